@@ -1,0 +1,1 @@
+//! The native executor: runs plans on the CPU's SIMD units and cores.

@@ -1,0 +1,147 @@
+//! What the world can do wrong. A wrong shape in the caller's own code is a panic instead.
+
+use std::path::PathBuf;
+
+/// An error whose message says what happened and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no GPU adapter.
+    #[error(
+        "no GPU adapter found: install a Vulkan, Metal or DX12 driver (on Debian, mesa-vulkan-drivers has a software one), or use `--device cpu`"
+    )]
+    NoAdapter,
+    /// No device has that name.
+    #[error("unknown device `{name}`; known are: {known}")]
+    UnknownDevice {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The device could not be opened.
+    #[error("cannot open device {device}: {reason}; try another one with `--device` (see `brasa devices`)")]
+    DeviceOpen {
+        /// Its name.
+        device: String,
+        /// The driver's words.
+        reason: String,
+    },
+    /// The device went away while work was under way.
+    #[error(
+        "device {device} was lost ({reason}); its tensors are gone: restart from the last checkpoint, on another device if it happens again"
+    )]
+    DeviceLost {
+        /// Its name.
+        device: String,
+        /// The driver's words.
+        reason: String,
+    },
+    /// No memory for a tensor.
+    #[error(
+        "out of memory on {device}: {what} needs {needed_bytes} bytes while {live_bytes} are in use; use a smaller batch or model"
+    )]
+    OutOfMemory {
+        /// The device's name.
+        device: String,
+        /// What the memory was for.
+        what: String,
+        /// Bytes asked for.
+        needed_bytes: u64,
+        /// Bytes that brasa holds there.
+        live_bytes: u64,
+    },
+    /// The driver reported an error.
+    #[error("device {device} reported: {message}")]
+    Device {
+        /// Its name.
+        device: String,
+        /// The driver's words.
+        message: String,
+    },
+    /// A kernel could not be built: a bug here or in a driver.
+    #[error("kernel `{kernel}` does not compile: {message}; please report this with the output of `BRASA_DUMP=dir`")]
+    Kernel {
+        /// Its label.
+        kernel: String,
+        /// The compiler's words.
+        message: String,
+    },
+    /// An index or label that comes from data lies outside its range.
+    #[error("{op} at {location}: an index lies outside 0..{bound}; check the data (labels, token numbers)")]
+    IndexOutOfRange {
+        /// The op that saw it.
+        op: String,
+        /// The caller's line.
+        location: String,
+        /// The size it must stay below.
+        bound: usize,
+    },
+    /// A training step produced NaN or infinity; the state is as it was before that step.
+    #[error("step {step}: {message}; the step was not applied: lower the learning rate or check the data")]
+    NonFinite {
+        /// Number of the step.
+        step: u64,
+        /// The op, module and line where the first non-finite value appeared.
+        message: String,
+    },
+    /// `BRASA_VALIDATE=1` found a kernel that differs from the f64 reference.
+    #[error("kernel `{kernel}` on {device} differs from the reference at index {index}: {got} instead of {expected}")]
+    Validation {
+        /// Its label.
+        kernel: String,
+        /// The device and driver.
+        device: String,
+        /// The first index that differs.
+        index: usize,
+        /// The device's value.
+        got: f64,
+        /// The reference's value.
+        expected: f64,
+    },
+    /// The value is not known while a step is being traced.
+    #[error(
+        "{what} inside a captured step: its value is not known while the step is traced; return the tensor from the step and read it outside"
+    )]
+    Traced {
+        /// The call, with its line.
+        what: String,
+    },
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        source: std::io::Error,
+    },
+    /// A file's contents are not what they should be.
+    #[error("{path}: {reason}")]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what was expected.
+        reason: String,
+    },
+    /// A setting is unknown or out of range.
+    #[error("{0}")]
+    Config(String),
+    /// Shapes or types do not fit in a place where user input decides.
+    #[error("{0}")]
+    Shape(String),
+}
+
+/// `Result` with brasa's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An I/O error at `path`.
+    pub fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        Self::Io { path: path.into(), source }
+    }
+
+    /// A malformed file at `path`.
+    pub fn format(path: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
+        Self::Format { path: path.into(), reason: reason.into() }
+    }
+}

@@ -1,0 +1,1 @@
+//! The GPU executor: the only place that knows wgpu.

@@ -1,0 +1,7 @@
+//! The lazy graph: nodes, and programs cut out of it.
+
+mod node;
+mod op;
+
+pub use node::{GradientRule, HostValue, Memory, Node, NodeRef, Source, in_module, in_segment, traced_like};
+pub use op::{Binary, Contract, Dim, Op, ReduceOp, Unary, View};

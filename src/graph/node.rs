@@ -1,0 +1,257 @@
+//! Nodes of the lazy graph.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::device::{Device, Storage};
+use crate::dtype::DType;
+use crate::shape::Shape;
+use crate::stage::Stage;
+
+use super::Op;
+
+/// A shared handle to a node.
+pub type NodeRef = Arc<Node>;
+
+/// One value of the graph: an operation on other nodes, with its shape and where it came from.
+pub struct Node {
+    /// Unique in the process, growing with creation.
+    pub id: u64,
+    /// What it computes.
+    pub op: Op,
+    /// From what.
+    pub inputs: Vec<NodeRef>,
+    /// The value's shape.
+    pub shape: Shape,
+    /// The value's element type.
+    pub dtype: DType,
+    /// Where the value lives.
+    pub device: Device,
+    /// The stage it was traced in.
+    pub stage: Stage,
+    /// The caller's line.
+    pub location: &'static Location<'static>,
+    /// The module it was traced in, such as `layer1.0.conv1`.
+    pub module: Option<Arc<str>>,
+    /// Number of the recomputed segment it belongs to (activation checkpointing); 0 for none. Part of its identity.
+    pub segment: u32,
+    /// What a leaf stands for.
+    pub source: Option<Source>,
+    /// The gradient rule of an [`Op::Custom`] node.
+    pub gradient: Option<GradientRule>,
+    value: Mutex<Option<Memory>>,
+}
+
+/// Maps the gradient of a node's output to those of its inputs (`None`: no gradient).
+pub type GradientRule = Arc<dyn Fn(&NodeRef) -> Vec<Option<NodeRef>> + Send + Sync>;
+
+/// What a leaf stands for.
+#[derive(Clone)]
+pub enum Source {
+    /// Memory that holds its value.
+    Memory(Memory),
+    /// The variable with this number, read at its current value.
+    Var(Arc<crate::runtime::VarCell>),
+    /// Input number n of the step being traced.
+    Input(usize),
+    /// A host value, read when the plan runs.
+    Host(Arc<HostValue>),
+}
+
+/// Elements on a device: a storage and the first element's number in it.
+///
+/// Shared by all who hold the value. When a replay is about to overwrite the storage, it moves the holders to a copy.
+#[derive(Clone)]
+pub struct Memory(Arc<Mutex<(Storage, usize)>>);
+
+impl Memory {
+    /// Elements of `storage` from number `offset` on.
+    pub fn new(storage: Storage, offset: usize) -> Self {
+        Self(Arc::new(Mutex::new((storage, offset))))
+    }
+
+    /// The storage and offset now.
+    pub fn get(&self) -> (Storage, usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Moves all holders to other memory with the same contents.
+    pub fn relocate(&self, storage: Storage, offset: usize) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (storage, offset);
+    }
+
+    /// A reference that does not keep the memory.
+    pub fn downgrade(&self) -> std::sync::Weak<Mutex<(Storage, usize)>> {
+        Arc::downgrade(&self.0)
+    }
+
+    /// The memory behind a weak reference, if someone still holds it.
+    pub fn upgrade(weak: &std::sync::Weak<Mutex<(Storage, usize)>>) -> Option<Self> {
+        weak.upgrade().map(Self)
+    }
+}
+
+/// A 32-bit host value that plans read when they run: a learning rate, a step number, a seed.
+#[derive(Debug)]
+pub struct HostValue(std::sync::atomic::AtomicU32);
+
+impl HostValue {
+    /// A value with these bits.
+    pub fn new(bits: u32) -> Self {
+        Self(bits.into())
+    }
+    /// Its bits.
+    pub fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+    /// Sets its bits.
+    pub fn set(&self, bits: u32) {
+        self.0.store(bits, Ordering::Relaxed);
+    }
+}
+
+/// Where nodes made on this thread come from, beyond the caller's line.
+#[derive(Clone, Default)]
+struct Context {
+    location: Option<&'static Location<'static>>,
+    module: Option<Arc<str>>,
+    segment: u32,
+}
+
+thread_local! {
+    static CONTEXT: RefCell<Context> = RefCell::default();
+}
+
+fn with_context<T>(change: impl FnOnce(&mut Context), f: impl FnOnce() -> T) -> T {
+    struct Restore(Option<Context>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            if let Some(old) = self.0.take() {
+                CONTEXT.with(|context| *context.borrow_mut() = old);
+            }
+        }
+    }
+    let old = CONTEXT.with(|context| {
+        let old = context.borrow().clone();
+        change(&mut context.borrow_mut());
+        old
+    });
+    let _restore = Restore(Some(old));
+    f()
+}
+
+/// Runs `f`; nodes it makes carry `like`'s line and module (a gradient points at the forward line).
+pub fn traced_like<T>(like: &Node, f: impl FnOnce() -> T) -> T {
+    with_context(
+        |context| {
+            context.location = Some(like.location);
+            context.module.clone_from(&like.module);
+        },
+        f,
+    )
+}
+
+/// Runs `f`; nodes it makes belong to sub-module `name` of the current module.
+pub fn in_module<T>(name: &str, f: impl FnOnce() -> T) -> T {
+    with_context(
+        |context| {
+            context.module = Some(match &context.module {
+                Some(parent) => format!("{parent}.{name}").into(),
+                None => name.into(),
+            });
+        },
+        f,
+    )
+}
+
+/// Runs `f`; nodes it makes belong to recomputed segment `segment`.
+pub fn in_segment<T>(segment: u32, f: impl FnOnce() -> T) -> T {
+    with_context(|context| context.segment = segment, f)
+}
+
+impl Node {
+    /// A node; its line is the caller's unless [`traced_like`] says otherwise.
+    #[track_caller]
+    pub fn new(op: Op, inputs: Vec<NodeRef>, shape: Shape, dtype: DType, device: &Device) -> NodeRef {
+        Self::build(op, inputs, shape, dtype, device, None, None)
+    }
+
+    /// A leaf.
+    #[track_caller]
+    pub fn leaf(source: Source, shape: Shape, dtype: DType, device: &Device) -> NodeRef {
+        let op = if matches!(source, Source::Host(_)) { Op::Uniform } else { Op::Leaf };
+        Self::build(op, Vec::new(), shape, dtype, device, Some(source), None)
+    }
+
+    /// `inputs[0]` with a gradient rule of its own for the others: `gradient` gets the output's gradient and returns one
+    /// for each input (`None` for the first).
+    #[track_caller]
+    pub fn custom(inputs: Vec<NodeRef>, gradient: GradientRule) -> NodeRef {
+        let (shape, dtype, device) = (inputs[0].shape.clone(), inputs[0].dtype, inputs[0].device.clone());
+        Self::build(Op::Custom, inputs, shape, dtype, &device, None, Some(gradient))
+    }
+
+    #[track_caller]
+    fn build(
+        op: Op,
+        inputs: Vec<NodeRef>,
+        shape: Shape,
+        dtype: DType,
+        device: &Device,
+        source: Option<Source>,
+        gradient: Option<GradientRule>,
+    ) -> NodeRef {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let caller = Location::caller();
+        let context = CONTEXT.with(|context| context.borrow().clone());
+        Arc::new(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            op,
+            inputs,
+            shape,
+            dtype,
+            device: device.clone(),
+            stage: Stage::current(),
+            location: context.location.unwrap_or(caller),
+            module: context.module,
+            segment: context.segment,
+            source,
+            gradient,
+            value: Mutex::new(None),
+        })
+    }
+
+    /// The computed value, if there is one.
+    pub fn value(&self) -> Option<Memory> {
+        if let Some(Source::Memory(memory)) = &self.source {
+            return Some(memory.clone());
+        }
+        self.value.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps the computed value.
+    pub fn set_value(&self, memory: Memory) {
+        *self.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
+    }
+}
+
+impl Drop for Node {
+    /// Without recursion: a chain of any length is dropped in constant stack space.
+    fn drop(&mut self) {
+        let mut stack = std::mem::take(&mut self.inputs);
+        while let Some(node) = stack.pop() {
+            if let Some(mut node) = Arc::into_inner(node) {
+                stack.append(&mut node.inputs);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{} {:?} {}{}", self.id, self.op, self.dtype, self.shape)
+    }
+}

@@ -1,0 +1,250 @@
+//! The small set of operations a graph is made of. Payloads hold parameters, never tensors.
+
+use crate::dtype::Scalar;
+
+/// What a node computes from its inputs.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Op {
+    /// Memory that exists already: data, a variable, a step's input. The node's source says which.
+    Leaf,
+    /// A host value that may change between replays without changing the plan.
+    Uniform,
+    /// The same value everywhere; takes no memory.
+    Const(Scalar),
+    /// The coordinate along `axis`.
+    Iota {
+        /// The axis that counts.
+        axis: usize,
+    },
+    /// One input, element by element.
+    Unary(Unary),
+    /// Two inputs of the same shape and type, element by element; comparisons yield bool.
+    Binary(Binary),
+    /// `condition ? a : b`, element by element; inputs are (condition: bool, a, b).
+    Select,
+    /// The same value in the node's own dtype (Rust's `as`; to bool: `!= 0`).
+    Cast,
+    /// The same bits in the node's own dtype of the same width (f32, i32, u32).
+    Bitcast,
+    /// An index clamped to `0..bound`; one outside sets the device's status word.
+    CheckIndex {
+        /// Indices must be below it.
+        bound: usize,
+    },
+    /// The same elements in row-major order under another shape.
+    Reshape,
+    /// Elements found through an affine index map.
+    View(View),
+    /// Sums, products, extrema over `axes`, which stay as axes of size 1.
+    Reduce {
+        /// The operation.
+        op: ReduceOp,
+        /// Ascending axes.
+        axes: Vec<usize>,
+    },
+    /// Sum of products over shared axes: matrix product and convolution.
+    Contract(Contract),
+    /// `out[.., i.., ..] = x[.., index[i..], ..]`; inputs are (x, index: u32 or i32, already checked). The index's
+    /// shape takes the place of `axis`.
+    Gather {
+        /// The axis of `x` that is indexed.
+        axis: usize,
+    },
+    /// 32 random bits (u32) per element, a function of (seed, position, `stream`, element number): Philox 4x32-10.
+    /// Inputs are two u32 tensors of shape `[]`: (seed, position).
+    Random {
+        /// Ordinal of the draw within its step; two draws are never merged.
+        stream: u32,
+    },
+    /// The inputs, flattened, at `offsets` of one vector of `len` elements; the gaps are zero. Producers write in place.
+    Pack {
+        /// First element of each input.
+        offsets: Vec<usize>,
+        /// Elements in all.
+        len: usize,
+    },
+    /// The first input, unchanged; carries a gradient rule of its own. Removed before planning.
+    Custom,
+    /// The input, unchanged; stops gradients. Removed before planning.
+    Detach,
+}
+
+/// Operations of one input.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Unary {
+    /// `-x`
+    Neg,
+    /// `|x|`
+    Abs,
+    /// -1, 0 or 1; NaN stays.
+    Sign,
+    /// `e^x`
+    Exp,
+    /// natural logarithm
+    Log,
+    /// square root
+    Sqrt,
+    /// `1/sqrt(x)`
+    Rsqrt,
+    /// `1/x`
+    Recip,
+    /// sine
+    Sin,
+    /// cosine
+    Cos,
+    /// hyperbolic tangent
+    Tanh,
+    /// error function
+    Erf,
+    /// `1/(1+e^-x)`
+    Sigmoid,
+    /// largest integer not above
+    Floor,
+    /// smallest integer not below
+    Ceil,
+    /// nearest integer, ties to even
+    Round,
+    /// logical not of a bool
+    Not,
+    /// bool: neither NaN nor infinite, judged by bits
+    IsFinite,
+    /// bool: NaN, judged by bits
+    IsNan,
+}
+
+/// Operations of two inputs of one type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Binary {
+    /// `a + b`; bool: or
+    Add,
+    /// `a - b`
+    Sub,
+    /// `a * b`; bool: and
+    Mul,
+    /// `a / b`; integers truncate, by zero: 0
+    Div,
+    /// remainder with the sign of `a` (Rust's `%`); integers by zero: 0
+    Rem,
+    /// `a^b`, floats only; as C's powf
+    Pow,
+    /// larger one; NaN if either is
+    Max,
+    /// smaller one; NaN if either is
+    Min,
+    /// bitwise and
+    And,
+    /// bitwise or
+    Or,
+    /// bitwise exclusive or
+    Xor,
+    /// `a << (b & 31)`, integers
+    Shl,
+    /// `a >> (b & 31)`, integers; arithmetic for i32
+    Shr,
+    /// `a == b` → bool
+    Eq,
+    /// `a != b` → bool
+    Ne,
+    /// `a < b` → bool
+    Lt,
+    /// `a <= b` → bool
+    Le,
+}
+
+impl Binary {
+    /// True for those whose result is bool whatever the inputs are.
+    pub const fn is_comparison(self) -> bool {
+        matches!(self, Self::Eq | Self::Ne | Self::Lt | Self::Le)
+    }
+
+    /// True if the inputs may be exchanged.
+    pub const fn is_commutative(self) -> bool {
+        matches!(
+            self,
+            Self::Add | Self::Mul | Self::Max | Self::Min | Self::And | Self::Or | Self::Xor | Self::Eq | Self::Ne
+        )
+    }
+}
+
+/// What a reduction does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ReduceOp {
+    /// sum; bool: any
+    Sum,
+    /// product; bool: all
+    Prod,
+    /// largest; NaN if any is
+    Max,
+    /// smallest; NaN if any is
+    Min,
+}
+
+impl ReduceOp {
+    /// The value that changes nothing, for `dtype`.
+    pub fn identity(self, dtype: crate::DType) -> Scalar {
+        use crate::DType as D;
+        let value = match (self, dtype) {
+            (Self::Sum, _) => 0.0,
+            (Self::Prod, _) => 1.0,
+            (Self::Max, D::F32 | D::F16) => f64::NEG_INFINITY,
+            (Self::Min, D::F32 | D::F16) => f64::INFINITY,
+            (Self::Max, D::I32) => f64::from(i32::MIN),
+            (Self::Min, D::I32) => f64::from(i32::MAX),
+            (Self::Max, _) => 0.0,
+            (Self::Min, D::U32) => f64::from(u32::MAX),
+            (Self::Min, D::U8) => 255.0,
+            (Self::Min, D::Bool) => 1.0,
+        };
+        Scalar::new(dtype, value)
+    }
+}
+
+/// An affine index map: which element of the input each element of the output is.
+///
+/// Input coordinate `d` is `(Σ coefficient · output coordinate + offset) / divisor`. Where that is not a whole number
+/// or lies outside the input, the element is `fill`. Permuting, expanding, slicing, flipping, padding, sliding windows
+/// and their adjoints are all of this form.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct View {
+    /// One for each axis of the input.
+    pub dims: Vec<Dim>,
+    /// The element outside.
+    pub fill: Scalar,
+}
+
+/// One input coordinate of a [`View`]. Every output axis occurs in at most one of them.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Dim {
+    /// (output axis, coefficient), no coefficient zero.
+    pub terms: Vec<(usize, i64)>,
+    /// Added to the terms.
+    pub offset: i64,
+    /// Divides the sum; at least 1.
+    pub divisor: i64,
+}
+
+impl Dim {
+    /// The coordinate along output axis `axis`, as it is.
+    pub fn axis(axis: usize) -> Self {
+        Self { terms: vec![(axis, 1)], offset: 0, divisor: 1 }
+    }
+
+    /// Always `offset`.
+    pub fn constant(offset: i64) -> Self {
+        Self { terms: Vec::new(), offset, divisor: 1 }
+    }
+}
+
+/// A contraction (einsum of two operands): every axis of an operand has a label; no label twice in one operand.
+///
+/// In both operands and the output: batch; in one operand and the output: rows or columns; in both operands only:
+/// summed. Accumulates in f32 (i32, u32 for integers), in an order fixed by shapes and device.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Contract {
+    /// Labels of the first input's axes.
+    pub lhs: Vec<u8>,
+    /// Labels of the second input's axes.
+    pub rhs: Vec<u8>,
+    /// Labels of the output's axes.
+    pub out: Vec<u8>,
+}

@@ -1,0 +1,26 @@
+//! brasa trains and runs neural networks on whatever GPU the machine has.
+
+pub mod autodiff;
+mod cpu;
+pub mod data;
+pub mod device;
+pub mod dtype;
+pub mod error;
+mod gpu;
+pub mod graph;
+pub mod models;
+pub mod nn;
+pub mod ops;
+pub mod optim;
+pub mod plan;
+pub mod runtime;
+pub mod shape;
+pub mod stage;
+pub mod tensor;
+pub mod train;
+
+pub use device::Device;
+pub use dtype::{DType, Element, Scalar};
+pub use error::{Error, Result};
+pub use shape::Shape;
+pub use stage::Stage;

@@ -1,0 +1,3 @@
+//! The program: parse, call, exit code.
+
+fn main() {}

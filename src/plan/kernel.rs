@@ -1,0 +1,262 @@
+//! A plan as data: kernels over numbered buffers. Nothing here names a GPU type; both executors run it.
+
+use crate::dtype::{DType, Scalar};
+use crate::graph::{Binary, ReduceOp, Unary};
+use crate::stage::Stage;
+
+use super::index::{Cond, Ix};
+
+/// Number of a buffer in [`Plan::buffers`].
+pub type BufferId = usize;
+/// Number of an instruction in its [`Tape`], and of the value it defines.
+pub type ValueId = usize;
+
+/// What to run, in which order, over which memory.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The buffers that kernels name by number.
+    pub buffers: Vec<Buffer>,
+    /// The kernels in execution order.
+    pub kernels: Vec<Kernel>,
+    /// Ranges of `kernels` without dependencies among them; they cover it in order.
+    pub waves: Vec<std::ops::Range<usize>>,
+    /// Bytes of each memory slot that the executor has to provide.
+    pub slots: Vec<u64>,
+    /// Number of externally provided storages ([`Place::External`]).
+    pub externals: usize,
+    /// Number of 32-bit host values ([`InstrOp::Uniform`]).
+    pub uniforms: usize,
+    /// Bytes of the largest set of slot-held buffers alive at once in this order.
+    pub live_peak_bytes: u64,
+    /// True if sizes should be written into kernels as constants (captured steps), false for one-off work, where
+    /// kernels are shared between sizes.
+    pub literal_sizes: bool,
+    /// Buffers whose gaps must read as zero: cleared once when memory is provided, never shared with others.
+    pub zeroed: Vec<BufferId>,
+    /// Structural hash of the program this was made from.
+    pub key: u64,
+}
+
+/// A piece of memory holding elements of one type.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    /// The elements' type.
+    pub dtype: DType,
+    /// Elements a kernel may touch, from the start of the storage.
+    pub elements: usize,
+    /// Where it lies.
+    pub place: Place,
+    /// For messages and dumps.
+    pub label: String,
+}
+
+/// Where a buffer lies.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Place {
+    /// Storage given at binding: parameters, data, inputs, outputs. Two buffers never name the same one.
+    External(usize),
+    /// A slot of the plan's own memory. Buffers with disjoint lifetimes share slots.
+    Slot(usize),
+}
+
+/// One launch.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// `family.op[shape]`, for timings, traces and errors.
+    pub label: String,
+    /// The stage it belongs to.
+    pub stage: Stage,
+    /// What it does.
+    pub body: Body,
+    /// The program's nodes whose values it stores.
+    pub nodes: Vec<usize>,
+    /// Buffers it reads, without repetition.
+    pub reads: Vec<BufferId>,
+    /// Buffers it writes, without repetition. One that is also in `reads` is updated in place: every element is read
+    /// only by the invocation that writes it, before it writes.
+    pub writes: Vec<BufferId>,
+    /// Arithmetic operations, for cost and reports.
+    pub flops: u64,
+    /// Bytes read and written once each, for cost and reports.
+    pub bytes: u64,
+}
+
+/// The kinds of kernels.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Body {
+    /// Elementwise work and reductions.
+    Loop(LoopKernel),
+    /// A contraction with its prologues and epilogue.
+    Contract(ContractKernel),
+}
+
+/// Elementwise work and reductions over one iteration space.
+///
+/// The space has `outer` leading axes, whose points are independent, and inner axes, over which each outer point's
+/// *row* runs. Phases run in order for each outer point. A map has no inner axes and one `Outer` phase; a reduction has
+/// an `Inner` phase with reductions and an `Outer` phase that stores them; softmax has three `Inner` phases.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct LoopKernel {
+    /// Sizes of the axes: outer ones, then inner ones. Index expressions count axes in this order.
+    pub axes: Vec<usize>,
+    /// How many of `axes` are outer.
+    pub outer: usize,
+    /// What happens at each outer point, in order.
+    pub phases: Vec<Phase>,
+}
+
+/// One sweep over a row, or one evaluation at its outer point.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Phase {
+    /// Over which axes it runs.
+    pub level: Level,
+    /// What is computed at each point. Values do not carry over between phases; [`InstrOp::Reduced`] does.
+    pub tape: Tape,
+    /// (operation, value) accumulated over the row; `Inner` only. Numbered on through all phases of the kernel.
+    pub reductions: Vec<(ReduceOp, ValueId)>,
+    /// What is written at each point.
+    pub stores: Vec<Store>,
+}
+
+/// Over which axes a phase runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Level {
+    /// Once for each outer point.
+    Outer,
+    /// Once for each point of each row.
+    Inner,
+}
+
+/// A contraction: `out[b, m, n] = epilogue(Σ_k lhs[b, m, k] · rhs[b, k, n])`, each letter any number of axes.
+///
+/// Axes are numbered batch, m, n, k in all index expressions. The operand tapes run at (batch, m, k) and (batch, k, n);
+/// the epilogue at (batch, m, n), where [`InstrOp::Accumulator`] is the sum.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct ContractKernel {
+    /// Sizes of the axes: batch, m, n, k.
+    pub axes: Vec<usize>,
+    /// How many of `axes` belong to batch, m, n and k.
+    pub counts: [usize; 4],
+    /// First operand; `(tape, value)`.
+    pub lhs: (Tape, ValueId),
+    /// Second operand.
+    pub rhs: (Tape, ValueId),
+    /// What happens to each sum.
+    pub epilogue: Tape,
+    /// What is written at each (batch, m, n).
+    pub stores: Vec<Store>,
+    /// Type of the accumulator: f32, i32 or u32.
+    pub accumulator: DType,
+}
+
+impl ContractKernel {
+    /// Products of the axes' sizes: (batch, m, n, k).
+    pub fn sizes(&self) -> [usize; 4] {
+        let mut axes = self.axes.iter();
+        self.counts.map(|count| axes.by_ref().take(count).product())
+    }
+
+    /// The range of axis numbers of group 0 (batch), 1 (m), 2 (n) or 3 (k).
+    pub fn group(&self, group: usize) -> std::ops::Range<usize> {
+        let start: usize = self.counts[..group].iter().sum();
+        start..start + self.counts[group]
+    }
+}
+
+/// A write of one value per point: `buffer[index] = value`. Different points write different elements.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Store {
+    /// Where to.
+    pub buffer: BufferId,
+    /// Element number; never negative, always below the buffer's `elements`.
+    pub index: Ix,
+    /// What; its dtype is the buffer's.
+    pub value: ValueId,
+}
+
+/// Straight-line code in single assignment: instruction `i` defines value `i` from earlier ones.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Tape {
+    /// The instructions in order.
+    pub instrs: Vec<Instr>,
+}
+
+/// One instruction.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Instr {
+    /// What it computes.
+    pub op: InstrOp,
+    /// The type of its value. In registers f16 is f32, u8 is u32; rounding to f16 happens at `Cast` and `Store`.
+    pub dtype: DType,
+}
+
+/// What an instruction computes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum InstrOp {
+    /// A literal.
+    Const(Scalar),
+    /// The 32 bits of host value number n, read as the instruction's dtype.
+    Uniform(usize),
+    /// An index expression as a number (i32 or u32).
+    Coord(Ix),
+    /// Whether all conditions hold (bool).
+    Valid(Vec<Cond>),
+    /// `buffer[index]` where all conditions hold, else 0; the index is in bounds where they hold and must not be used
+    /// where they do not.
+    Load {
+        /// Where from.
+        buffer: BufferId,
+        /// Element number.
+        index: Ix,
+        /// When it may be read.
+        valid: Vec<Cond>,
+    },
+    /// `buffer[base + stride · value]` where all conditions hold, else 0; `value` has passed `CheckIndex`.
+    Gather {
+        /// Where from.
+        buffer: BufferId,
+        /// Element number but for the data-dependent part.
+        base: Ix,
+        /// Elements between neighbours of the indexed axis.
+        stride: i64,
+        /// The checked index.
+        value: ValueId,
+        /// When it may be read.
+        valid: Vec<Cond>,
+    },
+    /// One operand.
+    Unary(Unary, ValueId),
+    /// Two operands of the same type.
+    Binary(Binary, ValueId, ValueId),
+    /// `condition ? a : b`.
+    Select(ValueId, ValueId, ValueId),
+    /// Conversion as Rust's `as`; to bool: `!= 0`; to f16: rounds.
+    Cast(ValueId),
+    /// The same bits (f32, i32, u32).
+    Bitcast(ValueId),
+    /// The value (i32 or u32) clamped to `0..bound`; outside, the status word becomes the larger of itself and `site`.
+    CheckIndex {
+        /// The index.
+        value: ValueId,
+        /// Must be below it.
+        bound: usize,
+        /// Registered number of the op and line, not 0.
+        site: u32,
+    },
+    /// 32 random bits: lane `counter % 4` of Philox 4x32-10 with counter words (counter / 4, stream, position, 0) and key
+    /// words (seed, 0).
+    Random {
+        /// Element number.
+        counter: Ix,
+        /// Ordinal of the draw.
+        stream: u32,
+        /// u32 value.
+        seed: ValueId,
+        /// u32 value.
+        position: ValueId,
+    },
+    /// The result of the kernel's reduction number n, in phases after the one that computes it.
+    Reduced(usize),
+    /// The contraction's sum, in its epilogue.
+    Accumulator,
+}

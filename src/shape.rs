@@ -1,0 +1,121 @@
+//! Shapes, row-major strides, broadcasting: pure functions of integers.
+
+use std::fmt;
+use std::ops::Deref;
+
+/// The sizes of a tensor's axes.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Shape(Vec<usize>);
+
+impl Shape {
+    /// Number of elements; 1 for rank 0.
+    pub fn numel(&self) -> usize {
+        self.0.iter().product()
+    }
+
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The sizes.
+    pub fn dims(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// Elements between neighbours along each axis, row-major.
+    pub fn strides(&self) -> Vec<usize> {
+        let mut strides = vec![1; self.0.len()];
+        for axis in (1..self.0.len()).rev() {
+            strides[axis - 1] = strides[axis] * self.0[axis];
+        }
+        strides
+    }
+
+    /// The shape both broadcast to: aligned at the last axis, sizes equal or one of them 1.
+    pub fn broadcast(&self, other: &Self) -> Option<Self> {
+        let rank = self.rank().max(other.rank());
+        let size = |shape: &Self, axis: usize| (axis + shape.rank()).checked_sub(rank).map_or(1, |axis| shape.0[axis]);
+        (0..rank)
+            .map(|axis| match (size(self, axis), size(other, axis)) {
+                (a, b) if a == b => Some(a),
+                (1, b) => Some(b),
+                (a, 1) => Some(a),
+                _ => None,
+            })
+            .collect::<Option<Vec<_>>>()
+            .map(Self)
+    }
+
+    /// `axis` counted from the front; negative ones count from the back.
+    pub fn axis(&self, axis: isize) -> Option<usize> {
+        let rank = self.rank().cast_signed();
+        let axis = if axis < 0 { axis + rank } else { axis };
+        (0..rank).contains(&axis).then_some(axis.cast_unsigned())
+    }
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+    fn deref(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl From<Vec<usize>> for Shape {
+    fn from(dims: Vec<usize>) -> Self {
+        Self(dims)
+    }
+}
+impl From<&[usize]> for Shape {
+    fn from(dims: &[usize]) -> Self {
+        Self(dims.to_vec())
+    }
+}
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(dims: [usize; N]) -> Self {
+        Self(dims.to_vec())
+    }
+}
+impl From<usize> for Shape {
+    fn from(dim: usize) -> Self {
+        Self(vec![dim])
+    }
+}
+impl From<&Shape> for Shape {
+    fn from(shape: &Shape) -> Self {
+        shape.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broadcasting_aligns_at_the_last_axis() {
+        let shape = |dims: &[usize]| Shape::from(dims);
+        assert_eq!(shape(&[3, 1]).broadcast(&shape(&[2, 1, 4])), Some(shape(&[2, 3, 4])));
+        assert_eq!(shape(&[]).broadcast(&shape(&[0])), Some(shape(&[0])));
+        assert_eq!(shape(&[0, 1]).broadcast(&shape(&[1])), Some(shape(&[0, 1])));
+        assert_eq!(shape(&[2]).broadcast(&shape(&[3])), None);
+    }
+
+    #[test]
+    fn strides_are_row_major() {
+        assert_eq!(Shape::from([2, 3, 5]).strides(), [15, 5, 1]);
+        assert_eq!(Shape::from([]).strides(), [0; 0]);
+    }
+}
