@@ -2,6 +2,8 @@
 
 mod node;
 mod op;
+mod program;
 
 pub use node::{GradientRule, HostValue, Memory, Node, NodeRef, Source, in_module, in_segment, traced_like};
 pub use op::{Binary, Contract, Dim, Op, ReduceOp, Unary, View};
+pub use program::{External, Output, Program, ProgramNode, Slot, Tracer, op_name};
