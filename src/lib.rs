@@ -3,6 +3,7 @@
 pub mod autodiff;
 mod cpu;
 pub mod data;
+pub mod debug;
 pub mod device;
 pub mod dtype;
 pub mod error;

@@ -11,6 +11,7 @@ mod options;
 mod order;
 mod simplify;
 mod split;
+mod text;
 mod visit;
 
 pub use build::plan;

@@ -1,13 +1,18 @@
-//! Evaluation, variables and captured steps.
+//! Evaluation, variables and captured steps: the one path by which anything runs.
 
-use crate::graph::Memory;
+mod arena;
+mod diagnose;
+mod eval;
+mod random;
+mod step;
+mod trace;
+mod var;
 
-/// State that lives on a device.
-pub struct VarCell(Memory);
-
-impl VarCell {
-    /// Where its current value lies.
-    pub fn memory(&self) -> Memory {
-        self.0.clone()
-    }
-}
+pub use arena::Arena;
+pub use eval::{PlanCacheStats, plan_cache_stats, realize};
+pub(crate) use eval::{limit_waiting, options_for};
+pub use random::{random_inputs, random_state, seed};
+pub use step::{Step, StepInfo};
+pub use trace::check_finite;
+pub(crate) use trace::is_tracing;
+pub use var::{Hyper, Var, VarCell, VarKind};
