@@ -512,7 +512,7 @@ impl<'a> Emitter<'a> {
             }
             Op::CheckIndex { bound } => {
                 let value = self.emit(input(0), coords, valid)?;
-                let site = crate::device::status::register(
+                let site = crate::status::register(
                     node.module.as_ref().map_or_else(|| "index".to_owned(), |module| format!("index in {module}")),
                     node.location,
                     *bound,

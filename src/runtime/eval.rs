@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::device::{Device, Executable};
+use crate::device::{Device, DeviceKind, Executable};
 use crate::error::{Error, Result};
 use crate::graph::{Memory, Node, NodeRef, Program, Tracer};
 use crate::plan::{self, PlanOptions};
@@ -15,7 +15,7 @@ const CACHED_PLANS: usize = 512;
 
 struct Cached {
     program: Program,
-    executable: Executable,
+    executable: Arc<Executable>,
     used: u64,
 }
 
@@ -46,7 +46,11 @@ pub fn plan_cache_stats() -> PlanCacheStats {
 
 /// The planner's options for one-off work on `device`.
 pub(crate) fn options_for(device: &Device) -> PlanOptions {
-    device.plan_options()
+    let info = device.info();
+    match info.kind {
+        DeviceKind::Cpu => PlanOptions::CPU,
+        _ => PlanOptions::gpu(info.max_storage_buffers as usize),
+    }
 }
 
 /// Computes the values of `nodes`, as far as they have none.
@@ -90,7 +94,7 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
 }
 
 /// The compiled plan of `program`, from the cache if an equal one was run before.
-fn executable(device: &Device, program: &Program) -> Result<Executable> {
+fn executable(device: &Device, program: &Program) -> Result<Arc<Executable>> {
     let key = (device.clone(), program.key());
     {
         let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,7 +112,7 @@ fn executable(device: &Device, program: &Program) -> Result<Executable> {
     let options = PlanOptions { literal_sizes: false, ..options_for(device) };
     let plan = Arc::new(plan::plan(program, &options));
     crate::debug::plan_made(program, &plan, None);
-    let executable = device.prepare(plan)?;
+    let executable = Arc::new(device.prepare(plan)?);
     let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     let cache = cache.get_or_insert_default();
     cache.stats.misses += 1;

@@ -10,9 +10,8 @@ mod var;
 
 pub use arena::Arena;
 pub use eval::{PlanCacheStats, plan_cache_stats, realize};
-pub(crate) use eval::{limit_waiting, options_for};
+pub(crate) use eval::limit_waiting;
 pub use random::{random_inputs, random_state, seed};
 pub use step::{Step, StepInfo};
 pub use trace::check_finite;
-pub(crate) use trace::is_tracing;
 pub use var::{Hyper, Var, VarCell, VarKind};

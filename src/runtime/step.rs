@@ -10,6 +10,7 @@ use crate::graph::{HostValue, Memory, Node, NodeRef, Program, Source, Tracer};
 use crate::plan::{self, Plan, PlanOptions};
 use crate::shape::Shape;
 use crate::stage::Stage;
+use crate::timing::StageTimes;
 use crate::tensor::Tensor;
 
 use super::eval::{options_for, realize};
@@ -158,10 +159,10 @@ impl Step {
     }
 
     /// Milliseconds per stage since the last call, over all signatures.
-    pub fn stage_times(&mut self) -> crate::device::StageTimes {
-        let mut times = crate::device::StageTimes::default();
+    pub fn stage_times(&mut self) -> StageTimes {
+        let mut times = StageTimes::default();
         for captured in self.captured.values_mut() {
-            times.add(&captured.bound.stage_times());
+            times.merge(&captured.bound.stage_times());
         }
         times
     }

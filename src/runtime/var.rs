@@ -236,7 +236,7 @@ impl VarCell {
         state.holders.retain(|holder| holder.strong_count() > 0);
         state.holders.push(memory.downgrade());
         let node = Node::leaf(Source::Memory(memory), self.shape.clone(), self.dtype, &self.device);
-        state.snapshot = std::sync::Arc::downgrade(&node);
+        state.snapshot = Arc::downgrade(&node);
         node
     }
 
