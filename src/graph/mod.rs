@@ -3,5 +3,7 @@
 mod node;
 mod op;
 
-pub use node::{GradientRule, HostValue, Memory, Node, NodeRef, Source, in_module, in_segment, traced_like};
+pub use node::{
+    GradientRule, HostValue, Memory, Node, NodeRef, Source, in_module, in_segment, traced_like, without_gradient,
+};
 pub use op::{Binary, Contract, Dim, Op, ReduceOp, Unary, View};
