@@ -2,6 +2,7 @@
 
 mod node;
 mod op;
+pub mod reference;
 
 pub use node::{
     GradientRule, HostValue, Memory, Node, NodeRef, Source, in_module, in_segment, traced_like, without_gradient,
