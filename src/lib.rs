@@ -17,7 +17,9 @@ pub mod plan;
 pub mod runtime;
 pub mod shape;
 pub mod stage;
+mod status;
 pub mod tensor;
+pub mod timing;
 pub mod train;
 
 pub use device::Device;
