@@ -41,20 +41,26 @@ impl Tensor {
         let axis = self.class_axis("cross_entropy", labels);
         let classes = self.size(axis);
         let labels = labels.checked_index("cross_entropy", classes);
-        // probabilities that the target gives to each class, along the class axis
-        let target = move |labels: &Self, like: &Self| {
-            let position = Self::iota(like.shape(), axis.cast_unsigned(), like.device()).to_dtype(labels.dtype());
-            let hit = position.eq(labels.unsqueeze(axis));
-            let spread = smoothing / classes as f64;
-            hit.where_(like.full_like(1.0 - smoothing + spread), like.full_like(spread))
-        };
         let logits = self.floats();
-        let losses = logits.logsumexp(axis) - (target(&labels, &logits) * &logits).sum_dim(axis);
+        let picked = labels.is_class(&logits, axis).where_(&logits, 0.0).sum_dim(axis);
+        let mut losses = logits.logsumexp(axis) - picked * (1.0 - smoothing);
+        if smoothing > 0.0 {
+            losses = losses - logits.mean_dim(axis) * smoothing;
+        }
         let losses = losses.with_gradient(&[&logits, &labels], move |_, inputs, g| {
-            let logits = &inputs[0];
-            vec![Some((logits.softmax(axis) - target(&inputs[1], logits)) * g.unsqueeze(axis)), None]
+            let [logits, labels] = inputs else { unreachable!("given two inputs") };
+            let spread = smoothing / classes as f64;
+            let target = labels.is_class(logits, axis).where_(logits.full_like(1.0 - smoothing + spread), spread);
+            vec![Some((logits.softmax(axis) - target) * g.unsqueeze(axis)), None]
         });
         reduction.apply(&losses)
+    }
+
+    /// True where the coordinate of `logits` along `axis` is this label.
+    #[track_caller]
+    fn is_class(&self, logits: &Self, axis: isize) -> Self {
+        let position = Self::iota(logits.shape(), axis.cast_unsigned(), logits.device()).to_dtype(self.dtype());
+        position.eq(self.unsqueeze(axis))
     }
 
     /// `-Σ target · ln softmax(self)`, averaged over the rest: logits and targets (probabilities) `[batch, classes, ...]`.

@@ -158,7 +158,9 @@ impl Tensor {
         match (whole, &exponent) {
             (Some(0), _) => self.ones_like(),
             (Some(1), _) => self.clone(),
-            (Some(n @ 2..=4), _) => (1..n).fold(self.clone(), |power, _| power * self),
+            (Some(2), _) => self * self,
+            (Some(3), _) => self * self * self,
+            (Some(4), _) => self.square().square(),
             (Some(-1), _) => self.reciprocal(),
             (_, Operand::Float(0.5)) => self.sqrt(),
             (_, Operand::Float(-0.5)) => self.rsqrt(),

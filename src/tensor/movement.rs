@@ -186,10 +186,12 @@ impl Tensor {
     #[must_use]
     pub fn flip(&self, axes: impl Axes) -> Self {
         let axes = ok(resolve_axes("flip", self.shape(), &axes.axes()));
-        axes.into_iter().filter(|&axis| self.shape()[axis] > 1).fold(self.clone(), |tensor, axis| {
-            let size = tensor.shape()[axis];
-            tensor.moved_zero(ok(movement::slice(tensor.shape(), axis.cast_signed(), size - 1, size, -1)))
-        })
+        let mut flipped = self.clone();
+        for axis in axes.into_iter().filter(|&axis| self.shape()[axis] > 1) {
+            let size = self.shape()[axis];
+            flipped = flipped.moved_zero(ok(movement::slice(self.shape(), axis.cast_signed(), size - 1, size, -1)));
+        }
+        flipped
     }
 
     /// `value` added around: (before, after) for each axis, from the first on; negative widths cut off.

@@ -53,6 +53,19 @@ impl Tensor {
         }
     }
 
+    /// `self · weight + bias`, both `[channels]`.
+    #[track_caller]
+    fn channel_affine(&self, name: &str, weight: Option<&Self>, bias: Option<&Self>) -> Self {
+        let scaled = match weight {
+            Some(weight) => self * self.per_channel(name, weight),
+            None => self.clone(),
+        };
+        match bias {
+            Some(bias) => scaled + self.per_channel(name, bias),
+            None => scaled,
+        }
+    }
+
     /// `[channels]` shaped so that it broadcasts along axis 1 of `self`.
     #[track_caller]
     fn per_channel(&self, name: &str, values: &Self) -> Self {
@@ -100,8 +113,6 @@ impl Tensor {
         assert!(self.rank() >= 2, "batch_norm: {} is not [batch, channels, ...]", self.shape());
         let axes: Vec<isize> = (0..self.rank().cast_signed()).filter(|&axis| axis != 1).collect();
         let Normalized { values, mean, variance } = self.normalize(&axes, epsilon);
-        let weight = weight.map(|weight| self.per_channel("batch_norm", weight));
-        let bias = bias.map(|bias| self.per_channel("batch_norm", bias));
         let channels = self.shape()[1];
         let count = ok(resolve_axes("batch_norm", self.shape(), &axes))
             .iter()
@@ -109,7 +120,7 @@ impl Tensor {
             .product::<usize>();
         let unbiased = count as f64 / count.saturating_sub(1) as f64;
         BatchNorm {
-            output: values.affine(weight.as_ref(), bias.as_ref()),
+            output: values.channel_affine("batch_norm", weight, bias),
             mean: mean.reshape([channels]),
             variance: variance.reshape([channels]) * unbiased,
         }
@@ -126,11 +137,9 @@ impl Tensor {
         bias: Option<&Self>,
         epsilon: f64,
     ) -> Self {
-        let channel = |values: &Self| self.per_channel("batch_norm_eval", values);
-        let scale = channel(&(variance + epsilon).rsqrt());
-        let weight = weight.map(channel);
-        let bias = bias.map(channel);
-        ((self - channel(mean)) * scale).affine(weight.as_ref(), bias.as_ref())
+        let scale = self.per_channel("batch_norm_eval", &(variance + epsilon).rsqrt());
+        let centered = self - self.per_channel("batch_norm_eval", mean);
+        (centered * scale).channel_affine("batch_norm_eval", weight, bias)
     }
 
     /// Normalises each of `groups` groups of channels of `[batch, channels, ...]`, then `· weight + bias`, both
@@ -147,8 +156,6 @@ impl Tensor {
         let rest: usize = self.shape()[2..].iter().product();
         let grouped = self.reshape([batch, groups, channels / groups * rest]);
         let values = grouped.normalize(&[-1], epsilon).values.reshape(self.shape());
-        let weight = weight.map(|weight| self.per_channel("group_norm", weight));
-        let bias = bias.map(|bias| self.per_channel("group_norm", bias));
-        values.affine(weight.as_ref(), bias.as_ref())
+        values.channel_affine("group_norm", weight, bias)
     }
 }
