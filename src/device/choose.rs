@@ -1,7 +1,7 @@
 //! Which device to use: listing, names, and the best one.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter};
@@ -14,6 +14,14 @@ const DEVICE_VARIABLE: &str = "BRASA_DEVICE";
 
 /// Opened GPUs by number. Held while one is opened, so that two threads do not open it twice.
 static OPENED: Mutex<BTreeMap<usize, Device>> = Mutex::new(BTreeMap::new());
+
+fn opened_devices() -> MutexGuard<'static, BTreeMap<usize, Device>> {
+    OPENED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn healthy(opened: &BTreeMap<usize, Device>, number: usize) -> Option<Device> {
+    opened.get(&number).filter(|device| !device.is_lost()).cloned()
+}
 
 impl Device {
     /// The device that `BRASA_DEVICE` names; without it a discrete GPU, else an integrated one, else the CPU.
@@ -35,6 +43,9 @@ impl Device {
     /// GPU number `n` in the order of [`Device::list`], software ones included. Asking twice gives the same device,
     /// unless it was lost in between.
     pub fn gpu(n: usize) -> Result<Self> {
+        if let Some(device) = healthy(&opened_devices(), n) {
+            return Ok(device);
+        }
         let mut adapters = gpu::adapters();
         if adapters.is_empty() {
             return Err(Error::NoAdapter);
@@ -101,9 +112,9 @@ impl Device {
     }
 
     fn opened(number: usize, adapter: &Adapter) -> Result<Self> {
-        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(device) = opened.get(&number).filter(|device| !device.is_lost()) {
-            return Ok(device.clone());
+        let mut opened = opened_devices();
+        if let Some(device) = healthy(&opened, number) {
+            return Ok(device);
         }
         let device = Self::new_gpu(adapter)?;
         opened.insert(number, device.clone());

@@ -68,6 +68,16 @@ impl Device {
     }
 }
 
+#[cfg(test)]
+impl Device {
+    /// As `prepare`, with hand-written launches for each kernel.
+    pub(crate) fn prepare_launches(&self, plan: Arc<Plan>, launches: Vec<Vec<gpu::Launch>>) -> Result<Executable> {
+        let Backend::Gpu(gpu) = self.backend() else { panic!("launches are for GPUs") };
+        let program = gpu::Program::from_launches(gpu, Arc::clone(&plan), launches)?;
+        Ok(Executable { device: self.clone(), plan, kind: Prepared::Gpu(Arc::new(program)) })
+    }
+}
+
 impl Executable {
     /// Provides memory for the plan's slots and binds them together with `externals`, which lie on the same device.
     pub(crate) fn bind(&self, externals: &[Storage]) -> Result<Bound> {

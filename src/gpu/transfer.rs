@@ -25,6 +25,9 @@ impl Gpu {
     /// Records that `data` goes to `target`. `to_end`: nothing but padding follows it there.
     pub(crate) fn upload(&self, target: Span<'_>, data: &[u8], to_end: bool) -> Result<()> {
         self.check()?;
+        if data.is_empty() {
+            return Ok(());
+        }
         let mut recorder = self.recorder();
         if target.offset.is_multiple_of(4) && (to_end || data.len().is_multiple_of(4)) {
             return recorder.upload(self, data, target.buffer, target.offset);
