@@ -43,17 +43,12 @@ impl Device {
     /// GPU number `n` in the order of [`Device::list`], software ones included. Asking twice gives the same device,
     /// unless it was lost in between.
     pub fn gpu(n: usize) -> Result<Self> {
-        if let Some(device) = healthy(&opened_devices(), n) {
-            return Ok(device);
-        }
-        let mut adapters = gpu::adapters();
+        let adapters = gpu::adapters();
         if adapters.is_empty() {
             return Err(Error::NoAdapter);
         }
-        if n >= adapters.len() {
-            return Err(unknown(&format!("gpu:{n}"), &adapters));
-        }
-        Self::opened(n, &adapters.swap_remove(n))
+        let adapter = adapters.get(n).ok_or_else(|| unknown(&format!("gpu:{n}"), adapters))?;
+        Self::opened(n, adapter)
     }
 
     /// The device with this name: `cpu`; `gpu` or `gpu:1`; `auto` or `best`; or a part of an adapter's name.
@@ -72,13 +67,13 @@ impl Device {
         let matches = |adapter: &Adapter| adapter.info.name.to_lowercase().contains(&wanted);
         match adapters.iter().position(matches) {
             Some(number) if !wanted.is_empty() => Self::opened(number, &adapters[number]),
-            _ => Err(unknown(name, &adapters)),
+            _ => Err(unknown(name, adapters)),
         }
     }
 
     /// All devices: the GPUs, best kind first, and the CPU.
     pub fn list() -> Vec<DeviceInfo> {
-        let gpus = gpu::adapters().into_iter().map(|adapter| adapter.info);
+        let gpus = gpu::adapters().iter().map(|adapter| adapter.info.clone());
         gpus.chain([cpu_info()]).collect()
     }
 
@@ -90,16 +85,13 @@ impl Device {
             return Ok(Self::new_cpu(info.clone()));
         }
         let adapters = gpu::adapters();
-        let same = |adapter: &&Adapter| adapter.info.selector == info.selector && adapter.info.name == info.name;
-        match adapters.iter().find(same) {
-            Some(adapter) => Self::new_gpu(adapter),
-            None => Err(unknown(&info.name, &adapters)),
-        }
+        let same = |adapter: &&Adapter| adapter.info.selector == info.selector;
+        let adapter = adapters.iter().find(same).ok_or_else(|| unknown(&info.name, adapters))?;
+        Self::new_gpu(adapter)
     }
 
     fn automatic() -> Self {
-        let adapters = gpu::adapters();
-        for (number, adapter) in adapters.iter().enumerate() {
+        for (number, adapter) in gpu::adapters().iter().enumerate() {
             if !matches!(adapter.info.kind, DeviceKind::Discrete | DeviceKind::Integrated | DeviceKind::Virtual) {
                 continue;
             }

@@ -130,7 +130,10 @@ impl Bound {
         Ok(())
     }
 
-    /// What each stage took in the replays measured since the last call. A GPU's times arrive some replays late.
+    /// What each stage took in the replays measured since the last call.
+    ///
+    /// A GPU's times arrive some replays late, and of short programs not every replay is measured: a stage's time per
+    /// replay is its milliseconds divided by its samples.
     pub(crate) fn stage_times(&mut self) -> StageTimes {
         match &mut self.kind {
             Replay::Cpu { times, .. } => std::mem::take(times),
@@ -142,6 +145,15 @@ impl Bound {
     pub(crate) fn profile_kernels(&mut self, on: bool) {
         if let Replay::Gpu(bound) = &mut self.kind {
             bound.profile_kernels(on);
+        }
+    }
+
+    /// The GPU's part.
+    #[cfg(test)]
+    pub(crate) fn gpu_bound(&mut self) -> &mut gpu::Bound {
+        match &mut self.kind {
+            Replay::Gpu(bound) => bound,
+            Replay::Cpu { .. } => panic!("bound on the CPU"),
         }
     }
 

@@ -15,11 +15,14 @@ pub(crate) struct Adapter {
     pub(crate) info: DeviceInfo,
 }
 
-/// All adapters, the most capable kind first; `gpu:n` counts them in this order.
-pub(crate) fn adapters() -> Vec<Adapter> {
-    let mut found: Vec<_> = pollster::block_on(instance().enumerate_adapters(wgpu::Backends::PRIMARY));
-    found.sort_by_key(|adapter| kind(adapter.get_info().device_type));
-    found.into_iter().enumerate().map(|(number, raw)| Adapter { info: describe(&raw, number), raw }).collect()
+/// All adapters, the most capable kind first; `gpu:n` counts them in this order. They are looked for once.
+pub(crate) fn adapters() -> &'static [Adapter] {
+    static ADAPTERS: OnceLock<Vec<Adapter>> = OnceLock::new();
+    ADAPTERS.get_or_init(|| {
+        let mut found = pollster::block_on(instance().enumerate_adapters(wgpu::Backends::PRIMARY));
+        found.sort_by_key(|adapter| kind(adapter.get_info().device_type));
+        (0..).zip(found).map(|(number, raw)| Adapter { info: describe(&raw, number), raw }).collect()
+    })
 }
 
 /// What is requested of an adapter that has it.
@@ -78,17 +81,14 @@ fn subgroups(features: wgpu::Features, info: &wgpu::AdapterInfo) -> Option<(u32,
     features.contains(wgpu::Features::SUBGROUP).then_some((info.subgroup_min_size, info.subgroup_max_size))
 }
 
-fn instance() -> &'static wgpu::Instance {
-    static INSTANCE: OnceLock<wgpu::Instance> = OnceLock::new();
-    INSTANCE.get_or_init(|| {
-        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
-        // The validation layers cost more than the kernels; wgpu's own validation is always on.
-        descriptor.flags = match settings::debug_level() {
-            0..=2 => wgpu::InstanceFlags::empty(),
-            _ => wgpu::InstanceFlags::debugging(),
-        };
-        wgpu::Instance::new(descriptor)
-    })
+fn instance() -> wgpu::Instance {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    // The validation layers cost more than the kernels; wgpu's own validation is always on.
+    descriptor.flags = match settings::debug_level() {
+        0..=2 => wgpu::InstanceFlags::empty(),
+        _ => wgpu::InstanceFlags::debugging(),
+    };
+    wgpu::Instance::new(descriptor)
 }
 
 /// Bytes of the adapter's own memory: the largest heap that its driver calls local to it.

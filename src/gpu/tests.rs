@@ -246,3 +246,40 @@ fn a_device_lost_between_replays_is_an_error() {
     assert!(matches!(bound.run(&[0, 0]), Err(Error::DeviceLost { .. })));
     bound.stage_times();
 }
+
+#[test]
+fn long_replays_are_cut_into_submissions() {
+    let Some(device) = fresh_gpu() else { return };
+    let (mut bound, state) = two_kernels(&device);
+    bound.gpu_bound().set_budget(0.01);
+    let before = device.counters().submissions;
+    for _ in 0..3 {
+        bound.run(&[0, 1f32.to_bits()]).expect("run");
+    }
+    assert_eq!(device.counters().submissions, before + 6);
+    assert_eq!(values(&state).expect("read"), [9.0; ELEMENTS]);
+    device.sync().expect("sync");
+    let times = bound.stage_times();
+    assert_eq!(times.get(Stage::Update).map(|time| time.samples), Some(3), "timed across submissions");
+}
+
+#[test]
+fn threads_share_a_device() {
+    let Some(device) = fresh_gpu() else { return };
+    std::thread::scope(|scope| {
+        for thread in 0..3u8 {
+            let device = &device;
+            scope.spawn(move || {
+                let (mut bound, state) = two_kernels(device);
+                let own = device.alloc(100_000, "own").expect("alloc");
+                for round in 0..30u8 {
+                    bound.run(&[0, 1f32.to_bits()]).expect("run");
+                    let data = vec![thread ^ round; 100_000];
+                    device.write(&own, 0, &data).expect("write");
+                    assert_eq!(block_on(device.read(&own, 0, 100_000)).expect("read"), data);
+                }
+                assert_eq!(values(&state).expect("read"), [90.0; ELEMENTS]);
+            });
+        }
+    });
+}
