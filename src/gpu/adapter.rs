@@ -36,7 +36,7 @@ pub(super) fn capabilities(raw: &wgpu::Adapter) -> Capabilities {
     let features = raw.features() & wanted_features();
     Capabilities {
         max_binding_bytes: limits.max_storage_buffer_binding_size & !255,
-        max_storage_buffers: limits.max_storage_buffers_per_shader_stage - 1, // the status word takes one
+        max_storage_buffers: max_storage_buffers(&limits),
         max_workgroup_invocations: limits.max_compute_invocations_per_workgroup,
         max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
         max_groups: limits.max_compute_workgroups_per_dimension,
@@ -57,7 +57,7 @@ fn describe(raw: &wgpu::Adapter, number: usize) -> DeviceInfo {
         memory_bytes: memory_bytes(raw),
         max_buffer_bytes: limits.max_buffer_size,
         max_binding_bytes: limits.max_storage_buffer_binding_size,
-        max_storage_buffers: limits.max_storage_buffers_per_shader_stage,
+        max_storage_buffers: max_storage_buffers(&limits),
         max_workgroup_invocations: limits.max_compute_invocations_per_workgroup,
         max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
         subgroups: subgroups(features, &info),
@@ -65,6 +65,11 @@ fn describe(raw: &wgpu::Adapter, number: usize) -> DeviceInfo {
         timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         name: info.name,
     }
+}
+
+/// Memory that a kernel may see besides the status word.
+fn max_storage_buffers(limits: &wgpu::Limits) -> u32 {
+    limits.max_storage_buffers_per_shader_stage - 1
 }
 
 fn kind(device_type: wgpu::DeviceType) -> DeviceKind {

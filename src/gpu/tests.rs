@@ -62,7 +62,6 @@ fn launch(label: &str, wgsl: &str, buffers: &[(usize, bool)], sizes: &[u32]) -> 
     Launch {
         label: label.into(),
         wgsl: wgsl.into(),
-        entry: "main",
         bindings: buffers.iter().map(window).collect(),
         sizes: sizes.to_vec(),
         uses_uniforms: wgsl.contains("host"),

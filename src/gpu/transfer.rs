@@ -64,7 +64,7 @@ impl Gpu {
 
     fn move_bytes(&self, recorder: &mut Recorder, from: Span<'_>, to: Span<'_>, bytes: u64) -> Result<()> {
         let slots = [Slot::Read, Slot::Write, Slot::Uniform];
-        let pipeline = self.pipeline("move_bytes", include_str!("../../shaders/move_bytes.wgsl"), "main", &slots)?;
+        let pipeline = self.pipeline("move_bytes", include_str!("../../shaders/move_bytes.wgsl"), &slots)?;
         for done in (0..bytes).step_by(PIECE_BYTES as usize) {
             let length = PIECE_BYTES.min(bytes - done);
             let (source, skipped) = window(from, done, length);
