@@ -3,6 +3,7 @@
 pub mod autodiff;
 mod cpu;
 pub mod data;
+pub mod debug;
 pub mod device;
 pub mod dtype;
 pub mod error;
@@ -26,3 +27,4 @@ pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, Result};
 pub use shape::Shape;
 pub use stage::Stage;
+pub use tensor::{Tensor, no_grad};
