@@ -24,3 +24,4 @@ pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, Result};
 pub use shape::Shape;
 pub use stage::Stage;
+pub use tensor::{Tensor, no_grad};

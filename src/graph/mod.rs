@@ -2,6 +2,9 @@
 
 mod node;
 mod op;
+pub mod reference;
 
-pub use node::{GradientRule, HostValue, Memory, Node, NodeRef, Source, in_module, in_segment, traced_like};
+pub use node::{
+    GradientRule, HostValue, Memory, Node, NodeRef, Source, in_module, in_segment, traced_like, without_gradient,
+};
 pub use op::{Binary, Contract, Dim, Op, ReduceOp, Unary, View};
