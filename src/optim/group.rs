@@ -116,6 +116,6 @@ fn limit_norm(gradients: Vec<Tensor>, max_norm: f32) -> Vec<Tensor> {
     let Some(square) = gradients.iter().map(|gradient| gradient.square().sum()).reduce(|a, b| a + b) else {
         return gradients;
     };
-    let factor = ((square.sqrt() + 1e-6).recip() * max_norm).minimum(1.0);
+    let factor = ((square.sqrt() + 1e-6).reciprocal() * max_norm).minimum(1.0);
     gradients.iter().map(|gradient| gradient * &factor).collect()
 }
