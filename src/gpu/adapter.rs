@@ -19,11 +19,7 @@ pub(crate) struct Adapter {
 pub(crate) fn adapters() -> Vec<Adapter> {
     let mut found: Vec<_> = pollster::block_on(instance().enumerate_adapters(wgpu::Backends::PRIMARY));
     found.sort_by_key(|adapter| kind(adapter.get_info().device_type));
-    found
-        .into_iter()
-        .enumerate()
-        .map(|(number, raw)| Adapter { info: describe(&raw, number), raw })
-        .collect()
+    found.into_iter().enumerate().map(|(number, raw)| Adapter { info: describe(&raw, number), raw }).collect()
 }
 
 /// What is requested of an adapter that has it.

@@ -134,9 +134,8 @@ impl Gpu {
 
     fn make_layout(&self, slots: &[Slot]) -> (wgpu::BindGroupLayout, wgpu::PipelineLayout) {
         let entries: Vec<_> = (0..).zip(slots).map(|(binding, slot)| layout_entry(binding, *slot)).collect();
-        let group = self
-            .device
-            .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });
+        let group =
+            self.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });
         let layout = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label: None,
             bind_group_layouts: &[Some(&group)],

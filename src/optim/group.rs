@@ -40,7 +40,8 @@ impl<O, S> Groups<O, S> {
         for parameter in parameters {
             let (name, dtype) = (parameter.name(), parameter.dtype());
             assert!(dtype == DType::F32, "optimizer: parameter {name} is {dtype}, not f32");
-            let taken = self.groups.iter().flat_map(|group| &group.parameters).any(|other| other.id() == parameter.id());
+            let taken =
+                self.groups.iter().flat_map(|group| &group.parameters).any(|other| other.id() == parameter.id());
             assert!(!taken, "optimizer: parameter {name} is in two groups");
         }
         let path = format!("optimizer.{}", self.groups.len());
