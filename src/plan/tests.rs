@@ -45,7 +45,8 @@ impl Trial {
         let mut tracer = Tracer::default();
         let mut storages = Vec::new();
         for (slot, node) in self.inputs.iter().enumerate() {
-            let storage = self.device.alloc((node.shape.numel() * node.dtype.size_bytes()) as u64, "input").expect("memory");
+            let storage =
+                self.device.alloc((node.shape.numel() * node.dtype.size_bytes()) as u64, "input").expect("memory");
             tracer.bind_input(slot, &storage, node.dtype);
             storages.push(storage);
         }
@@ -53,7 +54,8 @@ impl Trial {
         for output in outputs {
             let node = output.node();
             let number = tracer.add(node);
-            let storage = self.device.alloc((node.shape.numel() * node.dtype.size_bytes()) as u64, "output").expect("memory");
+            let storage =
+                self.device.alloc((node.shape.numel() * node.dtype.size_bytes()) as u64, "output").expect("memory");
             let external = tracer.external(&storage, node.dtype);
             tracer.output(number, external, 0);
             externals.push(external);
@@ -87,8 +89,13 @@ impl Trial {
         for (number, (external, expected)) in externals.iter().zip(&expected).enumerate() {
             let got = &places[&Place::External(*external)];
             for (index, want) in expected.iter().enumerate() {
-                let same = (got[index] - want).abs() <= 1e-5 * (1.0 + want.abs()) || got[index].is_nan() && want.is_nan();
-                assert!(same, "output {number} at {index}: {} instead of {want}\n{plan}\n{}", got[index], tracer.program);
+                let same =
+                    (got[index] - want).abs() <= 1e-5 * (1.0 + want.abs()) || got[index].is_nan() && want.is_nan();
+                assert!(
+                    same,
+                    "output {number} at {index}: {} instead of {want}\n{plan}\n{}",
+                    got[index], tracer.program
+                );
             }
         }
         plan
