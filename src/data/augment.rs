@@ -29,9 +29,8 @@ impl Augment {
 fn shift(pixels: &mut [u8], [channels, height, width]: [usize; 3], down: isize, right: isize, scratch: &mut Vec<u8>) {
     scratch.clear();
     scratch.extend_from_slice(pixels);
-    let inside = |position: usize, by: isize, size: usize| {
-        position.checked_add_signed(-by).filter(|&source| source < size)
-    };
+    let inside =
+        |position: usize, by: isize, size: usize| position.checked_add_signed(-by).filter(|&source| source < size);
     for channel in 0..channels {
         for row in 0..height {
             for column in 0..width {

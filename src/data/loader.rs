@@ -140,7 +140,12 @@ impl Drop for Loader {
 }
 
 /// Makes the batches with these numbers until all are made, one fails, or nobody listens.
-fn work(dataset: &dyn Dataset, options: LoaderOptions, numbers: impl Iterator<Item = usize>, to: &SyncSender<Produced>) {
+fn work(
+    dataset: &dyn Dataset,
+    options: LoaderOptions,
+    numbers: impl Iterator<Item = usize>,
+    to: &SyncSender<Produced>,
+) {
     let mut scratch = Scratch::default();
     for number in numbers {
         let produced = make(dataset, options, number, &mut scratch);

@@ -99,8 +99,7 @@ impl InMemory {
     pub fn split_stratified(&self, test_percent: usize, key: u64) -> Split<Self> {
         let mut in_test = vec![false; self.labels.len()];
         for class in 0..self.classes {
-            let members: Vec<usize> =
-                (0..self.labels.len()).filter(|&i| self.labels[i] as usize == class).collect();
+            let members: Vec<usize> = (0..self.labels.len()).filter(|&i| self.labels[i] as usize == class).collect();
             let held_out = (members.len() * test_percent + 50) / 100;
             let order = Permutation::new(members.len(), &[key, class as u64]);
             for position in 0..held_out {
