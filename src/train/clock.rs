@@ -1,40 +1,11 @@
 //! Where the time of a run goes, stage by stage.
 
-use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::stage::Stage;
-
-/// How a time was measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, PartialOrd, Ord)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// The host's monotonic clock.
-    WallClock,
-    /// The time until the device signalled that it is done.
-    Fence,
-    /// The device's own clock, checked for plausibility.
-    Timestamp,
-}
-
-impl Source {
-    /// The name in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::WallClock => "wall clock",
-            Self::Fence => "fence",
-            Self::Timestamp => "timestamp",
-        }
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
+use crate::timing::{StageTimes, TimeSource};
 
 /// One stage's times in a run.
 #[derive(Clone, Debug, Serialize)]
@@ -50,7 +21,7 @@ pub struct StageReport {
     /// Where it ran; empty if it never did.
     pub device: String,
     /// How it was measured; `None` if it never ran.
-    pub source: Option<Source>,
+    pub source: Option<TimeSource>,
 }
 
 #[derive(Clone, Default)]
@@ -58,7 +29,7 @@ struct Entry {
     busy: Duration,
     exposed: Duration,
     device: String,
-    source: Option<Source>,
+    source: Option<TimeSource>,
 }
 
 /// Adds up busy and exposed time per stage.
@@ -69,32 +40,33 @@ pub struct StageClock {
 
 impl StageClock {
     /// Adds work that took `busy` on `device`, of which training waited `exposed`.
-    pub fn add(&mut self, stage: Stage, busy: Duration, exposed: Duration, device: &str, source: Source) {
+    pub fn add(&mut self, stage: Stage, busy: Duration, exposed: Duration, device: &str, source: TimeSource) {
         let entry = &mut self.entries[stage as usize];
         entry.busy += busy;
         entry.exposed += exposed;
         // The least direct source stands for a sum of several.
-        entry.source = Some(entry.source.map_or(source, |known| known.min(source)));
+        entry.source = Some(entry.source.map_or(source, |known| known.max(source)));
         if entry.device != device {
             device.clone_into(&mut entry.device);
         }
     }
 
-    /// Runs `work` on the host as part of `stage`; training waits for all of it.
-    pub fn time<T>(&mut self, stage: Stage, work: impl FnOnce() -> T) -> T {
-        let start = Instant::now();
-        let result = work();
-        let took = start.elapsed();
-        self.add(stage, took, took, HOST, Source::WallClock);
-        result
-    }
-
     /// Adds pieces of work of which training waited `waited` in all; each is charged for it in proportion to its length.
-    pub fn add_waited(&mut self, pieces: &[(Stage, Duration)], waited: Duration, device: &str, source: Source) {
+    pub fn add_waited(&mut self, pieces: &[(Stage, Duration)], waited: Duration, device: &str, source: TimeSource) {
         let total: f64 = pieces.iter().map(|(_, busy)| busy.as_secs_f64()).sum();
         for &(stage, busy) in pieces {
             let part = if total > 0.0 { busy.as_secs_f64() / total } else { 0.0 };
             self.add(stage, busy, waited.mul_f64(part), device, source);
+        }
+    }
+
+    /// Adds what `device` did, for which the host waited `waited` in all.
+    pub fn add_device(&mut self, times: &StageTimes, waited: Duration, device: &str) {
+        let total = times.total_milliseconds();
+        for (stage, time) in times.iter() {
+            let part = if total > 0.0 { time.milliseconds / total } else { 0.0 };
+            let busy = Duration::from_secs_f64(time.milliseconds / 1e3);
+            self.add(stage, busy, waited.mul_f64(part), device, time.source);
         }
     }
 
@@ -129,8 +101,8 @@ mod tests {
     #[test]
     fn waiting_is_charged_in_proportion() {
         let mut clock = StageClock::default();
-        clock.add_waited(&[(Stage::Load, 3 * MS), (Stage::Batch, MS)], 2 * MS, HOST, Source::WallClock);
-        clock.add(Stage::Forward, 2 * MS, 2 * MS, "gpu", Source::Timestamp);
+        clock.add_waited(&[(Stage::Load, 3 * MS), (Stage::Batch, MS)], 2 * MS, HOST, TimeSource::WallClock);
+        clock.add(Stage::Forward, 2 * MS, 2 * MS, "gpu", TimeSource::Timestamp);
         let report = clock.report();
         let of = |stage: Stage| &report[stage as usize];
         assert_eq!(report.iter().map(|row| row.stage).collect::<Vec<_>>(), Stage::ALL);
@@ -144,8 +116,8 @@ mod tests {
     #[test]
     fn the_least_direct_source_stands_for_the_sum() {
         let mut clock = StageClock::default();
-        clock.add(Stage::Forward, MS, MS, "gpu", Source::Timestamp);
-        clock.add(Stage::Forward, MS, MS, "gpu", Source::Fence);
-        assert_eq!(clock.report()[Stage::Forward as usize].source, Some(Source::Fence));
+        clock.add(Stage::Forward, MS, MS, "gpu", TimeSource::Timestamp);
+        clock.add(Stage::Forward, MS, MS, "gpu", TimeSource::Fence);
+        assert_eq!(clock.report()[Stage::Forward as usize].source, Some(TimeSource::Fence));
     }
 }

@@ -41,7 +41,7 @@ pub struct Config {
     pub augment: bool,
     /// Decides weights, order and augmentation: the same seed gives the same numbers on the same device
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().seed))]
-    pub seed: u64,
+    pub seed: u32,
     /// Where to compute: best, cpu, gpu, gpu:N or part of a name (see `brasa devices`)
     #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", env = "BRASA_DEVICE",
         default_value_t = Self::default().device))]
@@ -96,11 +96,13 @@ pub enum DatasetName {
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum ModelName {
-    /// Two hidden layers
+    /// Three linear layers
     Mlp,
-    /// Convolutions with pooling
+    /// Three 3x3 convolutions, for small pictures such as the digits
     Cnn,
-    /// Residual network of 20 layers (He et al. 2016)
+    /// The network of PyTorch's CIFAR tutorial, for pictures from 16x16 on
+    TutorialCnn,
+    /// ResNet-20 (He et al. 2016)
     Resnet20,
 }
 

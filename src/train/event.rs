@@ -11,30 +11,7 @@ use super::StageReport;
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// Everything is open and checked; training begins.
-    Started {
-        /// The run's name.
-        name: String,
-        /// Its folder.
-        folder: PathBuf,
-        /// The device's name.
-        device: String,
-        /// The data set's name.
-        dataset: String,
-        /// The model's name.
-        model: String,
-        /// Trainable numbers in it.
-        parameters: usize,
-        /// Samples to learn from.
-        train_samples: usize,
-        /// Samples held out.
-        test_samples: usize,
-        /// Passes to come.
-        epochs: usize,
-        /// Steps in each.
-        steps_per_epoch: usize,
-        /// Samples in a step.
-        batch_size: usize,
-    },
+    Started(Start),
     /// A training step, of those that are reported (`log-every`).
     Step(StepMetrics),
     /// A pass over the training data is complete.
@@ -52,14 +29,9 @@ pub enum Event {
     Evaluated {
         /// After this pass, from 1.
         epoch: usize,
-        /// Mean loss.
-        loss: f32,
-        /// Part that was classified correctly.
-        accuracy: f32,
-        /// How many were.
-        correct: usize,
-        /// Out of so many.
-        samples: usize,
+        /// How well.
+        #[serde(flatten)]
+        test: TestMetrics,
     },
     /// A file was written.
     Saved {
@@ -68,6 +40,46 @@ pub enum Event {
     },
     /// The run is over.
     Finished(Summary),
+}
+
+/// What a run starts with.
+#[derive(Clone, Debug, Serialize)]
+pub struct Start {
+    /// The run's name.
+    pub name: String,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The device's name.
+    pub device: String,
+    /// The data set's name.
+    pub dataset: String,
+    /// The model's name.
+    pub model: String,
+    /// Trainable numbers in it.
+    pub parameters: usize,
+    /// Samples to learn from.
+    pub train_samples: usize,
+    /// Samples held out.
+    pub test_samples: usize,
+    /// Passes to come.
+    pub epochs: usize,
+    /// Steps in each.
+    pub steps_per_epoch: usize,
+    /// Samples in a step.
+    pub batch_size: usize,
+}
+
+/// How well the held-out samples were classified.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TestMetrics {
+    /// Mean loss.
+    pub loss: f32,
+    /// Part that was classified correctly.
+    pub accuracy: f32,
+    /// How many were.
+    pub correct: usize,
+    /// Out of so many.
+    pub samples: usize,
 }
 
 /// One reported training step.
@@ -96,11 +108,8 @@ pub struct Summary {
     pub completed: bool,
     /// Steps done.
     pub steps: usize,
-    /// Part of the held-out samples that were classified correctly at the end; `None` if it was stopped before any
-    /// evaluation.
-    pub test_accuracy: Option<f32>,
-    /// Held-out samples.
-    pub test_samples: usize,
+    /// How well the held-out samples were classified at last; `None` if the run was stopped before any evaluation.
+    pub test: Option<TestMetrics>,
     /// Seconds of training and evaluation.
     pub seconds: f64,
     /// The ten stages, in order.

@@ -6,9 +6,13 @@ mod config;
 mod control;
 mod event;
 mod folder;
+mod learner;
+mod trainer;
+mod weights;
 
-pub use clock::{HOST, Source, StageClock, StageReport};
+pub use clock::{HOST, StageClock, StageReport};
 pub use config::{Config, DatasetName, ModelName, OptimizerName};
 pub use control::Control;
-pub use event::{Event, StepMetrics, Summary};
+pub use event::{Event, Start, StepMetrics, Summary, TestMetrics};
 pub use folder::{RunFolder, write_whole};
+pub use trainer::Trainer;
