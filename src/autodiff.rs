@@ -1,1 +1,143 @@
-//! Reverse-mode differentiation.
+//! Reverse-mode differentiation: a graph to a larger graph.
+//!
+//! The walk names no op; each op's rule stands beside its shape rule in [`crate::ops`]. Rules are tensor methods, so a
+//! gradient is an ordinary graph and can be differentiated again. Gradient nodes carry the line and module of the forward
+//! node, and the stage `backward`.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::graph::{NodeRef, Source, traced_like};
+use crate::ops;
+use crate::runtime::VarCell;
+use crate::stage::Stage;
+use crate::tensor::Tensor;
+
+/// The gradients of `output` by each tensor of `wrt`; zeros where it does not depend on it.
+///
+/// An `output` of several elements counts as their sum.
+///
+/// # Panics
+///
+/// If `output` or a tensor of `wrt` is no float.
+#[track_caller]
+pub fn grad(output: &Tensor, wrt: &[&Tensor]) -> Vec<Tensor> {
+    assert_float(output);
+    for tensor in wrt {
+        assert_float(tensor);
+    }
+    let targets: HashSet<u64> = wrt.iter().map(|tensor| tensor.node().id).collect();
+    let gradients = walk(output, &targets);
+    let gradient = |tensor: &&Tensor| {
+        gradients.get(&tensor.node().id).cloned().unwrap_or_else(|| Stage::Backward.scope(|| tensor.zeros_like()))
+    };
+    wrt.iter().map(gradient).collect()
+}
+
+/// The gradients of one output by all float leaves it depends on: variables, inputs and tensors made from data.
+pub struct Gradients {
+    by_node: HashMap<u64, Tensor>,
+    by_var: Vec<(Arc<VarCell>, Tensor)>,
+}
+
+impl Gradients {
+    /// The gradient by a leaf tensor; `None` if the output does not depend on it.
+    pub fn get(&self, leaf: &Tensor) -> Option<Tensor> {
+        self.by_node.get(&leaf.node().id).cloned()
+    }
+
+    /// The gradient by a variable, summed over all its reads; `None` if the output does not depend on it.
+    pub fn of_var(&self, cell: &Arc<VarCell>) -> Option<Tensor> {
+        self.by_var.iter().find(|(known, _)| Arc::ptr_eq(known, cell)).map(|(_, gradient)| gradient.clone())
+    }
+}
+
+impl Tensor {
+    /// The gradients of this tensor (of its sum, if it has several elements) by every float leaf it depends on.
+    ///
+    /// # Panics
+    ///
+    /// If it is no float.
+    #[track_caller]
+    pub fn backward(&self) -> Gradients {
+        assert_float(self);
+        let mut leaves: Vec<NodeRef> = reachable(self).into_values().filter(is_differentiable_leaf).collect();
+        leaves.sort_unstable_by_key(|leaf| leaf.id);
+        let by_node = walk(self, &leaves.iter().map(|leaf| leaf.id).collect());
+        let mut by_var: Vec<(Arc<VarCell>, Tensor)> = Vec::new();
+        for leaf in &leaves {
+            let (Some(Source::Var(cell)), Some(gradient)) = (&leaf.source, by_node.get(&leaf.id)) else { continue };
+            match by_var.iter_mut().find(|(known, _)| Arc::ptr_eq(known, cell)) {
+                Some((_, sum)) => *sum = Stage::Backward.scope(|| &*sum + gradient),
+                None => by_var.push((Arc::clone(cell), gradient.clone())),
+            }
+        }
+        Gradients { by_node, by_var }
+    }
+}
+
+#[track_caller]
+fn assert_float(tensor: &Tensor) {
+    assert!(tensor.dtype().is_float(), "grad: {} has no gradient; cast with to_dtype before", tensor.dtype());
+}
+
+fn is_differentiable_leaf(node: &NodeRef) -> bool {
+    matches!(node.source, Some(Source::Memory(_) | Source::Var(_) | Source::Input(_))) && !ops::stops_gradient(node)
+}
+
+/// All nodes that a gradient of `output` passes through, by number.
+fn reachable(output: &Tensor) -> HashMap<u64, NodeRef> {
+    let mut found = HashMap::new();
+    let mut stack = vec![output.node().clone()];
+    while let Some(node) = stack.pop() {
+        if node.dtype.is_float() && !found.contains_key(&node.id) {
+            if !ops::stops_gradient(&node) {
+                stack.extend(node.inputs.iter().cloned());
+            }
+            found.insert(node.id, node);
+        }
+    }
+    found
+}
+
+/// The gradients of `output` by the nodes with these numbers.
+fn walk(output: &Tensor, targets: &HashSet<u64>) -> HashMap<u64, Tensor> {
+    let mut nodes: Vec<NodeRef> = reachable(output).into_values().collect();
+    // numbers grow with creation, so inputs have smaller ones
+    nodes.sort_unstable_by_key(|node| node.id);
+    let mut needed: HashSet<u64> = HashSet::new();
+    for node in &nodes {
+        let through = !ops::stops_gradient(node) && node.inputs.iter().any(|input| needed.contains(&input.id));
+        if through || targets.contains(&node.id) {
+            needed.insert(node.id);
+        }
+    }
+    let mut pending: HashMap<u64, Tensor> = HashMap::new();
+    let mut results = HashMap::new();
+    Stage::Backward.scope(|| {
+        let start = traced_like(output.node(), || output.ones_like());
+        pending.insert(output.node().id, start);
+        for node in nodes.iter().rev() {
+            let Some(gradient) = pending.remove(&node.id) else { continue };
+            if targets.contains(&node.id) {
+                results.insert(node.id, gradient.clone());
+            }
+            if ops::stops_gradient(node) || !node.inputs.iter().any(|input| needed.contains(&input.id)) {
+                continue;
+            }
+            traced_like(node, || {
+                for (input, gradient) in node.inputs.iter().zip(ops::gradient(node, &gradient)) {
+                    if let Some(gradient) = gradient.filter(|_| needed.contains(&input.id)) {
+                        debug_assert_eq!(*gradient.shape(), input.shape, "gradient rule of {node:?}");
+                        let sum = match pending.remove(&input.id) {
+                            Some(sum) => sum + gradient,
+                            None => gradient,
+                        };
+                        pending.insert(input.id, sum);
+                    }
+                }
+            });
+        }
+    });
+    results
+}

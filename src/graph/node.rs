@@ -38,15 +38,21 @@ pub struct Node {
     pub module: Option<Arc<str>>,
     /// Number of the recomputed segment it belongs to (activation checkpointing); 0 for none. Part of its identity.
     pub segment: u32,
+    /// True if no gradient passes through it: it was made inside [`without_gradient`].
+    pub no_gradient: bool,
     /// What a leaf stands for.
     pub source: Option<Source>,
     /// The gradient rule of an [`Op::Custom`] node.
     pub gradient: Option<GradientRule>,
+    /// Length of the longest chain of uncomputed nodes below, when it was made.
+    pub depth: u32,
     value: Mutex<Option<Memory>>,
 }
 
-/// Maps the gradient of a node's output to those of its inputs (`None`: no gradient).
-pub type GradientRule = Arc<dyn Fn(&NodeRef) -> Vec<Option<NodeRef>> + Send + Sync>;
+/// Maps (node, gradient of its output) to the gradients of its inputs (`None`: no gradient).
+///
+/// It gets at other values through the node and its inputs, never by capturing them: dropping a captured node recurses.
+pub type GradientRule = Arc<dyn Fn(&NodeRef, &NodeRef) -> Vec<Option<NodeRef>> + Send + Sync>;
 
 /// What a leaf stands for.
 #[derive(Clone)]
@@ -119,6 +125,7 @@ struct Context {
     location: Option<&'static Location<'static>>,
     module: Option<Arc<str>>,
     segment: u32,
+    no_gradient: bool,
 }
 
 thread_local! {
@@ -172,6 +179,11 @@ pub fn in_segment<T>(segment: u32, f: impl FnOnce() -> T) -> T {
     with_context(|context| context.segment = segment, f)
 }
 
+/// Runs `f`; no gradient passes through nodes it makes.
+pub fn without_gradient<T>(f: impl FnOnce() -> T) -> T {
+    with_context(|context| context.no_gradient = true, f)
+}
+
 impl Node {
     /// A node; its line is the caller's unless [`traced_like`] says otherwise.
     #[track_caller]
@@ -186,8 +198,8 @@ impl Node {
         Self::build(op, Vec::new(), shape, dtype, device, Some(source), None)
     }
 
-    /// `inputs[0]` with a gradient rule of its own for the others: `gradient` gets the output's gradient and returns one
-    /// for each input (`None` for the first).
+    /// `inputs[0]` with a gradient rule of its own for the others: `gradient` gets this node and its gradient and
+    /// returns one for each input (`None` for the first).
     #[track_caller]
     pub fn custom(inputs: Vec<NodeRef>, gradient: GradientRule) -> NodeRef {
         let (shape, dtype, device) = (inputs[0].shape.clone(), inputs[0].dtype, inputs[0].device.clone());
@@ -207,7 +219,9 @@ impl Node {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let caller = Location::caller();
         let context = CONTEXT.with(|context| context.borrow().clone());
-        Arc::new(Self {
+        let waiting = |input: &NodeRef| if input.value().is_some() { 0 } else { input.depth };
+        let depth = inputs.iter().map(waiting).max().map_or(0, |depth| depth + 1);
+        let node = Arc::new(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             op,
             inputs,
@@ -218,10 +232,14 @@ impl Node {
             location: context.location.unwrap_or(caller),
             module: context.module,
             segment: context.segment,
+            no_gradient: context.no_gradient,
             source,
             gradient,
+            depth,
             value: Mutex::new(None),
-        })
+        });
+        crate::runtime::limit_waiting(&node);
+        node
     }
 
     /// The computed value, if there is one.

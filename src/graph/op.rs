@@ -63,6 +63,8 @@ pub enum Op {
         /// Elements in all.
         len: usize,
     },
+    /// The first input, unchanged, but not computed before the second one is: recomputation waits for its gradient.
+    After,
     /// The first input, unchanged; carries a gradient rule of its own. Removed before planning.
     Custom,
     /// The input, unchanged; stops gradients. Removed before planning.

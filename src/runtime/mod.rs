@@ -1,4 +1,17 @@
-//! Evaluation, variables and captured steps.
+//! Evaluation, variables and captured steps: the one path by which anything runs.
 
-/// State that lives on a device.
-pub struct VarCell;
+mod arena;
+mod diagnose;
+mod eval;
+mod random;
+mod step;
+mod trace;
+mod var;
+
+pub use arena::Arena;
+pub use eval::{PlanCacheStats, plan_cache_stats, realize};
+pub(crate) use eval::limit_waiting;
+pub use random::{random_inputs, random_state, seed};
+pub use step::{Step, StepInfo};
+pub use trace::check_finite;
+pub use var::{Hyper, Var, VarCell, VarKind};

@@ -1,1 +1,133 @@
-//! tensor
+//! The tensor: a cheap handle to a node of the lazy graph.
+//!
+//! Methods have PyTorch's names and shapes. They check shapes and types at the call and panic at the caller's line; the
+//! same rules are in [`crate::ops`] as functions that return an error. Nothing is computed before a value is read.
+//!
+//! # Types
+//!
+//! * Two tensors in one op have the same type; cast one with [`Tensor::to_dtype`] otherwise.
+//! * A scalar takes the tensor's type, except that a float scalar turns an integer or bool tensor into f32, and an integer
+//!   scalar turns bool into i32.
+//! * `/` is true division: integers become f32. [`Tensor::div_trunc`] divides integers.
+//! * exp, log and other functions of real numbers turn integers into f32.
+//! * Sums of bool and u8 are i32. Indices are i32, where PyTorch has int64.
+//! * u8 is for storage: it moves, compares and casts, but has no arithmetic.
+//! * NaN wins in max, min and argmax. The first of several equal elements is the argmax.
+
+mod create;
+mod display;
+mod index;
+mod linear;
+mod math;
+mod movement;
+mod operand;
+mod readback;
+mod reduce;
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::graph::{Node, NodeRef, Op, without_gradient};
+use crate::shape::Shape;
+
+pub use movement::{Axes, Dims};
+pub use operand::Operand;
+
+/// A multi-dimensional array on a device, computed when it is needed.
+#[derive(Clone)]
+pub struct Tensor {
+    node: NodeRef,
+}
+
+impl Tensor {
+    /// The tensor a node stands for.
+    pub fn from_node(node: NodeRef) -> Self {
+        Self { node }
+    }
+
+    /// The node it stands for.
+    pub fn node(&self) -> &NodeRef {
+        &self.node
+    }
+
+    /// Sizes of its axes.
+    pub fn shape(&self) -> &Shape {
+        &self.node.shape
+    }
+
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.shape().rank()
+    }
+
+    /// Number of elements.
+    pub fn numel(&self) -> usize {
+        self.shape().numel()
+    }
+
+    /// Size of one axis; negative ones count from the back.
+    #[track_caller]
+    pub fn size(&self, axis: isize) -> usize {
+        self.shape()[self.axis("size", axis)]
+    }
+
+    /// The elements' type.
+    pub fn dtype(&self) -> DType {
+        self.node.dtype
+    }
+
+    /// Where it lives.
+    pub fn device(&self) -> &Device {
+        &self.node.device
+    }
+
+    /// The same values; no gradient passes through.
+    #[track_caller]
+    #[must_use]
+    pub fn detach(&self) -> Self {
+        Self::apply(Op::Detach, &[self], self.shape().clone(), self.dtype())
+    }
+
+    /// A new node on the inputs' device, of which there is at least one.
+    #[track_caller]
+    pub(crate) fn apply(op: Op, inputs: &[&Self], shape: Shape, dtype: DType) -> Self {
+        let device = inputs[0].device();
+        for input in inputs {
+            assert!(
+                input.device() == device,
+                "tensors are on different devices, {device:?} and {:?}: move one with to_device",
+                input.device()
+            );
+        }
+        let inputs = inputs.iter().map(|input| input.node.clone()).collect();
+        Self { node: Node::new(op, inputs, shape, dtype, device) }
+    }
+
+    /// `self` with a gradient rule of its own: `rule` gets (this tensor, the inputs, its gradient) and returns the inputs'
+    /// gradients.
+    #[track_caller]
+    pub(crate) fn with_gradient(
+        &self,
+        inputs: &[&Self],
+        rule: impl Fn(&Self, &[Self], &Self) -> Vec<Option<Self>> + Send + Sync + 'static,
+    ) -> Self {
+        let mut nodes = vec![self.node.clone()];
+        nodes.extend(inputs.iter().map(|input| input.node.clone()));
+        let rule = move |node: &NodeRef, gradient: &NodeRef| {
+            let inputs: Vec<Self> = node.inputs[1..].iter().cloned().map(Self::from_node).collect();
+            let gradients = rule(&Self::from_node(node.clone()), &inputs, &Self::from_node(gradient.clone()));
+            std::iter::once(None).chain(gradients.into_iter().map(|g| g.map(|g| g.node))).collect()
+        };
+        Self { node: Node::custom(nodes, std::sync::Arc::new(rule)) }
+    }
+
+    /// `axis` counted from the front.
+    #[track_caller]
+    pub(crate) fn axis(&self, name: &str, axis: isize) -> usize {
+        crate::ops::ok(crate::ops::resolve_axis(name, self.shape(), axis))
+    }
+}
+
+/// Runs `f`; no gradient passes through tensors made in it.
+pub fn no_grad<T>(f: impl FnOnce() -> T) -> T {
+    without_gradient(f)
+}

@@ -1,0 +1,135 @@
+//! Contractions: sums of products over shared axes.
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::graph::reference::{coordinates, ravel};
+use crate::graph::{Contract, Node, NodeRef};
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+
+use super::{shape_error, wrap};
+
+/// The output's shape.
+///
+/// # Errors
+///
+/// If labels and ranks differ, a label has two sizes or is repeated, or one is in neither the output nor both operands.
+pub fn shape(contract: &Contract, lhs: &Shape, rhs: &Shape) -> Result<Shape> {
+    let mut sizes = BTreeMap::new();
+    for (labels, shape) in [(&contract.lhs, lhs), (&contract.rhs, rhs)] {
+        if labels.len() != shape.rank() {
+            return shape_error(format!("contract: {} labels for {shape}", labels.len()));
+        }
+        for (number, (label, &size)) in labels.iter().zip(shape.iter()).enumerate() {
+            if labels[..number].contains(label) {
+                return shape_error(format!("contract: {shape} has two axes with one label"));
+            }
+            if *sizes.entry(*label).or_insert(size) != size {
+                return shape_error(format!("contract: {lhs} x {rhs}, sizes {} != {size}", sizes[label]));
+            }
+        }
+    }
+    for label in sizes.keys() {
+        let [l, r, o] = [&contract.lhs, &contract.rhs, &contract.out].map(|labels| labels.contains(label));
+        if !o && !(l && r) {
+            return shape_error(format!("contract: {lhs} x {rhs}, an axis of one operand is missing from the output"));
+        }
+    }
+    let dims = contract.out.iter().map(|label| sizes.get(label).copied()).collect::<Option<Vec<_>>>();
+    match dims {
+        Some(dims) => Ok(dims.into()),
+        None => shape_error("contract: an output label is in neither operand"),
+    }
+}
+
+/// The operands' and output's labels of a matrix product `[..., m, k] x [..., k, n]` with broadcast batch axes; a vector
+/// has one axis, which is summed. Batch axes of size 1 that the other operand repeats are left out (reshape them away).
+#[derive(Debug)]
+pub struct MatMul {
+    /// What to contract.
+    pub contract: Contract,
+    /// The first operand's shape without its repeated batch axes.
+    pub lhs: Shape,
+    /// The second operand's shape without its repeated batch axes.
+    pub rhs: Shape,
+}
+
+/// How `[..., m, k]` and `[..., k, n]` are multiplied.
+///
+/// # Errors
+///
+/// If the inner sizes differ, the batch axes do not broadcast, or an operand has no axes.
+pub fn matmul(lhs: &Shape, rhs: &Shape) -> Result<MatMul> {
+    const ROW: u8 = 253;
+    const INNER: u8 = 254;
+    const COLUMN: u8 = 255;
+    let (Some(&lhs_inner), Some(_)) = (lhs.last(), rhs.last()) else {
+        return shape_error(format!("matmul: {lhs} x {rhs}, operands need at least one axis"));
+    };
+    let rhs_inner = rhs[rhs.rank().saturating_sub(2)];
+    if lhs_inner != rhs_inner {
+        return shape_error(format!("matmul: {lhs} x {rhs}, inner {lhs_inner} != {rhs_inner}"));
+    }
+    let (lhs_batch, lhs_matrix) = lhs.split_at(lhs.rank().saturating_sub(2));
+    let (rhs_batch, rhs_matrix) = rhs.split_at(rhs.rank().saturating_sub(2));
+    let Some(batch) = Shape::from(lhs_batch).broadcast(&Shape::from(rhs_batch)) else {
+        return shape_error(format!("matmul: {lhs} x {rhs}, batch axes do not broadcast"));
+    };
+    let operand = |own: &[usize], matrix: &[usize], matrix_labels: &[u8]| {
+        let missing = batch.rank() - own.len();
+        let kept = (missing..batch.rank()).filter(|&axis| own[axis - missing] == batch[axis]);
+        let (mut labels, mut shape): (Vec<u8>, Vec<usize>) = kept.map(|axis| (axis as u8, batch[axis])).unzip();
+        labels.extend_from_slice(matrix_labels);
+        shape.extend_from_slice(matrix);
+        (labels, Shape::from(shape))
+    };
+    let rows: &[u8] = if lhs_matrix.len() == 2 { &[ROW] } else { &[] };
+    let columns: &[u8] = if rhs_matrix.len() == 2 { &[COLUMN] } else { &[] };
+    let (lhs_labels, lhs) = operand(lhs_batch, lhs_matrix, &[rows, &[INNER]].concat());
+    let (rhs_labels, rhs) = operand(rhs_batch, rhs_matrix, &[&[INNER], columns].concat());
+    let out = (0..batch.rank() as u8).chain(rows.iter().copied()).chain(columns.iter().copied()).collect();
+    Ok(MatMul { contract: Contract { lhs: lhs_labels, rhs: rhs_labels, out }, lhs, rhs })
+}
+
+pub(super) fn gradient(contract: &Contract, node: &NodeRef, g: &Tensor) -> Vec<Option<Tensor>> {
+    let [lhs, rhs] = [0, 1].map(|number: usize| Tensor::from_node(node.inputs[number].clone()));
+    vec![
+        Some(g.contract(&rhs, &contract.out, &contract.rhs, &contract.lhs)),
+        Some(lhs.contract(g, &contract.lhs, &contract.out, &contract.rhs)),
+    ]
+}
+
+pub(super) fn reference(contract: &Contract, node: &Node, inputs: &[&[f64]]) -> Vec<f64> {
+    let [lhs_shape, rhs_shape] = [0, 1].map(|number: usize| &node.inputs[number].shape);
+    let summed: Vec<u8> = contract.lhs.iter().copied().filter(|label| !contract.out.contains(label)).collect();
+    let summed_shape: Vec<usize> = summed
+        .iter()
+        .map(|label| lhs_shape[contract.lhs.iter().position(|l| l == label).expect("taken from these labels")])
+        .collect();
+    let mut point = [0; 256];
+    let mut out = Vec::with_capacity(node.shape.numel());
+    for outer in coordinates(&node.shape) {
+        for (&label, coordinate) in contract.out.iter().zip(outer) {
+            point[usize::from(label)] = coordinate;
+        }
+        let (mut sum, mut integer_sum) = (0.0, 0_i64);
+        for inner in coordinates(&summed_shape) {
+            for (&label, coordinate) in summed.iter().zip(inner) {
+                point[usize::from(label)] = coordinate;
+            }
+            let at = |labels: &[u8], shape: &Shape| {
+                ravel(&labels.iter().map(|&label| point[usize::from(label)]).collect::<Vec<_>>(), shape)
+            };
+            let a = inputs[0][at(&contract.lhs, lhs_shape)];
+            let b = inputs[1][at(&contract.rhs, rhs_shape)];
+            if node.dtype.is_float() {
+                sum += a * b;
+            } else {
+                integer_sum = integer_sum.wrapping_add((a as i64).wrapping_mul(b as i64));
+            }
+        }
+        out.push(if node.dtype.is_float() { sum } else { wrap(node.dtype, integer_sum) });
+    }
+    out
+}

@@ -1,0 +1,301 @@
+//! Movement: the same elements elsewhere, as affine index maps.
+
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::graph::reference::{coordinates, ravel};
+use crate::graph::{Dim, Node, NodeRef, View};
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+
+use super::{resolve_axis, shape_error};
+
+/// An index map with its output shape.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Moved {
+    /// One for each input axis.
+    pub dims: Vec<Dim>,
+    /// The output's shape.
+    pub shape: Shape,
+}
+
+/// The shape with the one size -1 inferred.
+///
+/// # Errors
+///
+/// If the number of elements differs or cannot be made equal.
+pub fn reshape(shape: &Shape, to: &[isize]) -> Result<Shape> {
+    let wrong = || shape_error(format!("reshape: {shape} has {} elements and cannot become {to:?}", shape.numel()));
+    let known: usize = to.iter().filter(|&&size| size >= 0).map(|size| size.cast_unsigned()).product();
+    let unknown = to.iter().filter(|&&size| size < 0).count();
+    let inferred = match unknown {
+        0 => 0,
+        1 if known > 0 && shape.numel().is_multiple_of(known) => shape.numel() / known,
+        _ => return wrong(),
+    };
+    let size = |&size: &isize| if size == -1 { Some(inferred) } else { usize::try_from(size).ok() };
+    match to.iter().map(size).collect::<Option<Vec<_>>>().map(Shape::from) {
+        Some(result) if result.numel() == shape.numel() => Ok(result),
+        _ => wrong(),
+    }
+}
+
+/// Output axis `i` is input axis `axes[i]`.
+///
+/// # Errors
+///
+/// If `axes` is not a permutation of the input's axes.
+pub fn permute(shape: &Shape, axes: &[isize]) -> Result<Moved> {
+    let mut dims = vec![None; shape.rank()];
+    let mut sizes = Vec::with_capacity(axes.len());
+    for (out, &axis) in axes.iter().enumerate() {
+        let axis = resolve_axis("permute", shape, axis)?;
+        dims[axis] = Some(Dim::axis(out));
+        sizes.push(shape[axis]);
+    }
+    match dims.into_iter().collect::<Option<Vec<_>>>() {
+        Some(dims) if axes.len() == dims.len() => Ok(Moved { dims, shape: sizes.into() }),
+        _ => shape_error(format!("permute: {axes:?} is not an order of the axes of {shape}")),
+    }
+}
+
+/// New axes in front, and axes of size 1 repeated.
+///
+/// # Errors
+///
+/// If `shape` does not broadcast to `to`.
+pub fn expand(shape: &Shape, to: &Shape) -> Result<Moved> {
+    if shape.broadcast(to).as_ref() != Some(to) {
+        return shape_error(format!("expand: {shape} does not broadcast to {to}"));
+    }
+    let new = to.rank() - shape.rank();
+    let dim = |(axis, &size): (usize, &usize)| {
+        if size == 1 && to[new + axis] != 1 { Dim::constant(0) } else { Dim::axis(new + axis) }
+    };
+    Ok(Moved { dims: shape.iter().enumerate().map(dim).collect(), shape: to.clone() })
+}
+
+/// `len` elements along `axis`, the first at `start`, `step` apart (negative: backwards).
+///
+/// # Errors
+///
+/// If an element lies outside or `step` is 0.
+pub fn slice(shape: &Shape, axis: isize, start: usize, len: usize, step: isize) -> Result<Moved> {
+    let axis = resolve_axis("slice", shape, axis)?;
+    let last = start.cast_signed() + step * (len.cast_signed() - 1);
+    let inside = |position: isize| (0..shape[axis].cast_signed()).contains(&position);
+    if step == 0 || (len > 0 && !(inside(start.cast_signed()) && inside(last))) {
+        return shape_error(format!("slice: {len} elements from {start} by {step} leave axis {axis} of {shape}"));
+    }
+    let mut moved = identity(shape);
+    moved.dims[axis] =
+        Dim { terms: vec![(axis, step as i64)], offset: if len > 0 { start as i64 } else { 0 }, divisor: 1 };
+    moved.shape = with_size(shape, axis, len);
+    Ok(moved)
+}
+
+/// (before, after) elements added along each axis; negative ones are removed.
+///
+/// # Errors
+///
+/// If there is not one pair for each axis or a size becomes negative.
+pub fn pad(shape: &Shape, widths: &[(isize, isize)]) -> Result<Moved> {
+    let wrong = || shape_error(format!("pad: {shape} by {widths:?}"));
+    if widths.len() != shape.rank() {
+        return wrong();
+    }
+    let mut sizes = Vec::with_capacity(shape.rank());
+    let mut moved = identity(shape);
+    for (axis, &(before, after)) in widths.iter().enumerate() {
+        let Ok(size) = usize::try_from(shape[axis].cast_signed() + before + after) else { return wrong() };
+        moved.dims[axis].offset = -(before as i64);
+        sizes.push(size);
+    }
+    moved.shape = sizes.into();
+    Ok(moved)
+}
+
+/// Sliding windows along one axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// Elements in a window.
+    pub kernel: usize,
+    /// From one window to the next.
+    pub stride: usize,
+    /// Added at both ends.
+    pub padding: usize,
+    /// From one element of a window to the next.
+    pub dilation: usize,
+}
+
+impl Window {
+    /// Number of windows along an axis of `size` elements; `None` if not even one fits.
+    pub fn count(&self, size: usize) -> Option<usize> {
+        let span = self.dilation * self.kernel.checked_sub(1)? + 1;
+        let room = (size + 2 * self.padding).checked_sub(span)?;
+        (self.stride > 0).then(|| room / self.stride + 1)
+    }
+
+    /// Elements along an axis from whose windows `count` results are spread by a transposed convolution.
+    pub fn transposed_size(&self, count: usize, output_padding: usize) -> Option<usize> {
+        let span = self.dilation * self.kernel.checked_sub(1)? + 1;
+        (count.checked_sub(1)? * self.stride + span + output_padding).checked_sub(2 * self.padding)
+    }
+}
+
+/// Windows over the last axes, one `Window` each: `[.., size..]` becomes `[.., count.., kernel..]`.
+///
+/// # Errors
+///
+/// If no window fits.
+pub fn windows(name: &str, shape: &Shape, windows: &[Window]) -> Result<Moved> {
+    let Some(first) = shape.rank().checked_sub(windows.len()) else {
+        return shape_error(format!("{name}: {shape} has fewer than {} axes", windows.len()));
+    };
+    let mut counts = Vec::new();
+    for (axis, window) in windows.iter().enumerate() {
+        match window.count(shape[first + axis]) {
+            Some(count) => counts.push(count),
+            None => return shape_error(format!("{name}: a window of {window:?} does not fit into {shape}")),
+        }
+    }
+    let mut sizes = [&shape[..first], &counts].concat();
+    sizes.extend(windows.iter().map(|window| window.kernel));
+    let mut dims: Vec<Dim> = (0..first).map(Dim::axis).collect();
+    dims.extend(windows.iter().enumerate().map(|(axis, window)| Dim {
+        terms: vec![(first + axis, window.stride as i64), (first + windows.len() + axis, window.dilation as i64)],
+        offset: -(window.padding as i64),
+        divisor: 1,
+    }));
+    Ok(Moved { dims, shape: sizes.into() })
+}
+
+/// The positions from which a transposed convolution gathers: `[.., count..]` becomes `[.., size.., kernel..]`, where the
+/// element for (position, k) is window number `(position + padding - dilation k) / stride`.
+pub fn transposed_windows(shape: &Shape, windows: &[Window], sizes: &[usize]) -> Moved {
+    let first = shape.rank() - windows.len();
+    let mut out = [&shape[..first], sizes].concat();
+    out.extend(windows.iter().map(|window| window.kernel));
+    let mut dims: Vec<Dim> = (0..first).map(Dim::axis).collect();
+    dims.extend(windows.iter().enumerate().map(|(axis, window)| Dim {
+        terms: vec![(first + axis, 1), (first + windows.len() + axis, -(window.dilation as i64))],
+        offset: window.padding as i64,
+        divisor: window.stride as i64,
+    }));
+    Moved { dims, shape: out.into() }
+}
+
+/// `shape` with another size along `axis`.
+pub fn with_size(shape: &Shape, axis: usize, size: usize) -> Shape {
+    let mut dims = shape.to_vec();
+    dims[axis] = size;
+    dims.into()
+}
+
+fn identity(shape: &Shape) -> Moved {
+    Moved { dims: (0..shape.rank()).map(Dim::axis).collect(), shape: shape.clone() }
+}
+
+impl Moved {
+    /// True if every element stays where it is.
+    pub fn is_identity(&self, shape: &Shape) -> bool {
+        *self == identity(shape)
+    }
+
+    /// Drops terms of output axes of size 1, whose coordinate is always 0, but for the last term of each dimension.
+    #[must_use]
+    pub fn normalized(mut self) -> Self {
+        for dim in &mut self.dims {
+            dim.terms.sort_by_key(|&(axis, _)| self.shape[axis] == 1);
+            let significant = dim.terms.iter().filter(|&&(axis, _)| self.shape[axis] != 1).count();
+            dim.terms.truncate(significant.max(1));
+        }
+        self
+    }
+}
+
+pub(super) fn reshape_gradient(node: &NodeRef, g: &Tensor) -> Tensor {
+    g.reshape(&node.inputs[0].shape)
+}
+
+/// The gradient of any view: each input element sums the gradients of the output elements it went to.
+///
+/// An input coordinate `i` was read where `Σ c·o + offset = divisor·i`. For each input axis that is solved for its
+/// largest output axis (the pivot); the others, and output axes that no input axis mentions, are summed. This is also the
+/// one place where gradients are summed over broadcast axes.
+pub(super) fn view_gradient(view: &View, node: &NodeRef, g: &Tensor) -> Tensor {
+    let input = &node.inputs[0].shape;
+    if g.numel() == 0 {
+        return Tensor::zeros_of(input.clone(), g.dtype(), g.device());
+    }
+    // A coordinate that is always the same was read by no output axis: give it one of size 1.
+    let mut gradient_shape = g.shape().to_vec();
+    let mut dims = view.dims.clone();
+    for (dim, &size) in dims.iter_mut().zip(input.iter()) {
+        if dim.terms.is_empty() && size != 1 {
+            dim.terms.push((gradient_shape.len(), 1));
+            gradient_shape.push(1);
+        }
+    }
+    let g = g.reshape(gradient_shape.as_slice());
+
+    let pivots: Vec<Option<usize>> =
+        dims.iter().map(|dim| (0..dim.terms.len()).max_by_key(|&term| gradient_shape[dim.terms[term].0])).collect();
+    let is_pivot =
+        |axis: usize| dims.iter().zip(&pivots).any(|(dim, pivot)| pivot.is_some_and(|p| dim.terms[p].0 == axis));
+    let summed: Vec<usize> =
+        (0..gradient_shape.len()).filter(|&axis| gradient_shape[axis] != 1 && !is_pivot(axis)).collect();
+    let summed_axis = |axis: usize| summed.iter().position(|&s| s == axis).map(|number| input.rank() + number);
+
+    let mut inverse: Vec<Dim> =
+        (0..gradient_shape.len()).map(|axis| summed_axis(axis).map_or(Dim::constant(0), Dim::axis)).collect();
+    for (axis, (dim, pivot)) in dims.iter().zip(&pivots).enumerate() {
+        let Some(pivot) = *pivot else { continue };
+        let (pivot_axis, pivot_factor) = dim.terms[pivot];
+        let sign = pivot_factor.signum();
+        let mut terms = vec![(axis, sign * dim.divisor)];
+        for (other, &(output, factor)) in dim.terms.iter().enumerate() {
+            if let Some(summed) = summed_axis(output).filter(|_| other != pivot) {
+                terms.push((summed, -sign * factor));
+            }
+        }
+        inverse[pivot_axis] = Dim { terms, offset: -sign * dim.offset, divisor: pivot_factor.abs() };
+    }
+    let mut shape = input.to_vec();
+    shape.extend(summed.iter().map(|&axis| gradient_shape[axis]));
+    let moved = Moved { dims: inverse, shape: shape.into() };
+    let axes: Vec<isize> = (input.rank()..moved.shape.rank()).map(usize::cast_signed).collect();
+    g.moved(moved, Scalar::new(g.dtype(), 0.0)).sum_dim(axes.as_slice())
+}
+
+pub(super) fn pack_gradient(offsets: &[usize], node: &NodeRef, g: &Tensor) -> Vec<Option<Tensor>> {
+    let part =
+        |(input, &offset): (&NodeRef, &usize)| Some(g.narrow(0, offset, input.shape.numel()).reshape(&input.shape));
+    node.inputs.iter().zip(offsets).map(part).collect()
+}
+
+pub(super) fn view_reference(view: &View, node: &Node, inputs: &[&[f64]]) -> Vec<f64> {
+    let shape = &node.inputs[0].shape;
+    let source = |point: &[usize]| {
+        let mut source = Vec::with_capacity(shape.rank());
+        for (dim, &size) in view.dims.iter().zip(shape.iter()) {
+            let sum = dim.terms.iter().fold(dim.offset, |sum, &(axis, factor)| sum + factor * point[axis] as i64);
+            let coordinate = usize::try_from(sum / dim.divisor).ok()?;
+            if sum % dim.divisor != 0 || sum < 0 || coordinate >= size {
+                return None;
+            }
+            source.push(coordinate);
+        }
+        Some(ravel(&source, shape))
+    };
+    coordinates(&node.shape)
+        .map(|point| source(&point).map_or(view.fill.to_f64(), |number| inputs[0][number]))
+        .collect()
+}
+
+pub(super) fn pack_reference(offsets: &[usize], len: usize, inputs: &[&[f64]]) -> Vec<f64> {
+    let mut out = vec![0.0; len];
+    for (input, &offset) in inputs.iter().zip(offsets) {
+        out[offset..offset + input.len()].copy_from_slice(input);
+    }
+    out
+}

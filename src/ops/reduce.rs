@@ -1,0 +1,74 @@
+//! Reductions over axes, which stay as axes of size 1.
+
+use crate::dtype::DType;
+use crate::graph::reference::{coordinates, ravel};
+use crate::graph::{Node, NodeRef, ReduceOp};
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+
+use super::wrap;
+
+/// `shape` with `axes` of size 1.
+pub fn keepdim_shape(shape: &Shape, axes: &[usize]) -> Shape {
+    let size = |(axis, &size): (usize, &usize)| if axes.contains(&axis) { 1 } else { size };
+    shape.iter().enumerate().map(size).collect::<Vec<_>>().into()
+}
+
+/// `shape` without `axes`.
+pub fn squeezed_shape(shape: &Shape, axes: &[usize]) -> Shape {
+    let kept = shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
+    kept.map(|(_, &size)| size).collect::<Vec<_>>().into()
+}
+
+pub(super) fn gradient(op: ReduceOp, node: &NodeRef, g: &Tensor) -> Tensor {
+    let x = Tensor::from_node(node.inputs[0].clone());
+    let y = Tensor::from_node(node.clone());
+    match op {
+        ReduceOp::Sum => g.expand(x.shape()),
+        ReduceOp::Prod => product_gradient(&x, g),
+        // ties share the gradient equally
+        ReduceOp::Max | ReduceOp::Min => {
+            let winners = x.eq(&y);
+            let axes: Vec<isize> = reduced_axes(&x, &y);
+            let count = winners.to_dtype(x.dtype()).sum_keepdim(axes.as_slice());
+            winners.where_(g / count, 0.0)
+        }
+    }
+}
+
+/// The product of the others, also where one of them is zero.
+fn product_gradient(x: &Tensor, g: &Tensor) -> Tensor {
+    let axes = reduced_axes(x, g);
+    let zero = x.eq(0.0);
+    let zeros = zero.to_dtype(DType::I32).sum_keepdim(axes.as_slice());
+    let nonzero = zero.where_(1.0, x);
+    let others = g * nonzero.prod_keepdim(axes.as_slice());
+    let only_zero = zeros.eq(1).where_(&others, 0.0);
+    zero.where_(only_zero, zeros.eq(0).where_(others, 0.0) / &nonzero)
+}
+
+fn reduced_axes(x: &Tensor, y: &Tensor) -> Vec<isize> {
+    let sizes = x.shape().iter().zip(y.shape().iter());
+    sizes.enumerate().filter(|(_, (x, y))| x != y).map(|(axis, _)| axis.cast_signed()).collect()
+}
+
+pub(super) fn reference(op: ReduceOp, axes: &[usize], node: &Node, inputs: &[&[f64]]) -> Vec<f64> {
+    let dtype = node.dtype;
+    let mut out = vec![op.identity(dtype).to_f64(); node.shape.numel()];
+    for (mut point, &x) in coordinates(&node.inputs[0].shape).zip(inputs[0]) {
+        for &axis in axes {
+            point[axis] = 0;
+        }
+        let sum = &mut out[ravel(&point, &node.shape)];
+        let value = match op {
+            ReduceOp::Sum => *sum + x,
+            ReduceOp::Prod if dtype.is_float() => *sum * x,
+            ReduceOp::Prod => (*sum as i64).wrapping_mul(x as i64) as f64,
+            ReduceOp::Max | ReduceOp::Min if x.is_nan() || sum.is_nan() => f64::NAN,
+            ReduceOp::Max => sum.max(x),
+            ReduceOp::Min => sum.min(x),
+        };
+        *sum = if dtype.is_float() { value } else { wrap(dtype, value as i64) };
+    }
+    out
+}

@@ -1,0 +1,144 @@
+//! New tensors.
+
+use crate::device::Device;
+use crate::dtype::{DType, Element, Scalar};
+use crate::error::Result;
+use crate::graph::{HostValue, Memory, Node, Op, Source};
+use crate::shape::Shape;
+
+use super::{Operand, Tensor};
+
+impl Tensor {
+    /// Zeros of type f32.
+    #[track_caller]
+    pub fn zeros(shape: impl Into<Shape>, device: &Device) -> Self {
+        Self::zeros_of(shape, DType::F32, device)
+    }
+
+    /// Zeros of any type.
+    #[track_caller]
+    pub fn zeros_of(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Self {
+        Self::constant(shape, Scalar::new(dtype, 0.0), device)
+    }
+
+    /// Ones of type f32.
+    #[track_caller]
+    pub fn ones(shape: impl Into<Shape>, device: &Device) -> Self {
+        Self::constant(shape, Scalar::new(DType::F32, 1.0), device)
+    }
+
+    /// The same value everywhere; it takes no memory.
+    #[track_caller]
+    pub fn full<T: Element>(shape: impl Into<Shape>, value: T, device: &Device) -> Self {
+        let mut bits = [0; 4];
+        let bytes = T::to_bytes(&[value]);
+        bits[..bytes.len()].copy_from_slice(&bytes);
+        Self::constant(shape, Scalar { dtype: T::DTYPE, bits: u32::from_le_bytes(bits) }, device)
+    }
+
+    /// One number, of shape `[]`.
+    #[track_caller]
+    pub fn scalar<T: Element>(value: T, device: &Device) -> Self {
+        Self::full([], value, device)
+    }
+
+    /// A value of shape, type and device of `self`.
+    #[track_caller]
+    #[must_use]
+    pub fn full_like(&self, value: impl Into<Operand>) -> Self {
+        value.into().into_tensor(self.shape(), self.dtype(), self.device())
+    }
+
+    /// Zeros of shape, type and device of `self`.
+    #[track_caller]
+    #[must_use]
+    pub fn zeros_like(&self) -> Self {
+        self.full_like(0)
+    }
+
+    /// Ones of shape, type and device of `self`.
+    #[track_caller]
+    #[must_use]
+    pub fn ones_like(&self) -> Self {
+        self.full_like(1)
+    }
+
+    /// The integers from 0 up to `end`, not included, as i32.
+    #[track_caller]
+    pub fn arange(end: usize, device: &Device) -> Self {
+        Self::iota([end], 0, device)
+    }
+
+    /// `[size, size]`, one on the diagonal and zero elsewhere, as f32.
+    #[track_caller]
+    pub fn eye(size: usize, device: &Device) -> Self {
+        Self::iota([size, size], 0, device).eq(Self::iota([size, size], 1, device)).to_dtype(DType::F32)
+    }
+
+    /// The elements of a slice, in row-major order, copied to the device.
+    ///
+    /// # Errors
+    ///
+    /// If the device has no memory left or is lost.
+    ///
+    /// # Panics
+    ///
+    /// If the shape has another number of elements.
+    #[track_caller]
+    pub fn from_slice<T: Element>(values: &[T], shape: impl Into<Shape>, device: &Device) -> Result<Self> {
+        let shape = shape.into();
+        assert!(shape.numel() == values.len(), "from_slice: {} elements for shape {shape}", values.len());
+        Self::from_bytes(&T::to_bytes(values), shape, T::DTYPE, device)
+    }
+
+    /// The elements of a vector, as an axis of their number, copied to the device.
+    ///
+    /// # Errors
+    ///
+    /// If the device has no memory left or is lost.
+    #[track_caller]
+    pub fn from_vec<T: Element>(values: Vec<T>, device: &Device) -> Result<Self> {
+        Self::from_slice(&values, [values.len()], device)
+    }
+
+    /// Elements as they lie in memory, in row-major order, copied to the device.
+    ///
+    /// # Errors
+    ///
+    /// If the device has no memory left or is lost.
+    ///
+    /// # Panics
+    ///
+    /// If the number of bytes is not that of the shape's elements.
+    #[track_caller]
+    pub fn from_bytes(bytes: &[u8], shape: impl Into<Shape>, dtype: DType, device: &Device) -> Result<Self> {
+        let shape = shape.into();
+        let expected = shape.numel() * dtype.size_bytes();
+        assert!(
+            bytes.len() == expected,
+            "from_bytes: {} bytes for {dtype}{shape}, which takes {expected}",
+            bytes.len()
+        );
+        let storage = device.alloc(expected as u64, &format!("a tensor {dtype}{shape}"))?;
+        device.write(&storage, 0, bytes)?;
+        Ok(Self::from_node(Node::leaf(Source::Memory(Memory::new(storage, 0)), shape, dtype, device)))
+    }
+
+    /// A host value of shape `[]` that is read whenever the tensor is computed.
+    #[track_caller]
+    pub fn from_host(value: std::sync::Arc<HostValue>, dtype: DType, device: &Device) -> Self {
+        Self::from_node(Node::leaf(Source::Host(value), Shape::from([]), dtype, device))
+    }
+
+    /// The coordinate along `axis`, as i32.
+    #[track_caller]
+    pub(crate) fn iota(shape: impl Into<Shape>, axis: usize, device: &Device) -> Self {
+        Self::from_node(Node::new(Op::Iota { axis }, Vec::new(), shape.into(), DType::I32, device))
+    }
+
+    /// The same element everywhere.
+    #[track_caller]
+    pub(crate) fn constant(shape: impl Into<Shape>, value: Scalar, device: &Device) -> Self {
+        Self::from_node(Node::new(Op::Const(value), Vec::new(), shape.into(), value.dtype, device))
+    }
+}

@@ -1,0 +1,269 @@
+//! Elementwise mathematics, one method per op of [`crate::ops::elementwise`], and what is composed of them.
+
+use crate::dtype::DType;
+use crate::graph::{Binary, Op, Unary};
+
+use super::{Operand, Tensor};
+
+macro_rules! unary_methods {
+    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {
+        impl Tensor {$(
+            $(#[$doc])*
+            #[track_caller]
+            #[must_use]
+            pub fn $name(&self) -> Self {
+                self.unary(Unary::$op)
+            }
+        )*}
+    };
+}
+
+unary_methods! {
+    /// `|x|`
+    abs => Abs;
+    /// -1, 0 or 1; NaN stays.
+    sign => Sign;
+    /// `e^x`
+    exp => Exp;
+    /// Natural logarithm.
+    log => Log;
+    /// Square root.
+    sqrt => Sqrt;
+    /// `1 / sqrt(x)`
+    rsqrt => Rsqrt;
+    /// `1 / x`
+    reciprocal => Recip;
+    /// Sine.
+    sin => Sin;
+    /// Cosine.
+    cos => Cos;
+    /// Hyperbolic tangent.
+    tanh => Tanh;
+    /// Error function.
+    erf => Erf;
+    /// `1 / (1 + e^-x)`
+    sigmoid => Sigmoid;
+    /// Largest integer not above.
+    floor => Floor;
+    /// Smallest integer not below.
+    ceil => Ceil;
+    /// Nearest integer, ties to even.
+    round => Round;
+    /// True where a bool is false.
+    logical_not => Not;
+    /// True where neither NaN nor infinite.
+    isfinite => IsFinite;
+    /// True where NaN.
+    isnan => IsNan;
+}
+
+macro_rules! binary_methods {
+    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {
+        impl Tensor {$(
+            $(#[$doc])*
+            #[track_caller]
+            #[must_use]
+            pub fn $name(&self, other: impl Into<Operand>) -> Self {
+                Self::binary(Binary::$op, self, other)
+            }
+        )*}
+    };
+}
+
+binary_methods! {
+    /// The larger one; NaN if either is.
+    maximum => Max;
+    /// The smaller one; NaN if either is.
+    minimum => Min;
+    /// The remainder of division, with the sign of `self`.
+    fmod => Rem;
+    /// Bitwise and; logical for bool.
+    bitwise_and => And;
+    /// Bitwise or; logical for bool.
+    bitwise_or => Or;
+    /// Bitwise exclusive or; logical for bool.
+    bitwise_xor => Xor;
+    /// Integers shifted left by `other & 31` bits.
+    bitwise_left_shift => Shl;
+    /// Integers shifted right by `other & 31` bits, arithmetically for i32.
+    bitwise_right_shift => Shr;
+    /// True where equal.
+    eq => Eq;
+    /// True where not equal.
+    ne => Ne;
+    /// True where `self < other`.
+    lt => Lt;
+    /// True where `self <= other`.
+    le => Le;
+}
+
+impl Tensor {
+    /// True where `self > other`.
+    #[track_caller]
+    #[must_use]
+    pub fn gt(&self, other: impl Into<Operand>) -> Self {
+        Self::binary(Binary::Lt, other, self)
+    }
+
+    /// True where `self >= other`.
+    #[track_caller]
+    #[must_use]
+    pub fn ge(&self, other: impl Into<Operand>) -> Self {
+        Self::binary(Binary::Le, other, self)
+    }
+
+    /// True where both are; numbers count as true unless zero.
+    #[track_caller]
+    #[must_use]
+    pub fn logical_and(&self, other: &Self) -> Self {
+        Self::binary(Binary::And, self.to_dtype(DType::Bool), other.to_dtype(DType::Bool))
+    }
+
+    /// True where either is; numbers count as true unless zero.
+    #[track_caller]
+    #[must_use]
+    pub fn logical_or(&self, other: &Self) -> Self {
+        Self::binary(Binary::Or, self.to_dtype(DType::Bool), other.to_dtype(DType::Bool))
+    }
+
+    /// Integers divided, rounded towards zero; by zero gives zero.
+    #[track_caller]
+    #[must_use]
+    pub fn div_trunc(&self, other: impl Into<Operand>) -> Self {
+        assert!(!self.dtype().is_float(), "div_trunc: not defined for {}; use / and floor", self.dtype());
+        Self::binary(Binary::Div, self, other)
+    }
+
+    /// The remainder of division, with the sign of `other`, as Python's `%`.
+    #[track_caller]
+    #[must_use]
+    pub fn remainder(&self, other: impl Into<Operand>) -> Self {
+        let other = other.into();
+        let rest = self.fmod(other.clone());
+        let other = other.into_tensor(rest.shape(), rest.dtype(), rest.device());
+        let differs = rest.lt(0).bitwise_xor(other.lt(0)).bitwise_and(rest.ne(0));
+        differs.where_(&rest + &other, &rest)
+    }
+
+    /// `self^exponent`; a small whole number is a product, which also keeps integers.
+    #[track_caller]
+    #[must_use]
+    pub fn pow(&self, exponent: impl Into<Operand>) -> Self {
+        let exponent = exponent.into();
+        let whole = match exponent {
+            Operand::Int(n) => Some(n),
+            Operand::Float(x) if x.fract() == 0.0 && x.abs() <= 4.0 && self.dtype().is_float() => Some(x as i64),
+            _ => None,
+        };
+        match (whole, &exponent) {
+            (Some(0), _) => self.ones_like(),
+            (Some(1), _) => self.clone(),
+            (Some(n @ 2..=4), _) => (1..n).fold(self.clone(), |power, _| power * self),
+            (Some(-1), _) => self.reciprocal(),
+            (_, Operand::Float(0.5)) => self.sqrt(),
+            (_, Operand::Float(-0.5)) => self.rsqrt(),
+            _ => Self::binary(Binary::Pow, self, exponent),
+        }
+    }
+
+    /// `x²`
+    #[track_caller]
+    #[must_use]
+    pub fn square(&self) -> Self {
+        self * self
+    }
+
+    /// Values below `low` become `low`, those above `high` become `high`.
+    #[track_caller]
+    #[must_use]
+    pub fn clamp(&self, low: impl Into<Operand>, high: impl Into<Operand>) -> Self {
+        self.maximum(low).minimum(high)
+    }
+
+    /// `ln(1 + x)`, exact for small `x` too.
+    #[track_caller]
+    #[must_use]
+    pub fn log1p(&self) -> Self {
+        let x = self.floats();
+        // The rounding of 1 + x cancels in ln(u) · x / (u - 1).
+        let u = &x + 1.0;
+        let exact = u.eq(1.0).logical_or(&u.isfinite().logical_not());
+        let safe = exact.where_(2.0, &u);
+        let value = exact.where_(u.isfinite().where_(&x, &u), safe.log() * (&x / (&safe - 1.0)));
+        value.with_gradient(&[&x], |_, inputs, g| vec![Some(g / (&inputs[0] + 1.0))])
+    }
+
+    /// `e^x - 1`, exact for small `x` too.
+    #[track_caller]
+    #[must_use]
+    pub fn expm1(&self) -> Self {
+        let x = self.floats();
+        // The rounding of u = e^x cancels in (u - 1) · x / ln(u).
+        let u = x.exp();
+        let small = x.abs().lt(0.5);
+        let one = u.eq(1.0);
+        let safe = one.where_(2.0, &u);
+        let value = small.where_(one.where_(&x, (&safe - 1.0) * (&x / safe.log())), &u - 1.0);
+        value.with_gradient(&[&x], |y, _, g| vec![Some(g * (y + 1.0))])
+    }
+
+    /// `max(x, 0)`
+    #[track_caller]
+    #[must_use]
+    pub fn relu(&self) -> Self {
+        self.maximum(0).with_gradient(&[self], |y, _, g| vec![Some(y.gt(0).where_(g, 0))])
+    }
+
+    /// `x` where positive, else `slope · x`.
+    #[track_caller]
+    #[must_use]
+    pub fn leaky_relu(&self, slope: f64) -> Self {
+        self.gt(0.0).where_(self, self * slope)
+    }
+
+    /// `x · Φ(x)` with the normal distribution function, through the error function.
+    #[track_caller]
+    #[must_use]
+    pub fn gelu(&self) -> Self {
+        self * (0.5 * (1.0 + (self * std::f64::consts::FRAC_1_SQRT_2).erf()))
+    }
+
+    /// The approximation of [`Tensor::gelu`] through tanh: `0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³)))`.
+    #[track_caller]
+    #[must_use]
+    pub fn gelu_tanh(&self) -> Self {
+        let inner =
+            (self + self.pow(3) * 0.044_715) * (std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2);
+        self * (0.5 * (1.0 + inner.tanh()))
+    }
+
+    /// `x · sigmoid(x)`
+    #[track_caller]
+    #[must_use]
+    pub fn silu(&self) -> Self {
+        self * self.sigmoid()
+    }
+
+    /// `ln(1 + e^x)`, without overflow.
+    #[track_caller]
+    #[must_use]
+    pub fn softplus(&self) -> Self {
+        let x = self.floats();
+        let value = x.maximum(0.0) + (-x.abs()).exp().log1p();
+        value.with_gradient(&[&x], |_, inputs, g| vec![Some(g * inputs[0].sigmoid())])
+    }
+
+    /// `ln(sigmoid(x))`, without underflow.
+    #[track_caller]
+    #[must_use]
+    pub fn log_sigmoid(&self) -> Self {
+        -(-self).softplus()
+    }
+
+    /// The same values in another type: floats truncate to integers and saturate, integers wrap, bool is `!= 0`.
+    #[track_caller]
+    #[must_use]
+    pub fn to_dtype(&self, dtype: DType) -> Self {
+        if dtype == self.dtype() { self.clone() } else { Self::apply(Op::Cast, &[self], self.shape().clone(), dtype) }
+    }
+}

@@ -1,0 +1,309 @@
+//! The same elements elsewhere: reshapes and views, which cost nothing until a kernel reads through them.
+
+use std::ops::{Bound, RangeBounds};
+
+use crate::dtype::{DType, Scalar};
+use crate::graph::{Op, View};
+use crate::ops::movement::{self, Moved};
+use crate::ops::{ok, resolve_axes, shape_error};
+use crate::shape::Shape;
+
+use super::{Operand, Tensor};
+
+/// One axis or several; negative ones count from the back.
+pub trait Axes {
+    /// As a list.
+    fn axes(self) -> Vec<isize>;
+}
+
+/// Sizes for a reshape, one of which may be -1.
+pub trait Dims {
+    /// As a list.
+    fn dims(self) -> Vec<isize>;
+}
+
+macro_rules! integer_lists {
+    ($trait:ident, $method:ident: $($integer:ty),*) => {$(
+        impl $trait for $integer {
+            fn $method(self) -> Vec<isize> {
+                vec![self as isize]
+            }
+        }
+        impl<const N: usize> $trait for [$integer; N] {
+            fn $method(self) -> Vec<isize> {
+                self.map(|value| value as isize).to_vec()
+            }
+        }
+        impl $trait for &[$integer] {
+            fn $method(self) -> Vec<isize> {
+                self.iter().map(|&value| value as isize).collect()
+            }
+        }
+        impl $trait for Vec<$integer> {
+            fn $method(self) -> Vec<isize> {
+                self.as_slice().$method()
+            }
+        }
+    )*};
+}
+integer_lists!(Axes, axes: i32, isize, usize);
+integer_lists!(Dims, dims: i32, isize, usize);
+
+impl Dims for &Shape {
+    fn dims(self) -> Vec<isize> {
+        Dims::dims(Shape::dims(self))
+    }
+}
+
+impl Dims for Shape {
+    fn dims(self) -> Vec<isize> {
+        Dims::dims(&self)
+    }
+}
+
+impl Tensor {
+    /// The same elements in row-major order under another shape; one size may be -1.
+    #[track_caller]
+    #[must_use]
+    pub fn reshape(&self, shape: impl Dims) -> Self {
+        let shape = ok(movement::reshape(self.shape(), &shape.dims()));
+        if shape == *self.shape() { self.clone() } else { Self::apply(Op::Reshape, &[self], shape, self.dtype()) }
+    }
+
+    /// The axes from `start` to `end`, both included, as one.
+    #[track_caller]
+    #[must_use]
+    pub fn flatten(&self, start: isize, end: isize) -> Self {
+        if self.rank() == 0 {
+            return self.reshape([1]);
+        }
+        let (start, end) = (self.axis("flatten", start), self.axis("flatten", end));
+        assert!(start <= end, "flatten: axis {start} comes after {end} in {}", self.shape());
+        let merged = self.shape()[start..=end].iter().product();
+        self.reshape([&self.shape()[..start], &[merged], &self.shape()[end + 1..]].concat())
+    }
+
+    /// Output axis `i` is axis `axes[i]`.
+    #[track_caller]
+    #[must_use]
+    pub fn permute(&self, axes: impl Axes) -> Self {
+        self.moved_zero(ok(movement::permute(self.shape(), &axes.axes())))
+    }
+
+    /// Two axes exchanged.
+    #[track_caller]
+    #[must_use]
+    pub fn transpose(&self, first: isize, second: isize) -> Self {
+        let mut axes: Vec<usize> = (0..self.rank()).collect();
+        axes.swap(self.axis("transpose", first), self.axis("transpose", second));
+        self.permute(axes)
+    }
+
+    /// A matrix transposed; of a vector or number, itself.
+    #[track_caller]
+    #[must_use]
+    pub fn t(&self) -> Self {
+        assert!(self.rank() <= 2, "t: {} has more than two axes; use transpose", self.shape());
+        if self.rank() < 2 { self.clone() } else { self.transpose(0, 1) }
+    }
+
+    /// A new axis of size 1 at position `axis` of the result.
+    #[track_caller]
+    #[must_use]
+    pub fn unsqueeze(&self, axis: isize) -> Self {
+        let rank = self.rank().cast_signed() + 1;
+        let position = if axis < 0 { axis + rank } else { axis };
+        assert!((0..rank).contains(&position), "unsqueeze: no axis {axis} in a result of rank {rank}");
+        let mut shape = self.shape().to_vec();
+        shape.insert(position.cast_unsigned(), 1);
+        self.reshape(shape)
+    }
+
+    /// Without these axes where their size is 1.
+    #[track_caller]
+    #[must_use]
+    pub fn squeeze(&self, axes: impl Axes) -> Self {
+        let axes = ok(resolve_axes("squeeze", self.shape(), &axes.axes()));
+        let kept = self.shape().iter().enumerate().filter(|(axis, size)| **size != 1 || !axes.contains(axis));
+        self.reshape(kept.map(|(_, &size)| size).collect::<Vec<_>>())
+    }
+
+    /// Axes of size 1 repeated, and new ones in front, so that the shape is `shape`.
+    #[track_caller]
+    #[must_use]
+    pub fn expand(&self, shape: impl Into<Shape>) -> Self {
+        let shape = shape.into();
+        if let Op::Const(value) = self.node.op
+            && self.shape().broadcast(&shape).as_ref() == Some(&shape)
+        {
+            return if *self.shape() == shape { self.clone() } else { Self::constant(shape, value, self.device()) };
+        }
+        self.moved_zero(ok(movement::expand(self.shape(), &shape)))
+    }
+
+    /// `length` elements along `axis`, from `start` on.
+    #[track_caller]
+    #[must_use]
+    pub fn narrow(&self, axis: isize, start: usize, length: usize) -> Self {
+        self.moved_zero(ok(movement::slice(self.shape(), axis, start, length, 1)))
+    }
+
+    /// A range along `axis`, as Rust slices: `x.slice(1, 2..)`.
+    #[track_caller]
+    #[must_use]
+    pub fn slice(&self, axis: isize, range: impl RangeBounds<usize>) -> Self {
+        self.slice_step(axis, range, 1)
+    }
+
+    /// Every `step`-th element of a range along `axis`.
+    #[track_caller]
+    #[must_use]
+    pub fn slice_step(&self, axis: isize, range: impl RangeBounds<usize>, step: usize) -> Self {
+        let start = match range.start_bound() {
+            Bound::Included(&start) => start,
+            Bound::Excluded(&start) => start + 1,
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&end) => end + 1,
+            Bound::Excluded(&end) => end,
+            Bound::Unbounded => self.size(axis),
+        };
+        assert!(step > 0, "slice_step: the step is 0; flip goes backwards");
+        let length = end.saturating_sub(start).div_ceil(step);
+        self.moved_zero(ok(movement::slice(self.shape(), axis, start, length, step.cast_signed())))
+    }
+
+    /// Element `index` along `axis`, which vanishes.
+    #[track_caller]
+    #[must_use]
+    pub fn select(&self, axis: isize, index: usize) -> Self {
+        self.narrow(axis, index, 1).squeeze(axis)
+    }
+
+    /// The order along these axes reversed.
+    #[track_caller]
+    #[must_use]
+    pub fn flip(&self, axes: impl Axes) -> Self {
+        let axes = ok(resolve_axes("flip", self.shape(), &axes.axes()));
+        axes.into_iter().filter(|&axis| self.shape()[axis] > 1).fold(self.clone(), |tensor, axis| {
+            let size = tensor.shape()[axis];
+            tensor.moved_zero(ok(movement::slice(tensor.shape(), axis.cast_signed(), size - 1, size, -1)))
+        })
+    }
+
+    /// `value` added around: (before, after) for each axis, from the first on; negative widths cut off.
+    #[track_caller]
+    #[must_use]
+    pub fn pad(&self, widths: &[(isize, isize)], value: impl Into<Operand>) -> Self {
+        let fill = match value.into() {
+            Operand::Float(value) => Scalar::new(self.dtype(), value),
+            Operand::Int(value) => Scalar::new(self.dtype(), value as f64),
+            Operand::Bool(value) => Scalar::new(self.dtype(), f64::from(u8::from(value))),
+            Operand::Tensor(_) => panic!("pad: the value is a tensor; give a number"),
+        };
+        self.moved(ok(movement::pad(self.shape(), widths)), fill)
+    }
+
+    /// Tensors one after another along an axis that may differ in size.
+    ///
+    /// Each is padded to the whole size and they are added; floats are padded with -0.0, for `x + -0.0` is `x` to the bit.
+    #[track_caller]
+    pub fn cat(tensors: &[&Self], axis: isize) -> Self {
+        let first = match tensors.first() {
+            Some(first) => *first,
+            None => panic!("cat: no tensors"),
+        };
+        let axis = first.axis("cat", axis);
+        let total: usize = ok(tensors
+            .iter()
+            .map(|tensor| {
+                let fits = tensor.rank() == first.rank() && tensor.dtype() == first.dtype();
+                if fits && movement::with_size(tensor.shape(), axis, 0) == movement::with_size(first.shape(), axis, 0) {
+                    return Ok(tensor.shape()[axis]);
+                }
+                shape_error(format!(
+                    "cat: {}{} and {}{} along axis {axis}",
+                    first.dtype(),
+                    first.shape(),
+                    tensor.dtype(),
+                    tensor.shape()
+                ))
+            })
+            .sum());
+        let fill = if first.dtype().is_float() { -0.0 } else { 0.0 };
+        let mut start = 0;
+        let mut sum: Option<Self> = None;
+        for tensor in tensors.iter().filter(|tensor| tensor.shape()[axis] > 0) {
+            let mut widths = vec![(0, 0); tensor.rank()];
+            let end = start + tensor.shape()[axis];
+            widths[axis] = (start.cast_signed(), (total - end).cast_signed());
+            let part = tensor.pad(&widths, fill);
+            sum = Some(match sum {
+                None => part,
+                // u8 has no sum, but where one part is, the others are zero
+                Some(sum) if tensor.dtype() == DType::U8 => sum.bitwise_or(part),
+                Some(sum) => sum + part,
+            });
+            start = end;
+        }
+        sum.unwrap_or_else(|| first.clone())
+    }
+
+    /// Tensors of one shape one after another along a new axis.
+    #[track_caller]
+    pub fn stack(tensors: &[&Self], axis: isize) -> Self {
+        let mut parts = Vec::with_capacity(tensors.len());
+        for tensor in tensors {
+            assert!(tensor.shape() == tensors[0].shape(), "stack: {} and {}", tensors[0].shape(), tensor.shape());
+            parts.push(tensor.unsqueeze(axis));
+        }
+        Self::cat(&parts.iter().collect::<Vec<_>>(), axis)
+    }
+
+    /// Pieces of `size` elements along `axis`; the last may be smaller.
+    #[track_caller]
+    pub fn split(&self, size: usize, axis: isize) -> Vec<Self> {
+        assert!(size > 0, "split: pieces of size 0");
+        let total = self.size(axis);
+        let mut pieces = Vec::new();
+        for start in (0..total).step_by(size) {
+            pieces.push(self.narrow(axis, start, size.min(total - start)));
+        }
+        pieces
+    }
+
+    /// At most `count` pieces of equal size along `axis`; the last may be smaller.
+    #[track_caller]
+    pub fn chunk(&self, count: usize, axis: isize) -> Vec<Self> {
+        assert!(count > 0, "chunk: no pieces");
+        self.split(self.size(axis).div_ceil(count).max(1), axis)
+    }
+
+    /// `[batch, channels, height, width]`: each pixel becomes `scale[0]` by `scale[1]` pixels.
+    #[track_caller]
+    #[must_use]
+    pub fn upsample_nearest2d(&self, scale: [usize; 2]) -> Self {
+        let &[batch, channels, height, width] = self.shape().dims() else {
+            panic!("upsample_nearest2d: {} is not [batch, channels, height, width]", self.shape())
+        };
+        self.reshape([batch, channels, height, 1, width, 1])
+            .expand([batch, channels, height, scale[0], width, scale[1]])
+            .reshape([batch, channels, height * scale[0], width * scale[1]])
+    }
+
+    /// Moved elements; `fill` where an index leaves the input.
+    #[track_caller]
+    pub(crate) fn moved(&self, moved: Moved, fill: Scalar) -> Self {
+        if moved.is_identity(self.shape()) {
+            return self.clone();
+        }
+        let Moved { dims, shape } = moved.normalized();
+        Self::apply(Op::View(View { dims, fill }), &[self], shape, self.dtype())
+    }
+
+    #[track_caller]
+    pub(crate) fn moved_zero(&self, moved: Moved) -> Self {
+        self.moved(moved, Scalar::new(self.dtype(), 0.0))
+    }
+}

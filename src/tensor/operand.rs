@@ -1,0 +1,221 @@
+//! Tensors and numbers as operands, and the operators.
+
+use crate::device::Device;
+use crate::dtype::{DType, Scalar};
+use crate::graph::{Binary, Op, Unary};
+use crate::ops::{elementwise, ok};
+use crate::shape::Shape;
+
+use super::Tensor;
+
+/// A tensor, or a number that takes the type and shape of the tensor it meets.
+#[derive(Clone, Debug)]
+pub enum Operand {
+    /// A tensor.
+    Tensor(Tensor),
+    /// A float.
+    Float(f64),
+    /// An integer.
+    Int(i64),
+    /// A truth value.
+    Bool(bool),
+}
+
+macro_rules! operand_from {
+    ($($rust:ty => $variant:ident),*) => {$(
+        impl From<$rust> for Operand {
+            fn from(value: $rust) -> Self {
+                Self::$variant(value.into())
+            }
+        }
+    )*};
+}
+operand_from!(Tensor => Tensor, f32 => Float, f64 => Float, i32 => Int, i64 => Int, u32 => Int, bool => Bool);
+
+impl From<&Tensor> for Operand {
+    fn from(value: &Tensor) -> Self {
+        Self::Tensor(value.clone())
+    }
+}
+
+impl Operand {
+    /// The type the pair (tensor of type `dtype`, this) is computed in.
+    fn promoted(&self, dtype: DType) -> DType {
+        match self {
+            Self::Float(_) if !dtype.is_float() => DType::F32,
+            Self::Int(_) if dtype == DType::Bool => DType::I32,
+            _ => dtype,
+        }
+    }
+
+    /// As a tensor; a number gets this shape and type.
+    #[track_caller]
+    pub(crate) fn into_tensor(self, shape: &Shape, dtype: DType, device: &Device) -> Tensor {
+        let value = match self {
+            Self::Tensor(tensor) => return tensor,
+            Self::Float(value) => value,
+            Self::Int(value) => value as f64,
+            Self::Bool(value) => f64::from(u8::from(value)),
+        };
+        Tensor::constant(shape.clone(), Scalar::new(dtype, value), device)
+    }
+
+    fn tensor(&self) -> Option<&Tensor> {
+        match self {
+            Self::Tensor(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+}
+
+impl Tensor {
+    /// One input, element by element.
+    #[track_caller]
+    pub(crate) fn unary(&self, op: Unary) -> Self {
+        let row = elementwise::unary(op);
+        if row.domain == elementwise::Domain::Float && !self.dtype().is_float() {
+            return self.to_dtype(DType::F32).unary(op);
+        }
+        let dtype = ok(row.output_dtype(self.dtype()));
+        Self::apply(Op::Unary(op), &[self], self.shape().clone(), dtype)
+    }
+
+    /// Two inputs, broadcast to each other.
+    #[track_caller]
+    pub(crate) fn binary(op: Binary, a: impl Into<Operand>, b: impl Into<Operand>) -> Self {
+        let (a, b) = (a.into(), b.into());
+        let row = elementwise::binary(op);
+        let (a, b) = Self::pair(a, b);
+        let (a, b) = match row.domain {
+            elementwise::Domain::Float => (a.floats(), b.floats()),
+            _ => (a, b),
+        };
+        let dtype = ok(row.output_dtype(a.dtype(), b.dtype()));
+        let shape = ok(row.output_shape(a.shape(), b.shape()));
+        Self::apply(Op::Binary(op), &[&a.expand(&shape), &b.expand(&shape)], shape, dtype)
+    }
+
+    /// Both as tensors of one type, if one of them is a tensor and the other a number.
+    #[track_caller]
+    fn pair(a: Operand, b: Operand) -> (Self, Self) {
+        let tensor = a.tensor().or(b.tensor()).expect("one operand is a tensor").clone();
+        let dtype = a.promoted(b.promoted(tensor.dtype()));
+        let (shape, device) = (tensor.shape(), tensor.device());
+        let adopt = |operand: &Operand, tensor: Self| match operand {
+            Operand::Tensor(_) => tensor,
+            _ => tensor.to_dtype(dtype),
+        };
+        let (other_a, other_b) = (b.clone(), a.clone());
+        let (a, b) = (a.into_tensor(shape, dtype, device), b.into_tensor(shape, dtype, device));
+        (adopt(&other_a, a), adopt(&other_b, b))
+    }
+
+    /// Itself, or as f32 if it is no float.
+    #[track_caller]
+    pub(crate) fn floats(&self) -> Self {
+        if self.dtype().is_float() { self.clone() } else { self.to_dtype(DType::F32) }
+    }
+
+    /// `self ? a : b`, element by element, broadcast; `self` is bool.
+    #[track_caller]
+    #[must_use]
+    pub fn where_(&self, a: impl Into<Operand>, b: impl Into<Operand>) -> Self {
+        let (a, b) = (a.into(), b.into());
+        assert!(self.dtype() == DType::Bool, "where_: the condition is {}, not bool", self.dtype());
+        let default = match (&a, &b) {
+            (Operand::Float(_), _) | (_, Operand::Float(_)) => DType::F32,
+            (Operand::Int(_), _) | (_, Operand::Int(_)) => DType::I32,
+            _ => DType::Bool,
+        };
+        let tensor = a.tensor().or(b.tensor());
+        let dtype = tensor.map_or(default, Self::dtype);
+        let scalar_shape = tensor.map_or(self, |tensor| tensor).shape().clone();
+        let a = a.into_tensor(&scalar_shape, dtype, self.device());
+        let b = b.into_tensor(&scalar_shape, dtype, self.device());
+        assert!(a.dtype() == b.dtype(), "where_: {} and {} do not mix; cast one with to_dtype", a.dtype(), b.dtype());
+        let shape = ok(elementwise::broadcast("where_", a.shape(), b.shape()));
+        let shape = ok(elementwise::broadcast("where_", self.shape(), &shape));
+        Self::apply(Op::Select, &[&self.expand(&shape), &a.expand(&shape), &b.expand(&shape)], shape, dtype)
+    }
+}
+
+#[track_caller]
+fn sum(a: Operand, b: Operand) -> Tensor {
+    Tensor::binary(Binary::Add, a, b)
+}
+
+#[track_caller]
+fn difference(a: Operand, b: Operand) -> Tensor {
+    Tensor::binary(Binary::Sub, a, b)
+}
+
+#[track_caller]
+fn product(a: Operand, b: Operand) -> Tensor {
+    Tensor::binary(Binary::Mul, a, b)
+}
+
+/// `a / b` as real numbers.
+#[track_caller]
+fn quotient(a: Operand, b: Operand) -> Tensor {
+    let floats = |operand: Operand| match operand {
+        Operand::Tensor(tensor) => Operand::Tensor(tensor.floats()),
+        number => number,
+    };
+    Tensor::binary(Binary::Div, floats(a), floats(b))
+}
+
+// One implementation for everything on the right, and one float type on the left, so that the type of `1.0 - &x` is
+// known before the literal's is.
+macro_rules! operators {
+    ($($trait:ident :: $method:ident = $compute:ident;)*) => {$(
+        impl<T: Into<Operand>> std::ops::$trait<T> for Tensor {
+            type Output = Self;
+            #[track_caller]
+            fn $method(self, other: T) -> Self {
+                $compute(self.into(), other.into())
+            }
+        }
+        impl<T: Into<Operand>> std::ops::$trait<T> for &Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, other: T) -> Tensor {
+                $compute(self.into(), other.into())
+            }
+        }
+        operators!(@left $trait $method $compute; f64, Tensor);
+        operators!(@left $trait $method $compute; f64, &Tensor);
+        operators!(@left $trait $method $compute; i32, Tensor);
+        operators!(@left $trait $method $compute; i32, &Tensor);
+    )*};
+    (@left $trait:ident $method:ident $compute:ident; $left:ty, $right:ty) => {
+        impl std::ops::$trait<$right> for $left {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, other: $right) -> Tensor {
+                $compute(self.into(), other.into())
+            }
+        }
+    };
+}
+operators! {
+    Add::add = sum;
+    Sub::sub = difference;
+    Mul::mul = product;
+    Div::div = quotient;
+}
+
+impl std::ops::Neg for &Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn neg(self) -> Tensor {
+        self.unary(Unary::Neg)
+    }
+}
+
+impl std::ops::Neg for Tensor {
+    type Output = Self;
+    #[track_caller]
+    fn neg(self) -> Self {
+        self.unary(Unary::Neg)
+    }
+}

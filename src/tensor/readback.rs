@@ -1,0 +1,118 @@
+//! Values back on the host.
+
+use crate::dtype::{DType, Element, Scalar};
+use crate::error::Result;
+use crate::graph::{Memory, Op};
+
+use super::Tensor;
+
+impl Tensor {
+    /// Computes the value now, if it is not computed yet.
+    ///
+    /// # Errors
+    ///
+    /// If the device fails, or in a captured step.
+    #[track_caller]
+    pub fn realize(&self) -> Result<()> {
+        self.memory().map(drop)
+    }
+
+    #[track_caller]
+    fn memory(&self) -> Result<Memory> {
+        if let Some(memory) = self.node.value() {
+            return Ok(memory);
+        }
+        crate::runtime::realize(std::slice::from_ref(&self.node))?;
+        Ok(self.node.value().expect("realize computes the value"))
+    }
+
+    /// All elements in row-major order; computes them and waits.
+    ///
+    /// # Errors
+    ///
+    /// If the device fails, or in a captured step.
+    ///
+    /// # Panics
+    ///
+    /// If the elements are of another type.
+    #[track_caller]
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        self.assert_type::<T>("to_vec");
+        self.bytes_blocking().map(|bytes| T::from_bytes(&bytes))
+    }
+
+    /// All elements in row-major order, without blocking the thread.
+    ///
+    /// # Errors
+    ///
+    /// If the device fails, or in a captured step.
+    ///
+    /// # Panics
+    ///
+    /// If the elements are of another type.
+    pub async fn to_vec_async<T: Element>(&self) -> Result<Vec<T>> {
+        self.assert_type::<T>("to_vec_async");
+        self.to_bytes().await.map(|bytes| T::from_bytes(&bytes))
+    }
+
+    /// The only element; computes it and waits.
+    ///
+    /// # Errors
+    ///
+    /// If the device fails, or in a captured step.
+    ///
+    /// # Panics
+    ///
+    /// If there is not exactly one element, or it is of another type.
+    #[track_caller]
+    pub fn item<T: Element>(&self) -> Result<T> {
+        assert!(self.numel() == 1, "item: {} has {} elements; use to_vec", self.shape(), self.numel());
+        Ok(self.to_vec()?[0])
+    }
+
+    /// All elements as they lie in memory, in row-major order, without blocking the thread.
+    ///
+    /// # Errors
+    ///
+    /// If the device fails, or in a captured step.
+    pub async fn to_bytes(&self) -> Result<Vec<u8>> {
+        if let Some(bytes) = self.constant_bytes() {
+            return Ok(bytes);
+        }
+        let (storage, first) = self.memory()?.get();
+        let size = self.dtype().size_bytes();
+        self.device().read(&storage, (first * size) as u64, (self.numel() * size) as u64).await
+    }
+
+    #[track_caller]
+    fn bytes_blocking(&self) -> Result<Vec<u8>> {
+        if let Some(bytes) = self.constant_bytes() {
+            return Ok(bytes);
+        }
+        self.memory()?; // here, so that an error points at the caller
+        pollster::block_on(self.to_bytes())
+    }
+
+    /// The elements of a constant, which needs no device.
+    fn constant_bytes(&self) -> Option<Vec<u8>> {
+        match self.node.op {
+            Op::Const(Scalar { bits, .. }) => {
+                Some(bits.to_le_bytes()[..self.dtype().size_bytes()].repeat(self.numel()))
+            }
+            _ if self.numel() == 0 => Some(Vec::new()),
+            _ => None,
+        }
+    }
+
+    /// All elements as f64, whatever their type.
+    #[track_caller]
+    pub(crate) fn to_f64_vec(&self) -> Result<Vec<f64>> {
+        Ok(crate::graph::reference::decode(self.dtype(), &self.bytes_blocking()?))
+    }
+
+    #[track_caller]
+    fn assert_type<T: Element>(&self, name: &str) {
+        let wanted: DType = T::DTYPE;
+        assert!(self.dtype() == wanted, "{name}: the elements are {}, not {wanted}; cast with to_dtype", self.dtype());
+    }
+}

@@ -1,0 +1,294 @@
+//! Reductions: over all axes, over some (`_dim`), or over some that stay with size 1 (`_keepdim`).
+
+use crate::dtype::DType;
+use crate::graph::{Op, ReduceOp};
+use crate::ops::{ok, reduce, resolve_axes};
+
+use super::{Axes, Tensor};
+
+impl Tensor {
+    #[track_caller]
+    fn reduce_keepdim(&self, name: &str, op: ReduceOp, axes: &[isize]) -> Self {
+        let axes = ok(resolve_axes(name, self.shape(), axes));
+        let shape = reduce::keepdim_shape(self.shape(), &axes);
+        if axes.is_empty() {
+            return self.clone();
+        }
+        Self::apply(Op::Reduce { op, axes }, &[self], shape, self.dtype())
+    }
+
+    /// Reduces, then drops the axes.
+    #[track_caller]
+    fn reduce(&self, name: &str, op: ReduceOp, axes: &[isize]) -> Self {
+        let kept = self.reduce_keepdim(name, op, axes);
+        let axes = ok(resolve_axes(name, self.shape(), axes));
+        kept.reshape(reduce::squeezed_shape(self.shape(), &axes))
+    }
+
+    fn all_axes(&self) -> Vec<isize> {
+        (0..self.rank().cast_signed()).collect()
+    }
+
+    /// As i32 where sums would not fit: bool and u8.
+    #[track_caller]
+    fn summable(&self) -> Self {
+        if matches!(self.dtype(), DType::Bool | DType::U8) { self.to_dtype(DType::I32) } else { self.clone() }
+    }
+
+    #[track_caller]
+    fn assert_not_empty(&self, name: &str, axes: &[isize]) {
+        for &axis in axes {
+            assert!(self.size(axis) > 0, "{name}: axis {axis} of {} has no elements", self.shape());
+        }
+    }
+
+    /// The number of elements along `axes`.
+    #[track_caller]
+    fn count(&self, name: &str, axes: &[isize]) -> usize {
+        let axes = ok(resolve_axes(name, self.shape(), axes));
+        axes.into_iter().map(|axis| self.shape()[axis]).product()
+    }
+
+    #[track_caller]
+    fn assert_float(&self, name: &str) {
+        assert!(self.dtype().is_float(), "{name}: not defined for {}; cast with to_dtype", self.dtype());
+    }
+
+    /// The sum of all elements.
+    #[track_caller]
+    #[must_use]
+    pub fn sum(&self) -> Self {
+        self.sum_dim(self.all_axes())
+    }
+
+    /// Sums over these axes; bool and u8 give i32.
+    #[track_caller]
+    #[must_use]
+    pub fn sum_dim(&self, axes: impl Axes) -> Self {
+        self.summable().reduce("sum", ReduceOp::Sum, &axes.axes())
+    }
+
+    /// Sums over these axes, which stay with size 1.
+    #[track_caller]
+    #[must_use]
+    pub fn sum_keepdim(&self, axes: impl Axes) -> Self {
+        self.summable().reduce_keepdim("sum", ReduceOp::Sum, &axes.axes())
+    }
+
+    /// The mean of all elements; NaN if there are none.
+    #[track_caller]
+    #[must_use]
+    pub fn mean(&self) -> Self {
+        self.mean_dim(self.all_axes())
+    }
+
+    /// Means over these axes.
+    #[track_caller]
+    #[must_use]
+    pub fn mean_dim(&self, axes: impl Axes) -> Self {
+        let axes = axes.axes();
+        self.assert_float("mean");
+        self.sum_dim(axes.as_slice()) * (1.0 / self.count("mean", &axes) as f64)
+    }
+
+    /// Means over these axes, which stay with size 1.
+    #[track_caller]
+    #[must_use]
+    pub fn mean_keepdim(&self, axes: impl Axes) -> Self {
+        let axes = axes.axes();
+        self.assert_float("mean");
+        self.sum_keepdim(axes.as_slice()) * (1.0 / self.count("mean", &axes) as f64)
+    }
+
+    /// The largest element; NaN if any is.
+    #[track_caller]
+    #[must_use]
+    pub fn max(&self) -> Self {
+        self.max_dim(self.all_axes())
+    }
+
+    /// The largest elements along these axes, as PyTorch's `amax`: equals share the gradient.
+    #[track_caller]
+    #[must_use]
+    pub fn max_dim(&self, axes: impl Axes) -> Self {
+        let axes = axes.axes();
+        self.assert_not_empty("max", &axes);
+        self.reduce("max", ReduceOp::Max, &axes)
+    }
+
+    /// The largest elements along these axes, which stay with size 1.
+    #[track_caller]
+    #[must_use]
+    pub fn max_keepdim(&self, axes: impl Axes) -> Self {
+        let axes = axes.axes();
+        self.assert_not_empty("max", &axes);
+        self.reduce_keepdim("max", ReduceOp::Max, &axes)
+    }
+
+    /// The smallest element; NaN if any is.
+    #[track_caller]
+    #[must_use]
+    pub fn min(&self) -> Self {
+        self.min_dim(self.all_axes())
+    }
+
+    /// The smallest elements along these axes, as PyTorch's `amin`.
+    #[track_caller]
+    #[must_use]
+    pub fn min_dim(&self, axes: impl Axes) -> Self {
+        let axes = axes.axes();
+        self.assert_not_empty("min", &axes);
+        self.reduce("min", ReduceOp::Min, &axes)
+    }
+
+    /// The smallest elements along these axes, which stay with size 1.
+    #[track_caller]
+    #[must_use]
+    pub fn min_keepdim(&self, axes: impl Axes) -> Self {
+        let axes = axes.axes();
+        self.assert_not_empty("min", &axes);
+        self.reduce_keepdim("min", ReduceOp::Min, &axes)
+    }
+
+    /// The product of all elements.
+    #[track_caller]
+    #[must_use]
+    pub fn prod(&self) -> Self {
+        self.prod_dim(self.all_axes())
+    }
+
+    /// Products along these axes; bool and u8 give i32.
+    #[track_caller]
+    #[must_use]
+    pub fn prod_dim(&self, axes: impl Axes) -> Self {
+        self.summable().reduce("prod", ReduceOp::Prod, &axes.axes())
+    }
+
+    /// Products along these axes, which stay with size 1.
+    #[track_caller]
+    #[must_use]
+    pub fn prod_keepdim(&self, axes: impl Axes) -> Self {
+        self.summable().reduce_keepdim("prod", ReduceOp::Prod, &axes.axes())
+    }
+
+    /// True if any element is; numbers count as true unless zero.
+    #[track_caller]
+    #[must_use]
+    pub fn any(&self) -> Self {
+        self.any_dim(self.all_axes())
+    }
+
+    /// True where any element along these axes is.
+    #[track_caller]
+    #[must_use]
+    pub fn any_dim(&self, axes: impl Axes) -> Self {
+        self.to_dtype(DType::Bool).reduce("any", ReduceOp::Sum, &axes.axes())
+    }
+
+    /// True if all elements are; numbers count as true unless zero.
+    #[track_caller]
+    #[must_use]
+    pub fn all(&self) -> Self {
+        self.all_dim(self.all_axes())
+    }
+
+    /// True where all elements along these axes are.
+    #[track_caller]
+    #[must_use]
+    pub fn all_dim(&self, axes: impl Axes) -> Self {
+        self.to_dtype(DType::Bool).reduce("all", ReduceOp::Prod, &axes.axes())
+    }
+
+    /// The variance of all elements, by `n - 1` as PyTorch has it.
+    #[track_caller]
+    #[must_use]
+    pub fn var(&self) -> Self {
+        self.var_dim(self.all_axes(), 1)
+    }
+
+    /// Variances along these axes: squared distances from the mean over `n - correction`.
+    #[track_caller]
+    #[must_use]
+    pub fn var_dim(&self, axes: impl Axes, correction: usize) -> Self {
+        let axes = axes.axes();
+        let kept = self.var_keepdim(axes.as_slice(), correction);
+        let axes = ok(resolve_axes("var", self.shape(), &axes));
+        kept.reshape(reduce::squeezed_shape(self.shape(), &axes))
+    }
+
+    /// Variances along these axes, which stay with size 1.
+    #[track_caller]
+    #[must_use]
+    pub fn var_keepdim(&self, axes: impl Axes, correction: usize) -> Self {
+        let axes = axes.axes();
+        self.assert_float("var");
+        let distance = self - self.mean_keepdim(axes.as_slice());
+        // fewer elements than the correction: 0/0, as in PyTorch
+        let degrees = self.count("var", &axes).saturating_sub(correction);
+        distance.square().sum_keepdim(axes.as_slice()) / degrees as f64
+    }
+
+    /// The standard deviation of all elements, by `n - 1`.
+    #[track_caller]
+    #[must_use]
+    pub fn std(&self) -> Self {
+        self.var().sqrt()
+    }
+
+    /// Standard deviations along these axes, by `n - correction`.
+    #[track_caller]
+    #[must_use]
+    pub fn std_dim(&self, axes: impl Axes, correction: usize) -> Self {
+        self.var_dim(axes, correction).sqrt()
+    }
+
+    /// The first index of the largest element along `axis`, as i32; NaN counts as largest.
+    #[track_caller]
+    #[must_use]
+    pub fn argmax(&self, axis: isize) -> Self {
+        self.assert_not_empty("argmax", &[axis]);
+        self.first_index(axis, &self.max_keepdim(axis))
+    }
+
+    /// The first index of the smallest element along `axis`, as i32; NaN counts as smallest.
+    #[track_caller]
+    #[must_use]
+    pub fn argmin(&self, axis: isize) -> Self {
+        self.assert_not_empty("argmin", &[axis]);
+        self.first_index(axis, &self.min_keepdim(axis))
+    }
+
+    /// The first index along `axis` where `self` equals `value` or is NaN; there is one.
+    #[track_caller]
+    fn first_index(&self, axis: isize, value: &Self) -> Self {
+        let mut found = self.eq(value);
+        if self.dtype().is_float() {
+            found = found.logical_or(&self.isnan());
+        }
+        let axis = self.axis("argmax", axis);
+        let position = Self::iota(self.shape().clone(), axis, self.device());
+        found.where_(position, i32::MAX).min_dim(axis)
+    }
+
+    /// `ln Σ e^x` along these axes, without overflow.
+    #[track_caller]
+    #[must_use]
+    pub fn logsumexp(&self, axes: impl Axes) -> Self {
+        let axes = axes.axes();
+        let kept = self.logsumexp_keepdim(axes.as_slice());
+        let axes = ok(resolve_axes("logsumexp", self.shape(), &axes));
+        kept.reshape(reduce::squeezed_shape(self.shape(), &axes))
+    }
+
+    /// `ln Σ e^x` along these axes, which stay with size 1.
+    #[track_caller]
+    #[must_use]
+    pub fn logsumexp_keepdim(&self, axes: impl Axes) -> Self {
+        let axes = axes.axes();
+        let x = self.floats();
+        let largest = x.max_keepdim(axes.as_slice()).detach();
+        // infinite maxima would give inf - inf
+        let largest = largest.isfinite().where_(&largest, 0.0);
+        (&x - &largest).exp().sum_keepdim(axes.as_slice()).log() + largest
+    }
+}
