@@ -32,7 +32,7 @@ pub fn shape(contract: &Contract, lhs: &Shape, rhs: &Shape) -> Result<Shape> {
     }
     for label in sizes.keys() {
         let [l, r, o] = [&contract.lhs, &contract.rhs, &contract.out].map(|labels| labels.contains(label));
-        if !o && !(l && r) {
+        if !(o || l && r) {
             return shape_error(format!("contract: {lhs} x {rhs}, an axis of one operand is missing from the output"));
         }
     }

@@ -5,6 +5,7 @@
 //! A reference computes one node on the host in f64, as plainly as possible.
 
 pub mod contract;
+pub mod conv;
 pub mod elementwise;
 pub mod indexing;
 pub mod movement;

@@ -217,19 +217,23 @@ pub(super) fn reshape_gradient(node: &NodeRef, g: &Tensor) -> Tensor {
     g.reshape(&node.inputs[0].shape)
 }
 
+pub(super) fn view_gradient(view: &View, node: &NodeRef, g: &Tensor) -> Tensor {
+    adjoint(&view.dims, &node.inputs[0].shape, g)
+}
+
 /// The gradient of any view: each input element sums the gradients of the output elements it went to.
 ///
 /// An input coordinate `i` was read where `Σ c·o + offset = divisor·i`. For each input axis that is solved for its
 /// largest output axis (the pivot); the others, and output axes that no input axis mentions, are summed. This is also the
 /// one place where gradients are summed over broadcast axes.
-pub(super) fn view_gradient(view: &View, node: &NodeRef, g: &Tensor) -> Tensor {
-    let input = &node.inputs[0].shape;
+#[track_caller]
+pub(crate) fn adjoint(dims: &[Dim], input: &Shape, g: &Tensor) -> Tensor {
     if g.numel() == 0 {
         return Tensor::zeros_of(input.clone(), g.dtype(), g.device());
     }
     // A coordinate that is always the same was read by no output axis: give it one of size 1.
     let mut gradient_shape = g.shape().to_vec();
-    let mut dims = view.dims.clone();
+    let mut dims = dims.to_vec();
     for (dim, &size) in dims.iter_mut().zip(input.iter()) {
         if dim.terms.is_empty() && size != 1 {
             dim.terms.push((gradient_shape.len(), 1));

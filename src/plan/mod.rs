@@ -5,6 +5,8 @@ mod build;
 mod emit;
 mod fuse;
 pub mod index;
+#[doc(hidden)]
+pub mod interpret;
 mod kernel;
 mod memory;
 mod options;
@@ -18,3 +20,6 @@ pub use build::plan;
 pub use index::{Atom, Cond, Ix};
 pub use kernel::*;
 pub use options::PlanOptions;
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ use crate::graph::NodeRef;
 use crate::tensor::Tensor;
 
 use super::trace;
-use super::var::{Var, VarKind, host_leaf};
+use super::var::{Var, host_leaf};
 
 struct Generator {
     seed: Var,
@@ -30,7 +30,7 @@ fn with<T>(device: &Device, f: impl FnOnce(&mut Generator) -> T) -> Result<T> {
     let mut generators = GENERATORS.lock().unwrap_or_else(PoisonError::into_inner);
     let generators = generators.get_or_insert_default();
     if !generators.contains_key(device) {
-        let state = |name: &str| Var::constant(name, VarKind::State, Scalar::new(DType::U32, 0.0), device);
+        let state = |name: &str| Var::state(name, &Tensor::scalar(0u32, device));
         let generator =
             Generator { seed: state("random.seed")?, position: state("random.position")?, draws: 0, seed_value: 0 };
         generators.insert(device.clone(), generator);
@@ -53,8 +53,8 @@ pub fn seed(device: &Device, seed: u64) -> Result<()> {
         generator.seed_value = word;
         (generator.seed.clone(), generator.position.clone())
     })?;
-    seed.set_scalar(Scalar { dtype: DType::U32, bits: word })?;
-    position.set_scalar(Scalar { dtype: DType::U32, bits: 0 })
+    seed.set(&Tensor::scalar(word, device))?;
+    position.set(&Tensor::scalar(0u32, device))
 }
 
 /// The state of `device`'s random numbers, (seed, position), for checkpoints.
@@ -92,7 +92,7 @@ pub fn random_inputs(device: &Device) -> (NodeRef, NodeRef, u32) {
             if stream == 0 {
                 // read before the increment is pending
                 let before = position.tensor();
-                position.assign(&before.add_scalar_u32(1));
+                position.assign(&(&before + 1u32));
             }
             let before = trace::with(|trace| trace.before(&position.0)).expect("a trace is under way");
             (seed.tensor().node().clone(), before, stream)
@@ -101,17 +101,5 @@ pub fn random_inputs(device: &Device) -> (NodeRef, NodeRef, u32) {
             let word = |bits: u32| host_leaf(Scalar { dtype: DType::U32, bits }, device);
             (word(seed_value), word(0x8000_0000 | (draws & 0x7fff_ffff)), 0)
         }
-    }
-}
-
-impl Var {
-    /// A variable of shape `[]`.
-    fn constant(name: &str, kind: VarKind, value: Scalar, device: &Device) -> Result<Self> {
-        Self::new(name, kind, &Tensor::from_scalar(value, device))
-    }
-
-    /// Replaces the value of a variable of shape `[]` now.
-    pub(super) fn set_scalar(&self, value: Scalar) -> Result<()> {
-        self.set(&Tensor::from_scalar(value, self.device()))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::device::{Bound, Device, Storage};
-use crate::dtype::{DType, Scalar};
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{HostValue, Memory, Node, NodeRef, Program, Source, Tracer};
 use crate::plan::{self, Plan, PlanOptions};
@@ -72,7 +72,7 @@ impl Step {
     /// # Errors
     /// If the device fails.
     pub fn new(device: &Device, function: impl FnMut(&[Tensor]) -> Vec<Tensor> + Send + 'static) -> Result<Self> {
-        let zero = Tensor::from_scalar(Scalar::new(DType::U32, 0.0), device);
+        let zero = Tensor::scalar(0u32, device);
         Ok(Self {
             device: device.clone(),
             function: Box::new(function),
@@ -150,7 +150,7 @@ impl Step {
     /// # Errors
     /// If the device fails.
     pub fn resume(&mut self) -> Result<()> {
-        self.halted.set_scalar(Scalar::new(DType::U32, 0.0))
+        self.halted.set(&Tensor::scalar(0u32, &self.device))
     }
 
     /// Number of runs so far.
@@ -344,14 +344,14 @@ fn gate(halted: &Var, checked: &[NodeRef]) {
         .reduce(|a, b| a.maximum(&b))
         .expect("something is checked");
     let after = before.maximum(&bad);
-    let ok = after.equal_zero();
+    let ok = after.eq(0u32);
     let pending = trace::with(|trace| std::mem::take(&mut trace.pending)).unwrap_or_default();
     let gated: Vec<(Arc<VarCell>, NodeRef)> = pending
         .into_iter()
         .map(|(var, node)| {
             let old = trace::with(|trace| trace.before(&var)).expect("a trace is under way");
-            let condition = ok.broadcast_to(node.shape.clone());
-            let value = Tensor::where_(&condition, &Tensor::from_node(node), &Tensor::from_node(old));
+            let condition = ok.expand(node.shape.clone());
+            let value = condition.where_(Tensor::from_node(node), Tensor::from_node(old));
             (var, value.node().clone())
         })
         .collect();

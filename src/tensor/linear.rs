@@ -30,7 +30,10 @@ impl Tensor {
         let rows: Vec<u8> = (2..=self.rank() as u8).collect();
         let product =
             self.contract(weight, &[rows.as_slice(), &[0]].concat(), &[1, 0], &[rows.as_slice(), &[1]].concat());
-        bias.map_or_else(|| product.clone(), |bias| &product + bias)
+        match bias {
+            Some(bias) => product + bias,
+            None => product,
+        }
     }
 
     /// Sums products over axes that only the operands share; every axis has a label. See [`Contract`].

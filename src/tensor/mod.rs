@@ -14,22 +14,34 @@
 //! * u8 is for storage: it moves, compares and casts, but has no arithmetic.
 //! * NaN wins in max, min and argmax. The first of several equal elements is the argmax.
 
+mod activation;
+mod attention;
+mod conv;
 mod create;
 mod display;
 mod index;
+mod join;
 mod linear;
+mod loss;
 mod math;
 mod movement;
+mod norm;
 mod operand;
+mod pool;
+mod random;
 mod readback;
 mod reduce;
+mod softmax;
 
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::graph::{Node, NodeRef, Op, without_gradient};
 use crate::shape::Shape;
 
+pub use attention::Mask;
+pub use loss::Reduction;
 pub use movement::{Axes, Dims};
+pub use norm::BatchNorm;
 pub use operand::Operand;
 
 /// A multi-dimensional array on a device, computed when it is needed.

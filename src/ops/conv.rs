@@ -1,0 +1,158 @@
+//! Convolution as a contraction over windows: what is viewed how, and the shapes.
+
+use crate::error::Result;
+use crate::shape::Shape;
+
+use super::movement::Window;
+use super::shape_error;
+
+/// How kernels move over the input, alike or different along each spatial axis.
+#[derive(Clone, Debug)]
+pub struct ConvOptions {
+    /// From one position to the next.
+    pub stride: Vec<usize>,
+    /// Zeros added at both ends.
+    pub padding: Vec<usize>,
+    /// From one kernel element to the next.
+    pub dilation: Vec<usize>,
+    /// Channels are cut into this many groups that do not mix.
+    pub groups: usize,
+    /// Added to one end of the output of a transposed convolution.
+    pub output_padding: Vec<usize>,
+}
+
+impl Default for ConvOptions {
+    fn default() -> Self {
+        Self { stride: vec![1], padding: vec![0], dilation: vec![1], groups: 1, output_padding: vec![0] }
+    }
+}
+
+impl ConvOptions {
+    /// With this stride along every axis.
+    #[must_use]
+    pub fn stride(mut self, stride: usize) -> Self {
+        self.stride = vec![stride];
+        self
+    }
+
+    /// With this padding along every axis.
+    #[must_use]
+    pub fn padding(mut self, padding: usize) -> Self {
+        self.padding = vec![padding];
+        self
+    }
+
+    /// With this dilation along every axis.
+    #[must_use]
+    pub fn dilation(mut self, dilation: usize) -> Self {
+        self.dilation = vec![dilation];
+        self
+    }
+
+    /// With this many groups of channels.
+    #[must_use]
+    pub fn groups(mut self, groups: usize) -> Self {
+        self.groups = groups;
+        self
+    }
+
+    /// With this output padding along every axis.
+    #[must_use]
+    pub fn output_padding(mut self, output_padding: usize) -> Self {
+        self.output_padding = vec![output_padding];
+        self
+    }
+
+    fn windows(&self, name: &str, kernel: &[usize]) -> Result<Vec<Window>> {
+        let option = |values: &[usize], what: &str| match values {
+            [one] => Ok(vec![*one; kernel.len()]),
+            several if several.len() == kernel.len() => Ok(several.to_vec()),
+            _ => shape_error(format!("{name}: {what} {values:?} for {} axes", kernel.len())),
+        };
+        let stride = option(&self.stride, "stride")?;
+        let padding = option(&self.padding, "padding")?;
+        let dilation = option(&self.dilation, "dilation")?;
+        let window = |axis: usize| Window {
+            kernel: kernel[axis],
+            stride: stride[axis],
+            padding: padding[axis],
+            dilation: dilation[axis],
+        };
+        Ok((0..kernel.len()).map(window).collect())
+    }
+}
+
+/// A checked convolution.
+#[derive(Debug)]
+pub struct Conv {
+    /// Windows along each spatial axis.
+    pub windows: Vec<Window>,
+    /// Groups, input channels of one group, output channels of one group.
+    pub channels: [usize; 3],
+    /// Spatial sizes of the output.
+    pub sizes: Vec<usize>,
+}
+
+/// A convolution of `[batch, inputs, size..]` with `[outputs, inputs / groups, kernel..]`.
+///
+/// # Errors
+///
+/// If ranks or channels do not fit, or no window does.
+pub fn conv(name: &str, input: &Shape, weight: &Shape, spatial: usize, options: &ConvOptions) -> Result<Conv> {
+    let groups = check(name, input, weight, spatial, options)?;
+    let (inputs, outputs, group_inputs) = (input[1], weight[0], weight[1]);
+    if inputs != group_inputs * groups || !outputs.is_multiple_of(groups) {
+        return shape_error(format!(
+            "{name}: {input} x {weight}, {inputs} channels != {group_inputs} x {groups} groups"
+        ));
+    }
+    let windows = options.windows(name, &weight[2..])?;
+    let count = |(window, &size): (&Window, &usize)| window.count(size);
+    match windows.iter().zip(&input[2..]).map(count).collect() {
+        Some(sizes) => Ok(Conv { windows, channels: [groups, group_inputs, outputs / groups], sizes }),
+        None => shape_error(format!("{name}: {input} x {weight}, the kernel does not fit")),
+    }
+}
+
+/// A transposed convolution of `[batch, inputs, size..]` with `[inputs, outputs / groups, kernel..]`.
+///
+/// # Errors
+///
+/// If ranks or channels do not fit, or the output would be empty.
+pub fn conv_transpose(
+    name: &str,
+    input: &Shape,
+    weight: &Shape,
+    spatial: usize,
+    options: &ConvOptions,
+) -> Result<Conv> {
+    let groups = check(name, input, weight, spatial, options)?;
+    let (inputs, group_outputs) = (input[1], weight[1]);
+    if inputs != weight[0] || !inputs.is_multiple_of(groups) {
+        return shape_error(format!(
+            "{name}: {input} x {weight}, {inputs} channels != {} or no multiple of {groups} groups",
+            weight[0]
+        ));
+    }
+    let windows = options.windows(name, &weight[2..])?;
+    let mut sizes = Vec::new();
+    for (axis, window) in windows.iter().enumerate() {
+        let padding = options.output_padding.get(axis).or(options.output_padding.first()).copied().unwrap_or(0);
+        match window.transposed_size(input[2 + axis], padding) {
+            Some(size) if size > 0 && window.stride > 0 => sizes.push(size),
+            _ => return shape_error(format!("{name}: {input} x {weight}, the output would be empty")),
+        }
+    }
+    Ok(Conv { windows, channels: [groups, inputs / groups, group_outputs], sizes })
+}
+
+/// Ranks and groups.
+fn check(name: &str, input: &Shape, weight: &Shape, spatial: usize, options: &ConvOptions) -> Result<usize> {
+    if input.rank() != spatial + 2 || weight.rank() != spatial + 2 {
+        return shape_error(format!("{name}: {input} x {weight}, both need {} axes", spatial + 2));
+    }
+    if options.groups == 0 {
+        return shape_error(format!("{name}: 0 groups"));
+    }
+    Ok(options.groups)
+}

@@ -1,0 +1,161 @@
+//! Normalisation: values moved to mean 0 and variance 1, with a closed-form gradient.
+
+use crate::ops::ok;
+use crate::ops::resolve_axes;
+
+use super::Tensor;
+
+/// What [`Tensor::batch_norm`] returns.
+#[derive(Clone, Debug)]
+pub struct BatchNorm {
+    /// The normalised values, `[batch, channels, ...]`.
+    pub output: Tensor,
+    /// The batch's mean of each channel, `[channels]`.
+    pub mean: Tensor,
+    /// The batch's variance of each channel by `n - 1`, for running statistics, `[channels]`.
+    pub variance: Tensor,
+}
+
+/// Normalised values with the mean and variance (by `n`) they had; both keep their axes.
+struct Normalized {
+    values: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+}
+
+impl Tensor {
+    /// `(x - mean) / sqrt(variance + epsilon)` over `axes`.
+    #[track_caller]
+    fn normalize(&self, axes: &[isize], epsilon: f64) -> Normalized {
+        let mean = self.mean_keepdim(axes);
+        let centered = self - &mean;
+        let variance = centered.square().mean_keepdim(axes);
+        let scale = (&variance + epsilon).rsqrt();
+        let axes = axes.to_vec();
+        let values = (centered * &scale).with_gradient(&[self, &scale], move |y, inputs, g| {
+            let along = g.mean_keepdim(axes.as_slice());
+            let stretch = (g * y).mean_keepdim(axes.as_slice());
+            vec![Some(&inputs[1] * (g - along - y * stretch)), None]
+        });
+        Normalized { values, mean, variance }
+    }
+
+    /// `self · weight + bias`, each of a shape that broadcasts.
+    #[track_caller]
+    fn affine(&self, weight: Option<&Self>, bias: Option<&Self>) -> Self {
+        let scaled = match weight {
+            Some(weight) => self * weight,
+            None => self.clone(),
+        };
+        match bias {
+            Some(bias) => scaled + bias,
+            None => scaled,
+        }
+    }
+
+    /// `self · weight + bias`, both `[channels]`.
+    #[track_caller]
+    fn channel_affine(&self, name: &str, weight: Option<&Self>, bias: Option<&Self>) -> Self {
+        let scaled = match weight {
+            Some(weight) => self * self.per_channel(name, weight),
+            None => self.clone(),
+        };
+        match bias {
+            Some(bias) => scaled + self.per_channel(name, bias),
+            None => scaled,
+        }
+    }
+
+    /// `[channels]` shaped so that it broadcasts along axis 1 of `self`.
+    #[track_caller]
+    fn per_channel(&self, name: &str, values: &Self) -> Self {
+        assert!(
+            self.rank() >= 2 && *values.shape() == [self.shape()[1]].into(),
+            "{name}: {} with statistics or weights {}, not [channels]",
+            self.shape(),
+            values.shape()
+        );
+        let mut shape = vec![1; self.rank() - 1];
+        shape[0] = self.shape()[1];
+        values.reshape(shape)
+    }
+
+    /// Normalises over the last `axes` axes, then `· weight + bias` of those axes' shape.
+    #[track_caller]
+    #[must_use]
+    pub fn layer_norm(&self, axes: usize, weight: Option<&Self>, bias: Option<&Self>, epsilon: f64) -> Self {
+        assert!(axes > 0 && axes <= self.rank(), "layer_norm: {axes} axes of {}", self.shape());
+        let over: Vec<isize> = (1..=axes.cast_signed()).map(|axis| -axis).collect();
+        let expected = &self.shape()[self.rank() - axes..];
+        for tensor in [weight, bias].into_iter().flatten() {
+            assert!(
+                tensor.shape().dims() == expected,
+                "layer_norm: {} over its last {axes} axes with weight or bias {}",
+                self.shape(),
+                tensor.shape()
+            );
+        }
+        self.normalize(&over, epsilon).values.affine(weight, bias)
+    }
+
+    /// `x / sqrt(mean(x²) + epsilon) · weight` over the last axis.
+    #[track_caller]
+    #[must_use]
+    pub fn rms_norm(&self, weight: Option<&Self>, epsilon: f64) -> Self {
+        let scale = (self.square().mean_keepdim(-1) + epsilon).rsqrt();
+        (self * scale).affine(weight, None)
+    }
+
+    /// Normalises each channel of `[batch, channels, ...]` over this batch, then `· weight + bias`, both `[channels]`.
+    #[track_caller]
+    #[must_use]
+    pub fn batch_norm(&self, weight: Option<&Self>, bias: Option<&Self>, epsilon: f64) -> BatchNorm {
+        assert!(self.rank() >= 2, "batch_norm: {} is not [batch, channels, ...]", self.shape());
+        let axes: Vec<isize> = (0..self.rank().cast_signed()).filter(|&axis| axis != 1).collect();
+        let Normalized { values, mean, variance } = self.normalize(&axes, epsilon);
+        let channels = self.shape()[1];
+        let count = ok(resolve_axes("batch_norm", self.shape(), &axes))
+            .iter()
+            .map(|&axis| self.shape()[axis])
+            .product::<usize>();
+        let unbiased = count as f64 / count.saturating_sub(1) as f64;
+        BatchNorm {
+            output: values.channel_affine("batch_norm", weight, bias),
+            mean: mean.reshape([channels]),
+            variance: variance.reshape([channels]) * unbiased,
+        }
+    }
+
+    /// Normalises each channel of `[batch, channels, ...]` with given statistics, all `[channels]`.
+    #[track_caller]
+    #[must_use]
+    pub fn batch_norm_eval(
+        &self,
+        mean: &Self,
+        variance: &Self,
+        weight: Option<&Self>,
+        bias: Option<&Self>,
+        epsilon: f64,
+    ) -> Self {
+        let scale = self.per_channel("batch_norm_eval", &(variance + epsilon).rsqrt());
+        let centered = self - self.per_channel("batch_norm_eval", mean);
+        (centered * scale).channel_affine("batch_norm_eval", weight, bias)
+    }
+
+    /// Normalises each of `groups` groups of channels of `[batch, channels, ...]`, then `· weight + bias`, both
+    /// `[channels]`.
+    #[track_caller]
+    #[must_use]
+    pub fn group_norm(&self, groups: usize, weight: Option<&Self>, bias: Option<&Self>, epsilon: f64) -> Self {
+        assert!(
+            self.rank() >= 2 && groups > 0 && self.shape()[1].is_multiple_of(groups),
+            "group_norm: {} in {groups} groups of channels",
+            self.shape()
+        );
+        let [batch, channels] = [self.shape()[0], self.shape()[1]];
+        let rest: usize = self.shape()[2..].iter().product();
+        let grouped = self.reshape([batch, groups, channels / groups * rest]);
+        let values = grouped.normalize(&[-1], epsilon).values.reshape(self.shape());
+        values.channel_affine("group_norm", weight, bias)
+    }
+}

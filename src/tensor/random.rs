@@ -1,0 +1,66 @@
+//! Random tensors, composed of counter-based bits.
+//!
+//! A draw is a function of the device's seed, its position and the draw's ordinal, so the same program draws the same
+//! numbers, and recomputing a value repeats them.
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::graph::{Node, Op};
+use crate::shape::Shape;
+
+use super::Tensor;
+
+impl Tensor {
+    /// 32 random bits per element, as u32.
+    #[track_caller]
+    fn random_bits(shape: impl Into<Shape>, device: &Device) -> Self {
+        let (seed, position, stream) = crate::runtime::random_inputs(device);
+        Self::from_node(Node::new(Op::Random { stream }, vec![seed, position], shape.into(), DType::U32, device))
+    }
+
+    /// Uniform numbers in [0, 1): multiples of 2⁻²⁴, as f32.
+    #[track_caller]
+    pub fn rand(shape: impl Into<Shape>, device: &Device) -> Self {
+        let bits = Self::random_bits(shape, device).bitwise_right_shift(8);
+        bits.to_dtype(DType::F32) * f64::from(2.0_f32.powi(-24))
+    }
+
+    /// Normal numbers of mean 0 and variance 1, as f32 (Box and Muller's method, one number per pair of uniform ones).
+    #[track_caller]
+    pub fn randn(shape: impl Into<Shape>, device: &Device) -> Self {
+        let shape = shape.into();
+        let radius = ((1.0 - Self::rand(shape.clone(), device)).log() * -2.0).sqrt();
+        let angle = Self::rand(shape, device) * std::f64::consts::TAU;
+        radius * angle.cos()
+    }
+
+    /// Integers in `low..high`, as i32; small ones are likelier by at most `(high - low) / 2³²`.
+    #[track_caller]
+    pub fn randint(low: i32, high: i32, shape: impl Into<Shape>, device: &Device) -> Self {
+        assert!(low < high, "randint: {low}..{high} is empty");
+        let span = i64::from(high) - i64::from(low);
+        Self::random_bits(shape, device).fmod(span).to_dtype(DType::I32) + low
+    }
+
+    /// True with probability `self`, for each element.
+    #[track_caller]
+    #[must_use]
+    pub fn bernoulli(&self) -> Self {
+        Self::rand(self.shape(), self.device()).lt(self.to_dtype(DType::F32))
+    }
+
+    /// Zero with probability `probability`, else scaled by `1 / (1 - probability)`; for training only.
+    #[track_caller]
+    #[must_use]
+    pub fn dropout(&self, probability: f64) -> Self {
+        assert!((0.0..=1.0).contains(&probability), "dropout: {probability} is no probability");
+        if probability == 0.0 {
+            return self.clone();
+        }
+        if probability == 1.0 {
+            return self * 0.0;
+        }
+        let kept = Self::rand(self.shape(), self.device()).ge(probability);
+        kept.where_(self * (1.0 / (1.0 - probability)), 0.0)
+    }
+}
