@@ -28,7 +28,7 @@ struct Run<M> {
     model: fn(&Init) -> Result<M>,
     input: fn(&Device) -> Tensor,
     target: fn(&Device) -> Tensor,
-    optimizer: fn(&[Var]) -> Box<dyn Optimizer>,
+    optimizer: fn(&[Var]) -> Result<Box<dyn Optimizer>>,
 }
 
 /// `record.py`'s `hash32`.
@@ -59,7 +59,8 @@ fn fill(model: &dyn Module, device: &Device) {
             let centre = if name.ends_with("weight") { 1.0 } else { 0.0 };
             values.iter_mut().for_each(|value| *value = *value * 0.125 + centre);
         }
-        parameter.set(&Tensor::from_slice(&values, shape, device).expect("memory"));
+        let value = Tensor::from_slice(&values, shape, device).expect("memory");
+        parameter.set(&value).expect("the same shape");
     }
 }
 
@@ -82,6 +83,7 @@ fn training_step<M: Module + 'static>(model: &std::sync::Arc<M>, optimizer: Box<
         optimizer.update(&loss.backward());
         vec![loss]
     })
+    .expect("a step")
 }
 
 /// `got` against `exact`, where rounding alone moves PyTorch by `spread` in f32.
@@ -101,7 +103,8 @@ fn check<M: Module + 'static>(run: &Run<M>) {
         let model = std::sync::Arc::new((run.model)(&Init::new(&device, 0)).expect("a model"));
         fill(&*model, &device);
         let (input, target) = ((run.input)(&device), (run.target)(&device));
-        let step = training_step(&model, (run.optimizer)(&model.parameters()), &device);
+        let optimizer = (run.optimizer)(&model.parameters()).expect("an optimizer");
+        let mut step = training_step(&model, optimizer, &device);
         for (number, &exact) in record.f64.iter().enumerate() {
             let outputs = step.run(&[input.clone(), target.clone()]).expect("a step");
             let loss: f32 = outputs[0].item().expect("a loss");
@@ -127,8 +130,8 @@ fn devices() -> Vec<Device> {
     vec![Device::cpu()]
 }
 
-fn adam(parameters: &[Var]) -> Box<dyn Optimizer> {
-    Box::new(Adam::new(parameters, AdamOptions::default()))
+fn adam(parameters: &[Var]) -> Result<Box<dyn Optimizer>> {
+    Ok(Box::new(Adam::new(parameters, AdamOptions::default())?))
 }
 
 fn mlp(init: &Init) -> Result<Mlp> {
@@ -155,7 +158,7 @@ fn mlp_with_nesterov_decay_and_clipping_follows_pytorch() {
         target: |device| classes("target", 64, 10, device),
         optimizer: |parameters| {
             let options = SgdOptions { learning_rate: 0.1, momentum: Momentum::Nesterov(0.9), weight_decay: 1e-2 };
-            Box::new(Sgd::new(parameters, options).with_max_norm(0.5))
+            Ok(Box::new(Sgd::new(parameters, options)?.with_max_norm(0.5)))
         },
     });
 }
@@ -180,7 +183,7 @@ fn resnet20_follows_pytorch() {
         target: |device| classes("target", 8, 10, device),
         optimizer: |parameters| {
             let options = SgdOptions { learning_rate: 0.05, momentum: Momentum::Heavy(0.9), weight_decay: 1e-4 };
-            Box::new(Sgd::new(parameters, options))
+            Ok(Box::new(Sgd::new(parameters, options)?))
         },
     });
 }
@@ -203,7 +206,7 @@ fn gpt_with_adamw_follows_pytorch() {
         model: |init| Gpt::new(GptOptions { vocabulary: 32, sequence: 16, width: 32, heads: 4, layers: 2 }, init),
         input: |device| classes("input", [4, 16], 32, device),
         target: |device| classes("target", [4, 16], 32, device),
-        optimizer: |parameters| Box::new(Adam::new(parameters, AdamOptions::adamw())),
+        optimizer: |parameters| Ok(Box::new(Adam::new(parameters, AdamOptions::adamw())?)),
     });
 }
 
@@ -213,7 +216,8 @@ fn thirty_two_samples_are_learnt_by_heart() {
         let model = std::sync::Arc::new(Mlp::new(&[16, 32, 4], &Init::new(&device, 7)).expect("a model"));
         let (input, target) = (images([32, 16], &device), classes("target", 32, 4, &device));
         let options = AdamOptions { learning_rate: 1e-2, ..AdamOptions::default() };
-        let step = training_step(&model, Box::new(Adam::new(&model.parameters(), options)), &device);
+        let optimizer = Adam::new(&model.parameters(), options).expect("an optimizer");
+        let mut step = training_step(&model, Box::new(optimizer), &device);
         for _ in 0..300 {
             step.run(&[input.clone(), target.clone()]).expect("a step");
         }
@@ -226,15 +230,16 @@ fn thirty_two_samples_are_learnt_by_heart() {
 #[test]
 fn decoupled_decay_shrinks_a_parameter_without_gradient() {
     for device in devices() {
-        let parameter = Var::parameter("unused", &Tensor::full([3], 2.0_f32, &device));
-        let used = Var::parameter("used", &Tensor::full([1], 1.0_f32, &device));
+        let parameter = Var::parameter("unused", &Tensor::full([3], 2.0_f32, &device)).expect("memory");
+        let used = Var::parameter("used", &Tensor::full([1], 1.0_f32, &device)).expect("memory");
         let options = AdamOptions { learning_rate: 0.1, weight_decay: WeightDecay::Decoupled(0.5), ..Default::default() };
-        let optimizer = Adam::new(&[parameter.clone(), used.clone()], options);
-        let step = Step::new(&device, move |_| {
+        let optimizer = Adam::new(&[parameter.clone(), used.clone()], options).expect("an optimizer");
+        let mut step = Step::new(&device, move |_| {
             let loss = used.tensor().square().sum();
             optimizer.update(&loss.backward());
             vec![loss]
-        });
+        })
+        .expect("a step");
         step.run(&[]).expect("a step");
         let values: Vec<f32> = parameter.tensor().to_vec().expect("values");
         // 2 · (1 − 0.1 · 0.5)
@@ -245,17 +250,17 @@ fn decoupled_decay_shrinks_a_parameter_without_gradient() {
 #[test]
 fn the_learning_rate_changes_without_a_new_step() {
     let device = Device::cpu();
-    let parameter = Var::parameter("p", &Tensor::full([1], 1.0_f32, &device));
-    let optimizer = std::sync::Arc::new(Sgd::new(
-        std::slice::from_ref(&parameter),
-        SgdOptions { learning_rate: 0.5, ..SgdOptions::default() },
-    ));
+    let parameter = Var::parameter("p", &Tensor::full([1], 1.0_f32, &device)).expect("memory");
+    let options = SgdOptions { learning_rate: 0.5, ..SgdOptions::default() };
+    let optimizer = Sgd::new(std::slice::from_ref(&parameter), options).expect("an optimizer");
+    let optimizer = std::sync::Arc::new(optimizer);
     let (rule, variable) = (optimizer.clone(), parameter.clone());
-    let step = Step::new(&device, move |_| {
+    let mut step = Step::new(&device, move |_| {
         let loss = variable.tensor().sum();
         rule.update(&loss.backward());
         vec![loss]
-    });
+    })
+    .expect("a step");
     step.run(&[]).expect("a step");
     optimizer.set_learning_rate(0.25);
     step.run(&[]).expect("a step");

@@ -2,8 +2,9 @@
 
 use crate::error::Result;
 use crate::nn::{Conv2d, Dropout, Init, Linear, Module};
+use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
-use crate::tensor::{Conv2dOptions, Tensor};
+use crate::tensor::Tensor;
 
 /// The network of PyTorch's "Training a Classifier" tutorial: two 5×5 convolutions, each with ReLU and 2×2 max-pooling,
 /// then linear layers of 120, 84 and `classes` values with ReLU between.
@@ -21,8 +22,8 @@ impl TutorialCnn {
         // Twice: a 5×5 window takes 4 pixels off, pooling halves.
         let side = |size: usize| ((size - 4) / 2 - 4) / 2;
         Ok(Self {
-            conv1: Conv2d::new(channels, 6, 5, Conv2dOptions::default(), &init.at("conv1"))?,
-            conv2: Conv2d::new(6, 16, 5, Conv2dOptions::default(), &init.at("conv2"))?,
+            conv1: Conv2d::new(channels, 6, 5, ConvOptions::default(), &init.at("conv1"))?,
+            conv2: Conv2d::new(6, 16, 5, ConvOptions::default(), &init.at("conv2"))?,
             fc1: Linear::new(16 * side(height) * side(width), 120, &init.at("fc1"))?,
             fc2: Linear::new(120, 84, &init.at("fc2"))?,
             fc3: Linear::new(84, classes, &init.at("fc3"))?,
@@ -33,8 +34,8 @@ impl TutorialCnn {
 impl Module for TutorialCnn {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        let value = self.conv1.forward(input).relu().max_pool2d(2);
-        let value = self.conv2.forward(&value).relu().max_pool2d(2).flatten(1, -1);
+        let value = self.conv1.forward(input).relu().max_pool2d(2, 2, 0);
+        let value = self.conv2.forward(&value).relu().max_pool2d(2, 2, 0).flatten(1, -1);
         let value = self.fc1.forward(&value).relu();
         self.fc3.forward(&self.fc2.forward(&value).relu())
     }
@@ -62,7 +63,7 @@ impl DigitsCnn {
     /// For samples `[channels, height, width]` with sides of at least 4.
     pub fn new([channels, height, width]: [usize; 3], classes: usize, init: &Init) -> Result<Self> {
         let conv = |inputs, outputs, name| {
-            Conv2d::new(inputs, outputs, 3, Conv2dOptions { padding: [1, 1], ..Default::default() }, &init.at(name))
+            Conv2d::new(inputs, outputs, 3, ConvOptions::default().padding(1), &init.at(name))
         };
         Ok(Self {
             conv1: conv(channels, 32, "conv1")?,
@@ -78,8 +79,8 @@ impl Module for DigitsCnn {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let value = self.conv1.forward(input).relu();
-        let value = self.conv2.forward(&value).relu().max_pool2d(2);
-        let value = self.conv3.forward(&value).relu().max_pool2d(2).flatten(1, -1);
+        let value = self.conv2.forward(&value).relu().max_pool2d(2, 2, 0);
+        let value = self.conv3.forward(&value).relu().max_pool2d(2, 2, 0).flatten(1, -1);
         self.fc.forward(&self.dropout.forward(&value))
     }
 

@@ -2,8 +2,9 @@
 
 use crate::error::Result;
 use crate::nn::{BatchNorm2d, Conv2d, Init, Linear, Module};
+use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
-use crate::tensor::{Conv2dOptions, Tensor};
+use crate::tensor::Tensor;
 
 /// Two 3×3 convolutions with batch norm, and a shortcut around them: where the width changes, a 1×1 convolution with
 /// batch norm, else the identity. Keys as in torchvision.
@@ -19,7 +20,7 @@ impl BasicBlock {
     /// From `inputs` to `outputs` channels; `stride` belongs to the first convolution and the shortcut.
     pub fn new(inputs: usize, outputs: usize, stride: usize, init: &Init) -> Result<Self> {
         let downsample = || {
-            let options = Conv2dOptions { stride: [stride, stride], ..Default::default() };
+            let options = ConvOptions::default().stride(stride);
             let conv = Conv2d::without_bias(inputs, outputs, 1, options, &init.at("downsample.0"))?;
             Ok((conv, BatchNorm2d::new(outputs, &init.at("downsample.1"))?))
         };
@@ -34,7 +35,7 @@ impl BasicBlock {
 }
 
 fn conv3x3(inputs: usize, outputs: usize, stride: usize, init: &Init) -> Result<Conv2d> {
-    let options = Conv2dOptions { stride: [stride, stride], padding: [1, 1], ..Default::default() };
+    let options = ConvOptions::default().stride(stride).padding(1);
     Conv2d::without_bias(inputs, outputs, 3, options, init)
 }
 

@@ -2,8 +2,9 @@
 
 use crate::error::Result;
 use crate::nn::{BatchNorm2d, Conv2d, Init, Module};
+use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
-use crate::tensor::{Conv2dOptions, Tensor};
+use crate::tensor::Tensor;
 
 /// Twice a 3×3 convolution with bias, batch norm and ReLU.
 pub struct DoubleConv {
@@ -16,9 +17,9 @@ pub struct DoubleConv {
 impl DoubleConv {
     /// From `inputs` to `outputs` channels, of the same size.
     pub fn new(inputs: usize, outputs: usize, init: &Init) -> Result<Self> {
-        let options = Conv2dOptions { padding: [1, 1], ..Default::default() };
+        let options = ConvOptions::default().padding(1);
         Ok(Self {
-            conv1: Conv2d::new(inputs, outputs, 3, options, &init.at("conv1"))?,
+            conv1: Conv2d::new(inputs, outputs, 3, options.clone(), &init.at("conv1"))?,
             bn1: BatchNorm2d::new(outputs, &init.at("bn1"))?,
             conv2: Conv2d::new(outputs, outputs, 3, options, &init.at("conv2"))?,
             bn2: BatchNorm2d::new(outputs, &init.at("bn2"))?,
@@ -70,7 +71,7 @@ impl UNet {
             up.push(DoubleConv::new(inputs + outputs, outputs, &init.at(format_args!("up.{index}")))?);
             inputs = outputs;
         }
-        let head = Conv2d::new(inputs, classes, 1, Conv2dOptions::default(), &init.at("head"))?;
+        let head = Conv2d::new(inputs, classes, 1, ConvOptions::default(), &init.at("head"))?;
         Ok(Self { down, bottom: middle, up, head })
     }
 }
@@ -82,7 +83,7 @@ impl Module for UNet {
         let mut value = input.clone();
         for block in &self.down {
             let skip = block.forward(&value);
-            value = skip.max_pool2d(2);
+            value = skip.max_pool2d(2, 2, 0);
             skips.push(skip);
         }
         value = self.bottom.forward(&value);

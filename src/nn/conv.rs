@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::runtime::Var;
-use crate::tensor::{Conv2dOptions, Tensor};
+use crate::ops::conv::ConvOptions;
+use crate::tensor::Tensor;
 
 use super::module::Scope;
 use super::{Init, Initial, Module};
@@ -13,20 +14,20 @@ pub struct Conv2d {
     pub weight: Var,
     /// `[outputs]`
     pub bias: Option<Var>,
-    options: Conv2dOptions,
+    options: ConvOptions,
     scope: Scope,
 }
 
 impl Conv2d {
     /// A square kernel of `kernel` pixels with bias; weights as PyTorch draws them ([`Initial::pytorch_default`]).
-    pub fn new(inputs: usize, outputs: usize, kernel: usize, options: Conv2dOptions, init: &Init) -> Result<Self> {
+    pub fn new(inputs: usize, outputs: usize, kernel: usize, options: ConvOptions, init: &Init) -> Result<Self> {
         let fan_in = inputs / options.groups * kernel * kernel;
         let layer = Self::without_bias(inputs, outputs, kernel, options, init)?;
         Ok(Self { bias: Some(init.parameter("bias", outputs, Initial::pytorch_default(fan_in))?), ..layer })
     }
 
     /// The same without bias: for convolutions that a batch norm follows.
-    pub fn without_bias(inputs: usize, outputs: usize, kernel: usize, options: Conv2dOptions, init: &Init) -> Result<Self> {
+    pub fn without_bias(inputs: usize, outputs: usize, kernel: usize, options: ConvOptions, init: &Init) -> Result<Self> {
         assert!(
             inputs % options.groups == 0 && outputs % options.groups == 0,
             "conv2d: {inputs} inputs and {outputs} outputs do not divide into {} groups",
@@ -43,11 +44,7 @@ impl Module for Conv2d {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         self.scope.run(|| {
-            let output = input.conv2d(&self.weight.tensor(), self.options);
-            match &self.bias {
-                Some(bias) => output + bias.tensor().reshape([1, bias.shape().numel(), 1, 1]),
-                None => output,
-            }
+            input.conv2d(&self.weight.tensor(), self.bias.as_ref().map(Var::tensor).as_ref(), &self.options)
         })
     }
 

@@ -9,12 +9,12 @@ use super::{Mode, Module};
 /// (Srivastava et al. 2014); the identity in [`Mode::Evaluate`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Dropout {
-    probability: f32,
+    probability: f64,
 }
 
 impl Dropout {
     /// Drops each element with `probability`, at least 0 and below 1.
-    pub fn new(probability: f32) -> Self {
+    pub fn new(probability: f64) -> Self {
         assert!((0.0..1.0).contains(&probability), "dropout: probability {probability} is not in 0..1");
         Self { probability }
     }
@@ -26,8 +26,7 @@ impl Module for Dropout {
         if Mode::current() == Mode::Evaluate || self.probability == 0.0 {
             return input.clone();
         }
-        let kept = Tensor::rand(input.shape().clone(), input.device()).ge(self.probability);
-        input * kept.cast(input.dtype()) * (1.0 - self.probability).recip()
+        input.dropout(self.probability)
     }
 
     fn visit(&self, _: &mut dyn FnMut(&Var)) {}

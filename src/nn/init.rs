@@ -101,13 +101,13 @@ impl Init {
     /// A variable that an optimizer changes.
     pub fn parameter(&self, name: &str, shape: impl Into<Shape>, initial: Initial) -> Result<Var> {
         let path = self.join(name);
-        Ok(Var::parameter(&path, &self.value(&path, shape.into(), initial)?))
+        Var::parameter(&path, &self.value(&path, shape.into(), initial)?)
     }
 
     /// A variable that belongs to the model's state but is not trained, such as a running mean.
     pub fn buffer(&self, name: &str, shape: impl Into<Shape>, initial: Initial) -> Result<Var> {
         let path = self.join(name);
-        Ok(Var::buffer(&path, &self.value(&path, shape.into(), initial)?))
+        Var::buffer(&path, &self.value(&path, shape.into(), initial)?)
     }
 
     fn join(&self, name: &str) -> String {

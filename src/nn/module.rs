@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use crate::graph::in_module;
-use crate::runtime::Var;
+use crate::runtime::{Var, VarKind};
 use crate::tensor::Tensor;
 
 /// A function of one tensor with variables of its own.
@@ -47,7 +47,7 @@ pub trait Module: Send + Sync {
     /// The variables that an optimizer changes.
     fn parameters(&self) -> Vec<Var> {
         let mut variables = self.variables();
-        variables.retain(Var::is_parameter);
+        variables.retain(|variable| variable.kind() == VarKind::Parameter);
         variables
     }
 }

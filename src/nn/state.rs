@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::error::{Error, Result};
+use crate::runtime::VarKind;
 use crate::tensor::Tensor;
 
 use super::Module;
@@ -39,7 +40,7 @@ pub fn load_state<M: Module + ?Sized>(module: &M, state: &BTreeMap<String, Tenso
         return Err(Error::Shape(mismatch(&problems)));
     }
     for variable in &variables {
-        variable.set(&state[variable.name()]);
+        variable.set(&state[variable.name()])?;
     }
     Ok(())
 }
@@ -67,7 +68,7 @@ pub struct Summary {
 
 /// Counts what `module` holds.
 pub fn summary<M: Module + ?Sized>(module: &M) -> Summary {
-    let (parameters, buffers): (Vec<_>, Vec<_>) = module.variables().into_iter().partition(|v| v.is_parameter());
+    let (parameters, buffers): (Vec<_>, Vec<_>) = module.variables().into_iter().partition(|variable| variable.kind() == VarKind::Parameter);
     let parameters: Vec<_> = parameters
         .iter()
         .map(|variable| (variable.name().to_owned(), variable.shape().to_string(), variable.shape().numel()))

@@ -1,6 +1,7 @@
 //! Adam and AdamW.
 
 use crate::autodiff::Gradients;
+use crate::error::Result;
 use crate::runtime::Var;
 use crate::stage::Stage;
 use crate::tensor::Tensor;
@@ -71,20 +72,21 @@ pub struct Adam {
 
 impl Adam {
     /// An optimizer of one group.
-    pub fn new(parameters: &[Var], options: AdamOptions) -> Self {
+    pub fn new(parameters: &[Var], options: AdamOptions) -> Result<Self> {
         Self { groups: Groups::new() }.with_group(parameters, options)
     }
 
     /// Adds a group with options of its own.
-    #[must_use]
-    pub fn with_group(mut self, parameters: &[Var], options: AdamOptions) -> Self {
-        self.groups.add(parameters, options.learning_rate, options, |flat, scalar| AdamState {
-            exp_avg: flat("exp_avg"),
-            exp_avg_sq: flat("exp_avg_sq"),
-            correction1: scalar("correction1"),
-            correction2: scalar("correction2"),
-        });
-        self
+    pub fn with_group(mut self, parameters: &[Var], options: AdamOptions) -> Result<Self> {
+        self.groups.add(parameters, options.learning_rate, options, |new| {
+            Ok(AdamState {
+                exp_avg: new.flat("exp_avg")?,
+                exp_avg_sq: new.flat("exp_avg_sq")?,
+                correction1: new.scalar("correction1")?,
+                correction2: new.scalar("correction2")?,
+            })
+        })?;
+        Ok(self)
     }
 
     /// Limits the Euclidean norm of all gradients together.

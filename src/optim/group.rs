@@ -1,8 +1,11 @@
 //! Parameters that are updated together.
 
 use crate::autodiff::Gradients;
+use crate::device::Device;
 use crate::dtype::DType;
-use crate::runtime::{Arena, Hyper, Var};
+use crate::error::Result;
+use crate::runtime::{Arena, Hyper, Var, check_finite};
+use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 /// The parameters of a group in one arena, with the options they share and the state their rule keeps.
@@ -25,15 +28,14 @@ impl<O, S> Groups<O, S> {
         Self { groups: Vec::new(), max_norm: None }
     }
 
-    /// Adds a group, whose state `make_state` makes from a function that makes variables as long as the arena, zero at
-    /// first.
+    /// Adds a group with the state that `make_state` makes.
     pub(super) fn add(
         &mut self,
         parameters: &[Var],
         learning_rate: f32,
         options: O,
-        make_state: impl FnOnce(&dyn Fn(&str) -> Var, &dyn Fn(&str) -> Var) -> S,
-    ) {
+        make_state: impl FnOnce(&NewState<'_>) -> Result<S>,
+    ) -> Result<()> {
         assert!(!parameters.is_empty(), "optimizer: a group without parameters");
         for parameter in parameters {
             let (name, dtype) = (parameter.name(), parameter.dtype());
@@ -41,18 +43,20 @@ impl<O, S> Groups<O, S> {
             let taken = self.groups.iter().flat_map(|group| &group.parameters).any(|other| other.id() == parameter.id());
             assert!(!taken, "optimizer: parameter {name} is in two groups");
         }
-        let (arena, device, number) = (Arena::new(parameters), parameters[0].device(), self.groups.len());
-        let zeros = |name: &str, shape: &[usize]| {
-            Var::buffer(&format!("optimizer.{number}.{name}"), &Tensor::zeros(shape, &device))
-        };
-        let state = make_state(&|name| zeros(name, &[arena.len()]), &|name| zeros(name, &[]));
+        let path = format!("optimizer.{}", self.groups.len());
+        let arena = Arena::new(&format!("{path}.parameters"), parameters)?;
+        let state = make_state(&NewState { path, len: arena.numel(), device: parameters[0].device() })?;
         let (parameters, learning_rate) = (parameters.to_vec(), Hyper::new(learning_rate));
         self.groups.push(Group { parameters, arena, learning_rate, options, state });
+        Ok(())
     }
 
     /// The gradients of each group as one vector, placed as the parameters are; gaps are zero. Limited if so set.
     pub(super) fn gradients(&self, gradients: &Gradients) -> Vec<Tensor> {
-        let packed = self.groups.iter().map(|group| group.pack(gradients)).collect();
+        let packed: Vec<_> = self.groups.iter().map(|group| group.pack(gradients)).collect();
+        for gradient in &packed {
+            check_finite(std::slice::from_ref(gradient.node()));
+        }
         match self.max_norm {
             Some(max_norm) => limit_norm(packed, max_norm),
             None => packed,
@@ -68,10 +72,33 @@ impl<O, S> Groups<O, S> {
     }
 }
 
+/// Makes what a group's rule keeps from step to step, zero at first.
+pub(super) struct NewState<'a> {
+    path: String,
+    len: usize,
+    device: &'a Device,
+}
+
+impl NewState<'_> {
+    /// One value for each element of the arena.
+    pub(super) fn flat(&self, name: &str) -> Result<Var> {
+        self.zeros(name, [self.len].into())
+    }
+
+    /// One value.
+    pub(super) fn scalar(&self, name: &str) -> Result<Var> {
+        self.zeros(name, Shape::default())
+    }
+
+    fn zeros(&self, name: &str, shape: Shape) -> Result<Var> {
+        Var::state(&format!("{}.{name}", self.path), &Tensor::zeros(shape, self.device))
+    }
+}
+
 impl<O, S> Group<O, S> {
     fn pack(&self, gradients: &Gradients) -> Tensor {
         let gradient = |parameter: &Var| {
-            let zeros = || Tensor::zeros(parameter.shape().clone(), &parameter.device());
+            let zeros = || Tensor::zeros(parameter.shape().clone(), parameter.device());
             gradients.get(&parameter.tensor()).unwrap_or_else(zeros)
         };
         self.arena.pack(&self.parameters.iter().map(gradient).collect::<Vec<_>>())
@@ -79,7 +106,7 @@ impl<O, S> Group<O, S> {
 
     /// The learning rate as a value of the graph that changes without another plan.
     pub(super) fn rate(&self) -> Tensor {
-        self.learning_rate.tensor(&self.parameters[0].device())
+        self.learning_rate.tensor(self.parameters[0].device())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Stochastic gradient descent.
 
 use crate::autodiff::Gradients;
+use crate::error::Result;
 use crate::runtime::Var;
 use crate::stage::Stage;
 
@@ -43,18 +44,17 @@ pub struct Sgd {
 
 impl Sgd {
     /// An optimizer of one group.
-    pub fn new(parameters: &[Var], options: SgdOptions) -> Self {
+    pub fn new(parameters: &[Var], options: SgdOptions) -> Result<Self> {
         Self { groups: Groups::new() }.with_group(parameters, options)
     }
 
     /// Adds a group with options of its own.
-    #[must_use]
-    pub fn with_group(mut self, parameters: &[Var], options: SgdOptions) -> Self {
-        self.groups.add(parameters, options.learning_rate, options, |flat, _| match options.momentum {
-            Momentum::None => None,
-            Momentum::Heavy(_) | Momentum::Nesterov(_) => Some(flat("momentum_buffer")),
-        });
-        self
+    pub fn with_group(mut self, parameters: &[Var], options: SgdOptions) -> Result<Self> {
+        self.groups.add(parameters, options.learning_rate, options, |new| match options.momentum {
+            Momentum::None => Ok(None),
+            Momentum::Heavy(_) | Momentum::Nesterov(_) => new.flat("momentum_buffer").map(Some),
+        })?;
+        Ok(self)
     }
 
     /// Limits the Euclidean norm of all gradients together.
