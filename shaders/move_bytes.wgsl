@@ -16,8 +16,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     for (var lane = 0u; lane < 4u; lane++) {
         let at = word * 4u + lane;
         if at >= span.y && at < span.y + span.z {
-            let from = span.x + (at - span.y);
-            let byte = (source[from / 4u] >> (from % 4u * 8u)) & 0xffu;
+            let first = span.x + (at - span.y);
+            let byte = (source[first / 4u] >> (first % 4u * 8u)) & 0xffu;
             value = (value & ~(0xffu << (lane * 8u))) | (byte << (lane * 8u));
         }
     }

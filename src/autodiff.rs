@@ -29,7 +29,8 @@ pub fn grad(output: &Tensor, wrt: &[&Tensor]) -> Vec<Tensor> {
     let targets: HashSet<u64> = wrt.iter().map(|tensor| tensor.node().id).collect();
     let gradients = walk(output, &targets);
     let gradient = |tensor: &&Tensor| {
-        gradients.get(&tensor.node().id).cloned().unwrap_or_else(|| Stage::Backward.scope(|| tensor.zeros_like()))
+        let zeros = || traced_like(tensor.node(), || Stage::Backward.scope(|| tensor.zeros_like()));
+        gradients.get(&tensor.node().id).cloned().unwrap_or_else(zeros)
     };
     wrt.iter().map(gradient).collect()
 }
@@ -68,7 +69,7 @@ impl Tensor {
         for leaf in &leaves {
             let (Some(Source::Var(cell)), Some(gradient)) = (&leaf.source, by_node.get(&leaf.id)) else { continue };
             match by_var.iter_mut().find(|(known, _)| Arc::ptr_eq(known, cell)) {
-                Some((_, sum)) => *sum = Stage::Backward.scope(|| &*sum + gradient),
+                Some((_, sum)) => *sum = traced_like(leaf, || Stage::Backward.scope(|| &*sum + gradient)),
                 None => by_var.push((Arc::clone(cell), gradient.clone())),
             }
         }

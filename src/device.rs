@@ -6,6 +6,9 @@ mod info;
 mod storage;
 mod usage;
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -222,6 +225,15 @@ impl Device {
             }
             Backend::Cpu(_) => Ok(()),
             Backend::Gpu(gpu) => gpu.check(),
+        }
+    }
+
+    /// The GPU behind it.
+    #[cfg(test)]
+    pub(crate) fn gpu_backend(&self) -> &Arc<Gpu> {
+        match self.backend() {
+            Backend::Gpu(gpu) => gpu,
+            Backend::Cpu(_) => panic!("{self:?} is no GPU"),
         }
     }
 

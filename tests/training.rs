@@ -76,7 +76,11 @@ fn classes(name: &str, shape: impl Into<Shape>, bound: u32, device: &Device) -> 
 }
 
 /// A step that trains `model` on (input, target) and returns the loss before the update.
-fn training_step<M: Module + 'static>(model: &std::sync::Arc<M>, optimizer: Box<dyn Optimizer>, device: &Device) -> Step {
+fn training_step<M: Module + 'static>(
+    model: &std::sync::Arc<M>,
+    optimizer: Box<dyn Optimizer>,
+    device: &Device,
+) -> Step {
     let model = model.clone();
     Step::new(device, move |inputs| {
         let loss = model.forward(&inputs[0]).cross_entropy(&inputs[1]);
@@ -232,7 +236,8 @@ fn decoupled_decay_shrinks_a_parameter_without_gradient() {
     for device in devices() {
         let parameter = Var::parameter("unused", &Tensor::full([3], 2.0_f32, &device)).expect("memory");
         let used = Var::parameter("used", &Tensor::full([1], 1.0_f32, &device)).expect("memory");
-        let options = AdamOptions { learning_rate: 0.1, weight_decay: WeightDecay::Decoupled(0.5), ..Default::default() };
+        let options =
+            AdamOptions { learning_rate: 0.1, weight_decay: WeightDecay::Decoupled(0.5), ..Default::default() };
         let optimizer = Adam::new(&[parameter.clone(), used.clone()], options).expect("an optimizer");
         let mut step = Step::new(&device, move |_| {
             let loss = used.tensor().square().sum();

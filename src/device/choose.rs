@@ -1,7 +1,7 @@
 //! Which device to use: listing, names, and the best one.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter};
@@ -14,6 +14,14 @@ const DEVICE_VARIABLE: &str = "BRASA_DEVICE";
 
 /// Opened GPUs by number. Held while one is opened, so that two threads do not open it twice.
 static OPENED: Mutex<BTreeMap<usize, Device>> = Mutex::new(BTreeMap::new());
+
+fn opened_devices() -> MutexGuard<'static, BTreeMap<usize, Device>> {
+    OPENED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn healthy(opened: &BTreeMap<usize, Device>, number: usize) -> Option<Device> {
+    opened.get(&number).filter(|device| !device.is_lost()).cloned()
+}
 
 impl Device {
     /// The device that `BRASA_DEVICE` names; without it a discrete GPU, else an integrated one, else the CPU.
@@ -35,14 +43,12 @@ impl Device {
     /// GPU number `n` in the order of [`Device::list`], software ones included. Asking twice gives the same device,
     /// unless it was lost in between.
     pub fn gpu(n: usize) -> Result<Self> {
-        let mut adapters = gpu::adapters();
+        let adapters = gpu::adapters();
         if adapters.is_empty() {
             return Err(Error::NoAdapter);
         }
-        if n >= adapters.len() {
-            return Err(unknown(&format!("gpu:{n}"), &adapters));
-        }
-        Self::opened(n, &adapters.swap_remove(n))
+        let adapter = adapters.get(n).ok_or_else(|| unknown(&format!("gpu:{n}"), adapters))?;
+        Self::opened(n, adapter)
     }
 
     /// The device with this name: `cpu`; `gpu` or `gpu:1`; `auto` or `best`; or a part of an adapter's name.
@@ -61,13 +67,13 @@ impl Device {
         let matches = |adapter: &Adapter| adapter.info.name.to_lowercase().contains(&wanted);
         match adapters.iter().position(matches) {
             Some(number) if !wanted.is_empty() => Self::opened(number, &adapters[number]),
-            _ => Err(unknown(name, &adapters)),
+            _ => Err(unknown(name, adapters)),
         }
     }
 
     /// All devices: the GPUs, best kind first, and the CPU.
     pub fn list() -> Vec<DeviceInfo> {
-        let gpus = gpu::adapters().into_iter().map(|adapter| adapter.info);
+        let gpus = gpu::adapters().iter().map(|adapter| adapter.info.clone());
         gpus.chain([cpu_info()]).collect()
     }
 
@@ -79,16 +85,13 @@ impl Device {
             return Ok(Self::new_cpu(info.clone()));
         }
         let adapters = gpu::adapters();
-        let same = |adapter: &&Adapter| adapter.info.selector == info.selector && adapter.info.name == info.name;
-        match adapters.iter().find(same) {
-            Some(adapter) => Self::new_gpu(adapter),
-            None => Err(unknown(&info.name, &adapters)),
-        }
+        let same = |adapter: &&Adapter| adapter.info.selector == info.selector;
+        let adapter = adapters.iter().find(same).ok_or_else(|| unknown(&info.name, adapters))?;
+        Self::new_gpu(adapter)
     }
 
     fn automatic() -> Self {
-        let adapters = gpu::adapters();
-        for (number, adapter) in adapters.iter().enumerate() {
+        for (number, adapter) in gpu::adapters().iter().enumerate() {
             if !matches!(adapter.info.kind, DeviceKind::Discrete | DeviceKind::Integrated | DeviceKind::Virtual) {
                 continue;
             }
@@ -101,9 +104,9 @@ impl Device {
     }
 
     fn opened(number: usize, adapter: &Adapter) -> Result<Self> {
-        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(device) = opened.get(&number).filter(|device| !device.is_lost()) {
-            return Ok(device.clone());
+        let mut opened = opened_devices();
+        if let Some(device) = healthy(&opened, number) {
+            return Ok(device);
         }
         let device = Self::new_gpu(adapter)?;
         opened.insert(number, device.clone());

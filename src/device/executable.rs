@@ -68,6 +68,16 @@ impl Device {
     }
 }
 
+#[cfg(test)]
+impl Device {
+    /// As `prepare`, with hand-written launches for each kernel.
+    pub(crate) fn prepare_launches(&self, plan: Arc<Plan>, launches: Vec<Vec<gpu::Launch>>) -> Result<Executable> {
+        let Backend::Gpu(gpu) = self.backend() else { panic!("launches are for GPUs") };
+        let program = gpu::Program::from_launches(gpu, Arc::clone(&plan), launches)?;
+        Ok(Executable { device: self.clone(), plan, kind: Prepared::Gpu(Arc::new(program)) })
+    }
+}
+
 impl Executable {
     /// Provides memory for the plan's slots and binds them together with `externals`, which lie on the same device.
     pub(crate) fn bind(&self, externals: &[Storage]) -> Result<Bound> {
@@ -120,7 +130,10 @@ impl Bound {
         Ok(())
     }
 
-    /// What each stage took in the replays measured since the last call. A GPU's times arrive some replays late.
+    /// What each stage took in the replays measured since the last call.
+    ///
+    /// A GPU's times arrive some replays late, and of short programs not every replay is measured: a stage's time per
+    /// replay is its milliseconds divided by its samples.
     pub(crate) fn stage_times(&mut self) -> StageTimes {
         match &mut self.kind {
             Replay::Cpu { times, .. } => std::mem::take(times),
@@ -132,6 +145,15 @@ impl Bound {
     pub(crate) fn profile_kernels(&mut self, on: bool) {
         if let Replay::Gpu(bound) = &mut self.kind {
             bound.profile_kernels(on);
+        }
+    }
+
+    /// The GPU's part.
+    #[cfg(test)]
+    pub(crate) fn gpu_bound(&mut self) -> &mut gpu::Bound {
+        match &mut self.kind {
+            Replay::Gpu(bound) => bound,
+            Replay::Cpu { .. } => panic!("bound on the CPU"),
         }
     }
 

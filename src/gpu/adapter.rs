@@ -15,15 +15,14 @@ pub(crate) struct Adapter {
     pub(crate) info: DeviceInfo,
 }
 
-/// All adapters, the most capable kind first; `gpu:n` counts them in this order.
-pub(crate) fn adapters() -> Vec<Adapter> {
-    let mut found: Vec<_> = pollster::block_on(instance().enumerate_adapters(wgpu::Backends::PRIMARY));
-    found.sort_by_key(|adapter| kind(adapter.get_info().device_type));
-    found
-        .into_iter()
-        .enumerate()
-        .map(|(number, raw)| Adapter { info: describe(&raw, number), raw })
-        .collect()
+/// All adapters, the most capable kind first; `gpu:n` counts them in this order. They are looked for once.
+pub(crate) fn adapters() -> &'static [Adapter] {
+    static ADAPTERS: OnceLock<Vec<Adapter>> = OnceLock::new();
+    ADAPTERS.get_or_init(|| {
+        let mut found = pollster::block_on(instance().enumerate_adapters(wgpu::Backends::PRIMARY));
+        found.sort_by_key(|adapter| kind(adapter.get_info().device_type));
+        (0..).zip(found).map(|(number, raw)| Adapter { info: describe(&raw, number), raw }).collect()
+    })
 }
 
 /// What is requested of an adapter that has it.
@@ -37,7 +36,7 @@ pub(super) fn capabilities(raw: &wgpu::Adapter) -> Capabilities {
     let features = raw.features() & wanted_features();
     Capabilities {
         max_binding_bytes: limits.max_storage_buffer_binding_size & !255,
-        max_storage_buffers: limits.max_storage_buffers_per_shader_stage - 1, // the status word takes one
+        max_storage_buffers: max_storage_buffers(&limits),
         max_workgroup_invocations: limits.max_compute_invocations_per_workgroup,
         max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
         max_groups: limits.max_compute_workgroups_per_dimension,
@@ -58,7 +57,7 @@ fn describe(raw: &wgpu::Adapter, number: usize) -> DeviceInfo {
         memory_bytes: memory_bytes(raw),
         max_buffer_bytes: limits.max_buffer_size,
         max_binding_bytes: limits.max_storage_buffer_binding_size,
-        max_storage_buffers: limits.max_storage_buffers_per_shader_stage,
+        max_storage_buffers: max_storage_buffers(&limits),
         max_workgroup_invocations: limits.max_compute_invocations_per_workgroup,
         max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
         subgroups: subgroups(features, &info),
@@ -66,6 +65,11 @@ fn describe(raw: &wgpu::Adapter, number: usize) -> DeviceInfo {
         timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         name: info.name,
     }
+}
+
+/// Memory that a kernel may see besides the status word.
+fn max_storage_buffers(limits: &wgpu::Limits) -> u32 {
+    limits.max_storage_buffers_per_shader_stage - 1
 }
 
 fn kind(device_type: wgpu::DeviceType) -> DeviceKind {
@@ -82,17 +86,14 @@ fn subgroups(features: wgpu::Features, info: &wgpu::AdapterInfo) -> Option<(u32,
     features.contains(wgpu::Features::SUBGROUP).then_some((info.subgroup_min_size, info.subgroup_max_size))
 }
 
-fn instance() -> &'static wgpu::Instance {
-    static INSTANCE: OnceLock<wgpu::Instance> = OnceLock::new();
-    INSTANCE.get_or_init(|| {
-        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
-        // The validation layers cost more than the kernels; wgpu's own validation is always on.
-        descriptor.flags = match settings::debug_level() {
-            0..=2 => wgpu::InstanceFlags::empty(),
-            _ => wgpu::InstanceFlags::debugging(),
-        };
-        wgpu::Instance::new(descriptor)
-    })
+fn instance() -> wgpu::Instance {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    // The validation layers cost more than the kernels; wgpu's own validation is always on.
+    descriptor.flags = match settings::debug_level() {
+        0..=2 => wgpu::InstanceFlags::empty(),
+        _ => wgpu::InstanceFlags::debugging(),
+    };
+    wgpu::Instance::new(descriptor)
 }
 
 /// Bytes of the adapter's own memory: the largest heap that its driver calls local to it.

@@ -19,6 +19,11 @@ use super::timestamps::Timer;
 const MAX_REPLAYS: usize = 3;
 /// Longest submission, except on software adapters, which no watchdog resets.
 const BUDGET_MILLISECONDS: f64 = 100.0;
+/// Queries cost some 20 µs each on software adapters: once that many replays were timed, of a program that takes no
+/// longer than this many milliseconds only one in so many is.
+const ALWAYS_TIMED: u64 = 32;
+const SHORT_MILLISECONDS: f64 = 2.0;
+const TIMED_ONE_IN: u64 = 16;
 /// After this many measured replays the cuts stay as they are.
 const LEARNING_REPLAYS: u32 = 4;
 
@@ -46,6 +51,10 @@ struct Timing {
     /// For each kernel: milliseconds, samples and source.
     kernels: Vec<Option<(f64, u32, TimeSource)>>,
     learnt: u32,
+    /// Replays so far.
+    replays: u64,
+    /// What the last measured replay took.
+    last_milliseconds: f64,
 }
 
 impl Bound {
@@ -72,6 +81,8 @@ impl Bound {
                 stages: StageTimes::default(),
                 kernels: vec![None; program.plan.kernels.len()],
                 learnt: 0,
+                replays: 0,
+                last_milliseconds: 0.0,
             },
             program,
         };
@@ -107,7 +118,7 @@ impl Bound {
             self.rules.pass_submissions = by_fence;
             self.recut();
         }
-        let slot = if by_fence { None } else { self.timing.timer.as_mut().and_then(Timer::begin) };
+        let slot = if by_fence { None } else { self.timing.begin(self.rules.kernel_passes) };
 
         let mut recorder = gpu.recorder();
         if let Some(buffer) = &self.uniforms {
@@ -130,6 +141,13 @@ impl Bound {
         }
         self.in_flight.extend(submission);
         Ok(())
+    }
+
+    /// Cuts submissions as on a GPU where they may take this long.
+    #[cfg(test)]
+    pub(super) fn set_budget(&mut self, milliseconds: f64) {
+        self.rules.budget_milliseconds = milliseconds;
+        self.recut();
     }
 
     /// What each stage took in the replays whose times arrived since the last call.
@@ -192,6 +210,7 @@ impl Bound {
         let timed = self.timing.timer.as_mut().map(|timer| timer.collect(clock)).unwrap_or_default();
         for replay in timed {
             let Some(milliseconds) = replay.milliseconds else { continue };
+            self.timing.last_milliseconds = milliseconds.iter().sum();
             for (pass, milliseconds) in replay.passes.iter().zip(milliseconds) {
                 self.learn(pass, milliseconds, TimeSource::Timestamp);
             }
@@ -219,6 +238,18 @@ impl Bound {
             let factor = milliseconds.max(1e-3) / estimate;
             costs.iter_mut().for_each(|cost| cost.milliseconds *= factor);
         }
+    }
+}
+
+impl Timing {
+    /// A place for the timestamps of the replay that starts now, if it is to be timed.
+    fn begin(&mut self, profile: bool) -> Option<usize> {
+        self.replays += 1;
+        let short = self.last_milliseconds < SHORT_MILLISECONDS && self.replays > ALWAYS_TIMED;
+        if short && !profile && !self.replays.is_multiple_of(TIMED_ONE_IN) {
+            return None;
+        }
+        self.timer.as_mut().and_then(Timer::begin)
     }
 }
 

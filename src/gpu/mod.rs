@@ -26,11 +26,16 @@ mod timestamps;
 mod transfer;
 mod waiter;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use adapter::{Adapter, adapters};
 pub(crate) use bound::Bound;
 pub(crate) use context::{AllocError, Gpu, full_name};
 pub(crate) use program::Program;
 pub(crate) use readback::Read;
+#[cfg(test)]
+pub(crate) use render::{Binding, Launch};
 pub(crate) use transfer::Span;
 /// Memory on a GPU.
 pub(crate) use wgpu::Buffer;

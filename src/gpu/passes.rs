@@ -84,7 +84,8 @@ mod tests {
     #[test]
     fn a_run_of_one_stage_is_one_pass_of_one_submission() {
         use Stage::{Backward, Forward};
-        let costs = costs(&[(0, Forward, 1.0), (0, Forward, 1.0), (1, Forward, 1.0), (2, Backward, 1.0), (3, Forward, 1.0)]);
+        let costs =
+            costs(&[(0, Forward, 1.0), (0, Forward, 1.0), (1, Forward, 1.0), (2, Backward, 1.0), (3, Forward, 1.0)]);
         assert_eq!(shape(&cut(&costs, RULES)), [(0..3, false), (3..4, false), (4..5, false)]);
         let by_kernel = Rules { kernel_passes: true, ..RULES };
         assert_eq!(shape(&cut(&costs, by_kernel)), [(0..2, false), (2..3, false), (3..4, false), (4..5, false)]);
@@ -96,7 +97,8 @@ mod tests {
     #[test]
     fn no_submission_exceeds_the_budget_unless_one_launch_does() {
         use Stage::{Forward, Loss};
-        let costs = costs(&[(0, Forward, 60.0), (1, Forward, 60.0), (2, Forward, 30.0), (3, Loss, 300.0), (4, Loss, 1.0)]);
+        let costs =
+            costs(&[(0, Forward, 60.0), (1, Forward, 60.0), (2, Forward, 30.0), (3, Loss, 300.0), (4, Loss, 1.0)]);
         assert_eq!(shape(&cut(&costs, RULES)), [(0..1, false), (1..3, true), (3..4, true), (4..5, true)]);
         let unlimited = Rules { budget_milliseconds: f64::INFINITY, ..RULES };
         assert_eq!(shape(&cut(&costs, unlimited)), [(0..3, false), (3..5, false)]);

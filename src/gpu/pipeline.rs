@@ -61,21 +61,21 @@ impl Gpu {
         let compiled: HashMap<(&str, Vec<Slot>), Arc<Pipeline>> = unique
             .into_par_iter()
             .map(|(key, launch)| {
-                let pipeline = self.pipeline(&launch.label, &launch.wgsl, launch.entry, &key.1)?;
+                let pipeline = self.pipeline(&launch.label, &launch.wgsl, &key.1)?;
                 Ok((key, pipeline))
             })
             .collect::<Result<_>>()?;
         Ok(launches.iter().map(|launch| Arc::clone(&compiled[&(launch.wgsl.as_str(), slots(launch))])).collect())
     }
 
-    /// The compiled kernel with this text.
-    pub(super) fn pipeline(&self, label: &str, wgsl: &str, entry: &str, slots: &[Slot]) -> Result<Arc<Pipeline>> {
+    /// The compiled kernel with this text, whose entry point is `main`.
+    pub(super) fn pipeline(&self, label: &str, wgsl: &str, slots: &[Slot]) -> Result<Arc<Pipeline>> {
         let key: Key = (wgsl.into(), slots.to_vec());
         if let Some(found) = self.pipelines.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(Arc::clone(found));
         }
         dump(label, wgsl);
-        let pipeline = Arc::new(self.compile(label, wgsl, entry, slots)?);
+        let pipeline = Arc::new(self.compile(label, wgsl, slots)?);
         let mut kept = self.pipelines.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MAX_KEPT {
             kept.retain(|_, pipeline| Arc::strong_count(pipeline) > 1);
@@ -83,7 +83,7 @@ impl Gpu {
         Ok(Arc::clone(kept.entry(key).or_insert(pipeline)))
     }
 
-    fn compile(&self, label: &str, wgsl: &str, entry: &str, slots: &[Slot]) -> Result<Pipeline> {
+    fn compile(&self, label: &str, wgsl: &str, slots: &[Slot]) -> Result<Pipeline> {
         let failed = |error: wgpu::Error| Error::Kernel { kernel: label.into(), message: error.to_string() };
         let (bind_group_layout, pipeline_layout) = self.layout(slots);
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
@@ -97,7 +97,7 @@ impl Gpu {
             label: Some(label),
             layout: Some(&pipeline_layout),
             module: &module,
-            entry_point: Some(entry),
+            entry_point: Some("main"),
             compilation_options: wgpu::PipelineCompilationOptions {
                 constants: &[],
                 zero_initialize_workgroup_memory: false, // kernels write before they read
@@ -134,9 +134,8 @@ impl Gpu {
 
     fn make_layout(&self, slots: &[Slot]) -> (wgpu::BindGroupLayout, wgpu::PipelineLayout) {
         let entries: Vec<_> = (0..).zip(slots).map(|(binding, slot)| layout_entry(binding, *slot)).collect();
-        let group = self
-            .device
-            .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });
+        let group =
+            self.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });
         let layout = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label: None,
             bind_group_layouts: &[Some(&group)],

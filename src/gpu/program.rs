@@ -48,7 +48,7 @@ impl Program {
     }
 
     /// Compiles launches, given for each kernel of the plan.
-    pub(super) fn from_launches(gpu: &Arc<Gpu>, plan: Arc<Plan>, rendered: Vec<Vec<Launch>>) -> Result<Self> {
+    pub(crate) fn from_launches(gpu: &Arc<Gpu>, plan: Arc<Plan>, rendered: Vec<Vec<Launch>>) -> Result<Self> {
         gpu.check()?;
         let mut flat = Vec::new();
         let mut kernels = Vec::new(); // for each launch: the number of its kernel, and how many launches that has

@@ -22,7 +22,8 @@ pub(super) struct Recorder {
 impl Recorder {
     /// Where to record.
     pub(super) fn encoder(&mut self, gpu: &Gpu) -> &mut wgpu::CommandEncoder {
-        self.encoder.get_or_insert_with(|| gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default()))
+        self.encoder
+            .get_or_insert_with(|| gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default()))
     }
 
     /// Records that `data` goes to `target` from byte `offset` (a multiple of 4) on; its last word is filled with zeros.

@@ -3,8 +3,8 @@
 //! Queries are written at the boundaries of passes, resolved at the end of a replay and read some replays later, so that
 //! nobody waits for them. They are believed only after a check: some drivers return zeros.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::time::Instant;
 
 use super::context::Gpu;

@@ -25,6 +25,9 @@ impl Gpu {
     /// Records that `data` goes to `target`. `to_end`: nothing but padding follows it there.
     pub(crate) fn upload(&self, target: Span<'_>, data: &[u8], to_end: bool) -> Result<()> {
         self.check()?;
+        if data.is_empty() {
+            return Ok(());
+        }
         let mut recorder = self.recorder();
         if target.offset.is_multiple_of(4) && (to_end || data.len().is_multiple_of(4)) {
             return recorder.upload(self, data, target.buffer, target.offset);
@@ -61,7 +64,7 @@ impl Gpu {
 
     fn move_bytes(&self, recorder: &mut Recorder, from: Span<'_>, to: Span<'_>, bytes: u64) -> Result<()> {
         let slots = [Slot::Read, Slot::Write, Slot::Uniform];
-        let pipeline = self.pipeline("move_bytes", include_str!("../../shaders/move_bytes.wgsl"), "main", &slots)?;
+        let pipeline = self.pipeline("move_bytes", include_str!("../../shaders/move_bytes.wgsl"), &slots)?;
         for done in (0..bytes).step_by(PIECE_BYTES as usize) {
             let length = PIECE_BYTES.min(bytes - done);
             let (source, skipped) = window(from, done, length);

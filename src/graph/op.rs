@@ -214,7 +214,7 @@ pub struct View {
     pub fill: Scalar,
 }
 
-/// One input coordinate of a [`View`]. Every output axis occurs in at most one of them.
+/// One input coordinate of a [`View`]. An output axis may occur in several of them (in gradients of windows).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Dim {
     /// (output axis, coefficient), no coefficient zero.

@@ -62,9 +62,8 @@ pub struct DigitsCnn {
 impl DigitsCnn {
     /// For samples `[channels, height, width]` with sides of at least 4.
     pub fn new([channels, height, width]: [usize; 3], classes: usize, init: &Init) -> Result<Self> {
-        let conv = |inputs, outputs, name| {
-            Conv2d::new(inputs, outputs, 3, ConvOptions::default().padding(1), &init.at(name))
-        };
+        let conv =
+            |inputs, outputs, name| Conv2d::new(inputs, outputs, 3, ConvOptions::default().padding(1), &init.at(name));
         Ok(Self {
             conv1: conv(channels, 32, "conv1")?,
             conv2: conv(32, 32, "conv2")?,

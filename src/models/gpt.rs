@@ -41,9 +41,8 @@ impl Gpt {
     /// A model of these sizes.
     pub fn new(options: GptOptions, init: &Init) -> Result<Self> {
         let GptOptions { vocabulary, sequence, width, heads, layers } = options;
-        let block = |index| {
-            TransformerBlock::new(width, heads, Attention::Causal, &init.at(format_args!("blocks.{index}")))
-        };
+        let block =
+            |index| TransformerBlock::new(width, heads, Attention::Causal, &init.at(format_args!("blocks.{index}")));
         Ok(Self {
             token_embedding: Embedding::new(vocabulary, width, &init.at("token_embedding"))?,
             position_embedding: Embedding::new(sequence, width, &init.at("position_embedding"))?,

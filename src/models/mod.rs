@@ -73,7 +73,8 @@ pub const MODELS: [Entry; 6] = [
         make: |spec, init| {
             let [channels, height, width] = image(spec, "unet", 8)?;
             if height % 8 != 0 || width % 8 != 0 {
-                let message = format!("model `unet` halves its input three times: {height}x{width} does not divide by 8");
+                let message =
+                    format!("model `unet` halves its input three times: {height}x{width} does not divide by 8");
                 return Err(Error::Shape(message));
             }
             Ok(Box::new(UNet::new(channels, &UNet::WIDTHS, spec.classes, init)?))

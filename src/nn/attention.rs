@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::runtime::Var;
-use crate::tensor::Tensor;
+use crate::tensor::{Mask, Tensor};
 
 use super::linear::linear;
 use super::module::Scope;
@@ -15,6 +15,15 @@ pub enum Attention {
     Full,
     /// Itself and those before it.
     Causal,
+}
+
+impl Attention {
+    fn mask(self) -> Mask<'static> {
+        match self {
+            Self::Full => Mask::None,
+            Self::Causal => Mask::Causal,
+        }
+    }
 }
 
 /// Multi-head self-attention (Vaswani et al., arXiv 1706.03762) over `[batch, sequence, width]`; keys and
@@ -57,24 +66,9 @@ impl MultiheadAttention {
             .permute([2, 0, 3, 1, 4]);
         let part = |index| projected.select(0, index);
         let (queries, keys, values) = (part(0), part(1), part(2));
-        // Scaling the queries touches fewer elements than scaling the scores.
-        let scores = (queries * (head_width as f32).sqrt().recip()).matmul(&keys.t());
-        let scores = match self.attention {
-            Attention::Full => scores,
-            Attention::Causal => mask_future(&scores),
-        };
-        let mixed = scores.softmax(-1).matmul(&values);
+        let mixed = queries.scaled_dot_product_attention(&keys, &values, self.attention.mask());
         mixed.permute([0, 2, 1, 3]).reshape([batch, sequence, width])
     }
-}
-
-/// Minus infinity above the diagonal of the last two axes.
-#[track_caller]
-fn mask_future(scores: &Tensor) -> Tensor {
-    let (rows, columns) = (scores.size(-2), scores.size(-1));
-    let position = |count| Tensor::arange(count, scores.device());
-    let past = position(columns).le(position(rows).reshape([rows, 1]));
-    past.where_(scores, f32::NEG_INFINITY)
 }
 
 impl Module for MultiheadAttention {

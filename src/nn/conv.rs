@@ -1,8 +1,8 @@
 //! Two-dimensional convolution.
 
 use crate::error::Result;
-use crate::runtime::Var;
 use crate::ops::conv::ConvOptions;
+use crate::runtime::Var;
 use crate::tensor::Tensor;
 
 use super::module::Scope;
@@ -27,7 +27,13 @@ impl Conv2d {
     }
 
     /// The same without bias: for convolutions that a batch norm follows.
-    pub fn without_bias(inputs: usize, outputs: usize, kernel: usize, options: ConvOptions, init: &Init) -> Result<Self> {
+    pub fn without_bias(
+        inputs: usize,
+        outputs: usize,
+        kernel: usize,
+        options: ConvOptions,
+        init: &Init,
+    ) -> Result<Self> {
         assert!(
             inputs % options.groups == 0 && outputs % options.groups == 0,
             "conv2d: {inputs} inputs and {outputs} outputs do not divide into {} groups",
@@ -43,9 +49,8 @@ impl Conv2d {
 impl Module for Conv2d {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        self.scope.run(|| {
-            input.conv2d(&self.weight.tensor(), self.bias.as_ref().map(Var::tensor).as_ref(), &self.options)
-        })
+        self.scope
+            .run(|| input.conv2d(&self.weight.tensor(), self.bias.as_ref().map(Var::tensor).as_ref(), &self.options))
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {

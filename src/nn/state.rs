@@ -68,7 +68,8 @@ pub struct Summary {
 
 /// Counts what `module` holds.
 pub fn summary<M: Module + ?Sized>(module: &M) -> Summary {
-    let (parameters, buffers): (Vec<_>, Vec<_>) = module.variables().into_iter().partition(|variable| variable.kind() == VarKind::Parameter);
+    let (parameters, buffers): (Vec<_>, Vec<_>) =
+        module.variables().into_iter().partition(|variable| variable.kind() == VarKind::Parameter);
     let parameters: Vec<_> = parameters
         .iter()
         .map(|variable| (variable.name().to_owned(), variable.shape().to_string(), variable.shape().numel()))

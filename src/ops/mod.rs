@@ -4,6 +4,7 @@
 //! message at the caller's line. Gradient rules are written in tensor methods, so a gradient can be differentiated again.
 //! A reference computes one node on the host in f64, as plainly as possible.
 
+pub(crate) mod adjoint;
 pub mod contract;
 pub mod conv;
 pub mod elementwise;

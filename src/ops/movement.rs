@@ -1,13 +1,12 @@
 //! Movement: the same elements elsewhere, as affine index maps.
 
-use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::graph::reference::{coordinates, ravel};
 use crate::graph::{Dim, Node, NodeRef, View};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
-use super::{resolve_axis, shape_error};
+use super::{adjoint, resolve_axis, shape_error};
 
 /// An index map with its output shape.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -218,57 +217,7 @@ pub(super) fn reshape_gradient(node: &NodeRef, g: &Tensor) -> Tensor {
 }
 
 pub(super) fn view_gradient(view: &View, node: &NodeRef, g: &Tensor) -> Tensor {
-    adjoint(&view.dims, &node.inputs[0].shape, g)
-}
-
-/// The gradient of any view: each input element sums the gradients of the output elements it went to.
-///
-/// An input coordinate `i` was read where `Σ c·o + offset = divisor·i`. For each input axis that is solved for its
-/// largest output axis (the pivot); the others, and output axes that no input axis mentions, are summed. This is also the
-/// one place where gradients are summed over broadcast axes.
-#[track_caller]
-pub(crate) fn adjoint(dims: &[Dim], input: &Shape, g: &Tensor) -> Tensor {
-    if g.numel() == 0 {
-        return Tensor::zeros_of(input.clone(), g.dtype(), g.device());
-    }
-    // A coordinate that is always the same was read by no output axis: give it one of size 1.
-    let mut gradient_shape = g.shape().to_vec();
-    let mut dims = dims.to_vec();
-    for (dim, &size) in dims.iter_mut().zip(input.iter()) {
-        if dim.terms.is_empty() && size != 1 {
-            dim.terms.push((gradient_shape.len(), 1));
-            gradient_shape.push(1);
-        }
-    }
-    let g = g.reshape(gradient_shape.as_slice());
-
-    let pivots: Vec<Option<usize>> =
-        dims.iter().map(|dim| (0..dim.terms.len()).max_by_key(|&term| gradient_shape[dim.terms[term].0])).collect();
-    let is_pivot =
-        |axis: usize| dims.iter().zip(&pivots).any(|(dim, pivot)| pivot.is_some_and(|p| dim.terms[p].0 == axis));
-    let summed: Vec<usize> =
-        (0..gradient_shape.len()).filter(|&axis| gradient_shape[axis] != 1 && !is_pivot(axis)).collect();
-    let summed_axis = |axis: usize| summed.iter().position(|&s| s == axis).map(|number| input.rank() + number);
-
-    let mut inverse: Vec<Dim> =
-        (0..gradient_shape.len()).map(|axis| summed_axis(axis).map_or(Dim::constant(0), Dim::axis)).collect();
-    for (axis, (dim, pivot)) in dims.iter().zip(&pivots).enumerate() {
-        let Some(pivot) = *pivot else { continue };
-        let (pivot_axis, pivot_factor) = dim.terms[pivot];
-        let sign = pivot_factor.signum();
-        let mut terms = vec![(axis, sign * dim.divisor)];
-        for (other, &(output, factor)) in dim.terms.iter().enumerate() {
-            if let Some(summed) = summed_axis(output).filter(|_| other != pivot) {
-                terms.push((summed, -sign * factor));
-            }
-        }
-        inverse[pivot_axis] = Dim { terms, offset: -sign * dim.offset, divisor: pivot_factor.abs() };
-    }
-    let mut shape = input.to_vec();
-    shape.extend(summed.iter().map(|&axis| gradient_shape[axis]));
-    let moved = Moved { dims: inverse, shape: shape.into() };
-    let axes: Vec<isize> = (input.rank()..moved.shape.rank()).map(usize::cast_signed).collect();
-    g.moved(moved, Scalar::new(g.dtype(), 0.0)).sum_dim(axes.as_slice())
+    adjoint::adjoint(&view.dims, &node.inputs[0].shape, g)
 }
 
 pub(super) fn pack_gradient(offsets: &[usize], node: &NodeRef, g: &Tensor) -> Vec<Option<Tensor>> {

@@ -40,7 +40,8 @@ impl<O, S> Groups<O, S> {
         for parameter in parameters {
             let (name, dtype) = (parameter.name(), parameter.dtype());
             assert!(dtype == DType::F32, "optimizer: parameter {name} is {dtype}, not f32");
-            let taken = self.groups.iter().flat_map(|group| &group.parameters).any(|other| other.id() == parameter.id());
+            let taken =
+                self.groups.iter().flat_map(|group| &group.parameters).any(|other| other.id() == parameter.id());
             assert!(!taken, "optimizer: parameter {name} is in two groups");
         }
         let path = format!("optimizer.{}", self.groups.len());
@@ -116,6 +117,6 @@ fn limit_norm(gradients: Vec<Tensor>, max_norm: f32) -> Vec<Tensor> {
     let Some(square) = gradients.iter().map(|gradient| gradient.square().sum()).reduce(|a, b| a + b) else {
         return gradients;
     };
-    let factor = ((square.sqrt() + 1e-6).recip() * max_norm).minimum(1.0);
+    let factor = ((square.sqrt() + 1e-6).reciprocal() * max_norm).minimum(1.0);
     gradients.iter().map(|gradient| gradient * &factor).collect()
 }

@@ -39,9 +39,7 @@ impl Schedule {
                 let progress = ((step - warmup) as f64 / falling).min(1.0);
                 0.5 + 0.5 * (std::f64::consts::PI * progress).cos()
             }
-            Self::Steps { first, second } => {
-                0.1_f64.powi(i32::from(progress >= first) + i32::from(progress >= second))
-            }
+            Self::Steps { first, second } => 0.1_f64.powi(i32::from(progress >= first) + i32::from(progress >= second)),
             // The middle of the step, so that neither the first nor the last one is without effect.
             Self::Triangle { rise } => {
                 let middle = ((step as f64 + 0.5) / steps.max(1) as f64).min(1.0);

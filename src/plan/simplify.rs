@@ -214,6 +214,9 @@ impl Builder {
             let folded = Op::Const(Scalar::new(node.dtype, folded));
             return Some(self.derive(node, folded, Vec::new(), node.shape.clone()));
         }
+        if let Some(moved) = self.reduce_before_moving(node, op, axes) {
+            return Some(moved);
+        }
         match self.nodes[input].op.clone() {
             // Σ over a view of a contraction is a contraction of views: the gradients of convolutions.
             Op::View(view) if op == ReduceOp::Sum => self.sum_of_contraction(node, axes, input, &view),
@@ -227,6 +230,32 @@ impl Builder {
             }
             _ => None,
         }
+    }
+
+    /// A reduction of moved axes is a reduction of the axes where they were: kernels over the same rows are then seen
+    /// to be so.
+    fn reduce_before_moving(&mut self, node: &ProgramNode, op: ReduceOp, axes: &[usize]) -> Option<usize> {
+        let input = node.inputs[0];
+        let Op::View(view) = self.nodes[input].op.clone() else { return None };
+        let moved = self.nodes[input].shape.clone();
+        let source = self.nodes[input].inputs[0];
+        let shape = self.nodes[source].shape.clone();
+        let from = permutation(&view, &shape, &moved)?;
+        let mut reduced: Vec<usize> = axes.iter().filter_map(|&axis| from[axis]).collect();
+        reduced.sort_unstable();
+        let mut small = shape.to_vec();
+        for &axis in &reduced {
+            small[axis] = 1;
+        }
+        let small = Shape::from(small);
+        let result = self.derive(node, Op::Reduce { op, axes: reduced }, vec![source], small.clone());
+        let kept: Vec<usize> = (0..moved.rank()).filter(|a| !axes.contains(a)).filter_map(|axis| from[axis]).collect();
+        if kept.is_sorted() {
+            return Some(self.derive(node, Op::Reshape, vec![result], node.shape.clone()));
+        }
+        let dim = |(axis, dim): (usize, &Dim)| if small[axis] == 1 { Dim::constant(0) } else { dim.clone() };
+        let dims = view.dims.iter().enumerate().map(dim).collect();
+        Some(self.derive(node, Op::View(View { dims, fill: view.fill }), vec![result], node.shape.clone()))
     }
 
     fn used_once(&self, number: usize) -> bool {
@@ -316,6 +345,22 @@ impl Builder {
         let product = self.derive(sum, op, inputs, Shape::from(out_shape));
         Some(self.derive(sum, Op::Reshape, vec![product], sum.shape.clone()))
     }
+}
+
+/// For each axis of a view that only moves axes, the axis of `shape` it comes from (none for new axes of size 1).
+fn permutation(view: &View, shape: &Shape, moved: &Shape) -> Option<Vec<Option<usize>>> {
+    if shape.numel() != moved.numel() || shape.numel() == 0 {
+        return None;
+    }
+    let mut from = vec![None; moved.rank()];
+    for (source, dim) in view.dims.iter().enumerate() {
+        match (dim.terms.as_slice(), dim.offset, dim.divisor) {
+            (&[(axis, 1)], 0, 1) if moved[axis] == shape[source] => from[axis] = Some(source),
+            _ if shape[source] == 1 => {}
+            _ => return None,
+        }
+    }
+    Some(from)
 }
 
 /// True if the coordinate stays within `0..size` and whole, for every output coordinate in `shape`.

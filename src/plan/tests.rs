@@ -7,8 +7,10 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::graph::{Node, NodeRef, Source, Tracer, reference};
 use crate::plan::{Body, Place, Plan, PlanOptions, interpret, plan};
+use crate::runtime::trace::collect;
 use crate::shape::Shape;
-use crate::tensor::Tensor;
+use crate::ops::conv::ConvOptions;
+use crate::tensor::{Mask, Tensor};
 
 /// Inputs of a traced function, without any device memory behind them.
 pub(crate) struct Trial {
@@ -43,7 +45,8 @@ impl Trial {
         let mut tracer = Tracer::default();
         let mut storages = Vec::new();
         for (slot, node) in self.inputs.iter().enumerate() {
-            let storage = self.device.alloc((node.shape.numel() * node.dtype.size_bytes()) as u64, "input").expect("memory");
+            let storage =
+                self.device.alloc((node.shape.numel() * node.dtype.size_bytes()) as u64, "input").expect("memory");
             tracer.bind_input(slot, &storage, node.dtype);
             storages.push(storage);
         }
@@ -51,7 +54,8 @@ impl Trial {
         for output in outputs {
             let node = output.node();
             let number = tracer.add(node);
-            let storage = self.device.alloc((node.shape.numel() * node.dtype.size_bytes()) as u64, "output").expect("memory");
+            let storage =
+                self.device.alloc((node.shape.numel() * node.dtype.size_bytes()) as u64, "output").expect("memory");
             let external = tracer.external(&storage, node.dtype);
             tracer.output(number, external, 0);
             externals.push(external);
@@ -85,8 +89,13 @@ impl Trial {
         for (number, (external, expected)) in externals.iter().zip(&expected).enumerate() {
             let got = &places[&Place::External(*external)];
             for (index, want) in expected.iter().enumerate() {
-                let same = (got[index] - want).abs() <= 1e-5 * (1.0 + want.abs()) || got[index].is_nan() && want.is_nan();
-                assert!(same, "output {number} at {index}: {} instead of {want}\n{plan}\n{}", got[index], tracer.program);
+                let same =
+                    (got[index] - want).abs() <= 1e-5 * (1.0 + want.abs()) || got[index].is_nan() && want.is_nan();
+                assert!(
+                    same,
+                    "output {number} at {index}: {} instead of {want}\n{plan}\n{}",
+                    got[index], tracer.program
+                );
             }
         }
         plan
@@ -140,11 +149,91 @@ fn convolution_gradients_are_contractions() {
     let mut trial = Trial::new();
     let x = trial.input([2, 3, 7, 6]);
     let w = trial.input([4, 3, 3, 3]);
-    let y = x.conv2d(&w, None, [1, 1].into(), 1, 1, 1);
+    let y = x.conv2d(&w, None, &ConvOptions { padding: vec![1, 1], ..ConvOptions::default() });
     let loss = (&y * &y).sum();
-    let grads = autodiff::grad(&loss, &[&x, &w]);
-    let plan = trial.check_all(&grads);
+    let plan = trial.check_all(&autodiff::grad(&loss, &[&x, &w]));
     assert!(plan.kernels.len() <= 4, "{plan}");
+    let strided = ConvOptions { stride: vec![2, 2], padding: vec![1, 0], ..ConvOptions::default() };
+    let y = x.conv2d(&w, None, &strided);
+    let loss = (&y * &y).sum();
+    trial.check_all(&autodiff::grad(&loss, &[&x, &w]));
+}
+
+#[test]
+fn pooling_and_its_gradient() {
+    let mut trial = Trial::new();
+    let x = trial.input([2, 3, 6, 5]);
+    let y = x.max_pool2d(2, 2, 0);
+    let loss = (&y * &y).sum();
+    let mut outputs = autodiff::grad(&loss, &[&x]);
+    outputs.push(y);
+    trial.check_all(&outputs);
+}
+
+#[test]
+fn batch_norm_and_its_gradient() {
+    let mut trial = Trial::new();
+    let (x, w, b) = (trial.input([3, 4, 5, 2]), trial.input([4]), trial.input([4]));
+    let norm = x.batch_norm(Some(&w), Some(&b), 1e-5);
+    let loss = (norm.output.relu() * &x).sum();
+    let mut outputs = autodiff::grad(&loss, &[&x, &w, &b]);
+    outputs.extend([norm.mean.clone(), norm.output.relu()]);
+    let plan = trial.check_all(&outputs);
+    // one sweep of three phases forward, one of two backward
+    assert_eq!(plan.kernels.len(), 2, "{plan}");
+}
+
+#[test]
+fn a_transformer_block_and_its_gradients() {
+    let mut trial = Trial::new();
+    let x = trial.input([2, 5, 8]);
+    let (g, b) = (trial.input([8]), trial.input([8]));
+    let (qkv, out) = (trial.input([24, 8]), trial.input([8, 8]));
+    let h = x.layer_norm(1, Some(&g), Some(&b), 1e-5);
+    let h = h.matmul(&qkv.t()).reshape([2, 5, 3, 2, 4]).permute([2, 0, 3, 1, 4]);
+    let part = |n: usize| h.narrow(0, n, 1).squeeze(0);
+    let y = part(0).scaled_dot_product_attention(&part(1), &part(2), Mask::Causal);
+    let y = y.transpose(1, 2).reshape([2, 5, 8]).matmul(&out.t());
+    let y = (&x + &y).gelu();
+    let loss = (&y * &y).mean();
+    let mut outputs = autodiff::grad(&loss, &[&x, &g, &b, &qkv, &out]);
+    outputs.push(y);
+    trial.check_all(&outputs);
+}
+
+#[test]
+fn indices_labels_and_random_numbers() {
+    let mut trial = Trial::new();
+    let table = trial.input([7, 4]);
+    let index = trial.values([5], DType::I32, vec![3.0, 0.0, 6.0, 3.0, 1.0]);
+    let rows = table.embedding(&index);
+    let labels = trial.values([5], DType::I32, vec![1.0, 0.0, 3.0, 2.0, 2.0]);
+    let loss = rows.cross_entropy(&labels);
+    let mut outputs = autodiff::grad(&loss, &[&table]);
+    outputs.extend([loss, rows.argmax(1)]);
+    trial.check_all(&outputs);
+}
+
+#[test]
+fn joins_slices_and_empty_tensors() {
+    let mut trial = Trial::new();
+    let (a, b) = (trial.input([3, 4]), trial.input([3, 2]));
+    let empty = trial.input([3, 0]);
+    let joined = Tensor::cat(&[&a, &empty, &b], 1);
+    let flipped = joined.flip([1]).t().reshape([2, 9]);
+    trial.check_all(&[joined.clone(), flipped.clone(), flipped.sum_dim(0), empty.sum_dim(1), a.sum_dim(0).exp()]);
+}
+
+#[test]
+fn long_chains_are_cut() {
+    let mut trial = Trial::new();
+    let x = trial.input([3, 3]);
+    // as within a step: otherwise long graphs evaluate themselves
+    let (y, _) = collect(|| {
+        (0..1500).fold(x.clone(), |y, step| (&y * 0.999).sin() + &x * (f64::from(step) * 1e-4))
+    });
+    let plan = trial.check_all(&[y]);
+    assert!(plan.kernels.len() > 5 && plan.kernels.len() < 500, "{}", plan.summary());
 }
 
 trait MeanOfFirst {

@@ -5,7 +5,7 @@ mod diagnose;
 mod eval;
 mod random;
 mod step;
-mod trace;
+pub(crate) mod trace;
 mod var;
 
 pub use arena::Arena;

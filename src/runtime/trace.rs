@@ -10,15 +10,15 @@ use super::var::VarCell;
 
 /// The state of the trace under way on this thread.
 #[derive(Default)]
-pub(super) struct Trace {
+pub(crate) struct Trace {
     /// Variables that get a new value, in the order of their first assignment.
-    pub pending: Vec<(Arc<VarCell>, NodeRef)>,
+    pub(super) pending: Vec<(Arc<VarCell>, NodeRef)>,
     /// The leaf that stands for each variable's value before the step.
     leaves: HashMap<u64, NodeRef>,
     /// Values whose finiteness decides whether the step counts.
-    pub checked: Vec<NodeRef>,
+    pub(super) checked: Vec<NodeRef>,
     /// Random draws so far.
-    pub draws: u32,
+    pub(super) draws: u32,
 }
 
 thread_local! {
@@ -31,7 +31,7 @@ pub(crate) fn is_tracing() -> bool {
 }
 
 /// Runs `f` and returns what was collected. Traces do not nest.
-pub(super) fn collect<T>(f: impl FnOnce() -> T) -> (T, Trace) {
+pub(crate) fn collect<T>(f: impl FnOnce() -> T) -> (T, Trace) {
     struct Clear;
     impl Drop for Clear {
         fn drop(&mut self) {
@@ -54,7 +54,7 @@ pub(super) fn with<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
 
 impl Trace {
     /// The value of `var` at this point of the trace.
-    pub fn read(&mut self, var: &Arc<VarCell>) -> NodeRef {
+    pub(super) fn read(&mut self, var: &Arc<VarCell>) -> NodeRef {
         if let Some((_, node)) = self.pending.iter().find(|(cell, _)| cell.id == var.id) {
             return node.clone();
         }
@@ -63,13 +63,13 @@ impl Trace {
 
     /// The value of `var` before the step.
     #[track_caller]
-    pub fn before(&mut self, var: &Arc<VarCell>) -> NodeRef {
+    pub(super) fn before(&mut self, var: &Arc<VarCell>) -> NodeRef {
         let leaf = || Node::leaf(Source::Var(var.clone()), var.shape.clone(), var.dtype, &var.device);
         self.leaves.entry(var.id).or_insert_with(leaf).clone()
     }
 
     /// Gives `var` a new value.
-    pub fn write(&mut self, var: &Arc<VarCell>, value: NodeRef) {
+    pub(super) fn write(&mut self, var: &Arc<VarCell>, value: NodeRef) {
         match self.pending.iter_mut().find(|(cell, _)| cell.id == var.id) {
             Some((_, node)) => *node = value,
             None => self.pending.push((var.clone(), value)),

@@ -95,19 +95,22 @@ impl Tensor {
         Self::apply(Op::Binary(op), &[&a.expand(&shape), &b.expand(&shape)], shape, dtype)
     }
 
-    /// Both as tensors of one type, if one of them is a tensor and the other a number.
+    /// Both as tensors: a number takes the other's shape and type, or both are promoted.
     #[track_caller]
     fn pair(a: Operand, b: Operand) -> (Self, Self) {
-        let tensor = a.tensor().or(b.tensor()).expect("one operand is a tensor").clone();
-        let dtype = a.promoted(b.promoted(tensor.dtype()));
-        let (shape, device) = (tensor.shape(), tensor.device());
-        let adopt = |operand: &Operand, tensor: Self| match operand {
-            Operand::Tensor(_) => tensor,
-            _ => tensor.to_dtype(dtype),
-        };
-        let (other_a, other_b) = (b.clone(), a.clone());
-        let (a, b) = (a.into_tensor(shape, dtype, device), b.into_tensor(shape, dtype, device));
-        (adopt(&other_a, a), adopt(&other_b, b))
+        match (a, b) {
+            (Operand::Tensor(a), Operand::Tensor(b)) => (a, b),
+            (Operand::Tensor(a), number) => {
+                let dtype = number.promoted(a.dtype());
+                let b = number.into_tensor(a.shape(), dtype, a.device());
+                (a.to_dtype(dtype), b)
+            }
+            (number, Operand::Tensor(b)) => {
+                let (b, a) = Self::pair(Operand::Tensor(b), number);
+                (a, b)
+            }
+            _ => unreachable!("one operand is a tensor"),
+        }
     }
 
     /// Itself, or as f32 if it is no float.

@@ -3,7 +3,7 @@
 use crate::dtype::Scalar;
 use crate::graph::ReduceOp;
 use crate::ops::movement::{self, Window};
-use crate::ops::{ok, shape_error};
+use crate::ops::{adjoint, ok, shape_error};
 
 use super::Tensor;
 
@@ -44,16 +44,16 @@ impl Tensor {
         let moved = ok(movement::windows("max_pool2d", self.shape(), &[window, window]));
         let position = self.moved_zero(moved.clone()).window_position();
         let chosen = position.eq(inner(first)).where_(inner(g), 0.0);
-        movement::adjoint(&moved.dims, self.shape(), &chosen)
+        adjoint::adjoint(&moved.dims, self.shape(), &chosen)
     }
 
     /// The number of each element in its window, row-major, for windows over the last two axes.
     #[track_caller]
     fn window_position(&self) -> Self {
         let rank = self.rank();
-        let coordinate = |axis| Self::iota(self.shape(), axis, self.device());
-        let width = self.shape()[rank - 1] as i64;
-        coordinate(rank - 2) * width + coordinate(rank - 1)
+        let row = Self::iota(self.shape(), rank - 2, self.device());
+        let column = Self::iota(self.shape(), rank - 1, self.device());
+        row * self.shape()[rank - 1] as i64 + column
     }
 
     /// The mean of each window of `[batch, channels, height, width]`; padding counts as zeros.

@@ -45,10 +45,8 @@ pub(crate) struct Binding {
 pub(crate) struct Launch {
     /// For timings and errors.
     pub(crate) label: String,
-    /// The module.
+    /// The module; its entry point is `main`.
     pub(crate) wgsl: String,
-    /// Its entry point.
-    pub(crate) entry: &'static str,
     /// Storage windows, in the order of their numbers.
     pub(crate) bindings: Vec<Binding>,
     /// Contents of the sizes uniform; empty: not bound.

@@ -1,0 +1,304 @@
+//! Every op of the table: gradients and second derivatives against central differences in f64 (which proves the rules),
+//! and every device against the f64 reference (which proves the kernels).
+
+mod common;
+
+use std::collections::HashMap;
+
+use brasa::autodiff::grad;
+use brasa::dtype::Scalar;
+use brasa::graph::{NodeRef, reference};
+use brasa::{DType, Device, Tensor};
+
+use common::rows::{Input, Row, rows};
+use common::{assert_close, devices, floats, panic_of, values};
+
+/// Sample values of an input, exact in its type.
+fn sample(input: &Input, seed: u64) -> Vec<f64> {
+    let count = input.shape.iter().product();
+    let round = |value: f64| if input.dtype == DType::Bool { value.floor() } else { value };
+    values(seed, count, input.low, input.high)
+        .into_iter()
+        .map(|value| Scalar::new(input.dtype, round(value)).to_f64())
+        .collect()
+}
+
+/// A leaf with these values.
+fn leaf(values: &[f64], shape: &[usize], dtype: DType, device: &Device) -> Tensor {
+    let mut bytes = Vec::new();
+    for &value in values {
+        bytes.extend_from_slice(&Scalar::new(dtype, value).bits.to_le_bytes()[..dtype.size_bytes()]);
+    }
+    Tensor::from_bytes(&bytes, shape, dtype, device).expect("a small tensor fits")
+}
+
+/// One case of a row with its inputs as leaves.
+struct Sample {
+    label: String,
+    call: fn(&[Tensor]) -> Tensor,
+    inputs: Vec<Tensor>,
+    values: Vec<Vec<f64>>,
+}
+
+impl Sample {
+    fn new(row: &Row, case: &[Input], device: &Device) -> Self {
+        let values: Vec<Vec<f64>> = case.iter().zip(1..).map(|(input, seed)| sample(input, seed)).collect();
+        let leaves = case.iter().zip(&values);
+        let inputs = leaves.map(|(input, values)| leaf(values, &input.shape, input.dtype, device)).collect();
+        let shapes: Vec<_> = case.iter().map(|input| &input.shape).collect();
+        Self { label: format!("{} {shapes:?}", row.name), call: row.call, inputs, values }
+    }
+
+    fn floats(&self) -> Vec<&Tensor> {
+        self.inputs.iter().filter(|input| input.dtype().is_float()).collect()
+    }
+
+    /// The sum of `roots` weighted by fixed numbers, with the float inputs moved by `step` along a fixed direction.
+    fn moved(&self, roots: &[NodeRef], step: f64) -> f64 {
+        let mut leaves = HashMap::new();
+        for (input, (start, seed)) in self.inputs.iter().zip(self.values.iter().zip(100..)) {
+            let mut moved = start.clone();
+            if input.dtype().is_float() {
+                let direction = values(seed, moved.len(), -1.0, 1.0);
+                moved.iter_mut().zip(direction).for_each(|(value, direction)| *value += step * direction);
+            }
+            leaves.insert(input.node().id, moved);
+        }
+        weighted(&reference::evaluate(roots, &leaves))
+    }
+
+    /// The inputs' derivative of [`Self::moved`] by `step`, from a graph.
+    fn along(&self, gradients: &[Tensor]) -> f64 {
+        let leaves: HashMap<u64, Vec<f64>> =
+            self.inputs.iter().map(|input| input.node().id).zip(self.values.iter().cloned()).collect();
+        let gradients: Vec<NodeRef> = gradients.iter().map(|gradient| gradient.node().clone()).collect();
+        let seeds = self.inputs.iter().zip(100..).filter(|(input, _)| input.dtype().is_float()).map(|(_, seed)| seed);
+        reference::evaluate(&gradients, &leaves)
+            .iter()
+            .zip(seeds)
+            .flat_map(|(gradient, seed)| gradient.iter().copied().zip(values(seed, gradient.len(), -1.0, 1.0)))
+            .map(|(gradient, direction)| gradient * direction)
+            .sum()
+    }
+}
+
+fn weights(root: usize, count: usize) -> Vec<f64> {
+    values(200 + root as u64, count, -1.0, 1.0)
+}
+
+fn weighted(roots: &[Vec<f64>]) -> f64 {
+    let products = roots.iter().enumerate().flat_map(|(number, root)| root.iter().zip(weights(number, root.len())));
+    products.map(|(value, weight)| value * weight).sum()
+}
+
+/// The tensor that [`weighted`] computes.
+fn weighted_sum(roots: &[Tensor]) -> Tensor {
+    let term = |(number, root): (usize, &Tensor)| {
+        let weights: Vec<f32> = weights(number, root.numel()).into_iter().map(|weight| weight as f32).collect();
+        (root * Tensor::from_slice(&weights, root.shape(), root.device()).expect("a small tensor fits")).sum()
+    };
+    let mut terms = roots.iter().enumerate().map(term);
+    let first = terms.next().expect("there is an output");
+    terms.fold(first, |sum, term| sum + term)
+}
+
+fn assert_derivative(what: &str, sample: &Sample, roots: &[Tensor], gradients: &[Tensor]) {
+    let step = 1e-5;
+    let nodes: Vec<NodeRef> = roots.iter().map(|root| root.node().clone()).collect();
+    let difference = (sample.moved(&nodes, step) - sample.moved(&nodes, -step)) / (2.0 * step);
+    let derivative = sample.along(gradients);
+    // constants in the graph are rounded to f32
+    let allowed = 2e-6 * (1.0 + difference.abs());
+    assert!(
+        (derivative - difference).abs() <= allowed,
+        "{what} of {}: {derivative} instead of {difference}",
+        sample.label
+    );
+}
+
+#[test]
+fn gradients_agree_with_central_differences() {
+    for row in rows() {
+        for case in &row.cases {
+            let sample = Sample::new(&row, case, &Device::cpu());
+            let output = (sample.call)(&sample.inputs);
+            if sample.floats().is_empty() || !output.dtype().is_float() {
+                continue;
+            }
+            let gradients = grad(&weighted_sum(std::slice::from_ref(&output)), &sample.floats());
+            for (gradient, input) in gradients.iter().zip(sample.floats()) {
+                assert_eq!((gradient.shape(), gradient.dtype()), (input.shape(), input.dtype()), "{}", sample.label);
+            }
+            assert_derivative("gradient", &sample, &[output], &gradients);
+        }
+    }
+}
+
+#[test]
+fn second_derivatives_agree_with_central_differences() {
+    for row in rows() {
+        for case in &row.cases {
+            let sample = Sample::new(&row, case, &Device::cpu());
+            let output = (sample.call)(&sample.inputs);
+            if sample.floats().is_empty() || !output.dtype().is_float() {
+                continue;
+            }
+            let first = grad(&weighted_sum(&[output]), &sample.floats());
+            let second = grad(&weighted_sum(&first), &sample.floats());
+            assert_derivative("second derivative", &sample, &first, &second);
+        }
+    }
+}
+
+#[test]
+fn every_node_points_at_the_line_that_asked_for_it() {
+    for row in rows() {
+        for case in &row.cases {
+            let sample = Sample::new(&row, case, &Device::cpu());
+            let output = (sample.call)(&sample.inputs);
+            let mut roots = vec![output.clone()];
+            if output.dtype().is_float() {
+                roots.extend(grad(&output, &sample.floats()));
+            }
+            let mut stack: Vec<NodeRef> = roots.iter().map(|root| root.node().clone()).collect();
+            while let Some(node) = stack.pop() {
+                let file = node.location.file();
+                let random = file.contains("runtime");
+                assert!(file.starts_with("tests/") || random, "{}: {node:?} points at {}", sample.label, node.location);
+                stack.extend(node.inputs.iter().cloned());
+            }
+        }
+    }
+}
+
+/// How far a device may be from the reference.
+fn assert_agrees(label: &str, got: &Tensor, expected: &[f64], tolerance: f64) {
+    let bytes = pollster::block_on(got.to_bytes()).unwrap_or_else(|error| panic!("{label}: {error}"));
+    let got_values = reference::decode(got.dtype(), &bytes);
+    let exact = !got.dtype().is_float();
+    let scale = expected.iter().filter(|value| value.is_finite()).fold(1.0_f64, |scale, value| scale.max(value.abs()));
+    let allowed = if exact { 0.0 } else { tolerance * f64::from(f32::EPSILON) };
+    assert_close(label, &got_values, expected, allowed, allowed * scale);
+}
+
+/// The same values stored otherwise: with reversed axes, or one in every three elements of a longer tensor.
+fn stored_otherwise(values: &[f64], input: &Input, device: &Device) -> Vec<Tensor> {
+    let rank = input.shape.len();
+    let reversed: Vec<usize> = (0..rank).rev().collect();
+    let straight = leaf(values, &input.shape, input.dtype, device);
+    let turned = straight.permute(reversed.as_slice());
+    let turned_values = reference::evaluate(&[turned.node().clone()], &HashMap::new()).remove(0);
+    let turned_back = leaf(&turned_values, turned.shape(), input.dtype, device).permute(reversed.as_slice());
+    let spread: Vec<f64> = values.iter().flat_map(|&value| [0.0, value, 0.0]).collect();
+    let every_third =
+        leaf(&spread, &[spread.len()], input.dtype, device).slice_step(0, 1.., 3).reshape(input.shape.as_slice());
+    vec![turned_back, every_third]
+}
+
+#[test]
+#[ignore = "needs the planner behind Tensor::to_vec"]
+fn devices_agree_with_the_reference() {
+    for device in devices() {
+        for row in rows() {
+            for case in &row.cases {
+                let sample = Sample::new(&row, case, &device);
+                let variants: Vec<Vec<Tensor>> = case
+                    .iter()
+                    .zip(&sample.values)
+                    .map(|(input, values)| stored_otherwise(values, input, &device))
+                    .collect();
+                let mut arguments = vec![sample.inputs.clone()];
+                arguments.extend((0..2).map(|number| variants.iter().map(|variant| variant[number].clone()).collect()));
+                for (number, inputs) in arguments.iter().enumerate() {
+                    let output = (sample.call)(inputs);
+                    let mut roots = vec![output.clone()];
+                    if output.dtype().is_float() {
+                        let wrt: Vec<&Tensor> = inputs.iter().filter(|input| input.dtype().is_float()).collect();
+                        roots.extend(grad(&output.square(), &wrt));
+                    }
+                    let nodes: Vec<NodeRef> = roots.iter().map(|root| root.node().clone()).collect();
+                    let expected = reference::evaluate(&nodes, &HashMap::new());
+                    for (which, (root, expected)) in roots.iter().zip(&expected).enumerate() {
+                        let label = format!("{device:?}, {}, stored {number}, result {which}", sample.label);
+                        assert_agrees(&label, root, expected, row.tolerance);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_inputs_panic_at_the_callers_line() {
+    let device = Device::cpu();
+    let tensor = |shape: &[usize]| Tensor::zeros(shape, &device);
+    let a = tensor(&[3, 4]);
+    let b = tensor(&[5, 6]);
+    let ints = a.to_dtype(DType::I32);
+    let cases: Vec<(fn(&Tensor, &Tensor, &Tensor) -> Tensor, &str)> = vec![
+        (|a, b, _| a.matmul(b), "matmul: [3, 4] x [5, 6], inner 4 != 5"),
+        (|a, b, _| a + b, "add: [3, 4] and [5, 6] do not broadcast"),
+        (|a, _, ints| a * ints, "mul: f32 and i32 do not mix; cast one with to_dtype"),
+        (|a, b, _| a.reshape([5, -1]) + b, "reshape: [3, 4] has 12 elements and cannot become [5, -1]"),
+        (|a, b, _| a.expand(b.shape()), "expand: [3, 4] does not broadcast to [5, 6]"),
+        (|a, _, _| a.sum_dim(2), "sum: [3, 4] has no axis 2"),
+        (|a, _, _| a.sum_dim([0, -2]), "sum: an axis of [3, 4] occurs twice in [0, -2]"),
+        (|a, _, _| a.permute([0, 0]), "permute: [0, 0] is not an order of the axes of [3, 4]"),
+        (|a, _, _| a.narrow(1, 3, 2), "slice: 2 elements from 3 by 1 leave axis 1 of [3, 4]"),
+        (
+            |a, b, _| a.linear(b, None),
+            "linear: [3, 4] x [5, 6], last axes differ or the weight is not [outputs, inputs]",
+        ),
+        (|_, _, ints| ints.mean(), "mean: not defined for i32; cast with to_dtype"),
+        (|_, b, ints| ints.bitwise_and(b), "bitwise_and: i32 and f32 do not mix; cast one with to_dtype"),
+        (|a, _, ints| a.cross_entropy(ints), "cross_entropy: [3, 4] with labels [3, 4]"),
+        (|a, b, _| a.mse_loss(b, Default::default()), "mse_loss: [3, 4] with target [5, 6]"),
+        (|a, b, _| Tensor::cat(&[a, b], 0), "cat: f32[3, 4] and f32[5, 6] along axis 0"),
+        (|a, b, _| a.conv2d(b, None, &Default::default()), "conv2d: [3, 4] x [5, 6], both need 4 axes"),
+        (
+            |a, b, _| a.layer_norm(1, Some(b), None, 1e-5),
+            "layer_norm: [3, 4] over its last 1 axes with weight or bias [5, 6]",
+        ),
+    ];
+    for (call, expected) in cases {
+        let (message, file, _) = panic_of(|| call(&a, &b, &ints));
+        assert_eq!(message, expected);
+        assert_eq!(file, file!(), "{expected}");
+    }
+    let (message, _, line) = panic_of(|| a.matmul(&b));
+    assert_eq!((message.as_str(), line), ("matmul: [3, 4] x [5, 6], inner 4 != 5", line!() - 1));
+}
+
+#[test]
+fn gradients_carry_the_forward_line_and_the_backward_stage() {
+    let x = Tensor::from_vec(floats(1, 4, -1.0, 1.0), &Device::cpu()).expect("a small tensor fits");
+    let line = line!() + 1;
+    let y = x.exp();
+    let gradient = grad(&y, &[&x]).remove(0);
+    assert_eq!(gradient.node().location.line(), line);
+    assert_eq!(gradient.node().stage, brasa::Stage::Backward);
+}
+
+#[test]
+fn long_chains_neither_overflow_the_stack_nor_the_patience() {
+    let x = Tensor::scalar(0.5_f32, &Device::cpu());
+    let mut y = Tensor::from_vec(vec![0.5_f32], &Device::cpu()).expect("a small tensor fits");
+    let start = y.clone();
+    for _ in 0..50_000 {
+        y = (&y + &x).relu();
+    }
+    let gradient = grad(&y, &[&start]).remove(0);
+    let values = reference::evaluate(&[y.node().clone(), gradient.node().clone()], &HashMap::new());
+    assert_eq!(values, [[25_000.5], [1.0]]);
+}
+
+#[test]
+fn detach_and_no_grad_stop_gradients() {
+    let x = Tensor::from_vec(vec![3.0_f32], &Device::cpu()).expect("a small tensor fits");
+    let value = |tensor: &Tensor| tensor.item::<f32>().expect("a small tensor is computed");
+    assert_eq!(value(&grad(&(&x * x.detach()), &[&x])[0]), 3.0);
+    assert_eq!(value(&grad(&(&x * brasa::no_grad(|| x.square())), &[&x])[0]), 9.0);
+    assert_eq!(value(&grad(&x.square().detach(), &[&x])[0]), 0.0);
+    let gradients = (&x * &x).backward();
+    assert_eq!(gradients.get(&x).map(|gradient| value(&gradient)), Some(6.0));
+}
