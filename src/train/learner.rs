@@ -7,12 +7,12 @@ use crate::device::Device;
 use crate::dtype::{DType, Element as _};
 use crate::error::{Error, Result};
 use crate::models::{self, ModelSpec};
-use crate::nn::{self, Mode, Module};
+use crate::nn::{Mode, Module};
 use crate::optim::{Adam, AdamOptions, Momentum, Optimizer, Sgd, SgdOptions, WeightDecay};
 use crate::runtime::{Step, Var};
 use crate::shape::Shape;
 use crate::stage::Stage;
-use crate::tensor::Tensor;
+use crate::tensor::{Reduction, Tensor};
 use crate::timing::StageTimes;
 
 use super::config::{Config, OptimizerName};
@@ -78,7 +78,7 @@ impl Learner {
             move |inputs| {
                 let [pixels, labels] = inputs else { panic!("a training step takes pixels and labels") };
                 let logits = model.forward(&normalized(pixels, normalization));
-                let loss = Stage::Loss.scope(|| nn::cross_entropy(&logits, labels));
+                let loss = Stage::Loss.scope(|| logits.cross_entropy(labels));
                 optimizer.update(&loss.backward());
                 Stage::Log.scope(|| record(&loss, &correct(&logits, labels).sum()));
                 Vec::new()
@@ -90,7 +90,7 @@ impl Learner {
                 let [pixels, labels, mask] = inputs else { panic!("evaluation takes pixels, labels and a mask") };
                 Stage::Evaluate.scope(|| {
                     let logits = Mode::Evaluate.scope(|| model.forward(&normalized(pixels, normalization)));
-                    let losses = logits.logsumexp(1) - logits.gather(1, &labels.unsqueeze(1)).squeeze(1);
+                    let losses = logits.cross_entropy_with(labels, 0.0, Reduction::None);
                     let [loss, right] = &sums;
                     loss.assign(&(loss.tensor() + (losses * mask).sum()));
                     right.assign(&(right.tensor() + (correct(&logits, labels) * mask).sum()));
@@ -281,7 +281,7 @@ fn optimizer(config: &Config, parameters: &[Var]) -> Result<Box<dyn Optimizer>> 
         OptimizerName::Sgd => {
             let momentum =
                 if config.momentum > 0.0 { Momentum::Heavy(config.momentum as f32) } else { Momentum::None };
-            Box::new(Sgd::new(parameters, SgdOptions { learning_rate, momentum, weight_decay: decay }))
+            Box::new(Sgd::new(parameters, SgdOptions { learning_rate, momentum, weight_decay: decay })?)
         }
         OptimizerName::Adam | OptimizerName::Adamw => {
             let weight_decay = match config.optimizer {
@@ -289,7 +289,7 @@ fn optimizer(config: &Config, parameters: &[Var]) -> Result<Box<dyn Optimizer>> 
                 OptimizerName::Adamw => WeightDecay::Decoupled(decay),
                 _ => WeightDecay::Coupled(decay),
             };
-            Box::new(Adam::new(parameters, AdamOptions { learning_rate, weight_decay, ..AdamOptions::default() }))
+            Box::new(Adam::new(parameters, AdamOptions { learning_rate, weight_decay, ..AdamOptions::default() })?)
         }
     })
 }

@@ -10,16 +10,17 @@ use crate::nn::{self, Module};
 /// The weights of `model`, under PyTorch's names, as the contents of a safetensors file.
 pub(super) fn to_safetensors(model: &dyn Module) -> Result<Vec<u8>> {
     let state = nn::state(model);
+    // Read first: the views below borrow the bytes.
     let mut values = Vec::with_capacity(state.len());
     for (name, tensor) in &state {
         let bytes = pollster::block_on(tensor.to_bytes())?;
         values.push((name, dtype(tensor.dtype()), tensor.shape().to_vec(), bytes));
     }
-    let view = |(name, dtype, shape, bytes): &(&String, Dtype, Vec<usize>, Vec<u8>)| {
+    let mut views = Vec::with_capacity(values.len());
+    for (name, dtype, shape, bytes) in &values {
         let view = TensorView::new(*dtype, shape.clone(), bytes).expect("bytes are those of the shape and type");
-        ((*name).clone(), view)
-    };
-    let views: Vec<_> = values.iter().map(view).collect();
+        views.push((name, view));
+    }
     safetensors::serialize(views, None).map_err(|error| Error::format("model.safetensors", error.to_string()))
 }
 
