@@ -17,6 +17,7 @@ pub mod runtime;
 pub mod shape;
 pub mod stage;
 pub mod tensor;
+pub mod timing;
 pub mod train;
 
 pub use device::Device;
