@@ -76,10 +76,7 @@ pub(super) fn sigmoid(x: f32) -> f32 {
 pub(super) fn tanh(x: f32) -> f32 {
     let t = x.abs();
     let s = x * x;
-    let p = polynomial(
-        s,
-        [-5.599_785e-3, 2.053_697_2e-2, -5.370_427_7e-2, 1.333_091_7e-1, -3.333_325_1e-1],
-    );
+    let p = polynomial(s, [-5.599_785e-3, 2.053_697_2e-2, -5.370_427_7e-2, 1.333_091_7e-1, -3.333_325_1e-1]);
     let near = (x * s).mul_add(p, x);
     let far = (1.0 - 2.0 / (exp(2.0 * t) + 1.0)).copysign(x);
     if t < 0.632 { near } else { far }
@@ -92,15 +89,7 @@ pub(super) fn erf(x: f32) -> f32 {
     let s = x * x;
     let p = polynomial(
         s,
-        [
-            7.875_875e-5,
-            -8.016_864e-4,
-            5.189_087_4e-3,
-            -2.685_421_2e-2,
-            1.128_359_5e-1,
-            -3.761_262_7e-1,
-            1.283_791_7e-1,
-        ],
+        [7.875_875e-5, -8.016_864e-4, 5.189_087_4e-3, -2.685_421_2e-2, 1.128_359_5e-1, -3.761_262_7e-1, 1.283_791_7e-1],
     );
     let near = x.mul_add(p, x);
     // ln(1 - erf t) on 1..4; beyond, the result is 1.
@@ -136,10 +125,9 @@ fn sin_shifted(x: f32, quadrant: u64) -> f32 {
     let r = n.mul_add(-6.123_233_995_736_766e-17, n.mul_add(-std::f64::consts::FRAC_PI_2, x));
     let quadrant = shifted.to_bits().wrapping_add(quadrant);
     let s = r * r;
-    let sine = r
-        + r * s
-            * (-1.0 / 6.0
-                + s * (1.0 / 120.0 + s * (-1.0 / 5040.0 + s * (1.0 / 362_880.0 - s * (1.0 / 39_916_800.0)))));
+    let sine = r + r
+        * s
+        * (-1.0 / 6.0 + s * (1.0 / 120.0 + s * (-1.0 / 5040.0 + s * (1.0 / 362_880.0 - s * (1.0 / 39_916_800.0)))));
     let cosine = 1.0
         + s * (-0.5
             + s * (1.0 / 24.0
@@ -172,7 +160,8 @@ mod tests {
                 let x = low + (high - low) * (i as f32 / samples as f32);
                 let expected = truth(f64::from(x));
                 let rounded = expected as f32;
-                let ulp = f64::from(rounded.abs().max(f32::MIN_POSITIVE).next_up()) - f64::from(rounded.abs().max(f32::MIN_POSITIVE));
+                let ulp = f64::from(rounded.abs().max(f32::MIN_POSITIVE).next_up())
+                    - f64::from(rounded.abs().max(f32::MIN_POSITIVE));
                 (f64::from(f(x)) - expected).abs() / ulp
             })
             .fold(0.0, f64::max)

@@ -266,11 +266,15 @@ impl View {
         }
     }
 
-    /// Reads the elements with these numbers.
+    /// Reads the elements with these numbers; 0 for `nowhere`.
     #[inline(always)]
-    pub(super) fn read_at<T: Stored>(&self, indices: &[i64], target: &mut [u32]) {
+    pub(super) fn read_at<T: Stored>(&self, indices: &[i64], nowhere: i64, target: &mut [u32]) {
         let limit = (self.bytes / size_of::<T>()) as i64;
         for (value, &index) in target.iter_mut().zip(indices) {
+            if index == nowhere {
+                *value = 0;
+                continue;
+            }
             assert!(index >= 0 && index < limit, "element {index} of a buffer of {limit}");
             // SAFETY: the index was checked.
             *value = unsafe { self.start.cast::<T>().add(index as usize).read() }.load();

@@ -95,7 +95,8 @@ fn split_axis(size: usize, axis: usize, expressions: &[&Ix], innermost: bool) ->
     found.sort_unstable();
     found.dedup();
     found.retain(|&cut| cut > 1 && cut < size);
-    let chain = found.windows(2).all(|pair| pair[1] % pair[0] == 0) && found.iter().all(|cut| size.is_multiple_of(*cut));
+    let chain =
+        found.windows(2).all(|pair| pair[1] % pair[0] == 0) && found.iter().all(|cut| size.is_multiple_of(*cut));
     if found.is_empty() || !chain || (innermost && found[0] < SHORTEST_ROW) {
         return vec![size];
     }
@@ -135,7 +136,8 @@ impl Space {
             split.push(1);
         }
         assert!(split.len() <= MAX_RANK, "a kernel of {} axes", split.len());
-        let mut space = Self { coords, kept: (0..split.len()).collect(), sizes: split.clone(), split, fixed: fixed_split };
+        let mut space =
+            Self { coords, kept: (0..split.len()).collect(), sizes: split.clone(), split, fixed: fixed_split };
         space.merge(expressions);
         space
     }
@@ -186,7 +188,8 @@ impl Space {
     pub(super) fn position(&self, ix: &Ix, forms: &mut Forms) -> Position {
         let ix = ix.substitute(&self.coords, &self.split);
         let last = self.sizes.len() - 1;
-        let (plain, rest): (Vec<_>, Vec<_>) = ix.terms.iter().cloned().partition(|(atom, _)| matches!(atom, Atom::Axis(_)));
+        let (plain, rest): (Vec<_>, Vec<_>) =
+            ix.terms.iter().cloned().partition(|(atom, _)| matches!(atom, Atom::Axis(_)));
         let linear = self.form(&Ix { terms: plain, offset: ix.offset }).expect("only axes are left in it");
         let stride = linear.strides[last];
         let mut constant = linear.strides[self.fixed..].iter().all(|&stride| stride == 0);
@@ -358,7 +361,10 @@ mod tests {
                     space.walk(&forms, (fixed_point, start, len), &mut Vec::new(), |row, at, count| {
                         position.fill(row, &mut values[at..at + count]);
                         if position.straight {
-                            assert_eq!(position.start(row) + position.stride * (count as i64 - 1), values[at + count - 1]);
+                            assert_eq!(
+                                position.start(row) + position.stride * (count as i64 - 1),
+                                values[at + count - 1]
+                            );
                         }
                     });
                     got.extend(values);
