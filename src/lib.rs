@@ -3,6 +3,7 @@
 pub mod autodiff;
 mod cpu;
 pub mod data;
+pub mod debug;
 pub mod device;
 pub mod dtype;
 pub mod error;
@@ -16,7 +17,9 @@ pub mod plan;
 pub mod runtime;
 pub mod shape;
 pub mod stage;
+mod status;
 pub mod tensor;
+pub mod timing;
 pub mod train;
 
 pub use device::Device;

@@ -1,1 +1,41 @@
 //! The GPU executor: the only place that knows wgpu.
+//!
+//! [`adapters`] lists what is there and [`Gpu`] is one of them, opened. All work on it is recorded in one order
+//! ([`recorder`]): uploads through a ring of mapped buffers ([`staging`], [`transfer`]), replays of programs, and reads
+//! ([`readback`]). A [`Program`] is a plan whose kernels are rendered to WGSL ([`render`]) and compiled ([`pipeline`]); a
+//! [`Bound`] is a program with memory, and is replayed in passes and submissions ([`passes`]) that the device's own clock
+//! ([`timestamps`]) or else the host's ([`fences`]) times.
+//!
+//! Invariant: nothing here knows what a gradient is, and a replay makes no buffers, pipelines or bind groups.
+
+mod adapter;
+mod bound;
+mod context;
+mod counters;
+mod fences;
+mod health;
+mod passes;
+mod pipeline;
+mod program;
+mod readback;
+mod recorder;
+mod render;
+mod settings;
+mod staging;
+mod timestamps;
+mod transfer;
+mod waiter;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use adapter::{Adapter, adapters};
+pub(crate) use bound::Bound;
+pub(crate) use context::{AllocError, Gpu, full_name};
+pub(crate) use program::Program;
+pub(crate) use readback::Read;
+#[cfg(test)]
+pub(crate) use render::{Binding, Launch};
+pub(crate) use transfer::Span;
+/// Memory on a GPU.
+pub(crate) use wgpu::Buffer;

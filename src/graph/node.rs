@@ -44,6 +44,8 @@ pub struct Node {
     pub source: Option<Source>,
     /// The gradient rule of an [`Op::Custom`] node.
     pub gradient: Option<GradientRule>,
+    /// Length of the longest chain of uncomputed nodes below, when it was made.
+    pub depth: u32,
     value: Mutex<Option<Memory>>,
 }
 
@@ -217,7 +219,9 @@ impl Node {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let caller = Location::caller();
         let context = CONTEXT.with(|context| context.borrow().clone());
-        Arc::new(Self {
+        let waiting = |input: &NodeRef| if input.value().is_some() { 0 } else { input.depth };
+        let depth = inputs.iter().map(waiting).max().map_or(0, |depth| depth + 1);
+        let node = Arc::new(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             op,
             inputs,
@@ -231,8 +235,11 @@ impl Node {
             no_gradient: context.no_gradient,
             source,
             gradient,
+            depth,
             value: Mutex::new(None),
-        })
+        });
+        crate::runtime::limit_waiting(&node);
+        node
     }
 
     /// The computed value, if there is one.

@@ -313,6 +313,27 @@ pub(super) fn cast_reference(node: &Node, inputs: &[&[f64]]) -> Vec<f64> {
     inputs[0].iter().map(cast).collect()
 }
 
+/// One value of a [`Unary`] on `dtype`.
+pub(crate) fn unary_value(op: Unary, dtype: DType, x: f64) -> f64 {
+    let y = (unary(op).reference)(x);
+    if dtype.is_float() { y } else { wrap(dtype, y as i64) }
+}
+
+/// One value of a [`Binary`] whose inputs have type `dtype`.
+pub(crate) fn binary_value(op: Binary, dtype: DType, a: f64, b: f64) -> f64 {
+    let row = binary(op);
+    if dtype.is_float() {
+        return (row.float)(a, b);
+    }
+    let result = (row.integer)(a as i64, b as i64);
+    wrap(if op.is_comparison() { DType::Bool } else { dtype }, result)
+}
+
+/// One value cast from `from` to `to`.
+pub(crate) fn cast_value(from: DType, to: DType, x: f64) -> f64 {
+    if from.is_float() || to.is_float() { Scalar::new(to, x).to_f64() } else { wrap(to, x as i64) }
+}
+
 pub(super) fn bitcast_reference(node: &Node, inputs: &[&[f64]]) -> Vec<f64> {
     let from = node.inputs[0].dtype;
     inputs[0].iter().map(|&x| Scalar { dtype: node.dtype, bits: Scalar::new(from, x).bits }.to_f64()).collect()

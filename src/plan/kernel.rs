@@ -35,6 +35,8 @@ pub struct Plan {
     pub zeroed: Vec<BufferId>,
     /// Structural hash of the program this was made from.
     pub key: u64,
+    /// Pairs of kernels that were not fused, and why: (first, second, reason).
+    pub apart: Vec<(String, String, &'static str)>,
 }
 
 /// A piece of memory holding elements of one type.

@@ -1,7 +1,25 @@
 //! From a graph to a plan: simplify, fuse, order, place in memory. A plan is printable data that names no GPU type.
 
+mod axes;
+mod build;
+mod emit;
+mod fuse;
 pub mod index;
+#[doc(hidden)]
+pub mod interpret;
 mod kernel;
+mod memory;
+mod options;
+mod order;
+mod simplify;
+mod split;
+mod text;
+mod visit;
 
+pub use build::plan;
 pub use index::{Atom, Cond, Ix};
 pub use kernel::*;
+pub use options::PlanOptions;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! Every environment variable that changes what is shown. None of them changes results.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::graph::Program;
+use crate::plan::Plan;
+
+/// `BRASA_DEBUG`: 0 (default) silent; 1 one line per plan; 2 also its kernels; 3 also its program.
+pub fn level() -> u8 {
+    static LEVEL: OnceLock<u8> = OnceLock::new();
+    *LEVEL.get_or_init(|| std::env::var("BRASA_DEBUG").ok().and_then(|text| text.parse().ok()).unwrap_or(0))
+}
+
+/// `BRASA_DUMP`: a folder that gets, for each plan, `N.plan.txt`, `N.program.txt` and `N.dot`, and the text of shaders.
+pub fn dump_folder() -> Option<&'static PathBuf> {
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FOLDER.get_or_init(|| std::env::var_os("BRASA_DUMP").map(PathBuf::from)).as_ref()
+}
+
+/// `BRASA_VALIDATE=1`: compares every kernel's results with an interpreter in f64.
+pub fn validate() -> bool {
+    static VALIDATE: OnceLock<bool> = OnceLock::new();
+    *VALIDATE.get_or_init(|| std::env::var("BRASA_VALIDATE").is_ok_and(|text| text == "1"))
+}
+
+/// Shows a new plan as the variables ask. `previous`: another signature's program of the same step.
+pub(crate) fn plan_made(program: &Program, plan: &Plan, previous: Option<&Program>) {
+    if level() >= 1 {
+        let why = previous.and_then(|previous| program.difference(previous));
+        let why = why.map(|why| format!(", compiled again because {why}")).unwrap_or_default();
+        eprint_line(&format!("brasa: {}{why}", plan.summary()));
+    }
+    if level() >= 2 {
+        eprint_line(&plan.to_string());
+    }
+    if level() >= 3 {
+        eprint_line(&program.to_string());
+    }
+    if let Some(folder) = dump_folder() {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let write = |name: &str, text: String| {
+            let path = folder.join(format!("{number}.{name}"));
+            if let Err(error) = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text)) {
+                eprint_line(&format!("brasa: cannot write {}: {error}", path.display()));
+            }
+        };
+        write("plan.txt", plan.to_string());
+        write("program.txt", program.to_string());
+        write("dot", plan.to_dot());
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "debug output is asked for by an environment variable")]
+fn eprint_line(text: &str) {
+    eprintln!("{text}");
+}

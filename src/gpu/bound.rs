@@ -1,0 +1,288 @@
+//! A program with its memory: what is replayed.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::timing::{KernelTime, StageTimes, TimeSource};
+
+use super::context::Gpu;
+use super::counters::Made;
+use super::fences::Fences;
+use super::passes::{Cost, Pass, Rules, cut};
+use super::program::{Prepared, Program};
+use super::recorder::Recorder;
+use super::settings;
+use super::timestamps::Timer;
+
+/// Replays of one program that may wait on the device before the host does.
+const MAX_REPLAYS: usize = 3;
+/// Longest submission, except on software adapters, which no watchdog resets.
+const BUDGET_MILLISECONDS: f64 = 100.0;
+/// Queries cost some 20 µs each on software adapters: once that many replays were timed, of a program that takes no
+/// longer than this many milliseconds only one in so many is.
+const ALWAYS_TIMED: u64 = 32;
+const SHORT_MILLISECONDS: f64 = 2.0;
+const TIMED_ONE_IN: u64 = 16;
+/// After this many measured replays the cuts stay as they are.
+const LEARNING_REPLAYS: u32 = 4;
+
+/// A program bound to memory.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    program: Arc<Program>,
+    bind_groups: Vec<wgpu::BindGroup>,
+    uniforms: Option<wgpu::Buffer>,
+    in_flight: VecDeque<wgpu::SubmissionIndex>,
+    costs: Vec<Cost>,
+    rules: Rules,
+    passes: Vec<Pass>,
+    timing: Timing,
+}
+
+/// What was measured, and how it is.
+#[derive(Debug)]
+struct Timing {
+    /// One-off work is not timed: the queries would cost more than they tell.
+    wanted: bool,
+    timer: Option<Timer>,
+    fences: Fences,
+    stages: StageTimes,
+    /// For each kernel: milliseconds, samples and source.
+    kernels: Vec<Option<(f64, u32, TimeSource)>>,
+    learnt: u32,
+    /// Replays so far.
+    replays: u64,
+    /// What the last measured replay took.
+    last_milliseconds: f64,
+}
+
+impl Bound {
+    /// Binds a program; `buffers` has the memory of each of the plan's buffers.
+    pub(crate) fn new(program: Arc<Program>, buffers: &[&wgpu::Buffer]) -> Result<Self> {
+        let gpu = &program.gpu;
+        gpu.check()?;
+        let words = program.plan.uniforms;
+        let uniforms = (words > 0).then(|| gpu.uniform_buffer("host values", &vec![0; words]));
+        let bind_groups =
+            program.launches.iter().map(|launch| bind_group(&program, launch, buffers, uniforms.as_ref())).collect();
+        gpu.check()?;
+        let mut bound = Self {
+            bind_groups,
+            uniforms,
+            in_flight: VecDeque::new(),
+            costs: program.costs.clone(),
+            rules: Rules { kernel_passes: false, pass_submissions: false, budget_milliseconds: budget(gpu) },
+            passes: Vec::new(),
+            timing: Timing {
+                wanted: program.plan.literal_sizes,
+                timer: None,
+                fences: Fences::default(),
+                stages: StageTimes::default(),
+                kernels: vec![None; program.plan.kernels.len()],
+                learnt: 0,
+                replays: 0,
+                last_milliseconds: 0.0,
+            },
+            program,
+        };
+        bound.recut();
+        bound.profile_kernels(settings::debug_level() >= 2);
+        Ok(bound)
+    }
+
+    /// Times every kernel by itself from now on (or not), at the price of a pass for each.
+    pub(crate) fn profile_kernels(&mut self, on: bool) {
+        self.timing.wanted = on || self.program.plan.literal_sizes;
+        self.rules.kernel_passes = on;
+        let gpu = &self.program.gpu;
+        if self.timing.wanted && self.timing.timer.is_none() && gpu.clock.is_trusted() && !self.costs.is_empty() {
+            self.timing.timer = Some(Timer::new(gpu, self.costs.len()));
+        }
+        self.recut();
+    }
+
+    /// Runs the program once more, after all work recorded before. Waits only if too many replays are under way.
+    pub(crate) fn run(&mut self, uniforms: &[u32]) -> Result<()> {
+        assert_eq!(uniforms.len(), self.program.plan.uniforms, "one word for each host value of the plan");
+        let program = Arc::clone(&self.program);
+        let gpu = &program.gpu;
+        gpu.check()?;
+        if self.in_flight.len() >= MAX_REPLAYS {
+            gpu.poller.wait(self.in_flight.pop_front());
+            gpu.check()?;
+        }
+        self.collect();
+        let by_fence = self.timing.wanted && !gpu.clock.is_trusted();
+        if by_fence != self.rules.pass_submissions {
+            self.rules.pass_submissions = by_fence;
+            self.recut();
+        }
+        let slot = if by_fence { None } else { self.timing.begin(self.rules.kernel_passes) };
+
+        let mut recorder = gpu.recorder();
+        if let Some(buffer) = &self.uniforms {
+            recorder.upload(gpu, bytemuck::cast_slice(uniforms), buffer, 0)?;
+        }
+        for (number, pass) in self.passes.iter().enumerate() {
+            if pass.submits_before {
+                self.timing.fences.submit(gpu, &mut recorder, by_fence.then(|| &self.passes[number - 1]));
+            }
+            self.record(&mut recorder, number, pass, slot.is_some());
+        }
+        if let (Some(slot), Some(timer)) = (slot, &mut self.timing.timer) {
+            timer.resolve(recorder.encoder(gpu), slot, &self.passes);
+        }
+        let last = self.passes.last().filter(|_| by_fence);
+        let submission = self.timing.fences.submit(gpu, &mut recorder, last);
+        drop(recorder);
+        if let (Some(slot), Some(timer)) = (slot, &self.timing.timer) {
+            timer.fetch(slot);
+        }
+        self.in_flight.extend(submission);
+        Ok(())
+    }
+
+    /// Cuts submissions as on a GPU where they may take this long.
+    #[cfg(test)]
+    pub(super) fn set_budget(&mut self, milliseconds: f64) {
+        self.rules.budget_milliseconds = milliseconds;
+        self.recut();
+    }
+
+    /// What each stage took in the replays whose times arrived since the last call.
+    pub(crate) fn stage_times(&mut self) -> StageTimes {
+        self.program.gpu.poller.turn();
+        self.collect();
+        std::mem::take(&mut self.timing.stages)
+    }
+
+    /// What each kernel took, on average, in the profiled replays whose times arrived since the last call.
+    pub(crate) fn kernel_times(&mut self) -> Vec<KernelTime> {
+        self.program.gpu.poller.turn();
+        self.collect();
+        let sums = self.timing.kernels.iter_mut().map(Option::take);
+        let kernels = self.program.plan.kernels.iter();
+        kernels
+            .zip(sums)
+            .filter_map(|(kernel, sum)| {
+                let (total, samples, source) = sum?;
+                let milliseconds = total / f64::from(samples);
+                Some(KernelTime {
+                    label: kernel.label.clone(),
+                    stage: kernel.stage,
+                    milliseconds,
+                    samples,
+                    gflops_per_second: kernel.flops as f64 / milliseconds * 1e-6,
+                    gigabytes_per_second: kernel.bytes as f64 / milliseconds * 1e-6,
+                    source,
+                })
+            })
+            .collect()
+    }
+
+    fn record(&self, recorder: &mut Recorder, number: usize, pass: &Pass, timed: bool) {
+        let timer = self.timing.timer.as_ref().filter(|_| timed);
+        let descriptor = wgpu::ComputePassDescriptor {
+            label: Some(pass.stage.name()),
+            timestamp_writes: timer.and_then(|timer| timer.writes(number)),
+        };
+        let mut commands = recorder.encoder(&self.program.gpu).begin_compute_pass(&descriptor);
+        let mut current = None;
+        for launch in pass.launches.clone() {
+            let Prepared { pipeline, groups, .. } = &self.program.launches[launch];
+            if !current.is_some_and(|current| Arc::ptr_eq(current, pipeline)) {
+                commands.set_pipeline(&pipeline.raw);
+                current = Some(pipeline);
+            }
+            commands.set_bind_group(0, &self.bind_groups[launch], &[]);
+            commands.dispatch_workgroups(groups[0], groups[1], groups[2]);
+        }
+    }
+
+    fn recut(&mut self) {
+        self.passes = cut(&self.costs, self.rules);
+    }
+
+    /// Takes the times that have arrived.
+    fn collect(&mut self) {
+        let clock = &self.program.gpu.clock;
+        let timed = self.timing.timer.as_mut().map(|timer| timer.collect(clock)).unwrap_or_default();
+        for replay in timed {
+            let Some(milliseconds) = replay.milliseconds else { continue };
+            self.timing.last_milliseconds = milliseconds.iter().sum();
+            for (pass, milliseconds) in replay.passes.iter().zip(milliseconds) {
+                self.learn(pass, milliseconds, TimeSource::Timestamp);
+            }
+            self.timing.learnt += 1;
+        }
+        for (pass, milliseconds) in self.timing.fences.collect() {
+            self.learn(&pass, milliseconds, TimeSource::Fence);
+        }
+        if self.timing.learnt > 0 && self.timing.learnt < LEARNING_REPLAYS && self.rules.budget_milliseconds.is_finite()
+        {
+            self.recut();
+        }
+    }
+
+    fn learn(&mut self, pass: &Pass, milliseconds: f64, source: TimeSource) {
+        self.timing.stages.add(pass.stage, milliseconds, source);
+        let kernel = self.costs[pass.launches.start].kernel;
+        if self.rules.kernel_passes && self.costs[pass.launches.clone()].iter().all(|cost| cost.kernel == kernel) {
+            let (total, samples, weakest) = self.timing.kernels[kernel].get_or_insert((0.0, 0, source));
+            (*total, *samples, *weakest) = (*total + milliseconds, *samples + 1, source.max(*weakest));
+        }
+        if self.timing.learnt < LEARNING_REPLAYS {
+            let costs = &mut self.costs[pass.launches.clone()];
+            let estimate: f64 = costs.iter().map(|cost| cost.milliseconds).sum();
+            let factor = milliseconds.max(1e-3) / estimate;
+            costs.iter_mut().for_each(|cost| cost.milliseconds *= factor);
+        }
+    }
+}
+
+impl Timing {
+    /// A place for the timestamps of the replay that starts now, if it is to be timed.
+    fn begin(&mut self, profile: bool) -> Option<usize> {
+        self.replays += 1;
+        let short = self.last_milliseconds < SHORT_MILLISECONDS && self.replays > ALWAYS_TIMED;
+        if short && !profile && !self.replays.is_multiple_of(TIMED_ONE_IN) {
+            return None;
+        }
+        self.timer.as_mut().and_then(Timer::begin)
+    }
+}
+
+fn budget(gpu: &Gpu) -> f64 {
+    if gpu.caps.software { f64::INFINITY } else { BUDGET_MILLISECONDS }
+}
+
+fn bind_group(
+    program: &Program,
+    launch: &Prepared,
+    buffers: &[&wgpu::Buffer],
+    uniforms: Option<&wgpu::Buffer>,
+) -> wgpu::BindGroup {
+    let gpu = &program.gpu;
+    let window = |buffer, offset, bytes| {
+        wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset, size: wgpu::BufferSize::new(bytes) })
+    };
+    let windows = launch.bindings.iter().map(|binding| {
+        let buffer = buffers[binding.buffer];
+        // Buffers are padded: the last window of one may reach into its padding, never beyond.
+        let bytes = binding.size_bytes.next_multiple_of(4).min(buffer.size() - binding.offset_bytes);
+        window(buffer, binding.offset_bytes, bytes)
+    });
+    let sizes = launch.sizes.map(|(offset, bytes)| window(&program.sizes, offset, bytes));
+    let uniforms = uniforms.filter(|_| launch.uses_uniforms).map(wgpu::Buffer::as_entire_binding);
+    let status = launch.uses_status.then(|| gpu.status.as_entire_binding());
+    let resources = windows.chain(sizes).chain(uniforms).chain(status);
+    let entries: Vec<_> =
+        (0..).zip(resources).map(|(binding, resource)| wgpu::BindGroupEntry { binding, resource }).collect();
+    gpu.count(Made::BindGroup);
+    gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
+        label: None,
+        layout: &launch.pipeline.layout,
+        entries: &entries,
+    })
+}

@@ -1,0 +1,240 @@
+//! One opened adapter.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::device::{Counters, DeviceInfo};
+use crate::error::{Error, Result};
+
+use super::adapter::{Adapter, capabilities, wanted_features};
+use super::counters::{Cells, Made};
+use super::health::Health;
+use super::pipeline::Pipelines;
+use super::readback::ReadbackPool;
+use super::recorder::Recorder;
+use super::render::Capabilities;
+use super::settings;
+use super::timestamps::Clock;
+use super::waiter::Waiter;
+
+/// An opened adapter: its queue and everything that is shared by the programs that run on it.
+#[derive(Debug)]
+pub(crate) struct Gpu {
+    pub(super) device: wgpu::Device,
+    pub(super) queue: wgpu::Queue,
+    pub(super) caps: Capabilities,
+    pub(super) poller: Poller,
+    pub(super) waiter: Waiter,
+    pub(super) pipelines: Pipelines,
+    pub(super) readbacks: ReadbackPool,
+    pub(super) clock: Clock,
+    /// One atomic word: the largest number of a place that met an index outside its range.
+    pub(super) status: wgpu::Buffer,
+    /// Compile kernels with bounds checks and bounded loops.
+    pub(super) checked: bool,
+    max_buffer_bytes: u64,
+    counters: Arc<Cells>,
+    recorder: Mutex<Recorder>,
+}
+
+/// Why there is no memory.
+#[derive(Debug)]
+pub(crate) enum AllocError {
+    /// There is not enough.
+    OutOfMemory,
+    /// Something else is wrong.
+    Other(Error),
+}
+
+/// What drives wgpu's callbacks.
+#[derive(Clone, Debug)]
+pub(super) struct Poller {
+    device: wgpu::Device,
+    health: Arc<Health>,
+}
+
+impl Poller {
+    /// Blocks until `submission` (the latest one if not given) is done or the device is lost, and runs what is due.
+    pub(super) fn wait(&self, submission: Option<wgpu::SubmissionIndex>) {
+        self.poll(wgpu::PollType::Wait { submission_index: submission, timeout: None });
+    }
+
+    /// Runs what is due.
+    pub(super) fn turn(&self) {
+        self.poll(wgpu::PollType::Poll);
+    }
+
+    /// Whether the device is gone for good.
+    pub(super) fn is_lost(&self) -> bool {
+        self.health.is_lost()
+    }
+
+    fn poll(&self, how: wgpu::PollType) {
+        if self.health.is_lost() {
+            return;
+        }
+        // wgpu panics when the driver loses the device during a wait; that is an error of the world, not of ours. A wait
+        // for a submission that was refused returns an error, but then the refusal itself has been reported.
+        if catch_unwind(AssertUnwindSafe(|| self.device.poll(how))).is_err() {
+            self.health.lose("the driver failed while it was waited for");
+        }
+    }
+}
+
+impl Gpu {
+    /// Opens an adapter, with all the limits and those of our features that it has.
+    pub(crate) fn open(adapter: &Adapter) -> Result<Arc<Self>> {
+        let name = full_name(&adapter.info);
+        let failed = |reason: String| Error::DeviceOpen { device: name.clone(), reason };
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("brasa"),
+            required_features: adapter.raw.features() & wanted_features(),
+            required_limits: adapter.raw.limits(),
+            memory_hints: wgpu::MemoryHints::Performance,
+            ..Default::default()
+        };
+        let opened = pollster::block_on(adapter.raw.request_device(&descriptor));
+        let (device, queue) = opened.map_err(|error| failed(error.to_string()))?;
+
+        let health = Arc::new(Health::new(name.clone()));
+        let listener = Arc::clone(&health);
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| listener.report(error.to_string())));
+        let listener = Arc::clone(&health);
+        device.set_device_lost_callback(move |reason, message| {
+            listener.lose(if message.is_empty() { reason_name(reason) } else { &message });
+        });
+
+        let counters = Arc::new(Cells::default());
+        counters.count(Made::Buffer);
+        let status = device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("status"),
+            size: 16,
+            usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
+            mapped_at_creation: false,
+        });
+        let gpu = Arc::new(Self {
+            caps: capabilities(&adapter.raw),
+            poller: Poller { device: device.clone(), health },
+            waiter: Waiter::new(),
+            pipelines: Pipelines::default(),
+            readbacks: ReadbackPool::default(),
+            clock: Clock::new(&device, &queue),
+            status,
+            checked: settings::checked(),
+            max_buffer_bytes: device.limits().max_buffer_size,
+            counters,
+            recorder: Mutex::new(Recorder::default()),
+            device,
+            queue,
+        });
+        gpu.check()?;
+        Ok(gpu)
+    }
+
+    /// The error that happened since the last call, if any.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.poller.health.check()
+    }
+
+    /// The device's name, for messages.
+    pub(super) fn name(&self) -> &str {
+        self.poller.health.name()
+    }
+
+    /// Whether the device is gone for good.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.poller.is_lost()
+    }
+
+    /// Destroys the device as a driver reset would.
+    pub(crate) fn lose(&self) {
+        self.device.destroy();
+        self.poller.wait(None);
+        self.poller.health.lose("destroyed");
+    }
+
+    /// Memory that reads as zero.
+    pub(crate) fn alloc(&self, bytes: u64, what: &str) -> Result<wgpu::Buffer, AllocError> {
+        self.check().map_err(AllocError::Other)?;
+        if bytes > self.max_buffer_bytes {
+            return Err(AllocError::OutOfMemory);
+        }
+        match self.try_alloc(bytes, what) {
+            Err(AllocError::OutOfMemory) => {
+                // Dropped memory is given back only when the work that used it is done.
+                self.sync().map_err(AllocError::Other)?;
+                self.try_alloc(bytes, what)
+            }
+            result => result,
+        }
+    }
+
+    fn try_alloc(&self, bytes: u64, what: &str) -> Result<wgpu::Buffer, AllocError> {
+        let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        let buffer = self.buffer(what, bytes, usage);
+        match pollster::block_on(scope.pop()) {
+            Some(_) => Err(AllocError::OutOfMemory),
+            None => self.check().map(|()| buffer).map_err(AllocError::Other),
+        }
+    }
+
+    /// A counted buffer.
+    pub(super) fn buffer(&self, label: &str, bytes: u64, usage: wgpu::BufferUsages) -> wgpu::Buffer {
+        self.count(Made::Buffer);
+        let descriptor = wgpu::BufferDescriptor { label: Some(label), size: bytes, usage, mapped_at_creation: false };
+        self.device.create_buffer(&descriptor)
+    }
+
+    /// A counted uniform buffer of at least these words.
+    pub(super) fn uniform_buffer(&self, label: &str, words: &[u32]) -> wgpu::Buffer {
+        self.count(Made::Buffer);
+        let bytes: &[u8] = bytemuck::cast_slice(words);
+        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some(label),
+            size: (bytes.len() as u64).next_multiple_of(16).max(16),
+            usage: wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST,
+            mapped_at_creation: true,
+        });
+        // Without a view the device is lost or out of memory, which the next call reports.
+        if let Ok(mut view) = buffer.get_mapped_range_mut(..) {
+            view.slice(..bytes.len()).copy_from_slice(bytes);
+        }
+        buffer.unmap();
+        buffer
+    }
+
+    /// Counts an object.
+    pub(super) fn count(&self, made: Made) {
+        self.counters.count(made);
+    }
+
+    /// How many objects were made so far.
+    pub(crate) fn counters(&self) -> Counters {
+        self.counters.get()
+    }
+
+    /// Submits what is recorded and waits until the device has done everything.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.recorder().submit(self);
+        self.poller.wait(None);
+        self.check()
+    }
+
+    /// The work that is being recorded.
+    pub(super) fn recorder(&self) -> MutexGuard<'_, Recorder> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Name and interface, as messages give it.
+pub(crate) fn full_name(info: &DeviceInfo) -> String {
+    format!("{} ({})", info.name, info.backend)
+}
+
+fn reason_name(reason: wgpu::DeviceLostReason) -> &'static str {
+    match reason {
+        wgpu::DeviceLostReason::Unknown => "no reason given",
+        wgpu::DeviceLostReason::Destroyed => "destroyed",
+    }
+}

@@ -1,0 +1,64 @@
+//! Times without a clock on the device: the host notes when it learns that a submission is done.
+//!
+//! This takes a submission for each pass, and counts the way of the news as part of the work.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use super::context::Gpu;
+use super::passes::Pass;
+use super::recorder::Recorder;
+use super::waiter::Ticket;
+
+/// Submissions on their way, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Fences {
+    waiting: VecDeque<Fence>,
+    last_done: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Fence {
+    pass: Pass,
+    submitted: Instant,
+    done: Arc<OnceLock<Instant>>,
+}
+
+impl Fences {
+    /// Submits what is recorded; with `pass`, notes when that pass, the only one in it, is done.
+    pub(super) fn submit(
+        &mut self,
+        gpu: &Gpu,
+        recorder: &mut Recorder,
+        pass: Option<&Pass>,
+    ) -> Option<wgpu::SubmissionIndex> {
+        let submitted = Instant::now();
+        let submission = recorder.submit(gpu)?;
+        if let Some(pass) = pass {
+            let done = Arc::new(OnceLock::new());
+            let (noted, ticket) = (Arc::clone(&done), Ticket::default());
+            let settled = ticket.clone();
+            gpu.queue.on_submitted_work_done(move || {
+                noted.get_or_init(Instant::now);
+                settled.settle(true);
+            });
+            gpu.waiter.watch(&gpu.poller, submission.clone(), vec![ticket]);
+            self.waiting.push_back(Fence { pass: pass.clone(), submitted, done });
+        }
+        Some(submission)
+    }
+
+    /// Passes that are done, with their milliseconds: since their submission, or since the work before was done.
+    pub(super) fn collect(&mut self) -> Vec<(Pass, f64)> {
+        let mut result = Vec::new();
+        while let Some(&done) = self.waiting.front().and_then(|fence| fence.done.get()) {
+            let Some(fence) = self.waiting.pop_front() else { break };
+            let started = self.last_done.map_or(fence.submitted, |last| last.max(fence.submitted));
+            let milliseconds = done.saturating_duration_since(started).as_secs_f64() * 1e3;
+            self.last_done = Some(done);
+            result.push((fence.pass, milliseconds));
+        }
+        result
+    }
+}

@@ -1,0 +1,173 @@
+//! Compiled kernels, kept by their text.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+
+use super::context::Gpu;
+use super::counters::Made;
+use super::render::Launch;
+use super::settings;
+
+/// Above this many, those that nothing uses are dropped.
+const MAX_KEPT: usize = 4096;
+
+/// What one binding of a kernel is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Slot {
+    /// Memory that is only read.
+    Read,
+    /// Memory that is written.
+    Write,
+    /// Values that are the same for all invocations.
+    Uniform,
+}
+
+/// A compiled kernel.
+#[derive(Debug)]
+pub(super) struct Pipeline {
+    pub(super) raw: wgpu::ComputePipeline,
+    pub(super) layout: wgpu::BindGroupLayout,
+}
+
+type Key = (Arc<str>, Vec<Slot>);
+
+/// All compiled kernels of a device.
+#[derive(Debug, Default)]
+pub(super) struct Pipelines {
+    kept: Mutex<HashMap<Key, Arc<Pipeline>>>,
+    layouts: Mutex<HashMap<Vec<Slot>, (wgpu::BindGroupLayout, wgpu::PipelineLayout)>>,
+}
+
+/// What a launch binds, in the order of binding numbers.
+pub(super) fn slots(launch: &Launch) -> Vec<Slot> {
+    let windows = launch.bindings.iter().map(|binding| if binding.writable { Slot::Write } else { Slot::Read });
+    let sizes = (!launch.sizes.is_empty()).then_some(Slot::Uniform);
+    let uniforms = launch.uses_uniforms.then_some(Slot::Uniform);
+    let status = launch.uses_status.then_some(Slot::Write);
+    windows.chain(sizes).chain(uniforms).chain(status).collect()
+}
+
+impl Gpu {
+    /// The compiled kernels of all launches, in their order; new ones are compiled in parallel.
+    pub(super) fn pipelines(&self, launches: &[&Launch]) -> Result<Vec<Arc<Pipeline>>> {
+        let mut unique: HashMap<(&str, Vec<Slot>), &Launch> = HashMap::new();
+        for launch in launches {
+            unique.entry((&launch.wgsl, slots(launch))).or_insert(launch);
+        }
+        let compiled: HashMap<(&str, Vec<Slot>), Arc<Pipeline>> = unique
+            .into_par_iter()
+            .map(|(key, launch)| {
+                let pipeline = self.pipeline(&launch.label, &launch.wgsl, &key.1)?;
+                Ok((key, pipeline))
+            })
+            .collect::<Result<_>>()?;
+        Ok(launches.iter().map(|launch| Arc::clone(&compiled[&(launch.wgsl.as_str(), slots(launch))])).collect())
+    }
+
+    /// The compiled kernel with this text, whose entry point is `main`.
+    pub(super) fn pipeline(&self, label: &str, wgsl: &str, slots: &[Slot]) -> Result<Arc<Pipeline>> {
+        let key: Key = (wgsl.into(), slots.to_vec());
+        if let Some(found) = self.pipelines.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(Arc::clone(found));
+        }
+        dump(label, wgsl);
+        let pipeline = Arc::new(self.compile(label, wgsl, slots)?);
+        let mut kept = self.pipelines.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MAX_KEPT {
+            kept.retain(|_, pipeline| Arc::strong_count(pipeline) > 1);
+        }
+        Ok(Arc::clone(kept.entry(key).or_insert(pipeline)))
+    }
+
+    fn compile(&self, label: &str, wgsl: &str, slots: &[Slot]) -> Result<Pipeline> {
+        let failed = |error: wgpu::Error| Error::Kernel { kernel: label.into(), message: error.to_string() };
+        let (bind_group_layout, pipeline_layout) = self.layout(slots);
+        let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let module = self.module(label, wgsl);
+        if let Some(error) = pollster::block_on(scope.pop()) {
+            return Err(failed(error));
+        }
+        let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
+        let raw = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: Some(label),
+            layout: Some(&pipeline_layout),
+            module: &module,
+            entry_point: Some("main"),
+            compilation_options: wgpu::PipelineCompilationOptions {
+                constants: &[],
+                zero_initialize_workgroup_memory: false, // kernels write before they read
+            },
+            cache: None,
+        });
+        self.count(Made::Pipeline);
+        let errors = [pollster::block_on(internal.pop()), pollster::block_on(validation.pop())];
+        match errors.into_iter().flatten().next() {
+            Some(error) => Err(failed(error)),
+            None => Ok(Pipeline { raw, layout: bind_group_layout }),
+        }
+    }
+
+    fn module(&self, label: &str, wgsl: &str) -> wgpu::ShaderModule {
+        let checks = match self.checked {
+            true => wgpu::ShaderRuntimeChecks::checked(),
+            false => wgpu::ShaderRuntimeChecks::unchecked(),
+        };
+        let source = wgpu::ShaderSource::Wgsl(wgsl.into());
+        let descriptor = wgpu::ShaderModuleDescriptor { label: Some(label), source };
+        #[expect(unsafe_code, reason = "bounds checks cost a third of a matrix product's speed")]
+        // SAFETY: every index in a kernel is in bounds by construction or clamped, and every loop has a fixed count; the
+        // tests run the same kernels checked.
+        unsafe {
+            self.device.create_shader_module_trusted(descriptor, checks)
+        }
+    }
+
+    fn layout(&self, slots: &[Slot]) -> (wgpu::BindGroupLayout, wgpu::PipelineLayout) {
+        let mut layouts = self.pipelines.layouts.lock().unwrap_or_else(PoisonError::into_inner);
+        layouts.entry(slots.to_vec()).or_insert_with(|| self.make_layout(slots)).clone()
+    }
+
+    fn make_layout(&self, slots: &[Slot]) -> (wgpu::BindGroupLayout, wgpu::PipelineLayout) {
+        let entries: Vec<_> = (0..).zip(slots).map(|(binding, slot)| layout_entry(binding, *slot)).collect();
+        let group =
+            self.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });
+        let layout = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label: None,
+            bind_group_layouts: &[Some(&group)],
+            ..Default::default()
+        });
+        (group, layout)
+    }
+}
+
+fn layout_entry(binding: u32, slot: Slot) -> wgpu::BindGroupLayoutEntry {
+    let ty = match slot {
+        Slot::Read => wgpu::BufferBindingType::Storage { read_only: true },
+        Slot::Write => wgpu::BufferBindingType::Storage { read_only: false },
+        Slot::Uniform => wgpu::BufferBindingType::Uniform,
+    };
+    wgpu::BindGroupLayoutEntry {
+        binding,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None },
+        count: None,
+    }
+}
+
+/// Writes the kernel's text to the folder that `BRASA_DUMP` names, as a debugging aid whose failure is no error.
+fn dump(label: &str, wgsl: &str) {
+    let Some(folder) = settings::dump_folder() else { return };
+    let name: String = label.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
+    let mut hash = std::hash::DefaultHasher::new();
+    std::hash::Hash::hash(wgsl, &mut hash);
+    let path = folder.join(format!("{name}-{:016x}.wgsl", std::hash::Hasher::finish(&hash)));
+    let written = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&path, wgsl));
+    if let Err(error) = written {
+        tracing::warn!("BRASA_DUMP: {}: {error}", path.display());
+    }
+}

@@ -1,0 +1,118 @@
+//! The way of device bytes to the host.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::status;
+
+use super::context::Gpu;
+use super::waiter::Ticket;
+
+/// Bytes of the largest readback buffer.
+const PIECE_BYTES: u64 = 256 << 20;
+/// Larger buffers are dropped after use.
+const POOLED_BYTES: u64 = 1 << 20;
+const POOLED_COUNT: usize = 8;
+
+/// Buffers that were read before, for small reads (a loss in every step).
+#[derive(Debug, Default)]
+pub(super) struct ReadbackPool(Mutex<Vec<wgpu::Buffer>>);
+
+impl ReadbackPool {
+    fn take(&self, gpu: &Gpu, bytes: u64) -> wgpu::Buffer {
+        let bytes = if bytes <= POOLED_BYTES { bytes.next_power_of_two().max(256) } else { bytes };
+        let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match pool.iter().position(|buffer| buffer.size() == bytes) {
+            Some(found) => pool.swap_remove(found),
+            None => gpu.buffer("readback", bytes, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST),
+        }
+    }
+
+    fn give(&self, buffer: wgpu::Buffer) {
+        buffer.unmap();
+        let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if buffer.size() <= POOLED_BYTES && pool.len() < POOLED_COUNT {
+            pool.push(buffer);
+        }
+    }
+}
+
+/// A part of a read: `bytes` at the start of a buffer, a multiple of 4.
+struct Piece {
+    buffer: wgpu::Buffer,
+    bytes: u64,
+    mapped: Ticket,
+}
+
+/// A read that the device has been told to do.
+pub(crate) struct Read {
+    pieces: Vec<Piece>,
+    status: Piece,
+    skip: usize,
+    bytes: usize,
+}
+
+impl Gpu {
+    /// Has the device copy `bytes` bytes from `offset` on, after all work recorded so far, together with its status.
+    pub(crate) fn begin_read(&self, buffer: &wgpu::Buffer, offset: u64, bytes: u64) -> Result<Read> {
+        self.check()?;
+        let start = offset & !3;
+        let end = (offset + bytes).next_multiple_of(4).min(buffer.size());
+        let mut recorder = self.recorder();
+        let mut copy = |from: &wgpu::Buffer, at: u64, bytes: u64| {
+            let buffer = self.readbacks.take(self, bytes);
+            recorder.encoder(self).copy_buffer_to_buffer(from, at, &buffer, 0, bytes);
+            Piece { buffer, bytes, mapped: Ticket::default() }
+        };
+        let starts = (start..end).step_by(PIECE_BYTES as usize);
+        let pieces: Vec<Piece> = starts.map(|at| copy(buffer, at, PIECE_BYTES.min(end - at))).collect();
+        let status = copy(&self.status, 0, 4);
+        let submission = recorder.submit(self);
+        drop(recorder);
+        let mut tickets = Vec::new();
+        for piece in pieces.iter().chain([&status]) {
+            let mapped = piece.mapped.clone();
+            let whole = 0..piece.bytes;
+            piece.buffer.map_async(wgpu::MapMode::Read, whole, move |result| mapped.settle(result.is_ok()));
+            tickets.push(piece.mapped.clone());
+        }
+        if let Some(submission) = submission {
+            self.waiter.watch(&self.poller, submission, tickets);
+        }
+        Ok(Read { pieces, status, skip: (offset - start) as usize, bytes: bytes as usize })
+    }
+
+    /// Waits for a read and takes its bytes. An index outside its range, wherever it was met since the last read, is an
+    /// error here.
+    pub(crate) async fn finish_read(self: Arc<Self>, read: Read) -> Result<Vec<u8>> {
+        let mut result = Vec::with_capacity(read.bytes + 8);
+        for piece in read.pieces {
+            self.take_piece(piece, &mut result).await?;
+        }
+        let mut word = Vec::with_capacity(4);
+        self.take_piece(read.status, &mut word).await?;
+        self.check()?;
+        let status: u32 = bytemuck::pod_read_unaligned(&word);
+        if status != 0 {
+            let mut recorder = self.recorder();
+            recorder.encoder(&self).clear_buffer(&self.status, 0, None);
+            return Err(status::error(status));
+        }
+        result.drain(..read.skip);
+        result.truncate(read.bytes);
+        Ok(result)
+    }
+
+    async fn take_piece(&self, piece: Piece, into: &mut Vec<u8>) -> Result<()> {
+        let good = piece.mapped.await;
+        let view = if good { piece.buffer.get_mapped_range(0..piece.bytes).ok() } else { None };
+        let Some(view) = view else {
+            self.check()?;
+            return Err(Error::Device { device: self.name().into(), message: "a readback could not be mapped".into() });
+        };
+        into.extend_from_slice(&view);
+        drop(view);
+        self.readbacks.give(piece.buffer);
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! The order of work on a device: uploads, copies and replays are recorded one after the other and submitted together.
+
+use std::collections::VecDeque;
+
+use crate::error::Result;
+
+use super::context::Gpu;
+use super::counters::Made;
+use super::staging::{Full, Staging};
+
+/// How many submissions may wait on the device before the host does: their command buffers take memory.
+const MAX_QUEUED: usize = 32;
+
+/// What is recorded but not yet submitted, and what is submitted but perhaps not yet done.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    encoder: Option<wgpu::CommandEncoder>,
+    staging: Staging,
+    queued: VecDeque<wgpu::SubmissionIndex>,
+}
+
+impl Recorder {
+    /// Where to record.
+    pub(super) fn encoder(&mut self, gpu: &Gpu) -> &mut wgpu::CommandEncoder {
+        self.encoder
+            .get_or_insert_with(|| gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default()))
+    }
+
+    /// Records that `data` goes to `target` from byte `offset` (a multiple of 4) on; its last word is filled with zeros.
+    pub(super) fn upload(&mut self, gpu: &Gpu, mut data: &[u8], target: &wgpu::Buffer, mut offset: u64) -> Result<()> {
+        while !data.is_empty() {
+            match self.staging.put(gpu, data) {
+                Ok(staged) => {
+                    let encoder = self.encoder(gpu);
+                    encoder.copy_buffer_to_buffer(&staged.buffer, staged.offset, target, offset, staged.bytes);
+                    data = &data[staged.taken..];
+                    offset += staged.taken as u64;
+                }
+                Err(Full::Unsubmitted) if self.encoder.is_some() => {
+                    self.submit(gpu);
+                }
+                Err(Full::Unsubmitted) => {
+                    // All chunks are done or nearly so; their callbacks have not run yet.
+                    gpu.poller.turn();
+                    std::thread::yield_now();
+                }
+                Err(Full::Until(submission)) => gpu.poller.wait(Some(submission)),
+            }
+            if gpu.is_lost() {
+                return gpu.check();
+            }
+        }
+        Ok(())
+    }
+
+    /// Submits what is recorded; `None` if nothing is.
+    pub(super) fn submit(&mut self, gpu: &Gpu) -> Option<wgpu::SubmissionIndex> {
+        let commands = self.encoder.take()?.finish();
+        self.staging.close();
+        gpu.count(Made::Submission);
+        let submission = gpu.queue.submit([commands]);
+        self.staging.recall(&submission);
+        self.queued.push_back(submission.clone());
+        if self.queued.len() > MAX_QUEUED
+            && let Some(oldest) = self.queued.pop_front()
+        {
+            gpu.poller.wait(Some(oldest));
+        } else {
+            gpu.poller.turn();
+        }
+        Some(submission)
+    }
+}

@@ -1,0 +1,206 @@
+//! The device's own clock.
+//!
+//! Queries are written at the boundaries of passes, resolved at the end of a replay and read some replays later, so that
+//! nobody waits for them. They are believed only after a check: some drivers return zeros.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::time::Instant;
+
+use super::context::Gpu;
+use super::counters::Made;
+use super::passes::Pass;
+
+/// Passes of one replay that can be timed: WebGPU allows 4,096 queries in a set.
+const MAX_PASSES: u32 = 2048;
+/// Replays whose times may be on their way; one more than may be in flight.
+const SLOTS: usize = 4;
+/// After this many implausible replays in a row the clock is not used any more.
+const MAX_IMPLAUSIBLE: u32 = 3;
+
+/// The clock of a device, as far as it is trusted.
+#[derive(Debug)]
+pub(super) struct Clock {
+    milliseconds_per_tick: f64,
+    trusted: AtomicBool,
+    implausible: AtomicU32,
+}
+
+impl Clock {
+    pub(super) fn new(device: &wgpu::Device, queue: &wgpu::Queue) -> Self {
+        let there = device.features().contains(wgpu::Features::TIMESTAMP_QUERY);
+        let period = if there { f64::from(queue.get_timestamp_period()) } else { 0.0 };
+        Self {
+            milliseconds_per_tick: period * 1e-6,
+            trusted: AtomicBool::new(period > 0.0),
+            implausible: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether it is there and has not been caught telling nonsense.
+    pub(super) fn is_trusted(&self) -> bool {
+        self.trusted.load(Ordering::Relaxed)
+    }
+
+    /// Milliseconds of each pass from (begin, end) ticks; `None` if they cannot be true of work that took at most
+    /// `wall_milliseconds`.
+    pub(super) fn interpret(&self, ticks: &[[u64; 2]], wall_milliseconds: f64) -> Option<Vec<f64>> {
+        let result = durations(ticks, self.milliseconds_per_tick, wall_milliseconds);
+        if result.is_some() {
+            self.implausible.store(0, Ordering::Relaxed);
+        } else if self.implausible.fetch_add(1, Ordering::Relaxed) + 1 == MAX_IMPLAUSIBLE {
+            self.trusted.store(false, Ordering::Relaxed);
+            tracing::warn!("the GPU's timestamps make no sense; stages are timed by fences from now on");
+        }
+        result
+    }
+
+    #[cfg(test)]
+    pub(super) fn distrust(&self) {
+        self.trusted.store(false, Ordering::Relaxed);
+    }
+}
+
+fn durations(ticks: &[[u64; 2]], milliseconds_per_tick: f64, wall_milliseconds: f64) -> Option<Vec<f64>> {
+    let mut last_end = 0;
+    let mut result = Vec::with_capacity(ticks.len());
+    for &[begin, end] in ticks {
+        if begin == 0 || end < begin || end < last_end {
+            return None;
+        }
+        last_end = end;
+        result.push((end - begin) as f64 * milliseconds_per_tick);
+    }
+    let total: f64 = result.iter().sum();
+    let all_zero = total == 0.0 && ticks.len() > 1;
+    (!all_zero && total <= wall_milliseconds * 1.05 + 0.1).then_some(result)
+}
+
+/// Queries and readback buffers of one bound program.
+#[derive(Debug)]
+pub(super) struct Timer {
+    set: wgpu::QuerySet,
+    passes: u32,
+    resolved: wgpu::Buffer,
+    slots: Vec<Slot>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    buffer: wgpu::Buffer,
+    state: Arc<AtomicU8>,
+    started: Instant,
+    passes: Vec<Pass>,
+}
+
+const IDLE: u8 = 0;
+const PENDING: u8 = 1;
+const MAPPED: u8 = 2;
+const FAILED: u8 = 3;
+
+/// A replay whose times have arrived: its passes, with milliseconds unless they are implausible.
+pub(super) struct Timed {
+    pub(super) passes: Vec<Pass>,
+    pub(super) milliseconds: Option<Vec<f64>>,
+}
+
+impl Timer {
+    /// For programs of up to `passes` passes; of longer ones the first 2,048 passes are timed.
+    pub(super) fn new(gpu: &Gpu, passes: usize) -> Self {
+        let passes = (passes as u32).clamp(1, MAX_PASSES);
+        let bytes = u64::from(passes) * 16;
+        let usage = wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC;
+        let slots = (0..SLOTS).map(|_| Slot {
+            buffer: gpu.buffer("timestamps", bytes, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST),
+            state: Arc::new(AtomicU8::new(IDLE)),
+            started: Instant::now(),
+            passes: Vec::new(),
+        });
+        gpu.count(Made::Buffer);
+        Self {
+            set: gpu.device.create_query_set(&wgpu::QuerySetDescriptor {
+                label: Some("timestamps"),
+                ty: wgpu::QueryType::Timestamp,
+                count: passes * 2,
+            }),
+            passes,
+            slots: slots.collect(),
+            resolved: gpu.buffer("timestamps", bytes, usage),
+        }
+    }
+
+    /// A place for the times of a replay that starts now, if one is free.
+    pub(super) fn begin(&mut self) -> Option<usize> {
+        let free = self.slots.iter().position(|slot| slot.state.load(Ordering::Acquire) == IDLE)?;
+        self.slots[free].started = Instant::now();
+        Some(free)
+    }
+
+    /// What pass number `pass` has to write.
+    pub(super) fn writes(&self, pass: usize) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
+        let pass = u32::try_from(pass).ok().filter(|&pass| pass < self.passes)?;
+        Some(wgpu::ComputePassTimestampWrites {
+            query_set: &self.set,
+            beginning_of_pass_write_index: Some(pass * 2),
+            end_of_pass_write_index: Some(pass * 2 + 1),
+        })
+    }
+
+    /// Records that the times of these passes go to the place that `begin` gave.
+    pub(super) fn resolve(&mut self, encoder: &mut wgpu::CommandEncoder, slot: usize, passes: &[Pass]) {
+        let timed = passes.len().min(self.passes as usize);
+        self.slots[slot].passes.clear();
+        self.slots[slot].passes.extend_from_slice(&passes[..timed]);
+        encoder.resolve_query_set(&self.set, 0..timed as u32 * 2, &self.resolved, 0);
+        encoder.copy_buffer_to_buffer(&self.resolved, 0, &self.slots[slot].buffer, 0, timed as u64 * 16);
+    }
+
+    /// Asks for the times, once their replay is submitted.
+    pub(super) fn fetch(&self, slot: usize) {
+        let slot = &self.slots[slot];
+        let state = Arc::clone(&slot.state);
+        state.store(PENDING, Ordering::Release);
+        let bytes = slot.passes.len() as u64 * 16;
+        slot.buffer.map_async(wgpu::MapMode::Read, 0..bytes, move |result| {
+            state.store(if result.is_ok() { MAPPED } else { FAILED }, Ordering::Release);
+        });
+    }
+
+    /// The replays whose times have arrived, oldest first.
+    pub(super) fn collect(&mut self, clock: &Clock) -> Vec<Timed> {
+        let mut arrived: Vec<&mut Slot> =
+            self.slots.iter_mut().filter(|slot| slot.state.load(Ordering::Acquire) == MAPPED).collect();
+        arrived.sort_by_key(|slot| slot.started);
+        arrived.into_iter().filter_map(|slot| slot.take(clock)).collect()
+    }
+}
+
+impl Slot {
+    fn take(&mut self, clock: &Clock) -> Option<Timed> {
+        let view = self.buffer.get_mapped_range(0..self.passes.len() as u64 * 16).ok()?;
+        let ticks: Vec<[u64; 2]> = bytemuck::pod_collect_to_vec(&view);
+        drop(view);
+        self.buffer.unmap();
+        self.state.store(IDLE, Ordering::Release);
+        // The times were read some replays later, so this only bounds the duration from above.
+        let wall = self.started.elapsed().as_secs_f64() * 1e3;
+        let milliseconds = clock.interpret(&ticks, wall);
+        Some(Timed { passes: std::mem::take(&mut self.passes), milliseconds })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_that_cannot_be_true_are_refused() {
+        let interpret = |ticks: &[[u64; 2]]| durations(ticks, 1e-3, 10.0);
+        assert_eq!(interpret(&[[1000, 3000], [3000, 4000]]), Some(vec![2.0, 1.0]));
+        assert_eq!(interpret(&[[0, 0], [0, 0]]), None, "zeros");
+        assert_eq!(interpret(&[[7, 7], [7, 7]]), None, "a clock that stands");
+        assert_eq!(interpret(&[[3000, 1000]]), None, "backwards");
+        assert_eq!(interpret(&[[3000, 4000], [1000, 2000]]), None, "out of order");
+        assert_eq!(interpret(&[[1000, 90_000]]), None, "longer than the wall clock says");
+    }
+}

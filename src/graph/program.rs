@@ -1,0 +1,265 @@
+//! A program: the part of the graph that some outputs need, as plain numbered data.
+//!
+//! Two traces of the same computation give equal programs, whatever tensors they ran on; that is what plans are cached
+//! by.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::device::Storage;
+use crate::dtype::DType;
+use crate::shape::Shape;
+use crate::stage::Stage;
+
+use super::{HostValue, Node, NodeRef, Op, Source};
+
+/// Numbered nodes in topological order, and what to do with some of their values.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// The nodes; inputs come before their users.
+    pub nodes: Vec<ProgramNode>,
+    /// Values to write to external storage.
+    pub outputs: Vec<Output>,
+    /// Type and number of elements of each external storage.
+    pub externals: Vec<External>,
+    /// Number of host values.
+    pub uniforms: usize,
+}
+
+/// One node of a [`Program`].
+#[derive(Clone, Debug)]
+pub struct ProgramNode {
+    /// What it computes.
+    pub op: Op,
+    /// From which nodes.
+    pub inputs: Vec<usize>,
+    /// The value's shape.
+    pub shape: Shape,
+    /// The value's element type.
+    pub dtype: DType,
+    /// The stage it was traced in.
+    pub stage: Stage,
+    /// The recomputed segment it belongs to, 0 for none.
+    pub segment: u32,
+    /// For leaves and host values.
+    pub slot: Slot,
+    /// The caller's line. Not part of the structure.
+    pub location: &'static Location<'static>,
+    /// The module's path. Not part of the structure.
+    pub module: Option<Arc<str>>,
+}
+
+/// Where a leaf's value comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Slot {
+    /// It is computed.
+    None,
+    /// Elements of an external storage from `offset` on, row-major.
+    External {
+        /// Number of the storage.
+        external: usize,
+        /// First element.
+        offset: usize,
+    },
+    /// Host value number n.
+    Uniform(usize),
+}
+
+/// A storage that exists outside of the plan.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct External {
+    /// The elements' type.
+    pub dtype: DType,
+    /// How many there are.
+    pub elements: usize,
+}
+
+/// A value to write to external storage, row-major from element `offset` on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Output {
+    /// The node.
+    pub node: usize,
+    /// Number of the storage.
+    pub external: usize,
+    /// First element.
+    pub offset: usize,
+}
+
+impl ProgramNode {
+    fn structure(&self) -> (&Op, &[usize], &Shape, DType, Stage, u32, Slot) {
+        (&self.op, &self.inputs, &self.shape, self.dtype, self.stage, self.segment, self.slot)
+    }
+
+    /// `op at file:line (module)`, for messages.
+    pub fn describe(&self) -> String {
+        let module = self.module.as_ref().map(|module| format!(" in {module}")).unwrap_or_default();
+        format!("{} {} at {}{module}", op_name(&self.op), self.shape, self.location)
+    }
+}
+
+/// The lower-case name of an op.
+pub fn op_name(op: &Op) -> String {
+    match op {
+        Op::Unary(unary) => format!("{unary:?}").to_lowercase(),
+        Op::Binary(binary) => format!("{binary:?}").to_lowercase(),
+        Op::Reduce { op, .. } => format!("reduce_{op:?}").to_lowercase(),
+        other => {
+            let text = format!("{other:?}").to_lowercase();
+            text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
+        }
+    }
+}
+
+impl PartialEq for Program {
+    fn eq(&self, other: &Self) -> bool {
+        self.outputs == other.outputs
+            && self.externals == other.externals
+            && self.uniforms == other.uniforms
+            && self.nodes.len() == other.nodes.len()
+            && self.nodes.iter().zip(&other.nodes).all(|(a, b)| a.structure() == b.structure())
+    }
+}
+
+impl Program {
+    /// Hash of the structure: equal programs have equal keys.
+    pub fn key(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for node in &self.nodes {
+            node.structure().hash(&mut hasher);
+        }
+        self.outputs.hash(&mut hasher);
+        self.externals.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// The first difference in structure from `other`, in words: why a plan could not be used again.
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        if let Some((a, b)) = self.nodes.iter().zip(&other.nodes).find(|(a, b)| a.structure() != b.structure()) {
+            return Some(format!("{} is now {}", b.describe(), a.describe()));
+        }
+        if self.nodes.len() != other.nodes.len() {
+            return Some(format!("{} nodes instead of {}", self.nodes.len(), other.nodes.len()));
+        }
+        (self.outputs != other.outputs || self.externals != other.externals).then(|| "other outputs".to_owned())
+    }
+
+    /// For each node, the nodes that use it, ascending, once each.
+    pub fn users(&self) -> Vec<Vec<usize>> {
+        let mut users = vec![Vec::new(); self.nodes.len()];
+        for (number, node) in self.nodes.iter().enumerate() {
+            for &input in &node.inputs {
+                if users[input].last() != Some(&number) {
+                    users[input].push(number);
+                }
+            }
+        }
+        users
+    }
+}
+
+/// Cuts a [`Program`] out of the graph, and collects what it must be bound to.
+#[derive(Default)]
+pub struct Tracer {
+    /// The program so far.
+    pub program: Program,
+    /// The external storages, by number.
+    pub storages: Vec<Storage>,
+    /// The host values, by number.
+    pub hosts: Vec<Arc<HostValue>>,
+    numbers: HashMap<u64, usize>,
+    inputs: HashMap<usize, usize>,
+}
+
+impl Tracer {
+    /// Registers an external storage (once) and returns its number.
+    pub fn external(&mut self, storage: &Storage, dtype: DType) -> usize {
+        if let Some(number) = self.storages.iter().position(|known| known == storage) {
+            return number;
+        }
+        self.storages.push(storage.clone());
+        let elements = usize::try_from(storage.bytes()).unwrap_or(usize::MAX) / dtype.size_bytes();
+        self.program.externals.push(External { dtype, elements });
+        self.storages.len() - 1
+    }
+
+    /// Declares that step input `slot` is read from `storage`.
+    pub fn bind_input(&mut self, slot: usize, storage: &Storage, dtype: DType) {
+        let external = self.external(storage, dtype);
+        self.inputs.insert(slot, external);
+    }
+
+    /// Adds `root` and all it needs; returns its number. Nodes that already have a value become leaves.
+    pub fn add(&mut self, root: &NodeRef) -> usize {
+        let mut stack = vec![(root, false)];
+        while let Some((node, inputs_done)) = stack.pop() {
+            if self.numbers.contains_key(&node.id) {
+                continue;
+            }
+            let slot = self.slot(node);
+            if inputs_done || slot != Slot::None {
+                self.push(node, slot);
+            } else {
+                stack.push((node, true));
+                stack.extend(node.inputs.iter().rev().map(|input| (input, false)));
+            }
+        }
+        self.numbers[&root.id]
+    }
+
+    fn slot(&mut self, node: &Node) -> Slot {
+        let memory = match &node.source {
+            Some(Source::Host(host)) => {
+                let known = self.hosts.iter().position(|known| Arc::ptr_eq(known, host));
+                let number = known.unwrap_or_else(|| {
+                    self.hosts.push(host.clone());
+                    self.program.uniforms += 1;
+                    self.hosts.len() - 1
+                });
+                return Slot::Uniform(number);
+            }
+            Some(Source::Input(slot)) => {
+                let external = *self.inputs.get(slot).expect("a step's inputs are bound before it is traced");
+                return Slot::External { external, offset: 0 };
+            }
+            Some(Source::Var(var)) => Some(var.memory()),
+            Some(Source::Memory(memory)) => Some(memory.clone()),
+            None => node.value(),
+        };
+        match memory {
+            Some(memory) => {
+                let (storage, offset) = memory.get();
+                Slot::External { external: self.external(&storage, node.dtype), offset }
+            }
+            None => Slot::None,
+        }
+    }
+
+    fn push(&mut self, node: &Node, slot: Slot) {
+        let (op, inputs) = match slot {
+            Slot::None => {
+                (node.op.clone(), node.inputs.iter().map(|input| self.numbers[&input.id]).collect::<Vec<_>>())
+            }
+            Slot::External { .. } => (Op::Leaf, Vec::new()),
+            Slot::Uniform(_) => (Op::Uniform, Vec::new()),
+        };
+        self.numbers.insert(node.id, self.program.nodes.len());
+        self.program.nodes.push(ProgramNode {
+            op,
+            inputs,
+            shape: node.shape.clone(),
+            dtype: node.dtype,
+            stage: node.stage,
+            segment: node.segment,
+            slot,
+            location: node.location,
+            module: node.module.clone(),
+        });
+    }
+
+    /// Asks for `node`'s value in external storage `external` from element `offset` on.
+    pub fn output(&mut self, node: usize, external: usize, offset: usize) {
+        self.program.outputs.push(Output { node, external, offset });
+    }
+}

@@ -1,0 +1,58 @@
+//! What a planner has to know about the device it plans for. Each executor has its own.
+
+/// Limits and costs that decide how a program is cut into kernels.
+///
+/// Everything that fixes the order of a summation depends on these and on shapes alone, never on measurements.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PlanOptions {
+    /// Buffers one kernel may name.
+    pub max_buffers: usize,
+    /// Steps one invocation may take over the summed axes of a contraction; longer ones are split. Mesa's llvmpipe
+    /// silently ends loops after 65,535 steps.
+    pub max_contract_steps: usize,
+    /// Elements one row of a reduction may have before it is cut in parts that are reduced again.
+    pub max_row: usize,
+    /// Independent pieces of work the device wants at the least; small reductions and contractions are split up to
+    /// this. 1: never split for that.
+    pub wanted_parallelism: usize,
+    /// Rows longer than this are not fused with elementwise work on every element (they do not stay in cache).
+    pub fused_row: usize,
+    /// Cost (see [`super::fuse`]) up to which a value used several times is computed again instead of stored.
+    pub recompute_cost: u32,
+    /// Cost up to which an elementwise chain is computed as a contraction loads its operand.
+    pub prologue_cost: u32,
+    /// False: every node gets a kernel of its own (for comparison and for finding errors).
+    pub fuse: bool,
+    /// True: sizes are written into kernels as constants.
+    pub literal_sizes: bool,
+}
+
+impl PlanOptions {
+    /// For the native backend: it cuts long sums itself, and rows of any length pass through its cache in strips.
+    pub const CPU: Self = Self {
+        max_buffers: 64,
+        max_contract_steps: usize::MAX,
+        max_row: usize::MAX,
+        wanted_parallelism: 1,
+        fused_row: 1 << 15,
+        recompute_cost: 10,
+        prologue_cost: 7,
+        fuse: true,
+        literal_sizes: true,
+    };
+
+    /// For a GPU that lets a kernel bind `max_buffers` storage buffers.
+    pub const fn gpu(max_buffers: usize) -> Self {
+        Self {
+            max_buffers,
+            max_contract_steps: 16_384,
+            max_row: 1 << 18,
+            wanted_parallelism: 64,
+            fused_row: 1 << 14,
+            recompute_cost: 10,
+            prologue_cost: 7,
+            fuse: true,
+            literal_sizes: true,
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Simplification: a program to an equal, smaller one.
+//!
+//! Nodes are rebuilt in order. Each rule looks at one node whose inputs are already simplified; equal nodes are merged;
+//! what no output needs is dropped at the end.
+
+use std::collections::HashMap;
+
+use crate::dtype::{DType, Scalar};
+use crate::graph::{Binary, Contract, Dim, Op, Program, ProgramNode, ReduceOp, Slot, Unary, View};
+use crate::shape::Shape;
+
+/// An equal program without detours, duplicates and dead nodes.
+pub(super) fn simplify(program: &Program) -> Program {
+    let users = program.users();
+    let mut builder = Builder { uses: users.iter().map(Vec::len).collect(), ..Builder::default() };
+    let mut map = Vec::with_capacity(program.nodes.len());
+    for (number, node) in program.nodes.iter().enumerate() {
+        let mut node = node.clone();
+        for input in &mut node.inputs {
+            *input = map[*input];
+        }
+        let inputs = node.inputs.clone();
+        let made = builder.add(node);
+        // a node that became its own input passes its users on to it
+        let passed = usize::from(inputs.contains(&made));
+        let uses = builder.used_by_origin.entry(made).or_insert(passed);
+        *uses = *uses + builder.uses[number] - passed;
+        map.push(made);
+    }
+    let outputs = program
+        .outputs
+        .iter()
+        .map(|output| crate::graph::Output { node: map[output.node], ..*output })
+        .collect::<Vec<_>>();
+    sweep(Program { nodes: builder.nodes, outputs, externals: program.externals.clone(), uniforms: program.uniforms })
+}
+
+/// Drops what no output needs.
+fn sweep(program: Program) -> Program {
+    let mut needed = vec![false; program.nodes.len()];
+    for output in &program.outputs {
+        needed[output.node] = true;
+    }
+    for number in (0..program.nodes.len()).rev() {
+        if needed[number] {
+            for &input in &program.nodes[number].inputs {
+                needed[input] = true;
+            }
+        }
+    }
+    let mut map = vec![usize::MAX; program.nodes.len()];
+    let mut nodes = Vec::new();
+    for (number, mut node) in program.nodes.into_iter().enumerate() {
+        if needed[number] {
+            for input in &mut node.inputs {
+                *input = map[*input];
+            }
+            map[number] = nodes.len();
+            nodes.push(node);
+        }
+    }
+    let mut outputs = program.outputs;
+    for output in &mut outputs {
+        output.node = map[output.node];
+    }
+    Program { nodes, outputs, externals: program.externals, uniforms: program.uniforms }
+}
+
+type Key = (Op, Vec<usize>, Shape, DType, u32, Slot);
+
+#[derive(Default)]
+struct Builder {
+    nodes: Vec<ProgramNode>,
+    known: HashMap<Key, usize>,
+    /// Users of each node of the original program.
+    uses: Vec<usize>,
+    /// For a new node, the users of all original nodes that became it.
+    used_by_origin: HashMap<usize, usize>,
+}
+
+impl Builder {
+    /// Adds a node whose inputs are numbers of this builder, simplified; returns its number.
+    fn add(&mut self, node: ProgramNode) -> usize {
+        if let Some(number) = self.rewrite(&node) {
+            return number;
+        }
+        let key = (
+            node.op.clone(),
+            node.inputs.clone(),
+            node.shape.clone(),
+            node.dtype,
+            // leaves and constants are the same in every segment
+            if node.inputs.is_empty() { 0 } else { node.segment },
+            node.slot,
+        );
+        if let Some(&known) = self.known.get(&key) {
+            // one value in two stages belongs to the earlier one
+            self.nodes[known].stage = self.nodes[known].stage.min(node.stage);
+            return known;
+        }
+        self.known.insert(key, self.nodes.len());
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    fn constant(&self, number: usize) -> Option<Scalar> {
+        match self.nodes[number].op {
+            Op::Const(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// A node like `like`, with another op and inputs.
+    fn derive(&mut self, like: &ProgramNode, op: Op, inputs: Vec<usize>, shape: Shape) -> usize {
+        self.add(ProgramNode { op, inputs, shape, ..like.clone() })
+    }
+
+    fn rewrite(&mut self, node: &ProgramNode) -> Option<usize> {
+        match &node.op {
+            Op::Custom | Op::Detach => Some(node.inputs[0]),
+            Op::Cast => self.rewrite_cast(node),
+            Op::Unary(op) => {
+                let value = self.constant(node.inputs[0])?;
+                let folded = fold_unary(*op, value)?;
+                Some(self.derive(node, Op::Const(folded), Vec::new(), node.shape.clone()))
+            }
+            Op::Binary(op) => self.rewrite_binary(node, *op),
+            Op::Select => {
+                let condition = self.constant(node.inputs[0]);
+                let branch = condition.map(|value| if value.bits != 0 { 1 } else { 2 });
+                branch
+                    .map(|branch| node.inputs[branch])
+                    .or_else(|| (node.inputs[1] == node.inputs[2]).then(|| node.inputs[1]))
+            }
+            Op::Reshape => {
+                let input = node.inputs[0];
+                if self.nodes[input].shape == node.shape {
+                    return Some(input);
+                }
+                match self.nodes[input].op.clone() {
+                    Op::Const(value) => Some(self.derive(node, Op::Const(value), Vec::new(), node.shape.clone())),
+                    Op::Reshape => {
+                        let inner = self.nodes[input].inputs[0];
+                        Some(self.derive(node, Op::Reshape, vec![inner], node.shape.clone()))
+                    }
+                    _ => None,
+                }
+            }
+            Op::View(view) => self.rewrite_view(node, view),
+            Op::Reduce { op, axes } => self.rewrite_reduce(node, *op, axes),
+            _ => None,
+        }
+    }
+
+    fn rewrite_cast(&mut self, node: &ProgramNode) -> Option<usize> {
+        let input = node.inputs[0];
+        if self.nodes[input].dtype == node.dtype {
+            return Some(input);
+        }
+        let value = self.constant(input)?;
+        let folded = Scalar::new(node.dtype, value.to_f64());
+        Some(self.derive(node, Op::Const(folded), Vec::new(), node.shape.clone()))
+    }
+
+    fn rewrite_binary(&mut self, node: &ProgramNode, op: Binary) -> Option<usize> {
+        let (a, b) = (node.inputs[0], node.inputs[1]);
+        let (left, right) = (self.constant(a), self.constant(b));
+        if let (Some(left), Some(right)) = (left, right) {
+            let folded = fold_binary(op, left, right, node.dtype)?;
+            return Some(self.derive(node, Op::Const(folded), Vec::new(), node.shape.clone()));
+        }
+        // Only rules that keep every bit: x + 0 is not among them (-0 + 0 = 0), x + -0 is.
+        let neutral = |value: Option<Scalar>| value.map(Scalar::to_f64);
+        let float = node.dtype.is_float();
+        let is_zero = |value: Option<f64>| value == Some(0.0) && (!float || value.is_some_and(f64::is_sign_negative));
+        match op {
+            Binary::Add if is_zero(neutral(right)) => Some(a),
+            Binary::Add if is_zero(neutral(left)) => Some(b),
+            Binary::Sub if neutral(right).is_some_and(|v| v == 0.0 && v.is_sign_positive()) => Some(a),
+            Binary::Mul | Binary::Div if neutral(right) == Some(1.0) && node.dtype != DType::Bool => Some(a),
+            Binary::Mul if neutral(left) == Some(1.0) && node.dtype != DType::Bool => Some(b),
+            _ => None,
+        }
+    }
+
+    fn rewrite_view(&mut self, node: &ProgramNode, view: &View) -> Option<usize> {
+        let input = node.inputs[0];
+        let shape = self.nodes[input].shape.clone();
+        let identity = shape == node.shape
+            && view.dims.iter().enumerate().all(|(axis, dim)| shape[axis] == 1 || *dim == Dim::axis(axis))
+            && (0..shape.rank()).all(|axis| always_inside(&view.dims[axis], &node.shape, shape[axis]));
+        if identity {
+            return Some(input);
+        }
+        let value = self.constant(input)?;
+        let inside = view.dims.iter().zip(shape.iter()).all(|(dim, &size)| always_inside(dim, &node.shape, size));
+        (inside || value == view.fill).then(|| self.derive(node, Op::Const(value), Vec::new(), node.shape.clone()))
+    }
+
+    fn rewrite_reduce(&mut self, node: &ProgramNode, op: ReduceOp, axes: &[usize]) -> Option<usize> {
+        let input = node.inputs[0];
+        let shape = self.nodes[input].shape.clone();
+        if axes.iter().all(|&axis| shape[axis] == 1) {
+            return Some(input);
+        }
+        if let (Some(value), true) = (self.constant(input), node.dtype.is_float()) {
+            let count: usize = axes.iter().map(|&axis| shape[axis]).product();
+            let folded = match op {
+                _ if count == 0 => op.identity(node.dtype).to_f64(),
+                ReduceOp::Sum => value.to_f64() * count as f64,
+                ReduceOp::Max | ReduceOp::Min => value.to_f64(),
+                ReduceOp::Prod => return None,
+            };
+            let folded = Op::Const(Scalar::new(node.dtype, folded));
+            return Some(self.derive(node, folded, Vec::new(), node.shape.clone()));
+        }
+        if let Some(moved) = self.reduce_before_moving(node, op, axes) {
+            return Some(moved);
+        }
+        match self.nodes[input].op.clone() {
+            // Σ over a view of a contraction is a contraction of views: the gradients of convolutions.
+            Op::View(view) if op == ReduceOp::Sum => self.sum_of_contraction(node, axes, input, &view),
+            // one reduction of another, both over their own axes
+            Op::Reduce { op: inner, axes: inner_axes } if inner == op && self.used_once(input) => {
+                let mut axes: Vec<usize> = axes.iter().chain(&inner_axes).copied().collect();
+                axes.sort_unstable();
+                axes.dedup();
+                let source = self.nodes[input].inputs[0];
+                Some(self.derive(node, Op::Reduce { op, axes }, vec![source], node.shape.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// A reduction of moved axes is a reduction of the axes where they were: kernels over the same rows are then seen
+    /// to be so.
+    fn reduce_before_moving(&mut self, node: &ProgramNode, op: ReduceOp, axes: &[usize]) -> Option<usize> {
+        let input = node.inputs[0];
+        let Op::View(view) = self.nodes[input].op.clone() else { return None };
+        let moved = self.nodes[input].shape.clone();
+        let source = self.nodes[input].inputs[0];
+        let shape = self.nodes[source].shape.clone();
+        let from = permutation(&view, &shape, &moved)?;
+        let mut reduced: Vec<usize> = axes.iter().filter_map(|&axis| from[axis]).collect();
+        reduced.sort_unstable();
+        let mut small = shape.to_vec();
+        for &axis in &reduced {
+            small[axis] = 1;
+        }
+        let small = Shape::from(small);
+        let result = self.derive(node, Op::Reduce { op, axes: reduced }, vec![source], small.clone());
+        let kept: Vec<usize> = (0..moved.rank()).filter(|a| !axes.contains(a)).filter_map(|axis| from[axis]).collect();
+        if kept.is_sorted() {
+            return Some(self.derive(node, Op::Reshape, vec![result], node.shape.clone()));
+        }
+        let dim = |(axis, dim): (usize, &Dim)| if small[axis] == 1 { Dim::constant(0) } else { dim.clone() };
+        let dims = view.dims.iter().enumerate().map(dim).collect();
+        Some(self.derive(node, Op::View(View { dims, fill: view.fill }), vec![result], node.shape.clone()))
+    }
+
+    fn used_once(&self, number: usize) -> bool {
+        self.used_by_origin.get(&number).is_none_or(|&uses| uses <= 1)
+    }
+
+    fn sum_of_contraction(
+        &mut self,
+        sum: &ProgramNode,
+        axes: &[usize],
+        view_node: usize,
+        view: &View,
+    ) -> Option<usize> {
+        let source = self.nodes[view_node].inputs[0];
+        let Op::Contract(contract) = self.nodes[source].op.clone() else { return None };
+        if !self.used_once(view_node) || !self.used_once(source) || view.fill.to_f64() != 0.0 {
+            return None;
+        }
+        let space = self.nodes[view_node].shape.clone();
+        // new labels: one for each axis of the view, then one for each axis that was summed before
+        let old_sums: Vec<u8> = contract.lhs.iter().copied().filter(|label| !contract.out.contains(label)).collect();
+        let label_of_axis = |axis: usize| axis as u8;
+        let label_of_sum = |label: u8| {
+            let position = old_sums.iter().position(|&known| known == label).expect("a summed label");
+            (space.rank() + position) as u8
+        };
+        let operands = [contract.lhs.clone(), contract.rhs.clone()];
+        let mut new_labels: [Vec<u8>; 2] = Default::default();
+        let mut views: [Vec<Dim>; 2] = Default::default();
+        let mut shapes: [Vec<usize>; 2] = Default::default();
+        for side in 0..2 {
+            let operand = self.nodes[source].inputs[side];
+            for (position, &label) in operands[side].iter().enumerate() {
+                let dim = match contract.out.iter().position(|&out| out == label) {
+                    Some(out) => view.dims[out].clone(),
+                    None => Dim::axis(label_of_sum(label).into()),
+                };
+                for &(axis, _) in &dim.terms {
+                    new_labels[side].push(axis as u8);
+                    let summed = old_sums.iter().position(|&l| axis == usize::from(label_of_sum(l)));
+                    shapes[side].push(match summed {
+                        Some(_) => self.nodes[operand].shape[position],
+                        None => space[axis],
+                    });
+                }
+                views[side].push(dim);
+            }
+            // express the view in its own axes
+            let labels = &new_labels[side];
+            for dim in &mut views[side] {
+                for (axis, _) in &mut dim.terms {
+                    *axis =
+                        labels.iter().position(|&label| usize::from(label) == *axis).expect("a label of this operand");
+                }
+            }
+        }
+        let reduced: Vec<u8> = axes.iter().map(|&axis| label_of_axis(axis)).collect();
+        let out: Vec<u8> = (0..space.rank()).map(label_of_axis).filter(|label| !reduced.contains(label)).collect();
+        // Axes of size 1 may be missing everywhere; every other one must be known to the right operands.
+        let known = |label: &u8| [new_labels[0].contains(label), new_labels[1].contains(label)];
+        let out: Vec<u8> =
+            out.into_iter().filter(|label| known(label) != [false, false] || space[usize::from(*label)] != 1).collect();
+        if out.iter().any(|label| known(label) == [false, false]) {
+            return None;
+        }
+        if reduced.iter().any(|label| known(label) != [true, true] && space[usize::from(*label)] != 1) {
+            return None;
+        }
+        // reduced axes of size 1 in one operand only: leave them to the output
+        let mut out_labels = out;
+        for label in &reduced {
+            if matches!(known(label), [true, false] | [false, true]) {
+                out_labels.push(*label);
+            }
+        }
+        let fill = |number: usize, nodes: &[ProgramNode]| Scalar { dtype: nodes[number].dtype, bits: 0 };
+        let mut inputs = Vec::new();
+        for side in 0..2 {
+            let operand = self.nodes[source].inputs[side];
+            let like = ProgramNode { dtype: self.nodes[operand].dtype, ..sum.clone() };
+            let op = Op::View(View { dims: views[side].clone(), fill: fill(operand, &self.nodes) });
+            inputs.push(self.derive(&like, op, vec![operand], Shape::from(shapes[side].clone())));
+        }
+        let out_shape: Vec<usize> = out_labels.iter().map(|&label| space[usize::from(label)]).collect();
+        let [lhs, rhs] = new_labels;
+        let op = Op::Contract(Contract { lhs, rhs, out: out_labels });
+        let product = self.derive(sum, op, inputs, Shape::from(out_shape));
+        Some(self.derive(sum, Op::Reshape, vec![product], sum.shape.clone()))
+    }
+}
+
+/// For each axis of a view that only moves axes, the axis of `shape` it comes from (none for new axes of size 1).
+fn permutation(view: &View, shape: &Shape, moved: &Shape) -> Option<Vec<Option<usize>>> {
+    if shape.numel() != moved.numel() || shape.numel() == 0 {
+        return None;
+    }
+    let mut from = vec![None; moved.rank()];
+    for (source, dim) in view.dims.iter().enumerate() {
+        match (dim.terms.as_slice(), dim.offset, dim.divisor) {
+            (&[(axis, 1)], 0, 1) if moved[axis] == shape[source] => from[axis] = Some(source),
+            _ if shape[source] == 1 => {}
+            _ => return None,
+        }
+    }
+    Some(from)
+}
+
+/// True if the coordinate stays within `0..size` and whole, for every output coordinate in `shape`.
+fn always_inside(dim: &Dim, shape: &Shape, size: usize) -> bool {
+    let (mut low, mut high) = (dim.offset, dim.offset);
+    for &(axis, coefficient) in &dim.terms {
+        let end = coefficient * (shape[axis] as i64 - 1).max(0);
+        low += end.min(0);
+        high += end.max(0);
+    }
+    dim.divisor == 1 && low >= 0 && high < size as i64
+}
+
+fn fold_unary(op: Unary, value: Scalar) -> Option<Scalar> {
+    let x = value.to_f64();
+    // only what every device computes exactly: a folded constant must not differ from a computed one
+    let result = match op {
+        Unary::Neg if value.dtype.is_float() => -x,
+        Unary::Abs if value.dtype.is_float() => x.abs(),
+        Unary::Not => f64::from(u8::from(x == 0.0)),
+        _ => return None,
+    };
+    Some(Scalar::new(value.dtype, result))
+}
+
+fn fold_binary(op: Binary, a: Scalar, b: Scalar, dtype: DType) -> Option<Scalar> {
+    if a.dtype != DType::F32 || dtype != DType::F32 {
+        return None;
+    }
+    let (x, y) = (f32::from_bits(a.bits), f32::from_bits(b.bits));
+    let result = match op {
+        Binary::Add => x + y,
+        Binary::Sub => x - y,
+        Binary::Mul => x * y,
+        Binary::Div => x / y,
+        _ => return None,
+    };
+    Some(Scalar { dtype, bits: result.to_bits() })
+}

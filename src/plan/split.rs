@@ -1,0 +1,210 @@
+//! Cuts long sums: a reduction or contraction over too many elements becomes two, the second over the partial results.
+//!
+//! The cut depends on shapes and [`PlanOptions`] alone, so the order of summation does too.
+
+use crate::dtype::{DType, Scalar};
+use crate::graph::{Contract, Dim, Op, Program, ProgramNode, ReduceOp, View};
+use crate::shape::Shape;
+
+use super::PlanOptions;
+
+/// Contractions with fewer results than this are split along their sum when that is long.
+const SMALL_OUTPUT: usize = 1 << 14;
+/// A part of a contraction's sum is not made shorter than this for the sake of parallelism.
+const MIN_STEPS: usize = 512;
+
+/// An equal program whose reductions and contractions respect the options' limits.
+pub(super) fn split(program: &Program, options: &PlanOptions) -> Program {
+    let mut result = Program {
+        nodes: Vec::with_capacity(program.nodes.len()),
+        outputs: program.outputs.clone(),
+        externals: program.externals.clone(),
+        uniforms: program.uniforms,
+    };
+    let mut map = Vec::with_capacity(program.nodes.len());
+    for node in &program.nodes {
+        let mut node = node.clone();
+        for input in &mut node.inputs {
+            *input = map[*input];
+        }
+        let made = match node.op.clone() {
+            Op::Reduce { op, axes } => split_reduce(&mut result.nodes, &node, op, &axes, options),
+            Op::Contract(contract) => split_contract(&mut result.nodes, &node, &contract, options),
+            _ => None,
+        };
+        map.push(made.unwrap_or_else(|| push(&mut result.nodes, node)));
+    }
+    for output in &mut result.outputs {
+        output.node = map[output.node];
+    }
+    result
+}
+
+fn push(nodes: &mut Vec<ProgramNode>, node: ProgramNode) -> usize {
+    nodes.push(node);
+    nodes.len() - 1
+}
+
+/// `axis` of `input` cut into `parts` chunks of `chunk` elements: the axis becomes two, (parts, chunk); past the end is
+/// `fill`.
+fn cut(
+    nodes: &mut Vec<ProgramNode>,
+    like: &ProgramNode,
+    input: usize,
+    axis: usize,
+    parts: usize,
+    chunk: usize,
+    fill: Scalar,
+) -> usize {
+    let mut shape = nodes[input].shape.to_vec();
+    let rank = shape.len();
+    shape[axis] = chunk;
+    shape.insert(axis, parts);
+    let dims = (0..rank)
+        .map(|d| match d.cmp(&axis) {
+            std::cmp::Ordering::Less => Dim::axis(d),
+            std::cmp::Ordering::Equal => {
+                Dim { terms: vec![(axis, chunk as i64), (axis + 1, 1)], offset: 0, divisor: 1 }
+            }
+            std::cmp::Ordering::Greater => Dim::axis(d + 1),
+        })
+        .collect();
+    let dtype = nodes[input].dtype;
+    let op = Op::View(View { dims, fill });
+    push(nodes, ProgramNode { op, inputs: vec![input], shape: Shape::from(shape), dtype, ..like.clone() })
+}
+
+fn split_reduce(
+    nodes: &mut Vec<ProgramNode>,
+    node: &ProgramNode,
+    op: ReduceOp,
+    axes: &[usize],
+    options: &PlanOptions,
+) -> Option<usize> {
+    let mut input = node.inputs[0];
+    let shape = nodes[input].shape.clone();
+    let inner: usize = axes.iter().map(|&axis| shape[axis]).product();
+    let outer = node.shape.numel();
+    let parts = if inner > options.max_row {
+        inner.div_ceil(options.max_row / 4)
+    } else if outer.saturating_mul(4) < options.wanted_parallelism && inner > options.max_row / 4 {
+        options.wanted_parallelism
+    } else {
+        return None;
+    };
+    if node.dtype == DType::F16 {
+        // partial results stay in the accumulator's precision
+        input =
+            push(nodes, ProgramNode { op: Op::Cast, inputs: vec![input], shape, dtype: DType::F32, ..node.clone() });
+        let wide = ProgramNode { inputs: vec![input], dtype: DType::F32, ..node.clone() };
+        let wide = split_reduce(nodes, &wide, op, axes, options)?;
+        return Some(push(nodes, ProgramNode { op: Op::Cast, inputs: vec![wide], ..node.clone() }));
+    }
+    let axis = *axes.iter().max_by_key(|&&axis| shape[axis])?;
+    let parts = parts.min(shape[axis]);
+    let chunk = shape[axis].div_ceil(parts);
+    let parts = shape[axis].div_ceil(chunk);
+    let pieces = cut(nodes, node, input, axis, parts, chunk, op.identity(node.dtype));
+    let inner_axes: Vec<usize> = axes.iter().map(|&a| if a >= axis { a + 1 } else { a }).collect();
+    let mut partial_shape = nodes[pieces].shape.to_vec();
+    for &a in &inner_axes {
+        partial_shape[a] = 1;
+    }
+    let partial = ProgramNode {
+        op: Op::Reduce { op, axes: inner_axes },
+        inputs: vec![pieces],
+        shape: Shape::from(partial_shape.clone()),
+        ..node.clone()
+    };
+    // what is left may still be too long
+    let partial = match &partial.op {
+        Op::Reduce { op, axes } => split_reduce(nodes, &partial, *op, axes, options),
+        _ => None,
+    }
+    .unwrap_or_else(|| push(nodes, partial));
+    partial_shape[axis] = 1;
+    let whole = ProgramNode {
+        op: Op::Reduce { op, axes: vec![axis] },
+        inputs: vec![partial],
+        shape: Shape::from(partial_shape),
+        ..node.clone()
+    };
+    let whole = push(nodes, whole);
+    Some(push(nodes, ProgramNode { op: Op::Reshape, inputs: vec![whole], ..node.clone() }))
+}
+
+fn split_contract(
+    nodes: &mut Vec<ProgramNode>,
+    node: &ProgramNode,
+    contract: &Contract,
+    options: &PlanOptions,
+) -> Option<usize> {
+    let [lhs, rhs] = [node.inputs[0], node.inputs[1]];
+    let size = |label: u8| {
+        let position = contract.lhs.iter().position(|&l| l == label).expect("a summed label is in both operands");
+        nodes[lhs].shape[position]
+    };
+    let summed: Vec<u8> = contract.lhs.iter().copied().filter(|label| !contract.out.contains(label)).collect();
+    let steps: usize = summed.iter().map(|&label| size(label)).product();
+    let results = node.shape.numel();
+    let mut parts = steps.div_ceil(options.max_contract_steps);
+    if results < SMALL_OUTPUT && results > 0 {
+        // about 64 results make one workgroup's worth of work
+        let wanted = options.wanted_parallelism.div_ceil(results.div_ceil(64));
+        parts = parts.max(wanted.min(steps / MIN_STEPS));
+    }
+    if parts <= 1 {
+        return None;
+    }
+    // the outermost summed axis that is long enough, else the longest
+    let label = summed
+        .iter()
+        .copied()
+        .find(|&label| size(label) >= parts)
+        .or_else(|| summed.iter().copied().max_by_key(|&label| size(label)))?;
+    let length = size(label);
+    let chunk = length.div_ceil(parts.min(length));
+    let parts = length.div_ceil(chunk);
+    if parts <= 1 {
+        return None;
+    }
+    let part_label = (0..=u8::MAX).find(|l| !contract.lhs.contains(l) && !contract.rhs.contains(l))?;
+    let mut inputs = Vec::new();
+    let mut labels = [contract.lhs.clone(), contract.rhs.clone()];
+    for (side, input) in [lhs, rhs].into_iter().enumerate() {
+        let axis = labels[side].iter().position(|&l| l == label).expect("a summed label is in both operands");
+        let zero = Scalar { dtype: nodes[input].dtype, bits: 0 };
+        inputs.push(cut(nodes, node, input, axis, parts, chunk, zero));
+        labels[side].insert(axis, part_label);
+    }
+    let mut out = contract.out.clone();
+    out.insert(0, part_label);
+    let mut shape = node.shape.to_vec();
+    shape.insert(0, parts);
+    let [lhs, rhs] = labels;
+    // partial sums stay in the accumulator's precision
+    let dtype = if node.dtype.is_float() { DType::F32 } else { node.dtype };
+    let partial = ProgramNode {
+        op: Op::Contract(Contract { lhs, rhs, out }),
+        inputs,
+        shape: Shape::from(shape.clone()),
+        dtype,
+        ..node.clone()
+    };
+    let partial = match &partial.op {
+        Op::Contract(contract) => split_contract(nodes, &partial, contract, options),
+        _ => None,
+    }
+    .unwrap_or_else(|| push(nodes, partial));
+    shape[0] = 1;
+    let sum = ProgramNode {
+        op: Op::Reduce { op: ReduceOp::Sum, axes: vec![0] },
+        inputs: vec![partial],
+        shape: Shape::from(shape),
+        dtype,
+        ..node.clone()
+    };
+    let sum = push(nodes, sum);
+    let whole = push(nodes, ProgramNode { op: Op::Reshape, inputs: vec![sum], dtype, ..node.clone() });
+    Some(push(nodes, ProgramNode { op: Op::Cast, inputs: vec![whole], ..node.clone() }))
+}

@@ -1,0 +1,241 @@
+//! Plans run by the interpreter agree with graphs run by the reference.
+
+use std::collections::HashMap;
+
+use crate::autodiff;
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::graph::{Node, NodeRef, Source, Tracer, reference};
+use crate::plan::{Body, Place, Plan, PlanOptions, interpret, plan};
+use crate::runtime::trace::collect;
+use crate::shape::Shape;
+use crate::ops::conv::ConvOptions;
+use crate::tensor::{Mask, Tensor};
+
+/// Inputs of a traced function, without any device memory behind them.
+pub(crate) struct Trial {
+    device: Device,
+    leaves: HashMap<u64, Vec<f64>>,
+    inputs: Vec<NodeRef>,
+}
+
+impl Trial {
+    pub(crate) fn new() -> Self {
+        Self { device: Device::cpu(), leaves: HashMap::new(), inputs: Vec::new() }
+    }
+
+    /// An input with values that are neither integers nor symmetric.
+    pub(crate) fn input(&mut self, shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        let salt = self.inputs.len();
+        let values = (0..shape.numel()).map(|i| f64::from(((i * 37 + salt * 11 + 5) % 101) as u32) / 50.5 - 0.97);
+        let values = values.collect();
+        self.values(shape, DType::F32, values)
+    }
+
+    pub(crate) fn values(&mut self, shape: impl Into<Shape>, dtype: DType, values: Vec<f64>) -> Tensor {
+        let node = Node::leaf(Source::Input(self.inputs.len()), shape.into(), dtype, &self.device);
+        self.leaves.insert(node.id, values);
+        self.inputs.push(node.clone());
+        Tensor::from_node(node)
+    }
+
+    /// Plans the outputs, interprets the plan, compares with the reference.
+    pub(crate) fn check(&self, outputs: &[Tensor], options: &PlanOptions) -> Plan {
+        let mut tracer = Tracer::default();
+        let mut storages = Vec::new();
+        for (slot, node) in self.inputs.iter().enumerate() {
+            let storage = self.device.alloc((node.shape.numel() * node.dtype.size_bytes()) as u64, "input").expect("memory");
+            tracer.bind_input(slot, &storage, node.dtype);
+            storages.push(storage);
+        }
+        let mut externals = Vec::new();
+        for output in outputs {
+            let node = output.node();
+            let number = tracer.add(node);
+            let storage = self.device.alloc((node.shape.numel() * node.dtype.size_bytes()) as u64, "output").expect("memory");
+            let external = tracer.external(&storage, node.dtype);
+            tracer.output(number, external, 0);
+            externals.push(external);
+            storages.push(storage);
+        }
+        let plan = plan(&tracer.program, options);
+        // one memory per place, as on a device
+        let mut places: HashMap<Place, Vec<f64>> = HashMap::new();
+        for buffer in &plan.buffers {
+            let memory = places.entry(buffer.place).or_default();
+            memory.resize(memory.len().max(buffer.elements), f64::NAN);
+        }
+        for buffer in &plan.zeroed {
+            places.get_mut(&plan.buffers[*buffer].place).expect("a place").fill(0.0);
+        }
+        for (slot, node) in self.inputs.iter().enumerate() {
+            places.insert(Place::External(slot), self.leaves[&node.id].clone());
+        }
+        for kernel in &plan.kernels {
+            let mut buffers: Vec<Vec<f64>> = vec![Vec::new(); plan.buffers.len()];
+            for &buffer in kernel.reads.iter().chain(&kernel.writes) {
+                buffers[buffer] = places[&plan.buffers[buffer].place].clone();
+            }
+            interpret::interpret(&plan, kernel, &mut buffers, &[]);
+            for &buffer in &kernel.writes {
+                places.insert(plan.buffers[buffer].place, std::mem::take(&mut buffers[buffer]));
+            }
+        }
+        let nodes: Vec<NodeRef> = outputs.iter().map(|output| output.node().clone()).collect();
+        let expected = reference::evaluate(&nodes, &self.leaves);
+        for (number, (external, expected)) in externals.iter().zip(&expected).enumerate() {
+            let got = &places[&Place::External(*external)];
+            for (index, want) in expected.iter().enumerate() {
+                let same = (got[index] - want).abs() <= 1e-5 * (1.0 + want.abs()) || got[index].is_nan() && want.is_nan();
+                assert!(same, "output {number} at {index}: {} instead of {want}\n{plan}\n{}", got[index], tracer.program);
+            }
+        }
+        plan
+    }
+
+    pub(crate) fn check_all(&self, outputs: &[Tensor]) -> Plan {
+        self.check(outputs, &PlanOptions { fuse: false, ..PlanOptions::CPU });
+        self.check(outputs, &PlanOptions::CPU);
+        // small limits: everything is split
+        let tight = PlanOptions { max_row: 16, max_contract_steps: 7, max_buffers: 5, ..PlanOptions::gpu(5) };
+        self.check(outputs, &tight);
+        self.check(outputs, &PlanOptions::gpu(8))
+    }
+}
+
+#[test]
+fn softmax_is_one_kernel() {
+    let mut trial = Trial::new();
+    let x = trial.input([6, 5]);
+    let plan = trial.check_all(&[x.softmax(1)]);
+    assert_eq!(plan.kernels.len(), 1, "{plan}");
+}
+
+#[test]
+fn bias_and_relu_ride_on_the_product() {
+    let mut trial = Trial::new();
+    let (x, w, b) = (trial.input([7, 5]), trial.input([3, 5]), trial.input([3]));
+    let y = (x.matmul(&w.t()) + &b).relu();
+    let plan = trial.check_all(&[y]);
+    assert_eq!(plan.kernels.len(), 1, "{plan}");
+    assert!(matches!(plan.kernels[0].body, Body::Contract(_)));
+}
+
+#[test]
+fn a_small_network_and_its_gradients() {
+    let mut trial = Trial::new();
+    let x = trial.input([4, 6]);
+    let (w1, b1) = (trial.input([8, 6]), trial.input([8]));
+    let (w2, b2) = (trial.input([3, 8]), trial.input([3]));
+    let h = (x.matmul(&w1.t()) + &b1).relu();
+    let y = h.matmul(&w2.t()) + &b2;
+    let loss = y.log_softmax(1).slice_mean();
+    let grads = autodiff::grad(&loss, &[&w1, &b1, &w2, &b2]);
+    let mut outputs = vec![loss];
+    outputs.extend(grads);
+    trial.check_all(&outputs);
+}
+
+#[test]
+fn convolution_gradients_are_contractions() {
+    let mut trial = Trial::new();
+    let x = trial.input([2, 3, 7, 6]);
+    let w = trial.input([4, 3, 3, 3]);
+    let y = x.conv2d(&w, None, &ConvOptions { padding: vec![1, 1], ..ConvOptions::default() });
+    let loss = (&y * &y).sum();
+    let plan = trial.check_all(&autodiff::grad(&loss, &[&x, &w]));
+    assert!(plan.kernels.len() <= 4, "{plan}");
+    let strided = ConvOptions { stride: vec![2, 2], padding: vec![1, 0], ..ConvOptions::default() };
+    let y = x.conv2d(&w, None, &strided);
+    let loss = (&y * &y).sum();
+    trial.check_all(&autodiff::grad(&loss, &[&x, &w]));
+}
+
+#[test]
+fn pooling_and_its_gradient() {
+    let mut trial = Trial::new();
+    let x = trial.input([2, 3, 6, 5]);
+    let y = x.max_pool2d(2, 2, 0);
+    let loss = (&y * &y).sum();
+    let mut outputs = autodiff::grad(&loss, &[&x]);
+    outputs.push(y);
+    trial.check_all(&outputs);
+}
+
+#[test]
+fn batch_norm_and_its_gradient() {
+    let mut trial = Trial::new();
+    let (x, w, b) = (trial.input([3, 4, 5, 2]), trial.input([4]), trial.input([4]));
+    let norm = x.batch_norm(Some(&w), Some(&b), 1e-5);
+    let loss = (norm.output.relu() * &x).sum();
+    let mut outputs = autodiff::grad(&loss, &[&x, &w, &b]);
+    outputs.extend([norm.mean.clone(), norm.output.relu()]);
+    let plan = trial.check_all(&outputs);
+    // one sweep of three phases forward, one of two backward
+    assert_eq!(plan.kernels.len(), 2, "{plan}");
+}
+
+#[test]
+fn a_transformer_block_and_its_gradients() {
+    let mut trial = Trial::new();
+    let x = trial.input([2, 5, 8]);
+    let (g, b) = (trial.input([8]), trial.input([8]));
+    let (qkv, out) = (trial.input([24, 8]), trial.input([8, 8]));
+    let h = x.layer_norm(1, Some(&g), Some(&b), 1e-5);
+    let h = h.matmul(&qkv.t()).reshape([2, 5, 3, 2, 4]).permute([2, 0, 3, 1, 4]);
+    let part = |n: usize| h.narrow(0, n, 1).squeeze(0);
+    let y = part(0).scaled_dot_product_attention(&part(1), &part(2), Mask::Causal);
+    let y = y.transpose(1, 2).reshape([2, 5, 8]).matmul(&out.t());
+    let y = (&x + &y).gelu();
+    let loss = (&y * &y).mean();
+    let mut outputs = autodiff::grad(&loss, &[&x, &g, &b, &qkv, &out]);
+    outputs.push(y);
+    trial.check_all(&outputs);
+}
+
+#[test]
+fn indices_labels_and_random_numbers() {
+    let mut trial = Trial::new();
+    let table = trial.input([7, 4]);
+    let index = trial.values([5], DType::I32, vec![3.0, 0.0, 6.0, 3.0, 1.0]);
+    let rows = table.embedding(&index);
+    let labels = trial.values([5], DType::I32, vec![1.0, 0.0, 3.0, 2.0, 2.0]);
+    let loss = rows.cross_entropy(&labels);
+    let mut outputs = autodiff::grad(&loss, &[&table]);
+    outputs.extend([loss, rows.argmax(1)]);
+    trial.check_all(&outputs);
+}
+
+#[test]
+fn joins_slices_and_empty_tensors() {
+    let mut trial = Trial::new();
+    let (a, b) = (trial.input([3, 4]), trial.input([3, 2]));
+    let empty = trial.input([3, 0]);
+    let joined = Tensor::cat(&[&a, &empty, &b], 1);
+    let flipped = joined.flip([1]).t().reshape([2, 9]);
+    trial.check_all(&[joined.clone(), flipped.clone(), flipped.sum_dim(0), empty.sum_dim(1), a.sum_dim(0).exp()]);
+}
+
+#[test]
+fn long_chains_are_cut() {
+    let mut trial = Trial::new();
+    let x = trial.input([3, 3]);
+    // as within a step: otherwise long graphs evaluate themselves
+    let (y, _) = collect(|| {
+        (0..1500).fold(x.clone(), |y, step| (&y * 0.999).sin() + &x * (f64::from(step) * 1e-4))
+    });
+    let plan = trial.check_all(&[y]);
+    assert!(plan.kernels.len() > 5 && plan.kernels.len() < 500, "{}", plan.summary());
+}
+
+trait MeanOfFirst {
+    fn slice_mean(&self) -> Tensor;
+}
+
+impl MeanOfFirst for Tensor {
+    /// A loss that treats columns differently.
+    fn slice_mean(&self) -> Tensor {
+        (self.narrow(1, 0, 1) * -1.0).mean()
+    }
+}

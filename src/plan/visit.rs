@@ -1,0 +1,142 @@
+//! Walks over everything in a kernel's body that names a buffer or an index.
+
+use super::index::{Cond, Ix};
+use super::kernel::{Body, BufferId, InstrOp, Store, Tape};
+
+impl Tape {
+    fn map_indices(&mut self, f: &mut impl FnMut(&Ix) -> Ix) {
+        let conditions = |valid: &mut Vec<Cond>, f: &mut dyn FnMut(&Ix) -> Ix| {
+            for condition in valid {
+                *condition = condition.map(&mut *f);
+            }
+        };
+        for instr in &mut self.instrs {
+            match &mut instr.op {
+                InstrOp::Coord(index) | InstrOp::Random { counter: index, .. } => *index = f(index),
+                InstrOp::Valid(valid) => conditions(valid, f),
+                InstrOp::Load { index, valid, .. } | InstrOp::Gather { base: index, valid, .. } => {
+                    *index = f(index);
+                    conditions(valid, f);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn for_each_index(&self, f: &mut impl FnMut(&Ix)) {
+        for instr in &self.instrs {
+            match &instr.op {
+                InstrOp::Coord(index) | InstrOp::Random { counter: index, .. } => f(index),
+                InstrOp::Valid(valid) => valid.iter().for_each(|condition| f(condition.value())),
+                InstrOp::Load { index, valid, .. } | InstrOp::Gather { base: index, valid, .. } => {
+                    f(index);
+                    valid.iter().for_each(|condition| f(condition.value()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Buffers it reads, with repetition.
+    pub fn loads(&self) -> impl Iterator<Item = BufferId> + '_ {
+        self.instrs.iter().filter_map(|instr| match instr.op {
+            InstrOp::Load { buffer, .. } | InstrOp::Gather { buffer, .. } => Some(buffer),
+            _ => None,
+        })
+    }
+}
+
+impl Body {
+    /// All code of the kernel.
+    pub fn tapes(&self) -> Vec<&Tape> {
+        match self {
+            Self::Loop(kernel) => kernel.phases.iter().map(|phase| &phase.tape).collect(),
+            Self::Contract(kernel) => vec![&kernel.lhs.0, &kernel.rhs.0, &kernel.epilogue],
+        }
+    }
+
+    fn tapes_mut(&mut self) -> Vec<&mut Tape> {
+        match self {
+            Self::Loop(kernel) => kernel.phases.iter_mut().map(|phase| &mut phase.tape).collect(),
+            Self::Contract(kernel) => vec![&mut kernel.lhs.0, &mut kernel.rhs.0, &mut kernel.epilogue],
+        }
+    }
+
+    /// All writes of the kernel.
+    pub fn stores(&self) -> Vec<&Store> {
+        match self {
+            Self::Loop(kernel) => kernel.phases.iter().flat_map(|phase| &phase.stores).collect(),
+            Self::Contract(kernel) => kernel.stores.iter().collect(),
+        }
+    }
+
+    fn stores_mut(&mut self) -> Vec<&mut Store> {
+        match self {
+            Self::Loop(kernel) => kernel.phases.iter_mut().flat_map(|phase| &mut phase.stores).collect(),
+            Self::Contract(kernel) => kernel.stores.iter_mut().collect(),
+        }
+    }
+
+    /// Replaces every index expression.
+    pub(super) fn map_indices(&mut self, mut f: impl FnMut(&Ix) -> Ix) {
+        for tape in self.tapes_mut() {
+            tape.map_indices(&mut f);
+        }
+        for store in self.stores_mut() {
+            store.index = f(&store.index);
+        }
+    }
+
+    /// Calls `f` for every index expression.
+    pub fn for_each_index(&self, mut f: impl FnMut(&Ix)) {
+        for tape in self.tapes() {
+            tape.for_each_index(&mut f);
+        }
+        for store in self.stores() {
+            f(&store.index);
+        }
+    }
+
+    /// Replaces buffer numbers.
+    pub(super) fn map_buffers(&mut self, f: impl Fn(BufferId) -> BufferId) {
+        for tape in self.tapes_mut() {
+            for instr in &mut tape.instrs {
+                if let InstrOp::Load { buffer, .. } | InstrOp::Gather { buffer, .. } = &mut instr.op {
+                    *buffer = f(*buffer);
+                }
+            }
+        }
+        for store in self.stores_mut() {
+            store.buffer = f(store.buffer);
+        }
+    }
+
+    /// Sizes of the axes.
+    pub fn axes(&self) -> &[usize] {
+        match self {
+            Self::Loop(kernel) => &kernel.axes,
+            Self::Contract(kernel) => &kernel.axes,
+        }
+    }
+
+    /// How many axes belong to each group: (outer, inner), or (batch, m, n, k).
+    pub(super) fn axis_counts(&self) -> Vec<usize> {
+        match self {
+            Self::Loop(kernel) => vec![kernel.outer, kernel.axes.len() - kernel.outer],
+            Self::Contract(kernel) => kernel.counts.to_vec(),
+        }
+    }
+
+    pub(super) fn set_axes(&mut self, axes: Vec<usize>, counts: &[usize]) {
+        match self {
+            Self::Loop(kernel) => {
+                kernel.axes = axes;
+                kernel.outer = counts[0];
+            }
+            Self::Contract(kernel) => {
+                kernel.axes = axes;
+                kernel.counts = [counts[0], counts[1], counts[2], counts[3]];
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! One vector of memory for many variables, so that one launch updates them all.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::graph::{Memory, Node, Op};
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+
+use super::var::{Var, VarCell, VarKind};
+
+/// Variables that share one storage, each at a multiple of four elements; the gaps stay zero.
+#[derive(Clone, Debug)]
+pub struct Arena {
+    whole: Var,
+    offsets: Vec<usize>,
+}
+
+impl Arena {
+    /// Moves `vars`, all of one element type and on one device, into one storage.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    ///
+    /// # Panics
+    /// If there are no variables, or they differ in type or device.
+    #[track_caller]
+    pub fn new(name: &str, vars: &[Var]) -> Result<Self> {
+        let (dtype, device) = (vars[0].dtype(), vars[0].device().clone());
+        let mut offsets = Vec::with_capacity(vars.len());
+        let mut len = 0usize;
+        for var in vars {
+            assert!(
+                var.dtype() == dtype && *var.device() == device,
+                "arena `{name}`: `{}` has another type or device",
+                var.name()
+            );
+            offsets.push(len);
+            len += var.shape().numel().next_multiple_of(4);
+        }
+        let storage = device.alloc((len * dtype.size_bytes()) as u64, name)?;
+        let memory = Memory::new(storage, 0);
+        let whole = Var(VarCell::new(name, VarKind::State, Shape::from(len), dtype, &device, memory));
+        let parts: Vec<_> = vars.iter().zip(&offsets).map(|(var, &offset)| (Arc::clone(&var.0), offset)).collect();
+        whole.0.adopt(&parts)?;
+        Ok(Self { whole, offsets })
+    }
+
+    /// All values as one vector.
+    #[track_caller]
+    pub fn tensor(&self) -> Tensor {
+        self.whole.tensor()
+    }
+
+    /// Replaces all values.
+    #[track_caller]
+    pub fn assign(&self, flat: &Tensor) {
+        self.whole.assign(flat);
+    }
+
+    /// `tensors`, one for each variable and of its number of elements, as one vector laid out like the arena.
+    #[track_caller]
+    pub fn pack(&self, tensors: &[Tensor]) -> Tensor {
+        assert_eq!(tensors.len(), self.offsets.len(), "pack: one tensor for each variable of the arena");
+        let inputs = tensors.iter().map(|tensor| tensor.node().clone()).collect();
+        let shape = self.whole.shape().clone();
+        let op = Op::Pack { offsets: self.offsets.clone(), len: shape.numel() };
+        Tensor::from_node(Node::new(op, inputs, shape, self.whole.dtype(), self.whole.device()))
+    }
+
+    /// Elements in all, gaps included.
+    pub fn numel(&self) -> usize {
+        self.whole.shape().numel()
+    }
+
+    /// The variable that spans the whole arena.
+    pub fn whole(&self) -> &Var {
+        &self.whole
+    }
+
+    /// First element of each variable.
+    pub fn offsets(&self) -> &[usize] {
+        &self.offsets
+    }
+}

@@ -1,0 +1,84 @@
+//! What a thread collects while it traces a step.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::graph::{Node, NodeRef, Source};
+
+use super::var::VarCell;
+
+/// The state of the trace under way on this thread.
+#[derive(Default)]
+pub(crate) struct Trace {
+    /// Variables that get a new value, in the order of their first assignment.
+    pub(super) pending: Vec<(Arc<VarCell>, NodeRef)>,
+    /// The leaf that stands for each variable's value before the step.
+    leaves: HashMap<u64, NodeRef>,
+    /// Values whose finiteness decides whether the step counts.
+    pub(super) checked: Vec<NodeRef>,
+    /// Random draws so far.
+    pub(super) draws: u32,
+}
+
+thread_local! {
+    static TRACE: RefCell<Option<Trace>> = const { RefCell::new(None) };
+}
+
+/// True while a step's closure runs on this thread.
+pub(crate) fn is_tracing() -> bool {
+    TRACE.with(|trace| trace.borrow().is_some())
+}
+
+/// Runs `f` and returns what was collected. Traces do not nest.
+pub(crate) fn collect<T>(f: impl FnOnce() -> T) -> (T, Trace) {
+    struct Clear;
+    impl Drop for Clear {
+        fn drop(&mut self) {
+            TRACE.with(|trace| trace.borrow_mut().take());
+        }
+    }
+    assert!(!is_tracing(), "a step is being traced already: steps do not nest");
+    TRACE.with(|trace| *trace.borrow_mut() = Some(Trace::default()));
+    let clear = Clear;
+    let result = f();
+    let trace = TRACE.with(|trace| trace.borrow_mut().take()).unwrap_or_default();
+    drop(clear);
+    (result, trace)
+}
+
+/// The trace under way, if there is one.
+pub(super) fn with<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
+    TRACE.with(|trace| trace.borrow_mut().as_mut().map(f))
+}
+
+impl Trace {
+    /// The value of `var` at this point of the trace.
+    pub(super) fn read(&mut self, var: &Arc<VarCell>) -> NodeRef {
+        if let Some((_, node)) = self.pending.iter().find(|(cell, _)| cell.id == var.id) {
+            return node.clone();
+        }
+        self.before(var)
+    }
+
+    /// The value of `var` before the step.
+    #[track_caller]
+    pub(super) fn before(&mut self, var: &Arc<VarCell>) -> NodeRef {
+        let leaf = || Node::leaf(Source::Var(var.clone()), var.shape.clone(), var.dtype, &var.device);
+        self.leaves.entry(var.id).or_insert_with(leaf).clone()
+    }
+
+    /// Gives `var` a new value.
+    pub(super) fn write(&mut self, var: &Arc<VarCell>, value: NodeRef) {
+        match self.pending.iter_mut().find(|(cell, _)| cell.id == var.id) {
+            Some((_, node)) => *node = value,
+            None => self.pending.push((var.clone(), value)),
+        }
+    }
+}
+
+/// Makes the step being traced depend on `values`: if one of them is NaN or infinite when the step runs, none of its
+/// assignments happens. Outside of a trace it does nothing.
+pub fn check_finite(values: &[NodeRef]) {
+    with(|trace| trace.checked.extend(values.iter().filter(|value| value.dtype.is_float()).cloned()));
+}

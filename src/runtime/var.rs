@@ -1,0 +1,357 @@
+//! State: parameters, optimizer moments, running statistics, counters.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::device::{Device, Storage};
+use crate::dtype::{DType, Scalar};
+use crate::error::Result;
+use crate::graph::{HostValue, Memory, Node, NodeRef, Source};
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+
+use super::{eval, trace};
+
+/// What a variable is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VarKind {
+    /// Trained by the optimizer.
+    Parameter,
+    /// Part of the model's state, not trained: running statistics.
+    Buffer,
+    /// Everything else: moments, counters, random positions.
+    State,
+}
+
+/// A named cell of device memory whose value steps read and replace.
+///
+/// Clones share the cell. Reading gives a snapshot: a tensor that keeps its value when the variable changes.
+#[derive(Clone)]
+pub struct Var(pub(crate) Arc<VarCell>);
+
+/// The cell behind a [`Var`].
+pub struct VarCell {
+    /// Unique in the process.
+    pub id: u64,
+    /// Path in its model, such as `layer1.0.conv1.weight`.
+    pub name: String,
+    /// What it is for.
+    pub kind: VarKind,
+    /// The value's shape.
+    pub shape: Shape,
+    /// The value's element type.
+    pub dtype: DType,
+    /// Where it lives.
+    pub device: Device,
+    memory: Memory,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// An assignment outside of any step that has not been computed yet.
+    pending: Option<NodeRef>,
+    /// The leaf of the last snapshot, as long as somebody holds it.
+    snapshot: Weak<Node>,
+    /// Snapshots that share the cell's memory.
+    holders: Vec<Weak<Mutex<(Storage, usize)>>>,
+    /// Cells in parts of this one's memory.
+    parts: Vec<Arc<VarCell>>,
+    /// The cell whose memory this one is a part of, and the first element in it.
+    whole: Option<(Weak<VarCell>, usize)>,
+}
+
+impl Var {
+    /// A trained parameter with `value`, which is computed now.
+    ///
+    /// # Errors
+    /// If the value cannot be computed or there is no memory.
+    #[track_caller]
+    pub fn parameter(name: &str, value: &Tensor) -> Result<Self> {
+        Self::new(name, VarKind::Parameter, value)
+    }
+
+    /// Untrained state of a model, such as running statistics.
+    ///
+    /// # Errors
+    /// If the value cannot be computed or there is no memory.
+    #[track_caller]
+    pub fn buffer(name: &str, value: &Tensor) -> Result<Self> {
+        Self::new(name, VarKind::Buffer, value)
+    }
+
+    /// Other state, such as a counter.
+    ///
+    /// # Errors
+    /// If the value cannot be computed or there is no memory.
+    #[track_caller]
+    pub fn state(name: &str, value: &Tensor) -> Result<Self> {
+        Self::new(name, VarKind::State, value)
+    }
+
+    /// A variable of any kind.
+    ///
+    /// # Errors
+    /// If the value cannot be computed or there is no memory.
+    #[track_caller]
+    pub fn new(name: &str, kind: VarKind, value: &Tensor) -> Result<Self> {
+        let node = value.node();
+        let bytes = (node.shape.numel() * node.dtype.size_bytes()) as u64;
+        let storage = node.device.alloc(bytes, name)?;
+        let memory = Memory::new(storage, 0);
+        let var = Self(VarCell::new(name, kind, node.shape.clone(), node.dtype, &node.device, memory));
+        var.set(value)?;
+        Ok(var)
+    }
+
+    /// The value now: a snapshot outside of steps, the value at this point inside of one.
+    #[track_caller]
+    pub fn tensor(&self) -> Tensor {
+        Tensor::from_node(self.0.read())
+    }
+
+    /// Replaces the value: inside of a step when the step runs, outside when it is next needed.
+    ///
+    /// # Panics
+    /// If shape or element type differ.
+    #[track_caller]
+    pub fn assign(&self, value: &Tensor) {
+        let node = value.node();
+        self.0.check(node);
+        if trace::with(|trace| trace.write(&self.0, node.clone())).is_none() {
+            let mut state = self.0.state();
+            state.pending = Some(node.clone());
+            state.snapshot = Weak::new();
+        }
+    }
+
+    /// Replaces the value now.
+    ///
+    /// # Errors
+    /// If the value cannot be computed.
+    ///
+    /// # Panics
+    /// If shape or element type differ.
+    #[track_caller]
+    pub fn set(&self, value: &Tensor) -> Result<()> {
+        self.assign(value);
+        self.0.flush()
+    }
+
+    /// Path in its model.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+    /// What it is for.
+    pub fn kind(&self) -> VarKind {
+        self.0.kind
+    }
+    /// The value's shape.
+    pub fn shape(&self) -> &Shape {
+        &self.0.shape
+    }
+    /// The value's element type.
+    pub fn dtype(&self) -> DType {
+        self.0.dtype
+    }
+    /// Where it lives.
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+    /// Unique number.
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+}
+
+impl VarCell {
+    pub(super) fn new(
+        name: &str,
+        kind: VarKind,
+        shape: Shape,
+        dtype: DType,
+        device: &Device,
+        memory: Memory,
+    ) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Arc::new(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            name: name.to_owned(),
+            kind,
+            shape,
+            dtype,
+            device: device.clone(),
+            memory,
+            state: Mutex::default(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where its current value lies.
+    pub fn memory(&self) -> Memory {
+        self.memory.clone()
+    }
+
+    #[track_caller]
+    fn check(&self, value: &Node) {
+        assert!(
+            self.shape == value.shape && self.dtype == value.dtype,
+            "assign to `{}`: {} {} instead of {} {}",
+            self.name,
+            value.dtype,
+            value.shape,
+            self.dtype,
+            self.shape
+        );
+    }
+
+    #[track_caller]
+    fn read(self: &Arc<Self>) -> NodeRef {
+        let whole = self.state().whole.as_ref().and_then(|(cell, offset)| Some((cell.upgrade()?, *offset)));
+        // a part of an arena that the step has already replaced
+        if let Some((arena, offset)) = &whole
+            && let Some(Some(flat)) = trace::with(|trace| {
+                trace.pending.iter().find(|(cell, _)| cell.id == arena.id).map(|(_, node)| node.clone())
+            })
+        {
+            let part = Tensor::from_node(flat).narrow(0, *offset, self.shape.numel());
+            return part.reshape(self.shape.clone()).node().clone();
+        }
+        if let Some(node) = trace::with(|trace| trace.read(self)) {
+            return node;
+        }
+        let mut state = self.state();
+        if let Some(pending) = &state.pending {
+            return pending.clone();
+        }
+        if let Some(node) = state.snapshot.upgrade() {
+            return node;
+        }
+        let (storage, offset) = self.memory.get();
+        let memory = Memory::new(storage, offset);
+        state.holders.retain(|holder| holder.strong_count() > 0);
+        state.holders.push(memory.downgrade());
+        let node = Node::leaf(Source::Memory(memory), self.shape.clone(), self.dtype, &self.device);
+        state.snapshot = Arc::downgrade(&node);
+        node
+    }
+
+    /// Computes an assignment made outside of any step.
+    pub(super) fn flush(&self) -> Result<()> {
+        let Some(node) = self.state().pending.take() else { return Ok(()) };
+        if let Err(error) = eval::realize(std::slice::from_ref(&node)) {
+            self.state().pending = Some(node);
+            return Err(error);
+        }
+        let (from, from_offset) = node.value().expect("it was just computed").get();
+        self.release_snapshots()?;
+        let (to, to_offset) = self.memory.get();
+        let size = self.dtype.size_bytes();
+        let bytes = |elements: usize| (elements * size) as u64;
+        self.device.copy(&from, bytes(from_offset), &to, bytes(to_offset), bytes(self.shape.numel()))
+    }
+
+    /// Moves everybody who still holds the current value to a copy: it is about to be overwritten.
+    pub(super) fn release_snapshots(&self) -> Result<()> {
+        let (holders, parts, whole) = {
+            let mut state = self.state();
+            state.snapshot = Weak::new();
+            (std::mem::take(&mut state.holders), state.parts.clone(), state.whole.clone())
+        };
+        let alive: Vec<Memory> = holders.iter().filter_map(Memory::upgrade).collect();
+        if !alive.is_empty() {
+            let bytes = (self.shape.numel() * self.dtype.size_bytes()) as u64;
+            let copy = self.device.alloc(bytes, "snapshot of a variable")?;
+            let (storage, offset) = self.memory.get();
+            self.device.copy(&storage, (offset * self.dtype.size_bytes()) as u64, &copy, 0, bytes)?;
+            for memory in alive {
+                memory.relocate(copy.clone(), 0);
+            }
+        }
+        for part in parts {
+            part.release_part()?;
+        }
+        if let Some(arena) = whole.and_then(|(arena, _)| arena.upgrade()) {
+            arena.release_own()?;
+        }
+        Ok(())
+    }
+
+    fn release_part(&self) -> Result<()> {
+        let whole = self.state().whole.take();
+        let result = self.release_snapshots();
+        self.state().whole = whole;
+        result
+    }
+
+    fn release_own(&self) -> Result<()> {
+        let parts = std::mem::take(&mut self.state().parts);
+        let result = self.release_snapshots();
+        self.state().parts = parts;
+        result
+    }
+
+    /// Makes `parts` live in this cell's memory, at the given first elements.
+    pub(super) fn adopt(self: &Arc<Self>, parts: &[(Arc<Self>, usize)]) -> Result<()> {
+        let (storage, start) = self.memory.get();
+        for (part, offset) in parts {
+            part.flush()?;
+            let size = part.dtype.size_bytes();
+            let (old, old_offset) = part.memory.get();
+            let bytes = |elements: usize| (elements * size) as u64;
+            self.device.copy(&old, bytes(old_offset), &storage, bytes(start + offset), bytes(part.shape.numel()))?;
+            part.memory.relocate(storage.clone(), start + offset);
+            let mut state = part.state();
+            // snapshots keep the old memory, which nobody writes any more
+            state.holders.clear();
+            state.snapshot = Weak::new();
+            state.whole = Some((Arc::downgrade(self), *offset));
+        }
+        self.state().parts = parts.iter().map(|(part, _)| part.clone()).collect();
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Var {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Var({} {}{})", self.0.name, self.0.dtype, self.0.shape)
+    }
+}
+
+/// A host value that captured steps read when they run, such as a learning rate: changing it compiles nothing.
+#[derive(Clone, Debug)]
+pub struct Hyper(Arc<HostValue>);
+
+impl Hyper {
+    /// A value to start with.
+    pub fn new(value: f32) -> Self {
+        Self(Arc::new(HostValue::new(value.to_bits())))
+    }
+
+    /// The value for runs from now on.
+    pub fn set(&self, value: f32) {
+        self.0.set(value.to_bits());
+    }
+
+    /// The value now.
+    pub fn get(&self) -> f32 {
+        f32::from_bits(self.0.get())
+    }
+
+    /// A tensor of shape `[]` that has the value of the moment when it is computed.
+    #[track_caller]
+    pub fn tensor(&self, device: &Device) -> Tensor {
+        let node = Node::leaf(Source::Host(self.0.clone()), Shape::default(), DType::F32, device);
+        Tensor::from_node(node)
+    }
+}
+
+/// A leaf holding `value` as a host value: programs that differ only in it are the same program.
+pub(super) fn host_leaf(value: Scalar, device: &Device) -> NodeRef {
+    let host = Arc::new(HostValue::new(value.bits));
+    Node::leaf(Source::Host(host), Shape::default(), value.dtype, device)
+}
