@@ -1,6 +1,8 @@
 //! brasa trains and runs neural networks on whatever GPU the machine has.
 
 pub mod autodiff;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod cpu;
 pub mod data;
 pub mod debug;

@@ -1,3 +1,5 @@
 //! The program: parse, call, exit code.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    brasa::cli::run(std::env::args_os())
+}

@@ -3,7 +3,8 @@
 use std::fmt;
 
 /// What kind of processor a device is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
     /// A GPU with memory of its own.
     Discrete,
@@ -34,7 +35,7 @@ impl DeviceKind {
 }
 
 /// A device, as `brasa devices` lists it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize)]
 pub struct DeviceInfo {
     /// What to give to `--device` to get it: `cpu`, `gpu:0`, …
     pub selector: String,

@@ -77,7 +77,8 @@ impl Machine<'_> {
             let index = usize::try_from(store.index.eval(point)).expect("a store's index is not negative");
             let dtype = self.plan.buffers[store.buffer].dtype;
             let value = values[store.value];
-            self.buffers[store.buffer][index] = if dtype == DType::F16 { Scalar::new(dtype, value).to_f64() } else { value };
+            self.buffers[store.buffer][index] =
+                if dtype == DType::F16 { Scalar::new(dtype, value).to_f64() } else { value };
         }
     }
 
@@ -96,14 +97,28 @@ impl Machine<'_> {
                 InstrOp::Coord(index) => index.eval(point) as f64,
                 InstrOp::Valid(valid) => f64::from(u8::from(holds(valid))),
                 InstrOp::Load { buffer, index, valid } => {
-                    if holds(valid) { self.load(*buffer, index.eval(point)) } else { 0.0 }
+                    if holds(valid) {
+                        self.load(*buffer, index.eval(point))
+                    } else {
+                        0.0
+                    }
                 }
                 InstrOp::Gather { buffer, base, stride, value, valid } => {
-                    if holds(valid) { self.load(*buffer, base.eval(point) + stride * values[*value] as i64) } else { 0.0 }
+                    if holds(valid) {
+                        self.load(*buffer, base.eval(point) + stride * values[*value] as i64)
+                    } else {
+                        0.0
+                    }
                 }
                 InstrOp::Unary(op, a) => unary_value(*op, dtype_of(*a), values[*a]),
                 InstrOp::Binary(op, a, b) => binary_value(*op, dtype_of(*a), values[*a], values[*b]),
-                InstrOp::Select(c, a, b) => if values[*c] != 0.0 { values[*a] } else { values[*b] },
+                InstrOp::Select(c, a, b) => {
+                    if values[*c] != 0.0 {
+                        values[*a]
+                    } else {
+                        values[*b]
+                    }
+                }
                 InstrOp::Cast(a) => cast_value(dtype_of(*a), instr.dtype, values[*a]),
                 InstrOp::Bitcast(a) => {
                     let bits = Scalar::new(dtype_of(*a), values[*a]).bits;

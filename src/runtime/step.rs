@@ -10,7 +10,7 @@ use crate::graph::{HostValue, Memory, Node, NodeRef, Program, Source, Tracer};
 use crate::plan::{self, Plan, PlanOptions};
 use crate::shape::Shape;
 use crate::stage::Stage;
-use crate::timing::StageTimes;
+use crate::timing::{KernelTime, StageTimes};
 use crate::tensor::Tensor;
 
 use super::eval::{options_for, realize};
@@ -167,9 +167,16 @@ impl Step {
         times
     }
 
-    /// The bound plan for a signature, for profiling.
-    pub fn bound(&mut self, inputs: &[(Shape, DType)]) -> Option<&mut Bound> {
-        self.captured.get_mut(inputs).map(|captured| &mut captured.bound)
+    /// Times every kernel by itself from now on (or not). Steps run slower meanwhile.
+    pub fn profile_kernels(&mut self, on: bool) {
+        for captured in self.captured.values_mut() {
+            captured.bound.profile_kernels(on);
+        }
+    }
+
+    /// What each kernel took, over the runs since profiling began, in the order of the plans.
+    pub fn kernel_times(&mut self) -> Vec<KernelTime> {
+        self.captured.values_mut().flat_map(|captured| captured.bound.kernel_times()).collect()
     }
 
     /// Finds where the first non-finite value appears for these inputs, by running every node on its own. Changes no
@@ -299,7 +306,11 @@ impl Step {
             output.release(&device)?;
         }
         let uniforms: Vec<u32> = captured.hosts.iter().map(|host| host.get()).collect();
-        captured.bound.run(&uniforms)?;
+        if crate::debug::validate() {
+            super::validate::run(&device, &captured.plan, &captured.storages, &uniforms)?;
+        } else {
+            captured.bound.run(&uniforms)?;
+        }
         self.runs += 1;
         Ok(captured.outputs.iter_mut().map(|output| output.tensor(&device)).collect())
     }

@@ -1,1 +1,18 @@
-//! train
+//! Training: settings, the loop, and what it reports. Knows no front end: a listener gets [`Event`]s, a [`Control`]
+//! steers.
+
+mod clock;
+mod config;
+mod control;
+mod event;
+mod folder;
+mod learner;
+mod trainer;
+mod weights;
+
+pub use clock::{HOST, StageClock, StageReport};
+pub use config::{Config, DatasetName, ModelName, OptimizerName};
+pub use control::Control;
+pub use event::{Event, Start, StepMetrics, Summary, TestMetrics};
+pub use folder::{RunFolder, write_whole};
+pub use trainer::Trainer;

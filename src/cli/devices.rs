@@ -1,0 +1,76 @@
+//! `brasa devices`: what is here and what it can do.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use crate::device::{Device, DeviceInfo};
+use crate::error::Result;
+
+use super::report::{bytes, thousands};
+
+/// Flags of `brasa devices`.
+#[derive(clap::Args)]
+pub(super) struct DevicesArgs {
+    /// Write one JSON object per device, line by line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Lists the devices.
+pub(super) fn run(args: &DevicesArgs) -> Result<ExitCode> {
+    let devices = Device::list();
+    let mut text = String::new();
+    for (number, device) in devices.iter().enumerate() {
+        if args.json {
+            text += &(serde_json::to_string(device).expect("plain data") + "\n");
+        } else {
+            if number > 0 {
+                text.push('\n');
+            }
+            describe(&mut text, device);
+        }
+    }
+    super::print_result(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(text: &mut String, device: &DeviceInfo) {
+    let _ = writeln!(text, "{}  {}", device.selector, device.name);
+    let mut row = |name: &str, value: &str| {
+        let _ = writeln!(text, "  {name:<9} {value}");
+    };
+    row("type", device.kind.name());
+    row("backend", &device.backend);
+    row("driver", &device.driver);
+    row("memory", &device.memory_bytes.map_or_else(|| "unknown".to_owned(), bytes));
+    let limits = limits(device);
+    if !limits.is_empty() {
+        row("limits", &limits.join(", "));
+    }
+    let features = features(device);
+    row("features", &if features.is_empty() { "none of the optional ones".to_owned() } else { features.join(", ") });
+}
+
+/// What bounds kernels; the CPU backend has no such bounds.
+fn limits(device: &DeviceInfo) -> Vec<String> {
+    if device.max_buffer_bytes == u64::MAX {
+        return Vec::new();
+    }
+    vec![
+        format!("buffer {}", bytes(device.max_buffer_bytes)),
+        format!("binding {}", bytes(device.max_binding_bytes)),
+        format!("{} storage buffers", device.max_storage_buffers),
+        format!("workgroup {} invocations", thousands(device.max_workgroup_invocations as usize)),
+        format!("workgroup memory {}", bytes(device.max_workgroup_bytes.into())),
+    ]
+}
+
+fn features(device: &DeviceInfo) -> Vec<String> {
+    let subgroups = device.subgroups.map(|(least, most)| {
+        if least == most { format!("subgroups of {least}") } else { format!("subgroups of {least} to {most}") }
+    });
+    [device.f16.then(|| "f16".to_owned()), subgroups, device.timestamps.then(|| "timestamps".to_owned())]
+        .into_iter()
+        .flatten()
+        .collect()
+}

@@ -1,0 +1,122 @@
+//! Shows a run's events: a bar on a terminal, plain lines without one, JSON lines for machines.
+
+use std::io::IsTerminal as _;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::error::Result;
+use crate::train::Event;
+
+use super::report::{percent, seconds, summary, thousands};
+
+/// Listens to a run.
+pub(super) struct Listener {
+    json: bool,
+    bar: ProgressBar,
+    epochs: usize,
+    /// The line of the epoch that ended, until its evaluation is in.
+    epoch_line: String,
+    /// The first error in writing to standard output.
+    failed: Option<crate::error::Error>,
+}
+
+impl Listener {
+    /// A listener that writes events as JSON to standard output, or else shows them on standard error and the summary on
+    /// standard output.
+    pub(super) fn new(json: bool) -> Self {
+        let bar = if json { ProgressBar::hidden() } else { ProgressBar::new(0) };
+        Self { json, bar, epochs: 0, epoch_line: String::new(), failed: None }
+    }
+
+    /// Shows an event.
+    pub(super) fn hear(&mut self, event: Event) {
+        if self.json {
+            let line = serde_json::to_string(&event).expect("events are plain data") + "\n";
+            self.result(&line);
+        } else {
+            self.show(&event);
+        }
+    }
+
+    /// Takes down what is left on the screen; the first error in writing a result, if there was one.
+    pub(super) fn finish(self) -> Result<()> {
+        self.bar.finish_and_clear();
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    fn show(&mut self, event: &Event) {
+        match event {
+            Event::Started(start) => {
+                self.epochs = start.epochs;
+                self.message(&format!(
+                    "{} on {}: {} parameters, {} training and {} test pictures, on {}",
+                    start.model,
+                    start.dataset,
+                    thousands(start.parameters),
+                    thousands(start.train_samples),
+                    thousands(start.test_samples),
+                    start.device,
+                ));
+                let style = ProgressStyle::with_template("{bar:30.cyan/blue} {percent:>3} %  {msg}")
+                    .expect("a fixed, well-formed template")
+                    .progress_chars("━╸─");
+                self.bar.set_style(style);
+                self.bar.set_length((start.epochs * start.steps_per_epoch) as u64);
+            }
+            Event::Step(step) => {
+                self.bar.set_position(step.step as u64);
+                self.bar.set_message(format!(
+                    "epoch {}/{}  loss {:.4}  accuracy {}  {} images/s  {} left",
+                    step.epoch,
+                    self.epochs,
+                    step.loss,
+                    percent(step.accuracy.into()),
+                    thousands(step.samples_per_second as usize),
+                    seconds(step.left_s),
+                ));
+            }
+            Event::Epoch { epoch, loss, accuracy, samples_per_second } => {
+                let width = self.epochs.to_string().len();
+                self.epoch_line = format!(
+                    "epoch {epoch:>width$}/{}  loss {loss:.4}  accuracy {:>8}  {:>7} images/s",
+                    self.epochs,
+                    percent((*accuracy).into()),
+                    thousands(*samples_per_second as usize),
+                );
+            }
+            Event::Evaluated { test, .. } => {
+                let line = std::mem::take(&mut self.epoch_line);
+                let separator = if line.is_empty() { "" } else { "  " };
+                self.message(&format!(
+                    "{line}{separator}test loss {:.4}  test accuracy {:>8}",
+                    test.loss,
+                    percent(test.accuracy.into())
+                ));
+            }
+            Event::Saved { .. } => {}
+            Event::Finished(end) => {
+                self.bar.finish_and_clear();
+                if !end.completed {
+                    self.message("stopped by Ctrl-C");
+                }
+                self.result(&format!("\n{}", summary(end)));
+            }
+        }
+    }
+
+    /// A line above the bar, or alone where there is no terminal.
+    #[expect(clippy::print_stderr, reason = "messages belong on standard error")]
+    fn message(&self, line: &str) {
+        if std::io::stderr().is_terminal() {
+            self.bar.println(line);
+        } else {
+            eprintln!("{line}");
+        }
+    }
+
+    fn result(&mut self, text: &str) {
+        if let Err(error) = super::print_result(text) {
+            self.failed.get_or_insert(error);
+        }
+    }
+}

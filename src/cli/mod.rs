@@ -1,0 +1,102 @@
+//! The program: flags, terminal and JSON listeners, exit codes. Results go to standard output, messages to standard
+//! error.
+
+mod devices;
+mod listener;
+mod report;
+mod train;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::error::{Error, Result};
+
+/// Exit code of a run that was stopped by Ctrl-C, after saving: 128 and the number of SIGINT, as shells have it.
+const INTERRUPTED: u8 = 130;
+/// Exit code for flags or settings that make no sense.
+const USAGE: u8 = 2;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    failed: device, file, memory, or a step that gave no finite number
+  2    wrong flags or settings
+  130  stopped by Ctrl-C; what was trained is saved (a second Ctrl-C ends at once, without saving)";
+
+/// Trains neural networks on whatever GPU the machine has.
+#[derive(Parser)]
+#[command(name = "brasa", version, args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    train: train::TrainArgs,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train a network; also what happens without a command
+    #[command(after_help = EXIT_CODES)]
+    Train(train::TrainArgs),
+    /// List the devices that can compute, with what they can do
+    Devices(devices::DevicesArgs),
+}
+
+/// Runs the program with these arguments, the first of which is its own name.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .with_target(false)
+        .init();
+    let matches = match Cli::command().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Help and version are such errors, too; clap knows which stream each belongs on. If that is closed,
+            // there is nobody to tell.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
+        }
+    };
+    let done = Cli::from_arg_matches(&matches).map_err(|error| Error::Config(error.to_string())).and_then(|cli| {
+        match cli.command {
+            None => train::run(&cli.train, &matches),
+            Some(Command::Train(args)) => {
+                train::run(&args, matches.subcommand_matches("train").expect("clap parsed this command"))
+            }
+            Some(Command::Devices(args)) => devices::run(&args),
+        }
+    });
+    done.unwrap_or_else(|error| {
+        report_error(&error);
+        ExitCode::from(if matches!(error, Error::Config(_)) { USAGE } else { 1 })
+    })
+}
+
+#[expect(clippy::print_stderr, reason = "the one place where an error is shown")]
+fn report_error(error: &Error) {
+    eprintln!("error: {error}");
+}
+
+/// Writes a result to standard output. A closed pipe (`brasa devices | head -1`) is not our error.
+fn print_result(text: &str) -> Result<()> {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output", error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,117 @@
+//! Numbers and tables for people.
+
+use std::fmt::Write as _;
+
+use crate::train::{StageReport, Summary};
+
+/// The end of a run: the ten stages, the accuracy, and where everything was saved.
+pub(super) fn summary(summary: &Summary) -> String {
+    let mut text = stages(&summary.stages);
+    let _ = writeln!(text, "\ntrained        {} steps in {}", thousands(summary.steps), seconds(summary.seconds));
+    match summary.test {
+        Some(test) => {
+            let (correct, samples) = (thousands(test.correct), thousands(test.samples));
+            let _ = writeln!(text, "test accuracy  {} ({correct} of {samples})", percent(test.accuracy.into()));
+        }
+        None => text.push_str("test accuracy  not measured: stopped before\n"),
+    }
+    let _ = writeln!(text, "saved in       {}", summary.folder.display());
+    text
+}
+
+/// One row for each stage. Busy: work done, on whatever thread or device; exposed: what training waited for.
+fn stages(stages: &[StageReport]) -> String {
+    let header = ["stage", "busy ms", "exposed ms", "share", "device", "source"].map(str::to_owned);
+    let row = |stage: &StageReport| match stage.source {
+        Some(source) => [
+            stage.stage.name().to_owned(),
+            format!("{:.1}", stage.busy_ms),
+            format!("{:.1}", stage.exposed_ms),
+            percent(stage.share),
+            stage.device.clone(),
+            source.name().to_owned(),
+        ],
+        None => [stage.stage.name(), "-", "-", "-", "-", "not run"].map(str::to_owned),
+    };
+    let total = [
+        "total".to_owned(),
+        format!("{:.1}", stages.iter().map(|stage| stage.busy_ms).sum::<f64>()),
+        format!("{:.1}", stages.iter().map(|stage| stage.exposed_ms).sum::<f64>()),
+        percent(stages.iter().map(|stage| stage.share).sum()),
+        String::new(),
+        String::new(),
+    ];
+    let rows: Vec<_> = std::iter::once(header).chain(stages.iter().map(row)).chain([total]).collect();
+    let widths: [usize; 6] =
+        std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
+    let rule = "-".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1)) + "\n";
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        if number == 1 || number == rows.len() - 1 {
+            text.push_str(&rule);
+        }
+        let [w0, w1, w2, w3, w4, w5] = widths;
+        let [stage, busy, exposed, share, device, source] = row;
+        let line = format!(
+            "{stage:<w0$}  {busy:>w1$}  {exposed:>w2$}  {share:>w3$}  {device:<w4$}  {source:<w5$}"
+        );
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// `part` of 1, as `97.50 %`.
+pub(super) fn percent(part: f64) -> String {
+    format!("{:.2} %", part * 100.0)
+}
+
+/// With commas between groups of three digits.
+pub(super) fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A time that people read: `4.2 s`, `3 min 07 s`, `2 h 05 min`.
+pub(super) fn seconds(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match whole {
+        0..10 => format!("{seconds:.1} s"),
+        10..60 => format!("{whole} s"),
+        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+/// A size in memory: `512 B`, `1.5 KiB`, `128 MiB`.
+pub(super) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let decimals = usize::from(value.fract() != 0.0);
+    format!("{value:.decimals$} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(["0", "999", "1,000", "1,234,567"].map(str::to_owned), [0, 999, 1000, 1_234_567].map(thousands));
+        assert_eq!([4.23, 59.4, 187.0, 7500.0].map(seconds), ["4.2 s", "59 s", "3 min 07 s", "2 h 05 min"]);
+        assert_eq!([512, 1536, 128 << 20].map(bytes), ["512 B", "1.5 KiB", "128 MiB"]);
+        assert_eq!(percent(0.98611), "98.61 %");
+    }
+}

@@ -1,0 +1,89 @@
+//! `brasa train`: settings from file and flags, listeners, Ctrl-C.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+
+use crate::error::{Error, Result};
+use crate::train::{Config, Control, Trainer};
+
+use super::listener::Listener;
+
+/// Flags of `brasa train`.
+#[derive(clap::Args)]
+pub(super) struct TrainArgs {
+    #[command(flatten)]
+    config: Config,
+    /// Settings in a TOML file, named like the flags; flags override it
+    #[arg(long = "config", id = "config-file", value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// No window (there is none yet: training is always headless)
+    #[arg(long)]
+    no_ui: bool,
+    /// Write one JSON object per event, line by line, to standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Trains as the flags say; `matches` knows which of them were given.
+pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
+    let config = match &args.file {
+        Some(file) => merge(&args.config, matches, file)?,
+        None => args.config.clone(),
+    };
+    let trainer = Trainer::new(config)?;
+    let control = Control::default();
+    let on_signal = control.clone();
+    let handler = ctrlc::set_handler(move || {
+        if on_signal.stopping() {
+            std::process::exit(super::INTERRUPTED.into());
+        }
+        on_signal.stop();
+    });
+    if let Err(error) = handler {
+        tracing::warn!("Ctrl-C will end the run without saving: {error}");
+    }
+    let mut listener = Listener::new(args.json);
+    let summary = trainer.run(&control, &mut |event| listener.hear(event))?;
+    listener.finish()?;
+    Ok(if summary.completed { ExitCode::SUCCESS } else { ExitCode::from(super::INTERRUPTED) })
+}
+
+/// The file's settings, overridden by the flags and environment variables that were given.
+fn merge(flags: &Config, matches: &ArgMatches, file: &Path) -> Result<Config> {
+    // Read as a config first, so that mistakes are reported with their line.
+    let mut table = to_table(&Config::load(file)?)?;
+    for (key, value) in to_table(flags)? {
+        let given = matches.value_source(&key.replace('-', "_"));
+        if matches!(given, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
+            table.insert(key, value);
+        }
+    }
+    table.try_into().map_err(|error: toml::de::Error| Error::format(file, error.message().to_owned()))
+}
+
+fn to_table(config: &Config) -> Result<toml::Table> {
+    toml::Table::try_from(config).map_err(|error| Error::Config(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory as _, FromArgMatches as _};
+    use std::io::Write as _;
+
+    #[test]
+    fn flags_override_the_file_and_defaults_do_not() {
+        let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+        file.write_all(b"epochs = 3\nbatch-size = 7\nlr = 0.5\nlog-every = 2\n").expect("writable");
+        let arguments = ["brasa", "--batch-size", "9", "--optimizer", "sgd", "--augment"];
+        let matches = super::super::Cli::command().get_matches_from(arguments);
+        let cli = super::super::Cli::from_arg_matches(&matches).expect("good flags");
+        let config = merge(&cli.train.config, &matches, file.path()).expect("a good file");
+        assert_eq!((config.epochs, config.batch_size, config.lr, config.log_every), (3, 9, Some(0.5), 2));
+        assert_eq!(config.optimizer, crate::train::OptimizerName::Sgd);
+        assert!(config.augment);
+    }
+}

@@ -1,0 +1,77 @@
+//! A small GPT.
+
+use crate::error::Result;
+use crate::nn::{Attention, Embedding, Init, LayerNorm, Linear, Module, TransformerBlock};
+use crate::runtime::Var;
+use crate::tensor::Tensor;
+
+/// Sizes of a [`Gpt`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GptOptions {
+    /// Number of different tokens.
+    pub vocabulary: usize,
+    /// Longest sequence.
+    pub sequence: usize,
+    /// Values per position.
+    pub width: usize,
+    /// Heads of each attention; they divide the width.
+    pub heads: usize,
+    /// Number of blocks.
+    pub layers: usize,
+}
+
+impl GptOptions {
+    /// Four blocks of width 128 with 4 heads.
+    pub fn new(vocabulary: usize, sequence: usize) -> Self {
+        Self { vocabulary, sequence, width: 128, heads: 4, layers: 4 }
+    }
+}
+
+/// Learned positions, pre-norm transformer blocks with causal attention, a final layer norm and a separate head: from token
+/// numbers `[batch, sequence]` to logits `[batch, vocabulary, sequence]`, classes second as cross-entropy wants them.
+pub struct Gpt {
+    token_embedding: Embedding,
+    position_embedding: Embedding,
+    blocks: Vec<TransformerBlock>,
+    norm: LayerNorm,
+    head: Linear,
+}
+
+impl Gpt {
+    /// A model of these sizes.
+    pub fn new(options: GptOptions, init: &Init) -> Result<Self> {
+        let GptOptions { vocabulary, sequence, width, heads, layers } = options;
+        let block =
+            |index| TransformerBlock::new(width, heads, Attention::Causal, &init.at(format_args!("blocks.{index}")));
+        Ok(Self {
+            token_embedding: Embedding::new(vocabulary, width, &init.at("token_embedding"))?,
+            position_embedding: Embedding::new(sequence, width, &init.at("position_embedding"))?,
+            blocks: (0..layers).map(block).collect::<Result<_>>()?,
+            norm: LayerNorm::new(width, &init.at("norm"))?,
+            head: Linear::new(width, vocabulary, &init.at("head"))?,
+        })
+    }
+}
+
+impl Module for Gpt {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        let &[_, sequence] = input.shape().dims() else {
+            panic!("gpt: input {} is not [batch, sequence]", input.shape());
+        };
+        let longest = self.position_embedding.weight.shape()[0];
+        assert!(sequence <= longest, "gpt: a sequence of {sequence} tokens, but there are positions for {longest}");
+        let positions = self.position_embedding.weight.tensor().narrow(0, 0, sequence);
+        let first = self.token_embedding.forward(input) + positions;
+        let last = self.blocks.iter().fold(first, |value, block| block.forward(&value));
+        self.head.forward(&self.norm.forward(&last)).transpose(1, 2)
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        self.token_embedding.visit(visitor);
+        self.position_embedding.visit(visitor);
+        self.blocks.iter().for_each(|block| block.visit(visitor));
+        self.norm.visit(visitor);
+        self.head.visit(visitor);
+    }
+}

@@ -1,0 +1,117 @@
+//! What every layer and model has in common.
+
+use std::cell::Cell;
+
+use crate::graph::in_module;
+use crate::runtime::{Var, VarKind};
+use crate::tensor::Tensor;
+
+/// A function of one tensor with variables of its own.
+///
+/// A model is a plain struct of layers; its `visit` hands on to each of them:
+///
+/// ```no_run
+/// # use brasa::{Result, nn::{Init, Linear, Module}, runtime::Var, tensor::Tensor};
+/// struct Mlp { fc1: Linear, fc2: Linear }
+///
+/// impl Mlp {
+///     fn new(init: &Init) -> Result<Self> {
+///         Ok(Self { fc1: Linear::new(64, 128, &init.at("fc1"))?, fc2: Linear::new(128, 10, &init.at("fc2"))? })
+///     }
+/// }
+///
+/// impl Module for Mlp {
+///     fn forward(&self, input: &Tensor) -> Tensor {
+///         self.fc2.forward(&self.fc1.forward(input).relu())
+///     }
+///     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+///         self.fc1.visit(visitor);
+///         self.fc2.visit(visitor);
+///     }
+/// }
+/// ```
+pub trait Module: Send + Sync {
+    /// The output for `input`, in the current [`Mode`].
+    fn forward(&self, input: &Tensor) -> Tensor;
+
+    /// Calls `visitor` with each variable, parameters and buffers, always in the same order.
+    fn visit(&self, visitor: &mut dyn FnMut(&Var));
+
+    /// All variables; [`Var::name`] is the path, such as `layer1.0.conv1.weight`, as in PyTorch's `state_dict`.
+    fn variables(&self) -> Vec<Var> {
+        let mut variables = Vec::new();
+        self.visit(&mut |variable| variables.push(variable.clone()));
+        variables
+    }
+
+    /// The variables that an optimizer changes.
+    fn parameters(&self) -> Vec<Var> {
+        let mut variables = self.variables();
+        variables.retain(|variable| variable.kind() == VarKind::Parameter);
+        variables
+    }
+}
+
+/// Whether a model learns or is used: batch norm and dropout behave differently.
+///
+/// The mode belongs to the thread that traces and holds while a scope runs. Without one it is [`Mode::Train`], as in
+/// PyTorch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Mode {
+    /// Batch statistics, which also move the running ones; dropout drops.
+    #[default]
+    Train,
+    /// Running statistics; dropout does nothing.
+    Evaluate,
+}
+
+thread_local! {
+    static CURRENT: Cell<Mode> = const { Cell::new(Mode::Train) };
+}
+
+impl Mode {
+    /// The mode of this thread now.
+    pub fn current() -> Self {
+        CURRENT.get()
+    }
+
+    /// Runs `f` in this mode.
+    pub fn scope<T>(self, f: impl FnOnce() -> T) -> T {
+        struct Restore(Mode);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                CURRENT.set(self.0);
+            }
+        }
+        let _restore = Restore(CURRENT.replace(self));
+        f()
+    }
+}
+
+/// A layer's path, under which its nodes are traced, so that errors and dumps can name the layer.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope(String);
+
+impl Scope {
+    pub(crate) fn new(path: &str) -> Self {
+        Self(path.to_owned())
+    }
+
+    pub(crate) fn run<T>(&self, f: impl FnOnce() -> T) -> T {
+        if self.0.is_empty() { f() } else { in_module(&self.0, f) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_ends_even_with_a_panic() {
+        assert_eq!(Mode::current(), Mode::Train);
+        let panicked = std::panic::catch_unwind(|| Mode::Evaluate.scope(|| panic!("inside {:?}", Mode::current())));
+        assert!(panicked.is_err());
+        assert_eq!(Mode::current(), Mode::Train);
+        assert_eq!(Mode::Evaluate.scope(|| Mode::Train.scope(|| ()) == () && Mode::current() == Mode::Evaluate), true);
+    }
+}

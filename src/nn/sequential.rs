@@ -1,0 +1,67 @@
+//! Modules one after the other.
+
+use crate::runtime::Var;
+use crate::tensor::Tensor;
+
+use super::Module;
+
+/// Applies its modules in order.
+///
+/// Functions without variables join through [`Sequential::then`]. They count as PyTorch's modules do, so that the keys
+/// agree: in Linear, ReLU, Linear the second linear layer is at `init.at(2)`.
+#[derive(Default)]
+pub struct Sequential {
+    modules: Vec<Box<dyn Module>>,
+}
+
+impl Sequential {
+    /// The identity.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds `module` at the end.
+    #[must_use]
+    pub fn push(mut self, module: impl Module + 'static) -> Self {
+        self.modules.push(Box::new(module));
+        self
+    }
+
+    /// Adds a function of a tensor at the end, such as `Tensor::relu`.
+    #[must_use]
+    pub fn then(self, function: impl Fn(&Tensor) -> Tensor + Send + Sync + 'static) -> Self {
+        self.push(Function(function))
+    }
+
+    /// Number of modules, functions included; the index the next one will have.
+    pub fn len(&self) -> usize {
+        self.modules.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.modules.is_empty()
+    }
+}
+
+impl Module for Sequential {
+    fn forward(&self, input: &Tensor) -> Tensor {
+        self.modules.iter().fold(input.clone(), |value, module| module.forward(&value))
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        for module in &self.modules {
+            module.visit(visitor);
+        }
+    }
+}
+
+struct Function<F>(F);
+
+impl<F: Fn(&Tensor) -> Tensor + Send + Sync> Module for Function<F> {
+    fn forward(&self, input: &Tensor) -> Tensor {
+        (self.0)(input)
+    }
+
+    fn visit(&self, _: &mut dyn FnMut(&Var)) {}
+}

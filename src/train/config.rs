@@ -1,0 +1,248 @@
+//! The settings of a run: one struct for the file, the flags and the library.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Everything that decides a training run. Written, resolved, to the run's folder as `config.toml`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// Data to train on
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().dataset))]
+    pub dataset: DatasetName,
+    /// Network to train
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().model))]
+    pub model: ModelName,
+    /// Passes over the training data
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().epochs))]
+    pub epochs: usize,
+    /// Samples in a training step
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().batch_size))]
+    pub batch_size: usize,
+    /// Learning rate [default: 0.05 for sgd, 0.002 for adam and adamw]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "RATE"))]
+    pub lr: Option<f64>,
+    /// How gradients change the weights
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().optimizer))]
+    pub optimizer: OptimizerName,
+    /// Momentum of sgd
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().momentum))]
+    pub momentum: f64,
+    /// Weight decay: added to the gradient by sgd and adam, taken from the weights by adamw
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().weight_decay))]
+    pub weight_decay: f64,
+    /// Move each training picture by up to one pixel at random
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().augment))]
+    pub augment: bool,
+    /// Decides weights, order and augmentation: the same seed gives the same numbers on the same device
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().seed))]
+    pub seed: u32,
+    /// Where to compute: best, cpu, gpu, gpu:N or part of a name (see `brasa devices`)
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", env = "BRASA_DEVICE",
+        default_value_t = Self::default().device))]
+    pub device: String,
+    /// Threads that prepare batches; changes nothing but the speed
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().workers))]
+    pub workers: usize,
+    /// Folder that runs are saved in
+    #[cfg_attr(feature = "cli", arg(long, value_name = "FOLDER", default_value_os_t = Self::default().out))]
+    pub out: PathBuf,
+    /// The run's folder in it, which must not exist yet [default: DATASET-MODEL-NUMBER]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "NAME"))]
+    pub name: Option<String>,
+    /// Steps between two reports of the loss
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().log_every))]
+    pub log_every: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            dataset: DatasetName::Digits,
+            model: ModelName::Cnn,
+            epochs: 15,
+            batch_size: 32,
+            lr: None,
+            optimizer: OptimizerName::Adam,
+            momentum: 0.9,
+            weight_decay: 0.0,
+            augment: false,
+            seed: 0,
+            device: "best".to_owned(),
+            workers: 1,
+            out: "runs".into(),
+            name: None,
+            log_every: 10,
+        }
+    }
+}
+
+/// Data sets by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum DatasetName {
+    /// 1,797 handwritten digits, 8x8 (UCI); ships with the program
+    Digits,
+}
+
+/// Networks by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum ModelName {
+    /// Three linear layers
+    Mlp,
+    /// Three 3x3 convolutions, for small pictures such as the digits
+    Cnn,
+    /// The network of PyTorch's CIFAR tutorial, for pictures from 16x16 on
+    TutorialCnn,
+    /// ResNet-20 (He et al. 2016)
+    Resnet20,
+}
+
+/// Optimizers by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum OptimizerName {
+    /// Gradient descent with momentum
+    Sgd,
+    /// Adam (Kingma and Ba 2015)
+    Adam,
+    /// Adam with decoupled weight decay (Loshchilov and Hutter 2019)
+    Adamw,
+}
+
+/// Gives the name that flags and files use.
+macro_rules! display_as_in_files {
+    ($($name:ident),*) => {$(
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                // Serialising a variant without fields writes its name through the formatter.
+                self.serialize(f)
+            }
+        }
+    )*};
+}
+display_as_in_files!(DatasetName, ModelName, OptimizerName);
+
+impl Config {
+    /// Reads a configuration file; what it does not mention keeps its default.
+    pub fn load(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
+        Self::parse(path, &text)
+    }
+
+    /// Reads the text of a configuration file. `path` is for messages.
+    pub fn parse(path: &Path, text: &str) -> Result<Self> {
+        toml::from_str(text).map_err(|error| Error::format(path, error.to_string().trim_end().to_owned()))
+    }
+
+    /// The text of a configuration file with all settings.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a flat struct of numbers and strings is valid TOML")
+    }
+
+    /// Checks every setting and fills in those that follow from others.
+    pub fn resolve(mut self) -> Result<Self> {
+        let at_least_one = [
+            ("epochs", self.epochs),
+            ("batch-size", self.batch_size),
+            ("workers", self.workers),
+            ("log-every", self.log_every),
+        ];
+        for (name, value) in at_least_one {
+            if value == 0 {
+                return Err(Error::Config(format!("{name} is 0, but must be at least 1")));
+            }
+        }
+        let lr = *self.lr.get_or_insert(match self.optimizer {
+            OptimizerName::Sgd => 0.05,
+            OptimizerName::Adam | OptimizerName::Adamw => 0.002,
+        });
+        if !(lr.is_finite() && lr > 0.0) {
+            return Err(Error::Config(format!("lr is {lr}, but must be a positive number")));
+        }
+        if !(0.0..1.0).contains(&self.momentum) {
+            return Err(Error::Config(format!("momentum is {}, but must lie in 0..1", self.momentum)));
+        }
+        if !(self.weight_decay.is_finite() && self.weight_decay >= 0.0) {
+            return Err(Error::Config(format!("weight-decay is {}, but must not be negative", self.weight_decay)));
+        }
+        if let Some(name) = &self.name {
+            let is_plain = Path::new(name).components().count() == 1
+                && !name.contains(['/', '\\'])
+                && !matches!(name.as_str(), "." | "..");
+            if !is_plain {
+                return Err(Error::Config(format!("name is `{name}`, but must be the name of one folder in --out")));
+            }
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config> {
+        Config::parse(Path::new("run.toml"), text)
+    }
+
+    #[test]
+    fn a_file_round_trips() {
+        let config = Config { lr: Some(0.1), name: Some("first".into()), ..Config::default() };
+        assert_eq!(parse(&config.to_toml()).expect("own output"), config);
+        assert_eq!(parse("").expect("an empty file"), Config::default());
+        assert_eq!(parse("batch-size = 7\noptimizer = 'sgd'").expect("two settings").batch_size, 7);
+    }
+
+    #[test]
+    fn mistakes_in_a_file_are_named_with_what_is_known() {
+        let message = |text| parse(text).expect_err("should be refused").to_string();
+        let unknown = message("epochs = 3\nbatchsize = 4");
+        assert!(
+            unknown.contains("run.toml") && unknown.contains("line 2") && unknown.contains("batch-size"),
+            "{unknown}"
+        );
+        assert!(message("model = 'vgg'").contains("resnet20"));
+        assert!(message("epochs = 'three'").contains("line 1"));
+        assert!(message("epochs = ").contains("line 1"));
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused() {
+        let base = Config::default;
+        let wrong = [
+            (Config { epochs: 0, ..base() }, "epochs"),
+            (Config { batch_size: 0, ..base() }, "batch-size"),
+            (Config { workers: 0, ..base() }, "workers"),
+            (Config { log_every: 0, ..base() }, "log-every"),
+            (Config { lr: Some(-1.0), ..base() }, "lr"),
+            (Config { lr: Some(f64::NAN), ..base() }, "lr"),
+            (Config { momentum: 1.0, ..base() }, "momentum"),
+            (Config { weight_decay: -0.1, ..base() }, "weight-decay"),
+            (Config { name: Some("../x".into()), ..base() }, "name"),
+            (Config { name: Some("..".into()), ..base() }, "name"),
+            (Config { name: Some(String::new()), ..base() }, "name"),
+        ];
+        for (config, field) in wrong {
+            let message = config.resolve().expect_err(field).to_string();
+            assert!(message.starts_with(field), "{message}");
+        }
+        let resolved = Config { optimizer: OptimizerName::Sgd, ..base() }.resolve().expect("defaults are good");
+        assert_eq!(resolved.lr, Some(0.05));
+    }
+
+    #[test]
+    fn names_print_as_in_files() {
+        assert_eq!(ModelName::Resnet20.to_string(), "resnet20");
+        assert_eq!(OptimizerName::Adamw.to_string(), "adamw");
+    }
+}

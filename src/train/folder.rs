@@ -1,0 +1,140 @@
+//! The folder that a run is saved in.
+
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+/// `runs/NAME/`: `config.toml`, `metrics.jsonl` and the weights.
+pub struct RunFolder {
+    name: String,
+    path: PathBuf,
+    metrics: BufWriter<File>,
+}
+
+impl RunFolder {
+    /// Makes a new folder in `out`: `name`, or else the first free `prefix-1`, `prefix-2`, … Never one that exists.
+    pub fn create(out: &Path, name: Option<&str>, prefix: &str) -> Result<Self> {
+        std::fs::create_dir_all(out).map_err(|error| Error::io(out, error))?;
+        let (name, path) = match name {
+            Some(name) => {
+                let path = out.join(name);
+                make_new(&path)?.then_some((name.to_owned(), path.clone())).ok_or_else(|| {
+                    let message = format!("{}: this run exists already; choose another --name", path.display());
+                    Error::Config(message)
+                })?
+            }
+            None => first_free(out, prefix)?,
+        };
+        let file = path.join("metrics.jsonl");
+        let metrics = File::create_new(&file).map_err(|error| Error::io(file, error))?;
+        Ok(Self { name, path, metrics: BufWriter::new(metrics) })
+    }
+
+    /// The run's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends one line to `metrics.jsonl`.
+    pub fn append_metrics(&mut self, line: &impl Serialize) -> Result<()> {
+        let mut text = serde_json::to_string(line).expect("metrics are plain numbers and strings");
+        text.push('\n');
+        // One write per line: another process that reads along sees whole lines.
+        let written = self.metrics.write_all(text.as_bytes()).and_then(|()| self.metrics.flush());
+        written.map_err(|error| Error::io(self.path.join("metrics.jsonl"), error))
+    }
+
+    /// Writes a file of the run whole or not at all, and returns its path.
+    pub fn write(&self, file_name: &str, contents: &[u8]) -> Result<PathBuf> {
+        let path = self.path.join(file_name);
+        write_whole(&path, contents)?;
+        Ok(path)
+    }
+}
+
+/// Writes a file under a temporary name beside it, then renames it: readers see the old contents or the new.
+pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".brasa-");
+        // Temporary files are private by default; this one becomes an ordinary file, whose rights the umask decides.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let mut file = builder.tempfile_in(folder)?;
+        file.write_all(contents)?;
+        // The rename must not reach the disk before the contents.
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|error| error.error)
+    };
+    write().map(drop).map_err(|error| Error::io(path, error))
+}
+
+/// True if the folder was made, false if something of that name was there.
+fn make_new(path: &Path) -> Result<bool> {
+    match std::fs::create_dir(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(Error::io(path, error)),
+    }
+}
+
+fn first_free(out: &Path, prefix: &str) -> Result<(String, PathBuf)> {
+    let mut number = 1_u64;
+    loop {
+        let name = format!("{prefix}-{number}");
+        let path = out.join(&name);
+        // Making it is the test, so that two runs started together get two folders.
+        if make_new(&path)? {
+            return Ok((name, path));
+        }
+        number += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_count_up_and_nothing_is_overwritten() {
+        let out = tempfile::tempdir().expect("a temporary folder");
+        let create = |name| RunFolder::create(&out.path().join("deep/er"), name, "digits-cnn");
+        assert_eq!(create(None).expect("first").name(), "digits-cnn-1");
+        assert_eq!(create(None).expect("second").name(), "digits-cnn-2");
+        assert_eq!(create(Some("mine")).expect("named").name(), "mine");
+        let error = create(Some("mine")).err().expect("it exists").to_string();
+        assert!(error.contains("mine: this run exists already"), "{error}");
+    }
+
+    #[test]
+    fn files_are_written_whole() {
+        let out = tempfile::tempdir().expect("a temporary folder");
+        let mut run = RunFolder::create(out.path(), Some("run"), "").expect("writable");
+        run.write("a.txt", b"one").expect("writable");
+        run.write("a.txt", b"two").expect("writable");
+        run.append_metrics(&serde_json::json!({"loss": 1.5})).expect("writable");
+        run.append_metrics(&serde_json::json!({"loss": 1.25})).expect("writable");
+        let read = |name: &str| std::fs::read_to_string(run.path().join(name)).expect("it is there");
+        assert_eq!(read("a.txt"), "two");
+        assert_eq!(read("metrics.jsonl"), "{\"loss\":1.5}\n{\"loss\":1.25}\n");
+        let files = std::fs::read_dir(run.path()).expect("readable").count();
+        assert_eq!(files, 2, "no temporary file is left");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_an_error() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let error = RunFolder::create(file.path(), None, "x").err().expect("a file is no folder");
+        assert!(matches!(error, Error::Io { .. }), "{error}");
+    }
+}

@@ -1,0 +1,295 @@
+//! The model that learns: two captured steps, one that trains and one that evaluates, over shared variables.
+
+use std::collections::VecDeque;
+
+use crate::data::{Batch, Dataset};
+use crate::device::Device;
+use crate::dtype::{DType, Element as _};
+use crate::error::{Error, Result};
+use crate::models::{self, ModelSpec};
+use crate::nn::{Mode, Module};
+use crate::optim::{Adam, AdamOptions, Momentum, Optimizer, Sgd, SgdOptions, WeightDecay};
+use crate::runtime::{Step, Var};
+use crate::shape::Shape;
+use crate::stage::Stage;
+use crate::tensor::{Reduction, Tensor};
+use crate::timing::StageTimes;
+
+use super::config::{Config, OptimizerName};
+
+/// Most training steps whose metrics stay on the device until they are read.
+const MOST_UNREAD: usize = 64;
+
+/// A model with its optimizer on a device.
+pub(super) struct Learner {
+    model: std::sync::Arc<dyn Module>,
+    train: Step,
+    evaluate: Step,
+    metrics: Ring,
+    evaluation: Evaluation,
+    /// `[channels, height, width]`.
+    sample_shape: [usize; 3],
+}
+
+/// What one training step gave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct StepResult {
+    /// Mean loss of the batch.
+    pub loss: f32,
+    /// Samples classified correctly.
+    pub correct: usize,
+    /// Samples in the batch.
+    pub samples: usize,
+}
+
+/// Metrics of the last steps, kept on the device so that a step need not wait for them.
+struct Ring {
+    loss: Var,
+    correct: Var,
+    /// Where the next step puts its own. Like all state it stays where it is if a step does not count.
+    position: Var,
+    /// The batches of the steps that have not been read, kept for finding what went wrong in one of them.
+    unread: VecDeque<Batch>,
+    /// Entries read so far.
+    read: usize,
+    len: usize,
+}
+
+/// Sums over the held-out samples.
+struct Evaluation {
+    loss: Var,
+    correct: Var,
+}
+
+impl Learner {
+    /// The model that `config` names, for samples such as `data` has, on `device`.
+    pub(super) fn new(config: &Config, data: &dyn Dataset, device: &Device) -> Result<Self> {
+        let sample_shape = data.sample_shape();
+        let spec =
+            ModelSpec { input: sample_shape.to_vec(), classes: data.classes(), seed: u64::from(config.seed) };
+        crate::runtime::seed(device, u64::from(config.seed))?;
+        let model: std::sync::Arc<dyn Module> = models::create(&config.model.to_string(), &spec, device)?.into();
+        let optimizer = optimizer(config, &model.parameters())?;
+        let metrics = Ring::new(config.log_every.min(MOST_UNREAD), device)?;
+        let evaluation = Evaluation::new(device)?;
+        let normalization = data.normalization();
+        let train = Step::new(device, {
+            let (model, record) = (model.clone(), metrics.recorder());
+            move |inputs| {
+                let [pixels, labels] = inputs else { panic!("a training step takes pixels and labels") };
+                let logits = model.forward(&normalized(pixels, normalization));
+                let loss = Stage::Loss.scope(|| logits.cross_entropy(labels));
+                optimizer.update(&loss.backward());
+                Stage::Log.scope(|| record(&loss, &correct(&logits, labels).sum()));
+                Vec::new()
+            }
+        })?;
+        let evaluate = Step::new(device, {
+            let (model, sums) = (model.clone(), evaluation.vars());
+            move |inputs| {
+                let [pixels, labels, mask] = inputs else { panic!("evaluation takes pixels, labels and a mask") };
+                Stage::Evaluate.scope(|| {
+                    let logits = Mode::Evaluate.scope(|| model.forward(&normalized(pixels, normalization)));
+                    let losses = logits.cross_entropy_with(labels, 0.0, Reduction::None);
+                    let [loss, right] = &sums;
+                    loss.assign(&(loss.tensor() + (losses * mask).sum()));
+                    right.assign(&(right.tensor() + (correct(&logits, labels) * mask).sum()));
+                });
+                Vec::new()
+            }
+        })?;
+        Ok(Self { model, train, evaluate, metrics, evaluation, sample_shape })
+    }
+
+    /// Trainable numbers in the model.
+    pub(super) fn parameter_count(&self) -> usize {
+        self.model.parameters().iter().map(|parameter| parameter.shape().numel()).sum()
+    }
+
+    /// The model, for saving.
+    pub(super) fn model(&self) -> &dyn Module {
+        self.model.as_ref()
+    }
+
+    /// Plans and compiles the steps for batches of these numbers of rows, and for evaluation.
+    pub(super) fn prepare(&mut self, train_rows: &[usize], evaluate_rows: usize) -> Result<()> {
+        for &rows in train_rows {
+            let [pixels, labels] = self.shapes(rows);
+            self.train.prepare(&[(pixels, DType::U8), (labels, DType::I32)])?;
+        }
+        let [pixels, labels] = self.shapes(evaluate_rows);
+        self.evaluate.prepare(&[(pixels, DType::U8), (labels.clone(), DType::I32), (labels, DType::F32)])?;
+        Ok(())
+    }
+
+    /// One training step on `batch`. Its results are on the device until [`Learner::read_metrics`].
+    pub(super) fn train(&mut self, batch: Batch) -> Result<()> {
+        debug_assert!(!self.metrics_full(), "metrics must be read before they are overwritten");
+        let [pixels, labels] = self.shapes(batch.rows());
+        let label_bytes = u32::to_bytes(&batch.labels);
+        self.train.run_bytes(&[(&pixels, DType::U8, &batch.pixels), (&labels, DType::I32, &label_bytes)])?;
+        self.metrics.unread.push_back(batch);
+        Ok(())
+    }
+
+    /// True if the metrics must be read before the next training step.
+    pub(super) fn metrics_full(&self) -> bool {
+        self.metrics.unread.len() == self.metrics.len
+    }
+
+    /// What the steps since the last call gave, in order, and the error that ended them, if one did. Waits for the device.
+    pub(super) fn read_metrics(&mut self) -> Result<(Vec<StepResult>, Option<Error>)> {
+        if self.metrics.unread.is_empty() {
+            return Ok((Vec::new(), None));
+        }
+        if !self.train.halted()? {
+            return Ok((self.metrics.read(self.metrics.unread.len())?, None));
+        }
+        let results = self.metrics.read(self.metrics.counted()?)?;
+        // What is left begins with the step that did not count.
+        let step = self.metrics.read as u64 + 1;
+        let Some(batch) = self.metrics.unread.pop_front() else {
+            return Ok((results, None));
+        };
+        let message = self.diagnose(&batch)?.unwrap_or_else(|| "the loss or a gradient is not finite".into());
+        Ok((results, Some(Error::NonFinite { step, message })))
+    }
+
+    /// Where the first value that is not finite appears in a training step on `batch`.
+    fn diagnose(&mut self, batch: &Batch) -> Result<Option<String>> {
+        let [pixels, labels] = self.shapes(batch.rows());
+        let device = self.metrics.loss.device();
+        let pixels = Tensor::from_bytes(&batch.pixels, pixels, DType::U8, device)?;
+        let labels = Tensor::from_bytes(&u32::to_bytes(&batch.labels), labels, DType::I32, device)?;
+        self.train.diagnose(&[pixels, labels])
+    }
+
+    /// Adds `batch` to the evaluation under way.
+    pub(super) fn evaluate(&mut self, batch: &Batch) -> Result<()> {
+        let [pixels, labels] = self.shapes(batch.rows());
+        let label_bytes = u32::to_bytes(&batch.labels);
+        let mask = f32::to_bytes(&batch.mask);
+        let inputs =
+            [(&pixels, DType::U8, &batch.pixels[..]), (&labels, DType::I32, &label_bytes), (&labels, DType::F32, &mask)];
+        self.evaluate.run_bytes(&inputs).map(drop)
+    }
+
+    /// Sum of losses and number of correct answers since the last call; waits for the device.
+    pub(super) fn read_evaluation(&mut self) -> Result<(f32, usize)> {
+        self.evaluation.take()
+    }
+
+    /// What the device did since the last call, by stage.
+    pub(super) fn stage_times(&mut self) -> StageTimes {
+        let mut times = self.train.stage_times();
+        times.merge(&self.evaluate.stage_times());
+        times
+    }
+
+    /// Shapes of the pixels and of the labels of a batch of `rows`.
+    fn shapes(&self, rows: usize) -> [Shape; 2] {
+        let [channels, height, width] = self.sample_shape;
+        [Shape::from([rows, channels, height, width]), Shape::from([rows])]
+    }
+}
+
+impl Ring {
+    fn new(len: usize, device: &Device) -> Result<Self> {
+        let zeros = || Tensor::zeros([len], device);
+        Ok(Self {
+            loss: Var::state("metrics.loss", &zeros())?,
+            correct: Var::state("metrics.correct", &zeros())?,
+            position: Var::state("metrics.position", &Tensor::scalar(0_i32, device))?,
+            unread: VecDeque::new(),
+            read: 0,
+            len,
+        })
+    }
+
+    /// What a traced step calls to put down its loss and its number of correct answers.
+    fn recorder(&self) -> impl Fn(&Tensor, &Tensor) + Send + 'static {
+        let (loss, correct, position, len) =
+            (self.loss.clone(), self.correct.clone(), self.position.clone(), self.len);
+        move |step_loss, step_correct| {
+            let now = position.tensor();
+            let here = Tensor::arange(len, loss.device()).eq(&now);
+            let put = |ring: &Var, value: &Tensor| {
+                let value = value.detach().expand([len]);
+                ring.assign(&here.where_(&value, &ring.tensor()));
+            };
+            put(&loss, step_loss);
+            put(&correct, step_correct);
+            let next = &now + 1;
+            position.assign(&next.eq(len as i32).where_(&now.zeros_like(), &next));
+        }
+    }
+
+    /// The first `count` results that were not read yet.
+    fn read(&mut self, count: usize) -> Result<Vec<StepResult>> {
+        let (loss, correct) = (self.loss.tensor().to_vec::<f32>()?, self.correct.tensor().to_vec::<f32>()?);
+        let first = self.read;
+        self.read += count;
+        let at = |number: usize| (first + number) % self.len;
+        let result = |(number, batch): (usize, Batch)| StepResult {
+            loss: loss[at(number)],
+            correct: correct[at(number)] as usize,
+            samples: batch.samples,
+        };
+        Ok(self.unread.drain(..count).enumerate().map(result).collect())
+    }
+
+    /// How many of the unread steps counted, once it is known that the last one did not.
+    fn counted(&self) -> Result<usize> {
+        let position = self.position.tensor().item::<i32>()? as usize;
+        Ok((position + self.len - self.read % self.len) % self.len)
+    }
+}
+
+impl Evaluation {
+    fn new(device: &Device) -> Result<Self> {
+        let zero = |name| Var::state(name, &Tensor::zeros([], device));
+        Ok(Self { loss: zero("evaluation.loss")?, correct: zero("evaluation.correct")? })
+    }
+
+    fn vars(&self) -> [Var; 2] {
+        [self.loss.clone(), self.correct.clone()]
+    }
+
+    fn take(&self) -> Result<(f32, usize)> {
+        let (loss, correct) = (self.loss.tensor().item::<f32>()?, self.correct.tensor().item::<f32>()?);
+        for var in [&self.loss, &self.correct] {
+            var.set(&Tensor::zeros([], var.device()))?;
+        }
+        Ok((loss, correct as usize))
+    }
+}
+
+/// Bytes as the numbers that the model sees.
+fn normalized(pixels: &Tensor, (scale, offset): (f32, f32)) -> Tensor {
+    pixels.to_dtype(DType::F32) * scale + offset
+}
+
+/// 1 for each sample whose largest logit is that of its label, else 0.
+fn correct(logits: &Tensor, labels: &Tensor) -> Tensor {
+    logits.argmax(1).eq(labels).to_dtype(DType::F32)
+}
+
+fn optimizer(config: &Config, parameters: &[Var]) -> Result<Box<dyn Optimizer>> {
+    let learning_rate = config.lr.ok_or_else(|| Error::Config("lr is not resolved".into()))? as f32;
+    let decay = config.weight_decay as f32;
+    Ok(match config.optimizer {
+        OptimizerName::Sgd => {
+            let momentum =
+                if config.momentum > 0.0 { Momentum::Heavy(config.momentum as f32) } else { Momentum::None };
+            Box::new(Sgd::new(parameters, SgdOptions { learning_rate, momentum, weight_decay: decay })?)
+        }
+        OptimizerName::Adam | OptimizerName::Adamw => {
+            let weight_decay = match config.optimizer {
+                _ if decay == 0.0 => WeightDecay::None,
+                OptimizerName::Adamw => WeightDecay::Decoupled(decay),
+                _ => WeightDecay::Coupled(decay),
+            };
+            Box::new(Adam::new(parameters, AdamOptions { learning_rate, weight_decay, ..AdamOptions::default() })?)
+        }
+    })
+}

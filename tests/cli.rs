@@ -1,0 +1,245 @@
+//! The program as its users meet it: what it prints, where, and with which exit code.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+struct Ran {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+fn brasa(arguments: &[&str]) -> Ran {
+    let output = Command::new(env!("CARGO_BIN_EXE_brasa")).args(arguments).env_remove("BRASA_DEVICE").output();
+    let Output { status, stdout, stderr } = output.expect("the program starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Ran { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// Fails with `code`, says all of `words` on standard error, nothing on standard output, and shows no panic.
+#[track_caller]
+fn refuses(arguments: &[&str], code: i32, words: &[&str]) {
+    let ran = brasa(arguments);
+    assert_eq!(ran.code, Some(code), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "");
+    for word in words {
+        assert!(ran.stderr.contains(word), "`{word}` is missing in: {}", ran.stderr);
+    }
+    assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// Flags of a run on the CPU.
+fn flags<'a>(out: &'a Path, epochs: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let common = ["--device", "cpu", "--model", "mlp", "--batch-size", "64", "--no-ui", "--epochs", epochs, "--out"];
+    [&common[..], &[text(out)], more].concat()
+}
+
+/// Flags of a run of two epochs, which takes a moment.
+fn short<'a>(out: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+    flags(out, "2", more)
+}
+
+fn json_lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+#[test]
+fn help_explains_settings_and_exit_codes() {
+    for arguments in [&["--help"][..], &["train", "--help"]] {
+        let ran = brasa(arguments);
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+        for word in ["--batch-size", "--optimizer", "sgd", "resnet20", "[default: digits]", "Exit codes", "130"] {
+            assert!(ran.stdout.contains(word), "`{word}` is missing in: {}", ran.stdout);
+        }
+    }
+    assert!(brasa(&["--version"]).stdout.starts_with("brasa "));
+}
+
+#[test]
+fn wrong_flags_are_refused_with_what_is_known() {
+    refuses(&["--epoch", "3"], 2, &["--epoch", "--epochs"]);
+    refuses(&["trian"], 2, &["trian"]);
+    refuses(&["--model", "vgg"], 2, &["vgg", "mlp", "resnet20"]);
+    refuses(&["--dataset", "mnist"], 2, &["mnist", "digits"]);
+    refuses(&["--optimizer", "lion"], 2, &["lion", "adamw"]);
+    refuses(&["--epochs", "many"], 2, &["many", "--epochs"]);
+    refuses(&["--epochs", "0"], 2, &["epochs is 0"]);
+    refuses(&["--batch-size", "0"], 2, &["batch-size is 0"]);
+    refuses(&["--lr=-1"], 2, &["lr is -1"]);
+    refuses(&["--name", "a/b"], 2, &["a/b", "one folder"]);
+}
+
+#[test]
+fn a_wrong_device_is_refused_with_those_there_are() {
+    refuses(&["--device", "abacus"], 1, &["error: unknown device `abacus`", "cpu"]);
+    refuses(&["train", "--device", ""], 1, &["error: unknown device"]);
+}
+
+#[test]
+fn a_model_that_does_not_fit_the_data_is_refused() {
+    let out = folder();
+    let arguments = ["--device", "cpu", "--model", "tutorial-cnn", "--out", text(out.path())];
+    refuses(&arguments, 1, &["error: model `tutorial-cnn`", "16"]);
+    assert_eq!(std::fs::read_dir(out.path()).expect("readable").count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn a_damaged_config_file_is_named_by_line() {
+    let out = folder();
+    let file = out.path().join("run.toml");
+    let config = |contents: &str| {
+        std::fs::write(&file, contents).expect("writable");
+        ["--config", text(&file)].map(str::to_owned)
+    };
+    let refuses_file = |contents: &str, words: &[&str]| {
+        let [flag, path] = config(contents);
+        refuses(&[&flag, &path], 1, &[&["error: ", "run.toml"], words].concat());
+    };
+    refuses_file("epochs = 3\nbatch-size = \"big\"\n", &["line 2", "batch-size"]);
+    refuses_file("epoch = 3\n", &["line 1", "epoch", "epochs"]);
+    refuses_file("epochs = = 3\n", &["line 1"]);
+    refuses(&["--config", "there-is-no-such-file.toml"], 1, &["error: there-is-no-such-file.toml"]);
+}
+
+#[test]
+fn an_output_folder_that_cannot_be_made_is_refused_before_training() {
+    let out = folder();
+    let file = out.path().join("file");
+    std::fs::write(&file, "in the way").expect("writable");
+    refuses(&short(&file, &[]), 1, &["error: ", "file"]);
+    refuses(&short(&file.join("below"), &[]), 1, &["error: ", "below"]);
+}
+
+#[test]
+fn a_run_tells_its_events_as_json_and_is_saved() {
+    let out = folder();
+    let ran = brasa(&short(out.path(), &["--json", "--log-every", "1", "--seed", "1"]));
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    let events = json_lines(&ran.stdout);
+    let named = |name: &str| events.iter().filter(|event| event["event"] == name).collect::<Vec<_>>();
+    assert_eq!(events[0]["event"], "started");
+    assert_eq!((&events[0]["train_samples"], &events[0]["test_samples"]), (&Value::from(1438), &Value::from(359)));
+    let (steps, per_epoch) = (named("step"), 1438_usize.div_ceil(64));
+    assert_eq!(steps.len(), 2 * per_epoch);
+    for (number, step) in steps.iter().enumerate() {
+        assert_eq!(step["step"], number + 1);
+        assert_eq!(step["epoch"], number / per_epoch + 1);
+        assert!(step["loss"].as_f64().expect("a number").is_finite());
+    }
+    assert_eq!((named("epoch").len(), named("evaluated").len()), (2, 2));
+    let last = named("evaluated")[1];
+    assert!(last["accuracy"].as_f64().expect("a number") > 0.8, "{last}");
+    assert_eq!(last["samples"], 359);
+
+    let finished = events.last().expect("events");
+    assert_eq!((&finished["event"], &finished["completed"]), (&Value::from("finished"), &Value::from(true)));
+    assert_eq!(finished["test"]["correct"], last["correct"]);
+    let stages = finished["stages"].as_array().expect("a list");
+    let names = ["load", "augment", "batch", "upload", "forward", "loss", "backward", "update", "evaluate", "log"];
+    assert_eq!(stages.iter().map(|stage| stage["stage"].as_str().expect("a name")).collect::<Vec<_>>(), names);
+    for stage in stages.iter().filter(|stage| stage["stage"] != "augment") {
+        assert!(stage["busy_ms"].as_f64().expect("a number") > 0.0, "{stage}");
+        assert!(stage["source"].is_string(), "{stage}");
+    }
+
+    let run = out.path().join("digits-mlp-1");
+    assert_eq!(finished["folder"], text(&run));
+    let config = std::fs::read_to_string(run.join("config.toml")).expect("it was saved");
+    assert!(config.contains("seed = 1\n") && config.contains("lr = "), "{config}");
+    let metrics = json_lines(&std::fs::read_to_string(run.join("metrics.jsonl")).expect("it was saved"));
+    assert_eq!(metrics.len(), steps.len() + 4);
+    let weights = std::fs::read(run.join("model.safetensors")).expect("it was saved");
+    let weights = safetensors::SafeTensors::deserialize(&weights).expect("a whole file");
+    assert_eq!(weights.tensor("0.weight").expect("PyTorch's name").shape(), [128, 64]);
+}
+
+/// What must be equal in two runs of the same seed: everything but the times.
+fn metrics(run: &Path) -> Vec<Value> {
+    let mut lines = json_lines(&std::fs::read_to_string(run.join("metrics.jsonl")).expect("it was saved"));
+    for line in &mut lines {
+        line.as_object_mut().expect("an object").remove("elapsed_s").expect("a time");
+    }
+    lines
+}
+
+#[test]
+fn the_seed_decides_every_bit() {
+    let out = folder();
+    let run = |name: &str, more: &[&str]| {
+        let ran = brasa(&short(out.path(), &[&["--name", name, "--augment"], more].concat()));
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let path = out.path().join(name);
+        (metrics(&path), std::fs::read(path.join("model.safetensors")).expect("it was saved"))
+    };
+    let first = run("first", &["--seed", "7"]);
+    assert!(first == run("second", &["--seed", "7", "--workers", "3"]), "the number of workers changed the results");
+    assert!(first != run("third", &["--seed", "8"]), "the seed changed nothing");
+    let again = out.path().join("first/config.toml");
+    assert!(first == run("fourth", &["--config", text(&again)]), "a run's own settings gave other results");
+}
+
+#[test]
+fn a_run_is_never_overwritten() {
+    let out = folder();
+    let arguments = short(out.path(), &["--name", "mine"]);
+    let ran = brasa(&arguments);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    refuses(&arguments, 2, &["error: ", "mine", "exists"]);
+}
+
+#[test]
+fn results_go_to_standard_output_and_messages_to_standard_error() {
+    let out = folder();
+    let ran = brasa(&short(out.path(), &[]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for word in ["stage", "forward", "test accuracy", "digits-mlp-1"] {
+        assert!(ran.stdout.contains(word), "`{word}` is missing in: {}", ran.stdout);
+    }
+    assert!(ran.stderr.contains("epoch 2/2") && !ran.stderr.contains('\u{1b}'), "plain lines: {}", ran.stderr);
+}
+
+/// The shell's view of Ctrl-C: the run stops after a step, saves, and says so by its exit code.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_is_saved() {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::Stdio;
+
+    let out = folder();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_brasa"))
+        .args(flags(out.path(), "100000", &["--json"]))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let mut next = || Some(serde_json::from_str::<Value>(&lines.next()?.expect("readable")).expect("JSON"));
+    assert!(std::iter::from_fn(&mut next).any(|event| event["event"] == "step"), "no step before the end");
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill is there");
+    assert!(status.success());
+    let last = std::iter::from_fn(&mut next).last().expect("events after the signal");
+    assert_eq!((&last["event"], &last["completed"]), (&Value::from("finished"), &Value::from(false)));
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    let weights = std::fs::read(out.path().join("digits-mlp-1/model.safetensors")).expect("it was saved");
+    safetensors::SafeTensors::deserialize(&weights).expect("a whole file");
+}
+
+#[test]
+fn devices_are_listed() {
+    let ran = brasa(&["devices"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("cpu  ") && ran.stdout.contains("driver"), "{}", ran.stdout);
+    let ran = brasa(&["devices", "--json"]);
+    let devices = json_lines(&ran.stdout);
+    assert!(devices.iter().any(|device| device["selector"] == "cpu"), "{}", ran.stdout);
+}

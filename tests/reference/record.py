@@ -1,0 +1,258 @@
+"""Records the losses of PyTorch training runs that `tests/training.rs` repeats.
+
+    python3 tests/reference/record.py          # writes tests/reference/*.json beside itself
+
+Recorded with Python 3.11, torch 2.15.0, numpy 2, on a CPU (x86-64). Nothing is read or downloaded: weights and data come from
+an integer hash of (name, index), which the Rust test repeats bit for bit, so the files hold the numbers to compare with and
+nothing else. Every run is made twice, in float32 and in float64; the distance between the two is what rounding alone does
+to these losses, and the test takes its tolerance from it.
+
+Fields of a file: `f32`, `f64` (the loss of each training step, before its update), `eval_f32`, `eval_f64` (the loss of the same
+batch in evaluation mode after the last step, which sees running statistics) and `sums_f32`, `sums_f64` (after the last
+step, the sum of squares of each state tensor that is named in `checked`).
+"""
+
+import json
+import pathlib
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+STEPS = 20
+
+
+def hash32(name, count):
+    """`count` hashed u32: FNV-1a of the name, plus the index, through a 32-bit finaliser ("lowbias32")."""
+    seed = 0x811C9DC5
+    for byte in name.encode():
+        seed = (seed ^ byte) * 0x01000193 & 0xFFFFFFFF
+    with np.errstate(over="ignore"):
+        x = np.uint32(seed) + np.arange(count, dtype=np.uint32)
+        x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
+        x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
+        return x ^ (x >> np.uint32(16))
+
+
+def signed(name, shape):
+    """float32 in [-1, 1), multiples of 2^-23: exact."""
+    count = int(np.prod(shape))
+    return ((hash32(name, count) >> np.uint32(8)).astype(np.float32) * np.float32(2**-23) - np.float32(1)).reshape(shape)
+
+
+def classes(name, shape, bound):
+    """Class numbers below `bound`."""
+    return torch.from_numpy((hash32(name, int(np.prod(shape))) % np.uint32(bound)).astype(np.int64).reshape(shape))
+
+
+def fill(model):
+    """Matrices and kernels: uniform within 1/sqrt(fan in). Vectors: 1 + v/8 for scales, v/8 for biases."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            value = signed(name, tuple(parameter.shape))
+            if parameter.dim() >= 2:
+                value = value * np.float32(1 / np.sqrt(np.prod(parameter.shape[1:])))
+            else:
+                value = value * np.float32(0.125)
+                if name.endswith("weight"):
+                    value = value + np.float32(1)
+            parameter.copy_(torch.from_numpy(value))
+
+
+class TutorialCnn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(3, 6, 5), nn.Conv2d(6, 16, 5)
+        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2).flatten(1)
+        return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs)
+        self.conv2, self.bn2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs)
+        self.downsample = None
+        if inputs != outputs:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        shortcut = x if self.downsample is None else self.downsample(x)
+        return F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))) + shortcut)
+
+
+class ResNet20(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16)
+        self.layer1 = nn.Sequential(*(BasicBlock(16, 16, 1) for _ in range(3)))
+        self.layer2 = nn.Sequential(BasicBlock(16, 32, 2), *(BasicBlock(32, 32, 1) for _ in range(2)))
+        self.layer3 = nn.Sequential(BasicBlock(32, 64, 2), *(BasicBlock(64, 64, 1) for _ in range(2)))
+        self.fc = nn.Linear(64, 10)
+
+    def forward(self, x):
+        x = self.layer3(self.layer2(self.layer1(F.relu(self.bn1(self.conv1(x))))))
+        return self.fc(x.mean((2, 3)))
+
+
+class DoubleConv(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(inputs, outputs, 3, 1, 1), nn.BatchNorm2d(outputs)
+        self.conv2, self.bn2 = nn.Conv2d(outputs, outputs, 3, 1, 1), nn.BatchNorm2d(outputs)
+
+    def forward(self, x):
+        return F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))))
+
+
+class UNet(nn.Module):
+    """Widths go down with max-pooling between, the last one is the bottom; up again with nearest upsampling and skips."""
+
+    def __init__(self, inputs, widths, outputs):
+        super().__init__()
+        ins = [inputs, *widths[:-1]]
+        self.down = nn.ModuleList(DoubleConv(i, o) for i, o in zip(ins[:-1], widths[:-1]))
+        self.bottom = DoubleConv(widths[-2], widths[-1])
+        self.up = nn.ModuleList(
+            DoubleConv(below + skip, skip) for below, skip in zip(widths[:0:-1], widths[-2::-1])
+        )
+        self.head = nn.Conv2d(widths[0], outputs, 1)
+
+    def forward(self, x):
+        skips = []
+        for block in self.down:
+            x = block(x)
+            skips.append(x)
+            x = F.max_pool2d(x, 2)
+        x = self.bottom(x)
+        for block, skip in zip(self.up, reversed(skips)):
+            x = block(torch.cat([F.interpolate(x, scale_factor=2, mode="nearest"), skip], 1))
+        return self.head(x)
+
+
+class Gpt(nn.Module):
+    def __init__(self, vocabulary, sequence, width, heads, layers):
+        super().__init__()
+        self.token_embedding = nn.Embedding(vocabulary, width)
+        self.position_embedding = nn.Embedding(sequence, width)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True)
+            for _ in range(layers)
+        )
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary)
+
+    def forward(self, tokens):
+        length = tokens.shape[1]
+        x = self.token_embedding(tokens) + self.position_embedding.weight[:length]
+        mask = torch.full((length, length), float("-inf"), dtype=x.dtype).triu(1)
+        for block in self.blocks:
+            x = block(x, src_mask=mask)
+        return self.head(self.norm(x)).transpose(1, 2)  # [batch, vocabulary, sequence], as cross-entropy wants it
+
+
+def images(batch, *shape):
+    return lambda dtype: torch.from_numpy(signed("input", (batch, *shape))).to(dtype)
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10))
+
+
+def adam(parameters):
+    return torch.optim.Adam(parameters, lr=1e-3)
+
+
+def momentum(parameters):
+    return torch.optim.SGD(parameters, lr=0.05, momentum=0.9, weight_decay=1e-4)
+
+
+def nesterov(parameters):
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2)
+
+
+def adamw(parameters):
+    return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01)
+
+
+# name: (model, input of a dtype, target, optimizer, largest global gradient norm or None, tensors whose sum of squares is checked)
+RUNS = {
+    "mlp": (mlp, images(64, 64), classes("target", (64,), 10), adam, None, ["0.weight", "4.weight", "4.bias"]),
+    "mlp_nesterov": (mlp, images(64, 64), classes("target", (64,), 10), nesterov, 0.5, ["0.weight", "4.weight"]),
+    "cnn": (
+        TutorialCnn,
+        images(8, 3, 32, 32),
+        classes("target", (8,), 10),
+        adam,
+        None,
+        ["conv1.weight", "fc1.weight", "fc3.bias"],
+    ),
+    "resnet20": (
+        ResNet20,
+        images(8, 3, 32, 32),
+        classes("target", (8,), 10),
+        momentum,
+        None,
+        ["conv1.weight", "layer2.0.downsample.0.weight", "fc.weight", "bn1.running_mean", "layer3.2.bn2.running_var"],
+    ),
+    "unet": (
+        lambda: UNet(3, [4, 8, 16], 3),
+        images(2, 3, 32, 32),
+        classes("target", (2, 32, 32), 3),
+        adam,
+        None,
+        ["down.0.conv1.weight", "up.1.conv2.weight", "head.weight", "bottom.bn1.running_var"],
+    ),
+    "gpt": (
+        lambda: Gpt(32, 16, 32, 4, 2),
+        lambda _: classes("input", (4, 16), 32),
+        classes("target", (4, 16), 32),
+        adamw,
+        None,
+        ["token_embedding.weight", "blocks.1.self_attn.in_proj_weight", "norm.weight", "head.bias"],
+    ),
+}
+
+
+def train(make_model, make_input, target, make_optimizer, max_norm, checked, dtype):
+    model = make_model()
+    fill(model)
+    model.to(dtype)
+    x = make_input(dtype)
+    optimizer = make_optimizer(model.parameters())
+    losses = []
+    for _ in range(STEPS):
+        loss = F.cross_entropy(model(x), target)
+        optimizer.zero_grad()
+        loss.backward()
+        if max_norm is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        optimizer.step()
+        losses.append(loss.item())
+    model.eval()
+    with torch.no_grad():
+        evaluated = F.cross_entropy(model(x), target).item()
+    state = model.state_dict()
+    return losses, evaluated, [state[name].double().square().sum().item() for name in checked]
+
+
+def main():
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    for name, run in RUNS.items():
+        record = {"checked": run[-1]}
+        for dtype, suffix in ((torch.float32, "f32"), (torch.float64, "f64")):
+            record[suffix], record[f"eval_{suffix}"], record[f"sums_{suffix}"] = train(*run, dtype)
+        path = pathlib.Path(__file__).parent / f"{name}.json"
+        path.write_text(json.dumps(record, indent=1) + "\n")
+        spread = max(abs(a - b) for a, b in zip(record["f32"], record["f64"]))
+        print(f"{name}: loss {record['f64'][0]:.4f} to {record['f64'][-1]:.4f}, float32 is up to {spread:.1e} off,",
+              f"evaluated {record['eval_f64']:.4f} ({abs(record['eval_f32'] - record['eval_f64']):.1e} off)")
+
+
+if __name__ == "__main__":
+    main()
