@@ -235,7 +235,8 @@ fn wrong_inputs_panic_at_the_callers_line() {
     let a = tensor(&[3, 4]);
     let b = tensor(&[5, 6]);
     let ints = a.to_dtype(DType::I32);
-    let cases: Vec<(fn(&Tensor, &Tensor, &Tensor) -> Tensor, &str)> = vec![
+    type Call = fn(&Tensor, &Tensor, &Tensor) -> Tensor;
+    let cases: Vec<(Call, &str)> = vec![
         (|a, b, _| a.matmul(b), "matmul: [3, 4] x [5, 6], inner 4 != 5"),
         (|a, b, _| a + b, "add: [3, 4] and [5, 6] do not broadcast"),
         (|a, _, ints| a * ints, "mul: f32 and i32 do not mix; cast one with to_dtype"),
