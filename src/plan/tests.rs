@@ -6,10 +6,10 @@ use crate::autodiff;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::graph::{Node, NodeRef, Source, Tracer, reference};
+use crate::ops::conv::ConvOptions;
 use crate::plan::{Body, Place, Plan, PlanOptions, interpret, plan};
 use crate::runtime::{checkpoint, trace::collect};
 use crate::shape::Shape;
-use crate::ops::conv::ConvOptions;
 use crate::tensor::{Mask, Tensor};
 
 /// Inputs of a traced function, without any device memory behind them.
@@ -229,9 +229,7 @@ fn long_chains_are_cut() {
     let mut trial = Trial::new();
     let x = trial.input([3, 3]);
     // as within a step: otherwise long graphs evaluate themselves
-    let (y, _) = collect(|| {
-        (0..1500).fold(x.clone(), |y, step| (&y * 0.999).sin() + &x * (f64::from(step) * 1e-4))
-    });
+    let (y, _) = collect(|| (0..1500).fold(x.clone(), |y, step| (&y * 0.999).sin() + &x * (f64::from(step) * 1e-4)));
     let plan = trial.check_all(&[y]);
     assert!(plan.kernels.len() > 5 && plan.kernels.len() < 500, "{}", plan.summary());
 }

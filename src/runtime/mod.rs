@@ -12,8 +12,8 @@ mod var;
 
 pub use arena::Arena;
 pub use checkpoint::checkpoint;
-pub use eval::{PlanCacheStats, plan_cache_stats, realize};
 pub(crate) use eval::limit_waiting;
+pub use eval::{PlanCacheStats, plan_cache_stats, realize};
 pub use random::{random_inputs, random_state, seed};
 pub use step::{Step, StepInfo};
 pub use trace::check_finite;

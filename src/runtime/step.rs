@@ -10,8 +10,8 @@ use crate::graph::{HostValue, Memory, Node, NodeRef, Program, Source, Tracer};
 use crate::plan::{self, Plan, PlanOptions};
 use crate::shape::Shape;
 use crate::stage::Stage;
-use crate::timing::{KernelTime, StageTimes};
 use crate::tensor::Tensor;
+use crate::timing::{KernelTime, StageTimes};
 
 use super::eval::{options_for, realize};
 use super::trace;
@@ -95,8 +95,7 @@ impl Step {
     /// # Errors
     /// If the device fails.
     pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        let signature: Signature =
-            inputs.iter().map(|input| (input.shape().clone(), input.dtype())).collect();
+        let signature: Signature = inputs.iter().map(|input| (input.shape().clone(), input.dtype())).collect();
         let nodes: Vec<NodeRef> = inputs.iter().map(|input| input.node().clone()).collect();
         realize(&nodes)?;
         let captured = self.captured(signature)?;
@@ -196,13 +195,7 @@ impl Step {
             let size = node.dtype.size_bytes();
             device.copy(&from, (offset * size) as u64, storage, 0, (node.shape.numel() * size) as u64)?;
         }
-        super::diagnose::first_non_finite(
-            &device,
-            &captured.program,
-            &captured.storages,
-            &captured.hosts,
-            &options,
-        )
+        super::diagnose::first_non_finite(&device, &captured.program, &captured.storages, &captured.hosts, &options)
     }
 
     fn captured(&mut self, signature: Signature) -> Result<&mut Captured> {
@@ -227,8 +220,7 @@ impl Step {
         for (slot, (shape, dtype)) in signature.iter().enumerate() {
             let bytes = (shape.numel() * dtype.size_bytes()) as u64;
             inputs.push(device.alloc(bytes, "a step's input")?);
-            placeholders
-                .push(Tensor::from_node(Node::leaf(Source::Input(slot), shape.clone(), *dtype, &device)));
+            placeholders.push(Tensor::from_node(Node::leaf(Source::Input(slot), shape.clone(), *dtype, &device)));
         }
         let halted = self.halted.clone();
         let function = &mut self.function;

@@ -1,0 +1,205 @@
+//! The meaning of composed ops: the f64 reference of their graphs against plain loops written from the definitions.
+
+mod common;
+
+use std::collections::HashMap;
+
+use brasa::autodiff::grad;
+use brasa::graph::reference;
+use brasa::ops::conv::ConvOptions;
+use brasa::tensor::Reduction;
+use brasa::{DType, Device, Element, Tensor};
+
+use common::{assert_close, floats};
+
+fn tensor<T: Element>(values: &[T], shape: &[usize]) -> Tensor {
+    Tensor::from_slice(values, shape, &Device::cpu()).expect("a small tensor fits")
+}
+
+fn eval(tensor: &Tensor) -> Vec<f64> {
+    reference::evaluate(&[tensor.node().clone()], &HashMap::new()).remove(0)
+}
+
+fn at(values: &[f32], shape: &[usize], point: &[usize]) -> f64 {
+    let number = point.iter().zip(shape).fold(0, |number, (coordinate, size)| number * size + coordinate);
+    f64::from(values[number])
+}
+
+#[test]
+fn convolution_sums_over_channels_and_kernel() {
+    let (input_shape, weight_shape) = ([2, 4, 6, 5], [6, 2, 3, 2]);
+    let (input, weight) = (floats(1, 240, -1.0, 1.0), floats(2, 72, -1.0, 1.0));
+    let options =
+        ConvOptions { stride: vec![2, 1], padding: vec![1, 2], dilation: vec![1, 2], groups: 2, ..Default::default() };
+    let output = tensor(&input, &input_shape).conv2d(&tensor(&weight, &weight_shape), None, &options);
+    assert_eq!(output.shape().dims(), [2, 6, 3, 7]);
+    let mut expected = Vec::new();
+    for (n, o, y, x) in
+        (0..2).flat_map(|n| (0..6).flat_map(move |o| (0..3).flat_map(move |y| (0..7).map(move |x| (n, o, y, x)))))
+    {
+        let mut sum = 0.0;
+        for (c, i, j) in (0..2_usize).flat_map(|c| (0..3_usize).flat_map(move |i| (0..2_usize).map(move |j| (c, i, j))))
+        {
+            let (row, column): (usize, usize) = (2 * y + i, x + 2 * j);
+            if (1..7).contains(&row) && (2..7).contains(&column) {
+                let channel = o / 3 * 2 + c;
+                sum += at(&input, &input_shape, &[n, channel, row - 1, column - 2])
+                    * at(&weight, &weight_shape, &[o, c, i, j]);
+            }
+        }
+        expected.push(sum);
+    }
+    assert_close("conv2d", &eval(&output), &expected, 1e-12, 1e-12);
+}
+
+#[test]
+fn transposed_convolution_is_the_gradient_of_convolution() {
+    let options = ConvOptions::default().stride(2).padding(1).groups(2);
+    let weight = tensor(&floats(1, 4 * 3 * 9, -1.0, 1.0), &[4, 3, 3, 3]);
+    let small = tensor(&floats(2, 4 * 9, -1.0, 1.0), &[1, 4, 3, 3]);
+    let large = tensor(&floats(3, 6 * 36, -1.0, 1.0), &[1, 6, 6, 6]);
+    let spread = small.conv_transpose2d(&weight, None, &options.clone().output_padding(1));
+    let gradient = grad(&(large.conv2d(&weight, None, &options) * &small), &[&large]).remove(0);
+    assert_close("conv_transpose2d", &eval(&spread), &eval(&gradient), 1e-12, 1e-12);
+}
+
+#[test]
+fn the_first_of_equals_takes_the_gradient_of_max_pooling() {
+    let input = tensor(&[1.0_f32, 1.0, 0.0, 2.0, 1.0, 0.0, 2.0, 2.0], &[1, 1, 2, 4]);
+    let gradient = grad(&input.max_pool2d(2, 2, 0), &[&input]).remove(0);
+    assert_eq!(eval(&gradient), [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
+    // but of a plain maximum they share it
+    let gradient = grad(&input.max(), &[&input]).remove(0);
+    assert_eq!(eval(&gradient), [0.0, 0.0, 0.0, 1.0 / 3.0, 0.0, 0.0, 1.0 / 3.0, 1.0 / 3.0]);
+}
+
+#[test]
+fn pooling_ignores_padding_in_maxima_and_counts_it_in_means() {
+    let input = tensor(&[-1.0_f32, -2.0, -3.0, -4.0], &[1, 1, 2, 2]);
+    assert_eq!(eval(&input.max_pool2d(2, 2, 1)), [-1.0, -2.0, -3.0, -4.0]);
+    assert_eq!(eval(&input.avg_pool2d(2, 2, 1)), [-0.25, -0.5, -0.75, -1.0]);
+}
+
+#[test]
+fn losses_agree_with_their_definitions() {
+    let logits = floats(1, 12, -3.0, 3.0);
+    let labels = [2, 0, 3];
+    let probability = |row: usize, class: usize| {
+        let sum: f64 = (0..4).map(|c| at(&logits, &[3, 4], &[row, c]).exp()).sum();
+        at(&logits, &[3, 4], &[row, class]).exp() / sum
+    };
+    let (x, t) = (tensor(&logits, &[3, 4]), tensor(&labels, &[3]));
+    let picked: Vec<f64> = (0..3).map(|row| -probability(row, labels[row] as usize).ln()).collect();
+    let mean = picked.iter().sum::<f64>() / 3.0;
+    assert_close("cross_entropy", &eval(&x.cross_entropy(&t)), &[mean], 1e-7, 0.0);
+    assert_close("none", &eval(&x.cross_entropy_with(&t, 0.0, Reduction::None)), &picked, 1e-7, 0.0);
+    assert_close("nll", &eval(&x.log_softmax(1).nll_loss(&t, Reduction::Mean)), &[mean], 1e-7, 0.0);
+    let soft = t.one_hot(4).to_dtype(DType::F32) * 0.9 + 0.025;
+    let smoothed = x.cross_entropy_with(&t, 0.1, Reduction::Mean);
+    assert_close("smoothing", &eval(&smoothed), &eval(&x.cross_entropy_soft(&soft, Reduction::Mean)), 1e-6, 0.0);
+    let softmax: Vec<f64> = (0..3).flat_map(|row| (0..4).map(move |class| probability(row, class))).collect();
+    assert_close("softmax", &eval(&x.softmax(1)), &softmax, 1e-12, 0.0);
+    let far = tensor(&[1000.0_f32, -1000.0, f32::NEG_INFINITY], &[1, 3]);
+    assert_eq!(eval(&far.cross_entropy(&tensor(&[0], &[1]))), [0.0]);
+    assert_eq!(
+        eval(&far.select(1, 1).binary_cross_entropy_with_logits(&tensor(&[1.0_f32], &[1]), Reduction::Sum)),
+        [1000.0]
+    );
+}
+
+#[test]
+fn normalisation_gives_mean_zero_and_variance_one() {
+    let input = tensor(&floats(1, 48, -3.0, 5.0), &[4, 3, 2, 2]);
+    for (values, axes) in [
+        (input.batch_norm(None, None, 0.0).output, vec![0, 2, 3]),
+        (input.layer_norm(3, None, None, 0.0), vec![1, 2, 3]),
+        (input.group_norm(3, None, None, 0.0), vec![2, 3]),
+    ] {
+        let means = eval(&values.mean_dim(axes.as_slice()));
+        assert_close("mean", &means, &vec![0.0; means.len()], 0.0, 1e-6);
+        assert_close("variance", &eval(&values.var_dim(axes.as_slice(), 0)), &vec![1.0; means.len()], 1e-6, 0.0);
+    }
+    let norm = input.batch_norm(None, None, 1e-5);
+    assert_close("batch variance", &eval(&norm.variance), &eval(&input.var_dim([0, 2, 3], 1)), 1e-6, 0.0);
+    let same = input.batch_norm_eval(&norm.mean, &(norm.variance * (15.0 / 16.0)), None, None, 1e-5);
+    assert_close("evaluation", &eval(&same), &eval(&norm.output), 1e-6, 1e-7);
+}
+
+#[test]
+fn doubtful_cases_are_as_documented() {
+    let nan = f32::NAN;
+    let x = tensor(&[1.0_f32, 3.0, 3.0, nan, 5.0, nan], &[2, 3]);
+    assert_eq!(eval(&x.argmax(1)), [1.0, 0.0]);
+    assert_eq!(eval(&x.argmin(1)), [0.0, 0.0]);
+    assert!(eval(&x.max_dim(1))[1].is_nan() && eval(&x.maximum(0.0))[3].is_nan());
+    let a = tensor(&[7, -7, 7, -7, 5], &[5]);
+    let b = tensor(&[3, 3, -3, -3, 0], &[5]);
+    assert_eq!(eval(&a.div_trunc(&b)), [2.0, -2.0, -2.0, 2.0, 0.0]);
+    assert_eq!(eval(&a.fmod(&b)), [1.0, -1.0, 1.0, -1.0, 0.0]);
+    assert_eq!(eval(&a.remainder(&b))[..4], [1.0, 2.0, -2.0, -1.0]);
+    assert_eq!(eval(&tensor(&[i32::MAX], &[1]).pow(2)), [1.0]);
+    assert_eq!((&a / 2).dtype(), DType::F32);
+    assert_eq!((&a + 1).dtype(), DType::I32);
+    assert_eq!((&a + 0.5).dtype(), DType::F32);
+    assert_eq!(a.gt(0).sum().dtype(), DType::I32);
+    let zeros = [-0.0_f32, 0.0];
+    let joined = Tensor::cat(&[&tensor(&zeros, &[2]), &tensor(&zeros, &[2])], 0);
+    let signs: Vec<bool> = eval(&joined).into_iter().map(f64::is_sign_negative).collect();
+    assert_eq!(signs, [true, false, true, false]);
+    let product = tensor(&[2.0_f32, 0.0, 3.0, 0.0, 0.0, 4.0], &[2, 3]);
+    let gradient = grad(&product.prod_dim(1), &[&product]).remove(0);
+    assert_eq!(eval(&gradient), [0.0, 6.0, 0.0, 0.0, 0.0, 0.0]);
+}
+
+#[test]
+fn small_arguments_keep_their_digits() {
+    let x = tensor(&[1e-7_f32, -1e-7, 0.0, 0.3], &[4]);
+    let exact: Vec<f64> = eval(&x);
+    assert_close("log1p", &eval(&x.log1p()), &exact.iter().map(|x| x.ln_1p()).collect::<Vec<_>>(), 1e-9, 0.0);
+    assert_close("expm1", &eval(&x.expm1()), &exact.iter().map(|x| x.exp_m1()).collect::<Vec<_>>(), 1e-9, 0.0);
+}
+
+#[test]
+fn random_numbers_have_their_moments() {
+    let device = Device::cpu();
+    let moments = |tensor: &Tensor| {
+        let values = eval(tensor);
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        (mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64)
+    };
+    // ten standard errors
+    let (mean, variance) = moments(&Tensor::rand([20_000], &device));
+    assert!((mean - 0.5).abs() < 0.02 && (variance - 1.0 / 12.0).abs() < 0.006, "{mean} {variance}");
+    let (mean, variance) = moments(&Tensor::randn([20_000], &device));
+    assert!(mean.abs() < 0.07 && (variance - 1.0).abs() < 0.1, "{mean} {variance}");
+    let (mean, _) = moments(&Tensor::full([20_000], 0.3_f32, &device).bernoulli());
+    assert!((mean - 0.3).abs() < 0.033, "{mean}");
+    let draws = eval(&Tensor::randint(-2, 3, [1000], &device));
+    let expected: Vec<f64> = (-2..3).map(f64::from).collect();
+    assert!(draws.iter().all(|draw| expected.contains(draw)) && expected.iter().all(|value| draws.contains(value)));
+    let kept = eval(&Tensor::ones([20_000], &device).dropout(0.25));
+    assert!(kept.iter().all(|&value| value == 0.0 || (value - 4.0 / 3.0).abs() < 1e-6));
+    assert!((kept.iter().sum::<f64>() / 20_000.0 - 1.0).abs() < 0.05);
+}
+
+#[test]
+fn embeddings_and_index_add_are_transposes() {
+    let table = tensor(&floats(1, 10, -1.0, 1.0), &[5, 2]);
+    let index = tensor(&[4, 0, 4], &[3]);
+    let weight = tensor(&[1.0_f32, 2.0, 4.0, 8.0, 16.0, 32.0], &[3, 2]);
+    let gradient = grad(&(table.embedding(&index) * &weight), &[&table]).remove(0);
+    assert_eq!(eval(&gradient), [4.0, 8.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 17.0, 34.0]);
+    assert_eq!(eval(&table.zeros_like().index_add(0, &index, &weight)), eval(&gradient));
+}
+
+#[test]
+fn tensors_print_as_in_pytorch() {
+    let device = Device::cpu();
+    assert_eq!(tensor(&[1.0_f32, 2.0, -3.0, 4.0], &[2, 2]).to_string(), "tensor([[ 1.,  2.],\n        [-3.,  4.]])");
+    assert_eq!(tensor(&[0.5_f32, 10.25], &[2]).to_string(), "tensor([ 0.5000, 10.2500])");
+    assert_eq!(tensor(&[1, -20], &[2]).to_string(), "tensor([  1, -20], i32)");
+    assert_eq!(Tensor::full([], true, &device).to_string(), "tensor(true, bool)");
+    assert_eq!(Tensor::zeros([0, 3], &device).to_string(), "tensor([], shape=[0, 3])");
+    assert_eq!(Tensor::zeros([2000], &device).to_string(), "tensor([0., 0., 0., ..., 0., 0., 0.])");
+    assert!(format!("{:?}", Tensor::zeros([2], &device)).starts_with("Tensor f32[2] on "));
+}
