@@ -294,6 +294,9 @@ impl Builder {
                     None => Dim::axis(label_of_sum(label).into()),
                 };
                 for &(axis, _) in &dim.terms {
+                    if new_labels[side].contains(&(axis as u8)) {
+                        continue;
+                    }
                     new_labels[side].push(axis as u8);
                     let summed = old_sums.iter().position(|&l| axis == usize::from(label_of_sum(l)));
                     shapes[side].push(match summed {
