@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
 
 use crate::device::{Bound, Device, Storage};
 use crate::dtype::DType;
@@ -10,8 +11,8 @@ use crate::graph::{HostValue, Memory, Node, NodeRef, Program, Source, Tracer};
 use crate::plan::{self, Plan, PlanOptions};
 use crate::shape::Shape;
 use crate::stage::Stage;
-use crate::timing::StageTimes;
 use crate::tensor::Tensor;
+use crate::timing::{StageTimes, TimeSource};
 
 use super::eval::{options_for, realize};
 use super::trace;
@@ -32,6 +33,8 @@ pub struct Step {
     options: PlanOptions,
     captured: HashMap<Signature, Captured>,
     runs: u64,
+    /// What the host took to hand over inputs given as bytes.
+    uploads: StageTimes,
 }
 
 /// One signature's trace, compiled and bound.
@@ -80,6 +83,7 @@ impl Step {
             options: options_for(device),
             captured: HashMap::new(),
             runs: 0,
+            uploads: StageTimes::default(),
         })
     }
 
@@ -117,9 +121,11 @@ impl Step {
         let signature: Signature = inputs.iter().map(|(shape, dtype, _)| ((*shape).clone(), *dtype)).collect();
         let device = self.device.clone();
         let captured = self.captured(signature.clone())?;
+        let start = Instant::now();
         for ((_, _, bytes), storage) in inputs.iter().zip(&captured.inputs) {
             device.write(storage, 0, bytes)?;
         }
+        self.uploads.add(Stage::Upload, start.elapsed().as_secs_f64() * 1e3, TimeSource::WallClock);
         self.replay(&signature)
     }
 
@@ -160,7 +166,7 @@ impl Step {
 
     /// Milliseconds per stage since the last call, over all signatures.
     pub fn stage_times(&mut self) -> StageTimes {
-        let mut times = StageTimes::default();
+        let mut times = std::mem::take(&mut self.uploads);
         for captured in self.captured.values_mut() {
             times.merge(&captured.bound.stage_times());
         }
