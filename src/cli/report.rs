@@ -52,9 +52,7 @@ fn stages(stages: &[StageReport]) -> String {
         }
         let [w0, w1, w2, w3, w4, w5] = widths;
         let [stage, busy, exposed, share, device, source] = row;
-        let line = format!(
-            "{stage:<w0$}  {busy:>w1$}  {exposed:>w2$}  {share:>w3$}  {device:<w4$}  {source:<w5$}"
-        );
+        let line = format!("{stage:<w0$}  {busy:>w1$}  {exposed:>w2$}  {share:>w3$}  {device:<w4$}  {source:<w5$}");
         text.push_str(line.trim_end());
         text.push('\n');
     }
@@ -71,7 +69,7 @@ pub(super) fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

@@ -75,7 +75,7 @@ fn new_memory_reads_as_zero_and_is_counted() {
         assert_eq!((storage.bytes(), storage.capacity()), (1001, 1008));
         assert_eq!(read_all(&storage), vec![0; 1001]);
         let empty = device.alloc(0, "test").expect("alloc");
-        assert_eq!(read_all(&empty), []);
+        assert_eq!(read_all(&empty), [0u8; 0]);
         assert_eq!(device.memory(), MemoryUse { live_bytes: 1024, peak_bytes: 1024 });
         drop(storage);
         assert_eq!(device.memory(), MemoryUse { live_bytes: 16, peak_bytes: 1024 });

@@ -170,6 +170,8 @@ pub struct Tracer {
     pub hosts: Vec<Arc<HostValue>>,
     numbers: HashMap<u64, usize>,
     inputs: HashMap<usize, usize>,
+    /// Recomputed segments, renumbered from 1 in order of appearance.
+    segments: HashMap<u32, u32>,
 }
 
 impl Tracer {
@@ -244,6 +246,11 @@ impl Tracer {
             Slot::External { .. } => (Op::Leaf, Vec::new()),
             Slot::Uniform(_) => (Op::Uniform, Vec::new()),
         };
+        let next_segment = self.segments.len() as u32 + 1;
+        let segment = match node.segment {
+            0 => 0,
+            segment => *self.segments.entry(segment).or_insert(next_segment),
+        };
         self.numbers.insert(node.id, self.program.nodes.len());
         self.program.nodes.push(ProgramNode {
             op,
@@ -251,7 +258,7 @@ impl Tracer {
             shape: node.shape.clone(),
             dtype: node.dtype,
             stage: node.stage,
-            segment: node.segment,
+            segment,
             slot,
             location: node.location,
             module: node.module.clone(),

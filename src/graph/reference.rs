@@ -50,7 +50,11 @@ fn leaf(node: &Node) -> Vec<f64> {
     if let Some(Source::Host(value)) = &node.source {
         return vec![crate::Scalar { dtype: node.dtype, bits: value.get() }.to_f64()];
     }
-    let memory = node.value().unwrap_or_else(|| panic!("the reference needs a value for {node:?}"));
+    let memory = match &node.source {
+        Some(Source::Var(var)) => Some(var.memory()),
+        _ => node.value(),
+    };
+    let memory = memory.unwrap_or_else(|| panic!("the reference needs a value for {node:?}"));
     let (storage, first) = memory.get();
     let size = node.dtype.size_bytes();
     let bytes = node.device.read(&storage, (first * size) as u64, (node.shape.numel() * size) as u64);

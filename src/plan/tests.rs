@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::graph::{Node, NodeRef, Source, Tracer, reference};
 use crate::plan::{Body, Place, Plan, PlanOptions, interpret, plan};
-use crate::runtime::trace::collect;
+use crate::runtime::{checkpoint, trace::collect};
 use crate::shape::Shape;
 use crate::ops::conv::ConvOptions;
 use crate::tensor::{Mask, Tensor};
@@ -234,6 +234,32 @@ fn long_chains_are_cut() {
     });
     let plan = trial.check_all(&[y]);
     assert!(plan.kernels.len() > 5 && plan.kernels.len() < 500, "{}", plan.summary());
+}
+
+#[test]
+fn checkpointed_layers_need_less_memory_for_the_same_gradients() {
+    let mut trial = Trial::new();
+    let x = trial.input([64, 16]);
+    let weights: Vec<Tensor> = (0..6).map(|_| trial.input([16, 16])).collect();
+    let deep = |x: &Tensor, weights: &[Tensor]| {
+        weights.iter().fold(x.clone(), |h, w| (h.matmul(w) * 0.1).tanh() + h.matmul(&w.t()).sigmoid())
+    };
+    let loss = |checkpointed: bool| {
+        let mut h = x.clone();
+        for part in weights.chunks(3) {
+            let owned = part.to_vec();
+            let inputs: Vec<&Tensor> = std::iter::once(&h).chain(part).collect();
+            h = if checkpointed {
+                checkpoint(&inputs, move |inputs| deep(&inputs[0], &inputs[1..]))
+            } else {
+                deep(&h, &owned)
+            };
+        }
+        autodiff::grad(&(&h * &h).mean(), &weights.iter().collect::<Vec<_>>())
+    };
+    let (plain, checkpointed) = (loss(false), loss(true));
+    let (plain, less) = (trial.check_all(&plain), trial.check_all(&checkpointed));
+    assert!(less.live_peak_bytes < plain.live_peak_bytes * 3 / 4, "{}\n{}", less.summary(), plain.summary());
 }
 
 trait MeanOfFirst {

@@ -98,7 +98,7 @@ impl Body {
     }
 
     /// Replaces buffer numbers.
-    pub(super) fn map_buffers(&mut self, f: impl Fn(BufferId) -> BufferId) {
+    pub(crate) fn map_buffers(&mut self, f: impl Fn(BufferId) -> BufferId) {
         for tape in self.tapes_mut() {
             for instr in &mut tape.instrs {
                 if let InstrOp::Load { buffer, .. } | InstrOp::Gather { buffer, .. } = &mut instr.op {

@@ -44,13 +44,18 @@ pub fn plan_cache_stats() -> PlanCacheStats {
     CACHE.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|cache| cache.stats).unwrap_or_default()
 }
 
-/// The planner's options for one-off work on `device`.
+/// The planner's options for captured steps on `device`.
 pub(crate) fn options_for(device: &Device) -> PlanOptions {
     let info = device.info();
     match info.kind {
         DeviceKind::Cpu => PlanOptions::CPU,
         _ => PlanOptions::gpu(info.max_storage_buffers as usize),
     }
+}
+
+/// The same, for plans that will hardly run twice: kernels do not depend on sizes, so they are rarely compiled.
+fn one_off_options(device: &Device) -> PlanOptions {
+    PlanOptions { literal_sizes: false, ..options_for(device) }
 }
 
 /// Computes the values of `nodes`, as far as they have none.
@@ -84,9 +89,13 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
         tracer.output(number, external, 0);
         results.push(storage);
     }
-    let executable = executable(device, &tracer.program)?;
     let uniforms: Vec<u32> = tracer.hosts.iter().map(|host| host.get()).collect();
-    executable.bind(&tracer.storages)?.run(&uniforms)?;
+    if crate::debug::validate() {
+        let plan = plan::plan(&tracer.program, &one_off_options(device));
+        super::validate::run(device, &plan, &tracer.storages, &uniforms)?;
+    } else {
+        executable(device, &tracer.program)?.bind(&tracer.storages)?.run(&uniforms)?;
+    }
     for (node, storage) in nodes.iter().zip(results) {
         node.set_value(Memory::new(storage, 0));
     }
@@ -109,8 +118,7 @@ fn executable(device: &Device, program: &Program) -> Result<Arc<Executable>> {
             return Ok(cached.executable.clone());
         }
     }
-    let options = PlanOptions { literal_sizes: false, ..options_for(device) };
-    let plan = Arc::new(plan::plan(program, &options));
+    let plan = Arc::new(plan::plan(program, &one_off_options(device)));
     crate::debug::plan_made(program, &plan, None);
     let executable = Arc::new(device.prepare(plan)?);
     let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);

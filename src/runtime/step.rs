@@ -12,7 +12,7 @@ use crate::plan::{self, Plan, PlanOptions};
 use crate::shape::Shape;
 use crate::stage::Stage;
 use crate::tensor::Tensor;
-use crate::timing::{StageTimes, TimeSource};
+use crate::timing::{KernelTime, StageTimes, TimeSource};
 
 use super::eval::{options_for, realize};
 use super::trace;
@@ -99,8 +99,7 @@ impl Step {
     /// # Errors
     /// If the device fails.
     pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        let signature: Signature =
-            inputs.iter().map(|input| (input.shape().clone(), input.dtype())).collect();
+        let signature: Signature = inputs.iter().map(|input| (input.shape().clone(), input.dtype())).collect();
         let nodes: Vec<NodeRef> = inputs.iter().map(|input| input.node().clone()).collect();
         realize(&nodes)?;
         let captured = self.captured(signature)?;
@@ -173,9 +172,16 @@ impl Step {
         times
     }
 
-    /// The bound plan for a signature, for profiling.
-    pub fn bound(&mut self, inputs: &[(Shape, DType)]) -> Option<&mut Bound> {
-        self.captured.get_mut(inputs).map(|captured| &mut captured.bound)
+    /// Times every kernel by itself from now on (or not). Steps run slower meanwhile.
+    pub fn profile_kernels(&mut self, on: bool) {
+        for captured in self.captured.values_mut() {
+            captured.bound.profile_kernels(on);
+        }
+    }
+
+    /// What each kernel took, over the runs since profiling began, in the order of the plans.
+    pub fn kernel_times(&mut self) -> Vec<KernelTime> {
+        self.captured.values_mut().flat_map(|captured| captured.bound.kernel_times()).collect()
     }
 
     /// Finds where the first non-finite value appears for these inputs, by running every node on its own. Changes no
@@ -195,13 +201,7 @@ impl Step {
             let size = node.dtype.size_bytes();
             device.copy(&from, (offset * size) as u64, storage, 0, (node.shape.numel() * size) as u64)?;
         }
-        super::diagnose::first_non_finite(
-            &device,
-            &captured.program,
-            &captured.storages,
-            &captured.hosts,
-            &options,
-        )
+        super::diagnose::first_non_finite(&device, &captured.program, &captured.storages, &captured.hosts, &options)
     }
 
     fn captured(&mut self, signature: Signature) -> Result<&mut Captured> {
@@ -226,8 +226,7 @@ impl Step {
         for (slot, (shape, dtype)) in signature.iter().enumerate() {
             let bytes = (shape.numel() * dtype.size_bytes()) as u64;
             inputs.push(device.alloc(bytes, "a step's input")?);
-            placeholders
-                .push(Tensor::from_node(Node::leaf(Source::Input(slot), shape.clone(), *dtype, &device)));
+            placeholders.push(Tensor::from_node(Node::leaf(Source::Input(slot), shape.clone(), *dtype, &device)));
         }
         let halted = self.halted.clone();
         let function = &mut self.function;
@@ -305,7 +304,11 @@ impl Step {
             output.release(&device)?;
         }
         let uniforms: Vec<u32> = captured.hosts.iter().map(|host| host.get()).collect();
-        captured.bound.run(&uniforms)?;
+        if crate::debug::validate() {
+            super::validate::run(&device, &captured.plan, &captured.storages, &uniforms)?;
+        } else {
+            captured.bound.run(&uniforms)?;
+        }
         self.runs += 1;
         Ok(captured.outputs.iter_mut().map(|output| output.tensor(&device)).collect())
     }

@@ -65,8 +65,7 @@ impl Learner {
     /// The model that `config` names, for samples such as `data` has, on `device`.
     pub(super) fn new(config: &Config, data: &dyn Dataset, device: &Device) -> Result<Self> {
         let sample_shape = data.sample_shape();
-        let spec =
-            ModelSpec { input: sample_shape.to_vec(), classes: data.classes(), seed: u64::from(config.seed) };
+        let spec = ModelSpec { input: sample_shape.to_vec(), classes: data.classes(), seed: u64::from(config.seed) };
         crate::runtime::seed(device, u64::from(config.seed))?;
         let model: std::sync::Arc<dyn Module> = models::create(&config.model.to_string(), &spec, device)?.into();
         let optimizer = optimizer(config, &model.parameters())?;
@@ -169,8 +168,11 @@ impl Learner {
         let [pixels, labels] = self.shapes(batch.rows());
         let label_bytes = u32::to_bytes(&batch.labels);
         let mask = f32::to_bytes(&batch.mask);
-        let inputs =
-            [(&pixels, DType::U8, &batch.pixels[..]), (&labels, DType::I32, &label_bytes), (&labels, DType::F32, &mask)];
+        let inputs = [
+            (&pixels, DType::U8, &batch.pixels[..]),
+            (&labels, DType::I32, &label_bytes),
+            (&labels, DType::F32, &mask),
+        ];
         self.evaluate.run_bytes(&inputs).map(drop)
     }
 
@@ -208,19 +210,18 @@ impl Ring {
 
     /// What a traced step calls to put down its loss and its number of correct answers.
     fn recorder(&self) -> impl Fn(&Tensor, &Tensor) + Send + 'static {
-        let (loss, correct, position, len) =
-            (self.loss.clone(), self.correct.clone(), self.position.clone(), self.len);
+        let (loss, correct, position, len) = (self.loss.clone(), self.correct.clone(), self.position.clone(), self.len);
         move |step_loss, step_correct| {
             let now = position.tensor();
             let here = Tensor::arange(len, loss.device()).eq(&now);
             let put = |ring: &Var, value: &Tensor| {
                 let value = value.detach().expand([len]);
-                ring.assign(&here.where_(&value, &ring.tensor()));
+                ring.assign(&here.where_(&value, ring.tensor()));
             };
             put(&loss, step_loss);
             put(&correct, step_correct);
             let next = &now + 1;
-            position.assign(&next.eq(len as i32).where_(&now.zeros_like(), &next));
+            position.assign(&next.eq(len as i32).where_(now.zeros_like(), &next));
         }
     }
 
@@ -279,8 +280,7 @@ fn optimizer(config: &Config, parameters: &[Var]) -> Result<Box<dyn Optimizer>> 
     let decay = config.weight_decay as f32;
     Ok(match config.optimizer {
         OptimizerName::Sgd => {
-            let momentum =
-                if config.momentum > 0.0 { Momentum::Heavy(config.momentum as f32) } else { Momentum::None };
+            let momentum = if config.momentum > 0.0 { Momentum::Heavy(config.momentum as f32) } else { Momentum::None };
             Box::new(Sgd::new(parameters, SgdOptions { learning_rate, momentum, weight_decay: decay })?)
         }
         OptimizerName::Adam | OptimizerName::Adamw => {

@@ -13,7 +13,9 @@ use crate::stage::Stage;
 use crate::timing::TimeSource;
 
 use super::learner::{Learner, StepResult};
-use super::{Config, Control, DatasetName, Event, HOST, RunFolder, StageClock, Start, StepMetrics, Summary, TestMetrics};
+use super::{
+    Config, Control, DatasetName, Event, HOST, RunFolder, StageClock, Start, StepMetrics, Summary, TestMetrics,
+};
 
 /// Batches that each worker may have ready.
 const AHEAD: usize = 4;
@@ -228,7 +230,8 @@ impl Run<'_> {
         }
         let (loss, correct) = self.on_device(Learner::read_evaluation)?;
         let start = Instant::now();
-        let test = TestMetrics { loss: loss / samples as f32, accuracy: correct as f32 / samples as f32, correct, samples };
+        let test =
+            TestMetrics { loss: loss / samples as f32, accuracy: correct as f32 / samples as f32, correct, samples };
         self.write_line("test", epoch, test.loss, test.accuracy)?;
         self.test = Some(test);
         (self.listen)(Event::Evaluated { epoch, test });

@@ -1,0 +1,74 @@
+//! Activation checkpointing: compute a part of the model again in the backward pass instead of keeping its values.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::autodiff;
+use crate::graph::{Node, NodeRef, Op, in_segment};
+use crate::tensor::Tensor;
+
+use super::trace;
+
+/// `function(inputs)`, whose inner values are not kept for the gradient but computed again when it arrives (Chen et al.
+/// 2016, "Training Deep Nets with Sublinear Memory Cost"). Dropout repeats its choices.
+///
+/// `function` must do the same each time it is called, and must not assign variables.
+#[track_caller]
+pub fn checkpoint(inputs: &[&Tensor], function: impl Fn(&[Tensor]) -> Tensor + Send + Sync + 'static) -> Tensor {
+    let draws = trace::with(|trace| trace.draws);
+    let own: Vec<Tensor> = inputs.iter().map(|&input| input.clone()).collect();
+    let output = function(&own);
+    let leaves = float_leaves(&output, inputs);
+    let count = inputs.len();
+    let mut nodes = vec![output.node().clone()];
+    nodes.extend(inputs.iter().map(|input| input.node().clone()));
+    nodes.extend(leaves);
+    let rule = move |node: &NodeRef, gradient: &NodeRef| -> Vec<Option<NodeRef>> {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let segment = NEXT.fetch_add(1, Ordering::Relaxed);
+        let (inputs, leaves) = node.inputs[1..].split_at(count);
+        let later = |input: &NodeRef| {
+            let inputs = vec![input.clone(), gradient.clone()];
+            Tensor::from_node(Node::new(Op::After, inputs, input.shape.clone(), input.dtype, &input.device))
+        };
+        let inputs: Vec<Tensor> = inputs.iter().map(later).collect();
+        let again = repeating_draws(draws, || in_segment(segment, || function(&inputs)));
+        let leaves: Vec<Tensor> = leaves.iter().cloned().map(Tensor::from_node).collect();
+        let wanted: Vec<&Tensor> = inputs.iter().chain(&leaves).filter(|tensor| tensor.dtype().is_float()).collect();
+        let weighted = (again * Tensor::from_node(gradient.clone())).sum();
+        let mut gradients = autodiff::grad(&weighted, &wanted).into_iter();
+        let of = |tensor: &Tensor| {
+            let float = tensor.dtype().is_float();
+            float.then(|| gradients.next().expect("one for each float").node().clone())
+        };
+        std::iter::once(None).chain(inputs.iter().chain(&leaves).map(of)).collect()
+    };
+    Tensor::from_node(Node::custom(nodes, Arc::new(rule)))
+}
+
+/// Float leaves that `output` depends on other than through `inputs`: the parameters inside.
+fn float_leaves(output: &Tensor, inputs: &[&Tensor]) -> Vec<NodeRef> {
+    let mut seen: HashSet<u64> = inputs.iter().map(|input| input.node().id).collect();
+    let mut leaves = Vec::new();
+    let mut stack = vec![output.node()];
+    while let Some(node) = stack.pop() {
+        if !seen.insert(node.id) {
+            continue;
+        }
+        if node.source.is_some() && node.dtype.is_float() {
+            leaves.push(node.clone());
+        }
+        stack.extend(&node.inputs);
+    }
+    leaves
+}
+
+/// Runs `f` with the draws of random numbers counted from `start`, as they were the first time.
+fn repeating_draws<T>(start: Option<u32>, f: impl FnOnce() -> T) -> T {
+    let Some(start) = start else { return f() };
+    let now = trace::with(|trace| std::mem::replace(&mut trace.draws, start));
+    let result = f();
+    trace::with(|trace| trace.draws = now.unwrap_or_default().max(trace.draws));
+    result
+}
