@@ -62,6 +62,8 @@ impl Tensor {
     #[track_caller]
     pub fn backward(&self) -> Gradients {
         assert_float(self);
+        // a captured step whose loss is NaN must not count
+        crate::runtime::check_finite(std::slice::from_ref(self.node()));
         let mut leaves: Vec<NodeRef> = reachable(self).into_values().filter(is_differentiable_leaf).collect();
         leaves.sort_unstable_by_key(|leaf| leaf.id);
         let by_node = walk(self, &leaves.iter().map(|leaf| leaf.id).collect());

@@ -1,47 +1,199 @@
 //! The native executor: runs plans on the CPU's SIMD units and cores.
+//!
+//! [`Compiled`] turns each kernel into strips, blocks and linear forms once; [`Bound`] adds memory; a run only computes.
+//! Every order of summation depends on shapes and on the machine's vector length, never on the number of threads.
+//!
+//! Reading order: `space` (how points are walked), `program` and `execute` (tapes over strips of them), `loops` and
+//! `contract` (the two kinds of kernels).
 
+mod contract;
+mod elementwise;
+mod execute;
+mod fold;
+mod loops;
+mod math;
+mod memory;
+mod micro;
+mod pack;
+mod philox;
+mod program;
+mod run_loops;
+mod scratch;
+mod space;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
-use crate::plan::Plan;
-use crate::timing::StageTimes;
+use pulp::Arch;
 
-/// Zeroed bytes, shared by clones.
+use crate::dtype::DType;
+use crate::plan::{Body, Place, Plan};
+use crate::stage::Stage;
+use crate::timing::{StageTimes, TimeSource};
+
+use contract::{CompiledContract, ContractState};
+use execute::Env;
+use loops::{CompiledLoop, LoopState};
+pub(crate) use memory::Memory;
+use memory::View;
+
+/// Kernels of a wave that take longer than this run side by side.
+const WORTH_A_THREAD_NANOSECONDS: f64 = 20_000.0;
+
+/// A plan whose kernels are ready to run.
 #[derive(Clone, Debug)]
-pub(crate) struct Memory(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Compiled(Arc<Ready>);
 
-impl Memory {
-    pub(crate) fn new(bytes: u64) -> Option<Self> {
-        Some(Self(Arc::new(Mutex::new(vec![0; usize::try_from(bytes).ok()?]))))
+#[derive(Debug)]
+struct Ready {
+    plan: Arc<Plan>,
+    kernels: Vec<Kernel>,
+}
+
+/// A kernel ready to run.
+#[derive(Debug)]
+enum Kernel {
+    Loop(CompiledLoop),
+    Contract(CompiledContract),
+}
+
+/// What a kernel keeps between its pieces.
+#[derive(Debug)]
+enum State {
+    Loop(Option<LoopState>),
+    Contract(Option<ContractState>),
+}
+
+/// A plan with its memory.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    ready: Arc<Ready>,
+    views: Vec<View>,
+    states: Vec<State>,
+    /// Milliseconds of each kernel in the last run.
+    times: Vec<f64>,
+    _memory: Vec<Memory>,
+}
+
+impl Compiled {
+    /// Makes all kernels of `plan` ready.
+    pub(crate) fn new(plan: Arc<Plan>) -> Self {
+        let dtypes: Vec<DType> = plan.buffers.iter().map(|buffer| buffer.dtype).collect();
+        let arch = Arch::new();
+        let kernels = plan
+            .kernels
+            .iter()
+            .map(|kernel| match &kernel.body {
+                Body::Loop(body) => Kernel::Loop(CompiledLoop::new(body, &dtypes)),
+                Body::Contract(body) => Kernel::Contract(CompiledContract::new(body, &dtypes, arch)),
+            })
+            .collect();
+        Self(Arc::new(Ready { plan, kernels }))
     }
-    pub(crate) fn read(&self, offset: u64, len: u64) -> Vec<u8> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)[offset as usize..][..len as usize].to_vec()
-    }
-    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-    }
-    pub(crate) fn copy_from(&self, from: &Self, from_offset: u64, to_offset: u64, len: u64) {
-        let bytes = from.read(from_offset, len);
-        self.write(to_offset, &bytes);
+
+    /// Gives the plan its memory: `externals` by number, slots and scratch of its own. `None` if there is none left.
+    pub(crate) fn bind(&self, externals: &[Memory]) -> Option<Bound> {
+        let plan = &self.0.plan;
+        let slots = plan.slots.iter().map(|&bytes| Memory::scratch(bytes)).collect::<Option<Vec<_>>>()?;
+        let memory = |place: Place| match place {
+            Place::External(number) => &externals[number],
+            Place::Slot(number) => &slots[number],
+        };
+        let views = plan.buffers.iter().map(|b| memory(b.place).view(b.elements * b.dtype.size_bytes())).collect();
+        for &buffer in &plan.zeroed {
+            memory(plan.buffers[buffer].place).clear();
+        }
+        let states = self.0.kernels.iter().map(|kernel| {
+            Some(match kernel {
+                Kernel::Loop(kernel) => State::Loop(kernel.state()?),
+                Kernel::Contract(kernel) => State::Contract(kernel.state()?),
+            })
+        });
+        let states = states.collect::<Option<Vec<_>>>()?;
+        let times = vec![0.0; states.len()];
+        let memory = externals.iter().cloned().chain(slots).collect();
+        Some(Bound { ready: self.0.clone(), views, states, times, _memory: memory })
     }
 }
 
-/// A plan, ready for memory.
-#[derive(Debug)]
-pub(crate) struct Compiled;
-/// A plan with its memory.
-#[derive(Debug)]
-pub(crate) struct Bound;
-
-impl Compiled {
-    pub(crate) fn new(_plan: Arc<Plan>) -> Self {
-        Self
+impl Kernel {
+    fn nanoseconds(&self) -> f64 {
+        match self {
+            Self::Loop(kernel) => kernel.nanoseconds,
+            Self::Contract(kernel) => kernel.nanoseconds,
+        }
     }
-    pub(crate) fn bind(&self, _externals: &[Memory]) -> Option<Bound> {
-        Some(Bound)
+
+    fn run(&self, env: &Env<'_>, state: &mut State) {
+        match (self, state) {
+            (Self::Loop(kernel), State::Loop(state)) => kernel.run(env, state.as_mut()),
+            (Self::Contract(kernel), State::Contract(state)) => kernel.run(env, state.as_mut()),
+            _ => unreachable!("each kernel has the state of its own kind"),
+        }
     }
 }
 
 impl Bound {
-    pub(crate) fn run(&mut self, _uniforms: &[u32], _status: &AtomicU32, _timings: &mut StageTimes) {}
+    /// Runs all kernels in order; `uniforms` are the host values' bits. An index out of range raises `status`.
+    pub(crate) fn run(&mut self, uniforms: &[u32], status: &AtomicU32, times: &mut StageTimes) {
+        let ready = self.ready.clone();
+        let total: f64 = ready.kernels.iter().map(Kernel::nanoseconds).sum();
+        if total > WORTH_A_THREAD_NANOSECONDS {
+            // On a thread of the pool, so that kernels do not enter and leave it one by one.
+            rayon::scope(|_| self.run_here(&ready, uniforms, status, times));
+        } else {
+            self.run_here(&ready, uniforms, status, times);
+        }
+    }
+
+    fn run_here(&mut self, ready: &Ready, uniforms: &[u32], status: &AtomicU32, times: &mut StageTimes) {
+        let env = Env { arch: Arch::new(), views: &self.views, uniforms, status };
+        let mut stages = [0.0; Stage::ALL.len()];
+        let mut before = Instant::now();
+        for wave in &ready.plan.waves {
+            let kernels = &ready.kernels[wave.clone()];
+            let states = &mut self.states[wave.clone()];
+            let long = kernels.iter().filter(|kernel| kernel.nanoseconds() > WORTH_A_THREAD_NANOSECONDS).count();
+            let mut elapsed = || {
+                let now = Instant::now();
+                let milliseconds = (now - before).as_secs_f64() * 1e3;
+                before = now;
+                milliseconds
+            };
+            if long >= 2 {
+                rayon::scope(|scope| {
+                    for (kernel, state) in kernels.iter().zip(states) {
+                        let env = &env;
+                        scope.spawn(move |_| kernel.run(env, state));
+                    }
+                });
+                // Side by side they have no time of their own: shares by expected work.
+                let (milliseconds, sum) = (elapsed(), kernels.iter().map(Kernel::nanoseconds).sum::<f64>());
+                for (number, kernel) in wave.clone().zip(kernels) {
+                    self.times[number] = milliseconds * kernel.nanoseconds() / sum;
+                }
+            } else {
+                for (number, (kernel, state)) in wave.clone().zip(kernels.iter().zip(states)) {
+                    kernel.run(&env, state);
+                    self.times[number] = elapsed();
+                }
+            }
+            for number in wave.clone() {
+                stages[ready.plan.kernels[number].stage as usize] += self.times[number];
+            }
+        }
+        for (stage, milliseconds) in Stage::ALL.into_iter().zip(stages) {
+            if ready.plan.kernels.iter().any(|kernel| kernel.stage == stage) {
+                times.add(stage, milliseconds, TimeSource::WallClock);
+            }
+        }
+    }
+
+    /// Milliseconds that each kernel of the plan took in the last run.
+    pub(crate) fn kernel_times(&self) -> &[f64] {
+        &self.times
+    }
 }

@@ -1,0 +1,285 @@
+//! Contractions: blocks of the result, each summed over k in fixed steps and finished by the epilogue while in cache.
+
+use std::ops::Range;
+
+use pulp::Arch;
+
+use crate::dtype::DType;
+use crate::plan::{ContractKernel, Store};
+
+use super::execute::{Env, Inputs, STRIP, Spread};
+use super::memory::{Memory, View};
+use super::micro::{Block, Tile};
+use super::pack::{Groups, Operand};
+use super::program::Program;
+use super::scratch::{Scratch, for_each_piece};
+
+/// Summed points of a step: a panel of them fills two thirds of the first-level cache.
+const DEPTH: usize = 256;
+/// Most rows of a block: with [`DEPTH`] of them the panels stay in the second-level cache.
+const MOST_ROWS: usize = 240;
+/// Most columns of a block.
+const MOST_COLUMNS: usize = STRIP;
+/// Blocks that a large contraction should have.
+const ENOUGH_PIECES: usize = 8;
+/// Multiplications below which a block is not divided further.
+const SMALL_BLOCK: usize = 2_000_000;
+/// Multiplications below which a kernel runs on the calling thread.
+const INLINE: usize = 1_000_000;
+/// Most words of partial sums.
+const MOST_PARTIAL: usize = 16 << 20;
+
+/// A [`ContractKernel`] ready to run.
+#[derive(Debug)]
+pub(super) struct CompiledContract {
+    batch: usize,
+    /// Rows, columns and summed points; "rows" are m or, where that stores better, n.
+    m: usize,
+    n: usize,
+    k: usize,
+    lhs: Operand,
+    rhs: Operand,
+    epilogue: Program,
+    /// True if the epilogue walks rows and columns as one.
+    flat: bool,
+    tile: Tile,
+    rows: usize,
+    columns: usize,
+    /// Summed points of a piece; `k` unless the sum is cut.
+    chunk: usize,
+    float: bool,
+    pub(super) parallel: bool,
+    slots: usize,
+    /// Rough time on one core.
+    pub(super) nanoseconds: f64,
+}
+
+/// Memory for the pieces of cut sums.
+#[derive(Debug)]
+pub(super) struct ContractState {
+    /// `[chunk][batch][m][n]`
+    partial: View,
+    _memory: Memory,
+}
+
+/// Where one piece lies.
+struct Piece {
+    batch: usize,
+    rows: Range<usize>,
+    columns: Range<usize>,
+}
+
+/// True if the results lie closer together along `m` than along `n`.
+fn stores_along(stores: &[Store], m: &[usize], n: &[usize], axes: &[usize]) -> bool {
+    let stride = |store: &Store, group: &[usize]| {
+        let axis = *group.iter().rev().find(|&&axis| axes[axis] > 1)?;
+        let (strides, _) = store.index.affine(axes.len())?;
+        (strides[axis] != 0).then_some(strides[axis].abs())
+    };
+    stores.first().is_some_and(|store| match (stride(store, m), stride(store, n)) {
+        (Some(along_m), Some(along_n)) => along_m < along_n,
+        (along_m, along_n) => along_m.is_some() && along_n.is_none(),
+    })
+}
+
+/// The size of each of the fewest equal parts of `total` that are no larger than `most`, in whole `unit`s.
+fn even(total: usize, most: usize, unit: usize) -> usize {
+    let parts = total.div_ceil(most).max(1);
+    total.div_ceil(parts).next_multiple_of(unit).max(unit)
+}
+
+impl CompiledContract {
+    /// Makes `kernel` ready; `dtypes` are the buffers'.
+    pub(super) fn new(kernel: &ContractKernel, dtypes: &[DType], arch: Arch) -> Self {
+        let axes = &kernel.axes;
+        let group = |number| kernel.group(number).collect::<Vec<usize>>();
+        let (batch, mut m, mut n, k) = (group(0), group(1), group(2), group(3));
+        let (mut lhs, mut rhs) = (&kernel.lhs, &kernel.rhs);
+        if stores_along(&kernel.stores, &m, &n, axes) {
+            std::mem::swap(&mut m, &mut n);
+            std::mem::swap(&mut lhs, &mut rhs);
+        }
+        let operand = |own: &[usize], (tape, value): &(crate::plan::Tape, usize)| {
+            Operand::new(axes, &Groups { batch: &batch, own, summed: &k }, (tape, *value), dtypes)
+        };
+        let (lhs, rhs) = (operand(&m, lhs), operand(&n, rhs));
+        let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
+        let [batches, rows_all, columns_all, k_all] = [size(&batch), size(&m), size(&n), size(&k)];
+
+        let tile = Tile::new(arch);
+        let (most_rows, most_columns) = (MOST_ROWS / tile.rows * tile.rows, MOST_COLUMNS / tile.columns * tile.columns);
+        let mut rows = even(rows_all, most_rows, tile.rows);
+        let mut columns = even(columns_all, most_columns, tile.columns);
+        let pieces = |rows: usize, columns: usize| batches * rows_all.div_ceil(rows) * columns_all.div_ceil(columns);
+        while pieces(rows, columns) < ENOUGH_PIECES && rows * columns * k_all > SMALL_BLOCK {
+            if columns > rows && columns > tile.columns {
+                columns = even(columns_all, columns / 2, tile.columns);
+            } else if rows > tile.rows {
+                rows = even(rows_all, rows / 2, tile.rows);
+            } else {
+                break;
+            }
+        }
+        let work = batches * rows_all * columns_all * k_all;
+        let mut chunk = k_all.max(1);
+        let count = pieces(rows, columns);
+        if count > 0 && count < ENOUGH_PIECES && work > 2 * SMALL_BLOCK && k_all >= 4 * DEPTH {
+            let room = MOST_PARTIAL / (batches * rows_all * columns_all).max(1);
+            let chunks = ENOUGH_PIECES.div_ceil(count).min(k_all / (2 * DEPTH)).min(room).max(1);
+            chunk = k_all.div_ceil(chunks).next_multiple_of(DEPTH);
+        }
+
+        let flat = columns_all <= columns;
+        let (fixed, walked) = if flat {
+            (batch.clone(), [m.as_slice(), &n].concat())
+        } else {
+            ([batch.as_slice(), &m].concat(), n.clone())
+        };
+        let epilogue = Program::new(axes, (&fixed, &walked), &kernel.epilogue, &kernel.stores, &[], dtypes);
+        let slots = lhs.slots().max(rhs.slots()).max(epilogue.slots);
+        Self {
+            batch: batches,
+            m: rows_all,
+            n: columns_all,
+            k: k_all,
+            lhs,
+            rhs,
+            epilogue,
+            flat,
+            tile,
+            rows,
+            columns,
+            chunk,
+            float: kernel.accumulator.is_float(),
+            parallel: work > INLINE,
+            slots,
+            nanoseconds: work as f64 * 0.01,
+        }
+    }
+
+    fn chunks(&self) -> usize {
+        self.k.div_ceil(self.chunk).max(1)
+    }
+
+    /// Memory for cut sums; `Some(None)` if none is needed, `None` if there is none left.
+    pub(super) fn state(&self) -> Option<Option<ContractState>> {
+        if self.chunks() == 1 {
+            return Some(None);
+        }
+        let bytes = 4 * self.chunks() * self.batch * self.m * self.n;
+        let memory = Memory::scratch(bytes as u64)?;
+        Some(Some(ContractState { partial: memory.view(bytes), _memory: memory }))
+    }
+
+    fn pieces(&self) -> usize {
+        self.batch * self.m.div_ceil(self.rows) * self.n.div_ceil(self.columns)
+    }
+
+    fn piece(&self, number: usize) -> Piece {
+        let across = self.n.div_ceil(self.columns);
+        let down = self.m.div_ceil(self.rows);
+        let (column, row) = (number % across * self.columns, number / across % down * self.rows);
+        Piece {
+            batch: number / across / down,
+            rows: row..self.m.min(row + self.rows),
+            columns: column..self.n.min(column + self.columns),
+        }
+    }
+
+    /// Runs the kernel.
+    pub(super) fn run(&self, env: &Env<'_>, state: Option<&mut ContractState>) {
+        let Some(state) = state else {
+            for_each_piece(self.pieces(), self.parallel, |number, scratch| {
+                let piece = self.piece(number);
+                self.sum(env, scratch, &piece, 0..self.k);
+                self.finish(env, scratch, &piece);
+            });
+            return;
+        };
+        let (pieces, partial) = (self.pieces(), state.partial);
+        for_each_piece(pieces * self.chunks(), self.parallel, |number, scratch| {
+            let (piece, chunk) = (self.piece(number % pieces), number / pieces);
+            self.sum(env, scratch, &piece, chunk * self.chunk..self.k.min((chunk + 1) * self.chunk));
+            for (row, sums) in piece.rows.clone().zip(scratch.panels.sums.chunks_exact(piece.columns.len())) {
+                partial.write_run::<u32>(self.partial_at(chunk, &piece, row), sums);
+            }
+        });
+        for_each_piece(pieces, self.parallel, |number, scratch| {
+            let piece = self.piece(number);
+            self.join_chunks(scratch, &piece, partial);
+            self.finish(env, scratch, &piece);
+        });
+    }
+
+    fn partial_at(&self, chunk: usize, piece: &Piece, row: usize) -> i64 {
+        ((((chunk * self.batch) + piece.batch) * self.m + row) * self.n + piece.columns.start) as i64
+    }
+
+    /// Leaves the sums of a piece over `summed` in `scratch.panels.sums`, row-major without gaps.
+    fn sum(&self, env: &Env<'_>, scratch: &mut Scratch, piece: &Piece, summed: Range<usize>) {
+        let Scratch { registers, panels, .. } = scratch;
+        registers.reserve(self.slots);
+        let columns = piece.columns.len();
+        let stride = columns.next_multiple_of(self.tile.columns);
+        panels.sums.clear();
+        panels.sums.resize(piece.rows.len().next_multiple_of(self.tile.rows) * stride, 0);
+        for start in summed.clone().step_by(DEPTH) {
+            let depth = DEPTH.min(summed.end - start);
+            let range = (piece.batch, start..start + depth, piece.rows.clone(), piece.columns.clone());
+            panels.pack(env, registers, (&self.lhs, &self.rhs), range, (self.tile.rows, self.tile.columns));
+            let lhs = &panels.lhs[..piece.rows.len().next_multiple_of(self.tile.rows) * depth];
+            let rhs = &panels.rhs[..stride * depth];
+            let block = Block { lhs, rhs, sums: &mut panels.sums, stride, depth, tile: self.tile };
+            if self.float { block.run_floats(env.arch) } else { block.run_words() }
+        }
+        if stride != columns {
+            for row in 1..piece.rows.len() {
+                panels.sums.copy_within(row * stride..row * stride + columns, row * columns);
+            }
+        }
+    }
+
+    /// Adds up the chunks' sums of a piece, in order.
+    fn join_chunks(&self, scratch: &mut Scratch, piece: &Piece, partial: View) {
+        scratch.registers.reserve(self.slots);
+        let columns = piece.columns.len();
+        let sums = &mut scratch.panels.sums;
+        sums.clear();
+        sums.resize(piece.rows.len() * columns, 0);
+        let mut words = [0; MOST_COLUMNS];
+        let words = &mut words[..columns];
+        for (row, sums) in piece.rows.clone().zip(sums.chunks_exact_mut(columns)) {
+            for chunk in 0..self.chunks() {
+                partial.read_run::<u32>(self.partial_at(chunk, piece, row), words);
+                for (sum, &word) in sums.iter_mut().zip(words.iter()) {
+                    *sum = if self.float {
+                        (f32::from_bits(*sum) + f32::from_bits(word)).to_bits()
+                    } else {
+                        sum.wrapping_add(word)
+                    };
+                }
+            }
+        }
+    }
+
+    /// Runs the epilogue over a piece's sums.
+    fn finish(&self, env: &Env<'_>, scratch: &mut Scratch, piece: &Piece) {
+        let Scratch { registers, panels, .. } = scratch;
+        let spread = Spread::default();
+        let mut run = |fixed: usize, start: usize, sums: &[u32]| {
+            for (number, sums) in sums.chunks(STRIP).enumerate() {
+                let at = (fixed, start + number * STRIP, sums.len());
+                self.epilogue.run(env, registers, at, &Inputs { reduced: &[], spread, accumulator: sums });
+            }
+        };
+        let columns = piece.columns.len();
+        let sums = &panels.sums[..piece.rows.len() * columns];
+        if self.flat {
+            run(piece.batch, piece.rows.start * self.n, sums);
+        } else {
+            for (row, sums) in piece.rows.clone().zip(sums.chunks_exact(columns)) {
+                run(piece.batch * self.m + row, piece.columns.start, sums);
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! One vectorised loop per operation: registers of 32-bit words in, one out.
+
+use half::f16;
+use pulp::{Arch, Simd, WithSimd};
+
+use super::math;
+use crate::dtype::DType;
+use crate::graph::{Binary, Unary};
+
+/// Words that are computed together; registers are multiples of it, and a splat is one of them.
+pub(super) const CHUNK: usize = 64;
+
+/// How a register's bits are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// f32, and f16 computed as f32
+    Float,
+    /// i32
+    Int,
+    /// u32, u8, bool
+    Word,
+}
+
+impl Kind {
+    /// How values of `dtype` are computed.
+    pub(super) fn of(dtype: DType) -> Self {
+        match dtype {
+            DType::F32 | DType::F16 => Self::Float,
+            DType::I32 => Self::Int,
+            DType::U32 | DType::U8 | DType::Bool => Self::Word,
+        }
+    }
+}
+
+/// An operand: one word per element, or (`splat`) one chunk that stands for all of them.
+#[derive(Clone, Copy)]
+pub(super) struct Arg<'a> {
+    pub(super) words: &'a [u32],
+    pub(super) splat: bool,
+}
+
+impl<'a> Arg<'a> {
+    #[inline(always)]
+    fn chunk(self, number: usize) -> &'a [u32; CHUNK] {
+        let start = if self.splat { 0 } else { number * CHUNK };
+        self.words[start..start + CHUNK].try_into().expect("a range of CHUNK words")
+    }
+}
+
+struct Map<'a, const N: usize, F> {
+    target: &'a mut [u32],
+    args: [Arg<'a>; N],
+    f: F,
+}
+
+impl<const N: usize, F: Fn([u32; N]) -> u32> WithSimd for Map<'_, N, F> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let Self { target, args, f } = self;
+        for (number, target) in target.chunks_exact_mut(CHUNK).enumerate() {
+            let args = args.map(|arg| arg.chunk(number));
+            for (i, value) in target.iter_mut().enumerate() {
+                *value = f(args.map(|arg| arg[i]));
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn float(f: impl Fn(f32) -> f32) -> impl Fn([u32; 1]) -> u32 {
+    #[inline(always)]
+    move |[a]| f(f32::from_bits(a)).to_bits()
+}
+
+#[inline(always)]
+fn floats(f: impl Fn(f32, f32) -> f32) -> impl Fn([u32; 2]) -> u32 {
+    #[inline(always)]
+    move |[a, b]| f(f32::from_bits(a), f32::from_bits(b)).to_bits()
+}
+
+#[inline(always)]
+fn ints(f: impl Fn(i32, i32) -> i32) -> impl Fn([u32; 2]) -> u32 {
+    #[inline(always)]
+    move |[a, b]| f(a.cast_signed(), b.cast_signed()).cast_unsigned()
+}
+
+#[inline(always)]
+fn compare_floats(f: impl Fn(f32, f32) -> bool) -> impl Fn([u32; 2]) -> u32 {
+    #[inline(always)]
+    move |[a, b]| u32::from(f(f32::from_bits(a), f32::from_bits(b)))
+}
+
+/// Puts the standard library's value where the argument is too large for ours.
+fn patch_far(target: &mut [u32], arg: Arg<'_>, f: fn(f64) -> f64) {
+    for (number, target) in target.chunks_exact_mut(CHUNK).enumerate() {
+        for (value, &bits) in target.iter_mut().zip(arg.chunk(number)) {
+            let x = f32::from_bits(bits);
+            if x.abs() > math::TRIGONOMETRIC_LIMIT {
+                *value = (f(f64::from(x)) as f32).to_bits();
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn sign(x: f32) -> f32 {
+    let negative = if x < 0.0 { -1.0 } else { x };
+    if x > 0.0 { 1.0 } else { negative }
+}
+
+/// The larger one; NaN if either is.
+#[inline(always)]
+pub(super) fn maximum(a: f32, b: f32) -> f32 {
+    if a > b || a.is_nan() { a } else { b }
+}
+
+/// The smaller one; NaN if either is.
+#[inline(always)]
+pub(super) fn minimum(a: f32, b: f32) -> f32 {
+    if a < b || a.is_nan() { a } else { b }
+}
+
+/// `target = op(a)`, element by element.
+pub(super) fn unary(arch: Arch, op: Unary, kind: Kind, target: &mut [u32], a: Arg<'_>) {
+    macro_rules! map {
+        ($f:expr) => {
+            arch.dispatch(Map { target, args: [a], f: $f })
+        };
+    }
+    match (op, kind) {
+        (Unary::Neg, Kind::Float) => map!(float(|x| -x)),
+        (Unary::Neg, _) => map!(|[x]: [u32; 1]| x.wrapping_neg()),
+        (Unary::Abs, Kind::Float) => map!(float(f32::abs)),
+        (Unary::Abs, Kind::Int) => map!(|[x]: [u32; 1]| x.cast_signed().wrapping_abs().cast_unsigned()),
+        (Unary::Sign, Kind::Float) => map!(float(sign)),
+        (Unary::Sign, Kind::Int) => map!(|[x]: [u32; 1]| x.cast_signed().signum().cast_unsigned()),
+        (Unary::Sign, Kind::Word) => map!(|[x]: [u32; 1]| x.min(1)),
+        (Unary::Not, _) => map!(|[x]: [u32; 1]| u32::from(x == 0)),
+        (Unary::IsFinite, Kind::Float) => map!(|[x]: [u32; 1]| u32::from(x & 0x7f80_0000 != 0x7f80_0000)),
+        (Unary::IsNan, Kind::Float) => map!(|[x]: [u32; 1]| u32::from(x & 0x7fff_ffff > 0x7f80_0000)),
+        (Unary::IsFinite, _) => target.fill(1),
+        (Unary::IsNan, _) => target.fill(0),
+        (Unary::Exp, Kind::Float) => map!(float(math::exp)),
+        (Unary::Log, Kind::Float) => map!(float(math::log)),
+        (Unary::Sqrt, Kind::Float) => map!(float(f32::sqrt)),
+        (Unary::Rsqrt, Kind::Float) => map!(float(|x| 1.0 / x.sqrt())),
+        (Unary::Recip, Kind::Float) => map!(float(|x| 1.0 / x)),
+        (Unary::Sin, Kind::Float) => {
+            arch.dispatch(Map { target: &mut *target, args: [a], f: float(math::sin) });
+            patch_far(target, a, f64::sin);
+        }
+        (Unary::Cos, Kind::Float) => {
+            arch.dispatch(Map { target: &mut *target, args: [a], f: float(math::cos) });
+            patch_far(target, a, f64::cos);
+        }
+        (Unary::Tanh, Kind::Float) => map!(float(math::tanh)),
+        (Unary::Erf, Kind::Float) => map!(float(math::erf)),
+        (Unary::Sigmoid, Kind::Float) => map!(float(math::sigmoid)),
+        (Unary::Floor, Kind::Float) => map!(float(f32::floor)),
+        (Unary::Ceil, Kind::Float) => map!(float(f32::ceil)),
+        (Unary::Round, Kind::Float) => map!(float(f32::round_ties_even)),
+        (Unary::Abs | Unary::Floor | Unary::Ceil | Unary::Round, _) => map!(|[x]: [u32; 1]| x),
+        (op, _) => unreachable!("{op:?} is for floats only"),
+    }
+}
+
+/// `target = op(a, b)`, element by element; the operands are of `kind`.
+pub(super) fn binary(arch: Arch, op: Binary, kind: Kind, target: &mut [u32], a: Arg<'_>, b: Arg<'_>) {
+    macro_rules! map {
+        ($f:expr) => {
+            arch.dispatch(Map { target, args: [a, b], f: $f })
+        };
+    }
+    match (op, kind) {
+        (Binary::Add, Kind::Float) => map!(floats(|a, b| a + b)),
+        (Binary::Sub, Kind::Float) => map!(floats(|a, b| a - b)),
+        (Binary::Mul, Kind::Float) => map!(floats(|a, b| a * b)),
+        (Binary::Div, Kind::Float) => map!(floats(|a, b| a / b)),
+        (Binary::Rem, Kind::Float) => map!(floats(|a, b| a % b)),
+        (Binary::Pow, Kind::Float) => map!(floats(f32::powf)),
+        (Binary::Max, Kind::Float) => map!(floats(maximum)),
+        (Binary::Min, Kind::Float) => map!(floats(minimum)),
+        (Binary::Eq, Kind::Float) => map!(compare_floats(|a, b| a == b)),
+        (Binary::Ne, Kind::Float) => map!(compare_floats(|a, b| a != b)),
+        (Binary::Lt, Kind::Float) => map!(compare_floats(|a, b| a < b)),
+        (Binary::Le, Kind::Float) => map!(compare_floats(|a, b| a <= b)),
+        (Binary::Add, _) => map!(|[a, b]: [u32; 2]| a.wrapping_add(b)),
+        (Binary::Sub, _) => map!(|[a, b]: [u32; 2]| a.wrapping_sub(b)),
+        (Binary::Mul, _) => map!(|[a, b]: [u32; 2]| a.wrapping_mul(b)),
+        (Binary::Div, Kind::Int) => map!(ints(|a, b| if b == 0 { 0 } else { a.wrapping_div(b) })),
+        (Binary::Div, Kind::Word) => map!(|[a, b]: [u32; 2]| a.checked_div(b).unwrap_or(0)),
+        (Binary::Rem, Kind::Int) => map!(ints(|a, b| if b == 0 { 0 } else { a.wrapping_rem(b) })),
+        (Binary::Rem, Kind::Word) => map!(|[a, b]: [u32; 2]| a.checked_rem(b).unwrap_or(0)),
+        (Binary::Max, Kind::Int) => map!(ints(i32::max)),
+        (Binary::Max, Kind::Word) => map!(|[a, b]: [u32; 2]| a.max(b)),
+        (Binary::Min, Kind::Int) => map!(ints(i32::min)),
+        (Binary::Min, Kind::Word) => map!(|[a, b]: [u32; 2]| a.min(b)),
+        (Binary::And, _) => map!(|[a, b]: [u32; 2]| a & b),
+        (Binary::Or, _) => map!(|[a, b]: [u32; 2]| a | b),
+        (Binary::Xor, _) => map!(|[a, b]: [u32; 2]| a ^ b),
+        (Binary::Shl, _) => map!(|[a, b]: [u32; 2]| a << (b & 31)),
+        (Binary::Shr, Kind::Int) => map!(|[a, b]: [u32; 2]| (a.cast_signed() >> (b & 31)).cast_unsigned()),
+        (Binary::Shr, _) => map!(|[a, b]: [u32; 2]| a >> (b & 31)),
+        (Binary::Eq, _) => map!(|[a, b]: [u32; 2]| u32::from(a == b)),
+        (Binary::Ne, _) => map!(|[a, b]: [u32; 2]| u32::from(a != b)),
+        (Binary::Lt, Kind::Int) => map!(|[a, b]: [u32; 2]| u32::from(a.cast_signed() < b.cast_signed())),
+        (Binary::Lt, _) => map!(|[a, b]: [u32; 2]| u32::from(a < b)),
+        (Binary::Le, Kind::Int) => map!(|[a, b]: [u32; 2]| u32::from(a.cast_signed() <= b.cast_signed())),
+        (Binary::Le, _) => map!(|[a, b]: [u32; 2]| u32::from(a <= b)),
+        (Binary::Pow, _) => unreachable!("powers are for floats only"),
+    }
+}
+
+/// `target = condition ? a : b`, element by element.
+pub(super) fn select(arch: Arch, target: &mut [u32], condition: Arg<'_>, a: Arg<'_>, b: Arg<'_>) {
+    arch.dispatch(Map { target, args: [condition, a, b], f: |[c, a, b]: [u32; 3]| if c != 0 { a } else { b } });
+}
+
+/// `target = a as to`, element by element.
+pub(super) fn cast(arch: Arch, from: Kind, to: DType, target: &mut [u32], a: Arg<'_>) {
+    macro_rules! map {
+        ($f:expr) => {
+            arch.dispatch(Map { target, args: [a], f: $f })
+        };
+    }
+    /// f32 bits rounded to f16 and back.
+    #[inline(always)]
+    fn round(bits: u32) -> u32 {
+        f16::from_f32(f32::from_bits(bits)).to_f32().to_bits()
+    }
+    match (from, to) {
+        (Kind::Float, DType::F32) => map!(|[x]: [u32; 1]| x),
+        (Kind::Int, DType::F32) => map!(|[x]: [u32; 1]| (x.cast_signed() as f32).to_bits()),
+        (Kind::Word, DType::F32) => map!(|[x]: [u32; 1]| (x as f32).to_bits()),
+        (Kind::Float, DType::F16) => map!(|[x]: [u32; 1]| round(x)),
+        (Kind::Int, DType::F16) => map!(|[x]: [u32; 1]| round((x.cast_signed() as f32).to_bits())),
+        (Kind::Word, DType::F16) => map!(|[x]: [u32; 1]| round((x as f32).to_bits())),
+        (Kind::Float, DType::I32) => map!(|[x]: [u32; 1]| (f32::from_bits(x) as i32).cast_unsigned()),
+        (Kind::Float, DType::U32) => map!(|[x]: [u32; 1]| f32::from_bits(x) as u32),
+        (Kind::Float, DType::U8) => map!(|[x]: [u32; 1]| u32::from(f32::from_bits(x) as u8)),
+        (Kind::Float, DType::Bool) => map!(|[x]: [u32; 1]| u32::from(f32::from_bits(x) != 0.0)),
+        (_, DType::I32 | DType::U32) => map!(|[x]: [u32; 1]| x),
+        (_, DType::U8) => map!(|[x]: [u32; 1]| x & 0xff),
+        (_, DType::Bool) => map!(|[x]: [u32; 1]| u32::from(x != 0)),
+    }
+}

@@ -1,0 +1,323 @@
+//! Running a compiled tape over one strip: load, compute, store.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bytemuck::{Pod, Zeroable};
+use half::f16;
+use pulp::Arch;
+
+use super::elementwise::{self, Arg, CHUNK};
+use super::memory::View;
+use super::philox;
+use super::program::{Access, Action, Operand, Program, Step};
+use super::space::Row;
+use crate::dtype::DType;
+
+/// Elements computed together. A register of them is 4 KiB, so that a dozen stay in the first-level cache.
+pub(super) const STRIP: usize = 1024;
+
+/// Marks an element that must not be touched.
+const NOWHERE: i64 = -1;
+
+/// What a plan's kernels share during one run.
+#[derive(Clone, Copy)]
+pub(super) struct Env<'a> {
+    pub(super) arch: Arch,
+    pub(super) views: &'a [View],
+    pub(super) uniforms: &'a [u32],
+    pub(super) status: &'a AtomicU32,
+}
+
+/// What a tape reads besides buffers.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Inputs<'a> {
+    /// For each reduction its results, one per row or column.
+    pub(super) reduced: &'a [Vec<u32>],
+    /// Which of the results each of the strip's points belongs to.
+    pub(super) spread: Spread,
+    /// The contraction's sums at the strip's points.
+    pub(super) accumulator: &'a [u32],
+}
+
+/// How the results of reductions are spread over a strip's points.
+#[derive(Clone, Copy)]
+pub(super) enum Spread {
+    /// Each result from number `first` on stands for `row` points, of which the strip leaves out the first `skip`.
+    Rows { first: usize, row: usize, skip: usize },
+    /// Points run through the `width` results from number `first` on, again and again.
+    Columns { first: usize, width: usize },
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        Self::Columns { first: 0, width: 1 }
+    }
+}
+
+/// A cache line of words: registers are aligned to it.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u32; 16]);
+
+/// The memory of one strip's values.
+#[derive(Default)]
+pub(super) struct Registers {
+    slots: Vec<Vec<Line>>,
+    indices: Vec<i64>,
+    tested: Vec<i64>,
+    values: Vec<i64>,
+}
+
+impl Registers {
+    /// Makes sure that there are `count` registers.
+    pub(super) fn reserve(&mut self, count: usize) {
+        if self.slots.len() < count {
+            self.slots.resize_with(count, || vec![Line([0; 16]); STRIP / 16]);
+        }
+        self.indices.resize(STRIP, 0);
+        self.tested.resize(STRIP, 0);
+    }
+
+    fn arg(&self, operand: Operand) -> Arg<'_> {
+        Arg { words: bytemuck::cast_slice(&self.slots[operand.slot]), splat: operand.splat }
+    }
+
+    /// The first `len` words of a value; a splat is spread first.
+    pub(super) fn words(&mut self, operand: Operand, len: usize) -> &[u32] {
+        let words: &mut [u32] = bytemuck::cast_slice_mut(&mut self.slots[operand.slot]);
+        if operand.splat && len > CHUNK {
+            let bits = words[0];
+            words[CHUNK..len].fill(bits);
+        }
+        &words[..len]
+    }
+}
+
+/// Calls `$method::<T>` of a view with the type that `$dtype` has in memory.
+macro_rules! typed {
+    ($view:expr, $dtype:expr, $method:ident ( $($arg:expr),* )) => {
+        match $dtype {
+            DType::F32 | DType::I32 | DType::U32 => $view.$method::<u32>($($arg),*),
+            DType::F16 => $view.$method::<f16>($($arg),*),
+            DType::U8 | DType::Bool => $view.$method::<u8>($($arg),*),
+        }
+    };
+}
+
+impl Program {
+    /// Computes and stores `len` walked points from `start` on, at fixed point number `fixed`.
+    pub(super) fn run(&self, env: &Env<'_>, registers: &mut Registers, at: (usize, usize, usize), inputs: &Inputs<'_>) {
+        let len = at.2;
+        debug_assert!(len <= STRIP && len > 0, "a strip of {len} elements");
+        for step in &self.steps {
+            let mut target = std::mem::take(&mut registers.slots[step.target.slot]);
+            let words: &mut [u32] = bytemuck::cast_slice_mut(&mut target);
+            let words = &mut words[..if step.target.splat { CHUNK } else { len.next_multiple_of(CHUNK) }];
+            self.compute(step, env, registers, at, inputs, words);
+            registers.slots[step.target.slot] = target;
+        }
+        for (access, operand) in &self.stores {
+            registers.words(*operand, len);
+            let Registers { slots, indices, values, .. } = &mut *registers;
+            let words: &[u32] = bytemuck::cast_slice(&slots[operand.slot]);
+            let view = &env.views[access.buffer];
+            self.space.walk(&access.forms, at, values, |row, begin, count| {
+                let words = &words[begin..begin + count];
+                if access.position.straight {
+                    let start = access.position.start(row);
+                    match access.position.stride {
+                        1 => typed!(view, access.dtype, write_run(start, words)),
+                        stride => typed!(view, access.dtype, write_strided(start, stride, words)),
+                    }
+                } else {
+                    access.position.fill(row, &mut indices[..count]);
+                    typed!(view, access.dtype, write_at(&indices[..count], words));
+                }
+            });
+        }
+    }
+
+    #[inline]
+    fn compute(
+        &self,
+        step: &Step,
+        env: &Env<'_>,
+        registers: &mut Registers,
+        at: (usize, usize, usize),
+        inputs: &Inputs<'_>,
+        words: &mut [u32],
+    ) {
+        let len = at.2;
+        let arch = env.arch;
+        let splat = step.target.splat;
+        // A splat is computed at the strip's first point.
+        let points = if splat { (at.0, at.1, 1) } else { at };
+        match &step.action {
+            Action::Const(bits) => words.fill(*bits),
+            Action::Uniform(number) => words.fill(env.uniforms[*number]),
+            Action::Coord(access) => {
+                let Registers { indices, values, .. } = registers;
+                self.space.walk(&access.forms, points, values, |row, begin, count| {
+                    access.position.fill(row, &mut indices[..count]);
+                    for (word, &index) in words[begin..].iter_mut().zip(&indices[..count]) {
+                        *word = index as u32;
+                    }
+                });
+            }
+            Action::Valid(access) => {
+                let Registers { indices, tested, values, .. } = registers;
+                self.space.walk(&access.forms, points, values, |row, begin, count| {
+                    numbers(access, row, &mut indices[..count], tested);
+                    for (word, &index) in words[begin..].iter_mut().zip(&indices[..count]) {
+                        *word = u32::from(index != NOWHERE);
+                    }
+                });
+            }
+            Action::Load(access) => self.load(access, env, registers, points, words),
+            Action::Gather { access, stride, value } => {
+                let Registers { slots, indices, tested, values } = registers;
+                let value = (bytemuck::cast_slice::<Line, u32>(&slots[value.slot]), value.splat);
+                self.space.walk(&access.forms, points, values, |row, begin, count| {
+                    let indices = &mut indices[..count];
+                    numbers(access, row, indices, tested);
+                    for (i, index) in indices.iter_mut().enumerate() {
+                        let offset = value.0[if value.1 { 0 } else { begin + i }];
+                        *index = if *index == NOWHERE { NOWHERE } else { *index + stride * i64::from(offset) };
+                    }
+                    let view = &env.views[access.buffer];
+                    typed!(view, access.dtype, read_at(indices, NOWHERE, &mut words[begin..begin + count]));
+                });
+            }
+            Action::Unary(op, kind, a) => elementwise::unary(arch, *op, *kind, words, registers.arg(*a)),
+            Action::Binary(op, kind, a, b) => {
+                elementwise::binary(arch, *op, *kind, words, registers.arg(*a), registers.arg(*b));
+            }
+            Action::Select(c, a, b) => {
+                elementwise::select(arch, words, registers.arg(*c), registers.arg(*a), registers.arg(*b));
+            }
+            Action::Cast(from, to, a) => elementwise::cast(arch, *from, *to, words, registers.arg(*a)),
+            Action::Copy(a) => elementwise::cast(arch, elementwise::Kind::Word, DType::U32, words, registers.arg(*a)),
+            Action::CheckIndex { value, signed, bound, site } => {
+                let arg = registers.arg(*value);
+                let mut outside = false;
+                // Beyond `len` there is no element that could be wrong.
+                for (word, &bits) in words[..points.2].iter_mut().zip(arg.words) {
+                    let below = *signed && bits.cast_signed() < 0;
+                    outside |= below || bits >= *bound;
+                    *word = if below { 0 } else { bits.min(bound.saturating_sub(1)) };
+                }
+                if outside {
+                    env.status.fetch_max(*site, Ordering::Relaxed);
+                }
+            }
+            Action::Random { access, stream, seed, position } => {
+                let Registers { slots, indices, values, .. } = registers;
+                let word = |operand: &Operand, i: usize| {
+                    bytemuck::cast_slice::<Line, u32>(&slots[operand.slot])[if operand.splat { 0 } else { i }]
+                };
+                let one_key = seed.splat && position.splat;
+                self.space.walk(&access.forms, points, values, |row, begin, count| {
+                    let words = &mut words[begin..begin + count];
+                    if one_key && access.position.straight && access.position.stride == 1 {
+                        let start = access.position.start(row);
+                        philox::fill_run(arch, start, *stream, word(position, 0), word(seed, 0), words);
+                        return;
+                    }
+                    let indices = &mut indices[..count];
+                    access.position.fill(row, indices);
+                    if one_key {
+                        philox::fill_at(indices, *stream, word(position, 0), word(seed, 0), words);
+                    } else {
+                        for i in 0..count {
+                            let (position, seed) = (word(position, begin + i), word(seed, begin + i));
+                            philox::fill_at(&indices[i..=i], *stream, position, seed, &mut words[i..=i]);
+                        }
+                    }
+                });
+            }
+            Action::Reduced(number) => spread(&inputs.reduced[*number], inputs.spread, &mut words[..len]),
+            Action::Accumulator => words[..len].copy_from_slice(&inputs.accumulator[..len]),
+        }
+        if splat {
+            let bits = words[0];
+            words.fill(bits);
+        }
+    }
+
+    fn load(
+        &self,
+        access: &Access,
+        env: &Env<'_>,
+        registers: &mut Registers,
+        points: (usize, usize, usize),
+        words: &mut [u32],
+    ) {
+        let view = &env.views[access.buffer];
+        let Registers { indices, tested, values, .. } = registers;
+        let position = &access.position;
+        self.space.walk(&access.forms, points, values, |row, begin, count| {
+            let words = &mut words[begin..begin + count];
+            if !position.straight || !access.scattered.is_empty() {
+                numbers(access, row, &mut indices[..count], tested);
+                typed!(view, access.dtype, read_at(&indices[..count], NOWHERE, words));
+                return;
+            }
+            let (low, high) = access.extent(row, count);
+            words[..low].fill(0);
+            words[high..].fill(0);
+            let words = &mut words[low..high];
+            if words.is_empty() {
+                return;
+            }
+            let start = position.start(row) + position.stride * low as i64;
+            match position.stride {
+                1 => typed!(view, access.dtype, read_run(start, words)),
+                0 => {
+                    typed!(view, access.dtype, read_run(start, &mut words[..1]));
+                    let bits = words[0];
+                    words.fill(bits);
+                }
+                stride => typed!(view, access.dtype, read_strided(start, stride, words)),
+            }
+        });
+    }
+}
+
+/// Fills a register with the results of a reduction.
+fn spread(results: &[u32], spread: Spread, mut rest: &mut [u32]) {
+    match spread {
+        Spread::Rows { first, row, mut skip } => {
+            for &bits in &results[first..] {
+                let (now, later) = rest.split_at_mut((row - skip).min(rest.len()));
+                now.fill(bits);
+                if later.is_empty() {
+                    break;
+                }
+                rest = later;
+                skip = 0;
+            }
+        }
+        Spread::Columns { first, width } => {
+            for words in rest.chunks_mut(width) {
+                words.copy_from_slice(&results[first..first + words.len()]);
+            }
+        }
+    }
+}
+
+/// The element numbers along a row, [`NOWHERE`] where a condition fails.
+fn numbers(access: &Access, row: &Row<'_>, indices: &mut [i64], tested: &mut [i64]) {
+    let (low, high) = access.extent(row, indices.len());
+    access.position.fill(row, indices);
+    indices[..low].fill(NOWHERE);
+    indices[high..].fill(NOWHERE);
+    for condition in &access.scattered {
+        let tested = &mut tested[..indices.len()];
+        condition.position.fill(row, tested);
+        for (index, &value) in indices.iter_mut().zip(tested.iter()) {
+            if !condition.test.holds(value) {
+                *index = NOWHERE;
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Reducing registers, always in an order that depends on lengths alone.
+
+use pulp::{Arch, Simd, WithSimd};
+
+use super::elementwise::{CHUNK, Kind, maximum, minimum};
+use super::program::register_bits;
+use crate::dtype::DType;
+use crate::graph::ReduceOp;
+
+/// A reduction of one element type.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fold {
+    op: ReduceOp,
+    kind: Kind,
+    /// What changes nothing.
+    pub(super) identity: u32,
+}
+
+/// Runs `$run` with `$f` bound to the function that joins two values.
+macro_rules! with_join {
+    ($fold:expr, |$f:ident| $run:expr) => {
+        match ($fold.op, $fold.kind) {
+            (ReduceOp::Sum, Kind::Float) => with_join!(@float $f, std::ops::Add::add, $run),
+            (ReduceOp::Prod, Kind::Float) => with_join!(@float $f, std::ops::Mul::mul, $run),
+            (ReduceOp::Max, Kind::Float) => with_join!(@float $f, maximum, $run),
+            (ReduceOp::Min, Kind::Float) => with_join!(@float $f, minimum, $run),
+            (ReduceOp::Sum, _) => with_join!(@word $f, u32::wrapping_add, $run),
+            (ReduceOp::Prod, _) => with_join!(@word $f, u32::wrapping_mul, $run),
+            (ReduceOp::Max, Kind::Int) => with_join!(@int $f, i32::max, $run),
+            (ReduceOp::Min, Kind::Int) => with_join!(@int $f, i32::min, $run),
+            (ReduceOp::Max, Kind::Word) => with_join!(@word $f, u32::max, $run),
+            (ReduceOp::Min, Kind::Word) => with_join!(@word $f, u32::min, $run),
+        }
+    };
+    (@float $f:ident, $join:expr, $run:expr) => {{
+        let $f = |a: u32, b: u32| ($join)(f32::from_bits(a), f32::from_bits(b)).to_bits();
+        $run
+    }};
+    (@int $f:ident, $join:expr, $run:expr) => {{
+        let $f = |a: u32, b: u32| ($join)(a.cast_signed(), b.cast_signed()).cast_unsigned();
+        $run
+    }};
+    (@word $f:ident, $join:expr, $run:expr) => {{
+        let $f = |a: u32, b: u32| ($join)(a, b);
+        $run
+    }};
+}
+
+impl Fold {
+    /// The reduction `op` of values of `dtype`.
+    pub(super) fn new(op: ReduceOp, dtype: DType) -> Self {
+        let identity = register_bits(op.identity(dtype));
+        // any and all, on 0 and 1
+        let op = match (op, dtype) {
+            (ReduceOp::Sum, DType::Bool) => ReduceOp::Max,
+            (ReduceOp::Prod, DType::Bool) => ReduceOp::Min,
+            (op, _) => op,
+        };
+        Self { op, kind: Kind::of(dtype), identity }
+    }
+
+    /// Two partial results as one.
+    pub(super) fn join(&self, a: u32, b: u32) -> u32 {
+        with_join!(self, |f| f(a, b))
+    }
+
+    /// All of `values` as one.
+    pub(super) fn row(&self, arch: Arch, values: &[u32]) -> u32 {
+        with_join!(self, |f| arch.dispatch(Row { values, identity: self.identity, f }))
+    }
+
+    /// `sums[i] = join(sums[i], values[i])`
+    pub(super) fn columns(&self, arch: Arch, sums: &mut [u32], values: &[u32]) {
+        with_join!(self, |f| arch.dispatch(Columns { sums, values, f }));
+    }
+}
+
+struct Row<'a, F> {
+    values: &'a [u32],
+    identity: u32,
+    f: F,
+}
+
+/// Joins `lanes[i]` with `lanes[i + half]` until one is left.
+#[inline(always)]
+fn halve<const N: usize>(mut lanes: [u32; N], f: impl Fn(u32, u32) -> u32) -> u32 {
+    let mut half = N / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = f(lanes[i], lanes[i + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+/// Joins elements `N` apart in lanes, then the lanes.
+#[inline(always)]
+fn in_lanes<const N: usize>(values: &[u32], identity: u32, f: impl Fn(u32, u32) -> u32) -> u32 {
+    let mut lanes = [identity; N];
+    let mut chunks = values.chunks_exact(N);
+    for chunk in &mut chunks {
+        for (lane, &value) in lanes.iter_mut().zip(chunk) {
+            *lane = f(*lane, value);
+        }
+    }
+    for (lane, &value) in lanes.iter_mut().zip(chunks.remainder()) {
+        *lane = f(*lane, value);
+    }
+    halve(lanes, f)
+}
+
+impl<F: Fn(u32, u32) -> u32> WithSimd for Row<'_, F> {
+    type Output = u32;
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) -> u32 {
+        let Self { values, identity, f } = self;
+        match values.len() {
+            0..8 => values.iter().fold(identity, |sum, &value| f(sum, value)),
+            8..CHUNK => in_lanes::<8>(values, identity, f),
+            _ => in_lanes::<CHUNK>(values, identity, f),
+        }
+    }
+}
+
+struct Columns<'a, F> {
+    sums: &'a mut [u32],
+    values: &'a [u32],
+    f: F,
+}
+
+impl<F: Fn(u32, u32) -> u32> WithSimd for Columns<'_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        for (sum, &value) in self.sums.iter_mut().zip(self.values) {
+            *sum = (self.f)(*sum, value);
+        }
+    }
+}
+
+/// Partial results joined pairwise as they come: like a balanced tree, in memory that grows with its height only.
+///
+/// Each entry is a vector of as many words as the tree is wide.
+#[derive(Default)]
+pub(super) struct Tree {
+    levels: Vec<Vec<u32>>,
+    count: usize,
+}
+
+impl Tree {
+    /// Empties it.
+    pub(super) fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    /// Adds a partial result, which is overwritten.
+    pub(super) fn push(&mut self, fold: &Fold, arch: Arch, partial: &mut [u32]) {
+        let mut level = 0;
+        while self.count >> level & 1 == 1 {
+            fold.columns(arch, partial, &self.levels[level][..partial.len()]);
+            level += 1;
+        }
+        if self.levels.len() == level {
+            self.levels.push(Vec::new());
+        }
+        let target = &mut self.levels[level];
+        target.clear();
+        target.extend_from_slice(partial);
+        self.count += 1;
+    }
+
+    /// The result of all; the identity if there are none.
+    pub(super) fn finish(&self, fold: &Fold, arch: Arch, result: &mut [u32]) {
+        result.fill(fold.identity);
+        for (level, words) in self.levels.iter().enumerate() {
+            if self.count >> level & 1 == 1 {
+                fold.columns(arch, result, &words[..result.len()]);
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Elementwise work and reductions, made ready: which way to walk, how to cut into pieces.
+
+use crate::dtype::DType;
+use crate::plan::{InstrOp, Ix, Level, LoopKernel, Phase};
+
+use super::execute::STRIP;
+use super::fold::Fold;
+use super::memory::{Memory, View};
+use super::program::{Program, expressions};
+
+/// Work below this many nanoseconds is not worth waking other threads for.
+const INLINE_NANOSECONDS: f64 = 20_000.0;
+/// Points of a piece, about: long enough to hide the scheduling, short enough for the second-level cache.
+const PIECE: usize = 16 * STRIP;
+/// Pieces that a kernel should have before rows are cut.
+const ENOUGH_PIECES: usize = 8;
+/// Most cuts of a row.
+const MOST_CHUNKS: usize = 64;
+/// Rows shorter than this are walked across: a strip takes one element of each.
+const SHORT_ROW: usize = 16;
+
+/// A [`LoopKernel`] ready to run.
+#[derive(Debug)]
+pub(super) struct CompiledLoop {
+    /// Number of outer points.
+    pub(super) points: usize,
+    /// Inner points of each: the row's length.
+    pub(super) row: usize,
+    pub(super) walk: Walk,
+    pub(super) phases: Vec<CompiledPhase>,
+    /// All reductions by number.
+    pub(super) folds: Vec<Fold>,
+    /// Outer points of a piece.
+    pub(super) block: usize,
+    /// Inner points of a piece; `row` unless rows are cut.
+    pub(super) chunk: usize,
+    pub(super) parallel: bool,
+    /// Registers needed.
+    pub(super) slots: usize,
+    /// Rough time on one core.
+    pub(super) nanoseconds: f64,
+}
+
+/// How strips lie in the space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Walk {
+    /// Along rows.
+    Rows,
+    /// Across rows: a strip holds the elements of one inner point.
+    Columns,
+    /// Across rows so short of outer points that a strip holds several inner points.
+    FlatColumns,
+}
+
+/// A [`Phase`] ready to run.
+#[derive(Debug)]
+pub(super) struct CompiledPhase {
+    pub(super) level: Level,
+    pub(super) program: Program,
+    /// Numbers of its reductions in [`CompiledLoop::folds`].
+    pub(super) folds: std::ops::Range<usize>,
+}
+
+/// What a kernel keeps between phases when rows are cut.
+#[derive(Debug)]
+pub(super) struct LoopState {
+    /// Results, one vector for each reduction.
+    pub(super) reduced: Vec<Vec<u32>>,
+    /// Results of pieces: `[reduction][chunk][point]`.
+    pub(super) partial: View,
+    _memory: Memory,
+}
+
+/// How many reads and writes are neither contiguous nor the same along `axis`, over the given phases.
+fn scattered<'a>(phases: impl Iterator<Item = &'a Phase>, axis: usize, rank: usize) -> usize {
+    let cost = |ix: &Ix| match ix.affine(rank) {
+        Some((strides, _)) => usize::from(!matches!(strides[axis], 0 | 1)),
+        None => usize::from(ix.uses(axis)) * 2,
+    };
+    phases
+        .map(|phase| {
+            let loads = phase.tape.instrs.iter().map(|instr| match &instr.op {
+                InstrOp::Load { index, .. } | InstrOp::Gather { base: index, .. } => cost(index),
+                _ => 0,
+            });
+            loads.sum::<usize>() + phase.stores.iter().map(|store| 2 * cost(&store.index)).sum::<usize>()
+        })
+        .sum()
+}
+
+/// `axes` with the one last along which memory is best walked, and its cost.
+fn order(kernel: &LoopKernel, axes: std::ops::Range<usize>, level: Option<Level>) -> (Vec<usize>, usize) {
+    let cost = |axis: usize| {
+        let phases = kernel.phases.iter().filter(|phase| level.is_none_or(|level| phase.level == level));
+        scattered(phases, axis, kernel.axes.len())
+    };
+    let mut order: Vec<usize> = axes.collect();
+    let Some(&natural) = order.iter().rev().find(|&&axis| kernel.axes[axis] > 1) else { return (order, 0) };
+    let long = |axis: usize| kernel.axes[axis] >= SHORT_ROW;
+    let best =
+        order.iter().copied().filter(|&axis| long(axis)).min_by_key(|&axis| (cost(axis), std::cmp::Reverse(axis)));
+    let last = best.filter(|&axis| cost(axis) < cost(natural)).unwrap_or(natural);
+    order.retain(|&axis| axis != last);
+    order.push(last);
+    (order, cost(last))
+}
+
+/// Rough time of a phase for one point.
+fn nanoseconds(phase: &Phase) -> f64 {
+    use crate::graph::{Binary, Unary};
+    let steps = phase.tape.instrs.iter().map(|instr| match &instr.op {
+        InstrOp::Const(_) | InstrOp::Uniform(_) => 0.0,
+        InstrOp::Load { .. } => 0.15,
+        InstrOp::Gather { .. } | InstrOp::Valid(_) | InstrOp::Coord(_) | InstrOp::Random { .. } => 1.0,
+        InstrOp::Unary(
+            Unary::Exp | Unary::Log | Unary::Tanh | Unary::Erf | Unary::Sigmoid | Unary::Sin | Unary::Cos,
+            _,
+        ) => 0.5,
+        InstrOp::Binary(Binary::Pow | Binary::Rem, ..) => 10.0,
+        _ => 0.06,
+    });
+    steps.sum::<f64>() + 0.1 * (phase.stores.len() + phase.reductions.len()) as f64
+}
+
+impl CompiledLoop {
+    /// Makes `kernel` ready; `dtypes` are the buffers'.
+    pub(super) fn new(kernel: &LoopKernel, dtypes: &[DType]) -> Self {
+        let rank = kernel.axes.len();
+        let points: usize = kernel.axes[..kernel.outer].iter().product();
+        let row: usize = kernel.axes[kernel.outer..].iter().product();
+        let reduces = kernel.phases.iter().any(|phase| phase.level == Level::Inner);
+        let (inner, along) = order(kernel, kernel.outer..rank, Some(Level::Inner));
+        let natural: Vec<usize> = (0..kernel.outer).collect();
+        let (outer, across) = order(kernel, 0..kernel.outer, reduces.then_some(Level::Inner));
+        let walk = match () {
+            () if !reduces => Walk::Rows,
+            () if points < SHORT_ROW || (along <= across && row >= SHORT_ROW) => Walk::Rows,
+            () if points <= STRIP / 2 => Walk::FlatColumns,
+            () => Walk::Columns,
+        };
+        let outer = if walk == Walk::Rows && reduces { natural } else { outer };
+        let mut folds = Vec::new();
+        let phases: Vec<CompiledPhase> = kernel
+            .phases
+            .iter()
+            .map(|phase| {
+                let (fixed, walked) = match (phase.level, walk) {
+                    (Level::Outer, _) => (Vec::new(), outer.clone()),
+                    (Level::Inner, Walk::Rows) => (Vec::new(), [outer.as_slice(), &inner].concat()),
+                    (Level::Inner, Walk::Columns) => (inner.clone(), outer.clone()),
+                    (Level::Inner, Walk::FlatColumns) => (Vec::new(), [inner.as_slice(), &outer].concat()),
+                };
+                let results: Vec<usize> = phase.reductions.iter().map(|&(_, value)| value).collect();
+                debug_assert!(expressions(&phase.tape, &phase.stores).iter().all(|ix| {
+                    (0..rank).all(|axis| !ix.uses(axis) || phase.level == Level::Inner || axis < kernel.outer)
+                }));
+                let program =
+                    Program::new(&kernel.axes, (&fixed, &walked), &phase.tape, &phase.stores, &results, dtypes);
+                let first = folds.len();
+                folds.extend(phase.reductions.iter().map(|&(op, value)| Fold::new(op, phase.tape.instrs[value].dtype)));
+                CompiledPhase { level: phase.level, program, folds: first..folds.len() }
+            })
+            .collect();
+        let time = kernel.phases.iter().map(|phase| {
+            let count = if phase.level == Level::Inner { points * row } else { points };
+            count as f64 * nanoseconds(phase)
+        });
+        let nanoseconds: f64 = time.sum();
+        let row_points = if reduces { row.max(1) } else { 1 };
+        let block = match walk {
+            Walk::FlatColumns => points,
+            Walk::Columns => STRIP,
+            Walk::Rows => (PIECE / row_points).clamp(1, points.div_ceil(2 * ENOUGH_PIECES).max(1)),
+        };
+        // Maps: whole strips.
+        let block = if reduces { block } else { block.next_multiple_of(STRIP) };
+        let blocks = points.div_ceil(block.max(1));
+        let mut chunk = row;
+        if reduces && blocks < ENOUGH_PIECES && points * row >= 2 * PIECE {
+            let chunks = (points * row / PIECE).min(MOST_CHUNKS).div_ceil(blocks.max(1));
+            let unit = if walk == Walk::Rows { 4 * STRIP } else { 64 };
+            chunk = row.div_ceil(chunks).next_multiple_of(unit).min(row);
+        }
+        let slots = phases.iter().map(|phase| phase.program.slots).max().unwrap_or(0);
+        let parallel = nanoseconds > INLINE_NANOSECONDS;
+        Self { points, row, walk, phases, folds, block, chunk, parallel, slots, nanoseconds }
+    }
+
+    /// Pieces that each row is cut into.
+    pub(super) fn chunks(&self) -> usize {
+        if self.row == 0 { 1 } else { self.row.div_ceil(self.chunk) }
+    }
+
+    /// Memory for cut rows; `Some(None)` if none is needed, `None` if there is none left.
+    pub(super) fn state(&self) -> Option<Option<LoopState>> {
+        if self.chunks() == 1 {
+            return Some(None);
+        }
+        let words = self.folds.len() * self.chunks() * self.points;
+        let memory = Memory::scratch(4 * words as u64)?;
+        let reduced = vec![vec![0; self.points]; self.folds.len()];
+        Some(Some(LoopState { reduced, partial: memory.view(4 * words), _memory: memory }))
+    }
+}

@@ -1,0 +1,351 @@
+//! Blocks of memory, their reuse, and the bounds-checked raw views through which kernels touch them from many threads.
+//!
+//! All unchecked code of the executor's data access is here. A [`View`] checks every range against its length, so a wrong
+//! plan panics instead of reading foreign memory. That no two threads touch one element at a time is the plan's promise:
+//! points of a kernel write different elements, and read none that another point writes.
+#![expect(unsafe_code, reason = "kernels share buffers between threads, element by element")]
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytemuck::Pod;
+use half::f16;
+
+/// Alignment and granularity of the usable part of a block.
+const ALIGNMENT: usize = 64;
+/// Smaller blocks are left to the system's allocator, which is good at them.
+const KEPT_BLOCK: usize = 64 << 10;
+/// Most bytes that wait for reuse.
+const KEPT_TOTAL: usize = 1 << 30;
+
+/// Bytes on the host, shared by all clones, that kernels of any thread read and write.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory(Arc<Block>);
+
+/// One allocation; returns to [`FREE`] when dropped.
+#[derive(Debug)]
+struct Block {
+    raw: Raw,
+    bytes: u64,
+}
+
+/// An allocation of `capacity + ALIGNMENT` bytes, all of them initialised.
+#[derive(Debug)]
+struct Raw {
+    start: NonNull<u8>,
+    capacity: usize,
+}
+
+// SAFETY: a `Raw` is plain bytes without thread affinity; accesses through it are governed by the module's promise.
+unsafe impl Send for Raw {}
+// SAFETY: as above.
+unsafe impl Sync for Raw {}
+
+static FREE: Mutex<Vec<Raw>> = Mutex::new(Vec::new());
+
+impl Raw {
+    /// The layout's alignment is that of `calloc`, whose zeros cost nothing until they are touched; a stricter one would
+    /// make the standard library clear the memory by hand.
+    fn layout(capacity: usize) -> Option<Layout> {
+        Layout::from_size_align(capacity.checked_add(ALIGNMENT)?, 16).ok()
+    }
+
+    fn allocate(capacity: usize) -> Option<Self> {
+        let layout = Self::layout(capacity)?;
+        // SAFETY: the layout's size is not 0.
+        let start = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
+        Some(Self { start, capacity })
+    }
+
+    fn release(self) {
+        let layout = Self::layout(self.capacity).expect("the layout was valid when this was allocated");
+        // SAFETY: allocated with this layout, and `self` is gone afterwards.
+        unsafe { std::alloc::dealloc(self.start.as_ptr(), layout) };
+    }
+
+    /// The first aligned byte; `capacity` bytes follow.
+    fn aligned(&self) -> *mut u8 {
+        let start = self.start.as_ptr();
+        // SAFETY: `align_offset` is below ALIGNMENT, and ALIGNMENT bytes more than the capacity were allocated.
+        unsafe { start.add(start.align_offset(ALIGNMENT)) }
+    }
+}
+
+fn free_list() -> std::sync::MutexGuard<'static, Vec<Raw>> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The smallest kept block that holds `capacity` bytes without wasting more than half of itself.
+fn reuse(capacity: usize) -> Option<Raw> {
+    let mut free = free_list();
+    let fits = |raw: &Raw| raw.capacity >= capacity && raw.capacity / 2 <= capacity;
+    let best = (0..free.len()).filter(|&i| fits(&free[i])).min_by_key(|&i| free[i].capacity)?;
+    Some(free.swap_remove(best))
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let raw = Raw { start: self.raw.start, capacity: self.raw.capacity };
+        if raw.capacity >= KEPT_BLOCK {
+            let mut free = free_list();
+            if free.iter().map(|kept| kept.capacity).sum::<usize>() + raw.capacity <= KEPT_TOTAL {
+                free.push(raw);
+                return;
+            }
+        }
+        raw.release();
+    }
+}
+
+impl Memory {
+    /// Zeroed memory; `None` if there is none left.
+    pub(crate) fn new(bytes: u64) -> Option<Self> {
+        let (memory, fresh) = Self::allocate(bytes)?;
+        if !fresh {
+            memory.clear();
+        }
+        Some(memory)
+    }
+
+    /// Memory with arbitrary contents; `None` if there is none left.
+    pub(super) fn scratch(bytes: u64) -> Option<Self> {
+        Self::allocate(bytes).map(|(memory, _)| memory)
+    }
+
+    /// The memory, and whether it is known to be zero.
+    fn allocate(bytes: u64) -> Option<(Self, bool)> {
+        let capacity = usize::try_from(bytes).ok()?.max(1).checked_next_multiple_of(ALIGNMENT)?;
+        let reused = (capacity >= KEPT_BLOCK).then(|| reuse(capacity)).flatten();
+        let fresh = reused.is_none();
+        let raw = match reused {
+            Some(raw) => raw,
+            None => Raw::allocate(capacity).or_else(|| {
+                free_list().drain(..).for_each(Raw::release);
+                Raw::allocate(capacity)
+            })?,
+        };
+        Some((Self(Arc::new(Block { raw, bytes })), fresh))
+    }
+
+    /// Usable bytes, as asked for.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.bytes
+    }
+
+    /// Sets all bytes to zero.
+    pub(super) fn clear(&self) {
+        // SAFETY: `capacity` bytes are allocated there.
+        unsafe { self.0.raw.aligned().write_bytes(0, self.0.raw.capacity) };
+    }
+
+    fn range(&self, offset: u64, len: u64) -> (*mut u8, usize) {
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.0.bytes);
+        assert!(inside, "bytes {offset}+{len} lie outside a memory of {}", self.0.bytes);
+        // SAFETY: `offset <= bytes <= capacity`.
+        (unsafe { self.0.raw.aligned().add(offset as usize) }, len as usize)
+    }
+
+    /// A copy of `len` bytes from `offset` on.
+    pub(crate) fn read(&self, offset: u64, len: u64) -> Vec<u8> {
+        let (start, len) = self.range(offset, len);
+        // SAFETY: the range was checked, and all bytes are initialised.
+        unsafe { std::slice::from_raw_parts(start, len) }.to_vec()
+    }
+
+    /// Overwrites the bytes from `offset` on.
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) {
+        let (start, len) = self.range(offset, bytes.len() as u64);
+        // SAFETY: the range was checked; `bytes` may in theory overlap it, which `copy` allows.
+        unsafe { std::ptr::copy(bytes.as_ptr(), start, len) };
+    }
+
+    /// Copies `len` bytes of `from`, which may be this memory.
+    pub(crate) fn copy_from(&self, from: &Self, from_offset: u64, to_offset: u64, len: u64) {
+        let (source, len_bytes) = from.range(from_offset, len);
+        let (target, _) = self.range(to_offset, len);
+        // SAFETY: both ranges were checked; `copy` allows overlap.
+        unsafe { std::ptr::copy(source, target, len_bytes) };
+    }
+
+    /// `elements` elements of type `T` from the start.
+    pub(super) fn view(&self, bytes: usize) -> View {
+        assert!(bytes as u64 <= self.0.bytes, "a buffer of {bytes} bytes in a memory of {}", self.0.bytes);
+        View { start: self.0.raw.aligned(), bytes }
+    }
+}
+
+/// How an element type lies in memory and in a register of 32 bits.
+pub(super) trait Stored: Pod {
+    /// The register's bits.
+    fn load(self) -> u32;
+    /// The element.
+    fn store(bits: u32) -> Self;
+}
+
+impl Stored for u32 {
+    #[inline(always)]
+    fn load(self) -> u32 {
+        self
+    }
+    #[inline(always)]
+    fn store(bits: u32) -> Self {
+        bits
+    }
+}
+
+impl Stored for f16 {
+    #[inline(always)]
+    fn load(self) -> u32 {
+        self.to_f32().to_bits()
+    }
+    #[inline(always)]
+    fn store(bits: u32) -> Self {
+        Self::from_f32(f32::from_bits(bits))
+    }
+}
+
+impl Stored for u8 {
+    #[inline(always)]
+    fn load(self) -> u32 {
+        u32::from(self)
+    }
+    #[inline(always)]
+    fn store(bits: u32) -> Self {
+        bits as Self
+    }
+}
+
+/// The elements of a buffer, reachable from all threads. It does not keep the memory alive: whoever runs kernels does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    start: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: see the module's promise.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
+
+impl View {
+    /// Checks that elements `start`, `start + stride`, … (`len` of them) lie inside, and returns the first's address.
+    #[inline(always)]
+    fn checked<T>(&self, start: i64, stride: i64, len: usize) -> *mut T {
+        let last = start + stride * (len as i64 - 1);
+        let limit = (self.bytes / size_of::<T>()) as i64;
+        let inside = start >= 0 && start < limit && last >= 0 && last < limit;
+        assert!(inside, "elements {start}..={last} of a buffer of {limit}");
+        // SAFETY: `start` is below the number of elements.
+        unsafe { self.start.cast::<T>().add(start as usize) }
+    }
+
+    /// Reads consecutive elements.
+    #[inline(always)]
+    pub(super) fn read_run<T: Stored>(&self, start: i64, target: &mut [u32]) {
+        if target.is_empty() {
+            return;
+        }
+        let source = self.checked::<T>(start, 1, target.len());
+        for (i, value) in target.iter_mut().enumerate() {
+            // SAFETY: the range was checked and all bytes are initialised.
+            *value = unsafe { source.add(i).read() }.load();
+        }
+    }
+
+    /// Reads elements `stride` apart.
+    #[inline(always)]
+    pub(super) fn read_strided<T: Stored>(&self, start: i64, stride: i64, target: &mut [u32]) {
+        if target.is_empty() {
+            return;
+        }
+        let source = self.checked::<T>(start, stride, target.len());
+        for (i, value) in target.iter_mut().enumerate() {
+            // SAFETY: first and last element were checked, so all between are inside.
+            *value = unsafe { source.offset(i as isize * stride as isize).read() }.load();
+        }
+    }
+
+    /// Reads the elements with these numbers; 0 for `nowhere`.
+    #[inline(always)]
+    pub(super) fn read_at<T: Stored>(&self, indices: &[i64], nowhere: i64, target: &mut [u32]) {
+        let limit = (self.bytes / size_of::<T>()) as i64;
+        for (value, &index) in target.iter_mut().zip(indices) {
+            if index == nowhere {
+                *value = 0;
+                continue;
+            }
+            assert!(index >= 0 && index < limit, "element {index} of a buffer of {limit}");
+            // SAFETY: the index was checked.
+            *value = unsafe { self.start.cast::<T>().add(index as usize).read() }.load();
+        }
+    }
+
+    /// Writes consecutive elements.
+    #[inline(always)]
+    pub(super) fn write_run<T: Stored>(&self, start: i64, source: &[u32]) {
+        if source.is_empty() {
+            return;
+        }
+        let target = self.checked::<T>(start, 1, source.len());
+        for (i, &bits) in source.iter().enumerate() {
+            // SAFETY: the range was checked.
+            unsafe { target.add(i).write(T::store(bits)) };
+        }
+    }
+
+    /// Writes elements `stride` apart.
+    #[inline(always)]
+    pub(super) fn write_strided<T: Stored>(&self, start: i64, stride: i64, source: &[u32]) {
+        if source.is_empty() {
+            return;
+        }
+        let target = self.checked::<T>(start, stride, source.len());
+        for (i, &bits) in source.iter().enumerate() {
+            // SAFETY: first and last element were checked, so all between are inside.
+            unsafe { target.offset(i as isize * stride as isize).write(T::store(bits)) };
+        }
+    }
+
+    /// Writes the elements with these numbers.
+    #[inline(always)]
+    pub(super) fn write_at<T: Stored>(&self, indices: &[i64], source: &[u32]) {
+        let limit = (self.bytes / size_of::<T>()) as i64;
+        for (&bits, &index) in source.iter().zip(indices) {
+            assert!(index >= 0 && index < limit, "element {index} of a buffer of {limit}");
+            // SAFETY: the index was checked.
+            unsafe { self.start.cast::<T>().add(index as usize).write(T::store(bits)) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_memory_is_zero_even_when_it_is_reused() {
+        for _ in 0..3 {
+            let memory = Memory::new(1 << 20).expect("a megabyte");
+            assert!(memory.read(0, 1 << 20).iter().all(|&byte| byte == 0));
+            memory.write(17, &[1, 2, 3]);
+            assert_eq!(memory.read(16, 5), [0, 1, 2, 3, 0]);
+            let clone = memory.clone();
+            clone.copy_from(&memory, 17, 18, 3);
+            assert_eq!(memory.read(16, 6), [0, 1, 1, 2, 3, 0]);
+            assert_eq!(memory.0.raw.aligned().align_offset(ALIGNMENT), 0);
+        }
+    }
+
+    #[test]
+    fn impossible_sizes_are_refused() {
+        assert!(Memory::new(u64::MAX).is_none());
+        assert!(Memory::new(1 << 60).is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "outside a memory")]
+    fn reading_beyond_the_end_panics() {
+        Memory::new(8).expect("8 bytes").read(4, 5);
+    }
+}

@@ -1,0 +1,187 @@
+//! Operands of a contraction, copied through their index maps and prologues into panels for the micro-kernel.
+//!
+//! Packing *is* the index map: a convolution's windows never exist as a whole.
+
+use std::ops::Range;
+
+use crate::dtype::DType;
+use crate::plan::{InstrOp, Tape, ValueId};
+
+use super::execute::{Env, Inputs, Registers, STRIP};
+use super::program::Program;
+
+/// Packed operands and sums of a block.
+#[derive(Default)]
+pub(super) struct Panels {
+    pub(super) lhs: Vec<u32>,
+    pub(super) rhs: Vec<u32>,
+    pub(super) sums: Vec<u32>,
+    rows: Vec<u32>,
+}
+
+/// One operand: a matrix for each batch, indexed by k and by its own group (m or n).
+#[derive(Debug)]
+pub(super) struct Operand {
+    program: Program,
+    /// True if strips run along k, else along the group.
+    along_k: bool,
+    /// True if a strip may span several lines, which are then walked whole.
+    flat: bool,
+    /// Points of k and of the group.
+    sizes: (usize, usize),
+}
+
+/// Axis numbers of the batch, of the operand's own group and of k.
+pub(super) struct Groups<'a> {
+    pub(super) batch: &'a [usize],
+    pub(super) own: &'a [usize],
+    pub(super) summed: &'a [usize],
+}
+
+/// Strided reads of a tape along the innermost of `group`.
+fn cost(tape: &Tape, group: &[usize], axes: &[usize]) -> usize {
+    let Some(&axis) = group.iter().rev().find(|&&axis| axes[axis] > 1) else { return usize::MAX };
+    let mut cost = 0;
+    for instr in &tape.instrs {
+        if let InstrOp::Load { index, .. } | InstrOp::Gather { base: index, .. } = &instr.op {
+            cost += match index.affine(axes.len()) {
+                Some((strides, _)) => usize::from(!matches!(strides[axis], 0 | 1)),
+                None => 2 * usize::from(index.uses(axis)),
+            };
+        }
+    }
+    cost
+}
+
+impl Operand {
+    pub(super) fn new(axes: &[usize], groups: &Groups<'_>, (tape, value): (&Tape, ValueId), dtypes: &[DType]) -> Self {
+        let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
+        let sizes = (size(groups.summed), size(groups.own));
+        let along_k = cost(tape, groups.summed, axes) < cost(tape, groups.own, axes);
+        let (lines, line) = if along_k { (groups.own, groups.summed) } else { (groups.summed, groups.own) };
+        let flat = size(line) <= STRIP / 2;
+        let walked = if flat { [lines, line].concat() } else { line.to_vec() };
+        let fixed = if flat { groups.batch.to_vec() } else { [groups.batch, lines].concat() };
+        let program = Program::new(axes, (&fixed, &walked), tape, &[], &[value], dtypes);
+        Self { program, along_k, flat, sizes }
+    }
+
+    /// Registers needed.
+    pub(super) fn slots(&self) -> usize {
+        self.program.slots
+    }
+
+    /// Calls `f(line, first, words)` for pieces of the lines of a matrix; `lines` and `within` are numbers of lines and
+    /// of points in each.
+    fn each_line(
+        &self,
+        env: &Env<'_>,
+        registers: &mut Registers,
+        batch: usize,
+        (lines, within): (Range<usize>, Range<usize>),
+        mut f: impl FnMut(usize, usize, &[u32]),
+    ) {
+        let result = self.program.results[0];
+        let (all_lines, line) = if self.along_k { (self.sizes.1, self.sizes.0) } else { self.sizes };
+        if self.flat && within.len() == line {
+            for first in lines.clone().step_by(STRIP / line) {
+                let count = (STRIP / line).min(lines.end - first);
+                self.program.run(env, registers, (batch, first * line, count * line), &Inputs::default());
+                for (i, words) in registers.words(result, count * line).chunks_exact(line).enumerate() {
+                    f(first + i, 0, words);
+                }
+            }
+            return;
+        }
+        for number in lines {
+            for first in within.clone().step_by(STRIP) {
+                let len = STRIP.min(within.end - first);
+                let at = if self.flat {
+                    (batch, number * line + first, len)
+                } else {
+                    (batch * all_lines + number, first, len)
+                };
+                self.program.run(env, registers, at, &Inputs::default());
+                f(number, first, registers.words(result, len));
+            }
+        }
+    }
+
+    /// Packs `summed` × `own` into panels of `width`: `[panel][k][width]`, the last panel filled with zeros.
+    pub(super) fn pack(
+        &self,
+        env: &Env<'_>,
+        registers: &mut Registers,
+        (batch, summed, own): (usize, Range<usize>, Range<usize>),
+        width: usize,
+        (panels, lines): (&mut Vec<u32>, &mut Vec<u32>),
+    ) {
+        let depth = summed.len();
+        let len = own.len().div_ceil(width) * depth * width;
+        if panels.len() < len {
+            panels.resize(len, 0);
+        }
+        let panels = &mut panels[..len];
+        if !own.len().is_multiple_of(width) {
+            panels[len - depth * width..].fill(0);
+        }
+        if !self.along_k {
+            self.each_line(env, registers, batch, (summed.clone(), own.clone()), |k, first, words| {
+                let row = (k - summed.start) * width;
+                let mut at = first - own.start;
+                let mut words = words;
+                while !words.is_empty() {
+                    let inside = at % width;
+                    let (now, later) = words.split_at((width - inside).min(words.len()));
+                    let start = at / width * depth * width + row + inside;
+                    panels[start..start + now.len()].copy_from_slice(now);
+                    at += now.len();
+                    words = later;
+                }
+            });
+            return;
+        }
+        // A panel's lines next to each other, then across.
+        if lines.len() < width * depth {
+            lines.resize(width * depth, 0);
+        }
+        for (panel, start) in panels.chunks_exact_mut(depth * width).zip(own.clone().step_by(width)) {
+            let end = own.end.min(start + width);
+            self.each_line(env, registers, batch, (start..end, summed.clone()), |line, first, words| {
+                let at = (line - start) * depth + first - summed.start;
+                lines[at..at + words.len()].copy_from_slice(words);
+            });
+            transpose(&lines[..(end - start) * depth], depth, panel, width);
+        }
+    }
+}
+
+/// `panel[k][i] = lines[i][k]`
+fn transpose(lines: &[u32], depth: usize, panel: &mut [u32], width: usize) {
+    const TILE: usize = 16;
+    let count = lines.len() / depth;
+    for k in (0..depth).step_by(TILE) {
+        let end = depth.min(k + TILE);
+        for i in 0..count {
+            let line = &lines[i * depth + k..i * depth + end];
+            for (row, &word) in panel[k * width..].chunks_mut(width).zip(line) {
+                row[i] = word;
+            }
+        }
+    }
+}
+
+impl Panels {
+    /// Packs one block of both operands.
+    pub(super) fn pack(
+        &mut self,
+        env: &Env<'_>,
+        registers: &mut Registers,
+        (lhs, rhs): (&Operand, &Operand),
+        (batch, summed, rows, columns): (usize, Range<usize>, Range<usize>, Range<usize>),
+        (height, width): (usize, usize),
+    ) {
+        lhs.pack(env, registers, (batch, summed.clone(), rows), height, (&mut self.lhs, &mut self.rows));
+        rhs.pack(env, registers, (batch, summed, columns), width, (&mut self.rhs, &mut self.rows));
+    }
+}

@@ -1,0 +1,332 @@
+//! Tapes made ready to run over strips: index expressions as linear forms, values in few registers.
+
+use crate::dtype::{DType, Scalar};
+use crate::graph::{Binary, Unary};
+use crate::plan::{BufferId, Cond, InstrOp, Ix, Store, Tape, ValueId};
+
+use super::elementwise::Kind;
+use super::space::{Forms, Position, Row, Space};
+
+/// Where a value lies while a strip is computed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand {
+    /// Number of the register.
+    pub(super) slot: usize,
+    /// True if one chunk stands for all elements.
+    pub(super) splat: bool,
+}
+
+/// A tape over a space, with what it writes.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub(super) space: Space,
+    pub(super) steps: Vec<Step>,
+    pub(super) stores: Vec<(Access, Operand)>,
+    /// The values asked for at compilation, in that order.
+    pub(super) results: Vec<Operand>,
+    /// Registers needed.
+    pub(super) slots: usize,
+}
+
+/// One instruction.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) target: Operand,
+    pub(super) action: Action,
+}
+
+/// What a step computes.
+#[derive(Clone, Debug)]
+pub(super) enum Action {
+    Const(u32),
+    Uniform(usize),
+    Coord(Access),
+    Valid(Access),
+    Load(Access),
+    Gather { access: Access, stride: i64, value: Operand },
+    Unary(Unary, Kind, Operand),
+    Binary(Binary, Kind, Operand, Operand),
+    Select(Operand, Operand, Operand),
+    Cast(Kind, DType, Operand),
+    Copy(Operand),
+    CheckIndex { value: Operand, signed: bool, bound: u32, site: u32 },
+    Random { access: Access, stream: u32, seed: Operand, position: Operand },
+    Reduced(usize),
+    Accumulator,
+}
+
+/// Elements of a buffer (or just their numbers) along a strip.
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub(super) buffer: BufferId,
+    pub(super) dtype: DType,
+    pub(super) forms: Forms,
+    pub(super) position: Position,
+    /// Conditions that hold on one piece of each row.
+    ranges: Vec<Condition>,
+    /// Conditions to be tested at each element.
+    pub(super) scattered: Vec<Condition>,
+}
+
+/// A [`Cond`] over a space.
+#[derive(Clone, Debug)]
+pub(super) struct Condition {
+    pub(super) position: Position,
+    pub(super) test: Test,
+}
+
+/// What a condition asks of its value.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Test {
+    /// `0 <= value < size`
+    Below(i64),
+    /// divisible
+    Multiple(i64),
+}
+
+impl Test {
+    /// Whether `value` passes.
+    #[inline(always)]
+    pub(super) fn holds(self, value: i64) -> bool {
+        match self {
+            Self::Below(size) => value >= 0 && value < size,
+            Self::Multiple(by) => value.rem_euclid(by) == 0,
+        }
+    }
+}
+
+impl Access {
+    fn new(space: &Space, buffer: BufferId, dtype: DType, index: &Ix, conditions: &[Cond]) -> Self {
+        let mut forms = Forms::default();
+        let position = space.position(index, &mut forms);
+        let (mut ranges, mut scattered) = (Vec::new(), Vec::new());
+        for condition in conditions {
+            let position = space.position(condition.value(), &mut forms);
+            let (test, whole) = match condition {
+                Cond::InRange(_, size) => (Test::Below(*size), position.straight),
+                Cond::Multiple(_, by) => (Test::Multiple(*by), position.straight && position.stride % by == 0),
+            };
+            if whole { &mut ranges } else { &mut scattered }.push(Condition { position, test });
+        }
+        Self { buffer, dtype, forms, position, ranges, scattered }
+    }
+
+    /// The part of a row of `len` elements where all of `ranges` hold.
+    #[inline]
+    pub(super) fn extent(&self, row: &Row<'_>, len: usize) -> (usize, usize) {
+        let (mut low, mut high) = (0, len as i64);
+        for Condition { position, test } in &self.ranges {
+            let (start, stride) = (position.start(row), position.stride);
+            match *test {
+                Test::Below(size) if stride > 0 => {
+                    low = low.max(ceiling(-start, stride));
+                    high = high.min(ceiling(size - start, stride));
+                }
+                Test::Below(size) if stride < 0 => {
+                    low = low.max(ceiling(start - size + 1, -stride));
+                    high = high.min(ceiling(start + 1, -stride));
+                }
+                test => {
+                    if !test.holds(start) {
+                        return (0, 0);
+                    }
+                }
+            }
+        }
+        if low < high { (low as usize, high as usize) } else { (0, 0) }
+    }
+
+    /// True if it is one element (or none) for the whole strip.
+    fn is_constant(&self) -> bool {
+        self.position.constant && self.ranges.iter().chain(&self.scattered).all(|condition| condition.position.constant)
+    }
+}
+
+/// `a / b` rounded up, for positive `b`.
+#[inline(always)]
+fn ceiling(a: i64, b: i64) -> i64 {
+    if b == 1 { a } else { -((-a).div_euclid(b)) }
+}
+
+/// The bits of a literal in a register.
+pub(super) fn register_bits(scalar: Scalar) -> u32 {
+    match scalar.dtype {
+        DType::F16 => (scalar.to_f64() as f32).to_bits(),
+        _ => scalar.bits,
+    }
+}
+
+/// All index expressions of a tape and its stores.
+pub(super) fn expressions<'a>(tape: &'a Tape, stores: &'a [Store]) -> Vec<&'a Ix> {
+    let mut found = Vec::new();
+    for instr in &tape.instrs {
+        match &instr.op {
+            InstrOp::Coord(ix) | InstrOp::Random { counter: ix, .. } => found.push(ix),
+            InstrOp::Valid(conditions) => found.extend(conditions.iter().map(Cond::value)),
+            InstrOp::Load { index, valid, .. } | InstrOp::Gather { base: index, valid, .. } => {
+                found.push(index);
+                found.extend(valid.iter().map(Cond::value));
+            }
+            _ => {}
+        }
+    }
+    found.extend(stores.iter().map(|store| &store.index));
+    found
+}
+
+/// The values that an instruction reads.
+fn operands(op: &InstrOp) -> impl Iterator<Item = ValueId> {
+    let values = match *op {
+        InstrOp::Gather { value, .. } | InstrOp::CheckIndex { value, .. } => [Some(value), None, None],
+        InstrOp::Unary(_, a) | InstrOp::Cast(a) | InstrOp::Bitcast(a) => [Some(a), None, None],
+        InstrOp::Binary(_, a, b) => [Some(a), Some(b), None],
+        InstrOp::Select(c, a, b) => [Some(c), Some(a), Some(b)],
+        InstrOp::Random { seed, position, .. } => [Some(seed), Some(position), None],
+        _ => [None; 3],
+    };
+    values.into_iter().flatten()
+}
+
+/// On bool, arithmetic is logic.
+fn on_dtype(op: Binary, dtype: DType) -> Binary {
+    match (dtype, op) {
+        (DType::Bool, Binary::Add | Binary::Max) => Binary::Or,
+        (DType::Bool, Binary::Mul | Binary::Min) => Binary::And,
+        (DType::Bool, Binary::Sub) => Binary::Xor,
+        _ => op,
+    }
+}
+
+/// Registers given out and taken back.
+#[derive(Default)]
+struct Slots {
+    free: Vec<usize>,
+    count: usize,
+}
+
+impl Slots {
+    fn take(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            self.count += 1;
+            self.count - 1
+        })
+    }
+}
+
+impl Program {
+    /// `tape` over the axes `fixed` and `walked` of `axes`, keeping the values `results`. `dtypes` are the buffers'.
+    pub(super) fn new(
+        axes: &[usize],
+        (fixed, walked): (&[usize], &[usize]),
+        tape: &Tape,
+        stores: &[Store],
+        results: &[ValueId],
+        dtypes: &[DType],
+    ) -> Self {
+        let space = Space::new(axes, fixed, walked, &expressions(tape, stores));
+        let count = tape.instrs.len();
+        // The last instruction that reads each value; `count` for what must stay to the end, None for what nobody reads.
+        let mut last_use = vec![None; count];
+        for value in results.iter().copied().chain(stores.iter().map(|store| store.value)) {
+            last_use[value] = Some(count);
+        }
+        for (number, instr) in tape.instrs.iter().enumerate().rev() {
+            let checks = matches!(instr.op, InstrOp::CheckIndex { .. });
+            if last_use[number].is_some() || checks {
+                for value in operands(&instr.op) {
+                    last_use[value] = last_use[value].max(Some(number));
+                }
+            }
+        }
+        let mut slots = Slots::default();
+        let mut values: Vec<Option<Operand>> = vec![None; count];
+        let mut steps = Vec::new();
+        for (number, instr) in tape.instrs.iter().enumerate() {
+            let checks = matches!(instr.op, InstrOp::CheckIndex { .. });
+            if last_use[number].is_none() && !checks {
+                continue;
+            }
+            let action = compile(&instr.op, instr.dtype, &space, dtypes, tape, |value| {
+                values[value].expect("a value is defined before it is used")
+            });
+            let splat = match &action {
+                Action::Const(_) | Action::Uniform(_) => true,
+                Action::Coord(access) | Action::Valid(access) | Action::Load(access) => access.is_constant(),
+                Action::Gather { access, value, .. } => access.is_constant() && value.splat,
+                Action::Random { access, seed, position, .. } => access.is_constant() && seed.splat && position.splat,
+                Action::Reduced(_) | Action::Accumulator => false,
+                _ => operands(&instr.op).all(|value| values[value].is_some_and(|operand| operand.splat)),
+            };
+            let target = Operand { slot: slots.take(), splat };
+            for value in operands(&instr.op) {
+                if last_use[value] == Some(number)
+                    && let Some(operand) = values[value]
+                    && !slots.free.contains(&operand.slot)
+                {
+                    slots.free.push(operand.slot);
+                }
+            }
+            if last_use[number].is_none() {
+                slots.free.push(target.slot);
+            }
+            values[number] = Some(target);
+            steps.push(Step { target, action });
+        }
+        let operand = |value: ValueId| values[value].expect("results are defined");
+        let stores = stores
+            .iter()
+            .map(|store| {
+                let access = Access::new(&space, store.buffer, dtypes[store.buffer], &store.index, &[]);
+                (access, operand(store.value))
+            })
+            .collect();
+        let results = results.iter().map(|&value| operand(value)).collect();
+        Self { space, steps, stores, results, slots: slots.count }
+    }
+}
+
+fn compile(
+    op: &InstrOp,
+    dtype: DType,
+    space: &Space,
+    dtypes: &[DType],
+    tape: &Tape,
+    operand: impl Fn(ValueId) -> Operand,
+) -> Action {
+    let kind = |value: ValueId| Kind::of(tape.instrs[value].dtype);
+    match *op {
+        InstrOp::Const(scalar) => Action::Const(register_bits(scalar)),
+        InstrOp::Uniform(number) => Action::Uniform(number),
+        InstrOp::Coord(ref ix) => Action::Coord(Access::new(space, 0, dtype, ix, &[])),
+        InstrOp::Valid(ref conditions) => Action::Valid(Access::new(space, 0, dtype, &Ix::constant(0), conditions)),
+        InstrOp::Load { buffer, ref index, ref valid } => {
+            Action::Load(Access::new(space, buffer, dtypes[buffer], index, valid))
+        }
+        InstrOp::Gather { buffer, ref base, stride, value, ref valid } => Action::Gather {
+            access: Access::new(space, buffer, dtypes[buffer], base, valid),
+            stride,
+            value: operand(value),
+        },
+        InstrOp::Unary(op, a) => Action::Unary(op, kind(a), operand(a)),
+        InstrOp::Binary(op, a, b) => {
+            Action::Binary(on_dtype(op, tape.instrs[a].dtype), kind(a), operand(a), operand(b))
+        }
+        InstrOp::Select(c, a, b) => Action::Select(operand(c), operand(a), operand(b)),
+        InstrOp::Cast(a) => Action::Cast(kind(a), dtype, operand(a)),
+        InstrOp::Bitcast(a) => Action::Copy(operand(a)),
+        InstrOp::CheckIndex { value, bound, site } => Action::CheckIndex {
+            value: operand(value),
+            signed: kind(value) == Kind::Int,
+            bound: u32::try_from(bound).unwrap_or(u32::MAX),
+            site,
+        },
+        InstrOp::Random { ref counter, stream, seed, position } => Action::Random {
+            access: Access::new(space, 0, dtype, counter, &[]),
+            stream,
+            seed: operand(seed),
+            position: operand(position),
+        },
+        InstrOp::Reduced(number) => Action::Reduced(number),
+        InstrOp::Accumulator => Action::Accumulator,
+    }
+}

@@ -1,0 +1,253 @@
+//! Matrix products and convolutions.
+
+use super::*;
+
+/// A contraction of plain loads: operands and output by the axes they have, in memory order.
+fn contract(axes: &[usize], counts: [usize; 4], lhs: &[usize], rhs: &[usize], out: &[usize]) -> ContractKernel {
+    let operand = |buffer, order: &[usize]| {
+        let mut code = Code::default();
+        let value = code.load(buffer, &linear(axes, order));
+        (code.0, value)
+    };
+    let mut epilogue = Code::default();
+    let sum = epilogue.push(InstrOp::Accumulator, DType::F32);
+    ContractKernel {
+        axes: axes.to_vec(),
+        counts,
+        lhs: operand(0, lhs),
+        rhs: operand(1, rhs),
+        epilogue: epilogue.0,
+        stores: vec![store(2, &linear(axes, out), sum)],
+        accumulator: DType::F32,
+    }
+}
+
+fn check_plain(kernel: ContractKernel, lhs: &[usize], rhs: &[usize], out: &[usize]) {
+    let len = |order: &[usize]| order.iter().map(|&axis| kernel.axes[axis]).product::<usize>();
+    let data =
+        [Data::random(DType::F32, len(lhs)), Data::random(DType::F32, len(rhs)), Data::zeros(DType::F32, len(out))];
+    // Rounding grows as the sum's length does, by about its root.
+    let tolerance = 1e-5 + 2e-6 * (kernel.sizes()[3] as f64).sqrt();
+    check(vec![Body::Contract(kernel)], &data, tolerance);
+}
+
+#[test]
+fn matrix_products_of_all_orders() {
+    let shapes = [
+        [1, 1, 1, 1],
+        [1, 7, 5, 3],
+        [3, 33, 17, 65],
+        [1, 300, 70, 40],
+        [2, 5, 90, 700],
+        [1, 13, 1100, 30],
+        [1, 1, 40, 9],
+    ];
+    for axes in shapes {
+        for (lhs, rhs, out) in [
+            ([0, 1, 3], [0, 3, 2], [0, 1, 2]),
+            ([0, 3, 1], [0, 2, 3], [0, 1, 2]),
+            ([0, 1, 3], [0, 2, 3], [0, 2, 1]),
+            ([3, 1, 0], [3, 0, 2], [1, 0, 2]),
+        ] {
+            check_plain(contract(&axes, [1, 1, 1, 1], &lhs, &rhs, &out), &lhs, &rhs, &out);
+        }
+    }
+}
+
+#[test]
+fn long_sums_are_cut() {
+    let axes = [12, 20, 9000];
+    check_plain(contract(&axes, [0, 1, 1, 1], &[0, 2], &[1, 2], &[0, 1]), &[0, 2], &[1, 2], &[0, 1]);
+    check_plain(contract(&axes, [0, 1, 1, 1], &[2, 0], &[2, 1], &[0, 1]), &[2, 0], &[2, 1], &[0, 1]);
+}
+
+#[test]
+fn nothing_to_sum_gives_zero() {
+    let axes = [3, 4, 0];
+    let kernel = contract(&axes, [0, 1, 1, 1], &[0, 2], &[2, 1], &[0, 1]);
+    let data = [Data::zeros(DType::F32, 0), Data::zeros(DType::F32, 0), Data::random(DType::F32, 12)];
+    let (results, _) = check(vec![Body::Contract(kernel)], &data, 0.0);
+    assert!(results[2].values.iter().all(|&value| value == 0.0));
+    let kernel = contract(&[0, 4, 3], [0, 1, 1, 1], &[0, 2], &[2, 1], &[0, 1]);
+    check(
+        vec![Body::Contract(kernel)],
+        &[Data::zeros(DType::F32, 0), Data::random(DType::F32, 12), Data::zeros(DType::F32, 0)],
+        0.0,
+    );
+}
+
+#[test]
+fn epilogues_with_bias_residual_and_activation() {
+    for axes in [[30, 50, 20], [90, 1300, 7]] {
+        let mut kernel = contract(&axes, [0, 1, 1, 1], &[0, 2], &[2, 1], &[0, 1]);
+        let mut code = Code::default();
+        let sum = code.push(InstrOp::Accumulator, DType::F32);
+        let bias = code.load(3, &Ix::axis(1));
+        let with_bias = code.binary(Binary::Add, sum, bias);
+        let zero = code.constant(0.0);
+        let activated = code.binary(Binary::Max, with_bias, zero);
+        let residual = code.load(2, &linear(&axes, &[0, 1]));
+        let result = code.binary(Binary::Add, activated, residual);
+        kernel.epilogue = code.0;
+        kernel.stores = vec![store(2, &linear(&axes, &[0, 1]), result), store(4, &linear(&axes, &[1, 0]), with_bias)];
+        let [m, n, k] = axes;
+        let data = [
+            Data::random(DType::F32, m * k),
+            Data::random(DType::F32, k * n),
+            Data::random(DType::F32, m * n),
+            Data::random(DType::F32, n),
+            Data::zeros(DType::F32, m * n),
+        ];
+        check(vec![Body::Contract(kernel)], &data, 2e-5);
+    }
+}
+
+#[test]
+fn integers_and_half_precision() {
+    for dtype in [DType::I32, DType::U32, DType::F16] {
+        let axes = [20, 35, 300];
+        let mut kernel = contract(&axes, [0, 1, 1, 1], &[0, 2], &[2, 1], &[0, 1]);
+        for tape in [&mut kernel.lhs.0, &mut kernel.rhs.0, &mut kernel.epilogue] {
+            tape.instrs[0].dtype = dtype;
+        }
+        kernel.accumulator = if dtype == DType::F16 { DType::F32 } else { dtype };
+        let data = [Data::random(dtype, 6000), Data::random(dtype, 10_500), Data::zeros(dtype, 700)];
+        check(vec![Body::Contract(kernel)], &data, 1e-3);
+    }
+}
+
+/// Sizes of a convolution: images, input and output channels, height and width, kernel, stride, padding.
+#[derive(Clone, Copy)]
+pub(super) struct Convolution {
+    pub(super) images: usize,
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) size: [usize; 2],
+    pub(super) window: usize,
+    pub(super) stride: usize,
+    pub(super) padding: usize,
+}
+
+impl Convolution {
+    pub(super) fn out(&self) -> [usize; 2] {
+        self.size.map(|size| (size + 2 * self.padding - self.window) / self.stride + 1)
+    }
+
+    /// Input coordinate of output coordinate `out` and window coordinate `window`, with its condition.
+    fn input(&self, out: &Ix, window: &Ix, size: usize) -> (Ix, Cond) {
+        let position = out.times(self.stride as i64).plus(window).plus(&Ix::constant(-(self.padding as i64)));
+        (position.clone(), Cond::InRange(position, size as i64))
+    }
+
+    fn kernel(&self, axes: &[usize], counts: [usize; 4], lhs: (Code, ValueId), rhs: (Code, ValueId), out: &Ix) -> Body {
+        let mut epilogue = Code::default();
+        let sum = epilogue.push(InstrOp::Accumulator, DType::F32);
+        Body::Contract(ContractKernel {
+            axes: axes.to_vec(),
+            counts,
+            lhs: (lhs.0.0, lhs.1),
+            rhs: (rhs.0.0, rhs.1),
+            epilogue: epilogue.0,
+            stores: vec![store(2, out, sum)],
+            accumulator: DType::F32,
+        })
+    }
+
+    /// y[n, o, h, w] of x (buffer 0) and the weights (buffer 1); m = (n, h, w), n = o, k = (c, i, j).
+    pub(super) fn forward(&self) -> Body {
+        let [h, w] = self.out();
+        let axes = [self.images, h, w, self.to, self.from, self.window, self.window];
+        let (y, valid_y) = self.input(&Ix::axis(1), &Ix::axis(5), self.size[0]);
+        let (x, valid_x) = self.input(&Ix::axis(2), &Ix::axis(6), self.size[1]);
+        let mut input = Code::default();
+        let index =
+            Ix::linear(&[Ix::axis(0), Ix::axis(4), y, x], &[self.images, self.from, self.size[0], self.size[1]]);
+        let value = input.load_if(0, &index, &[valid_y, valid_x], DType::F32);
+        let mut weights = Code::default();
+        let weight = weights.load(1, &linear(&axes, &[3, 4, 5, 6]));
+        self.kernel(&axes, [0, 3, 1, 3], (input, value), (weights, weight), &linear(&axes, &[0, 3, 1, 2]))
+    }
+
+    /// The weights' gradient [o, c, i, j] from x (buffer 0) and dy (buffer 1); k = (n, h, w).
+    pub(super) fn weight_gradient(&self) -> Body {
+        let [h, w] = self.out();
+        let axes = [self.to, self.from, self.window, self.window, self.images, h, w];
+        let (y, valid_y) = self.input(&Ix::axis(5), &Ix::axis(2), self.size[0]);
+        let (x, valid_x) = self.input(&Ix::axis(6), &Ix::axis(3), self.size[1]);
+        let mut input = Code::default();
+        let index =
+            Ix::linear(&[Ix::axis(4), Ix::axis(1), y, x], &[self.images, self.from, self.size[0], self.size[1]]);
+        let value = input.load_if(0, &index, &[valid_y, valid_x], DType::F32);
+        let mut gradient = Code::default();
+        let dy = gradient.load(1, &linear(&axes, &[4, 0, 5, 6]));
+        self.kernel(&axes, [0, 1, 3, 3], (gradient, dy), (input, value), &linear(&axes, &[0, 1, 2, 3]))
+    }
+
+    /// x's gradient from the weights (buffer 0) and dy (buffer 1); m = c, n = (n, y, x), k = (o, i, j).
+    pub(super) fn input_gradient(&self) -> Body {
+        let [h, w] = self.out();
+        let axes = [self.from, self.images, self.size[0], self.size[1], self.to, self.window, self.window];
+        let output = |at: usize, window: usize, size: usize| {
+            let position = Ix::axis(at).plus(&Ix::axis(window).times(-1)).plus(&Ix::constant(self.padding as i64));
+            let conditions = [
+                Cond::InRange(position.clone(), (size * self.stride) as i64),
+                Cond::Multiple(position.clone(), self.stride as i64),
+            ];
+            (position.div(self.stride as i64, &axes), conditions)
+        };
+        let ((y, valid_y), (x, valid_x)) = (output(2, 5, h), output(3, 6, w));
+        let mut gradient = Code::default();
+        let index = Ix::linear(&[Ix::axis(1), Ix::axis(4), y, x], &[self.images, self.to, h, w]);
+        let dy = gradient.load_if(1, &index, &[valid_y, valid_x].concat(), DType::F32);
+        let mut weights = Code::default();
+        let weight = weights.load(0, &linear(&axes, &[4, 0, 5, 6]));
+        self.kernel(&axes, [0, 1, 3, 3], (weights, weight), (gradient, dy), &linear(&axes, &[1, 0, 2, 3]))
+    }
+
+    /// Elements of x, the weights and y.
+    pub(super) fn lens(&self) -> [usize; 3] {
+        let area = |size: [usize; 2]| size[0] * size[1];
+        [
+            self.images * self.from * area(self.size),
+            self.to * self.from * self.window * self.window,
+            self.images * self.to * area(self.out()),
+        ]
+    }
+}
+
+#[test]
+fn convolutions_and_their_gradients() {
+    let plain = Convolution { images: 2, from: 3, to: 5, size: [9, 11], window: 3, stride: 1, padding: 1 };
+    for c in [
+        plain,
+        Convolution { stride: 2, ..plain },
+        Convolution { window: 1, padding: 0, from: 17, ..plain },
+        Convolution { stride: 3, padding: 2, window: 5, ..plain },
+        Convolution { images: 3, from: 20, to: 16, size: [16, 16], ..plain },
+    ] {
+        let [x, weights, y] = c.lens().map(|len| Data::random(DType::F32, len));
+        let zeros = |data: &Data| Data::zeros(DType::F32, data.values.len());
+        check(vec![c.forward()], &[x.clone(), weights.clone(), zeros(&y)], 3e-5);
+        check(vec![c.weight_gradient()], &[x.clone(), y.clone(), zeros(&weights)], 3e-5);
+        check(vec![c.input_gradient()], &[weights, y, zeros(&x)], 3e-5);
+    }
+}
+
+#[test]
+fn prologues_are_computed_while_packing() {
+    let axes = [40, 50, 60];
+    let mut kernel = contract(&axes, [0, 1, 1, 1], &[0, 2], &[2, 1], &[0, 1]);
+    let mut code = Code::default();
+    let x = code.load(0, &linear(&axes, &[0, 2]));
+    let scale = code.load(3, &Ix::axis(2));
+    let scaled = code.binary(Binary::Mul, x, scale);
+    let value = code.unary(Unary::Tanh, scaled);
+    kernel.lhs = (code.0, value);
+    let data = [
+        Data::random(DType::F32, 2400),
+        Data::random(DType::F32, 3000),
+        Data::zeros(DType::F32, 2000),
+        Data::random(DType::F32, 60),
+    ];
+    check(vec![Body::Contract(kernel)], &data, 2e-5);
+}

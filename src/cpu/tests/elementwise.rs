@@ -1,0 +1,147 @@
+//! Every operation on every type it is for.
+
+use super::*;
+
+/// `out[i] = f(x[i], y[i])` over `len` elements.
+fn apply(dtype: DType, out: DType, values: [Data; 2], f: impl FnOnce(&mut Code, ValueId, ValueId) -> ValueId) {
+    let len = values[0].values.len();
+    let axes = [len];
+    let mut code = Code::default();
+    let x = code.load_if(0, &Ix::axis(0), &[], dtype);
+    let y = code.load_if(1, &Ix::axis(0), &[], dtype);
+    let value = f(&mut code, x, y);
+    let [x, y] = values;
+    check(vec![map(&axes, code, vec![store(2, &Ix::axis(0), value)])], &[x, y, Data::zeros(out, len)], 2e-6);
+}
+
+/// Values worth trying, and ordinary ones.
+fn samples(dtype: DType, shift: usize) -> Data {
+    let mut data = Data::random(dtype, 1337);
+    let special: &[f64] = match dtype {
+        DType::F32 | DType::F16 => &[0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY],
+        DType::I32 => &[0.0, 1.0, -1.0, 31.0, 2_147_483_647.0, -2_147_483_648.0],
+        DType::U32 => &[0.0, 1.0, 31.0, 33.0, 4_294_967_295.0],
+        DType::U8 => &[0.0, 1.0, 255.0],
+        DType::Bool => &[0.0, 1.0],
+    };
+    for i in 0..special.len() * special.len() {
+        data.values[i] = special[if shift == 0 { i / special.len() } else { i % special.len() }];
+    }
+    data
+}
+
+#[test]
+fn unary_operations() {
+    use Unary as U;
+    let floats = [
+        U::Neg,
+        U::Abs,
+        U::Sign,
+        U::Exp,
+        U::Log,
+        U::Sqrt,
+        U::Rsqrt,
+        U::Recip,
+        U::Sin,
+        U::Cos,
+        U::Tanh,
+        U::Erf,
+        U::Sigmoid,
+        U::Floor,
+        U::Ceil,
+        U::Round,
+    ];
+    for dtype in [DType::F32, DType::F16] {
+        for op in floats {
+            let mut data = samples(dtype, 0);
+            if op == Unary::Erf || op == Unary::Sin || op == Unary::Cos {
+                data.values.iter_mut().filter(|value| value.is_infinite()).for_each(|value| *value = 0.25);
+            }
+            apply(dtype, dtype, [data.clone(), data], |code, x, _| code.push(InstrOp::Unary(op, x), dtype));
+        }
+        for op in [U::IsFinite, U::IsNan] {
+            let data = samples(dtype, 0);
+            apply(dtype, DType::Bool, [data.clone(), data], |code, x, _| code.push(InstrOp::Unary(op, x), DType::Bool));
+        }
+    }
+    for dtype in [DType::I32, DType::U32] {
+        for op in [U::Neg, U::Sign, U::Floor] {
+            let data = samples(dtype, 0);
+            apply(dtype, dtype, [data.clone(), data], |code, x, _| code.push(InstrOp::Unary(op, x), dtype));
+        }
+    }
+    let data = Data::random(DType::Bool, 200);
+    apply(DType::Bool, DType::Bool, [data.clone(), data], |code, x, _| {
+        code.push(InstrOp::Unary(Unary::Not, x), DType::Bool)
+    });
+}
+
+#[test]
+fn large_arguments_of_sine_and_cosine() {
+    let data = Data::new(DType::F32, [1e5, 3e6, -1e9, 7e20]);
+    for op in [Unary::Sin, Unary::Cos] {
+        apply(DType::F32, DType::F32, [data.clone(), data.clone()], |code, x, _| code.unary(op, x));
+    }
+}
+
+#[test]
+fn binary_operations() {
+    use Binary as B;
+    let comparisons = [B::Eq, B::Ne, B::Lt, B::Le];
+    for dtype in DType::ALL {
+        let ops: &[B] = match dtype {
+            DType::F32 | DType::F16 => &[B::Add, B::Sub, B::Mul, B::Div, B::Rem, B::Pow, B::Max, B::Min],
+            DType::Bool => &[B::Add, B::Mul, B::Max, B::Min, B::And, B::Or, B::Xor],
+            _ => &[B::Add, B::Sub, B::Mul, B::Div, B::Rem, B::Max, B::Min, B::And, B::Or, B::Xor, B::Shl, B::Shr],
+        };
+        for &op in ops.iter().chain(&comparisons) {
+            let out = if op.is_comparison() { DType::Bool } else { dtype };
+            let (mut a, mut b) = (samples(dtype, 0), samples(dtype, 1));
+            if op == B::Pow {
+                a.values.iter_mut().for_each(|value| *value = value.abs());
+            }
+            if dtype == DType::I32 && matches!(op, B::Div | B::Rem) {
+                // i32::MIN / -1 overflows: wraps here, and is whatever it is elsewhere.
+                b.values.iter_mut().filter(|value| **value == -1.0).for_each(|value| *value = 2.0);
+            }
+            if op == B::Shl || op == B::Shr {
+                b.values.iter_mut().for_each(|value| *value = value.abs() % 32.0);
+            }
+            apply(dtype, out, [a, b], |code, x, y| code.push(InstrOp::Binary(op, x, y), out));
+        }
+    }
+}
+
+#[test]
+fn casts_between_all_types() {
+    for from in DType::ALL {
+        for to in DType::ALL {
+            let mut data = samples(from, 0);
+            if from.is_float() {
+                data.values.extend([3e9, -3e9, 300.0, -5.0, 1e-30].map(|value| Scalar::new(from, value).to_f64()));
+            }
+            apply(from, to, [data.clone(), data], |code, x, _| code.push(InstrOp::Cast(x), to));
+        }
+    }
+}
+
+#[test]
+fn select_bitcast_and_host_values() {
+    let (a, b) = (samples(DType::F32, 0), samples(DType::F32, 1));
+    apply(DType::F32, DType::F32, [a.clone(), b.clone()], |code, x, y| {
+        let c = code.push(InstrOp::Binary(Binary::Lt, x, y), DType::Bool);
+        code.push(InstrOp::Select(c, x, y), DType::F32)
+    });
+    apply(DType::F32, DType::U32, [a, b], |code, x, _| {
+        let nan = code.push(InstrOp::Unary(Unary::IsNan, x), DType::Bool);
+        let zero = code.constant(0.0);
+        let x = code.push(InstrOp::Select(nan, zero, x), DType::F32);
+        code.push(InstrOp::Bitcast(x), DType::U32)
+    });
+    let mut code = Code::default();
+    let x = code.load(0, &Ix::axis(0));
+    let rate = code.push(InstrOp::Uniform(1), DType::F32);
+    let product = code.binary(Binary::Mul, x, rate);
+    let body = map(&[77], code, vec![store(0, &Ix::axis(0), product)]);
+    check_with(vec![body], &[Data::random(DType::F32, 77)], &[9, 0.25_f32.to_bits()], 1e-6);
+}
