@@ -30,3 +30,8 @@ pub use error::{Error, Result};
 pub use shape::Shape;
 pub use stage::Stage;
 pub use tensor::{Tensor, no_grad};
+
+/// The README's examples, so that they are compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeExamples;

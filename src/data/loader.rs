@@ -71,6 +71,7 @@ pub struct HostTimes {
     pub batch: Duration,
 }
 
+/// A batch with the time it took on its worker.
 type Produced = Result<(Batch, HostTimes)>;
 
 /// Batches of a data set, made ahead of their use by worker threads, in an order that does not depend on them.
@@ -111,9 +112,13 @@ impl Loader {
     pub const fn batches_per_epoch(samples: usize, batch_size: usize) -> usize {
         samples.div_ceil(batch_size)
     }
+}
+
+impl Iterator for Loader {
+    type Item = Produced;
 
     /// The next batch, with the time it took on its worker; waits for it if it is not ready. `None` after the last one.
-    pub fn next(&mut self) -> Option<Result<(Batch, HostTimes)>> {
+    fn next(&mut self) -> Option<Produced> {
         if self.next == self.batches {
             return None;
         }
@@ -230,8 +235,8 @@ mod tests {
         LoaderOptions { batch_size: 4, order, augment: Augment::None, workers, ahead: 2, epochs: 3 }
     }
 
-    fn all(mut loader: Loader) -> Vec<Batch> {
-        std::iter::from_fn(|| loader.next()).map(|produced| produced.expect("good data").0).collect()
+    fn all(loader: Loader) -> Vec<Batch> {
+        loader.map(|produced| produced.expect("good data").0).collect()
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
 
 use crate::device::{Bound, Device, Storage};
 use crate::dtype::DType;
@@ -11,7 +12,7 @@ use crate::plan::{self, Plan, PlanOptions};
 use crate::shape::Shape;
 use crate::stage::Stage;
 use crate::tensor::Tensor;
-use crate::timing::{KernelTime, StageTimes};
+use crate::timing::{KernelTime, StageTimes, TimeSource};
 
 use super::eval::{options_for, realize};
 use super::trace;
@@ -32,6 +33,8 @@ pub struct Step {
     options: PlanOptions,
     captured: HashMap<Signature, Captured>,
     runs: u64,
+    /// What the host took to hand over inputs given as bytes.
+    uploads: StageTimes,
 }
 
 /// One signature's trace, compiled and bound.
@@ -80,6 +83,7 @@ impl Step {
             options: options_for(device),
             captured: HashMap::new(),
             runs: 0,
+            uploads: StageTimes::default(),
         })
     }
 
@@ -116,9 +120,11 @@ impl Step {
         let signature: Signature = inputs.iter().map(|(shape, dtype, _)| ((*shape).clone(), *dtype)).collect();
         let device = self.device.clone();
         let captured = self.captured(signature.clone())?;
+        let start = Instant::now();
         for ((_, _, bytes), storage) in inputs.iter().zip(&captured.inputs) {
             device.write(storage, 0, bytes)?;
         }
+        self.uploads.add(Stage::Upload, start.elapsed().as_secs_f64() * 1e3, TimeSource::WallClock);
         self.replay(&signature)
     }
 
@@ -159,7 +165,7 @@ impl Step {
 
     /// Milliseconds per stage since the last call, over all signatures.
     pub fn stage_times(&mut self) -> StageTimes {
-        let mut times = StageTimes::default();
+        let mut times = std::mem::take(&mut self.uploads);
         for captured in self.captured.values_mut() {
             times.merge(&captured.bound.stage_times());
         }

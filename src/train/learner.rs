@@ -216,12 +216,12 @@ impl Ring {
             let here = Tensor::arange(len, loss.device()).eq(&now);
             let put = |ring: &Var, value: &Tensor| {
                 let value = value.detach().expand([len]);
-                ring.assign(&here.where_(&value, &ring.tensor()));
+                ring.assign(&here.where_(&value, ring.tensor()));
             };
             put(&loss, step_loss);
             put(&correct, step_correct);
             let next = &now + 1;
-            position.assign(&next.eq(len as i32).where_(&now.zeros_like(), &next));
+            position.assign(&next.eq(len as i32).where_(now.zeros_like(), &next));
         }
     }
 
