@@ -1,1 +1,3 @@
 //! The GPU executor: the only place that knows wgpu.
+
+pub(crate) mod render;
