@@ -131,3 +131,40 @@ fn identifiers(text: &str) -> impl Iterator<Item = &str> {
         .flat_map(|line| line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')))
         .filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn every_file_is_in_the_table() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
+        for (folder, table) in [("", FAMILIES), ("lib/", LIBRARY)] {
+            for entry in std::fs::read_dir(root.join(folder)).expect("the folder is there") {
+                let name = entry.expect("readable").file_name().into_string().expect("a plain name");
+                if name.ends_with(".wgsl") {
+                    let path = format!("{folder}{name}");
+                    assert!(table.iter().any(|file| file.path == path), "shaders/{path} is not embedded");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn links_functions_with_what_they_call_and_lanes_that_are_missing() {
+        let mut text = "fn f(x: vec4f) -> vec4f {\n    return erf_4(round_to_half_4(x));\n}\n".to_owned();
+        link(&mut text);
+        for name in ["erf", "erf_4", "round_to_half", "round_to_half_4", "half_bits", "half_value"] {
+            assert_eq!(text.matches(&format!("fn {name}(")).count(), 1, "{name} in\n{text}");
+        }
+        assert!(!text.contains("fn philox("));
+        naga::front::wgsl::parse_str(&text).expect("it parses");
+    }
+
+    #[test]
+    #[should_panic(expected = "lacks one of the slots")]
+    fn an_unknown_slot_is_a_bug() {
+        fill("map.wgsl", &[("nonsense", "")]);
+    }
+}

@@ -197,11 +197,38 @@ fn results_larger_than_a_binding_are_cut() {
         for software in [true, false] {
             let caps = Capabilities {
                 max_binding_bytes: 8192,
-                max_groups: 3,
+                max_groups: 15,
                 max_storage_buffers: 32,
                 ..capabilities(software, true)
             };
             case.check_on(&body, &caps);
+        }
+    }
+}
+
+/// Times products on this machine's adapter: `cargo test --lib measure_products -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+#[expect(clippy::print_stderr, reason = "the measurement's output")]
+fn measure_products() {
+    let gpu = runner::gpu().expect("an adapter");
+    let size = 1024;
+    for (name, left_turned, right_turned) in [("A B", false, false), ("A Bt", false, true), ("At B", true, false)] {
+        let mut product = Product::plain(1, size, size, size);
+        let side = size as i64;
+        if left_turned {
+            product.left = [0, 1, side];
+        }
+        if right_turned {
+            product.right = [0, 1, side];
+        }
+        let mut case = Case::new();
+        let body = product.build(&mut case);
+        for literal in [true, false] {
+            case.plan.literal_sizes = literal;
+            let launches = render(&case.plan, &case.kernel(&body), &capabilities(true, true)).expect("it renders");
+            let seconds = gpu.time(&launches, &case.contents);
+            eprintln!("{name} literal {literal}: {:.1} GFLOP/s", 2.0 * (size as f64).powi(3) / seconds / 1e9);
         }
     }
 }

@@ -57,7 +57,7 @@ impl Gpu {
         let status = self.buffer(&[0; 4], U::STORAGE);
         let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         for launch in launches {
-            self.encode(&mut encoder, launch, &storages, &host, &status);
+            self.encode(&mut encoder, launch, &storages, &host, &status, true);
         }
         self.queue.submit([encoder.finish()]);
         for (bytes, storage) in buffers.iter_mut().zip(&storages) {
@@ -67,6 +67,25 @@ impl Gpu {
         u32::from_le_bytes(self.read(&status)[..4].try_into().expect("four bytes"))
     }
 
+    /// Least seconds of five submissions of the launches.
+    pub(super) fn time(&self, launches: &[Launch], contents: &[Vec<u8>]) -> f64 {
+        let storages: Vec<wgpu::Buffer> =
+            contents.iter().map(|bytes| self.buffer(bytes, wgpu::BufferUsages::STORAGE)).collect();
+        let host = self.buffer(&[0; 16], wgpu::BufferUsages::UNIFORM);
+        let status = self.buffer(&[0; 4], wgpu::BufferUsages::STORAGE);
+        let once = || {
+            let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            launches.iter().for_each(|launch| self.encode(&mut encoder, launch, &storages, &host, &status, false));
+            let commands = encoder.finish();
+            self.device.poll(wgpu::PollType::wait_indefinitely()).expect("the device answers");
+            let start = std::time::Instant::now();
+            self.queue.submit([commands]);
+            self.device.poll(wgpu::PollType::wait_indefinitely()).expect("the device answers");
+            start.elapsed().as_secs_f64()
+        };
+        (0..5).map(|_| once()).fold(f64::INFINITY, f64::min)
+    }
+
     fn encode(
         &self,
         encoder: &mut wgpu::CommandEncoder,
@@ -74,6 +93,7 @@ impl Gpu {
         storages: &[wgpu::Buffer],
         host: &wgpu::Buffer,
         status: &wgpu::Buffer,
+        checked: bool,
     ) {
         let sizes = self.buffer(bytemuck::cast_slice(&launch.sizes), wgpu::BufferUsages::UNIFORM);
         let mut resources: Vec<wgpu::BindingResource<'_>> = Vec::new();
@@ -100,7 +120,7 @@ impl Gpu {
             .map(|(binding, resource)| wgpu::BindGroupEntry { binding: binding as u32, resource })
             .collect();
         let layout = self.layout(launch);
-        let pipeline = self.pipeline(launch, &layout);
+        let pipeline = self.pipeline(launch, &layout, checked);
         let group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
             layout: &layout,
@@ -131,10 +151,18 @@ impl Gpu {
         self.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries })
     }
 
-    fn pipeline(&self, launch: &Launch, layout: &wgpu::BindGroupLayout) -> wgpu::ComputePipeline {
+    fn pipeline(&self, launch: &Launch, layout: &wgpu::BindGroupLayout, checked: bool) -> wgpu::ComputePipeline {
         let source = wgpu::ShaderSource::Wgsl(launch.wgsl.as_str().into());
-        let module =
-            self.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(&launch.label), source });
+        let descriptor = wgpu::ShaderModuleDescriptor { label: Some(&launch.label), source };
+        let module = if checked {
+            self.device.create_shader_module(descriptor)
+        } else {
+            #[expect(unsafe_code, reason = "measured as the executor runs it")]
+            // SAFETY: the same kernel has run checked, and its indices are in bounds by construction.
+            unsafe {
+                self.device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())
+            }
+        };
         let layout = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label: None,
             bind_group_layouts: &[Some(layout)],
