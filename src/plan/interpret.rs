@@ -8,7 +8,7 @@ use crate::graph::{Binary, ReduceOp, Unary};
 use super::{Body, Cond, ContractKernel, Instr, InstrOp, Kernel, Level, LoopKernel, Plan, Store, Tape};
 
 /// Runs one kernel over the contents of the plan's buffers (little-endian, may be padded) and returns the status word.
-pub fn interpret(plan: &Plan, kernel: &Kernel, buffers: &mut [Vec<u8>], uniforms: &[u32]) -> u32 {
+pub(crate) fn interpret(plan: &Plan, kernel: &Kernel, buffers: &mut [Vec<u8>], uniforms: &[u32]) -> u32 {
     let mut machine = Machine { plan, buffers, uniforms, status: 0 };
     match &kernel.body {
         Body::Loop(kernel) => machine.run_loop(kernel),

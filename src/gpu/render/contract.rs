@@ -458,10 +458,10 @@ fn step_body(
         Wide::None | Wide::Points => format!("l{row}v{j}"),
     };
     let ty = Register::of(kernel.accumulator).wide(4);
-    for j in 0..step {
+    for (j, lane) in LANES.iter().enumerate().take(step) {
         for group in 0..tile_columns / 4 {
             let value = if right.wide == Wide::Inner {
-                let lanes: Vec<String> = (0..4).map(|c| format!("r{}v0.{}", group * 4 + c, LANES[j])).collect();
+                let lanes: Vec<String> = (0..4).map(|c| format!("r{}v0.{lane}", group * 4 + c)).collect();
                 format!("{ty}({})", lanes.join(", "))
             } else {
                 format!("r{}v{j}", group * 4)

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// One embedded file.
-pub struct ShaderFile {
+pub(crate) struct ShaderFile {
     /// Path below `shaders/`.
-    pub path: &'static str,
+    pub(crate) path: &'static str,
     /// Its text.
-    pub text: &'static str,
+    pub(crate) text: &'static str,
 }
 
 macro_rules! shader_files {
@@ -19,11 +19,11 @@ macro_rules! shader_files {
 }
 
 /// Kernel families: valid WGSL as they are, with slots between `//@slot name` and `//@end`.
-pub const FAMILIES: &[ShaderFile] =
+pub(crate) const FAMILIES: &[ShaderFile] =
     shader_files!["contract.wgsl", "contract_tiled.wgsl", "map.wgsl", "reduce.wgsl", "reduce_group.wgsl"];
 
 /// Functions that generated code calls by name.
-pub const LIBRARY: &[ShaderFile] =
+pub(crate) const LIBRARY: &[ShaderFile] =
     shader_files!["lib/convert.wgsl", "lib/indexing.wgsl", "lib/packing.wgsl", "lib/random.wgsl", "lib/scalar.wgsl"];
 
 /// The text of family `path` with its slots replaced. A bug in the caller, a slot that is not there, panics.

@@ -211,7 +211,7 @@ impl Shape<'_> {
             space.coordinates[lane] = Expr::varying("lanes");
         }
         if self.wide == Wide::Outer || self.wide == Wide::Points {
-            let ragged = self.outer % 4 != 0;
+            let ragged = !self.outer.is_multiple_of(4);
             work = self.outer.div_ceil(4);
             if self.wide == Wide::Points {
                 code.push_str("    let first = work * 4u;\n");

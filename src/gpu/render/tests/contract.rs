@@ -206,10 +206,40 @@ fn results_larger_than_a_binding_are_cut() {
     }
 }
 
+#[test]
+fn the_lecture_s_product_fits_bindings_of_128_mib() {
+    let (m, n, k) = (7000, 7000, 3000);
+    let mut case = Case::new();
+    for elements in [m * k, k * n, n, m * n] {
+        case.buffer(DType::F32, []);
+        case.plan.buffers.last_mut().expect("just pushed").elements = elements;
+    }
+    let mut other = Case::new();
+    let body = Product::plain(1, 4, 4, 4).build(&mut other);
+    let Body::Contract(mut kernel) = body else { unreachable!("it builds a contraction") };
+    kernel.axes = vec![1, m, n, k];
+    for (code, strides) in [(&mut kernel.lhs.0, [0, k as i64, 0, 1]), (&mut kernel.rhs.0, [0, 0, 1, n as i64])] {
+        let InstrOp::Load { index, .. } = &mut code.instrs[0].op else { unreachable!("operands are loads") };
+        *index = affine(&strides, 0);
+    }
+    kernel.stores[0].index = affine(&[0, n as i64, 1], 0);
+    let body = Body::Contract(kernel);
+    for software in [true, false] {
+        let launches = render(&case.plan, &case.kernel(&body), &capabilities(software, false)).expect("it renders");
+        assert_eq!(launches.len(), 2);
+        for launch in &launches {
+            validate(launch);
+            assert!(launch.bindings.iter().all(|b| b.size_bytes <= 128 << 20 && b.offset_bytes.is_multiple_of(256)));
+        }
+        let windows: Vec<_> =
+            launches.iter().flat_map(|launch| launch.bindings.iter().filter(|b| b.writable)).collect();
+        assert!(windows[0].offset_bytes == 0 && windows[1].offset_bytes + windows[1].size_bytes == (m * n * 4) as u64);
+    }
+}
+
 /// Times products on this machine's adapter: `cargo test --lib measure_products -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
-#[expect(clippy::print_stderr, reason = "the measurement's output")]
 fn measure_products() {
     let gpu = runner::gpu().expect("an adapter");
     let size = 1024;
