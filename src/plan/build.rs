@@ -9,7 +9,7 @@ use super::fuse::{self, Group};
 use super::kernel::{Body, Buffer, BufferId, Kernel, Level, Place, Plan};
 use super::memory::{self, Life};
 use super::order::{self, Item};
-use super::{PlanOptions, axes, simplify, split};
+use super::{PlanOptions, axes, simplify, split, store};
 
 /// The plan of `program` for a device with these options.
 pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
@@ -17,7 +17,7 @@ pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
     let mut program = split::split(&simplify::simplify(program), options);
     copy_shared_outputs(&mut program);
     let (homes, buffers, zeroed) = loop {
-        let stored = fuse::choose_stored(&program, options);
+        let stored = store::choose_stored(&program, options);
         let places = place_values(&program, &stored);
         let Some(output) = unsafe_overwrite(&program, &places.0) else { break places };
         copy_output(&mut program, output);

@@ -1,4 +1,4 @@
-//! Decides which values are stored, and which stored values share a kernel.
+//! Decides which stored values share a kernel.
 //!
 //! Every stored node starts as a kernel of its own, with all unstored nodes below it computed inside. Then kernels are
 //! merged, in four rounds: elementwise work joins the contraction or reduction that feeds it; reductions and
@@ -8,15 +8,12 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::graph::{Op, Program, ProgramNode, Unary};
+use crate::graph::{Op, Program};
 use crate::stage::Stage;
 
 use super::PlanOptions;
 use super::emit::{self, Context, Home, Refusal, Runs};
 
-/// A value whose computation costs more than this (see [`cost`]) is stored even if used once: kernels stay readable by
-/// the compilers of drivers, and chains of any length are cut.
-const MAX_COST: u32 = 220;
 /// Independent kernels with at most this many points may share a launch.
 const SMALL: usize = 1 << 16;
 
@@ -40,156 +37,6 @@ pub(super) struct Apart {
     pub first: usize,
     pub second: usize,
     pub reason: &'static str,
-}
-
-/// Cost of computing one element again, in units of a cheap instruction; a load counts as 4.
-fn cost(node: &ProgramNode) -> u32 {
-    match &node.op {
-        Op::Const(_) | Op::Uniform | Op::Reshape | Op::After | Op::Iota { .. } => 0,
-        Op::View(_) => 1,
-        Op::Unary(Unary::Exp | Unary::Log | Unary::Tanh | Unary::Sigmoid | Unary::Sin | Unary::Cos) => 8,
-        Op::Unary(Unary::Erf) => 12,
-        Op::Binary(crate::graph::Binary::Pow) => 16,
-        Op::Unary(Unary::Sqrt | Unary::Rsqrt | Unary::Recip) | Op::Binary(crate::graph::Binary::Div) => 3,
-        Op::Random { .. } => 30,
-        Op::Gather { .. } => 5,
-        _ => 1,
-    }
-}
-
-/// True for nodes that are computed where they are needed unless someone decides to store them.
-fn inlinable(op: &Op) -> bool {
-    !matches!(op, Op::Leaf | Op::Reduce { .. } | Op::Contract(_) | Op::Pack { .. })
-}
-
-/// Which nodes get a place in memory.
-pub(super) fn choose_stored(program: &Program, options: &PlanOptions) -> Vec<bool> {
-    let nodes = &program.nodes;
-    let users = program.users();
-    let mut stored: Vec<bool> = nodes.iter().map(|node| !inlinable(&node.op)).collect();
-    for output in &program.outputs {
-        stored[output.node] = true;
-    }
-    // cost and loads of computing a node from what is stored
-    let mut costs = vec![0u32; nodes.len()];
-    let mut loads: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); nodes.len()];
-    for number in 0..nodes.len() {
-        let node = &nodes[number];
-        if let Op::Gather { .. } = node.op {
-            stored[node.inputs[0]] = true;
-        }
-        if let Op::Pack { .. } = node.op {
-            for &input in &node.inputs {
-                stored[input] = true;
-            }
-        }
-        if !options.fuse && !matches!(node.op, Op::Const(_) | Op::Uniform | Op::Iota { .. }) {
-            stored[number] = true;
-        }
-        // what a contraction loads again and again should be cheap
-        if let Op::Contract(_) = node.op {
-            for &input in &node.inputs {
-                let below = through_views(program, input);
-                if inlinable(&nodes[below].op) && (costs[below] > options.prologue_cost || loads[below].len() > 1) {
-                    stored[below] = true;
-                }
-            }
-        }
-        let mut total = cost(node);
-        let mut reads = BTreeSet::new();
-        for &input in &node.inputs {
-            if stored[input] {
-                total = total.saturating_add(if nodes[input].shape.numel() == 1 { 1 } else { 4 });
-                reads.insert(input);
-            } else {
-                total = total.saturating_add(costs[input]);
-                reads.extend(&loads[input]);
-            }
-        }
-        if reads.len() + 2 > options.max_buffers.min(12) || total > MAX_COST {
-            // cut below: the most expensive inputs get stored
-            let mut inputs: Vec<usize> = node.inputs.iter().copied().filter(|&i| !stored[i]).collect();
-            inputs.sort_unstable_by_key(|&input| std::cmp::Reverse((loads[input].len(), costs[input])));
-            for input in inputs {
-                let worth = through_views(program, input);
-                if inlinable(&nodes[worth].op)
-                    && !matches!(nodes[worth].op, Op::Const(_) | Op::Uniform | Op::Iota { .. })
-                {
-                    stored[worth] = true;
-                    reads = BTreeSet::new();
-                    total = cost(node);
-                    refresh(program, worth, number, &stored, &mut costs, &mut loads);
-                    for &input in &node.inputs {
-                        if stored[input] {
-                            total += 4;
-                            reads.insert(input);
-                        } else {
-                            total = total.saturating_add(costs[input]);
-                            reads.extend(&loads[input]);
-                        }
-                    }
-                    if reads.len() + 2 <= options.max_buffers.min(12) && total <= MAX_COST {
-                        break;
-                    }
-                }
-            }
-        }
-        costs[number] = total;
-        loads[number] = reads;
-        let movement = matches!(node.op, Op::View(_) | Op::Reshape | Op::Const(_) | Op::Uniform | Op::Iota { .. });
-        let repeated = users[number].len() > 1 && costs[number] > options.recompute_cost;
-        // a small value that is spread over a large space would be computed again for each element of it
-        let spread = users[number].iter().any(|&user| {
-            matches!(nodes[user].op, Op::View(_)) && nodes[user].shape.numel() >= 4 * node.shape.numel().max(1)
-        }) && costs[number] > options.prologue_cost;
-        if !movement && (repeated || spread) && !made_of_scalars(program, number) {
-            stored[number] = true;
-        }
-    }
-    stored
-}
-
-/// True for values made of host scalars only: they cost next to nothing wherever they are computed.
-fn made_of_scalars(program: &Program, number: usize) -> bool {
-    program.nodes[number].inputs.iter().all(|&input| matches!(program.nodes[input].op, Op::Const(_) | Op::Uniform))
-}
-
-/// Recomputes costs and loads of unstored nodes between `from` and `to` after `from` has become stored.
-fn refresh(
-    program: &Program,
-    from: usize,
-    to: usize,
-    stored: &[bool],
-    costs: &mut [u32],
-    loads: &mut [BTreeSet<usize>],
-) {
-    for number in from + 1..to {
-        let node = &program.nodes[number];
-        if stored[number] || !node.inputs.iter().any(|&i| i == from || loads[i].contains(&from) || i >= from) {
-            continue;
-        }
-        let mut total = cost(node);
-        let mut reads = BTreeSet::new();
-        for &input in &node.inputs {
-            if stored[input] {
-                total = total.saturating_add(4);
-                reads.insert(input);
-            } else {
-                total = total.saturating_add(costs[input]);
-                reads.extend(&loads[input]);
-            }
-        }
-        costs[number] = total;
-        loads[number] = reads;
-    }
-}
-
-/// The node below any views and reshapes.
-fn through_views(program: &Program, mut number: usize) -> usize {
-    while matches!(program.nodes[number].op, Op::View(_) | Op::Reshape) {
-        number = program.nodes[number].inputs[0];
-    }
-    number
 }
 
 /// Nodes in memory that computing `node` reads, and those it only has to wait for.

@@ -13,6 +13,7 @@ mod options;
 mod order;
 mod simplify;
 mod split;
+mod store;
 mod text;
 mod visit;
 

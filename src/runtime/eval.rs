@@ -141,7 +141,8 @@ const MAX_WAITING: u32 = 4096;
 
 /// Evaluates `node` if too many nodes wait below it. Errors are left to whoever reads the value.
 pub(crate) fn limit_waiting(node: &NodeRef) {
-    if node.waiting() >= MAX_WAITING && !trace::is_tracing() {
+    // every so often only: a device that fails would otherwise be asked at each further node
+    if node.waiting() >= MAX_WAITING && node.waiting().is_multiple_of(MAX_WAITING / 4) && !trace::is_tracing() {
         let evaluated = realize(std::slice::from_ref(node));
         if let Err(error) = evaluated {
             tracing::debug!("evaluation of a long graph put off: {error}");
