@@ -196,7 +196,6 @@ fn stored_otherwise(values: &[f64], input: &Input, device: &Device) -> Vec<Tenso
 }
 
 #[test]
-#[ignore = "needs both executors"]
 fn devices_agree_with_the_reference() {
     for device in devices() {
         for row in rows() {
@@ -281,7 +280,6 @@ fn gradients_carry_the_forward_line_and_the_backward_stage() {
 }
 
 #[test]
-#[ignore = "evaluating 4,096 waiting elementwise nodes overflows the stack in plan/emit.rs, which recurses along a chain"]
 fn long_chains_neither_overflow_the_stack_nor_the_patience() {
     let x = Tensor::scalar(0.5_f32, &Device::cpu());
     let mut y = Tensor::from_vec(vec![0.5_f32], &Device::cpu()).expect("a small tensor fits");

@@ -57,7 +57,7 @@ impl Listener {
                     thousands(start.test_samples),
                     start.device,
                 ));
-                let style = ProgressStyle::with_template("{bar:30.cyan/blue} {percent:>3} %  {msg}")
+                let style = ProgressStyle::with_template("{bar:24.cyan/blue} {percent:>3} %  {wide_msg}")
                     .expect("a fixed, well-formed template")
                     .progress_chars("━╸─");
                 self.bar.set_style(style);

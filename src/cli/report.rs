@@ -11,7 +11,8 @@ pub(super) fn summary(summary: &Summary) -> String {
     match summary.test {
         Some(test) => {
             let (correct, samples) = (thousands(test.correct), thousands(test.samples));
-            let _ = writeln!(text, "test accuracy  {} ({correct} of {samples})", percent(test.accuracy.into()));
+            let when = if summary.completed { "" } else { ", after the last full epoch" };
+            let _ = writeln!(text, "test accuracy  {} ({correct} of {samples}){when}", percent(test.accuracy.into()));
         }
         None => text.push_str("test accuracy  not measured: stopped before\n"),
     }

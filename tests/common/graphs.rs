@@ -62,7 +62,9 @@ fn apply([op, first, second, parameter]: Choice, pool: &[Tensor]) -> Tensor {
             (row.matmul(&row.t()) * 0.1).tanh()
         }
         23 if a.rank() == 2 => a.matmul(&a.t()).tanh(),
-        24 if !scalar => a.to_dtype(DType::F16).to_dtype(DType::F32) * 0.5 + a.argmax(axis(&a)).to_dtype(DType::F32).mean() * 0.1,
+        24 if !scalar => {
+            a.to_dtype(DType::F16).to_dtype(DType::F32) * 0.5 + a.argmax(axis(&a)).to_dtype(DType::F32).mean() * 0.1
+        }
         25 if a.rank() == 2 && a.size(0) >= 2 && a.size(1) >= 2 => {
             let image = a.reshape([1, 1, a.size(0), a.size(1)]);
             image.max_pool2d(2, 1, 1).reshape([a.size(0) + 1, a.size(1) + 1])

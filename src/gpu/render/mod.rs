@@ -1,65 +1,113 @@
-//! From a kernel of a plan to WGSL.
+//! From a plan's kernels to WGSL: text and numbers only, nothing here knows wgpu.
+//!
+//! A kernel's module is a family file from `shaders/` whose slots are filled with code generated from the kernel's tapes.
+//! `space` turns index expressions into WGSL, `tape` instructions, `module` declares buffers and numbers, `loops` and
+//! `contract` choose variants, `rewrite` cuts kernels whose writes exceed a binding.
+//!
+//! The text is the key of the pipeline cache: with [`Plan::literal_sizes`] off it is the same for all sizes of a
+//! structure. Shaders are compiled unchecked: every index is in bounds by construction.
 
-use crate::error::{Error, Result};
-use crate::plan::{BufferId, Kernel, Plan};
+mod contract;
+mod contract_tiled;
+mod library;
+mod loops;
+mod module;
+mod rewrite;
+mod scalar;
+mod space;
+mod tape;
+#[cfg(test)]
+mod tests;
 
-/// What the adapter can do, as far as kernels depend on it.
+use crate::error::Result;
+use crate::plan::{Body, BufferId, Kernel, Plan};
+
+use module::Module;
+
+/// What the renderer has to know about an adapter.
 #[derive(Clone, Debug)]
 pub(crate) struct Capabilities {
     /// Bytes of the largest storage binding.
-    pub(crate) max_binding_bytes: u64,
-    /// Storage bindings of one launch, the status word not counted.
-    pub(crate) max_storage_buffers: u32,
-    /// Invocations of one workgroup.
-    pub(crate) max_workgroup_invocations: u32,
+    pub max_binding_bytes: u64,
+    /// Storage buffers that one kernel may bind.
+    pub max_storage_buffers: u32,
+    /// Invocations in the largest workgroup.
+    pub max_workgroup_invocations: u32,
     /// Bytes of workgroup memory.
-    pub(crate) max_workgroup_bytes: u32,
-    /// Workgroups along one axis of the grid.
-    pub(crate) max_groups: u32,
-    /// Whether WGSL's `f16` can be used.
-    pub(crate) f16: bool,
-    /// Smallest and largest subgroup, where subgroup operations can be used.
-    pub(crate) subgroups: Option<(u32, u32)>,
-    /// The adapter computes on the CPU: register tiles without workgroup memory are best.
-    pub(crate) software: bool,
+    pub max_workgroup_bytes: u32,
+    /// Workgroups in one dimension of a dispatch.
+    pub max_groups: u32,
+    /// Whether shaders may use f16.
+    pub f16: bool,
+    /// Smallest and largest subgroup, where shaders may use them.
+    #[allow(dead_code, reason = "the trees of reductions use workgroup memory so far")]
+    pub subgroups: Option<(u32, u32)>,
+    /// True for CPU-type adapters such as llvmpipe, where workgroup memory is slow.
+    pub software: bool,
 }
 
-/// A window of a buffer that a launch sees.
-#[derive(Clone, Debug)]
+/// A window of a buffer.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Binding {
-    /// The buffer.
-    pub(crate) buffer: BufferId,
-    /// Where the window starts; a multiple of 256.
-    pub(crate) offset_bytes: u64,
-    /// How long it is.
-    pub(crate) size_bytes: u64,
-    /// Whether the launch writes to it.
-    pub(crate) writable: bool,
+    /// Which buffer of the plan.
+    pub buffer: BufferId,
+    /// Its first byte, a multiple of 256.
+    pub offset_bytes: u64,
+    /// Its bytes, a multiple of 16; may reach into the buffer's padding.
+    pub size_bytes: u64,
+    /// Whether the kernel writes it.
+    pub writable: bool,
 }
 
-/// One dispatch of one WGSL module.
-///
-/// All bindings are in group 0: the storage windows in order, then, each only if used, the sizes (uniform,
-/// `array<vec4<u32>, N>`), the host values (uniform, `array<vec4<u32>, N>`) and the status word (storage, atomic).
+/// One dispatch. Bindings of group 0 are the storage windows in order, then, each only if used: the sizes (uniform), the
+/// host values (uniform), the status word (storage, atomic).
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
-    /// For timings and errors.
-    pub(crate) label: String,
+    /// The kernel's label.
+    pub label: String,
     /// The module; its entry point is `main`.
-    pub(crate) wgsl: String,
-    /// Storage windows, in the order of their numbers.
-    pub(crate) bindings: Vec<Binding>,
-    /// Contents of the sizes uniform; empty: not bound.
-    pub(crate) sizes: Vec<u32>,
+    pub wgsl: String,
+    /// The storage windows.
+    pub bindings: Vec<Binding>,
+    /// Contents of the sizes uniform, whole vectors of four; empty if it is not bound.
+    pub sizes: Vec<u32>,
     /// Whether the host values are bound.
-    pub(crate) uses_uniforms: bool,
+    pub uses_uniforms: bool,
     /// Whether the status word is bound.
-    pub(crate) uses_status: bool,
-    /// Workgroups to run.
-    pub(crate) groups: [u32; 3],
+    pub uses_status: bool,
+    /// Workgroups in each dimension.
+    pub groups: [u32; 3],
 }
 
-/// The launches that do what `kernel` says.
-pub(crate) fn render(_plan: &Plan, kernel: &Kernel, _caps: &Capabilities) -> Result<Vec<Launch>> {
-    Err(Error::Kernel { kernel: kernel.label.clone(), message: "there is no renderer in this build".into() })
+/// The dispatches that do what `kernel` says, to be run in order; none if there is nothing to compute.
+pub(crate) fn render(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Result<Vec<Launch>> {
+    let mut launches = Vec::new();
+    for body in rewrite::pieces(plan, kernel, caps) {
+        let storages = rewrite::storages(plan, kernel, &body, caps);
+        let module = Module::new(plan, caps, &kernel.label, storages);
+        module.check_windows()?;
+        launches.extend(match &body {
+            Body::Loop(kernel) => loops::render(module, kernel)?,
+            Body::Contract(kernel) => contract::render(module, kernel)?,
+        });
+    }
+    Ok(launches)
+}
+
+/// The `grid` slot and the workgroups for `work` invocations in groups of `threads`; more groups than fit into one
+/// dimension fold into the second.
+fn grid(module: &mut Module<'_>, work: usize, threads: usize) -> Result<(String, [u32; 3])> {
+    let groups = work.div_ceil(threads) as u64;
+    let most = u64::from(module.caps.max_groups);
+    let columns = groups.min(most);
+    let rows = groups.div_ceil(columns.max(1));
+    if rows > most || work as u64 > u64::from(u32::MAX) {
+        return Err(module.error(format!("it has {work} pieces of work, more than this adapter can count")));
+    }
+    let (work, columns_text) = (module.number(work as u64), module.number(columns));
+    let text = format!(
+        "const THREADS: u32 = {threads}u;\n\nfn work_count() -> u32 {{\n    return {work};\n}}\n\n\
+         fn groups_x() -> u32 {{\n    return {columns_text};\n}}\n"
+    );
+    Ok((text, [columns as u32, rows as u32, 1]))
 }

@@ -1,0 +1,194 @@
+// Scalar maths that WGSL lacks or leaves open. A function whose name ends in `_4` works on four values at once; for the
+// others such a form is generated where it is needed. NaN is tested by bits: compilers may assume that it does not occur.
+
+fn is_nan(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
+fn is_nan_4(x: vec4f) -> vec4<bool> {
+    return (bitcast<vec4u>(x) & vec4u(0x7fffffffu)) > vec4u(0x7f800000u);
+}
+
+fn is_finite(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u;
+}
+
+fn is_finite_4(x: vec4f) -> vec4<bool> {
+    return (bitcast<vec4u>(x) & vec4u(0x7f800000u)) != vec4u(0x7f800000u);
+}
+
+// Larger one; NaN if either is.
+fn maximum(a: f32, b: f32) -> f32 {
+    return select(select(max(a, b), b, is_nan(b)), a, is_nan(a));
+}
+
+fn maximum_4(a: vec4f, b: vec4f) -> vec4f {
+    return select(select(max(a, b), b, is_nan_4(b)), a, is_nan_4(a));
+}
+
+// Smaller one; NaN if either is.
+fn minimum(a: f32, b: f32) -> f32 {
+    return select(select(min(a, b), b, is_nan(b)), a, is_nan(a));
+}
+
+fn minimum_4(a: vec4f, b: vec4f) -> vec4f {
+    return select(select(min(a, b), b, is_nan_4(b)), a, is_nan_4(a));
+}
+
+// -1, 0 or 1; NaN stays.
+fn sign_float(x: f32) -> f32 {
+    return select(sign(x), x, is_nan(x));
+}
+
+fn sign_uint(x: u32) -> u32 {
+    return min(x, 1u);
+}
+
+fn negate_uint(x: u32) -> u32 {
+    return 0u - x;
+}
+
+fn identity_uint(x: u32) -> u32 {
+    return x;
+}
+
+fn reciprocal(x: f32) -> f32 {
+    return 1.0 / x;
+}
+
+fn reciprocal_4(x: vec4f) -> vec4f {
+    return 1.0 / x;
+}
+
+// Square root that keeps 0, infinity and NaN whatever the driver makes of them.
+fn square_root(x: f32) -> f32 {
+    return select(x, sqrt(x), x != 0.0 && is_finite(x) || x < 0.0);
+}
+
+fn square_root_4(x: vec4f) -> vec4f {
+    return select(x, sqrt(x), ((x != vec4f()) & is_finite_4(x)) | (x < vec4f()));
+}
+
+// 1 / (1 + e^-x), without overflow.
+fn sigmoid(x: f32) -> f32 {
+    let e = exp(-abs(x));
+    return select(e, 1.0, x >= 0.0) / (1.0 + e);
+}
+
+fn sigmoid_4(x: vec4f) -> vec4f {
+    let e = exp(-abs(x));
+    return select(e, vec4f(1.0), x >= vec4f()) / (1.0 + e);
+}
+
+// Hyperbolic tangent: a Taylor polynomial near 0, where 1 - e^-2x would cancel, else without overflow.
+fn tanh_stable(x: f32) -> f32 {
+    let s = x * x;
+    let p = -0.33333333 + s * (0.13333333 + s * (-0.053968254 + s * (0.021869488 + s * (-0.0088632355 + s * 0.0035921280))));
+    let e = exp(-2.0 * abs(x));
+    let t = (1.0 - e) / (1.0 + e);
+    return select(select(t, -t, x < 0.0), x + x * s * p, abs(x) < 0.4);
+}
+
+fn tanh_stable_4(x: vec4f) -> vec4f {
+    let s = x * x;
+    let p = -0.33333333 + s * (0.13333333 + s * (-0.053968254 + s * (0.021869488 + s * (-0.0088632355 + s * 0.0035921280))));
+    let e = exp(-2.0 * abs(x));
+    let t = (1.0 - e) / (1.0 + e);
+    return select(select(t, -t, x < vec4f()), x + x * s * p, abs(x) < vec4f(0.4));
+}
+
+// Error function: Taylor series below 1, Abramowitz and Stegun 7.1.26 (error 1.5e-7) above.
+fn erf(x: f32) -> f32 {
+    let s = x * x;
+    let series = 1.0 + s * (-0.33333333 + s * (0.1 + s * (-0.023809524 + s * (0.0046296296 + s * (-0.00075757576
+        + s * (0.00010683761 + s * (-0.000013227513 + s * (0.0000014589169 + s * -0.00000014503852))))))));
+    let a = abs(x);
+    let t = 1.0 / (1.0 + 0.3275911 * a);
+    let tail = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))) * exp(-s);
+    let far = select(1.0 - tail, -(1.0 - tail), x < 0.0);
+    return select(far, 1.1283792 * x * series, a < 1.0);
+}
+
+// a^b as C's powf: negative bases take integer exponents only; anything to the 0 and 1 to anything are 1.
+fn power(a: f32, b: f32) -> f32 {
+    if (b == 0.0 || a == 1.0) {
+        return 1.0;
+    }
+    if (is_nan(a) || is_nan(b)) {
+        return a + b;
+    }
+    let odd = abs(b) < 16777216.0 && abs(floor(b * 0.5) * 2.0 - b) == 1.0;
+    let whole = !is_finite(b) || floor(b) == b;
+    let negative = (bitcast<u32>(a) >> 31u) == 1u;
+    if (a == 0.0) {
+        let zero = select(0.0, a, odd);
+        return select(zero, 1.0 / zero, b < 0.0);
+    }
+    if (negative && !whole) {
+        return from_bits(0x7fc00000u);
+    }
+    if (!is_finite(b) && abs(a) == 1.0) {
+        return 1.0;
+    }
+    let magnitude = exp2(b * log2(abs(a)));
+    return select(magnitude, -magnitude, negative && odd);
+}
+
+// Remainder with the sign of a, as Rust's `%`.
+fn remainder_float(a: f32, b: f32) -> f32 {
+    if (!is_finite(b) && !is_nan(b)) {
+        return a;
+    }
+    let size = abs(b);
+    var r = abs(a) - size * floor(abs(a) / size);
+    r = select(r, r + size, r < 0.0);
+    r = select(r, r - size, r >= size);
+    return select(r, -r, a < 0.0);
+}
+
+fn remainder_int(a: i32, b: i32) -> i32 {
+    return select(a % select(b, 1, b == 0 || b == -1), 0, b == 0 || b == -1);
+}
+
+fn remainder_uint(a: u32, b: u32) -> u32 {
+    return select(a % select(b, 1u, b == 0u), 0u, b == 0u);
+}
+
+// Truncating quotient; by zero: 0.
+fn divide_int(a: i32, b: i32) -> i32 {
+    let quotient = a / select(b, 1, b == 0 || b == -1);
+    return select(select(quotient, 0 - a, b == -1), 0, b == 0);
+}
+
+fn divide_uint(a: u32, b: u32) -> u32 {
+    return select(a / select(b, 1u, b == 0u), 0u, b == 0u);
+}
+
+fn shift_left_int(a: i32, b: i32) -> i32 {
+    return a << (bitcast<u32>(b) & 31u);
+}
+
+fn shift_left_uint(a: u32, b: u32) -> u32 {
+    return a << (b & 31u);
+}
+
+fn shift_right_int(a: i32, b: i32) -> i32 {
+    return a >> (bitcast<u32>(b) & 31u);
+}
+
+fn shift_right_uint(a: u32, b: u32) -> u32 {
+    return a >> (b & 31u);
+}
+
+fn less_bool(a: bool, b: bool) -> bool {
+    return !a && b;
+}
+
+fn less_equal_bool(a: bool, b: bool) -> bool {
+    return !a || b;
+}
+
+// A float by its bits: a call is never a constant expression, so infinities and NaN pass the compilers.
+fn from_bits(bits: u32) -> f32 {
+    return bitcast<f32>(bits);
+}

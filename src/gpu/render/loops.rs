@@ -1,0 +1,397 @@
+//! Elementwise work and reductions: which variant, how many points at once, and their text.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::graph::ReduceOp;
+use crate::plan::{InstrOp, Ix, Level, LoopKernel, Phase};
+
+use super::module::Module;
+use super::scalar::{self, Register};
+use super::space::{Expr, Lanes, Space, unravel};
+use super::tape::Outside;
+use super::{Launch, grid};
+
+/// Longest row that one invocation sweeps on a real GPU.
+const SERIAL_ROW: usize = 64;
+/// Rows from which on a CPU-type adapter is busy with one invocation for each.
+const ENOUGH_ROWS: usize = 64;
+/// Loop iterations that one invocation may take in all: llvmpipe silently stops at 65,535.
+const MOST_ITERATIONS: usize = 32_768;
+
+/// What runs four at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wide {
+    /// Nothing.
+    None,
+    /// The last outer axis.
+    Outer,
+    /// Four outer points in a row, across axes.
+    Points,
+    /// The last inner axis.
+    Inner,
+}
+
+struct Shape<'k> {
+    kernel: &'k LoopKernel,
+    outer: usize,
+    inner: usize,
+    wide: Wide,
+}
+
+/// The launch for a loop kernel none of whose sizes leaves it without work; `None` if there is none.
+pub(crate) fn render(mut module: Module<'_>, kernel: &LoopKernel) -> Result<Option<Launch>> {
+    let outer: usize = kernel.axes[..kernel.outer].iter().product();
+    let inner: usize = kernel.axes[kernel.outer..].iter().product();
+    if outer == 0 {
+        return Ok(None);
+    }
+    let sweeps = kernel.phases.iter().filter(|phase| phase.level == Level::Inner).count();
+    let mut shape = Shape { kernel, outer, inner, wide: Wide::None };
+    if sweeps == 0 {
+        shape.wide = shape.wide_map();
+        if kernel.outer <= 1 {
+            module.share_between_sizes();
+        }
+        return shape.serial(module, "map.wgsl").map(Some);
+    }
+    let (across, along) = (shape.score(Wide::Outer), shape.score(Wide::Inner));
+    let fits = inner * sweeps <= MOST_ITERATIONS;
+    let serial = if module.caps.software {
+        outer >= ENOUGH_ROWS && fits
+    } else {
+        across > along && across > 0 && outer >= 16_384 && inner <= 4096 && fits
+    };
+    if inner <= SERIAL_ROW || serial {
+        shape.wide = match () {
+            () if across > 0 && across >= along => Wide::Outer,
+            () if along > 0 => Wide::Inner,
+            () => Wide::None,
+        };
+        shape.serial(module, "reduce.wgsl").map(Some)
+    } else {
+        shape.wide = if along > 0 { Wide::Inner } else { Wide::None };
+        shape.grouped(module).map(Some)
+    }
+}
+
+impl Shape<'_> {
+    fn outer_axes(&self) -> &[usize] {
+        &self.kernel.axes[..self.kernel.outer]
+    }
+
+    fn inner_axes(&self) -> &[usize] {
+        &self.kernel.axes[self.kernel.outer..]
+    }
+
+    /// The axis that [`Wide::Outer`] or [`Wide::Inner`] runs four at a time, if its size allows.
+    fn wide_axis(&self, wide: Wide) -> Option<usize> {
+        let (axes, last) = (&self.kernel.axes, self.kernel.outer.checked_sub(1));
+        match wide {
+            Wide::Outer => last.filter(|&last| axes[last].is_multiple_of(4) || last == 0),
+            Wide::Inner => {
+                (axes.len() > self.kernel.outer && axes[axes.len() - 1].is_multiple_of(4)).then(|| axes.len() - 1)
+            }
+            Wide::None | Wide::Points => None,
+        }
+    }
+
+    /// The space of the sweeps (or of the points, for a map); `None` where the sizes do not allow it.
+    fn space(&self, wide: Wide) -> Option<Space> {
+        let mut axes = self.kernel.axes.clone();
+        let mut of_kernel: Vec<Ix> = (0..axes.len()).map(Ix::axis).collect();
+        let mut lane = None;
+        if let Some(axis) = self.wide_axis(wide) {
+            axes[axis] = axes[axis].div_ceil(4);
+            of_kernel[axis] = Ix::axis(axis).times(4).plus(&Ix::axis(axes.len()));
+            lane = Some(axes.len());
+            axes.push(4);
+        } else if matches!(wide, Wide::Outer | Wide::Inner) {
+            return None;
+        }
+        let varies = |axis: usize| Some(axis) == lane || (wide == Wide::Points && axis < self.kernel.outer);
+        let coordinates = (0..axes.len()).map(|axis| Expr { text: String::new(), varying: varies(axis) }).collect();
+        let linear = (wide == Wide::Points).then(|| {
+            let points: Vec<Ix> = (0..self.kernel.outer).map(Ix::axis).collect();
+            (Ix::linear(&points, self.outer_axes()), "first".to_owned())
+        });
+        let width = if wide == Wide::None { 1 } else { 4 };
+        Some(Space { axes, coordinates, of_kernel, lane, width, linear, active: None, hoist: None })
+    }
+
+    /// How much better the accesses of the kernel get; above 0 where it pays.
+    fn score(&self, wide: Wide) -> i32 {
+        let Some(space) = self.space(wide) else { return 0 };
+        let value = |ix: &Ix| match space.lanes(&space.rewrite(ix)) {
+            Lanes::Aligned(_) => 2,
+            Lanes::Same => 0,
+            Lanes::Apart => -1,
+        };
+        let of_phase = |phase: &Phase| {
+            let loads = phase.tape.instrs.iter().map(|instr| match &instr.op {
+                InstrOp::Load { index, .. } => value(index),
+                InstrOp::Gather { .. } => -1,
+                _ => 0,
+            });
+            loads.sum::<i32>() + phase.stores.iter().map(|store| value(&store.index)).sum::<i32>()
+        };
+        let phases = self.kernel.phases.iter().filter(|phase| wide != Wide::Inner || phase.level == Level::Inner);
+        phases.map(of_phase).sum()
+    }
+
+    /// A map takes four points at a time where its stores are then whole vectors.
+    fn wide_map(&self) -> Wide {
+        let stores = || self.kernel.phases.iter().flat_map(|phase| &phase.stores);
+        for wide in [Wide::Outer, Wide::Points] {
+            if self.kernel.outer > 0
+                && let Some(space) = self.space(wide)
+                && stores().all(|store| matches!(space.lanes(&space.rewrite(&store.index)), Lanes::Aligned(_)))
+            {
+                return wide;
+            }
+        }
+        Wide::None
+    }
+
+    /// One invocation for each outer point or four.
+    fn serial(&self, mut module: Module<'_>, family: &str) -> Result<Launch> {
+        let mut space = self.space(self.wide).expect("the choice checked it");
+        let mut code = String::new();
+        let work = self.outer_coordinates(&mut module, &mut space, &mut code);
+        for phase in &self.kernel.phases {
+            self.phase(&mut module, &mut space, phase, None, &mut code)?;
+        }
+        let threads = if family != "map.wgsl" && module.caps.software && work <= 1024 { 8 } else { 64 };
+        let (grid, groups) = grid(&mut module, work, threads)?;
+        let compute = format!("fn compute(work: u32) {{\n{code}}}\n");
+        module.finish(family, &[("grid", &grid), ("compute", &compute)], groups)
+    }
+
+    /// One workgroup for each outer point.
+    fn grouped(&self, mut module: Module<'_>) -> Result<Launch> {
+        let steps = if self.wide == Wide::Inner { self.inner / 4 } else { self.inner };
+        let wanted = if steps >= 512 { 256 } else { 64 };
+        let threads = wanted.min(module.caps.max_workgroup_invocations as usize).max(1);
+        let threads = 1 << threads.ilog2();
+        let mut space = self.space(self.wide).expect("the choice checked it");
+        let mut code = String::new();
+        self.outer_coordinates(&mut module, &mut space, &mut code);
+        for phase in &self.kernel.phases {
+            self.phase(&mut module, &mut space, phase, Some(threads), &mut code)?;
+        }
+        let mut scratch = String::new();
+        let kinds: BTreeSet<(usize, &str)> = self.scratch().collect();
+        for (number, name) in kinds {
+            let _ = writeln!(scratch, "var<workgroup> scratch_{name}_{number}: array<{name}, {threads}>;");
+        }
+        let (mut grid, groups) = grid(&mut module, self.outer, 1)?;
+        grid = grid.replace("const THREADS: u32 = 1u;", &format!("const THREADS: u32 = {threads}u;"));
+        let compute = format!("fn compute(work: u32, thread: u32) {{\n{code}}}\n");
+        let slots = [("grid", grid.as_str()), ("scratch", scratch.as_str()), ("compute", compute.as_str())];
+        module.finish("reduce_group.wgsl", &slots, groups)
+    }
+
+    /// (position in its phase, register type) of every reduction.
+    fn scratch(&self) -> impl Iterator<Item = (usize, &'static str)> {
+        self.kernel.phases.iter().flat_map(|phase| {
+            let values = phase.reductions.iter().enumerate();
+            values.map(|(number, (_, value))| (number, Register::of(phase.tape.instrs[*value].dtype).name()))
+        })
+    }
+
+    /// Statements that find the outer coordinates of `work`; returns how many values `work` takes.
+    fn outer_coordinates(&self, module: &mut Module<'_>, space: &mut Space, code: &mut String) -> usize {
+        let outer = self.kernel.outer;
+        let lanes = "vec4u(0u, 1u, 2u, 3u)";
+        let mut position = Expr::scalar("work");
+        let mut work = self.outer;
+        if let Some(lane) = space.lane {
+            space.coordinates[lane] = Expr::varying("lanes");
+        }
+        if self.wide == Wide::Outer || self.wide == Wide::Points {
+            let ragged = !self.outer.is_multiple_of(4);
+            work = self.outer.div_ceil(4);
+            if self.wide == Wide::Points {
+                code.push_str("    let first = work * 4u;\n");
+            }
+            if ragged {
+                // Lanes behind the last point repeat it: their reads stay in bounds and their writes are left out.
+                let count = module.number(self.outer as u64);
+                let _ = writeln!(code, "    let left = {count} - work * 4u;");
+                let _ = writeln!(code, "    let inside = {lanes} < vec4u(left);");
+                let _ = writeln!(code, "    let lanes = min({lanes}, vec4u(left - 1u));");
+                space.active = Some("inside".into());
+            } else {
+                let _ = writeln!(code, "    let lanes = {lanes};");
+            }
+            if self.wide == Wide::Points {
+                position = Expr::varying("(vec4u(first) + lanes)");
+            }
+        } else if self.wide == Wide::Inner {
+            let _ = writeln!(code, "    let lanes = {lanes};");
+        }
+        let sizes = space.axes[..outer].to_vec();
+        let coordinates = unravel(module, &position, &sizes, "o", code);
+        space.coordinates[..outer].clone_from_slice(&coordinates);
+        work
+    }
+
+    /// Statements of one phase; `threads`: of the workgroup that shares the row.
+    fn phase(
+        &self,
+        module: &mut Module<'_>,
+        space: &mut Space,
+        phase: &Phase,
+        threads: Option<usize>,
+        code: &mut String,
+    ) -> Result<()> {
+        let mut space = space.clone();
+        let first_reduction: usize = self
+            .kernel
+            .phases
+            .iter()
+            .take_while(|other| !std::ptr::eq(*other, phase))
+            .map(|p| p.reductions.len())
+            .sum();
+        if phase.level == Level::Outer {
+            if self.wide == Wide::Inner {
+                (space.width, space.lane) = (1, None);
+            }
+            let mut body = String::new();
+            module.tape(&mut space, &phase.tape, Outside::default(), &mut body)?;
+            self.stores(module, &mut space, phase, &mut body)?;
+            let head = if threads.is_some() { "if (thread == 0u) " } else { "" };
+            let _ = write!(code, "    {head}{{\n{body}    }}\n");
+            return Ok(());
+        }
+        let width = space.width;
+        let dtype_of = |value: usize| phase.tape.instrs[value].dtype;
+        for (number, &(op, value)) in phase.reductions.iter().enumerate() {
+            let start = Module::constant(op.identity(dtype_of(value)), width);
+            let _ = writeln!(code, "    var a{} = {start};", first_reduction + number);
+        }
+        if self.inner > 0 {
+            self.sweep(module, &mut space, phase, first_reduction, threads, code)?;
+        }
+        for (number, &(op, value)) in phase.reductions.iter().enumerate() {
+            let dtype = dtype_of(value);
+            let name = first_reduction + number;
+            let mut total = format!("a{name}");
+            if self.wide == Wide::Inner {
+                let pair = |a: &str, b: &str| {
+                    self.combined(module, op, dtype, 1, &format!("{total}.{a}"), &format!("{total}.{b}"))
+                };
+                let (low, high) = (pair("x", "y")?, pair("z", "w")?);
+                total = self.combined(module, op, dtype, 1, &low, &high)?;
+            }
+            let target = if threads.is_some() {
+                format!("{}[thread]", scratch_name(number, dtype))
+            } else {
+                format!("let r{name}")
+            };
+            let _ = writeln!(code, "    {target} = {total};");
+        }
+        if let Some(threads) = threads
+            && !phase.reductions.is_empty()
+        {
+            self.tree(module, phase, first_reduction, threads, code)?;
+        }
+        Ok(())
+    }
+
+    /// The loop over the row (or this thread's share of it).
+    fn sweep(
+        &self,
+        module: &mut Module<'_>,
+        space: &mut Space,
+        phase: &Phase,
+        first_reduction: usize,
+        threads: Option<usize>,
+        code: &mut String,
+    ) -> Result<()> {
+        let outer = self.kernel.outer;
+        let rank = self.inner_axes().len();
+        let sizes = space.axes[outer..outer + rank].to_vec();
+        let mut body = String::new();
+        let coordinates = unravel(module, &Expr::scalar("q"), &sizes, "q", &mut body);
+        space.coordinates[outer..outer + rank].clone_from_slice(&coordinates);
+        let outside = Outside { narrow_reduced: self.wide == Wide::Inner };
+        module.tape(space, &phase.tape, outside, &mut body)?;
+        for (number, &(op, value)) in phase.reductions.iter().enumerate() {
+            let dtype = phase.tape.instrs[value].dtype;
+            let total = format!("a{}", first_reduction + number);
+            let sum = self.combined(module, op, dtype, space.width, &total, &format!("v{value}"))?;
+            let _ = writeln!(body, "    {total} = {sum};");
+        }
+        self.stores(module, space, phase, &mut body)?;
+        let count = module.number(sizes.iter().product::<usize>() as u64);
+        let (start, step) = if threads.is_some() { ("thread", "THREADS") } else { ("0u", "1u") };
+        let _ = write!(code, "    for (var q = {start}; q < {count}; q += {step}) {{\n{body}    }}\n");
+        Ok(())
+    }
+
+    /// The tree over the threads' partial results, written out: barriers in loops have been miscompiled.
+    fn tree(
+        &self,
+        module: &Module<'_>,
+        phase: &Phase,
+        first_reduction: usize,
+        threads: usize,
+        code: &mut String,
+    ) -> Result<()> {
+        code.push_str("    workgroupBarrier();\n");
+        let mut half = threads / 2;
+        while half > 0 {
+            let _ = writeln!(code, "    if (thread < {half}u) {{");
+            for (number, &(op, value)) in phase.reductions.iter().enumerate() {
+                let dtype = phase.tape.instrs[value].dtype;
+                let name = scratch_name(number, dtype);
+                let sum = self.combined(
+                    module,
+                    op,
+                    dtype,
+                    1,
+                    &format!("{name}[thread]"),
+                    &format!("{name}[thread + {half}u]"),
+                )?;
+                let _ = writeln!(code, "        {name}[thread] = {sum};");
+            }
+            code.push_str("    }\n    workgroupBarrier();\n");
+            half /= 2;
+        }
+        for (number, (_, value)) in phase.reductions.iter().enumerate() {
+            let name = scratch_name(number, phase.tape.instrs[*value].dtype);
+            let _ = writeln!(code, "    let r{} = {name}[0];", first_reduction + number);
+        }
+        code.push_str("    workgroupBarrier();\n");
+        Ok(())
+    }
+
+    fn combined(
+        &self,
+        module: &Module<'_>,
+        op: ReduceOp,
+        dtype: DType,
+        width: usize,
+        a: &str,
+        b: &str,
+    ) -> Result<String> {
+        scalar::binary(scalar::combine(op), dtype, width, a, b)
+            .ok_or_else(|| module.error(format!("{op:?} does not exist for {dtype}")))
+    }
+
+    fn stores(&self, module: &mut Module<'_>, space: &mut Space, phase: &Phase, code: &mut String) -> Result<()> {
+        for store in &phase.stores {
+            let last = store.index.range(&self.kernel.axes).1;
+            let reaches_end = last + 1 == module.plan.buffers[store.buffer].elements as i64;
+            module.store(space, store, reaches_end, code)?;
+        }
+        Ok(())
+    }
+}
+
+fn scratch_name(number: usize, dtype: DType) -> String {
+    format!("scratch_{}_{number}", Register::of(dtype).name())
+}

@@ -1,0 +1,231 @@
+//! Kernels rewritten into equivalent ones: cut along an axis so that their writes fit into bindings, or with rows and
+//! columns exchanged.
+
+use crate::plan::{Body, BufferId, ContractKernel, InstrOp, Ix, Kernel, Plan, Store, Tape};
+
+use super::Capabilities;
+use super::module::{Storage, Uses};
+
+/// Bindings start at multiples of this many bytes.
+const ALIGNMENT: u64 = 256;
+/// Cuts fall on multiples of this many points where the axis is long enough: whole words and vectors stay together.
+const CUT: usize = 64;
+
+/// The tape with every index expression replaced.
+pub(crate) fn map_tape(tape: &Tape, f: &dyn Fn(&Ix) -> Ix) -> Tape {
+    let mut tape = tape.clone();
+    for instr in &mut tape.instrs {
+        match &mut instr.op {
+            InstrOp::Coord(ix) | InstrOp::Random { counter: ix, .. } => *ix = f(ix),
+            InstrOp::Valid(valid) => valid.iter_mut().for_each(|cond| *cond = cond.map(f)),
+            InstrOp::Load { index: ix, valid, .. } | InstrOp::Gather { base: ix, valid, .. } => {
+                *ix = f(ix);
+                valid.iter_mut().for_each(|cond| *cond = cond.map(f));
+            }
+            _ => {}
+        }
+    }
+    tape
+}
+
+fn map_stores(stores: &mut [Store], f: &dyn Fn(&Ix) -> Ix) {
+    stores.iter_mut().for_each(|store| store.index = f(&store.index));
+}
+
+/// The body restricted to `start..end` along `axis`.
+fn cut(body: &Body, axis: usize, start: usize, end: usize) -> Body {
+    let mut body = body.clone();
+    let axes = match &mut body {
+        Body::Loop(kernel) => &mut kernel.axes,
+        Body::Contract(kernel) => &mut kernel.axes,
+    };
+    axes[axis] = end - start;
+    let sizes = axes.clone();
+    let coordinates: Vec<Ix> = (0..sizes.len())
+        .map(|a| if a == axis { Ix::axis(a).plus(&Ix::constant(start as i64)) } else { Ix::axis(a) })
+        .collect();
+    let shift = |ix: &Ix| ix.substitute(&coordinates, &sizes);
+    match &mut body {
+        Body::Loop(kernel) => {
+            for phase in &mut kernel.phases {
+                phase.tape = map_tape(&phase.tape, &shift);
+                map_stores(&mut phase.stores, &shift);
+            }
+        }
+        Body::Contract(kernel) => {
+            for tape in [&mut kernel.lhs.0, &mut kernel.rhs.0, &mut kernel.epilogue] {
+                *tape = map_tape(tape, &shift);
+            }
+            map_stores(&mut kernel.stores, &shift);
+        }
+    }
+    body
+}
+
+/// The same contraction as `rhsᵀ · lhsᵀ`: rows become columns.
+pub(crate) fn exchange(kernel: &ContractKernel) -> ContractKernel {
+    let [batch, rows, columns, _] = kernel.counts;
+    let mut axes = kernel.axes.clone();
+    axes[batch..batch + rows + columns].rotate_left(rows);
+    let coordinates: Vec<Ix> = (0..axes.len())
+        .map(|axis| {
+            Ix::axis(match axis {
+                axis if (batch..batch + rows).contains(&axis) => axis + columns,
+                axis if (batch + rows..batch + rows + columns).contains(&axis) => axis - rows,
+                axis => axis,
+            })
+        })
+        .collect();
+    let swap = |ix: &Ix| ix.substitute(&coordinates, &axes);
+    let mut stores = kernel.stores.clone();
+    map_stores(&mut stores, &swap);
+    ContractKernel {
+        counts: [kernel.counts[0], columns, rows, kernel.counts[3]],
+        lhs: (map_tape(&kernel.rhs.0, &swap), kernel.rhs.1),
+        rhs: (map_tape(&kernel.lhs.0, &swap), kernel.lhs.1),
+        epilogue: map_tape(&kernel.epilogue, &swap),
+        stores,
+        accumulator: kernel.accumulator,
+        axes,
+    }
+}
+
+fn axes(body: &Body) -> &[usize] {
+    match body {
+        Body::Loop(kernel) => &kernel.axes,
+        Body::Contract(kernel) => &kernel.axes,
+    }
+}
+
+pub(crate) fn stores(body: &Body) -> Vec<&Store> {
+    match body {
+        Body::Loop(kernel) => kernel.phases.iter().flat_map(|phase| &phase.stores).collect(),
+        Body::Contract(kernel) => kernel.stores.iter().collect(),
+    }
+}
+
+pub(crate) fn tapes(body: &Body) -> Vec<&Tape> {
+    match body {
+        Body::Loop(kernel) => kernel.phases.iter().map(|phase| &phase.tape).collect(),
+        Body::Contract(kernel) => vec![&kernel.lhs.0, &kernel.rhs.0, &kernel.epilogue],
+    }
+}
+
+/// First and last element that the stores into `buffer` may touch.
+fn written(body: &Body, buffer: BufferId) -> Option<(i64, i64)> {
+    let ranges = stores(body).into_iter().filter(|store| store.buffer == buffer);
+    union(ranges.map(|store| store.index.range(axes(body))))
+}
+
+/// First and last element that loads from `buffer` may touch; `None` if it is not read, everything for gathers.
+fn read(body: &Body, buffer: BufferId, elements: usize) -> Option<(i64, i64)> {
+    let last = elements as i64 - 1;
+    let instrs = tapes(body).into_iter().flat_map(|tape| &tape.instrs);
+    union(instrs.filter_map(|instr| match &instr.op {
+        InstrOp::Load { buffer: b, index, .. } if *b == buffer => {
+            let (low, high) = index.range(axes(body));
+            // Element 0 of the window stands in where a load is not valid.
+            Some((low.clamp(0, last), high.clamp(0, last)))
+        }
+        InstrOp::Gather { buffer: b, .. } if *b == buffer => Some((0, last)),
+        _ => None,
+    }))
+}
+
+fn union(ranges: impl Iterator<Item = (i64, i64)>) -> Option<(i64, i64)> {
+    ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+}
+
+/// First byte and bytes of the window that holds elements `range`.
+fn window(range: (i64, i64), element_bytes: u64) -> (u64, u64) {
+    let start = range.0.unsigned_abs() * element_bytes / ALIGNMENT * ALIGNMENT;
+    let end = (range.1.unsigned_abs() + 1) * element_bytes;
+    (start, (end - start).next_multiple_of(16))
+}
+
+fn buffer_bytes(plan: &Plan, buffer: BufferId) -> u64 {
+    let buffer = &plan.buffers[buffer];
+    ((buffer.elements * buffer.dtype.size_bytes()) as u64).max(1).next_multiple_of(16)
+}
+
+/// Cuts the kernel into pieces whose writes into each buffer fit into one binding.
+pub(crate) fn pieces(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Vec<Body> {
+    let large: Vec<BufferId> =
+        kernel.writes.iter().copied().filter(|&buffer| buffer_bytes(plan, buffer) > caps.max_binding_bytes).collect();
+    let mut done = Vec::new();
+    let mut pending = vec![kernel.body.clone()];
+    while let Some(body) = pending.pop() {
+        match next_cut(plan, &body, &large, caps) {
+            None => done.push(body),
+            Some((axis, at)) => {
+                let size = axes(&body)[axis];
+                pending.push(cut(&body, axis, at, size));
+                pending.push(cut(&body, axis, 0, at));
+            }
+        }
+    }
+    done
+}
+
+/// Bytes of the largest window that the body writes.
+fn largest_window(plan: &Plan, body: &Body, large: &[BufferId]) -> u64 {
+    let windows = large.iter().filter_map(|&buffer| {
+        written(body, buffer).map(|range| window(range, plan.buffers[buffer].dtype.size_bytes() as u64).1)
+    });
+    windows.max().unwrap_or(0)
+}
+
+/// The axis to cut and where, or `None` if the writes fit or no cut helps.
+fn next_cut(plan: &Plan, body: &Body, large: &[BufferId], caps: &Capabilities) -> Option<(usize, usize)> {
+    let now = largest_window(plan, body, large);
+    if now <= caps.max_binding_bytes {
+        return None;
+    }
+    let independent = match body {
+        Body::Loop(kernel) => kernel.outer,
+        Body::Contract(kernel) => kernel.counts[..3].iter().sum(),
+    };
+    let candidates = (0..independent).filter_map(|axis| {
+        let size = axes(body)[axis];
+        let half = size / 2;
+        let at = if half >= CUT { half / CUT * CUT } else { half.next_multiple_of(4).min(size.saturating_sub(1)) };
+        (at > 0).then(|| {
+            let larger = largest_window(plan, &cut(body, axis, 0, at), large).max(largest_window(
+                plan,
+                &cut(body, axis, at, size),
+                large,
+            ));
+            (larger, axis, at)
+        })
+    });
+    let (larger, axis, at) = candidates.min()?;
+    (larger < now).then_some((axis, at))
+}
+
+/// The windows through which a piece of the kernel sees its buffers.
+pub(crate) fn storages(plan: &Plan, kernel: &Kernel, body: &Body, caps: &Capabilities) -> Vec<Storage> {
+    let mut buffers = kernel.reads.clone();
+    buffers.extend(kernel.writes.iter().filter(|buffer| !kernel.reads.contains(buffer)));
+    let longest = caps.max_binding_bytes / ALIGNMENT * ALIGNMENT;
+    let describe = |buffer: BufferId| {
+        let dtype = plan.buffers[buffer].dtype;
+        let bytes = buffer_bytes(plan, buffer);
+        let writable = kernel.writes.contains(&buffer);
+        let whole = || {
+            let starts = (0..bytes).step_by(longest as usize);
+            starts.map(|start| (start, longest.min(bytes - start))).collect::<Vec<_>>()
+        };
+        let windows = if bytes <= caps.max_binding_bytes {
+            vec![(0, bytes)]
+        } else {
+            let reads = read(body, buffer, plan.buffers[buffer].elements);
+            let range = union(written(body, buffer).into_iter().chain(reads));
+            match range.map(|range| window(range, dtype.size_bytes() as u64)) {
+                Some(window) if window.1 <= caps.max_binding_bytes => vec![window],
+                _ => whole(),
+            }
+        };
+        Storage { buffer, dtype, windows, writable, uses: Uses::default() }
+    };
+    buffers.into_iter().map(describe).collect()
+}

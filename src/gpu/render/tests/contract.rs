@@ -1,0 +1,264 @@
+use super::*;
+use crate::graph::{Binary, Unary};
+use crate::plan::ContractKernel;
+
+/// A matrix product of `[b, m, k]` and `[b, k, n]` with strides given for (b, m, k), (b, k, n) and (b, m, n).
+struct Product {
+    sizes: [usize; 4],
+    left: [i64; 3],
+    right: [i64; 3],
+    out: [i64; 3],
+    dtype: DType,
+    to: DType,
+}
+
+impl Product {
+    fn plain(b: usize, m: usize, n: usize, k: usize) -> Self {
+        let [mi, ni, ki] = [m, n, k].map(|size| size as i64);
+        Self {
+            sizes: [b, m, n, k],
+            left: [mi * ki, ki, 1],
+            right: [ki * ni, ni, 1],
+            out: [mi * ni, ni, 1],
+            dtype: DType::F32,
+            to: DType::F32,
+        }
+    }
+
+    fn build(&self, case: &mut Case) -> Body {
+        let [b, m, n, k] = self.sizes;
+        let left = case.data(self.dtype, b * m * k.max(1));
+        let right = case.data(self.dtype, b * n * k.max(1));
+        let bias = case.data(DType::F32, n);
+        let out = case.data(self.to, b * m * n);
+        let accumulator = if self.dtype.is_float() { DType::F32 } else { self.dtype };
+        let [l, r, o] = [self.left, self.right, self.out];
+        let mut lhs = Code::default();
+        let a = lhs.load(self.dtype, left, affine(&[l[0], l[1], 0, l[2]], 0));
+        let mut rhs = Code::default();
+        let c = rhs.load(self.dtype, right, affine(&[r[0], 0, r[2], r[1]], 0));
+        let mut epilogue = Code::default();
+        let sum = epilogue.push(accumulator, InstrOp::Accumulator);
+        let value = epilogue.push(DType::F32, InstrOp::Cast(sum));
+        let shift = epilogue.load(DType::F32, bias, affine(&[0, 0, 1], 0));
+        let value = epilogue.push(DType::F32, InstrOp::Binary(Binary::Add, value, shift));
+        let value = epilogue.push(DType::F32, InstrOp::Unary(Unary::Neg, value));
+        let value = epilogue.push(self.to, InstrOp::Cast(value));
+        Body::Contract(ContractKernel {
+            axes: vec![b, m, n, k],
+            counts: [1, 1, 1, 1],
+            lhs: (lhs.0, a),
+            rhs: (rhs.0, c),
+            epilogue: epilogue.0,
+            stores: vec![store(out, affine(&o, 0), value)],
+            accumulator,
+        })
+    }
+
+    fn check(&self) {
+        let mut case = Case::new();
+        let body = self.build(&mut case);
+        case.check(body);
+    }
+}
+
+#[test]
+fn products_of_all_shapes() {
+    for [b, m, n, k] in [
+        [1, 1, 1, 1],
+        [1, 5, 7, 3],
+        [2, 16, 16, 16],
+        [1, 33, 20, 17],
+        [3, 64, 1, 40],
+        [1, 1, 64, 40],
+        [1, 70, 130, 33],
+        [2, 128, 132, 64],
+        [1, 200, 150, 50],
+        [1, 4, 4, 0],
+    ] {
+        Product::plain(b, m, n, k).check();
+    }
+}
+
+#[test]
+fn transposed_operands_and_results() {
+    for [m, n, k] in [[64usize, 96, 32], [130, 70, 50], [12, 20, 8]] {
+        let [mi, ni, ki] = [m, n, k].map(|size| size as i64);
+        for (left_turned, right_turned, out_turned) in
+            [(true, false, false), (false, true, false), (true, true, false), (false, false, true), (true, true, true)]
+        {
+            let mut product = Product::plain(2, m, n, k);
+            if left_turned {
+                product.left = [mi * ki, 1, mi];
+            }
+            if right_turned {
+                product.right = [ki * ni, 1, ki];
+            }
+            if out_turned {
+                product.out = [mi * ni, 1, mi];
+            }
+            product.check();
+        }
+    }
+}
+
+#[test]
+fn products_of_all_types() {
+    for dtype in [DType::F32, DType::F16, DType::I32, DType::U32] {
+        for to in DType::ALL {
+            for [m, n, k] in [[9usize, 10, 8], [128, 140, 16]] {
+                let product = Product { dtype, to, ..Product::plain(1, m, n, k) };
+                // Results that are cast to unsigned types saturate at 0 everywhere but for a few.
+                product.check();
+            }
+        }
+    }
+}
+
+/// 3x3 convolution, NCHW, padding 1, as out[o, (b y x)] = Σ weight[o, (c kh kw)] · input.
+fn convolution(batch: usize, channels: usize, filters: usize, height: usize, width: usize, stride: i64) {
+    let mut case = Case::new();
+    let input = case.data(DType::F32, batch * channels * height * width);
+    let weight = case.data(DType::F32, filters * channels * 9);
+    let (oh, ow) = ((height - 1) / stride as usize + 1, (width - 1) / stride as usize + 1);
+    let output = case.data(DType::F32, batch * filters * oh * ow);
+    // axes: m = o; n = b, y, x; k = c, kh, kw
+    let axes = vec![filters, batch, oh, ow, channels, 3, 3];
+    let (c, h, w) = (channels as i64, height as i64, width as i64);
+    let mut lhs = Code::default();
+    let a = lhs.load(DType::F32, weight, affine(&[c * 9, 0, 0, 0, 9, 3, 1], 0));
+    let y = affine(&[0, 0, stride, 0, 0, 1, 0], -1);
+    let x = affine(&[0, 0, 0, stride, 0, 0, 1], -1);
+    let mut rhs = Code::default();
+    let at = affine(&[0, c * h * w, 0, 0, h * w], 0).plus(&y.times(w)).plus(&x);
+    let b = rhs.load_if(DType::F32, input, at, vec![Cond::InRange(y, h), Cond::InRange(x, w)]);
+    let mut epilogue = Code::default();
+    let sum = epilogue.push(DType::F32, InstrOp::Accumulator);
+    let place = affine(&[(oh * ow) as i64, (filters * oh * ow) as i64, ow as i64, 1], 0);
+    case.check(Body::Contract(ContractKernel {
+        axes,
+        counts: [0, 1, 3, 3],
+        lhs: (lhs.0, a),
+        rhs: (rhs.0, b),
+        epilogue: epilogue.0,
+        stores: vec![store(output, place, sum)],
+        accumulator: DType::F32,
+    }));
+}
+
+#[test]
+fn convolutions_are_contractions_over_index_maps() {
+    convolution(2, 3, 8, 8, 8, 1);
+    convolution(1, 4, 5, 7, 9, 1);
+    convolution(2, 3, 40, 16, 16, 1);
+    convolution(2, 5, 33, 11, 12, 2);
+}
+
+#[test]
+fn operands_may_be_mixed_expressions() {
+    // k is split into (k / 3, k % 3) by a reshape that no axis follows, and the operand is a product of two loads.
+    let mut case = Case::new();
+    let (m, n, k) = (40usize, 36usize, 24usize);
+    let left = case.data(DType::F32, m * k);
+    let scale = case.data(DType::F32, m);
+    let right = case.data(DType::F32, n * k);
+    let out = case.data(DType::F32, m * n);
+    let axes = vec![m, n, k];
+    let mixed = affine(&[24, 0, 1], 0);
+    let turned = mixed.div(3, &axes).plus(&mixed.rem(3, &axes).times((m * k / 3) as i64));
+    let mut lhs = Code::default();
+    let a = lhs.load(DType::F32, left, turned);
+    let s = lhs.load(DType::F32, scale, affine(&[1, 0, 0], 0));
+    let a = lhs.push(DType::F32, InstrOp::Binary(Binary::Mul, a, s));
+    let mut rhs = Code::default();
+    let b = rhs.load(DType::F32, right, affine(&[0, 24, 1], 0));
+    let mut epilogue = Code::default();
+    let sum = epilogue.push(DType::F32, InstrOp::Accumulator);
+    case.check(Body::Contract(ContractKernel {
+        axes,
+        counts: [0, 1, 1, 1],
+        lhs: (lhs.0, a),
+        rhs: (rhs.0, b),
+        epilogue: epilogue.0,
+        stores: vec![store(out, affine(&[36, 1], 0), sum)],
+        accumulator: DType::F32,
+    }));
+}
+
+#[test]
+fn results_larger_than_a_binding_are_cut() {
+    for turned in [false, true] {
+        let mut case = Case::new();
+        let mut product = Product::plain(1, 70, 130, 20);
+        if turned {
+            product.out = [70 * 130, 1, 70];
+        }
+        let body = product.build(&mut case);
+        for software in [true, false] {
+            let caps = Capabilities {
+                max_binding_bytes: 8192,
+                max_groups: 15,
+                max_storage_buffers: 32,
+                ..capabilities(software, true)
+            };
+            case.check_on(&body, &caps);
+        }
+    }
+}
+
+#[test]
+fn the_lecture_s_product_fits_bindings_of_128_mib() {
+    let (m, n, k) = (7000, 7000, 3000);
+    let mut case = Case::new();
+    for elements in [m * k, k * n, n, m * n] {
+        case.buffer(DType::F32, []);
+        case.plan.buffers.last_mut().expect("just pushed").elements = elements;
+    }
+    let mut other = Case::new();
+    let body = Product::plain(1, 4, 4, 4).build(&mut other);
+    let Body::Contract(mut kernel) = body else { unreachable!("it builds a contraction") };
+    kernel.axes = vec![1, m, n, k];
+    for (code, strides) in [(&mut kernel.lhs.0, [0, k as i64, 0, 1]), (&mut kernel.rhs.0, [0, 0, 1, n as i64])] {
+        let InstrOp::Load { index, .. } = &mut code.instrs[0].op else { unreachable!("operands are loads") };
+        *index = affine(&strides, 0);
+    }
+    kernel.stores[0].index = affine(&[0, n as i64, 1], 0);
+    let body = Body::Contract(kernel);
+    for software in [true, false] {
+        let launches = render(&case.plan, &case.kernel(&body), &capabilities(software, false)).expect("it renders");
+        assert_eq!(launches.len(), 2);
+        for launch in &launches {
+            validate(launch);
+            assert!(launch.bindings.iter().all(|b| b.size_bytes <= 128 << 20 && b.offset_bytes.is_multiple_of(256)));
+        }
+        let windows: Vec<_> =
+            launches.iter().flat_map(|launch| launch.bindings.iter().filter(|b| b.writable)).collect();
+        assert!(windows[0].offset_bytes == 0 && windows[1].offset_bytes + windows[1].size_bytes == (m * n * 4) as u64);
+    }
+}
+
+/// Times products on this machine's adapter: `cargo test --lib measure_products -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn measure_products() {
+    let gpu = runner::gpu().expect("an adapter");
+    let size = 1024;
+    for (name, left_turned, right_turned) in [("A B", false, false), ("A Bt", false, true), ("At B", true, false)] {
+        let mut product = Product::plain(1, size, size, size);
+        let side = size as i64;
+        if left_turned {
+            product.left = [0, 1, side];
+        }
+        if right_turned {
+            product.right = [0, 1, side];
+        }
+        let mut case = Case::new();
+        let body = product.build(&mut case);
+        for literal in [true, false] {
+            case.plan.literal_sizes = literal;
+            let launches = render(&case.plan, &case.kernel(&body), &capabilities(true, true)).expect("it renders");
+            let seconds = gpu.time(&launches, &case.contents);
+            eprintln!("{name} literal {literal}: {:.1} GFLOP/s", 2.0 * (size as f64).powi(3) / seconds / 1e9);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Hand-built kernels: their text is valid everywhere, and what it computes is what the interpreter says.
+
+#![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+
+mod contract;
+mod interpret;
+mod loops;
+mod runner;
+
+use self::interpret::{element, interpret};
+use crate::dtype::{DType, Scalar};
+use crate::gpu::render::{Capabilities, Launch, render};
+use crate::plan::{Body, Buffer, BufferId, Cond, Instr, InstrOp, Ix, Kernel, Place, Plan, Store, Tape, ValueId};
+use crate::stage::Stage;
+
+/// What two kinds of adapters can do.
+fn capabilities(software: bool, f16: bool) -> Capabilities {
+    Capabilities {
+        max_binding_bytes: 128 << 20,
+        max_storage_buffers: 8,
+        max_workgroup_invocations: 256,
+        max_workgroup_bytes: 16 << 10,
+        max_groups: 65_535,
+        f16,
+        subgroups: None,
+        software,
+    }
+}
+
+/// A kernel in the making: buffers with contents, and a plan of one kernel.
+#[derive(Default)]
+struct Case {
+    plan: Plan,
+    contents: Vec<Vec<u8>>,
+    uniforms: Vec<u32>,
+    tolerance: f64,
+}
+
+impl Case {
+    fn new() -> Self {
+        Self { tolerance: 1e-5, ..Self::default() }
+    }
+
+    /// A buffer of these values.
+    fn buffer(&mut self, dtype: DType, values: impl IntoIterator<Item = f64>) -> BufferId {
+        let mut bytes = Vec::new();
+        let mut elements = 0;
+        for value in values {
+            bytes.extend_from_slice(&Scalar::new(dtype, value).bits.to_le_bytes()[..dtype.size_bytes()]);
+            elements += 1;
+        }
+        let label = format!("buffer{}", self.contents.len());
+        self.plan.buffers.push(Buffer { dtype, elements, place: Place::External(self.contents.len()), label });
+        self.contents.push(bytes);
+        self.contents.len() - 1
+    }
+
+    /// A buffer of `elements` different values, exact in every type.
+    fn data(&mut self, dtype: DType, elements: usize) -> BufferId {
+        let seed = self.contents.len();
+        let value = move |i: usize| {
+            let bits = (i * 7919 + seed * 104_729 + 12_345).wrapping_mul(2_654_435_761) >> 7;
+            match dtype {
+                DType::F32 | DType::F16 => (bits % 257) as f64 / 64.0 - 2.0,
+                DType::I32 => (bits % 41) as f64 - 20.0,
+                DType::U32 | DType::U8 => (bits % 50) as f64,
+                DType::Bool => (bits % 3 % 2) as f64,
+            }
+        };
+        self.buffer(dtype, (0..elements).map(value))
+    }
+
+    /// Renders the kernel in all ways, checks the text, and runs it where there is an adapter.
+    fn check(&mut self, body: Body) {
+        for (software, f16) in [(true, true), (false, false)] {
+            self.check_on(&body, &capabilities(software, f16));
+        }
+    }
+
+    fn check_on(&mut self, body: &Body, caps: &Capabilities) {
+        let kernel = self.kernel(body);
+        let mut expected = self.contents.clone();
+        let status = interpret(&self.plan, &kernel, &mut expected, &self.uniforms);
+        for literal in [true, false] {
+            self.plan.literal_sizes = literal;
+            let launches = render(&self.plan, &kernel, caps).expect("it renders");
+            launches.iter().for_each(validate);
+            let Some(gpu) = runner::gpu() else { continue };
+            if caps.f16 && !gpu.f16 {
+                continue;
+            }
+            let mut got = self.contents.clone();
+            let got_status = gpu.run(&launches, &mut got, &self.uniforms);
+            let text = || launches.iter().map(|launch| launch.wgsl.as_str()).collect::<Vec<_>>().join("\n// next\n");
+            assert_eq!(got_status, status, "status of\n{}", text());
+            for (id, buffer) in self.plan.buffers.iter().enumerate() {
+                for index in 0..buffer.elements {
+                    let want = element(&expected[id], buffer.dtype, index);
+                    let have = element(&got[id], buffer.dtype, index);
+                    assert!(
+                        close(buffer.dtype, want, have, self.tolerance),
+                        "buffer {id}[{index}] ({}) is {have} instead of {want}; {caps:?}\n{}",
+                        buffer.dtype,
+                        text()
+                    );
+                }
+            }
+        }
+    }
+
+    fn kernel(&self, body: &Body) -> Kernel {
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        for tape in super::rewrite::tapes(body) {
+            for instr in &tape.instrs {
+                if let InstrOp::Load { buffer, .. } | InstrOp::Gather { buffer, .. } = &instr.op
+                    && !reads.contains(buffer)
+                {
+                    reads.push(*buffer);
+                }
+            }
+        }
+        for store in super::rewrite::stores(body) {
+            if !writes.contains(&store.buffer) {
+                writes.push(store.buffer);
+            }
+        }
+        Kernel {
+            label: "test".into(),
+            stage: Stage::Forward,
+            body: body.clone(),
+            nodes: Vec::new(),
+            reads,
+            writes,
+            flops: 0,
+            bytes: 0,
+        }
+    }
+}
+
+fn close(dtype: DType, want: f64, have: f64, tolerance: f64) -> bool {
+    if want.is_nan() || have.is_nan() {
+        return want.is_nan() == have.is_nan();
+    }
+    let tolerance = match dtype {
+        DType::F32 => tolerance,
+        DType::F16 => tolerance.max(2e-3),
+        _ => 0.0,
+    };
+    want == have || (want - have).abs() <= tolerance * want.abs().max(1.0)
+}
+
+/// Parses, validates and translates a module to all three of wgpu's languages.
+pub(super) fn validate(launch: &Launch) {
+    let text = &launch.wgsl;
+    let module = naga::front::wgsl::parse_str(text).unwrap_or_else(|e| panic!("{}\n{text}", e.emit_to_string(text)));
+    let mut validator =
+        naga::valid::Validator::new(naga::valid::ValidationFlags::all(), naga::valid::Capabilities::SHADER_FLOAT16);
+    let info = validator.validate(&module).unwrap_or_else(|e| panic!("{}\n{text}", e.emit_to_string(text)));
+    naga::back::spv::write_vec(&module, &info, &naga::back::spv::Options::default(), None).expect("SPIR-V");
+    let options = naga::back::msl::Options { fake_missing_bindings: true, lang_version: (2, 4), ..Default::default() };
+    naga::back::msl::write_string(&module, &info, &options, &naga::back::msl::PipelineOptions::default())
+        .unwrap_or_else(|e| panic!("MSL: {e}\n{text}"));
+    let options = naga::back::hlsl::Options {
+        fake_missing_bindings: true,
+        shader_model: naga::back::hlsl::ShaderModel::V6_2,
+        ..Default::default()
+    };
+    let pipeline = naga::back::hlsl::PipelineOptions::default();
+    let mut out = String::new();
+    naga::back::hlsl::Writer::new(&mut out, &options, &pipeline)
+        .write(&module, &info, None)
+        .unwrap_or_else(|e| panic!("HLSL: {e}\n{text}"));
+}
+
+/// A tape in the making.
+#[derive(Default)]
+struct Code(Tape);
+
+impl Code {
+    fn push(&mut self, dtype: DType, op: InstrOp) -> ValueId {
+        self.0.instrs.push(Instr { op, dtype });
+        self.0.instrs.len() - 1
+    }
+
+    fn load(&mut self, dtype: DType, buffer: BufferId, index: Ix) -> ValueId {
+        self.load_if(dtype, buffer, index, Vec::new())
+    }
+
+    fn load_if(&mut self, dtype: DType, buffer: BufferId, index: Ix, valid: Vec<Cond>) -> ValueId {
+        self.push(dtype, InstrOp::Load { buffer, index, valid })
+    }
+
+    fn constant(&mut self, dtype: DType, value: f64) -> ValueId {
+        self.push(dtype, InstrOp::Const(Scalar::new(dtype, value)))
+    }
+}
+
+fn store(buffer: BufferId, index: Ix, value: ValueId) -> Store {
+    Store { buffer, index, value }
+}
+
+/// `Σ coefficient · axis + offset`.
+fn affine(coefficients: &[i64], offset: i64) -> Ix {
+    coefficients.iter().enumerate().fold(Ix::constant(offset), |sum, (axis, &c)| sum.plus(&Ix::axis(axis).times(c)))
+}
+
+#[test]
+fn too_many_buffers_is_an_error() {
+    let mut case = Case::new();
+    let mut code = Code::default();
+    for _ in 0..9 {
+        let buffer = case.data(DType::F32, 4);
+        code.load(DType::F32, buffer, Ix::axis(0));
+    }
+    let body = loops::map(&[4], code, vec![store(0, Ix::axis(0), 0)]);
+    let kernel = case.kernel(&body);
+    let error = render(&case.plan, &kernel, &capabilities(true, true)).expect_err("nine buffers");
+    assert!(error.to_string().contains("9 storage buffers"), "{error}");
+}

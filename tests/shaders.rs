@@ -1,0 +1,39 @@
+//! Every file in `shaders/` is valid WGSL as it stands, so that editors and other compilers can read it.
+
+use std::path::{Path, PathBuf};
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders").join(folder);
+    let entries = std::fs::read_dir(folder).expect("the folder is there").map(|entry| entry.expect("readable").path());
+    let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|e| e == "wgsl")).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
+fn validate(name: &str, text: &str) -> naga::Module {
+    let module = naga::front::wgsl::parse_str(text).unwrap_or_else(|e| panic!("{name}: {}", e.emit_to_string(text)));
+    naga::valid::Validator::new(naga::valid::ValidationFlags::all(), naga::valid::Capabilities::empty())
+        .validate(&module)
+        .unwrap_or_else(|e| panic!("{name}: {}", e.emit_to_string(text)));
+    module
+}
+
+#[test]
+fn families_are_valid_with_their_default_slots() {
+    for path in files("") {
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let module = validate(&path.display().to_string(), &text);
+        assert!(module.entry_points.iter().any(|entry| entry.name == "main"), "{} has no `main`", path.display());
+        assert_eq!(text.matches("//@slot ").count(), text.matches("//@end").count(), "{}", path.display());
+    }
+}
+
+#[test]
+fn the_library_is_valid_and_its_functions_have_one_home() {
+    // A name twice would not parse.
+    let text: String =
+        files("lib").iter().map(|path| std::fs::read_to_string(path).expect("readable") + "\n").collect();
+    let module = validate("shaders/lib", &text);
+    assert!(module.functions.len() > 40);
+}
