@@ -17,12 +17,12 @@ use common::devices;
 #[derive(serde::Deserialize)]
 struct Record {
     checked: Vec<String>,
-    f32: Vec<f64>,
     f64: Vec<f64>,
-    eval_f32: f64,
     eval_f64: f64,
-    sums_f32: Vec<f64>,
     sums_f64: Vec<f64>,
+    spread: f64,
+    eval_spread: f64,
+    sums_spread: Vec<f64>,
 }
 
 /// One run: what is trained on what, and how.
@@ -93,19 +93,19 @@ fn training_step<M: Module + 'static>(
     .expect("a step")
 }
 
-/// `got` against `exact`, where rounding alone moves PyTorch by `spread` in f32.
+/// `got` against `exact`, from which rounding alone moves PyTorch by up to `spread` (see `record.py`).
 ///
-/// Our sums run in another order, and training carries each difference on: an error of the same kind and about the same size
-/// as PyTorch's own, of which ten times is allowed. The floor, two units in the last place of 8, stands for runs where
-/// PyTorch was lucky. An update rule that is wrong in any term is off by 1e-3 and more in these runs.
+/// Our sums run in another order, which is one more rounding of that kind: four times the largest of PyTorch's thirteen
+/// is allowed. The floor, 2e-6 of the value, stands for the rounding of the result itself. This still
+/// sees the mistakes it is there for: in PyTorch, beta2 0.998 instead of 0.999 is 55 tolerances off, Adam without AdamW's decay
+/// of 1e-5 a step 78, ResNet-20 without its weight decay of 1e-4 43 (in the sums of squares).
 fn assert_close(what: &str, got: f64, exact: f64, spread: f64) {
-    let tolerance = 10.0 * spread + 2e-6 * exact.abs().max(1.0);
+    let tolerance = 4.0 * spread + 2e-6 * exact.abs().max(1.0);
     assert!((got - exact).abs() <= tolerance, "{what}: {got} instead of {exact}, off by more than {tolerance:e}");
 }
 
 fn check<M: Module + 'static>(run: &Run<M>) {
     let record: Record = serde_json::from_str(run.record).expect("a record");
-    let spread = record.f32.iter().zip(&record.f64).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     for device in devices() {
         let model = std::sync::Arc::new((run.model)(&Init::new(&device, 0)).expect("a model"));
         fill(&*model, &device);
@@ -115,19 +115,22 @@ fn check<M: Module + 'static>(run: &Run<M>) {
         for (number, &exact) in record.f64.iter().enumerate() {
             let outputs = step.run(&[input.clone(), target.clone()]).expect("a step");
             let loss: f32 = outputs[0].item().expect("a loss");
-            assert_close(&format!("loss of step {number} on {device:?}"), loss.into(), exact, spread);
+            assert_close(&format!("loss of step {number} on {device:?}"), loss.into(), exact, record.spread);
         }
         let loss = Mode::Evaluate.scope(|| model.forward(&input).cross_entropy(&target));
         let loss: f32 = loss.item().expect("a loss");
-        let eval_spread = spread.max((record.eval_f32 - record.eval_f64).abs());
-        assert_close("loss in evaluation mode", loss.into(), record.eval_f64, eval_spread);
-        for ((name, &rounded), &exact) in record.checked.iter().zip(&record.sums_f32).zip(&record.sums_f64) {
-            let variables = model.variables();
+        assert_close(
+            &format!("loss in evaluation mode on {device:?}"),
+            loss.into(),
+            record.eval_f64,
+            record.eval_spread,
+        );
+        let variables = model.variables();
+        for ((name, &exact), &spread) in record.checked.iter().zip(&record.sums_f64).zip(&record.sums_spread) {
             let variable = variables.iter().find(|variable| variable.name() == name).expect("a variable of that name");
             let values: Vec<f32> = variable.tensor().to_vec().expect("its values");
             let square = values.iter().map(|&value| f64::from(value) * f64::from(value)).sum();
-            // A sum of squares carries the spread of many elements; relative to its size it is as exact as the loss.
-            assert_close(name, square, exact, (rounded - exact).abs().max(spread * exact.abs()));
+            assert_close(&format!("sum of squares of {name} on {device:?}"), square, exact, spread);
         }
     }
 }
@@ -160,7 +163,7 @@ fn mlp_with_nesterov_decay_and_clipping_follows_pytorch() {
         target: |device| classes("target", 64, 10, device),
         optimizer: |parameters| {
             let options = SgdOptions { learning_rate: 0.1, momentum: Momentum::Nesterov(0.9), weight_decay: 1e-2 };
-            Ok(Box::new(Sgd::new(parameters, options)?.with_max_norm(0.5)))
+            Ok(Box::new(Sgd::new(parameters, options)?.with_max_norm(0.1)))
         },
     });
 }

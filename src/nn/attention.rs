@@ -43,7 +43,7 @@ pub struct MultiheadAttention {
 impl MultiheadAttention {
     /// Attention with `heads` heads of `width / heads` values each.
     pub fn new(width: usize, heads: usize, attention: Attention, init: &Init) -> Result<Self> {
-        assert!(width % heads == 0, "attention: a width of {width} does not divide into {heads} heads");
+        assert!(width.is_multiple_of(heads), "attention: a width of {width} does not divide into {heads} heads");
         let initial = Initial::xavier_uniform(width, 3 * width);
         Ok(Self {
             in_proj_weight: init.parameter("in_proj_weight", [3 * width, width], initial)?,

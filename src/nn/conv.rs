@@ -35,7 +35,7 @@ impl Conv2d {
         init: &Init,
     ) -> Result<Self> {
         assert!(
-            inputs % options.groups == 0 && outputs % options.groups == 0,
+            inputs.is_multiple_of(options.groups) && outputs.is_multiple_of(options.groups),
             "conv2d: {inputs} inputs and {outputs} outputs do not divide into {} groups",
             options.groups
         );

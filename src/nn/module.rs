@@ -112,6 +112,10 @@ mod tests {
         let panicked = std::panic::catch_unwind(|| Mode::Evaluate.scope(|| panic!("inside {:?}", Mode::current())));
         assert!(panicked.is_err());
         assert_eq!(Mode::current(), Mode::Train);
-        assert_eq!(Mode::Evaluate.scope(|| Mode::Train.scope(|| ()) == () && Mode::current() == Mode::Evaluate), true);
+        let after_inner = Mode::Evaluate.scope(|| {
+            Mode::Train.scope(|| ());
+            Mode::current()
+        });
+        assert_eq!(after_inner, Mode::Evaluate);
     }
 }
