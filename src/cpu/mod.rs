@@ -18,10 +18,12 @@ mod pack;
 mod philox;
 mod program;
 mod run_loops;
+mod runs;
 mod scratch;
 mod space;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;

@@ -212,6 +212,18 @@ impl Space {
         Position { form, quotients, nested, stride, straight, constant }
     }
 
+    /// The coordinates of a walked point at a fixed point, and the forms' `values` there.
+    #[inline]
+    pub(super) fn begin(&self, forms: &Forms, (fixed, start): (usize, usize), values: &mut Vec<i64>) -> [usize; MAX_RANK] {
+        let mut coords = [0; MAX_RANK];
+        let rank = self.sizes.len();
+        unravel(fixed, &self.sizes[..self.fixed], &mut coords[..self.fixed]);
+        unravel(start, &self.sizes[self.fixed..], &mut coords[self.fixed..rank]);
+        values.clear();
+        values.extend(forms.0.iter().map(|form| form.at(&coords[..rank])));
+        coords
+    }
+
     /// Calls `f(row, start, len)` for each piece of a row among the `len` walked points from `start` on, at fixed point
     /// number `fixed`; `start` counts from the strip's beginning. `values` is scratch.
     #[inline]
@@ -224,11 +236,7 @@ impl Space {
     ) {
         let rank = self.sizes.len();
         let last = rank - 1;
-        let mut coords = [0; MAX_RANK];
-        unravel(fixed, &self.sizes[..self.fixed], &mut coords[..self.fixed]);
-        unravel(start, &self.sizes[self.fixed..], &mut coords[self.fixed..rank]);
-        values.clear();
-        values.extend(forms.0.iter().map(|form| form.at(&coords[..rank])));
+        let mut coords = self.begin(forms, (fixed, start), values);
         let mut done = 0;
         while done < len {
             let count = (self.sizes[last] - coords[last]).min(len - done);
@@ -287,6 +295,16 @@ impl Forms {
 }
 
 impl Position {
+    /// Number of the linear part among the forms.
+    pub(super) fn linear(&self) -> usize {
+        self.form
+    }
+
+    /// Numbers of the forms that quotients look at; `None` if there are nested quotients.
+    pub(super) fn quotient_forms(&self) -> Option<impl Iterator<Item = usize>> {
+        self.nested.is_none().then(|| self.quotients.iter().map(|quotient| quotient.form))
+    }
+
     /// The value at the row's beginning.
     #[inline]
     pub(super) fn start(&self, row: &Row<'_>) -> i64 {
