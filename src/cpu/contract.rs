@@ -26,8 +26,10 @@ const ENOUGH_PIECES: usize = 8;
 const SMALL_BLOCK: usize = 2_000_000;
 /// Multiplications below which a kernel runs on the calling thread.
 const INLINE: usize = 1_000_000;
+/// Pieces of a contraction whose sums are cut.
+const ENOUGH_CHUNKS: usize = 16;
 /// Most words of partial sums.
-const MOST_PARTIAL: usize = 16 << 20;
+const MOST_PARTIAL: usize = 4 << 20;
 
 /// A [`ContractKernel`] ready to run.
 #[derive(Debug)]
@@ -95,7 +97,11 @@ impl CompiledContract {
         let group = |number| kernel.group(number).collect::<Vec<usize>>();
         let (batch, mut m, mut n, k) = (group(0), group(1), group(2), group(3));
         let (mut lhs, mut rhs) = (&kernel.lhs, &kernel.rhs);
-        if stores_along(&kernel.stores, &m, &n, axes) {
+        let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
+        let across = stores_along(&kernel.stores, &m, &n, axes);
+        // Tiles half empty cost more than results written with gaps.
+        let (plain, swapped) = (Tile::padded(arch, size(&m), size(&n)), Tile::padded(arch, size(&n), size(&m)));
+        if if across { 2 * swapped <= 3 * plain } else { 3 * swapped < 2 * plain } {
             std::mem::swap(&mut m, &mut n);
             std::mem::swap(&mut lhs, &mut rhs);
         }
@@ -103,7 +109,6 @@ impl CompiledContract {
             Operand::new(axes, &Groups { batch: &batch, own, summed: &k }, (tape, *value), dtypes)
         };
         let (lhs, rhs) = (operand(&m, lhs), operand(&n, rhs));
-        let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
         let [batches, rows_all, columns_all, k_all] = [size(&batch), size(&m), size(&n), size(&k)];
 
         let tile = Tile::new(arch, rows_all);
@@ -111,8 +116,12 @@ impl CompiledContract {
         let mut rows = even(rows_all, most_rows, tile.rows);
         let mut columns = even(columns_all, most_columns, tile.columns);
         let pieces = |rows: usize, columns: usize| batches * rows_all.div_ceil(rows) * columns_all.div_ceil(columns);
+        let work = batches * rows_all * columns_all * k_all;
+        // A small result of long sums is cut along k only, so that each element is packed once.
+        let results = batches * rows_all * columns_all;
+        let long = k_all >= 8 * DEPTH && results * ENOUGH_CHUNKS <= MOST_PARTIAL;
         let (least_rows, least_columns) = (4 * tile.rows, 4 * tile.columns);
-        while pieces(rows, columns) < ENOUGH_PIECES && rows * columns * k_all > SMALL_BLOCK {
+        while !long && pieces(rows, columns) < ENOUGH_PIECES && rows * columns * k_all > SMALL_BLOCK {
             if columns / 2 >= least_columns && (columns > rows || rows / 2 < least_rows) {
                 columns = even(columns_all, columns / 2, tile.columns);
             } else if rows / 2 >= least_rows {
@@ -121,12 +130,10 @@ impl CompiledContract {
                 break;
             }
         }
-        let work = batches * rows_all * columns_all * k_all;
         let mut chunk = k_all.max(1);
         let count = pieces(rows, columns);
-        if count > 0 && count < ENOUGH_PIECES && work > 2 * SMALL_BLOCK && k_all >= 4 * DEPTH {
-            let room = MOST_PARTIAL / (batches * rows_all * columns_all).max(1);
-            let chunks = (2 * ENOUGH_PIECES).div_ceil(count).min(k_all / (2 * DEPTH)).min(room).max(1);
+        if long && count > 0 && count < ENOUGH_PIECES && work > 2 * SMALL_BLOCK {
+            let chunks = ENOUGH_CHUNKS.div_ceil(count).min(k_all / (2 * DEPTH));
             chunk = k_all.div_ceil(chunks).next_multiple_of(DEPTH);
         }
 

@@ -209,9 +209,7 @@ impl Program {
             }
             Action::Random { access, stream, seed, position } => {
                 let Registers { slots, indices, values, .. } = registers;
-                let word = |operand: &Operand, i: usize| {
-                    slots[operand.slot][if operand.splat { 0 } else { i }]
-                };
+                let word = |operand: &Operand, i: usize| slots[operand.slot][if operand.splat { 0 } else { i }];
                 let one_key = seed.splat && position.splat;
                 self.space.walk(&access.forms, points, values, |row, begin, count| {
                     let words = &mut words[begin..begin + count];

@@ -28,6 +28,12 @@ impl Tile {
         let rows = if rows.next_multiple_of(small) < rows.next_multiple_of(large) { small } else { large };
         Self { rows, columns: VECTORS * lanes }
     }
+
+    /// Sums computed for a result of this size, those that fall outside included.
+    pub(super) fn padded(arch: Arch, rows: usize, columns: usize) -> usize {
+        let tile = Self::new(arch, rows);
+        rows.next_multiple_of(tile.rows) * columns.next_multiple_of(tile.columns)
+    }
 }
 
 /// `sums += lhs · rhs` for one block of panels.

@@ -311,6 +311,22 @@ impl Program {
 }
 
 impl Program {
+    /// Rough nanoseconds per element that reading takes.
+    pub(super) fn read_cost(&self) -> f64 {
+        let row = self.space.row() as f64;
+        let accesses = self.steps.iter().filter_map(|step| match &step.action {
+            Action::Load(access) if !step.target.splat => Some(access),
+            Action::Gather { access, .. } => Some(access),
+            _ => None,
+        });
+        let costs = accesses.map(|access| match access.position.stride {
+            _ if !access.position.straight || !access.scattered.is_empty() => 1.0 + 10.0 / row,
+            0 | 1 => 0.1 + 10.0 / row,
+            _ => 0.5 + 10.0 / row,
+        });
+        costs.sum()
+    }
+
     /// Remembers how strips are read: worth it where strips at different fixed points have the same form.
     pub(super) fn record_loads(&mut self) {
         for step in &mut self.steps {

@@ -42,7 +42,12 @@ pub(super) struct RunCache {
 impl RunCache {
     /// The recipe for a strip and whether it is already there. What decides are the access, the strip's place and length
     /// and the values of all forms that conditions and quotients look at.
-    pub(super) fn find(&mut self, access: &Access, (start, len): (usize, usize), values: &[i64]) -> (&mut Recorded, bool) {
+    pub(super) fn find(
+        &mut self,
+        access: &Access,
+        (start, len): (usize, usize),
+        values: &[i64],
+    ) -> (&mut Recorded, bool) {
         self.key.clear();
         self.key.extend([access.id as i64, start as i64, len as i64]);
         self.key.extend(access.deciding.iter().map(|&form| values[form]));

@@ -174,6 +174,11 @@ impl Space {
         self.sizes[self.fixed..].iter().product()
     }
 
+    /// Points of a row.
+    pub(super) fn row(&self) -> usize {
+        self.sizes[self.sizes.len() - 1]
+    }
+
     /// Number of fixed points.
     pub(super) fn fixed(&self) -> usize {
         self.sizes[..self.fixed].iter().product()
@@ -214,7 +219,12 @@ impl Space {
 
     /// The coordinates of a walked point at a fixed point, and the forms' `values` there.
     #[inline]
-    pub(super) fn begin(&self, forms: &Forms, (fixed, start): (usize, usize), values: &mut Vec<i64>) -> [usize; MAX_RANK] {
+    pub(super) fn begin(
+        &self,
+        forms: &Forms,
+        (fixed, start): (usize, usize),
+        values: &mut Vec<i64>,
+    ) -> [usize; MAX_RANK] {
         let mut coords = [0; MAX_RANK];
         let rank = self.sizes.len();
         unravel(fixed, &self.sizes[..self.fixed], &mut coords[..self.fixed]);
@@ -408,9 +418,9 @@ mod tests {
     fn contiguous_axes_become_one() {
         let axes = [4, 1, 6, 5];
         let linear = Ix::axis(0).times(30).plus(&Ix::axis(2).times(5)).plus(&Ix::axis(3));
-        let space = check(&axes, &[], &[0, 1, 2, 3], &[linear.clone()], 7);
+        let space = check(&axes, &[], &[0, 1, 2, 3], std::slice::from_ref(&linear), 7);
         assert_eq!(space.sizes, [120]);
-        let space = check(&axes, &[0], &[1, 2, 3], &[linear.clone()], 7);
+        let space = check(&axes, &[0], &[1, 2, 3], std::slice::from_ref(&linear), 7);
         assert_eq!((space.sizes.as_slice(), space.fixed), (&[4, 30][..], 1));
         let broadcast = Ix::axis(3);
         let space = check(&axes, &[], &[0, 1, 2, 3], &[linear, broadcast], 11);
