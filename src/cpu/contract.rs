@@ -26,8 +26,10 @@ const ENOUGH_PIECES: usize = 8;
 const SMALL_BLOCK: usize = 2_000_000;
 /// Multiplications below which a kernel runs on the calling thread.
 const INLINE: usize = 1_000_000;
+/// Pieces of a contraction whose sums are cut.
+const ENOUGH_CHUNKS: usize = 16;
 /// Most words of partial sums.
-const MOST_PARTIAL: usize = 16 << 20;
+const MOST_PARTIAL: usize = 4 << 20;
 
 /// A [`ContractKernel`] ready to run.
 #[derive(Debug)]
@@ -95,7 +97,11 @@ impl CompiledContract {
         let group = |number| kernel.group(number).collect::<Vec<usize>>();
         let (batch, mut m, mut n, k) = (group(0), group(1), group(2), group(3));
         let (mut lhs, mut rhs) = (&kernel.lhs, &kernel.rhs);
-        if stores_along(&kernel.stores, &m, &n, axes) {
+        let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
+        let across = stores_along(&kernel.stores, &m, &n, axes);
+        // Tiles half empty cost more than results written with gaps.
+        let (plain, swapped) = (Tile::padded(arch, size(&m), size(&n)), Tile::padded(arch, size(&n), size(&m)));
+        if if across { 2 * swapped <= 3 * plain } else { 3 * swapped < 2 * plain } {
             std::mem::swap(&mut m, &mut n);
             std::mem::swap(&mut lhs, &mut rhs);
         }
@@ -103,29 +109,31 @@ impl CompiledContract {
             Operand::new(axes, &Groups { batch: &batch, own, summed: &k }, (tape, *value), dtypes)
         };
         let (lhs, rhs) = (operand(&m, lhs), operand(&n, rhs));
-        let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
         let [batches, rows_all, columns_all, k_all] = [size(&batch), size(&m), size(&n), size(&k)];
 
-        let tile = Tile::new(arch);
+        let tile = Tile::new(arch, rows_all);
         let (most_rows, most_columns) = (MOST_ROWS / tile.rows * tile.rows, MOST_COLUMNS / tile.columns * tile.columns);
         let mut rows = even(rows_all, most_rows, tile.rows);
         let mut columns = even(columns_all, most_columns, tile.columns);
         let pieces = |rows: usize, columns: usize| batches * rows_all.div_ceil(rows) * columns_all.div_ceil(columns);
-        while pieces(rows, columns) < ENOUGH_PIECES && rows * columns * k_all > SMALL_BLOCK {
-            if columns > rows && columns > tile.columns {
+        let work = batches * rows_all * columns_all * k_all;
+        // A small result of long sums is cut along k only, so that each element is packed once.
+        let results = batches * rows_all * columns_all;
+        let long = k_all >= 8 * DEPTH && results * ENOUGH_CHUNKS <= MOST_PARTIAL;
+        let (least_rows, least_columns) = (4 * tile.rows, 4 * tile.columns);
+        while !long && pieces(rows, columns) < ENOUGH_PIECES && rows * columns * k_all > SMALL_BLOCK {
+            if columns / 2 >= least_columns && (columns > rows || rows / 2 < least_rows) {
                 columns = even(columns_all, columns / 2, tile.columns);
-            } else if rows > tile.rows {
+            } else if rows / 2 >= least_rows {
                 rows = even(rows_all, rows / 2, tile.rows);
             } else {
                 break;
             }
         }
-        let work = batches * rows_all * columns_all * k_all;
         let mut chunk = k_all.max(1);
         let count = pieces(rows, columns);
-        if count > 0 && count < ENOUGH_PIECES && work > 2 * SMALL_BLOCK && k_all >= 4 * DEPTH {
-            let room = MOST_PARTIAL / (batches * rows_all * columns_all).max(1);
-            let chunks = ENOUGH_PIECES.div_ceil(count).min(k_all / (2 * DEPTH)).min(room).max(1);
+        if long && count > 0 && count < ENOUGH_PIECES && work > 2 * SMALL_BLOCK {
+            let chunks = ENOUGH_CHUNKS.div_ceil(count).min(k_all / (2 * DEPTH));
             chunk = k_all.div_ceil(chunks).next_multiple_of(DEPTH);
         }
 
@@ -221,15 +229,16 @@ impl CompiledContract {
         registers.reserve(self.slots);
         let columns = piece.columns.len();
         let stride = columns.next_multiple_of(self.tile.columns);
-        panels.sums.clear();
-        panels.sums.resize(piece.rows.len().next_multiple_of(self.tile.rows) * stride, 0);
+        let len = piece.rows.len().next_multiple_of(self.tile.rows) * stride;
+        panels.sums.reserve(len);
+        panels.sums[..len].fill(0);
         for start in summed.clone().step_by(DEPTH) {
             let depth = DEPTH.min(summed.end - start);
             let range = (piece.batch, start..start + depth, piece.rows.clone(), piece.columns.clone());
             panels.pack(env, registers, (&self.lhs, &self.rhs), range, (self.tile.rows, self.tile.columns));
             let lhs = &panels.lhs[..piece.rows.len().next_multiple_of(self.tile.rows) * depth];
             let rhs = &panels.rhs[..stride * depth];
-            let block = Block { lhs, rhs, sums: &mut panels.sums, stride, depth, tile: self.tile };
+            let block = Block { lhs, rhs, sums: &mut panels.sums[..len], stride, depth, tile: self.tile };
             if self.float { block.run_floats(env.arch) } else { block.run_words() }
         }
         if stride != columns {
@@ -243,9 +252,9 @@ impl CompiledContract {
     fn join_chunks(&self, scratch: &mut Scratch, piece: &Piece, partial: View) {
         scratch.registers.reserve(self.slots);
         let columns = piece.columns.len();
-        let sums = &mut scratch.panels.sums;
-        sums.clear();
-        sums.resize(piece.rows.len() * columns, 0);
+        scratch.panels.sums.reserve(piece.rows.len() * columns);
+        let sums = &mut scratch.panels.sums[..piece.rows.len() * columns];
+        sums.fill(0);
         let mut words = [0; MOST_COLUMNS];
         let words = &mut words[..columns];
         for (row, sums) in piece.rows.clone().zip(sums.chunks_exact_mut(columns)) {

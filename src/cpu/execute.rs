@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bytemuck::{Pod, Zeroable};
 use half::f16;
 use pulp::Arch;
 
@@ -10,14 +9,16 @@ use super::elementwise::{self, Arg, CHUNK};
 use super::memory::View;
 use super::philox;
 use super::program::{Access, Action, Operand, Program, Step};
+use super::runs::RunCache;
 use super::space::Row;
+use super::words::Words;
 use crate::dtype::DType;
 
 /// Elements computed together. A register of them is 4 KiB, so that a dozen stay in the first-level cache.
 pub(super) const STRIP: usize = 1024;
 
 /// Marks an element that must not be touched.
-const NOWHERE: i64 = -1;
+pub(super) const NOWHERE: i64 = -1;
 
 /// What a plan's kernels share during one run.
 #[derive(Clone, Copy)]
@@ -54,37 +55,34 @@ impl Default for Spread {
     }
 }
 
-/// A cache line of words: registers are aligned to it.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C, align(64))]
-struct Line([u32; 16]);
-
 /// The memory of one strip's values.
 #[derive(Default)]
 pub(super) struct Registers {
-    slots: Vec<Vec<Line>>,
+    slots: Vec<Words>,
     indices: Vec<i64>,
     tested: Vec<i64>,
     values: Vec<i64>,
+    runs: RunCache,
 }
 
 impl Registers {
     /// Makes sure that there are `count` registers.
     pub(super) fn reserve(&mut self, count: usize) {
         if self.slots.len() < count {
-            self.slots.resize_with(count, || vec![Line([0; 16]); STRIP / 16]);
+            self.slots.resize_with(count, Words::default);
+            self.slots.iter_mut().for_each(|slot| slot.reserve(STRIP));
         }
         self.indices.resize(STRIP, 0);
         self.tested.resize(STRIP, 0);
     }
 
     fn arg(&self, operand: Operand) -> Arg<'_> {
-        Arg { words: bytemuck::cast_slice(&self.slots[operand.slot]), splat: operand.splat }
+        Arg { words: &self.slots[operand.slot], splat: operand.splat }
     }
 
     /// The first `len` words of a value; a splat is spread first.
     pub(super) fn words(&mut self, operand: Operand, len: usize) -> &[u32] {
-        let words: &mut [u32] = bytemuck::cast_slice_mut(&mut self.slots[operand.slot]);
+        let words = &mut self.slots[operand.slot];
         if operand.splat && len > CHUNK {
             let bits = words[0];
             words[CHUNK..len].fill(bits);
@@ -111,15 +109,14 @@ impl Program {
         debug_assert!(len <= STRIP && len > 0, "a strip of {len} elements");
         for step in &self.steps {
             let mut target = std::mem::take(&mut registers.slots[step.target.slot]);
-            let words: &mut [u32] = bytemuck::cast_slice_mut(&mut target);
-            let words = &mut words[..if step.target.splat { CHUNK } else { len.next_multiple_of(CHUNK) }];
+            let words = &mut target[..if step.target.splat { CHUNK } else { len.next_multiple_of(CHUNK) }];
             self.compute(step, env, registers, at, inputs, words);
             registers.slots[step.target.slot] = target;
         }
         for (access, operand) in &self.stores {
             registers.words(*operand, len);
             let Registers { slots, indices, values, .. } = &mut *registers;
-            let words: &[u32] = bytemuck::cast_slice(&slots[operand.slot]);
+            let words = &slots[operand.slot];
             let view = &env.views[access.buffer];
             self.space.walk(&access.forms, at, values, |row, begin, count| {
                 let words = &words[begin..begin + count];
@@ -175,8 +172,8 @@ impl Program {
             }
             Action::Load(access) => self.load(access, env, registers, points, words),
             Action::Gather { access, stride, value } => {
-                let Registers { slots, indices, tested, values } = registers;
-                let value = (bytemuck::cast_slice::<Line, u32>(&slots[value.slot]), value.splat);
+                let Registers { slots, indices, tested, values, .. } = registers;
+                let value = (&slots[value.slot], value.splat);
                 self.space.walk(&access.forms, points, values, |row, begin, count| {
                     let indices = &mut indices[..count];
                     numbers(access, row, indices, tested);
@@ -212,9 +209,7 @@ impl Program {
             }
             Action::Random { access, stream, seed, position } => {
                 let Registers { slots, indices, values, .. } = registers;
-                let word = |operand: &Operand, i: usize| {
-                    bytemuck::cast_slice::<Line, u32>(&slots[operand.slot])[if operand.splat { 0 } else { i }]
-                };
+                let word = |operand: &Operand, i: usize| slots[operand.slot][if operand.splat { 0 } else { i }];
                 let one_key = seed.splat && position.splat;
                 self.space.walk(&access.forms, points, values, |row, begin, count| {
                     let words = &mut words[begin..begin + count];
@@ -253,8 +248,21 @@ impl Program {
         words: &mut [u32],
     ) {
         let view = &env.views[access.buffer];
-        let Registers { indices, tested, values, .. } = registers;
+        let Registers { indices, tested, values, runs, .. } = registers;
         let position = &access.position;
+        if access.recorded {
+            self.space.begin(&access.forms, (points.0, points.1), values);
+            let origin = values[position.linear()];
+            let (recorded, known) = runs.find(access, (points.1, points.2), values);
+            if !known {
+                self.space.walk(&access.forms, points, values, |row, begin, count| {
+                    numbers(access, row, &mut indices[..count], tested);
+                    recorded.extend(begin, &indices[..count], origin);
+                });
+            }
+            recorded.read(view, access.dtype, origin, &mut words[..points.2]);
+            return;
+        }
         self.space.walk(&access.forms, points, values, |row, begin, count| {
             let words = &mut words[begin..begin + count];
             if !position.straight || !access.scattered.is_empty() {

@@ -7,6 +7,7 @@ use super::execute::STRIP;
 use super::fold::Fold;
 use super::memory::{Memory, View};
 use super::program::{Program, expressions};
+use super::reshape::tiled_map;
 
 /// Work below this many nanoseconds is not worth waking other threads for.
 const INLINE_NANOSECONDS: f64 = 20_000.0;
@@ -125,13 +126,18 @@ fn nanoseconds(phase: &Phase) -> f64 {
 impl CompiledLoop {
     /// Makes `kernel` ready; `dtypes` are the buffers'.
     pub(super) fn new(kernel: &LoopKernel, dtypes: &[DType]) -> Self {
+        let tiled = tiled_map(kernel);
+        let kernel = tiled.as_ref().unwrap_or(kernel);
         let rank = kernel.axes.len();
         let points: usize = kernel.axes[..kernel.outer].iter().product();
         let row: usize = kernel.axes[kernel.outer..].iter().product();
         let reduces = kernel.phases.iter().any(|phase| phase.level == Level::Inner);
         let (inner, along) = order(kernel, kernel.outer..rank, Some(Level::Inner));
         let natural: Vec<usize> = (0..kernel.outer).collect();
-        let (outer, across) = order(kernel, 0..kernel.outer, reduces.then_some(Level::Inner));
+        let (outer, across) = match tiled {
+            Some(_) => (natural.clone(), 0),
+            None => order(kernel, 0..kernel.outer, reduces.then_some(Level::Inner)),
+        };
         let walk = match () {
             () if !reduces => Walk::Rows,
             () if points < SHORT_ROW || (along <= across && row >= SHORT_ROW) => Walk::Rows,

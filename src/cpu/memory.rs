@@ -266,6 +266,25 @@ impl View {
         }
     }
 
+    /// Reads `count` elements from `start` on, `stride` apart, into every `step`th word.
+    #[inline(always)]
+    pub(super) fn read_spread<T: Stored>(
+        &self,
+        (start, stride): (i64, i64),
+        target: &mut [u32],
+        step: usize,
+        count: usize,
+    ) {
+        if count == 0 {
+            return;
+        }
+        let source = self.checked::<T>(start, stride, count);
+        for (i, value) in target.iter_mut().step_by(step).take(count).enumerate() {
+            // SAFETY: first and last element were checked, so all between are inside.
+            *value = unsafe { source.offset(i as isize * stride as isize).read() }.load();
+        }
+    }
+
     /// Reads the elements with these numbers; 0 for `nowhere`.
     #[inline(always)]
     pub(super) fn read_at<T: Stored>(&self, indices: &[i64], nowhere: i64, target: &mut [u32]) {

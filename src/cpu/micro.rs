@@ -13,22 +13,26 @@ pub(super) struct Tile {
 const VECTORS: usize = 2;
 
 impl Tile {
-    /// The tile that fills the vector registers.
-    pub(super) fn new(arch: Arch) -> Self {
+    /// The tile for `rows` rows: it fills the vector registers, or is a third smaller where that wastes fewer rows.
+    pub(super) fn new(arch: Arch, rows: usize) -> Self {
         struct Lanes;
         impl WithSimd for Lanes {
             type Output = usize;
+            #[inline(always)]
             fn with_simd<S: Simd>(self, _simd: S) -> usize {
                 S::F32_LANES
             }
         }
         let lanes = arch.dispatch(Lanes);
-        let rows = match lanes {
-            16.. => 12,
-            8.. => 6,
-            _ => 4,
-        };
+        let (large, small) = if lanes >= 16 { (12, 8) } else { (6, 4) };
+        let rows = if rows.next_multiple_of(small) < rows.next_multiple_of(large) { small } else { large };
         Self { rows, columns: VECTORS * lanes }
+    }
+
+    /// Sums computed for a result of this size, those that fall outside included.
+    pub(super) fn padded(arch: Arch, rows: usize, columns: usize) -> usize {
+        let tile = Self::new(arch, rows);
+        rows.next_multiple_of(tile.rows) * columns.next_multiple_of(tile.columns)
     }
 }
 
@@ -88,6 +92,7 @@ impl WithSimd for Floats<'_> {
         let stride = self.0.stride;
         match self.0.tile.rows {
             12 => self.0.for_each_tile(|lhs, rhs, sums| multiply::<S, 12>(simd, lhs, rhs, sums, stride)),
+            8 => self.0.for_each_tile(|lhs, rhs, sums| multiply::<S, 8>(simd, lhs, rhs, sums, stride)),
             6 => self.0.for_each_tile(|lhs, rhs, sums| multiply::<S, 6>(simd, lhs, rhs, sums, stride)),
             _ => self.0.for_each_tile(|lhs, rhs, sums| multiply::<S, 4>(simd, lhs, rhs, sums, stride)),
         }

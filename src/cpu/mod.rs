@@ -3,8 +3,8 @@
 //! [`Compiled`] turns each kernel into strips, blocks and linear forms once; [`Bound`] adds memory; a run only computes.
 //! Every order of summation depends on shapes and on the machine's vector length, never on the number of threads.
 //!
-//! Reading order: `space` (how points are walked), `program` and `execute` (tapes over strips of them), `loops` and
-//! `contract` (the two kinds of kernels).
+//! Reading order: `space` (how points are walked), `program` and `execute` (tapes over strips of them), `loops` with
+//! `run_loops`, and `contract` with `pack` and `micro` (the two kinds of kernels). All unchecked code is in `memory`.
 
 mod contract;
 mod elementwise;
@@ -17,11 +17,14 @@ mod micro;
 mod pack;
 mod philox;
 mod program;
+mod reshape;
 mod run_loops;
+mod runs;
 mod scratch;
 mod space;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -39,6 +42,7 @@ use execute::Env;
 use loops::{CompiledLoop, LoopState};
 pub(crate) use memory::Memory;
 use memory::View;
+use reshape::thin_contract;
 
 /// Kernels of a wave that take longer than this run side by side.
 const WORTH_A_THREAD_NANOSECONDS: f64 = 20_000.0;
@@ -57,7 +61,7 @@ struct Ready {
 #[derive(Debug)]
 enum Kernel {
     Loop(CompiledLoop),
-    Contract(CompiledContract),
+    Contract(Box<CompiledContract>),
 }
 
 /// What a kernel keeps between its pieces.
@@ -88,7 +92,10 @@ impl Compiled {
             .iter()
             .map(|kernel| match &kernel.body {
                 Body::Loop(body) => Kernel::Loop(CompiledLoop::new(body, &dtypes)),
-                Body::Contract(body) => Kernel::Contract(CompiledContract::new(body, &dtypes, arch)),
+                Body::Contract(body) => match thin_contract(body) {
+                    Some(body) => Kernel::Loop(CompiledLoop::new(&body, &dtypes)),
+                    None => Kernel::Contract(Box::new(CompiledContract::new(body, &dtypes, arch))),
+                },
             })
             .collect();
         Self(Arc::new(Ready { plan, kernels }))

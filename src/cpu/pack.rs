@@ -5,18 +5,19 @@
 use std::ops::Range;
 
 use crate::dtype::DType;
-use crate::plan::{InstrOp, Tape, ValueId};
+use crate::plan::{Tape, ValueId};
 
 use super::execute::{Env, Inputs, Registers, STRIP};
 use super::program::Program;
+use super::words::Words;
 
 /// Packed operands and sums of a block.
 #[derive(Default)]
 pub(super) struct Panels {
-    pub(super) lhs: Vec<u32>,
-    pub(super) rhs: Vec<u32>,
-    pub(super) sums: Vec<u32>,
-    rows: Vec<u32>,
+    pub(super) lhs: Words,
+    pub(super) rhs: Words,
+    pub(super) sums: Words,
+    lines: Words,
 }
 
 /// One operand: a matrix for each batch, indexed by k and by its own group (m or n).
@@ -38,31 +39,33 @@ pub(super) struct Groups<'a> {
     pub(super) summed: &'a [usize],
 }
 
-/// Strided reads of a tape along the innermost of `group`.
-fn cost(tape: &Tape, group: &[usize], axes: &[usize]) -> usize {
-    let Some(&axis) = group.iter().rev().find(|&&axis| axes[axis] > 1) else { return usize::MAX };
-    let mut cost = 0;
-    for instr in &tape.instrs {
-        if let InstrOp::Load { index, .. } | InstrOp::Gather { base: index, .. } = &instr.op {
-            cost += match index.affine(axes.len()) {
-                Some((strides, _)) => usize::from(!matches!(strides[axis], 0 | 1)),
-                None => 2 * usize::from(index.uses(axis)),
-            };
-        }
-    }
-    cost
-}
+/// Nanoseconds per element that turning lines into columns takes.
+const ACROSS: f64 = 0.3;
 
 impl Operand {
-    pub(super) fn new(axes: &[usize], groups: &Groups<'_>, (tape, value): (&Tape, ValueId), dtypes: &[DType]) -> Self {
+    pub(super) fn new(axes: &[usize], groups: &Groups<'_>, operand: (&Tape, ValueId), dtypes: &[DType]) -> Self {
+        let (along_k, along_own) =
+            (Self::along(true, axes, groups, operand, dtypes), Self::along(false, axes, groups, operand, dtypes));
+        if along_k.program.read_cost() + ACROSS < along_own.program.read_cost() { along_k } else { along_own }
+    }
+
+    fn along(
+        along_k: bool,
+        axes: &[usize],
+        groups: &Groups<'_>,
+        (tape, value): (&Tape, ValueId),
+        dtypes: &[DType],
+    ) -> Self {
         let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
         let sizes = (size(groups.summed), size(groups.own));
-        let along_k = cost(tape, groups.summed, axes) < cost(tape, groups.own, axes);
         let (lines, line) = if along_k { (groups.own, groups.summed) } else { (groups.summed, groups.own) };
         let flat = size(line) <= STRIP / 2;
         let walked = if flat { [lines, line].concat() } else { line.to_vec() };
         let fixed = if flat { groups.batch.to_vec() } else { [groups.batch, lines].concat() };
-        let program = Program::new(axes, (&fixed, &walked), tape, &[], &[value], dtypes);
+        let mut program = Program::new(axes, (&fixed, &walked), tape, &[], &[value], dtypes);
+        if !flat {
+            program.record_loads();
+        }
         Self { program, along_k, flat, sizes }
     }
 
@@ -114,13 +117,11 @@ impl Operand {
         registers: &mut Registers,
         (batch, summed, own): (usize, Range<usize>, Range<usize>),
         width: usize,
-        (panels, lines): (&mut Vec<u32>, &mut Vec<u32>),
+        (panels, lines): (&mut Words, &mut Words),
     ) {
         let depth = summed.len();
         let len = own.len().div_ceil(width) * depth * width;
-        if panels.len() < len {
-            panels.resize(len, 0);
-        }
+        panels.reserve(len);
         let panels = &mut panels[..len];
         if !own.len().is_multiple_of(width) {
             panels[len - depth * width..].fill(0);
@@ -141,31 +142,35 @@ impl Operand {
             });
             return;
         }
-        // A panel's lines next to each other, then across.
-        if lines.len() < width * depth {
-            lines.resize(width * depth, 0);
-        }
+        // A panel's lines next to each other, then across. The gap keeps them out of each other's cache sets.
+        let stride = depth.next_multiple_of(16) + 16;
+        lines.reserve(width * stride);
         for (panel, start) in panels.chunks_exact_mut(depth * width).zip(own.clone().step_by(width)) {
             let end = own.end.min(start + width);
             self.each_line(env, registers, batch, (start..end, summed.clone()), |line, first, words| {
-                let at = (line - start) * depth + first - summed.start;
+                let at = (line - start) * stride + first - summed.start;
                 lines[at..at + words.len()].copy_from_slice(words);
             });
-            transpose(&lines[..(end - start) * depth], depth, panel, width);
+            for (number, four) in lines[..(end - start) * stride].chunks(4 * stride).enumerate() {
+                across(four, stride, &mut panel[4 * number..], width);
+            }
         }
     }
 }
 
-/// `panel[k][i] = lines[i][k]`
-fn transpose(lines: &[u32], depth: usize, panel: &mut [u32], width: usize) {
-    const TILE: usize = 16;
-    let count = lines.len() / depth;
-    for k in (0..depth).step_by(TILE) {
-        let end = depth.min(k + TILE);
-        for i in 0..count {
-            let line = &lines[i * depth + k..i * depth + end];
-            for (row, &word) in panel[k * width..].chunks_mut(width).zip(line) {
-                row[i] = word;
+/// `panel[k][i] = lines[i][k]` for up to four lines; k runs as far as `panel` has rows.
+fn across(lines: &[u32], stride: usize, panel: &mut [u32], width: usize) {
+    let rows = panel.chunks_mut(width);
+    if lines.len() == 4 * stride {
+        let (first, second) = lines.split_at(2 * stride);
+        let ((a, b), (c, d)) = (first.split_at(stride), second.split_at(stride));
+        for ((row, (&a, &b)), (&c, &d)) in rows.zip(a.iter().zip(b)).zip(c.iter().zip(d)) {
+            row[..4].copy_from_slice(&[a, b, c, d]);
+        }
+    } else {
+        for (k, row) in rows.enumerate() {
+            for (word, line) in row.iter_mut().zip(lines.chunks_exact(stride)) {
+                *word = line[k];
             }
         }
     }
@@ -181,7 +186,7 @@ impl Panels {
         (batch, summed, rows, columns): (usize, Range<usize>, Range<usize>, Range<usize>),
         (height, width): (usize, usize),
     ) {
-        lhs.pack(env, registers, (batch, summed.clone(), rows), height, (&mut self.lhs, &mut self.rows));
-        rhs.pack(env, registers, (batch, summed, columns), width, (&mut self.rhs, &mut self.rows));
+        lhs.pack(env, registers, (batch, summed.clone(), rows), height, (&mut self.lhs, &mut self.lines));
+        rhs.pack(env, registers, (batch, summed, columns), width, (&mut self.rhs, &mut self.lines));
     }
 }

@@ -1,5 +1,7 @@
 //! Tapes made ready to run over strips: index expressions as linear forms, values in few registers.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, Unary};
 use crate::plan::{BufferId, Cond, InstrOp, Ix, Store, Tape, ValueId};
@@ -66,6 +68,12 @@ pub(super) struct Access {
     ranges: Vec<Condition>,
     /// Conditions to be tested at each element.
     pub(super) scattered: Vec<Condition>,
+    /// True if strips should be read through a [`super::runs::RunCache`].
+    pub(super) recorded: bool,
+    /// Unique in the process: names it in that cache.
+    pub(super) id: u64,
+    /// The forms that conditions and quotients look at.
+    pub(super) deciding: Vec<usize>,
 }
 
 /// A [`Cond`] over a space.
@@ -108,7 +116,24 @@ impl Access {
             };
             if whole { &mut ranges } else { &mut scattered }.push(Condition { position, test });
         }
-        Self { buffer, dtype, forms, position, ranges, scattered }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { buffer, dtype, forms, position, ranges, scattered, recorded: false, id, deciding: Vec::new() }
+    }
+
+    /// Reads strips through the cache from now on, where that can be done.
+    fn record(&mut self) {
+        let conditions = || self.ranges.iter().chain(&self.scattered).map(|condition| &condition.position);
+        let mut deciding = Vec::new();
+        for position in conditions().chain([&self.position]) {
+            let Some(forms) = position.quotient_forms() else { return };
+            deciding.extend(forms);
+        }
+        deciding.extend(conditions().map(Position::linear));
+        deciding.sort_unstable();
+        deciding.dedup();
+        self.deciding = deciding;
+        self.recorded = true;
     }
 
     /// The part of a row of `len` elements where all of `ranges` hold.
@@ -282,6 +307,35 @@ impl Program {
             .collect();
         let results = results.iter().map(|&value| operand(value)).collect();
         Self { space, steps, stores, results, slots: slots.count }
+    }
+}
+
+impl Program {
+    /// Rough nanoseconds per element that reading takes.
+    pub(super) fn read_cost(&self) -> f64 {
+        let row = self.space.row() as f64;
+        let accesses = self.steps.iter().filter_map(|step| match &step.action {
+            Action::Load(access) if !step.target.splat => Some(access),
+            Action::Gather { access, .. } => Some(access),
+            _ => None,
+        });
+        let costs = accesses.map(|access| match access.position.stride {
+            _ if !access.position.straight || !access.scattered.is_empty() => 1.0 + 10.0 / row,
+            0 | 1 => 0.1 + 10.0 / row,
+            _ => 0.5 + 10.0 / row,
+        });
+        costs.sum()
+    }
+
+    /// Remembers how strips are read: worth it where strips at different fixed points have the same form.
+    pub(super) fn record_loads(&mut self) {
+        for step in &mut self.steps {
+            if let Action::Load(access) = &mut step.action
+                && !step.target.splat
+            {
+                access.record();
+            }
+        }
     }
 }
 

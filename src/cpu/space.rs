@@ -174,6 +174,11 @@ impl Space {
         self.sizes[self.fixed..].iter().product()
     }
 
+    /// Points of a row.
+    pub(super) fn row(&self) -> usize {
+        self.sizes[self.sizes.len() - 1]
+    }
+
     /// Number of fixed points.
     pub(super) fn fixed(&self) -> usize {
         self.sizes[..self.fixed].iter().product()
@@ -212,6 +217,23 @@ impl Space {
         Position { form, quotients, nested, stride, straight, constant }
     }
 
+    /// The coordinates of a walked point at a fixed point, and the forms' `values` there.
+    #[inline]
+    pub(super) fn begin(
+        &self,
+        forms: &Forms,
+        (fixed, start): (usize, usize),
+        values: &mut Vec<i64>,
+    ) -> [usize; MAX_RANK] {
+        let mut coords = [0; MAX_RANK];
+        let rank = self.sizes.len();
+        unravel(fixed, &self.sizes[..self.fixed], &mut coords[..self.fixed]);
+        unravel(start, &self.sizes[self.fixed..], &mut coords[self.fixed..rank]);
+        values.clear();
+        values.extend(forms.0.iter().map(|form| form.at(&coords[..rank])));
+        coords
+    }
+
     /// Calls `f(row, start, len)` for each piece of a row among the `len` walked points from `start` on, at fixed point
     /// number `fixed`; `start` counts from the strip's beginning. `values` is scratch.
     #[inline]
@@ -224,11 +246,7 @@ impl Space {
     ) {
         let rank = self.sizes.len();
         let last = rank - 1;
-        let mut coords = [0; MAX_RANK];
-        unravel(fixed, &self.sizes[..self.fixed], &mut coords[..self.fixed]);
-        unravel(start, &self.sizes[self.fixed..], &mut coords[self.fixed..rank]);
-        values.clear();
-        values.extend(forms.0.iter().map(|form| form.at(&coords[..rank])));
+        let mut coords = self.begin(forms, (fixed, start), values);
         let mut done = 0;
         while done < len {
             let count = (self.sizes[last] - coords[last]).min(len - done);
@@ -287,6 +305,16 @@ impl Forms {
 }
 
 impl Position {
+    /// Number of the linear part among the forms.
+    pub(super) fn linear(&self) -> usize {
+        self.form
+    }
+
+    /// Numbers of the forms that quotients look at; `None` if there are nested quotients.
+    pub(super) fn quotient_forms(&self) -> Option<impl Iterator<Item = usize>> {
+        self.nested.is_none().then(|| self.quotients.iter().map(|quotient| quotient.form))
+    }
+
     /// The value at the row's beginning.
     #[inline]
     pub(super) fn start(&self, row: &Row<'_>) -> i64 {
@@ -390,9 +418,9 @@ mod tests {
     fn contiguous_axes_become_one() {
         let axes = [4, 1, 6, 5];
         let linear = Ix::axis(0).times(30).plus(&Ix::axis(2).times(5)).plus(&Ix::axis(3));
-        let space = check(&axes, &[], &[0, 1, 2, 3], &[linear.clone()], 7);
+        let space = check(&axes, &[], &[0, 1, 2, 3], std::slice::from_ref(&linear), 7);
         assert_eq!(space.sizes, [120]);
-        let space = check(&axes, &[0], &[1, 2, 3], &[linear.clone()], 7);
+        let space = check(&axes, &[0], &[1, 2, 3], std::slice::from_ref(&linear), 7);
         assert_eq!((space.sizes.as_slice(), space.fixed), (&[4, 30][..], 1));
         let broadcast = Ix::axis(3);
         let space = check(&axes, &[], &[0, 1, 2, 3], &[linear, broadcast], 11);

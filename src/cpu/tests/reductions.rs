@@ -157,6 +157,6 @@ fn a_wave_of_large_kernels_runs_side_by_side() {
         memories.iter().map(|memory| memory.read(0, memory.bytes())).collect::<Vec<_>>()
     };
     let one_by_one = run(&plan);
-    plan.waves = vec![0..2];
+    plan.waves = std::iter::once(0..2).collect();
     assert!(run(&plan) == one_by_one);
 }

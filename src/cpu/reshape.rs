@@ -1,0 +1,131 @@
+//! Kernels rewritten into equal ones that suit the executor better.
+
+use crate::graph::{Binary, ReduceOp};
+use crate::plan::{Cond, ContractKernel, Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape};
+
+/// Contractions with at most this many rows or columns are computed without packing: each operand is read about once.
+const THIN: usize = 2;
+/// Elements of a tile's side, at most.
+const MOST_TILE: usize = 32;
+/// Elements of a tile's side, at least; smaller ones are not worth the walk.
+const LEAST_TILE: usize = 8;
+
+/// `tape` with all its index expressions mapped.
+fn map_tape(tape: &Tape, f: &impl Fn(&Ix) -> Ix) -> Tape {
+    let conditions = |valid: &[Cond]| valid.iter().map(|condition| condition.map(f)).collect::<Vec<_>>();
+    let instrs = tape.instrs.iter().map(|instr| {
+        let mut op = instr.op.clone();
+        match &mut op {
+            InstrOp::Coord(ix) | InstrOp::Random { counter: ix, .. } => *ix = f(ix),
+            InstrOp::Valid(valid) => *valid = conditions(valid),
+            InstrOp::Load { index, valid, .. } | InstrOp::Gather { base: index, valid, .. } => {
+                *index = f(index);
+                *valid = conditions(valid);
+            }
+            _ => {}
+        }
+        Instr { op, dtype: instr.dtype }
+    });
+    Tape { instrs: instrs.collect() }
+}
+
+/// `tape` appended to `to`; returns the number that its value 0 got.
+fn append(to: &mut Tape, tape: &Tape) -> usize {
+    let first = to.instrs.len();
+    for instr in &tape.instrs {
+        let mut op = instr.op.clone();
+        match &mut op {
+            InstrOp::Gather { value, .. } | InstrOp::CheckIndex { value, .. } => *value += first,
+            InstrOp::Unary(_, a) | InstrOp::Cast(a) | InstrOp::Bitcast(a) => *a += first,
+            InstrOp::Binary(_, a, b) | InstrOp::Random { seed: a, position: b, .. } => {
+                *a += first;
+                *b += first;
+            }
+            InstrOp::Select(a, b, c) => {
+                *a += first;
+                *b += first;
+                *c += first;
+            }
+            InstrOp::Const(_)
+            | InstrOp::Uniform(_)
+            | InstrOp::Coord(_)
+            | InstrOp::Valid(_)
+            | InstrOp::Load { .. }
+            | InstrOp::Reduced(_)
+            | InstrOp::Accumulator => {}
+        }
+        to.instrs.push(Instr { op, dtype: instr.dtype });
+    }
+    first
+}
+
+/// A matrix-vector product (and its like) as a reduction.
+pub(super) fn thin_contract(kernel: &ContractKernel) -> Option<LoopKernel> {
+    let [_, m, n, _] = kernel.sizes();
+    if m > THIN && n > THIN {
+        return None;
+    }
+    let mut tape = kernel.lhs.0.clone();
+    let first = append(&mut tape, &kernel.rhs.0);
+    let product = InstrOp::Binary(Binary::Mul, kernel.lhs.1, kernel.rhs.1 + first);
+    tape.instrs.push(Instr { op: product, dtype: kernel.accumulator });
+    let reductions = vec![(ReduceOp::Sum, tape.instrs.len() - 1)];
+    let sum = Phase { level: Level::Inner, tape, reductions, stores: Vec::new() };
+    let mut epilogue = kernel.epilogue.clone();
+    for instr in &mut epilogue.instrs {
+        if instr.op == InstrOp::Accumulator {
+            instr.op = InstrOp::Reduced(0);
+        }
+    }
+    let finish = Phase { level: Level::Outer, tape: epilogue, reductions: Vec::new(), stores: kernel.stores.clone() };
+    Some(LoopKernel { axes: kernel.axes.clone(), outer: kernel.group(3).start, phases: vec![sum, finish] })
+}
+
+/// Largest useful tile side that divides `size`.
+fn side(size: usize) -> Option<usize> {
+    if size <= MOST_TILE {
+        return Some(size);
+    }
+    (LEAST_TILE..=MOST_TILE).rev().find(|&side| size.is_multiple_of(side))
+}
+
+/// A map that reads along one axis and writes along another, as one over tiles, so that every cache line is used up
+/// while it is there.
+pub(super) fn tiled_map(kernel: &LoopKernel) -> Option<LoopKernel> {
+    let rank = kernel.axes.len();
+    if kernel.outer != rank || kernel.phases.len() != 1 {
+        return None;
+    }
+    let phase = &kernel.phases[0];
+    let last = (0..rank).rev().find(|&axis| kernel.axes[axis] > 1)?;
+    let loads = phase.tape.instrs.iter().filter_map(|instr| match &instr.op {
+        InstrOp::Load { index, .. } => Some(index),
+        _ => None,
+    });
+    let other = loads.chain(phase.stores.iter().map(|store| &store.index)).find_map(|index| {
+        let (strides, _) = index.affine(rank)?;
+        let across = strides[last].unsigned_abs() as usize >= LEAST_TILE;
+        let along = (0..rank).find(|&axis| axis != last && strides[axis] == 1 && kernel.axes[axis] > 1)?;
+        across.then_some(along)
+    })?;
+    let (rows, columns) = (side(kernel.axes[other])?, side(kernel.axes[last])?);
+    let mut axes = Vec::new();
+    let mut coords = vec![Ix::constant(0); rank];
+    for (axis, &size) in kernel.axes.iter().enumerate() {
+        coords[axis] = match axis {
+            _ if axis == other => Ix::axis(axes.len()).times(rows as i64).plus(&Ix::axis(rank)),
+            _ if axis == last => Ix::axis(axes.len()).times(columns as i64).plus(&Ix::axis(rank + 1)),
+            _ => Ix::axis(axes.len()),
+        };
+        axes.push(match axis {
+            _ if axis == other => size / rows,
+            _ if axis == last => size / columns,
+            _ => size,
+        });
+    }
+    axes.extend([rows, columns]);
+    let f = |ix: &Ix| ix.substitute(&coords, &axes);
+    let stores = phase.stores.iter().map(|store| Store { index: f(&store.index), ..store.clone() }).collect();
+    let phase = Phase { tape: map_tape(&phase.tape, &f), stores, ..phase.clone() };
+    Some(LoopKernel { outer: axes.len(), phases: vec![phase], axes })
+}
