@@ -14,6 +14,8 @@ use super::kernel::{Body, BufferId, ContractKernel, Instr, InstrOp, Level, LoopK
 
 /// A tape longer than this is not worth one kernel.
 const MAX_TAPE: usize = 600;
+/// Emission recurses along chains of nodes; this many fit any thread's stack.
+const MAX_DEPTH: usize = 256;
 
 /// Where a node's value lies in memory, row-major.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -385,6 +387,7 @@ struct Emitter<'a> {
     numbers: HashMap<Instr, ValueId>,
     memo: HashMap<(usize, Vec<Ix>, Vec<Cond>), ValueId>,
     local: HashMap<usize, Local>,
+    depth: usize,
 }
 
 impl<'a> Emitter<'a> {
@@ -396,6 +399,7 @@ impl<'a> Emitter<'a> {
             numbers: HashMap::new(),
             memo: HashMap::new(),
             local: HashMap::new(),
+            depth: 0,
         }
     }
 
@@ -439,9 +443,10 @@ impl<'a> Emitter<'a> {
         if let Some(&known) = self.memo.get(&key) {
             return Ok(known);
         }
-        if self.tape.instrs.len() > MAX_TAPE {
+        if self.tape.instrs.len() > MAX_TAPE || self.depth > MAX_DEPTH {
             return Err(Refusal::TooLong);
         }
+        self.depth += 1;
         let value = match self.local.get(&node) {
             Some(local) => {
                 if local.coords != coords {
@@ -471,6 +476,7 @@ impl<'a> Emitter<'a> {
                 None => self.compute(node, coords, valid)?,
             },
         };
+        self.depth -= 1;
         self.memo.insert(key, value);
         Ok(value)
     }
