@@ -301,6 +301,15 @@ fn every_device_learns_the_same() {
 }
 
 #[test]
+fn a_run_without_settings_reads_handwritten_digits() {
+    let out = folder();
+    let ran = brasa(&["--seed", "1", "--device", "cpu", "--out", text(out.path())]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let (_, accuracy) = curve(&out.path().join("digits-cnn-1"));
+    assert!(accuracy >= 0.975, "{}", ran.stdout);
+}
+
+#[test]
 fn a_run_that_leaves_the_numbers_says_where_and_keeps_what_it_had() {
     for device in devices() {
         let out = folder();
