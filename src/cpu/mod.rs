@@ -35,7 +35,7 @@ use pulp::Arch;
 use crate::dtype::DType;
 use crate::plan::{Body, Place, Plan};
 use crate::stage::Stage;
-use crate::timing::{StageTimes, TimeSource};
+use crate::timing::{KernelTime, StageTimes, TimeSource};
 
 use contract::{CompiledContract, ContractState};
 use execute::Env;
@@ -79,6 +79,8 @@ pub(crate) struct Bound {
     states: Vec<State>,
     /// Milliseconds of each kernel in the last run.
     times: Vec<f64>,
+    /// Since the times were last asked for.
+    runs: u32,
     _memory: Vec<Memory>,
 }
 
@@ -122,7 +124,7 @@ impl Compiled {
         let states = states.collect::<Option<Vec<_>>>()?;
         let times = vec![0.0; states.len()];
         let memory = externals.iter().cloned().chain(slots).collect();
-        Some(Bound { ready: self.0.clone(), views, states, times, _memory: memory })
+        Some(Bound { ready: self.0.clone(), views, states, times, runs: 0, _memory: memory })
     }
 }
 
@@ -157,10 +159,12 @@ impl Bound {
     }
 
     fn run_here(&mut self, ready: &Ready, uniforms: &[u32], status: &AtomicU32, times: &mut StageTimes) {
+        self.runs += 1;
         let env = Env { arch: Arch::new(), views: &self.views, uniforms, status };
         let mut stages = [0.0; Stage::ALL.len()];
         let mut before = Instant::now();
         for wave in &ready.plan.waves {
+            let wave_start = before;
             let kernels = &ready.kernels[wave.clone()];
             let states = &mut self.states[wave.clone()];
             let long = kernels.iter().filter(|kernel| kernel.nanoseconds() > WORTH_A_THREAD_NANOSECONDS).count();
@@ -180,17 +184,16 @@ impl Bound {
                 // Side by side they have no time of their own: shares by expected work.
                 let (milliseconds, sum) = (elapsed(), kernels.iter().map(Kernel::nanoseconds).sum::<f64>());
                 for (number, kernel) in wave.clone().zip(kernels) {
-                    self.times[number] = milliseconds * kernel.nanoseconds() / sum;
+                    self.times[number] += milliseconds * kernel.nanoseconds() / sum;
                 }
             } else {
                 for (number, (kernel, state)) in wave.clone().zip(kernels.iter().zip(states)) {
                     kernel.run(&env, state);
-                    self.times[number] = elapsed();
+                    self.times[number] += elapsed();
                 }
             }
-            for number in wave.clone() {
-                stages[ready.plan.kernels[number].stage as usize] += self.times[number];
-            }
+            // a wave lies within one stage
+            stages[ready.plan.kernels[wave.start].stage as usize] += (before - wave_start).as_secs_f64() * 1e3;
         }
         for (stage, milliseconds) in Stage::ALL.into_iter().zip(stages) {
             if ready.plan.kernels.iter().any(|kernel| kernel.stage == stage) {
@@ -199,8 +202,11 @@ impl Bound {
         }
     }
 
-    /// Milliseconds that each kernel of the plan took in the last run.
-    pub(crate) fn kernel_times(&self) -> &[f64] {
-        &self.times
+    /// Mean time of each kernel over the runs since the last call.
+    pub(crate) fn kernel_times(&mut self) -> Vec<KernelTime> {
+        let runs = std::mem::take(&mut self.runs);
+        let times = self.times.iter_mut().map(std::mem::take);
+        let kernels = self.ready.plan.kernels.iter().zip(times);
+        kernels.map(|(kernel, total)| KernelTime::new(kernel, total, runs, TimeSource::WallClock)).collect()
     }
 }

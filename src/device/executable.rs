@@ -157,10 +157,10 @@ impl Bound {
         }
     }
 
-    /// What each kernel took in the profiled replays measured since the last call; nothing on the CPU.
+    /// What each kernel took in the profiled replays measured since the last call.
     pub(crate) fn kernel_times(&mut self) -> Vec<KernelTime> {
         match &mut self.kind {
-            Replay::Cpu { .. } => Vec::new(),
+            Replay::Cpu { bound, .. } => bound.kernel_times(),
             Replay::Gpu(bound) => bound.kernel_times(),
         }
     }

@@ -167,16 +167,7 @@ impl Bound {
             .zip(sums)
             .filter_map(|(kernel, sum)| {
                 let (total, samples, source) = sum?;
-                let milliseconds = total / f64::from(samples);
-                Some(KernelTime {
-                    label: kernel.label.clone(),
-                    stage: kernel.stage,
-                    milliseconds,
-                    samples,
-                    gflops_per_second: kernel.flops as f64 / milliseconds * 1e-6,
-                    gigabytes_per_second: kernel.bytes as f64 / milliseconds * 1e-6,
-                    source,
-                })
+                Some(KernelTime::new(kernel, total, samples, source))
             })
             .collect()
     }

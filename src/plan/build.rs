@@ -9,7 +9,7 @@ use super::fuse::{self, Group};
 use super::kernel::{Body, Buffer, BufferId, Kernel, Level, Place, Plan};
 use super::memory::{self, Life};
 use super::order::{self, Item};
-use super::{PlanOptions, axes, simplify, split, store};
+use super::{PlanOptions, axes, layout, simplify, split, store};
 
 /// The plan of `program` for a device with these options.
 pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
@@ -121,6 +121,7 @@ type Places = (Vec<Option<Home>>, Vec<Buffer>, Vec<BufferId>);
 fn place_values(program: &Program, stored: &[bool]) -> Places {
     let mut homes: Vec<Option<Home>> = vec![None; program.nodes.len()];
     let mut zeroed = Vec::new();
+    let users = program.users();
     let mut buffers: Vec<Buffer> = program
         .externals
         .iter()
@@ -133,25 +134,29 @@ fn place_values(program: &Program, stored: &[bool]) -> Places {
         })
         .collect();
     for &Output { node, external, offset } in &program.outputs {
-        homes[node] = Some(Home { buffer: external, offset });
+        homes[node] = Some(Home::row_major(external, offset, &program.nodes[node].shape));
     }
     // packs before their inputs
     for (number, node) in program.nodes.iter().enumerate().rev() {
         let Op::Pack { offsets, len } = &node.op else { continue };
-        let home = *homes[number].get_or_insert_with(|| {
+        let home = homes[number].get_or_insert_with(|| {
             zeroed.push(buffers.len());
             buffers.push(Buffer { dtype: node.dtype, elements: *len, place: Place::Slot(0), label: node.describe() });
-            Home { buffer: buffers.len() - 1, offset: 0 }
+            Home::row_major(buffers.len() - 1, 0, &node.shape)
         });
+        let (buffer, start) = (home.buffer, home.offset);
         for (&input, &offset) in node.inputs.iter().zip(offsets) {
-            homes[input] = Some(Home { buffer: home.buffer, offset: home.offset + offset });
+            homes[input] = Some(Home::row_major(buffer, start + offset, &program.nodes[input].shape));
         }
     }
     for (number, node) in program.nodes.iter().enumerate() {
         match node.slot {
-            Slot::External { external, offset } => homes[number] = Some(Home { buffer: external, offset }),
+            Slot::External { external, offset } => {
+                homes[number] = Some(Home::row_major(external, offset, &node.shape));
+            }
             _ if stored[number] && homes[number].is_none() => {
-                homes[number] = Some(Home { buffer: buffers.len(), offset: 0 });
+                let strides = layout::strides(program, &users[number], stored, number);
+                homes[number] = Some(Home { buffer: buffers.len(), offset: 0, strides });
                 let elements = node.shape.numel();
                 buffers.push(Buffer { dtype: node.dtype, elements, place: Place::Slot(0), label: node.describe() });
             }
@@ -184,7 +189,7 @@ fn overwritten_readers(program: &Program, homes: &[Option<Home>]) -> Vec<(usize,
     for output in &program.outputs {
         let node = &program.nodes[output.node];
         for producer in fuse::producers(program, output.node) {
-            let start = homes[producer].map_or(output.offset, |home| home.offset);
+            let start = homes[producer].as_ref().map_or(output.offset, |home| home.offset);
             let end = start + program.nodes[producer].shape.numel();
             debug_assert!(end <= output.offset + node.shape.numel());
             writers.entry(output.external).or_default().push((producer, start..end));

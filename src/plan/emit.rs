@@ -17,11 +17,26 @@ const MAX_TAPE: usize = 600;
 /// Emission recurses along chains of nodes; this many fit any thread's stack.
 const MAX_DEPTH: usize = 256;
 
-/// Where a node's value lies in memory, row-major.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Where a node's value lies in memory, and in which order.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Home {
     pub buffer: BufferId,
     pub offset: usize,
+    /// Elements between neighbours along each axis: the physical layout, which the planner chooses.
+    pub strides: Vec<i64>,
+}
+
+impl Home {
+    /// Row-major from element `offset` on.
+    pub(super) fn row_major(buffer: BufferId, offset: usize, shape: &Shape) -> Self {
+        Self { buffer, offset, strides: shape.strides().into_iter().map(|stride| stride as i64).collect() }
+    }
+
+    /// The element at `coords`.
+    fn index(&self, coords: &[Ix]) -> Ix {
+        let start = Ix::constant(self.offset as i64);
+        coords.iter().zip(&self.strides).fold(start, |sum, (coord, &stride)| sum.plus(&coord.times(stride)))
+    }
 }
 
 /// Why some nodes cannot be one kernel.
@@ -418,10 +433,9 @@ impl<'a> Emitter<'a> {
     fn stores(&mut self, targets: &[(usize, Vec<Ix>)], wanted: &[usize]) -> Result<Vec<Store>, Refusal> {
         let mut stores = Vec::new();
         for (node, coords) in targets.iter().filter(|(node, _)| wanted.contains(node)) {
-            let home = self.context.homes[*node].expect("a stored node has a place in memory");
-            let index = Ix::linear(coords, &self.context.program.nodes[*node].shape);
+            let home = self.context.homes[*node].as_ref().expect("a stored node has a place in memory");
             let value = self.emit(*node, coords, &[])?;
-            stores.push(Store { buffer: home.buffer, index: index.plus(&Ix::constant(home.offset as i64)), value });
+            stores.push(Store { buffer: home.buffer, index: home.index(coords), value });
         }
         Ok(stores)
     }
@@ -466,11 +480,9 @@ impl<'a> Emitter<'a> {
                     LocalValue::Pending => return Err(Refusal::OtherPoint),
                 }
             }
-            None => match self.context.homes[node] {
+            None => match &self.context.homes[node] {
                 Some(home) => {
-                    let shape = &self.context.program.nodes[node].shape;
-                    let index = Ix::linear(coords, shape).plus(&Ix::constant(home.offset as i64));
-                    let load = InstrOp::Load { buffer: home.buffer, index, valid: valid.to_vec() };
+                    let load = InstrOp::Load { buffer: home.buffer, index: home.index(coords), valid: valid.to_vec() };
                     self.push(load, self.context.program.nodes[node].dtype)
                 }
                 None => self.compute(node, coords, valid)?,
@@ -534,13 +546,11 @@ impl<'a> Emitter<'a> {
             Op::Gather { axis } => {
                 let (axis, index_rank) = (*axis, self.context.program.nodes[input(1)].shape.rank());
                 let value = self.emit(input(1), &coords[axis..axis + index_rank], valid)?;
-                let home = self.context.homes[input(0)].expect("what is gathered from lies in memory");
-                let shape = &self.context.program.nodes[input(0)].shape;
+                let home = self.context.homes[input(0)].as_ref().expect("what is gathered from lies in memory");
                 let mut source = coords[..axis].to_vec();
                 source.push(Ix::constant(0));
                 source.extend_from_slice(&coords[axis + index_rank..]);
-                let base = Ix::linear(&source, shape).plus(&Ix::constant(home.offset as i64));
-                let stride = shape.strides()[axis] as i64;
+                let (base, stride) = (home.index(&source), home.strides[axis]);
                 let gather = InstrOp::Gather { buffer: home.buffer, base, stride, value, valid: valid.to_vec() };
                 self.push(gather, dtype)
             }

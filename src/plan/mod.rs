@@ -8,6 +8,7 @@ pub mod index;
 #[doc(hidden)]
 pub mod interpret;
 mod kernel;
+mod layout;
 mod memory;
 mod options;
 mod order;
