@@ -118,12 +118,24 @@ pub(super) fn build(context: Context<'_>, members: &[usize], stores: &[usize]) -
     if updates_in_place_safely(&body) { Ok(body) } else { Err(Refusal::InPlace) }
 }
 
-/// Coordinates of `shape` at the same row-major position as `coords` in a space of the same size.
+/// Coordinates in `to` at the same row-major position as `coords` in `from`, a space of the same size.
+///
+/// Coordinates that matter lie within `from` even if `axes` alone do not say so (behind a padded view): first the
+/// coordinates are taken for axes of that space, then put in place, which keeps sums free of quotients if any way does.
 fn reshaped(coords: &[Ix], from: &[usize], to: &Shape, axes: &[usize]) -> Vec<Ix> {
     if from == to.dims() {
         return coords.iter().zip(from).map(|(c, &size)| if size == 1 { Ix::constant(0) } else { c.clone() }).collect();
     }
-    Ix::linear(coords, from).unravel(to, axes)
+    let own: Vec<Ix> =
+        from.iter().enumerate().map(|(axis, &size)| if size == 1 { Ix::constant(0) } else { Ix::axis(axis) }).collect();
+    let within: Vec<Ix> =
+        Ix::linear(&own, from).unravel(to, from).iter().map(|index| index.substitute(coords, axes)).collect();
+    if within.iter().all(|index| index.affine(axes.len()).is_some()) {
+        return within;
+    }
+    let direct = Ix::linear(coords, from).unravel(to, axes);
+    let quotients = |indices: &[Ix]| indices.iter().map(Ix::quotients).sum::<usize>();
+    if quotients(&within) < quotients(&direct) { within } else { direct }
 }
 
 fn build_map(context: Context<'_>, members: &[usize], stores: &[usize]) -> Result<Body, Refusal> {

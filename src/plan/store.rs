@@ -139,7 +139,10 @@ impl Chooser<'_> {
     /// True if `user` spreads the value of `number` over a much larger space, and so would compute it many times.
     fn spreads(&self, number: usize, user: usize) -> bool {
         let (small, large) = (&self.program.nodes[number].shape, &self.program.nodes[user]);
-        matches!(large.op, Op::View(_)) && large.shape.numel() >= 4 * small.numel().max(1)
+        let Op::View(view) = &large.op else { return false };
+        // where a coordinate is no whole number, nothing is computed
+        let holes: usize = view.dims.iter().map(|dim| usize::try_from(dim.divisor).unwrap_or(1)).product();
+        large.shape.numel() / holes >= 4 * small.numel().max(1)
     }
 }
 
