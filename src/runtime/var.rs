@@ -111,7 +111,8 @@ impl Var {
         Tensor::from_node(self.0.read())
     }
 
-    /// Replaces the value: inside of a step when the step runs, outside when it is next needed.
+    /// Replaces the value: inside of a step when the step runs, outside when it is next needed (members of arenas and
+    /// arenas themselves at once, because they share memory).
     ///
     /// # Panics
     /// If shape or element type differ.
@@ -119,10 +120,17 @@ impl Var {
     pub fn assign(&self, value: &Tensor) {
         let node = value.node();
         self.0.check(node);
-        if trace::with(|trace| trace.write(&self.0, node.clone())).is_none() {
+        if trace::is_tracing() {
+            return self.0.write_traced(node);
+        }
+        let shares_memory = {
             let mut state = self.0.state();
             state.pending = Some(node.clone());
             state.snapshot = Weak::new();
+            state.whole.is_some() || !state.parts.is_empty()
+        };
+        if shares_memory && let Err(error) = self.0.flush() {
+            tracing::debug!("assignment to `{}` put off: {error}", self.0.name);
         }
     }
 
@@ -211,18 +219,8 @@ impl VarCell {
 
     #[track_caller]
     fn read(self: &Arc<Self>) -> NodeRef {
-        let whole = self.state().whole.as_ref().and_then(|(cell, offset)| Some((cell.upgrade()?, *offset)));
-        // a part of an arena that the step has already replaced
-        if let Some((arena, offset)) = &whole
-            && let Some(Some(flat)) = trace::with(|trace| {
-                trace.pending.iter().find(|(cell, _)| cell.id == arena.id).map(|(_, node)| node.clone())
-            })
-        {
-            let part = Tensor::from_node(flat).narrow(0, *offset, self.shape.numel());
-            return part.reshape(self.shape.clone()).node().clone();
-        }
-        if let Some(node) = trace::with(|trace| trace.read(self)) {
-            return node;
+        if trace::is_tracing() {
+            return self.read_traced();
         }
         let mut state = self.state();
         if let Some(pending) = &state.pending {
@@ -238,6 +236,50 @@ impl VarCell {
         let node = Node::leaf(Source::Memory(memory), self.shape.clone(), self.dtype, &self.device);
         state.snapshot = Arc::downgrade(&node);
         node
+    }
+
+    /// The arena this is a member of, and its first element there.
+    fn arena(&self) -> Option<(Arc<Self>, usize)> {
+        let state = self.state();
+        let (arena, offset) = state.whole.as_ref()?;
+        Some((arena.upgrade()?, *offset))
+    }
+
+    /// The value at this point of the trace: of a member, its part of what the arena was assigned; of an arena, with what
+    /// its members were assigned.
+    #[track_caller]
+    fn read_traced(self: &Arc<Self>) -> NodeRef {
+        let pending = |cell: &Arc<Self>| trace::with(|trace| trace.pending_of(cell)).flatten();
+        if let Some((arena, offset)) = self.arena()
+            && let Some(flat) = pending(&arena)
+        {
+            let part = Tensor::from_node(flat).narrow(0, offset, self.shape.numel());
+            return part.reshape(self.shape.clone()).node().clone();
+        }
+        let own = trace::with(|trace| trace.read(self)).expect("a trace is under way");
+        let parts = self.state().parts.clone();
+        parts
+            .iter()
+            .filter_map(|part| Some((pending(part)?, part.arena()?.1)))
+            .fold(own, |whole, (part, offset)| splice(whole, part, offset))
+    }
+
+    /// Gives it a value at this point of the trace. An arena and a member of it never both wait: the order in which
+    /// they would be written is not defined.
+    #[track_caller]
+    fn write_traced(self: &Arc<Self>, value: &NodeRef) {
+        if let Some((arena, offset)) = self.arena()
+            && let Some(Some(flat)) = trace::with(|trace| trace.pending_of(&arena))
+        {
+            let flat = splice(flat, value.clone(), offset);
+            trace::with(|trace| trace.write(&arena, flat));
+            return;
+        }
+        let parts = self.state().parts.clone();
+        trace::with(|trace| {
+            trace.pending.retain(|(cell, _)| parts.iter().all(|part| part.id != cell.id));
+            trace.write(self, value.clone());
+        });
     }
 
     /// Computes an assignment made outside of any step.
@@ -314,6 +356,15 @@ impl VarCell {
         self.state().parts = parts.iter().map(|(part, _)| part.clone()).collect();
         Ok(())
     }
+}
+
+/// `flat` with the elements from `offset` on replaced by those of `part`.
+#[track_caller]
+fn splice(flat: NodeRef, part: NodeRef, offset: usize) -> NodeRef {
+    let (flat, part) = (Tensor::from_node(flat), Tensor::from_node(part));
+    let (end, len) = (offset + part.numel(), flat.numel());
+    let pieces = [&flat.narrow(0, 0, offset), &part.reshape([part.numel()]), &flat.narrow(0, end, len - end)];
+    Tensor::cat(&pieces, 0).node().clone()
 }
 
 impl fmt::Debug for Var {
