@@ -2,10 +2,11 @@
 
 mod common;
 
+use brasa::device::Fault;
 use brasa::runtime::{Arena, Step, Var};
 use brasa::{Device, Tensor};
 
-use common::{devices, read, vector};
+use common::{devices, fresh_devices, read, vector};
 
 fn members(device: &Device) -> (Var, Var, Arena) {
     let variable = |name: &str, value: f32| Var::state(name, &Tensor::full(4, value, device)).expect("memory");
@@ -61,5 +62,61 @@ fn an_arena_read_after_its_member_was_assigned_in_one_step_had_the_old_value() {
         assert_eq!(read(&outputs[0]), [[5.0; 4], [2.0; 4]].concat(), "{device:?}");
         assert_eq!(read(&arena.tensor()), [[10.0; 4], [4.0; 4]].concat(), "{device:?}");
         assert_eq!(read(&a.tensor()), [10.0; 4], "{device:?}");
+    }
+}
+
+/// Holders were forgotten before their copy was made; the next run then overwrote them.
+#[test]
+fn a_snapshot_changed_after_there_was_no_memory_to_copy_it() {
+    for device in fresh_devices() {
+        let variable = Var::state("v", &vector(&[1.0, 2.0], &device)).expect("memory");
+        let doubled = variable.clone();
+        let mut step = Step::new(&device, move |_| {
+            doubled.assign(&(doubled.tensor() * 2.0));
+            vec![doubled.tensor() * 1.0]
+        })
+        .expect("a step");
+        let output = step.run(&[]).expect("a run").remove(0);
+        // of the output first, then of the variable
+        for snapshot in [None, Some(variable.tensor())] {
+            device.inject(Fault::OutOfMemory);
+            step.run(&[]).expect_err("no memory for a copy");
+            drop(snapshot);
+        }
+        let snapshot = variable.tensor();
+        step.run(&[]).expect("there is memory again");
+        assert_eq!((read(&snapshot), read(&output)), (vec![2.0, 4.0], vec![2.0, 4.0]), "{device:?}");
+    }
+}
+
+/// It waited in the variable, and readers took it for the value.
+#[test]
+fn a_value_that_could_not_be_set_was_there_nevertheless() {
+    for device in fresh_devices() {
+        let variable = Var::state("v", &vector(&[1.0, 2.0], &device)).expect("memory");
+        let other = vector(&[5.0, 6.0], &device) + 1.0;
+        device.inject(Fault::OutOfMemory);
+        variable.set(&other).expect_err("no memory for the sum");
+        assert_eq!(read(&variable.tensor()), [1.0, 2.0], "{device:?}");
+        variable.set(&other).expect("there is memory again");
+        assert_eq!(read(&variable.tensor()), [6.0, 7.0], "{device:?}");
+    }
+}
+
+/// The assignment was dropped with the error.
+#[test]
+fn an_assignment_was_lost_when_there_was_no_memory_for_a_snapshot() {
+    for device in fresh_devices() {
+        let variable = Var::state("v", &vector(&[1.0, 2.0], &device)).expect("memory");
+        let copy = variable.clone();
+        let mut step = Step::new(&device, move |_| vec![copy.tensor() + 1.0]).expect("a step");
+        let snapshot = variable.tensor();
+        variable.assign(&vector(&[5.0, 6.0], &device));
+        drop(step.prepare(&[]));
+        variable.assign(&vector(&[7.0, 8.0], &device));
+        device.inject(Fault::OutOfMemory);
+        step.run(&[]).expect_err("no memory for the snapshot");
+        assert_eq!(read(&step.run(&[]).expect("there is memory again")[0]), [8.0, 9.0], "{device:?}");
+        assert_eq!(read(&snapshot), [1.0, 2.0], "{device:?}");
     }
 }

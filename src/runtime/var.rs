@@ -143,8 +143,10 @@ impl Var {
     /// If shape or element type differ.
     #[track_caller]
     pub fn set(&self, value: &Tensor) -> Result<()> {
-        self.assign(value);
-        self.0.flush()
+        self.0.check(value.node());
+        let previous = self.0.state().pending.replace(value.node().clone());
+        self.0.state().snapshot = Weak::new();
+        self.0.flush().inspect_err(|_| self.0.state().pending = previous)
     }
 
     /// Path in its model.
@@ -284,17 +286,16 @@ impl VarCell {
 
     /// Computes an assignment made outside of any step.
     pub(super) fn flush(&self) -> Result<()> {
-        let Some(node) = self.state().pending.take() else { return Ok(()) };
-        if let Err(error) = eval::realize(std::slice::from_ref(&node)) {
-            self.state().pending = Some(node);
-            return Err(error);
-        }
+        let Some(node) = self.state().pending.clone() else { return Ok(()) };
+        eval::realize(std::slice::from_ref(&node))?;
         let (from, from_offset) = node.value().expect("it was just computed").get();
         self.release_snapshots()?;
         let (to, to_offset) = self.memory.get();
         let size = self.dtype.size_bytes();
         let bytes = |elements: usize| (elements * size) as u64;
-        self.device.copy(&from, bytes(from_offset), &to, bytes(to_offset), bytes(self.shape.numel()))
+        self.device.copy(&from, bytes(from_offset), &to, bytes(to_offset), bytes(self.shape.numel()))?;
+        self.state().pending = None;
+        Ok(())
     }
 
     /// Moves everybody who still holds the current value to a copy: it is about to be overwritten.
@@ -302,7 +303,7 @@ impl VarCell {
         let (holders, parts, whole) = {
             let mut state = self.state();
             state.snapshot = Weak::new();
-            (std::mem::take(&mut state.holders), state.parts.clone(), state.whole.clone())
+            (state.holders.clone(), state.parts.clone(), state.whole.clone())
         };
         let alive: Vec<Memory> = holders.iter().filter_map(Memory::upgrade).collect();
         if !alive.is_empty() {
@@ -314,6 +315,8 @@ impl VarCell {
                 memory.relocate(copy.clone(), 0);
             }
         }
+        // only now: had there been no memory, they would still share the cell's
+        self.state().holders.clear();
         for part in parts {
             part.release_part()?;
         }
