@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test crate uses its own part")]
 
 pub mod rows;
+pub mod small;
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
