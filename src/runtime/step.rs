@@ -317,7 +317,8 @@ impl Step {
 impl OutputCell {
     /// Moves everybody who holds the last value to a copy.
     fn release(&mut self, device: &Device) -> Result<()> {
-        let alive: Vec<Memory> = self.holders.drain(..).filter_map(|holder| Memory::upgrade(&holder)).collect();
+        self.holders.retain(|holder| holder.strong_count() > 0);
+        let alive: Vec<Memory> = self.holders.iter().filter_map(Memory::upgrade).collect();
         if alive.is_empty() {
             return Ok(());
         }
@@ -327,6 +328,7 @@ impl OutputCell {
         for memory in alive {
             memory.relocate(copy.clone(), 0);
         }
+        self.holders.clear();
         Ok(())
     }
 

@@ -54,11 +54,14 @@ pub(super) fn with<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
 
 impl Trace {
     /// The value of `var` at this point of the trace.
+    #[track_caller]
     pub(super) fn read(&mut self, var: &Arc<VarCell>) -> NodeRef {
-        if let Some((_, node)) = self.pending.iter().find(|(cell, _)| cell.id == var.id) {
-            return node.clone();
-        }
-        self.before(var)
+        self.pending_of(var).unwrap_or_else(|| self.before(var))
+    }
+
+    /// What `var` was assigned so far.
+    pub(super) fn pending_of(&self, var: &VarCell) -> Option<NodeRef> {
+        self.pending.iter().find(|(cell, _)| cell.id == var.id).map(|(_, node)| node.clone())
     }
 
     /// The value of `var` before the step.
