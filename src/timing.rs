@@ -99,9 +99,8 @@ pub struct KernelTime {
 }
 
 impl KernelTime {
-    /// The mean of `samples` replays that took `total` milliseconds together.
-    pub(crate) fn new(kernel: &Kernel, total: f64, samples: u32, source: TimeSource) -> Self {
-        let milliseconds = total / f64::from(samples.max(1));
+    /// `kernel`, which took `milliseconds` on average over `samples` replays.
+    pub(crate) fn new(kernel: &Kernel, milliseconds: f64, samples: u32, source: TimeSource) -> Self {
         Self {
             label: kernel.label.clone(),
             stage: kernel.stage,

@@ -79,9 +79,18 @@ pub(crate) struct Bound {
     states: Vec<State>,
     /// Milliseconds of each kernel in the last run.
     times: Vec<f64>,
-    /// Since the times were last asked for.
-    runs: u32,
+    /// Since they were last asked for.
+    stages: StageTimes,
+    profile: Option<Profile>,
     _memory: Vec<Memory>,
+}
+
+/// Times of single kernels.
+#[derive(Debug)]
+struct Profile {
+    /// Milliseconds of each kernel.
+    sums: Vec<f64>,
+    runs: u32,
 }
 
 impl Compiled {
@@ -123,8 +132,11 @@ impl Compiled {
         });
         let states = states.collect::<Option<Vec<_>>>()?;
         let times = vec![0.0; states.len()];
+        let stages = StageTimes::default();
         let memory = externals.iter().cloned().chain(slots).collect();
-        Some(Bound { ready: self.0.clone(), views, states, times, runs: 0, _memory: memory })
+        let mut bound = Bound { ready: self.0.clone(), views, states, times, stages, profile: None, _memory: memory };
+        bound.profile_kernels(crate::debug::profile());
+        Some(bound)
     }
 }
 
@@ -147,24 +159,22 @@ impl Kernel {
 
 impl Bound {
     /// Runs all kernels in order; `uniforms` are the host values' bits. An index out of range raises `status`.
-    pub(crate) fn run(&mut self, uniforms: &[u32], status: &AtomicU32, times: &mut StageTimes) {
+    pub(crate) fn run(&mut self, uniforms: &[u32], status: &AtomicU32) {
         let ready = self.ready.clone();
         let total: f64 = ready.kernels.iter().map(Kernel::nanoseconds).sum();
         if total > WORTH_A_THREAD_NANOSECONDS {
             // On a thread of the pool, so that kernels do not enter and leave it one by one.
-            rayon::scope(|_| self.run_here(&ready, uniforms, status, times));
+            rayon::scope(|_| self.run_here(&ready, uniforms, status));
         } else {
-            self.run_here(&ready, uniforms, status, times);
+            self.run_here(&ready, uniforms, status);
         }
     }
 
-    fn run_here(&mut self, ready: &Ready, uniforms: &[u32], status: &AtomicU32, times: &mut StageTimes) {
-        self.runs += 1;
+    fn run_here(&mut self, ready: &Ready, uniforms: &[u32], status: &AtomicU32) {
         let env = Env { arch: Arch::new(), views: &self.views, uniforms, status };
         let mut stages = [0.0; Stage::ALL.len()];
         let mut before = Instant::now();
         for wave in &ready.plan.waves {
-            let wave_start = before;
             let kernels = &ready.kernels[wave.clone()];
             let states = &mut self.states[wave.clone()];
             let long = kernels.iter().filter(|kernel| kernel.nanoseconds() > WORTH_A_THREAD_NANOSECONDS).count();
@@ -184,29 +194,51 @@ impl Bound {
                 // Side by side they have no time of their own: shares by expected work.
                 let (milliseconds, sum) = (elapsed(), kernels.iter().map(Kernel::nanoseconds).sum::<f64>());
                 for (number, kernel) in wave.clone().zip(kernels) {
-                    self.times[number] += milliseconds * kernel.nanoseconds() / sum;
+                    self.times[number] = milliseconds * kernel.nanoseconds() / sum;
                 }
             } else {
                 for (number, (kernel, state)) in wave.clone().zip(kernels.iter().zip(states)) {
                     kernel.run(&env, state);
-                    self.times[number] += elapsed();
+                    self.times[number] = elapsed();
                 }
             }
-            // a wave lies within one stage
-            stages[ready.plan.kernels[wave.start].stage as usize] += (before - wave_start).as_secs_f64() * 1e3;
+            for number in wave.clone() {
+                stages[ready.plan.kernels[number].stage as usize] += self.times[number];
+            }
         }
         for (stage, milliseconds) in Stage::ALL.into_iter().zip(stages) {
             if ready.plan.kernels.iter().any(|kernel| kernel.stage == stage) {
-                times.add(stage, milliseconds, TimeSource::WallClock);
+                self.stages.add(stage, milliseconds, TimeSource::WallClock);
             }
+        }
+        if let Some(profile) = &mut self.profile {
+            profile.runs += 1;
+            profile.sums.iter_mut().zip(&self.times).for_each(|(sum, milliseconds)| *sum += milliseconds);
         }
     }
 
-    /// Mean time of each kernel over the runs since the last call.
+    /// What each stage took since the last call.
+    pub(crate) fn stage_times(&mut self) -> StageTimes {
+        std::mem::take(&mut self.stages)
+    }
+
+    /// Adds up the times of every kernel from now on (or not).
+    pub(crate) fn profile_kernels(&mut self, on: bool) {
+        self.profile = on.then(|| Profile { sums: vec![0.0; self.times.len()], runs: 0 });
+    }
+
+    /// What each kernel took, on average, in the profiled runs since the last call.
     pub(crate) fn kernel_times(&mut self) -> Vec<KernelTime> {
-        let runs = std::mem::take(&mut self.runs);
-        let times = self.times.iter_mut().map(std::mem::take);
-        let kernels = self.ready.plan.kernels.iter().zip(times);
-        kernels.map(|(kernel, total)| KernelTime::new(kernel, total, runs, TimeSource::WallClock)).collect()
+        let Some(Profile { sums, runs }) = self.profile.as_mut().filter(|profile| profile.runs > 0) else {
+            return Vec::new();
+        };
+        let runs = std::mem::take(runs);
+        let kernels = self.ready.plan.kernels.iter().zip(sums);
+        kernels
+            .map(|(kernel, sum)| {
+                let milliseconds = std::mem::take(sum) / f64::from(runs);
+                KernelTime::new(kernel, milliseconds, runs, TimeSource::WallClock)
+            })
+            .collect()
     }
 }

@@ -392,8 +392,8 @@ mod tests {
             c in prop::array::uniform3(-7i64..13), offset in -20i64..40, by in 1i64..31, second in 1i64..13,
         ) {
             let mut sum = Ix::constant(offset);
-            for axis in 0..3 {
-                sum = sum.plus(&Ix::axis(axis).times(c[axis]));
+            for (axis, &factor) in c.iter().enumerate() {
+                sum = sum.plus(&Ix::axis(axis).times(factor));
             }
             for point in points() {
                 let plain = sum.eval(&point);

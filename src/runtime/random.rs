@@ -26,6 +26,7 @@ struct Generator {
 
 static GENERATORS: Mutex<Option<HashMap<Device, Generator>>> = Mutex::new(None);
 
+#[expect(clippy::mutable_key_type, reason = "devices are equal and hashed by address")]
 fn with<T>(device: &Device, f: impl FnOnce(&mut Generator) -> T) -> Result<T> {
     let mut generators = GENERATORS.lock().unwrap_or_else(PoisonError::into_inner);
     let generators = generators.get_or_insert_default();

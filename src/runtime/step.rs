@@ -314,6 +314,14 @@ impl Step {
     }
 }
 
+impl Drop for Captured {
+    fn drop(&mut self) {
+        if crate::debug::profile() {
+            crate::debug::plan_done(&self.plan, &self.bound.kernel_times());
+        }
+    }
+}
+
 impl OutputCell {
     /// Moves everybody who holds the last value to a copy.
     fn release(&mut self, device: &Device) -> Result<()> {
