@@ -9,17 +9,20 @@ use super::fuse::{self, Group};
 use super::kernel::{Body, Buffer, BufferId, Kernel, Level, Place, Plan};
 use super::memory::{self, Life};
 use super::order::{self, Item};
-use super::{PlanOptions, axes, layout, simplify, split, store};
+use super::{PlanOptions, axes, layout, overwrite, simplify, split, store};
 
 /// The plan of `program` for a device with these options.
 pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
     let key = program.key();
     let mut program = split::split(&simplify::simplify(program), options);
     copy_shared_outputs(&mut program);
+    // what is copied to where it belongs must be complete before
+    let mut forced = Vec::new();
     let (homes, buffers, zeroed) = loop {
-        let stored = store::choose_stored(&program, options);
+        let stored = store::choose_stored(&program, options, &forced);
         let places = place_values(&program, &stored);
-        let Some(output) = unsafe_overwrite(&program, &places.0) else { break places };
+        let Some(output) = overwrite::unsafe_output(&program, &places.0) else { break places };
+        forced.push(program.outputs[output].node);
         copy_output(&mut program, output);
     };
     let context = Context { program: &program, homes: &homes };
@@ -29,7 +32,7 @@ pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
             kept.extend(&node.inputs);
         }
     }
-    let readers_first = overwritten_readers(&program, &homes);
+    let readers_first = overwrite::readers_first(&program, &homes);
     let (groups, apart) = fuse::fuse(context, options, &kept, &readers_first);
     let mut kernels: Vec<Kernel> = groups.iter().map(|group| kernel(context, &buffers, group)).collect();
     let order = order::order(&items(&program, &groups, &kernels, &buffers, &readers_first), buffers.len());
@@ -164,90 +167,6 @@ fn place_values(program: &Program, stored: &[bool]) -> Places {
         }
     }
     (homes, buffers, zeroed)
-}
-
-/// For each stored node, the nodes in memory whose values its computation reads.
-fn memory_inputs(program: &Program, homes: &[Option<Home>], node: usize) -> BTreeSet<usize> {
-    let mut reads = BTreeSet::new();
-    let mut seen = HashSet::new();
-    let mut stack = vec![node];
-    while let Some(number) = stack.pop() {
-        for &input in &program.nodes[number].inputs {
-            if homes[input].is_some() {
-                reads.insert(input);
-            } else if seen.insert(input) {
-                stack.push(input);
-            }
-        }
-    }
-    reads
-}
-
-/// Pairs (reader, writer) of stored nodes: the writer is an output that overwrites a leaf which the reader reads.
-fn overwritten_readers(program: &Program, homes: &[Option<Home>]) -> Vec<(usize, usize)> {
-    let mut writers: HashMap<usize, Vec<(usize, std::ops::Range<usize>)>> = HashMap::new();
-    for output in &program.outputs {
-        let node = &program.nodes[output.node];
-        for producer in fuse::producers(program, output.node) {
-            let start = homes[producer].as_ref().map_or(output.offset, |home| home.offset);
-            let end = start + program.nodes[producer].shape.numel();
-            debug_assert!(end <= output.offset + node.shape.numel());
-            writers.entry(output.external).or_default().push((producer, start..end));
-        }
-    }
-    let mut pairs = Vec::new();
-    for number in 0..program.nodes.len() {
-        let node = &program.nodes[number];
-        if homes[number].is_none() || matches!(node.op, Op::Leaf | Op::Pack { .. }) {
-            continue;
-        }
-        for read in memory_inputs(program, homes, number) {
-            let leaf = &program.nodes[read];
-            let Slot::External { external, offset } = leaf.slot else { continue };
-            let range = offset..offset + leaf.shape.numel();
-            for (writer, written) in writers.get(&external).into_iter().flatten() {
-                if written.start < range.end && range.start < written.end {
-                    pairs.push((number, *writer));
-                }
-            }
-        }
-    }
-    pairs
-}
-
-/// An output that cannot be written where it belongs before everybody has read the old value.
-fn unsafe_overwrite(program: &Program, homes: &[Option<Home>]) -> Option<usize> {
-    let pairs = overwritten_readers(program, homes);
-    let context = Context { program, homes };
-    for (reader, writer) in pairs {
-        let unsafe_here = if reader == writer {
-            emit::build(context, &[writer], &[writer]).is_err()
-        } else {
-            needs(program, reader, writer)
-        };
-        if unsafe_here {
-            let owns = |output: &Output| fuse::producers(program, output.node).contains(&writer);
-            return program.outputs.iter().position(owns);
-        }
-    }
-    None
-}
-
-/// True if computing `node` needs the value of `other`, directly or not.
-fn needs(program: &Program, node: usize, other: usize) -> bool {
-    let mut seen = HashSet::new();
-    let mut stack = vec![node];
-    while let Some(number) = stack.pop() {
-        for &input in &program.nodes[number].inputs {
-            if input == other {
-                return true;
-            }
-            if input > other && seen.insert(input) {
-                stack.push(input);
-            }
-        }
-    }
-    false
 }
 
 fn kernel(context: Context<'_>, buffers: &[Buffer], group: &Group) -> Kernel {

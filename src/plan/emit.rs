@@ -541,7 +541,13 @@ impl<'a> Emitter<'a> {
                 self.push(InstrOp::Bitcast(a), dtype)
             }
             Op::CheckIndex { bound } => {
-                let value = self.emit(input(0), coords, valid)?;
+                let mut value = self.emit(input(0), coords, valid)?;
+                if !valid.is_empty() {
+                    // what is computed where nobody looks must not count as out of range
+                    let inside = self.push(InstrOp::Valid(valid.to_vec()), DType::Bool);
+                    let zero = self.push(InstrOp::Const(Scalar { dtype, bits: 0 }), dtype);
+                    value = self.push(InstrOp::Select(inside, value, zero), dtype);
+                }
                 let site = crate::status::register(
                     node.module.as_ref().map_or_else(|| "index".to_owned(), |module| format!("index in {module}")),
                     node.location,

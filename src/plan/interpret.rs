@@ -132,7 +132,8 @@ impl Machine<'_> {
                 InstrOp::Reduced(number) => self.reduced[*number],
                 InstrOp::Accumulator => self.accumulator,
             };
-            values.push(value);
+            // registers hold f32
+            values.push(if instr.dtype.is_float() { f64::from(value as f32) } else { value });
         }
         values
     }

@@ -12,6 +12,7 @@ mod layout;
 mod memory;
 mod options;
 mod order;
+mod overwrite;
 mod simplify;
 mod split;
 mod store;
