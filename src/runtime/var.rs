@@ -214,16 +214,16 @@ impl VarCell {
     #[track_caller]
     fn check(&self, value: &Node) {
         assert!(
-            self.shape == value.shape && self.dtype == value.dtype && self.device == value.device,
-            "assign to `{}`: {} {} on {} instead of {} {} on {}",
+            self.shape == value.shape && self.dtype == value.dtype,
+            "assign to `{}`: {} {} instead of {} {}",
             self.name,
             value.dtype,
             value.shape,
-            value.device.name(),
             self.dtype,
-            self.shape,
-            self.device.name()
+            self.shape
         );
+        let (own, other) = (self.device.name(), value.device.name());
+        assert!(self.device == value.device, "assign to `{}` on {own}: a value on {other}", self.name);
     }
 
     #[track_caller]
