@@ -96,7 +96,7 @@ impl ProgramNode {
 
     /// `op at file:line (module)`, for messages.
     pub fn describe(&self) -> String {
-        let module = self.module.as_ref().map(|module| format!(" in {module}")).unwrap_or_default();
+        let module = self.module.as_ref().map(|module| format!(" in module `{module}`")).unwrap_or_default();
         format!("{} {} at {}{module}", op_name(&self.op), self.shape, self.location)
     }
 }
