@@ -89,12 +89,11 @@ pub fn random_inputs(device: &Device) -> (NodeRef, NodeRef, u32) {
     });
     match stream {
         Some(stream) => {
-            if stream == 0 {
-                // read before the increment is pending
-                let before = position.tensor();
-                position.assign(&(&before + 1u32));
-            }
             let before = trace::with(|trace| trace.before(&position.0)).expect("a trace is under way");
+            if stream == 0 {
+                // from the position before the step: recomputed draws come here again, and the step counts once
+                position.assign(&(Tensor::from_node(before.clone()) + 1u32));
+            }
             (seed.tensor().node().clone(), before, stream)
         }
         None => {
