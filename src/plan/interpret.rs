@@ -9,9 +9,18 @@ use crate::ops::random;
 use super::index::Cond;
 use super::kernel::{Body, BufferId, ContractKernel, InstrOp, Kernel, Level, LoopKernel, Plan, Store, Tape};
 
+/// How the results of instructions are kept. Reductions and contractions sum in f64 either way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Precision {
+    /// As they are, in f64.
+    Exact,
+    /// Rounded to f32, as devices do: a value that a kernel computes again compares equal to the one that was stored.
+    Single,
+}
+
 /// Runs `kernel` over `buffers` (the values of each of the plan's buffers).
-pub fn interpret(plan: &Plan, kernel: &Kernel, buffers: &mut [Vec<f64>], uniforms: &[u32]) {
-    let mut machine = Machine { plan, buffers, uniforms, reduced: Vec::new(), accumulator: 0.0 };
+pub fn interpret(plan: &Plan, kernel: &Kernel, buffers: &mut [Vec<f64>], uniforms: &[u32], precision: Precision) {
+    let mut machine = Machine { plan, buffers, uniforms, precision, reduced: Vec::new(), accumulator: 0.0 };
     match &kernel.body {
         Body::Loop(body) => machine.run_loop(body),
         Body::Contract(body) => machine.run_contract(body),
@@ -22,6 +31,7 @@ struct Machine<'a> {
     plan: &'a Plan,
     buffers: &'a mut [Vec<f64>],
     uniforms: &'a [u32],
+    precision: Precision,
     reduced: Vec<f64>,
     accumulator: f64,
 }
@@ -132,7 +142,8 @@ impl Machine<'_> {
                 InstrOp::Reduced(number) => self.reduced[*number],
                 InstrOp::Accumulator => self.accumulator,
             };
-            values.push(value);
+            let single = self.precision == Precision::Single && instr.dtype.is_float();
+            values.push(if single { f64::from(value as f32) } else { value });
         }
         values
     }

@@ -7,7 +7,10 @@ use crate::device::{Device, Storage};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::reference::decode;
-use crate::plan::{BufferId, Kernel, Place, Plan, interpret::interpret};
+use crate::plan::{
+    BufferId, Kernel, Place, Plan,
+    interpret::{Precision, interpret},
+};
 
 /// Runs `plan` kernel by kernel, and stops at the first value that differs from the interpreter's.
 pub(super) fn run(device: &Device, plan: &Plan, externals: &[Storage], uniforms: &[u32]) -> Result<()> {
@@ -23,7 +26,7 @@ pub(super) fn run(device: &Device, plan: &Plan, externals: &[Storage], uniforms:
         for &buffer in &used {
             values[buffer] = read(device, plan, buffer, storage(buffer))?;
         }
-        interpret(plan, kernel, &mut values, uniforms);
+        interpret(plan, kernel, &mut values, uniforms, Precision::Single);
         let used: Vec<BufferId> = used.into_iter().collect();
         let storages: Vec<Storage> = used.iter().map(|&buffer| storage(buffer).clone()).collect();
         device.prepare(Arc::new(alone(plan, kernel, &used)))?.bind(&storages)?.run(uniforms)?;
