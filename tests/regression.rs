@@ -2,8 +2,9 @@
 
 mod common;
 
+use brasa::autodiff::grad;
 use brasa::device::Fault;
-use brasa::runtime::{Arena, Step, Var};
+use brasa::runtime::{Arena, Step, Var, checkpoint, random_state};
 use brasa::{Device, Tensor};
 
 use common::{devices, fresh_devices, read, vector};
@@ -217,4 +218,46 @@ fn a_loop_without_gradients_forgets_its_past() {
         }
     });
     assert!(device.memory().peak_bytes < 40 * 4096, "{:?}", device.memory());
+}
+
+/// The gradient that comes in depends on the same parameter; it was differentiated once more, and that without end.
+#[test]
+fn checkpointing_a_block_that_reads_a_variable_by_itself_never_ended() {
+    for device in devices() {
+        let weight = Var::parameter("w", &vector(&[2.0, 3.0], &device)).expect("memory");
+        let mut step = Step::new(&device, move |inputs| {
+            let inner = weight.clone();
+            let first = checkpoint(&[&inputs[0]], move |inputs| &inputs[0] * inner.tensor());
+            let inner = weight.clone();
+            let second = checkpoint(&[&first], move |inputs| inputs[0].square() * inner.tensor());
+            // (x w)² w, summed: 3 x² w²; its square: 6 x⁴ w⁵
+            let variable = weight.tensor();
+            let once = grad(&second.sum(), &[&variable]).remove(0);
+            let squared = grad(&second.square().sum(), &[&variable]).remove(0);
+            vec![once, squared]
+        })
+        .expect("a step");
+        let outputs = step.run(&[vector(&[1.0, 2.0], &device)]).expect("a run");
+        assert_eq!(read(&outputs[0]), [12.0, 108.0], "{device:?}");
+        assert_eq!(read(&outputs[1]), [192.0, 23_328.0], "{device:?}");
+    }
+}
+
+/// Draws that are computed again moved the position once more.
+#[test]
+fn checkpointed_dropout_moved_the_random_position_twice_a_step() {
+    for device in fresh_devices() {
+        let mut step = Step::new(&device, |inputs| {
+            let dropped = checkpoint(&[&inputs[0]], |inputs| inputs[0].dropout(0.5));
+            grad(&dropped.square().sum(), &[&inputs[0]])
+        })
+        .expect("a step");
+        let (_, position) = random_state(&device).expect("random numbers");
+        for expected in 1..4_u32 {
+            let gradient = read(&step.run(&[Tensor::ones(64, &device)]).expect("a run")[0]);
+            assert_eq!(position.tensor().item::<u32>().expect("a position"), expected, "{device:?}");
+            // 2 · (x / 0.5) / 0.5 where kept, as the forward pass chose: nothing between
+            assert!(gradient.iter().all(|&g| g == 0.0 || g == 8.0), "{gradient:?}");
+        }
+    }
 }

@@ -42,8 +42,9 @@ pub fn checkpoint(inputs: &[&Tensor], function: impl Fn(&[Tensor]) -> Tensor + S
         };
         let leaves: Vec<Tensor> = leaves.iter().cloned().map(Tensor::from_node).collect();
         let wanted: Vec<&Tensor> = inputs.iter().chain(&leaves).filter(|tensor| tensor.dtype().is_float()).collect();
-        let weighted = (again * Tensor::from_node(gradient.clone())).sum();
-        let mut gradients = autodiff::grad(&weighted, &wanted).into_iter();
+        // not the gradient of `again · gradient`: the incoming gradient may depend on the same parameters
+        let gradient = Tensor::from_node(gradient.clone());
+        let mut gradients = autodiff::pull_back(&again, &gradient, &wanted).into_iter();
         let of = |tensor: &Tensor| {
             let float = tensor.dtype().is_float();
             float.then(|| gradients.next().expect("one for each float").node().clone())

@@ -106,11 +106,11 @@ pub fn random_inputs(device: &Device) -> (NodeRef, NodeRef, u32) {
     });
     match stream {
         Some(stream) => {
-            // once, also if a recomputed part draws the step's first numbers again
-            if trace::with(|trace| trace.pending_of(&position.0).is_none()).unwrap_or_default() {
-                position.assign(&(position.tensor() + 1u32));
-            }
             let before = trace::with(|trace| trace.before(&position.0)).expect("a trace is under way");
+            if stream == 0 {
+                // from the position before the step: recomputed draws come here again, and the step counts once
+                position.assign(&(Tensor::from_node(before.clone()) + 1u32));
+            }
             (seed.tensor().node().clone(), before, stream)
         }
         None => {
