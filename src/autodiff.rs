@@ -26,8 +26,27 @@ pub fn grad(output: &Tensor, wrt: &[&Tensor]) -> Vec<Tensor> {
     for tensor in wrt {
         assert_float(tensor);
     }
-    let targets: HashSet<u64> = wrt.iter().map(|tensor| tensor.node().id).collect();
-    let gradients = walk(output, &targets);
+    let gradients = walk(output, ones(output), &numbers(wrt), &HashSet::new());
+    in_order(wrt, &gradients)
+}
+
+/// The gradients by `wrt` of a part of a graph, from `wrt` to `output`, whose gradient is given: nothing before a tensor
+/// of `wrt` counts.
+#[track_caller]
+pub(crate) fn pull_back(output: &Tensor, gradient: &Tensor, wrt: &[&Tensor]) -> Vec<Tensor> {
+    let ends = numbers(wrt);
+    in_order(wrt, &walk(output, gradient.clone(), &ends, &ends))
+}
+
+fn numbers(tensors: &[&Tensor]) -> HashSet<u64> {
+    tensors.iter().map(|tensor| tensor.node().id).collect()
+}
+
+fn ones(output: &Tensor) -> Tensor {
+    Stage::Backward.scope(|| traced_like(output.node(), || output.ones_like()))
+}
+
+fn in_order(wrt: &[&Tensor], gradients: &HashMap<u64, Tensor>) -> Vec<Tensor> {
     let gradient = |tensor: &&Tensor| {
         let zeros = || traced_like(tensor.node(), || Stage::Backward.scope(|| tensor.zeros_like()));
         gradients.get(&tensor.node().id).cloned().unwrap_or_else(zeros)
@@ -66,7 +85,7 @@ impl Tensor {
         crate::runtime::check_finite(std::slice::from_ref(self.node()));
         let mut leaves: Vec<NodeRef> = reachable(self).into_values().filter(is_differentiable_leaf).collect();
         leaves.sort_unstable_by_key(|leaf| leaf.id);
-        let by_node = walk(self, &leaves.iter().map(|leaf| leaf.id).collect());
+        let by_node = walk(self, ones(self), &leaves.iter().map(|leaf| leaf.id).collect(), &HashSet::new());
         let mut by_var: Vec<(Arc<VarCell>, Tensor)> = Vec::new();
         for leaf in &leaves {
             let (Some(Source::Var(cell)), Some(gradient)) = (&leaf.source, by_node.get(&leaf.id)) else { continue };
@@ -103,14 +122,15 @@ fn reachable(output: &Tensor) -> HashMap<u64, NodeRef> {
     found
 }
 
-/// The gradients of `output` by the nodes with these numbers.
-fn walk(output: &Tensor, targets: &HashSet<u64>) -> HashMap<u64, Tensor> {
+/// The gradients by `targets` (numbers of nodes), if that of `output` is `start`. Nothing passes through `ends`.
+fn walk(output: &Tensor, start: Tensor, targets: &HashSet<u64>, ends: &HashSet<u64>) -> HashMap<u64, Tensor> {
+    let stops = |node: &NodeRef| ends.contains(&node.id) || ops::stops_gradient(node);
     let mut nodes: Vec<NodeRef> = reachable(output).into_values().collect();
     // numbers grow with creation, so inputs have smaller ones
     nodes.sort_unstable_by_key(|node| node.id);
     let mut needed: HashSet<u64> = HashSet::new();
     for node in &nodes {
-        let through = !ops::stops_gradient(node) && node.inputs.iter().any(|input| needed.contains(&input.id));
+        let through = !stops(node) && node.inputs.iter().any(|input| needed.contains(&input.id));
         if through || targets.contains(&node.id) {
             needed.insert(node.id);
         }
@@ -118,14 +138,13 @@ fn walk(output: &Tensor, targets: &HashSet<u64>) -> HashMap<u64, Tensor> {
     let mut pending: HashMap<u64, Tensor> = HashMap::new();
     let mut results = HashMap::new();
     Stage::Backward.scope(|| {
-        let start = traced_like(output.node(), || output.ones_like());
         pending.insert(output.node().id, start);
         for node in nodes.iter().rev() {
             let Some(gradient) = pending.remove(&node.id) else { continue };
             if targets.contains(&node.id) {
                 results.insert(node.id, gradient.clone());
             }
-            if ops::stops_gradient(node) || !node.inputs.iter().any(|input| needed.contains(&input.id)) {
+            if stops(node) || !node.inputs.iter().any(|input| needed.contains(&input.id)) {
                 continue;
             }
             traced_like(node, || {

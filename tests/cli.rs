@@ -316,7 +316,7 @@ fn a_run_that_leaves_the_numbers_says_where_and_keeps_what_it_had() {
         let ran = brasa(&short(out.path(), &["--lr", "1e30", "--device", device]));
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
         let weights = out.path().join("digits-mlp-1/model.safetensors");
-        let place = ["contract", "src/nn/linear.rs:", "module `"];
+        let place = ["contract", "src/models/mlp.rs:", "module `"];
         for word in [&place[..], &["error: step 2: ", "not applied", "learning rate", text(&weights)]].concat() {
             assert!(ran.stderr.contains(word), "`{word}` is missing in: {}", ran.stderr);
         }

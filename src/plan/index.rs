@@ -234,6 +234,15 @@ impl Ix {
         found
     }
 
+    /// How many quotients and remainders it has.
+    pub fn quotients(&self) -> usize {
+        let of = |atom: &Atom| match atom {
+            Atom::Axis(_) => 0,
+            Atom::Div(inner, _) | Atom::Mod(inner, _) => 1 + inner.quotients(),
+        };
+        self.terms.iter().map(|(atom, _)| of(atom)).sum()
+    }
+
     /// `(coefficients, offset)` if it is a plain sum over `rank` axes, without quotients and remainders.
     pub fn affine(&self, rank: usize) -> Option<(Vec<i64>, i64)> {
         let mut strides = vec![0; rank];

@@ -66,6 +66,22 @@ pub fn random_state(device: &Device) -> Result<(Var, Var)> {
     with(device, |generator| (generator.seed.clone(), generator.position.clone()))
 }
 
+/// Runs `f` with the draws outside of steps counted from `start`, as they were when they had that count.
+pub(super) fn repeating<T>(device: &Device, start: u32, f: impl FnOnce() -> T) -> T {
+    let now = with(device, |generator| std::mem::replace(&mut generator.draws, start));
+    let result = f();
+    if let Ok(now) = now {
+        // a device that fails says so when the values are computed
+        let _ = with(device, |generator| generator.draws = now.max(generator.draws));
+    }
+    result
+}
+
+/// Number of draws outside of steps so far.
+pub(super) fn draws(device: &Device) -> u32 {
+    with(device, |generator| generator.draws).unwrap_or_default()
+}
+
 /// Inputs of a new draw: (seed, position, stream).
 #[track_caller]
 pub fn random_inputs(device: &Device) -> (NodeRef, NodeRef, u32) {
@@ -90,12 +106,11 @@ pub fn random_inputs(device: &Device) -> (NodeRef, NodeRef, u32) {
     });
     match stream {
         Some(stream) => {
-            if stream == 0 {
-                // read before the increment is pending
-                let before = position.tensor();
-                position.assign(&(&before + 1u32));
-            }
             let before = trace::with(|trace| trace.before(&position.0)).expect("a trace is under way");
+            if stream == 0 {
+                // from the position before the step: recomputed draws come here again, and the step counts once
+                position.assign(&(Tensor::from_node(before.clone()) + 1u32));
+            }
             (seed.tensor().node().clone(), before, stream)
         }
         None => {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::device::{Device, Storage};
 use crate::dtype::{DType, Scalar};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{HostValue, Memory, Node, NodeRef, Source};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
@@ -101,7 +101,12 @@ impl Var {
         let storage = node.device.alloc(bytes, name)?;
         let memory = Memory::new(storage, 0);
         let var = Self(VarCell::new(name, kind, node.shape.clone(), node.dtype, &node.device, memory));
-        var.set(value)?;
+        if trace::is_tracing() && depends_on_inputs(node) {
+            let what = format!("a new variable `{name}` with a value made from the step's inputs");
+            return Err(Error::Traced { what });
+        }
+        // also when a step is being traced: making it is not something that the step repeats
+        trace::suspended(|| var.set(value))?;
         Ok(var)
     }
 
@@ -111,7 +116,8 @@ impl Var {
         Tensor::from_node(self.0.read())
     }
 
-    /// Replaces the value: inside of a step when the step runs, outside when it is next needed.
+    /// Replaces the value: inside of a step when the step runs, outside when it is next needed (members of arenas and
+    /// arenas themselves at once, because they share memory).
     ///
     /// # Panics
     /// If shape or element type differ.
@@ -119,10 +125,17 @@ impl Var {
     pub fn assign(&self, value: &Tensor) {
         let node = value.node();
         self.0.check(node);
-        if trace::with(|trace| trace.write(&self.0, node.clone())).is_none() {
+        if trace::is_tracing() {
+            return self.0.write_traced(node);
+        }
+        let shares_memory = {
             let mut state = self.0.state();
             state.pending = Some(node.clone());
             state.snapshot = Weak::new();
+            state.whole.is_some() || !state.parts.is_empty()
+        };
+        if shares_memory && let Err(error) = self.0.flush() {
+            tracing::debug!("assignment to `{}` put off: {error}", self.0.name);
         }
     }
 
@@ -135,8 +148,10 @@ impl Var {
     /// If shape or element type differ.
     #[track_caller]
     pub fn set(&self, value: &Tensor) -> Result<()> {
-        self.assign(value);
-        self.0.flush()
+        self.0.check(value.node());
+        let previous = self.0.state().pending.replace(value.node().clone());
+        self.0.state().snapshot = Weak::new();
+        self.0.flush().inspect_err(|_| self.0.state().pending = previous)
     }
 
     /// Path in its model.
@@ -207,22 +222,14 @@ impl VarCell {
             self.dtype,
             self.shape
         );
+        let (own, other) = (self.device.name(), value.device.name());
+        assert!(self.device == value.device, "assign to `{}` on {own}: a value on {other}", self.name);
     }
 
     #[track_caller]
     fn read(self: &Arc<Self>) -> NodeRef {
-        let whole = self.state().whole.as_ref().and_then(|(cell, offset)| Some((cell.upgrade()?, *offset)));
-        // a part of an arena that the step has already replaced
-        if let Some((arena, offset)) = &whole
-            && let Some(Some(flat)) = trace::with(|trace| {
-                trace.pending.iter().find(|(cell, _)| cell.id == arena.id).map(|(_, node)| node.clone())
-            })
-        {
-            let part = Tensor::from_node(flat).narrow(0, *offset, self.shape.numel());
-            return part.reshape(self.shape.clone()).node().clone();
-        }
-        if let Some(node) = trace::with(|trace| trace.read(self)) {
-            return node;
+        if trace::is_tracing() {
+            return self.read_traced();
         }
         let mut state = self.state();
         if let Some(pending) = &state.pending {
@@ -240,19 +247,63 @@ impl VarCell {
         node
     }
 
+    /// The arena this is a member of, and its first element there.
+    fn arena(&self) -> Option<(Arc<Self>, usize)> {
+        let state = self.state();
+        let (arena, offset) = state.whole.as_ref()?;
+        Some((arena.upgrade()?, *offset))
+    }
+
+    /// The value at this point of the trace: of a member, its part of what the arena was assigned; of an arena, with what
+    /// its members were assigned.
+    #[track_caller]
+    fn read_traced(self: &Arc<Self>) -> NodeRef {
+        let pending = |cell: &Arc<Self>| trace::with(|trace| trace.pending_of(cell)).flatten();
+        if let Some((arena, offset)) = self.arena()
+            && let Some(flat) = pending(&arena)
+        {
+            let part = Tensor::from_node(flat).narrow(0, offset, self.shape.numel());
+            return part.reshape(self.shape.clone()).node().clone();
+        }
+        let own = trace::with(|trace| trace.read(self)).expect("a trace is under way");
+        let parts = self.state().parts.clone();
+        parts
+            .iter()
+            .filter_map(|part| Some((pending(part)?, part.arena()?.1)))
+            .fold(own, |whole, (part, offset)| splice(whole, part, offset))
+    }
+
+    /// Gives it a value at this point of the trace. An arena and a member of it never both wait: the order in which
+    /// they would be written is not defined.
+    #[track_caller]
+    fn write_traced(self: &Arc<Self>, value: &NodeRef) {
+        if let Some((arena, offset)) = self.arena()
+            && let Some(Some(flat)) = trace::with(|trace| trace.pending_of(&arena))
+        {
+            let flat = splice(flat, value.clone(), offset);
+            trace::with(|trace| trace.write(&arena, flat));
+            return;
+        }
+        let parts = self.state().parts.clone();
+        trace::with(|trace| {
+            trace.pending.retain(|(cell, _)| parts.iter().all(|part| part.id != cell.id));
+            trace.write(self, value.clone());
+        });
+    }
+
     /// Computes an assignment made outside of any step.
     pub(super) fn flush(&self) -> Result<()> {
-        let Some(node) = self.state().pending.take() else { return Ok(()) };
-        if let Err(error) = eval::realize(std::slice::from_ref(&node)) {
-            self.state().pending = Some(node);
-            return Err(error);
-        }
+        let _exclusive = self.device.exclusive();
+        let Some(node) = self.state().pending.clone() else { return Ok(()) };
+        eval::realize(std::slice::from_ref(&node))?;
         let (from, from_offset) = node.value().expect("it was just computed").get();
         self.release_snapshots()?;
         let (to, to_offset) = self.memory.get();
         let size = self.dtype.size_bytes();
         let bytes = |elements: usize| (elements * size) as u64;
-        self.device.copy(&from, bytes(from_offset), &to, bytes(to_offset), bytes(self.shape.numel()))
+        self.device.copy(&from, bytes(from_offset), &to, bytes(to_offset), bytes(self.shape.numel()))?;
+        self.state().pending = None;
+        Ok(())
     }
 
     /// Moves everybody who still holds the current value to a copy: it is about to be overwritten.
@@ -260,7 +311,7 @@ impl VarCell {
         let (holders, parts, whole) = {
             let mut state = self.state();
             state.snapshot = Weak::new();
-            (std::mem::take(&mut state.holders), state.parts.clone(), state.whole.clone())
+            (state.holders.clone(), state.parts.clone(), state.whole.clone())
         };
         let alive: Vec<Memory> = holders.iter().filter_map(Memory::upgrade).collect();
         if !alive.is_empty() {
@@ -272,6 +323,8 @@ impl VarCell {
                 memory.relocate(copy.clone(), 0);
             }
         }
+        // only now: had there been no memory, they would still share the cell's
+        self.state().holders.clear();
         for part in parts {
             part.release_part()?;
         }
@@ -314,6 +367,30 @@ impl VarCell {
         self.state().parts = parts.iter().map(|(part, _)| part.clone()).collect();
         Ok(())
     }
+}
+
+/// True if `node` can only be computed when the step that is being traced runs.
+fn depends_on_inputs(node: &NodeRef) -> bool {
+    let mut seen = std::collections::HashSet::new();
+    let mut stack = vec![node];
+    while let Some(node) = stack.pop() {
+        if matches!(node.source, Some(Source::Input(_))) {
+            return true;
+        }
+        if node.value().is_none() && seen.insert(node.id) {
+            stack.extend(&node.inputs);
+        }
+    }
+    false
+}
+
+/// `flat` with the elements from `offset` on replaced by those of `part`.
+#[track_caller]
+fn splice(flat: NodeRef, part: NodeRef, offset: usize) -> NodeRef {
+    let (flat, part) = (Tensor::from_node(flat), Tensor::from_node(part));
+    let (end, len) = (offset + part.numel(), flat.numel());
+    let pieces = [&flat.narrow(0, 0, offset), &part.reshape([part.numel()]), &flat.narrow(0, end, len - end)];
+    Tensor::cat(&pieces, 0).node().clone()
 }
 
 impl fmt::Debug for Var {

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test crate uses its own part")]
 
 pub mod rows;
+pub mod small;
 
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -10,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use brasa::Device;
+use brasa::{Device, Tensor};
 
 /// Sample values without a generator's state: a number in [0, 1) for each (seed, element).
 pub fn unit(seed: u64, element: usize) -> f64 {
@@ -89,4 +90,21 @@ pub fn panic_of<T>(f: impl FnOnce() -> T) -> Panic {
     CATCHING.set(false);
     assert!(result.is_err(), "no panic");
     CAUGHT.take().expect("the hook has seen it")
+}
+
+/// The same devices opened anew, shared with no other test: for what counts objects or breaks a device.
+pub fn fresh_devices() -> Vec<Device> {
+    devices().iter().map(|device| device.reopen().expect("a device that opens opens twice")).collect()
+}
+
+/// The elements of an f32 tensor.
+#[track_caller]
+pub fn read(tensor: &Tensor) -> Vec<f32> {
+    tensor.to_vec().expect("values")
+}
+
+/// A vector on `device`.
+#[track_caller]
+pub fn vector(values: &[f32], device: &Device) -> Tensor {
+    Tensor::from_slice(values, values.len(), device).expect("a small tensor fits")
 }

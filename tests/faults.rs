@@ -1,0 +1,171 @@
+//! What the world does wrong: memory runs out, a device goes away, data holds impossible indices.
+
+mod common;
+
+use brasa::device::Fault;
+use brasa::optim::{Adam, AdamOptions};
+use brasa::runtime::{Step, Var};
+use brasa::{Error, Result, Tensor};
+
+use common::small::Training;
+use common::{fresh_devices, read, vector};
+
+#[track_caller]
+fn assert_lost<T>(result: Result<T>) {
+    let error = result.err().expect("the device is lost");
+    assert!(matches!(error, Error::DeviceLost { .. }), "{error}");
+}
+
+#[test]
+fn a_device_destroyed_in_mid_run_is_an_error_of_everything_that_follows() {
+    for device in fresh_devices() {
+        let mut training = Training::new(&device, 1);
+        let batch = training.batch(0);
+        let mut loss = None;
+        for _ in 0..5 {
+            loss = Some(training.step.run(&batch).expect("a run").remove(0));
+        }
+        let lazy = &batch[0] + 1.0;
+        device.inject(Fault::Lost);
+        for _ in 0..2 {
+            assert_lost(training.step.run(&batch));
+            assert_lost(training.step.diagnose(&batch));
+            assert_lost(training.step.halted());
+            assert_lost(training.step.resume());
+            assert_lost(loss.as_ref().expect("it ran").item::<f32>());
+            assert_lost(lazy.to_vec::<f32>());
+            assert_lost(training.state[0].tensor().to_vec::<f32>());
+            assert_lost(training.state[0].set(&Tensor::zeros(training.state[0].shape(), &device)));
+            assert_lost(Tensor::rand([3], &device).to_vec::<f32>());
+            assert_lost(Tensor::from_slice(&[1.0_f32], 1, &device));
+            assert_lost(Var::state("v", &Tensor::zeros(3, &device)));
+            assert_lost(Adam::new(&training.state[..1], AdamOptions::default()));
+            assert_lost(device.sync());
+        }
+        let _times = training.step.stage_times(); // neither hangs nor panics
+        drop(training);
+        // the hardware itself is as good as before
+        let again = device.reopen().expect("reopened");
+        assert!(Training::new(&again, 1).train(0).is_finite());
+    }
+}
+
+#[test]
+fn a_device_lost_while_another_thread_works_stops_that_thread_with_an_error() {
+    for device in fresh_devices() {
+        let victim = device.clone();
+        let worker = std::thread::spawn(move || {
+            let mut step = Step::new(&victim, |inputs| vec![inputs[0].matmul(&inputs[0])])?;
+            let mut value = Tensor::eye(64, &victim);
+            loop {
+                value = step.run(&[value])?.remove(0);
+                value.to_vec::<f32>()?;
+            }
+            #[expect(unreachable_code, reason = "names the closure's error type")]
+            Ok::<(), Error>(())
+        });
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert!(!worker.is_finished());
+        device.inject(Fault::Lost);
+        assert_lost(worker.join().expect("no panic"));
+    }
+}
+
+#[test]
+fn out_of_memory_names_what_for_and_the_work_goes_on() {
+    for device in fresh_devices() {
+        let mut training = Training::new(&device, 2);
+        training.train(0);
+        let before = training.bits();
+        let input = vector(&[1.0, 2.0], &device);
+        let check = |error: Error, wanted: &str| {
+            let Error::OutOfMemory { what, live_bytes, needed_bytes, .. } = &error else { panic!("{error}") };
+            assert!(what.contains(wanted), "`{wanted}` is missing in: {error}");
+            assert!(*needed_bytes > 0 && *live_bytes == device.memory().live_bytes, "{error}");
+            assert!(error.to_string().contains(&live_bytes.to_string()), "{error}");
+        };
+        device.inject(Fault::OutOfMemory);
+        check(Tensor::from_slice(&[0.0_f32; 6], [2, 3], &device).expect_err("refused"), "f32[2, 3]");
+        device.inject(Fault::OutOfMemory);
+        let sum = &input + 1.0;
+        check(sum.to_vec::<f32>().expect_err("refused"), "[2]");
+        assert_eq!(read(&sum), [2.0, 3.0], "the same tensor, asked again, on {device:?}");
+        device.inject(Fault::OutOfMemory);
+        check(Var::state("moments", &input).expect_err("refused"), "moments");
+        // a step that has to be captured for another signature
+        let batch = training.batch(0).map(|tensor| tensor.narrow(0, 0, 4));
+        batch.iter().for_each(|tensor| tensor.realize().expect("memory"));
+        device.inject(Fault::OutOfMemory);
+        assert!(matches!(training.step.run(&batch).map(drop), Err(Error::OutOfMemory { .. })), "{device:?}");
+        assert!(training.bits() == before, "a step that did not run changed something on {device:?}");
+        assert!(training.step.run(&batch).expect("memory")[0].item::<f32>().expect("a loss").is_finite());
+        assert!(training.train(1).is_finite());
+        assert!(training.bits() != before);
+    }
+}
+
+#[test]
+fn out_of_memory_for_a_snapshot_leaves_the_step_as_it_was() {
+    for device in fresh_devices() {
+        let variable = Var::state("v", &vector(&[1.0, 2.0], &device)).expect("memory");
+        let doubled = variable.clone();
+        let mut step = Step::new(&device, move |_| {
+            doubled.assign(&(doubled.tensor() * 2.0));
+            vec![doubled.tensor() * 1.0]
+        })
+        .expect("a step");
+        let output = step.run(&[]).expect("a run").remove(0);
+        let snapshot = variable.tensor();
+        for _ in 0..2 {
+            device.inject(Fault::OutOfMemory);
+            assert!(matches!(step.run(&[]).map(drop), Err(Error::OutOfMemory { .. })), "{device:?}");
+        }
+        assert_eq!(read(&variable.tensor()), [2.0, 4.0], "{device:?}");
+        step.run(&[]).expect("there is memory again");
+        assert_eq!(read(&snapshot), [2.0, 4.0], "{device:?}");
+        assert_eq!(read(&output), [2.0, 4.0], "{device:?}");
+        assert_eq!(read(&variable.tensor()), [4.0, 8.0], "{device:?}");
+    }
+}
+
+#[test]
+fn a_label_out_of_range_is_an_error_with_op_line_and_bound() {
+    for device in fresh_devices() {
+        for bad in [5, -1, i32::MAX, i32::MIN] {
+            let logits = Tensor::from_slice(&[0.5_f32; 15], [3, 5], &device).expect("memory");
+            let labels = Tensor::from_slice(&[0, bad, 4], 3, &device).expect("memory");
+            let (loss, line) = (logits.cross_entropy(&labels), line!());
+            let error = loss.item::<f32>().expect_err("the label is impossible");
+            let Error::IndexOutOfRange { op, location, bound } = &error else { panic!("{error}") };
+            assert_eq!(*bound, 5, "{error}");
+            assert!(!op.is_empty() && location.contains(&format!("{}:{line}", file!())), "{error}");
+            // said once; what comes after is not tainted
+            let good = Tensor::from_slice(&[0, 1, 4], 3, &device).expect("memory");
+            let loss: f32 = logits.cross_entropy(&good).item().expect("the status was cleared");
+            assert!((loss - 5.0_f32.ln()).abs() < 1e-6, "{loss} on {device:?}");
+        }
+    }
+}
+
+#[test]
+fn indices_of_embeddings_and_steps_are_checked_too() {
+    for device in fresh_devices() {
+        let table = Var::parameter("table", &Tensor::ones([7, 2], &device)).expect("memory");
+        let line = line!() + 2;
+        let mut step = Step::new(&device, move |inputs| {
+            let rows = table.tensor().embedding(&inputs[0]);
+            vec![rows.sum()]
+        })
+        .expect("a step");
+        let mut run = |index: [i32; 3]| {
+            let index = Tensor::from_slice(&index, 3, &device).expect("memory");
+            step.run(&[index]).and_then(|outputs| outputs[0].item::<f32>())
+        };
+        for _ in 0..2 {
+            let error = run([0, 7, 6]).expect_err("there are seven rows");
+            let Error::IndexOutOfRange { location, bound, .. } = &error else { panic!("{error}") };
+            assert!(*bound == 7 && location.contains(&format!("{}:{line}", file!())), "{error}");
+            assert_eq!(run([0, 6, 6]).expect("cleared"), 6.0, "{device:?}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! What was broken once, named after what broke.
+
+mod common;
+
+use brasa::autodiff::grad;
+use brasa::device::Fault;
+use brasa::runtime::{Arena, Step, Var, checkpoint, random_state};
+use brasa::{Device, Tensor};
+
+use common::{devices, fresh_devices, read, vector};
+
+fn members(device: &Device) -> (Var, Var, Arena) {
+    let variable = |name: &str, value: f32| Var::state(name, &Tensor::full(4, value, device)).expect("memory");
+    let (a, b) = (variable("a", 1.0), variable("b", 2.0));
+    let arena = Arena::new("arena", &[a.clone(), b.clone()]).expect("memory");
+    (a, b, arena)
+}
+
+/// Assignments that waited for a reader were not seen by those who read the same memory under another name.
+#[test]
+fn an_assignment_to_a_member_of_an_arena_was_lost_on_readers_of_the_arena() {
+    for device in devices() {
+        let (a, b, arena) = members(&device);
+        a.assign(&vector(&[3.0; 4], &device));
+        assert_eq!(read(&arena.tensor()), [[3.0; 4], [2.0; 4]].concat(), "{device:?}");
+        arena.assign(&vector(&[7.0; 8], &device));
+        assert_eq!(read(&b.tensor()), [7.0; 4], "{device:?}");
+    }
+}
+
+/// Such as weights that are clipped after the optimizer's update: whichever kernel came last won.
+#[test]
+fn a_member_assigned_after_its_arena_in_one_step_was_overwritten() {
+    for device in devices() {
+        let (a, b, arena) = members(&device);
+        let (first, second, whole) = (a.clone(), b.clone(), arena.clone());
+        let mut step = Step::new(&device, move |_| {
+            whole.assign(&(whole.tensor() * 10.0));
+            second.assign(&second.tensor().minimum(15.0));
+            vec![whole.tensor() * 1.0, first.tensor() * 1.0]
+        })
+        .expect("a step");
+        let outputs = step.run(&[]).expect("a run");
+        let expected = [[10.0; 4], [15.0; 4]].concat();
+        assert_eq!((read(&outputs[0]), read(&outputs[1])), (expected.clone(), vec![10.0; 4]), "{device:?}");
+        assert_eq!(read(&arena.tensor()), expected, "{device:?}");
+    }
+}
+
+#[test]
+fn an_arena_read_after_its_member_was_assigned_in_one_step_had_the_old_value() {
+    for device in devices() {
+        let (a, _, arena) = members(&device);
+        let (first, whole) = (a.clone(), arena.clone());
+        let mut step = Step::new(&device, move |_| {
+            first.assign(&(first.tensor() + 4.0));
+            let seen = whole.tensor() * 1.0;
+            whole.assign(&(whole.tensor() * 2.0));
+            vec![seen]
+        })
+        .expect("a step");
+        let outputs = step.run(&[]).expect("a run");
+        assert_eq!(read(&outputs[0]), [[5.0; 4], [2.0; 4]].concat(), "{device:?}");
+        assert_eq!(read(&arena.tensor()), [[10.0; 4], [4.0; 4]].concat(), "{device:?}");
+        assert_eq!(read(&a.tensor()), [10.0; 4], "{device:?}");
+    }
+}
+
+/// Holders were forgotten before their copy was made; the next run then overwrote them.
+#[test]
+fn a_snapshot_changed_after_there_was_no_memory_to_copy_it() {
+    for device in fresh_devices() {
+        let variable = Var::state("v", &vector(&[1.0, 2.0], &device)).expect("memory");
+        let doubled = variable.clone();
+        let mut step = Step::new(&device, move |_| {
+            doubled.assign(&(doubled.tensor() * 2.0));
+            vec![doubled.tensor() * 1.0]
+        })
+        .expect("a step");
+        let output = step.run(&[]).expect("a run").remove(0);
+        // of the output first, then of the variable
+        for snapshot in [None, Some(variable.tensor())] {
+            device.inject(Fault::OutOfMemory);
+            step.run(&[]).expect_err("no memory for a copy");
+            drop(snapshot);
+        }
+        let snapshot = variable.tensor();
+        step.run(&[]).expect("there is memory again");
+        assert_eq!((read(&snapshot), read(&output)), (vec![2.0, 4.0], vec![2.0, 4.0]), "{device:?}");
+    }
+}
+
+/// It waited in the variable, and readers took it for the value.
+#[test]
+fn a_value_that_could_not_be_set_was_there_nevertheless() {
+    for device in fresh_devices() {
+        let variable = Var::state("v", &vector(&[1.0, 2.0], &device)).expect("memory");
+        let other = vector(&[5.0, 6.0], &device) + 1.0;
+        device.inject(Fault::OutOfMemory);
+        variable.set(&other).expect_err("no memory for the sum");
+        assert_eq!(read(&variable.tensor()), [1.0, 2.0], "{device:?}");
+        variable.set(&other).expect("there is memory again");
+        assert_eq!(read(&variable.tensor()), [6.0, 7.0], "{device:?}");
+    }
+}
+
+/// The assignment was dropped with the error.
+#[test]
+fn an_assignment_was_lost_when_there_was_no_memory_for_a_snapshot() {
+    for device in fresh_devices() {
+        let variable = Var::state("v", &vector(&[1.0, 2.0], &device)).expect("memory");
+        let copy = variable.clone();
+        let mut step = Step::new(&device, move |_| vec![copy.tensor() + 1.0]).expect("a step");
+        let snapshot = variable.tensor();
+        variable.assign(&vector(&[5.0, 6.0], &device));
+        drop(step.prepare(&[]));
+        variable.assign(&vector(&[7.0, 8.0], &device));
+        device.inject(Fault::OutOfMemory);
+        step.run(&[]).expect_err("no memory for the snapshot");
+        assert_eq!(read(&step.run(&[]).expect("there is memory again")[0]), [8.0, 9.0], "{device:?}");
+        assert_eq!(read(&snapshot), [1.0, 2.0], "{device:?}");
+    }
+}
+
+/// Each variable was to be written before the other one had been read: the planner found a cycle and panicked.
+#[test]
+fn two_variables_change_places() {
+    for device in devices() {
+        let var = |name: &str, values: &[f32]| {
+            Var::state(name, &Tensor::from_slice(values, [values.len()], &device).expect("memory")).expect("memory")
+        };
+        let (a, b) = (var("a", &[1.0, 2.0, 3.0]), var("b", &[4.0, 5.0, 6.0]));
+        let (x, y) = (a.clone(), b.clone());
+        let mut swap = Step::new(&device, move |_| {
+            let (before_x, before_y) = (x.tensor(), y.tensor());
+            x.assign(&before_y);
+            y.assign(&before_x);
+            vec![]
+        })
+        .expect("a step");
+        for _ in 0..3 {
+            swap.run(&[]).expect("a run");
+        }
+        assert_eq!(a.tensor().to_vec::<f32>().expect("values"), [4.0, 5.0, 6.0]);
+        assert_eq!(b.tensor().to_vec::<f32>().expect("values"), [1.0, 2.0, 3.0]);
+    }
+}
+
+/// The copy that keeps the old value apart was computed from the variable it protects it from.
+#[test]
+fn a_variable_becomes_its_own_mirror_image() {
+    for device in devices() {
+        let values: Vec<f32> = (0..1000).map(|n| n as f32).collect();
+        let var = Var::state("v", &Tensor::from_slice(&values, [1000], &device).expect("memory")).expect("memory");
+        let cell = var.clone();
+        let mut flip = Step::new(&device, move |_| {
+            cell.assign(&cell.tensor().flip(0));
+            vec![]
+        })
+        .expect("a step");
+        flip.run(&[]).expect("a run");
+        let expected: Vec<f32> = values.iter().rev().copied().collect();
+        assert_eq!(var.tensor().to_vec::<f32>().expect("values"), expected);
+    }
+}
+
+/// The generator was made while the step was traced, and the step repeated its initialisation: every run drew the same.
+#[test]
+fn the_first_draw_of_all_may_be_inside_of_a_step() {
+    for device in devices() {
+        let fresh = device.reopen().expect("another one");
+        let inner = fresh.clone();
+        let mut draw = Step::new(&fresh, move |_| vec![Tensor::rand([16], &inner)]).expect("a step");
+        let mut run = || draw.run(&[]).expect("a run")[0].to_vec::<f32>().expect("values");
+        let (first, second, third) = (run(), run(), run());
+        assert!(first != second && second != third && first != third);
+    }
+}
+
+/// Coordinates outside of the padded part were taken for indices out of range.
+#[test]
+fn padding_around_a_gather_is_not_out_of_range() {
+    for device in devices() {
+        let table = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [3, 2], &device).expect("memory");
+        let extra = Tensor::from_slice(&[9.0f32, 9.0], [1, 2], &device).expect("memory");
+        let rows = table.embedding(&Tensor::arange(3, &device));
+        let joined = Tensor::cat(&[&extra, &rows, &extra], 0);
+        let expected = [9.0, 9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 9.0, 9.0];
+        assert_eq!(joined.to_vec::<f32>().expect("all indices are in range"), expected);
+    }
+}
+
+/// An assignment outside of the step moved a tensor that the step had captured, after the step had been found up to date.
+#[test]
+fn a_captured_tensor_keeps_its_value_when_its_variable_changes() {
+    for device in devices() {
+        let one = Tensor::from_slice(&[1.0f32], [1], &device).expect("memory");
+        let var = Var::state("w", &one).expect("memory");
+        let (frozen, cell) = (var.tensor(), var.clone());
+        let mut step = Step::new(&device, move |_| vec![&frozen + &cell.tensor()]).expect("a step");
+        let mut run = || step.run(&[]).expect("a run")[0].item::<f32>().expect("a value");
+        assert_eq!(run(), 2.0);
+        var.assign(&(&one * 10.0));
+        assert_eq!(run(), 11.0);
+    }
+}
+
+/// A loop outside of steps kept every value it had ever computed.
+#[test]
+fn a_loop_without_gradients_forgets_its_past() {
+    let device = Device::cpu().reopen().expect("another one");
+    let start = Tensor::from_slice(&[1.0f32; 1024], [1024], &device).expect("memory");
+    brasa::no_grad(|| {
+        let mut x = start.clone();
+        for _ in 0..200 {
+            x = &x * 0.99;
+            x.realize().expect("a value");
+        }
+    });
+    assert!(device.memory().peak_bytes < 40 * 4096, "{:?}", device.memory());
+}
+
+/// The gradient that comes in depends on the same parameter; it was differentiated once more, and that without end.
+#[test]
+fn checkpointing_a_block_that_reads_a_variable_by_itself_never_ended() {
+    for device in devices() {
+        let weight = Var::parameter("w", &vector(&[2.0, 3.0], &device)).expect("memory");
+        let mut step = Step::new(&device, move |inputs| {
+            let inner = weight.clone();
+            let first = checkpoint(&[&inputs[0]], move |inputs| &inputs[0] * inner.tensor());
+            let inner = weight.clone();
+            let second = checkpoint(&[&first], move |inputs| inputs[0].square() * inner.tensor());
+            // (x w)² w, summed: 3 x² w²; its square: 6 x⁴ w⁵
+            let variable = weight.tensor();
+            let once = grad(&second.sum(), &[&variable]).remove(0);
+            let squared = grad(&second.square().sum(), &[&variable]).remove(0);
+            vec![once, squared]
+        })
+        .expect("a step");
+        let outputs = step.run(&[vector(&[1.0, 2.0], &device)]).expect("a run");
+        assert_eq!(read(&outputs[0]), [12.0, 108.0], "{device:?}");
+        assert_eq!(read(&outputs[1]), [192.0, 23_328.0], "{device:?}");
+    }
+}
+
+/// Draws that are computed again moved the position once more.
+#[test]
+fn checkpointed_dropout_moved_the_random_position_twice_a_step() {
+    for device in fresh_devices() {
+        let mut step = Step::new(&device, |inputs| {
+            let dropped = checkpoint(&[&inputs[0]], |inputs| inputs[0].dropout(0.5));
+            grad(&dropped.square().sum(), &[&inputs[0]])
+        })
+        .expect("a step");
+        let (_, position) = random_state(&device).expect("random numbers");
+        for expected in 1..4_u32 {
+            let gradient = read(&step.run(&[Tensor::ones(64, &device)]).expect("a run")[0]);
+            assert_eq!(position.tensor().item::<u32>().expect("a position"), expected, "{device:?}");
+            // 2 · (x / 0.5) / 0.5 where kept, as the forward pass chose: nothing between
+            assert!(gradient.iter().all(|&g| g == 0.0 || g == 8.0), "{gradient:?}");
+        }
+    }
+}
