@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::graph::Program;
 use crate::plan::Plan;
+use crate::timing::KernelTime;
 
-/// `BRASA_DEBUG`: 0 (default) silent; 1 one line per plan; 2 also its kernels; 3 also its program.
+/// `BRASA_DEBUG`: 0 (default) silent; 1 one line per plan; 2 also its kernels, each timed by itself; 3 also its program,
+/// and the driver's validation layers.
 pub fn level() -> u8 {
     static LEVEL: OnceLock<u8> = OnceLock::new();
     *LEVEL.get_or_init(|| std::env::var("BRASA_DEBUG").ok().and_then(|text| text.parse().ok()).unwrap_or(0))
@@ -16,13 +18,24 @@ pub fn level() -> u8 {
 /// `BRASA_DUMP`: a folder that gets, for each plan, `N.plan.txt`, `N.program.txt` and `N.dot`, and the text of shaders.
 pub fn dump_folder() -> Option<&'static PathBuf> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
-    FOLDER.get_or_init(|| std::env::var_os("BRASA_DUMP").map(PathBuf::from)).as_ref()
+    FOLDER.get_or_init(|| std::env::var_os("BRASA_DUMP").filter(|name| !name.is_empty()).map(PathBuf::from)).as_ref()
 }
 
 /// `BRASA_VALIDATE=1`: compares every kernel's results with an interpreter in f64.
 pub fn validate() -> bool {
     static VALIDATE: OnceLock<bool> = OnceLock::new();
     *VALIDATE.get_or_init(|| std::env::var("BRASA_VALIDATE").is_ok_and(|text| text == "1"))
+}
+
+/// `BRASA_CHECKED=1`: WGSL kernels are compiled with bounds checks and bounded loops.
+pub fn checked() -> bool {
+    static CHECKED: OnceLock<bool> = OnceLock::new();
+    *CHECKED.get_or_init(|| std::env::var("BRASA_CHECKED").is_ok_and(|text| text == "1"))
+}
+
+/// Whether every kernel is to be timed by itself.
+pub(crate) fn profile() -> bool {
+    level() >= 2
 }
 
 /// Shows a new plan as the variables ask. `previous`: another signature's program of the same step.
@@ -50,6 +63,22 @@ pub(crate) fn plan_made(program: &Program, plan: &Plan, previous: Option<&Progra
         write("plan.txt", plan.to_string());
         write("program.txt", program.to_string());
         write("dot", plan.to_dot());
+    }
+}
+
+/// Shows what the kernels of a plan took, once it has run for the last time.
+pub(crate) fn plan_done(plan: &Plan, kernels: &[KernelTime]) {
+    if kernels.is_empty() {
+        return;
+    }
+    let replay: f64 = kernels.iter().map(|kernel| kernel.milliseconds).sum();
+    eprint_line(&format!("brasa: {replay:.3} ms in the {} kernels of: {}", kernels.len(), plan.summary()));
+    for KernelTime { label, stage, milliseconds, samples, gflops_per_second, gigabytes_per_second, source } in kernels {
+        eprint_line(&format!(
+            "  {stage:<8} {milliseconds:>9.4} ms {gflops_per_second:>8.2} GFLOP/s {gigabytes_per_second:>8.2} GB/s  {label}  \
+             ({samples} × {})",
+            source.name()
+        ));
     }
 }
 

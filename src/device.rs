@@ -34,6 +34,8 @@ pub struct Device(Arc<Inner>);
 
 struct Inner {
     info: DeviceInfo,
+    /// Held from looking a value's place up to handing the work over: see [`Device::exclusive`].
+    order: parking_lot::ReentrantMutex<()>,
     name: String,
     ledger: Ledger,
     backend: Backend,
@@ -77,7 +79,14 @@ impl Device {
 
     fn assemble(info: DeviceInfo, name: String, backend: Backend) -> Self {
         let ledger = Ledger::default();
-        Self(Arc::new(Inner { info, name, ledger, backend, refuse_memory: AtomicBool::new(false) }))
+        let (order, refuse_memory) = (parking_lot::ReentrantMutex::new(()), AtomicBool::new(false));
+        Self(Arc::new(Inner { info, order, name, ledger, backend, refuse_memory }))
+    }
+
+    /// Keeps other threads from giving it work. Whoever looks up where a value lies and then has the device read it
+    /// holds this in between, or another thread might move the value and reuse its place.
+    pub(crate) fn exclusive(&self) -> parking_lot::ReentrantMutexGuard<'_, ()> {
+        self.0.order.lock()
     }
 
     /// What is known about it.

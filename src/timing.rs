@@ -1,5 +1,6 @@
 //! Measured times: how long each stage and each kernel took, and how that is known.
 
+use crate::plan::Kernel;
 use crate::stage::Stage;
 
 /// Where a time comes from, most trustworthy first.
@@ -95,6 +96,21 @@ pub struct KernelTime {
     pub gigabytes_per_second: f64,
     /// How it is known.
     pub source: TimeSource,
+}
+
+impl KernelTime {
+    /// `kernel`, which took `milliseconds` on average over `samples` replays.
+    pub(crate) fn new(kernel: &Kernel, milliseconds: f64, samples: u32, source: TimeSource) -> Self {
+        Self {
+            label: kernel.label.clone(),
+            stage: kernel.stage,
+            milliseconds,
+            samples,
+            gflops_per_second: kernel.flops as f64 / milliseconds * 1e-6,
+            gigabytes_per_second: kernel.bytes as f64 / milliseconds * 1e-6,
+            source,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What the planner makes of whole training steps: kernels, waves, memory.
 
+mod common;
+
 use brasa::models::{ModelSpec, create};
 use brasa::nn::Mode;
 use brasa::optim::{Adam, AdamOptions, Optimizer};
@@ -7,17 +9,7 @@ use brasa::plan::Plan;
 use brasa::runtime::Step;
 use brasa::{DType, Device, Shape, Stage};
 
-fn devices() -> Vec<Device> {
-    let mut devices = vec![Device::cpu()];
-    match Device::gpu(0) {
-        Ok(device) => devices.push(device),
-        Err(error) => {
-            assert!(std::env::var_os("BRASA_REQUIRE_GPU").is_none(), "{error}");
-            println!("skipped on GPUs: {error}");
-        }
-    }
-    devices
-}
+use common::devices;
 
 fn signature(batch: usize, input: &[usize]) -> Vec<(Shape, DType)> {
     let mut shape = vec![batch];

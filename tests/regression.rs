@@ -122,6 +122,104 @@ fn an_assignment_was_lost_when_there_was_no_memory_for_a_snapshot() {
     }
 }
 
+/// Each variable was to be written before the other one had been read: the planner found a cycle and panicked.
+#[test]
+fn two_variables_change_places() {
+    for device in devices() {
+        let var = |name: &str, values: &[f32]| {
+            Var::state(name, &Tensor::from_slice(values, [values.len()], &device).expect("memory")).expect("memory")
+        };
+        let (a, b) = (var("a", &[1.0, 2.0, 3.0]), var("b", &[4.0, 5.0, 6.0]));
+        let (x, y) = (a.clone(), b.clone());
+        let mut swap = Step::new(&device, move |_| {
+            let (before_x, before_y) = (x.tensor(), y.tensor());
+            x.assign(&before_y);
+            y.assign(&before_x);
+            vec![]
+        })
+        .expect("a step");
+        for _ in 0..3 {
+            swap.run(&[]).expect("a run");
+        }
+        assert_eq!(a.tensor().to_vec::<f32>().expect("values"), [4.0, 5.0, 6.0]);
+        assert_eq!(b.tensor().to_vec::<f32>().expect("values"), [1.0, 2.0, 3.0]);
+    }
+}
+
+/// The copy that keeps the old value apart was computed from the variable it protects it from.
+#[test]
+fn a_variable_becomes_its_own_mirror_image() {
+    for device in devices() {
+        let values: Vec<f32> = (0..1000).map(|n| n as f32).collect();
+        let var = Var::state("v", &Tensor::from_slice(&values, [1000], &device).expect("memory")).expect("memory");
+        let cell = var.clone();
+        let mut flip = Step::new(&device, move |_| {
+            cell.assign(&cell.tensor().flip(0));
+            vec![]
+        })
+        .expect("a step");
+        flip.run(&[]).expect("a run");
+        let expected: Vec<f32> = values.iter().rev().copied().collect();
+        assert_eq!(var.tensor().to_vec::<f32>().expect("values"), expected);
+    }
+}
+
+/// The generator was made while the step was traced, and the step repeated its initialisation: every run drew the same.
+#[test]
+fn the_first_draw_of_all_may_be_inside_of_a_step() {
+    for device in devices() {
+        let fresh = device.reopen().expect("another one");
+        let inner = fresh.clone();
+        let mut draw = Step::new(&fresh, move |_| vec![Tensor::rand([16], &inner)]).expect("a step");
+        let mut run = || draw.run(&[]).expect("a run")[0].to_vec::<f32>().expect("values");
+        let (first, second, third) = (run(), run(), run());
+        assert!(first != second && second != third && first != third);
+    }
+}
+
+/// Coordinates outside of the padded part were taken for indices out of range.
+#[test]
+fn padding_around_a_gather_is_not_out_of_range() {
+    for device in devices() {
+        let table = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [3, 2], &device).expect("memory");
+        let extra = Tensor::from_slice(&[9.0f32, 9.0], [1, 2], &device).expect("memory");
+        let rows = table.embedding(&Tensor::arange(3, &device));
+        let joined = Tensor::cat(&[&extra, &rows, &extra], 0);
+        let expected = [9.0, 9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 9.0, 9.0];
+        assert_eq!(joined.to_vec::<f32>().expect("all indices are in range"), expected);
+    }
+}
+
+/// An assignment outside of the step moved a tensor that the step had captured, after the step had been found up to date.
+#[test]
+fn a_captured_tensor_keeps_its_value_when_its_variable_changes() {
+    for device in devices() {
+        let one = Tensor::from_slice(&[1.0f32], [1], &device).expect("memory");
+        let var = Var::state("w", &one).expect("memory");
+        let (frozen, cell) = (var.tensor(), var.clone());
+        let mut step = Step::new(&device, move |_| vec![&frozen + &cell.tensor()]).expect("a step");
+        let mut run = || step.run(&[]).expect("a run")[0].item::<f32>().expect("a value");
+        assert_eq!(run(), 2.0);
+        var.assign(&(&one * 10.0));
+        assert_eq!(run(), 11.0);
+    }
+}
+
+/// A loop outside of steps kept every value it had ever computed.
+#[test]
+fn a_loop_without_gradients_forgets_its_past() {
+    let device = Device::cpu().reopen().expect("another one");
+    let start = Tensor::from_slice(&[1.0f32; 1024], [1024], &device).expect("memory");
+    brasa::no_grad(|| {
+        let mut x = start.clone();
+        for _ in 0..200 {
+            x = &x * 0.99;
+            x.realize().expect("a value");
+        }
+    });
+    assert!(device.memory().peak_bytes < 40 * 4096, "{:?}", device.memory());
+}
+
 /// The gradient that comes in depends on the same parameter; it was differentiated once more, and that without end.
 #[test]
 fn checkpointing_a_block_that_reads_a_variable_by_itself_never_ended() {

@@ -1,13 +1,14 @@
 //! Shows a run's events: a bar on a terminal, plain lines without one, JSON lines for machines.
 
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::Result;
 use crate::train::Event;
 
-use super::report::{percent, seconds, summary, thousands};
+use super::report::{loss, percent, seconds, summary, thousands};
 
 /// Listens to a run.
 pub(super) struct Listener {
@@ -16,6 +17,8 @@ pub(super) struct Listener {
     epochs: usize,
     /// The line of the epoch that ended, until its evaluation is in.
     epoch_line: String,
+    /// The weights that were saved last.
+    saved: Option<PathBuf>,
     /// The first error in writing to standard output.
     failed: Option<crate::error::Error>,
 }
@@ -25,7 +28,7 @@ impl Listener {
     /// standard output.
     pub(super) fn new(json: bool) -> Self {
         let bar = if json { ProgressBar::hidden() } else { ProgressBar::new(0) };
-        Self { json, bar, epochs: 0, epoch_line: String::new(), failed: None }
+        Self { json, bar, epochs: 0, epoch_line: String::new(), saved: None, failed: None }
     }
 
     /// Shows an event.
@@ -35,6 +38,14 @@ impl Listener {
             self.result(&line);
         } else {
             self.show(&event);
+        }
+    }
+
+    /// Takes down what is left on the screen of a run that failed, and says what is left of the run.
+    pub(super) fn run_failed(&self) {
+        self.bar.finish_and_clear();
+        if let Some(path) = &self.saved {
+            self.message(&format!("what was learned before is saved in {}", path.display()));
         }
     }
 
@@ -66,20 +77,21 @@ impl Listener {
             Event::Step(step) => {
                 self.bar.set_position(step.step as u64);
                 self.bar.set_message(format!(
-                    "epoch {}/{}  loss {:.4}  accuracy {}  {} images/s  {} left",
+                    "epoch {}/{}  loss {}  accuracy {}  {} images/s  {} left",
                     step.epoch,
                     self.epochs,
-                    step.loss,
+                    loss(step.loss),
                     percent(step.accuracy.into()),
                     thousands(step.samples_per_second as usize),
                     seconds(step.left_s),
                 ));
             }
-            Event::Epoch { epoch, loss, accuracy, samples_per_second } => {
+            Event::Epoch { epoch, loss: mean, accuracy, samples_per_second } => {
                 let width = self.epochs.to_string().len();
                 self.epoch_line = format!(
-                    "epoch {epoch:>width$}/{}  loss {loss:.4}  accuracy {:>8}  {:>7} images/s",
+                    "epoch {epoch:>width$}/{}  loss {}  accuracy {:>8}  {:>7} images/s",
                     self.epochs,
+                    loss(*mean),
                     percent((*accuracy).into()),
                     thousands(*samples_per_second as usize),
                 );
@@ -88,12 +100,12 @@ impl Listener {
                 let line = std::mem::take(&mut self.epoch_line);
                 let separator = if line.is_empty() { "" } else { "  " };
                 self.message(&format!(
-                    "{line}{separator}test loss {:.4}  test accuracy {:>8}",
-                    test.loss,
+                    "{line}{separator}test loss {}  test accuracy {:>8}",
+                    loss(test.loss),
                     percent(test.accuracy.into())
                 ));
             }
-            Event::Saved { .. } => {}
+            Event::Saved { path } => self.saved = Some(path.clone()),
             Event::Finished(end) => {
                 self.bar.finish_and_clear();
                 if !end.completed {

@@ -60,6 +60,11 @@ fn stages(stages: &[StageReport]) -> String {
     text
 }
 
+/// A loss with as many digits as tell something.
+pub(super) fn loss(loss: f32) -> String {
+    if loss < 1e5 { format!("{loss:.4}") } else { format!("{loss:.3e}") }
+}
+
 /// `part` of 1, as `97.50 %`.
 pub(super) fn percent(part: f64) -> String {
     format!("{:.2} %", part * 100.0)
@@ -112,5 +117,6 @@ mod tests {
         assert_eq!([4.23, 59.4, 187.0, 7500.0].map(seconds), ["4.2 s", "59 s", "3 min 07 s", "2 h 05 min"]);
         assert_eq!([512, 1536, 128 << 20].map(bytes), ["512 B", "1.5 KiB", "128 MiB"]);
         assert_eq!(percent(0.98611), "98.61 %");
+        assert_eq!([0.12345, 2.3e8].map(loss), ["0.1235", "2.300e8"]);
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
         tracing::warn!("Ctrl-C will end the run without saving: {error}");
     }
     let mut listener = Listener::new(args.json);
-    let summary = trainer.run(&control, &mut |event| listener.hear(event))?;
+    let summary = trainer.run(&control, &mut |event| listener.hear(event)).inspect_err(|_| listener.run_failed())?;
     listener.finish()?;
     Ok(if summary.completed { ExitCode::SUCCESS } else { ExitCode::from(super::INTERRUPTED) })
 }

@@ -59,11 +59,6 @@ impl Fold {
         Self { op, kind: Kind::of(dtype), identity }
     }
 
-    /// Two partial results as one.
-    pub(super) fn join(&self, a: u32, b: u32) -> u32 {
-        with_join!(self, |f| f(a, b))
-    }
-
     /// All of `values` as one.
     pub(super) fn row(&self, arch: Arch, values: &[u32]) -> u32 {
         with_join!(self, |f| arch.dispatch(Row { values, identity: self.identity, f }))

@@ -129,7 +129,8 @@ impl Memory {
     }
 
     /// Usable bytes, as asked for.
-    pub(crate) fn bytes(&self) -> u64 {
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> u64 {
         self.0.bytes
     }
 

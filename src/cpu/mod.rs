@@ -35,7 +35,7 @@ use pulp::Arch;
 use crate::dtype::DType;
 use crate::plan::{Body, Place, Plan};
 use crate::stage::Stage;
-use crate::timing::{StageTimes, TimeSource};
+use crate::timing::{KernelTime, StageTimes, TimeSource};
 
 use contract::{CompiledContract, ContractState};
 use execute::Env;
@@ -79,7 +79,18 @@ pub(crate) struct Bound {
     states: Vec<State>,
     /// Milliseconds of each kernel in the last run.
     times: Vec<f64>,
+    /// Since they were last asked for.
+    stages: StageTimes,
+    profile: Option<Profile>,
     _memory: Vec<Memory>,
+}
+
+/// Times of single kernels.
+#[derive(Debug)]
+struct Profile {
+    /// Milliseconds of each kernel.
+    sums: Vec<f64>,
+    runs: u32,
 }
 
 impl Compiled {
@@ -121,8 +132,11 @@ impl Compiled {
         });
         let states = states.collect::<Option<Vec<_>>>()?;
         let times = vec![0.0; states.len()];
+        let stages = StageTimes::default();
         let memory = externals.iter().cloned().chain(slots).collect();
-        Some(Bound { ready: self.0.clone(), views, states, times, _memory: memory })
+        let mut bound = Bound { ready: self.0.clone(), views, states, times, stages, profile: None, _memory: memory };
+        bound.profile_kernels(crate::debug::profile());
+        Some(bound)
     }
 }
 
@@ -145,18 +159,18 @@ impl Kernel {
 
 impl Bound {
     /// Runs all kernels in order; `uniforms` are the host values' bits. An index out of range raises `status`.
-    pub(crate) fn run(&mut self, uniforms: &[u32], status: &AtomicU32, times: &mut StageTimes) {
+    pub(crate) fn run(&mut self, uniforms: &[u32], status: &AtomicU32) {
         let ready = self.ready.clone();
         let total: f64 = ready.kernels.iter().map(Kernel::nanoseconds).sum();
         if total > WORTH_A_THREAD_NANOSECONDS {
             // On a thread of the pool, so that kernels do not enter and leave it one by one.
-            rayon::scope(|_| self.run_here(&ready, uniforms, status, times));
+            rayon::scope(|_| self.run_here(&ready, uniforms, status));
         } else {
-            self.run_here(&ready, uniforms, status, times);
+            self.run_here(&ready, uniforms, status);
         }
     }
 
-    fn run_here(&mut self, ready: &Ready, uniforms: &[u32], status: &AtomicU32, times: &mut StageTimes) {
+    fn run_here(&mut self, ready: &Ready, uniforms: &[u32], status: &AtomicU32) {
         let env = Env { arch: Arch::new(), views: &self.views, uniforms, status };
         let mut stages = [0.0; Stage::ALL.len()];
         let mut before = Instant::now();
@@ -194,13 +208,37 @@ impl Bound {
         }
         for (stage, milliseconds) in Stage::ALL.into_iter().zip(stages) {
             if ready.plan.kernels.iter().any(|kernel| kernel.stage == stage) {
-                times.add(stage, milliseconds, TimeSource::WallClock);
+                self.stages.add(stage, milliseconds, TimeSource::WallClock);
             }
+        }
+        if let Some(profile) = &mut self.profile {
+            profile.runs += 1;
+            profile.sums.iter_mut().zip(&self.times).for_each(|(sum, milliseconds)| *sum += milliseconds);
         }
     }
 
-    /// Milliseconds that each kernel of the plan took in the last run.
-    pub(crate) fn kernel_times(&self) -> &[f64] {
-        &self.times
+    /// What each stage took since the last call.
+    pub(crate) fn stage_times(&mut self) -> StageTimes {
+        std::mem::take(&mut self.stages)
+    }
+
+    /// Adds up the times of every kernel from now on (or not).
+    pub(crate) fn profile_kernels(&mut self, on: bool) {
+        self.profile = on.then(|| Profile { sums: vec![0.0; self.times.len()], runs: 0 });
+    }
+
+    /// What each kernel took, on average, in the profiled runs since the last call.
+    pub(crate) fn kernel_times(&mut self) -> Vec<KernelTime> {
+        let Some(Profile { sums, runs }) = self.profile.as_mut().filter(|profile| profile.runs > 0) else {
+            return Vec::new();
+        };
+        let runs = std::mem::take(runs);
+        let kernels = self.ready.plan.kernels.iter().zip(sums);
+        kernels
+            .map(|(kernel, sum)| {
+                let milliseconds = std::mem::take(sum) / f64::from(runs);
+                KernelTime::new(kernel, milliseconds, runs, TimeSource::WallClock)
+            })
+            .collect()
     }
 }

@@ -169,19 +169,9 @@ impl Space {
         }
     }
 
-    /// Number of walked points.
-    pub(super) fn walked(&self) -> usize {
-        self.sizes[self.fixed..].iter().product()
-    }
-
     /// Points of a row.
     pub(super) fn row(&self) -> usize {
         self.sizes[self.sizes.len() - 1]
-    }
-
-    /// Number of fixed points.
-    pub(super) fn fixed(&self) -> usize {
-        self.sizes[..self.fixed].iter().product()
     }
 
     fn form(&self, ix: &Ix) -> Option<Form> {
@@ -374,6 +364,18 @@ impl Quotient {
 mod tests {
     use super::*;
 
+    impl Space {
+        /// Number of fixed points.
+        fn fixed_points(&self) -> usize {
+            self.sizes[..self.fixed].iter().product()
+        }
+
+        /// Number of walked points.
+        fn walked_points(&self) -> usize {
+            self.sizes[self.fixed..].iter().product()
+        }
+    }
+
     /// Walks everything in strips of `strip` and compares with `Ix::eval`.
     fn check(axes: &[usize], fixed: &[usize], walked: &[usize], expressions: &[Ix], strip: usize) -> Space {
         let all: Vec<&Ix> = expressions.iter().collect();
@@ -382,9 +384,9 @@ mod tests {
             let mut forms = Forms::default();
             let position = space.position(ix, &mut forms);
             let (mut got, mut expected) = (Vec::new(), Vec::new());
-            for fixed_point in 0..space.fixed() {
-                for start in (0..space.walked()).step_by(strip) {
-                    let len = strip.min(space.walked() - start);
+            for fixed_point in 0..space.fixed_points() {
+                for start in (0..space.walked_points()).step_by(strip) {
+                    let len = strip.min(space.walked_points() - start);
                     let mut values = vec![0; len];
                     space.walk(&forms, (fixed_point, start, len), &mut Vec::new(), |row, at, count| {
                         position.fill(row, &mut values[at..at + count]);
@@ -450,6 +452,6 @@ mod tests {
     #[test]
     fn a_space_without_axes_has_one_point() {
         let space = check(&[], &[], &[], &[Ix::constant(7)], 1);
-        assert_eq!((space.fixed(), space.walked()), (1, 1));
+        assert_eq!((space.fixed_points(), space.walked_points()), (1, 1));
     }
 }

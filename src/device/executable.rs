@@ -36,7 +36,7 @@ pub(crate) struct Bound {
 
 #[derive(Debug)]
 enum Replay {
-    Cpu { bound: cpu::Bound, times: StageTimes },
+    Cpu(Box<cpu::Bound>),
     Gpu(Box<gpu::Bound>),
 }
 
@@ -97,7 +97,7 @@ impl Executable {
         let slots = Slots::Counted(self.device.clone(), bytes);
         let bound = compiled.bind(&memories);
         let bound = bound.ok_or_else(|| self.device.out_of_memory(bytes, "intermediate results"))?;
-        Ok((Replay::Cpu { bound, times: StageTimes::default() }, slots))
+        Ok((Replay::Cpu(Box::new(bound)), slots))
     }
 
     fn bind_gpu(&self, program: &Arc<gpu::Program>, externals: &[Storage]) -> Result<(Replay, Slots)> {
@@ -123,9 +123,9 @@ impl Bound {
     pub(crate) fn run(&mut self, uniforms: &[u32]) -> Result<()> {
         self.device.check()?;
         match (&mut self.kind, self.device.backend()) {
-            (Replay::Cpu { bound, times }, Backend::Cpu(state)) => bound.run(uniforms, &state.status, times),
+            (Replay::Cpu(bound), Backend::Cpu(state)) => bound.run(uniforms, &state.status),
             (Replay::Gpu(bound), _) => bound.run(uniforms)?,
-            (Replay::Cpu { .. }, Backend::Gpu(_)) => unreachable!("a CPU plan is bound on the CPU only"),
+            (Replay::Cpu(_), Backend::Gpu(_)) => unreachable!("a CPU plan is bound on the CPU only"),
         }
         Ok(())
     }
@@ -136,15 +136,16 @@ impl Bound {
     /// replay is its milliseconds divided by its samples.
     pub(crate) fn stage_times(&mut self) -> StageTimes {
         match &mut self.kind {
-            Replay::Cpu { times, .. } => std::mem::take(times),
+            Replay::Cpu(bound) => bound.stage_times(),
             Replay::Gpu(bound) => bound.stage_times(),
         }
     }
 
-    /// On a GPU, times every kernel by itself from now on (or not).
+    /// Times every kernel by itself from now on (or not).
     pub(crate) fn profile_kernels(&mut self, on: bool) {
-        if let Replay::Gpu(bound) = &mut self.kind {
-            bound.profile_kernels(on);
+        match &mut self.kind {
+            Replay::Cpu(bound) => bound.profile_kernels(on),
+            Replay::Gpu(bound) => bound.profile_kernels(on),
         }
     }
 
@@ -153,14 +154,14 @@ impl Bound {
     pub(crate) fn gpu_bound(&mut self) -> &mut gpu::Bound {
         match &mut self.kind {
             Replay::Gpu(bound) => bound,
-            Replay::Cpu { .. } => panic!("bound on the CPU"),
+            Replay::Cpu(_) => panic!("bound on the CPU"),
         }
     }
 
-    /// What each kernel took in the profiled replays measured since the last call; nothing on the CPU.
+    /// What each kernel took, on average, in the profiled replays measured since the last call.
     pub(crate) fn kernel_times(&mut self) -> Vec<KernelTime> {
         match &mut self.kind {
-            Replay::Cpu { .. } => Vec::new(),
+            Replay::Cpu(bound) => bound.kernel_times(),
             Replay::Gpu(bound) => bound.kernel_times(),
         }
     }

@@ -2,10 +2,10 @@
 
 use std::sync::OnceLock;
 
+use crate::debug;
 use crate::device::{DeviceInfo, DeviceKind};
 
 use super::render::Capabilities;
-use super::settings;
 
 /// An adapter that can be opened.
 pub(crate) struct Adapter {
@@ -89,7 +89,7 @@ fn subgroups(features: wgpu::Features, info: &wgpu::AdapterInfo) -> Option<(u32,
 fn instance() -> wgpu::Instance {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
     // The validation layers cost more than the kernels; wgpu's own validation is always on.
-    descriptor.flags = match settings::debug_level() {
+    descriptor.flags = match debug::level() {
         0..=2 => wgpu::InstanceFlags::empty(),
         _ => wgpu::InstanceFlags::debugging(),
     };

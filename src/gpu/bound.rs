@@ -12,7 +12,6 @@ use super::fences::Fences;
 use super::passes::{Cost, Pass, Rules, cut};
 use super::program::{Prepared, Program};
 use super::recorder::Recorder;
-use super::settings;
 use super::timestamps::Timer;
 
 /// Replays of one program that may wait on the device before the host does.
@@ -87,7 +86,7 @@ impl Bound {
             program,
         };
         bound.recut();
-        bound.profile_kernels(settings::debug_level() >= 2);
+        bound.profile_kernels(crate::debug::profile());
         Ok(bound)
     }
 
@@ -167,16 +166,7 @@ impl Bound {
             .zip(sums)
             .filter_map(|(kernel, sum)| {
                 let (total, samples, source) = sum?;
-                let milliseconds = total / f64::from(samples);
-                Some(KernelTime {
-                    label: kernel.label.clone(),
-                    stage: kernel.stage,
-                    milliseconds,
-                    samples,
-                    gflops_per_second: kernel.flops as f64 / milliseconds * 1e-6,
-                    gigabytes_per_second: kernel.bytes as f64 / milliseconds * 1e-6,
-                    source,
-                })
+                Some(KernelTime::new(kernel, total / f64::from(samples), samples, source))
             })
             .collect()
     }

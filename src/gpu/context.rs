@@ -13,7 +13,6 @@ use super::pipeline::Pipelines;
 use super::readback::ReadbackPool;
 use super::recorder::Recorder;
 use super::render::Capabilities;
-use super::settings;
 use super::timestamps::Clock;
 use super::waiter::Waiter;
 
@@ -120,7 +119,7 @@ impl Gpu {
             readbacks: ReadbackPool::default(),
             clock: Clock::new(&device, &queue),
             status,
-            checked: settings::checked(),
+            checked: crate::debug::checked(),
             max_buffer_bytes: device.limits().max_buffer_size,
             counters,
             recorder: Mutex::new(Recorder::default()),

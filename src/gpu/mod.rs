@@ -20,7 +20,6 @@ mod program;
 mod readback;
 mod recorder;
 mod render;
-mod settings;
 mod staging;
 mod timestamps;
 mod transfer;

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 
+use crate::debug;
 use crate::error::{Error, Result};
 
 use super::context::Gpu;
 use super::counters::Made;
 use super::render::Launch;
-use super::settings;
 
 /// Above this many, those that nothing uses are dropped.
 const MAX_KEPT: usize = 4096;
@@ -161,12 +161,12 @@ fn layout_entry(binding: u32, slot: Slot) -> wgpu::BindGroupLayoutEntry {
 
 /// Writes the kernel's text to the folder that `BRASA_DUMP` names, as a debugging aid whose failure is no error.
 fn dump(label: &str, wgsl: &str) {
-    let Some(folder) = settings::dump_folder() else { return };
+    let Some(folder) = debug::dump_folder() else { return };
     let name: String = label.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
     let mut hash = std::hash::DefaultHasher::new();
     std::hash::Hash::hash(wgsl, &mut hash);
     let path = folder.join(format!("{name}-{:016x}.wgsl", std::hash::Hasher::finish(&hash)));
-    let written = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&path, wgsl));
+    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, wgsl));
     if let Err(error) = written {
         tracing::warn!("BRASA_DUMP: {}: {error}", path.display());
     }

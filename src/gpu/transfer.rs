@@ -6,6 +6,7 @@ use super::context::Gpu;
 use super::counters::Made;
 use super::pipeline::Slot;
 use super::recorder::Recorder;
+use super::render::MOVE_BYTES;
 
 /// Bytes that one launch of `move_bytes` moves: below 65,535 workgroups of 256 bytes, and small bindings.
 const PIECE_BYTES: u64 = 8 << 20;
@@ -64,7 +65,7 @@ impl Gpu {
 
     fn move_bytes(&self, recorder: &mut Recorder, from: Span<'_>, to: Span<'_>, bytes: u64) -> Result<()> {
         let slots = [Slot::Read, Slot::Write, Slot::Uniform];
-        let pipeline = self.pipeline("move_bytes", include_str!("../../shaders/move_bytes.wgsl"), &slots)?;
+        let pipeline = self.pipeline("move_bytes", MOVE_BYTES, &slots)?;
         for done in (0..bytes).step_by(PIECE_BYTES as usize) {
             let length = PIECE_BYTES.min(bytes - done);
             let (source, skipped) = window(from, done, length);

@@ -219,6 +219,9 @@ impl Node {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let caller = Location::caller();
         let context = CONTEXT.with(|context| context.borrow().clone());
+        let cut =
+            |input: NodeRef| if context.no_gradient || input.no_gradient { without_history(input) } else { input };
+        let inputs: Vec<NodeRef> = inputs.into_iter().map(cut).collect();
         let waiting = |input: &NodeRef| if input.value().is_some() { 0 } else { input.depth };
         let depth = inputs.iter().map(waiting).max().map_or(0, |depth| depth + 1);
         let node = Arc::new(Self {
@@ -253,6 +256,18 @@ impl Node {
     /// Keeps the computed value.
     pub fn set_value(&self, memory: Memory) {
         *self.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
+    }
+}
+
+/// A computed value that no gradient passes through, without what it was computed from: a loop under `no_grad` does not
+/// keep its past.
+#[track_caller]
+fn without_history(node: NodeRef) -> NodeRef {
+    match node.value() {
+        Some(memory) if node.source.is_none() => {
+            Node::leaf(Source::Memory(memory), node.shape.clone(), node.dtype, &node.device)
+        }
+        _ => node,
     }
 }
 

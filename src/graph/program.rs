@@ -88,13 +88,15 @@ pub struct Output {
 }
 
 impl ProgramNode {
-    fn structure(&self) -> (&Op, &[usize], &Shape, DType, Stage, u32, Slot) {
-        (&self.op, &self.inputs, &self.shape, self.dtype, self.stage, self.segment, self.slot)
+    /// What distinguishes it, its line included where kernels report it.
+    fn structure(&self) -> impl PartialEq + Hash + '_ {
+        let reported = matches!(self.op, Op::CheckIndex { .. }).then_some((self.location, &self.module));
+        (&self.op, &self.inputs, &self.shape, self.dtype, self.stage, self.segment, self.slot, reported)
     }
 
     /// `op at file:line (module)`, for messages.
     pub fn describe(&self) -> String {
-        let module = self.module.as_ref().map(|module| format!(" in {module}")).unwrap_or_default();
+        let module = self.module.as_ref().map(|module| format!(" in module `{module}`")).unwrap_or_default();
         format!("{} {} at {}{module}", op_name(&self.op), self.shape, self.location)
     }
 }

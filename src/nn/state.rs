@@ -25,6 +25,9 @@ pub fn load_state<M: Module + ?Sized>(module: &M, state: &BTreeMap<String, Tenso
     for variable in &variables {
         match state.get(variable.name()) {
             None => problems.push(format!("{} is missing", variable.name())),
+            Some(tensor) if tensor.dtype() != variable.dtype() => {
+                problems.push(format!("{} is {} instead of {}", variable.name(), tensor.dtype(), variable.dtype()));
+            }
             Some(tensor) if tensor.shape() != variable.shape() => {
                 problems.push(format!("{} is {} instead of {}", variable.name(), tensor.shape(), variable.shape()));
             }

@@ -20,6 +20,9 @@ pub(crate) fn adjoint(dims: &[Dim], input: &Shape, g: &Tensor) -> Tensor {
     if g.numel() == 0 {
         return Tensor::zeros_of(input.clone(), g.dtype(), g.device());
     }
+    if let Some(result) = untile(dims, input, g) {
+        return result;
+    }
     let mut sizes = g.shape().to_vec();
     let pivots = choose_pivots(dims, &sizes);
     let is_pivot =
@@ -51,6 +54,41 @@ pub(crate) fn adjoint(dims: &[Dim], input: &Shape, g: &Tensor) -> Tensor {
     let axes: Vec<usize> = (input.rank()..shape.len()).collect();
     let zero = Scalar::new(g.dtype(), 0.0);
     g.reshape(sizes).moved(Moved { dims: inverse, shape: shape.into() }, zero).sum_dim(axes)
+}
+
+/// The adjoint of a view that cuts axes into tiles which lie side by side (pooling with a stride of its kernel's size):
+/// the tiles are put together again, and nothing has to be summed. `None` for other views.
+fn untile(dims: &[Dim], input: &Shape, g: &Tensor) -> Option<Tensor> {
+    let sizes = g.shape();
+    let (mut order, mut joined, mut tiled) = (Vec::new(), Vec::new(), false);
+    for dim in dims {
+        if dim.offset != 0 || dim.divisor != 1 {
+            return None;
+        }
+        match dim.terms.as_slice() {
+            &[(axis, 1)] => {
+                order.push(axis);
+                joined.push(sizes[axis]);
+            }
+            &[(tile, step), (within, 1)] | &[(within, 1), (tile, step)] if step > 1 && sizes[within] as i64 == step => {
+                order.extend([tile, within]);
+                joined.push(sizes[tile] * sizes[within]);
+                tiled = true;
+            }
+            _ => return None,
+        }
+    }
+    let mut used = order.clone();
+    used.sort_unstable();
+    let once = used.iter().copied().eq(0..sizes.rank());
+    if !once || !tiled || joined.iter().zip(input.iter()).any(|(&have, &size)| have > size) {
+        return None;
+    }
+    let order: Vec<isize> = order.into_iter().map(usize::cast_signed).collect();
+    let whole = g.permute(order).reshape(joined.clone());
+    // what no tile covers has no gradient
+    let dims = joined.iter().enumerate().map(|(axis, _)| Dim::axis(axis)).collect();
+    Some(whole.moved(Moved { dims, shape: input.clone() }, Scalar::new(g.dtype(), 0.0)))
 }
 
 /// For each input axis, the number of the term it is solved for.

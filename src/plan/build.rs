@@ -9,17 +9,20 @@ use super::fuse::{self, Group};
 use super::kernel::{Body, Buffer, BufferId, Kernel, Level, Place, Plan};
 use super::memory::{self, Life};
 use super::order::{self, Item};
-use super::{PlanOptions, axes, simplify, split, store};
+use super::{PlanOptions, axes, layout, overwrite, simplify, split, store};
 
 /// The plan of `program` for a device with these options.
 pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
     let key = program.key();
     let mut program = split::split(&simplify::simplify(program), options);
     copy_shared_outputs(&mut program);
+    // what is copied to where it belongs must be complete before
+    let mut forced = Vec::new();
     let (homes, buffers, zeroed) = loop {
-        let stored = store::choose_stored(&program, options);
+        let stored = store::choose_stored(&program, options, &forced);
         let places = place_values(&program, &stored);
-        let Some(output) = unsafe_overwrite(&program, &places.0) else { break places };
+        let Some(output) = overwrite::unsafe_output(&program, &places.0) else { break places };
+        forced.push(program.outputs[output].node);
         copy_output(&mut program, output);
     };
     let context = Context { program: &program, homes: &homes };
@@ -29,7 +32,7 @@ pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
             kept.extend(&node.inputs);
         }
     }
-    let readers_first = overwritten_readers(&program, &homes);
+    let readers_first = overwrite::readers_first(&program, &homes);
     let (groups, apart) = fuse::fuse(context, options, &kept, &readers_first);
     let mut kernels: Vec<Kernel> = groups.iter().map(|group| kernel(context, &buffers, group)).collect();
     let order = order::order(&items(&program, &groups, &kernels, &buffers, &readers_first), buffers.len());
@@ -121,6 +124,7 @@ type Places = (Vec<Option<Home>>, Vec<Buffer>, Vec<BufferId>);
 fn place_values(program: &Program, stored: &[bool]) -> Places {
     let mut homes: Vec<Option<Home>> = vec![None; program.nodes.len()];
     let mut zeroed = Vec::new();
+    let users = program.users();
     let mut buffers: Vec<Buffer> = program
         .externals
         .iter()
@@ -133,25 +137,29 @@ fn place_values(program: &Program, stored: &[bool]) -> Places {
         })
         .collect();
     for &Output { node, external, offset } in &program.outputs {
-        homes[node] = Some(Home { buffer: external, offset });
+        homes[node] = Some(Home::row_major(external, offset, &program.nodes[node].shape));
     }
     // packs before their inputs
     for (number, node) in program.nodes.iter().enumerate().rev() {
         let Op::Pack { offsets, len } = &node.op else { continue };
-        let home = *homes[number].get_or_insert_with(|| {
+        let home = homes[number].get_or_insert_with(|| {
             zeroed.push(buffers.len());
             buffers.push(Buffer { dtype: node.dtype, elements: *len, place: Place::Slot(0), label: node.describe() });
-            Home { buffer: buffers.len() - 1, offset: 0 }
+            Home::row_major(buffers.len() - 1, 0, &node.shape)
         });
+        let (buffer, start) = (home.buffer, home.offset);
         for (&input, &offset) in node.inputs.iter().zip(offsets) {
-            homes[input] = Some(Home { buffer: home.buffer, offset: home.offset + offset });
+            homes[input] = Some(Home::row_major(buffer, start + offset, &program.nodes[input].shape));
         }
     }
     for (number, node) in program.nodes.iter().enumerate() {
         match node.slot {
-            Slot::External { external, offset } => homes[number] = Some(Home { buffer: external, offset }),
+            Slot::External { external, offset } => {
+                homes[number] = Some(Home::row_major(external, offset, &node.shape));
+            }
             _ if stored[number] && homes[number].is_none() => {
-                homes[number] = Some(Home { buffer: buffers.len(), offset: 0 });
+                let strides = layout::strides(program, &users[number], stored, number);
+                homes[number] = Some(Home { buffer: buffers.len(), offset: 0, strides });
                 let elements = node.shape.numel();
                 buffers.push(Buffer { dtype: node.dtype, elements, place: Place::Slot(0), label: node.describe() });
             }
@@ -159,90 +167,6 @@ fn place_values(program: &Program, stored: &[bool]) -> Places {
         }
     }
     (homes, buffers, zeroed)
-}
-
-/// For each stored node, the nodes in memory whose values its computation reads.
-fn memory_inputs(program: &Program, homes: &[Option<Home>], node: usize) -> BTreeSet<usize> {
-    let mut reads = BTreeSet::new();
-    let mut seen = HashSet::new();
-    let mut stack = vec![node];
-    while let Some(number) = stack.pop() {
-        for &input in &program.nodes[number].inputs {
-            if homes[input].is_some() {
-                reads.insert(input);
-            } else if seen.insert(input) {
-                stack.push(input);
-            }
-        }
-    }
-    reads
-}
-
-/// Pairs (reader, writer) of stored nodes: the writer is an output that overwrites a leaf which the reader reads.
-fn overwritten_readers(program: &Program, homes: &[Option<Home>]) -> Vec<(usize, usize)> {
-    let mut writers: HashMap<usize, Vec<(usize, std::ops::Range<usize>)>> = HashMap::new();
-    for output in &program.outputs {
-        let node = &program.nodes[output.node];
-        for producer in fuse::producers(program, output.node) {
-            let start = homes[producer].map_or(output.offset, |home| home.offset);
-            let end = start + program.nodes[producer].shape.numel();
-            debug_assert!(end <= output.offset + node.shape.numel());
-            writers.entry(output.external).or_default().push((producer, start..end));
-        }
-    }
-    let mut pairs = Vec::new();
-    for number in 0..program.nodes.len() {
-        let node = &program.nodes[number];
-        if homes[number].is_none() || matches!(node.op, Op::Leaf | Op::Pack { .. }) {
-            continue;
-        }
-        for read in memory_inputs(program, homes, number) {
-            let leaf = &program.nodes[read];
-            let Slot::External { external, offset } = leaf.slot else { continue };
-            let range = offset..offset + leaf.shape.numel();
-            for (writer, written) in writers.get(&external).into_iter().flatten() {
-                if written.start < range.end && range.start < written.end {
-                    pairs.push((number, *writer));
-                }
-            }
-        }
-    }
-    pairs
-}
-
-/// An output that cannot be written where it belongs before everybody has read the old value.
-fn unsafe_overwrite(program: &Program, homes: &[Option<Home>]) -> Option<usize> {
-    let pairs = overwritten_readers(program, homes);
-    let context = Context { program, homes };
-    for (reader, writer) in pairs {
-        let unsafe_here = if reader == writer {
-            emit::build(context, &[writer], &[writer]).is_err()
-        } else {
-            needs(program, reader, writer)
-        };
-        if unsafe_here {
-            let owns = |output: &Output| fuse::producers(program, output.node).contains(&writer);
-            return program.outputs.iter().position(owns);
-        }
-    }
-    None
-}
-
-/// True if computing `node` needs the value of `other`, directly or not.
-fn needs(program: &Program, node: usize, other: usize) -> bool {
-    let mut seen = HashSet::new();
-    let mut stack = vec![node];
-    while let Some(number) = stack.pop() {
-        for &input in &program.nodes[number].inputs {
-            if input == other {
-                return true;
-            }
-            if input > other && seen.insert(input) {
-                stack.push(input);
-            }
-        }
-    }
-    false
 }
 
 fn kernel(context: Context<'_>, buffers: &[Buffer], group: &Group) -> Kernel {

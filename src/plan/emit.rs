@@ -17,11 +17,26 @@ const MAX_TAPE: usize = 600;
 /// Emission recurses along chains of nodes; this many fit any thread's stack.
 const MAX_DEPTH: usize = 256;
 
-/// Where a node's value lies in memory, row-major.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Where a node's value lies in memory, and in which order.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Home {
     pub buffer: BufferId,
     pub offset: usize,
+    /// Elements between neighbours along each axis: the physical layout, which the planner chooses.
+    pub strides: Vec<i64>,
+}
+
+impl Home {
+    /// Row-major from element `offset` on.
+    pub(super) fn row_major(buffer: BufferId, offset: usize, shape: &Shape) -> Self {
+        Self { buffer, offset, strides: shape.strides().into_iter().map(|stride| stride as i64).collect() }
+    }
+
+    /// The element at `coords`.
+    fn index(&self, coords: &[Ix]) -> Ix {
+        let start = Ix::constant(self.offset as i64);
+        coords.iter().zip(&self.strides).fold(start, |sum, (coord, &stride)| sum.plus(&coord.times(stride)))
+    }
 }
 
 /// Why some nodes cannot be one kernel.
@@ -103,12 +118,24 @@ pub(super) fn build(context: Context<'_>, members: &[usize], stores: &[usize]) -
     if updates_in_place_safely(&body) { Ok(body) } else { Err(Refusal::InPlace) }
 }
 
-/// Coordinates of `shape` at the same row-major position as `coords` in a space of the same size.
+/// Coordinates in `to` at the same row-major position as `coords` in `from`, a space of the same size.
+///
+/// Coordinates that matter lie within `from` even if `axes` alone do not say so (behind a padded view): first the
+/// coordinates are taken for axes of that space, then put in place, which keeps sums free of quotients if any way does.
 fn reshaped(coords: &[Ix], from: &[usize], to: &Shape, axes: &[usize]) -> Vec<Ix> {
     if from == to.dims() {
         return coords.iter().zip(from).map(|(c, &size)| if size == 1 { Ix::constant(0) } else { c.clone() }).collect();
     }
-    Ix::linear(coords, from).unravel(to, axes)
+    let own: Vec<Ix> =
+        from.iter().enumerate().map(|(axis, &size)| if size == 1 { Ix::constant(0) } else { Ix::axis(axis) }).collect();
+    let within: Vec<Ix> =
+        Ix::linear(&own, from).unravel(to, from).iter().map(|index| index.substitute(coords, axes)).collect();
+    if within.iter().all(|index| index.affine(axes.len()).is_some()) {
+        return within;
+    }
+    let direct = Ix::linear(coords, from).unravel(to, axes);
+    let quotients = |indices: &[Ix]| indices.iter().map(Ix::quotients).sum::<usize>();
+    if quotients(&within) < quotients(&direct) { within } else { direct }
 }
 
 fn build_map(context: Context<'_>, members: &[usize], stores: &[usize]) -> Result<Body, Refusal> {
@@ -418,10 +445,9 @@ impl<'a> Emitter<'a> {
     fn stores(&mut self, targets: &[(usize, Vec<Ix>)], wanted: &[usize]) -> Result<Vec<Store>, Refusal> {
         let mut stores = Vec::new();
         for (node, coords) in targets.iter().filter(|(node, _)| wanted.contains(node)) {
-            let home = self.context.homes[*node].expect("a stored node has a place in memory");
-            let index = Ix::linear(coords, &self.context.program.nodes[*node].shape);
+            let home = self.context.homes[*node].as_ref().expect("a stored node has a place in memory");
             let value = self.emit(*node, coords, &[])?;
-            stores.push(Store { buffer: home.buffer, index: index.plus(&Ix::constant(home.offset as i64)), value });
+            stores.push(Store { buffer: home.buffer, index: home.index(coords), value });
         }
         Ok(stores)
     }
@@ -466,11 +492,9 @@ impl<'a> Emitter<'a> {
                     LocalValue::Pending => return Err(Refusal::OtherPoint),
                 }
             }
-            None => match self.context.homes[node] {
+            None => match &self.context.homes[node] {
                 Some(home) => {
-                    let shape = &self.context.program.nodes[node].shape;
-                    let index = Ix::linear(coords, shape).plus(&Ix::constant(home.offset as i64));
-                    let load = InstrOp::Load { buffer: home.buffer, index, valid: valid.to_vec() };
+                    let load = InstrOp::Load { buffer: home.buffer, index: home.index(coords), valid: valid.to_vec() };
                     self.push(load, self.context.program.nodes[node].dtype)
                 }
                 None => self.compute(node, coords, valid)?,
@@ -517,7 +541,13 @@ impl<'a> Emitter<'a> {
                 self.push(InstrOp::Bitcast(a), dtype)
             }
             Op::CheckIndex { bound } => {
-                let value = self.emit(input(0), coords, valid)?;
+                let mut value = self.emit(input(0), coords, valid)?;
+                if !valid.is_empty() {
+                    // what is computed where nobody looks must not count as out of range
+                    let inside = self.push(InstrOp::Valid(valid.to_vec()), DType::Bool);
+                    let zero = self.push(InstrOp::Const(Scalar { dtype, bits: 0 }), dtype);
+                    value = self.push(InstrOp::Select(inside, value, zero), dtype);
+                }
                 let site = crate::status::register(
                     node.module.as_ref().map_or_else(|| "index".to_owned(), |module| format!("index in {module}")),
                     node.location,
@@ -534,13 +564,11 @@ impl<'a> Emitter<'a> {
             Op::Gather { axis } => {
                 let (axis, index_rank) = (*axis, self.context.program.nodes[input(1)].shape.rank());
                 let value = self.emit(input(1), &coords[axis..axis + index_rank], valid)?;
-                let home = self.context.homes[input(0)].expect("what is gathered from lies in memory");
-                let shape = &self.context.program.nodes[input(0)].shape;
+                let home = self.context.homes[input(0)].as_ref().expect("what is gathered from lies in memory");
                 let mut source = coords[..axis].to_vec();
                 source.push(Ix::constant(0));
                 source.extend_from_slice(&coords[axis + index_rank..]);
-                let base = Ix::linear(&source, shape).plus(&Ix::constant(home.offset as i64));
-                let stride = shape.strides()[axis] as i64;
+                let (base, stride) = (home.index(&source), home.strides[axis]);
                 let gather = InstrOp::Gather { buffer: home.buffer, base, stride, value, valid: valid.to_vec() };
                 self.push(gather, dtype)
             }

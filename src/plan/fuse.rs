@@ -251,7 +251,7 @@ impl<'a> Fuser<'a> {
             .reads
             .iter()
             .chain(&stores)
-            .map(|&node| self.context.homes[node].expect("it is in memory").buffer)
+            .map(|&node| self.context.homes[node].as_ref().expect("it is in memory").buffer)
             .collect();
         if buffers.len() > self.options.max_buffers {
             return Err("one kernel may not name so many buffers");

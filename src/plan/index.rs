@@ -234,6 +234,15 @@ impl Ix {
         found
     }
 
+    /// How many quotients and remainders it has.
+    pub fn quotients(&self) -> usize {
+        let of = |atom: &Atom| match atom {
+            Atom::Axis(_) => 0,
+            Atom::Div(inner, _) | Atom::Mod(inner, _) => 1 + inner.quotients(),
+        };
+        self.terms.iter().map(|(atom, _)| of(atom)).sum()
+    }
+
     /// `(coefficients, offset)` if it is a plain sum over `rank` axes, without quotients and remainders.
     pub fn affine(&self, rank: usize) -> Option<(Vec<i64>, i64)> {
         let mut strides = vec![0; rank];
@@ -383,8 +392,8 @@ mod tests {
             c in prop::array::uniform3(-7i64..13), offset in -20i64..40, by in 1i64..31, second in 1i64..13,
         ) {
             let mut sum = Ix::constant(offset);
-            for axis in 0..3 {
-                sum = sum.plus(&Ix::axis(axis).times(c[axis]));
+            for (axis, &factor) in c.iter().enumerate() {
+                sum = sum.plus(&Ix::axis(axis).times(factor));
             }
             for point in points() {
                 let plain = sum.eval(&point);

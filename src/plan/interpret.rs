@@ -1,26 +1,29 @@
 //! Runs a plan's kernels point by point in f64: slow, and as plain as the meaning of the instructions.
 
+use rayon::prelude::*;
+
 use crate::dtype::{DType, Scalar};
 use crate::graph::ReduceOp;
-use crate::graph::reference::coordinates;
+use crate::graph::reference::{coordinates, unravel};
 use crate::ops::elementwise::{binary_value, cast_value, unary_value};
 use crate::ops::random;
 
 use super::index::Cond;
 use super::kernel::{Body, BufferId, ContractKernel, InstrOp, Kernel, Level, LoopKernel, Plan, Store, Tape};
 
-/// How the results of instructions are kept. Reductions and contractions sum in f64 either way.
+/// What is rounded besides what is cast to, or stored as, a narrower type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Precision {
-    /// As they are, in f64.
-    Exact,
-    /// Rounded to f32, as devices do: a value that a kernel computes again compares equal to the one that was stored.
-    Single,
+pub enum Rounding {
+    /// Nothing: for comparing with the graph's f64 reference.
+    None,
+    /// Each float to f32 when it is computed, but not the partial results of sums: for comparing with a device. A value
+    /// computed again must be equal to the one that was stored, or comparisons of the two (`argmax`) go wrong.
+    Instructions,
 }
 
 /// Runs `kernel` over `buffers` (the values of each of the plan's buffers).
-pub fn interpret(plan: &Plan, kernel: &Kernel, buffers: &mut [Vec<f64>], uniforms: &[u32], precision: Precision) {
-    let mut machine = Machine { plan, buffers, uniforms, precision, reduced: Vec::new(), accumulator: 0.0 };
+pub fn interpret(plan: &Plan, kernel: &Kernel, buffers: &mut [Vec<f64>], uniforms: &[u32], rounding: Rounding) {
+    let mut machine = Machine { plan, buffers, uniforms, rounding, reduced: Vec::new() };
     match &kernel.body {
         Body::Loop(body) => machine.run_loop(body),
         Body::Contract(body) => machine.run_contract(body),
@@ -31,20 +34,20 @@ struct Machine<'a> {
     plan: &'a Plan,
     buffers: &'a mut [Vec<f64>],
     uniforms: &'a [u32],
-    precision: Precision,
+    rounding: Rounding,
     reduced: Vec<f64>,
-    accumulator: f64,
 }
 
 impl Machine<'_> {
     fn run_loop(&mut self, kernel: &LoopKernel) {
+        let mut values = Vec::new();
         for outer in coordinates(&kernel.axes[..kernel.outer]) {
             self.reduced.clear();
             for phase in &kernel.phases {
                 let mut point = outer.clone();
                 point.resize(kernel.axes.len(), 0);
                 if phase.level == Level::Outer {
-                    let values = self.evaluate(&phase.tape, &point);
+                    self.evaluate(&phase.tape, &point, 0.0, &mut values);
                     self.store(&phase.stores, &values, &point);
                     continue;
                 }
@@ -53,7 +56,7 @@ impl Machine<'_> {
                 let mut sums: Vec<f64> = start.collect();
                 for inner in coordinates(&kernel.axes[kernel.outer..]) {
                     point[kernel.outer..].copy_from_slice(&inner);
-                    let values = self.evaluate(&phase.tape, &point);
+                    self.evaluate(&phase.tape, &point, 0.0, &mut values);
                     for (sum, &(op, value)) in sums.iter_mut().zip(&phase.reductions) {
                         *sum = combine(op, dtype(value), *sum, values[value]);
                     }
@@ -66,20 +69,38 @@ impl Machine<'_> {
 
     fn run_contract(&mut self, kernel: &ContractKernel) {
         let kept = kernel.group(3).start;
-        for outer in coordinates(&kernel.axes[..kept]) {
-            let mut point = outer.clone();
-            point.resize(kernel.axes.len(), 0);
-            let mut sum = 0.0;
-            for inner in coordinates(&kernel.axes[kept..]) {
-                point[kept..].copy_from_slice(&inner);
-                let lhs = self.evaluate(&kernel.lhs.0, &point)[kernel.lhs.1];
-                let rhs = self.evaluate(&kernel.rhs.0, &point)[kernel.rhs.1];
-                sum = combine(ReduceOp::Sum, kernel.accumulator, sum, lhs * rhs);
-            }
-            self.accumulator = sum;
-            let values = self.evaluate(&kernel.epilogue, &point);
+        let (outer, inner) = kernel.axes.split_at(kept);
+        let count: usize = outer.iter().product();
+        let sums: Vec<f64> =
+            (0..count).into_par_iter().map(|number| self.sum(kernel, kept, unravel(number, outer))).collect();
+        let mut values = Vec::new();
+        for (mut point, sum) in coordinates(outer).zip(sums) {
+            point.resize(kept + inner.len(), 0);
+            self.evaluate(&kernel.epilogue, &point, sum, &mut values);
             self.store(&kernel.stores, &values, &point);
         }
+    }
+
+    /// The sum of products at the point whose first `kept` coordinates are given.
+    fn sum(&self, kernel: &ContractKernel, kept: usize, mut point: Vec<usize>) -> f64 {
+        let summed = &kernel.axes[kept..];
+        point.resize(kernel.axes.len(), 0);
+        let (mut lhs, mut rhs) = (Vec::new(), Vec::new());
+        let mut sum = 0.0;
+        for _ in 0..summed.iter().product() {
+            self.evaluate(&kernel.lhs.0, &point, 0.0, &mut lhs);
+            self.evaluate(&kernel.rhs.0, &point, 0.0, &mut rhs);
+            sum = combine(ReduceOp::Sum, kernel.accumulator, sum, lhs[kernel.lhs.1] * rhs[kernel.rhs.1]);
+            // the next point, the last coordinate moving first
+            for (coordinate, &size) in point[kept..].iter_mut().zip(summed).rev() {
+                *coordinate += 1;
+                if *coordinate < size {
+                    break;
+                }
+                *coordinate = 0;
+            }
+        }
+        sum
     }
 
     fn store(&mut self, stores: &[Store], values: &[f64], point: &[usize]) {
@@ -96,8 +117,9 @@ impl Machine<'_> {
         self.buffers[buffer][usize::try_from(index).expect("a valid load's index is not negative")]
     }
 
-    fn evaluate(&self, tape: &Tape, point: &[usize]) -> Vec<f64> {
-        let mut values: Vec<f64> = Vec::with_capacity(tape.instrs.len());
+    /// The values of all instructions of `tape` at `point`.
+    fn evaluate(&self, tape: &Tape, point: &[usize], accumulator: f64, values: &mut Vec<f64>) {
+        values.clear();
         let holds = |valid: &[Cond]| valid.iter().all(|condition| condition.holds(point));
         for instr in &tape.instrs {
             let dtype_of = |value: usize| tape.instrs[value].dtype;
@@ -140,12 +162,11 @@ impl Machine<'_> {
                     f64::from(random::bits(element, *stream, values[*seed] as u32, values[*position] as u32))
                 }
                 InstrOp::Reduced(number) => self.reduced[*number],
-                InstrOp::Accumulator => self.accumulator,
+                InstrOp::Accumulator => accumulator,
             };
-            let single = self.precision == Precision::Single && instr.dtype.is_float();
-            values.push(if single { f64::from(value as f32) } else { value });
+            let rounded = self.rounding == Rounding::Instructions && instr.dtype.is_float();
+            values.push(if rounded { f64::from(value as f32) } else { value });
         }
-        values
     }
 }
 

@@ -8,9 +8,11 @@ pub mod index;
 #[doc(hidden)]
 pub mod interpret;
 mod kernel;
+mod layout;
 mod memory;
 mod options;
 mod order;
+mod overwrite;
 mod simplify;
 mod split;
 mod store;

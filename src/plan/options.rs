@@ -17,7 +17,7 @@ pub struct PlanOptions {
     pub wanted_parallelism: usize,
     /// Rows longer than this are not fused with elementwise work on every element (they do not stay in cache).
     pub fused_row: usize,
-    /// Cost (see [`super::fuse`]) up to which a value used several times is computed again instead of stored.
+    /// Cost (as the fusion pass counts it) up to which a value used several times is computed again instead of stored.
     pub recompute_cost: u32,
     /// Cost up to which an elementwise chain is computed as a contraction loads its operand.
     pub prologue_cost: u32,

@@ -351,7 +351,7 @@ impl Builder {
 }
 
 /// For each axis of a view that only moves axes, the axis of `shape` it comes from (none for new axes of size 1).
-fn permutation(view: &View, shape: &Shape, moved: &Shape) -> Option<Vec<Option<usize>>> {
+pub(super) fn permutation(view: &View, shape: &Shape, moved: &Shape) -> Option<Vec<Option<usize>>> {
     if shape.numel() != moved.numel() || shape.numel() == 0 {
         return None;
     }

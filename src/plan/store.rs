@@ -14,8 +14,8 @@ const MAX_DEPTH: u32 = 64;
 /// A kernel that reads more than this leaves no room for its outputs and for merging.
 const MAX_READS: usize = 10;
 
-/// Which nodes get a place in memory.
-pub(super) fn choose_stored(program: &Program, options: &PlanOptions) -> Vec<bool> {
+/// Which nodes get a place in memory; `forced` ones do in any case.
+pub(super) fn choose_stored(program: &Program, options: &PlanOptions, forced: &[usize]) -> Vec<bool> {
     let mut chooser = Chooser {
         program,
         stored: program.nodes.iter().map(|node| !inlinable(&node.op)).collect(),
@@ -24,6 +24,9 @@ pub(super) fn choose_stored(program: &Program, options: &PlanOptions) -> Vec<boo
     };
     for output in &program.outputs {
         chooser.stored[output.node] = true;
+    }
+    for &number in forced {
+        chooser.stored[number] = true;
     }
     let users = program.users();
     for (number, users) in users.iter().enumerate() {
@@ -139,7 +142,10 @@ impl Chooser<'_> {
     /// True if `user` spreads the value of `number` over a much larger space, and so would compute it many times.
     fn spreads(&self, number: usize, user: usize) -> bool {
         let (small, large) = (&self.program.nodes[number].shape, &self.program.nodes[user]);
-        matches!(large.op, Op::View(_)) && large.shape.numel() >= 4 * small.numel().max(1)
+        let Op::View(view) = &large.op else { return false };
+        // where a coordinate is no whole number, nothing is computed
+        let holes: usize = view.dims.iter().map(|dim| usize::try_from(dim.divisor).unwrap_or(1)).product();
+        large.shape.numel() / holes >= 4 * small.numel().max(1)
     }
 }
 

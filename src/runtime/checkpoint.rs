@@ -8,7 +8,7 @@ use crate::autodiff;
 use crate::graph::{Node, NodeRef, Op, in_segment};
 use crate::tensor::Tensor;
 
-use super::trace;
+use super::{random, trace};
 
 /// `function(inputs)`, whose inner values are not kept for the gradient but computed again when it arrives (Chen et al.
 /// 2016, "Training Deep Nets with Sublinear Memory Cost"). Dropout repeats its choices.
@@ -16,7 +16,9 @@ use super::trace;
 /// `function` must do the same each time it is called, and must not assign variables.
 #[track_caller]
 pub fn checkpoint(inputs: &[&Tensor], function: impl Fn(&[Tensor]) -> Tensor + Send + Sync + 'static) -> Tensor {
+    let device = inputs[0].device().clone();
     let draws = trace::with(|trace| trace.draws);
+    let outside = random::draws(&device);
     let own: Vec<Tensor> = inputs.iter().map(|&input| input.clone()).collect();
     let output = function(&own);
     let leaves = float_leaves(&output, inputs);
@@ -33,7 +35,11 @@ pub fn checkpoint(inputs: &[&Tensor], function: impl Fn(&[Tensor]) -> Tensor + S
             Tensor::from_node(Node::new(Op::After, inputs, input.shape.clone(), input.dtype, &input.device))
         };
         let inputs: Vec<Tensor> = inputs.iter().map(later).collect();
-        let again = repeating_draws(draws, || in_segment(segment, || function(&inputs)));
+        let again = || in_segment(segment, || function(&inputs));
+        let again = match draws {
+            Some(start) => repeating_draws(start, again),
+            None => random::repeating(&device, outside, again),
+        };
         let leaves: Vec<Tensor> = leaves.iter().cloned().map(Tensor::from_node).collect();
         let wanted: Vec<&Tensor> = inputs.iter().chain(&leaves).filter(|tensor| tensor.dtype().is_float()).collect();
         // not the gradient of `again · gradient`: the incoming gradient may depend on the same parameters
@@ -65,9 +71,8 @@ fn float_leaves(output: &Tensor, inputs: &[&Tensor]) -> Vec<NodeRef> {
     leaves
 }
 
-/// Runs `f` with the draws of random numbers counted from `start`, as they were the first time.
-fn repeating_draws<T>(start: Option<u32>, f: impl FnOnce() -> T) -> T {
-    let Some(start) = start else { return f() };
+/// Runs `f` with the draws of the step counted from `start`, as they were the first time.
+fn repeating_draws<T>(start: u32, f: impl FnOnce() -> T) -> T {
     let now = trace::with(|trace| std::mem::replace(&mut trace.draws, start));
     let result = f();
     trace::with(|trace| trace.draws = now.unwrap_or_default().max(trace.draws));

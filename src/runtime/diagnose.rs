@@ -22,7 +22,12 @@ pub(super) fn first_non_finite(
     let mut watched = Vec::new();
     for number in 0..program.nodes.len() {
         let node = &program.nodes[number];
-        let computed = !matches!(node.op, Op::Leaf | Op::Uniform | Op::Const(_) | Op::Iota { .. } | Op::Pack { .. });
+        // moved values are as finite as where they come from
+        let moved = matches!(
+            node.op,
+            Op::View(_) | Op::Reshape | Op::After | Op::Custom | Op::Detach | Op::Pack { .. } | Op::Gather { .. }
+        );
+        let computed = !moved && !matches!(node.op, Op::Leaf | Op::Uniform | Op::Const(_) | Op::Iota { .. });
         if !node.dtype.is_float() || !computed || node.shape.numel() == 0 {
             continue;
         }

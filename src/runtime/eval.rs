@@ -79,6 +79,7 @@ pub fn realize(nodes: &[NodeRef]) -> Result<()> {
 }
 
 fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
+    let _exclusive = device.exclusive();
     let mut tracer = Tracer::default();
     let mut results = Vec::with_capacity(nodes.len());
     for node in nodes {

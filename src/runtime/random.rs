@@ -26,6 +26,7 @@ struct Generator {
 
 static GENERATORS: Mutex<Option<HashMap<Device, Generator>>> = Mutex::new(None);
 
+#[expect(clippy::mutable_key_type, reason = "devices are equal and hashed by address")]
 fn with<T>(device: &Device, f: impl FnOnce(&mut Generator) -> T) -> Result<T> {
     let mut generators = GENERATORS.lock().unwrap_or_else(PoisonError::into_inner);
     let generators = generators.get_or_insert_default();
@@ -63,6 +64,22 @@ pub fn seed(device: &Device, seed: u64) -> Result<()> {
 /// If the device fails.
 pub fn random_state(device: &Device) -> Result<(Var, Var)> {
     with(device, |generator| (generator.seed.clone(), generator.position.clone()))
+}
+
+/// Runs `f` with the draws outside of steps counted from `start`, as they were when they had that count.
+pub(super) fn repeating<T>(device: &Device, start: u32, f: impl FnOnce() -> T) -> T {
+    let now = with(device, |generator| std::mem::replace(&mut generator.draws, start));
+    let result = f();
+    if let Ok(now) = now {
+        // a device that fails says so when the values are computed
+        let _ = with(device, |generator| generator.draws = now.max(generator.draws));
+    }
+    result
+}
+
+/// Number of draws outside of steps so far.
+pub(super) fn draws(device: &Device) -> u32 {
+    with(device, |generator| generator.draws).unwrap_or_default()
 }
 
 /// Inputs of a new draw: (seed, position, stream).

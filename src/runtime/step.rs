@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::device::{Bound, Device, Storage};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{HostValue, Memory, Node, NodeRef, Program, Source, Tracer};
 use crate::plan::{self, Plan, PlanOptions};
 use crate::shape::Shape;
@@ -98,18 +98,35 @@ impl Step {
     ///
     /// # Errors
     /// If the device fails.
+    ///
+    /// # Panics
+    /// If an input is on another device.
+    #[track_caller]
     pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        let signature: Signature = inputs.iter().map(|input| (input.shape().clone(), input.dtype())).collect();
+        let signature = inputs_signature(inputs);
+        let device = self.device.clone();
+        let _exclusive = device.exclusive();
+        self.take_inputs(&signature, inputs)?;
+        self.replay(&signature)
+    }
+
+    /// Copies `inputs` to where the captured step reads them.
+    #[track_caller]
+    fn take_inputs(&mut self, signature: &Signature, inputs: &[Tensor]) -> Result<()> {
+        for input in inputs {
+            let (name, own) = (input.device().name(), self.device.name());
+            assert!(*input.device() == self.device, "a step on {own} got an input on {name}: move it with to_device");
+        }
         let nodes: Vec<NodeRef> = inputs.iter().map(|input| input.node().clone()).collect();
         realize(&nodes)?;
-        let captured = self.captured(signature)?;
+        let captured = self.captured(signature.clone())?;
         for (node, storage) in nodes.iter().zip(&captured.inputs) {
             let (from, offset) = node.value().expect("it was just computed").get();
             let size = node.dtype.size_bytes();
             let bytes = (node.shape.numel() * size) as u64;
             node.device.copy(&from, (offset * size) as u64, storage, 0, bytes)?;
         }
-        self.replay(&inputs_signature(inputs))
+        Ok(())
     }
 
     /// Runs the step on inputs given as bytes, in the order, shapes and types of `signature`: no tensors are made.
@@ -118,7 +135,15 @@ impl Step {
     /// If the device fails.
     pub fn run_bytes(&mut self, inputs: &[(&Shape, DType, &[u8])]) -> Result<Vec<Tensor>> {
         let signature: Signature = inputs.iter().map(|(shape, dtype, _)| ((*shape).clone(), *dtype)).collect();
+        for (shape, dtype, bytes) in inputs {
+            let needed = shape.numel() * dtype.size_bytes();
+            if bytes.len() != needed {
+                let got = bytes.len();
+                return Err(Error::Shape(format!("a step's input {dtype} {shape} takes {needed} bytes, not {got}")));
+            }
+        }
         let device = self.device.clone();
+        let _exclusive = device.exclusive();
         let captured = self.captured(signature.clone())?;
         let start = Instant::now();
         for ((_, _, bytes), storage) in inputs.iter().zip(&captured.inputs) {
@@ -191,20 +216,19 @@ impl Step {
     /// If the device fails.
     pub fn diagnose(&mut self, inputs: &[Tensor]) -> Result<Option<String>> {
         let signature = inputs_signature(inputs);
-        let nodes: Vec<NodeRef> = inputs.iter().map(|input| input.node().clone()).collect();
-        realize(&nodes)?;
         let device = self.device.clone();
+        let _exclusive = device.exclusive();
+        self.take_inputs(&signature, inputs)?;
         let options = PlanOptions { fuse: false, ..self.options };
         let captured = self.captured(signature)?;
-        for (node, storage) in nodes.iter().zip(&captured.inputs) {
-            let (from, offset) = node.value().expect("it was just computed").get();
-            let size = node.dtype.size_bytes();
-            device.copy(&from, (offset * size) as u64, storage, 0, (node.shape.numel() * size) as u64)?;
-        }
         super::diagnose::first_non_finite(&device, &captured.program, &captured.storages, &captured.hosts, &options)
     }
 
     fn captured(&mut self, signature: Signature) -> Result<&mut Captured> {
+        if let Some(captured) = self.captured.get(&signature) {
+            // before looking: an assignment that waits moves those who hold the old value
+            captured.vars.iter().try_for_each(|var| var.flush())?;
+        }
         let stale = match self.captured.get(&signature) {
             Some(captured) => captured.read.iter().any(|(memory, storage, offset)| {
                 let (now, now_offset) = memory.get();
@@ -294,9 +318,6 @@ impl Step {
     fn replay(&mut self, signature: &Signature) -> Result<Vec<Tensor>> {
         let device = self.device.clone();
         let captured = self.captured.get_mut(signature).expect("captured before it is replayed");
-        for var in &captured.vars {
-            var.flush()?;
-        }
         for var in &captured.written {
             var.release_snapshots()?;
         }
@@ -311,6 +332,14 @@ impl Step {
         }
         self.runs += 1;
         Ok(captured.outputs.iter_mut().map(|output| output.tensor(&device)).collect())
+    }
+}
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        if crate::debug::profile() {
+            crate::debug::plan_done(&self.plan, &self.bound.kernel_times());
+        }
     }
 }
 

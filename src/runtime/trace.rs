@@ -47,6 +47,18 @@ pub(crate) fn collect<T>(f: impl FnOnce() -> T) -> (T, Trace) {
     (result, trace)
 }
 
+/// Runs `f` as outside of any step: what it computes and assigns is not part of the trace.
+pub(super) fn suspended<T>(f: impl FnOnce() -> T) -> T {
+    struct Resume(Option<Trace>);
+    impl Drop for Resume {
+        fn drop(&mut self) {
+            TRACE.with(|trace| *trace.borrow_mut() = self.0.take());
+        }
+    }
+    let _resume = Resume(TRACE.with(|trace| trace.borrow_mut().take()));
+    f()
+}
+
 /// The trace under way, if there is one.
 pub(super) fn with<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
     TRACE.with(|trace| trace.borrow_mut().as_mut().map(f))

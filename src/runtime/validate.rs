@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::graph::reference::decode;
 use crate::plan::{
     BufferId, Kernel, Place, Plan,
-    interpret::{Precision, interpret},
+    interpret::{Rounding, interpret},
 };
 
 /// Runs `plan` kernel by kernel, and stops at the first value that differs from the interpreter's.
@@ -26,7 +26,7 @@ pub(super) fn run(device: &Device, plan: &Plan, externals: &[Storage], uniforms:
         for &buffer in &used {
             values[buffer] = read(device, plan, buffer, storage(buffer))?;
         }
-        interpret(plan, kernel, &mut values, uniforms, Precision::Single);
+        interpret(plan, kernel, &mut values, uniforms, Rounding::Instructions);
         let used: Vec<BufferId> = used.into_iter().collect();
         let storages: Vec<Storage> = used.iter().map(|&buffer| storage(buffer).clone()).collect();
         device.prepare(Arc::new(alone(plan, kernel, &used)))?.bind(&storages)?.run(uniforms)?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::device::{Device, Storage};
 use crate::dtype::{DType, Scalar};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{HostValue, Memory, Node, NodeRef, Source};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
@@ -101,7 +101,12 @@ impl Var {
         let storage = node.device.alloc(bytes, name)?;
         let memory = Memory::new(storage, 0);
         let var = Self(VarCell::new(name, kind, node.shape.clone(), node.dtype, &node.device, memory));
-        var.set(value)?;
+        if trace::is_tracing() && depends_on_inputs(node) {
+            let what = format!("a new variable `{name}` with a value made from the step's inputs");
+            return Err(Error::Traced { what });
+        }
+        // also when a step is being traced: making it is not something that the step repeats
+        trace::suspended(|| var.set(value))?;
         Ok(var)
     }
 
@@ -217,6 +222,8 @@ impl VarCell {
             self.dtype,
             self.shape
         );
+        let (own, other) = (self.device.name(), value.device.name());
+        assert!(self.device == value.device, "assign to `{}` on {own}: a value on {other}", self.name);
     }
 
     #[track_caller]
@@ -286,6 +293,7 @@ impl VarCell {
 
     /// Computes an assignment made outside of any step.
     pub(super) fn flush(&self) -> Result<()> {
+        let _exclusive = self.device.exclusive();
         let Some(node) = self.state().pending.clone() else { return Ok(()) };
         eval::realize(std::slice::from_ref(&node))?;
         let (from, from_offset) = node.value().expect("it was just computed").get();
@@ -359,6 +367,21 @@ impl VarCell {
         self.state().parts = parts.iter().map(|(part, _)| part.clone()).collect();
         Ok(())
     }
+}
+
+/// True if `node` can only be computed when the step that is being traced runs.
+fn depends_on_inputs(node: &NodeRef) -> bool {
+    let mut seen = std::collections::HashSet::new();
+    let mut stack = vec![node];
+    while let Some(node) = stack.pop() {
+        if matches!(node.source, Some(Source::Input(_))) {
+            return true;
+        }
+        if node.value().is_none() && seen.insert(node.id) {
+            stack.extend(&node.inputs);
+        }
+    }
+    false
 }
 
 /// `flat` with the elements from `offset` on replaced by those of `part`.

@@ -35,6 +35,7 @@ mod softmax;
 
 use crate::device::Device;
 use crate::dtype::DType;
+use crate::error::Result;
 use crate::graph::{Node, NodeRef, Op, without_gradient};
 use crate::shape::Shape;
 
@@ -97,6 +98,20 @@ impl Tensor {
     #[must_use]
     pub fn detach(&self) -> Self {
         Self::apply(Op::Detach, &[self], self.shape().clone(), self.dtype())
+    }
+
+    /// The same values on another device, through the host; itself if it is there already.
+    ///
+    /// # Errors
+    ///
+    /// If a device fails, or in a captured step.
+    #[track_caller]
+    pub fn to_device(&self, device: &Device) -> Result<Self> {
+        if self.device() == device {
+            return Ok(self.clone());
+        }
+        let bytes = pollster::block_on(self.to_bytes())?;
+        Self::from_bytes(&bytes, self.shape().clone(), self.dtype(), device)
     }
 
     /// A new node on the inputs' device, of which there is at least one.

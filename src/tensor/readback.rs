@@ -79,9 +79,13 @@ impl Tensor {
         if let Some(bytes) = self.constant_bytes() {
             return Ok(bytes);
         }
-        let (storage, first) = self.memory()?.get();
-        let size = self.dtype().size_bytes();
-        self.device().read(&storage, (first * size) as u64, (self.numel() * size) as u64).await
+        let read = {
+            let _exclusive = self.device().exclusive();
+            let (storage, first) = self.memory()?.get();
+            let size = self.dtype().size_bytes();
+            self.device().read(&storage, (first * size) as u64, (self.numel() * size) as u64)
+        };
+        read.await
     }
 
     #[track_caller]

@@ -18,7 +18,7 @@ pub struct StageReport {
     pub exposed_ms: f64,
     /// Part of all exposed time.
     pub share: f64,
-    /// Where it ran; empty if it never did.
+    /// Where it ran, several places as `host + gpu:0`; empty if it never did.
     pub device: String,
     /// How it was measured; `None` if it never ran.
     pub source: Option<TimeSource>,
@@ -46,8 +46,11 @@ impl StageClock {
         entry.exposed += exposed;
         // The least direct source stands for a sum of several.
         entry.source = Some(entry.source.map_or(source, |known| known.max(source)));
-        if entry.device != device {
+        if entry.device.is_empty() {
             device.clone_into(&mut entry.device);
+        } else if !entry.device.split(" + ").any(|known| known == device) {
+            entry.device += " + ";
+            entry.device += device;
         }
     }
 
@@ -111,6 +114,15 @@ mod tests {
         assert!((of(Stage::Forward).share - 0.5).abs() < 1e-9);
         assert_eq!((of(Stage::Augment).source, of(Stage::Augment).busy_ms), (None, 0.0));
         assert!((report.iter().map(|row| row.share).sum::<f64>() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_stage_may_run_in_two_places() {
+        let mut clock = StageClock::default();
+        for device in [HOST, "gpu:0", HOST, "gpu:0"] {
+            clock.add(Stage::Log, MS, MS, device, TimeSource::WallClock);
+        }
+        assert_eq!(clock.report()[Stage::Log as usize].device, "host + gpu:0");
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Learner {
                     let logits = Mode::Evaluate.scope(|| model.forward(&normalized(pixels, normalization)));
                     let losses = logits.cross_entropy_with(labels, 0.0, Reduction::None);
                     let [loss, right] = &sums;
-                    loss.assign(&(loss.tensor() + (losses * mask).sum()));
+                    loss.assign(&(loss.tensor() + mask.ne(0.0).where_(losses, 0.0).sum()));
                     right.assign(&(right.tensor() + (correct(&logits, labels) * mask).sum()));
                 });
                 Vec::new()

@@ -1,5 +1,7 @@
 //! Random graphs: a list of small numbers decides everything, so that a failing one can be shrunk.
 
+#![allow(unreachable_pub, reason = "included by test crates and by unit tests, each at another depth")]
+
 use super::api::{DType, Tensor};
 
 /// One step: which op, on which earlier values, with which parameters.

@@ -33,6 +33,7 @@ pub fn floats(seed: u64, count: usize, low: f64, high: f64) -> Vec<f32> {
 /// The devices to sweep over: the CPU backend and the first GPU.
 ///
 /// Without a GPU its rows are left out with a word on standard error; `BRASA_REQUIRE_GPU=1` makes that a failure.
+#[expect(clippy::print_stderr, reason = "what is left out is said")]
 pub fn devices() -> Vec<Device> {
     let mut devices = vec![Device::cpu()];
     match Device::gpu(0) {

@@ -17,7 +17,6 @@ use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, ReduceOp, Unary};
 use crate::plan::*;
 use crate::stage::Stage;
-use crate::timing::StageTimes;
 
 /// A tape under construction.
 #[derive(Default)]
@@ -167,7 +166,7 @@ fn run(bodies: Vec<Body>, data: &[Data], uniforms: &[u32]) -> (Vec<Data>, u32) {
         .map(|threads| {
             let (mut bound, memories) = bind(&plan, data);
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool of threads");
-            pool.install(|| bound.run(uniforms, &status, &mut StageTimes::default()));
+            pool.install(|| bound.run(uniforms, &status));
             memories.iter().map(|memory| memory.read(0, memory.bytes())).collect()
         })
         .collect();

@@ -84,7 +84,7 @@ fn sixteen_million_ones_are_counted_exactly() {
     let data = [Data { dtype: DType::F32, values: vec![1.0; len] }, Data::zeros(DType::F32, 1)];
     let plan = plan(vec![reduce(&[len], 0, &[0], ReduceOp::Sum, DType::F32)], &data);
     let (mut bound, memories) = bind(&plan, &data);
-    bound.run(&[], &AtomicU32::new(0), &mut StageTimes::default());
+    bound.run(&[], &AtomicU32::new(0));
     assert_eq!(Data::from_memory(DType::F32, &memories[1]).values, [len as f64]);
 }
 
@@ -150,10 +150,12 @@ fn a_wave_of_large_kernels_runs_side_by_side() {
     let mut plan = plan(vec![reduce(&axes, 1, &[0, 1], ReduceOp::Sum, DType::F32), second], &data);
     let run = |plan: &Plan| {
         let (mut bound, memories) = bind(plan, &data);
-        let mut times = StageTimes::default();
-        bound.run(&[], &AtomicU32::new(0), &mut times);
-        assert_eq!(bound.kernel_times().len(), 2);
-        assert!(times.get(Stage::Forward).is_some_and(|time| time.milliseconds > 0.0));
+        bound.profile_kernels(true);
+        bound.run(&[], &AtomicU32::new(0));
+        let kernels = bound.kernel_times();
+        assert!(kernels.len() == 2 && kernels.iter().all(|kernel| kernel.milliseconds > 0.0), "{kernels:?}");
+        assert!(bound.kernel_times().is_empty(), "they were taken");
+        assert!(bound.stage_times().get(Stage::Forward).is_some_and(|time| time.milliseconds > 0.0));
         memories.iter().map(|memory| memory.read(0, memory.bytes())).collect::<Vec<_>>()
     };
     let one_by_one = run(&plan);

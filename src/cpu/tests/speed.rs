@@ -18,7 +18,7 @@ fn measure(name: &str, body: Body, lens: &[usize], flops: f64, bytes: f64) {
     let mut runs = 0;
     while runs < 5 || begin.elapsed().as_secs_f64() < 0.5 {
         let start = Instant::now();
-        bound.run(&[], &status, &mut StageTimes::default());
+        bound.run(&[], &status);
         best = best.min(start.elapsed().as_secs_f64() * 1e3);
         runs += 1;
     }

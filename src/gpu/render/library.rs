@@ -22,6 +22,12 @@ macro_rules! shader_files {
 pub(crate) const FAMILIES: &[ShaderFile] =
     shader_files!["contract.wgsl", "contract_tiled.wgsl", "map.wgsl", "reduce.wgsl", "reduce_group.wgsl"];
 
+/// Kernels of the executor itself, complete as they are.
+pub(crate) const FIXED: &[ShaderFile] = shader_files!["move_bytes.wgsl"];
+
+/// The kernel that copies bytes from and to any place.
+pub(crate) const MOVE_BYTES: &str = FIXED[0].text;
+
 /// Functions that generated code calls by name.
 pub(crate) const LIBRARY: &[ShaderFile] =
     shader_files!["lib/convert.wgsl", "lib/indexing.wgsl", "lib/packing.wgsl", "lib/random.wgsl", "lib/scalar.wgsl"];
@@ -140,12 +146,13 @@ mod tests {
     #[test]
     fn every_file_is_in_the_table() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
-        for (folder, table) in [("", FAMILIES), ("lib/", LIBRARY)] {
+        for (folder, tables) in [("", vec![FAMILIES, FIXED]), ("lib/", vec![LIBRARY])] {
             for entry in std::fs::read_dir(root.join(folder)).expect("the folder is there") {
                 let name = entry.expect("readable").file_name().into_string().expect("a plain name");
                 if name.ends_with(".wgsl") {
                     let path = format!("{folder}{name}");
-                    assert!(table.iter().any(|file| file.path == path), "shaders/{path} is not embedded");
+                    let known = tables.iter().copied().flatten().any(|file| file.path == path);
+                    assert!(known, "shaders/{path} is not embedded");
                 }
             }
         }

@@ -22,6 +22,7 @@ mod tests;
 use crate::error::Result;
 use crate::plan::{Body, BufferId, Kernel, Plan};
 
+pub(crate) use library::MOVE_BYTES;
 use module::Module;
 
 /// What the renderer has to know about an adapter.

@@ -1,0 +1,54 @@
+//! Where a training step's time goes, kernel by kernel.
+//!
+//! `cargo bench --bench kernels -- MODEL BATCH CHANNELS SIDE [cpu|gpu]`, for example `cnn 32 1 8 cpu`.
+
+#![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
+
+use brasa::models::{ModelSpec, create};
+use brasa::optim::{Adam, AdamOptions, Optimizer};
+use brasa::runtime::Step;
+use brasa::{DType, Device, Error, Shape, Stage};
+
+const WARM_UP: usize = 5;
+const ROUNDS: usize = 20;
+
+fn main() -> Result<(), Error> {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let text = |n: usize, default: &str| arguments.get(n).map_or(default, String::as_str).to_owned();
+    let number = |n: usize, default: usize| arguments.get(n).and_then(|text| text.parse().ok()).unwrap_or(default);
+    let (name, batch, channels, side) = (text(0, "tutorial-cnn"), number(1, 128), number(2, 3), number(3, 32));
+    let device = Device::named(&text(4, "cpu"))?;
+    let model = create(&name, &ModelSpec { input: vec![channels, side, side], classes: 10, seed: 1 }, &device)?;
+    let optimizer = Adam::new(&model.parameters(), AdamOptions::default())?;
+    let mut step = Step::new(&device, move |inputs| {
+        let logits = model.forward(&inputs[0]);
+        let loss = Stage::Loss.scope(|| logits.cross_entropy(&inputs[1]));
+        optimizer.update(&loss.backward());
+        vec![loss]
+    })?;
+    let (pixels, labels) = (Shape::from([batch, channels, side, side]), Shape::from(batch));
+    let values: Vec<u8> = bytemuck::cast_slice(&vec![0.25f32; pixels.numel()]).to_vec();
+    let classes: Vec<u8> = bytemuck::cast_slice(&vec![3i32; batch]).to_vec();
+    for round in 0..WARM_UP + ROUNDS {
+        if round == WARM_UP {
+            step.profile_kernels(true);
+        }
+        step.run_bytes(&[(&pixels, DType::F32, &values), (&labels, DType::I32, &classes)])?;
+        device.sync()?;
+    }
+    let times = step.kernel_times();
+    let total: f64 = times.iter().map(|time| time.milliseconds).sum();
+    for time in &times {
+        println!(
+            "{:>9.3} ms {:>5.1} % {:>8.1} GFLOP/s {:>7.1} GB/s  {:<8} {}",
+            time.milliseconds,
+            100.0 * time.milliseconds / total,
+            time.gflops_per_second,
+            time.gigabytes_per_second,
+            time.stage,
+            time.label
+        );
+    }
+    println!("{total:>9.3} ms in {} kernels on {}", times.len(), device.name());
+    Ok(())
+}
