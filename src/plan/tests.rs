@@ -275,7 +275,6 @@ mod api {
     pub(super) use crate::{DType, tensor::Tensor};
 }
 #[path = "../../tests/common/graphs.rs"]
-#[expect(unreachable_pub, reason = "the file is for integration tests, too")]
 mod graphs;
 
 proptest::proptest! {
