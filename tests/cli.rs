@@ -1,5 +1,7 @@
 //! The program as its users meet it: what it prints, where, and with which exit code.
 
+mod common;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -13,7 +15,16 @@ struct Ran {
 }
 
 fn brasa(arguments: &[&str]) -> Ran {
-    let output = Command::new(env!("CARGO_BIN_EXE_brasa")).args(arguments).env_remove("BRASA_DEVICE").output();
+    brasa_with(arguments, &[])
+}
+
+/// Runs the program with these environment variables.
+fn brasa_with(arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brasa"));
+    for variable in ["BRASA_DEVICE", "BRASA_DEBUG", "BRASA_DUMP", "BRASA_VALIDATE"] {
+        command.env_remove(variable);
+    }
+    let output = command.args(arguments).envs(variables.iter().copied()).output();
     let Output { status, stdout, stderr } = output.expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     Ran { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
@@ -39,10 +50,16 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// Flags of a run on the CPU.
+/// The devices to try, as `--device` takes them.
+fn devices() -> Vec<&'static str> {
+    common::devices().iter().map(|device| if device.is_cpu() { "cpu" } else { "gpu" }).collect()
+}
+
+/// Flags of a run on the CPU, unless `more` names another device.
 fn flags<'a>(out: &'a Path, epochs: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let common = ["--device", "cpu", "--model", "mlp", "--batch-size", "64", "--no-ui", "--epochs", epochs, "--out"];
-    [&common[..], &[text(out)], more].concat()
+    let common = ["--model", "mlp", "--batch-size", "64", "--no-ui", "--epochs", epochs, "--out", text(out)];
+    let device: &[&str] = if more.contains(&"--device") { &[] } else { &["--device", "cpu"] };
+    [&common[..], device, more].concat()
 }
 
 /// Flags of a run of two epochs, which takes a moment.
@@ -242,4 +259,107 @@ fn devices_are_listed() {
     let ran = brasa(&["devices", "--json"]);
     let devices = json_lines(&ran.stdout);
     assert!(devices.iter().any(|device| device["selector"] == "cpu"), "{}", ran.stdout);
+}
+
+/// What a finished run left behind: its losses step by step, and its test accuracy.
+fn curve(run: &Path) -> (Vec<f64>, f64) {
+    let lines = metrics(run);
+    let of = |kind: &str, field: &str| {
+        let lines = lines.iter().filter(|line| line["kind"] == kind);
+        lines.map(|line| line[field].as_f64().expect("a number")).collect::<Vec<_>>()
+    };
+    (of("train", "loss"), *of("test", "accuracy").last().expect("it was evaluated"))
+}
+
+#[test]
+fn every_device_learns_the_same() {
+    let out = folder();
+    let mut curves = Vec::new();
+    for device in devices() {
+        let flags = ["--seed", "1", "--epochs", "1", "--device", device, "--out", text(out.path()), "--name", device];
+        let ran = brasa(&[&flags[..], &["--json"]].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let finished = json_lines(&ran.stdout).pop().expect("events");
+        for stage in finished["stages"].as_array().expect("a list") {
+            let name = stage["stage"].as_str().expect("a name");
+            if device == "gpu" && ["forward", "loss", "backward", "update", "evaluate"].contains(&name) {
+                // A driver without a clock of its own is timed by fences.
+                let source = stage["source"].as_str().expect("it was measured");
+                assert!(["timestamp", "fence"].contains(&source), "{stage}");
+                assert!(stage["device"].as_str().is_some_and(|place| place.starts_with("gpu:")), "{stage}");
+            }
+        }
+        curves.push(curve(&out.path().join(device)));
+    }
+    let (losses, accuracy) = &curves[0];
+    for (other_losses, other_accuracy) in &curves[1..] {
+        for (step, (a, b)) in losses.iter().zip(other_losses).take(20).enumerate() {
+            assert!((a - b).abs() <= 1e-4 * a, "step {}: {a} and {b}", step + 1);
+        }
+        assert!((accuracy - other_accuracy).abs() <= 0.005, "{accuracy} and {other_accuracy}");
+    }
+}
+
+#[test]
+fn a_run_that_leaves_the_numbers_says_where_and_keeps_what_it_had() {
+    for device in devices() {
+        let out = folder();
+        let ran = brasa(&short(out.path(), &["--lr", "1e30", "--device", device]));
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+        let weights = out.path().join("digits-mlp-1/model.safetensors");
+        let place = ["contract", "src/nn/linear.rs:", "module `"];
+        for word in [&place[..], &["error: step 2: ", "not applied", "learning rate", text(&weights)]].concat() {
+            assert!(ran.stderr.contains(word), "`{word}` is missing in: {}", ran.stderr);
+        }
+        assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+        let weights = std::fs::read(weights).expect("it was saved");
+        let weights = safetensors::SafeTensors::deserialize(&weights).expect("a whole file");
+        let values = weights.tensor("0.weight").expect("PyTorch's name").data();
+        let finite = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().expect("four bytes")).is_finite();
+        assert!(values.chunks_exact(4).all(finite), "{device}: the step that failed was applied");
+    }
+}
+
+#[test]
+fn plans_and_kernels_are_shown_and_dumped_on_request() {
+    for device in devices() {
+        let out = folder();
+        let dump = out.path().join("dump");
+        let variables = [("BRASA_DEBUG", "2"), ("BRASA_DUMP", text(&dump))];
+        let ran = brasa_with(&flags(out.path(), "1", &["--device", device]), &variables);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let timed = ran.stderr.lines().filter(|line| line.contains(" GFLOP/s ") && line.contains(" GB/s "));
+        let timed: Vec<&str> = timed.collect();
+        for stage in ["forward", "loss", "backward", "update", "evaluate"] {
+            assert!(timed.iter().any(|line| line.trim_start().starts_with(stage)), "{stage}: {}", ran.stderr);
+        }
+        let files: Vec<_> =
+            std::fs::read_dir(&dump).expect("it was made").map(|file| file.expect("readable")).collect();
+        let mut endings = vec![".plan.txt", ".program.txt", ".dot"];
+        endings.extend((device == "gpu").then_some(".wgsl"));
+        for ending in endings {
+            let name = |file: &std::fs::DirEntry| file.file_name().to_string_lossy().ends_with(ending);
+            assert!(files.iter().any(name), "no file ends in {ending}");
+        }
+    }
+}
+
+#[test]
+fn a_run_can_be_checked_kernel_by_kernel() {
+    for device in devices() {
+        let out = folder();
+        let ran = brasa_with(&flags(out.path(), "1", &["--device", device]), &[("BRASA_VALIDATE", "1")]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brasa"));
+    let output = command.arg("devices").stdout(full).output().expect("the program starts");
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("error: standard output: ") && !message.contains("panicked"), "{message}");
 }

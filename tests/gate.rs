@@ -58,7 +58,7 @@ fn diagnosis_names_the_layer_where_a_bad_input_arrives_and_changes_nothing() {
         let (good, bad) = (training.batch(1), bad_batch(&training, f32::NAN));
         assert_eq!(training.step.diagnose(&good).expect("a diagnosis"), None, "{device:?}");
         let words = training.step.diagnose(&bad).expect("a diagnosis").expect("there is a NaN");
-        assert!(words.contains(" in conv"), "{words}");
+        assert!(words.contains("in module `conv`"), "{words}");
         assert!(training.bits() == before, "{device:?}");
     }
 }
@@ -81,7 +81,7 @@ fn diagnosis_names_op_module_and_line() {
         step.run(&input).expect("a run");
         assert!(step.halted().expect("a word"), "{device:?}");
         let words = step.diagnose(&input).expect("a diagnosis").expect("the logarithm of -5");
-        for part in ["element 2 of log [3]", " in decoder.head", &format!("{}:{line}", file!())] {
+        for part in ["element 2 of log [3]", "in module `decoder.head`", &format!("{}:{line}", file!())] {
             assert!(words.contains(part), "`{part}` is missing in: {words}");
         }
     }

@@ -59,6 +59,12 @@ impl Listener {
         match event {
             Event::Started(start) => {
                 self.epochs = start.epochs;
+                // 62 columns are left for the message on a terminal of 80.
+                let style = ProgressStyle::with_template("{bar:10.cyan/blue} {percent:>3} %  {wide_msg}")
+                    .expect("a fixed, well-formed template")
+                    .progress_chars("━╸─");
+                self.bar.set_style(style);
+                self.bar.set_length((start.epochs * start.steps_per_epoch) as u64);
                 self.message(&format!(
                     "{} on {}: {} parameters, {} training and {} test pictures, on {}",
                     start.model,
@@ -68,18 +74,11 @@ impl Listener {
                     thousands(start.test_samples),
                     start.device,
                 ));
-                let style = ProgressStyle::with_template("{bar:24.cyan/blue} {percent:>3} %  {wide_msg}")
-                    .expect("a fixed, well-formed template")
-                    .progress_chars("━╸─");
-                self.bar.set_style(style);
-                self.bar.set_length((start.epochs * start.steps_per_epoch) as u64);
             }
             Event::Step(step) => {
                 self.bar.set_position(step.step as u64);
                 self.bar.set_message(format!(
-                    "epoch {}/{}  loss {}  accuracy {}  {} images/s  {} left",
-                    step.epoch,
-                    self.epochs,
+                    "loss {}  accuracy {}  {} images/s  {} left",
                     loss(step.loss),
                     percent(step.accuracy.into()),
                     thousands(step.samples_per_second as usize),

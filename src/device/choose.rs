@@ -29,7 +29,8 @@ impl Device {
     /// A GPU that cannot be opened is passed over with a warning, and software GPUs are never the best.
     pub fn best() -> Result<Self> {
         match std::env::var(DEVICE_VARIABLE) {
-            Ok(name) if !name.trim().is_empty() => Self::named(&name),
+            // `BRASA_DEVICE=best` would lead back here.
+            Ok(name) if !matches!(name.trim().to_lowercase().as_str(), "" | "best") => Self::named(&name),
             _ => Ok(Self::automatic()),
         }
     }
@@ -51,12 +52,14 @@ impl Device {
         Self::opened(n, adapter)
     }
 
-    /// The device with this name: `cpu`; `gpu` or `gpu:1`; `auto` or `best`; or a part of an adapter's name.
+    /// The device with this name: `cpu`; `gpu` or `gpu:1`; `best` for [`Device::best`]; `auto` for the same without
+    /// `BRASA_DEVICE`; or a part of an adapter's name.
     pub fn named(name: &str) -> Result<Self> {
         let wanted = name.trim().to_lowercase();
         match wanted.as_str() {
             "cpu" => return Ok(Self::cpu()),
-            "auto" | "best" => return Ok(Self::automatic()),
+            "best" => return Self::best(),
+            "auto" => return Ok(Self::automatic()),
             "gpu" => return Self::gpu(0),
             _ => {}
         }
@@ -116,6 +119,6 @@ impl Device {
 
 fn unknown(name: &str, adapters: &[Adapter]) -> Error {
     let gpus = adapters.iter().map(|adapter| format!("{} ({})", adapter.info.selector, adapter.info.name));
-    let known: Vec<String> = gpus.chain(["cpu, auto".into()]).collect();
+    let known: Vec<String> = gpus.chain(["cpu, best, auto".into()]).collect();
     Error::UnknownDevice { name: name.into(), known: known.join(", ") }
 }

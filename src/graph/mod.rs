@@ -6,7 +6,8 @@ mod program;
 pub mod reference;
 
 pub use node::{
-    GradientRule, HostValue, Memory, Node, NodeRef, Source, in_module, in_segment, traced_like, without_gradient,
+    GradientRule, HostValue, Memory, Node, NodeRef, Source, in_layer, in_module, in_segment, traced_like,
+    without_gradient,
 };
 pub use op::{Binary, Contract, Dim, Op, ReduceOp, Unary, View};
 pub use program::{External, Output, Program, ProgramNode, Slot, Tracer, op_name};

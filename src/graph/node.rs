@@ -161,6 +161,17 @@ pub fn traced_like<T>(like: &Node, f: impl FnOnce() -> T) -> T {
     )
 }
 
+/// Runs `f`; nodes it makes belong to sub-module `name` of the current module, and carry the line that called it: the one
+/// that uses the layer, not one within it.
+#[track_caller]
+pub fn in_layer<T>(name: &str, f: impl FnOnce() -> T) -> T {
+    let caller = Location::caller();
+    let outermost = |context: &mut Context| {
+        context.location.get_or_insert(caller);
+    };
+    with_context(outermost, || in_module(name, f))
+}
+
 /// Runs `f`; nodes it makes belong to sub-module `name` of the current module.
 pub fn in_module<T>(name: &str, f: impl FnOnce() -> T) -> T {
     with_context(

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::graph::in_module;
+use crate::graph::in_layer;
 use crate::runtime::{Var, VarKind};
 use crate::tensor::Tensor;
 
@@ -97,8 +97,9 @@ impl Scope {
         Self(path.to_owned())
     }
 
+    #[track_caller]
     pub(crate) fn run<T>(&self, f: impl FnOnce() -> T) -> T {
-        if self.0.is_empty() { f() } else { in_module(&self.0, f) }
+        if self.0.is_empty() { f() } else { in_layer(&self.0, f) }
     }
 }
 
