@@ -80,6 +80,43 @@ fn sigmoid_4(x: vec4f) -> vec4f {
     return select(e, vec4f(1.0), x >= vec4f()) / (1.0 + e);
 }
 
+// Natural logarithm: x = 2^k * (1 + f) with 1 + f in sqrt(1/2)..sqrt(2), and log(1 + f) = 2 atanh(f / (2 + f)) as a series.
+// Drivers' own may be off by 2^-21 near 1 (Vulkan), where the logarithm is that small itself; zero, subnormal numbers,
+// infinity and NaN are left to them.
+fn logarithm(x: f32) -> f32 {
+    let bits = bitcast<u32>(x);
+    let k = bitcast<i32>(bits - 0x3f3504f3u) >> 23u;
+    let f = bitcast<f32>(bits - (bitcast<u32>(k) << 23u)) - 1.0;
+    let s = f / (2.0 + f);
+    let z = s * s;
+    let series = z * (0.66666667 + z * (0.4 + z * (0.28571429 + z * (0.22222222 + z * 0.18181818))));
+    let n = f32(k);
+    let value = n * 0.69313812 + (2.0 * s + (s * series + n * 0.0000090580006));
+    return select(log(x), value, is_finite(x) && x >= 1.1754944e-38);
+}
+
+// Sine of x + quadrant * pi / 2: reduced by multiples of pi / 2 in three parts (Cody and Waite; Cephes' constants), then
+// Taylor polynomials on -pi/4..pi/4. Drivers' own may be off by 2^-11 (Vulkan), which random normals would show.
+fn sine_shifted(x: f32, quadrant: i32) -> f32 {
+    let n = round(x * 0.63661977);
+    let r = ((x - n * 1.5703125) - n * 0.00048375130) - n * 0.000000075497900;
+    let s = r * r;
+    let odd = r + r * s * (-0.16666667 + s * (0.0083333333 + s * (-0.00019841270 + s * 0.0000027557319)));
+    let even = 1.0 + s * (-0.5 + s * (0.041666667 + s * (-0.0013888889 + s * (0.000024801587 + s * -0.00000027557319))));
+    let q = i32(n) + quadrant;
+    let value = select(odd, even, (q & 1) != 0);
+    return select(value, -value, (q & 2) != 0);
+}
+
+// Beyond 10,000 the reduction loses its digits.
+fn sine(x: f32) -> f32 {
+    return select(sin(x), sine_shifted(x, 0), abs(x) < 10000.0);
+}
+
+fn cosine(x: f32) -> f32 {
+    return select(cos(x), sine_shifted(x, 1), abs(x) < 10000.0);
+}
+
 // Hyperbolic tangent: a Taylor polynomial near 0, where 1 - e^-2x would cancel, else without overflow.
 fn tanh_stable(x: f32) -> f32 {
     let s = x * x;
