@@ -49,7 +49,7 @@ pub(crate) enum AllocError {
 #[derive(Clone, Debug)]
 pub(super) struct Poller {
     device: wgpu::Device,
-    health: Arc<Health>,
+    pub(super) health: Arc<Health>,
 }
 
 impl Poller {
@@ -133,11 +133,6 @@ impl Gpu {
     /// The error that happened since the last call, if any.
     pub(crate) fn check(&self) -> Result<()> {
         self.poller.health.check()
-    }
-
-    /// The device's name, for messages.
-    pub(super) fn name(&self) -> &str {
-        self.poller.health.name()
     }
 
     /// Whether the device is gone for good.

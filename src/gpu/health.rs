@@ -27,11 +27,6 @@ impl Health {
         Self { name, troubled: AtomicBool::new(false), trouble: Mutex::default() }
     }
 
-    /// The device's name, for messages.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// The error that happened since the last call; a lost device stays lost.
     pub(super) fn check(&self) -> Result<()> {
         if !self.troubled.load(Ordering::Acquire) {

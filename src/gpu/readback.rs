@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::status;
 
 use super::context::Gpu;
@@ -107,8 +107,10 @@ impl Gpu {
         let good = piece.mapped.await;
         let view = if good { piece.buffer.get_mapped_range(0..piece.bytes).ok() } else { None };
         let Some(view) = view else {
+            // Mapping fails when the device goes away, at times before the driver says that it has.
+            self.poller.health.lose("a readback could not be mapped");
             self.check()?;
-            return Err(Error::Device { device: self.name().into(), message: "a readback could not be mapped".into() });
+            unreachable!("a lost device fails every check");
         };
         into.extend_from_slice(&view);
         drop(view);
