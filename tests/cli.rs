@@ -354,11 +354,16 @@ fn plans_and_kernels_are_shown_and_dumped_on_request() {
 }
 
 #[test]
-fn a_run_can_be_checked_kernel_by_kernel() {
+fn a_run_can_be_checked_kernel_by_kernel_without_changing_it() {
     for device in devices() {
         let out = folder();
-        let ran = brasa_with(&flags(out.path(), "1", &["--device", device]), &[("BRASA_VALIDATE", "1")]);
-        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let run = |name: &str, variables: &[(&str, &str)]| {
+            let flags = flags(out.path(), "1", &["--device", device, "--name", name]);
+            let ran = brasa_with(&flags, variables);
+            assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+            metrics(&out.path().join(name))
+        };
+        assert!(run("checked", &[("BRASA_VALIDATE", "1")]) == run("plain", &[]), "{device}: the results changed");
     }
 }
 
