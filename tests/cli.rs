@@ -301,13 +301,22 @@ fn every_device_learns_the_same() {
 }
 
 #[test]
+fn a_run_without_settings_reads_handwritten_digits() {
+    let out = folder();
+    let ran = brasa(&["--seed", "1", "--device", "cpu", "--out", text(out.path())]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let (_, accuracy) = curve(&out.path().join("digits-cnn-1"));
+    assert!(accuracy >= 0.975, "{}", ran.stdout);
+}
+
+#[test]
 fn a_run_that_leaves_the_numbers_says_where_and_keeps_what_it_had() {
     for device in devices() {
         let out = folder();
         let ran = brasa(&short(out.path(), &["--lr", "1e30", "--device", device]));
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
         let weights = out.path().join("digits-mlp-1/model.safetensors");
-        let place = ["contract", "src/nn/linear.rs:", "module `"];
+        let place = ["contract", "src/models/mlp.rs:", "module `"];
         for word in [&place[..], &["error: step 2: ", "not applied", "learning rate", text(&weights)]].concat() {
             assert!(ran.stderr.contains(word), "`{word}` is missing in: {}", ran.stderr);
         }

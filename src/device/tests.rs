@@ -1,21 +1,29 @@
 //! Tests of devices, on the CPU and on the first GPU, software ones included.
 
+use std::io::Write as _;
+use std::sync::atomic::AtomicUsize;
+
 use pollster::block_on;
 use proptest::prelude::*;
 
 use super::*;
 
-/// A GPU of its own for a test; `None` after a printed note if there is none, a failure with `BRASA_REQUIRE_GPU=1`.
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+/// Counts a test that is left out for want of a GPU, and says so; a failure with `BRASA_REQUIRE_GPU=1`.
+pub(crate) fn skip_without_gpu() {
+    static SKIPPED: AtomicUsize = AtomicUsize::new(0);
+    let required = std::env::var_os("BRASA_REQUIRE_GPU").is_some_and(|value| value == "1");
+    assert!(!required, "BRASA_REQUIRE_GPU is 1 and there is no GPU adapter");
+    let number = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
+    // Not `eprintln!`: what that writes is shown for failing tests only.
+    let _unseen = writeln!(std::io::stderr(), "skipped, as there is no GPU adapter: {number} so far");
+}
+
+/// A GPU of its own for a test; `None` if there is none.
 pub(crate) fn fresh_gpu() -> Option<Device> {
     match Device::gpu(0) {
         Ok(device) => Some(device.reopen().expect("an adapter opens twice")),
         Err(Error::NoAdapter) => {
-            assert!(
-                std::env::var("BRASA_REQUIRE_GPU").is_err(),
-                "BRASA_REQUIRE_GPU is set and there is no GPU adapter"
-            );
-            eprintln!("skipped: no GPU adapter");
+            skip_without_gpu();
             None
         }
         Err(error) => panic!("{error}"),
