@@ -142,9 +142,10 @@ impl Gpu {
 
     /// Destroys the device as a driver reset would.
     pub(crate) fn lose(&self) {
+        // first, so that a thread whose readback fails meanwhile learns why
+        self.poller.health.lose("destroyed");
         self.device.destroy();
         self.poller.wait(None);
-        self.poller.health.lose("destroyed");
     }
 
     /// Memory that reads as zero.
