@@ -151,15 +151,19 @@ impl Config {
 
     /// Checks every setting and fills in those that follow from others.
     pub fn resolve(mut self) -> Result<Self> {
-        let at_least_one = [
-            ("epochs", self.epochs),
-            ("batch-size", self.batch_size),
-            ("workers", self.workers),
-            ("log-every", self.log_every),
+        // the upper limits are beyond all use, and keep products of settings within their types
+        let counts = [
+            ("epochs", self.epochs, 1_000_000),
+            ("batch-size", self.batch_size, 1 << 20),
+            ("workers", self.workers, 1024),
+            ("log-every", self.log_every, 1_000_000),
         ];
-        for (name, value) in at_least_one {
+        for (name, value, most) in counts {
             if value == 0 {
                 return Err(Error::Config(format!("{name} is 0, but must be at least 1")));
+            }
+            if value > most {
+                return Err(Error::Config(format!("{name} is {value}, but must be at most {most}")));
             }
         }
         let lr = *self.lr.get_or_insert(match self.optimizer {
@@ -221,6 +225,8 @@ mod tests {
         let base = Config::default;
         let wrong = [
             (Config { epochs: 0, ..base() }, "epochs"),
+            (Config { epochs: usize::MAX, ..base() }, "epochs"),
+            (Config { batch_size: usize::MAX, ..base() }, "batch-size"),
             (Config { batch_size: 0, ..base() }, "batch-size"),
             (Config { workers: 0, ..base() }, "workers"),
             (Config { log_every: 0, ..base() }, "log-every"),

@@ -40,12 +40,13 @@ impl Trainer {
         let device = Device::named(&config.device)?;
         let data = open(config.dataset)?;
         let mut learner = Learner::new(&config, data.train.as_ref(), &device)?;
-        let prefix = format!("{}-{}", config.dataset, config.model);
-        let folder = RunFolder::create(&config.out, config.name.as_deref(), &prefix)?;
-        folder.write("config.toml", config.to_toml().as_bytes())?;
         let mut rows = vec![config.batch_size.min(data.train.len())];
         rows.extend(Some(data.train.len() % config.batch_size).filter(|&last| last > 0 && last != rows[0]));
         learner.prepare(&rows, config.batch_size)?;
+        // last: what cannot start leaves no folder behind
+        let prefix = format!("{}-{}", config.dataset, config.model);
+        let folder = RunFolder::create(&config.out, config.name.as_deref(), &prefix)?;
+        folder.write("config.toml", config.to_toml().as_bytes())?;
         Ok(Self { config, device, folder, data, learner })
     }
 
