@@ -5,6 +5,7 @@
 mod contract;
 mod interpret;
 mod loops;
+mod models;
 mod runner;
 
 use self::interpret::{element, interpret};
