@@ -7,7 +7,7 @@ use brasa::device::Fault;
 use brasa::runtime::{Arena, Step, Var, checkpoint, random_state};
 use brasa::{Device, Tensor};
 
-use common::{devices, fresh_devices, read, vector};
+use common::{devices, fresh_devices, panic_of, read, vector};
 
 fn members(device: &Device) -> (Var, Var, Arena) {
     let variable = |name: &str, value: f32| Var::state(name, &Tensor::full(4, value, device)).expect("memory");
@@ -260,4 +260,18 @@ fn checkpointed_dropout_moved_the_random_position_twice_a_step() {
             assert!(gradient.iter().all(|&g| g == 0.0 || g == 8.0), "{gradient:?}");
         }
     }
+}
+
+/// The second arena took the memory, and the first one's updates went nowhere.
+#[test]
+fn a_variable_belongs_to_one_arena_at_a_time() {
+    let device = Device::cpu();
+    let (a, b, arena) = members(&device);
+    let (message, file, _) = panic_of(|| Arena::new("second", std::slice::from_ref(&a)));
+    assert!(message.contains("`a` belongs to an arena already"), "{message}");
+    assert!(file.ends_with("regression.rs"), "{file}");
+    assert!(panic_of(|| Arena::new("twice", &[b.clone(), b.clone()])).0.contains("already"));
+    drop(arena);
+    let again = Arena::new("second", &[a, b]).expect("memory");
+    assert_eq!(read(&again.tensor()), [[1.0; 4], [2.0; 4]].concat());
 }

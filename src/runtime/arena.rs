@@ -23,7 +23,7 @@ impl Arena {
     /// If there is no memory for it.
     ///
     /// # Panics
-    /// If there are no variables, or they differ in type or device.
+    /// If there are no variables, they differ in type or device, or one belongs to a living arena already.
     #[track_caller]
     pub fn new(name: &str, vars: &[Var]) -> Result<Self> {
         let (dtype, device) = (vars[0].dtype(), vars[0].device().clone());
@@ -33,6 +33,12 @@ impl Arena {
             assert!(
                 var.dtype() == dtype && *var.device() == device,
                 "arena `{name}`: `{}` has another type or device",
+                var.name()
+            );
+            assert!(
+                !var.0.is_in_arena()
+                    && offsets.len() == vars.iter().position(|other| other.id() == var.id()).unwrap_or(0),
+                "arena `{name}`: `{}` belongs to an arena already (drop the optimizer that holds it first)",
                 var.name()
             );
             offsets.push(len);

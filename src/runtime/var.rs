@@ -247,6 +247,11 @@ impl VarCell {
         node
     }
 
+    /// True if an arena that is still in use holds its memory.
+    pub(super) fn is_in_arena(&self) -> bool {
+        self.arena().is_some()
+    }
+
     /// The arena this is a member of, and its first element there.
     fn arena(&self) -> Option<(Arc<Self>, usize)> {
         let state = self.state();
