@@ -315,6 +315,9 @@ impl VarCell {
     pub(super) fn release_snapshots(&self) -> Result<()> {
         let (holders, parts, whole) = {
             let mut state = self.state();
+            if state.holders.is_empty() && state.parts.is_empty() && state.whole.is_none() {
+                return Ok(());
+            }
             state.snapshot = Weak::new();
             (state.holders.clone(), state.parts.clone(), state.whole.clone())
         };
@@ -331,7 +334,9 @@ impl VarCell {
         // only now: had there been no memory, they would still share the cell's
         self.state().holders.clear();
         for part in parts {
-            part.release_part()?;
+            if !part.state().holders.is_empty() {
+                part.release_part()?;
+            }
         }
         if let Some(arena) = whole.and_then(|(arena, _)| arena.upgrade()) {
             arena.release_own()?;
