@@ -3,6 +3,7 @@
 mod common;
 
 use brasa::device::Fault;
+use brasa::optim::{Adam, AdamOptions};
 use brasa::runtime::{Step, Var};
 use brasa::{Error, Result, Tensor};
 
@@ -25,6 +26,7 @@ fn a_device_destroyed_in_mid_run_is_an_error_of_everything_that_follows() {
             loss = Some(training.step.run(&batch).expect("a run").remove(0));
         }
         let lazy = &batch[0] + 1.0;
+        let spare = Var::parameter("spare", &Tensor::zeros(3, &device)).expect("memory");
         device.inject(Fault::Lost);
         for _ in 0..2 {
             assert_lost(training.step.run(&batch));
@@ -38,6 +40,7 @@ fn a_device_destroyed_in_mid_run_is_an_error_of_everything_that_follows() {
             assert_lost(Tensor::rand([3], &device).to_vec::<f32>());
             assert_lost(Tensor::from_slice(&[1.0_f32], 1, &device));
             assert_lost(Var::state("v", &Tensor::zeros(3, &device)));
+            assert_lost(Adam::new(std::slice::from_ref(&spare), AdamOptions::default()));
             assert_lost(device.sync());
         }
         let _times = training.step.stage_times(); // neither hangs nor panics
