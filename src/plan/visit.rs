@@ -78,7 +78,7 @@ impl Body {
     }
 
     /// Replaces every index expression.
-    pub(super) fn map_indices(&mut self, mut f: impl FnMut(&Ix) -> Ix) {
+    pub(crate) fn map_indices(&mut self, mut f: impl FnMut(&Ix) -> Ix) {
         for tape in self.tapes_mut() {
             tape.map_indices(&mut f);
         }

@@ -44,21 +44,7 @@ fn cut(body: &Body, axis: usize, start: usize, end: usize) -> Body {
     let coordinates: Vec<Ix> = (0..sizes.len())
         .map(|a| if a == axis { Ix::axis(a).plus(&Ix::constant(start as i64)) } else { Ix::axis(a) })
         .collect();
-    let shift = |ix: &Ix| ix.substitute(&coordinates, &sizes);
-    match &mut body {
-        Body::Loop(kernel) => {
-            for phase in &mut kernel.phases {
-                phase.tape = map_tape(&phase.tape, &shift);
-                map_stores(&mut phase.stores, &shift);
-            }
-        }
-        Body::Contract(kernel) => {
-            for tape in [&mut kernel.lhs.0, &mut kernel.rhs.0, &mut kernel.epilogue] {
-                *tape = map_tape(tape, &shift);
-            }
-            map_stores(&mut kernel.stores, &shift);
-        }
-    }
+    body.map_indices(|ix| ix.substitute(&coordinates, &sizes));
     body
 }
 
@@ -90,40 +76,19 @@ pub(crate) fn exchange(kernel: &ContractKernel) -> ContractKernel {
     }
 }
 
-fn axes(body: &Body) -> &[usize] {
-    match body {
-        Body::Loop(kernel) => &kernel.axes,
-        Body::Contract(kernel) => &kernel.axes,
-    }
-}
-
-pub(crate) fn stores(body: &Body) -> Vec<&Store> {
-    match body {
-        Body::Loop(kernel) => kernel.phases.iter().flat_map(|phase| &phase.stores).collect(),
-        Body::Contract(kernel) => kernel.stores.iter().collect(),
-    }
-}
-
-pub(crate) fn tapes(body: &Body) -> Vec<&Tape> {
-    match body {
-        Body::Loop(kernel) => kernel.phases.iter().map(|phase| &phase.tape).collect(),
-        Body::Contract(kernel) => vec![&kernel.lhs.0, &kernel.rhs.0, &kernel.epilogue],
-    }
-}
-
 /// First and last element that the stores into `buffer` may touch.
 fn written(body: &Body, buffer: BufferId) -> Option<(i64, i64)> {
-    let ranges = stores(body).into_iter().filter(|store| store.buffer == buffer);
-    union(ranges.map(|store| store.index.range(axes(body))))
+    let ranges = body.stores().into_iter().filter(|store| store.buffer == buffer);
+    union(ranges.map(|store| store.index.range(body.axes())))
 }
 
 /// First and last element that loads from `buffer` may touch; `None` if it is not read, everything for gathers.
 fn read(body: &Body, buffer: BufferId, elements: usize) -> Option<(i64, i64)> {
     let last = elements as i64 - 1;
-    let instrs = tapes(body).into_iter().flat_map(|tape| &tape.instrs);
+    let instrs = body.tapes().into_iter().flat_map(|tape| &tape.instrs);
     union(instrs.filter_map(|instr| match &instr.op {
         InstrOp::Load { buffer: b, index, .. } if *b == buffer => {
-            let (low, high) = index.range(axes(body));
+            let (low, high) = index.range(body.axes());
             // Element 0 of the window stands in where a load is not valid.
             Some((low.clamp(0, last), high.clamp(0, last)))
         }
@@ -158,7 +123,7 @@ pub(crate) fn pieces(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Vec<B
         match next_cut(plan, &body, &large, caps) {
             None => done.push(body),
             Some((axis, at)) => {
-                let size = axes(&body)[axis];
+                let size = body.axes()[axis];
                 pending.push(cut(&body, axis, at, size));
                 pending.push(cut(&body, axis, 0, at));
             }
@@ -186,7 +151,7 @@ fn next_cut(plan: &Plan, body: &Body, large: &[BufferId], caps: &Capabilities) -
         Body::Contract(kernel) => kernel.counts[..3].iter().sum(),
     };
     let candidates = (0..independent).filter_map(|axis| {
-        let size = axes(body)[axis];
+        let size = body.axes()[axis];
         let half = size / 2;
         let at = if half >= CUT { half / CUT * CUT } else { half.next_multiple_of(4).min(size.saturating_sub(1)) };
         (at > 0).then(|| {

@@ -111,7 +111,7 @@ impl Case {
 
     fn kernel(&self, body: &Body) -> Kernel {
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
-        for tape in super::rewrite::tapes(body) {
+        for tape in body.tapes() {
             for instr in &tape.instrs {
                 if let InstrOp::Load { buffer, .. } | InstrOp::Gather { buffer, .. } = &instr.op
                     && !reads.contains(buffer)
@@ -120,7 +120,7 @@ impl Case {
                 }
             }
         }
-        for store in super::rewrite::stores(body) {
+        for store in body.stores() {
             if !writes.contains(&store.buffer) {
                 writes.push(store.buffer);
             }
