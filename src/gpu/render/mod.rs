@@ -8,7 +8,6 @@
 //! structure. Shaders are compiled unchecked: every index is in bounds by construction.
 
 mod contract;
-mod contract_tiled;
 mod library;
 mod loops;
 mod module;

@@ -2,25 +2,25 @@
 
 use std::fmt::Write as _;
 
+use crate::dtype::DType;
 use crate::error::Result;
+use crate::gpu::render::module::Module;
+use crate::gpu::render::scalar::Register;
+use crate::gpu::render::space::{Expr, unravel};
+use crate::gpu::render::{Launch, grid};
 use crate::plan::ContractKernel;
 
-use super::contract::{
-    BATCH, COLUMNS, Operand, ROWS, Wide, finish, inner_coordinates, operand_lanes, point_coordinates, zero,
-};
-use super::module::Module;
-use super::scalar::Register;
-use super::space::{Expr, unravel};
-use super::{Launch, grid};
+use super::lanes::{Wide, operand_lanes};
+use super::operand::Operand;
+use super::points::{finish, inner_coordinates, point_coordinates};
+use super::{BATCH, COLUMNS, LANES, ROWS};
 
 /// Rows and columns of a workgroup's results, and values of k in one step.
 const TILE: usize = 64;
 const STEP: usize = 16;
 
-const LANES: [&str; 4] = ["x", "y", "z", "w"];
-
 /// One tile for each workgroup.
-pub(crate) fn render(mut module: Module<'_>, kernel: &ContractKernel) -> Result<Launch> {
+pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel) -> Result<Launch> {
     let [batch, rows, columns, inner] = kernel.sizes();
     let mut compute = fetch(&mut module, kernel, ROWS)?;
     compute.push_str(&fetch(&mut module, kernel, COLUMNS)?);
@@ -87,4 +87,9 @@ fn fetch(module: &mut Module<'_>, kernel: &ContractKernel, side: usize) -> Resul
         let _ = writeln!(code, "    {tile}[thread] = select({empty}, {value}, k < {inner_text});");
     }
     Ok(format!("{}fn fetch_{name}(batch: u32, first: u32, step: u32, thread: u32) {{\n{code}}}\n\n", operand.text))
+}
+
+/// The zero of the accumulator's type, for pieces of tiles outside the operands.
+fn zero(accumulator: DType, width: usize) -> String {
+    format!("{}()", Register::of(accumulator).wide(width))
 }

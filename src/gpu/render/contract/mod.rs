@@ -1,0 +1,46 @@
+//! Contractions: register tiles without workgroup memory, and workgroup tiles for real GPUs.
+//!
+//! Operand tapes become functions whose parameters are the parts of their indices: one part for the row (or column),
+//! computed once, one for k, computed once per step and shared by all rows. Convolutions are of this form, too: their
+//! indices and their conditions are sums of a part over positions and a part over the window.
+
+mod lanes;
+mod operand;
+mod points;
+mod register_tiles;
+mod workgroup_tiles;
+
+use crate::error::Result;
+use crate::plan::ContractKernel;
+
+use super::Launch;
+use super::module::Module;
+use super::rewrite::exchange;
+
+/// The components of a vector.
+const LANES: [&str; 4] = ["x", "y", "z", "w"];
+
+/// The groups of axes in a [`ContractKernel`].
+const BATCH: usize = 0;
+const ROWS: usize = 1;
+const COLUMNS: usize = 2;
+const INNER: usize = 3;
+
+/// The launch for a contraction; `None` if it has no results.
+pub(crate) fn render(module: Module<'_>, kernel: &ContractKernel) -> Result<Option<Launch>> {
+    let [batch, rows, columns, _] = kernel.sizes();
+    if batch * rows * columns == 0 {
+        return Ok(None);
+    }
+    let exchanged = exchange(kernel);
+    let kernel = if lanes::prefers_exchange(kernel, &exchanged) { &exchanged } else { kernel };
+    let [batch, rows, columns, inner] = kernel.sizes();
+    let tiles = batch * rows.div_ceil(64) * columns.div_ceil(64);
+    let fits = module.caps.max_workgroup_invocations >= 256 && module.caps.max_workgroup_bytes >= 8192;
+    let large = rows >= 32 && columns >= 32 && inner >= 16 && tiles >= 4;
+    if large && fits && !module.caps.software {
+        workgroup_tiles::render(module, kernel).map(Some)
+    } else {
+        register_tiles::render(module, kernel).map(Some)
+    }
+}

@@ -1,0 +1,102 @@
+//! Coordinates of results and of steps, and what happens to a result.
+
+use std::fmt::Write as _;
+
+use crate::error::Result;
+use crate::gpu::render::module::Module;
+use crate::gpu::render::scalar::Register;
+use crate::gpu::render::space::{Expr, Space, unravel};
+use crate::gpu::render::tape::Outside;
+use crate::plan::ContractKernel;
+
+use super::lanes::{Wide, column_lanes, side_space};
+use super::{BATCH, COLUMNS, INNER, ROWS};
+
+/// `fn finish(batch, row, column, sum)`: the epilogue and the stores of four neighbouring results in one row.
+pub(super) fn finish(module: &mut Module<'_>, kernel: &ContractKernel) -> Result<String> {
+    let wide = column_lanes(kernel);
+    let mut space = side_space(kernel, COLUMNS, wide);
+    let [_, _, columns, _] = kernel.sizes();
+    let mut code = String::new();
+    for (group, name, prefix) in [(BATCH, "batch", "b"), (ROWS, "row", "m")] {
+        let coordinates = unravel(module, &Expr::scalar(name), &kernel.axes[kernel.group(group)], prefix, &mut code);
+        space.coordinates[kernel.group(group)].clone_from_slice(&coordinates);
+    }
+    let coordinates = column_coordinates(module, kernel, "column", "n", &mut space, &mut code);
+    space.coordinates[kernel.group(COLUMNS)].clone_from_slice(&coordinates);
+    if wide == Wide::Points && !columns.is_multiple_of(4) {
+        let count = module.number(columns as u64);
+        let _ = writeln!(code, "    let inside = vec4u(column) + vec4u(0u, 1u, 2u, 3u) < vec4u({count});");
+        space.active = Some("inside".into());
+    }
+    module.tape(&mut space, &kernel.epilogue, Outside::default(), &mut code)?;
+    for store in &kernel.stores {
+        module.store(&mut space, store, false, &mut code)?;
+    }
+    let sum = Register::of(kernel.accumulator).wide(4);
+    Ok(format!("fn finish(batch: u32, row: u32, column: u32, sum: {sum}) {{\n{code}}}\n"))
+}
+
+/// Coordinates of the four columns from `first` on; also sets the lane's coordinate.
+fn column_coordinates(
+    module: &mut Module<'_>,
+    kernel: &ContractKernel,
+    first: &str,
+    prefix: &str,
+    space: &mut Space,
+    code: &mut String,
+) -> Vec<Expr> {
+    if let Some(lane) = space.lane {
+        space.coordinates[lane] = Expr::varying("vec4u(0u, 1u, 2u, 3u)");
+    }
+    point_coordinates(module, kernel, COLUMNS, column_lanes(kernel), first, prefix, code)
+}
+
+/// Coordinates in group `side` of the point (or the four points) from number `first` on; points behind the last one
+/// repeat it.
+pub(super) fn point_coordinates(
+    module: &mut Module<'_>,
+    kernel: &ContractKernel,
+    side: usize,
+    wide: Wide,
+    first: &str,
+    prefix: &str,
+    code: &mut String,
+) -> Vec<Expr> {
+    let mut sizes = kernel.axes[kernel.group(side)].to_vec();
+    let count: usize = sizes.iter().product();
+    let last = |module: &mut Module<'_>, count: usize| module.number(count as u64 - 1);
+    let position = match wide {
+        Wide::Outer => {
+            *sizes.last_mut().expect("lanes need an axis") /= 4;
+            let last = last(module, count / 4);
+            Expr::scalar(format!("min(({first}) / 4u, {last})"))
+        }
+        Wide::Points => {
+            let last = last(module, count);
+            Expr::varying(format!("min(vec4u({first}) + vec4u(0u, 1u, 2u, 3u), vec4u({last}))"))
+        }
+        Wide::None | Wide::Inner => {
+            let last = last(module, count);
+            Expr::scalar(format!("min({first}, {last})"))
+        }
+    };
+    unravel(module, &position, &sizes, prefix, code)
+}
+
+/// Statements that find the coordinates of step `q` in k, which has `width` values of k in each step (the last axis is a
+/// multiple of it), and of the `offset`-th value in it. `quartered`: the last axis counts fours.
+pub(super) fn inner_coordinates(
+    module: &mut Module<'_>,
+    kernel: &ContractKernel,
+    step: &str,
+    width: usize,
+    prefix: &str,
+    code: &mut String,
+) -> Vec<Expr> {
+    let mut sizes = kernel.axes[kernel.group(INNER)].to_vec();
+    if width == 4 {
+        *sizes.last_mut().expect("steps of four need an axis") /= 4;
+    }
+    unravel(module, &Expr::scalar(step), &sizes, prefix, code)
+}

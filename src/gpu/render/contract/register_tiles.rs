@@ -1,0 +1,162 @@
+//! Contractions without workgroup memory: a tile of results in the registers of each invocation.
+
+use std::fmt::Write as _;
+
+use crate::error::Result;
+use crate::gpu::render::module::Module;
+use crate::gpu::render::scalar::Register;
+use crate::gpu::render::space::{Expr, unravel};
+use crate::gpu::render::{Launch, grid};
+use crate::plan::ContractKernel;
+
+use super::lanes::{Wide, column_lanes, operand_lanes};
+use super::operand::Operand;
+use super::points::{finish, inner_coordinates, point_coordinates};
+use super::{BATCH, COLUMNS, LANES, ROWS};
+
+/// One tile in the registers of each invocation.
+pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel) -> Result<Launch> {
+    let [batch, rows, columns, inner] = kernel.sizes();
+    let (tile_rows, tile_columns) = tile_size(&module, kernel);
+    let column_groups = tile_columns / 4;
+    let left_wide = operand_lanes(kernel, &kernel.lhs.0, ROWS).filter(|&wide| wide == Wide::Inner || tile_rows >= 4);
+    let left_wide = left_wide.unwrap_or(Wide::None);
+    let right_wide = operand_lanes(kernel, &kernel.rhs.0, COLUMNS).unwrap_or_else(|| column_lanes(kernel));
+    let step = if left_wide == Wide::Inner || right_wide == Wide::Inner { 4 } else { 1 };
+    let left = Operand::new(&mut module, kernel, "left", ROWS, left_wide)?;
+    let right = Operand::new(&mut module, kernel, "right", COLUMNS, right_wide)?;
+    let finish = finish(&mut module, kernel)?;
+
+    let mut code = String::new();
+    let _ = writeln!(code, "    let row = row_tile * {tile_rows}u;\n    let column = column_tile * {tile_columns}u;");
+    let batch_axes = kernel.axes[kernel.group(BATCH)].to_vec();
+    let batch_coordinates = unravel(&mut module, &Expr::scalar("batch"), &batch_axes, "b", &mut code);
+    let left_stride = if left_wide == Wide::Outer { 4 } else { 1 };
+    for row in (0..tile_rows).step_by(left_stride) {
+        let first = format!("row + {row}u");
+        let prefix = format!("m{row}_");
+        let points = point_coordinates(&mut module, kernel, ROWS, left_wide, &first, &prefix, &mut code);
+        left.still(&mut module, kernel, &batch_coordinates, &points, &format!("l{row}"), &mut code);
+    }
+    let right_stride = if right_wide == Wide::Inner { 1 } else { 4 };
+    for column in (0..tile_columns).step_by(right_stride) {
+        let first = format!("column + {column}u");
+        let prefix = format!("n{column}_");
+        let points = point_coordinates(&mut module, kernel, COLUMNS, right_wide, &first, &prefix, &mut code);
+        right.still(&mut module, kernel, &batch_coordinates, &points, &format!("r{column}"), &mut code);
+    }
+    let sum = Register::of(kernel.accumulator).wide(4);
+    for row in 0..tile_rows {
+        for group in 0..column_groups {
+            let _ = writeln!(code, "    var s{row}_{group} = {sum}();");
+        }
+    }
+    if inner > 0 {
+        let body = step_body(&mut module, kernel, (&left, &right), (tile_rows, tile_columns), step);
+        let count = module.number((inner / step) as u64);
+        let _ = write!(code, "    for (var q = 0u; q < {count}; q++) {{\n{body}    }}\n");
+    }
+    let (rows_text, columns_text) = (module.number(rows as u64), module.number(columns as u64));
+    for row in 0..tile_rows {
+        for group in 0..column_groups {
+            let (r, c) = (format!("row + {row}u"), format!("column + {}u", group * 4));
+            let _ = writeln!(
+                code,
+                "    if ({r} < {rows_text} && {c} < {columns_text}) {{\n        finish(batch, {r}, {c}, s{row}_{group});\n    }}"
+            );
+        }
+    }
+    let (row_tiles, column_tiles) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
+    let work = batch * row_tiles * column_tiles;
+    let threads = if module.caps.software && work <= 1024 { 8 } else { 64 };
+    let (mut grid, groups) = grid(&mut module, work, threads)?;
+    for (name, count) in [("row_tiles", row_tiles), ("column_tiles", column_tiles)] {
+        let count = module.number(count as u64);
+        let _ = write!(grid, "\nfn {name}() -> u32 {{\n    return {count};\n}}\n");
+    }
+    let compute = format!(
+        "{}{}{finish}\nfn compute(batch: u32, row_tile: u32, column_tile: u32) {{\n{code}}}\n",
+        left.text, right.text
+    );
+    module.finish("contract.wgsl", &[("grid", &grid), ("compute", &compute)], groups)
+}
+
+/// Rows and columns of a register tile: large where there is work for many invocations.
+fn tile_size(module: &Module<'_>, kernel: &ContractKernel) -> (usize, usize) {
+    let [batch, rows, columns, _] = kernel.sizes();
+    let fit = |size: usize, most: usize| size.next_power_of_two().clamp(1, most);
+    let busy = if module.caps.software { 128 } else { 16_384 };
+    let largest = if module.caps.software { 8 } else { 4 };
+    let (mut tile_rows, mut tile_columns) = (fit(rows, largest), fit(columns, 8.min(largest)).max(4));
+    let work = |r: usize, c: usize| batch * rows.div_ceil(r) * columns.div_ceil(c);
+    while tile_rows > 1 && work(tile_rows, tile_columns) < busy {
+        tile_rows /= 2;
+        if tile_columns > 4 && work(tile_rows, tile_columns) < busy {
+            tile_columns /= 2;
+        }
+    }
+    (tile_rows, tile_columns)
+}
+
+/// One step of the loop over k: both fragments, then their products.
+fn step_body(
+    module: &mut Module<'_>,
+    kernel: &ContractKernel,
+    (left, right): (&Operand, &Operand),
+    (tile_rows, tile_columns): (usize, usize),
+    step: usize,
+) -> String {
+    let mut body = String::new();
+    let quarter = inner_coordinates(module, kernel, "q", step, "k", &mut body);
+    let last = quarter.len().wrapping_sub(1);
+    // Coordinates of value j of the step, for operands that take one k at a time.
+    let at = |j: usize| {
+        let mut coordinates = quarter.clone();
+        if step == 4 {
+            let text = &quarter[last].text;
+            coordinates[last] =
+                Expr::scalar(if j == 0 { format!("({text} * 4u)") } else { format!("({text} * 4u + {j}u)") });
+        }
+        coordinates
+    };
+    for (operand, count, stride, name) in [
+        (left, tile_rows, if left.wide == Wide::Outer { 4 } else { 1 }, "l"),
+        (right, tile_columns, if right.wide == Wide::Inner { 1 } else { 4 }, "r"),
+    ] {
+        let steps = if operand.wide == Wide::Inner { 1 } else { step };
+        for j in 0..steps {
+            let coordinates = if operand.wide == Wide::Inner { quarter.clone() } else { at(j) };
+            operand.moving(module, kernel, &coordinates, &format!("{name}k{j}"), &mut body);
+            for first in (0..count).step_by(stride) {
+                let call = operand.call(&format!("{name}{first}"), &format!("{name}k{j}"));
+                let _ = writeln!(body, "    let {name}{first}v{j} = {call};");
+            }
+        }
+    }
+    // Where value (row, j) of the left fragment and value (j, four columns) of the right one are.
+    let left_value = |row: usize, j: usize| match left.wide {
+        Wide::Inner => format!("l{row}v0.{}", LANES[j]),
+        Wide::Outer => format!("l{}v{j}.{}", row / 4 * 4, LANES[row % 4]),
+        Wide::None | Wide::Points => format!("l{row}v{j}"),
+    };
+    let ty = Register::of(kernel.accumulator).wide(4);
+    for (j, lane) in LANES.iter().enumerate().take(step) {
+        for group in 0..tile_columns / 4 {
+            let value = if right.wide == Wide::Inner {
+                let lanes: Vec<String> = (0..4).map(|c| format!("r{}v0.{lane}", group * 4 + c)).collect();
+                format!("{ty}({})", lanes.join(", "))
+            } else {
+                format!("r{}v{j}", group * 4)
+            };
+            let _ = writeln!(body, "    let w{j}_{group} = {value};");
+        }
+    }
+    for row in 0..tile_rows {
+        for group in 0..tile_columns / 4 {
+            for j in 0..step {
+                let _ = writeln!(body, "    s{row}_{group} += {} * w{j}_{group};", left_value(row, j));
+            }
+        }
+    }
+    body
+}

@@ -1,0 +1,138 @@
+//! Loop kernels: maps, and reductions over rows.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::graph::{Op, Program};
+use crate::plan::index::Ix;
+use crate::plan::kernel::{Body, Level, LoopKernel, Phase};
+
+use super::coords::reshaped;
+use super::writer::{Local, LocalValue, Writer};
+use super::{Context, Home, Refusal, Runs};
+
+/// A kernel of elementwise work over one space.
+pub(super) fn build_map(context: Context<'_>, members: &[usize], stores: &[usize]) -> Result<Body, Refusal> {
+    // the member with most axes: fewest quotients in the index expressions
+    let nodes = &context.program.nodes;
+    let space = members.iter().map(|&node| &nodes[node].shape).max_by_key(|shape| shape.rank()).expect("not empty");
+    let axes = space.to_vec();
+    let identity: Vec<Ix> = (0..axes.len()).map(Ix::axis).collect();
+    let mut writer = Writer::new(context, &axes);
+    let mut targets = Vec::new();
+    for &member in members {
+        if nodes[member].shape.numel() != space.numel() {
+            return Err(Refusal::OtherSpace);
+        }
+        let coords = reshaped(&identity, &axes, &nodes[member].shape, &axes);
+        writer.local.insert(member, Local { coords: coords.clone(), value: LocalValue::Inline });
+        targets.push((member, coords));
+    }
+    let stores = writer.stores(&targets, stores)?;
+    let phase = Phase { level: Level::Outer, tape: writer.tape, reductions: Vec::new(), stores };
+    Ok(Body::Loop(LoopKernel { outer: axes.len(), axes, phases: vec![phase] }))
+}
+
+/// A kernel of reductions over the same rows, and of elementwise work on the rows and on their results.
+pub(super) fn build_rows(
+    context: Context<'_>,
+    reduces: &[usize],
+    members: &[usize],
+    stores: &[usize],
+) -> Result<Body, Refusal> {
+    let nodes = &context.program.nodes;
+    let runs_of = |node: usize| match &nodes[node].op {
+        Op::Reduce { axes, .. } => Runs::new(&nodes[nodes[node].inputs[0]].shape, axes),
+        _ => unreachable!("a reduction"),
+    };
+    let runs = runs_of(reduces[0]);
+    if reduces.iter().any(|&reduce| runs_of(reduce) != runs) {
+        return Err(Refusal::OtherSpace);
+    }
+    let (axes, outer, full, full_sizes) = runs.axes();
+    let (outer_size, inner_size) = runs.sizes();
+    let outer_coords: Vec<Ix> = (0..outer).map(Ix::axis).collect();
+    // where each member's value is found: (coordinates, level)
+    let mut places: HashMap<usize, (Vec<Ix>, Level)> = HashMap::new();
+    for &member in members {
+        let shape = &nodes[member].shape;
+        let place = if let Op::Reduce { axes: reduced, .. } = &nodes[member].op {
+            let source = &nodes[nodes[member].inputs[0]].shape;
+            let mut coords = reshaped(&full, &full_sizes, source, &axes);
+            for &axis in reduced {
+                coords[axis] = Ix::constant(0);
+            }
+            (coords, Level::Outer)
+        } else if shape.numel() == outer_size * inner_size && inner_size != 1 {
+            (reshaped(&full, &full_sizes, shape, &axes), Level::Inner)
+        } else if shape.numel() == outer_size {
+            (reshaped(&outer_coords, &axes[..outer], shape, &axes), Level::Outer)
+        } else {
+            return Err(Refusal::OtherSpace);
+        };
+        places.insert(member, place);
+    }
+    let levels = levels(context.program, context.homes, members);
+    let last = levels.values().copied().max().unwrap_or(0);
+    let mut phases = Vec::new();
+    let mut numbers: HashMap<usize, usize> = HashMap::new();
+    for level in 0..=last {
+        let mut writer = Writer::new(context, &axes);
+        writer.know(&places, &numbers);
+        let mut reductions = Vec::new();
+        let mut computed = Vec::new();
+        for &reduce in reduces.iter().filter(|&reduce| levels[reduce] == level) {
+            let Op::Reduce { op, .. } = nodes[reduce].op else { unreachable!("a reduction") };
+            let input = nodes[reduce].inputs[0];
+            let coords = reshaped(&full, &full_sizes, &nodes[input].shape, &axes);
+            reductions.push((op, writer.emit(input, &coords, &[])?));
+            computed.push(reduce);
+        }
+        let targets: Vec<_> = members
+            .iter()
+            .filter(|&member| places[member].1 == Level::Inner && levels[member] == level)
+            .map(|&member| (member, places[&member].0.clone()))
+            .collect();
+        let stores = writer.stores(&targets, stores)?;
+        for reduce in computed {
+            numbers.insert(reduce, numbers.len());
+        }
+        if !reductions.is_empty() || !stores.is_empty() {
+            phases.push(Phase { level: Level::Inner, tape: writer.tape, reductions, stores });
+        }
+    }
+    let mut writer = Writer::new(context, &axes);
+    writer.know(&places, &numbers);
+    let targets: Vec<_> = members
+        .iter()
+        .filter(|&member| places[member].1 == Level::Outer)
+        .map(|&member| (member, places[&member].0.clone()))
+        .collect();
+    let outer_stores = writer.stores(&targets, stores)?;
+    if !outer_stores.is_empty() {
+        phases.push(Phase { level: Level::Outer, tape: writer.tape, reductions: Vec::new(), stores: outer_stores });
+    }
+    Ok(Body::Loop(LoopKernel { axes, outer, phases }))
+}
+
+/// For each member, how many sweeps over the row must be over before it can be computed (for a reduction: started).
+fn levels(program: &Program, homes: &[Option<Home>], members: &[usize]) -> HashMap<usize, usize> {
+    let mut levels = HashMap::new();
+    for &member in members {
+        let mut level = 0;
+        let mut seen = HashSet::new();
+        let mut stack = program.nodes[member].inputs.clone();
+        while let Some(node) = stack.pop() {
+            if !seen.insert(node) {
+                continue;
+            }
+            if let Some(&known) = levels.get(&node) {
+                let reduce = matches!(program.nodes[node].op, Op::Reduce { .. });
+                level = level.max(known + usize::from(reduce));
+            } else if homes[node].is_none() {
+                stack.extend(&program.nodes[node].inputs);
+            }
+        }
+        levels.insert(member, level);
+    }
+    levels
+}
