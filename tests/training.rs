@@ -12,6 +12,7 @@ use brasa::runtime::{Step, Var};
 use brasa::tensor::Tensor;
 use brasa::{Device, Result, Shape, models, nn};
 use common::devices;
+use common::reference::{hash32, signed};
 
 /// What `record.py` wrote.
 #[derive(serde::Deserialize)]
@@ -32,22 +33,6 @@ struct Run<M> {
     input: fn(&Device) -> Tensor,
     target: fn(&Device) -> Tensor,
     optimizer: fn(&[Var]) -> Result<Box<dyn Optimizer>>,
-}
-
-/// `record.py`'s `hash32`.
-fn hash32(name: &str, count: usize) -> impl Iterator<Item = u32> {
-    let seed = name.bytes().fold(0x811c_9dc5_u32, |seed, byte| (seed ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    (0..count as u32).map(move |index| {
-        let x = seed.wrapping_add(index);
-        let x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
-        let x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
-        x ^ (x >> 16)
-    })
-}
-
-/// `record.py`'s `signed`: in -1..1, exact in f32.
-fn signed(name: &str, count: usize) -> Vec<f32> {
-    hash32(name, count).map(|bits| (bits >> 8) as f32 * (-23.0_f32).exp2() - 1.0).collect()
 }
 
 /// `record.py`'s `fill`.

@@ -95,6 +95,40 @@ fn logarithm(x: f32) -> f32 {
     return select(log(x), value, is_finite(x) && x >= 1.1754944e-38);
 }
 
+// log(1 + x): near 0 as the series of `logarithm`, where 1 + x would round x away.
+fn log_plus_1(x: f32) -> f32 {
+    let s = x / (2.0 + x);
+    let z = s * s;
+    let series = z * (0.66666667 + z * (0.4 + z * (0.28571429 + z * (0.22222222 + z * 0.18181818))));
+    return select(logarithm(1.0 + x), 2.0 * s + s * series, x > -0.29289 && x < 0.41421);
+}
+
+// e^x - 1: near 0 as a Taylor polynomial, where e^x - 1 would cancel.
+fn exp_minus_1(x: f32) -> f32 {
+    let p = 0.5 + x * (0.16666667 + x * (0.041666667 + x * (0.0083333333 + x * (0.0013888889
+        + x * (0.00019841270 + x * (0.000024801587 + x * 0.0000027557319))))));
+    return select(exp(x) - 1.0, x + x * x * p, abs(x) < 0.5);
+}
+
+// Angle of the point (x, y) in -pi..pi, as C's atan2f: reduced to a tangent in 0..1, then to 0..tan(pi / 8), where the
+// polynomial's relative error is 2e-8. Drivers' own may be off by 4096 ulps (Vulkan).
+fn arc_tangent(y: f32, x: f32) -> f32 {
+    let low = min(abs(x), abs(y));
+    let high = max(abs(x), abs(y));
+    let quotient = low / select(high, 1.0, high == 0.0);
+    // to infinity: 0, but of two infinities: 1
+    let ratio = select(select(1.0, 0.0, is_finite(low)), quotient, is_finite(high));
+    let above = ratio > 0.41421356;
+    let t = select(ratio, (ratio - 1.0) / (ratio + 1.0), above);
+    let z = t * t;
+    let p = -0.33332953 + z * (0.19977808 + z * (-0.13878454 + z * 0.08055448));
+    var angle = (t + t * z * p) + select(0.0, 0.78539816, above);
+    angle = select(angle, 1.5707963 - angle, abs(y) > abs(x));
+    angle = select(angle, 3.1415927 - angle, (bitcast<u32>(x) >> 31u) == 1u);
+    angle = select(angle, -angle, (bitcast<u32>(y) >> 31u) == 1u);
+    return select(angle, x + y, is_nan(x) || is_nan(y));
+}
+
 // Sine of x + quadrant * pi / 2: reduced by multiples of pi / 2 in three parts (Cody and Waite; Cephes' constants), then
 // Taylor polynomials on -pi/4..pi/4. Drivers' own may be off by 2^-11 (Vulkan), which random normals would show.
 fn sine_shifted(x: f32, quadrant: i32) -> f32 {

@@ -142,6 +142,8 @@ pub(super) fn unary(arch: Arch, op: Unary, kind: Kind, target: &mut [u32], a: Ar
         (Unary::IsFinite, _) => target.fill(1),
         (Unary::IsNan, _) => target.fill(0),
         (Unary::Exp, Kind::Float) => map!(float(math::exp)),
+        (Unary::Expm1, Kind::Float) => map!(float(math::expm1)),
+        (Unary::Log1p, Kind::Float) => map!(float(math::log1p)),
         (Unary::Log, Kind::Float) => map!(float(math::log)),
         (Unary::Sqrt, Kind::Float) => map!(float(f32::sqrt)),
         (Unary::Rsqrt, Kind::Float) => map!(float(|x| 1.0 / x.sqrt())),
@@ -179,6 +181,7 @@ pub(super) fn binary(arch: Arch, op: Binary, kind: Kind, target: &mut [u32], a: 
         (Binary::Div, Kind::Float) => map!(floats(|a, b| a / b)),
         (Binary::Rem, Kind::Float) => map!(floats(|a, b| a % b)),
         (Binary::Pow, Kind::Float) => map!(floats(f32::powf)),
+        (Binary::Atan2, Kind::Float) => map!(floats(math::atan2)),
         (Binary::Max, Kind::Float) => map!(floats(maximum)),
         (Binary::Min, Kind::Float) => map!(floats(minimum)),
         (Binary::Eq, Kind::Float) => map!(compare_floats(|a, b| a == b)),
@@ -208,7 +211,7 @@ pub(super) fn binary(arch: Arch, op: Binary, kind: Kind, target: &mut [u32], a: 
         (Binary::Lt, _) => map!(|[a, b]: [u32; 2]| u32::from(a < b)),
         (Binary::Le, Kind::Int) => map!(|[a, b]: [u32; 2]| u32::from(a.cast_signed() <= b.cast_signed())),
         (Binary::Le, _) => map!(|[a, b]: [u32; 2]| u32::from(a <= b)),
-        (Binary::Pow, _) => unreachable!("powers are for floats only"),
+        (Binary::Pow | Binary::Atan2, _) => unreachable!("{op:?} is for floats only"),
     }
 }
 

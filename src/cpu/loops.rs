@@ -114,9 +114,18 @@ fn nanoseconds(phase: &Phase) -> f64 {
         InstrOp::Load { .. } => 0.15,
         InstrOp::Gather { .. } | InstrOp::Valid(_) | InstrOp::Coord(_) | InstrOp::Random { .. } => 1.0,
         InstrOp::Unary(
-            Unary::Exp | Unary::Log | Unary::Tanh | Unary::Erf | Unary::Sigmoid | Unary::Sin | Unary::Cos,
+            Unary::Exp
+            | Unary::Expm1
+            | Unary::Log
+            | Unary::Log1p
+            | Unary::Tanh
+            | Unary::Erf
+            | Unary::Sigmoid
+            | Unary::Sin
+            | Unary::Cos,
             _,
-        ) => 0.5,
+        )
+        | InstrOp::Binary(Binary::Atan2, ..) => 0.5,
         InstrOp::Binary(Binary::Pow | Binary::Rem, ..) => 10.0,
         _ => 0.06,
     });

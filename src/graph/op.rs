@@ -82,8 +82,12 @@ pub enum Unary {
     Sign,
     /// `e^x`
     Exp,
+    /// `e^x - 1`
+    Expm1,
     /// natural logarithm
     Log,
+    /// `ln(1 + x)`
+    Log1p,
     /// square root
     Sqrt,
     /// `1/sqrt(x)`
@@ -129,6 +133,8 @@ pub enum Binary {
     Rem,
     /// `a^b`, floats only; as C's powf
     Pow,
+    /// angle of the point (b, a), floats only; as C's atan2f
+    Atan2,
     /// larger one; NaN if either is
     Max,
     /// smaller one; NaN if either is

@@ -71,12 +71,14 @@ const fn unary_row(
 }
 
 /// One row for each [`Unary`], in its order.
-pub static UNARY: [UnaryRow; 19] = [
+pub static UNARY: [UnaryRow; 21] = [
     unary_row(Unary::Neg, "neg", Domain::Number, |x| -x, Some(|g, _, _| -g)),
     unary_row(Unary::Abs, "abs", Domain::Number, f64::abs, Some(|g, x, _| g * x.sign())),
     unary_row(Unary::Sign, "sign", Domain::Number, sign, None),
     unary_row(Unary::Exp, "exp", Domain::Float, f64::exp, Some(|g, _, y| g * y)),
+    unary_row(Unary::Expm1, "expm1", Domain::Float, f64::exp_m1, Some(|g, _, y| g * (y + 1.0))),
     unary_row(Unary::Log, "log", Domain::Float, f64::ln, Some(|g, x, _| g / x)),
+    unary_row(Unary::Log1p, "log1p", Domain::Float, f64::ln_1p, Some(|g, x, _| g / (x + 1.0))),
     unary_row(Unary::Sqrt, "sqrt", Domain::Float, f64::sqrt, Some(|g, _, y| g * 0.5 / y)),
     unary_row(Unary::Rsqrt, "rsqrt", Domain::Float, |x| x.sqrt().recip(), Some(|g, _, y| g * (y * y * y) * -0.5)),
     unary_row(Unary::Recip, "reciprocal", Domain::Float, f64::recip, Some(|g, _, y| -(g * (y * y)))),
@@ -133,7 +135,7 @@ const fn binary_row(
 }
 
 /// One row for each [`Binary`], in its order.
-pub static BINARY: [BinaryRow; 17] = [
+pub static BINARY: [BinaryRow; 18] = [
     binary_row(
         Binary::Add,
         "add",
@@ -172,6 +174,17 @@ pub static BINARY: [BinaryRow; 17] = [
         Some(|g, a, b, y| (g.clone(), -(g * ((a - y) / b).round()))),
     ),
     binary_row(Binary::Pow, "pow", Domain::Float, f64::powf, no_integers, Some(pow_gradient)),
+    binary_row(
+        Binary::Atan2,
+        "atan2",
+        Domain::Float,
+        f64::atan2,
+        no_integers,
+        Some(|g, a, b, _| {
+            let over = g / (a * a + b * b);
+            (&over * b, -(over * a))
+        }),
+    ),
     binary_row(
         Binary::Max,
         "maximum",
@@ -362,7 +375,7 @@ fn no_floats(_: f64, _: f64) -> f64 {
 }
 
 fn no_integers(_: i64, _: i64) -> i64 {
-    unreachable!("pow is defined for floats only")
+    unreachable!("defined for floats only")
 }
 
 /// Error function to about 1e-16: a series of positive terms near 0, a continued fraction far out.

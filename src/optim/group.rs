@@ -1,122 +1,172 @@
-//! Parameters that are updated together.
+//! Parameters that are updated together, and the optimizer made of such groups.
+
+use std::collections::BTreeMap;
 
 use crate::autodiff::Gradients;
-use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::runtime::{Arena, Hyper, Var, check_finite};
-use crate::shape::Shape;
+use crate::stage::Stage;
 use crate::tensor::Tensor;
 
-/// The parameters of a group in one arena, with the options they share and the state their rule keeps.
-pub(super) struct Group<O, S> {
-    parameters: Vec<Var>,
-    pub(super) arena: Arena,
-    pub(super) learning_rate: Hyper,
-    pub(super) options: O,
-    pub(super) state: S,
+use super::clip::{self, Norm};
+use super::rule::{Layout, NewState, Rule, Update};
+use super::{Optimizer, state};
+
+/// An optimizer: groups of parameters, each with options of its own, that all follow one [`Rule`].
+///
+/// A group's parameters lie in one arena, so that a rule of elementwise operations updates them in one launch.
+pub struct Grouped<R: Rule> {
+    groups: Vec<Group<R>>,
+    clip: Option<Clip>,
+    maximize: bool,
 }
 
-/// All groups of an optimizer.
-pub(super) struct Groups<O, S> {
-    pub(super) groups: Vec<Group<O, S>>,
-    pub(super) max_norm: Option<f32>,
+/// The parameters of a group with the options they share and the state their rule keeps.
+struct Group<R: Rule> {
+    layout: Layout,
+    learning_rate: Hyper,
+    options: R,
+    state: R::State,
+    variables: Vec<Var>,
 }
 
-impl<O, S> Groups<O, S> {
-    pub(super) fn new() -> Self {
-        Self { groups: Vec::new(), max_norm: None }
+#[derive(Clone, Copy)]
+enum Clip {
+    Norm(f32, Norm),
+    Value(f32),
+}
+
+impl<R: Rule> Grouped<R> {
+    /// An optimizer of one group.
+    ///
+    /// # Errors
+    /// If there is no memory for the state.
+    ///
+    /// # Panics
+    /// If there are no parameters, one is not f32, occurs twice, or belongs to another optimizer.
+    #[track_caller]
+    pub fn new(parameters: &[Var], options: R) -> Result<Self> {
+        Self { groups: Vec::new(), clip: None, maximize: false }.with_group(parameters, options)
     }
 
-    /// Adds a group with the state that `make_state` makes.
-    pub(super) fn add(
-        &mut self,
-        parameters: &[Var],
-        learning_rate: f32,
-        options: O,
-        make_state: impl FnOnce(&NewState<'_>) -> Result<S>,
-    ) -> Result<()> {
+    /// Adds a group with options of its own, such as no weight decay for biases.
+    ///
+    /// # Errors
+    /// If there is no memory for the state.
+    ///
+    /// # Panics
+    /// As [`Grouped::new`].
+    #[track_caller]
+    pub fn with_group(mut self, parameters: &[Var], options: R) -> Result<Self> {
         assert!(!parameters.is_empty(), "optimizer: a group without parameters");
         for parameter in parameters {
             let (name, dtype) = (parameter.name(), parameter.dtype());
             assert!(dtype == DType::F32, "optimizer: parameter {name} is {dtype}, not f32");
-            let taken =
-                self.groups.iter().flat_map(|group| &group.parameters).any(|other| other.id() == parameter.id());
-            assert!(!taken, "optimizer: parameter {name} is in two groups");
+            let mut others = self.groups.iter().flat_map(|group| &group.layout.parameters);
+            assert!(others.all(|other| other.id() != parameter.id()), "optimizer: parameter {name} is in two groups");
         }
         let path = format!("optimizer.{}", self.groups.len());
         let arena = Arena::new(&format!("{path}.parameters"), parameters)?;
-        let state = make_state(&NewState { path, len: arena.numel(), device: parameters[0].device() })?;
-        let (parameters, learning_rate) = (parameters.to_vec(), Hyper::new(learning_rate));
-        self.groups.push(Group { parameters, arena, learning_rate, options, state });
-        Ok(())
+        let layout = Layout { parameters: parameters.to_vec(), arena };
+        let mut new = NewState { path, layout: &layout, made: Vec::new() };
+        let state = options.state(&mut new)?;
+        let variables = new.made;
+        let learning_rate = Hyper::new(options.learning_rate());
+        self.groups.push(Group { layout, learning_rate, options, state, variables });
+        Ok(self)
     }
 
-    /// The gradients of each group as one vector, placed as the parameters are; gaps are zero. Limited if so set.
-    pub(super) fn gradients(&self, gradients: &Gradients) -> Vec<Tensor> {
-        let packed: Vec<_> = self.groups.iter().map(|group| group.pack(gradients)).collect();
+    /// Limits the Euclidean norm of all gradients together, as [`clip_grad_norm`](super::clip_grad_norm).
+    #[must_use]
+    pub fn with_max_norm(self, max_norm: f32) -> Self {
+        self.with_max_norm_of(max_norm, Norm::Euclidean)
+    }
+
+    /// Limits a norm of all gradients together, as [`clip_grad_norm`](super::clip_grad_norm).
+    #[must_use]
+    pub fn with_max_norm_of(mut self, max_norm: f32, norm: Norm) -> Self {
+        self.clip = Some(Clip::Norm(max_norm, norm));
+        self
+    }
+
+    /// Limits every element of the gradients to `-max_value..=max_value`, as
+    /// [`clip_grad_value`](super::clip_grad_value).
+    #[must_use]
+    pub fn with_max_value(mut self, max_value: f32) -> Self {
+        self.clip = Some(Clip::Value(max_value));
+        self
+    }
+
+    /// Climbs instead of descending: PyTorch's `maximize=True`.
+    #[must_use]
+    pub fn with_maximize(mut self) -> Self {
+        self.maximize = true;
+        self
+    }
+
+    /// The gradients of each group as one vector, placed as the parameters are; gaps are zero.
+    fn gradients(&self, gradients: &Gradients) -> Vec<Tensor> {
+        let mut packed: Vec<_> = self.groups.iter().map(|group| group.pack(gradients)).collect();
         for gradient in &packed {
             check_finite(std::slice::from_ref(gradient.node()));
         }
-        match self.max_norm {
-            Some(max_norm) => limit_norm(packed, max_norm),
-            None => packed,
+        match self.clip {
+            None => {}
+            Some(Clip::Norm(max_norm, norm)) => packed = clip::clip_grad_norm(&packed, max_norm, norm).0,
+            Some(Clip::Value(max_value)) => packed = clip::clip_grad_value(&packed, max_value),
         }
+        if self.maximize { packed.iter().map(|gradient| -gradient).collect() } else { packed }
     }
 
-    pub(super) fn set_learning_rate(&self, learning_rate: f32) {
-        self.groups.iter().for_each(|group| group.learning_rate.set(learning_rate));
-    }
-
-    pub(super) fn learning_rate(&self) -> f32 {
-        self.groups[0].learning_rate.get()
+    fn entries(&self) -> Vec<state::Entry<'_>> {
+        self.groups.iter().map(|group| (&group.layout, group.variables.as_slice(), &group.learning_rate)).collect()
     }
 }
 
-/// Makes what a group's rule keeps from step to step, zero at first.
-pub(super) struct NewState<'a> {
-    path: String,
-    len: usize,
-    device: &'a Device,
-}
-
-impl NewState<'_> {
-    /// One value for each element of the arena.
-    pub(super) fn flat(&self, name: &str) -> Result<Var> {
-        self.zeros(name, [self.len].into())
-    }
-
-    /// One value.
-    pub(super) fn scalar(&self, name: &str) -> Result<Var> {
-        self.zeros(name, Shape::default())
-    }
-
-    fn zeros(&self, name: &str, shape: Shape) -> Result<Var> {
-        Var::state(&format!("{}.{name}", self.path), &Tensor::zeros(shape, self.device))
-    }
-}
-
-impl<O, S> Group<O, S> {
+impl<R: Rule> Group<R> {
     fn pack(&self, gradients: &Gradients) -> Tensor {
         let gradient = |parameter: &Var| {
             let zeros = || Tensor::zeros(parameter.shape().clone(), parameter.device());
             gradients.get(&parameter.tensor()).unwrap_or_else(zeros)
         };
-        self.arena.pack(&self.parameters.iter().map(gradient).collect::<Vec<_>>())
-    }
-
-    /// The learning rate as a value of the graph that changes without another plan.
-    pub(super) fn rate(&self) -> Tensor {
-        self.learning_rate.tensor(self.parameters[0].device())
+        self.layout.pack(&self.layout.parameters.iter().map(gradient).collect::<Vec<_>>())
     }
 }
 
-/// Scales `gradients` so that their Euclidean norm, all together, is at most `max_norm`: the rule of PyTorch's
-/// `clip_grad_norm_`, with its 1e-6 against division by zero.
-fn limit_norm(gradients: Vec<Tensor>, max_norm: f32) -> Vec<Tensor> {
-    let Some(square) = gradients.iter().map(|gradient| gradient.square().sum()).reduce(|a, b| a + b) else {
-        return gradients;
-    };
-    let factor = ((square.sqrt() + 1e-6).reciprocal() * max_norm).minimum(1.0);
-    gradients.iter().map(|gradient| gradient * &factor).collect()
+impl<R: Rule> Optimizer for Grouped<R> {
+    fn update(&self, gradients: &Gradients) {
+        Stage::Update.scope(|| {
+            for (group, gradient) in self.groups.iter().zip(self.gradients(gradients)) {
+                let arena = &group.layout.arena;
+                let rate = group.learning_rate.tensor(arena.whole().device());
+                let at = Update { parameters: arena.tensor(), gradient, rate, layout: &group.layout };
+                arena.assign(&group.options.update(&group.state, &at));
+            }
+        });
+    }
+
+    fn set_learning_rates(&self, learning_rates: &[f32]) {
+        let (got, groups) = (learning_rates.len(), self.groups.len());
+        assert!(got == groups, "set_learning_rates: {got} learning rates for {groups} groups");
+        for (group, &learning_rate) in self.groups.iter().zip(learning_rates) {
+            group.learning_rate.set(learning_rate);
+        }
+    }
+
+    fn learning_rates(&self) -> Vec<f32> {
+        self.groups.iter().map(|group| group.learning_rate.get()).collect()
+    }
+
+    fn state(&self) -> Vec<Var> {
+        self.groups.iter().flat_map(|group| group.variables.iter().cloned()).collect()
+    }
+
+    fn state_dict(&self) -> BTreeMap<String, Tensor> {
+        state::dict(&self.entries())
+    }
+
+    fn load_state_dict(&self, state: &BTreeMap<String, Tensor>) -> Result<()> {
+        state::load(&self.entries(), state)
+    }
 }

@@ -1,14 +1,13 @@
 //! Stochastic gradient descent.
 
-use crate::autodiff::Gradients;
 use crate::error::Result;
 use crate::runtime::Var;
-use crate::stage::Stage;
+use crate::tensor::Tensor;
 
-use super::Optimizer;
-use super::group::Groups;
+use super::moments::{count, put, with_penalty};
+use super::{Grouped, NewState, Rule, Update};
 
-/// Settings of a group of parameters. Defaults are PyTorch's, but for the learning rate, which it asks for.
+/// Settings of a group of parameters; defaults are those of PyTorch's `SGD`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SgdOptions {
     /// Length of a step along the gradient.
@@ -26,78 +25,64 @@ pub enum Momentum {
     None,
     /// `v ← factor · v + g`, and the step follows `v`.
     Heavy(f32),
-    /// The same `v`, and the step follows `g + factor · v`.
+    /// `v ← factor · v + (1 − dampening) · g`, in the first step `v ← g`, and the step follows `v`.
+    Dampened {
+        /// How much of `v` stays.
+        factor: f32,
+        /// How much of `g` does not enter.
+        dampening: f32,
+    },
+    /// `v` as for heavy momentum, and the step follows `g + factor · v`.
     Nesterov(f32),
 }
 
 impl Default for SgdOptions {
     fn default() -> Self {
-        Self { learning_rate: 1e-2, momentum: Momentum::None, weight_decay: 0.0 }
+        Self { learning_rate: 1e-3, momentum: Momentum::None, weight_decay: 0.0 }
     }
 }
 
-/// Stochastic gradient descent, as PyTorch's `SGD` without dampening:
-/// `g ← g + weight_decay · p`, then momentum, then `p ← p − learning_rate · g`.
-pub struct Sgd {
-    groups: Groups<SgdOptions, Option<Var>>,
+/// Stochastic gradient descent, as PyTorch's `SGD`: `g ← g + weight_decay · p`, then momentum, then
+/// `p ← p − learning_rate · g`.
+pub type Sgd = Grouped<SgdOptions>;
+
+/// What a group keeps from step to step.
+pub struct SgdState {
+    momentum_buffer: Option<Var>,
+    /// Steps so far, where the first one differs.
+    step: Option<Var>,
 }
 
-impl Sgd {
-    /// An optimizer of one group.
-    pub fn new(parameters: &[Var], options: SgdOptions) -> Result<Self> {
-        Self { groups: Groups::new() }.with_group(parameters, options)
-    }
-
-    /// Adds a group with options of its own.
-    pub fn with_group(mut self, parameters: &[Var], options: SgdOptions) -> Result<Self> {
-        self.groups.add(parameters, options.learning_rate, options, |new| match options.momentum {
-            Momentum::None => Ok(None),
-            Momentum::Heavy(_) | Momentum::Nesterov(_) => new.flat("momentum_buffer").map(Some),
-        })?;
-        Ok(self)
-    }
-
-    /// Limits the Euclidean norm of all gradients together.
-    #[must_use]
-    pub fn with_max_norm(mut self, max_norm: f32) -> Self {
-        self.groups.max_norm = Some(max_norm);
-        self
-    }
-}
-
-impl Optimizer for Sgd {
-    fn update(&self, gradients: &Gradients) {
-        Stage::Update.scope(|| {
-            for (group, gradient) in self.groups.groups.iter().zip(self.groups.gradients(gradients)) {
-                let parameters = group.arena.tensor();
-                let mut direction = gradient;
-                if group.options.weight_decay != 0.0 {
-                    direction = direction + &parameters * group.options.weight_decay;
-                }
-                if let (Some(buffer), Momentum::Heavy(factor) | Momentum::Nesterov(factor)) =
-                    (&group.state, group.options.momentum)
-                {
-                    let velocity = buffer.tensor() * factor + &direction;
-                    buffer.assign(&velocity);
-                    direction = match group.options.momentum {
-                        Momentum::Nesterov(_) => direction + velocity * factor,
-                        Momentum::Heavy(_) | Momentum::None => velocity,
-                    };
-                }
-                group.arena.assign(&(parameters - direction * group.rate()));
-            }
-        });
-    }
-
-    fn set_learning_rate(&self, learning_rate: f32) {
-        self.groups.set_learning_rate(learning_rate);
-    }
+impl Rule for SgdOptions {
+    type State = SgdState;
 
     fn learning_rate(&self) -> f32 {
-        self.groups.learning_rate()
+        self.learning_rate
     }
 
-    fn state(&self) -> Vec<Var> {
-        self.groups.groups.iter().filter_map(|group| group.state.clone()).collect()
+    fn state(&self, new: &mut NewState<'_>) -> Result<SgdState> {
+        let has_buffer = self.momentum != Momentum::None;
+        let counts = matches!(self.momentum, Momentum::Dampened { .. });
+        let momentum_buffer = has_buffer.then(|| new.flat("momentum_buffer")).transpose()?;
+        Ok(SgdState { momentum_buffer, step: counts.then(|| new.scalar("step")).transpose()? })
+    }
+
+    fn update(&self, state: &SgdState, at: &Update<'_>) -> Tensor {
+        let gradient = with_penalty(at, self.weight_decay);
+        let carry = |factor: f32, gradient: &Tensor| match &state.momentum_buffer {
+            Some(buffer) => put(buffer, buffer.tensor() * factor + gradient),
+            None => gradient.clone(),
+        };
+        let direction = match self.momentum {
+            Momentum::None => gradient,
+            Momentum::Heavy(factor) => carry(factor, &gradient),
+            Momentum::Nesterov(factor) => &gradient + carry(factor, &gradient) * factor,
+            Momentum::Dampened { factor, dampening } => {
+                let step = state.step.as_ref().map(count);
+                let part = step.map_or_else(|| at.rate.ones_like(), |step| step.gt(1.0).where_(1.0 - dampening, 1.0));
+                carry(factor, &(gradient * part))
+            }
+        };
+        &at.parameters - direction * &at.rate
     }
 }

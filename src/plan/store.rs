@@ -153,9 +153,18 @@ impl Chooser<'_> {
 fn cost(node: &ProgramNode) -> u32 {
     match &node.op {
         Op::Const(_) | Op::Uniform | Op::Reshape | Op::After | Op::Iota { .. } => 0,
-        Op::Unary(Unary::Exp | Unary::Log | Unary::Tanh | Unary::Sigmoid | Unary::Sin | Unary::Cos) => 8,
+        Op::Unary(
+            Unary::Exp
+            | Unary::Expm1
+            | Unary::Log
+            | Unary::Log1p
+            | Unary::Tanh
+            | Unary::Sigmoid
+            | Unary::Sin
+            | Unary::Cos,
+        ) => 8,
         Op::Unary(Unary::Erf) => 12,
-        Op::Binary(Binary::Pow) => 16,
+        Op::Binary(Binary::Pow | Binary::Atan2) => 16,
         Op::Unary(Unary::Sqrt | Unary::Rsqrt | Unary::Recip) | Op::Binary(Binary::Div) => 3,
         Op::Random { .. } => 30,
         Op::Gather { .. } => 5,

@@ -1,20 +1,20 @@
-//! Activation functions.
+//! Smooth activation functions, and ReLU; the others are in `piecewise`.
 
 use super::Tensor;
 
 impl Tensor {
-    /// `max(x, 0)`
+    /// `max(x, 0)`; the gradient at 0 is 0.
+    ///
+    /// ```
+    /// # use brasa::{Device, Tensor};
+    /// let x = Tensor::from_vec(vec![-1.0_f32, 0.0, 2.0], &Device::cpu())?;
+    /// assert_eq!(x.relu().to_vec::<f32>()?, [0.0, 0.0, 2.0]);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
     #[track_caller]
     #[must_use]
     pub fn relu(&self) -> Self {
         self.maximum(0).with_gradient(&[self], |y, _, g| vec![Some(y.gt(0).where_(g, 0))])
-    }
-
-    /// `x` where positive, else `slope · x`.
-    #[track_caller]
-    #[must_use]
-    pub fn leaky_relu(&self, slope: f64) -> Self {
-        self.gt(0.0).where_(self, self * slope)
     }
 
     /// `x · Φ(x)` with the normal distribution function, through the error function.
@@ -49,10 +49,80 @@ impl Tensor {
         value.with_gradient(&[&x], |_, inputs, g| vec![Some(g * inputs[0].sigmoid())])
     }
 
+    /// `ln(1 + e^(beta x)) / beta`, without overflow. PyTorch has a threshold beyond which it is `x`; here that is what it
+    /// rounds to.
+    #[track_caller]
+    #[must_use]
+    pub fn softplus_beta(&self, beta: f64) -> Self {
+        (self * beta).softplus() / beta
+    }
+
     /// `ln(sigmoid(x))`, without underflow.
     #[track_caller]
     #[must_use]
+    #[doc(alias = "logsigmoid")]
     pub fn log_sigmoid(&self) -> Self {
         -(-self).softplus()
+    }
+
+    /// `x` where positive, else `alpha (e^x - 1)`.
+    #[track_caller]
+    #[must_use]
+    pub fn elu(&self, alpha: f64) -> Self {
+        self.exponential_below(1.0, alpha)
+    }
+
+    /// `scale · elu(x, alpha)` with the constants of self-normalising networks (Klambauer et al. 2017).
+    #[track_caller]
+    #[must_use]
+    pub fn selu(&self) -> Self {
+        self.elu(1.673_263_242_354_377_2) * 1.050_700_987_355_480_5
+    }
+
+    /// `x` where positive, else `alpha (e^(x / alpha) - 1)`.
+    #[track_caller]
+    #[must_use]
+    pub fn celu(&self, alpha: f64) -> Self {
+        self.exponential_below(1.0 / alpha, alpha)
+    }
+
+    /// `x` where positive, else `height (e^(rate x) - 1)`.
+    #[track_caller]
+    fn exponential_below(&self, rate: f64, height: f64) -> Self {
+        let x = self.floats();
+        let positive = x.gt(0.0);
+        // the exponential of a positive number might overflow, and infinity times its gradient of zero is NaN
+        let below = (positive.where_(0.0, &x) * rate).expm1() * height;
+        positive.where_(&x, below)
+    }
+
+    /// `x · tanh(softplus(x))`
+    #[track_caller]
+    #[must_use]
+    pub fn mish(&self) -> Self {
+        self * self.softplus().tanh()
+    }
+
+    /// `x / (1 + |x|)`
+    #[track_caller]
+    #[must_use]
+    pub fn softsign(&self) -> Self {
+        self / (self.abs() + 1.0)
+    }
+
+    /// `x - tanh(x)`
+    #[track_caller]
+    #[must_use]
+    pub fn tanhshrink(&self) -> Self {
+        self - self.tanh()
+    }
+
+    /// The first half along `axis` times the sigmoid of the second one.
+    #[track_caller]
+    #[must_use]
+    pub fn glu(&self, axis: isize) -> Self {
+        let size = self.size(axis);
+        assert!(size.is_multiple_of(2), "glu: axis {axis} of {} has no two halves", self.shape());
+        self.narrow(axis, 0, size / 2) * self.narrow(axis, size / 2, size / 2).sigmoid()
     }
 }

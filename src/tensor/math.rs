@@ -1,4 +1,4 @@
-//! Elementwise mathematics, one method per op of [`crate::ops::elementwise`], and what is composed of them.
+//! Elementwise ops, one method per row of [`crate::ops::elementwise`].
 
 use crate::dtype::DType;
 use crate::graph::{Binary, Op, Unary};
@@ -25,8 +25,12 @@ unary_methods! {
     sign => Sign;
     /// `e^x`
     exp => Exp;
+    /// `e^x - 1`, exact for small `x` too.
+    expm1 => Expm1;
     /// Natural logarithm.
     log => Log;
+    /// `ln(1 + x)`, exact for small `x` too.
+    log1p => Log1p;
     /// Square root.
     sqrt => Sqrt;
     /// `1 / sqrt(x)`
@@ -77,6 +81,8 @@ binary_methods! {
     minimum => Min;
     /// The remainder of division, with the sign of `self`.
     fmod => Rem;
+    /// The angle in -π..π of the point with height `self` and width `other`.
+    atan2 => Atan2;
     /// Bitwise and; logical for bool.
     bitwise_and => And;
     /// Bitwise or; logical for bool.
@@ -112,6 +118,25 @@ impl Tensor {
         Self::binary(Binary::Le, other, self)
     }
 
+    /// True where exactly one is; numbers count as true unless zero.
+    #[track_caller]
+    #[must_use]
+    pub fn logical_xor(&self, other: &Self) -> Self {
+        Self::binary(Binary::Xor, self.to_dtype(DType::Bool), other.to_dtype(DType::Bool))
+    }
+
+    /// All bits inverted; of bool, the logical not.
+    #[track_caller]
+    #[must_use]
+    pub fn bitwise_not(&self) -> Self {
+        match self.dtype() {
+            DType::Bool => self.logical_not(),
+            DType::U8 => self.bitwise_xor(255),
+            DType::U32 => self.bitwise_xor(i64::from(u32::MAX)),
+            _ => self.bitwise_xor(-1),
+        }
+    }
+
     /// True where both are; numbers count as true unless zero.
     #[track_caller]
     #[must_use]
@@ -124,25 +149,6 @@ impl Tensor {
     #[must_use]
     pub fn logical_or(&self, other: &Self) -> Self {
         Self::binary(Binary::Or, self.to_dtype(DType::Bool), other.to_dtype(DType::Bool))
-    }
-
-    /// Integers divided, rounded towards zero; by zero gives zero.
-    #[track_caller]
-    #[must_use]
-    pub fn div_trunc(&self, other: impl Into<Operand>) -> Self {
-        assert!(!self.dtype().is_float(), "div_trunc: not defined for {}; use / and floor", self.dtype());
-        Self::binary(Binary::Div, self, other)
-    }
-
-    /// The remainder of division, with the sign of `other`, as Python's `%`.
-    #[track_caller]
-    #[must_use]
-    pub fn remainder(&self, other: impl Into<Operand>) -> Self {
-        let other = other.into();
-        let rest = self.fmod(other.clone());
-        let other = other.into_tensor(rest.shape(), rest.dtype(), rest.device());
-        let differs = rest.lt(0).bitwise_xor(other.lt(0)).bitwise_and(rest.ne(0));
-        differs.where_(&rest + &other, &rest)
     }
 
     /// `self^exponent`; a small whole number is a product, which also keeps integers.
@@ -173,40 +179,6 @@ impl Tensor {
     #[must_use]
     pub fn square(&self) -> Self {
         self * self
-    }
-
-    /// Values below `low` become `low`, those above `high` become `high`.
-    #[track_caller]
-    #[must_use]
-    pub fn clamp(&self, low: impl Into<Operand>, high: impl Into<Operand>) -> Self {
-        self.maximum(low).minimum(high)
-    }
-
-    /// `ln(1 + x)`, exact for small `x` too.
-    #[track_caller]
-    #[must_use]
-    pub fn log1p(&self) -> Self {
-        let x = self.floats();
-        // The rounding of 1 + x cancels in ln(u) · x / (u - 1).
-        let u = &x + 1.0;
-        let exact = u.eq(1.0).logical_or(&u.isfinite().logical_not());
-        let safe = exact.where_(2.0, &u);
-        let value = exact.where_(u.isfinite().where_(&x, &u), safe.log() * (&x / (&safe - 1.0)));
-        value.with_gradient(&[&x], |_, inputs, g| vec![Some(g / (&inputs[0] + 1.0))])
-    }
-
-    /// `e^x - 1`, exact for small `x` too.
-    #[track_caller]
-    #[must_use]
-    pub fn expm1(&self) -> Self {
-        let x = self.floats();
-        // The rounding of u = e^x cancels in (u - 1) · x / ln(u).
-        let u = x.exp();
-        let small = x.abs().lt(0.5);
-        let one = u.eq(1.0);
-        let safe = one.where_(2.0, &u);
-        let value = small.where_(one.where_(&x, (&safe - 1.0) * (&x / safe.log())), &u - 1.0);
-        value.with_gradient(&[&x], |y, _, g| vec![Some(g * (y + 1.0))])
     }
 
     /// The same values in another type: floats truncate to integers and saturate, integers wrap, bool is `!= 0`.

@@ -113,6 +113,15 @@ impl Tensor {
         }
     }
 
+    /// Both as floats of one shape.
+    #[track_caller]
+    pub(crate) fn float_pair(name: &str, a: impl Into<Operand>, b: impl Into<Operand>) -> (Self, Self) {
+        let (a, b) = Self::pair(a.into(), b.into());
+        let (a, b) = (a.floats(), b.floats());
+        let shape = ok(elementwise::broadcast(name, a.shape(), b.shape()));
+        (a.expand(&shape), b.expand(&shape))
+    }
+
     /// Itself, or as f32 if it is no float.
     #[track_caller]
     pub(crate) fn floats(&self) -> Self {

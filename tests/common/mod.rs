@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test crate uses its own part")]
 
+pub mod reference;
 pub mod rows;
 pub mod small;
 

@@ -38,7 +38,9 @@ fn unary_operations() {
         U::Abs,
         U::Sign,
         U::Exp,
+        U::Expm1,
         U::Log,
+        U::Log1p,
         U::Sqrt,
         U::Rsqrt,
         U::Recip,
@@ -90,7 +92,7 @@ fn binary_operations() {
     let comparisons = [B::Eq, B::Ne, B::Lt, B::Le];
     for dtype in DType::ALL {
         let ops: &[B] = match dtype {
-            DType::F32 | DType::F16 => &[B::Add, B::Sub, B::Mul, B::Div, B::Rem, B::Pow, B::Max, B::Min],
+            DType::F32 | DType::F16 => &[B::Add, B::Sub, B::Mul, B::Div, B::Rem, B::Pow, B::Atan2, B::Max, B::Min],
             DType::Bool => &[B::Add, B::Mul, B::Max, B::Min, B::And, B::Or, B::Xor],
             _ => &[B::Add, B::Sub, B::Mul, B::Div, B::Rem, B::Max, B::Min, B::And, B::Or, B::Xor, B::Shl, B::Shr],
         };

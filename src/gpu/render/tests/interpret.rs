@@ -220,6 +220,8 @@ fn unary(op: Unary, dtype: DType, x: f64) -> f64 {
         Unary::Sign if x == 0.0 || x.is_nan() => x,
         Unary::Sign => x.signum(),
         Unary::Exp => x.exp(),
+        Unary::Expm1 => x.exp_m1(),
+        Unary::Log1p => x.ln_1p(),
         Unary::Log => x.ln(),
         Unary::Sqrt => x.sqrt(),
         Unary::Rsqrt => 1.0 / x.sqrt(),
@@ -255,6 +257,7 @@ fn binary(op: Binary, dtype: DType, a: f64, b: f64) -> f64 {
             Binary::Div => a / b,
             Binary::Rem => a % b,
             Binary::Pow => a.powf(b),
+            Binary::Atan2 => a.atan2(b),
             _ => panic!("{op:?} does not exist for {dtype}"),
         },
         op => {

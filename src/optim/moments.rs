@@ -1,0 +1,106 @@
+//! Running means, their corrections, and weight decay: what rules have in common.
+
+use crate::error::Result;
+use crate::runtime::Var;
+use crate::tensor::Tensor;
+
+use super::rule::{NewState, Update};
+
+/// Pull towards zero.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum WeightDecay {
+    /// None.
+    None,
+    /// The gradient gets this times the parameter added: Adam.
+    Coupled(f32),
+    /// The parameter shrinks by the learning rate times this, beside the gradient: AdamW.
+    Decoupled(f32),
+}
+
+impl WeightDecay {
+    /// (parameters, gradient) of a step, with the decay applied to one of them.
+    pub(super) fn apply(self, at: &Update<'_>) -> (Tensor, Tensor) {
+        let (parameters, gradient) = (at.parameters.clone(), at.gradient.clone());
+        match self {
+            Self::None => (parameters, gradient),
+            Self::Coupled(factor) => (parameters.clone(), gradient + parameters * factor),
+            Self::Decoupled(factor) => (&parameters - &parameters * (&at.rate * factor), gradient),
+        }
+    }
+}
+
+/// The gradient plus `factor` times the parameters: an L2 penalty.
+pub(super) fn with_penalty(at: &Update<'_>, factor: f32) -> Tensor {
+    if factor == 0.0 { at.gradient.clone() } else { &at.gradient + &at.parameters * factor }
+}
+
+/// Moves `running`, which starts at 0, towards `newest`: `running · beta + newest · (1 − beta)`.
+pub(super) fn follow(running: &Var, newest: &Tensor, beta: f64) -> Tensor {
+    let next = running.tensor() * beta as f32 + newest * (1.0 - beta) as f32;
+    running.assign(&next);
+    next
+}
+
+/// Assigns and returns.
+pub(super) fn put(variable: &Var, value: Tensor) -> Tensor {
+    variable.assign(&value);
+    value
+}
+
+/// The number of this step, from 1 on.
+pub(super) fn count(steps: &Var) -> Tensor {
+    put(steps, steps.tensor() + 1.0)
+}
+
+/// `1 − beta^t` in step t, by which a running mean from 0 falls short.
+///
+/// It follows the recurrence `c ← c · beta + (1 − beta)` from 0: the one that the running means follow, with the same
+/// rounded factors. All terms are positive, so that it keeps f32's relative precision, where `1 − 0.999^t` would lose
+/// four digits in the first steps.
+pub(super) struct Correction(Var);
+
+impl Correction {
+    pub(super) fn new(name: &str, new: &mut NewState<'_>) -> Result<Self> {
+        new.scalar(name).map(Self)
+    }
+
+    pub(super) fn next(&self, beta: f64) -> Tensor {
+        follow(&self.0, &Tensor::full([], 1.0_f32, self.0.device()), beta)
+    }
+}
+
+/// Running means of a gradient and of its square, with their corrections: what Adam and its relatives keep.
+pub struct Moments {
+    exp_avg: Var,
+    exp_avg_sq: Var,
+    correction1: Correction,
+    correction2: Correction,
+}
+
+/// [`Moments`] after a step.
+pub(super) struct Moved {
+    pub(super) mean: Tensor,
+    pub(super) square: Tensor,
+    pub(super) correction1: Tensor,
+    pub(super) correction2: Tensor,
+}
+
+impl Moments {
+    pub(super) fn new(new: &mut NewState<'_>) -> Result<Self> {
+        Ok(Self {
+            exp_avg: new.flat("exp_avg")?,
+            exp_avg_sq: new.flat("exp_avg_sq")?,
+            correction1: Correction::new("correction1", new)?,
+            correction2: Correction::new("correction2", new)?,
+        })
+    }
+
+    pub(super) fn next(&self, gradient: &Tensor, beta1: f64, beta2: f64) -> Moved {
+        Moved {
+            correction1: self.correction1.next(beta1),
+            correction2: self.correction2.next(beta2),
+            mean: follow(&self.exp_avg, gradient, beta1),
+            square: follow(&self.exp_avg_sq, &gradient.square(), beta2),
+        }
+    }
+}

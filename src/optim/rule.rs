@@ -1,0 +1,144 @@
+//! What one kind of optimizer is: its options, the state it keeps, and how a step moves the parameters.
+
+use crate::device::Device;
+use crate::error::Result;
+use crate::runtime::{Arena, Var};
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+
+/// The rule of an optimizer. Its options implement it; [`Grouped`](super::Grouped) does everything else.
+///
+/// A rule sees all parameters of a group as one vector, so that a rule of elementwise operations is one launch:
+///
+/// ```
+/// use brasa::optim::{Grouped, NewState, Optimizer, Rule, Update};
+/// use brasa::runtime::Var;
+/// use brasa::{Device, Result, Tensor};
+///
+/// /// Follows the sign of the gradient.
+/// #[derive(Clone, Copy)]
+/// struct SignOptions { learning_rate: f32 }
+///
+/// impl Rule for SignOptions {
+///     type State = ();
+///     fn learning_rate(&self) -> f32 { self.learning_rate }
+///     fn state(&self, _new: &mut NewState<'_>) -> Result<()> { Ok(()) }
+///     fn update(&self, _state: &(), at: &Update<'_>) -> Tensor {
+///         &at.parameters - at.gradient.sign() * &at.rate
+///     }
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let device = Device::cpu();
+/// let p = Var::parameter("p", &Tensor::full([2], 1.0_f32, &device))?;
+/// let optimizer = Grouped::new(&[p.clone()], SignOptions { learning_rate: 0.25 })?;
+/// optimizer.update(&p.tensor().square().sum().backward());
+/// assert_eq!(p.tensor().to_vec::<f32>()?, [0.75, 0.75]);
+/// # Ok(())
+/// # }
+/// ```
+pub trait Rule: Send + Sync {
+    /// What a group keeps from step to step.
+    type State: Send + Sync;
+
+    /// The learning rate to start with.
+    fn learning_rate(&self) -> f32;
+
+    /// Makes the state of a group.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    ///
+    /// # Panics
+    /// If the group's parameters are not such as the rule is made for.
+    fn state(&self, new: &mut NewState<'_>) -> Result<Self::State>;
+
+    /// The parameters after a step; the state is assigned here.
+    fn update(&self, state: &Self::State, at: &Update<'_>) -> Tensor;
+}
+
+/// What a step has to go by. Vectors are laid out as the group's arena is: gaps between parameters are zero.
+pub struct Update<'a> {
+    /// The parameters before the step.
+    pub parameters: Tensor,
+    /// Their gradient, clipped if so set.
+    pub gradient: Tensor,
+    /// The learning rate, of shape `[]`: a host value, so that it changes without another plan.
+    pub rate: Tensor,
+    /// Where each parameter lies.
+    pub layout: &'a Layout,
+}
+
+/// Where the parameters of a group lie in its vectors.
+pub struct Layout {
+    pub(super) parameters: Vec<Var>,
+    pub(super) arena: Arena,
+}
+
+impl Layout {
+    /// The parts of a vector, each in its parameter's shape.
+    pub fn split(&self, flat: &Tensor) -> Vec<Tensor> {
+        let part = |(parameter, &offset): (&Var, &usize)| {
+            flat.narrow(0, offset, parameter.shape().numel()).reshape(parameter.shape())
+        };
+        self.parameters.iter().zip(self.arena.offsets()).map(part).collect()
+    }
+
+    /// The vector of these parts, one for each parameter.
+    pub fn pack(&self, parts: &[Tensor]) -> Tensor {
+        self.arena.pack(parts)
+    }
+}
+
+/// Makes what a group's rule keeps from step to step.
+pub struct NewState<'a> {
+    pub(super) path: String,
+    pub(super) layout: &'a Layout,
+    pub(super) made: Vec<Var>,
+}
+
+impl NewState<'_> {
+    /// The parameters of the group.
+    pub fn parameters(&self) -> &[Var] {
+        &self.layout.parameters
+    }
+
+    /// One value for each element of the group's vectors, zero at first.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn flat(&mut self, name: &str) -> Result<Var> {
+        self.full(name, [self.layout.arena.numel()].into(), 0.0)
+    }
+
+    /// One value for each element of the group's vectors, `value` at first.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn flat_of(&mut self, name: &str, value: f32) -> Result<Var> {
+        self.full(name, [self.layout.arena.numel()].into(), value)
+    }
+
+    /// One value for the group, zero at first.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn scalar(&mut self, name: &str) -> Result<Var> {
+        self.full(name, Shape::default(), 0.0)
+    }
+
+    /// One value for the group, `value` at first.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn scalar_of(&mut self, name: &str, value: f32) -> Result<Var> {
+        self.full(name, Shape::default(), value)
+    }
+
+    fn full(&mut self, name: &str, shape: Shape, value: f32) -> Result<Var> {
+        let device: &Device = self.layout.parameters[0].device();
+        let var = Var::state(&format!("{}.{name}", self.path), &Tensor::full(shape, value, device))?;
+        self.made.push(var.clone());
+        Ok(var)
+    }
+}

@@ -1,0 +1,84 @@
+//! An optimizer's state as named tensors, the form in which files keep it.
+//!
+//! What the rule keeps for each element is split by parameter, as `state.NAME.SLOT` (`state.fc1.weight.exp_avg`), so that
+//! it fits an optimizer with the same parameters in other groups or another order. What it keeps for a group is
+//! `param_groups.NUMBER.SLOT`, the learning rate `param_groups.NUMBER.lr`.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+use crate::runtime::{Hyper, Var};
+use crate::tensor::Tensor;
+
+use super::rule::Layout;
+
+/// A group's parameters, state and learning rate.
+pub(super) type Entry<'a> = (&'a Layout, &'a [Var], &'a Hyper);
+
+/// The last word of a state variable's path.
+fn slot(variable: &Var) -> &str {
+    variable.name().rsplit('.').next().unwrap_or_default()
+}
+
+fn is_flat(layout: &Layout, variable: &Var) -> bool {
+    variable.shape() == layout.arena.whole().shape()
+}
+
+fn part_name(parameter: &Var, variable: &Var) -> String {
+    format!("state.{}.{}", parameter.name(), slot(variable))
+}
+
+pub(super) fn dict(groups: &[Entry<'_>]) -> BTreeMap<String, Tensor> {
+    let mut dict = BTreeMap::new();
+    let mut insert = |name: String, value: Tensor| {
+        let twice = format!("state_dict: {name} stands for two tensors: give parameters names of their own");
+        assert!(dict.insert(name, value).is_none(), "{twice}");
+    };
+    for (number, (layout, variables, learning_rate)) in groups.iter().enumerate() {
+        let device = layout.arena.whole().device();
+        insert(format!("param_groups.{number}.lr"), Tensor::scalar(learning_rate.get(), device));
+        for variable in *variables {
+            if is_flat(layout, variable) {
+                let parts = layout.split(&variable.tensor());
+                for (parameter, part) in layout.parameters.iter().zip(parts) {
+                    insert(part_name(parameter, variable), part);
+                }
+            } else {
+                insert(format!("param_groups.{number}.{}", slot(variable)), variable.tensor());
+            }
+        }
+    }
+    dict
+}
+
+/// Sets everything from `dict`; nothing changes unless all names and shapes fit.
+pub(super) fn load(groups: &[Entry<'_>], dict: &BTreeMap<String, Tensor>) -> Result<()> {
+    let expected = self::dict(groups);
+    for (name, own) in &expected {
+        let Some(given) = dict.get(name) else {
+            return Err(Error::Shape(format!(
+                "the optimizer's state lacks {name}: it is of another optimizer or model"
+            )));
+        };
+        if (given.shape(), given.dtype()) != (own.shape(), own.dtype()) {
+            let (got, wanted) =
+                (format!("{}{}", given.dtype(), given.shape()), format!("{}{}", own.dtype(), own.shape()));
+            return Err(Error::Shape(format!("the optimizer's state has {name} as {got} instead of {wanted}")));
+        }
+    }
+    if let Some(name) = dict.keys().find(|name| !expected.contains_key(*name)) {
+        return Err(Error::Shape(format!("the optimizer's state has {name}, which this optimizer does not know")));
+    }
+    for (number, (layout, variables, learning_rate)) in groups.iter().enumerate() {
+        learning_rate.set(dict[&format!("param_groups.{number}.lr")].item()?);
+        for variable in *variables {
+            if is_flat(layout, variable) {
+                let part = |parameter: &Var| dict[&part_name(parameter, variable)].clone();
+                variable.set(&layout.pack(&layout.parameters.iter().map(part).collect::<Vec<_>>()))?;
+            } else {
+                variable.set(&dict[&format!("param_groups.{number}.{}", slot(variable))])?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! Functions of real numbers, composed of the elementwise ops so that they keep their digits near 0 and far out.
+
+use std::f64::consts::{LN_2, LOG2_E, LOG10_E};
+
+use crate::graph::Binary;
+
+use super::{Operand, Tensor};
+
+/// Beyond it, `x² + 1` is `x²` in f32.
+const FAR: f64 = 1e9;
+
+impl Tensor {
+    /// Tangent.
+    ///
+    /// ```
+    /// # use brasa::{Device, Tensor};
+    /// let x = Tensor::from_vec(vec![0.0_f32, 1.0], &Device::cpu())?;
+    /// assert!((x.tan().to_vec::<f32>()?[1] - 1.0_f32.tan()).abs() < 1e-6);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn tan(&self) -> Self {
+        let x = self.floats();
+        (x.sin() / x.cos()).with_gradient(&[&x], |y, _, g| vec![Some(g * (y.square() + 1.0))])
+    }
+
+    /// Inverse sine in -π/2..π/2; NaN outside of -1..1.
+    #[track_caller]
+    #[must_use]
+    pub fn asin(&self) -> Self {
+        let x = self.floats();
+        let value = x.atan2(x.opposite_leg());
+        value.with_gradient(&[&x], |_, inputs, g| vec![Some(g * (1.0 - inputs[0].square()).rsqrt())])
+    }
+
+    /// Inverse cosine in 0..π; NaN outside of -1..1.
+    #[track_caller]
+    #[must_use]
+    pub fn acos(&self) -> Self {
+        let x = self.floats();
+        let value = x.opposite_leg().atan2(&x);
+        value.with_gradient(&[&x], |_, inputs, g| vec![Some(-(g * (1.0 - inputs[0].square()).rsqrt()))])
+    }
+
+    /// `√(1 - x²)`, exact near ±1 too.
+    #[track_caller]
+    fn opposite_leg(&self) -> Self {
+        ((1.0 - self) * (self + 1.0)).sqrt()
+    }
+
+    /// Inverse tangent in -π/2..π/2.
+    #[track_caller]
+    #[must_use]
+    pub fn atan(&self) -> Self {
+        self.floats().atan2(1.0)
+    }
+
+    /// Hyperbolic sine.
+    #[track_caller]
+    #[must_use]
+    pub fn sinh(&self) -> Self {
+        let x = self.floats();
+        let small = x.expm1();
+        let small = (&small + &small / (&small + 1.0)) * 0.5;
+        let (rising, falling) = x.half_exponentials();
+        let value = x.abs().lt(1.0).where_(small, rising - falling);
+        value.with_gradient(&[&x], |_, inputs, g| vec![Some(g * inputs[0].cosh())])
+    }
+
+    /// Hyperbolic cosine.
+    #[track_caller]
+    #[must_use]
+    pub fn cosh(&self) -> Self {
+        let x = self.floats();
+        let (rising, falling) = x.half_exponentials();
+        (rising + falling).with_gradient(&[&x], |_, inputs, g| vec![Some(g * inputs[0].sinh())])
+    }
+
+    /// `e^x / 2` and `e^-x / 2`, which overflow no earlier than they have to.
+    #[track_caller]
+    fn half_exponentials(&self) -> (Self, Self) {
+        let root = (self * 0.5).exp();
+        (&root * 0.5 * &root, 0.5 / &root / &root)
+    }
+
+    /// Inverse hyperbolic sine.
+    #[track_caller]
+    #[must_use]
+    pub fn asinh(&self) -> Self {
+        let x = self.floats();
+        let size = x.abs();
+        let square = size.square();
+        let near = (&size + &square / ((&square + 1.0).sqrt() + 1.0)).log1p();
+        let value = size.gt(FAR).where_(size.log() + LN_2, near).copysign(&x);
+        value.with_gradient(&[&x], |_, inputs, g| vec![Some(g * (inputs[0].square() + 1.0).rsqrt())])
+    }
+
+    /// Inverse hyperbolic cosine; NaN below 1.
+    #[track_caller]
+    #[must_use]
+    pub fn acosh(&self) -> Self {
+        let x = self.floats();
+        let above = &x - 1.0;
+        let near = (&above + (&above * (&above + 2.0)).sqrt()).log1p();
+        let value = x.gt(FAR).where_(x.log() + LN_2, near);
+        value.with_gradient(&[&x], |_, inputs, g| vec![Some(g * (inputs[0].square() - 1.0).rsqrt())])
+    }
+
+    /// Inverse hyperbolic tangent; ±infinity at ±1, NaN outside.
+    #[track_caller]
+    #[must_use]
+    pub fn atanh(&self) -> Self {
+        let x = self.floats();
+        let size = x.abs();
+        let value = ((&size * 2.0 / (1.0 - &size)).log1p() * 0.5).copysign(&x);
+        value.with_gradient(&[&x], |_, inputs, g| vec![Some(g / (1.0 - inputs[0].square()))])
+    }
+
+    /// `2^x`
+    #[track_caller]
+    #[must_use]
+    pub fn exp2(&self) -> Self {
+        let x = self.floats();
+        Self::binary(Binary::Pow, 2.0, &x).with_gradient(&[&x], |y, _, g| vec![Some(g * y * LN_2)])
+    }
+
+    /// Logarithm to base 2.
+    #[track_caller]
+    #[must_use]
+    pub fn log2(&self) -> Self {
+        self.log() * LOG2_E
+    }
+
+    /// Logarithm to base 10.
+    #[track_caller]
+    #[must_use]
+    pub fn log10(&self) -> Self {
+        self.log() * LOG10_E
+    }
+
+    /// `ln(e^a + e^b)`, without overflow.
+    #[track_caller]
+    #[must_use]
+    pub fn logaddexp(&self, other: impl Into<Operand>) -> Self {
+        let (a, b) = Self::float_pair("logaddexp", self, other);
+        // equal infinities have no difference
+        let difference = |a: &Self, b: &Self| a.eq(b).where_(0.0, a - b);
+        let value = a.maximum(&b) + (-difference(&a, &b).abs()).exp().log1p();
+        value.with_gradient(&[&a, &b], move |_, inputs, g| {
+            let share = difference(&inputs[0], &inputs[1]);
+            vec![Some(g * share.sigmoid()), Some(g * (-share).sigmoid())]
+        })
+    }
+
+    /// `log2(2^a + 2^b)`, without overflow.
+    #[track_caller]
+    #[must_use]
+    pub fn logaddexp2(&self, other: impl Into<Operand>) -> Self {
+        let (a, b) = Self::float_pair("logaddexp2", self, other);
+        (a * LN_2).logaddexp(b * LN_2) * LOG2_E
+    }
+
+    /// `√(a² + b²)`, without overflow.
+    #[track_caller]
+    #[must_use]
+    pub fn hypot(&self, other: impl Into<Operand>) -> Self {
+        let (a, b) = Self::float_pair("hypot", self, other);
+        let (low, high) = (a.abs().minimum(b.abs()), a.abs().maximum(b.abs()));
+        let ratio = &low / high.eq(0.0).where_(1.0, &high);
+        let infinite = a.isinf().logical_or(&b.isinf());
+        let value = infinite.where_(f64::INFINITY, &high * (ratio.square() + 1.0).sqrt());
+        value.with_gradient(&[&a, &b], |y, inputs, g| vec![Some(g * (&inputs[0] / y)), Some(g * (&inputs[1] / y))])
+    }
+
+    /// `x ln y`; 0 where `x` is 0, unless `y` is NaN.
+    #[track_caller]
+    #[must_use]
+    pub fn xlogy(&self, other: impl Into<Operand>) -> Self {
+        let (x, y) = Self::float_pair("xlogy", self, other);
+        let vanishes = x.eq(0.0).logical_and(&y.isnan().logical_not());
+        let value = vanishes.where_(0.0, &x * y.log());
+        value.with_gradient(&[&x, &y], |_, inputs, g| {
+            let pole = inputs[0].eq(0.0).logical_and(&inputs[1].le(0.0));
+            vec![Some(pole.where_(0.0, g * inputs[1].log())), Some(g * &inputs[0] / &inputs[1])]
+        })
+    }
+
+    /// `ln(x / (1 - x))`, the inverse of [`Tensor::sigmoid`].
+    #[track_caller]
+    #[must_use]
+    pub fn logit(&self) -> Self {
+        let x = self.floats();
+        let value = (&x / (1.0 - &x)).log();
+        value.with_gradient(&[&x], |_, inputs, g| vec![Some(g / (&inputs[0] * (1.0 - &inputs[0])))])
+    }
+
+    /// Degrees as radians.
+    #[track_caller]
+    #[must_use]
+    pub fn deg2rad(&self) -> Self {
+        self * (std::f64::consts::PI / 180.0)
+    }
+
+    /// Radians as degrees.
+    #[track_caller]
+    #[must_use]
+    pub fn rad2deg(&self) -> Self {
+        self * (180.0 / std::f64::consts::PI)
+    }
+}

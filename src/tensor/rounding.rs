@@ -1,0 +1,226 @@
+//! Rounding, division with a remainder, limits, and tests for special values.
+
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::graph::{Binary, Op};
+use crate::ops::{elementwise, ok};
+
+use super::{Operand, Tensor};
+
+impl Tensor {
+    /// The whole part: rounded towards zero.
+    ///
+    /// ```
+    /// # use brasa::{Device, Tensor};
+    /// let x = Tensor::from_vec(vec![-1.5_f32, 2.5], &Device::cpu())?;
+    /// assert_eq!(x.trunc().to_vec::<f32>()?, [-1.0, 2.0]);
+    /// assert_eq!(x.frac().to_vec::<f32>()?, [-0.5, 0.5]);
+    /// assert_eq!(x.clamp(-1, 1).to_vec::<f32>()?, [-1.0, 1.0]);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn trunc(&self) -> Self {
+        if self.dtype().is_float() { self.lt(0).where_(self.ceil(), self.floor()) } else { self.clone() }
+    }
+
+    /// `x - trunc(x)`
+    #[track_caller]
+    #[must_use]
+    pub fn frac(&self) -> Self {
+        self - self.trunc()
+    }
+
+    /// The quotient rounded towards zero; integers stay integers, and by zero they give zero.
+    #[track_caller]
+    #[must_use]
+    pub fn div_trunc(&self, other: impl Into<Operand>) -> Self {
+        Self::binary(Binary::Div, self, other).trunc()
+    }
+
+    /// The quotient rounded down, as Python's `//`; integers stay integers, and by zero they give zero. No gradient passes.
+    #[track_caller]
+    #[must_use]
+    pub fn floor_divide(&self, other: impl Into<Operand>) -> Self {
+        let (a, b) = (self.detach(), other.into());
+        let rest = a.fmod(b.clone());
+        let b = b.into_tensor(rest.shape(), rest.dtype(), rest.device());
+        let differs = rest.lt(0).bitwise_xor(b.lt(0)).bitwise_and(rest.ne(0));
+        if !rest.dtype().is_float() {
+            return a.div_trunc(&b) - differs.to_dtype(rest.dtype());
+        }
+        // a - rest is a multiple of b but for its rounding
+        let quotient = (a.to_dtype(rest.dtype()) - &rest) / &b - differs.to_dtype(rest.dtype());
+        b.eq(0).where_(a.to_dtype(rest.dtype()) / &b, quotient.round()).detach()
+    }
+
+    /// The remainder of division, with the sign of `other`, as Python's `%`.
+    #[track_caller]
+    #[must_use]
+    pub fn remainder(&self, other: impl Into<Operand>) -> Self {
+        let other = other.into();
+        let rest = self.fmod(other.clone());
+        let other = other.into_tensor(rest.shape(), rest.dtype(), rest.device());
+        let differs = rest.lt(0).bitwise_xor(other.lt(0)).bitwise_and(rest.ne(0));
+        differs.where_(&rest + &other, &rest)
+    }
+
+    /// Values below `low` become `low`, those above `high` become `high`, and NaN stays. At the limits the gradient is
+    /// that of `x`.
+    #[track_caller]
+    #[must_use]
+    pub fn clamp(&self, low: impl Into<Operand>, high: impl Into<Operand>) -> Self {
+        self.limited(Some(low.into()), Some(high.into()))
+    }
+
+    /// Values below `low` become `low`.
+    #[track_caller]
+    #[must_use]
+    pub fn clamp_min(&self, low: impl Into<Operand>) -> Self {
+        self.limited(Some(low.into()), None)
+    }
+
+    /// Values above `high` become `high`.
+    #[track_caller]
+    #[must_use]
+    pub fn clamp_max(&self, high: impl Into<Operand>) -> Self {
+        self.limited(None, Some(high.into()))
+    }
+
+    #[track_caller]
+    fn limited(&self, low: Option<Operand>, high: Option<Operand>) -> Self {
+        let raised = low.clone().map_or_else(|| self.clone(), |low| self.maximum(low));
+        let value = high.clone().map_or_else(|| raised.clone(), |high| raised.minimum(high));
+        if !value.dtype().is_float() {
+            return value;
+        }
+        // a missing limit is out of reach
+        let whole = |limit: Option<Operand>, missing: f64| {
+            let limit = limit.unwrap_or(Operand::Float(missing));
+            limit.into_tensor(value.shape(), value.dtype(), value.device()).expand(value.shape())
+        };
+        let (low, high) = (whole(low, f64::NEG_INFINITY), whole(high, f64::INFINITY));
+        let x = self.to_dtype(value.dtype()).expand(value.shape());
+        value.with_gradient(&[&x, &low, &high], |_, inputs, g| {
+            let [x, low, high] = [&inputs[0], &inputs[1], &inputs[2]];
+            let inside = x.ge(low).logical_and(&x.le(high));
+            let raised = x.lt(low).logical_and(&low.lt(high));
+            let lowered = x.gt(high).logical_or(&high.lt(low));
+            vec![Some(inside.where_(g, 0.0)), Some(raised.where_(g, 0.0)), Some(lowered.where_(g, 0.0))]
+        })
+    }
+
+    /// True where infinite.
+    #[track_caller]
+    #[must_use]
+    pub fn isinf(&self) -> Self {
+        self.isfinite().logical_or(&self.isnan()).logical_not()
+    }
+
+    /// True where +infinity.
+    #[track_caller]
+    #[must_use]
+    pub fn isposinf(&self) -> Self {
+        self.isinf().logical_and(&self.gt(0))
+    }
+
+    /// True where -infinity.
+    #[track_caller]
+    #[must_use]
+    pub fn isneginf(&self) -> Self {
+        self.isinf().logical_and(&self.lt(0))
+    }
+
+    /// NaN becomes `nan`, infinities become `infinity` and `-infinity`; `None`: the type's largest finite number.
+    #[track_caller]
+    #[must_use]
+    pub fn nan_to_num(&self, nan: f64, infinity: Option<f64>, negative_infinity: Option<f64>) -> Self {
+        let largest = if self.dtype() == DType::F16 { half::f16::MAX.to_f64() } else { f64::from(f32::MAX) };
+        if !self.dtype().is_float() {
+            return self.clone();
+        }
+        let (high, low) = (infinity.unwrap_or(largest), negative_infinity.unwrap_or(-largest));
+        let limit = self.gt(0).where_(self.full_like(high), self.full_like(low));
+        self.isfinite().where_(self, self.isnan().where_(self.full_like(nan), limit))
+    }
+
+    /// True where the sign bit is set: negative numbers, -0 and some NaNs.
+    #[track_caller]
+    #[must_use]
+    pub fn signbit(&self) -> Self {
+        if self.dtype().is_float() { self.bits().lt(0) } else { self.lt(0) }
+    }
+
+    /// The size of `self` with the sign of `other`, which gets no gradient.
+    #[track_caller]
+    #[must_use]
+    pub fn copysign(&self, other: impl Into<Operand>) -> Self {
+        let (a, b) = Self::float_pair("copysign", self, other);
+        let bits = a.bits().bitwise_and(i64::from(i32::MAX)).bitwise_or(b.bits().bitwise_and(i64::from(i32::MIN)));
+        let value = Self::apply(Op::Bitcast, &[&bits], bits.shape().clone(), DType::F32).to_dtype(a.dtype());
+        value.with_gradient(&[&a], |y, inputs, g| {
+            let ratio = inputs[0].sign() * y.sign();
+            vec![Some(g * ratio)]
+        })
+    }
+
+    /// The bits of a float, as f32, in an i32.
+    #[track_caller]
+    fn bits(&self) -> Self {
+        let float = self.to_dtype(DType::F32);
+        Self::apply(Op::Bitcast, &[&float], float.shape().clone(), DType::I32)
+    }
+
+    /// `start + weight · (end - start)`, exact at both ends.
+    #[track_caller]
+    #[must_use]
+    pub fn lerp(&self, end: &Self, weight: impl Into<Operand>) -> Self {
+        let distance = end - self;
+        match weight.into() {
+            Operand::Tensor(weight) => {
+                let near = weight.abs().lt(0.5);
+                near.where_(self + &distance * &weight, end - distance * (1.0 - &weight))
+            }
+            Operand::Float(weight) if weight.abs() >= 0.5 => end - distance * (1.0 - weight),
+            weight => self + distance * weight,
+        }
+    }
+
+    /// `x + value · a · b`
+    #[track_caller]
+    #[must_use]
+    pub fn addcmul(&self, a: &Self, b: &Self, value: f64) -> Self {
+        self + a * b * value
+    }
+
+    /// `x + value · a / b`
+    #[track_caller]
+    #[must_use]
+    pub fn addcdiv(&self, a: &Self, b: &Self, value: f64) -> Self {
+        self + a / b * value
+    }
+
+    /// True where `|a - b| <= absolute + relative · |b|`, equal infinities included; NaN equals NaN if `equal_nan`.
+    ///
+    /// PyTorch's defaults are `relative` 1e-5 and `absolute` 1e-8.
+    #[track_caller]
+    #[must_use]
+    pub fn isclose(&self, other: &Self, relative: f64, absolute: f64, equal_nan: bool) -> Self {
+        ok(elementwise::broadcast("isclose", self.shape(), other.shape()));
+        let (a, b) = (self.floats(), other.floats());
+        let distance = (&a - &b).abs();
+        let near = distance.le(b.abs() * relative + absolute).logical_and(&distance.isfinite());
+        let equal = self.eq(other).logical_or(&near);
+        if equal_nan { equal.logical_or(&a.isnan().logical_and(&b.isnan())) } else { equal }
+    }
+
+    /// True if [`Tensor::isclose`] holds for all elements; computes and waits.
+    ///
+    /// # Errors
+    ///
+    /// If the device fails, or in a captured step.
+    #[track_caller]
+    pub fn allclose(&self, other: &Self, relative: f64, absolute: f64) -> Result<bool> {
+        self.isclose(other, relative, absolute, false).all().item()
+    }
+}

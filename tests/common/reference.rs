@@ -1,0 +1,22 @@
+//! The numbers that `reference/record.py` makes from an integer hash, bit for bit.
+
+/// `record.py`'s `hash32`.
+pub fn hash32(name: &str, count: usize) -> impl Iterator<Item = u32> {
+    let seed = name.bytes().fold(0x811c_9dc5_u32, |seed, byte| (seed ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    (0..count as u32).map(move |index| {
+        let x = seed.wrapping_add(index);
+        let x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
+        let x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
+        x ^ (x >> 16)
+    })
+}
+
+/// `record.py`'s `signed`: in -1..1, exact in f32.
+pub fn signed(name: &str, count: usize) -> Vec<f32> {
+    hash32(name, count).map(|bits| (bits >> 8) as f32 * (-23.0_f32).exp2() - 1.0).collect()
+}
+
+/// `record.py`'s `classes`: below `bound`.
+pub fn classes(name: &str, count: usize, bound: u32) -> Vec<i32> {
+    hash32(name, count).map(|bits| (bits % bound) as i32).collect()
+}
