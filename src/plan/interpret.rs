@@ -1,10 +1,13 @@
-//! Runs a plan's kernels point by point in f64: slow, and as plain as the meaning of the instructions.
+//! Runs a plan's kernels point by point in f64: slow, and as plain as the meaning of the instructions. Both executors
+//! are checked against it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rayon::prelude::*;
 
 use crate::dtype::{DType, Scalar};
-use crate::graph::ReduceOp;
 use crate::graph::reference::{coordinates, unravel};
+use crate::graph::{Binary, ReduceOp};
 use crate::ops::elementwise::{binary_value, cast_value, unary_value};
 use crate::ops::random;
 
@@ -21,13 +24,15 @@ pub enum Rounding {
     Instructions,
 }
 
-/// Runs `kernel` over `buffers` (the values of each of the plan's buffers).
-pub fn interpret(plan: &Plan, kernel: &Kernel, buffers: &mut [Vec<f64>], uniforms: &[u32], rounding: Rounding) {
-    let mut machine = Machine { plan, buffers, uniforms, rounding, reduced: Vec::new() };
+/// Runs `kernel` over `buffers` (the values of each of the plan's buffers); returns the status word.
+pub fn interpret(plan: &Plan, kernel: &Kernel, buffers: &mut [Vec<f64>], uniforms: &[u32], rounding: Rounding) -> u32 {
+    let status = AtomicU32::new(0);
+    let mut machine = Machine { plan, buffers, uniforms, rounding, reduced: Vec::new(), status: &status };
     match &kernel.body {
         Body::Loop(body) => machine.run_loop(body),
         Body::Contract(body) => machine.run_contract(body),
     }
+    status.into_inner()
 }
 
 struct Machine<'a> {
@@ -36,6 +41,7 @@ struct Machine<'a> {
     uniforms: &'a [u32],
     rounding: Rounding,
     reduced: Vec<f64>,
+    status: &'a AtomicU32,
 }
 
 impl Machine<'_> {
@@ -90,7 +96,8 @@ impl Machine<'_> {
         for _ in 0..summed.iter().product() {
             self.evaluate(&kernel.lhs.0, &point, 0.0, &mut lhs);
             self.evaluate(&kernel.rhs.0, &point, 0.0, &mut rhs);
-            sum = combine(ReduceOp::Sum, kernel.accumulator, sum, lhs[kernel.lhs.1] * rhs[kernel.rhs.1]);
+            let product = binary_value(Binary::Mul, kernel.accumulator, lhs[kernel.lhs.1], rhs[kernel.rhs.1]);
+            sum = combine(ReduceOp::Sum, kernel.accumulator, sum, product);
             // the next point, the last coordinate moving first
             for (coordinate, &size) in point[kept..].iter_mut().zip(summed).rev() {
                 *coordinate += 1;
@@ -108,8 +115,12 @@ impl Machine<'_> {
             let index = usize::try_from(store.index.eval(point)).expect("a store's index is not negative");
             let dtype = self.plan.buffers[store.buffer].dtype;
             let value = values[store.value];
-            self.buffers[store.buffer][index] =
-                if dtype == DType::F16 { Scalar::new(dtype, value).to_f64() } else { value };
+            self.buffers[store.buffer][index] = match dtype {
+                DType::F16 => Scalar::new(dtype, value).to_f64(),
+                // in registers it has 32 bits
+                DType::U8 => f64::from(value as i64 as u8),
+                DType::F32 | DType::I32 | DType::U32 | DType::Bool => value,
+            };
         }
     }
 
@@ -126,7 +137,7 @@ impl Machine<'_> {
             let value = match &instr.op {
                 InstrOp::Const(value) => value.to_f64(),
                 InstrOp::Uniform(slot) => Scalar { dtype: instr.dtype, bits: self.uniforms[*slot] }.to_f64(),
-                InstrOp::Coord(index) => index.eval(point) as f64,
+                InstrOp::Coord(index) => cast_value(DType::I32, instr.dtype, index.eval(point) as f64),
                 InstrOp::Valid(valid) => f64::from(u8::from(holds(valid))),
                 InstrOp::Load { buffer, index, valid } => {
                     if holds(valid) {
@@ -156,7 +167,13 @@ impl Machine<'_> {
                     let bits = Scalar::new(dtype_of(*a), values[*a]).bits;
                     Scalar { dtype: instr.dtype, bits }.to_f64()
                 }
-                InstrOp::CheckIndex { value, bound, .. } => values[*value].clamp(0.0, (bound.max(&1) - 1) as f64),
+                InstrOp::CheckIndex { value, bound, site } => {
+                    let (value, last) = (values[*value], (bound.max(&1) - 1) as f64);
+                    if value < 0.0 || value > last {
+                        self.status.fetch_max(*site, Ordering::Relaxed);
+                    }
+                    value.clamp(0.0, last)
+                }
                 InstrOp::Random { counter, stream, seed, position } => {
                     let element = counter.eval(point) as u32;
                     f64::from(random::bits(element, *stream, values[*seed] as u32, values[*position] as u32))
@@ -171,7 +188,6 @@ impl Machine<'_> {
 }
 
 fn combine(op: ReduceOp, dtype: DType, a: f64, b: f64) -> f64 {
-    use crate::graph::Binary;
     let binary = match op {
         ReduceOp::Sum => Binary::Add,
         ReduceOp::Prod => Binary::Mul,

@@ -1,8 +1,7 @@
-//! Kernels built by hand, against an interpreter that walks points in f64.
+//! Kernels built by hand, against the plan's interpreter in f64.
 
 mod contracts;
 mod elementwise;
-mod interpreter;
 mod maps;
 mod reductions;
 mod speed;
@@ -10,11 +9,10 @@ mod speed;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use half::f16;
-
 use super::{Bound, Compiled, Memory};
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, ReduceOp, Unary};
+use crate::plan::interpret::{Rounding, interpret};
 use crate::plan::*;
 use crate::stage::Stage;
 
@@ -188,7 +186,9 @@ fn check(bodies: Vec<Body>, data: &[Data], tolerance: f64) -> (Vec<Data>, u32) {
 fn check_with(bodies: Vec<Body>, data: &[Data], uniforms: &[u32], tolerance: f64) -> (Vec<Data>, u32) {
     let mut expected: Vec<Vec<f64>> = data.iter().map(|data| data.values.clone()).collect();
     let reference = plan(bodies.clone(), data);
-    let expected_status = interpreter::interpret(&reference, &mut expected, uniforms);
+    let kernels = reference.kernels.iter();
+    let statuses = kernels.map(|kernel| interpret(&reference, kernel, &mut expected, uniforms, Rounding::None));
+    let expected_status = statuses.max().unwrap_or(0);
     let (got, status) = run(bodies, data, uniforms);
     for (number, (got, expected)) in got.iter().zip(&expected).enumerate() {
         for (i, (&a, &b)) in got.values.iter().zip(expected).enumerate() {
@@ -199,9 +199,4 @@ fn check_with(bodies: Vec<Body>, data: &[Data], uniforms: &[u32], tolerance: f64
     }
     assert_eq!(status, expected_status, "status word");
     (got, status)
-}
-
-/// Rounds to f16.
-fn round_half(value: f64) -> f64 {
-    f16::from_f64(value).to_f64()
 }

@@ -3,14 +3,14 @@
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 mod contract;
-mod interpret;
 mod loops;
 mod models;
 mod runner;
 
-use self::interpret::{element, interpret};
 use crate::dtype::{DType, Scalar};
 use crate::gpu::render::{Capabilities, Launch, render};
+use crate::graph::reference::decode;
+use crate::plan::interpret::{Rounding, interpret};
 use crate::plan::{Body, Buffer, BufferId, Cond, Instr, InstrOp, Ix, Kernel, Place, Plan, Store, Tape, ValueId};
 use crate::stage::Stage;
 
@@ -80,8 +80,8 @@ impl Case {
 
     fn check_on(&mut self, body: &Body, caps: &Capabilities) {
         let kernel = self.kernel(body);
-        let mut expected = self.contents.clone();
-        let status = interpret(&self.plan, &kernel, &mut expected, &self.uniforms);
+        let mut expected = self.values(&self.contents);
+        let status = interpret(&self.plan, &kernel, &mut expected, &self.uniforms, Rounding::None);
         for literal in [true, false] {
             self.plan.literal_sizes = literal;
             let launches = render(&self.plan, &kernel, caps).expect("it renders");
@@ -94,10 +94,8 @@ impl Case {
             let got_status = gpu.run(&launches, &mut got, &self.uniforms);
             let text = || launches.iter().map(|launch| launch.wgsl.as_str()).collect::<Vec<_>>().join("\n// next\n");
             assert_eq!(got_status, status, "status of\n{}", text());
-            for (id, buffer) in self.plan.buffers.iter().enumerate() {
-                for index in 0..buffer.elements {
-                    let want = element(&expected[id], buffer.dtype, index);
-                    let have = element(&got[id], buffer.dtype, index);
+            for (id, (got, buffer)) in self.values(&got).iter().zip(&self.plan.buffers).enumerate() {
+                for (index, (&want, &have)) in expected[id].iter().zip(got).enumerate() {
                     assert!(
                         close(buffer.dtype, want, have, self.tolerance),
                         "buffer {id}[{index}] ({}) is {have} instead of {want}; {caps:?}\n{}",
@@ -107,6 +105,14 @@ impl Case {
                 }
             }
         }
+    }
+
+    /// The elements in the buffers' bytes.
+    fn values(&self, bytes: &[Vec<u8>]) -> Vec<Vec<f64>> {
+        let buffers = bytes.iter().zip(&self.plan.buffers);
+        buffers
+            .map(|(bytes, buffer)| decode(buffer.dtype, &bytes[..buffer.elements * buffer.dtype.size_bytes()]))
+            .collect()
     }
 
     fn kernel(&self, body: &Body) -> Kernel {
