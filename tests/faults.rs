@@ -80,13 +80,19 @@ fn out_of_memory_names_what_for_and_the_work_goes_on() {
         let before = training.bits();
         let input = vector(&[1.0, 2.0], &device);
         let check = |error: Error, wanted: &str| {
-            let Error::OutOfMemory { what, live_bytes, needed_bytes, .. } = &error else { panic!("{error}") };
+            let Error::OutOfMemory { what, live_bytes, peak_bytes, needed_bytes, .. } = &error else {
+                panic!("{error}")
+            };
             assert!(what.contains(wanted), "`{wanted}` is missing in: {error}");
-            assert!(*needed_bytes > 0 && *live_bytes == device.memory().live_bytes, "{error}");
+            let memory = device.memory();
+            assert!(
+                *needed_bytes > 0 && (*live_bytes, *peak_bytes) == (memory.live_bytes, memory.peak_bytes),
+                "{error}"
+            );
             assert!(error.to_string().contains(&live_bytes.to_string()), "{error}");
         };
         device.inject(Fault::OutOfMemory);
-        check(Tensor::from_slice(&[0.0_f32; 6], [2, 3], &device).expect_err("refused"), "f32[2, 3]");
+        check(Tensor::from_slice(&[0.0_f32; 6], [2, 3], &device).expect_err("refused"), "f32 [2, 3]");
         device.inject(Fault::OutOfMemory);
         let sum = &input + 1.0;
         check(sum.to_vec::<f32>().expect_err("refused"), "[2]");
@@ -102,6 +108,35 @@ fn out_of_memory_names_what_for_and_the_work_goes_on() {
         assert!(training.step.run(&batch).expect("memory")[0].item::<f32>().expect("a loss").is_finite());
         assert!(training.train(1).is_finite());
         assert!(training.bits() != before);
+    }
+}
+
+#[test]
+fn out_of_memory_lists_what_takes_most_with_shape_type_and_line() {
+    for device in fresh_devices() {
+        let weight = Var::parameter("encoder.weight", &Tensor::ones([100, 40], &device)).expect("memory");
+        let (table, table_line) = (Tensor::from_slice(&[1_i32; 3000], [3000], &device).expect("memory"), line!());
+        let (product, product_line) = (weight.tensor().exp().to_dtype(brasa::DType::F16), line!());
+        product.realize().expect("memory");
+        let before = device.memory();
+        device.inject(Fault::MemoryLimit(before.live_bytes + 1000));
+        let (sum, line) = (&table + 1, line!());
+        let error = sum.realize().expect_err("12,000 bytes where 1,000 are left");
+        let Error::OutOfMemory { what, needed_bytes, live_bytes, peak_bytes, largest, .. } = &error else {
+            panic!("{error}")
+        };
+        assert_eq!(*what, format!("add i32 [3000] at {}:{line}:34", file!()));
+        assert!((12_000..13_600).contains(needed_bytes), "{error}");
+        assert_eq!((*live_bytes, *peak_bytes), (before.live_bytes, before.peak_bytes), "{device:?}");
+        assert!(peak_bytes > live_bytes, "the exponential took memory for a moment");
+        let named: Vec<String> = largest.iter().take(3).map(ToString::to_string).collect();
+        assert!(named[0].starts_with("encoder.weight f32 [100, 40] at "), "{named:?}");
+        assert!(named[1].starts_with(&format!("a tensor i32 [3000] at {}:{table_line}:", file!())), "{named:?}");
+        assert!(named[2].starts_with(&format!("cast f16 [100, 40] at {}:{product_line}:", file!())), "{named:?}");
+        assert!(largest.is_sorted_by_key(|live| std::cmp::Reverse(live.bytes)), "{largest:?}");
+        assert!(error.to_string().contains(&format!("16000 bytes for {}", named[0])), "{error}");
+        device.inject(Fault::MemoryLimit(u64::MAX));
+        assert_eq!(sum.to_vec::<i32>().expect("there is memory again"), [2; 3000]);
     }
 }
 

@@ -40,8 +40,8 @@ use crate::timing::{KernelTime, StageTimes, TimeSource};
 use contract::{CompiledContract, ContractState};
 use execute::Env;
 use loops::{CompiledLoop, LoopState};
-pub(crate) use memory::Memory;
 use memory::View;
+pub(crate) use memory::{Blocks, Memory};
 use reshape::thin_contract;
 
 /// Kernels of a wave that take longer than this run side by side.
@@ -112,10 +112,11 @@ impl Compiled {
         Self(Arc::new(Ready { plan, kernels }))
     }
 
-    /// Gives the plan its memory: `externals` by number, slots and scratch of its own. `None` if there is none left.
-    pub(crate) fn bind(&self, externals: &[Memory]) -> Option<Bound> {
+    /// Gives the plan its memory: `externals` by number, slots and scratch of its own from `blocks`. `None` if there is
+    /// none left.
+    pub(crate) fn bind(&self, blocks: &Blocks, externals: &[Memory]) -> Option<Bound> {
         let plan = &self.0.plan;
-        let slots = plan.slots.iter().map(|&bytes| Memory::scratch(bytes)).collect::<Option<Vec<_>>>()?;
+        let slots = plan.slots.iter().map(|&bytes| blocks.scratch(bytes)).collect::<Option<Vec<_>>>()?;
         let memory = |place: Place| match place {
             Place::External(number) => &externals[number],
             Place::Slot(number) => &slots[number],
@@ -126,8 +127,8 @@ impl Compiled {
         }
         let states = self.0.kernels.iter().map(|kernel| {
             Some(match kernel {
-                Kernel::Loop(kernel) => State::Loop(kernel.state()?),
-                Kernel::Contract(kernel) => State::Contract(kernel.state()?),
+                Kernel::Loop(kernel) => State::Loop(kernel.state(blocks)?),
+                Kernel::Contract(kernel) => State::Contract(kernel.state(blocks)?),
             })
         });
         let states = states.collect::<Option<Vec<_>>>()?;
