@@ -5,6 +5,7 @@ mod common;
 use brasa::device::Fault;
 use brasa::optim::{Adam, AdamOptions};
 use brasa::runtime::{Step, Var};
+use brasa::train::{Config, Control, Event, ModelName, Trainer};
 use brasa::{Error, Result, Tensor};
 
 use common::small::Training;
@@ -203,5 +204,44 @@ fn indices_of_embeddings_and_steps_are_checked_too() {
             assert!(*bound == 7 && location.contains(&format!("{}:{line}", file!())), "{error}");
             assert_eq!(run([0, 6, 6]).expect("cleared"), 6.0, "{device:?}");
         }
+    }
+}
+
+/// A folder of the weights' name stands in their way, also for those who may do everything.
+#[test]
+fn weights_that_cannot_be_saved_are_told_of_and_hide_no_other_error() {
+    let out = tempfile::tempdir().expect("a temporary folder");
+    for (lr, is_good) in [(0.01, true), (1e30, false)] {
+        let config = Config {
+            model: ModelName::Mlp,
+            epochs: 1,
+            batch_size: 64,
+            device: "cpu".into(),
+            lr: Some(lr),
+            out: out.path().into(),
+            ..Config::default()
+        };
+        let trainer = Trainer::new(config).expect("good settings");
+        let (mut failures, mut weights) = (Vec::new(), None);
+        let result = trainer.run(&Control::default(), &mut |event| match event {
+            Event::Started(start) => {
+                let path = start.folder.join("model.safetensors");
+                std::fs::create_dir(&path).expect("writable");
+                std::fs::write(path.join("earlier"), "kept").expect("writable");
+                weights = Some(path);
+            }
+            Event::SaveFailed { message } => failures.push(message),
+            Event::Saved { path } => panic!("{} was not saved", path.display()),
+            _ => {}
+        });
+        let weights = weights.expect("it started");
+        let error = result.expect_err("nothing could be saved");
+        if is_good {
+            assert!(matches!(&error, Error::Io { path, .. } if *path == weights), "{error}");
+        } else {
+            assert!(matches!(error, Error::NonFinite { step: 2, .. }), "{error}");
+            assert!(failures.len() == 1 && failures[0].contains("model.safetensors"), "{failures:?}");
+        }
+        assert_eq!(std::fs::read_to_string(weights.join("earlier")).expect("it is still there"), "kept");
     }
 }

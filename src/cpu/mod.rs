@@ -44,6 +44,20 @@ use memory::View;
 pub(crate) use memory::{Blocks, Memory};
 use reshape::thin_contract;
 
+/// The vector instructions in use: their length decides the order of sums.
+pub(crate) fn vector_instructions() -> &'static str {
+    match Arch::new() {
+        Arch::Scalar => "no vector instructions",
+        #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+        Arch::V3(_) => "AVX2",
+        #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+        Arch::V4(_) => "AVX-512",
+        #[cfg(target_arch = "aarch64")]
+        Arch::Neon(_) => "Neon",
+        _ => "vector instructions",
+    }
+}
+
 /// Kernels of a wave that take longer than this run side by side.
 const WORTH_A_THREAD_NANOSECONDS: f64 = 20_000.0;
 

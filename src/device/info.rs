@@ -98,7 +98,7 @@ pub(crate) fn cpu_info() -> DeviceInfo {
         name: format!("CPU, {cores} threads"),
         kind: DeviceKind::Cpu,
         backend: "native".into(),
-        driver: format!("brasa {}", env!("CARGO_PKG_VERSION")),
+        driver: format!("brasa {}, {}", env!("CARGO_PKG_VERSION"), crate::cpu::vector_instructions()),
         memory_bytes: host_memory_bytes(),
         max_buffer_bytes: u64::MAX,
         max_binding_bytes: u64::MAX,

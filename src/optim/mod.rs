@@ -6,10 +6,12 @@
 
 mod adam;
 mod group;
+mod loss_scaler;
 mod schedule;
 mod sgd;
 
 pub use adam::{Adam, AdamOptions, WeightDecay};
+pub use loss_scaler::{LossScaleOptions, LossScaler};
 pub use schedule::Schedule;
 pub use sgd::{Momentum, Sgd, SgdOptions};
 

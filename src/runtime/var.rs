@@ -117,8 +117,8 @@ impl Var {
         Tensor::from_node(self.0.read())
     }
 
-    /// Replaces the value: inside of a step when the step runs, outside when it is next needed (members of arenas and
-    /// arenas themselves at once, because they share memory).
+    /// Replaces the value: inside of a step when the step runs, outside when it is next read (members of arenas and arenas
+    /// themselves at once, because they share memory). What the value was computed from is not kept.
     ///
     /// # Panics
     /// If shape or element type differ.
@@ -231,6 +231,10 @@ impl VarCell {
     fn read(self: &Arc<Self>) -> NodeRef {
         if trace::is_tracing() {
             return self.read_traced();
+        }
+        if let Err(error) = self.flush() {
+            // whoever asks for the value will hear of it
+            tracing::debug!("assignment to `{}` put off: {error}", self.name);
         }
         let mut state = self.state();
         if let Some(pending) = &state.pending {
