@@ -66,6 +66,15 @@ impl Gradients {
         self.by_node.get(&leaf.node().id).cloned()
     }
 
+    /// The same gradients, each changed by `f`.
+    #[must_use]
+    pub fn map(self, f: impl Fn(&Tensor) -> Tensor) -> Self {
+        Self {
+            by_node: self.by_node.iter().map(|(&node, gradient)| (node, f(gradient))).collect(),
+            by_var: self.by_var.iter().map(|(var, gradient)| (var.clone(), f(gradient))).collect(),
+        }
+    }
+
     /// The gradient by a variable, summed over all its reads; `None` if the output does not depend on it.
     pub fn of_var(&self, cell: &Arc<VarCell>) -> Option<Tensor> {
         self.by_var.iter().find(|(known, _)| Arc::ptr_eq(known, cell)).map(|(_, gradient)| gradient.clone())

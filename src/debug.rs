@@ -38,10 +38,9 @@ pub(crate) fn profile() -> bool {
     level() >= 2
 }
 
-/// Shows a new plan as the variables ask. `previous`: another signature's program of the same step.
-pub(crate) fn plan_made(program: &Program, plan: &Plan, previous: Option<&Program>) {
+/// Shows a new plan as the variables ask. `why`: what kept an earlier plan from being used again.
+pub(crate) fn plan_made(program: &Program, plan: &Plan, why: Option<&str>) {
     if level() >= 1 {
-        let why = previous.and_then(|previous| program.difference(previous));
         let why = why.map(|why| format!(", compiled again because {why}")).unwrap_or_default();
         eprint_line(&format!("brasa: {}{why}", plan.summary()));
     }

@@ -9,12 +9,15 @@ mod usage;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, LiveMemory, Result};
+use crate::free_list::size_class;
 use crate::gpu::{self, AllocError, Gpu, Span};
 use crate::{cpu, status};
 
@@ -22,9 +25,15 @@ pub(crate) use executable::{Bound, Executable};
 pub use info::{DeviceInfo, DeviceKind};
 pub use storage::Storage;
 pub use usage::{Counters, MemoryUse};
+pub(crate) use usage::{Purpose, bytes};
 
-use storage::StorageMemory;
-use usage::Ledger;
+use storage::{Pool, StorageMemory};
+use usage::{Claim, Ledger};
+
+/// Most bytes of a GPU's memory that wait for reuse.
+const KEPT_BYTES: u64 = 512 << 20;
+/// How many of the largest pieces of memory an out-of-memory error names.
+const NAMED_PIECES: usize = 5;
 
 /// A handle to a device: a GPU reached through Vulkan, Metal or DX12, or the native CPU backend.
 ///
@@ -37,21 +46,37 @@ struct Inner {
     /// Held from looking a value's place up to handing the work over: see [`Device::exclusive`].
     order: parking_lot::ReentrantMutex<()>,
     name: String,
-    ledger: Ledger,
+    ledger: Arc<Ledger>,
     backend: Backend,
     /// A test asked for the next allocation to fail.
     refuse_memory: AtomicBool,
+    /// Bytes that may be in use.
+    limit_bytes: AtomicU64,
+    /// What others keep for this device, by type: see [`Device::kept`].
+    kept: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+/// A device that may be gone by now.
+#[derive(Clone, Debug)]
+pub(crate) struct WeakDevice(Weak<Inner>);
+
+impl WeakDevice {
+    /// The device, if anybody still has it.
+    pub(crate) fn upgrade(&self) -> Option<Device> {
+        self.0.upgrade().map(Device)
+    }
 }
 
 /// What carries out the work.
 enum Backend {
     Cpu(CpuState),
-    Gpu(Arc<Gpu>),
+    Gpu { gpu: Arc<Gpu>, pool: Arc<Pool> },
 }
 
 /// What the CPU backend keeps between calls.
 #[derive(Default)]
 struct CpuState {
+    blocks: cpu::Blocks,
     /// The largest number of a place that met an index outside its range; 0 for none.
     status: AtomicU32,
     lost: AtomicBool,
@@ -62,6 +87,8 @@ struct CpuState {
 pub enum Fault {
     /// The next allocation finds no memory.
     OutOfMemory,
+    /// The device has only so many bytes, those in use and those kept for reuse included.
+    MemoryLimit(u64),
     /// The device goes away for good.
     Lost,
 }
@@ -74,13 +101,37 @@ impl Device {
 
     fn new_gpu(adapter: &gpu::Adapter) -> Result<Self> {
         let gpu = Gpu::open(adapter)?;
-        Ok(Self::assemble(adapter.info.clone(), gpu::full_name(&adapter.info), Backend::Gpu(gpu)))
+        let backend = Backend::Gpu { gpu, pool: Pool::new(KEPT_BYTES) };
+        Ok(Self::assemble(adapter.info.clone(), gpu::full_name(&adapter.info), backend))
     }
 
     fn assemble(info: DeviceInfo, name: String, backend: Backend) -> Self {
-        let ledger = Ledger::default();
-        let (order, refuse_memory) = (parking_lot::ReentrantMutex::new(()), AtomicBool::new(false));
-        Self(Arc::new(Inner { info, order, name, ledger, backend, refuse_memory }))
+        // What computes on the processor would not be refused memory but killed for using it.
+        let on_host = matches!(info.kind, DeviceKind::Cpu | DeviceKind::Software);
+        let limit_bytes = info.memory_bytes.filter(|_| on_host).unwrap_or(u64::MAX);
+        Self(Arc::new(Inner {
+            info,
+            order: parking_lot::ReentrantMutex::new(()),
+            name,
+            ledger: Arc::default(),
+            backend,
+            refuse_memory: AtomicBool::new(false),
+            limit_bytes: limit_bytes.into(),
+            kept: Mutex::default(),
+        }))
+    }
+
+    /// A handle that does not keep it open.
+    pub(crate) fn downgrade(&self) -> WeakDevice {
+        WeakDevice(Arc::downgrade(&self.0))
+    }
+
+    /// What somebody keeps for this device, one value for each type; made when it is first asked for and dropped with the
+    /// device. Rule: it holds no [`Device`], or the device would never be dropped.
+    pub(crate) fn kept<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = kept.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
+        value.downcast().unwrap_or_else(|_| unreachable!("values are kept by their type"))
     }
 
     /// Keeps other threads from giving it work. Whoever looks up where a value lies and then has the device read it
@@ -106,14 +157,42 @@ impl Device {
 
     /// Bytes that brasa holds on it.
     pub fn memory(&self) -> MemoryUse {
-        self.0.ledger.get()
+        let (live_bytes, peak_bytes) = self.0.ledger.live_and_peak();
+        MemoryUse { live_bytes, peak_bytes, cached_bytes: self.cached_bytes() }
+    }
+
+    /// The `count` largest pieces of memory in use, largest first.
+    pub fn largest_memory(&self, count: usize) -> Vec<LiveMemory> {
+        self.0.ledger.largest(count)
+    }
+
+    /// Bytes of its memory that nobody uses, where the system tells: on Linux for what computes on the processor. No
+    /// graphics interface behind wgpu says it of a GPU.
+    pub fn free_memory(&self) -> Option<u64> {
+        let on_host = matches!(self.info().kind, DeviceKind::Cpu | DeviceKind::Software);
+        on_host.then(info::host_free_bytes).flatten()
+    }
+
+    fn cached_bytes(&self) -> u64 {
+        match self.backend() {
+            Backend::Cpu(state) => state.blocks.kept_bytes(),
+            Backend::Gpu { pool, .. } => pool.bytes(),
+        }
+    }
+
+    /// Gives memory that is kept for reuse back to the system.
+    fn release_cached(&self) {
+        match self.backend() {
+            Backend::Cpu(state) => state.blocks.release(),
+            Backend::Gpu { pool, .. } => pool.release(),
+        }
     }
 
     /// How many objects were made on it.
     pub fn counters(&self) -> Counters {
         match self.backend() {
             Backend::Cpu(_) => Counters::default(),
-            Backend::Gpu(gpu) => gpu.counters(),
+            Backend::Gpu { gpu, .. } => gpu.counters(),
         }
     }
 
@@ -121,7 +200,7 @@ impl Device {
     pub fn sync(&self) -> Result<()> {
         match self.backend() {
             Backend::Cpu(_) => self.check(),
-            Backend::Gpu(gpu) => gpu.sync(),
+            Backend::Gpu { gpu, .. } => gpu.sync(),
         }
     }
 
@@ -130,27 +209,43 @@ impl Device {
         match (fault, self.backend()) {
             (Fault::OutOfMemory, _) => self.0.refuse_memory.store(true, Ordering::Relaxed),
             (Fault::Lost, Backend::Cpu(state)) => state.lost.store(true, Ordering::Relaxed),
-            (Fault::Lost, Backend::Gpu(gpu)) => gpu.lose(),
+            (Fault::Lost, Backend::Gpu { gpu, .. }) => gpu.lose(),
+            (Fault::MemoryLimit(bytes), _) => self.0.limit_bytes.store(bytes, Ordering::Relaxed),
         }
     }
 
-    /// Memory of at least `bytes` bytes that reads as zero; `what` it is for goes into the error.
-    pub(crate) fn alloc(&self, bytes: u64, what: &str) -> Result<Storage> {
-        self.check()?;
+    /// Memory of at least `bytes` bytes that reads as zero, for what lasts: state, and what captured steps work in.
+    pub(crate) fn alloc(&self, bytes: u64, purpose: impl Into<Purpose>) -> Result<Storage> {
         let capacity = bytes.max(1).next_multiple_of(16);
-        self.reserve(capacity, what)?;
-        let memory = match self.backend() {
-            Backend::Cpu(_) => cpu::Memory::new(capacity).map(StorageMemory::Cpu).ok_or(AllocError::OutOfMemory),
-            Backend::Gpu(gpu) => gpu.alloc(capacity, what).map(StorageMemory::Gpu),
+        self.provide(bytes, capacity, Contents::Zeros, &purpose.into())
+    }
+
+    /// Memory of at least `bytes` bytes with any contents, for what comes and goes: values outside of captured steps. It
+    /// is taken from what is kept for reuse, and returns there.
+    pub(crate) fn alloc_pooled(&self, bytes: u64, purpose: impl Into<Purpose>) -> Result<Storage> {
+        // a class may be larger than what the device allows
+        let class = Some(size_class(bytes)).filter(|&class| class <= self.info().max_buffer_bytes);
+        let capacity = class.unwrap_or(bytes.next_multiple_of(16));
+        self.provide(bytes, capacity, Contents::Any, &purpose.into())
+    }
+
+    fn provide(&self, bytes: u64, capacity: u64, contents: Contents, purpose: &Purpose) -> Result<Storage> {
+        let claim = self.reserve(capacity, purpose)?;
+        let (memory, pool) = match (self.backend(), contents) {
+            (Backend::Cpu(state), Contents::Zeros) => (state.blocks.zeroed(capacity).map(StorageMemory::Cpu), None),
+            (Backend::Cpu(state), Contents::Any) => (state.blocks.scratch(capacity).map(StorageMemory::Cpu), None),
+            (Backend::Gpu { gpu, pool }, contents) => {
+                let used = if contents == Contents::Any { pool.take(capacity) } else { None };
+                let buffer =
+                    used.map_or_else(|| new_buffer(gpu, pool, capacity, &purpose.to_string()), |b| Ok(Some(b)))?;
+                (buffer.map(StorageMemory::Gpu), (contents == Contents::Any).then(|| Arc::clone(pool)))
+            }
         };
         match memory {
-            Ok(memory) => Ok(Storage::new(self, bytes, capacity, memory)),
-            Err(error) => {
-                self.ledger().remove(capacity);
-                Err(match error {
-                    AllocError::OutOfMemory => self.out_of_memory(capacity, what),
-                    AllocError::Other(error) => error,
-                })
+            Some(memory) => Ok(Storage::new(bytes, capacity, memory, pool, claim)),
+            None => {
+                drop(claim); // so that the error does not count what there is not
+                Err(self.out_of_memory(capacity, purpose))
             }
         }
     }
@@ -161,10 +256,10 @@ impl Device {
         let end = in_bounds(storage, offset, bytes.len() as u64);
         match (storage.memory(), self.backend()) {
             (StorageMemory::Cpu(memory), _) => memory.write(offset, bytes),
-            (StorageMemory::Gpu(buffer), Backend::Gpu(gpu)) => {
+            (StorageMemory::Gpu(buffer), Backend::Gpu { gpu, .. }) => {
                 gpu.upload(Span { buffer, offset }, bytes, end == storage.bytes())?;
             }
-            (StorageMemory::Gpu(_), Backend::Cpu(_)) => foreign(storage, self),
+            (StorageMemory::Gpu(_) | StorageMemory::Planned, _) => foreign(storage, self),
         }
         Ok(())
     }
@@ -187,7 +282,7 @@ impl Device {
                     number => Err(status::error(number)),
                 }))
             }
-            (StorageMemory::Gpu(buffer), Backend::Gpu(gpu)) => {
+            (StorageMemory::Gpu(buffer), Backend::Gpu { gpu, .. }) => {
                 Begun::Gpu(Arc::clone(gpu), gpu.begin_read(buffer, offset, bytes))
             }
             _ => foreign(storage, self),
@@ -217,7 +312,7 @@ impl Device {
                 target.copy_from(source, from_offset, to_offset, bytes);
                 Ok(())
             }
-            (StorageMemory::Gpu(source), StorageMemory::Gpu(target), Backend::Gpu(gpu)) => gpu.copy_bytes(
+            (StorageMemory::Gpu(source), StorageMemory::Gpu(target), Backend::Gpu { gpu, .. }) => gpu.copy_bytes(
                 Span { buffer: source, offset: from_offset },
                 Span { buffer: target, offset: to_offset },
                 bytes,
@@ -233,7 +328,7 @@ impl Device {
                 Err(Error::DeviceLost { device: self.name().into(), reason: "destroyed".into() })
             }
             Backend::Cpu(_) => Ok(()),
-            Backend::Gpu(gpu) => gpu.check(),
+            Backend::Gpu { gpu, .. } => gpu.check(),
         }
     }
 
@@ -241,7 +336,7 @@ impl Device {
     #[cfg(test)]
     pub(crate) fn gpu_backend(&self) -> &Arc<Gpu> {
         match self.backend() {
-            Backend::Gpu(gpu) => gpu,
+            Backend::Gpu { gpu, .. } => gpu,
             Backend::Cpu(_) => panic!("{self:?} is no GPU"),
         }
     }
@@ -249,7 +344,7 @@ impl Device {
     fn is_lost(&self) -> bool {
         match self.backend() {
             Backend::Cpu(state) => state.lost.load(Ordering::Relaxed),
-            Backend::Gpu(gpu) => gpu.is_lost(),
+            Backend::Gpu { gpu, .. } => gpu.is_lost(),
         }
     }
 
@@ -257,31 +352,49 @@ impl Device {
         &self.0.backend
     }
 
-    fn ledger(&self) -> &Ledger {
-        &self.0.ledger
-    }
-
-    /// Puts `bytes` on the ledger, unless it is known beforehand that there is not so much memory. What computes on the
-    /// processor would not be refused memory but killed for using it.
-    fn reserve(&self, bytes: u64, what: &str) -> Result<()> {
+    /// Puts `bytes` on the ledger, unless it is known beforehand that there is not so much memory.
+    fn reserve(&self, bytes: u64, purpose: &Purpose) -> Result<Claim> {
+        self.check()?;
+        let limit = self.0.limit_bytes.load(Ordering::Relaxed);
         let refused = self.0.refuse_memory.swap(false, Ordering::Relaxed);
-        let on_host = matches!(self.info().kind, DeviceKind::Cpu | DeviceKind::Software);
-        let limit = self.info().memory_bytes.filter(|_| on_host).unwrap_or(u64::MAX);
-        if refused || self.memory().live_bytes.saturating_add(bytes) > limit {
-            return Err(self.out_of_memory(bytes, what));
+        if refused || self.memory().held_bytes().saturating_add(bytes) > limit {
+            self.release_cached();
         }
-        self.ledger().add(bytes);
-        Ok(())
+        let claim = if refused { None } else { self.0.ledger.claim(bytes, purpose, limit) };
+        claim.ok_or_else(|| self.out_of_memory(bytes, purpose))
     }
 
-    fn out_of_memory(&self, bytes: u64, what: &str) -> Error {
+    fn out_of_memory(&self, bytes: u64, purpose: &Purpose) -> Error {
+        let MemoryUse { live_bytes, peak_bytes, .. } = self.memory();
         Error::OutOfMemory {
             device: self.name().into(),
-            what: what.into(),
+            what: purpose.to_string(),
             needed_bytes: bytes,
-            live_bytes: self.memory().live_bytes,
+            live_bytes,
+            peak_bytes,
+            largest: self.largest_memory(NAMED_PIECES),
         }
     }
+}
+
+/// What new memory holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Contents {
+    Zeros,
+    Any,
+}
+
+/// A buffer from the driver, if there is memory once everything that waits for reuse is given back.
+fn new_buffer(gpu: &Gpu, pool: &Pool, capacity: u64, label: &str) -> Result<Option<gpu::Buffer>> {
+    for attempt in 0..2 {
+        match gpu.alloc(capacity, label) {
+            Ok(buffer) => return Ok(Some(buffer)),
+            Err(AllocError::Other(error)) => return Err(error),
+            Err(AllocError::OutOfMemory) if attempt == 0 && pool.bytes() > 0 => pool.release(),
+            Err(AllocError::OutOfMemory) => break,
+        }
+    }
+    Ok(None)
 }
 
 /// A read under way.

@@ -1,6 +1,10 @@
 //! What the world can do wrong. A wrong shape in the caller's own code is a panic instead.
 
+use std::fmt;
 use std::path::PathBuf;
+
+use crate::dtype::DType;
+use crate::shape::Shape;
 
 /// An error whose message says what happened and what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +43,8 @@ pub enum Error {
     },
     /// No memory for a tensor.
     #[error(
-        "out of memory on {device}: {what} needs {needed_bytes} bytes while {live_bytes} are in use; use a smaller batch or model"
+        "out of memory on {device}: {what} needs {needed_bytes} bytes while {live_bytes} are in use (at most {peak_bytes} so far){}; use a smaller batch or model",
+        list_largest(.largest)
     )]
     OutOfMemory {
         /// The device's name.
@@ -48,8 +53,12 @@ pub enum Error {
         what: String,
         /// Bytes asked for.
         needed_bytes: u64,
-        /// Bytes that brasa holds there.
+        /// Bytes that brasa has in use there.
         live_bytes: u64,
+        /// The most bytes that were in use so far.
+        peak_bytes: u64,
+        /// What takes most of it, largest first.
+        largest: Vec<LiveMemory>,
     },
     /// The driver reported an error.
     #[error("device {device} reported: {message}")]
@@ -129,6 +138,36 @@ pub enum Error {
     /// Shapes or types do not fit in a place where user input decides.
     #[error("{0}")]
     Shape(String),
+}
+
+/// A piece of memory in use, and what it is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LiveMemory {
+    /// Its size.
+    pub bytes: u64,
+    /// A variable's name, an op, or another purpose in words.
+    pub what: String,
+    /// Type and shape of the value in it, if it holds a single one.
+    pub value: Option<(DType, Shape)>,
+    /// The user's line that it comes from, `file:line:column`.
+    pub location: Option<String>,
+}
+
+impl fmt::Display for LiveMemory {
+    /// What, type, shape and line: `conv1.weight f32 [64, 3, 7, 7] at src/main.rs:12:9`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.what)?;
+        if let Some((dtype, shape)) = &self.value {
+            write!(f, " {dtype} {shape}")?;
+        }
+        self.location.iter().try_for_each(|location| write!(f, " at {location}"))
+    }
+}
+
+/// `; the largest are N bytes for …, …` or nothing.
+fn list_largest(largest: &[LiveMemory]) -> String {
+    let pieces: Vec<String> = largest.iter().map(|live| format!("{} bytes for {live}", live.bytes)).collect();
+    if pieces.is_empty() { String::new() } else { format!("; the largest are {}", pieces.join(", ")) }
 }
 
 /// `Result` with brasa's [`Error`].

@@ -147,6 +147,19 @@ fn a_run_tells_its_events_as_json_and_is_saved() {
     let named = |name: &str| events.iter().filter(|event| event["event"] == name).collect::<Vec<_>>();
     assert_eq!(events[0]["event"], "started");
     assert_eq!((&events[0]["train_samples"], &events[0]["test_samples"]), (&Value::from(1438), &Value::from(359)));
+    for (key, value) in [("precision", "f32"), ("version", env!("CARGO_PKG_VERSION")), ("backend", "native")] {
+        assert_eq!(events[0][key], value);
+    }
+    let memory = &events[1];
+    assert_eq!(memory["event"], "memory");
+    let bytes = |kind: &str, field: &str| memory[kind][field].as_u64().expect("a number");
+    // 64 * 128, 128 * 64 and 64 * 10 weights, and as many biases as there are columns
+    assert_eq!(bytes("training", "model_bytes"), 4 * (8192 + 128 + 8192 + 64 + 640 + 12));
+    assert_eq!(bytes("inference", "model_bytes"), bytes("training", "model_bytes"));
+    assert!(bytes("training", "state_bytes") > 2 * bytes("training", "model_bytes"), "{memory}");
+    assert!(bytes("inference", "activation_bytes") < bytes("training", "activation_bytes"), "{memory}");
+    assert!(memory["needed_bytes"].as_u64() > Some(0), "{memory}");
+    assert_eq!(memory["free_bytes"].is_u64(), cfg!(target_os = "linux"), "{memory}");
     let (steps, per_epoch) = (named("step"), 1438_usize.div_ceil(64));
     assert_eq!(steps.len(), 2 * per_epoch);
     for (number, step) in steps.iter().enumerate() {
@@ -174,6 +187,14 @@ fn a_run_tells_its_events_as_json_and_is_saved() {
     assert_eq!(finished["folder"], text(&run));
     let config = std::fs::read_to_string(run.join("config.toml")).expect("it was saved");
     assert!(config.contains("seed = 1\n") && config.contains("lr = "), "{config}");
+    assert!(config.contains("precision = \"f32\"\n"), "{config}");
+    let environment = std::fs::read_to_string(run.join("environment.toml")).expect("it was saved");
+    let environment: toml::Table = environment.parse().expect("TOML");
+    assert_eq!(environment["version"].as_str(), Some(env!("CARGO_PKG_VERSION")));
+    assert!(environment["driver"].as_str().is_some_and(|driver| driver.starts_with("brasa ")), "{environment}");
+    for key in ["build", "target", "adapter", "backend", "precision"] {
+        assert!(environment[key].as_str().is_some_and(|value| !value.is_empty()), "{environment}");
+    }
     let metrics = json_lines(&std::fs::read_to_string(run.join("metrics.jsonl")).expect("it was saved"));
     assert_eq!(metrics.len(), steps.len() + 4);
     let weights = std::fs::read(run.join("model.safetensors")).expect("it was saved");
@@ -222,6 +243,9 @@ fn results_go_to_standard_output_and_messages_to_standard_error() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     for word in ["stage", "forward", "test accuracy", "digits-mlp-1"] {
         assert!(ran.stdout.contains(word), "`{word}` is missing in: {}", ran.stdout);
+    }
+    for word in ["memory: ", " KiB to train (model ", " to evaluate; "] {
+        assert!(ran.stderr.contains(word), "`{word}` is missing in: {}", ran.stderr);
     }
     assert!(ran.stderr.contains("epoch 2/2") && !ran.stderr.contains('\u{1b}'), "plain lines: {}", ran.stderr);
 }
@@ -365,6 +389,38 @@ fn a_run_can_be_checked_kernel_by_kernel_without_changing_it() {
         };
         assert!(run("checked", &[("BRASA_VALIDATE", "1")]) == run("plain", &[]), "{device}: the results changed");
     }
+}
+
+/// A limit on the size of files stands for a disk that is full when the weights are saved.
+#[cfg(target_os = "linux")]
+#[test]
+fn weights_that_find_no_room_are_an_error_and_leave_the_rest() {
+    let out = folder();
+    // in blocks of 512 or 1024 bytes: the metrics of an epoch fit, 69 KB of weights do not
+    let shell = "trap '' XFSZ; ulimit -f 24; exec \"$0\" \"$@\"";
+    for (more, words) in [
+        (&["--epochs", "1"][..], &["error: ", "model.safetensors"][..]),
+        (&["--epochs", "1", "--lr", "1e30"], &["warning: not saved: ", "model.safetensors", "error: step 2: "]),
+    ] {
+        let arguments = ["--model", "mlp", "--batch-size", "64", "--device", "cpu", "--out", text(out.path())];
+        let program = env!("CARGO_BIN_EXE_brasa");
+        let output = Command::new("sh").args(["-c", shell, program]).args(arguments).args(more).output();
+        let output = output.expect("the program starts");
+        let message = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        for word in words {
+            assert!(message.contains(word), "`{word}` is missing in: {message}");
+        }
+        assert!(!message.contains("panicked"), "{message}");
+    }
+    let files = |run: &str| {
+        let entries = std::fs::read_dir(out.path().join(run)).expect("it was made");
+        let mut names: Vec<_> = entries.map(|entry| entry.expect("readable").file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(files("digits-mlp-1"), ["config.toml", "environment.toml", "metrics.jsonl"], "and nothing half written");
+    assert!(metrics(&out.path().join("digits-mlp-1")).len() > 20);
 }
 
 #[cfg(target_os = "linux")]

@@ -5,6 +5,7 @@ mod common;
 use brasa::device::Fault;
 use brasa::optim::{Adam, AdamOptions};
 use brasa::runtime::{Step, Var};
+use brasa::train::{Config, Control, Event, ModelName, Trainer};
 use brasa::{Error, Result, Tensor};
 
 use common::small::Training;
@@ -80,13 +81,19 @@ fn out_of_memory_names_what_for_and_the_work_goes_on() {
         let before = training.bits();
         let input = vector(&[1.0, 2.0], &device);
         let check = |error: Error, wanted: &str| {
-            let Error::OutOfMemory { what, live_bytes, needed_bytes, .. } = &error else { panic!("{error}") };
+            let Error::OutOfMemory { what, live_bytes, peak_bytes, needed_bytes, .. } = &error else {
+                panic!("{error}")
+            };
             assert!(what.contains(wanted), "`{wanted}` is missing in: {error}");
-            assert!(*needed_bytes > 0 && *live_bytes == device.memory().live_bytes, "{error}");
+            let memory = device.memory();
+            assert!(
+                *needed_bytes > 0 && (*live_bytes, *peak_bytes) == (memory.live_bytes, memory.peak_bytes),
+                "{error}"
+            );
             assert!(error.to_string().contains(&live_bytes.to_string()), "{error}");
         };
         device.inject(Fault::OutOfMemory);
-        check(Tensor::from_slice(&[0.0_f32; 6], [2, 3], &device).expect_err("refused"), "f32[2, 3]");
+        check(Tensor::from_slice(&[0.0_f32; 6], [2, 3], &device).expect_err("refused"), "f32 [2, 3]");
         device.inject(Fault::OutOfMemory);
         let sum = &input + 1.0;
         check(sum.to_vec::<f32>().expect_err("refused"), "[2]");
@@ -102,6 +109,35 @@ fn out_of_memory_names_what_for_and_the_work_goes_on() {
         assert!(training.step.run(&batch).expect("memory")[0].item::<f32>().expect("a loss").is_finite());
         assert!(training.train(1).is_finite());
         assert!(training.bits() != before);
+    }
+}
+
+#[test]
+fn out_of_memory_lists_what_takes_most_with_shape_type_and_line() {
+    for device in fresh_devices() {
+        let weight = Var::parameter("encoder.weight", &Tensor::ones([100, 40], &device)).expect("memory");
+        let (table, table_line) = (Tensor::from_slice(&[1_i32; 3000], [3000], &device).expect("memory"), line!());
+        let (product, product_line) = (weight.tensor().exp().to_dtype(brasa::DType::F16), line!());
+        product.realize().expect("memory");
+        let before = device.memory();
+        device.inject(Fault::MemoryLimit(before.live_bytes + 1000));
+        let (sum, line) = (&table + 1, line!());
+        let error = sum.realize().expect_err("12,000 bytes where 1,000 are left");
+        let Error::OutOfMemory { what, needed_bytes, live_bytes, peak_bytes, largest, .. } = &error else {
+            panic!("{error}")
+        };
+        assert_eq!(*what, format!("add i32 [3000] at {}:{line}:34", file!()));
+        assert!((12_000..13_600).contains(needed_bytes), "{error}");
+        assert_eq!((*live_bytes, *peak_bytes), (before.live_bytes, before.peak_bytes), "{device:?}");
+        assert!(peak_bytes > live_bytes, "the exponential took memory for a moment");
+        let named: Vec<String> = largest.iter().take(3).map(ToString::to_string).collect();
+        assert!(named[0].starts_with("encoder.weight f32 [100, 40] at "), "{named:?}");
+        assert!(named[1].starts_with(&format!("a tensor i32 [3000] at {}:{table_line}:", file!())), "{named:?}");
+        assert!(named[2].starts_with(&format!("cast f16 [100, 40] at {}:{product_line}:", file!())), "{named:?}");
+        assert!(largest.is_sorted_by_key(|live| std::cmp::Reverse(live.bytes)), "{largest:?}");
+        assert!(error.to_string().contains(&format!("16000 bytes for {}", named[0])), "{error}");
+        device.inject(Fault::MemoryLimit(u64::MAX));
+        assert_eq!(sum.to_vec::<i32>().expect("there is memory again"), [2; 3000]);
     }
 }
 
@@ -168,5 +204,44 @@ fn indices_of_embeddings_and_steps_are_checked_too() {
             assert!(*bound == 7 && location.contains(&format!("{}:{line}", file!())), "{error}");
             assert_eq!(run([0, 6, 6]).expect("cleared"), 6.0, "{device:?}");
         }
+    }
+}
+
+/// A folder of the weights' name stands in their way, also for those who may do everything.
+#[test]
+fn weights_that_cannot_be_saved_are_told_of_and_hide_no_other_error() {
+    let out = tempfile::tempdir().expect("a temporary folder");
+    for (lr, is_good) in [(0.01, true), (1e30, false)] {
+        let config = Config {
+            model: ModelName::Mlp,
+            epochs: 1,
+            batch_size: 64,
+            device: "cpu".into(),
+            lr: Some(lr),
+            out: out.path().into(),
+            ..Config::default()
+        };
+        let trainer = Trainer::new(config).expect("good settings");
+        let (mut failures, mut weights) = (Vec::new(), None);
+        let result = trainer.run(&Control::default(), &mut |event| match event {
+            Event::Started(start) => {
+                let path = start.folder.join("model.safetensors");
+                std::fs::create_dir(&path).expect("writable");
+                std::fs::write(path.join("earlier"), "kept").expect("writable");
+                weights = Some(path);
+            }
+            Event::SaveFailed { message } => failures.push(message),
+            Event::Saved { path } => panic!("{} was not saved", path.display()),
+            _ => {}
+        });
+        let weights = weights.expect("it started");
+        let error = result.expect_err("nothing could be saved");
+        if is_good {
+            assert!(matches!(&error, Error::Io { path, .. } if *path == weights), "{error}");
+        } else {
+            assert!(matches!(error, Error::NonFinite { step: 2, .. }), "{error}");
+            assert!(failures.len() == 1 && failures[0].contains("model.safetensors"), "{failures:?}");
+        }
+        assert_eq!(std::fs::read_to_string(weights.join("earlier")).expect("it is still there"), "kept");
     }
 }

@@ -2,9 +2,12 @@
 
 mod common;
 
-use brasa::Tensor;
+use std::sync::Arc;
+
 use brasa::graph::in_module;
+use brasa::optim::{LossScaleOptions, LossScaler, Sgd, SgdOptions};
 use brasa::runtime::{Step, Var, check_finite};
+use brasa::{DType, Device, Tensor};
 
 use common::small::Training;
 use common::{devices, floats, fresh_devices, read, vector};
@@ -107,5 +110,112 @@ fn every_bit_pattern_that_is_no_number_halts() {
             assert_eq!(read(&count.tensor()), [expected], "{bits:x} on {device:?}");
             step.resume().expect("resumed");
         }
+    }
+}
+
+fn scaler(device: &Device, options: LossScaleOptions) -> Arc<LossScaler> {
+    Arc::new(LossScaler::new(device, options).expect("memory"))
+}
+
+/// (factor, skipped steps)
+fn scale(scaler: &LossScaler) -> (f32, u32) {
+    (scaler.scale().expect("a factor"), scaler.skipped_steps().expect("a count"))
+}
+
+/// A factor that is a power of two changes no bit of a result, as long as nothing overflows or vanishes.
+#[test]
+fn training_with_a_scaled_loss_is_training_without() {
+    for device in fresh_devices() {
+        let mut plain = Training::new(&device, 5);
+        let losses: Vec<f32> = (0..5).map(|number| plain.train(number)).collect();
+        let bits = plain.bits();
+        let scaler = scaler(&device, LossScaleOptions::default());
+        let mut scaled = Training::scaled(&device, 5, &scaler, 1.0);
+        assert_eq!((0..5).map(|number| scaled.train(number)).collect::<Vec<_>>(), losses, "{device:?}");
+        assert!(scaled.bits() == bits, "{device:?}");
+        assert_eq!(scale(&scaler), (65536.0, 0), "{device:?}");
+    }
+}
+
+#[test]
+fn gradients_that_overflow_skip_the_step_and_shrink_the_factor_without_a_halt() {
+    for device in fresh_devices() {
+        let (initial, weight) = (2.0_f32.powi(126), 2.0_f32.powi(20));
+        let with = |initial| scaler(&device, LossScaleOptions { initial, ..LossScaleOptions::default() });
+        let scaler = with(initial);
+        let mut training = Training::scaled(&device, 6, &scaler, weight);
+        let before = training.bits();
+        let mut factor = initial;
+        let mut skipped = 0;
+        while training.bits() == before {
+            assert!(skipped < 40, "it never went on, on {device:?}");
+            assert!(training.train(skipped.into()).is_finite(), "the loss itself is none of the factor's doing");
+            assert!(!training.step.halted().expect("a word"), "{device:?}");
+            if training.bits() == before {
+                (factor, skipped) = (factor * 0.5, skipped + 1);
+            }
+            assert_eq!(scale(&scaler), (factor, skipped), "{device:?}");
+        }
+        assert!(skipped > 0, "2^126 * 2^20 times a gradient of more than 2^-18 overflows");
+        // as if the skipped batches had never been: parameters, moments, statistics, random numbers
+        let after = training.bits();
+        let mut undisturbed = Training::scaled(&device, 6, &with(factor), weight);
+        undisturbed.train(skipped.into());
+        assert!(after == undisturbed.bits(), "{device:?}");
+    }
+}
+
+#[test]
+fn a_loss_that_is_no_number_halts_and_leaves_the_factor_alone() {
+    for device in fresh_devices() {
+        let scaler = scaler(&device, LossScaleOptions::default());
+        let mut training = Training::scaled(&device, 7, &scaler, 1.0);
+        training.train(0);
+        let before = training.bits();
+        let batch = bad_batch(&training, f32::NAN);
+        training.step.run(&batch).expect("a run");
+        assert!(training.step.halted().expect("a word"), "{device:?}");
+        assert!(training.bits() == before && scale(&scaler) == (65536.0, 0), "{device:?}");
+        assert!(training.step.diagnose(&batch).expect("a diagnosis").is_some_and(|words| words.contains("conv")));
+        training.step.resume().expect("resumed");
+        assert!(training.train(1).is_finite());
+        assert!(training.bits() != before, "{device:?}");
+    }
+}
+
+#[test]
+fn the_factor_grows_after_good_steps_in_a_row_and_stays_finite() {
+    for device in devices() {
+        let options = LossScaleOptions { initial: 8.0, growth_interval: 3, ..LossScaleOptions::default() };
+        let scaler = scaler(&device, options);
+        let weight = Var::parameter("w", &vector(&[1.0, 2.0], &device)).expect("memory");
+        let optimizer = Sgd::new(std::slice::from_ref(&weight), SgdOptions::default()).expect("memory");
+        let own = scaler.clone();
+        let step = Step::new(&device, move |inputs| {
+            // the gradient by w passes through f16, which ends at 65504
+            let weight = weight.tensor().to_dtype(DType::F16).to_dtype(DType::F32);
+            let loss = (weight * &inputs[0]).sum() * 1e-3;
+            own.update(&optimizer, &own.backward(&loss));
+            vec![]
+        });
+        let mut step = step.expect("a step");
+        let mut run = |value: f32| {
+            step.run(&[vector(&[value, value], &device)]).expect("a run");
+            assert!(!step.halted().expect("a word"));
+            scale(&scaler)
+        };
+        let factors: Vec<_> = (0..5).map(|_| run(1.0)).collect();
+        assert_eq!(factors, [(8.0, 0), (8.0, 0), (16.0, 0), (16.0, 0), (16.0, 0)], "{device:?}");
+        // 16 * 1e-3 * 60,000 = 960 is fine
+        assert_eq!(run(60_000.0), (32.0, 0), "{device:?}");
+        let mut last = (32.0, 0);
+        while last.0 < 1024.0 {
+            last = run(60_000.0);
+            assert!(last.1 == 0, "{last:?}");
+        }
+        // 1024 * 1e-3 * 60,000 = 61,440 is the last that f16 holds; three such, then one overflows
+        let factors: Vec<_> = (0..5).map(|_| run(60_000.0)).collect();
+        let expected = [(1024.0, 0), (1024.0, 0), (2048.0, 0), (1024.0, 1), (1024.0, 1)];
+        assert_eq!(factors, expected, "{device:?}");
     }
 }

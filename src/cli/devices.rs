@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use crate::device::{Device, DeviceInfo};
+use crate::device::{Device, DeviceInfo, bytes};
 use crate::error::Result;
 
-use super::report::{bytes, thousands};
+use super::report::thousands;
 
 /// Flags of `brasa devices`.
 #[derive(clap::Args)]

@@ -75,6 +75,7 @@ impl Listener {
                     start.device,
                 ));
             }
+            Event::Memory(need) => self.message(&need.to_string()),
             Event::Step(step) => {
                 self.bar.set_position(step.step as u64);
                 self.bar.set_message(format!(
@@ -104,6 +105,7 @@ impl Listener {
                     percent(test.accuracy.into())
                 ));
             }
+            Event::SaveFailed { message } => self.message(&format!("warning: not saved: {message}")),
             Event::Saved { path } => self.saved = Some(path.clone()),
             Event::Finished(end) => {
                 self.bar.finish_and_clear();

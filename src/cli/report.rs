@@ -94,19 +94,6 @@ pub(super) fn seconds(seconds: f64) -> String {
     }
 }
 
-/// A size in memory: `512 B`, `1.5 KiB`, `128 MiB`.
-pub(super) fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let decimals = usize::from(value.fract() != 0.0);
-    format!("{value:.decimals$} {}", UNITS[unit])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,7 +102,6 @@ mod tests {
     fn numbers_read_well() {
         assert_eq!(["0", "999", "1,000", "1,234,567"].map(str::to_owned), [0, 999, 1000, 1_234_567].map(thousands));
         assert_eq!([4.23, 59.4, 187.0, 7500.0].map(seconds), ["4.2 s", "59 s", "3 min 07 s", "2 h 05 min"]);
-        assert_eq!([512, 1536, 128 << 20].map(bytes), ["512 B", "1.5 KiB", "128 MiB"]);
         assert_eq!(percent(0.98611), "98.61 %");
         assert_eq!([0.12345, 2.3e8].map(loss), ["0.1235", "2.300e8"]);
     }

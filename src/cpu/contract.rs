@@ -8,7 +8,7 @@ use crate::dtype::DType;
 use crate::plan::{ContractKernel, Store};
 
 use super::execute::{Env, Inputs, STRIP, Spread};
-use super::memory::{Memory, View};
+use super::memory::{Blocks, Memory, View};
 use super::micro::{Block, Tile};
 use super::pack::{Groups, Operand};
 use super::program::Program;
@@ -170,12 +170,12 @@ impl CompiledContract {
     }
 
     /// Memory for cut sums; `Some(None)` if none is needed, `None` if there is none left.
-    pub(super) fn state(&self) -> Option<Option<ContractState>> {
+    pub(super) fn state(&self, blocks: &Blocks) -> Option<Option<ContractState>> {
         if self.chunks() == 1 {
             return Some(None);
         }
         let bytes = 4 * self.chunks() * self.batch * self.m * self.n;
-        let memory = Memory::scratch(bytes as u64)?;
+        let memory = blocks.scratch(bytes as u64)?;
         Some(Some(ContractState { partial: memory.view(bytes), _memory: memory }))
     }
 

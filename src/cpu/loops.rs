@@ -5,7 +5,7 @@ use crate::plan::{InstrOp, Ix, Level, LoopKernel, Phase};
 
 use super::execute::STRIP;
 use super::fold::Fold;
-use super::memory::{Memory, View};
+use super::memory::{Blocks, Memory, View};
 use super::program::{Program, expressions};
 use super::reshape::tiled_map;
 
@@ -207,12 +207,12 @@ impl CompiledLoop {
     }
 
     /// Memory for cut rows; `Some(None)` if none is needed, `None` if there is none left.
-    pub(super) fn state(&self) -> Option<Option<LoopState>> {
+    pub(super) fn state(&self, blocks: &Blocks) -> Option<Option<LoopState>> {
         if self.chunks() == 1 {
             return Some(None);
         }
         let words = self.folds.len() * self.chunks() * self.points;
-        let memory = Memory::scratch(4 * words as u64)?;
+        let memory = blocks.scratch(4 * words as u64)?;
         let reduced = vec![vec![0; self.points]; self.folds.len()];
         Some(Some(LoopState { reduced, partial: memory.view(4 * words), _memory: memory }))
     }

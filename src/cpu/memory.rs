@@ -7,27 +7,34 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytemuck::Pod;
 use half::f16;
+
+use crate::free_list::FreeList;
 
 /// Alignment and granularity of the usable part of a block.
 const ALIGNMENT: usize = 64;
 /// Smaller blocks are left to the system's allocator, which is good at them.
 const KEPT_BLOCK: usize = 64 << 10;
 /// Most bytes that wait for reuse.
-const KEPT_TOTAL: usize = 1 << 30;
+const KEPT_BYTES: u64 = 1 << 30;
+
+/// Where a device's memory comes from and returns to: touching fresh memory costs ten times what writing to it again does.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocks(Arc<Mutex<FreeList<Raw>>>);
 
 /// Bytes on the host, shared by all clones, that kernels of any thread read and write.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory(Arc<Block>);
 
-/// One allocation; returns to [`FREE`] when dropped.
+/// One allocation; returns to where it came from when dropped.
 #[derive(Debug)]
 struct Block {
     raw: Raw,
     bytes: u64,
+    home: Blocks,
 }
 
 /// An allocation of `capacity + ALIGNMENT` bytes, all of them initialised.
@@ -41,8 +48,6 @@ struct Raw {
 unsafe impl Send for Raw {}
 // SAFETY: as above.
 unsafe impl Sync for Raw {}
-
-static FREE: Mutex<Vec<Raw>> = Mutex::new(Vec::new());
 
 impl Raw {
     /// The layout's alignment is that of `calloc`, whose zeros cost nothing until they are touched; a stricter one would
@@ -58,11 +63,8 @@ impl Raw {
         Some(Self { start, capacity })
     }
 
-    fn release(self) {
-        let layout = Self::layout(self.capacity).expect("the layout was valid when this was allocated");
-        // SAFETY: allocated with this layout, and `self` is gone afterwards.
-        unsafe { std::alloc::dealloc(self.start.as_ptr(), layout) };
-    }
+    /// No allocation.
+    const NONE: Self = Self { start: NonNull::dangling(), capacity: 0 };
 
     /// The first aligned byte; `capacity` bytes follow.
     fn aligned(&self) -> *mut u8 {
@@ -72,36 +74,41 @@ impl Raw {
     }
 }
 
-fn free_list() -> std::sync::MutexGuard<'static, Vec<Raw>> {
-    FREE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The smallest kept block that holds `capacity` bytes without wasting more than half of itself.
-fn reuse(capacity: usize) -> Option<Raw> {
-    let mut free = free_list();
-    let fits = |raw: &Raw| raw.capacity >= capacity && raw.capacity / 2 <= capacity;
-    let best = (0..free.len()).filter(|&i| fits(&free[i])).min_by_key(|&i| free[i].capacity)?;
-    Some(free.swap_remove(best))
-}
-
-impl Drop for Block {
+impl Drop for Raw {
     fn drop(&mut self) {
-        let raw = Raw { start: self.raw.start, capacity: self.raw.capacity };
-        if raw.capacity >= KEPT_BLOCK {
-            let mut free = free_list();
-            if free.iter().map(|kept| kept.capacity).sum::<usize>() + raw.capacity <= KEPT_TOTAL {
-                free.push(raw);
-                return;
-            }
+        if self.capacity > 0 {
+            let layout = Self::layout(self.capacity).expect("the layout was valid when this was allocated");
+            // SAFETY: allocated with this layout, as only `NONE` has no capacity.
+            unsafe { std::alloc::dealloc(self.start.as_ptr(), layout) };
         }
-        raw.release();
     }
 }
 
-impl Memory {
-    /// Zeroed memory; `None` if there is none left.
-    pub(crate) fn new(bytes: u64) -> Option<Self> {
-        let (memory, fresh) = Self::allocate(bytes)?;
+impl Default for Blocks {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(FreeList::new(KEPT_BYTES))))
+    }
+}
+
+impl Blocks {
+    fn list(&self) -> MutexGuard<'_, FreeList<Raw>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes that wait for reuse.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.list().bytes()
+    }
+
+    /// Gives what waits for reuse back to the system.
+    pub(crate) fn release(&self) {
+        let gone = self.list().drain();
+        drop(gone);
+    }
+
+    /// Memory that reads as zero; `None` if there is none left.
+    pub(crate) fn zeroed(&self, bytes: u64) -> Option<Memory> {
+        let (memory, fresh) = self.allocate(bytes)?;
         if !fresh {
             memory.clear();
         }
@@ -109,25 +116,37 @@ impl Memory {
     }
 
     /// Memory with arbitrary contents; `None` if there is none left.
-    pub(super) fn scratch(bytes: u64) -> Option<Self> {
-        Self::allocate(bytes).map(|(memory, _)| memory)
+    pub(crate) fn scratch(&self, bytes: u64) -> Option<Memory> {
+        self.allocate(bytes).map(|(memory, _)| memory)
     }
 
     /// The memory, and whether it is known to be zero.
-    fn allocate(bytes: u64) -> Option<(Self, bool)> {
+    fn allocate(&self, bytes: u64) -> Option<(Memory, bool)> {
         let capacity = usize::try_from(bytes).ok()?.max(1).checked_next_multiple_of(ALIGNMENT)?;
-        let reused = (capacity >= KEPT_BLOCK).then(|| reuse(capacity)).flatten();
+        let reused = if capacity >= KEPT_BLOCK { self.list().take(capacity as u64) } else { None };
         let fresh = reused.is_none();
         let raw = match reused {
-            Some(raw) => raw,
+            Some((_, raw)) => raw,
             None => Raw::allocate(capacity).or_else(|| {
-                free_list().drain(..).for_each(Raw::release);
+                self.release();
                 Raw::allocate(capacity)
             })?,
         };
-        Some((Self(Arc::new(Block { raw, bytes })), fresh))
+        Some((Memory(Arc::new(Block { raw, bytes, home: self.clone() })), fresh))
     }
+}
 
+impl Drop for Block {
+    fn drop(&mut self) {
+        let raw = std::mem::replace(&mut self.raw, Raw::NONE);
+        if raw.capacity >= KEPT_BLOCK {
+            let gone = self.home.list().keep(raw.capacity as u64, raw);
+            drop(gone);
+        }
+    }
+}
+
+impl Memory {
     /// Usable bytes, as asked for.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> u64 {
@@ -345,8 +364,10 @@ mod tests {
 
     #[test]
     fn new_memory_is_zero_even_when_it_is_reused() {
+        let blocks = Blocks::default();
         for _ in 0..3 {
-            let memory = Memory::new(1 << 20).expect("a megabyte");
+            let memory = blocks.zeroed(1 << 20).expect("a megabyte");
+            assert_eq!(blocks.kept_bytes(), 0, "the one that waited is in use");
             assert!(memory.read(0, 1 << 20).iter().all(|&byte| byte == 0));
             memory.write(17, &[1, 2, 3]);
             assert_eq!(memory.read(16, 5), [0, 1, 2, 3, 0]);
@@ -354,18 +375,23 @@ mod tests {
             clone.copy_from(&memory, 17, 18, 3);
             assert_eq!(memory.read(16, 6), [0, 1, 1, 2, 3, 0]);
             assert_eq!(memory.0.raw.aligned().align_offset(ALIGNMENT), 0);
+            drop((memory, clone));
+            assert_eq!(blocks.kept_bytes(), 1 << 20);
         }
+        blocks.release();
+        assert_eq!(blocks.kept_bytes(), 0);
     }
 
     #[test]
     fn impossible_sizes_are_refused() {
-        assert!(Memory::new(u64::MAX).is_none());
-        assert!(Memory::new(1 << 60).is_none());
+        let blocks = Blocks::default();
+        assert!(blocks.zeroed(u64::MAX).is_none());
+        assert!(blocks.zeroed(1 << 60).is_none());
     }
 
     #[test]
     #[should_panic(expected = "outside a memory")]
     fn reading_beyond_the_end_panics() {
-        Memory::new(8).expect("8 bytes").read(4, 5);
+        Blocks::default().zeroed(8).expect("8 bytes").read(4, 5);
     }
 }

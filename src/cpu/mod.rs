@@ -40,9 +40,23 @@ use crate::timing::{KernelTime, StageTimes, TimeSource};
 use contract::{CompiledContract, ContractState};
 use execute::Env;
 use loops::{CompiledLoop, LoopState};
-pub(crate) use memory::Memory;
 use memory::View;
+pub(crate) use memory::{Blocks, Memory};
 use reshape::thin_contract;
+
+/// The vector instructions in use: their length decides the order of sums.
+pub(crate) fn vector_instructions() -> &'static str {
+    match Arch::new() {
+        Arch::Scalar => "no vector instructions",
+        #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+        Arch::V3(_) => "AVX2",
+        #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+        Arch::V4(_) => "AVX-512",
+        #[cfg(target_arch = "aarch64")]
+        Arch::Neon(_) => "Neon",
+        _ => "vector instructions",
+    }
+}
 
 /// Kernels of a wave that take longer than this run side by side.
 const WORTH_A_THREAD_NANOSECONDS: f64 = 20_000.0;
@@ -112,10 +126,11 @@ impl Compiled {
         Self(Arc::new(Ready { plan, kernels }))
     }
 
-    /// Gives the plan its memory: `externals` by number, slots and scratch of its own. `None` if there is none left.
-    pub(crate) fn bind(&self, externals: &[Memory]) -> Option<Bound> {
+    /// Gives the plan its memory: `externals` by number, slots and scratch of its own from `blocks`. `None` if there is
+    /// none left.
+    pub(crate) fn bind(&self, blocks: &Blocks, externals: &[Memory]) -> Option<Bound> {
         let plan = &self.0.plan;
-        let slots = plan.slots.iter().map(|&bytes| Memory::scratch(bytes)).collect::<Option<Vec<_>>>()?;
+        let slots = plan.slots.iter().map(|&bytes| blocks.scratch(bytes)).collect::<Option<Vec<_>>>()?;
         let memory = |place: Place| match place {
             Place::External(number) => &externals[number],
             Place::Slot(number) => &slots[number],
@@ -126,8 +141,8 @@ impl Compiled {
         }
         let states = self.0.kernels.iter().map(|kernel| {
             Some(match kernel {
-                Kernel::Loop(kernel) => State::Loop(kernel.state()?),
-                Kernel::Contract(kernel) => State::Contract(kernel.state()?),
+                Kernel::Loop(kernel) => State::Loop(kernel.state(blocks)?),
+                Kernel::Contract(kernel) => State::Contract(kernel.state(blocks)?),
             })
         });
         let states = states.collect::<Option<Vec<_>>>()?;

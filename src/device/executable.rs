@@ -8,12 +8,14 @@ use crate::timing::{KernelTime, StageTimes};
 use crate::{cpu, gpu};
 
 use super::storage::StorageMemory;
-use super::{Backend, Device, Storage};
+use super::usage::Claim;
+use super::{Backend, Device, Purpose, Storage, WeakDevice};
 
 /// A plan whose kernels are ready to run.
 #[derive(Debug)]
 pub(crate) struct Executable {
-    device: Device,
+    /// Weak, so that a device can keep the plans that ran on it.
+    device: WeakDevice,
     plan: Arc<Plan>,
     kind: Prepared,
 }
@@ -43,17 +45,9 @@ enum Replay {
 /// The plan's own memory, on the device's ledger.
 #[derive(Debug)]
 enum Slots {
-    /// Held by the CPU's `Bound`; this many bytes.
-    Counted(Device, u64),
+    /// Held by the CPU's `Bound`.
+    Counted(#[expect(dead_code, reason = "held for its drop")] Vec<Claim>),
     Held(#[expect(dead_code, reason = "held for its drop")] Vec<Storage>),
-}
-
-impl Drop for Slots {
-    fn drop(&mut self) {
-        if let Self::Counted(device, bytes) = self {
-            device.ledger().remove(*bytes);
-        }
-    }
 }
 
 impl Device {
@@ -62,9 +56,9 @@ impl Device {
         self.check()?;
         let kind = match self.backend() {
             Backend::Cpu(_) => Prepared::Cpu(cpu::Compiled::new(Arc::clone(&plan))),
-            Backend::Gpu(gpu) => Prepared::Gpu(Arc::new(gpu::Program::new(gpu, Arc::clone(&plan))?)),
+            Backend::Gpu { gpu, .. } => Prepared::Gpu(Arc::new(gpu::Program::new(gpu, Arc::clone(&plan))?)),
         };
-        Ok(Executable { device: self.clone(), plan, kind })
+        Ok(Executable { device: self.downgrade(), plan, kind })
     }
 }
 
@@ -72,9 +66,9 @@ impl Device {
 impl Device {
     /// As `prepare`, with hand-written launches for each kernel.
     pub(crate) fn prepare_launches(&self, plan: Arc<Plan>, launches: Vec<Vec<gpu::Launch>>) -> Result<Executable> {
-        let Backend::Gpu(gpu) = self.backend() else { panic!("launches are for GPUs") };
+        let Backend::Gpu { gpu, .. } = self.backend() else { panic!("launches are for GPUs") };
         let program = gpu::Program::from_launches(gpu, Arc::clone(&plan), launches)?;
-        Ok(Executable { device: self.clone(), plan, kind: Prepared::Gpu(Arc::new(program)) })
+        Ok(Executable { device: self.downgrade(), plan, kind: Prepared::Gpu(Arc::new(program)) })
     }
 }
 
@@ -82,30 +76,33 @@ impl Executable {
     /// Provides memory for the plan's slots and binds them together with `externals`, which lie on the same device.
     pub(crate) fn bind(&self, externals: &[Storage]) -> Result<Bound> {
         assert_eq!(externals.len(), self.plan.externals, "one storage for each external of the plan");
-        self.device.check()?;
+        let device = self.device.upgrade().expect("whoever runs a plan holds its device");
+        device.check()?;
         let (kind, slots) = match &self.kind {
-            Prepared::Cpu(compiled) => self.bind_cpu(compiled, externals)?,
-            Prepared::Gpu(program) => self.bind_gpu(program, externals)?,
+            Prepared::Cpu(compiled) => self.bind_cpu(&device, compiled, externals)?,
+            Prepared::Gpu(program) => self.bind_gpu(&device, program, externals)?,
         };
-        Ok(Bound { device: self.device.clone(), kind, _externals: externals.to_vec(), _slots: slots })
+        Ok(Bound { device, kind, _externals: externals.to_vec(), _slots: slots })
     }
 
-    fn bind_cpu(&self, compiled: &cpu::Compiled, externals: &[Storage]) -> Result<(Replay, Slots)> {
-        let bytes: u64 = self.plan.slots.iter().sum();
+    fn bind_cpu(&self, device: &Device, compiled: &cpu::Compiled, externals: &[Storage]) -> Result<(Replay, Slots)> {
+        let Backend::Cpu(state) = device.backend() else { unreachable!("a CPU plan is bound on the CPU only") };
         let memories: Vec<cpu::Memory> = externals.iter().map(|storage| storage.cpu().clone()).collect();
-        self.device.reserve(bytes, "intermediate results")?;
-        let slots = Slots::Counted(self.device.clone(), bytes);
-        let bound = compiled.bind(&memories);
-        let bound = bound.ok_or_else(|| self.device.out_of_memory(bytes, "intermediate results"))?;
-        Ok((Replay::Cpu(Box::new(bound)), slots))
+        let slots = self.plan.slots.iter().enumerate();
+        let claims = slots.map(|(slot, &bytes)| device.reserve(bytes, &self.slot_purpose(slot)));
+        let claims = claims.collect::<Result<Vec<_>>>()?;
+        match compiled.bind(&state.blocks, &memories) {
+            Some(bound) => Ok((Replay::Cpu(Box::new(bound)), Slots::Counted(claims))),
+            None => {
+                drop(claims);
+                let bytes = self.plan.slots.iter().sum();
+                Err(device.out_of_memory(bytes, &"intermediate results".into()))
+            }
+        }
     }
 
-    fn bind_gpu(&self, program: &Arc<gpu::Program>, externals: &[Storage]) -> Result<(Replay, Slots)> {
-        let what = |slot| self.plan.buffers.iter().find(|buffer| buffer.place == Place::Slot(slot));
-        let slots: Vec<Storage> = (0..)
-            .zip(&self.plan.slots)
-            .map(|(slot, &bytes)| self.device.alloc(bytes, what(slot).map_or("slot", |buffer| &buffer.label)))
-            .collect::<Result<_>>()?;
+    fn bind_gpu(&self, device: &Device, program: &Arc<gpu::Program>, externals: &[Storage]) -> Result<(Replay, Slots)> {
+        let slots = (0..self.plan.slots.len()).map(|slot| self.gpu_slot(device, slot)).collect::<Result<Vec<_>>>()?;
         let place = |place| match place {
             Place::External(number) => externals[number].gpu(),
             Place::Slot(number) => slots[number].gpu(),
@@ -113,6 +110,24 @@ impl Executable {
         let buffers: Vec<&gpu::Buffer> = self.plan.buffers.iter().map(|buffer| place(buffer.place)).collect();
         let bound = gpu::Bound::new(Arc::clone(program), &buffers)?;
         Ok((Replay::Gpu(Box::new(bound)), Slots::Held(slots)))
+    }
+
+    /// Memory for a slot: its own for a captured step, else what is kept for reuse, unless it has to be zero at first.
+    fn gpu_slot(&self, device: &Device, slot: usize) -> Result<Storage> {
+        let Plan { slots, buffers, zeroed, literal_sizes, .. } = &*self.plan;
+        let (bytes, purpose) = (slots[slot], self.slot_purpose(slot));
+        if *literal_sizes || zeroed.iter().any(|&buffer| buffers[buffer].place == Place::Slot(slot)) {
+            device.alloc(bytes, purpose)
+        } else {
+            device.alloc_pooled(bytes, purpose)
+        }
+    }
+
+    /// The largest value that lies in a slot.
+    fn slot_purpose(&self, slot: usize) -> Purpose {
+        let buffers = self.plan.buffers.iter().filter(|buffer| buffer.place == Place::Slot(slot));
+        let largest = buffers.max_by_key(|buffer| buffer.elements * buffer.dtype.size_bytes());
+        largest.map_or("an intermediate result".into(), |buffer| format!("{} {}", buffer.dtype, buffer.label).into())
     }
 }
 
@@ -125,7 +140,7 @@ impl Bound {
         match (&mut self.kind, self.device.backend()) {
             (Replay::Cpu(bound), Backend::Cpu(state)) => bound.run(uniforms, &state.status),
             (Replay::Gpu(bound), _) => bound.run(uniforms)?,
-            (Replay::Cpu(_), Backend::Gpu(_)) => unreachable!("a CPU plan is bound on the CPU only"),
+            (Replay::Cpu(_), Backend::Gpu { .. }) => unreachable!("a CPU plan is bound on the CPU only"),
         }
         Ok(())
     }
@@ -171,14 +186,14 @@ impl Storage {
     fn cpu(&self) -> &cpu::Memory {
         match self.memory() {
             StorageMemory::Cpu(memory) => memory,
-            StorageMemory::Gpu(_) => panic!("{self:?} is used by a plan on the CPU"),
+            StorageMemory::Gpu(_) | StorageMemory::Planned => panic!("{self:?} is used by a plan on the CPU"),
         }
     }
 
     fn gpu(&self) -> &gpu::Buffer {
         match self.memory() {
             StorageMemory::Gpu(buffer) => buffer,
-            StorageMemory::Cpu(_) => panic!("{self:?} is used by a plan on a GPU"),
+            StorageMemory::Cpu(_) | StorageMemory::Planned => panic!("{self:?} is used by a plan on a GPU"),
         }
     }
 }

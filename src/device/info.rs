@@ -75,8 +75,18 @@ impl fmt::Display for DeviceInfo {
 
 /// Bytes of the machine's memory, where the system tells.
 pub(crate) fn host_memory_bytes() -> Option<u64> {
+    meminfo("MemTotal:")
+}
+
+/// Bytes that can be had without others being swapped out, where the system tells.
+pub(super) fn host_free_bytes() -> Option<u64> {
+    meminfo("MemAvailable:")
+}
+
+/// A line of Linux's table of memory, in bytes.
+fn meminfo(name: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
 }
 
@@ -88,7 +98,7 @@ pub(crate) fn cpu_info() -> DeviceInfo {
         name: format!("CPU, {cores} threads"),
         kind: DeviceKind::Cpu,
         backend: "native".into(),
-        driver: format!("brasa {}", env!("CARGO_PKG_VERSION")),
+        driver: format!("brasa {}, {}", env!("CARGO_PKG_VERSION"), crate::cpu::vector_instructions()),
         memory_bytes: host_memory_bytes(),
         max_buffer_bytes: u64::MAX,
         max_binding_bytes: u64::MAX,

@@ -1,21 +1,25 @@
 //! Memory on a device.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::free_list::FreeList;
 use crate::{cpu, gpu};
 
-use super::Device;
+use super::usage::Claim;
 
 /// Memory on a device, shared by its holders; it is given back when the last one drops it.
 #[derive(Clone)]
 pub struct Storage(Arc<Inner>);
 
 struct Inner {
-    device: Device,
     bytes: u64,
     capacity: u64,
     memory: StorageMemory,
+    /// Where the memory waits for reuse once it is dropped.
+    pool: Option<Arc<Pool>>,
+    /// Its entry in the device's ledger.
+    _claim: Option<Claim>,
 }
 
 /// The memory itself.
@@ -24,17 +28,48 @@ pub(super) enum StorageMemory {
     Cpu(cpu::Memory),
     /// On a GPU.
     Gpu(gpu::Buffer),
+    /// Not there yet: a plan is made for it, and bound to other memory in its place.
+    Planned,
+}
+
+/// Buffers of a GPU that wait for reuse. What was given to the GPU before still finds its contents: work is done in order.
+#[derive(Debug)]
+pub(super) struct Pool(Mutex<FreeList<gpu::Buffer>>);
+
+impl Pool {
+    pub(super) fn new(limit_bytes: u64) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(FreeList::new(limit_bytes))))
+    }
+
+    fn list(&self) -> std::sync::MutexGuard<'_, FreeList<gpu::Buffer>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn take(&self, capacity: u64) -> Option<gpu::Buffer> {
+        self.list().take(capacity).map(|(_, buffer)| buffer)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.list().bytes()
+    }
+
+    /// Gives all of it back to the driver.
+    pub(super) fn release(&self) {
+        let gone = self.list().drain();
+        drop(gone);
+    }
 }
 
 impl Storage {
-    /// Takes memory whose bytes are already in the device's ledger.
-    pub(super) fn new(device: &Device, bytes: u64, capacity: u64, memory: StorageMemory) -> Self {
-        Self(Arc::new(Inner { device: device.clone(), bytes, capacity, memory }))
+    /// Memory that `claim` has put on the device's ledger.
+    pub(super) fn new(bytes: u64, capacity: u64, memory: StorageMemory, pool: Option<Arc<Pool>>, claim: Claim) -> Self {
+        Self(Arc::new(Inner { bytes, capacity, memory, pool, _claim: Some(claim) }))
     }
 
-    /// Where it is.
-    pub fn device(&self) -> &Device {
-        &self.0.device
+    /// Stands for memory of `bytes` bytes in a program that is planned before there is any.
+    pub(crate) fn planned(bytes: u64) -> Self {
+        let memory = StorageMemory::Planned;
+        Self(Arc::new(Inner { bytes, capacity: bytes, memory, pool: None, _claim: None }))
     }
 
     /// How many bytes were asked for.
@@ -63,12 +98,20 @@ impl Eq for Storage {}
 
 impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Storage({} bytes on {})", self.0.bytes, self.0.device.name())
+        let place = match self.0.memory {
+            StorageMemory::Cpu(_) => "on the CPU",
+            StorageMemory::Gpu(_) => "on a GPU",
+            StorageMemory::Planned => "not there yet",
+        };
+        write!(f, "Storage({} bytes, {place})", self.0.bytes)
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.device.ledger().remove(self.capacity);
+        if let (Some(pool), StorageMemory::Gpu(buffer)) = (&self.pool, &self.memory) {
+            let gone = pool.list().keep(buffer.size(), buffer.clone());
+            drop(gone);
+        }
     }
 }

@@ -1,14 +1,32 @@
-//! How much memory and how many objects a device holds.
+//! How much memory and how many objects a device holds, and what the memory is for.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::dtype::DType;
+use crate::error::LiveMemory;
+use crate::graph::{Node, op_name};
+use crate::shape::Shape;
 
 /// Bytes that brasa holds on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MemoryUse {
-    /// Now.
+    /// In use now.
     pub live_bytes: u64,
-    /// The most so far.
+    /// The most in use so far.
     pub peak_bytes: u64,
+    /// Kept for reuse, beside those in use. They are given back before anything is refused for want of memory.
+    pub cached_bytes: u64,
+}
+
+impl MemoryUse {
+    /// In use or kept for reuse.
+    pub const fn held_bytes(&self) -> u64 {
+        self.live_bytes.saturating_add(self.cached_bytes)
+    }
 }
 
 /// How many objects were made on a device since it was opened; all zero on the CPU.
@@ -24,24 +42,131 @@ pub struct Counters {
     pub submissions: u64,
 }
 
-/// Live and peak bytes, kept by those who allocate and drop.
+/// A size in memory: `512 B`, `1.5 KiB`, `128 MiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let decimals = usize::from(value.fract() != 0.0);
+    format!("{value:.decimals$} {}", UNITS[unit])
+}
+
+/// What a piece of memory is for, in the words of an out-of-memory error.
+#[derive(Clone, Debug)]
+pub(crate) struct Purpose {
+    what: Cow<'static, str>,
+    value: Option<(DType, Shape)>,
+    location: Option<&'static Location<'static>>,
+}
+
+impl Purpose {
+    /// A value with its type and shape, and the user's line that it comes from.
+    pub(crate) fn value(
+        what: impl Into<Cow<'static, str>>,
+        dtype: DType,
+        shape: &Shape,
+        location: &'static Location<'static>,
+    ) -> Self {
+        Self { what: what.into(), value: Some((dtype, shape.clone())), location: Some(location) }
+    }
+
+    /// The value of a node, called by its op.
+    pub(crate) fn node(node: &Node) -> Self {
+        Self::value(op_name(&node.op), node.dtype, &node.shape, node.location)
+    }
+
+    fn live(&self, bytes: u64) -> LiveMemory {
+        LiveMemory {
+            bytes,
+            what: self.what.clone().into_owned(),
+            value: self.value.clone(),
+            location: self.location.map(ToString::to_string),
+        }
+    }
+}
+
+impl<T: Into<Cow<'static, str>>> From<T> for Purpose {
+    fn from(what: T) -> Self {
+        Self { what: what.into(), value: None, location: None }
+    }
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.live(0).fmt(f)
+    }
+}
+
+/// Live and peak bytes, and what they are for.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
-    live: AtomicU64,
-    peak: AtomicU64,
+pub(super) struct Ledger(Mutex<Book>);
+
+#[derive(Debug, Default)]
+struct Book {
+    live_bytes: u64,
+    peak_bytes: u64,
+    next: u64,
+    claims: HashMap<u64, (u64, Purpose)>,
+}
+
+/// Bytes on a ledger, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Claim {
+    ledger: Arc<Ledger>,
+    number: u64,
 }
 
 impl Ledger {
-    pub(super) fn add(&self, bytes: u64) {
-        let live = self.live.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.peak.fetch_max(live, Ordering::Relaxed);
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn remove(&self, bytes: u64) {
-        self.live.fetch_sub(bytes, Ordering::Relaxed);
+    /// Puts `bytes` down, unless more than `limit` would be in use.
+    pub(super) fn claim(self: &Arc<Self>, bytes: u64, purpose: &Purpose, limit: u64) -> Option<Claim> {
+        let mut book = self.book();
+        let live = book.live_bytes.checked_add(bytes).filter(|&live| live <= limit)?;
+        book.live_bytes = live;
+        book.peak_bytes = book.peak_bytes.max(live);
+        book.next += 1;
+        let number = book.next;
+        book.claims.insert(number, (bytes, purpose.clone()));
+        Some(Claim { ledger: Arc::clone(self), number })
     }
 
-    pub(super) fn get(&self) -> MemoryUse {
-        MemoryUse { live_bytes: self.live.load(Ordering::Relaxed), peak_bytes: self.peak.load(Ordering::Relaxed) }
+    /// Bytes in use now, and the most so far.
+    pub(super) fn live_and_peak(&self) -> (u64, u64) {
+        let book = self.book();
+        (book.live_bytes, book.peak_bytes)
+    }
+
+    /// The `count` largest pieces in use, largest first; older ones first among equals.
+    pub(super) fn largest(&self, count: usize) -> Vec<LiveMemory> {
+        let book = self.book();
+        let mut claims: Vec<_> = book.claims.iter().collect();
+        claims.sort_by_key(|(number, (bytes, _))| (std::cmp::Reverse(*bytes), **number));
+        claims.into_iter().take(count).map(|(_, (bytes, purpose))| purpose.live(*bytes)).collect()
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut book = self.ledger.book();
+        if let Some((bytes, _)) = book.claims.remove(&self.number) {
+            book.live_bytes -= bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_well() {
+        assert_eq!([512, 1536, 128 << 20].map(bytes), ["512 B", "1.5 KiB", "128 MiB"]);
     }
 }

@@ -95,8 +95,8 @@ fn two_kernels(device: &Device) -> (Bound, Storage) {
     (bound, state)
 }
 
-fn values(storage: &Storage) -> Result<Vec<f32>> {
-    let bytes = block_on(storage.device().read(storage, 0, storage.bytes()))?;
+fn values(device: &Device, storage: &Storage) -> Result<Vec<f32>> {
+    let bytes = block_on(device.read(storage, 0, storage.bytes()))?;
     Ok(bytemuck::pod_collect_to_vec(&bytes))
 }
 
@@ -112,7 +112,7 @@ fn replays_in_flight_keep_their_own_host_values() {
         bound.run(&[0, scale.to_bits()]).expect("run");
         expected.iter_mut().for_each(|value| *value = *value * scale + 3.0);
     }
-    assert_eq!(values(&state).expect("read"), expected);
+    assert_eq!(values(&device, &state).expect("read"), expected);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn without_a_trusted_clock_stages_are_timed_by_fences() {
     for _ in 0..5 {
         bound.run(&[0, 1f32.to_bits()]).expect("run");
     }
-    assert_eq!(values(&state).expect("read"), [15.0; ELEMENTS]);
+    assert_eq!(values(&device, &state).expect("read"), [15.0; ELEMENTS]);
     device.sync().expect("sync");
     // The thread that waits for submissions may still be about to note the last one.
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -208,14 +208,14 @@ fn an_index_outside_its_range_is_an_error_of_the_next_read() {
     let mut bound = executable.bind(std::slice::from_ref(&state)).expect("bind");
     for _ in 0..2 {
         bound.run(&[0, 0]).expect("run");
-        match values(&state) {
+        match values(&device, &state) {
             Err(Error::IndexOutOfRange { op, bound, location }) => {
                 assert_eq!((op.as_str(), bound), ("embedding", 77));
                 assert!(location.contains("tests.rs"), "{location}");
             }
             other => panic!("{other:?}"),
         }
-        assert_eq!(values(&state).expect("the error is told once")[0], 1.0);
+        assert_eq!(values(&device, &state).expect("the error is told once")[0], 1.0);
     }
 }
 
@@ -262,7 +262,7 @@ fn long_replays_are_cut_into_submissions() {
         bound.run(&[0, 1f32.to_bits()]).expect("run");
     }
     assert_eq!(device.counters().submissions, before + 6);
-    assert_eq!(values(&state).expect("read"), [9.0; ELEMENTS]);
+    assert_eq!(values(&device, &state).expect("read"), [9.0; ELEMENTS]);
     device.sync().expect("sync");
     let times = bound.stage_times();
     assert_eq!(times.get(Stage::Update).map(|time| time.samples), Some(3), "timed across submissions");
@@ -283,7 +283,7 @@ fn threads_share_a_device() {
                     device.write(&own, 0, &data).expect("write");
                     assert_eq!(block_on(device.read(&own, 0, 100_000)).expect("read"), data);
                 }
-                assert_eq!(values(&state).expect("read"), [90.0; ELEMENTS]);
+                assert_eq!(values(&device, &state).expect("read"), [90.0; ELEMENTS]);
             });
         }
     });

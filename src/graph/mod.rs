@@ -6,7 +6,7 @@ mod program;
 pub mod reference;
 
 pub use node::{
-    GradientRule, HostValue, Memory, Node, NodeRef, Source, in_layer, in_module, in_segment, traced_like,
+    GradientRule, HostValue, Memory, Node, NodeRef, Source, WeakMemory, in_layer, in_module, in_segment, traced_like,
     without_gradient,
 };
 pub use op::{Binary, Contract, Dim, Op, ReduceOp, Unary, View};

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::device::{Device, Storage};
 use crate::dtype::DType;
@@ -90,13 +90,24 @@ impl Memory {
     }
 
     /// A reference that does not keep the memory.
-    pub fn downgrade(&self) -> std::sync::Weak<Mutex<(Storage, usize)>> {
-        Arc::downgrade(&self.0)
+    pub fn downgrade(&self) -> WeakMemory {
+        WeakMemory(Arc::downgrade(&self.0))
+    }
+}
+
+/// A reference to [`Memory`] that does not keep it: how those who will overwrite a storage know who still reads it.
+#[derive(Clone)]
+pub struct WeakMemory(Weak<Mutex<(Storage, usize)>>);
+
+impl WeakMemory {
+    /// The memory, if someone still holds it.
+    pub fn upgrade(&self) -> Option<Memory> {
+        self.0.upgrade().map(Memory)
     }
 
-    /// The memory behind a weak reference, if someone still holds it.
-    pub fn upgrade(weak: &std::sync::Weak<Mutex<(Storage, usize)>>) -> Option<Self> {
-        weak.upgrade().map(Self)
+    /// Whether someone still holds it.
+    pub fn is_held(&self) -> bool {
+        self.0.strong_count() > 0
     }
 }
 

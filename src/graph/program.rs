@@ -136,10 +136,25 @@ impl Program {
         hasher.finish()
     }
 
+    /// Whether it has the same operations on the same values as `other`, whatever their sizes and constants.
+    pub fn has_form_of(&self, other: &Self) -> bool {
+        self.nodes.len() == other.nodes.len()
+            && self
+                .nodes
+                .iter()
+                .zip(&other.nodes)
+                .all(|(a, b)| a.inputs == b.inputs && a.dtype == b.dtype && op_name(&a.op) == op_name(&b.op))
+    }
+
     /// The first difference in structure from `other`, in words: why a plan could not be used again.
     pub fn difference(&self, other: &Self) -> Option<String> {
         if let Some((a, b)) = self.nodes.iter().zip(&other.nodes).find(|(a, b)| a.structure() != b.structure()) {
-            return Some(format!("{} is now {}", b.describe(), a.describe()));
+            let (new, old) = (a.describe(), b.describe());
+            return Some(if new == old {
+                format!("{old} was {:?} and is {:?}", b.op, a.op)
+            } else {
+                format!("{old} is now {new}")
+            });
         }
         if self.nodes.len() != other.nodes.len() {
             return Some(format!("{} nodes instead of {}", self.nodes.len(), other.nodes.len()));
@@ -188,10 +203,11 @@ impl Tracer {
         self.storages.len() - 1
     }
 
-    /// Declares that step input `slot` is read from `storage`.
-    pub fn bind_input(&mut self, slot: usize, storage: &Storage, dtype: DType) {
+    /// Declares that step input `slot` is read from `storage`; returns the number of that.
+    pub fn bind_input(&mut self, slot: usize, storage: &Storage, dtype: DType) -> usize {
         let external = self.external(storage, dtype);
         self.inputs.insert(slot, external);
+        external
     }
 
     /// Adds `root` and all it needs; returns its number. Nodes that already have a value become leaves.

@@ -44,7 +44,7 @@ impl Arena {
             offsets.push(len);
             len += var.shape().numel().next_multiple_of(4);
         }
-        let storage = device.alloc((len * dtype.size_bytes()) as u64, name)?;
+        let storage = device.alloc((len * dtype.size_bytes()) as u64, name.to_owned())?;
         let memory = Memory::new(storage, 0);
         let whole = Var(VarCell::new(name, VarKind::State, Shape::from(len), dtype, &device, memory));
         let parts: Vec<_> = vars.iter().zip(&offsets).map(|(var, &offset)| (Arc::clone(&var.0), offset)).collect();

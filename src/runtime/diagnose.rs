@@ -32,7 +32,7 @@ pub(super) fn first_non_finite(
             continue;
         }
         let bytes = (node.shape.numel() * node.dtype.size_bytes()) as u64;
-        let storage = device.alloc(bytes, "a value to be checked")?;
+        let storage = device.alloc_pooled(bytes, "a value to be checked")?;
         let external = External { dtype: node.dtype, elements: node.shape.numel() };
         program.outputs.push(Output { node: number, external: program.externals.len(), offset: 0 });
         program.externals.push(external);

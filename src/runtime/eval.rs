@@ -1,16 +1,16 @@
 //! Evaluation of uncaptured graphs, through a cache of plans keyed by structure.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::device::{Device, DeviceKind, Executable};
+use crate::device::{Device, DeviceKind, Executable, Purpose};
 use crate::error::{Error, Result};
-use crate::graph::{Memory, Node, NodeRef, Program, Tracer};
+use crate::graph::{Memory, Node, NodeRef, Op, Program, Tracer};
 use crate::plan::{self, PlanOptions};
 
 use super::trace;
 
-/// Plans kept for uncaptured code.
+/// Plans kept for uncaptured code, on each device.
 const CACHED_PLANS: usize = 512;
 
 struct Cached {
@@ -19,11 +19,21 @@ struct Cached {
     used: u64,
 }
 
+/// A device's plans by the key of their program, kept with it.
 #[derive(Default)]
-struct Cache {
-    plans: HashMap<(Device, u64), Cached>,
+struct PlanCache(Mutex<Plans>);
+
+#[derive(Default)]
+struct Plans {
+    by_key: HashMap<u64, Cached>,
     clock: u64,
     stats: PlanCacheStats,
+}
+
+impl PlanCache {
+    fn plans(&self) -> MutexGuard<'_, Plans> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// How often plans were found and made.
@@ -37,11 +47,9 @@ pub struct PlanCacheStats {
     pub evictions: u64,
 }
 
-static CACHE: Mutex<Option<Cache>> = Mutex::new(None);
-
-/// How often uncaptured code found its plan in the cache.
-pub fn plan_cache_stats() -> PlanCacheStats {
-    CACHE.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|cache| cache.stats).unwrap_or_default()
+/// How often uncaptured code on `device` found its plan in the cache.
+pub fn plan_cache_stats(device: &Device) -> PlanCacheStats {
+    device.kept::<PlanCache>().plans().stats
 }
 
 /// The planner's options for captured steps on `device`.
@@ -81,11 +89,13 @@ pub fn realize(nodes: &[NodeRef]) -> Result<()> {
 fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
     let _exclusive = device.exclusive();
     let mut tracer = Tracer::default();
+    let numbers: Vec<usize> = nodes.iter().map(|node| tracer.add(node)).collect();
+    // a vector's gaps have to be zero; everything else is written all over
+    let has_gaps = tracer.program.nodes.iter().any(|node| matches!(node.op, Op::Pack { .. }));
     let mut results = Vec::with_capacity(nodes.len());
-    for node in nodes {
-        let number = tracer.add(node);
-        let bytes = (node.shape.numel() * node.dtype.size_bytes()) as u64;
-        let storage = device.alloc(bytes, &format!("a {} tensor of shape {}", node.dtype, node.shape))?;
+    for (node, number) in nodes.iter().zip(numbers) {
+        let (bytes, purpose) = ((node.shape.numel() * node.dtype.size_bytes()) as u64, Purpose::node(node));
+        let storage = if has_gaps { device.alloc(bytes, purpose) } else { device.alloc_pooled(bytes, purpose) }?;
         let external = tracer.external(&storage, node.dtype);
         tracer.output(number, external, 0);
         results.push(storage);
@@ -105,36 +115,41 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
 
 /// The compiled plan of `program`, from the cache if an equal one was run before.
 fn executable(device: &Device, program: &Program) -> Result<Arc<Executable>> {
-    let key = (device.clone(), program.key());
-    {
-        let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-        let cache = cache.get_or_insert_default();
-        cache.clock += 1;
-        let clock = cache.clock;
-        if let Some(cached) = cache.plans.get_mut(&key)
-            && cached.program == *program
-        {
-            cached.used = clock;
-            cache.stats.hits += 1;
+    let key = program.key();
+    let cache = device.kept::<PlanCache>();
+    let why = {
+        let plans = &mut *cache.plans();
+        plans.clock += 1;
+        if let Some(cached) = plans.by_key.get_mut(&key).filter(|cached| cached.program == *program) {
+            cached.used = plans.clock;
+            plans.stats.hits += 1;
             return Ok(cached.executable.clone());
         }
-    }
+        if crate::debug::level() > 0 { plans.why_not_reused(program) } else { None }
+    };
     let plan = Arc::new(plan::plan(program, &one_off_options(device)));
-    crate::debug::plan_made(program, &plan, None);
+    crate::debug::plan_made(program, &plan, why.as_deref());
     let executable = Arc::new(device.prepare(plan)?);
-    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    let cache = cache.get_or_insert_default();
-    cache.stats.misses += 1;
-    if cache.plans.len() >= CACHED_PLANS {
-        let oldest = cache.plans.iter().min_by_key(|(_, cached)| cached.used).map(|(key, _)| key.clone());
-        if let Some(oldest) = oldest {
-            cache.plans.remove(&oldest);
-            cache.stats.evictions += 1;
-        }
+    let plans = &mut *cache.plans();
+    plans.stats.misses += 1;
+    if plans.by_key.len() >= CACHED_PLANS
+        && let Some(oldest) = plans.by_key.iter().min_by_key(|(_, cached)| cached.used).map(|(&key, _)| key)
+    {
+        plans.by_key.remove(&oldest);
+        plans.stats.evictions += 1;
     }
-    let cached = Cached { program: program.clone(), executable: executable.clone(), used: cache.clock };
-    cache.plans.insert(key, cached);
+    let cached = Cached { program: program.clone(), executable: executable.clone(), used: plans.clock };
+    plans.by_key.insert(key, cached);
     Ok(executable)
+}
+
+impl Plans {
+    /// What keeps `program` from running with the plan, used last, of a program that differs from it in sizes and constants
+    /// only.
+    fn why_not_reused(&self, program: &Program) -> Option<String> {
+        let similar = self.by_key.values().filter(|cached| cached.program.has_form_of(program));
+        program.difference(&similar.max_by_key(|cached| cached.used)?.program)
+    }
 }
 
 /// Graphs deeper than this are evaluated when they grow further: memory for waiting nodes stays bounded.

@@ -1,10 +1,14 @@
 //! Evaluation, variables and captured steps: the one path by which anything runs.
 
 mod arena;
+mod capture;
 mod checkpoint;
 mod diagnose;
 mod eval;
+mod forecast;
+mod gate;
 mod random;
+mod signature;
 mod step;
 pub(crate) mod trace;
 mod validate;
@@ -14,7 +18,9 @@ pub use arena::Arena;
 pub use checkpoint::checkpoint;
 pub(crate) use eval::limit_waiting;
 pub use eval::{PlanCacheStats, plan_cache_stats, realize};
+pub use forecast::Forecast;
+pub use gate::{catch_non_finite, check_finite, skip_if};
 pub use random::{random_inputs, random_state, seed};
+pub use signature::Signature;
 pub use step::{Step, StepInfo};
-pub use trace::check_finite;
 pub use var::{Hyper, Var, VarCell, VarKind};

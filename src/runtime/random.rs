@@ -4,39 +4,74 @@
 //! state the position stays as it was if the step does not count. Draws outside of steps use positions of their own,
 //! from 2^31 on.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::device::Device;
+use crate::device::{Device, Storage};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::graph::NodeRef;
+use crate::graph::{Memory, Node, NodeRef, Source};
+use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 use super::trace;
-use super::var::{Var, host_leaf};
+use super::var::{Var, VarCell, host_leaf};
 
-struct Generator {
-    seed: Var,
-    position: Var,
+/// A device's random numbers, kept with it.
+#[derive(Default)]
+struct Generator(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    seed: Word,
+    position: Word,
     /// Draws outside of steps.
     draws: u32,
     seed_value: u32,
 }
 
-static GENERATORS: Mutex<Option<HashMap<Device, Generator>>> = Mutex::new(None);
+/// One number on the device. Whoever uses its variable holds it; what stays with the device is the memory, as a variable
+/// holds its device.
+#[derive(Default)]
+struct Word {
+    cell: Weak<VarCell>,
+    storage: Option<Storage>,
+}
 
-#[expect(clippy::mutable_key_type, reason = "devices are equal and hashed by address")]
-fn with<T>(device: &Device, f: impl FnOnce(&mut Generator) -> T) -> Result<T> {
-    let mut generators = GENERATORS.lock().unwrap_or_else(PoisonError::into_inner);
-    let generators = generators.get_or_insert_default();
-    if !generators.contains_key(device) {
-        let state = |name: &str| Var::state(name, &Tensor::scalar(0u32, device));
-        let generator =
-            Generator { seed: state("random.seed")?, position: state("random.position")?, draws: 0, seed_value: 0 };
-        generators.insert(device.clone(), generator);
+impl Word {
+    /// Its variable; a new one with a copy of the memory if nobody holds the last one any more, because somebody may
+    /// still hold what was read from that.
+    fn var(&mut self, name: &str, device: &Device) -> Result<Var> {
+        if let Some(cell) = self.cell.upgrade() {
+            return Ok(Var(cell));
+        }
+        let value = match &self.storage {
+            None => Tensor::scalar(0u32, device),
+            Some(storage) => {
+                let source = Source::Memory(Memory::new(storage.clone(), 0));
+                Tensor::from_node(Node::leaf(source, Shape::default(), DType::U32, device))
+            }
+        };
+        let var = Var::state(name, &value)?;
+        (self.cell, self.storage) = (Arc::downgrade(&var.0), Some(var.0.memory().get().0));
+        Ok(var)
     }
-    Ok(f(generators.get_mut(device).expect("it was just inserted")))
+}
+
+impl Generator {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// (seed, position) for captured steps.
+    fn vars(&mut self, device: &Device) -> Result<(Var, Var)> {
+        Ok((self.seed.var("random.seed", device)?, self.position.var("random.position", device)?))
+    }
+}
+
+fn with<T>(device: &Device, f: impl FnOnce(&mut State) -> T) -> T {
+    f(&mut device.kept::<Generator>().state())
 }
 
 /// Starts `device`'s random numbers anew.
@@ -52,7 +87,7 @@ pub fn seed(device: &Device, seed: u64) -> Result<()> {
     let (seed, position) = with(device, |generator| {
         generator.draws = 0;
         generator.seed_value = word;
-        (generator.seed.clone(), generator.position.clone())
+        generator.vars(device)
     })?;
     seed.set(&Tensor::scalar(word, device))?;
     position.set(&Tensor::scalar(0u32, device))
@@ -63,59 +98,88 @@ pub fn seed(device: &Device, seed: u64) -> Result<()> {
 /// # Errors
 /// If the device fails.
 pub fn random_state(device: &Device) -> Result<(Var, Var)> {
-    with(device, |generator| (generator.seed.clone(), generator.position.clone()))
+    with(device, |generator| generator.vars(device))
 }
 
 /// Runs `f` with the draws outside of steps counted from `start`, as they were when they had that count.
 pub(super) fn repeating<T>(device: &Device, start: u32, f: impl FnOnce() -> T) -> T {
     let now = with(device, |generator| std::mem::replace(&mut generator.draws, start));
     let result = f();
-    if let Ok(now) = now {
-        // a device that fails says so when the values are computed
-        let _ = with(device, |generator| generator.draws = now.max(generator.draws));
-    }
+    with(device, |generator| generator.draws = now.max(generator.draws));
     result
 }
 
 /// Number of draws outside of steps so far.
 pub(super) fn draws(device: &Device) -> u32 {
-    with(device, |generator| generator.draws).unwrap_or_default()
+    with(device, |generator| generator.draws)
 }
 
 /// Inputs of a new draw: (seed, position, stream).
 #[track_caller]
 pub fn random_inputs(device: &Device) -> (NodeRef, NodeRef, u32) {
-    let drawn = with(device, |generator| {
-        let vars = (generator.seed.clone(), generator.position.clone());
-        if !trace::is_tracing() {
-            generator.draws = generator.draws.wrapping_add(1);
-        }
-        (vars, generator.draws, generator.seed_value)
-    });
-    let ((seed, position), draws, seed_value) = match drawn {
-        Ok(drawn) => drawn,
-        // the device is lost or full: the draw itself will say so
-        Err(_) => {
-            let zero = host_leaf(Scalar { dtype: DType::U32, bits: 0 }, device);
-            return (zero.clone(), zero, 0);
-        }
-    };
+    let word = |bits: u32| host_leaf(Scalar { dtype: DType::U32, bits }, device);
     let stream = trace::with(|trace| {
         trace.draws += 1;
         trace.draws - 1
     });
-    match stream {
-        Some(stream) => {
-            let before = trace::with(|trace| trace.before(&position.0)).expect("a trace is under way");
-            if stream == 0 {
-                // from the position before the step: recomputed draws come here again, and the step counts once
-                position.assign(&(Tensor::from_node(before.clone()) + 1u32));
-            }
-            (seed.tensor().node().clone(), before, stream)
+    let Some(stream) = stream else {
+        let (seed_value, draws) = with(device, |generator| {
+            generator.draws = generator.draws.wrapping_add(1);
+            (generator.seed_value, generator.draws)
+        });
+        return (word(seed_value), word(0x8000_0000 | (draws & 0x7fff_ffff)), 0);
+    };
+    let Ok((seed, position)) = with(device, |generator| generator.vars(device)) else {
+        // the device is lost or full: the draw itself will say so
+        return (word(0), word(0), stream);
+    };
+    let before = trace::with(|trace| trace.before(&position.0)).expect("a trace is under way");
+    if stream == 0 {
+        // from the position before the step: recomputed draws come here again, and the step counts once
+        position.assign(&(Tensor::from_node(before.clone()) + 1u32));
+    }
+    (seed.tensor().node().clone(), before, stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::tests::fresh_devices;
+    use crate::runtime::Step;
+
+    #[test]
+    fn nothing_keeps_a_device_open_that_nobody_holds() {
+        for device in fresh_devices() {
+            let weak = device.downgrade();
+            seed(&device, 3).expect("a seed");
+            let drawn = Tensor::rand([5], &device).to_vec::<f32>().expect("values");
+            assert_eq!(drawn.len(), 5);
+            let mut step = Step::new(&device, move |inputs| vec![inputs[0].rand_like() + &inputs[0]]).expect("a step");
+            let outputs = step.run(&[Tensor::ones([5], &device)]).expect("a run");
+            outputs[0].to_vec::<f32>().expect("values");
+            drop((device, step));
+            assert!(weak.upgrade().is_some(), "a tensor holds it");
+            drop(outputs);
+            assert!(weak.upgrade().is_none());
         }
-        None => {
-            let word = |bits: u32| host_leaf(Scalar { dtype: DType::U32, bits }, device);
-            (word(seed_value), word(0x8000_0000 | (draws & 0x7fff_ffff)), 0)
+    }
+
+    #[test]
+    fn the_position_goes_on_when_nobody_held_it_meanwhile() {
+        for device in fresh_devices() {
+            let draw = || {
+                let mut step = Step::new(&device, |inputs| vec![inputs[0].rand_like()]).expect("a step");
+                let outputs = step.run(&[Tensor::ones([4], &device)]).expect("a run");
+                outputs[0].to_vec::<f32>().expect("values")
+            };
+            seed(&device, 3).expect("a seed");
+            let (first, second) = (draw(), draw());
+            assert_ne!(first, second);
+            let kept = random_state(&device).expect("words").1.tensor();
+            assert_ne!(draw(), second);
+            assert_eq!(kept.item::<u32>().expect("a position"), 2, "a snapshot keeps its value");
+            seed(&device, 3).expect("a seed");
+            assert_eq!((draw(), draw()), (first, second));
         }
     }
 }

@@ -1,25 +1,30 @@
 //! Captured steps: traced once for the signature of their inputs, then only replayed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
-use crate::device::{Bound, Device, Storage};
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::{HostValue, Memory, Node, NodeRef, Program, Source, Tracer};
-use crate::plan::{self, Plan, PlanOptions};
+use crate::graph::{NodeRef, Program};
+use crate::plan::{Plan, PlanOptions};
 use crate::shape::Shape;
 use crate::stage::Stage;
 use crate::tensor::Tensor;
 use crate::timing::{KernelTime, StageTimes, TimeSource};
 
+use super::capture::{Captured, Planned};
 use super::eval::{options_for, realize};
-use super::trace;
-use super::var::{Var, VarCell, VarKind};
+use super::forecast::Forecast;
+use super::signature::Signature;
+use super::var::{Var, VarKind};
 
-type Signature = Vec<(Shape, DType)>;
 type Function = Box<dyn FnMut(&[Tensor]) -> Vec<Tensor> + Send>;
+
+/// Signatures that a step stays captured for, unless it is told another number. Each has memory of its own for its inputs,
+/// outputs and intermediate results: enough for the sizes of a few batches, in training and out of it.
+const SIGNATURES: usize = 8;
 
 /// A function of tensors that is traced once for each signature of inputs and then replayed without graph work.
 ///
@@ -31,33 +36,16 @@ pub struct Step {
     function: Function,
     halted: Var,
     options: PlanOptions,
+    /// Planned and not captured yet.
+    planned: HashMap<Signature, Planned>,
     captured: HashMap<Signature, Captured>,
+    /// Most signatures that stay captured.
+    limit: usize,
+    /// Grows with each use.
+    clock: u64,
     runs: u64,
-    /// What the host took to hand over inputs given as bytes.
-    uploads: StageTimes,
-}
-
-/// One signature's trace, compiled and bound.
-struct Captured {
-    program: Program,
-    plan: Arc<Plan>,
-    bound: Bound,
-    storages: Vec<Storage>,
-    hosts: Vec<Arc<HostValue>>,
-    inputs: Vec<Storage>,
-    outputs: Vec<OutputCell>,
-    written: Vec<Arc<VarCell>>,
-    /// Variables and captured tensors, with the storage they had when bound.
-    read: Vec<(Memory, Storage, usize)>,
-    vars: Vec<Arc<VarCell>>,
-}
-
-/// An output's memory, and who still holds its last value.
-struct OutputCell {
-    storage: Storage,
-    shape: Shape,
-    dtype: DType,
-    holders: Vec<Weak<Mutex<(Storage, usize)>>>,
+    /// What the host took to hand over inputs given as bytes, and what signatures took that were forgotten.
+    times: StageTimes,
 }
 
 /// What a captured step consists of.
@@ -67,6 +55,8 @@ pub struct StepInfo {
     pub plan: Arc<Plan>,
     /// The program the plan was made from.
     pub program: Program,
+    /// Why it was planned anew though the step had run before: what changed against the signature that is nearest.
+    pub because: Option<String>,
 }
 
 impl Step {
@@ -81,9 +71,12 @@ impl Step {
             function: Box::new(function),
             halted: Var::new("halted", VarKind::State, &zero)?,
             options: options_for(device),
+            planned: HashMap::new(),
             captured: HashMap::new(),
+            limit: SIGNATURES,
+            clock: 0,
             runs: 0,
-            uploads: StageTimes::default(),
+            times: StageTimes::default(),
         })
     }
 
@@ -91,6 +84,14 @@ impl Step {
     #[must_use]
     pub fn with_options(mut self, change: impl FnOnce(&mut PlanOptions)) -> Self {
         change(&mut self.options);
+        self
+    }
+
+    /// Stays captured for at most `limit` signatures of inputs (8 unless set, at least 1): when there is another one, that
+    /// which was used longest ago is forgotten, and its memory given back.
+    #[must_use]
+    pub fn with_signature_limit(mut self, limit: usize) -> Self {
+        self.limit = limit.max(1);
         self
     }
 
@@ -149,7 +150,7 @@ impl Step {
         for ((_, _, bytes), storage) in inputs.iter().zip(&captured.inputs) {
             device.write(storage, 0, bytes)?;
         }
-        self.uploads.add(Stage::Upload, start.elapsed().as_secs_f64() * 1e3, TimeSource::WallClock);
+        self.times.add(Stage::Upload, start.elapsed().as_secs_f64() * 1e3, TimeSource::WallClock);
         self.replay(&signature)
     }
 
@@ -159,7 +160,11 @@ impl Step {
     /// If the device fails.
     pub fn prepare(&mut self, inputs: &[(Shape, DType)]) -> Result<StepInfo> {
         let captured = self.captured(inputs.to_vec())?;
-        Ok(StepInfo { plan: captured.plan.clone(), program: captured.program.clone() })
+        Ok(StepInfo {
+            plan: captured.plan.clone(),
+            program: captured.program.clone(),
+            because: captured.because.clone(),
+        })
     }
 
     /// Whether a run met a NaN or infinity and the step has stood still since. Waits for the device.
@@ -190,7 +195,7 @@ impl Step {
 
     /// Milliseconds per stage since the last call, over all signatures.
     pub fn stage_times(&mut self) -> StageTimes {
-        let mut times = std::mem::take(&mut self.uploads);
+        let mut times = std::mem::take(&mut self.times);
         for captured in self.captured.values_mut() {
             times.merge(&captured.bound.stage_times());
         }
@@ -224,95 +229,80 @@ impl Step {
         super::diagnose::first_non_finite(&device, &captured.program, &captured.storages, &captured.hosts, &options)
     }
 
-    fn captured(&mut self, signature: Signature) -> Result<&mut Captured> {
-        if let Some(captured) = self.captured.get(&signature) {
-            // before looking: an assignment that waits moves those who hold the old value
-            captured.vars.iter().try_for_each(|var| var.flush())?;
+    /// The memory that the step takes once it is captured for all of `signatures`, which must not be more than its limit.
+    /// It is traced and planned for those that are new, and takes no memory yet.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn forecast(&mut self, signatures: &[Signature]) -> Result<Forecast> {
+        let mut counted = Vec::new();
+        let mut sum = Forecast::default();
+        for signature in signatures {
+            if self.planned.get(signature).map_or(Ok(true), Planned::is_stale)? {
+                let planned = self.plan(signature)?;
+                self.planned.insert(signature.clone(), planned);
+            }
+            sum = sum + self.planned[signature].forecast(&mut counted);
         }
-        let stale = match self.captured.get(&signature) {
-            Some(captured) => captured.read.iter().any(|(memory, storage, offset)| {
-                let (now, now_offset) = memory.get();
-                now != *storage || now_offset != *offset
-            }),
-            None => true,
-        };
-        if stale {
-            let captured = self.capture(&signature)?;
-            self.captured.insert(signature.clone(), captured);
-        }
-        Ok(self.captured.get_mut(&signature).expect("it was just inserted"))
+        Ok(sum)
     }
 
-    fn capture(&mut self, signature: &Signature) -> Result<Captured> {
-        let device = self.device.clone();
-        let mut inputs = Vec::new();
-        let mut placeholders = Vec::new();
-        for (slot, (shape, dtype)) in signature.iter().enumerate() {
-            let bytes = (shape.numel() * dtype.size_bytes()) as u64;
-            inputs.push(device.alloc(bytes, "a step's input")?);
-            placeholders.push(Tensor::from_node(Node::leaf(Source::Input(slot), shape.clone(), *dtype, &device)));
+    fn captured(&mut self, signature: Signature) -> Result<&mut Captured> {
+        if self.captured.get(&signature).map_or(Ok(true), Captured::is_stale)? {
+            self.capture(&signature)?;
         }
-        let halted = self.halted.clone();
-        let function = &mut self.function;
-        let (results, trace) = trace::collect(|| {
-            let results = function(&placeholders);
-            let gates = trace::with(|trace| std::mem::take(&mut trace.checked)).unwrap_or_default();
-            if !gates.is_empty() {
-                Stage::Update.scope(|| gate(&halted, &gates));
+        self.clock += 1;
+        let captured = self.captured.get_mut(&signature).expect("it was just inserted");
+        captured.used = self.clock;
+        Ok(captured)
+    }
+
+    /// Plans the step for `signature`, unless that was done, and gives it memory.
+    fn capture(&mut self, signature: &Signature) -> Result<()> {
+        let planned = match self.planned.remove(signature) {
+            Some(planned) if !planned.is_stale()? => planned,
+            _ => self.plan(signature)?,
+        };
+        let because = self.why_not_reused(signature, &planned.program);
+        crate::debug::plan_made(&planned.program, &planned.plan, because.as_deref());
+        // first, so that their memory can be used
+        self.forget(signature);
+        while self.captured.len() >= self.limit {
+            let oldest = self.captured.iter().min_by_key(|(_, captured)| captured.used);
+            let Some(oldest) = oldest.map(|(signature, _)| signature.clone()) else { break };
+            self.forget(&oldest);
+        }
+        match planned.bind(&self.device, because) {
+            Ok(captured) => {
+                self.captured.insert(signature.clone(), captured);
+                Ok(())
             }
-            results
-        });
-        let mut tracer = Tracer::default();
-        for (slot, storage) in inputs.iter().enumerate() {
-            tracer.bind_input(slot, storage, signature[slot].1);
+            Err(error) => {
+                self.planned.insert(signature.clone(), planned);
+                Err(error)
+            }
         }
-        let mut outputs = Vec::new();
-        for result in &results {
-            let node = result.node();
-            let number = tracer.add(node);
-            let bytes = (node.shape.numel() * node.dtype.size_bytes()) as u64;
-            let storage = device.alloc(bytes, "a step's output")?;
-            let external = tracer.external(&storage, node.dtype);
-            tracer.output(number, external, 0);
-            let (shape, dtype) = (node.shape.clone(), node.dtype);
-            outputs.push(OutputCell { storage, shape, dtype, holders: Vec::new() });
+    }
+
+    fn plan(&mut self, signature: &Signature) -> Result<Planned> {
+        Planned::new(&self.device, &mut self.function, signature, &self.halted, &self.options)
+    }
+
+    /// What keeps a plan of the step from being used for `signature`, whose program is `program`.
+    fn why_not_reused(&self, signature: &Signature, program: &Program) -> Option<String> {
+        match self.captured.get(signature) {
+            Some(stale) => {
+                Some(program.difference(&stale.program).unwrap_or_else(|| "what it reads or writes has moved".into()))
+            }
+            None => super::signature::change(signature, self.captured.keys()),
         }
-        let mut written = Vec::new();
-        let roots = results.iter().map(|result| result.node()).chain(trace.pending.iter().map(|(_, node)| node));
-        let (mut vars, memories) = leaves(roots);
-        for (var, node) in &trace.pending {
-            var.flush()?;
-            let number = tracer.add(node);
-            let (storage, offset) = var.memory().get();
-            let external = tracer.external(&storage, var.dtype);
-            tracer.output(number, external, offset);
-            written.push(var.clone());
+    }
+
+    /// Drops what was captured for `signature`, but for its times.
+    fn forget(&mut self, signature: &Signature) {
+        if let Some(mut captured) = self.captured.remove(signature) {
+            self.times.merge(&captured.bound.stage_times());
         }
-        vars.extend(written.iter().cloned());
-        vars.sort_by_key(|var| var.id);
-        vars.dedup_by_key(|var| var.id);
-        let memories = memories.into_iter().chain(vars.iter().map(|var| var.memory()));
-        let read = memories.map(|memory| {
-            let (storage, offset) = memory.get();
-            (memory, storage, offset)
-        });
-        let read = read.collect();
-        let plan = Arc::new(plan::plan(&tracer.program, &self.options));
-        let previous = self.captured.values().next().map(|captured| &captured.program);
-        crate::debug::plan_made(&tracer.program, &plan, previous);
-        let bound = device.prepare(plan.clone())?.bind(&tracer.storages)?;
-        Ok(Captured {
-            program: tracer.program,
-            plan,
-            bound,
-            storages: tracer.storages,
-            hosts: tracer.hosts,
-            inputs,
-            outputs,
-            written,
-            read,
-            vars,
-        })
     }
 
     fn replay(&mut self, signature: &Signature) -> Result<Vec<Tensor>> {
@@ -335,89 +325,6 @@ impl Step {
     }
 }
 
-impl Drop for Captured {
-    fn drop(&mut self) {
-        if crate::debug::profile() {
-            crate::debug::plan_done(&self.plan, &self.bound.kernel_times());
-        }
-    }
-}
-
-impl OutputCell {
-    /// Moves everybody who holds the last value to a copy.
-    fn release(&mut self, device: &Device) -> Result<()> {
-        self.holders.retain(|holder| holder.strong_count() > 0);
-        let alive: Vec<Memory> = self.holders.iter().filter_map(Memory::upgrade).collect();
-        if alive.is_empty() {
-            return Ok(());
-        }
-        let bytes = (self.shape.numel() * self.dtype.size_bytes()) as u64;
-        let copy = device.alloc(bytes, "a kept output of a step")?;
-        device.copy(&self.storage, 0, &copy, 0, bytes)?;
-        for memory in alive {
-            memory.relocate(copy.clone(), 0);
-        }
-        self.holders.clear();
-        Ok(())
-    }
-
-    fn tensor(&mut self, device: &Device) -> Tensor {
-        let memory = Memory::new(self.storage.clone(), 0);
-        self.holders.push(memory.downgrade());
-        Tensor::from_node(Node::leaf(Source::Memory(memory), self.shape.clone(), self.dtype, device))
-    }
-}
-
 fn inputs_signature(inputs: &[Tensor]) -> Signature {
     inputs.iter().map(|input| (input.shape().clone(), input.dtype())).collect()
-}
-
-/// Makes every pending assignment depend on all of `checked` being finite and on the step not having halted before.
-fn gate(halted: &Var, checked: &[NodeRef]) {
-    let before = halted.tensor();
-    let bad = checked
-        .iter()
-        .map(|value| {
-            let value = Tensor::from_node(value.clone());
-            value.isfinite().logical_not().any().to_dtype(DType::U32)
-        })
-        .reduce(|a, b| a.maximum(&b))
-        .expect("something is checked");
-    let after = before.maximum(&bad);
-    let ok = after.eq(0u32);
-    let pending = trace::with(|trace| std::mem::take(&mut trace.pending)).unwrap_or_default();
-    let gated: Vec<(Arc<VarCell>, NodeRef)> = pending
-        .into_iter()
-        .map(|(var, node)| {
-            let old = trace::with(|trace| trace.before(&var)).expect("a trace is under way");
-            let condition = ok.expand(node.shape.clone());
-            let value = condition.where_(Tensor::from_node(node), Tensor::from_node(old));
-            (var, value.node().clone())
-        })
-        .collect();
-    trace::with(|trace| {
-        trace.pending = gated;
-        trace.write(&halted.0, after.node().clone());
-    });
-}
-
-/// The variables and the tensors from outside that `roots` are computed from.
-fn leaves<'a>(roots: impl Iterator<Item = &'a NodeRef>) -> (Vec<Arc<VarCell>>, Vec<Memory>) {
-    let (mut vars, mut memories) = (Vec::new(), Vec::new());
-    let mut seen = std::collections::HashSet::new();
-    let mut stack: Vec<&NodeRef> = roots.collect();
-    while let Some(node) = stack.pop() {
-        if !seen.insert(node.id) {
-            continue;
-        }
-        match &node.source {
-            Some(Source::Var(var)) => vars.push(var.clone()),
-            Some(Source::Memory(memory)) => memories.push(memory.clone()),
-            _ => match node.value() {
-                Some(memory) => memories.push(memory),
-                None => stack.extend(&node.inputs),
-            },
-        }
-    }
-    (vars, memories)
 }

@@ -17,6 +17,9 @@ pub(crate) struct Trace {
     leaves: HashMap<u64, NodeRef>,
     /// Values whose finiteness decides whether the step counts.
     pub(super) checked: Vec<NodeRef>,
+    /// Truth values; if one of them holds, only assignments to `unskipped` variables count.
+    pub(super) skips: Vec<NodeRef>,
+    pub(super) unskipped: Vec<u64>,
     /// Random draws so far.
     pub(super) draws: u32,
 }
@@ -90,10 +93,4 @@ impl Trace {
             None => self.pending.push((var.clone(), value)),
         }
     }
-}
-
-/// Makes the step being traced depend on `values`: if one of them is NaN or infinite when the step runs, none of its
-/// assignments happens. Outside of a trace it does nothing.
-pub fn check_finite(values: &[NodeRef]) {
-    with(|trace| trace.checked.extend(values.iter().filter(|value| value.dtype.is_float()).cloned()));
 }

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::device::{Device, Storage};
+use crate::device::{Device, Purpose};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
-use crate::graph::{HostValue, Memory, Node, NodeRef, Source};
+use crate::graph::{HostValue, Memory, Node, NodeRef, Source, WeakMemory};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
@@ -55,7 +55,7 @@ struct State {
     /// The leaf of the last snapshot, as long as somebody holds it.
     snapshot: Weak<Node>,
     /// Snapshots that share the cell's memory.
-    holders: Vec<Weak<Mutex<(Storage, usize)>>>,
+    holders: Vec<WeakMemory>,
     /// Cells in parts of this one's memory.
     parts: Vec<Arc<VarCell>>,
     /// The cell whose memory this one is a part of, and the first element in it.
@@ -98,7 +98,8 @@ impl Var {
     pub fn new(name: &str, kind: VarKind, value: &Tensor) -> Result<Self> {
         let node = value.node();
         let bytes = (node.shape.numel() * node.dtype.size_bytes()) as u64;
-        let storage = node.device.alloc(bytes, name)?;
+        let purpose = Purpose::value(name.to_owned(), node.dtype, &node.shape, node.location);
+        let storage = node.device.alloc(bytes, purpose)?;
         let memory = Memory::new(storage, 0);
         let var = Self(VarCell::new(name, kind, node.shape.clone(), node.dtype, &node.device, memory));
         if trace::is_tracing() && depends_on_inputs(node) {
@@ -116,8 +117,8 @@ impl Var {
         Tensor::from_node(self.0.read())
     }
 
-    /// Replaces the value: inside of a step when the step runs, outside when it is next needed (members of arenas and
-    /// arenas themselves at once, because they share memory).
+    /// Replaces the value: inside of a step when the step runs, outside when it is next read (members of arenas and arenas
+    /// themselves at once, because they share memory). What the value was computed from is not kept.
     ///
     /// # Panics
     /// If shape or element type differ.
@@ -231,6 +232,10 @@ impl VarCell {
         if trace::is_tracing() {
             return self.read_traced();
         }
+        if let Err(error) = self.flush() {
+            // whoever asks for the value will hear of it
+            tracing::debug!("assignment to `{}` put off: {error}", self.name);
+        }
         let mut state = self.state();
         if let Some(pending) = &state.pending {
             return pending.clone();
@@ -240,7 +245,7 @@ impl VarCell {
         }
         let (storage, offset) = self.memory.get();
         let memory = Memory::new(storage, offset);
-        state.holders.retain(|holder| holder.strong_count() > 0);
+        state.holders.retain(WeakMemory::is_held);
         state.holders.push(memory.downgrade());
         let node = Node::leaf(Source::Memory(memory), self.shape.clone(), self.dtype, &self.device);
         state.snapshot = Arc::downgrade(&node);
@@ -321,10 +326,10 @@ impl VarCell {
             state.snapshot = Weak::new();
             (state.holders.clone(), state.parts.clone(), state.whole.clone())
         };
-        let alive: Vec<Memory> = holders.iter().filter_map(Memory::upgrade).collect();
+        let alive: Vec<Memory> = holders.iter().filter_map(WeakMemory::upgrade).collect();
         if !alive.is_empty() {
             let bytes = (self.shape.numel() * self.dtype.size_bytes()) as u64;
-            let copy = self.device.alloc(bytes, "snapshot of a variable")?;
+            let copy = self.device.alloc_pooled(bytes, format!("a kept value of {}", self.name))?;
             let (storage, offset) = self.memory.get();
             self.device.copy(&storage, (offset * self.dtype.size_bytes()) as u64, &copy, 0, bytes)?;
             for memory in alive {

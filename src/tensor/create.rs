@@ -1,6 +1,6 @@
 //! New tensors.
 
-use crate::device::Device;
+use crate::device::{Device, Purpose};
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::Result;
 use crate::graph::{HostValue, Memory, Node, Op, Source};
@@ -119,7 +119,8 @@ impl Tensor {
             "from_bytes: {} bytes for {dtype}{shape}, which takes {expected}",
             bytes.len()
         );
-        let storage = device.alloc(expected as u64, &format!("a tensor {dtype}{shape}"))?;
+        let purpose = Purpose::value("a tensor", dtype, &shape, std::panic::Location::caller());
+        let storage = device.alloc_pooled(expected as u64, purpose)?;
         device.write(&storage, 0, bytes)?;
         Ok(Self::from_node(Node::leaf(Source::Memory(Memory::new(storage, 0)), shape, dtype, device)))
     }

@@ -39,6 +39,9 @@ pub struct Config {
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
         require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().augment))]
     pub augment: bool,
+    /// What numbers are computed in
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().precision))]
+    pub precision: Precision,
     /// Decides weights, order and augmentation: the same seed gives the same numbers on the same device
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().seed))]
     pub seed: u32,
@@ -72,6 +75,7 @@ impl Default for Config {
             momentum: 0.9,
             weight_decay: 0.0,
             augment: false,
+            precision: Precision::F32,
             seed: 0,
             device: "best".to_owned(),
             workers: 1,
@@ -119,6 +123,15 @@ pub enum OptimizerName {
     Adamw,
 }
 
+/// What numbers are computed in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum Precision {
+    /// Strict 32-bit floats, sums included: nothing is rounded to fewer bits
+    F32,
+}
+
 /// Gives the name that flags and files use.
 macro_rules! display_as_in_files {
     ($($name:ident),*) => {$(
@@ -130,7 +143,7 @@ macro_rules! display_as_in_files {
         }
     )*};
 }
-display_as_in_files!(DatasetName, ModelName, OptimizerName);
+display_as_in_files!(DatasetName, ModelName, OptimizerName, Precision);
 
 impl Config {
     /// Reads a configuration file; what it does not mention keeps its default.

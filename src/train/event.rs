@@ -1,10 +1,14 @@
 //! What a run tells whoever listens.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::StageReport;
+use crate::device::bytes;
+use crate::runtime::Forecast;
+
+use super::{Environment, StageReport};
 
 /// Something that happened in a run. As JSON: an object whose `event` is the variant in snake case.
 #[derive(Clone, Debug, Serialize)]
@@ -12,6 +16,8 @@ use super::StageReport;
 pub enum Event {
     /// Everything is open and checked; training begins.
     Started(Start),
+    /// What the run takes of the device's memory.
+    Memory(MemoryNeed),
     /// A training step, of those that are reported (`log-every`).
     Step(StepMetrics),
     /// A pass over the training data is complete.
@@ -37,6 +43,11 @@ pub enum Event {
     Saved {
         /// Where.
         path: PathBuf,
+    },
+    /// What was learned could not be saved; earlier files are as they were. The run goes on, and saves again later.
+    SaveFailed {
+        /// What went wrong, with the file.
+        message: String,
     },
     /// The run is over.
     Finished(Summary),
@@ -67,6 +78,51 @@ pub struct Start {
     pub steps_per_epoch: usize,
     /// Samples in a step.
     pub batch_size: usize,
+    /// What, beside the settings, the same bits depend on.
+    #[serde(flatten)]
+    pub environment: Environment,
+}
+
+/// Memory of the device that a run takes, told before its first step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MemoryNeed {
+    /// Of the training step, for all sizes of batches.
+    pub training: Forecast,
+    /// Of the evaluation. The model in it is the same.
+    pub inference: Forecast,
+    /// What of this was still to be taken when it was told.
+    pub needed_bytes: u64,
+    /// What nobody used then; `None` if the system does not tell.
+    pub free_bytes: Option<u64>,
+}
+
+impl MemoryNeed {
+    /// False if it is known that there is not enough.
+    pub fn fits(&self) -> bool {
+        self.free_bytes.is_none_or(|free| self.needed_bytes <= free)
+    }
+}
+
+impl fmt::Display for MemoryNeed {
+    /// One line for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Forecast { model_bytes, state_bytes, constant_bytes, activation_bytes, input_output_bytes } = self.training;
+        write!(
+            f,
+            "memory: {} to train (model {}, optimizer and metrics {}, activations {}, inputs and outputs {}), {} to evaluate; ",
+            bytes(self.training.total_bytes()),
+            bytes(model_bytes),
+            bytes(state_bytes + constant_bytes),
+            bytes(activation_bytes),
+            bytes(input_output_bytes),
+            bytes(self.inference.total_bytes()),
+        )?;
+        match self.free_bytes {
+            None => write!(f, "how much is free is unknown"),
+            Some(free) if self.fits() => write!(f, "{} free", bytes(free)),
+            Some(free) => write!(f, "only {} free: use a smaller batch or model", bytes(free)),
+        }
+    }
 }
 
 /// How well the held-out samples were classified.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::models::{self, ModelSpec};
 use crate::nn::{Mode, Module};
 use crate::optim::{Adam, AdamOptions, Momentum, Optimizer, Sgd, SgdOptions, WeightDecay};
-use crate::runtime::{Step, Var};
+use crate::runtime::{Forecast, Signature, Step, Var};
 use crate::shape::Shape;
 use crate::stage::Stage;
 use crate::tensor::{Reduction, Tensor};
@@ -113,12 +113,16 @@ impl Learner {
     /// Plans and compiles the steps for batches of these numbers of rows, and for evaluation.
     pub(super) fn prepare(&mut self, train_rows: &[usize], evaluate_rows: usize) -> Result<()> {
         for &rows in train_rows {
-            let [pixels, labels] = self.shapes(rows);
-            self.train.prepare(&[(pixels, DType::U8), (labels, DType::I32)])?;
+            self.train.prepare(&self.train_signature(rows))?;
         }
-        let [pixels, labels] = self.shapes(evaluate_rows);
-        self.evaluate.prepare(&[(pixels, DType::U8), (labels.clone(), DType::I32), (labels, DType::F32)])?;
-        Ok(())
+        self.evaluate.prepare(&self.evaluate_signature(evaluate_rows)).map(drop)
+    }
+
+    /// What training with these numbers of rows and evaluation will take of the device's memory.
+    pub(super) fn forecast(&mut self, train_rows: &[usize], evaluate_rows: usize) -> Result<(Forecast, Forecast)> {
+        let train: Vec<_> = train_rows.iter().map(|&rows| self.train_signature(rows)).collect();
+        let evaluate = self.evaluate_signature(evaluate_rows);
+        Ok((self.train.forecast(&train)?, self.evaluate.forecast(&[evaluate])?))
     }
 
     /// One training step on `batch`. Its results are on the device until [`Learner::read_metrics`].
@@ -186,6 +190,16 @@ impl Learner {
         let mut times = self.train.stage_times();
         times.merge(&self.evaluate.stage_times());
         times
+    }
+
+    fn train_signature(&self, rows: usize) -> Signature {
+        let [pixels, labels] = self.shapes(rows);
+        vec![(pixels, DType::U8), (labels, DType::I32)]
+    }
+
+    fn evaluate_signature(&self, rows: usize) -> Signature {
+        let [pixels, labels] = self.shapes(rows);
+        vec![(pixels, DType::U8), (labels.clone(), DType::I32), (labels, DType::F32)]
     }
 
     /// Shapes of the pixels and of the labels of a batch of `rows`.

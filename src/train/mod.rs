@@ -4,6 +4,7 @@
 mod clock;
 mod config;
 mod control;
+mod environment;
 mod event;
 mod folder;
 mod learner;
@@ -11,8 +12,9 @@ mod trainer;
 mod weights;
 
 pub use clock::{HOST, StageClock, StageReport};
-pub use config::{Config, DatasetName, ModelName, OptimizerName};
+pub use config::{Config, DatasetName, ModelName, OptimizerName, Precision};
 pub use control::Control;
-pub use event::{Event, Start, StepMetrics, Summary, TestMetrics};
+pub use environment::Environment;
+pub use event::{Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
 pub use folder::{RunFolder, write_whole};
 pub use trainer::Trainer;

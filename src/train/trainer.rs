@@ -14,7 +14,8 @@ use crate::timing::TimeSource;
 
 use super::learner::{Learner, StepResult};
 use super::{
-    Config, Control, DatasetName, Event, HOST, RunFolder, StageClock, Start, StepMetrics, Summary, TestMetrics,
+    Config, Control, DatasetName, Environment, Event, HOST, MemoryNeed, RunFolder, StageClock, Start, StepMetrics,
+    Summary, TestMetrics,
 };
 
 /// Batches that each worker may have ready.
@@ -31,6 +32,7 @@ pub struct Trainer {
     folder: RunFolder,
     data: Split<Arc<dyn Dataset>>,
     learner: Learner,
+    memory: MemoryNeed,
 }
 
 impl Trainer {
@@ -42,12 +44,18 @@ impl Trainer {
         let mut learner = Learner::new(&config, data.train.as_ref(), &device)?;
         let mut rows = vec![config.batch_size.min(data.train.len())];
         rows.extend(Some(data.train.len() % config.batch_size).filter(|&last| last > 0 && last != rows[0]));
-        learner.prepare(&rows, config.batch_size)?;
+        let memory = memory_need(&mut learner, &rows, config.batch_size, &device)?;
+        if !memory.fits() {
+            tracing::warn!("{memory}");
+        }
+        // if it does not fit, what it would have taken
+        learner.prepare(&rows, config.batch_size).inspect_err(|_| tracing::warn!("{memory}"))?;
         // last: what cannot start leaves no folder behind
         let prefix = format!("{}-{}", config.dataset, config.model);
         let folder = RunFolder::create(&config.out, config.name.as_deref(), &prefix)?;
         folder.write("config.toml", config.to_toml().as_bytes())?;
-        Ok(Self { config, device, folder, data, learner })
+        folder.write("environment.toml", Environment::new(&device, config.precision).to_toml().as_bytes())?;
+        Ok(Self { config, device, folder, data, learner, memory })
     }
 
     /// Trains to the end, or until `control` says stop, and saves. `listen` hears what happens as it happens.
@@ -67,12 +75,18 @@ impl Trainer {
         match run.train(control) {
             Ok(completed) => run.finish(completed),
             Err(error) => {
-                // The first error is the one to report; a second one would only hide it.
-                let _ = run.save();
+                // The first error is the one to return; a second one would only hide it.
+                run.save_if_possible();
                 Err(error)
             }
         }
     }
+}
+
+fn memory_need(learner: &mut Learner, rows: &[usize], evaluate_rows: usize, device: &Device) -> Result<MemoryNeed> {
+    let (training, inference) = learner.forecast(rows, evaluate_rows)?;
+    let needed_bytes = training.new_bytes() + inference.new_bytes();
+    Ok(MemoryNeed { training, inference, needed_bytes, free_bytes: device.free_memory() })
 }
 
 fn open(dataset: DatasetName) -> Result<Split<Arc<dyn Dataset>>> {
@@ -145,7 +159,7 @@ impl Run<'_> {
             self.epoch_done(epoch, epoch_start, &sums)?;
             self.evaluate(epoch, &mut test_batches)?;
             if self.saved.elapsed() > SAVE_INTERVAL {
-                self.save()?;
+                self.save_if_possible();
             }
         }
         Ok(true)
@@ -240,6 +254,14 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Saves; a failure is told and not the end of the run, as the disk may have room again when it ends.
+    fn save_if_possible(&mut self) {
+        if let Err(error) = self.save() {
+            (self.listen)(Event::SaveFailed { message: error.to_string() });
+        }
+    }
+
+    /// Saves the weights; if that fails, those that were saved before are still there.
     fn save(&mut self) -> Result<PathBuf> {
         let start = Instant::now();
         let weights = super::weights::to_safetensors(self.trainer.learner.model())?;
@@ -268,7 +290,8 @@ impl Run<'_> {
     }
 
     fn started(&mut self, steps_per_epoch: usize) {
-        let Trainer { config, device, folder, data, learner } = &self.trainer;
+        let Trainer { config, device, folder, data, learner, memory } = &self.trainer;
+        let memory = *memory;
         let start = Start {
             name: folder.name().to_owned(),
             folder: folder.path().to_owned(),
@@ -281,8 +304,10 @@ impl Run<'_> {
             epochs: config.epochs,
             steps_per_epoch,
             batch_size: config.batch_size,
+            environment: Environment::new(device, config.precision),
         };
         (self.listen)(Event::Started(start));
+        (self.listen)(Event::Memory(memory));
     }
 
     fn write_line(&mut self, kind: &'static str, epoch: usize, loss: f32, accuracy: f32) -> Result<()> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use brasa::nn::{BatchNorm2d, Conv2d, Dropout, Init, Linear, Module};
 use brasa::ops::conv::ConvOptions;
-use brasa::optim::{Adam, AdamOptions, Optimizer};
+use brasa::optim::{Adam, AdamOptions, LossScaler, Optimizer};
 use brasa::runtime::{Step, Var, random_state, seed};
 use brasa::{Device, Stage, Tensor};
 
@@ -53,6 +53,15 @@ pub struct Training {
 impl Training {
     /// A new start; `seed` decides weights and dropout. One at a time per device: random numbers are the device's.
     pub fn new(device: &Device, number: u64) -> Self {
+        Self::build(device, number, None)
+    }
+
+    /// The same with a scaled loss, `weight` times as large as the one it returns.
+    pub fn scaled(device: &Device, number: u64, scaler: &Arc<LossScaler>, weight: f32) -> Self {
+        Self::build(device, number, Some((scaler.clone(), weight)))
+    }
+
+    fn build(device: &Device, number: u64, scaler: Option<(Arc<LossScaler>, f32)>) -> Self {
         seed(device, number).expect("a seed");
         let network = Arc::new(Network::new(&Init::new(device, number)).expect("memory"));
         let options = AdamOptions { learning_rate: 1e-2, ..AdamOptions::default() };
@@ -62,7 +71,10 @@ impl Training {
         let step = Step::new(device, move |inputs| {
             let logits = network.forward(&inputs[0]);
             let loss = Stage::Loss.scope(|| logits.cross_entropy(&inputs[1]));
-            optimizer.update(&loss.backward());
+            match &scaler {
+                Some((scaler, weight)) => scaler.update(&optimizer, &scaler.backward(&(&loss * *weight))),
+                None => optimizer.update(&loss.backward()),
+            }
             vec![loss]
         })
         .expect("a step");

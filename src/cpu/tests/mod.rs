@@ -9,7 +9,7 @@ mod speed;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Bound, Compiled, Memory};
+use super::{Blocks, Bound, Compiled, Memory};
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, ReduceOp, Unary};
 use crate::plan::interpret::{Rounding, interpret};
@@ -142,16 +142,17 @@ fn plan(bodies: Vec<Body>, data: &[Data]) -> Plan {
 
 /// A bound plan and its memories, filled with `data`.
 fn bind(plan: &Plan, data: &[Data]) -> (Bound, Vec<Memory>) {
+    let blocks = Blocks::default();
     let memories: Vec<Memory> = data
         .iter()
         .map(|data| {
             let bytes = data.to_bytes();
-            let memory = Memory::new(bytes.len() as u64).expect("memory for a test");
+            let memory = blocks.zeroed(bytes.len() as u64).expect("memory for a test");
             memory.write(0, &bytes);
             memory
         })
         .collect();
-    let bound = Compiled::new(Arc::new(plan.clone())).bind(&memories).expect("memory for a test");
+    let bound = Compiled::new(Arc::new(plan.clone())).bind(&blocks, &memories).expect("memory for a test");
     (bound, memories)
 }
 
@@ -170,7 +171,7 @@ fn run(bodies: Vec<Body>, data: &[Data], uniforms: &[u32]) -> (Vec<Data>, u32) {
         .collect();
     assert!(results[0] == results[1] && results[0] == results[2], "results depend on the number of threads");
     let memories = results[0].iter().map(|bytes| {
-        let memory = Memory::new(bytes.len() as u64).expect("memory for a test");
+        let memory = Blocks::default().zeroed(bytes.len() as u64).expect("memory for a test");
         memory.write(0, bytes);
         memory
     });

@@ -1,0 +1,53 @@
+//! What a captured step is found by: the shapes and types of its inputs.
+
+use crate::dtype::DType;
+use crate::shape::Shape;
+
+/// Shape and type of each input of a step.
+pub type Signature = Vec<(Shape, DType)>;
+
+/// What changed in `signature` against the nearest of `earlier`, in words.
+pub(super) fn change<'a>(signature: &Signature, earlier: impl Iterator<Item = &'a Signature>) -> Option<String> {
+    let nearest = earlier.min_by_key(|other| std::cmp::Reverse(likeness(signature, other)))?;
+    if nearest.len() != signature.len() {
+        return Some(format!("there are {} inputs instead of {}", signature.len(), nearest.len()));
+    }
+    let pairs = signature.iter().zip(nearest).enumerate().filter(|(_, (new, old))| new != old);
+    let changes: Vec<String> = pairs
+        .map(|(number, ((shape, dtype), (old_shape, old_dtype)))| {
+            format!("input {number} is {dtype} {shape} instead of {old_dtype} {old_shape}")
+        })
+        .collect();
+    (!changes.is_empty()).then(|| changes.join(" and "))
+}
+
+/// How much two signatures have in common: first the number of inputs, then how many are equal.
+fn likeness(a: &Signature, b: &Signature) -> (bool, usize) {
+    (a.len() == b.len(), a.iter().zip(b).filter(|(a, b)| a == b).count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signature(inputs: &[(&[usize], DType)]) -> Signature {
+        inputs.iter().map(|&(shape, dtype)| (Shape::from(shape), dtype)).collect()
+    }
+
+    #[test]
+    fn the_change_is_named_against_the_nearest() {
+        let whole = signature(&[(&[64, 3], DType::F32), (&[64], DType::I32)]);
+        let halves = signature(&[(&[64, 3], DType::F16), (&[32], DType::I32)]);
+        let three = signature(&[(&[64, 3], DType::F32), (&[64], DType::I32), (&[64], DType::F32)]);
+        let new = signature(&[(&[64, 3], DType::F32), (&[30], DType::I32)]);
+        let change = |earlier: &[&Signature]| change(&new, earlier.iter().copied());
+        assert_eq!(change(&[]), None);
+        assert_eq!(change(&[&new]), None);
+        let text = "input 1 is i32 [30] instead of i32 [64]";
+        assert_eq!(change(&[&three, &halves, &whole]).as_deref(), Some(text));
+        assert_eq!(change(&[&whole, &halves, &three]).as_deref(), Some(text));
+        let both = "input 0 is f32 [64, 3] instead of f16 [64, 3] and input 1 is i32 [30] instead of i32 [32]";
+        assert_eq!(change(&[&three, &halves]).as_deref(), Some(both));
+        assert_eq!(change(&[&three]).as_deref(), Some("there are 2 inputs instead of 3"));
+    }
+}

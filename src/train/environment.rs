@@ -1,0 +1,49 @@
+//! What, beside the settings, decides the bits that a run gives.
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Device;
+
+use super::Precision;
+
+/// Written to the run's folder as `environment.toml`: two runs with the same settings and the same of this give the same
+/// numbers, bit for bit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Environment {
+    /// The version of brasa.
+    pub version: String,
+    /// How it was compiled: `release` or `debug`.
+    pub build: String,
+    /// Processor and system it was compiled for.
+    pub target: String,
+    /// The device's name.
+    pub adapter: String,
+    /// The programming interface it is reached through.
+    pub backend: String,
+    /// The driver and its version; of the CPU, the vector instructions in use.
+    pub driver: String,
+    /// What numbers are computed in.
+    pub precision: Precision,
+}
+
+impl Environment {
+    /// That of a run on `device`.
+    pub fn new(device: &Device, precision: Precision) -> Self {
+        let info = device.info();
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
+            target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+            adapter: info.name.clone(),
+            backend: info.backend.clone(),
+            driver: info.driver.clone(),
+            precision,
+        }
+    }
+
+    /// As the text of a TOML file.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a flat struct of strings is valid TOML")
+    }
+}
