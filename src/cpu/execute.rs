@@ -8,9 +8,9 @@ use pulp::Arch;
 use super::elementwise::{self, Arg, CHUNK};
 use super::memory::View;
 use super::philox;
-use super::program::{Access, Action, Operand, Program, Step};
-use super::runs::RunCache;
-use super::space::Row;
+use super::access::{Access, numbers};
+use super::program::{Action, Operand, Program, Step};
+use super::recipe::Recipes;
 use super::words::Words;
 use crate::dtype::DType;
 
@@ -62,7 +62,7 @@ pub(super) struct Registers {
     indices: Vec<i64>,
     tested: Vec<i64>,
     values: Vec<i64>,
-    runs: RunCache,
+    recipes: Recipes,
 }
 
 impl Registers {
@@ -115,7 +115,7 @@ impl Program {
         }
         for (access, operand) in &self.stores {
             registers.words(*operand, len);
-            let Registers { slots, indices, values, .. } = &mut *registers;
+            let Registers { slots, indices, tested, values, recipes } = &mut *registers;
             let words = &slots[operand.slot];
             let view = &env.views[access.buffer];
             self.space.walk(&access.forms, at, values, |row, begin, count| {
@@ -126,6 +126,8 @@ impl Program {
                         1 => typed!(view, access.dtype, write_run(start, words)),
                         stride => typed!(view, access.dtype, write_strided(start, stride, words)),
                     }
+                } else if let Some((base, offsets)) = recipes.of(access, row, count, (indices, tested)) {
+                    offsets.write(view, access.dtype, base, words);
                 } else {
                     access.position.fill(row, &mut indices[..count]);
                     typed!(view, access.dtype, write_at(&indices[..count], words));
@@ -248,26 +250,17 @@ impl Program {
         words: &mut [u32],
     ) {
         let view = &env.views[access.buffer];
-        let Registers { indices, tested, values, runs, .. } = registers;
+        let Registers { indices, tested, values, recipes, .. } = registers;
         let position = &access.position;
-        if access.recorded {
-            self.space.begin(&access.forms, (points.0, points.1), values);
-            let origin = values[position.linear()];
-            let (recorded, known) = runs.find(access, (points.1, points.2), values);
-            if !known {
-                self.space.walk(&access.forms, points, values, |row, begin, count| {
-                    numbers(access, row, &mut indices[..count], tested);
-                    recorded.extend(begin, &indices[..count], origin);
-                });
-            }
-            recorded.read(view, access.dtype, origin, &mut words[..points.2]);
-            return;
-        }
         self.space.walk(&access.forms, points, values, |row, begin, count| {
             let words = &mut words[begin..begin + count];
             if !position.straight || !access.scattered.is_empty() {
-                numbers(access, row, &mut indices[..count], tested);
-                typed!(view, access.dtype, read_at(&indices[..count], NOWHERE, words));
+                if let Some((base, offsets)) = recipes.of(access, row, count, (indices, tested)) {
+                    offsets.read(view, access.dtype, base, words);
+                } else {
+                    numbers(access, row, &mut indices[..count], tested);
+                    typed!(view, access.dtype, read_at(&indices[..count], NOWHERE, words));
+                }
                 return;
             }
             let (low, high) = access.extent(row, count);
@@ -308,23 +301,6 @@ fn spread(results: &[u32], spread: Spread, mut rest: &mut [u32]) {
         Spread::Columns { first, width } => {
             for words in rest.chunks_mut(width) {
                 words.copy_from_slice(&results[first..first + words.len()]);
-            }
-        }
-    }
-}
-
-/// The element numbers along a row, [`NOWHERE`] where a condition fails.
-fn numbers(access: &Access, row: &Row<'_>, indices: &mut [i64], tested: &mut [i64]) {
-    let (low, high) = access.extent(row, indices.len());
-    access.position.fill(row, indices);
-    indices[..low].fill(NOWHERE);
-    indices[high..].fill(NOWHERE);
-    for condition in &access.scattered {
-        let tested = &mut tested[..indices.len()];
-        condition.position.fill(row, tested);
-        for (index, &value) in indices.iter_mut().zip(tested.iter()) {
-            if !condition.test.holds(value) {
-                *index = NOWHERE;
             }
         }
     }

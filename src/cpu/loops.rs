@@ -184,11 +184,11 @@ impl CompiledLoop {
         let row_points = if reduces { row.max(1) } else { 1 };
         let block = match walk {
             Walk::FlatColumns => points,
-            Walk::Columns => STRIP,
+            Walk::Columns => phases.iter().find(|phase| phase.level == Level::Inner).map_or(STRIP, |phase| phase.program.space.strip()),
             Walk::Rows => (PIECE / row_points).clamp(1, points.div_ceil(2 * ENOUGH_PIECES).max(1)),
         };
         // Maps: whole strips.
-        let block = if reduces { block } else { block.next_multiple_of(STRIP) };
+        let block = if reduces { block } else { block.next_multiple_of(phases[0].program.space.strip()) };
         let blocks = points.div_ceil(block.max(1));
         let mut chunk = row;
         if reduces && blocks < ENOUGH_PIECES && points * row >= 2 * PIECE {

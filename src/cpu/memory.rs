@@ -1,6 +1,6 @@
 //! Blocks of memory, their reuse, and the bounds-checked raw views through which kernels touch them from many threads.
 //!
-//! All unchecked code of the executor's data access is here. A [`View`] checks every range against its length, so a wrong
+//! All unchecked code of the executor's data access is here and in `offsets`. A [`View`] checks every range against its length, so a wrong
 //! plan panics instead of reading foreign memory. That no two threads touch one element at a time is the plan's promise:
 //! points of a kernel write different elements, and read none that another point writes.
 #![expect(unsafe_code, reason = "kernels share buffers between threads, element by element")]
@@ -286,23 +286,13 @@ impl View {
         }
     }
 
-    /// Reads `count` elements from `start` on, `stride` apart, into every `step`th word.
+    /// Checks that elements from `base + low` to `base + high` lie inside, and returns the address of number 0.
     #[inline(always)]
-    pub(super) fn read_spread<T: Stored>(
-        &self,
-        (start, stride): (i64, i64),
-        target: &mut [u32],
-        step: usize,
-        count: usize,
-    ) {
-        if count == 0 {
-            return;
-        }
-        let source = self.checked::<T>(start, stride, count);
-        for (i, value) in target.iter_mut().step_by(step).take(count).enumerate() {
-            // SAFETY: first and last element were checked, so all between are inside.
-            *value = unsafe { source.offset(i as isize * stride as isize).read() }.load();
-        }
+    pub(super) fn checked_reach<T>(&self, base: i64, (low, high): (i32, i32)) -> *mut T {
+        let (first, last) = (base + i64::from(low), base + i64::from(high));
+        let limit = (self.bytes / size_of::<T>()) as i64;
+        assert!(first >= 0 && first <= last && last < limit, "elements {first}..={last} of a buffer of {limit}");
+        self.start.cast::<T>()
     }
 
     /// Reads the elements with these numbers; 0 for `nowhere`.

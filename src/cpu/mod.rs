@@ -4,8 +4,10 @@
 //! Every order of summation depends on shapes and on the machine's vector length, never on the number of threads.
 //!
 //! Reading order: `space` (how points are walked), `program` and `execute` (tapes over strips of them), `loops` with
-//! `run_loops`, and `contract` with `pack` and `micro` (the two kinds of kernels). All unchecked code is in `memory`.
+//! `run_loops`, and `contract` with `pack` and `micro` (the two kinds of kernels). All unchecked code is in `memory` and
+//! `offsets`.
 
+mod access;
 mod contract;
 mod elementwise;
 mod execute;
@@ -14,12 +16,14 @@ mod loops;
 mod math;
 mod memory;
 mod micro;
+mod offsets;
 mod pack;
 mod philox;
+mod position;
 mod program;
+mod recipe;
 mod reshape;
 mod run_loops;
-mod runs;
 mod scratch;
 mod space;
 #[cfg(test)]

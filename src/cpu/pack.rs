@@ -62,10 +62,7 @@ impl Operand {
         let flat = size(line) <= STRIP / 2;
         let walked = if flat { [lines, line].concat() } else { line.to_vec() };
         let fixed = if flat { groups.batch.to_vec() } else { [groups.batch, lines].concat() };
-        let mut program = Program::new(axes, (&fixed, &walked), tape, &[], &[value], dtypes);
-        if !flat {
-            program.record_loads();
-        }
+        let program = Program::new(axes, (&fixed, &walked), tape, &[], &[value], dtypes);
         Self { program, along_k, flat, sizes }
     }
 

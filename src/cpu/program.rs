@@ -1,13 +1,12 @@
 //! Tapes made ready to run over strips: index expressions as linear forms, values in few registers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, Unary};
-use crate::plan::{BufferId, Cond, InstrOp, Ix, Store, Tape, ValueId};
+use crate::plan::{Cond, InstrOp, Ix, Store, Tape, ValueId};
 
+use super::access::Access;
 use super::elementwise::Kind;
-use super::space::{Forms, Position, Row, Space};
+use super::space::Space;
 
 /// Where a value lies while a strip is computed.
 #[derive(Clone, Copy, Debug)]
@@ -55,122 +54,6 @@ pub(super) enum Action {
     Random { access: Access, stream: u32, seed: Operand, position: Operand },
     Reduced(usize),
     Accumulator,
-}
-
-/// Elements of a buffer (or just their numbers) along a strip.
-#[derive(Clone, Debug)]
-pub(super) struct Access {
-    pub(super) buffer: BufferId,
-    pub(super) dtype: DType,
-    pub(super) forms: Forms,
-    pub(super) position: Position,
-    /// Conditions that hold on one piece of each row.
-    ranges: Vec<Condition>,
-    /// Conditions to be tested at each element.
-    pub(super) scattered: Vec<Condition>,
-    /// True if strips should be read through a [`super::runs::RunCache`].
-    pub(super) recorded: bool,
-    /// Unique in the process: names it in that cache.
-    pub(super) id: u64,
-    /// The forms that conditions and quotients look at.
-    pub(super) deciding: Vec<usize>,
-}
-
-/// A [`Cond`] over a space.
-#[derive(Clone, Debug)]
-pub(super) struct Condition {
-    pub(super) position: Position,
-    pub(super) test: Test,
-}
-
-/// What a condition asks of its value.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Test {
-    /// `0 <= value < size`
-    Below(i64),
-    /// divisible
-    Multiple(i64),
-}
-
-impl Test {
-    /// Whether `value` passes.
-    #[inline(always)]
-    pub(super) fn holds(self, value: i64) -> bool {
-        match self {
-            Self::Below(size) => value >= 0 && value < size,
-            Self::Multiple(by) => value.rem_euclid(by) == 0,
-        }
-    }
-}
-
-impl Access {
-    fn new(space: &Space, buffer: BufferId, dtype: DType, index: &Ix, conditions: &[Cond]) -> Self {
-        let mut forms = Forms::default();
-        let position = space.position(index, &mut forms);
-        let (mut ranges, mut scattered) = (Vec::new(), Vec::new());
-        for condition in conditions {
-            let position = space.position(condition.value(), &mut forms);
-            let (test, whole) = match condition {
-                Cond::InRange(_, size) => (Test::Below(*size), position.straight),
-                Cond::Multiple(_, by) => (Test::Multiple(*by), position.straight && position.stride % by == 0),
-            };
-            if whole { &mut ranges } else { &mut scattered }.push(Condition { position, test });
-        }
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { buffer, dtype, forms, position, ranges, scattered, recorded: false, id, deciding: Vec::new() }
-    }
-
-    /// Reads strips through the cache from now on, where that can be done.
-    fn record(&mut self) {
-        let conditions = || self.ranges.iter().chain(&self.scattered).map(|condition| &condition.position);
-        let mut deciding = Vec::new();
-        for position in conditions().chain([&self.position]) {
-            let Some(forms) = position.quotient_forms() else { return };
-            deciding.extend(forms);
-        }
-        deciding.extend(conditions().map(Position::linear));
-        deciding.sort_unstable();
-        deciding.dedup();
-        self.deciding = deciding;
-        self.recorded = true;
-    }
-
-    /// The part of a row of `len` elements where all of `ranges` hold.
-    #[inline]
-    pub(super) fn extent(&self, row: &Row<'_>, len: usize) -> (usize, usize) {
-        let (mut low, mut high) = (0, len as i64);
-        for Condition { position, test } in &self.ranges {
-            let (start, stride) = (position.start(row), position.stride);
-            match *test {
-                Test::Below(size) if stride > 0 => {
-                    low = low.max(ceiling(-start, stride));
-                    high = high.min(ceiling(size - start, stride));
-                }
-                Test::Below(size) if stride < 0 => {
-                    low = low.max(ceiling(start - size + 1, -stride));
-                    high = high.min(ceiling(start + 1, -stride));
-                }
-                test => {
-                    if !test.holds(start) {
-                        return (0, 0);
-                    }
-                }
-            }
-        }
-        if low < high { (low as usize, high as usize) } else { (0, 0) }
-    }
-
-    /// True if it is one element (or none) for the whole strip.
-    fn is_constant(&self) -> bool {
-        self.position.constant && self.ranges.iter().chain(&self.scattered).all(|condition| condition.position.constant)
-    }
-}
-
-/// `a / b` rounded up, for positive `b`.
-#[inline(always)]
-fn ceiling(a: i64, b: i64) -> i64 {
-    if b == 1 { a } else { -((-a).div_euclid(b)) }
 }
 
 /// The bits of a literal in a register.
@@ -313,29 +196,13 @@ impl Program {
 impl Program {
     /// Rough nanoseconds per element that reading takes.
     pub(super) fn read_cost(&self) -> f64 {
-        let row = self.space.row() as f64;
-        let accesses = self.steps.iter().filter_map(|step| match &step.action {
-            Action::Load(access) if !step.target.splat => Some(access),
-            Action::Gather { access, .. } => Some(access),
+        let costs = self.steps.iter().filter_map(|step| match &step.action {
+            Action::Load(access) | Action::Gather { access, .. } if !step.target.splat => {
+                Some(access.read_cost(self.space.row()))
+            }
             _ => None,
         });
-        let costs = accesses.map(|access| match access.position.stride {
-            _ if !access.position.straight || !access.scattered.is_empty() => 1.0 + 10.0 / row,
-            0 | 1 => 0.1 + 10.0 / row,
-            _ => 0.5 + 10.0 / row,
-        });
         costs.sum()
-    }
-
-    /// Remembers how strips are read: worth it where strips at different fixed points have the same form.
-    pub(super) fn record_loads(&mut self) {
-        for step in &mut self.steps {
-            if let Action::Load(access) = &mut step.action
-                && !step.target.splat
-            {
-                access.record();
-            }
-        }
     }
 }
 

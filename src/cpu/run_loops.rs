@@ -116,8 +116,9 @@ impl CompiledLoop {
         points: Range<usize>,
         (reduced, first): (&[Vec<u32>], usize),
     ) {
-        for point in points.clone().step_by(STRIP) {
-            let len = STRIP.min(points.end - point);
+        let strip = phase.program.space.strip();
+        for point in points.clone().step_by(strip) {
+            let len = strip.min(points.end - point);
             let spread = Spread::Columns { first: first + point - points.start, width: len };
             let inputs = Inputs { reduced, spread, accumulator: &[] };
             phase.program.run(env, &mut scratch.registers, (0, point, len), &inputs);

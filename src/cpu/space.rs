@@ -2,14 +2,18 @@
 //!
 //! A space has *fixed* axes, at one point of which a strip lies, and *walked* axes, along whose row-major order it runs.
 //! Making one splits axes so that quotients and remainders vanish where they can, and merges neighbours that all
-//! expressions treat as one axis, so that rows are long.
+//! expressions treat as one axis. What is then walked step by step are *rows*: whole innermost axes and a piece of the
+//! next one, about a strip together, so that the cost of a step does not depend on how short the innermost axis is.
 
 use crate::plan::{Atom, Ix};
 
+use super::execute::STRIP;
+use super::position::{Form, Forms, Position, Quotient, Row, Steps};
+
 /// Most axes of a space; more are never split off.
-const MAX_RANK: usize = 24;
-/// The innermost axis is not split into rows shorter than this: many short rows cost more than quotients do.
-const SHORTEST_ROW: usize = 16;
+pub(super) const MAX_RANK: usize = 24;
+/// An innermost axis of this size is a row by itself; below, a row spans several axes.
+const LONG_ROW: usize = 256;
 
 /// An iteration space.
 #[derive(Clone, Debug)]
@@ -24,50 +28,11 @@ pub(super) struct Space {
     sizes: Vec<usize>,
     /// How many of `sizes` are fixed.
     fixed: usize,
-}
-
-/// `offset + Σ stride · coordinate` over the axes of a [`Space`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Form {
-    strides: Vec<i64>,
-    offset: i64,
-}
-
-/// The linear forms that an instruction needs at each row, evaluated together.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Forms(Vec<Form>);
-
-/// An index expression over a space.
-#[derive(Clone, Debug)]
-pub(super) struct Position {
-    /// Number of the linear part in [`Forms`].
-    form: usize,
-    quotients: Vec<Quotient>,
-    /// The whole expression, where quotients are nested; the other parts are unused then.
-    nested: Option<Ix>,
-    /// What one step along a row adds to the linear part.
-    pub(super) stride: i64,
-    /// True if a row's values are `start + stride · j`.
-    pub(super) straight: bool,
-    /// True if it is the same at all walked points.
-    pub(super) constant: bool,
-}
-
-/// `coefficient · (form / by)` or `coefficient · (form % by)`.
-#[derive(Clone, Debug)]
-struct Quotient {
-    coefficient: i64,
-    form: usize,
-    by: i64,
-    remainder: bool,
-    /// What one step along a row adds to the form.
-    stride: i64,
-}
-
-/// Where a row begins: the forms' values there, and its coordinates.
-pub(super) struct Row<'a> {
-    pub(super) values: &'a [i64],
-    coords: &'a [usize],
+    /// The outermost axis that rows run along, how many of its points each row takes (the last one may have fewer), and
+    /// the number of points of all axes after it.
+    cut: usize,
+    chunk: usize,
+    inner: usize,
 }
 
 /// Sizes at which `ix` cuts `axis` by itself: the products of divisors in quotients and remainders of the bare axis.
@@ -87,7 +52,7 @@ fn cuts(ix: &Ix, axis: usize, found: &mut Vec<usize>) {
 }
 
 /// The sizes that `axis` is split into, outermost first.
-fn split_axis(size: usize, axis: usize, expressions: &[&Ix], innermost: bool) -> Vec<usize> {
+fn split_axis(size: usize, axis: usize, expressions: &[&Ix]) -> Vec<usize> {
     let mut found = Vec::new();
     for ix in expressions {
         cuts(ix, axis, &mut found);
@@ -97,7 +62,7 @@ fn split_axis(size: usize, axis: usize, expressions: &[&Ix], innermost: bool) ->
     found.retain(|&cut| cut > 1 && cut < size);
     let chain =
         found.windows(2).all(|pair| pair[1] % pair[0] == 0) && found.iter().all(|cut| size.is_multiple_of(*cut));
-    if found.is_empty() || !chain || (innermost && found[0] < SHORTEST_ROW) {
+    if found.is_empty() || !chain {
         return vec![size];
     }
     let mut sizes = Vec::new();
@@ -116,12 +81,11 @@ impl Space {
         let mut coords = vec![Ix::constant(0); axes.len()];
         let mut split = Vec::new();
         let mut fixed_split = 0;
-        let innermost = walked.iter().rev().copied().find(|&axis| axes[axis] != 1);
         for (position, &axis) in fixed.iter().chain(walked).enumerate() {
             if axes[axis] == 1 {
                 continue;
             }
-            let mut sizes = split_axis(axes[axis], axis, expressions, Some(axis) == innermost);
+            let mut sizes = split_axis(axes[axis], axis, expressions);
             if split.len() + sizes.len() + axes.len() > MAX_RANK {
                 sizes = vec![axes[axis]];
             }
@@ -136,17 +100,52 @@ impl Space {
             split.push(1);
         }
         assert!(split.len() <= MAX_RANK, "a kernel of {} axes", split.len());
-        let mut space =
-            Self { coords, kept: (0..split.len()).collect(), sizes: split.clone(), split, fixed: fixed_split };
+        let kept = (0..split.len()).collect();
+        let sizes = split.clone();
+        let mut space = Self { coords, split, kept, sizes, fixed: fixed_split, cut: 0, chunk: 1, inner: 1 };
+        space.cut_at_innermost();
         space.merge(expressions);
+        space.choose_rows(expressions);
         space
+    }
+
+    fn cut_at_innermost(&mut self) {
+        self.cut = self.sizes.len() - 1;
+        self.chunk = self.sizes[self.cut];
+        self.inner = 1;
+    }
+
+    /// Takes as many inner axes into a row as fit a strip.
+    fn choose_rows(&mut self, expressions: &[&Ix]) {
+        self.cut_at_innermost();
+        if self.chunk >= LONG_ROW || self.chunk == 0 {
+            return;
+        }
+        let mut forms = Forms::default();
+        for ix in expressions {
+            self.position(ix, &mut forms);
+        }
+        while self.cut > self.fixed && self.chunk == self.sizes[self.cut] && self.sizes[self.cut - 1] > 0 {
+            let inner = self.inner * self.chunk;
+            let most = STRIP / inner;
+            if most < 2 {
+                break;
+            }
+            self.cut -= 1;
+            self.inner = inner;
+            let rows = self.sizes[self.cut].div_ceil(most);
+            self.chunk = self.sizes[self.cut].div_ceil(rows);
+        }
+        if !forms.0.iter().all(|form| form.fits(&self.sizes[self.cut..])) {
+            self.cut_at_innermost();
+        }
     }
 
     /// Merges neighbouring axes that all expressions treat as one.
     fn merge(&mut self, expressions: &[&Ix]) {
         let mut forms = Forms::default();
         for ix in expressions {
-            if self.position(ix, &mut forms).nested.is_some() {
+            if self.position(ix, &mut forms).is_nested() {
                 return;
             }
         }
@@ -171,7 +170,21 @@ impl Space {
 
     /// Points of a row.
     pub(super) fn row(&self) -> usize {
-        self.sizes[self.sizes.len() - 1]
+        self.chunk * self.inner
+    }
+
+    /// Points of a strip of whole rows, as far as they fit one.
+    pub(super) fn strip(&self) -> usize {
+        match self.row() {
+            0 => STRIP,
+            row if row > STRIP => STRIP,
+            row => STRIP / row * row,
+        }
+    }
+
+    /// How a form changes along a row.
+    fn steps(&self, form: &Form) -> Steps {
+        Steps::new(&form.strides[self.cut..], &self.sizes[self.cut..], self.row())
     }
 
     fn form(&self, ix: &Ix) -> Option<Form> {
@@ -182,11 +195,10 @@ impl Space {
     /// `ix`, one of the expressions the space was made for, with its linear parts added to `forms`.
     pub(super) fn position(&self, ix: &Ix, forms: &mut Forms) -> Position {
         let ix = ix.substitute(&self.coords, &self.split);
-        let last = self.sizes.len() - 1;
         let (plain, rest): (Vec<_>, Vec<_>) =
             ix.terms.iter().cloned().partition(|(atom, _)| matches!(atom, Atom::Axis(_)));
         let linear = self.form(&Ix { terms: plain, offset: ix.offset }).expect("only axes are left in it");
-        let stride = linear.strides[last];
+        let steps = self.steps(&linear);
         let mut constant = linear.strides[self.fixed..].iter().all(|&stride| stride == 0);
         let form = forms.add(linear);
         let mut quotients = Vec::new();
@@ -198,30 +210,31 @@ impl Space {
                 continue;
             };
             constant &= inner.strides[self.fixed..].iter().all(|&stride| stride == 0);
-            let stride = inner.strides[last];
+            let steps = self.steps(&inner);
             let remainder = matches!(atom, Atom::Mod(..));
-            quotients.push(Quotient { coefficient, form: forms.add(inner), by: *by, remainder, stride });
+            quotients.push(Quotient { coefficient, form: forms.add(inner), by: *by, remainder, steps });
         }
-        let straight = nested.is_none() && quotients.iter().all(|quotient| quotient.stride == 0);
         constant &= nested.is_none();
-        Position { form, quotients, nested, stride, straight, constant }
+        Position::new(form, steps, quotients, nested, constant)
     }
 
-    /// The coordinates of a walked point at a fixed point, and the forms' `values` there.
+    /// The coordinates of a row at a fixed point and how many of its points lie before `start`; the forms' `values` are
+    /// those of the row's first point.
     #[inline]
-    pub(super) fn begin(
+    fn begin(
         &self,
         forms: &Forms,
         (fixed, start): (usize, usize),
         values: &mut Vec<i64>,
-    ) -> [usize; MAX_RANK] {
+    ) -> ([usize; MAX_RANK], usize) {
         let mut coords = [0; MAX_RANK];
-        let rank = self.sizes.len();
         unravel(fixed, &self.sizes[..self.fixed], &mut coords[..self.fixed]);
-        unravel(start, &self.sizes[self.fixed..], &mut coords[self.fixed..rank]);
+        unravel(start / self.inner, &self.sizes[self.fixed..=self.cut], &mut coords[self.fixed..=self.cut]);
+        let skip = coords[self.cut] % self.chunk;
+        coords[self.cut] -= skip;
         values.clear();
-        values.extend(forms.0.iter().map(|form| form.at(&coords[..rank])));
-        coords
+        values.extend(forms.0.iter().map(|form| form.at(&coords[..=self.cut])));
+        (coords, skip * self.inner + start % self.inner)
     }
 
     /// Calls `f(row, start, len)` for each piece of a row among the `len` walked points from `start` on, at fixed point
@@ -234,34 +247,33 @@ impl Space {
         values: &mut Vec<i64>,
         mut f: impl FnMut(&Row<'_>, usize, usize),
     ) {
-        let rank = self.sizes.len();
-        let last = rank - 1;
-        let mut coords = self.begin(forms, (fixed, start), values);
+        let (mut coords, mut first) = self.begin(forms, (fixed, start), values);
         let mut done = 0;
-        while done < len {
-            let count = (self.sizes[last] - coords[last]).min(len - done);
-            f(&Row { values, coords: &coords[..rank] }, done, count);
+        loop {
+            let row = self.chunk.min(self.sizes[self.cut] - coords[self.cut]) * self.inner;
+            let count = (row - first).min(len - done);
+            let tail = &self.sizes[self.cut + 1..];
+            f(&Row { values, coords: &coords[..=self.cut], tail, first }, done, count);
             done += count;
             if done == len {
                 break;
             }
-            let mut axis = last;
-            for (value, form) in values.iter_mut().zip(&forms.0) {
-                *value -= form.strides[last] * coords[last] as i64;
-            }
-            coords[last] = 0;
-            while axis > self.fixed {
-                axis -= 1;
-                coords[axis] += 1;
-                let wraps = coords[axis] == self.sizes[axis];
-                let steps = if wraps { 1 - self.sizes[axis] as i64 } else { 1 };
+            first = 0;
+            let mut axis = self.cut;
+            let mut step = self.chunk;
+            loop {
+                coords[axis] += step;
+                let wraps = coords[axis] >= self.sizes[axis];
+                let steps = if wraps { step as i64 - coords[axis] as i64 } else { step as i64 };
                 for (value, form) in values.iter_mut().zip(&forms.0) {
                     *value += form.strides[axis] * steps;
                 }
-                if !wraps {
+                if !wraps || axis == self.fixed {
                     break;
                 }
                 coords[axis] = 0;
+                axis -= 1;
+                step = 1;
             }
         }
     }
@@ -275,87 +287,6 @@ fn unravel(mut flat: usize, sizes: &[usize], coords: &mut [usize]) {
         } else {
             *coord = flat % size;
             flat /= size;
-        }
-    }
-}
-
-impl Form {
-    fn at(&self, coords: &[usize]) -> i64 {
-        self.strides.iter().zip(coords).map(|(stride, &coord)| stride * coord as i64).sum::<i64>() + self.offset
-    }
-}
-
-impl Forms {
-    fn add(&mut self, form: Form) -> usize {
-        self.0.iter().position(|known| *known == form).unwrap_or_else(|| {
-            self.0.push(form);
-            self.0.len() - 1
-        })
-    }
-}
-
-impl Position {
-    /// Number of the linear part among the forms.
-    pub(super) fn linear(&self) -> usize {
-        self.form
-    }
-
-    /// Numbers of the forms that quotients look at; `None` if there are nested quotients.
-    pub(super) fn quotient_forms(&self) -> Option<impl Iterator<Item = usize>> {
-        self.nested.is_none().then(|| self.quotients.iter().map(|quotient| quotient.form))
-    }
-
-    /// The value at the row's beginning.
-    #[inline]
-    pub(super) fn start(&self, row: &Row<'_>) -> i64 {
-        if let Some(nested) = &self.nested {
-            return nested.eval(row.coords);
-        }
-        let quotients: i64 = self.quotients.iter().map(|quotient| quotient.coefficient * quotient.value(row)).sum();
-        row.values[self.form] + quotients
-    }
-
-    /// The values along the row.
-    pub(super) fn fill(&self, row: &Row<'_>, target: &mut [i64]) {
-        if let Some(nested) = &self.nested {
-            let mut coords = [0; MAX_RANK];
-            let rank = row.coords.len();
-            coords[..rank].copy_from_slice(row.coords);
-            for value in target {
-                *value = nested.eval(&coords[..rank]);
-                coords[rank - 1] += 1;
-            }
-            return;
-        }
-        let start = row.values[self.form];
-        for (j, value) in target.iter_mut().enumerate() {
-            *value = start + self.stride * j as i64;
-        }
-        for quotient in &self.quotients {
-            quotient.add(row, target);
-        }
-    }
-}
-
-impl Quotient {
-    fn value(&self, row: &Row<'_>) -> i64 {
-        let inner = row.values[self.form];
-        if self.remainder { inner.rem_euclid(self.by) } else { inner.div_euclid(self.by) }
-    }
-
-    /// Adds its part to the values along a row, without a division per element.
-    fn add(&self, row: &Row<'_>, target: &mut [i64]) {
-        let inner = row.values[self.form];
-        let (mut whole, mut rest) = (inner.div_euclid(self.by), inner.rem_euclid(self.by));
-        let (whole_step, rest_step) = (self.stride.div_euclid(self.by), self.stride.rem_euclid(self.by));
-        for value in target {
-            *value += self.coefficient * if self.remainder { rest } else { whole };
-            whole += whole_step;
-            rest += rest_step;
-            if rest >= self.by {
-                rest -= self.by;
-                whole += 1;
-            }
         }
     }
 }
@@ -391,10 +322,8 @@ mod tests {
                     space.walk(&forms, (fixed_point, start, len), &mut Vec::new(), |row, at, count| {
                         position.fill(row, &mut values[at..at + count]);
                         if position.straight {
-                            assert_eq!(
-                                position.start(row) + position.stride * (count as i64 - 1),
-                                values[at + count - 1]
-                            );
+                            let last = position.start(row) + position.stride * (count as i64 - 1);
+                            assert_eq!(last, values[at + count - 1]);
                         }
                     });
                     got.extend(values);

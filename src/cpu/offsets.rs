@@ -1,0 +1,147 @@
+//! Elements of a buffer by their distances from a base, checked against the buffer as a whole.
+#![expect(unsafe_code, reason = "the reach of all offsets is checked once, not each of them")]
+
+use half::f16;
+
+use super::execute::NOWHERE;
+use super::memory::{Stored, View};
+use crate::dtype::DType;
+
+/// The offset of a point without an element.
+const HOLE: i32 = i32::MIN;
+/// Points that a run must have on average to be copied as one.
+const WORTH_A_RUN: usize = 6;
+
+/// Where the elements for a few points lie, counted from a base.
+///
+/// Invariant: every offset that is not a [`HOLE`], and every element of a run, lies within `reach`.
+#[derive(Default)]
+pub(super) struct Offsets {
+    /// For each point.
+    list: Vec<i32>,
+    /// The same as runs; empty if these are short.
+    runs: Vec<Run>,
+    /// The least and the largest offset; `None` if all points are holes.
+    reach: Option<(i32, i32)>,
+    holes: bool,
+}
+
+/// Points `at..at + count` whose elements follow each other, or (`same`) are all one.
+#[derive(Clone, Copy)]
+struct Run {
+    at: usize,
+    offset: i32,
+    count: usize,
+    same: bool,
+}
+
+/// Calls `$self.$method::<T>` with the type that `$dtype` has in memory.
+macro_rules! typed {
+    ($self:expr, $dtype:expr, $method:ident ( $($arg:expr),* )) => {
+        match $dtype {
+            DType::F32 | DType::I32 | DType::U32 => $self.$method::<u32>($($arg),*),
+            DType::F16 => $self.$method::<f16>($($arg),*),
+            DType::U8 | DType::Bool => $self.$method::<u8>($($arg),*),
+        }
+    };
+}
+
+impl Offsets {
+    /// Makes them those of the elements `indices` from `base`; false, and then there are none, if they are too far off.
+    pub(super) fn set(&mut self, indices: &[i64], base: i64) -> bool {
+        self.list.clear();
+        self.runs.clear();
+        self.reach = None;
+        let (mut low, mut high, mut elements) = (i64::MAX, i64::MIN, 0);
+        for &index in indices.iter().filter(|&&index| index != NOWHERE) {
+            (low, high) = (low.min(index - base), high.max(index - base));
+            elements += 1;
+        }
+        self.holes = elements < indices.len();
+        if elements > 0 {
+            if low <= i64::from(HOLE) || high > i64::from(i32::MAX) {
+                return false;
+            }
+            self.reach = Some((low as i32, high as i32));
+        }
+        self.list.extend(indices.iter().map(|&index| if index == NOWHERE { HOLE } else { (index - base) as i32 }));
+        for (at, &offset) in self.list.iter().enumerate().filter(|&(_, &offset)| offset != HOLE) {
+            if let Some(run) = self.runs.last_mut()
+                && run.at + run.count == at
+            {
+                let step = offset - self.list[at - 1];
+                if run.count == 1 && step == 0 {
+                    run.same = true;
+                }
+                if step == i32::from(!run.same) {
+                    run.count += 1;
+                    continue;
+                }
+            }
+            self.runs.push(Run { at, offset, count: 1, same: false });
+        }
+        if self.runs.len() * WORTH_A_RUN > elements {
+            self.runs.clear();
+        }
+        true
+    }
+
+    /// Reads the elements counted from `base`; 0 where there is none.
+    pub(super) fn read(&self, view: &View, dtype: DType, base: i64, words: &mut [u32]) {
+        let words = &mut words[..self.list.len()];
+        let Some(reach) = self.reach else { return words.fill(0) };
+        if self.runs.is_empty() {
+            typed!(self, dtype, read_list(view, base, reach, words));
+        } else {
+            typed!(self, dtype, read_runs(view, base, reach, words));
+        }
+    }
+
+    fn read_list<T: Stored>(&self, view: &View, base: i64, reach: (i32, i32), words: &mut [u32]) {
+        let source = view.checked_reach::<T>(base, reach);
+        for (word, &offset) in words.iter_mut().zip(&self.list) {
+            let hole = offset == HOLE;
+            let inside = if hole { reach.0 } else { offset };
+            // SAFETY: the offset lies within the reach, all of which was checked.
+            let bits = unsafe { source.offset((base + i64::from(inside)) as isize).read() }.load();
+            *word = if hole { 0 } else { bits };
+        }
+    }
+
+    fn read_runs<T: Stored>(&self, view: &View, base: i64, reach: (i32, i32), words: &mut [u32]) {
+        if self.holes {
+            words.fill(0);
+        }
+        let source = view.checked_reach::<T>(base, reach);
+        for run in &self.runs {
+            // SAFETY: all of the run's elements lie within the reach, all of which was checked.
+            let source = unsafe { source.offset((base + i64::from(run.offset)) as isize) };
+            let words = &mut words[run.at..run.at + run.count];
+            if run.same {
+                // SAFETY: as above.
+                words.fill(unsafe { source.read() }.load());
+            } else {
+                for (i, word) in words.iter_mut().enumerate() {
+                    // SAFETY: as above.
+                    *word = unsafe { source.add(i).read() }.load();
+                }
+            }
+        }
+    }
+
+    /// Writes the elements counted from `base`; points without one are left out.
+    pub(super) fn write(&self, view: &View, dtype: DType, base: i64, words: &[u32]) {
+        let Some(reach) = self.reach else { return };
+        typed!(self, dtype, write_list(view, base, reach, words));
+    }
+
+    fn write_list<T: Stored>(&self, view: &View, base: i64, reach: (i32, i32), words: &[u32]) {
+        let target = view.checked_reach::<T>(base, reach);
+        for (&bits, &offset) in words.iter().zip(&self.list) {
+            if offset != HOLE {
+                // SAFETY: the offset lies within the reach, all of which was checked.
+                unsafe { target.offset((base + i64::from(offset)) as isize).write(T::store(bits)) };
+            }
+        }
+    }
+}
