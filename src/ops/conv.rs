@@ -63,7 +63,8 @@ impl ConvOptions {
         self
     }
 
-    fn windows(&self, name: &str, kernel: &[usize]) -> Result<Vec<Window>> {
+    /// The windows of a kernel of these sizes.
+    pub(crate) fn windows(&self, name: &str, kernel: &[usize]) -> Result<Vec<Window>> {
         let option = |values: &[usize], what: &str| match values {
             [one] => Ok(vec![*one; kernel.len()]),
             several if several.len() == kernel.len() => Ok(several.to_vec()),

@@ -183,6 +183,23 @@ pub fn transposed_windows(shape: &Shape, windows: &[Window], sizes: &[usize]) ->
     Moved { dims, shape: out.into() }
 }
 
+/// `length` elements with both coordinates growing from `starts` along two axes, as a new last axis; `axes` are the two,
+/// ascending.
+pub(crate) fn diagonal(shape: &Shape, axes: &[usize], pair: [usize; 2], starts: [usize; 2], length: usize) -> Moved {
+    let mut sizes: Vec<usize> = Vec::new();
+    let mut dims = vec![Dim::constant(0); shape.rank()];
+    for axis in (0..shape.rank()).filter(|axis| !axes.contains(axis)) {
+        dims[axis] = Dim::axis(sizes.len());
+        sizes.push(shape[axis]);
+    }
+    for (axis, start) in pair.into_iter().zip(starts) {
+        // an empty diagonal may start outside
+        dims[axis] = Dim { offset: if length > 0 { start as i64 } else { 0 }, ..Dim::axis(sizes.len()) };
+    }
+    sizes.push(length);
+    Moved { dims, shape: sizes.into() }
+}
+
 /// `shape` with another size along `axis`.
 pub fn with_size(shape: &Shape, axis: usize, size: usize) -> Shape {
     let mut dims = shape.to_vec();
@@ -190,7 +207,8 @@ pub fn with_size(shape: &Shape, axis: usize, size: usize) -> Shape {
     dims.into()
 }
 
-fn identity(shape: &Shape) -> Moved {
+/// Every element where it is.
+pub(crate) fn identity(shape: &Shape) -> Moved {
     Moved { dims: (0..shape.rank()).map(Dim::axis).collect(), shape: shape.clone() }
 }
 

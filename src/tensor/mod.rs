@@ -18,9 +18,13 @@ mod activation;
 mod attention;
 mod conv;
 mod create;
+mod cumulative;
 mod display;
+mod einsum;
+mod extrema;
 mod functions;
 mod index;
+mod interpolate;
 mod join;
 mod linear;
 mod loss;
@@ -33,8 +37,11 @@ mod pool;
 mod random;
 mod readback;
 mod reduce;
+mod repeat;
 mod rounding;
 mod softmax;
+mod vector_norm;
+mod windows;
 
 use crate::device::Device;
 use crate::dtype::DType;
@@ -47,6 +54,7 @@ pub use loss::Reduction;
 pub use movement::{Axes, Dims};
 pub use norm::BatchNorm;
 pub use operand::Operand;
+pub use repeat::PadMode;
 
 /// A multi-dimensional array on a device, computed when it is needed.
 #[derive(Clone)]

@@ -8,15 +8,6 @@ use crate::ops::{adjoint, ok, shape_error};
 use super::Tensor;
 
 impl Tensor {
-    /// Sliding windows over the last axes, one [`Window`] each: `[.., size..]` → `[.., count.., kernel..]`; elements
-    /// outside are `fill`.
-    #[track_caller]
-    #[must_use]
-    pub fn windows(&self, windows: &[Window], fill: f64) -> Self {
-        let moved = ok(movement::windows("windows", self.shape(), windows));
-        self.moved(moved, Scalar::new(self.dtype(), fill))
-    }
-
     /// The largest element of each window of `[batch, channels, height, width]`; the first of equal ones takes the
     /// gradient.
     #[track_caller]
