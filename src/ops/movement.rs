@@ -157,7 +157,13 @@ pub fn windows(name: &str, shape: &Shape, windows: &[Window]) -> Result<Moved> {
             None => return shape_error(format!("{name}: a window of {window:?} does not fit into {shape}")),
         }
     }
-    let mut sizes = [&shape[..first], &counts].concat();
+    Ok(counted_windows(shape, windows, &counts))
+}
+
+/// As [`windows`], so many along each axis; the last ones may lie outside.
+pub(crate) fn counted_windows(shape: &Shape, windows: &[Window], counts: &[usize]) -> Moved {
+    let first = shape.rank() - windows.len();
+    let mut sizes = [&shape[..first], counts].concat();
     sizes.extend(windows.iter().map(|window| window.kernel));
     let mut dims: Vec<Dim> = (0..first).map(Dim::axis).collect();
     dims.extend(windows.iter().enumerate().map(|(axis, window)| Dim {
@@ -165,7 +171,7 @@ pub fn windows(name: &str, shape: &Shape, windows: &[Window]) -> Result<Moved> {
         offset: -(window.padding as i64),
         divisor: 1,
     }));
-    Ok(Moved { dims, shape: sizes.into() })
+    Moved { dims, shape: sizes.into() }
 }
 
 /// The positions from which a transposed convolution gathers: `[.., count..]` becomes `[.., size.., kernel..]`, where the

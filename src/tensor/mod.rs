@@ -3,18 +3,11 @@
 //! Methods have PyTorch's names and shapes. They check shapes and types at the call and panic at the caller's line; the
 //! same rules are in [`crate::ops`] as functions that return an error. Nothing is computed before a value is read.
 //!
-//! # Types
-//!
-//! * Two tensors in one op have the same type; cast one with [`Tensor::to_dtype`] otherwise.
-//! * A scalar takes the tensor's type, except that a float scalar turns an integer or bool tensor into f32, and an integer
-//!   scalar turns bool into i32.
-//! * `/` is true division: integers become f32. [`Tensor::div_trunc`] divides integers.
-//! * exp, log and other functions of real numbers turn integers into f32.
-//! * Sums of bool and u8 are i32. Indices are i32, where PyTorch has int64.
-//! * u8 is for storage: it moves, compares and casts, but has no arithmetic.
-//! * NaN wins in max, min and argmax. The first of several equal elements is the argmax.
+//! [`crate::semantics`] says on one page what they mean where it could be doubted: types, integers, NaN, gradients at
+//! kinks, empty tensors, threads.
 
 mod activation;
+mod adaptive;
 mod attention;
 mod conv;
 mod create;
@@ -23,6 +16,7 @@ mod display;
 mod einsum;
 mod extrema;
 mod functions;
+mod grid;
 mod index;
 mod interpolate;
 mod join;
@@ -50,6 +44,8 @@ use crate::graph::{Node, NodeRef, Op, without_gradient};
 use crate::shape::Shape;
 
 pub use attention::Mask;
+pub use grid::Outside;
+pub use interpolate::Interpolation;
 pub use loss::Reduction;
 pub use movement::{Axes, Dims};
 pub use norm::BatchNorm;

@@ -158,4 +158,12 @@ impl Tensor {
         let values = grouped.standardize(&[-1], epsilon).values.reshape(self.shape());
         values.channel_affine("group_norm", weight, bias)
     }
+
+    /// Normalises each channel of each sample of `[batch, channels, ...]`, then `· weight + bias`, both `[channels]`.
+    #[track_caller]
+    #[must_use]
+    pub fn instance_norm(&self, weight: Option<&Self>, bias: Option<&Self>, epsilon: f64) -> Self {
+        assert!(self.rank() >= 2, "instance_norm: {} is not [batch, channels, ...]", self.shape());
+        self.group_norm(self.shape()[1], weight, bias, epsilon)
+    }
 }

@@ -16,8 +16,9 @@ pub(crate) fn rows() -> Vec<Row> {
         one!("cos", |x| x[0].cos()),
         one!("tan", |x| x[0].tan()),
         one!("atan", |x| x[0].atan()),
-        one!("sinh", |x| x[0].sinh()),
-        one!("cosh", |x| x[0].cosh()),
+        // at 88, drivers' own exp may be off by 3 + 2 · 44 ulps (Vulkan)
+        one!("sinh", 64.0, |x| x[0].sinh()),
+        one!("cosh", 64.0, |x| x[0].cosh()),
         one!("tanh", |x| x[0].tanh()),
         one!("asinh", |x| x[0].asinh()),
         one!("sigmoid", |x| x[0].sigmoid()),

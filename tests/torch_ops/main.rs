@@ -5,6 +5,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod elementwise;
+mod linear;
+mod movement;
+mod reductions;
 
 use std::collections::BTreeSet;
 
@@ -13,17 +16,17 @@ use brasa::graph::reference::decode;
 use brasa::{DType, Device, Tensor};
 use safetensors::tensor::{Dtype, SafeTensors};
 
-use common::{devices, read};
+use common::devices;
 
 /// An op: its name in the recording, how it is called, and the allowed error in units of f32's rounding.
 struct Row(&'static str, f64, fn(&[Tensor]) -> Vec<Tensor>);
 
 /// A row with one output.
 macro_rules! one {
-    ($name:literal, |$x:ident| $body:expr) => {
+    ($name:expr, |$x:ident| $body:expr) => {
         one!($name, 16.0, |$x| $body)
     };
-    ($name:literal, $tolerance:literal, |$x:ident| $body:expr) => {
+    ($name:expr, $tolerance:literal, |$x:ident| $body:expr) => {
         crate::Row($name, $tolerance, |$x| vec![$body])
     };
 }
@@ -144,18 +147,27 @@ fn replay_all(rows: &[Row]) {
     assert!(failures.is_empty(), "{} differences:\n{}", failures.len(), failures.join("\n"));
 }
 
-#[test]
-fn elementwise_ops_agree() {
-    replay_all(&elementwise::rows());
+macro_rules! families {
+    ($($family:ident),*) => {
+        $(#[test]
+        fn $family() {
+            replay_all(&self::$family::rows());
+        })*
+
+        fn families() -> Vec<Row> {
+            [$(self::$family::rows()),*].into_iter().flatten().collect()
+        }
+    };
 }
+families!(elementwise, linear, movement, reductions);
 
 #[test]
 fn everything_recorded_is_replayed() {
     let bytes = recording();
     let file = SafeTensors::deserialize(&bytes).expect("a safetensors file");
     let recorded: BTreeSet<&str> = file.names().into_iter().filter_map(|name| name.split('/').next()).collect();
-    let rows = [elementwise::rows()];
-    let replayed: BTreeSet<&str> = rows.iter().flatten().map(|row| row.0).collect();
+    let rows = families();
+    let replayed: BTreeSet<&str> = rows.iter().map(|row| row.0).collect();
     assert_eq!(recorded, replayed);
-    assert_eq!(rows.iter().flatten().count(), replayed.len(), "a row occurs twice");
+    assert_eq!(rows.len(), replayed.len(), "a row occurs twice");
 }
