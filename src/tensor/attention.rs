@@ -39,19 +39,21 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn grouped_query_attention(&self, key: &Self, value: &Self, mask: Mask<'_>, scale: Option<f64>) -> Self {
-        let heads = self.size(-3);
-        let shared = |tensor: &Self| {
-            let groups = tensor.size(-3);
-            assert!(
-                groups > 0 && heads.is_multiple_of(groups),
-                "grouped_query_attention: {} with keys or values {}, {heads} heads in {groups} groups",
-                self.shape(),
-                tensor.shape()
-            );
-            tensor.repeat_interleave(heads / groups, -3)
-        };
-        let scale = scale.unwrap_or(1.0 / (self.size(-1) as f64).sqrt());
-        self.attend(&shared(key), &shared(value), mask, scale)
+        let (key, value) = (key.shared_by_heads(self), value.shared_by_heads(self));
+        self.attend(&key, &value, mask, scale.unwrap_or(1.0 / (self.size(-1) as f64).sqrt()))
+    }
+
+    /// Each group of keys or values once for each head of `queries` that it serves.
+    #[track_caller]
+    fn shared_by_heads(&self, queries: &Self) -> Self {
+        let (heads, groups) = (queries.size(-3), self.size(-3));
+        assert!(
+            groups > 0 && heads.is_multiple_of(groups),
+            "grouped_query_attention: {} with keys or values {}, {heads} heads in {groups} groups",
+            queries.shape(),
+            self.shape()
+        );
+        self.repeat_interleave(heads / groups, -3)
     }
 
     #[track_caller]

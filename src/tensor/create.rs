@@ -98,7 +98,8 @@ impl Tensor {
         let last = steps.saturating_sub(1);
         let step = if last > 0 { (end - start) / last as f64 } else { 0.0 };
         let number = Self::arange(steps, device);
-        let [up, down] = [&number, &(last as i32 - &number)].map(|number| number.to_dtype(DType::F32) * step);
+        let up = number.to_dtype(DType::F32) * step;
+        let down = (last as i32 - &number).to_dtype(DType::F32) * step;
         number.lt(steps.div_ceil(2) as i64).where_(up + start, end - down)
     }
 

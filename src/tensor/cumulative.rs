@@ -43,21 +43,26 @@ impl Tensor {
     #[must_use]
     pub fn logcumsumexp(&self, axis: isize) -> Self {
         let axis = self.axis("logcumsumexp", axis);
-        let nothing = Scalar::new(self.floats().dtype(), f64::NEG_INFINITY);
-        levels(self.shape()[axis])
-            .fold(self.floats(), |value, step| value.windows_back(axis, step, nothing).logsumexp(-1))
+        let mut value = self.floats();
+        let nothing = Scalar::new(value.dtype(), f64::NEG_INFINITY);
+        for step in levels(self.shape()[axis]) {
+            value = value.windows_back(axis, step, nothing).logsumexp(-1);
+        }
+        value
     }
 
     #[track_caller]
     fn cumulative(&self, name: &str, axis: isize, op: ReduceOp) -> Self {
         let axis = self.axis(name, axis);
-        levels(self.shape()[axis]).fold(self.clone(), |value, step| {
-            let windows = value.windows_back(axis, step, op.identity(self.dtype()));
-            let last = windows.rank() - 1;
-            let kept = [self.shape().dims(), &[1]].concat();
-            let reduced = Op::Reduce { op, axes: vec![last] };
-            Self::apply(reduced, &[&windows], kept.into(), self.dtype()).reshape(self.shape())
-        })
+        let nothing = op.identity(self.dtype());
+        let kept = [self.shape().dims(), &[1]].concat();
+        let mut value = self.clone();
+        for step in levels(self.shape()[axis]) {
+            let windows = value.windows_back(axis, step, nothing);
+            let reduced = Op::Reduce { op, axes: vec![self.rank()] };
+            value = Self::apply(reduced, &[&windows], kept.as_slice().into(), self.dtype()).reshape(self.shape());
+        }
+        value
     }
 
     #[track_caller]

@@ -1,6 +1,7 @@
 //! Pictures sampled at places that are data.
 
 use crate::dtype::DType;
+use crate::graph::at_callers_line;
 
 use super::Tensor;
 
@@ -38,6 +39,10 @@ impl Tensor {
             self.shape(),
             grid.shape()
         );
+        at_callers_line(|| self.sampled(grid, nearest, outside, aligned))
+    }
+
+    fn sampled(&self, grid: &Self, nearest: bool, outside: Outside, aligned: bool) -> Self {
         let (height, width) = (self.shape()[2], self.shape()[3]);
         let x = grid.select(3, 0).place(width, outside, aligned);
         let y = grid.select(3, 1).place(height, outside, aligned);
@@ -103,6 +108,6 @@ impl Tensor {
             }
         };
         let column = |number: usize| self.select(2, number).reshape([batch, 1, 1, 2]);
-        column(0) * coordinate(2, columns) + column(1) * coordinate(1, rows) + column(2)
+        at_callers_line(|| column(0) * coordinate(2, columns) + column(1) * coordinate(1, rows) + column(2))
     }
 }

@@ -86,8 +86,9 @@ impl Tensor {
         let axis = self.axis("take_along_dim", axis);
         let one = |shape: &crate::Shape| crate::ops::movement::with_size(shape, axis, 1);
         let others = ok(elementwise::broadcast("take_along_dim", &one(self.shape()), &one(index.shape())));
-        let whole = |tensor: &Self| tensor.expand(crate::ops::movement::with_size(&others, axis, tensor.shape()[axis]));
-        whole(self).gather(axis.cast_signed(), &whole(index))
+        let whole = |size: usize| crate::ops::movement::with_size(&others, axis, size);
+        let index = index.expand(whole(index.shape()[axis]));
+        self.expand(whole(self.shape()[axis])).gather(axis.cast_signed(), &index)
     }
 
     /// `value` where the bool `mask`, broadcast to `self`, is true, else `self`.

@@ -1,5 +1,6 @@
 //! Pictures made larger and smaller: `[batch, channels, ..]` to other sizes along the axes after the second.
 
+use crate::graph::at_callers_line;
 use crate::shape::Shape;
 
 use super::Tensor;
@@ -53,7 +54,7 @@ impl Tensor {
         let mut value = self.clone();
         for (axis, &new) in (2..).zip(&size) {
             let ratio = self.shape()[axis] as f64 / new as f64;
-            value = value.resampled(axis, new, ratio, mode);
+            value = at_callers_line(|| value.resampled(axis, new, ratio, mode));
         }
         value
     }
@@ -67,7 +68,7 @@ impl Tensor {
         for axis in 2..self.rank() {
             let new = (self.shape()[axis] as f64 * scale).floor() as usize;
             assert!(new > 0, "interpolate_scale: nothing is left of {} by {scale}", self.shape());
-            value = value.resampled(axis, new, 1.0 / scale, mode);
+            value = at_callers_line(|| value.resampled(axis, new, 1.0 / scale, mode));
         }
         value
     }

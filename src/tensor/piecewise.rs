@@ -59,7 +59,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn hardsigmoid(&self) -> Self {
-        (self.floats() + 3.0).relu6() * (1.0 / 6.0)
+        (self.floats() + 3.0).clamp(0.0, 6.0) * (1.0 / 6.0)
     }
 
     /// `x · hardsigmoid(x)`; the gradient at ±3 is that of the piece outside.

@@ -312,7 +312,8 @@ impl Tensor {
         let largest = largest.isfinite().where_(&largest, 0.0);
         let value = (&x - &largest).exp().sum_keepdim(axes.as_slice()).log() + largest;
         value.with_gradient(&[&x], |y, inputs, g| {
-            let y = y.isfinite().where_(y, 0.0);
+            // of nothing but -infinity
+            let y = y.eq(f64::NEG_INFINITY).where_(0.0, y);
             vec![Some(g * (&inputs[0] - y).exp())]
         })
     }

@@ -122,16 +122,12 @@ impl Tensor {
     #[track_caller]
     fn pad_axis(&self, axis: usize, before: usize, after: usize, mode: PadMode) -> Self {
         let (size, number) = (self.shape()[axis], axis.cast_signed());
-        let repeated = |start: usize, count: usize| {
-            let mut wide = self.shape().to_vec();
-            wide[axis] = count;
-            self.narrow(number, start, 1).expand(wide)
-        };
+        let wide = |count: usize| crate::ops::movement::with_size(self.shape(), axis, count);
         let mut parts = Vec::new();
         if before > 0 {
             parts.push(match mode {
                 PadMode::Reflect => self.narrow(number, 1, before).flip(number),
-                PadMode::Replicate => repeated(0, before),
+                PadMode::Replicate => self.narrow(number, 0, 1).expand(wide(before)),
                 PadMode::Circular => self.narrow(number, size - before, before),
             });
         }
@@ -139,7 +135,7 @@ impl Tensor {
         if after > 0 {
             parts.push(match mode {
                 PadMode::Reflect => self.narrow(number, size - 1 - after, after).flip(number),
-                PadMode::Replicate => repeated(size - 1, after),
+                PadMode::Replicate => self.narrow(number, size - 1, 1).expand(wide(after)),
                 PadMode::Circular => self.narrow(number, 0, after),
             });
         }
@@ -164,8 +160,8 @@ impl Tensor {
     #[track_caller]
     fn distance_from_diagonal(&self, name: &str) -> Self {
         assert!(self.rank() >= 2, "{name}: {} is no matrix", self.shape());
-        let coordinate = |axis| Self::iota(self.shape(), axis, self.device());
-        coordinate(self.rank() - 1) - coordinate(self.rank() - 2)
+        let row = Self::iota(self.shape(), self.rank() - 2, self.device());
+        Self::iota(self.shape(), self.rank() - 1, self.device()) - row
     }
 
     /// The elements where the coordinates along `first` and `second` differ by `offset`, as a new last axis in place of

@@ -89,23 +89,33 @@ impl Tensor {
 
     #[track_caller]
     fn limited(&self, low: Option<Operand>, high: Option<Operand>) -> Self {
+        let bounded = [low.is_some(), high.is_some()];
         let tensors = [&low, &high].into_iter().any(|limit| matches!(limit, Some(Operand::Tensor(_))));
-        let raised = low.clone().map_or_else(|| self.clone(), |low| self.maximum(low));
-        let value = high.clone().map_or_else(|| raised.clone(), |high| raised.minimum(high));
+        let raised = match &low {
+            Some(low) => self.maximum(low.clone()),
+            None => self.clone(),
+        };
+        let value = match &high {
+            Some(high) => raised.minimum(high.clone()),
+            None => raised,
+        };
         if !value.dtype().is_float() {
             return value;
         }
         // a missing limit is out of reach
-        let whole = |limit: Option<Operand>, missing: f64| {
-            let limit = limit.unwrap_or(Operand::Float(missing));
-            limit.into_tensor(value.shape(), value.dtype(), value.device()).expand(value.shape())
-        };
-        let (low, high) = (whole(low, f64::NEG_INFINITY), whole(high, f64::INFINITY));
+        let low = low.unwrap_or(Operand::Float(f64::NEG_INFINITY));
+        let low = low.into_tensor(value.shape(), value.dtype(), value.device()).expand(value.shape());
+        let high = high.unwrap_or(Operand::Float(f64::INFINITY));
+        let high = high.into_tensor(value.shape(), value.dtype(), value.device()).expand(value.shape());
         let x = self.to_dtype(value.dtype()).expand(value.shape());
         value.with_gradient(&[&x, &low, &high], move |_, inputs, g| {
             let [x, low, high] = [&inputs[0], &inputs[1], &inputs[2]];
             if !tensors {
-                let inside = x.gt(low).logical_and(&x.lt(high));
+                let inside = match bounded {
+                    [true, true] => x.gt(low).logical_and(&x.lt(high)),
+                    [true, false] => x.gt(low),
+                    _ => x.lt(high),
+                };
                 return vec![Some(inside.where_(g, 0.0)), None, None];
             }
             let crossed = high.lt(low);

@@ -156,7 +156,7 @@ row("cumsum", lambda x: x.cumsum(1), X, [LONG], [ints(3, 20)], [special(1.0, INF
 row("cumprod", lambda x: x.cumprod(1), X, [WITH_ZEROS], [rand(1, 40, low=0.8, high=1.3)], [ints(2, 9, low=1, high=3)])
 row("cummax", lambda x: x.cummax(1), X, [TIES], [LONG], Values([WITH_NANS]), [ints(2, 30)])
 row("cummin", lambda x: x.cummin(1), X, [TIES], [LONG], Values([WITH_NANS]), [ints(2, 30)])
-row("logcumsumexp", lambda x: x.logcumsumexp(1), X, [LONG], [special(-INF, -INF, 0.0, 1.0, 100.0, INF, 0.0)[None]])
+row("logcumsumexp", lambda x: x.logcumsumexp(1), X, [LONG], Values([special(-INF, -INF, 0.0, 1.0, 100.0, INF, 0.0)[None]]))
 
 # movement
 M = [rand(3, 4, 2)]
@@ -221,7 +221,73 @@ for number, (text, shapes) in enumerate({
 }.items()):
     row(f"einsum {text}", lambda *x, text=text: torch.einsum(text, *x), [rand(*shape) for shape in shapes])
 
-# MORE
+# windows
+W1, W2, W3 = rand(2, 4, 9), rand(2, 4, 7, 6), rand(1, 4, 4, 5, 3)
+CONV = dict(stride=(2, 1), padding=(1, 2), dilation=(1, 2), groups=2)
+row("conv1d", lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=3, dilation=2, groups=2), [W1, rand(6, 2, 3), rand(6)], [W1[0], rand(6, 2, 3), rand(6)])
+row("conv2d", lambda x, w, b: F.conv2d(x, w, b, **CONV), [W2, rand(6, 2, 3, 2), rand(6)], [W2[0], rand(6, 2, 3, 2), rand(6)])
+row("conv3d", lambda x, w, b: F.conv3d(x, w, b, stride=(1, 2, 1), padding=(0, 1, 1)), [W3, rand(3, 4, 2, 3, 2), rand(3)])
+row("conv2d_same", lambda x, w: F.conv2d(x, w, padding="same", dilation=(1, 3)), [W2, rand(3, 4, 3, 2)])
+row("conv2d_valid", lambda x, w: F.conv2d(x, w, padding="valid"), [W2, rand(3, 4, 3, 2)])
+row("conv_transpose1d", lambda x, w, b: F.conv_transpose1d(x, w, b, stride=3, padding=1, output_padding=2, dilation=2, groups=2), [W1[:, :, :4], rand(4, 3, 3), rand(6)])
+row("conv_transpose2d", lambda x, w, b: F.conv_transpose2d(x, w, b, stride=(2, 1), padding=(1, 0), output_padding=(1, 0)), [W2[:, :, :3, :4], rand(4, 3, 3, 2), rand(3)])
+row("conv_transpose3d", lambda x, w: F.conv_transpose3d(x, w, stride=(1, 2, 1), padding=(0, 1, 1)), [W3[:, :, :2, :3], rand(4, 2, 2, 3, 2)])
+ODD = rand(2, 3, 7, 6)
+POOL_TIES = ints(1, 2, 5, 5, high=3).double()
+row("max_pool1d", lambda x: F.max_pool1d(x, 3, stride=2, padding=1, dilation=2, ceil_mode=True), [W1], [W1[0]])
+row("max_pool2d", lambda x: F.max_pool2d(x, (3, 2), stride=(2, 1), padding=1, dilation=(1, 2)), [ODD], [POOL_TIES], Values([torch.where(ODD > 1, NAN, ODD)]))
+row("max_pool2d_ceil", lambda x: F.max_pool2d(x, 3, stride=2, padding=1, ceil_mode=True), [ODD], [POOL_TIES], [rand(1, 1, 6, 8)])
+row("max_pool3d", lambda x: F.max_pool3d(x, 2, ceil_mode=True), [W3])
+row("avg_pool1d", lambda x: F.avg_pool1d(x, 4, stride=3, padding=2, ceil_mode=True), [W1])
+row("avg_pool2d", lambda x: F.avg_pool2d(x, (3, 2), stride=(2, 1), padding=1), [ODD])
+row("avg_pool2d_ceil", lambda x: F.avg_pool2d(x, 3, stride=2, padding=1, ceil_mode=True), [ODD], [rand(1, 1, 6, 8)])
+row("avg_pool2d_inside", lambda x: F.avg_pool2d(x, 3, stride=2, padding=1, ceil_mode=True, count_include_pad=False), [ODD], [rand(1, 1, 6, 8)])
+row("avg_pool2d_divisor", lambda x: F.avg_pool2d(x, 3, divisor_override=2), [ODD])
+row("avg_pool3d", lambda x: F.avg_pool3d(x, (2, 3, 1), padding=(1, 0, 0), count_include_pad=False), [W3])
+row("lp_pool1d", lambda x: F.lp_pool1d(x, 2, 3, stride=2), [W1])
+row("lp_pool2d", lambda x: F.lp_pool2d(x, 3, (3, 2), stride=2, ceil_mode=True), [rand(2, 3, 7, 5, low=0.5)])
+row("adaptive_avg_pool1d", lambda x: F.adaptive_avg_pool1d(x, 4), [W1])
+row("adaptive_avg_pool2d", lambda x: (F.adaptive_avg_pool2d(x, (3, 4)), F.adaptive_avg_pool2d(x, 1), F.adaptive_avg_pool2d(x, (7, 3))), [ODD])
+row("adaptive_avg_pool3d", lambda x: F.adaptive_avg_pool3d(x, (3, 2, 2)), [W3])
+row("adaptive_max_pool1d", lambda x: F.adaptive_max_pool1d(x, 4), [W1])
+row("adaptive_max_pool2d", lambda x: (F.adaptive_max_pool2d(x, (3, 4)), F.adaptive_max_pool2d(x, 1)), [ODD], [POOL_TIES])
+row("adaptive_max_pool3d", lambda x: F.adaptive_max_pool3d(x, (3, 2, 2)), [W3])
+for mode in ("nearest", "nearest-exact"):
+    row(f"interpolate {mode}", lambda x, mode=mode: (F.interpolate(x, (5, 11), mode=mode), F.interpolate(x, (14, 12), mode=mode), F.interpolate(x, scale_factor=1.6, mode=mode)), [ODD])
+row("interpolate linear", lambda x: F.interpolate(x, 13, mode="linear"), [W1])
+for aligned in (False, True):
+    name = " aligned" if aligned else ""
+    for mode in ("bilinear", "bicubic"):
+        row(f"interpolate {mode}{name}", lambda x, mode=mode, aligned=aligned: tuple(F.interpolate(x, size, mode=mode, align_corners=aligned) for size in ((5, 11), (14, 12), (1, 7))), [ODD])
+row("interpolate trilinear", lambda x: F.interpolate(x, scale_factor=1.5, mode="trilinear"), [W3])
+GRID = rand(2, 3, 5, 2, low=-1.7, high=1.7)
+EDGES = torch.stack(pairs([-1.0, 1.0, 0.0, -3.0, 0.5]), -1).reshape(1, 5, 5, 2)
+for outside in ("zeros", "border", "reflection"):
+    for aligned in (False, True):
+        for mode in ("bilinear", "nearest"):
+            call = lambda x, grid, mode=mode, outside=outside, aligned=aligned: F.grid_sample(x, grid, mode, outside, aligned)
+            row(f"grid_sample {mode} {outside} {str(aligned).lower()}", call, [rand(2, 3, 4, 6), GRID], Values([rand(1, 2, 4, 6), EDGES]))
+row("affine_grid", lambda theta: (F.affine_grid(theta, (2, 1, 3, 4), False), F.affine_grid(theta, (2, 1, 3, 1), True)), [rand(2, 2, 3)])
+
+# softmax, normalisation, attention
+ROWS = special(1.0, 100.0, -100.0, 0.0, -INF, 2.0, 1.0, 1.0, 1.0).reshape(3, 3)
+row("softmax", lambda x: x.softmax(1), X, [ROWS])
+row("log_softmax", lambda x: x.log_softmax(1), X, [ROWS])
+row("softmin", lambda x: F.softmin(x, 1), X)
+N = rand(3, 4, 2, 3)
+row("layer_norm", lambda x, w, b: F.layer_norm(x, (2, 3), w, b), [N, rand(2, 3), rand(2, 3)])
+row("rms_norm", lambda x, w: F.rms_norm(x, (3,), w, 1e-5), [N, rand(3)])
+row("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), [N, rand(4), rand(4)])
+row("instance_norm", lambda x, w, b: F.instance_norm(x, weight=w, bias=b), [N, rand(4), rand(4)])
+row("batch_norm", lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), [N, rand(4), rand(4)])
+row("batch_norm_eval", lambda x, m, v, w, b: F.batch_norm(x, m.detach(), v.detach(), w, b), [N, rand(4), rand(4, low=0.5), rand(4), rand(4)])
+Q, K, V = rand(2, 4, 3, 4), rand(2, 4, 3, 4), rand(2, 4, 3, 5)
+row("attention", F.scaled_dot_product_attention, [Q, K, V], [Q[0, 0], K[0, 0], V[0, 0]])
+row("attention_causal", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), [Q, K, V])
+row("attention_bias", F.scaled_dot_product_attention, [Q, K, V, rand(3, 3)])
+row("attention_mask", F.scaled_dot_product_attention, [Q, K, V, special(1, 0, 1, 1, 1, 0, 0, 1, 0).bool().reshape(3, 3)])
+row("attention_grouped", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3, enable_gqa=True), [Q, K[:, :2], V[:, :2]])
+row("linear", F.linear, [rand(2, 3, 4), rand(5, 4), rand(5)])
 
 
 def record():

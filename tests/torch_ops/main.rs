@@ -5,9 +5,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod elementwise;
+mod layers;
 mod linear;
 mod movement;
 mod reductions;
+mod windows;
 
 use std::collections::BTreeSet;
 
@@ -159,7 +161,7 @@ macro_rules! families {
         }
     };
 }
-families!(elementwise, linear, movement, reductions);
+families!(elementwise, layers, linear, movement, reductions, windows);
 
 #[test]
 fn everything_recorded_is_replayed() {
