@@ -18,6 +18,7 @@ pub mod ops;
 pub mod optim;
 pub mod plan;
 pub mod runtime;
+pub mod semantics;
 pub mod shape;
 pub mod stage;
 mod status;

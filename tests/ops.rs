@@ -10,7 +10,7 @@ use brasa::dtype::Scalar;
 use brasa::graph::{NodeRef, reference};
 use brasa::{DType, Device, Tensor};
 
-use common::rows::{Input, Row, rows};
+use common::rows::{FAMILIES, Input, Row, family};
 use common::{assert_close, devices, floats, panic_of, values};
 
 /// Sample values of an input, exact in its type.
@@ -116,11 +116,10 @@ fn assert_derivative(what: &str, sample: &Sample, roots: &[Tensor], gradients: &
     );
 }
 
-#[test]
-fn gradients_agree_with_central_differences() {
-    for row in rows() {
+fn gradients_agree_with_central_differences(rows: &[Row]) {
+    for row in rows {
         for case in &row.cases {
-            let sample = Sample::new(&row, case, &Device::cpu());
+            let sample = Sample::new(row, case, &Device::cpu());
             let output = (sample.call)(&sample.inputs);
             if sample.floats().is_empty() || !output.dtype().is_float() {
                 continue;
@@ -134,11 +133,10 @@ fn gradients_agree_with_central_differences() {
     }
 }
 
-#[test]
-fn second_derivatives_agree_with_central_differences() {
-    for row in rows() {
+fn second_derivatives_agree_with_central_differences(rows: &[Row]) {
+    for row in rows {
         for case in &row.cases {
-            let sample = Sample::new(&row, case, &Device::cpu());
+            let sample = Sample::new(row, case, &Device::cpu());
             let output = (sample.call)(&sample.inputs);
             if sample.floats().is_empty() || !output.dtype().is_float() {
                 continue;
@@ -150,11 +148,10 @@ fn second_derivatives_agree_with_central_differences() {
     }
 }
 
-#[test]
-fn every_node_points_at_the_line_that_asked_for_it() {
-    for row in rows() {
+fn every_node_points_at_the_line_that_asked_for_it(rows: &[Row]) {
+    for row in rows {
         for case in &row.cases {
-            let sample = Sample::new(&row, case, &Device::cpu());
+            let sample = Sample::new(row, case, &Device::cpu());
             let output = (sample.call)(&sample.inputs);
             let mut roots = vec![output.clone()];
             if output.dtype().is_float() {
@@ -195,12 +192,11 @@ fn stored_otherwise(values: &[f64], input: &Input, device: &Device) -> Vec<Tenso
     vec![turned_back, every_third]
 }
 
-#[test]
-fn devices_agree_with_the_reference() {
+fn devices_agree_with_the_reference(rows: &[Row]) {
     for device in devices() {
-        for row in rows() {
+        for row in rows {
             for case in &row.cases {
-                let sample = Sample::new(&row, case, &device);
+                let sample = Sample::new(row, case, &device);
                 let variants: Vec<Vec<Tensor>> = case
                     .iter()
                     .zip(&sample.values)
@@ -226,6 +222,43 @@ fn devices_agree_with_the_reference() {
         }
     }
 }
+
+/// The sweep over each family, as a module of its name: `cargo test --test ops movement` runs one.
+macro_rules! families {
+    ($($family:ident)*) => {
+        $(mod $family {
+            fn rows() -> Vec<super::Row> {
+                super::family(stringify!($family))
+            }
+
+            #[test]
+            fn gradients_agree_with_central_differences() {
+                super::gradients_agree_with_central_differences(&rows());
+            }
+
+            #[test]
+            fn second_derivatives_agree_with_central_differences() {
+                super::second_derivatives_agree_with_central_differences(&rows());
+            }
+
+            #[test]
+            fn every_node_points_at_the_line_that_asked_for_it() {
+                super::every_node_points_at_the_line_that_asked_for_it(&rows());
+            }
+
+            #[test]
+            fn devices_agree_with_the_reference() {
+                super::devices_agree_with_the_reference(&rows());
+            }
+        })*
+
+        #[test]
+        fn every_family_is_swept() {
+            assert_eq!(FAMILIES.map(|family| family.0), [$(stringify!($family)),*]);
+        }
+    };
+}
+families!(activations composed elementwise functions indexing linear movement pictures reductions windows);
 
 #[test]
 fn wrong_inputs_panic_at_the_callers_line() {
@@ -255,6 +288,19 @@ fn wrong_inputs_panic_at_the_callers_line() {
         (|a, b, _| a.mse_loss(b, Default::default()), "mse_loss: [3, 4] with target [5, 6]"),
         (|a, b, _| Tensor::cat(&[a, b], 0), "cat: f32[3, 4] and f32[5, 6] along axis 0"),
         (|a, b, _| a.conv2d(b, None, &Default::default()), "conv2d: [3, 4] x [5, 6], both need 4 axes"),
+        (|a, b, _| Tensor::einsum("ij,jk", &[a, b]), "einsum `ij,jk`: `j` has sizes 4 and 5"),
+        (|a, _, _| Tensor::einsum("ijk->i", &[a]), "einsum `ijk->i`: `ijk` has more letters than [3, 4] has axes"),
+        (|a, _, _| Tensor::einsum("i->i", &[a]), "einsum `i->i`: `i` has fewer letters than [3, 4] has axes"),
+        (|a, _, _| Tensor::einsum("ij->k", &[a]), "einsum `ij->k`: `k` is in no operand"),
+        (|a, _, _| Tensor::einsum("ij->ii", &[a]), "einsum `ij->ii`: a letter occurs twice in the output"),
+        (|a, _, _| Tensor::einsum("i1->i", &[a]), "einsum `i1->i`: `i1` has something else than letters and one `...`"),
+        (|a, b, _| Tensor::einsum("ij", &[a, b]), "einsum `ij`: 2 operands for 1 terms"),
+        (|a, b, _| a.bmm(b), "bmm: [3, 4] x [5, 6], ranks are not 3 and 3"),
+        (|a, b, _| a.prelu(b), "prelu: [3, 4] with weights [5, 6], neither one nor [channels]"),
+        (|a, _, _| a.glu(0), "glu: axis 0 of [3, 4] has no two halves"),
+        (|a, _, _| a.unfold(1, 5, 1), "unfold: 5 elements by 1 along axis 1 of [3, 4]"),
+        (|a, _, _| a.max_pool2d(2, 2, 2), "max_pool2d: [3, 4] is not [batch, channels, 2 axes]"),
+        (|a, _, _| a.roll([1, 2], 0), "roll: 2 shifts for 1 axes"),
         (
             |a, b, _| a.layer_norm(1, Some(b), None, 1e-5),
             "layer_norm: [3, 4] over its last 1 axes with weight or bias [5, 6]",

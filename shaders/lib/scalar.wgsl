@@ -195,7 +195,7 @@ fn power(a: f32, b: f32) -> f32 {
         let zero = select(0.0, a, odd);
         return select(zero, 1.0 / zero, b < 0.0);
     }
-    if (negative && !whole) {
+    if (negative && !whole && is_finite(a)) {
         return from_bits(0x7fc00000u);
     }
     if (!is_finite(b) && abs(a) == 1.0) {
@@ -207,6 +207,9 @@ fn power(a: f32, b: f32) -> f32 {
 
 // Remainder with the sign of a, as Rust's `%`.
 fn remainder_float(a: f32, b: f32) -> f32 {
+    if (!is_finite(a)) {
+        return from_bits(0x7fc00000u);
+    }
     if (!is_finite(b) && !is_nan(b)) {
         return a;
     }

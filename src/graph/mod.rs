@@ -5,6 +5,7 @@ mod op;
 mod program;
 pub mod reference;
 
+pub(crate) use node::at_callers_line;
 pub use node::{
     GradientRule, HostValue, Memory, Node, NodeRef, Source, WeakMemory, in_layer, in_module, in_segment, traced_like,
     without_gradient,

@@ -176,11 +176,17 @@ pub fn traced_like<T>(like: &Node, f: impl FnOnce() -> T) -> T {
 /// that uses the layer, not one within it.
 #[track_caller]
 pub fn in_layer<T>(name: &str, f: impl FnOnce() -> T) -> T {
+    at_callers_line(|| in_module(name, f))
+}
+
+/// Runs `f`; nodes it makes carry the line that called this, closures within `f` included, which cannot know it.
+#[track_caller]
+pub(crate) fn at_callers_line<T>(f: impl FnOnce() -> T) -> T {
     let caller = Location::caller();
     let outermost = |context: &mut Context| {
         context.location.get_or_insert(caller);
     };
-    with_context(outermost, || in_module(name, f))
+    with_context(outermost, f)
 }
 
 /// Runs `f`; nodes it makes belong to sub-module `name` of the current module.

@@ -19,11 +19,13 @@ pub struct ConvOptions {
     pub groups: usize,
     /// Added to one end of the output of a transposed convolution.
     pub output_padding: Vec<usize>,
+    /// Instead of `padding`, as many zeros as keep the size, for a stride of 1; one more at the end if the number is odd.
+    pub same: bool,
 }
 
 impl Default for ConvOptions {
     fn default() -> Self {
-        Self { stride: vec![1], padding: vec![0], dilation: vec![1], groups: 1, output_padding: vec![0] }
+        Self { stride: vec![1], padding: vec![0], dilation: vec![1], groups: 1, output_padding: vec![0], same: false }
     }
 }
 
@@ -63,7 +65,28 @@ impl ConvOptions {
         self
     }
 
-    fn windows(&self, name: &str, kernel: &[usize]) -> Result<Vec<Window>> {
+    /// With padding that keeps the size.
+    #[must_use]
+    pub fn same(mut self) -> Self {
+        self.same = true;
+        self
+    }
+
+    /// The zeros before and after along each axis that keep the size for a kernel of these sizes.
+    pub(crate) fn same_widths(&self, name: &str, kernel: &[usize]) -> Result<Vec<(usize, usize)>> {
+        let windows = self.windows(name, kernel)?;
+        if windows.iter().any(|window| window.stride != 1) {
+            return shape_error(format!("{name}: padding keeps the size only with stride 1, not {:?}", self.stride));
+        }
+        let width = |window: &Window| {
+            let total = window.dilation * window.kernel.saturating_sub(1);
+            (total / 2, total - total / 2)
+        };
+        Ok(windows.iter().map(width).collect())
+    }
+
+    /// The windows of a kernel of these sizes.
+    pub(crate) fn windows(&self, name: &str, kernel: &[usize]) -> Result<Vec<Window>> {
         let option = |values: &[usize], what: &str| match values {
             [one] => Ok(vec![*one; kernel.len()]),
             several if several.len() == kernel.len() => Ok(several.to_vec()),

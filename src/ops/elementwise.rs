@@ -181,7 +181,9 @@ pub static BINARY: [BinaryRow; 18] = [
         f64::atan2,
         no_integers,
         Some(|g, a, b, _| {
-            let over = g / (a * a + b * b);
+            let square = a * a + b * b;
+            // the origin has no angle
+            let over = square.eq(0.0).where_(0.0, g / square);
             (&over * b, -(over * a))
         }),
     ),
@@ -191,7 +193,7 @@ pub static BINARY: [BinaryRow; 18] = [
         Domain::Any,
         max,
         i64::max,
-        Some(|g, a, b, _| extremum_gradient(g, &b.lt(a), &a.eq(b))),
+        Some(|g, a, b, _| extremum_gradient(g, &b.lt(a), &a.lt(b), &a.eq(b))),
     ),
     binary_row(
         Binary::Min,
@@ -199,7 +201,7 @@ pub static BINARY: [BinaryRow; 18] = [
         Domain::Any,
         min,
         i64::min,
-        Some(|g, a, b, _| extremum_gradient(g, &a.lt(b), &a.eq(b))),
+        Some(|g, a, b, _| extremum_gradient(g, &a.lt(b), &b.lt(a), &a.eq(b))),
     ),
     binary_row(Binary::And, "bitwise_and", Domain::Bits, no_floats, |a, b| a & b, None),
     binary_row(Binary::Or, "bitwise_or", Domain::Bits, no_floats, |a, b| a | b, None),
@@ -282,15 +284,15 @@ pub(super) fn cast_gradient(node: &NodeRef, g: &Tensor) -> Tensor {
 /// `b · a^(b-1)` and `y · ln a`; zero where the other factor's pole does not count.
 fn pow_gradient(g: &Tensor, a: &Tensor, b: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
     let base = b.eq(0.0).where_(0.0, g * b * a.pow(b - 1.0));
-    let exponent = a.eq(0.0).where_(0.0, g * y * a.log());
+    let exponent = a.eq(0.0).logical_and(&b.ge(0.0)).where_(0.0, g * y * a.log());
     (base, exponent)
 }
 
-/// The winner takes the gradient; equals share it.
-fn extremum_gradient(g: &Tensor, a_wins: &Tensor, tie: &Tensor) -> (Tensor, Tensor) {
+/// The loser gets nothing; equals share the gradient. Where one is NaN there is no loser.
+fn extremum_gradient(g: &Tensor, a_wins: &Tensor, b_wins: &Tensor, tie: &Tensor) -> (Tensor, Tensor) {
     let half = g * 0.5;
-    let a = tie.where_(&half, a_wins.where_(g, 0.0));
-    let b = tie.where_(&half, a_wins.where_(0.0, g));
+    let a = tie.where_(&half, b_wins.where_(0.0, g));
+    let b = tie.where_(half, a_wins.where_(0.0, g));
     (a, b)
 }
 

@@ -10,6 +10,7 @@ pub mod conv;
 pub mod elementwise;
 pub mod indexing;
 pub mod movement;
+pub mod pool;
 pub mod random;
 pub mod reduce;
 mod source;

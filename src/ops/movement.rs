@@ -157,7 +157,13 @@ pub fn windows(name: &str, shape: &Shape, windows: &[Window]) -> Result<Moved> {
             None => return shape_error(format!("{name}: a window of {window:?} does not fit into {shape}")),
         }
     }
-    let mut sizes = [&shape[..first], &counts].concat();
+    Ok(counted_windows(shape, windows, &counts))
+}
+
+/// As [`windows`], so many along each axis; the last ones may lie outside.
+pub(crate) fn counted_windows(shape: &Shape, windows: &[Window], counts: &[usize]) -> Moved {
+    let first = shape.rank() - windows.len();
+    let mut sizes = [&shape[..first], counts].concat();
     sizes.extend(windows.iter().map(|window| window.kernel));
     let mut dims: Vec<Dim> = (0..first).map(Dim::axis).collect();
     dims.extend(windows.iter().enumerate().map(|(axis, window)| Dim {
@@ -165,7 +171,7 @@ pub fn windows(name: &str, shape: &Shape, windows: &[Window]) -> Result<Moved> {
         offset: -(window.padding as i64),
         divisor: 1,
     }));
-    Ok(Moved { dims, shape: sizes.into() })
+    Moved { dims, shape: sizes.into() }
 }
 
 /// The positions from which a transposed convolution gathers: `[.., count..]` becomes `[.., size.., kernel..]`, where the
@@ -183,6 +189,23 @@ pub fn transposed_windows(shape: &Shape, windows: &[Window], sizes: &[usize]) ->
     Moved { dims, shape: out.into() }
 }
 
+/// `length` elements with both coordinates growing from `starts` along two axes, as a new last axis; `axes` are the two,
+/// ascending.
+pub(crate) fn diagonal(shape: &Shape, axes: &[usize], pair: [usize; 2], starts: [usize; 2], length: usize) -> Moved {
+    let mut sizes: Vec<usize> = Vec::new();
+    let mut dims = vec![Dim::constant(0); shape.rank()];
+    for axis in (0..shape.rank()).filter(|axis| !axes.contains(axis)) {
+        dims[axis] = Dim::axis(sizes.len());
+        sizes.push(shape[axis]);
+    }
+    for (axis, start) in pair.into_iter().zip(starts) {
+        // an empty diagonal may start outside
+        dims[axis] = Dim { offset: if length > 0 { start as i64 } else { 0 }, ..Dim::axis(sizes.len()) };
+    }
+    sizes.push(length);
+    Moved { dims, shape: sizes.into() }
+}
+
 /// `shape` with another size along `axis`.
 pub fn with_size(shape: &Shape, axis: usize, size: usize) -> Shape {
     let mut dims = shape.to_vec();
@@ -190,7 +213,8 @@ pub fn with_size(shape: &Shape, axis: usize, size: usize) -> Shape {
     dims.into()
 }
 
-fn identity(shape: &Shape) -> Moved {
+/// Every element where it is.
+pub(crate) fn identity(shape: &Shape) -> Moved {
     Moved { dims: (0..shape.rank()).map(Dim::axis).collect(), shape: shape.clone() }
 }
 

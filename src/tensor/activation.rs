@@ -14,7 +14,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn relu(&self) -> Self {
-        self.maximum(0).with_gradient(&[self], |y, _, g| vec![Some(y.gt(0).where_(g, 0))])
+        self.maximum(0).with_gradient(&[self], |y, _, g| vec![Some(y.le(0).where_(0, g))])
     }
 
     /// `x · Φ(x)` with the normal distribution function, through the error function.
@@ -90,10 +90,10 @@ impl Tensor {
     #[track_caller]
     fn exponential_below(&self, rate: f64, height: f64) -> Self {
         let x = self.floats();
-        let positive = x.gt(0.0);
+        let negative = x.le(0.0);
         // the exponential of a positive number might overflow, and infinity times its gradient of zero is NaN
-        let below = (positive.where_(0.0, &x) * rate).expm1() * height;
-        positive.where_(&x, below)
+        let below = (negative.where_(&x, 0.0) * rate).expm1() * height;
+        negative.where_(below, &x)
     }
 
     /// `x · tanh(softplus(x))`

@@ -14,7 +14,17 @@ const SPACE: u8 = 16;
 const KERNEL: u8 = 32;
 
 impl Tensor {
-    /// `[batch, inputs, length]`, `[outputs, inputs / groups, kernel]` → `[batch, outputs, positions]`.
+    /// `[batch, inputs, length]`, `[outputs, inputs / groups, kernel]` → `[batch, outputs, positions]`. As for all
+    /// convolutions, the batch's axis may be missing.
+    ///
+    /// ```
+    /// # use brasa::{Device, Tensor, ops::conv::ConvOptions};
+    /// let device = Device::cpu();
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 4.0], [1, 1, 3], &device)?;
+    /// let difference = Tensor::from_slice(&[-1.0_f32, 1.0], [1, 1, 2], &device)?;
+    /// assert_eq!(x.conv1d(&difference, None, &ConvOptions::default()).to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
     #[track_caller]
     #[must_use]
     pub fn conv1d(&self, weight: &Self, bias: Option<&Self>, options: &ConvOptions) -> Self {
@@ -49,8 +59,25 @@ impl Tensor {
         self.convolve_transposed("conv_transpose2d", 2, weight, bias, options)
     }
 
+    /// As [`Tensor::conv_transpose2d`] with three spatial axes.
+    #[track_caller]
+    #[must_use]
+    pub fn conv_transpose3d(&self, weight: &Self, bias: Option<&Self>, options: &ConvOptions) -> Self {
+        self.convolve_transposed("conv_transpose3d", 3, weight, bias, options)
+    }
+
     #[track_caller]
     fn convolve(&self, name: &str, spatial: usize, weight: &Self, bias: Option<&Self>, options: &ConvOptions) -> Self {
+        if self.rank() == spatial + 1 {
+            return self.unsqueeze(0).convolve(name, spatial, weight, bias, options).squeeze(0);
+        }
+        if options.same && weight.rank() == spatial + 2 {
+            let widths = ok(options.same_widths(name, &weight.shape()[2..]));
+            let mut padding = vec![(0, 0); self.rank() - spatial];
+            padding.extend(widths.iter().map(|&(before, after)| (before.cast_signed(), after.cast_signed())));
+            let options = ConvOptions { padding: vec![0], same: false, ..options.clone() };
+            return self.pad(&padding, 0).convolve(name, spatial, weight, bias, &options);
+        }
         let conv = ok(conv::conv(name, self.shape(), weight.shape(), spatial, options));
         let [groups, inputs, outputs] = conv.channels;
         let x = self.grouped(&[groups, inputs]);
@@ -68,6 +95,9 @@ impl Tensor {
         bias: Option<&Self>,
         options: &ConvOptions,
     ) -> Self {
+        if self.rank() == spatial + 1 {
+            return self.unsqueeze(0).convolve_transposed(name, spatial, weight, bias, options).squeeze(0);
+        }
         let conv = ok(conv::conv_transpose(name, self.shape(), weight.shape(), spatial, options));
         let [groups, inputs, outputs] = conv.channels;
         let x = self.grouped(&[groups, inputs]);

@@ -27,6 +27,12 @@ impl Tensor {
         Self::constant(shape, Scalar::new(DType::F32, 1.0), device)
     }
 
+    /// Ones of any type.
+    #[track_caller]
+    pub fn ones_of(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Self {
+        Self::constant(shape, Scalar::new(dtype, 1.0), device)
+    }
+
     /// The same value everywhere; it takes no memory.
     #[track_caller]
     pub fn full<T: Element>(shape: impl Into<Shape>, value: T, device: &Device) -> Self {
@@ -69,6 +75,41 @@ impl Tensor {
         Self::iota([end], 0, device)
     }
 
+    /// The numbers `start + i · step` up to `end`, not included, as f32.
+    #[track_caller]
+    pub fn arange_step(start: f64, end: f64, step: f64, device: &Device) -> Self {
+        let count = ((end - start) / step).ceil();
+        assert!(step != 0.0 && count >= 0.0, "arange_step: from {start} to {end} by {step}");
+        Self::arange(count as usize, device).to_dtype(DType::F32) * step + start
+    }
+
+    /// `steps` numbers from `start` to `end`, both included, equally far apart, as f32. Both ends are exact.
+    ///
+    /// ```
+    /// # use brasa::{Device, Tensor};
+    /// let device = Device::cpu();
+    /// assert_eq!(Tensor::linspace(0.0, 1.0, 5, &device).to_vec::<f32>()?, [0.0, 0.25, 0.5, 0.75, 1.0]);
+    /// assert_eq!(Tensor::eye(2, &device).to_vec::<f32>()?, [1.0, 0.0, 0.0, 1.0]);
+    /// assert_eq!(Tensor::from_iter((0..3).map(|i| i * i), &device)?.to_vec::<i32>()?, [0, 1, 4]);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn linspace(start: f64, end: f64, steps: usize, device: &Device) -> Self {
+        let last = steps.saturating_sub(1);
+        let step = if last > 0 { (end - start) / last as f64 } else { 0.0 };
+        let number = Self::arange(steps, device);
+        let up = number.to_dtype(DType::F32) * step;
+        let down = (last as i32 - &number).to_dtype(DType::F32) * step;
+        number.lt(steps.div_ceil(2) as i64).where_(up + start, end - down)
+    }
+
+    /// `base` to the powers of [`Tensor::linspace`].
+    #[track_caller]
+    pub fn logspace(start: f64, end: f64, steps: usize, base: f64, device: &Device) -> Self {
+        let exponent = Self::linspace(start, end, steps, device);
+        exponent.full_like(base).pow(exponent)
+    }
+
     /// `[size, size]`, one on the diagonal and zero elsewhere, as f32.
     #[track_caller]
     pub fn eye(size: usize, device: &Device) -> Self {
@@ -99,6 +140,16 @@ impl Tensor {
     #[track_caller]
     pub fn from_vec<T: Element>(values: Vec<T>, device: &Device) -> Result<Self> {
         Self::from_slice(&values, [values.len()], device)
+    }
+
+    /// The elements of an iterator, as an axis of their number, copied to the device.
+    ///
+    /// # Errors
+    ///
+    /// If the device has no memory left or is lost.
+    #[track_caller]
+    pub fn from_iter<T: Element>(values: impl IntoIterator<Item = T>, device: &Device) -> Result<Self> {
+        Self::from_vec(values.into_iter().collect(), device)
     }
 
     /// Elements as they lie in memory, in row-major order, copied to the device.

@@ -144,13 +144,17 @@ impl Tensor {
     #[must_use]
     pub fn logaddexp(&self, other: impl Into<Operand>) -> Self {
         let (a, b) = Self::float_pair("logaddexp", self, other);
-        // equal infinities have no difference
-        let difference = |a: &Self, b: &Self| a.eq(b).where_(0.0, a - b);
-        let value = a.maximum(&b) + (-difference(&a, &b).abs()).exp().log1p();
-        value.with_gradient(&[&a, &b], move |_, inputs, g| {
-            let share = difference(&inputs[0], &inputs[1]);
+        let value = a.maximum(&b) + (-a.difference(&b).abs()).exp().log1p();
+        value.with_gradient(&[&a, &b], |_, inputs, g| {
+            let share = inputs[0].difference(&inputs[1]);
             vec![Some(g * share.sigmoid()), Some(g * (-share).sigmoid())]
         })
+    }
+
+    /// `a - b`; 0 for equal infinities, too.
+    #[track_caller]
+    fn difference(&self, other: &Self) -> Self {
+        self.eq(other).where_(0.0, self - other)
     }
 
     /// `log2(2^a + 2^b)`, without overflow.

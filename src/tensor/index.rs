@@ -5,7 +5,7 @@ use crate::graph::Op;
 use crate::ops::indexing::{gather_shape, index_add};
 use crate::ops::{elementwise, ok};
 
-use super::Tensor;
+use super::{Operand, Tensor};
 
 impl Tensor {
     /// Indices into `0..bound`: clamped where outside, which becomes an error of the device.
@@ -36,23 +36,66 @@ impl Tensor {
         self.index_select(0, index)
     }
 
-    /// `out[.., i, ..] = x[.., index[.., i, ..], ..]`: one element per index, as PyTorch's `gather`. Sizes other than
-    /// `axis`'s agree. Takes time in proportion to the size of `axis` for each element.
+    /// `out[.., i, ..] = x[.., index[.., i, ..], ..]`: one element per index, as PyTorch's `gather`. Along other axes than
+    /// `axis` the index may be shorter. The gradient takes time in proportion to the size of `axis` for each element.
+    ///
+    /// ```
+    /// # use brasa::{Device, Tensor};
+    /// let device = Device::cpu();
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &device)?;
+    /// let index = Tensor::from_slice(&[1, 0], [2, 1], &device)?;
+    /// assert_eq!(x.gather(1, &index).to_vec::<f32>()?, [2.0, 3.0]);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
     #[track_caller]
     #[must_use]
     pub fn gather(&self, axis: isize, index: &Self) -> Self {
         let axis = self.axis("gather", axis);
         let fits = self.rank() == index.rank()
-            && self.shape().iter().zip(index.shape().iter()).enumerate().all(|(a, (x, i))| a == axis || x == i);
+            && self.shape().iter().zip(index.shape().iter()).enumerate().all(|(a, (x, i))| a == axis || x >= i);
         assert!(fits, "gather: {} by {} along axis {axis}", self.shape(), index.shape());
         let size = self.shape()[axis];
         let index = index.checked_index("gather", size);
-        // [.., i, candidates, ..]
-        let candidates = self.unsqueeze(axis.cast_signed());
-        let index = index.unsqueeze(axis.cast_signed() + 1);
-        let shape = ok(elementwise::broadcast("gather", candidates.shape(), index.shape()));
-        let position = Self::iota(shape.clone(), axis + 1, self.device()).to_dtype(index.dtype());
-        position.eq(index).where_(candidates, 0).sum_dim(axis + 1).to_dtype(self.dtype())
+        let mut place = index.zeros_like();
+        for (other, &stride) in self.shape().strides().iter().enumerate() {
+            let coordinate = if other == axis {
+                index.clone()
+            } else {
+                Self::iota(index.shape(), other, self.device()).to_dtype(index.dtype())
+            };
+            place = place + coordinate * stride as i64;
+        }
+        let flat = self.reshape([self.numel()]);
+        let value = Self::apply(Op::Gather { axis: 0 }, &[&flat, &place], index.shape().clone(), self.dtype());
+        if !self.dtype().is_float() {
+            return value;
+        }
+        value.with_gradient(&[self, &index], move |_, inputs, g| {
+            let spread = g.spread(&inputs[1], axis, size);
+            let missing = |(whole, part): (&usize, &usize)| (0, (whole - part).cast_signed());
+            let widths: Vec<_> = inputs[0].shape().iter().zip(spread.shape().iter()).map(missing).collect();
+            vec![Some(spread.pad(&widths, 0)), None]
+        })
+    }
+
+    /// As [`Tensor::gather`], but `self` and `index` broadcast along the other axes.
+    #[track_caller]
+    #[must_use]
+    pub fn take_along_dim(&self, index: &Self, axis: isize) -> Self {
+        assert!(self.rank() == index.rank(), "take_along_dim: {} by {}", self.shape(), index.shape());
+        let axis = self.axis("take_along_dim", axis);
+        let one = |shape: &crate::Shape| crate::ops::movement::with_size(shape, axis, 1);
+        let others = ok(elementwise::broadcast("take_along_dim", &one(self.shape()), &one(index.shape())));
+        let whole = |size: usize| crate::ops::movement::with_size(&others, axis, size);
+        let index = index.expand(whole(index.shape()[axis]));
+        self.expand(whole(self.shape()[axis])).gather(axis.cast_signed(), &index)
+    }
+
+    /// `value` where the bool `mask`, broadcast to `self`, is true, else `self`.
+    #[track_caller]
+    #[must_use]
+    pub fn masked_fill(&self, mask: &Self, value: impl Into<Operand>) -> Self {
+        mask.expand(self.shape()).where_(value, self)
     }
 
     /// One-hot rows: `[...]` → `[..., classes]` as i32, 1 at each index and 0 elsewhere.

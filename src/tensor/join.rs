@@ -8,8 +8,17 @@ use super::Tensor;
 impl Tensor {
     /// Tensors one after another along an axis that may differ in size.
     ///
+    /// ```
+    /// # use brasa::{Device, Tensor};
+    /// let x = Tensor::arange(2, &Device::cpu());
+    /// assert_eq!(Tensor::cat(&[&x, &x], 0).to_vec::<i32>()?, [0, 1, 0, 1]);
+    /// assert_eq!(Tensor::stack(&[&x, &x], 1).to_vec::<i32>()?, [0, 0, 1, 1]);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
+    ///
     /// Each is padded to the whole size and they are added; floats are padded with -0.0, for `x + -0.0` is `x` to the bit.
     #[track_caller]
+    #[doc(alias = "concat")]
     pub fn cat(tensors: &[&Self], axis: isize) -> Self {
         let first = match tensors.first() {
             Some(first) => *first,
@@ -72,6 +81,45 @@ impl Tensor {
             pieces.push(self.narrow(axis, start, size.min(total - start)));
         }
         pieces
+    }
+
+    /// Pieces of these sizes along `axis`, which they fill.
+    #[track_caller]
+    pub fn split_sizes(&self, sizes: &[usize], axis: isize) -> Vec<Self> {
+        let total: usize = sizes.iter().sum();
+        assert!(total == self.size(axis), "split_sizes: {sizes:?} along axis {axis} of {}", self.shape());
+        let mut pieces = Vec::with_capacity(sizes.len());
+        let mut start = 0;
+        for &size in sizes {
+            pieces.push(self.narrow(axis, start, size));
+            start += size;
+        }
+        pieces
+    }
+
+    /// The slices along `axis`, which vanishes.
+    #[track_caller]
+    pub fn unbind(&self, axis: isize) -> Vec<Self> {
+        let mut slices = Vec::with_capacity(self.size(axis));
+        for index in 0..self.size(axis) {
+            slices.push(self.select(axis, index));
+        }
+        slices
+    }
+
+    /// The coordinates of a grid over vectors, each of shape `[len of the first, len of the second, ..]`: PyTorch's
+    /// `meshgrid` with `indexing="ij"`.
+    #[track_caller]
+    pub fn meshgrid(vectors: &[&Self]) -> Vec<Self> {
+        let shape: Vec<usize> = vectors.iter().map(|vector| vector.numel()).collect();
+        let mut grids = Vec::with_capacity(vectors.len());
+        for (axis, vector) in vectors.iter().enumerate() {
+            assert!(vector.rank() <= 1, "meshgrid: {} is no vector", vector.shape());
+            let mut along = vec![1; shape.len()];
+            along[axis] = shape[axis];
+            grids.push(vector.reshape(along).expand(shape.as_slice()));
+        }
+        grids
     }
 
     /// At most `count` pieces of equal size along `axis`; the last may be smaller.

@@ -3,13 +3,21 @@
 use crate::graph::{Contract, Op};
 use crate::ops::{contract, ok};
 
-use super::Tensor;
+use super::{Axes, Tensor};
 
 impl Tensor {
     /// The matrix product `[..., m, k] · [..., k, n] → [..., m, n]` with broadcast leading axes; a vector's only axis is
     /// the summed one.
+    ///
+    /// ```
+    /// # use brasa::{Device, Tensor};
+    /// let x = Tensor::arange(4, &Device::cpu()).reshape([2, 2]);
+    /// assert_eq!(x.matmul(&x).to_vec::<i32>()?, [2, 3, 6, 11]);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
     #[track_caller]
     #[must_use]
+    #[doc(alias = "mm")]
     pub fn matmul(&self, other: &Self) -> Self {
         let product = ok(contract::matmul(self.shape(), other.shape()));
         let (lhs, rhs) = (self.reshape(&product.lhs), other.reshape(&product.rhs));
@@ -54,5 +62,105 @@ impl Tensor {
             self.dtype()
         );
         Self::apply(Op::Contract(contract), &[self, other], shape, self.dtype())
+    }
+
+    /// A batch of matrix products: `[batch, m, k]`, `[batch, k, n]` → `[batch, m, n]`; nothing broadcasts.
+    #[track_caller]
+    #[must_use]
+    pub fn bmm(&self, other: &Self) -> Self {
+        self.assert_ranks("bmm", other, [3, 3]);
+        assert!(self.shape()[0] == other.shape()[0], "bmm: {} x {}, batches differ", self.shape(), other.shape());
+        self.matmul(other)
+    }
+
+    /// Matrix times vector: `[m, k]`, `[k]` → `[m]`.
+    #[track_caller]
+    #[must_use]
+    pub fn mv(&self, vector: &Self) -> Self {
+        self.assert_ranks("mv", vector, [2, 1]);
+        self.matmul(vector)
+    }
+
+    /// The sum of products of two vectors.
+    #[track_caller]
+    #[must_use]
+    pub fn dot(&self, other: &Self) -> Self {
+        self.assert_ranks("dot", other, [1, 1]);
+        self.matmul(other)
+    }
+
+    /// All products of two vectors: `[m]`, `[n]` → `[m, n]`.
+    #[track_caller]
+    #[must_use]
+    pub fn outer(&self, other: &Self) -> Self {
+        self.assert_ranks("outer", other, [1, 1]);
+        self.contract(other, &[0], &[1], &[0, 1])
+    }
+
+    /// Sums of products over the last axes: `[.., k]`, `[.., k]` → both leading axes.
+    #[track_caller]
+    #[must_use]
+    pub fn inner(&self, other: &Self) -> Self {
+        if self.rank() == 0 || other.rank() == 0 { self * other } else { self.tensordot(other, -1, -1) }
+    }
+
+    /// Sums of products over axes `axes` of `self` and `others` of `other`, pair by pair; then the remaining axes of both.
+    #[track_caller]
+    #[must_use]
+    pub fn tensordot(&self, other: &Self, axes: impl Axes, others: impl Axes) -> Self {
+        let (axes, others) = (axes.axes(), others.axes());
+        assert!(axes.len() == others.len(), "tensordot: {axes:?} and {others:?} are no pairs");
+        let mut left: Vec<u8> = (0..self.rank() as u8).collect();
+        let mut right: Vec<u8> = (0..other.rank() as u8).map(|axis| 64 + axis).collect();
+        for (number, (&axis, &beside)) in axes.iter().zip(&others).enumerate() {
+            left[self.axis("tensordot", axis)] = 128 + number as u8;
+            right[other.axis("tensordot", beside)] = 128 + number as u8;
+        }
+        let out: Vec<u8> = left.iter().chain(&right).copied().filter(|label| *label < 128).collect();
+        self.contract(other, &left, &right, &out)
+    }
+
+    /// `beta · self + alpha · a · b` of matrices; `self` broadcasts.
+    #[track_caller]
+    #[must_use]
+    pub fn addmm(&self, a: &Self, b: &Self, beta: f64, alpha: f64) -> Self {
+        a.assert_ranks("addmm", b, [2, 2]);
+        self * beta + a.matmul(b) * alpha
+    }
+
+    /// `beta · self + alpha · a · b` of batches of matrices; `self` broadcasts.
+    #[track_caller]
+    #[must_use]
+    pub fn baddbmm(&self, a: &Self, b: &Self, beta: f64, alpha: f64) -> Self {
+        self * beta + a.bmm(b) * alpha
+    }
+
+    /// Kronecker's product: each element of `self` times all of `other`; missing leading axes are of size 1.
+    #[track_caller]
+    #[must_use]
+    pub fn kron(&self, other: &Self) -> Self {
+        let rank = self.rank().max(other.rank());
+        let size = |tensor: &Self, axis: usize| {
+            (axis + tensor.rank()).checked_sub(rank).map_or(1, |axis| tensor.shape()[axis])
+        };
+        let (mut left, mut right, mut whole) = (Vec::new(), Vec::new(), Vec::new());
+        for axis in 0..rank {
+            left.extend([size(self, axis), 1]);
+            right.extend([1, size(other, axis)]);
+            whole.push(size(self, axis) * size(other, axis));
+        }
+        (self.reshape(left) * other.reshape(right)).reshape(whole)
+    }
+
+    #[track_caller]
+    fn assert_ranks(&self, name: &str, other: &Self, ranks: [usize; 2]) {
+        assert!(
+            [self.rank(), other.rank()] == ranks,
+            "{name}: {} x {}, ranks are not {} and {}",
+            self.shape(),
+            other.shape(),
+            ranks[0],
+            ranks[1]
+        );
     }
 }

@@ -21,7 +21,7 @@ macro_rules! unary_methods {
 unary_methods! {
     /// `|x|`
     abs => Abs;
-    /// -1, 0 or 1; NaN stays.
+    /// -1, 0 or 1; NaN stays (PyTorch has 0).
     sign => Sign;
     /// `e^x`
     exp => Exp;

@@ -3,24 +3,22 @@
 //! Methods have PyTorch's names and shapes. They check shapes and types at the call and panic at the caller's line; the
 //! same rules are in [`crate::ops`] as functions that return an error. Nothing is computed before a value is read.
 //!
-//! # Types
-//!
-//! * Two tensors in one op have the same type; cast one with [`Tensor::to_dtype`] otherwise.
-//! * A scalar takes the tensor's type, except that a float scalar turns an integer or bool tensor into f32, and an integer
-//!   scalar turns bool into i32.
-//! * `/` is true division: integers become f32. [`Tensor::div_trunc`] divides integers.
-//! * exp, log and other functions of real numbers turn integers into f32.
-//! * Sums of bool and u8 are i32. Indices are i32, where PyTorch has int64.
-//! * u8 is for storage: it moves, compares and casts, but has no arithmetic.
-//! * NaN wins in max, min and argmax. The first of several equal elements is the argmax.
+//! [`crate::semantics`] says on one page what they mean where it could be doubted: types, integers, NaN, gradients at
+//! kinks, empty tensors, threads.
 
 mod activation;
+mod adaptive;
 mod attention;
 mod conv;
 mod create;
+mod cumulative;
 mod display;
+mod einsum;
+mod extrema;
 mod functions;
+mod grid;
 mod index;
+mod interpolate;
 mod join;
 mod linear;
 mod loss;
@@ -33,8 +31,11 @@ mod pool;
 mod random;
 mod readback;
 mod reduce;
+mod repeat;
 mod rounding;
 mod softmax;
+mod vector_norm;
+mod windows;
 
 use crate::device::Device;
 use crate::dtype::DType;
@@ -43,10 +44,13 @@ use crate::graph::{Node, NodeRef, Op, without_gradient};
 use crate::shape::Shape;
 
 pub use attention::Mask;
+pub use grid::Outside;
+pub use interpolate::Interpolation;
 pub use loss::Reduction;
 pub use movement::{Axes, Dims};
 pub use norm::BatchNorm;
 pub use operand::Operand;
+pub use repeat::PadMode;
 
 /// A multi-dimensional array on a device, computed when it is needed.
 #[derive(Clone)]

@@ -63,8 +63,17 @@ impl Dims for Shape {
 
 impl Tensor {
     /// The same elements in row-major order under another shape; one size may be -1.
+    ///
+    /// ```
+    /// # use brasa::{Device, Tensor};
+    /// let x = Tensor::arange(6, &Device::cpu()).reshape([2, -1]);
+    /// assert_eq!(x.t().flatten(0, -1).to_vec::<i32>()?, [0, 3, 1, 4, 2, 5]);
+    /// assert_eq!(x.slice(1, 1..).to_vec::<i32>()?, [1, 2, 4, 5]);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
     #[track_caller]
     #[must_use]
+    #[doc(alias = "view")]
     pub fn reshape(&self, shape: impl Dims) -> Self {
         let shape = ok(movement::reshape(self.shape(), &shape.dims()));
         if shape == *self.shape() { self.clone() } else { Self::apply(Op::Reshape, &[self], shape, self.dtype()) }
@@ -83,6 +92,15 @@ impl Tensor {
         self.reshape([&self.shape()[..start], &[merged], &self.shape()[end + 1..]].concat())
     }
 
+    /// `axis` cut into axes of these sizes, one of which may be -1.
+    #[track_caller]
+    #[must_use]
+    pub fn unflatten(&self, axis: isize, sizes: impl Dims) -> Self {
+        let axis = self.axis("unflatten", axis);
+        let sizes = ok(movement::reshape(&self.shape()[axis].into(), &sizes.dims()));
+        self.reshape([&self.shape()[..axis], &sizes, &self.shape()[axis + 1..]].concat())
+    }
+
     /// Output axis `i` is axis `axes[i]`.
     #[track_caller]
     #[must_use]
@@ -93,9 +111,28 @@ impl Tensor {
     /// Two axes exchanged.
     #[track_caller]
     #[must_use]
+    #[doc(alias = "swapaxes")]
+    #[doc(alias = "swapdims")]
     pub fn transpose(&self, first: isize, second: isize) -> Self {
         let mut axes: Vec<usize> = (0..self.rank()).collect();
         axes.swap(self.axis("transpose", first), self.axis("transpose", second));
+        self.permute(axes)
+    }
+
+    /// The axes `from` moved to the positions `to` of the result; the others keep their order.
+    #[track_caller]
+    #[must_use]
+    #[doc(alias = "moveaxis")]
+    pub fn movedim(&self, from: impl Axes, to: impl Axes) -> Self {
+        let (from, to) = (from.axes(), to.axes());
+        assert!(from.len() == to.len(), "movedim: {from:?} to {to:?} of {}", self.shape());
+        let [moved, _] = [&from, &to].map(|axes| ok(resolve_axes("movedim", self.shape(), axes)));
+        let mut others = (0..self.rank()).filter(|axis| !moved.contains(axis));
+        let mut axes: Vec<Option<usize>> = vec![None; self.rank()];
+        for (&from, &to) in from.iter().zip(&to) {
+            axes[self.axis("movedim", to)] = Some(self.axis("movedim", from));
+        }
+        let axes: Vec<usize> = axes.into_iter().filter_map(|axis| axis.or_else(|| others.next())).collect();
         self.permute(axes)
     }
 
@@ -128,9 +165,18 @@ impl Tensor {
         self.reshape(kept.map(|(_, &size)| size).collect::<Vec<_>>())
     }
 
+    /// Without any axis of size 1.
+    #[track_caller]
+    #[must_use]
+    pub fn squeeze_all(&self) -> Self {
+        self.reshape(self.shape().iter().copied().filter(|&size| size != 1).collect::<Vec<_>>())
+    }
+
     /// Axes of size 1 repeated, and new ones in front, so that the shape is `shape`.
     #[track_caller]
     #[must_use]
+    #[doc(alias = "broadcast_to")]
+    #[doc(alias = "expand_as")]
     pub fn expand(&self, shape: impl Into<Shape>) -> Self {
         let shape = shape.into();
         if let Op::Const(value) = self.node.op
@@ -155,10 +201,10 @@ impl Tensor {
         self.slice_step(axis, range, 1)
     }
 
-    /// Every `step`-th element of a range along `axis`.
+    /// Every `step`-th element of a range along `axis`; a negative step goes backwards from the range's last element.
     #[track_caller]
     #[must_use]
-    pub fn slice_step(&self, axis: isize, range: impl RangeBounds<usize>, step: usize) -> Self {
+    pub fn slice_step(&self, axis: isize, range: impl RangeBounds<usize>, step: isize) -> Self {
         let start = match range.start_bound() {
             Bound::Included(&start) => start,
             Bound::Excluded(&start) => start + 1,
@@ -169,9 +215,10 @@ impl Tensor {
             Bound::Excluded(&end) => end,
             Bound::Unbounded => self.size(axis),
         };
-        assert!(step > 0, "slice_step: the step is 0; flip goes backwards");
-        let length = end.saturating_sub(start).div_ceil(step);
-        self.moved_zero(ok(movement::slice(self.shape(), axis, start, length, step.cast_signed())))
+        assert!(step != 0, "slice_step: the step is 0");
+        let length = end.saturating_sub(start).div_ceil(step.unsigned_abs());
+        let first = if step > 0 || length == 0 { start } else { end - 1 };
+        self.moved_zero(ok(movement::slice(self.shape(), axis, first, length, step)))
     }
 
     /// Element `index` along `axis`, which vanishes.
@@ -205,18 +252,6 @@ impl Tensor {
             Operand::Tensor(_) => panic!("pad: the value is a tensor; give a number"),
         };
         self.moved(ok(movement::pad(self.shape(), widths)), fill)
-    }
-
-    /// `[batch, channels, height, width]`: each pixel becomes `scale[0]` by `scale[1]` pixels.
-    #[track_caller]
-    #[must_use]
-    pub fn upsample_nearest2d(&self, scale: [usize; 2]) -> Self {
-        let &[batch, channels, height, width] = self.shape().dims() else {
-            panic!("upsample_nearest2d: {} is not [batch, channels, height, width]", self.shape())
-        };
-        self.reshape([batch, channels, height, 1, width, 1])
-            .expand([batch, channels, height, scale[0], width, scale[1]])
-            .reshape([batch, channels, height * scale[0], width * scale[1]])
     }
 
     /// Moved elements; `fill` where an index leaves the input.

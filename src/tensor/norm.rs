@@ -26,7 +26,7 @@ struct Normalized {
 impl Tensor {
     /// `(x - mean) / sqrt(variance + epsilon)` over `axes`.
     #[track_caller]
-    fn normalize(&self, axes: &[isize], epsilon: f64) -> Normalized {
+    fn standardize(&self, axes: &[isize], epsilon: f64) -> Normalized {
         let mean = self.mean_keepdim(axes);
         let centered = self - &mean;
         let variance = centered.square().mean_keepdim(axes);
@@ -95,7 +95,7 @@ impl Tensor {
                 tensor.shape()
             );
         }
-        self.normalize(&over, epsilon).values.affine(weight, bias)
+        self.standardize(&over, epsilon).values.affine(weight, bias)
     }
 
     /// `x / sqrt(mean(x²) + epsilon) · weight` over the last axis.
@@ -112,7 +112,7 @@ impl Tensor {
     pub fn batch_norm(&self, weight: Option<&Self>, bias: Option<&Self>, epsilon: f64) -> BatchNorm {
         assert!(self.rank() >= 2, "batch_norm: {} is not [batch, channels, ...]", self.shape());
         let axes: Vec<isize> = (0..self.rank().cast_signed()).filter(|&axis| axis != 1).collect();
-        let Normalized { values, mean, variance } = self.normalize(&axes, epsilon);
+        let Normalized { values, mean, variance } = self.standardize(&axes, epsilon);
         let channels = self.shape()[1];
         let count = ok(resolve_axes("batch_norm", self.shape(), &axes))
             .iter()
@@ -155,7 +155,15 @@ impl Tensor {
         let [batch, channels] = [self.shape()[0], self.shape()[1]];
         let rest: usize = self.shape()[2..].iter().product();
         let grouped = self.reshape([batch, groups, channels / groups * rest]);
-        let values = grouped.normalize(&[-1], epsilon).values.reshape(self.shape());
+        let values = grouped.standardize(&[-1], epsilon).values.reshape(self.shape());
         values.channel_affine("group_norm", weight, bias)
+    }
+
+    /// Normalises each channel of each sample of `[batch, channels, ...]`, then `· weight + bias`, both `[channels]`.
+    #[track_caller]
+    #[must_use]
+    pub fn instance_norm(&self, weight: Option<&Self>, bias: Option<&Self>, epsilon: f64) -> Self {
+        assert!(self.rank() >= 2, "instance_norm: {} is not [batch, channels, ...]", self.shape());
+        self.group_norm(self.shape()[1], weight, bias, epsilon)
     }
 }

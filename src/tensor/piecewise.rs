@@ -36,15 +36,15 @@ impl Tensor {
         self.gt(0.0).where_(self, self * weight.reshape(shape))
     }
 
-    /// `x` limited to `low..high`; the gradient at the limits is 0, where [`Tensor::clamp`]'s is 1.
+    /// `x` limited to `low..high`; the gradient at the limits is 0.
     #[track_caller]
     #[must_use]
     pub fn hardtanh(&self, low: f64, high: f64) -> Self {
         let x = self.floats();
         let value = x.maximum(low).minimum(high);
         value.with_gradient(&[&x], move |_, inputs, g| {
-            let inside = inputs[0].gt(low).logical_and(&inputs[0].lt(high));
-            vec![Some(inside.where_(g, 0.0))]
+            let outside = inputs[0].le(low).logical_or(&inputs[0].ge(high));
+            vec![Some(outside.where_(0.0, g))]
         })
     }
 
@@ -59,7 +59,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn hardsigmoid(&self) -> Self {
-        (self.floats() + 3.0).relu6() * (1.0 / 6.0)
+        (self.floats() + 3.0).clamp(0.0, 6.0) * (1.0 / 6.0)
     }
 
     /// `x · hardsigmoid(x)`; the gradient at ±3 is that of the piece outside.
@@ -80,9 +80,8 @@ impl Tensor {
     #[must_use]
     pub fn softshrink(&self, width: f64) -> Self {
         let x = self.floats();
-        // times zero keeps NaN
-        let below = x.lt(-width).where_(&x + width, &x * 0.0);
-        x.gt(width).where_(&x - width, below)
+        let near = x.abs().le(width);
+        near.where_(0.0, x.lt(0.0).where_(&x + width, &x - width))
     }
 
     /// 0 where `|x| <= width`, else `x`; the gradient at the jumps is 0.

@@ -1,90 +1,183 @@
-//! Pooling: reductions over windows.
+//! Pooling: reductions over windows. Inputs are `[batch, channels, ..]` or `[channels, ..]`.
 
-use crate::dtype::Scalar;
+use crate::dtype::{DType, Scalar};
 use crate::graph::ReduceOp;
-use crate::ops::movement::{self, Window};
-use crate::ops::{adjoint, ok, shape_error};
+use crate::ops::movement::{self, Moved, Window};
+use crate::ops::pool::PoolOptions;
+use crate::ops::{adjoint, ok};
 
 use super::Tensor;
 
 impl Tensor {
-    /// Sliding windows over the last axes, one [`Window`] each: `[.., size..]` → `[.., count.., kernel..]`; elements
-    /// outside are `fill`.
-    #[track_caller]
-    #[must_use]
-    pub fn windows(&self, windows: &[Window], fill: f64) -> Self {
-        let moved = ok(movement::windows("windows", self.shape(), windows));
-        self.moved(moved, Scalar::new(self.dtype(), fill))
-    }
-
     /// The largest element of each window of `[batch, channels, height, width]`; the first of equal ones takes the
     /// gradient.
+    ///
+    /// ```
+    /// # use brasa::{Device, Tensor};
+    /// let x = Tensor::arange(16, &Device::cpu()).reshape([1, 1, 4, 4]);
+    /// assert_eq!(x.max_pool2d(2, 2, 0).to_vec::<i32>()?, [5, 7, 13, 15]);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
     #[track_caller]
     #[must_use]
     pub fn max_pool2d(&self, kernel: usize, stride: usize, padding: usize) -> Self {
-        assert!(padding <= kernel / 2, "max_pool2d: padding {padding} is more than half of kernel {kernel}");
-        let outside = ReduceOp::Max.identity(self.dtype()).to_f64();
-        let window = Window { kernel, stride, padding, dilation: 1 };
-        let windows = self.pooled_windows("max_pool2d", window, outside);
-        let largest = windows.max_dim([-2, -1]);
+        self.max_pool2d_with(&PoolOptions::new(kernel).stride(stride).padding(padding))
+    }
+
+    /// [`Tensor::max_pool2d`] with any windows over one axis: `[batch, channels, length]`.
+    #[track_caller]
+    #[must_use]
+    pub fn max_pool1d_with(&self, options: &PoolOptions) -> Self {
+        self.max_pool("max_pool1d", 1, options)
+    }
+
+    /// [`Tensor::max_pool2d`] with any windows.
+    #[track_caller]
+    #[must_use]
+    pub fn max_pool2d_with(&self, options: &PoolOptions) -> Self {
+        self.max_pool("max_pool2d", 2, options)
+    }
+
+    /// [`Tensor::max_pool2d`] with any windows over three axes.
+    #[track_caller]
+    #[must_use]
+    pub fn max_pool3d_with(&self, options: &PoolOptions) -> Self {
+        self.max_pool("max_pool3d", 3, options)
+    }
+
+    #[track_caller]
+    fn max_pool(&self, name: &str, spatial: usize, options: &PoolOptions) -> Self {
+        let (windows, counts) = ok(options.windows(name, self.shape(), spatial));
+        let moved = movement::counted_windows(self.shape(), &windows, &counts);
+        let inside = self.moved(moved.clone(), ReduceOp::Max.identity(self.dtype()));
+        let kernel = last_axes(spatial);
+        let largest = inside.max_keepdim(kernel.as_slice());
+        let squeezed = largest.squeeze(kernel.as_slice());
         if !self.dtype().is_float() {
-            return largest;
+            return squeezed;
         }
-        let first = windows.eq(largest.unsqueeze(-1).unsqueeze(-1)).logical_or(&windows.isnan());
-        let first = first.where_(windows.window_position(), i32::MAX).min_dim([-2, -1]);
-        largest.with_gradient(&[self, &first], move |_, inputs, g| {
-            vec![Some(inputs[0].unpool(&inputs[1], g, window)), None]
+        let first = inside.eq(&largest).logical_or(&inside.isnan());
+        let first = first.where_(inside.window_position(spatial), i32::MAX).min_keepdim(kernel);
+        squeezed.with_gradient(&[self, &first], move |_, inputs, g| {
+            vec![Some(inputs[0].unpool(&inputs[1], g, &moved, spatial)), None]
         })
     }
 
     /// The gradient of max pooling `self`: each window's `g` at the element number `first` of the window.
     #[track_caller]
-    fn unpool(&self, first: &Self, g: &Self, window: Window) -> Self {
-        let inner = |tensor: &Self| tensor.unsqueeze(-1).unsqueeze(-1);
-        let moved = ok(movement::windows("max_pool2d", self.shape(), &[window, window]));
-        let position = self.moved_zero(moved.clone()).window_position();
-        let chosen = position.eq(inner(first)).where_(inner(g), 0.0);
+    fn unpool(&self, first: &Self, g: &Self, moved: &Moved, spatial: usize) -> Self {
+        let position = self.moved_zero(moved.clone()).window_position(spatial);
+        let chosen = position.eq(first).where_(g.reshape(first.shape()), 0.0);
         adjoint::adjoint(&moved.dims, self.shape(), &chosen)
     }
 
-    /// The number of each element in its window, row-major, for windows over the last two axes.
+    /// The number of each element in its window, row-major, for windows over the last axes.
     #[track_caller]
-    fn window_position(&self) -> Self {
-        let rank = self.rank();
-        let row = Self::iota(self.shape(), rank - 2, self.device());
-        let column = Self::iota(self.shape(), rank - 1, self.device());
-        row * self.shape()[rank - 1] as i64 + column
+    fn window_position(&self, spatial: usize) -> Self {
+        let first = self.rank() - spatial;
+        let mut position = Self::iota(self.shape(), first, self.device());
+        for axis in first + 1..self.rank() {
+            position = position * self.shape()[axis] as i64 + Self::iota(self.shape(), axis, self.device());
+        }
+        position
     }
 
     /// The mean of each window of `[batch, channels, height, width]`; padding counts as zeros.
     #[track_caller]
     #[must_use]
     pub fn avg_pool2d(&self, kernel: usize, stride: usize, padding: usize) -> Self {
-        let window = Window { kernel, stride, padding, dilation: 1 };
-        self.pooled_windows("avg_pool2d", window, 0.0).mean_dim([-2, -1])
+        self.avg_pool2d_with(&PoolOptions::new(kernel).stride(stride).padding(padding))
     }
 
-    /// Means over `size` by `size` equal parts of each channel: `[batch, channels, size, size]`.
+    /// [`Tensor::avg_pool2d`] with any windows over one axis: `[batch, channels, length]`.
     #[track_caller]
     #[must_use]
-    pub fn adaptive_avg_pool2d(&self, size: usize) -> Self {
-        let &[batch, channels, height, width] = self.shape().dims() else {
-            panic!("adaptive_avg_pool2d: {} is not [batch, channels, height, width]", self.shape())
-        };
-        assert!(
-            size > 0 && height.is_multiple_of(size) && width.is_multiple_of(size),
-            "adaptive_avg_pool2d: {} does not divide into {size} x {size} equal parts",
-            self.shape()
-        );
-        self.reshape([batch, channels, size, height / size, size, width / size]).mean_dim([3, 5])
+    pub fn avg_pool1d_with(&self, options: &PoolOptions) -> Self {
+        self.avg_pool("avg_pool1d", 1, options)
+    }
+
+    /// [`Tensor::avg_pool2d`] with any windows.
+    #[track_caller]
+    #[must_use]
+    pub fn avg_pool2d_with(&self, options: &PoolOptions) -> Self {
+        self.avg_pool("avg_pool2d", 2, options)
+    }
+
+    /// [`Tensor::avg_pool2d`] with any windows over three axes.
+    #[track_caller]
+    #[must_use]
+    pub fn avg_pool3d_with(&self, options: &PoolOptions) -> Self {
+        self.avg_pool("avg_pool3d", 3, options)
     }
 
     #[track_caller]
-    fn pooled_windows(&self, name: &str, window: Window, fill: f64) -> Self {
-        if self.rank() != 4 {
-            ok(shape_error::<()>(format!("{name}: {} is not [batch, channels, height, width]", self.shape())));
+    fn avg_pool(&self, name: &str, spatial: usize, options: &PoolOptions) -> Self {
+        assert!(self.dtype().is_float(), "{name}: not defined for {}; cast with to_dtype", self.dtype());
+        let (windows, counts) = ok(options.windows(name, self.shape(), spatial));
+        let dilated = windows.iter().any(|window| window.dilation != 1);
+        assert!(!dilated, "{name}: means have no dilation");
+        let moved = movement::counted_windows(self.shape(), &windows, &counts);
+        let sums = self.moved(moved, Scalar::new(self.dtype(), 0.0)).sum_dim(last_axes(spatial));
+        if let Some(divisor) = options.divisor {
+            return sums / divisor as f64;
         }
-        let moved = ok(movement::windows(name, self.shape(), &[window, window]));
-        self.moved(moved, Scalar::new(self.dtype(), fill))
+        let padded = windows.iter().any(|window| window.padding > 0);
+        if options.ceil_mode || padded && !options.count_include_pad {
+            let sizes = &self.shape()[self.rank() - spatial..];
+            let counted = window_sizes(&windows, &counts, sizes, options.count_include_pad, self);
+            return sums / counted.to_dtype(self.dtype());
+        }
+        sums / windows.iter().map(|window| window.kernel).product::<usize>() as f64
     }
+
+    /// `(Σ x^p)^(1/p)` of each window of `[batch, channels, length]`.
+    #[track_caller]
+    #[must_use]
+    pub fn lp_pool1d(&self, p: f64, options: &PoolOptions) -> Self {
+        self.lp_pool("lp_pool1d", 1, p, options)
+    }
+
+    /// `(Σ x^p)^(1/p)` of each window of `[batch, channels, height, width]`.
+    #[track_caller]
+    #[must_use]
+    pub fn lp_pool2d(&self, p: f64, options: &PoolOptions) -> Self {
+        self.lp_pool("lp_pool2d", 2, p, options)
+    }
+
+    /// `(Σ x^p)^(1/p)` of each window over three axes.
+    #[track_caller]
+    #[must_use]
+    pub fn lp_pool3d(&self, p: f64, options: &PoolOptions) -> Self {
+        self.lp_pool("lp_pool3d", 3, p, options)
+    }
+
+    #[track_caller]
+    fn lp_pool(&self, name: &str, spatial: usize, p: f64, options: &PoolOptions) -> Self {
+        let (windows, _) = ok(options.windows(name, self.shape(), spatial));
+        let elements: usize = windows.iter().map(|window| window.kernel).product();
+        // through the mean, as PyTorch: where a window ends outside, its elements count for more
+        (self.pow(p).avg_pool(name, spatial, options) * elements as f64).pow(1.0 / p)
+    }
+}
+
+/// The last axes, as many as there are spatial ones.
+pub(super) fn last_axes(spatial: usize) -> Vec<isize> {
+    (1..=spatial.cast_signed()).map(|axis| -axis).collect()
+}
+
+/// The number of elements of each window that count, as i32 of the shape of `counts`.
+#[track_caller]
+fn window_sizes(windows: &[Window], counts: &[usize], sizes: &[usize], padding_counts: bool, like: &Tensor) -> Tensor {
+    let mut product: Option<Tensor> = None;
+    for (axis, (window, &size)) in windows.iter().zip(sizes).enumerate() {
+        let start = Tensor::iota(counts, axis, like.device()) * window.stride as i64 - window.padding as i64;
+        let edge = if padding_counts { size + window.padding } else { size };
+        let end = (&start + window.kernel as i64).minimum(edge as i64);
+        let along = end - if padding_counts { start } else { start.maximum(0) };
+        product = Some(match product {
+            Some(product) => product * along,
+            None => along,
+        });
+    }
+    product.unwrap_or_else(|| Tensor::zeros_of([], DType::I32, like.device()))
 }

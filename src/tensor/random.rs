@@ -34,6 +34,20 @@ impl Tensor {
         radius * angle.cos()
     }
 
+    /// [`Tensor::rand`] of the shape and device of `self`.
+    #[track_caller]
+    #[must_use]
+    pub fn rand_like(&self) -> Self {
+        Self::rand(self.shape(), self.device())
+    }
+
+    /// [`Tensor::randn`] of the shape and device of `self`.
+    #[track_caller]
+    #[must_use]
+    pub fn randn_like(&self) -> Self {
+        Self::randn(self.shape(), self.device())
+    }
+
     /// Integers in `low..high`, as i32; small ones are likelier by at most `(high - low) / 2³²`.
     #[track_caller]
     pub fn randint(low: i32, high: i32, shape: impl Into<Shape>, device: &Device) -> Self {

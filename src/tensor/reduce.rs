@@ -1,4 +1,13 @@
 //! Reductions: over all axes, over some (`_dim`), or over some that stay with size 1 (`_keepdim`).
+//!
+//! ```
+//! # use brasa::{Device, Tensor};
+//! let x = Tensor::arange(6, &Device::cpu()).reshape([2, 3]);
+//! assert_eq!(x.sum_dim(1).to_vec::<i32>()?, [3, 12]);
+//! assert_eq!(x.max_keepdim([0, 1]).shape().dims(), [1, 1]);
+//! assert_eq!(x.cumsum(1).to_vec::<i32>()?, [0, 1, 3, 3, 7, 12]);
+//! # Ok::<(), brasa::Error>(())
+//! ```
 
 use crate::dtype::DType;
 use crate::graph::{Op, ReduceOp};
@@ -25,18 +34,18 @@ impl Tensor {
         kept.reshape(reduce::squeezed_shape(self.shape(), &axes))
     }
 
-    fn all_axes(&self) -> Vec<isize> {
+    pub(super) fn all_axes(&self) -> Vec<isize> {
         (0..self.rank().cast_signed()).collect()
     }
 
     /// As i32 where sums would not fit: bool and u8.
     #[track_caller]
-    fn summable(&self) -> Self {
+    pub(super) fn summable(&self) -> Self {
         if matches!(self.dtype(), DType::Bool | DType::U8) { self.to_dtype(DType::I32) } else { self.clone() }
     }
 
     #[track_caller]
-    fn assert_not_empty(&self, name: &str, axes: &[isize]) {
+    pub(super) fn assert_not_empty(&self, name: &str, axes: &[isize]) {
         for &axis in axes {
             assert!(self.size(axis) > 0, "{name}: axis {axis} of {} has no elements", self.shape());
         }
@@ -50,7 +59,7 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn assert_float(&self, name: &str) {
+    pub(super) fn assert_float(&self, name: &str) {
         assert!(self.dtype().is_float(), "{name}: not defined for {}; cast with to_dtype", self.dtype());
     }
 
@@ -228,46 +237,58 @@ impl Tensor {
         distance.square().sum_keepdim(axes.as_slice()) / degrees as f64
     }
 
-    /// The standard deviation of all elements, by `n - 1`.
+    /// The standard deviation of all elements, by `n - 1`; the gradient is 0 where it is 0.
     #[track_caller]
     #[must_use]
     pub fn std(&self) -> Self {
-        self.var().sqrt()
+        self.var().root()
     }
 
     /// Standard deviations along these axes, by `n - correction`.
     #[track_caller]
     #[must_use]
     pub fn std_dim(&self, axes: impl Axes, correction: usize) -> Self {
-        self.var_dim(axes, correction).sqrt()
+        self.var_dim(axes, correction).root()
     }
 
-    /// The first index of the largest element along `axis`, as i32; NaN counts as largest.
+    /// Standard deviations along these axes, which stay with size 1.
     #[track_caller]
     #[must_use]
-    pub fn argmax(&self, axis: isize) -> Self {
-        self.assert_not_empty("argmax", &[axis]);
-        self.first_index(axis, &self.max_keepdim(axis))
+    pub fn std_keepdim(&self, axes: impl Axes, correction: usize) -> Self {
+        self.var_keepdim(axes, correction).root()
     }
 
-    /// The first index of the smallest element along `axis`, as i32; NaN counts as smallest.
+    /// The square root, whose gradient at 0 is 0: at the bottom of a distance there is no slope.
+    #[track_caller]
+    pub(super) fn root(&self) -> Self {
+        self.sqrt().with_gradient(&[self], |y, _, g| {
+            let flat = y.eq(0.0);
+            vec![Some(flat.where_(0.0, g * 0.5 / flat.where_(1.0, y)))]
+        })
+    }
+
+    /// The number of elements along these axes that are not zero, as i32.
     #[track_caller]
     #[must_use]
-    pub fn argmin(&self, axis: isize) -> Self {
-        self.assert_not_empty("argmin", &[axis]);
-        self.first_index(axis, &self.min_keepdim(axis))
+    pub fn count_nonzero(&self, axes: impl Axes) -> Self {
+        self.to_dtype(DType::Bool).sum_dim(axes)
     }
 
-    /// The first index along `axis` where `self` equals `value` or is NaN; there is one.
+    /// Sums over these axes without the NaNs.
     #[track_caller]
-    fn first_index(&self, axis: isize, value: &Self) -> Self {
-        let mut found = self.eq(value);
-        if self.dtype().is_float() {
-            found = found.logical_or(&self.isnan());
-        }
-        let axis = self.axis("argmax", axis);
-        let position = Self::iota(self.shape().clone(), axis, self.device());
-        found.where_(position, i32::MAX).min_dim(axis)
+    #[must_use]
+    pub fn nansum(&self, axes: impl Axes) -> Self {
+        self.isnan().where_(self.zeros_like(), self).sum_dim(axes)
+    }
+
+    /// Means over these axes without the NaNs.
+    #[track_caller]
+    #[must_use]
+    pub fn nanmean(&self, axes: impl Axes) -> Self {
+        let axes = axes.axes();
+        self.assert_float("nanmean");
+        let count = self.isnan().logical_not().sum_dim(axes.as_slice()).to_dtype(self.dtype());
+        self.nansum(axes) / count
     }
 
     /// `ln Σ e^x` along these axes, without overflow.
@@ -289,6 +310,11 @@ impl Tensor {
         let largest = x.max_keepdim(axes.as_slice()).detach();
         // infinite maxima would give inf - inf
         let largest = largest.isfinite().where_(&largest, 0.0);
-        (&x - &largest).exp().sum_keepdim(axes.as_slice()).log() + largest
+        let value = (&x - &largest).exp().sum_keepdim(axes.as_slice()).log() + largest;
+        value.with_gradient(&[&x], |y, inputs, g| {
+            // of nothing but -infinity
+            let y = y.eq(f64::NEG_INFINITY).where_(0.0, y);
+            vec![Some(g * (&inputs[0] - y).exp())]
+        })
     }
 }

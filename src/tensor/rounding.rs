@@ -65,8 +65,8 @@ impl Tensor {
         differs.where_(&rest + &other, &rest)
     }
 
-    /// Values below `low` become `low`, those above `high` become `high`, and NaN stays. At the limits the gradient is
-    /// that of `x`.
+    /// Values below `low` become `low`, those above `high` become `high`, and NaN stays. At a limit that is a number the
+    /// gradient is 0; with a limit that is a tensor `x` shares it. Where the limits are crossed, `high` wins.
     #[track_caller]
     #[must_use]
     pub fn clamp(&self, low: impl Into<Operand>, high: impl Into<Operand>) -> Self {
@@ -89,24 +89,44 @@ impl Tensor {
 
     #[track_caller]
     fn limited(&self, low: Option<Operand>, high: Option<Operand>) -> Self {
-        let raised = low.clone().map_or_else(|| self.clone(), |low| self.maximum(low));
-        let value = high.clone().map_or_else(|| raised.clone(), |high| raised.minimum(high));
+        let bounded = [low.is_some(), high.is_some()];
+        let tensors = [&low, &high].into_iter().any(|limit| matches!(limit, Some(Operand::Tensor(_))));
+        let raised = match &low {
+            Some(low) => self.maximum(low.clone()),
+            None => self.clone(),
+        };
+        let value = match &high {
+            Some(high) => raised.minimum(high.clone()),
+            None => raised,
+        };
         if !value.dtype().is_float() {
             return value;
         }
         // a missing limit is out of reach
-        let whole = |limit: Option<Operand>, missing: f64| {
-            let limit = limit.unwrap_or(Operand::Float(missing));
-            limit.into_tensor(value.shape(), value.dtype(), value.device()).expand(value.shape())
-        };
-        let (low, high) = (whole(low, f64::NEG_INFINITY), whole(high, f64::INFINITY));
+        let low = low.unwrap_or(Operand::Float(f64::NEG_INFINITY));
+        let low = low.into_tensor(value.shape(), value.dtype(), value.device()).expand(value.shape());
+        let high = high.unwrap_or(Operand::Float(f64::INFINITY));
+        let high = high.into_tensor(value.shape(), value.dtype(), value.device()).expand(value.shape());
         let x = self.to_dtype(value.dtype()).expand(value.shape());
-        value.with_gradient(&[&x, &low, &high], |_, inputs, g| {
+        value.with_gradient(&[&x, &low, &high], move |_, inputs, g| {
             let [x, low, high] = [&inputs[0], &inputs[1], &inputs[2]];
-            let inside = x.ge(low).logical_and(&x.le(high));
-            let raised = x.lt(low).logical_and(&low.lt(high));
-            let lowered = x.gt(high).logical_or(&high.lt(low));
-            vec![Some(inside.where_(g, 0.0)), Some(raised.where_(g, 0.0)), Some(lowered.where_(g, 0.0))]
+            if !tensors {
+                let inside = match bounded {
+                    [true, true] => x.gt(low).logical_and(&x.lt(high)),
+                    [true, false] => x.gt(low),
+                    _ => x.lt(high),
+                };
+                return vec![Some(inside.where_(g, 0.0)), None, None];
+            }
+            let crossed = high.lt(low);
+            let (at_low, at_high) = (x.eq(low), x.eq(high));
+            let (below, above) = (x.lt(low), x.gt(high));
+            let half = g * 0.5;
+            let outside = below.logical_or(&above).logical_or(&crossed);
+            let inside = at_low.logical_xor(&at_high).where_(&half, g);
+            let of_low = below.where_(g, at_low.logical_and(&at_high.logical_not()).where_(&half, 0.0));
+            let of_high = above.where_(g, at_high.logical_and(&at_low.logical_not()).where_(&half, 0.0));
+            vec![Some(outside.where_(0.0, inside)), Some(crossed.where_(0.0, of_low)), Some(crossed.where_(g, of_high))]
         })
     }
 
@@ -171,7 +191,7 @@ impl Tensor {
         Self::apply(Op::Bitcast, &[&float], float.shape().clone(), DType::I32)
     }
 
-    /// `start + weight · (end - start)`, exact at both ends.
+    /// `self + weight · (end - self)`, exact at both ends.
     #[track_caller]
     #[must_use]
     pub fn lerp(&self, end: &Self, weight: impl Into<Operand>) -> Self {

@@ -4,6 +4,14 @@ use super::Tensor;
 
 impl Tensor {
     /// `e^x / Σ e^x` along `axis`, without overflow.
+    ///
+    /// ```
+    /// # use brasa::{Device, Tensor};
+    /// let x = Tensor::from_vec(vec![0.0_f32, 3.0_f32.ln()], &Device::cpu())?;
+    /// let expected = Tensor::from_vec(vec![0.25_f32, 0.75], &Device::cpu())?;
+    /// assert!(x.softmax(0).allclose(&expected, 1e-5, 1e-8)?);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
     #[track_caller]
     #[must_use]
     pub fn softmax(&self, axis: isize) -> Self {
@@ -14,6 +22,13 @@ impl Tensor {
             let weighted = g * y;
             vec![Some(&weighted - y * weighted.sum_keepdim(axis))]
         })
+    }
+
+    /// The softmax of `-x` along `axis`.
+    #[track_caller]
+    #[must_use]
+    pub fn softmin(&self, axis: isize) -> Self {
+        (-self.floats()).softmax(axis)
     }
 
     /// `x - ln Σ e^x` along `axis`, without overflow.

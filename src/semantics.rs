@@ -1,0 +1,55 @@
+//! What ops mean where it could be doubted, on one page. No code.
+//!
+//! Methods have the names and meanings of PyTorch's; what differs is said here and at the method. `tests/torch_ops`
+//! holds them against values and gradients that PyTorch computed, infinities, NaN and ±0 included.
+//!
+//! # Types
+//!
+//! * Two tensors in one op have the same type; nothing is promoted silently. Cast with [`to_dtype`](crate::Tensor::to_dtype).
+//! * A number takes the type of the tensor it meets, except that a float turns an integer or bool tensor into f32, and an
+//!   integer turns bool into i32.
+//! * Functions of real numbers (`exp`, `sin`, `/`, …) turn integers into f32. Sums and products of bool and u8 are i32.
+//! * Indices, and what counts, are i32 (PyTorch: int64). u8 is for storage: it moves, compares and casts.
+//! * f16 is stored in 16 bits and computed in 32; a result is rounded when it is stored or cast.
+//!
+//! # Integers
+//!
+//! * Sums, products and negations wrap. Shifts use the low five bits of the distance.
+//! * `/` is true division. [`div_trunc`](crate::Tensor::div_trunc) rounds towards zero,
+//!   [`floor_divide`](crate::Tensor::floor_divide) down; [`fmod`](crate::Tensor::fmod) has the sign of the dividend,
+//!   [`remainder`](crate::Tensor::remainder) that of the divisor. By zero all of them give 0, as no device can stop there.
+//! * A float cast to an integer is truncated and saturates; NaN becomes 0. An integer cast to a smaller one wraps.
+//!
+//! # NaN, infinity and zero
+//!
+//! * NaN wins in `maximum`, `minimum`, `max`, `min`, `cummax` and `clamp`; `argmax` and `argmin` give its first place.
+//!   Comparisons with NaN are false, `ne` true. `sign` keeps it (PyTorch: 0).
+//! * The first of several largest elements is the `argmax`; `cummax` names the last, as PyTorch.
+//! * Results that are not normal numbers in f32 (below 1.2e-38) may be 0 on a GPU. The sign of a zero is kept by
+//!   movement, `copysign` and odd functions, but not promised through sums.
+//!
+//! # Gradients
+//!
+//! * At a kink the gradient is PyTorch's: 0 for `relu`, `abs`, `clamp` by numbers, `hardtanh`, `relu6` and the shrinks;
+//!   the left slope for `leaky_relu`, `prelu`, `elu` and their kind.
+//! * Equal arguments of `maximum` and `minimum` share the gradient, and so do equal largest elements in
+//!   [`max_dim`](crate::Tensor::max_dim) and `norm` of infinity. The first one takes it in
+//!   [`max_with_index`](crate::Tensor::max_with_index) and max pooling, the one that is named in `cummax`.
+//! * `std` and `norm` have gradient 0 where they are 0. `round`, `floor` and their kind have gradient 0 everywhere, and
+//!   so has whatever is computed from integers, bools or comparisons.
+//! * A gradient is a graph: it can be differentiated again.
+//!
+//! # Nothing at all
+//!
+//! * Any axis may have size 0, and a tensor up to eight axes, of which there may be none.
+//! * An empty sum is 0, an empty product 1, an empty mean NaN, `any` of nothing is false and `all` true, `logsumexp` of
+//!   nothing is -infinity. `max`, `min`, `argmax` and `argmin` of nothing panic.
+//! * `var` and `std` of no more elements than the correction are NaN or infinite.
+//!
+//! # Threads
+//!
+//! A tensor can be sent to and shared between threads. Tracing only adds nodes, so threads may build on one tensor at
+//! the same time; the stage, [`no_grad`](crate::no_grad) and a step's trace belong to the thread that set them. Which of
+//! two threads computes a value first cannot be told from the value: the order of summation is fixed by shapes and
+//! device. Random draws are numbered in the order in which they are traced, so a program that draws from several threads
+//! draws reproducibly only if that order is its own.

@@ -1,0 +1,148 @@
+//! Pictures made larger and smaller: `[batch, channels, ..]` to other sizes along the axes after the second.
+
+use crate::graph::at_callers_line;
+use crate::shape::Shape;
+
+use super::Tensor;
+
+/// How [`Tensor::interpolate`] finds a value between elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interpolation {
+    /// The element at `⌊i · old / new⌋`.
+    Nearest,
+    /// The element whose centre is nearest: PyTorch's `nearest-exact`.
+    NearestExact,
+    /// Linear, bilinear or trilinear.
+    Linear,
+    /// As [`Self::Linear`] with the outer elements' centres at the edges: PyTorch's `align_corners`.
+    LinearAligned,
+    /// Bicubic convolution with PyTorch's a = -0.75.
+    Cubic,
+    /// As [`Self::Cubic`] with the outer elements' centres at the edges.
+    CubicAligned,
+}
+
+impl Interpolation {
+    fn aligned(self) -> bool {
+        matches!(self, Self::LinearAligned | Self::CubicAligned)
+    }
+}
+
+impl Tensor {
+    /// Each spatial axis at another size: one number, or one for each.
+    ///
+    /// ```
+    /// # use brasa::{Device, Tensor, tensor::Interpolation};
+    /// let x = Tensor::from_slice(&[0.0_f32, 1.0], [1, 1, 2], &Device::cpu())?;
+    /// let wide = x.interpolate(4, Interpolation::Linear);
+    /// assert_eq!(wide.to_vec::<f32>()?, [0.0, 0.25, 0.75, 1.0]);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    #[doc(alias = "upsample")]
+    pub fn interpolate(&self, size: impl Into<Shape>, mode: Interpolation) -> Self {
+        let size = size.into();
+        assert!(self.rank() >= 3, "interpolate: {} is not [batch, channels, ..]", self.shape());
+        let spatial = self.rank() - 2;
+        let size = if size.rank() == 1 { vec![size[0]; spatial] } else { size.to_vec() };
+        assert!(
+            size.len() == spatial && !size.contains(&0) && !self.shape()[2..].contains(&0),
+            "interpolate: {} to {size:?}",
+            self.shape()
+        );
+        let mut value = self.clone();
+        for (axis, &new) in (2..).zip(&size) {
+            let ratio = self.shape()[axis] as f64 / new as f64;
+            value = at_callers_line(|| value.resampled(axis, new, ratio, mode));
+        }
+        value
+    }
+
+    /// Each spatial axis at `scale` times its size, rounded down; places are measured by `scale` itself, as in PyTorch.
+    #[track_caller]
+    #[must_use]
+    pub fn interpolate_scale(&self, scale: f64, mode: Interpolation) -> Self {
+        assert!(self.rank() >= 3 && scale > 0.0, "interpolate_scale: {} by {scale}", self.shape());
+        let mut value = self.clone();
+        for axis in 2..self.rank() {
+            let new = (self.shape()[axis] as f64 * scale).floor() as usize;
+            assert!(new > 0, "interpolate_scale: nothing is left of {} by {scale}", self.shape());
+            value = at_callers_line(|| value.resampled(axis, new, 1.0 / scale, mode));
+        }
+        value
+    }
+
+    /// `[batch, channels, height, width]`: each pixel becomes `scale[0]` by `scale[1]` pixels.
+    #[track_caller]
+    #[must_use]
+    pub fn upsample_nearest2d(&self, scale: [usize; 2]) -> Self {
+        assert!(self.rank() == 4, "upsample_nearest2d: {} is not [batch, channels, height, width]", self.shape());
+        self.repeated(2, scale[0]).repeated(3, scale[1])
+    }
+
+    #[track_caller]
+    fn repeated(&self, axis: usize, count: usize) -> Self {
+        self.repeat_interleave(count, axis.cast_signed())
+    }
+
+    /// `axis` at `new` places; `ratio` old places lie between two new ones.
+    #[track_caller]
+    fn resampled(&self, axis: usize, new: usize, ratio: f64, mode: Interpolation) -> Self {
+        let old = self.shape()[axis];
+        if old == new && (ratio - 1.0).abs() < f64::EPSILON {
+            return self.clone();
+        }
+        let nearest = matches!(mode, Interpolation::Nearest | Interpolation::NearestExact);
+        if nearest && new.is_multiple_of(old) && (ratio * new as f64 - old as f64).abs() < 1e-9 {
+            return self.repeated(axis, new / old);
+        }
+        let number = Self::iota([new], 0, self.device()).floats();
+        let place = match mode {
+            Interpolation::Nearest => number * ratio,
+            Interpolation::NearestExact => (number + 0.5) * ratio,
+            _ if mode.aligned() => number * (old.saturating_sub(1) as f64 / new.saturating_sub(1).max(1) as f64),
+            _ => (number + 0.5) * ratio - 0.5,
+        };
+        let linear = matches!(mode, Interpolation::Linear | Interpolation::LinearAligned);
+        let place = if linear { place.maximum(0.0) } else { place };
+        let below = place.floor();
+        let part = self.along(axis, &(place - &below));
+        let at = |step: i32| {
+            let index = (below.to_dtype(crate::DType::I32) + step).maximum(0).minimum(old as i64 - 1);
+            self.index_select(axis.cast_signed(), &index)
+        };
+        if nearest {
+            return at(0);
+        }
+        if linear {
+            return at(0) * (1.0 - &part) + at(1) * part;
+        }
+        let weights =
+            [cubic_far(&(&part + 1.0)), cubic_near(&part), cubic_near(&(1.0 - &part)), cubic_far(&(2.0 - &part))];
+        let terms = (-1..).zip(weights).map(|(step, weight)| at(step) * weight);
+        terms.reduce(|sum, term| sum + term).expect("four terms")
+    }
+
+    /// A vector in this tensor's type, shaped so that it broadcasts along `axis`.
+    #[track_caller]
+    fn along(&self, axis: usize, vector: &Self) -> Self {
+        let mut shape = vec![1; self.rank()];
+        shape[axis] = vector.numel();
+        vector.to_dtype(self.dtype()).reshape(shape)
+    }
+}
+
+const CUBIC: f64 = -0.75;
+
+/// The weight of an element at distance `d <= 1`: `(a + 2) d³ - (a + 3) d² + 1`.
+#[track_caller]
+fn cubic_near(d: &Tensor) -> Tensor {
+    (d * (CUBIC + 2.0) - (CUBIC + 3.0)) * d * d + 1.0
+}
+
+/// The weight of an element at distance `1 <= d <= 2`: `a d³ - 5a d² + 8a d - 4a`.
+#[track_caller]
+fn cubic_far(d: &Tensor) -> Tensor {
+    ((d * CUBIC - 5.0 * CUBIC) * d + 8.0 * CUBIC) * d - 4.0 * CUBIC
+}
