@@ -40,7 +40,7 @@ use crate::graph::{Node, NodeRef, Op, without_gradient};
 use crate::shape::Shape;
 
 pub use attention::Mask;
-pub use loss::Reduction;
+pub use loss::{BinaryCrossEntropy, CrossEntropy, CtcLoss, NllLoss, Reduction, TripletMargin};
 pub use movement::{Axes, Dims};
 pub use norm::BatchNorm;
 pub use operand::Operand;

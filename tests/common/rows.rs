@@ -1,7 +1,7 @@
 //! One row per op: its name, sample inputs and how to call it.
 
 use brasa::ops::conv::ConvOptions;
-use brasa::tensor::{Mask, Reduction};
+use brasa::tensor::{CrossEntropy, Mask, Reduction};
 use brasa::{DType, Tensor};
 
 /// A sample input.
@@ -306,9 +306,12 @@ fn composed() -> Vec<Row> {
             3,
             &[2, 2, 2],
         ),
-        row("cross_entropy_smoothed", |x| x[0].cross_entropy_with(&x[1], 0.1, Reduction::Sum))
-            .indexed([&[4, 5]], 5, &[4])
-            .indexed([&[5]], 5, &[]),
+        row("cross_entropy_smoothed", |x| {
+            let options = CrossEntropy { label_smoothing: 0.1, reduction: Reduction::Sum, ..CrossEntropy::default() };
+            x[0].cross_entropy_with(&x[1], &options)
+        })
+        .indexed([&[4, 5]], 5, &[4])
+        .indexed([&[5]], 5, &[]),
         row("cross_entropy_soft", |x| x[0].cross_entropy_soft(&x[1], Reduction::None)).on([&[4, 5], &[4, 5]]),
         row("nll_loss", |x| x[0].nll_loss(&x[1], Reduction::Mean)).indexed([&[4, 5]], 5, &[4]),
         row("mse_loss", |x| x[0].mse_loss(&x[1], Reduction::Mean)).on([&[4, 5], &[4, 5]]),
