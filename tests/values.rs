@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use brasa::autodiff::grad;
 use brasa::graph::reference;
 use brasa::ops::conv::ConvOptions;
-use brasa::tensor::Reduction;
+use brasa::tensor::{CrossEntropy, Reduction};
 use brasa::{DType, Device, Element, Tensor};
 
 use common::{assert_close, floats};
@@ -92,10 +92,16 @@ fn losses_agree_with_their_definitions() {
     let picked: Vec<f64> = (0..3).map(|row| -probability(row, labels[row] as usize).ln()).collect();
     let mean = picked.iter().sum::<f64>() / 3.0;
     assert_close("cross_entropy", &eval(&x.cross_entropy(&t)), &[mean], 1e-7, 0.0);
-    assert_close("none", &eval(&x.cross_entropy_with(&t, 0.0, Reduction::None)), &picked, 1e-7, 0.0);
+    assert_close(
+        "none",
+        &eval(&x.cross_entropy_with(&t, &CrossEntropy { reduction: Reduction::None, ..Default::default() })),
+        &picked,
+        1e-7,
+        0.0,
+    );
     assert_close("nll", &eval(&x.log_softmax(1).nll_loss(&t, Reduction::Mean)), &[mean], 1e-7, 0.0);
     let soft = t.one_hot(4).to_dtype(DType::F32) * 0.9 + 0.025;
-    let smoothed = x.cross_entropy_with(&t, 0.1, Reduction::Mean);
+    let smoothed = x.cross_entropy_with(&t, &CrossEntropy { label_smoothing: 0.1, ..Default::default() });
     assert_close("smoothing", &eval(&smoothed), &eval(&x.cross_entropy_soft(&soft, Reduction::Mean)), 1e-6, 0.0);
     let softmax: Vec<f64> = (0..3).flat_map(|row| (0..4).map(move |class| probability(row, class))).collect();
     assert_close("softmax", &eval(&x.softmax(1)), &softmax, 1e-12, 0.0);

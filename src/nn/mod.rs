@@ -15,7 +15,7 @@ mod state;
 pub use attention::{Attention, MultiheadAttention, TransformerBlock};
 pub use conv::Conv2d;
 pub use dropout::Dropout;
-pub use init::{Init, Initial};
+pub use init::{Init, Initial, Nonlinearity, fans};
 pub use linear::{Embedding, Linear};
 pub use module::{Mode, Module};
 pub use norm::{BatchNorm2d, LayerNorm};

@@ -46,7 +46,7 @@ use crate::shape::Shape;
 pub use attention::Mask;
 pub use grid::Outside;
 pub use interpolate::Interpolation;
-pub use loss::Reduction;
+pub use loss::{BinaryCrossEntropy, CrossEntropy, CtcLoss, NllLoss, Reduction, TripletMargin};
 pub use movement::{Axes, Dims};
 pub use norm::BatchNorm;
 pub use operand::Operand;

@@ -12,7 +12,7 @@ use crate::optim::{Adam, AdamOptions, Momentum, Optimizer, Sgd, SgdOptions, Weig
 use crate::runtime::{Forecast, Signature, Step, Var};
 use crate::shape::Shape;
 use crate::stage::Stage;
-use crate::tensor::{Reduction, Tensor};
+use crate::tensor::{CrossEntropy, Reduction, Tensor};
 use crate::timing::StageTimes;
 
 use super::config::{Config, OptimizerName};
@@ -89,7 +89,8 @@ impl Learner {
                 let [pixels, labels, mask] = inputs else { panic!("evaluation takes pixels, labels and a mask") };
                 Stage::Evaluate.scope(|| {
                     let logits = Mode::Evaluate.scope(|| model.forward(&normalized(pixels, normalization)));
-                    let losses = logits.cross_entropy_with(labels, 0.0, Reduction::None);
+                    let losses = logits
+                        .cross_entropy_with(labels, &CrossEntropy { reduction: Reduction::None, ..Default::default() });
                     let [loss, right] = &sums;
                     loss.assign(&(loss.tensor() + mask.ne(0.0).where_(losses, 0.0).sum()));
                     right.assign(&(right.tensor() + (correct(&logits, labels) * mask).sum()));

@@ -1,6 +1,6 @@
 //! Softmax, losses and normalisation.
 
-use brasa::tensor::Reduction;
+use brasa::tensor::{CrossEntropy, Reduction};
 
 use super::{Row, row};
 
@@ -13,7 +13,10 @@ pub(super) fn rows() -> Vec<Row> {
             3,
             &[2, 2, 2],
         ),
-        row("cross_entropy_smoothed", |x| x[0].cross_entropy_with(&x[1], 0.1, Reduction::Sum))
+        row("cross_entropy_smoothed", |x| {
+            let options = CrossEntropy { label_smoothing: 0.1, reduction: Reduction::Sum, ..CrossEntropy::default() };
+            x[0].cross_entropy_with(&x[1], &options)
+        })
             .indexed([&[4, 5]], 5, &[4])
             .indexed([&[5]], 5, &[]),
         row("cross_entropy_soft", |x| x[0].cross_entropy_soft(&x[1], Reduction::None)).on([&[4, 5], &[4, 5]]),

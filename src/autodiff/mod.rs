@@ -1,8 +1,38 @@
 //! Reverse-mode differentiation: a graph to a larger graph.
 //!
+//! [`grad`] and [`Tensor::backward`] are for one output; [`vjp`], [`jvp`], [`hessian_vector_product`], [`jacobian`] and
+//! [`hessian`] are made of the same walk, [`custom_gradient`] gives a function a rule of its own, and [`gradcheck`] compares
+//! a function's gradients with differences. Gradients are tensors: what changes them before an optimizer sees them, such as
+//! [`clip_grad_norm`](crate::optim::clip_grad_norm), is a function of tensors.
+//!
+//! ```
+//! use brasa::autodiff::{grad, hessian_vector_product, jvp};
+//! use brasa::{Device, Result, Tensor};
+//!
+//! # fn main() -> Result<()> {
+//! let x = Tensor::from_slice(&[1.0_f32, 2.0], [2], &Device::cpu())?;
+//! let v = Tensor::from_slice(&[1.0_f32, -1.0], [2], &Device::cpu())?;
+//! let y = x.pow(3).sum();
+//! let gradient = grad(&y, &[&x]).remove(0);
+//! assert_eq!(gradient.to_vec::<f32>()?, [3.0, 12.0]);
+//! // the second derivatives along v, and how the gradient changes along v: the same
+//! assert_eq!(hessian_vector_product(&y, &[&x], &[&v])[0].to_vec::<f32>()?, [6.0, -12.0]);
+//! assert_eq!(jvp(&[&gradient], &[&x], &[&v])[0].to_vec::<f32>()?, [6.0, -12.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The walk names no op; each op's rule stands beside its shape rule in [`crate::ops`]. Rules are tensor methods, so a
 //! gradient is an ordinary graph and can be differentiated again. Gradient nodes carry the line and module of the forward
 //! node, and the stage `backward`.
+
+mod check;
+mod custom;
+mod functional;
+
+pub use check::{Gradcheck, GradcheckError, gradcheck};
+pub use custom::custom_gradient;
+pub use functional::{hessian, hessian_vector_product, jacobian, jvp, vjp};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -26,7 +56,7 @@ pub fn grad(output: &Tensor, wrt: &[&Tensor]) -> Vec<Tensor> {
     for tensor in wrt {
         assert_float(tensor);
     }
-    let gradients = walk(output, ones(output), &numbers(wrt), &HashSet::new());
+    let gradients = walk(&[(output.clone(), ones(output))], &numbers(wrt), &HashSet::new());
     in_order(wrt, &gradients)
 }
 
@@ -35,7 +65,7 @@ pub fn grad(output: &Tensor, wrt: &[&Tensor]) -> Vec<Tensor> {
 #[track_caller]
 pub(crate) fn pull_back(output: &Tensor, gradient: &Tensor, wrt: &[&Tensor]) -> Vec<Tensor> {
     let ends = numbers(wrt);
-    in_order(wrt, &walk(output, gradient.clone(), &ends, &ends))
+    in_order(wrt, &walk(&[(output.clone(), gradient.clone())], &ends, &ends))
 }
 
 fn numbers(tensors: &[&Tensor]) -> HashSet<u64> {
@@ -92,9 +122,10 @@ impl Tensor {
         assert_float(self);
         // a captured step whose loss is NaN must not count
         crate::runtime::check_finite(std::slice::from_ref(self.node()));
-        let mut leaves: Vec<NodeRef> = reachable(self).into_values().filter(is_differentiable_leaf).collect();
+        let mut leaves: Vec<NodeRef> = reachable([self]).into_values().filter(is_differentiable_leaf).collect();
         leaves.sort_unstable_by_key(|leaf| leaf.id);
-        let by_node = walk(self, ones(self), &leaves.iter().map(|leaf| leaf.id).collect(), &HashSet::new());
+        let numbers = leaves.iter().map(|leaf| leaf.id).collect();
+        let by_node = walk(&[(self.clone(), ones(self))], &numbers, &HashSet::new());
         let mut by_var: Vec<(Arc<VarCell>, Tensor)> = Vec::new();
         for leaf in &leaves {
             let (Some(Source::Var(cell)), Some(gradient)) = (&leaf.source, by_node.get(&leaf.id)) else { continue };
@@ -116,10 +147,10 @@ fn is_differentiable_leaf(node: &NodeRef) -> bool {
     matches!(node.source, Some(Source::Memory(_) | Source::Var(_) | Source::Input(_))) && !ops::stops_gradient(node)
 }
 
-/// All nodes that a gradient of `output` passes through, by number.
-fn reachable(output: &Tensor) -> HashMap<u64, NodeRef> {
+/// All nodes that a gradient of `outputs` passes through, by number.
+fn reachable<'a>(outputs: impl IntoIterator<Item = &'a Tensor>) -> HashMap<u64, NodeRef> {
     let mut found = HashMap::new();
-    let mut stack = vec![output.node().clone()];
+    let mut stack: Vec<NodeRef> = outputs.into_iter().map(|output| output.node().clone()).collect();
     while let Some(node) = stack.pop() {
         if node.dtype.is_float() && !found.contains_key(&node.id) {
             if !ops::stops_gradient(&node) {
@@ -131,10 +162,11 @@ fn reachable(output: &Tensor) -> HashMap<u64, NodeRef> {
     found
 }
 
-/// The gradients by `targets` (numbers of nodes), if that of `output` is `start`. Nothing passes through `ends`.
-fn walk(output: &Tensor, start: Tensor, targets: &HashSet<u64>, ends: &HashSet<u64>) -> HashMap<u64, Tensor> {
+/// The gradients by `targets` (numbers of nodes), if those of some outputs are given (output, gradient). Nothing passes
+/// through `ends`.
+fn walk(outputs: &[(Tensor, Tensor)], targets: &HashSet<u64>, ends: &HashSet<u64>) -> HashMap<u64, Tensor> {
     let stops = |node: &NodeRef| ends.contains(&node.id) || ops::stops_gradient(node);
-    let mut nodes: Vec<NodeRef> = reachable(output).into_values().collect();
+    let mut nodes: Vec<NodeRef> = reachable(outputs.iter().map(|(output, _)| output)).into_values().collect();
     // numbers grow with creation, so inputs have smaller ones
     nodes.sort_unstable_by_key(|node| node.id);
     let mut needed: HashSet<u64> = HashSet::new();
@@ -147,7 +179,13 @@ fn walk(output: &Tensor, start: Tensor, targets: &HashSet<u64>, ends: &HashSet<u
     let mut pending: HashMap<u64, Tensor> = HashMap::new();
     let mut results = HashMap::new();
     Stage::Backward.scope(|| {
-        pending.insert(output.node().id, start);
+        for (output, start) in outputs {
+            let sum = match pending.remove(&output.node().id) {
+                Some(sum) => traced_like(output.node(), || sum + start),
+                None => start.clone(),
+            };
+            pending.insert(output.node().id, sum);
+        }
         for node in nodes.iter().rev() {
             let Some(gradient) = pending.remove(&node.id) else { continue };
             if targets.contains(&node.id) {

@@ -1,0 +1,54 @@
+//! How far from a target, element by element.
+
+use super::{Reduction, Tensor};
+
+impl Tensor {
+    /// The squared distance to `target`.
+    #[track_caller]
+    #[must_use]
+    pub fn mse_loss(&self, target: &Self, reduction: Reduction) -> Self {
+        self.assert_same_shape("mse_loss", target);
+        reduction.apply(&(self - target).square())
+    }
+
+    /// The absolute distance to `target`.
+    #[track_caller]
+    #[must_use]
+    pub fn l1_loss(&self, target: &Self, reduction: Reduction) -> Self {
+        self.assert_same_shape("l1_loss", target);
+        reduction.apply(&(self - target).abs())
+    }
+
+    /// `0.5 d² / beta` for distances below `beta` (PyTorch's default: 1), else `d − 0.5 beta`; with `beta` 0 the L1 loss.
+    ///
+    /// # Panics
+    ///
+    /// If `beta` is negative.
+    #[track_caller]
+    #[must_use]
+    pub fn smooth_l1_loss(&self, target: &Self, beta: f64, reduction: Reduction) -> Self {
+        self.assert_same_shape("smooth_l1_loss", target);
+        assert!(beta >= 0.0, "smooth_l1_loss: beta {beta} is negative");
+        if beta == 0.0 {
+            return self.l1_loss(target, reduction);
+        }
+        let distance = (self - target).abs();
+        let near = distance.square() * (0.5 / beta);
+        reduction.apply(&distance.lt(beta).where_(near, distance - 0.5 * beta))
+    }
+
+    /// `0.5 d²` for distances up to `delta` (PyTorch's default: 1), else `delta · (d − 0.5 delta)`.
+    ///
+    /// # Panics
+    ///
+    /// If `delta` is not positive.
+    #[track_caller]
+    #[must_use]
+    pub fn huber_loss(&self, target: &Self, delta: f64, reduction: Reduction) -> Self {
+        self.assert_same_shape("huber_loss", target);
+        assert!(delta > 0.0, "huber_loss: delta {delta} is not positive");
+        let distance = (self - target).abs();
+        let near = distance.square() * 0.5;
+        reduction.apply(&distance.le(delta).where_(near, (distance - 0.5 * delta) * delta))
+    }
+}

@@ -1,0 +1,69 @@
+//! How likely a target is under a distribution.
+
+use super::{Reduction, Tensor};
+
+impl Tensor {
+    /// The divergence from `self` (logarithms of probabilities) to `target` (probabilities, or with `log_target` their
+    /// logarithms), element by element: `t · (ln t − x)`, 0 where `t` is.
+    ///
+    /// As in PyTorch the mean is over elements; the divergence of distributions is the sum over the batch's size (its
+    /// `batchmean`).
+    #[track_caller]
+    #[must_use]
+    pub fn kl_div(&self, target: &Self, log_target: bool, reduction: Reduction) -> Self {
+        self.assert_same_shape("kl_div", target);
+        let losses = if log_target {
+            target.exp() * (target - self)
+        } else {
+            let empty = target.eq(0.0);
+            empty.where_(0.0, target * empty.where_(1.0, target).log()) - target * self
+        };
+        reduction.apply(&losses)
+    }
+
+    /// The negative logarithm of the Poisson probability of `target` at the rate `e^x` (`log_input`) or `x`:
+    /// `e^x − t · x`, or `x − t · ln(x + epsilon)` (PyTorch's default: 1e-8); with `full` plus Stirling's approximation of
+    /// `ln t!`, `t ln t − t + 0.5 ln(2 π t)`, where `t > 1`.
+    #[track_caller]
+    #[must_use]
+    pub fn poisson_nll_loss(
+        &self,
+        target: &Self,
+        log_input: bool,
+        full: bool,
+        epsilon: f64,
+        reduction: Reduction,
+    ) -> Self {
+        self.assert_same_shape("poisson_nll_loss", target);
+        let mut losses = if log_input { self.exp() - target * self } else { self - target * (self + epsilon).log() };
+        if full {
+            let large = target.gt(1.0);
+            let t = large.where_(target, 1.0);
+            let stirling = &t * t.log() - &t + (&t * std::f64::consts::TAU).log() * 0.5;
+            losses = losses + large.where_(stirling, 0.0);
+        }
+        reduction.apply(&losses)
+    }
+
+    /// The negative logarithm of the normal density of `target` around `self` with variances `variance`, which broadcast:
+    /// `0.5 · (ln v + (x − t)² / v)`, with `full` plus `0.5 ln(2 π)`. Variances below `epsilon` (PyTorch's default: 1e-6)
+    /// count as that much, with their own gradient.
+    #[track_caller]
+    #[must_use]
+    pub fn gaussian_nll_loss(
+        &self,
+        target: &Self,
+        variance: &Self,
+        full: bool,
+        epsilon: f64,
+        reduction: Reduction,
+    ) -> Self {
+        self.assert_same_shape("gaussian_nll_loss", target);
+        let v = variance + (variance.maximum(epsilon) - variance).detach();
+        let mut losses = (v.log() + (self - target).square() / v) * 0.5;
+        if full {
+            losses = losses + 0.5 * std::f64::consts::TAU.ln();
+        }
+        reduction.apply(&losses)
+    }
+}

@@ -1,0 +1,156 @@
+//! Products with Jacobians and Hessians, custom gradients and the gradient check, against closed forms.
+
+mod common;
+
+use brasa::autodiff::{
+    Gradcheck, custom_gradient, grad, gradcheck, hessian, hessian_vector_product, jacobian, jvp, vjp,
+};
+use brasa::{DType, Device, Tensor};
+use common::{assert_close, devices, floats, panic_of, read, vector};
+
+fn matrix(seed: u64, rows: usize, columns: usize, device: &Device) -> Tensor {
+    vector(&floats(seed, rows * columns, -1.0, 1.0), device).reshape([rows, columns])
+}
+
+#[track_caller]
+fn close(what: &str, got: &Tensor, expected: &Tensor) {
+    assert_eq!(got.shape(), expected.shape(), "{what}");
+    let [got, expected] = [got, expected].map(|x| read(x).into_iter().map(f64::from).collect::<Vec<_>>());
+    assert_close(what, &got, &expected, 1e-5, 1e-5);
+}
+
+#[test]
+fn products_with_the_jacobian_of_a_linear_map_are_products_with_its_matrix() {
+    for device in devices() {
+        let (a, x) = (matrix(1, 3, 5, &device), matrix(2, 5, 1, &device));
+        let y = a.matmul(&x);
+        let (u, v) = (matrix(3, 3, 1, &device), matrix(4, 5, 1, &device));
+        close("jvp", &jvp(&[&y], &[&x], &[&v])[0], &a.matmul(&v));
+        close("vjp", &vjp(&[&y], &[&u], &[&x])[0], &a.t().matmul(&u));
+        close("jacobian", &jacobian(&y, &x).reshape([3, 5]), &a);
+    }
+}
+
+#[test]
+fn products_agree_with_the_jacobian_of_several_outputs_and_inputs() {
+    for device in devices() {
+        let (x, w) = (matrix(1, 2, 3, &device), matrix(2, 3, 2, &device));
+        let hidden = x.matmul(&w).tanh();
+        let outputs = [hidden.softmax(1), (&hidden * &hidden).sum_dim(0) + x.sum()];
+        let (v, q) = (matrix(3, 2, 3, &device), matrix(4, 3, 2, &device));
+        let moved = jvp(&[&outputs[0], &outputs[1]], &[&x, &w], &[&v, &q]);
+        let mut pulled = [x.zeros_like(), w.zeros_like()];
+        let cotangents = [matrix(5, 2, 2, &device), matrix(6, 1, 2, &device).reshape([2])];
+        for (number, output) in outputs.iter().enumerate() {
+            let by_x = jacobian(output, &x).reshape([output.numel(), 6]);
+            let by_w = jacobian(output, &w).reshape([output.numel(), 6]);
+            let expected = by_x.matmul(&v.reshape([6, 1])) + by_w.matmul(&q.reshape([6, 1]));
+            close("jvp", &moved[number].reshape([-1, 1]), &expected);
+            let u = cotangents[number].reshape([1, -1]);
+            pulled[0] = &pulled[0] + u.matmul(&by_x).reshape([2, 3]);
+            pulled[1] = &pulled[1] + u.matmul(&by_w).reshape([3, 2]);
+        }
+        let got = vjp(&[&outputs[0], &outputs[1]], &[&cotangents[0], &cotangents[1]], &[&x, &w]);
+        close("by x", &got[0], &pulled[0]);
+        close("by w", &got[1], &pulled[1]);
+    }
+}
+
+#[test]
+fn the_hessian_of_a_quadratic_form_is_its_symmetric_matrix() {
+    for device in devices() {
+        let (a, x, v) = (matrix(1, 4, 4, &device), matrix(2, 4, 1, &device), matrix(3, 4, 1, &device));
+        let y = (x.t().matmul(&a).matmul(&x)).sum();
+        let expected = &a + a.t();
+        close("hessian", &hessian(&y, &x).reshape([4, 4]), &expected);
+        close("product", &hessian_vector_product(&y, &[&x], &[&v])[0], &expected.matmul(&v));
+    }
+}
+
+#[test]
+fn the_hessian_of_a_function_that_mixes_is_the_closed_form() {
+    for device in devices() {
+        let values = [0.3_f32, -0.7, 1.1];
+        let x = vector(&values, &device);
+        // y = e^(x0 x1) + sin(x2) x0
+        let [a, b, c] = [0, 1, 2].map(|index| x.select(0, index));
+        let y = (&a * &b).exp() + c.sin() * &a;
+        let [p, q, r] = values.map(f64::from);
+        let e = (p * q).exp();
+        let expected =
+            [q * q * e, (1.0 + p * q) * e, r.cos(), (1.0 + p * q) * e, p * p * e, 0.0, r.cos(), 0.0, -r.sin() * p];
+        let expected: Vec<f32> = expected.iter().map(|&value| value as f32).collect();
+        close("hessian", &hessian(&y, &x), &vector(&expected, &device).reshape([3, 3]));
+    }
+}
+
+#[test]
+fn what_an_output_does_not_depend_on_has_derivatives_of_zero() {
+    let device = Device::cpu();
+    let (x, other) = (vector(&[1.0, 2.0], &device), vector(&[3.0], &device));
+    let y = other.square();
+    assert_eq!(read(&jvp(&[&y], &[&x], &[&x])[0]), [0.0]);
+    assert_eq!(read(&vjp(&[&y], &[&y], &[&x])[0]), [0.0, 0.0]);
+    assert_eq!(read(&hessian_vector_product(&y, &[&x], &[&x])[0]), [0.0, 0.0]);
+    assert_eq!(read(&jacobian(&y, &x)), [0.0, 0.0]);
+    assert_eq!(*jacobian(&x.narrow(0, 0, 0), &x).shape(), [0, 2].into());
+}
+
+#[test]
+fn an_output_given_twice_counts_twice() {
+    let device = Device::cpu();
+    let x = vector(&[3.0], &device);
+    let (y, one) = (x.square(), vector(&[1.0], &device));
+    assert_eq!(read(&vjp(&[&y, &y], &[&one, &one], &[&x])[0]), [12.0]);
+}
+
+#[test]
+fn a_custom_gradient_replaces_that_of_the_ops_and_is_differentiated_again() {
+    for device in devices() {
+        let x = vector(&[0.5, 2.0], &device);
+        // x³ that claims to be x⁴/4 + y
+        let y = vector(&[1.0, 1.0], &device);
+        let z = custom_gradient(
+            &[&x, &y],
+            |inputs| inputs[0].pow(3),
+            |output, inputs, gradient| vec![Some(gradient * output), Some(gradient * inputs[0].ones_like())],
+        );
+        assert_eq!(read(&z), [0.125, 8.0]);
+        let gradients = grad(&z.sum(), &[&x, &y]);
+        assert_eq!(read(&gradients[0]), [0.125, 8.0]);
+        assert_eq!(read(&gradients[1]), [1.0, 1.0]);
+        // the rule's gradient is the output, whose own gradient is the rule's again
+        assert_eq!(read(&grad(&gradients[0].sum(), &[&x])[0]), [0.125, 8.0]);
+    }
+}
+
+#[test]
+fn a_rule_that_does_not_fit_says_so() {
+    let device = Device::cpu();
+    let x = vector(&[0.5, 2.0], &device);
+    let none = custom_gradient(&[&x], |inputs| inputs[0].exp(), |_, _, _| Vec::new());
+    assert!(panic_of(|| grad(&none, &[&x])).0.contains("0 gradients for 1 inputs"));
+    let summed = custom_gradient(&[&x], |inputs| inputs[0].exp(), |_, _, gradient| vec![Some(gradient.sum())]);
+    assert!(panic_of(|| grad(&summed, &[&x])).0.contains("a gradient [] for an input [2]"));
+    let (message, file, _) = panic_of(|| jvp(&[&x], &[&x], &[&x.sum()]));
+    assert!(message.contains("the tangent f32 [] is for an input f32 [2]"), "{message}");
+    assert!(file.ends_with("tests/autodiff.rs"), "{file}");
+}
+
+#[test]
+fn the_gradient_check_accepts_what_is_right_and_names_what_is_wrong() {
+    for device in devices() {
+        let x = matrix(7, 3, 4, &device);
+        let labels = Tensor::from_slice(&[0, 3, 1], [3], &device).expect("memory");
+        let options = Gradcheck::default();
+        let loss = |x: &[Tensor]| x[0].log_softmax(1).nll_loss(&x[1], brasa::tensor::Reduction::None);
+        gradcheck(loss, &[x.clone(), labels], &options).expect("right");
+        gradcheck(|x| grad(&x[0].sigmoid(), &[&x[0]]).remove(0), &[x.to_dtype(DType::F16)], &options).expect("right");
+
+        let wrong = |x: &[Tensor]| {
+            custom_gradient(&[&x[0]], |x| x[0].square(), |_, x, gradient| vec![Some(gradient * &x[0] * 2.01)])
+        };
+        let message = gradcheck(wrong, &[x], &options).expect_err("0.5 % off").to_string();
+        assert!(message.contains("output element 0 by element 0 of input 0"), "{message}");
+    }
+}
