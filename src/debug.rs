@@ -9,13 +9,14 @@ use crate::plan::Plan;
 use crate::timing::KernelTime;
 
 /// `BRASA_DEBUG`: 0 (default) silent; 1 one line per plan; 2 also its kernels, each timed by itself; 3 also its program,
-/// and the driver's validation layers.
+/// why values are stored and kernels apart, and the driver's validation layers.
 pub fn level() -> u8 {
     static LEVEL: OnceLock<u8> = OnceLock::new();
     *LEVEL.get_or_init(|| std::env::var("BRASA_DEBUG").ok().and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
-/// `BRASA_DUMP`: a folder that gets, for each plan, `N.plan.txt`, `N.program.txt` and `N.dot`, and the text of shaders.
+/// `BRASA_DUMP`: a folder that gets, for each plan, `N.plan.txt`, `N.program.txt`, `N.explain.txt` (why values are
+/// stored and kernels apart) and `N.dot`, and the text of shaders.
 pub fn dump_folder() -> Option<&'static PathBuf> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     FOLDER.get_or_init(|| std::env::var_os("BRASA_DUMP").filter(|name| !name.is_empty()).map(PathBuf::from)).as_ref()
@@ -49,6 +50,7 @@ pub(crate) fn plan_made(program: &Program, plan: &Plan, why: Option<&str>) {
     }
     if level() >= 3 {
         eprint_line(&program.to_string());
+        eprint_line(&plan.explanation());
     }
     if let Some(folder) = dump_folder() {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
@@ -61,6 +63,7 @@ pub(crate) fn plan_made(program: &Program, plan: &Plan, why: Option<&str>) {
         };
         write("plan.txt", plan.to_string());
         write("program.txt", program.to_string());
+        write("explain.txt", plan.explanation());
         write("dot", plan.to_dot());
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::graph::{Op, Output, Program, ProgramNode, Slot, op_name};
+use crate::status;
 
 use super::emit::{self, Context, Home};
 use super::fuse::{self, Group};
 use super::kernel::{Body, Buffer, BufferId, Kernel, Level, Place, Plan};
 use super::memory::{self, Life};
 use super::order::{self, Item};
-use super::{PlanOptions, axes, layout, overwrite, simplify, split, store};
+use super::{PlanOptions, axes, compared, layout, overwrite, simplify, split, store};
 
 /// The plan of `program` for a device with these options.
 pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
@@ -18,14 +19,21 @@ pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
     copy_shared_outputs(&mut program);
     // what is copied to where it belongs must be complete before
     let mut forced = Vec::new();
-    let (homes, buffers, zeroed) = loop {
-        let stored = store::choose_stored(&program, options, &forced);
+    let mut compared = compared::compared(&program);
+    let (why, (homes, buffers, zeroed)) = loop {
+        let why = store::choose_stored(&program, options, &forced, &compared);
+        let stored: Vec<bool> = why.iter().map(Option::is_some).collect();
         let places = place_values(&program, &stored);
-        let Some(output) = overwrite::unsafe_output(&program, &places.0) else { break places };
+        let Some(output) =
+            overwrite::unsafe_output(Context { program: &program, homes: &places.0, compared: &compared })
+        else {
+            break (why, places);
+        };
         forced.push(program.outputs[output].node);
         copy_output(&mut program, output);
+        compared.push(false);
     };
-    let context = Context { program: &program, homes: &homes };
+    let context = Context { program: &program, homes: &homes, compared: &compared };
     let mut kept: HashSet<usize> = program.outputs.iter().map(|output| output.node).collect();
     for node in &program.nodes {
         if matches!(node.op, Op::Pack { .. }) {
@@ -45,6 +53,8 @@ pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
     let kernels: Vec<Kernel> =
         numbered.into_iter().map(|(_, kernel)| kernel).filter(|kernel| !kernel.writes.is_empty()).collect();
     let label = |node: usize| program.nodes[node].describe();
+    let written = kernels.iter().flat_map(|kernel| &kernel.nodes);
+    let stored = written.filter_map(|&node| Some((label(node), why[node]?.to_string()))).collect();
     let mut plan = Plan {
         buffers,
         kernels,
@@ -57,6 +67,7 @@ pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
         zeroed,
         key,
         apart: apart.iter().map(|a| (label(a.first), label(a.second), a.reason)).collect(),
+        stored,
     };
     update_in_place(&mut plan);
     drop_unused_buffers(&mut plan);
@@ -171,20 +182,25 @@ fn place_values(program: &Program, stored: &[bool]) -> Places {
 
 fn kernel(context: Context<'_>, buffers: &[Buffer], group: &Group) -> Kernel {
     let program = context.program;
-    let stores: Vec<usize> =
-        group.stores.iter().copied().filter(|&node| program.nodes[node].shape.numel() > 0).collect();
-    let mut body = emit::build(context, &group.members, &stores).expect("the group was built before");
+    let built = || emit::build(context, &group.members, &group.stores).expect("a node can be computed by itself");
+    let mut body = group.body.clone().unwrap_or_else(built);
+    body.map_sites(|node| {
+        let node = &program.nodes[node as usize];
+        let op = node.module.as_ref().map_or_else(|| "index".to_owned(), |module| format!("index in {module}"));
+        let Op::CheckIndex { bound } = node.op else { unreachable!("only indices are checked") };
+        status::register(op, node.location, bound)
+    });
     axes::canonicalize(&mut body);
     let reads: BTreeSet<BufferId> = body.tapes().iter().flat_map(|tape| tape.loads()).collect();
     let writes: BTreeSet<BufferId> = body.stores().iter().map(|store| store.buffer).collect();
     let bytes_of = |node: &usize| (program.nodes[*node].shape.numel() * program.nodes[*node].dtype.size_bytes()) as u64;
-    let touched: u64 = group.reads.iter().chain(&stores).map(bytes_of).sum();
+    let touched: u64 = group.reads.iter().chain(&group.stores).map(bytes_of).sum();
     debug_assert!(reads.iter().chain(&writes).all(|&buffer| buffer < buffers.len()));
     Kernel {
         label: label(program, group, &body),
         stage: group.stage,
         flops: flops(&body),
-        nodes: stores,
+        nodes: group.stores.clone(),
         reads: reads.into_iter().collect(),
         writes: writes.into_iter().collect(),
         bytes: touched,

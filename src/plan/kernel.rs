@@ -37,6 +37,8 @@ pub struct Plan {
     pub key: u64,
     /// Pairs of kernels that were not fused, and why: (first, second, reason).
     pub apart: Vec<(String, String, &'static str)>,
+    /// Values that kernels write to memory, and why: (value, reason).
+    pub stored: Vec<(String, String)>,
 }
 
 /// A piece of memory holding elements of one type.

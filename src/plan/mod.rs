@@ -2,6 +2,7 @@
 
 mod axes;
 mod build;
+mod compared;
 mod emit;
 mod fuse;
 pub mod index;

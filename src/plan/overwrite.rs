@@ -35,9 +35,9 @@ pub(super) fn readers_first(program: &Program, homes: &[Option<Home>]) -> Vec<(u
 
 /// An output that cannot be written where it belongs: its own kernel reads the old value at other points, or the orders
 /// "readers before writers" and "inputs before their users" contradict each other (two variables that change places).
-pub(super) fn unsafe_output(program: &Program, homes: &[Option<Home>]) -> Option<usize> {
+pub(super) fn unsafe_output(context: Context<'_>) -> Option<usize> {
+    let Context { program, homes, .. } = context;
     let pairs = readers_first(program, homes);
-    let context = Context { program, homes };
     let in_place = pairs.iter().filter(|(reader, writer)| reader == writer).map(|pair| pair.1);
     let mut unsafe_writers = in_place.filter(|&writer| emit::build(context, &[writer], &[writer]).is_err());
     let writer = unsafe_writers.next().or_else(|| {

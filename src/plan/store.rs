@@ -1,6 +1,7 @@
 //! Decides which values are stored in memory, and which are computed wherever they are needed.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use crate::graph::{Binary, Op, Program, ProgramNode, Unary};
 
@@ -14,32 +15,104 @@ const MAX_DEPTH: u32 = 64;
 /// A kernel that reads more than this leaves no room for its outputs and for merging.
 const MAX_READS: usize = 10;
 
-/// Which nodes get a place in memory; `forced` ones do in any case.
-pub(super) fn choose_stored(program: &Program, options: &PlanOptions, forced: &[usize]) -> Vec<bool> {
+/// Why a value lies in memory. Costs are those of computing one element, see [`cost`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Why {
+    /// It is a leaf, a reduction, a contraction or a pack.
+    Op,
+    Output,
+    /// It is copied over memory that is still read when it is computed.
+    Forced,
+    /// It is needed several times and dear.
+    Repeated {
+        times: usize,
+        cost: u32,
+    },
+    /// A view spreads it over many more points.
+    Spread {
+        cost: u32,
+    },
+    /// A contraction loads each element many times.
+    Operand {
+        cost: u32,
+        reads: usize,
+    },
+    /// It is compared with its own maximum or minimum, and both sides must be rounded alike.
+    Compared,
+    /// It is read at places that depend on data.
+    Gathered,
+    /// It is part of a vector.
+    Packed,
+    /// A kernel that computes it on the way would read this many values.
+    Reads(usize),
+    /// A kernel that computes it on the way would cost this much.
+    Cost(u32),
+    /// A kernel that computes it on the way would be a chain of this many nodes.
+    Depth(u32),
+    /// Fusing is off.
+    Unfused,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Op => f.write_str("a kernel starts or ends with its op"),
+            Self::Output => f.write_str("it is an output"),
+            Self::Forced => f.write_str("it replaces what must be read before"),
+            Self::Repeated { times, cost } => {
+                write!(f, "it is used {times} times and too dear to compute again (cost {cost})")
+            }
+            Self::Spread { cost } => write!(f, "a view repeats it, and each element is dear (cost {cost})"),
+            Self::Operand { cost, reads } => {
+                write!(f, "a contraction loads it again and again (cost {cost} from {reads} values)")
+            }
+            Self::Compared => f.write_str("it is compared with its own maximum or minimum, as it is rounded"),
+            Self::Gathered => f.write_str("a gather reads it at places that depend on data"),
+            Self::Packed => f.write_str("it is part of a vector"),
+            Self::Reads(reads) => write!(f, "a kernel that also computes it would read {reads} values"),
+            Self::Cost(cost) => write!(f, "a kernel that also computes it would be too long (cost {cost})"),
+            Self::Depth(depth) => write!(f, "a kernel that also computes it would be too deep ({depth} nodes)"),
+            Self::Unfused => f.write_str("fusing is off"),
+        }
+    }
+}
+
+/// Which nodes get a place in memory, and why; `forced` and `compared` ones do in any case.
+pub(super) fn choose_stored(
+    program: &Program,
+    options: &PlanOptions,
+    forced: &[usize],
+    compared: &[bool],
+) -> Vec<Option<Why>> {
     let mut chooser = Chooser {
         program,
-        stored: program.nodes.iter().map(|node| !inlinable(&node.op)).collect(),
+        why: program.nodes.iter().map(|node| (!inlinable(&node.op)).then_some(Why::Op)).collect(),
         inline: Vec::with_capacity(program.nodes.len()),
         max_reads: options.max_buffers.saturating_sub(2).clamp(1, MAX_READS),
     };
     for output in &program.outputs {
-        chooser.stored[output.node] = true;
+        chooser.why[output.node].get_or_insert(Why::Output);
     }
     for &number in forced {
-        chooser.stored[number] = true;
+        chooser.why[number].get_or_insert(Why::Forced);
+    }
+    for number in (0..program.nodes.len()).filter(|&number| compared[number]) {
+        chooser.why[number].get_or_insert(Why::Compared);
     }
     let users = program.users();
     for (number, users) in users.iter().enumerate() {
         chooser.store_inputs(number, options);
         let inline = chooser.measure_within_limits(number);
-        let repeated = users.len() > 1 && inline.cost > options.recompute_cost;
-        let spread = inline.cost > options.prologue_cost && users.iter().any(|&user| chooser.spreads(number, user));
+        let (times, cost) = (users.len(), inline.cost);
+        let repeated = times > 1 && cost > options.recompute_cost;
+        let spread = cost > options.prologue_cost && users.iter().any(|&user| chooser.spreads(number, user));
         chooser.inline.push(inline);
         if (repeated || spread) && !chooser.is_free(number) {
-            chooser.stored[number] = true;
+            let why = if repeated { Why::Repeated { times, cost } } else { Why::Spread { cost } };
+            chooser.why[number].get_or_insert(why);
         }
     }
-    chooser.stored
+    chooser.why
 }
 
 /// What it takes to compute one element of a node from what is stored.
@@ -54,7 +127,7 @@ struct Inline {
 
 struct Chooser<'a> {
     program: &'a Program,
-    stored: Vec<bool>,
+    why: Vec<Option<Why>>,
     /// For each node so far.
     inline: Vec<Inline>,
     max_reads: usize,
@@ -65,50 +138,69 @@ impl Chooser<'_> {
     fn store_inputs(&mut self, number: usize, options: &PlanOptions) {
         let node = &self.program.nodes[number];
         match node.op {
-            Op::Gather { .. } => self.stored[node.inputs[0]] = true,
-            Op::Pack { .. } => node.inputs.iter().for_each(|&input| self.stored[input] = true),
+            Op::Gather { .. } => self.store(node.inputs[0], Why::Gathered),
+            Op::Pack { .. } => node.inputs.iter().for_each(|&input| self.store(input, Why::Packed)),
             // what a contraction loads again and again should be cheap
             Op::Contract(_) => {
                 for &input in &node.inputs {
                     let below = through_views(self.program, input);
                     let inline = &self.inline[below];
-                    let dear = inline.cost > options.prologue_cost || inline.reads.len() > 1;
-                    if dear && inlinable(&self.program.nodes[below].op) {
-                        self.store(below);
+                    let (cost, reads) = (inline.cost, inline.reads.len());
+                    if (cost > options.prologue_cost || reads > 1) && inlinable(&self.program.nodes[below].op) {
+                        self.store(below, Why::Operand { cost, reads });
                     }
                 }
             }
             _ => {}
         }
         if !options.fuse && !self.is_free(number) {
-            self.stored[number] = true;
+            self.why[number].get_or_insert(Why::Unfused);
         }
+    }
+
+    fn stored(&self, number: usize) -> bool {
+        self.why[number].is_some()
     }
 
     /// The cost of `number`, after storing inputs until it is within the limits.
     fn measure_within_limits(&mut self, number: usize) -> Inline {
         let mut inline = self.measure(number);
-        while inline.reads.len() > self.max_reads || inline.cost > MAX_COST || inline.depth > MAX_DEPTH {
+        loop {
+            let why = match () {
+                () if inline.reads.len() > self.max_reads => Why::Reads(inline.reads.len()),
+                () if inline.cost > MAX_COST => Why::Cost(inline.cost),
+                () if inline.depth > MAX_DEPTH => Why::Depth(inline.depth),
+                () => break,
+            };
             let inputs = self.program.nodes[number].inputs.iter().map(|&input| through_views(self.program, input));
-            let candidates = inputs.filter(|&input| !self.stored[input] && !self.is_free(input));
+            let candidates = inputs.filter(|&input| !self.stored(input) && !self.is_free(input));
             let Some(dearest) = candidates.max_by_key(|&input| {
                 let inline = &self.inline[input];
                 (inline.reads.len(), inline.cost, inline.depth)
             }) else {
                 break;
             };
-            self.store(dearest);
+            self.store(dearest, why);
             inline = self.measure(number);
         }
         inline
     }
 
     /// Stores a node after all, and measures again what was to be computed through it.
-    fn store(&mut self, number: usize) {
-        self.stored[number] = true;
+    fn store(&mut self, number: usize, why: Why) {
+        if self.stored(number) {
+            return;
+        }
+        self.why[number] = Some(why);
+        let mut changed = vec![false; self.inline.len().saturating_sub(number)];
+        if let Some(first) = changed.first_mut() {
+            *first = true;
+        }
         for later in number + 1..self.inline.len() {
-            if !self.stored[later] && self.program.nodes[later].inputs.iter().any(|&input| input >= number) {
+            let through = |&input: &usize| input >= number && changed[input - number];
+            if self.program.nodes[later].inputs.iter().any(through) {
                 self.inline[later] = self.measure(later);
+                changed[later - number] = !self.stored(later);
             }
         }
     }
@@ -117,7 +209,7 @@ impl Chooser<'_> {
         let node = &self.program.nodes[number];
         let mut result = Inline { cost: cost(node), depth: 0, reads: BTreeSet::new() };
         for &input in &node.inputs {
-            if self.stored[input] {
+            if self.stored(input) {
                 result.cost += if self.program.nodes[input].shape.numel() == 1 { 1 } else { 4 };
                 result.reads.insert(input);
             } else {

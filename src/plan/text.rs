@@ -39,6 +39,25 @@ impl Plan {
         lines.into_iter().collect()
     }
 
+    /// Why the values whose descriptions contain `value` are written to memory, one line each.
+    pub fn why_stored(&self, value: &str) -> Vec<String> {
+        let about = self.stored.iter().filter(|(name, _)| name.contains(value));
+        about.map(|(name, reason)| format!("`{name}`: {reason}")).collect()
+    }
+
+    /// Everything [`Self::why_stored`] and [`Self::explain`] can say.
+    pub fn explanation(&self) -> String {
+        let mut text = String::from("In memory:\n");
+        for line in self.why_stored("") {
+            let _ = writeln!(text, "  {line}");
+        }
+        text.push_str("Not in one kernel:\n");
+        for line in self.explain("", "") {
+            let _ = writeln!(text, "  {line}");
+        }
+        text
+    }
+
     /// The kernels and the buffers between them, for Graphviz.
     pub fn to_dot(&self) -> String {
         let mut text = String::from("digraph plan {\n  rankdir=TB; node [shape=box, fontname=\"monospace\"];\n");

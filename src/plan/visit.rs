@@ -111,6 +111,17 @@ impl Body {
         }
     }
 
+    /// Replaces the sites of index checks.
+    pub(super) fn map_sites(&mut self, f: impl Fn(u32) -> u32) {
+        for tape in self.tapes_mut() {
+            for instr in &mut tape.instrs {
+                if let InstrOp::CheckIndex { site, .. } = &mut instr.op {
+                    *site = f(*site);
+                }
+            }
+        }
+    }
+
     /// Sizes of the axes.
     pub fn axes(&self) -> &[usize] {
         match self {

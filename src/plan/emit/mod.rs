@@ -27,6 +27,8 @@ pub(super) enum Refusal {
     OtherSpace,
     /// An output would have to be updated in place, but is read at other points.
     InPlace,
+    /// A value that is compared with its own maximum would be computed again instead of read.
+    Compared,
     /// The code would be too long.
     TooLong,
 }
@@ -37,6 +39,8 @@ pub(super) struct Context<'a> {
     pub program: &'a Program,
     /// For each node, its place in memory if it has one.
     pub homes: &'a [Option<Home>],
+    /// For each node, whether it must be read from memory (`compared.rs`).
+    pub compared: &'a [bool],
 }
 
 /// The kernel that computes `members` (stored nodes, in topological order) and writes those in `stores`.

@@ -44,6 +44,8 @@ pub(super) struct Writer<'a> {
     /// What is computed in this kernel.
     pub local: HashMap<usize, Local>,
     depth: usize,
+    /// True when a value is asked for in order to store it.
+    storing: bool,
 }
 
 impl<'a> Writer<'a> {
@@ -56,6 +58,7 @@ impl<'a> Writer<'a> {
             memo: HashMap::new(),
             local: HashMap::new(),
             depth: 0,
+            storing: false,
         }
     }
 
@@ -75,6 +78,7 @@ impl<'a> Writer<'a> {
         let mut stores = Vec::new();
         for (node, coords) in targets.iter().filter(|(node, _)| wanted.contains(node)) {
             let home = self.context.homes[*node].as_ref().expect("a stored node has a place in memory");
+            self.storing = true;
             let value = self.emit(*node, coords, &[])?;
             stores.push(Store { buffer: home.buffer, index: home.index(coords), value });
         }
@@ -94,6 +98,10 @@ impl<'a> Writer<'a> {
 
     /// The value of `node` at `coords`; only points where `valid` holds matter.
     pub(super) fn emit(&mut self, node: usize, coords: &[Ix], valid: &[Cond]) -> Result<ValueId, Refusal> {
+        if self.context.compared[node] && self.local.contains_key(&node) && !self.storing {
+            return Err(Refusal::Compared);
+        }
+        self.storing = false;
         let key = (node, coords.to_vec(), valid.to_vec());
         if let Some(&known) = self.memo.get(&key) {
             return Ok(known);
@@ -177,11 +185,8 @@ impl<'a> Writer<'a> {
                     let zero = self.push(InstrOp::Const(Scalar { dtype, bits: 0 }), dtype);
                     value = self.push(InstrOp::Select(inside, value, zero), dtype);
                 }
-                let site = crate::status::register(
-                    node.module.as_ref().map_or_else(|| "index".to_owned(), |module| format!("index in {module}")),
-                    node.location,
-                    *bound,
-                );
+                // the place is registered once the plan is final
+                let site = number as u32;
                 self.push(InstrOp::CheckIndex { value, bound: *bound, site }, dtype)
             }
             Op::Reshape => {

@@ -1,5 +1,9 @@
 //! Plans run by the interpreter agree with graphs run by the reference.
 
+mod compared;
+mod phases;
+mod reasons;
+
 use std::collections::HashMap;
 
 use crate::autodiff;
@@ -274,7 +278,7 @@ impl MeanOfFirst for Tensor {
 mod api {
     pub(super) use crate::{DType, tensor::Tensor};
 }
-#[path = "../../tests/common/graphs.rs"]
+#[path = "../../../tests/common/graphs.rs"]
 mod graphs;
 
 proptest::proptest! {

@@ -3,10 +3,14 @@
 //! Nodes are rebuilt in order. Each rule looks at one node whose inputs are already simplified; equal nodes are merged;
 //! what no output needs is dropped at the end.
 
+mod fold;
+mod phases;
+mod sums;
+
 use std::collections::HashMap;
 
 use crate::dtype::{DType, Scalar};
-use crate::graph::{Binary, Contract, Dim, Op, Program, ProgramNode, ReduceOp, Slot, Unary, View};
+use crate::graph::{Binary, Dim, Op, Program, ProgramNode, ReduceOp, Slot, View};
 use crate::shape::Shape;
 
 /// An equal program without detours, duplicates and dead nodes.
@@ -121,7 +125,7 @@ impl Builder {
             Op::Cast => self.rewrite_cast(node),
             Op::Unary(op) => {
                 let value = self.constant(node.inputs[0])?;
-                let folded = fold_unary(*op, value)?;
+                let folded = fold::unary(*op, value)?;
                 Some(self.derive(node, Op::Const(folded), Vec::new(), node.shape.clone()))
             }
             Op::Binary(op) => self.rewrite_binary(node, *op),
@@ -148,6 +152,7 @@ impl Builder {
             }
             Op::View(view) => self.rewrite_view(node, view),
             Op::Reduce { op, axes } => self.rewrite_reduce(node, *op, axes),
+            Op::Contract(contract) => self.by_phases(node, contract),
             _ => None,
         }
     }
@@ -166,7 +171,7 @@ impl Builder {
         let (a, b) = (node.inputs[0], node.inputs[1]);
         let (left, right) = (self.constant(a), self.constant(b));
         if let (Some(left), Some(right)) = (left, right) {
-            let folded = fold_binary(op, left, right, node.dtype)?;
+            let folded = fold::binary(op, left, right, node.dtype)?;
             return Some(self.derive(node, Op::Const(folded), Vec::new(), node.shape.clone()));
         }
         // Only rules that keep every bit: x + 0 is not among them (-0 + 0 = 0), x + -0 is.
@@ -261,93 +266,6 @@ impl Builder {
     fn used_once(&self, number: usize) -> bool {
         self.used_by_origin.get(&number).is_none_or(|&uses| uses <= 1)
     }
-
-    fn sum_of_contraction(
-        &mut self,
-        sum: &ProgramNode,
-        axes: &[usize],
-        view_node: usize,
-        view: &View,
-    ) -> Option<usize> {
-        let source = self.nodes[view_node].inputs[0];
-        let Op::Contract(contract) = self.nodes[source].op.clone() else { return None };
-        if !self.used_once(view_node) || !self.used_once(source) || view.fill.to_f64() != 0.0 {
-            return None;
-        }
-        let space = self.nodes[view_node].shape.clone();
-        // new labels: one for each axis of the view, then one for each axis that was summed before
-        let old_sums: Vec<u8> = contract.lhs.iter().copied().filter(|label| !contract.out.contains(label)).collect();
-        let label_of_axis = |axis: usize| axis as u8;
-        let label_of_sum = |label: u8| {
-            let position = old_sums.iter().position(|&known| known == label).expect("a summed label");
-            (space.rank() + position) as u8
-        };
-        let operands = [contract.lhs.clone(), contract.rhs.clone()];
-        let mut new_labels: [Vec<u8>; 2] = Default::default();
-        let mut views: [Vec<Dim>; 2] = Default::default();
-        let mut shapes: [Vec<usize>; 2] = Default::default();
-        for side in 0..2 {
-            let operand = self.nodes[source].inputs[side];
-            for (position, &label) in operands[side].iter().enumerate() {
-                let dim = match contract.out.iter().position(|&out| out == label) {
-                    Some(out) => view.dims[out].clone(),
-                    None => Dim::axis(label_of_sum(label).into()),
-                };
-                for &(axis, _) in &dim.terms {
-                    if new_labels[side].contains(&(axis as u8)) {
-                        continue;
-                    }
-                    new_labels[side].push(axis as u8);
-                    let summed = old_sums.iter().position(|&l| axis == usize::from(label_of_sum(l)));
-                    shapes[side].push(match summed {
-                        Some(_) => self.nodes[operand].shape[position],
-                        None => space[axis],
-                    });
-                }
-                views[side].push(dim);
-            }
-            // express the view in its own axes
-            let labels = &new_labels[side];
-            for dim in &mut views[side] {
-                for (axis, _) in &mut dim.terms {
-                    *axis =
-                        labels.iter().position(|&label| usize::from(label) == *axis).expect("a label of this operand");
-                }
-            }
-        }
-        let reduced: Vec<u8> = axes.iter().map(|&axis| label_of_axis(axis)).collect();
-        let out: Vec<u8> = (0..space.rank()).map(label_of_axis).filter(|label| !reduced.contains(label)).collect();
-        // Axes of size 1 may be missing everywhere; every other one must be known to the right operands.
-        let known = |label: &u8| [new_labels[0].contains(label), new_labels[1].contains(label)];
-        let out: Vec<u8> =
-            out.into_iter().filter(|label| known(label) != [false, false] || space[usize::from(*label)] != 1).collect();
-        if out.iter().any(|label| known(label) == [false, false]) {
-            return None;
-        }
-        if reduced.iter().any(|label| known(label) != [true, true] && space[usize::from(*label)] != 1) {
-            return None;
-        }
-        // reduced axes of size 1 in one operand only: leave them to the output
-        let mut out_labels = out;
-        for label in &reduced {
-            if matches!(known(label), [true, false] | [false, true]) {
-                out_labels.push(*label);
-            }
-        }
-        let fill = |number: usize, nodes: &[ProgramNode]| Scalar { dtype: nodes[number].dtype, bits: 0 };
-        let mut inputs = Vec::new();
-        for side in 0..2 {
-            let operand = self.nodes[source].inputs[side];
-            let like = ProgramNode { dtype: self.nodes[operand].dtype, ..sum.clone() };
-            let op = Op::View(View { dims: views[side].clone(), fill: fill(operand, &self.nodes) });
-            inputs.push(self.derive(&like, op, vec![operand], Shape::from(shapes[side].clone())));
-        }
-        let out_shape: Vec<usize> = out_labels.iter().map(|&label| space[usize::from(label)]).collect();
-        let [lhs, rhs] = new_labels;
-        let op = Op::Contract(Contract { lhs, rhs, out: out_labels });
-        let product = self.derive(sum, op, inputs, Shape::from(out_shape));
-        Some(self.derive(sum, Op::Reshape, vec![product], sum.shape.clone()))
-    }
 }
 
 /// For each axis of a view that only moves axes, the axis of `shape` it comes from (none for new axes of size 1).
@@ -375,31 +293,4 @@ fn always_inside(dim: &Dim, shape: &Shape, size: usize) -> bool {
         high += end.max(0);
     }
     dim.divisor == 1 && low >= 0 && high < size as i64
-}
-
-fn fold_unary(op: Unary, value: Scalar) -> Option<Scalar> {
-    let x = value.to_f64();
-    // only what every device computes exactly: a folded constant must not differ from a computed one
-    let result = match op {
-        Unary::Neg if value.dtype.is_float() => -x,
-        Unary::Abs if value.dtype.is_float() => x.abs(),
-        Unary::Not => f64::from(u8::from(x == 0.0)),
-        _ => return None,
-    };
-    Some(Scalar::new(value.dtype, result))
-}
-
-fn fold_binary(op: Binary, a: Scalar, b: Scalar, dtype: DType) -> Option<Scalar> {
-    if a.dtype != DType::F32 || dtype != DType::F32 {
-        return None;
-    }
-    let (x, y) = (f32::from_bits(a.bits), f32::from_bits(b.bits));
-    let result = match op {
-        Binary::Add => x + y,
-        Binary::Sub => x - y,
-        Binary::Mul => x * y,
-        Binary::Div => x / y,
-        _ => return None,
-    };
-    Some(Scalar { dtype, bits: result.to_bits() })
 }

@@ -1,0 +1,83 @@
+//! Values that are compared with their own maximum or minimum: `argmax`, the gradients of `max` and of pooling.
+//!
+//! Both sides must be rounded alike. A driver may contract a product and a sum in one place and not in another, and f16
+//! values have more bits in registers; so what is computed with rounding is stored, and whoever compares reads it back.
+
+use crate::dtype::DType;
+use crate::graph::{Binary, Op, Program, ProgramNode, ReduceOp, Unary};
+
+/// For each node, whether it is computed with rounding and is compared with an extremum of itself.
+pub(super) fn compared(program: &Program) -> Vec<bool> {
+    let mut compared = vec![false; program.nodes.len()];
+    for node in &program.nodes {
+        let Op::Binary(op) = node.op else { continue };
+        if !op.is_comparison() {
+            continue;
+        }
+        for (side, extremum) in [(0, 1), (1, 0)] {
+            let value = moved(program, node.inputs[side]);
+            compared[value] |= is_extremum(program, node.inputs[extremum], value) && rounds(program, value);
+        }
+    }
+    compared
+}
+
+/// The node below views and reshapes.
+fn moved(program: &Program, mut number: usize) -> usize {
+    while matches!(program.nodes[number].op, Op::View(_) | Op::Reshape) {
+        number = program.nodes[number].inputs[0];
+    }
+    number
+}
+
+/// True if `number` is the largest or smallest element of `value`, reduced in one step or several.
+fn is_extremum(program: &Program, mut number: usize, value: usize) -> bool {
+    let mut reduced = false;
+    loop {
+        let node = &program.nodes[number];
+        match node.op {
+            _ if reduced && number == value => return true,
+            Op::Reduce { op: ReduceOp::Max | ReduceOp::Min, .. } => reduced = true,
+            Op::View(_) | Op::Reshape => {}
+            // a reduction of f16 that is cut has partial results in f32
+            Op::Cast if reduced || is_split(program, number) => {}
+            _ => return false,
+        }
+        number = node.inputs[0];
+    }
+}
+
+/// True for the cast back to f16 behind a reduction in f32.
+fn is_split(program: &Program, number: usize) -> bool {
+    let input = moved(program, program.nodes[number].inputs[0]);
+    program.nodes[number].dtype == DType::F16 && matches!(program.nodes[input].op, Op::Reduce { .. })
+}
+
+/// True if the value depends on how its floats are rounded on the way: everything but moves, choices and exact ops from
+/// what lies in memory in any case.
+fn rounds(program: &Program, number: usize) -> bool {
+    let mut seen = std::collections::HashSet::new();
+    let mut stack = vec![number];
+    while let Some(number) = stack.pop() {
+        let node = &program.nodes[number];
+        if matches!(node.op, Op::Leaf | Op::Reduce { .. } | Op::Contract(_) | Op::Pack { .. }) || !seen.insert(number) {
+            continue;
+        }
+        if !is_exact(node) {
+            return true;
+        }
+        stack.extend(&node.inputs);
+    }
+    false
+}
+
+fn is_exact(node: &ProgramNode) -> bool {
+    match node.op {
+        Op::Unary(op) => {
+            use Unary::{Abs, Ceil, Floor, IsFinite, IsNan, Neg, Not, Round, Sign};
+            !node.dtype.is_float() || matches!(op, Neg | Abs | Sign | Floor | Ceil | Round | Not | IsFinite | IsNan)
+        }
+        Op::Binary(op) => !node.dtype.is_float() || matches!(op, Binary::Max | Binary::Min),
+        _ => true,
+    }
+}
