@@ -126,7 +126,7 @@ fn out_of_memory_lists_what_takes_most_with_shape_type_and_line() {
         let Error::OutOfMemory { what, needed_bytes, live_bytes, peak_bytes, largest, .. } = &error else {
             panic!("{error}")
         };
-        assert_eq!(*what, format!("add i32 [3000] at {}:{line}:34", file!()));
+        assert!(what.starts_with(&format!("add i32 [3000] at {}:{line}:", file!())), "{error}");
         assert!((12_000..13_600).contains(needed_bytes), "{error}");
         assert_eq!((*live_bytes, *peak_bytes), (before.live_bytes, before.peak_bytes), "{device:?}");
         assert!(peak_bytes > live_bytes, "the exponential took memory for a moment");

@@ -147,15 +147,19 @@ mod tests {
     use crate::device::tests::fresh_devices;
     use crate::runtime::Step;
 
+    const SIZE: usize = 5;
+
     #[test]
     fn nothing_keeps_a_device_open_that_nobody_holds() {
         for device in fresh_devices() {
             let weak = device.downgrade();
             seed(&device, 3).expect("a seed");
-            let drawn = Tensor::rand([5], &device).to_vec::<f32>().expect("values");
-            assert_eq!(drawn.len(), 5);
-            let mut step = Step::new(&device, move |inputs| vec![inputs[0].rand_like() + &inputs[0]]).expect("a step");
-            let outputs = step.run(&[Tensor::ones([5], &device)]).expect("a run");
+            let drawn = Tensor::rand([SIZE], &device).to_vec::<f32>().expect("values");
+            assert_eq!(drawn.len(), SIZE);
+            let mut step =
+                Step::new(&device, move |inputs| vec![Tensor::rand([SIZE], inputs[0].device()) + &inputs[0]])
+                    .expect("a step");
+            let outputs = step.run(&[Tensor::ones([SIZE], &device)]).expect("a run");
             outputs[0].to_vec::<f32>().expect("values");
             drop((device, step));
             assert!(weak.upgrade().is_some(), "a tensor holds it");
@@ -168,8 +172,9 @@ mod tests {
     fn the_position_goes_on_when_nobody_held_it_meanwhile() {
         for device in fresh_devices() {
             let draw = || {
-                let mut step = Step::new(&device, |inputs| vec![inputs[0].rand_like()]).expect("a step");
-                let outputs = step.run(&[Tensor::ones([4], &device)]).expect("a run");
+                let mut step =
+                    Step::new(&device, |inputs| vec![Tensor::rand([SIZE], inputs[0].device())]).expect("a step");
+                let outputs = step.run(&[Tensor::ones([SIZE], &device)]).expect("a run");
                 outputs[0].to_vec::<f32>().expect("values")
             };
             seed(&device, 3).expect("a seed");
