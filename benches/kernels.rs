@@ -29,26 +29,35 @@ fn main() -> Result<(), Error> {
     let (pixels, labels) = (Shape::from([batch, channels, side, side]), Shape::from(batch));
     let values: Vec<u8> = bytemuck::cast_slice(&vec![0.25f32; pixels.numel()]).to_vec();
     let classes: Vec<u8> = bytemuck::cast_slice(&vec![3i32; batch]).to_vec();
+    let mut rounds = Vec::new();
     for round in 0..WARM_UP + ROUNDS {
-        if round == WARM_UP {
-            step.profile_kernels(true);
-        }
+        step.profile_kernels(round >= WARM_UP);
         step.run_bytes(&[(&pixels, DType::F32, &values), (&labels, DType::I32, &classes)])?;
         device.sync()?;
+        if round >= WARM_UP {
+            rounds.push(step.kernel_times());
+        }
     }
-    let times = step.kernel_times();
-    let total: f64 = times.iter().map(|time| time.milliseconds).sum();
-    for time in &times {
+    let times = &rounds[0];
+    let (mut medians, mut leasts) = (Vec::new(), Vec::new());
+    for number in 0..times.len() {
+        let mut times: Vec<f64> = rounds.iter().map(|times| times[number].milliseconds).collect();
+        times.sort_by(f64::total_cmp);
+        medians.push(times[times.len() / 2]);
+        leasts.push(times[0]);
+    }
+    let (total, least): (f64, f64) = (medians.iter().sum(), leasts.iter().sum());
+    for ((time, median), least) in times.iter().zip(medians).zip(leasts) {
+        let per_second = time.milliseconds / median;
         println!(
-            "{:>9.3} ms {:>5.1} % {:>8.1} GFLOP/s {:>7.1} GB/s  {:<8} {}",
-            time.milliseconds,
-            100.0 * time.milliseconds / total,
-            time.gflops_per_second,
-            time.gigabytes_per_second,
+            "{median:>9.3} ms (least {least:>9.3}) {:>5.1} % {:>8.1} GFLOP/s {:>7.1} GB/s  {:<8} {}",
+            100.0 * median / total,
+            time.gflops_per_second * per_second,
+            time.gigabytes_per_second * per_second,
             time.stage,
             time.label
         );
     }
-    println!("{total:>9.3} ms in {} kernels on {}", times.len(), device.name());
+    println!("{total:>9.3} ms (least {least:.3}) in {} kernels on {}", times.len(), device.name());
     Ok(())
 }

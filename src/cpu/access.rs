@@ -55,16 +55,30 @@ impl Test {
     }
 }
 
+/// The number that a position's values along a row count from; what these then depend on is added to `key`.
+fn base(position: &Position, row: &Row<'_>, key: &mut Vec<i64>) -> i64 {
+    let mut base = row.values[position.form()];
+    for quotient in &position.quotients {
+        let value = row.values[quotient.form];
+        key.push(value.rem_euclid(quotient.by));
+        if !quotient.remainder {
+            base += quotient.coefficient * value.div_euclid(quotient.by);
+        }
+    }
+    base
+}
+
 impl Condition {
-    /// What tells rows apart along which it holds at different points: for most rows inside, nothing.
-    fn class(&self, row: &Row<'_>) -> i64 {
-        let value = row.values[self.position.form()];
-        match self.test {
-            Test::Below(size) if value + self.reach.0 >= 0 && value + self.reach.1 < size => i64::MAX,
-            Test::Below(size) if value + self.reach.1 < 0 || value + self.reach.0 >= size => i64::MIN,
+    /// Adds what tells rows apart along which it holds at different points: for most rows inside, nothing.
+    fn classify(&self, row: &Row<'_>, key: &mut Vec<i64>) {
+        let value = base(&self.position, row, key);
+        let plain = self.position.quotients.is_empty();
+        key.push(match self.test {
+            Test::Below(size) if plain && value + self.reach.0 >= 0 && value + self.reach.1 < size => i64::MAX,
+            Test::Below(size) if plain && (value + self.reach.1 < 0 || value + self.reach.0 >= size) => i64::MIN,
             Test::Below(_) => value,
             Test::Multiple(by) => value.rem_euclid(by),
-        }
+        });
     }
 }
 
@@ -76,7 +90,7 @@ impl Access {
         let mut has_recipes = !position.is_nested();
         for condition in conditions {
             let position = space.position(condition.value(), &mut forms);
-            has_recipes &= !position.is_nested() && position.quotients.is_empty();
+            has_recipes &= !position.is_nested();
             let (test, whole) = match condition {
                 Cond::InRange(_, size) => (Test::Below(*size), position.straight),
                 Cond::Multiple(_, by) => (Test::Multiple(*by), position.straight && position.stride % by == 0),
@@ -99,17 +113,12 @@ impl Access {
         if !self.has_recipes {
             return None;
         }
-        let mut base = row.values[self.position.form()];
         key.clear();
         key.extend([self.id as i64, (row.first << 32 | count) as i64]);
-        for quotient in &self.position.quotients {
-            let value = row.values[quotient.form];
-            key.push(value.rem_euclid(quotient.by));
-            if !quotient.remainder {
-                base += quotient.coefficient * value.div_euclid(quotient.by);
-            }
+        let base = base(&self.position, row, key);
+        for condition in self.conditions() {
+            condition.classify(row, key);
         }
-        key.extend(self.conditions().map(|condition| condition.class(row)));
         Some(base)
     }
 
@@ -173,11 +182,8 @@ pub(super) fn numbers(access: &Access, row: &Row<'_>, indices: &mut [i64], teste
     for condition in &access.scattered {
         let tested = &mut tested[..indices.len()];
         condition.position.fill(row, tested);
-        let clear = |indices: &mut [i64], holds: &dyn Fn(i64) -> bool| {
-            for (index, &value) in indices.iter_mut().zip(tested.iter()) {
-                *index = if holds(value) { *index } else { NOWHERE };
-            }
-        };
-        clear(indices, &|value| condition.test.holds(value));
+        for (index, &value) in indices.iter_mut().zip(tested.iter()) {
+            *index = if condition.test.holds(value) { *index } else { NOWHERE };
+        }
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct CompiledContract {
     columns: usize,
     /// Summed points of a piece; `k` unless the sum is cut.
     chunk: usize,
+    /// Summed points of a step.
+    depth: usize,
     float: bool,
     pub(super) parallel: bool,
     slots: usize,
@@ -130,11 +132,21 @@ impl CompiledContract {
                 break;
             }
         }
+        // Blocks of whole rows, if that leaves few columns of the last tile empty.
+        if let Some(unit) = rhs.unit(false)
+            && (columns / 2..=columns).contains(&unit)
+        {
+            columns = unit;
+        }
+        let depth = [rhs.unit(true), lhs.unit(true)].into_iter().flatten().next().map_or(DEPTH, |unit| {
+            let steps = unit.div_ceil(DEPTH);
+            if unit.is_multiple_of(steps) { unit / steps } else { DEPTH }
+        });
         let mut chunk = k_all.max(1);
         let count = pieces(rows, columns);
         if long && count > 0 && count < ENOUGH_PIECES && work > 2 * SMALL_BLOCK {
             let chunks = ENOUGH_CHUNKS.div_ceil(count).min(k_all / (2 * DEPTH));
-            chunk = k_all.div_ceil(chunks).next_multiple_of(DEPTH);
+            chunk = k_all.div_ceil(chunks).next_multiple_of(depth);
         }
 
         let flat = columns_all <= columns;
@@ -158,6 +170,7 @@ impl CompiledContract {
             rows,
             columns,
             chunk,
+            depth,
             float: kernel.accumulator.is_float(),
             parallel: work > INLINE,
             slots,
@@ -232,8 +245,8 @@ impl CompiledContract {
         let len = piece.rows.len().next_multiple_of(self.tile.rows) * stride;
         panels.sums.reserve(len);
         panels.sums[..len].fill(0);
-        for start in summed.clone().step_by(DEPTH) {
-            let depth = DEPTH.min(summed.end - start);
+        for start in summed.clone().step_by(self.depth) {
+            let depth = self.depth.min(summed.end - start);
             let range = (piece.batch, start..start + depth, piece.rows.clone(), piece.columns.clone());
             panels.pack(env, registers, (&self.lhs, &self.rhs), range, (self.tile.rows, self.tile.columns));
             let lhs = &panels.lhs[..piece.rows.len().next_multiple_of(self.tile.rows) * depth];

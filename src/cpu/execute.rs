@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use half::f16;
 use pulp::Arch;
 
+use super::access::{Access, numbers};
 use super::elementwise::{self, Arg, CHUNK};
 use super::memory::View;
 use super::philox;
-use super::access::{Access, numbers};
 use super::program::{Action, Operand, Program, Step};
 use super::recipe::Recipes;
 use super::words::Words;
@@ -256,7 +256,7 @@ impl Program {
             let words = &mut words[begin..begin + count];
             if !position.straight || !access.scattered.is_empty() {
                 if let Some((base, offsets)) = recipes.of(access, row, count, (indices, tested)) {
-                    offsets.read(view, access.dtype, base, words);
+                    offsets.read(env.arch, view, access.dtype, base, words);
                 } else {
                     numbers(access, row, &mut indices[..count], tested);
                     typed!(view, access.dtype, read_at(&indices[..count], NOWHERE, words));

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "the reach of all offsets is checked once, not each of them")]
 
 use half::f16;
+use pulp::{Arch, Simd, WithSimd};
 
 use super::execute::NOWHERE;
 use super::memory::{Stored, View};
@@ -46,6 +47,30 @@ macro_rules! typed {
     };
 }
 
+/// Reads the elements of a list; every offset from `source`, and `inside`, must be that of an element.
+struct ReadList<'a, T> {
+    source: *const T,
+    list: &'a [i32],
+    /// What is read, and thrown away, for a hole.
+    inside: i32,
+    words: &'a mut [u32],
+}
+
+impl<T: Stored> WithSimd for ReadList<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let Self { source, list, inside, words } = self;
+        for (word, &offset) in words.iter_mut().zip(list) {
+            let hole = offset == HOLE;
+            let offset = if hole { inside } else { offset };
+            // SAFETY: whoever made this checked the reach, within which all offsets lie.
+            let bits = unsafe { source.wrapping_offset(offset as isize).read() }.load();
+            *word = if hole { 0 } else { bits };
+        }
+    }
+}
+
 impl Offsets {
     /// Makes them those of the elements `indices` from `base`; false, and then there are none, if they are too far off.
     pub(super) fn set(&mut self, indices: &[i64], base: i64) -> bool {
@@ -87,25 +112,19 @@ impl Offsets {
     }
 
     /// Reads the elements counted from `base`; 0 where there is none.
-    pub(super) fn read(&self, view: &View, dtype: DType, base: i64, words: &mut [u32]) {
+    pub(super) fn read(&self, arch: Arch, view: &View, dtype: DType, base: i64, words: &mut [u32]) {
         let words = &mut words[..self.list.len()];
         let Some(reach) = self.reach else { return words.fill(0) };
         if self.runs.is_empty() {
-            typed!(self, dtype, read_list(view, base, reach, words));
+            typed!(self, dtype, read_list(arch, view, base, reach, words));
         } else {
             typed!(self, dtype, read_runs(view, base, reach, words));
         }
     }
 
-    fn read_list<T: Stored>(&self, view: &View, base: i64, reach: (i32, i32), words: &mut [u32]) {
-        let source = view.checked_reach::<T>(base, reach);
-        for (word, &offset) in words.iter_mut().zip(&self.list) {
-            let hole = offset == HOLE;
-            let inside = if hole { reach.0 } else { offset };
-            // SAFETY: the offset lies within the reach, all of which was checked.
-            let bits = unsafe { source.offset((base + i64::from(inside)) as isize).read() }.load();
-            *word = if hole { 0 } else { bits };
-        }
+    fn read_list<T: Stored>(&self, arch: Arch, view: &View, base: i64, reach: (i32, i32), words: &mut [u32]) {
+        let source = view.checked_reach::<T>(base, reach).wrapping_offset(base as isize);
+        arch.dispatch(ReadList { source, list: &self.list, inside: reach.0, words });
     }
 
     fn read_runs<T: Stored>(&self, view: &View, base: i64, reach: (i32, i32), words: &mut [u32]) {
@@ -120,8 +139,22 @@ impl Offsets {
             if run.same {
                 // SAFETY: as above.
                 words.fill(unsafe { source.read() }.load());
+                continue;
+            }
+            // Eight at a time, the last ones perhaps twice: most runs are too short for a call of `memcpy`.
+            let eight = |from: usize| {
+                // SAFETY: as above; whoever calls leaves eight elements from there on.
+                std::array::from_fn::<u32, 8, _>(|i| unsafe { source.add(from + i).read() }.load())
+            };
+            let len = words.len();
+            let (eights, rest) = words.as_chunks_mut::<8>();
+            for (number, target) in eights.iter_mut().enumerate() {
+                *target = eight(8 * number);
+            }
+            if len >= 8 {
+                words[len - 8..].copy_from_slice(&eight(len - 8));
             } else {
-                for (i, word) in words.iter_mut().enumerate() {
+                for (i, word) in rest.iter_mut().enumerate() {
                     // SAFETY: as above.
                     *word = unsafe { source.add(i).read() }.load();
                 }

@@ -66,6 +66,11 @@ impl Operand {
         Self { program, along_k, flat, sizes }
     }
 
+    /// The points of its own group (or of k, if `summed`) after which its strips repeat themselves.
+    pub(super) fn unit(&self, summed: bool) -> Option<usize> {
+        if self.flat || self.along_k != summed { None } else { self.program.space.unit() }
+    }
+
     /// Registers needed.
     pub(super) fn slots(&self) -> usize {
         self.program.slots
@@ -132,7 +137,12 @@ impl Operand {
                     let inside = at % width;
                     let (now, later) = words.split_at((width - inside).min(words.len()));
                     let start = at / width * depth * width + row + inside;
-                    panels[start..start + now.len()].copy_from_slice(now);
+                    let target = &mut panels[start..start + now.len()];
+                    // A length known beforehand spares a call.
+                    match (<&mut [u32; 32]>::try_from(&mut *target), <&[u32; 32]>::try_from(now)) {
+                        (Ok(target), Ok(now)) => *target = *now,
+                        _ => target.copy_from_slice(now),
+                    }
                     at += now.len();
                     words = later;
                 }

@@ -136,13 +136,7 @@ impl Steps {
 }
 
 impl Position {
-    pub(super) fn new(
-        form: usize,
-        steps: Steps,
-        quotients: Vec<Quotient>,
-        nested: Option<Ix>,
-        constant: bool,
-    ) -> Self {
+    pub(super) fn new(form: usize, steps: Steps, quotients: Vec<Quotient>, nested: Option<Ix>, constant: bool) -> Self {
         let stride = if let Steps::Even(stride) = steps { Some(stride) } else { None };
         let flat = quotients.iter().all(|quotient| matches!(quotient.steps, Steps::Even(0)));
         let straight = nested.is_none() && stride.is_some() && flat;
@@ -228,7 +222,7 @@ impl Quotient {
                 let reciprocal = 1.0 / self.by as f64;
                 for (value, &step) in target.iter_mut().zip(&table[row.first..]) {
                     let inner = inner + i64::from(step);
-                    let whole = ((inner as f64 + 0.5) * reciprocal).floor() as i64;
+                    let whole = ((inner as f64 + 0.5) * reciprocal) as i64 - i64::from(inner < 0);
                     *value += self.coefficient * if self.remainder { inner - whole * self.by } else { whole };
                 }
                 return;

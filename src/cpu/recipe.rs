@@ -5,8 +5,10 @@ use super::access::{Access, numbers};
 use super::offsets::Offsets;
 use super::position::Row;
 
-/// Lists that each thread keeps; several times as many as a window has offsets.
-const ENTRIES: usize = 256;
+/// Sets of lists that each thread keeps; with [`WAYS`], several times as many lists as a window has offsets.
+const SETS: usize = 128;
+/// Lists of a set, overwritten in turn.
+const WAYS: usize = 4;
 
 /// The offsets of one kind of piece, and what tells the kind.
 #[derive(Default)]
@@ -20,6 +22,7 @@ struct Entry {
 pub(super) struct Recipes {
     entries: Vec<Entry>,
     key: Vec<i64>,
+    turn: usize,
 }
 
 impl Recipes {
@@ -33,13 +36,18 @@ impl Recipes {
     ) -> Option<(i64, &Offsets)> {
         let base = access.base(row, count, &mut self.key)?;
         if self.entries.is_empty() {
-            self.entries.resize_with(ENTRIES, Entry::default);
+            self.entries.resize_with(SETS * WAYS, Entry::default);
         }
         let hash = self.key.iter().fold(0, |hash: u64, &part| {
             (hash.rotate_left(5) ^ part.cast_unsigned()).wrapping_mul(0x9E37_79B9_7F4A_7C15)
         });
-        let entry = &mut self.entries[(hash >> 56) as usize % ENTRIES];
-        if entry.key != self.key {
+        let set = (hash >> 48) as usize % SETS * WAYS;
+        let known = self.entries[set..set + WAYS].iter().position(|entry| entry.key == self.key);
+        if known.is_none() {
+            self.turn += 1;
+        }
+        let entry = &mut self.entries[set + known.unwrap_or(self.turn % WAYS)];
+        if known.is_none() {
             let indices = &mut indices[..count];
             numbers(access, row, indices, tested);
             if !entry.offsets.set(indices, base) {

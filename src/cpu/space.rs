@@ -173,6 +173,11 @@ impl Space {
         self.chunk * self.inner
     }
 
+    /// Points of a row, if it runs along several axes: strips that begin and end with rows are then of few kinds.
+    pub(super) fn unit(&self) -> Option<usize> {
+        (self.inner > 1).then(|| self.row())
+    }
+
     /// Points of a strip of whole rows, as far as they fit one.
     pub(super) fn strip(&self) -> usize {
         match self.row() {
