@@ -247,6 +247,7 @@ fn reductions_of_nothing() {
     assert_eq!(eval(&nothing.prod_dim(0)), [1.0, 1.0]);
     assert!(eval(&nothing.mean()).into_iter().all(f64::is_nan));
     assert_eq!(eval(&nothing.norm(2.0)), [0.0]);
+    assert_eq!(eval(&nothing.logsumexp(0)), [f64::NEG_INFINITY; 2]);
     assert_eq!((eval(&nothing.any()), eval(&nothing.all())), (vec![0.0], vec![1.0]));
     assert_eq!(nothing.cumsum(0).shape().dims(), [0, 2]);
     assert_eq!(nothing.cummax(0).1.shape().dims(), [0, 2]);

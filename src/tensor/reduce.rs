@@ -248,6 +248,9 @@ impl Tensor {
     pub fn logsumexp_keepdim(&self, axes: impl Axes) -> Self {
         let axes = axes.axes();
         let x = self.floats();
+        if self.count("logsumexp", &axes) == 0 {
+            return x.sum_keepdim(axes).log();
+        }
         let largest = x.max_keepdim(axes.as_slice()).detach();
         // infinite maxima would give inf - inf
         let largest = largest.isfinite().where_(&largest, 0.0);
