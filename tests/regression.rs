@@ -275,3 +275,24 @@ fn a_variable_belongs_to_one_arena_at_a_time() {
     let again = Arena::new("second", &[a, b]).expect("memory");
     assert_eq!(read(&again.tensor()), [[1.0; 4], [2.0; 4]].concat());
 }
+
+/// The kernel that computed the maxima read them from memory before they were there, as it found its place in them by an
+/// index.
+#[test]
+fn gathering_from_what_the_same_kernel_computes_read_stale_memory() {
+    for device in devices() {
+        let x = vector(&(0..42).map(|i| (i * 29 % 42) as f32).collect::<Vec<_>>(), &device).reshape([1, 6, 7]);
+        let pooled = x.permute([0, 2, 1]).adaptive_max_pool2d(1);
+        assert_eq!(read(&pooled), [41.0], "{device:?}");
+    }
+}
+
+/// The index of the value number 32 was called `i32`, which is a type in WGSL.
+#[test]
+fn the_index_of_the_32nd_value_hid_a_type() {
+    for device in devices() {
+        let ones = vector(&[1.0; 2 * 7 * 6], &device).reshape([1, 2, 7, 6]);
+        let resized = ones.interpolate([5, 11], brasa::tensor::Interpolation::Cubic);
+        assert!(read(&resized).iter().all(|value| (value - 1.0).abs() < 1e-6), "{device:?}");
+    }
+}

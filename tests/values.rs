@@ -209,3 +209,49 @@ fn tensors_print_as_in_pytorch() {
     assert_eq!(Tensor::zeros([2000], &device).to_string(), "tensor([0., 0., 0., ..., 0., 0., 0.])");
     assert!(format!("{:?}", Tensor::zeros([2], &device)).starts_with("Tensor f32[2] on "));
 }
+
+#[test]
+fn creation_fills_as_it_says() {
+    let device = Device::cpu();
+    assert_eq!(eval(&Tensor::arange_step(1.0, 2.0, 0.25, &device)), [1.0, 1.25, 1.5, 1.75]);
+    assert_eq!(eval(&Tensor::arange_step(3.0, -1.0, -2.0, &device)), [3.0, 1.0]);
+    assert_eq!(eval(&Tensor::arange_step(1.0, 1.0, 1.0, &device)), [0.0; 0]);
+    let line = eval(&Tensor::linspace(-0.3, 0.7, 11, &device));
+    assert_eq!((line[0], line[10]), (f64::from(-0.3_f32), f64::from(0.7_f32)));
+    let expected: Vec<f64> = (0..11).map(|i| -0.3 + 0.1 * f64::from(i)).collect();
+    assert_close("linspace", &line, &expected, 0.0, 1e-7);
+    assert_eq!(eval(&Tensor::linspace(2.0, 5.0, 1, &device)), [2.0]);
+    assert_eq!(eval(&Tensor::linspace(2.0, 5.0, 0, &device)), [0.0; 0]);
+    let powers = eval(&Tensor::logspace(-1.0, 2.0, 4, 10.0, &device));
+    assert_close("logspace", &powers, &[0.1, 1.0, 10.0, 100.0], 1e-6, 0.0);
+    let made = Tensor::from_iter([1_u8, 2, 3], &device).expect("memory");
+    assert_eq!((made.dtype(), eval(&made)), (DType::U8, vec![1.0, 2.0, 3.0]));
+    assert_eq!(eval(&Tensor::ones_of([2], DType::I32, &device)), [1.0, 1.0]);
+    assert_eq!(eval(&Tensor::arange(6, &device).slice_step(0, 1.., -2)), [5.0, 3.0, 1.0]);
+}
+
+#[test]
+fn closeness_counts_equal_infinities_and_no_nan() {
+    let a = tensor(&[1.0_f32, f32::INFINITY, f32::NAN], &[3]);
+    let b = tensor(&[1.00001_f32, f32::INFINITY, f32::NAN], &[3]);
+    assert_eq!(eval(&a.isclose(&b, 1e-4, 0.0, false)), [1.0, 1.0, 0.0]);
+    assert_eq!(eval(&a.isclose(&b, 0.0, 0.0, true)), [0.0, 1.0, 1.0]);
+    assert!(!a.allclose(&b, 1e-4, 0.0).expect("a value"));
+    assert!(a.narrow(0, 0, 2).allclose(&b.narrow(0, 0, 2), 1e-4, 0.0).expect("a value"));
+}
+
+#[test]
+fn reductions_of_nothing() {
+    let nothing = tensor::<f32>(&[], &[0, 2]);
+    assert_eq!(eval(&nothing.sum_dim(0)), [0.0, 0.0]);
+    assert_eq!(eval(&nothing.prod_dim(0)), [1.0, 1.0]);
+    assert!(eval(&nothing.mean()).into_iter().all(f64::is_nan));
+    assert_eq!(eval(&nothing.norm(2.0)), [0.0]);
+    assert_eq!(eval(&nothing.logsumexp(0)), [f64::NEG_INFINITY; 2]);
+    assert_eq!((eval(&nothing.any()), eval(&nothing.all())), (vec![0.0], vec![1.0]));
+    assert_eq!(nothing.cumsum(0).shape().dims(), [0, 2]);
+    assert_eq!(nothing.cummax(0).1.shape().dims(), [0, 2]);
+    for call in [|x: &Tensor| x.max(), |x: &Tensor| x.argmin(0), |x: &Tensor| x.max_with_index(0).0] {
+        assert!(common::panic_of(|| call(&nothing)).0.contains("has no elements"));
+    }
+}

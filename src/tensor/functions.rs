@@ -92,7 +92,7 @@ impl Tensor {
         let size = x.abs();
         let square = size.square();
         let near = (&size + &square / ((&square + 1.0).sqrt() + 1.0)).log1p();
-        let value = size.gt(FAR).where_(size.log() + LN_2, near).copysign(&x);
+        let value = size.gt(FAR).where_(size.log() + LN_2, near) * x.sign();
         value.with_gradient(&[&x], |_, inputs, g| vec![Some(g * (inputs[0].square() + 1.0).rsqrt())])
     }
 
@@ -113,7 +113,7 @@ impl Tensor {
     pub fn atanh(&self) -> Self {
         let x = self.floats();
         let size = x.abs();
-        let value = ((&size * 2.0 / (1.0 - &size)).log1p() * 0.5).copysign(&x);
+        let value = (&size * 2.0 / (1.0 - &size)).log1p() * 0.5 * x.sign();
         value.with_gradient(&[&x], |_, inputs, g| vec![Some(g / (1.0 - inputs[0].square()))])
     }
 

@@ -34,6 +34,7 @@ mod reduce;
 mod repeat;
 mod rounding;
 mod softmax;
+mod variance;
 mod vector_norm;
 mod windows;
 

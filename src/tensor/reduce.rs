@@ -53,7 +53,7 @@ impl Tensor {
 
     /// The number of elements along `axes`.
     #[track_caller]
-    fn count(&self, name: &str, axes: &[isize]) -> usize {
+    pub(super) fn count(&self, name: &str, axes: &[isize]) -> usize {
         let axes = ok(resolve_axes(name, self.shape(), axes));
         axes.into_iter().map(|axis| self.shape()[axis]).product()
     }
@@ -208,65 +208,6 @@ impl Tensor {
         self.to_dtype(DType::Bool).reduce("all", ReduceOp::Prod, &axes.axes())
     }
 
-    /// The variance of all elements, by `n - 1` as PyTorch has it.
-    #[track_caller]
-    #[must_use]
-    pub fn var(&self) -> Self {
-        self.var_dim(self.all_axes(), 1)
-    }
-
-    /// Variances along these axes: squared distances from the mean over `n - correction`.
-    #[track_caller]
-    #[must_use]
-    pub fn var_dim(&self, axes: impl Axes, correction: usize) -> Self {
-        let axes = axes.axes();
-        let kept = self.var_keepdim(axes.as_slice(), correction);
-        let axes = ok(resolve_axes("var", self.shape(), &axes));
-        kept.reshape(reduce::squeezed_shape(self.shape(), &axes))
-    }
-
-    /// Variances along these axes, which stay with size 1.
-    #[track_caller]
-    #[must_use]
-    pub fn var_keepdim(&self, axes: impl Axes, correction: usize) -> Self {
-        let axes = axes.axes();
-        self.assert_float("var");
-        let distance = self - self.mean_keepdim(axes.as_slice());
-        // fewer elements than the correction: 0/0, as in PyTorch
-        let degrees = self.count("var", &axes).saturating_sub(correction);
-        distance.square().sum_keepdim(axes.as_slice()) / degrees as f64
-    }
-
-    /// The standard deviation of all elements, by `n - 1`; the gradient is 0 where it is 0.
-    #[track_caller]
-    #[must_use]
-    pub fn std(&self) -> Self {
-        self.var().root()
-    }
-
-    /// Standard deviations along these axes, by `n - correction`.
-    #[track_caller]
-    #[must_use]
-    pub fn std_dim(&self, axes: impl Axes, correction: usize) -> Self {
-        self.var_dim(axes, correction).root()
-    }
-
-    /// Standard deviations along these axes, which stay with size 1.
-    #[track_caller]
-    #[must_use]
-    pub fn std_keepdim(&self, axes: impl Axes, correction: usize) -> Self {
-        self.var_keepdim(axes, correction).root()
-    }
-
-    /// The square root, whose gradient at 0 is 0: at the bottom of a distance there is no slope.
-    #[track_caller]
-    pub(super) fn root(&self) -> Self {
-        self.sqrt().with_gradient(&[self], |y, _, g| {
-            let flat = y.eq(0.0);
-            vec![Some(flat.where_(0.0, g * 0.5 / flat.where_(1.0, y)))]
-        })
-    }
-
     /// The number of elements along these axes that are not zero, as i32.
     #[track_caller]
     #[must_use]
@@ -307,6 +248,9 @@ impl Tensor {
     pub fn logsumexp_keepdim(&self, axes: impl Axes) -> Self {
         let axes = axes.axes();
         let x = self.floats();
+        if self.count("logsumexp", &axes) == 0 {
+            return x.sum_keepdim(axes).log();
+        }
         let largest = x.max_keepdim(axes.as_slice()).detach();
         // infinite maxima would give inf - inf
         let largest = largest.isfinite().where_(&largest, 0.0);

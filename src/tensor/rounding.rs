@@ -168,7 +168,11 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn signbit(&self) -> Self {
-        if self.dtype().is_float() { self.bits().lt(0) } else { self.lt(0) }
+        if !self.dtype().is_float() {
+            return self.lt(0);
+        }
+        let float = self.to_dtype(DType::F32);
+        Self::apply(Op::Bitcast, &[&float], float.shape().clone(), DType::I32).lt(0)
     }
 
     /// The size of `self` with the sign of `other`, which gets no gradient.
@@ -176,19 +180,12 @@ impl Tensor {
     #[must_use]
     pub fn copysign(&self, other: impl Into<Operand>) -> Self {
         let (a, b) = Self::float_pair("copysign", self, other);
-        let bits = a.bits().bitwise_and(i64::from(i32::MAX)).bitwise_or(b.bits().bitwise_and(i64::from(i32::MIN)));
-        let value = Self::apply(Op::Bitcast, &[&bits], bits.shape().clone(), DType::F32).to_dtype(a.dtype());
+        let size = a.abs();
+        let value = b.signbit().where_(-&size, size);
         value.with_gradient(&[&a], |y, inputs, g| {
             let ratio = inputs[0].sign() * y.sign();
             vec![Some(g * ratio)]
         })
-    }
-
-    /// The bits of a float, as f32, in an i32.
-    #[track_caller]
-    fn bits(&self) -> Self {
-        let float = self.to_dtype(DType::F32);
-        Self::apply(Op::Bitcast, &[&float], float.shape().clone(), DType::I32)
     }
 
     /// `self + weight · (end - self)`, exact at both ends.

@@ -195,6 +195,8 @@ impl<'a> Writer<'a> {
             }
             Op::View(view) => return self.view(input(0), view, coords, valid),
             Op::After => self.emit(input(0), coords, valid)?,
+            // what this kernel computes is not in memory yet, whatever the index
+            Op::Gather { .. } if self.local.contains_key(&input(0)) => return Err(Refusal::OtherPoint),
             Op::Gather { axis } => {
                 let (axis, index_rank) = (*axis, self.context.program.nodes[input(1)].shape.rank());
                 let value = self.emit(input(1), &coords[axis..axis + index_rank], valid)?;
