@@ -209,6 +209,24 @@ fn all_ignored_is_no_number_on_average_and_nothing_in_sum() {
 }
 
 #[test]
+fn a_negative_label_to_ignore_is_none_of_unsigned_ones() {
+    for device in devices() {
+        let logits = vector(&[1.0, 2.0, 0.5, -1.0], &device).reshape([2, 2]);
+        let options = CrossEntropy { ignore_index: Some(-100), ..CrossEntropy::default() };
+        let signed = Tensor::from_slice(&[0, 1], [2], &device).expect("memory");
+        let unsigned = Tensor::from_slice(&[0_u32, 1], [2], &device).expect("memory");
+        let expected = read(&logits.cross_entropy(&signed));
+        assert_close(
+            "u32",
+            &[read(&logits.cross_entropy_with(&unsigned, &options))[0].into()],
+            &[expected[0].into()],
+            1e-6,
+            0.0,
+        );
+    }
+}
+
+#[test]
 fn shapes_that_do_not_fit_are_named() {
     let device = Device::cpu();
     let (matrix, column) = (Tensor::ones([3, 4], &device), Tensor::ones([3, 1], &device));

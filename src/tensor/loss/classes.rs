@@ -1,6 +1,7 @@
 //! One right class of many.
 
 use super::{Reduction, Tensor};
+use crate::dtype::DType;
 
 /// What [`Tensor::cross_entropy_with`] can do beyond the plain mean. Defaults are those of PyTorch's `CrossEntropyLoss`,
 /// except that no label is ignored unless said so (there: -100).
@@ -36,7 +37,8 @@ struct Labels {
 impl Labels {
     #[track_caller]
     fn new(name: &str, labels: &Tensor, classes: usize, ignore_index: Option<i32>) -> Self {
-        let kept = ignore_index.map(|ignored| labels.ne(ignored));
+        // as i32: -100 would be 0 among unsigned ones
+        let kept = ignore_index.map(|ignored| labels.to_dtype(DType::I32).ne(ignored));
         let inside = kept.as_ref().map_or_else(|| labels.clone(), |kept| kept.where_(labels, 0));
         Self { labels: inside.checked_index(name, classes), kept }
     }
