@@ -115,6 +115,7 @@ fn out_of_memory_names_what_for_and_the_work_goes_on() {
 #[test]
 fn out_of_memory_lists_what_takes_most_with_shape_type_and_line() {
     for device in fresh_devices() {
+        drop(Tensor::from_slice(&[0.0_f32; 20_000], 20_000, &device).expect("memory"));
         let weight = Var::parameter("encoder.weight", &Tensor::ones([100, 40], &device)).expect("memory");
         let (table, table_line) = (Tensor::from_slice(&[1_i32; 3000], [3000], &device).expect("memory"), line!());
         let (product, product_line) = (weight.tensor().exp().to_dtype(brasa::DType::F16), line!());
@@ -129,7 +130,7 @@ fn out_of_memory_lists_what_takes_most_with_shape_type_and_line() {
         assert!(what.starts_with(&format!("add i32 [3000] at {}:{line}:", file!())), "{error}");
         assert!((12_000..13_600).contains(needed_bytes), "{error}");
         assert_eq!((*live_bytes, *peak_bytes), (before.live_bytes, before.peak_bytes), "{device:?}");
-        assert!(peak_bytes > live_bytes, "the exponential took memory for a moment");
+        assert!(*peak_bytes >= 80_000 && *live_bytes < 80_000, "{error}");
         let named: Vec<String> = largest.iter().take(3).map(ToString::to_string).collect();
         assert!(named[0].starts_with("encoder.weight f32 [100, 40] at "), "{named:?}");
         assert!(named[1].starts_with(&format!("a tensor i32 [3000] at {}:{table_line}:", file!())), "{named:?}");

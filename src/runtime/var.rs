@@ -56,10 +56,19 @@ struct State {
     snapshot: Weak<Node>,
     /// Snapshots that share the cell's memory.
     holders: Vec<WeakMemory>,
-    /// Cells in parts of this one's memory.
-    parts: Vec<Arc<VarCell>>,
-    /// The cell whose memory this one is a part of, and the first element in it.
-    whole: Option<(Weak<VarCell>, usize)>,
+    ownership: Ownership,
+}
+
+/// Whose a cell's memory is.
+#[derive(Clone, Default)]
+enum Ownership {
+    /// Its own.
+    #[default]
+    Alone,
+    /// Its own, and these cells are parts of it.
+    Arena(Vec<Arc<VarCell>>),
+    /// A part of an arena's, from this element on.
+    Member { arena: Weak<VarCell>, offset: usize },
 }
 
 impl Var {
@@ -133,7 +142,7 @@ impl Var {
             let mut state = self.0.state();
             state.pending = Some(node.clone());
             state.snapshot = Weak::new();
-            state.whole.is_some() || !state.parts.is_empty()
+            !matches!(state.ownership, Ownership::Alone)
         };
         if shares_memory && let Err(error) = self.0.flush() {
             tracing::debug!("assignment to `{}` put off: {error}", self.0.name);
@@ -259,9 +268,18 @@ impl VarCell {
 
     /// The arena this is a member of, and its first element there.
     fn arena(&self) -> Option<(Arc<Self>, usize)> {
-        let state = self.state();
-        let (arena, offset) = state.whole.as_ref()?;
-        Some((arena.upgrade()?, *offset))
+        match &self.state().ownership {
+            Ownership::Member { arena, offset } => Some((arena.upgrade()?, *offset)),
+            Ownership::Alone | Ownership::Arena(_) => None,
+        }
+    }
+
+    /// The cells that are parts of this one's memory.
+    fn members(&self) -> Vec<Arc<Self>> {
+        match &self.state().ownership {
+            Ownership::Arena(members) => members.clone(),
+            Ownership::Alone | Ownership::Member { .. } => Vec::new(),
+        }
     }
 
     /// The value at this point of the trace: of a member, its part of what the arena was assigned; of an arena, with what
@@ -276,8 +294,7 @@ impl VarCell {
             return part.reshape(self.shape.clone()).node().clone();
         }
         let own = trace::with(|trace| trace.read(self)).expect("a trace is under way");
-        let parts = self.state().parts.clone();
-        parts
+        self.members()
             .iter()
             .filter_map(|part| Some((pending(part)?, part.arena()?.1)))
             .fold(own, |whole, (part, offset)| splice(whole, part, offset))
@@ -294,7 +311,7 @@ impl VarCell {
             trace::with(|trace| trace.write(&arena, flat));
             return;
         }
-        let parts = self.state().parts.clone();
+        let parts = self.members();
         trace::with(|trace| {
             trace.pending.retain(|(cell, _)| parts.iter().all(|part| part.id != cell.id));
             trace.write(self, value.clone());
@@ -316,17 +333,31 @@ impl VarCell {
         Ok(())
     }
 
-    /// Moves everybody who still holds the current value to a copy: it is about to be overwritten.
+    /// Moves everybody who still holds the current value to a copy: it is about to be overwritten, and with it the value of
+    /// an arena's members, or of the arena that this is a member of.
     pub(super) fn release_snapshots(&self) -> Result<()> {
-        let (holders, parts, whole) = {
+        self.move_holders()?;
+        let ownership = match &self.state().ownership {
+            Ownership::Alone => return Ok(()),
+            other => other.clone(),
+        };
+        match ownership {
+            Ownership::Alone => Ok(()),
+            Ownership::Arena(members) => members.iter().try_for_each(|member| member.move_holders()),
+            Ownership::Member { arena, .. } => arena.upgrade().map_or(Ok(()), |arena| arena.move_holders()),
+        }
+    }
+
+    /// Moves those who hold this very cell's value to a copy.
+    fn move_holders(&self) -> Result<()> {
+        let alive: Vec<Memory> = {
             let mut state = self.state();
-            if state.holders.is_empty() && state.parts.is_empty() && state.whole.is_none() {
+            if state.holders.is_empty() {
                 return Ok(());
             }
             state.snapshot = Weak::new();
-            (state.holders.clone(), state.parts.clone(), state.whole.clone())
+            state.holders.iter().filter_map(WeakMemory::upgrade).collect()
         };
-        let alive: Vec<Memory> = holders.iter().filter_map(WeakMemory::upgrade).collect();
         if !alive.is_empty() {
             let bytes = (self.shape.numel() * self.dtype.size_bytes()) as u64;
             let copy = self.device.alloc_pooled(bytes, format!("a kept value of {}", self.name))?;
@@ -338,29 +369,7 @@ impl VarCell {
         }
         // only now: had there been no memory, they would still share the cell's
         self.state().holders.clear();
-        for part in parts {
-            if !part.state().holders.is_empty() {
-                part.release_part()?;
-            }
-        }
-        if let Some(arena) = whole.and_then(|(arena, _)| arena.upgrade()) {
-            arena.release_own()?;
-        }
         Ok(())
-    }
-
-    fn release_part(&self) -> Result<()> {
-        let whole = self.state().whole.take();
-        let result = self.release_snapshots();
-        self.state().whole = whole;
-        result
-    }
-
-    fn release_own(&self) -> Result<()> {
-        let parts = std::mem::take(&mut self.state().parts);
-        let result = self.release_snapshots();
-        self.state().parts = parts;
-        result
     }
 
     /// Makes `parts` live in this cell's memory, at the given first elements.
@@ -377,9 +386,9 @@ impl VarCell {
             // snapshots keep the old memory, which nobody writes any more
             state.holders.clear();
             state.snapshot = Weak::new();
-            state.whole = Some((Arc::downgrade(self), *offset));
+            state.ownership = Ownership::Member { arena: Arc::downgrade(self), offset: *offset };
         }
-        self.state().parts = parts.iter().map(|(part, _)| part.clone()).collect();
+        self.state().ownership = Ownership::Arena(parts.iter().map(|(part, _)| part.clone()).collect());
         Ok(())
     }
 }

@@ -162,7 +162,12 @@ impl Tensor {
     }
 }
 
-/// Runs `f`; no gradient passes through tensors made in it.
+/// Runs `f`; no gradient passes through tensors made in it, and they keep nothing of what they were computed from, once they
+/// are computed.
+///
+/// Outside of it and of captured steps every tensor keeps the values it was computed from, as a gradient may be asked for: a
+/// loop that carries a tensor on from round to round belongs in here, in a [`Step`](crate::runtime::Step), or carries it on in
+/// a [`Var`](crate::runtime::Var).
 pub fn no_grad<T>(f: impl FnOnce() -> T) -> T {
     without_gradient(f)
 }
