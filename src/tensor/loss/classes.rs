@@ -97,9 +97,8 @@ impl Tensor {
         let shifted = &logits - finite(&logits.max_keepdim(axis).detach());
         let log_sum = shifted.exp().sum_dim(axis).log();
         let is_label = right.labels.is_class(&logits, axis);
-        let pick = |values: &Self| is_label.where_(values, 0.0).sum_dim(axis);
-        let label_weight = weight.as_ref().map(|weight| pick(&weight.expand(logits.shape().clone())));
-        let mut losses = &log_sum - pick(&shifted);
+        let label_weight = weight.as_ref().map(|weight| is_label.pick(&weight.expand(logits.shape().clone()), axis));
+        let mut losses = &log_sum - is_label.pick(&shifted, axis);
         if let Some(label_weight) = &label_weight {
             losses = losses * label_weight;
         }
@@ -183,16 +182,21 @@ impl Tensor {
         let axis = self.class_axis("nll_loss", labels);
         let right = Labels::new("nll_loss", labels, self.size(axis), options.ignore_index);
         let is_label = right.labels.is_class(self, axis);
-        let pick = |values: &Self| is_label.where_(values, 0.0).sum_dim(axis);
         let weight = options.weight.as_ref().map(|weight| {
             let weight = along(weight, self, axis, "nll_loss");
-            pick(&weight.expand(self.shape().clone()))
+            is_label.pick(&weight.expand(self.shape().clone()), axis)
         });
-        let mut losses = -pick(self);
+        let mut losses = -is_label.pick(self, axis);
         if let Some(weight) = &weight {
             losses = losses * weight;
         }
         right.reduce(&right.mask(&losses), weight.as_ref(), options.reduction)
+    }
+
+    /// The sum over `axis` of those `values` where `self` holds: one of them.
+    #[track_caller]
+    fn pick(&self, values: &Self, axis: isize) -> Self {
+        self.where_(values, 0.0).sum_dim(axis)
     }
 
     /// The class axis of logits, whose other axes are those of the labels.

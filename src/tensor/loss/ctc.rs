@@ -60,9 +60,9 @@ impl Tensor {
         let state = Self::iota([batch, states], 1, device);
         let mut forward = state.lt(2).where_(emitted.select(0, 0), NEVER);
         for step in 1..time {
-            let from = |back: isize| forward.pad(&[(0, 0), (back, -back)], NEVER);
-            let skipped = may_skip.where_(from(2), NEVER);
-            let next = log_add(&[&forward, &from(1), &skipped]) + emitted.select(0, step);
+            let stepped = forward.pad(&[(0, 0), (1, -1)], NEVER);
+            let skipped = may_skip.where_(forward.pad(&[(0, 0), (2, -2)], NEVER), NEVER);
+            let next = log_add(&[&forward, &stepped, &skipped]) + emitted.select(0, step);
             let counts = times.gt(step as i64).unsqueeze(1);
             forward = counts.where_(next, &forward);
         }

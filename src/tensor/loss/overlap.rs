@@ -13,9 +13,9 @@ impl Tensor {
         self.assert_same_shape("dice_loss", target);
         assert!(self.rank() >= 2, "dice_loss: {} is not [batch, channels, ...]", self.shape());
         let axes: Vec<usize> = (2..self.rank()).collect();
-        let sum = |x: &Self| x.sum_dim(axes.as_slice());
-        let both = sum(&(self * target)) * 2.0 + epsilon;
-        reduction.apply(&(1.0 - both / (sum(self) + sum(target) + epsilon)))
+        let axes = axes.as_slice();
+        let both = (self * target).sum_dim(axes) * 2.0 + epsilon;
+        reduction.apply(&(1.0 - both / (self.sum_dim(axes) + target.sum_dim(axes) + epsilon)))
     }
 
     /// The [`Tensor::dice_loss`] of `softmax(self)` for logits `[batch, classes, ...]` and labels `[batch, ...]`.

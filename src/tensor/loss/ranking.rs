@@ -84,10 +84,21 @@ impl Tensor {
         self.assert_same_shape("cosine_embedding_loss", other);
         let fits = self.rank() > 0 && target.shape().dims() == &self.shape()[..self.rank() - 1];
         assert!(fits, "cosine_embedding_loss: {} with target {}", self.shape(), target.shape());
-        let square = |x: &Self| x.square().sum_dim(-1) + 1e-12;
-        let cosine = (self * other).sum_dim(-1) / (square(self) * square(other)).sqrt();
+        let (own, others) = (self.square().sum_dim(-1) + 1e-12, other.square().sum_dim(-1) + 1e-12);
+        let cosine = (self * other).sum_dim(-1) / (own * others).sqrt();
         let (alike, apart) = (target.eq(1.0), target.eq(-1.0));
         reduction.apply(&(alike.where_(1.0 - &cosine, 0.0) + apart.where_((cosine - margin).hinge(), 0.0)))
+    }
+
+    /// The norm of the difference along the last axis.
+    #[track_caller]
+    fn distance(&self, other: &Self, options: &TripletMargin) -> Self {
+        let difference = self - other + options.epsilon;
+        match options.p {
+            1.0 => difference.abs().sum_dim(-1),
+            2.0 => difference.square().sum_dim(-1).sqrt(),
+            p => difference.abs().pow(p).sum_dim(-1).pow(1.0 / p),
+        }
     }
 
     /// `max(0, ‖self − positive‖ − ‖self − negative‖ + margin)` over the last axis.
@@ -96,18 +107,10 @@ impl Tensor {
     pub fn triplet_margin_loss(&self, positive: &Self, negative: &Self, options: &TripletMargin) -> Self {
         self.assert_same_shape("triplet_margin_loss", positive);
         self.assert_same_shape("triplet_margin_loss", negative);
-        let distance = |a: &Self, b: &Self| {
-            let difference = a - b + options.epsilon;
-            match options.p {
-                1.0 => difference.abs().sum_dim(-1),
-                2.0 => difference.square().sum_dim(-1).sqrt(),
-                p => difference.abs().pow(p).sum_dim(-1).pow(1.0 / p),
-            }
-        };
-        let mut far = distance(self, negative);
+        let mut far = self.distance(negative, options);
         if options.swap {
-            far = far.minimum(distance(positive, negative));
+            far = far.minimum(positive.distance(negative, options));
         }
-        options.reduction.apply(&(distance(self, positive) - far + options.margin).hinge())
+        options.reduction.apply(&(self.distance(positive, options) - far + options.margin).hinge())
     }
 }
