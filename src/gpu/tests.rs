@@ -283,7 +283,7 @@ fn threads_share_a_device() {
                     device.write(&own, 0, &data).expect("write");
                     assert_eq!(block_on(device.read(&own, 0, 100_000)).expect("read"), data);
                 }
-                assert_eq!(values(&device, &state).expect("read"), [90.0; ELEMENTS]);
+                assert_eq!(values(device, &state).expect("read"), [90.0; ELEMENTS]);
             });
         }
     });

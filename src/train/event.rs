@@ -15,7 +15,7 @@ use super::{Environment, StageReport};
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// Everything is open and checked; training begins.
-    Started(Start),
+    Started(Box<Start>),
     /// What the run takes of the device's memory.
     Memory(MemoryNeed),
     /// A training step, of those that are reported (`log-every`).

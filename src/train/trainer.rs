@@ -306,7 +306,7 @@ impl Run<'_> {
             batch_size: config.batch_size,
             environment: Environment::new(device, config.precision),
         };
-        (self.listen)(Event::Started(start));
+        (self.listen)(Event::Started(Box::new(start)));
         (self.listen)(Event::Memory(memory));
     }
 
