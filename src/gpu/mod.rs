@@ -12,6 +12,7 @@ mod adapter;
 mod bound;
 mod context;
 mod counters;
+mod dispatch;
 mod fences;
 mod health;
 mod passes;
