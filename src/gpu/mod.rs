@@ -29,7 +29,9 @@ mod waiter;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use adapter::{Adapter, adapters};
+/// For those who share a device with it.
+pub use ::wgpu;
+pub(crate) use adapter::{Adapter, Adapters, Identity, adapters, identity, look_again, wanted};
 pub(crate) use bound::Bound;
 pub(crate) use context::{AllocError, Gpu, full_name};
 pub(crate) use program::Program;
