@@ -49,8 +49,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         compilation_options: wgpu::PipelineCompilationOptions::default(),
         cache: None,
     });
-    let entry = |binding, buffer: &wgpu::Buffer| wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() };
-    let entries = [entry(0, &brightness), entry(1, &picture)];
+    let entries = [(0, &brightness), (1, &picture)]
+        .map(|(binding, buffer)| wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() });
     let layout = &pipeline.get_bind_group_layout(0);
     let group = device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout, entries: &entries });
     let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());

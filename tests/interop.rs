@@ -96,7 +96,7 @@ fn a_step_trains_on_an_applications_device() {
             let weight = Var::parameter("weight", &start).expect("memory");
             let optimizer = Adam::new(&[weight.clone()], AdamOptions::default()).expect("memory");
             let mut step = Step::new(device, move |inputs| {
-                let loss = inputs[0].matmul(weight.tensor()).square().mean();
+                let loss = inputs[0].matmul(&weight.tensor()).square().mean();
                 optimizer.update(&loss.backward());
                 vec![loss]
             })
@@ -192,9 +192,9 @@ fn buffers_that_do_not_fit_are_the_callers_mistake() {
     };
     let wrong = [buffer(16, USAGES), buffer(20, USAGES), buffer(32, wgpu::BufferUsages::STORAGE)];
     for buffer in wrong {
-        let made = std::panic::catch_unwind(|| {
+        let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             Tensor::from_wgpu_buffer(&buffer, Shape::from([5]), DType::F32, &application.brasa)
-        });
+        }));
         assert!(made.is_err(), "{buffer:?}");
     }
 }

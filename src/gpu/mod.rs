@@ -3,7 +3,7 @@
 //! [`adapters`] lists what is there and [`Gpu`] is one of them, opened. All work on it is recorded in one order
 //! ([`recorder`]): uploads through a ring of mapped buffers ([`staging`], [`transfer`]), replays of programs, and reads
 //! ([`readback`]). A [`Program`] is a plan whose kernels are rendered to WGSL ([`render`]) and compiled ([`pipeline`]); a
-//! [`Bound`] is a program with memory, and is replayed in passes and submissions ([`passes`]) that the device's own clock
+//! [`Bound`] is a program with memory ([`dispatch`]), and is replayed in passes and submissions ([`passes`]) that the device's own clock
 //! ([`timestamps`]) or else the host's ([`fences`]) times.
 //!
 //! Invariant: nothing here knows what a gradient is, and a replay makes no buffers, pipelines or bind groups.
