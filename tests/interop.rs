@@ -128,6 +128,11 @@ fn buffers_and_tensors_share_their_memory() {
     let expected: Vec<f32> = values.iter().map(|value| 2.0 * (value + 1.0)).collect();
     assert_eq!(application.twice(&first, 101), expected);
 
+    drop(sum);
+    let others: Vec<Tensor> = (0..4).map(|n| &tensor * n as f32).collect();
+    others.iter().for_each(|other| drop(other.to_vec::<f32>().expect("computed")));
+    assert_eq!(application.twice(&first, 101), expected, "its memory is not used again while the application has it");
+
     application.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&[5.0f32]));
     assert_eq!((&tensor + 1.0).to_vec::<f32>().expect("read")[0], 6.0, "what is written later shows later");
     assert_eq!(application.twice(&first, 101), expected);
