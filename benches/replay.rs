@@ -1,7 +1,9 @@
 //! What a replay costs the host: CPU time of the calling thread per kernel, and wall time of a step.
 //!
-//! `cargo bench --bench replay`. A device that is a program on the same processor (llvmpipe) works in other threads, so
-//! the calling thread's CPU time is the cost of recording and submitting alone.
+//! `cargo bench --bench replay [-- MODEL]`. A device that is a program on the same processor (llvmpipe) works in other
+//! threads, so the calling thread's CPU time is the cost of recording and submitting alone. It shares the caches, though:
+//! a replay is measured once after the device has worked on the one before (`after it`), and once right behind another
+//! replay (`at once`), which is how a training loop replays on a device of its own.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
@@ -13,17 +15,20 @@ use brasa::runtime::Step;
 use brasa::{DType, Device, Error, Shape, Stage};
 use cpu_time::ThreadTime;
 
-const WARM_UP: usize = 20;
-const ROUNDS: usize = 200;
+const WARM_UP: usize = 10;
+const ROUNDS: usize = 100;
 
 fn main() -> Result<(), Error> {
     let mut devices = vec![Device::cpu()];
     devices.extend(Device::gpu(0));
+    let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     for device in devices {
         for (model, batch, input) in
             [("mlp", 64, vec![1, 8, 8]), ("tutorial-cnn", 4, vec![3, 32, 32]), ("resnet20", 8, vec![3, 32, 32])]
         {
-            measure(&device, model, batch, &input)?;
+            if only.as_ref().is_none_or(|only| only == model) {
+                measure(&device, model, batch, &input)?;
+            }
         }
     }
     Ok(())
@@ -45,25 +50,40 @@ fn measure(device: &Device, name: &str, batch: usize, input: &[usize]) -> Result
     let kernels = info.plan.kernels.len();
     let values: Vec<u8> = bytemuck::cast_slice(&vec![0.25f32; pixels.numel()]).to_vec();
     let classes: Vec<u8> = bytemuck::cast_slice(&vec![3i32; batch]).to_vec();
-    let (mut host, mut wall) = (Vec::new(), Vec::new());
-    for round in 0..WARM_UP + ROUNDS {
-        let (cpu, clock) = (ThreadTime::now(), Instant::now());
+    let mut replay = || {
+        let cpu = ThreadTime::now();
         step.run_bytes(&[(&pixels, DType::F32, &values), (&labels, DType::I32, &classes)])?;
-        let recorded = cpu.elapsed();
+        Ok::<_, Error>(cpu.elapsed().as_secs_f64() * 1e6)
+    };
+    let (mut after, mut at_once, mut wall) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..WARM_UP + ROUNDS {
+        let clock = Instant::now();
+        let first = replay()?;
+        device.sync()?;
+        let elapsed = clock.elapsed().as_secs_f64() * 1e6;
+        replay()?;
+        let third = replay()?;
         device.sync()?;
         if round >= WARM_UP {
-            host.push(recorded.as_secs_f64() * 1e6);
-            wall.push(clock.elapsed().as_secs_f64() * 1e6);
+            after.push(first);
+            at_once.push(third);
+            wall.push(elapsed);
         }
     }
-    host.sort_by(f64::total_cmp);
-    wall.sort_by(f64::total_cmp);
-    let (host, wall) = (host[host.len() / 2], wall[wall.len() / 2]);
-    let per_kernel = if device.is_cpu() { String::from("-") } else { format!("{:.2} µs", host / kernels as f64) };
+    let per_kernel =
+        |times| if device.is_cpu() { "-".into() } else { format!("{:.2}", median(times) / kernels as f64) };
     println!(
-        "{:<28} {name:<13} batch {batch:<3} {kernels:>4} kernels  host {per_kernel:>8} per kernel  step {:>9.0} µs",
+        "{:<28} {name:<13} batch {batch:<3} {kernels:>4} kernels  host per kernel {:>5} µs after it, {:>5} µs at once  \
+         step {:>9.0} µs",
         device.name(),
-        wall
+        per_kernel(after),
+        per_kernel(at_once),
+        median(wall),
     );
     Ok(())
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
 }

@@ -3,6 +3,7 @@
 mod choose;
 mod executable;
 mod info;
+mod interop;
 mod storage;
 mod usage;
 
@@ -46,6 +47,8 @@ struct Inner {
     /// Held from looking a value's place up to handing the work over: see [`Device::exclusive`].
     order: parking_lot::ReentrantMutex<()>,
     name: String,
+    /// Which adapter it is on.
+    identity: Option<gpu::Identity>,
     ledger: Arc<Ledger>,
     backend: Backend,
     /// A test asked for the next allocation to fail.
@@ -95,17 +98,24 @@ pub enum Fault {
 
 impl Device {
     fn new_cpu(info: DeviceInfo) -> Self {
-        let name = "cpu".into();
-        Self::assemble(info, name, Backend::Cpu(CpuState::default()))
+        Self::assemble(info, "cpu".into(), None, Backend::Cpu(CpuState::default()))
     }
 
     fn new_gpu(adapter: &gpu::Adapter) -> Result<Self> {
-        let gpu = Gpu::open(adapter)?;
-        let backend = Backend::Gpu { gpu, pool: Pool::new(KEPT_BYTES) };
-        Ok(Self::assemble(adapter.info.clone(), gpu::full_name(&adapter.info), backend))
+        Ok(Self::on_gpu(Gpu::open(adapter)?, adapter.info.clone(), adapter.identity.clone()))
     }
 
-    fn assemble(info: DeviceInfo, name: String, backend: Backend) -> Self {
+    fn on_gpu(gpu: Arc<Gpu>, info: DeviceInfo, identity: gpu::Identity) -> Self {
+        let name = gpu::full_name(&info);
+        Self::assemble(info, name, Some(identity), Backend::Gpu { gpu, pool: Pool::new(KEPT_BYTES) })
+    }
+
+    /// The adapter it is on, if it is a GPU.
+    fn identity(&self) -> Option<&gpu::Identity> {
+        self.0.identity.as_ref()
+    }
+
+    fn assemble(info: DeviceInfo, name: String, identity: Option<gpu::Identity>, backend: Backend) -> Self {
         // What computes on the processor would not be refused memory but killed for using it.
         let on_host = matches!(info.kind, DeviceKind::Cpu | DeviceKind::Software);
         let limit_bytes = info.memory_bytes.filter(|_| on_host).unwrap_or(u64::MAX);
@@ -113,6 +123,7 @@ impl Device {
             info,
             order: parking_lot::ReentrantMutex::new(()),
             name,
+            identity,
             ledger: Arc::default(),
             backend,
             refuse_memory: AtomicBool::new(false),

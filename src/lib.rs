@@ -29,6 +29,7 @@ pub mod train;
 pub use device::Device;
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, Result};
+pub use gpu::wgpu;
 pub use shape::Shape;
 pub use stage::Stage;
 pub use tensor::{Tensor, no_grad};

@@ -1,10 +1,10 @@
 //! Which device to use: listing, names, and the best one.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::gpu::{self, Adapter};
+use crate::gpu::{self, Adapter, Adapters, Identity};
 
 use super::info::cpu_info;
 use super::{Device, DeviceInfo, DeviceKind};
@@ -12,16 +12,8 @@ use super::{Device, DeviceInfo, DeviceKind};
 /// Names the device that [`Device::best`] returns.
 const DEVICE_VARIABLE: &str = "BRASA_DEVICE";
 
-/// Opened GPUs by number. Held while one is opened, so that two threads do not open it twice.
-static OPENED: Mutex<BTreeMap<usize, Device>> = Mutex::new(BTreeMap::new());
-
-fn opened_devices() -> MutexGuard<'static, BTreeMap<usize, Device>> {
-    OPENED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn healthy(opened: &BTreeMap<usize, Device>, number: usize) -> Option<Device> {
-    opened.get(&number).filter(|device| !device.is_lost()).cloned()
-}
+/// Opened GPUs. Held while one is opened, so that two threads do not open it twice.
+static OPENED: Mutex<BTreeMap<Identity, Device>> = Mutex::new(BTreeMap::new());
 
 impl Device {
     /// The device that `BRASA_DEVICE` names; without it a discrete GPU, else an integrated one, else the CPU.
@@ -44,12 +36,11 @@ impl Device {
     /// GPU number `n` in the order of [`Device::list`], software ones included. Asking twice gives the same device,
     /// unless it was lost in between.
     pub fn gpu(n: usize) -> Result<Self> {
-        let adapters = gpu::adapters();
-        if adapters.is_empty() {
-            return Err(Error::NoAdapter);
+        match find(|adapters| adapters.get(n).cloned()) {
+            Ok(adapter) => Self::opened(&adapter),
+            Err(adapters) if adapters.is_empty() => Err(Error::NoAdapter),
+            Err(adapters) => Err(unknown(&format!("gpu:{n}"), &adapters)),
         }
-        let adapter = adapters.get(n).ok_or_else(|| unknown(&format!("gpu:{n}"), adapters))?;
-        Self::opened(n, adapter)
     }
 
     /// The device with this name: `cpu`; `gpu` or `gpu:1`; `best` for [`Device::best`]; `auto` for the same without
@@ -66,39 +57,39 @@ impl Device {
         if let Some(number) = wanted.strip_prefix("gpu:").and_then(|number| number.parse().ok()) {
             return Self::gpu(number);
         }
-        let adapters = gpu::adapters();
-        let matches = |adapter: &Adapter| adapter.info.name.to_lowercase().contains(&wanted);
-        match adapters.iter().position(matches) {
-            Some(number) if !wanted.is_empty() => Self::opened(number, &adapters[number]),
-            _ => Err(unknown(name, adapters)),
+        let matches = |adapter: &&Arc<Adapter>| adapter.info.name.to_lowercase().contains(&wanted);
+        match find(|adapters| adapters.iter().find(matches).cloned()) {
+            Ok(adapter) if !wanted.is_empty() => Self::opened(&adapter),
+            Ok(_) => Err(unknown(name, &gpu::adapters())),
+            Err(adapters) => Err(unknown(name, &adapters)),
         }
     }
 
-    /// All devices: the GPUs, best kind first, and the CPU.
+    /// All devices that there are now: the GPUs, best kind first, and the CPU.
     pub fn list() -> Vec<DeviceInfo> {
-        let gpus = gpu::adapters().iter().map(|adapter| adapter.info.clone());
-        gpus.chain([cpu_info()]).collect()
+        gpu::look_again().iter().map(|adapter| adapter.info.clone()).chain([cpu_info()]).collect()
     }
 
     /// Another device on the same hardware, which shares nothing with this one: for work that must not be held up by
     /// others, and for a new start after a loss.
     pub fn reopen(&self) -> Result<Self> {
-        let info = self.info();
-        if info.kind == DeviceKind::Cpu {
-            return Ok(Self::new_cpu(info.clone()));
+        let Some(identity) = self.identity() else { return Ok(Self::new_cpu(self.info().clone())) };
+        if self.is_lost() {
+            gpu::look_again();
         }
-        let adapters = gpu::adapters();
-        let same = |adapter: &&Adapter| adapter.info.selector == info.selector;
-        let adapter = adapters.iter().find(same).ok_or_else(|| unknown(&info.name, adapters))?;
-        Self::new_gpu(adapter)
+        let same = |adapter: &&Arc<Adapter>| adapter.identity == *identity;
+        match find(|adapters| adapters.iter().find(same).cloned()) {
+            Ok(adapter) => Self::new_gpu(&adapter),
+            Err(adapters) => Err(unknown(&self.info().name, &adapters)),
+        }
     }
 
     fn automatic() -> Self {
-        for (number, adapter) in gpu::adapters().iter().enumerate() {
+        for adapter in gpu::adapters().iter() {
             if !matches!(adapter.info.kind, DeviceKind::Discrete | DeviceKind::Integrated | DeviceKind::Virtual) {
                 continue;
             }
-            match Self::opened(number, adapter) {
+            match Self::opened(adapter) {
                 Ok(device) => return device,
                 Err(error) => tracing::warn!("{error}"),
             }
@@ -106,18 +97,31 @@ impl Device {
         Self::cpu()
     }
 
-    fn opened(number: usize, adapter: &Adapter) -> Result<Self> {
-        let mut opened = opened_devices();
-        if let Some(device) = healthy(&opened, number) {
-            return Ok(device);
-        }
-        let device = Self::new_gpu(adapter)?;
-        opened.insert(number, device.clone());
+    fn opened(adapter: &Adapter) -> Result<Self> {
+        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        let device = match opened.get(&adapter.identity) {
+            Some(device) if !device.is_lost() => return Ok(device.clone()),
+            // the driver may have been started anew since it was listed
+            Some(lost) => lost.reopen()?,
+            None => Self::new_gpu(adapter)?,
+        };
+        opened.insert(adapter.identity.clone(), device.clone());
         Ok(device)
     }
 }
 
-fn unknown(name: &str, adapters: &[Adapter]) -> Error {
+/// The adapter that `choose` chooses, among those that are known or else among those that there are now.
+fn find(choose: impl Fn(&Adapters) -> Option<Arc<Adapter>>) -> Result<Arc<Adapter>, Adapters> {
+    choose(&gpu::adapters()).map_or_else(
+        || {
+            let now = gpu::look_again();
+            choose(&now).ok_or(now)
+        },
+        Ok,
+    )
+}
+
+fn unknown(name: &str, adapters: &Adapters) -> Error {
     let gpus = adapters.iter().map(|adapter| format!("{} ({})", adapter.info.selector, adapter.info.name));
     let known: Vec<String> = gpus.chain(["cpu, best, auto".into()]).collect();
     Error::UnknownDevice { name: name.into(), known: known.join(", ") }

@@ -190,7 +190,7 @@ impl Storage {
         }
     }
 
-    fn gpu(&self) -> &gpu::Buffer {
+    pub(super) fn gpu(&self) -> &gpu::Buffer {
         match self.memory() {
             StorageMemory::Gpu(buffer) => buffer,
             StorageMemory::Cpu(_) | StorageMemory::Planned => panic!("{self:?} is used by a plan on a GPU"),

@@ -1,6 +1,7 @@
 //! Memory on a device.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::free_list::FreeList;
@@ -18,6 +19,8 @@ struct Inner {
     memory: StorageMemory,
     /// Where the memory waits for reuse once it is dropped.
     pool: Option<Arc<Pool>>,
+    /// Others hold the buffer itself, so it must not be used again.
+    handed_out: AtomicBool,
     /// Its entry in the device's ledger.
     _claim: Option<Claim>,
 }
@@ -63,13 +66,27 @@ impl Pool {
 impl Storage {
     /// Memory that `claim` has put on the device's ledger.
     pub(super) fn new(bytes: u64, capacity: u64, memory: StorageMemory, pool: Option<Arc<Pool>>, claim: Claim) -> Self {
-        Self(Arc::new(Inner { bytes, capacity, memory, pool, _claim: Some(claim) }))
+        Self(Arc::new(Inner { bytes, capacity, memory, pool, handed_out: AtomicBool::new(false), _claim: Some(claim) }))
+    }
+
+    /// The first `bytes` bytes of a buffer that is not brasa's, and not on its ledger.
+    pub(super) fn foreign(bytes: u64, buffer: gpu::Buffer) -> Self {
+        let (capacity, handed_out) = (buffer.size(), AtomicBool::new(true));
+        let memory = StorageMemory::Gpu(buffer);
+        Self(Arc::new(Inner { bytes, capacity, memory, pool: None, handed_out, _claim: None }))
     }
 
     /// Stands for memory of `bytes` bytes in a program that is planned before there is any.
     pub(crate) fn planned(bytes: u64) -> Self {
         let memory = StorageMemory::Planned;
-        Self(Arc::new(Inner { bytes, capacity: bytes, memory, pool: None, _claim: None }))
+        Self(Arc::new(Inner {
+            bytes,
+            capacity: bytes,
+            memory,
+            pool: None,
+            handed_out: AtomicBool::new(false),
+            _claim: None,
+        }))
     }
 
     /// How many bytes were asked for.
@@ -80,6 +97,17 @@ impl Storage {
     /// How many bytes there are, a multiple of 16.
     pub fn capacity(&self) -> u64 {
         self.0.capacity
+    }
+
+    /// How many handles there are to it.
+    pub(super) fn holders(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
+    /// Its buffer, for others to hold for as long as they like.
+    pub(super) fn hand_out(&self) -> gpu::Buffer {
+        self.0.handed_out.store(true, Ordering::Relaxed);
+        self.gpu().clone()
     }
 
     pub(super) fn memory(&self) -> &StorageMemory {
@@ -109,7 +137,8 @@ impl fmt::Debug for Storage {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let (Some(pool), StorageMemory::Gpu(buffer)) = (&self.pool, &self.memory) {
+        if let (Some(pool), StorageMemory::Gpu(buffer), false) = (&self.pool, &self.memory, *self.handed_out.get_mut())
+        {
             let gone = pool.list().keep(buffer.size(), buffer.clone());
             drop(gone);
         }

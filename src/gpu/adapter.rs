@@ -1,6 +1,6 @@
 //! The adapters of this machine.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::debug;
 use crate::device::{DeviceInfo, DeviceKind};
@@ -13,51 +13,93 @@ pub(crate) struct Adapter {
     pub(super) raw: wgpu::Adapter,
     /// What is known about it.
     pub(crate) info: DeviceInfo,
+    /// What tells it from the others, in whichever order they are listed.
+    pub(crate) identity: Identity,
 }
 
-/// All adapters, the most capable kind first; `gpu:n` counts them in this order. They are looked for once.
-pub(crate) fn adapters() -> &'static [Adapter] {
-    static ADAPTERS: OnceLock<Vec<Adapter>> = OnceLock::new();
-    ADAPTERS.get_or_init(|| {
-        let mut found = pollster::block_on(instance().enumerate_adapters(wgpu::Backends::PRIMARY));
-        found.sort_by_key(|adapter| kind(adapter.get_info().device_type));
-        (0..).zip(found).map(|(number, raw)| Adapter { info: describe(&raw, number), raw }).collect()
-    })
+/// An adapter's vendor, place on the bus, interface and name, and which one it is of those alike.
+pub(crate) type Identity = (String, usize);
+
+/// The adapters in the order of their numbers.
+pub(crate) type Adapters = Arc<[Arc<Adapter>]>;
+
+static LISTED: Mutex<Option<Adapters>> = Mutex::new(None);
+
+/// All adapters, the most capable kind first; `gpu:n` counts them in this order. They are looked for once, and again
+/// by [`look_again`].
+pub(crate) fn adapters() -> Adapters {
+    let mut listed = LISTED.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(listed.get_or_insert_with(enumerate))
 }
 
-/// What is requested of an adapter that has it.
+/// All adapters that there are now: a GPU may have been plugged in, or its driver started anew.
+pub(crate) fn look_again() -> Adapters {
+    let now = enumerate();
+    *LISTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&now));
+    now
+}
+
+fn enumerate() -> Adapters {
+    let mut found = pollster::block_on(instance().enumerate_adapters(wgpu::Backends::PRIMARY));
+    found.sort_by_key(|adapter| kind(adapter.get_info().device_type));
+    let mut list: Vec<Arc<Adapter>> = Vec::with_capacity(found.len());
+    for (number, raw) in found.into_iter().enumerate() {
+        let mut identity = identity(&raw);
+        identity.1 = list.iter().filter(|other| other.identity.0 == identity.0).count();
+        let wanted = raw.features() & wanted_features();
+        let info = describe(format!("gpu:{number}"), &raw, &raw.limits(), wanted);
+        list.push(Arc::new(Adapter { raw, info, identity }));
+    }
+    list.into()
+}
+
+/// The features that kernels and timing make use of where they are.
 pub(super) fn wanted_features() -> wgpu::Features {
     wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP | wgpu::Features::TIMESTAMP_QUERY
 }
 
+/// What is best requested of an adapter: all its limits, and those of our features that it has.
+pub(crate) fn wanted(raw: &wgpu::Adapter) -> wgpu::DeviceDescriptor<'static> {
+    wgpu::DeviceDescriptor {
+        label: Some("brasa"),
+        required_features: raw.features() & wanted_features(),
+        required_limits: raw.limits(),
+        memory_hints: wgpu::MemoryHints::Performance,
+        ..Default::default()
+    }
+}
+
 /// What kernels may rely on.
-pub(super) fn capabilities(raw: &wgpu::Adapter) -> Capabilities {
-    let (limits, info) = (raw.limits(), raw.get_info());
-    let features = raw.features() & wanted_features();
+pub(super) fn capabilities(device: &wgpu::Device) -> Capabilities {
+    let limits = device.limits();
     Capabilities {
         max_binding_bytes: limits.max_storage_buffer_binding_size & !255,
         max_storage_buffers: max_storage_buffers(&limits),
         max_workgroup_invocations: limits.max_compute_invocations_per_workgroup,
         max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
         max_groups: limits.max_compute_workgroups_per_dimension,
-        f16: features.contains(wgpu::Features::SHADER_F16),
-        subgroups: subgroups(features, &info),
-        software: info.device_type == wgpu::DeviceType::Cpu,
+        f16: device.features().contains(wgpu::Features::SHADER_F16),
+        software: device.adapter_info().device_type == wgpu::DeviceType::Cpu,
     }
 }
 
-fn describe(raw: &wgpu::Adapter, number: usize) -> DeviceInfo {
-    let (limits, info) = (raw.limits(), raw.get_info());
-    let features = raw.features() & wanted_features();
+/// What is known about an adapter of which these limits and features are used.
+pub(super) fn describe(
+    selector: String,
+    raw: &wgpu::Adapter,
+    limits: &wgpu::Limits,
+    features: wgpu::Features,
+) -> DeviceInfo {
+    let info = raw.get_info();
     DeviceInfo {
-        selector: format!("gpu:{number}"),
+        selector,
         driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
         kind: kind(info.device_type),
         backend: format!("{:?}", info.backend),
         memory_bytes: memory_bytes(raw),
         max_buffer_bytes: limits.max_buffer_size,
         max_binding_bytes: limits.max_storage_buffer_binding_size,
-        max_storage_buffers: max_storage_buffers(&limits),
+        max_storage_buffers: max_storage_buffers(limits),
         max_workgroup_invocations: limits.max_compute_invocations_per_workgroup,
         max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
         subgroups: subgroups(features, &info),
@@ -70,6 +112,13 @@ fn describe(raw: &wgpu::Adapter, number: usize) -> DeviceInfo {
 /// Memory that a kernel may see besides the status word.
 fn max_storage_buffers(limits: &wgpu::Limits) -> u32 {
     limits.max_storage_buffers_per_shader_stage - 1
+}
+
+/// What tells an adapter from others, the first of those alike.
+pub(crate) fn identity(raw: &wgpu::Adapter) -> Identity {
+    let info = raw.get_info();
+    let (vendor, device, bus, backend) = (info.vendor, info.device, info.device_pci_bus_id, info.backend);
+    (format!("{vendor:04x}:{device:04x} {bus} {backend:?} {}", info.name), 0)
 }
 
 fn kind(device_type: wgpu::DeviceType) -> DeviceKind {

@@ -7,10 +7,10 @@ use crate::error::Result;
 use crate::timing::{KernelTime, StageTimes, TimeSource};
 
 use super::context::Gpu;
-use super::counters::Made;
+use super::dispatch::{Dispatch, Memory, bind};
 use super::fences::Fences;
 use super::passes::{Cost, Pass, Rules, cut};
-use super::program::{Prepared, Program};
+use super::program::Program;
 use super::recorder::Recorder;
 use super::timestamps::Timer;
 
@@ -30,7 +30,9 @@ const LEARNING_REPLAYS: u32 = 4;
 #[derive(Debug)]
 pub(crate) struct Bound {
     program: Arc<Program>,
-    bind_groups: Vec<wgpu::BindGroup>,
+    dispatches: Vec<Dispatch>,
+    /// Before the first replay: what to bind again after it.
+    unused: Option<Memory>,
     uniforms: Option<wgpu::Buffer>,
     in_flight: VecDeque<wgpu::SubmissionIndex>,
     costs: Vec<Cost>,
@@ -63,11 +65,13 @@ impl Bound {
         gpu.check()?;
         let words = program.plan.uniforms;
         let uniforms = (words > 0).then(|| gpu.uniform_buffer("host values", &vec![0; words]));
-        let bind_groups =
-            program.launches.iter().map(|launch| bind_group(&program, launch, buffers, uniforms.as_ref())).collect();
+        let buffers = buffers.iter().map(|&buffer| buffer.clone()).collect();
+        let memory = Memory { buffers, uniforms: uniforms.clone() };
+        let dispatches = bind(&program, &memory);
         gpu.check()?;
         let mut bound = Self {
-            bind_groups,
+            dispatches,
+            unused: program.plan.literal_sizes.then_some(memory),
             uniforms,
             in_flight: VecDeque::new(),
             costs: program.costs.clone(),
@@ -139,6 +143,10 @@ impl Bound {
             timer.fetch(slot);
         }
         self.in_flight.extend(submission);
+        if let Some(memory) = self.unused.take() {
+            // Whatever was not initialized when it was bound, wgpu looks at again in each launch. Now everything is.
+            self.dispatches = bind(&self.program, &memory);
+        }
         Ok(())
     }
 
@@ -178,15 +186,8 @@ impl Bound {
             timestamp_writes: timer.and_then(|timer| timer.writes(number)),
         };
         let mut commands = recorder.encoder(&self.program.gpu).begin_compute_pass(&descriptor);
-        let mut current = None;
         for launch in pass.launches.clone() {
-            let Prepared { pipeline, groups, .. } = &self.program.launches[launch];
-            if !current.is_some_and(|current| Arc::ptr_eq(current, pipeline)) {
-                commands.set_pipeline(&pipeline.raw);
-                current = Some(pipeline);
-            }
-            commands.set_bind_group(0, &self.bind_groups[launch], &[]);
-            commands.dispatch_workgroups(groups[0], groups[1], groups[2]);
+            self.dispatches[launch].record(&mut commands, launch == pass.launches.start);
         }
     }
 
@@ -245,34 +246,4 @@ impl Timing {
 
 fn budget(gpu: &Gpu) -> f64 {
     if gpu.caps.software { f64::INFINITY } else { BUDGET_MILLISECONDS }
-}
-
-fn bind_group(
-    program: &Program,
-    launch: &Prepared,
-    buffers: &[&wgpu::Buffer],
-    uniforms: Option<&wgpu::Buffer>,
-) -> wgpu::BindGroup {
-    let gpu = &program.gpu;
-    let window = |buffer, offset, bytes| {
-        wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset, size: wgpu::BufferSize::new(bytes) })
-    };
-    let windows = launch.bindings.iter().map(|binding| {
-        let buffer = buffers[binding.buffer];
-        // Buffers are padded: the last window of one may reach into its padding, never beyond.
-        let bytes = binding.size_bytes.next_multiple_of(4).min(buffer.size() - binding.offset_bytes);
-        window(buffer, binding.offset_bytes, bytes)
-    });
-    let sizes = launch.sizes.map(|(offset, bytes)| window(&program.sizes, offset, bytes));
-    let uniforms = uniforms.filter(|_| launch.uses_uniforms).map(wgpu::Buffer::as_entire_binding);
-    let status = launch.uses_status.then(|| gpu.status.as_entire_binding());
-    let resources = windows.chain(sizes).chain(uniforms).chain(status);
-    let entries: Vec<_> =
-        (0..).zip(resources).map(|(binding, resource)| wgpu::BindGroupEntry { binding, resource }).collect();
-    gpu.count(Made::BindGroup);
-    gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
-        label: None,
-        layout: &launch.pipeline.layout,
-        entries: &entries,
-    })
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::device::{Counters, DeviceInfo};
 use crate::error::{Error, Result};
 
-use super::adapter::{Adapter, capabilities, wanted_features};
+use super::adapter::{Adapter, capabilities, describe, wanted};
 use super::counters::{Cells, Made};
 use super::health::Health;
 use super::pipeline::Pipelines;
@@ -15,6 +15,19 @@ use super::recorder::Recorder;
 use super::render::Capabilities;
 use super::timestamps::Clock;
 use super::waiter::Waiter;
+
+/// The limits that kernels depend on.
+const COMPUTE_LIMITS: [&str; 9] = [
+    "max_buffer_size",
+    "max_storage_buffer_binding_size",
+    "max_storage_buffers_per_shader_stage",
+    "max_uniform_buffers_per_shader_stage",
+    "max_compute_workgroup_storage_size",
+    "max_compute_invocations_per_workgroup",
+    "max_compute_workgroup_size_x",
+    "max_compute_workgroup_size_y",
+    "max_compute_workgroups_per_dimension",
+];
 
 /// An opened adapter: its queue and everything that is shared by the programs that run on it.
 #[derive(Debug)]
@@ -84,18 +97,35 @@ impl Gpu {
     /// Opens an adapter, with all the limits and those of our features that it has.
     pub(crate) fn open(adapter: &Adapter) -> Result<Arc<Self>> {
         let name = full_name(&adapter.info);
-        let failed = |reason: String| Error::DeviceOpen { device: name.clone(), reason };
-        let descriptor = wgpu::DeviceDescriptor {
-            label: Some("brasa"),
-            required_features: adapter.raw.features() & wanted_features(),
-            required_limits: adapter.raw.limits(),
-            memory_hints: wgpu::MemoryHints::Performance,
-            ..Default::default()
-        };
-        let opened = pollster::block_on(adapter.raw.request_device(&descriptor));
-        let (device, queue) = opened.map_err(|error| failed(error.to_string()))?;
+        let opened = pollster::block_on(adapter.raw.request_device(&wanted(&adapter.raw)));
+        let (device, queue) =
+            opened.map_err(|error| Error::DeviceOpen { device: name.clone(), reason: error.to_string() })?;
+        Self::new(name, device, queue)
+    }
 
-        let health = Arc::new(Health::new(name.clone()));
+    /// Works on a device that an application has opened on `adapter`, with the limits and features it was opened with.
+    pub(crate) fn adopt(
+        adapter: &wgpu::Adapter,
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+    ) -> Result<(Arc<Self>, DeviceInfo)> {
+        let limits = device.limits();
+        let info = describe("wgpu".into(), adapter, &limits, device.features());
+        let name = full_name(&info);
+        let mut lacking = Vec::new();
+        wgpu::Limits::default().check_limits_with_fail_fn(&limits, false, |limit, needed, given| {
+            if COMPUTE_LIMITS.contains(&limit) {
+                lacking.push(format!("{limit} is {given}, at least {needed} is needed"));
+            }
+        });
+        if !lacking.is_empty() {
+            return Err(Error::DeviceOpen { device: name, reason: lacking.join("; ") });
+        }
+        Ok((Self::new(name, device, queue)?, info))
+    }
+
+    fn new(name: String, device: wgpu::Device, queue: wgpu::Queue) -> Result<Arc<Self>> {
+        let health = Arc::new(Health::new(name));
         let listener = Arc::clone(&health);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| listener.report(error.to_string())));
         let listener = Arc::clone(&health);
@@ -112,7 +142,7 @@ impl Gpu {
             mapped_at_creation: false,
         });
         let gpu = Arc::new(Self {
-            caps: capabilities(&adapter.raw),
+            caps: capabilities(&device),
             poller: Poller { device: device.clone(), health },
             waiter: Waiter::new(),
             pipelines: Pipelines::default(),
@@ -214,6 +244,17 @@ impl Gpu {
         self.recorder().submit(self);
         self.poller.wait(None);
         self.check()
+    }
+
+    /// Submits what is recorded, so that whatever the queue is given next comes after it.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.recorder().submit(self);
+        self.check()
+    }
+
+    /// What the application shares with it.
+    pub(crate) fn raw(&self) -> (&wgpu::Device, &wgpu::Queue) {
+        (&self.device, &self.queue)
     }
 
     /// The work that is being recorded.

@@ -3,7 +3,7 @@
 //! [`adapters`] lists what is there and [`Gpu`] is one of them, opened. All work on it is recorded in one order
 //! ([`recorder`]): uploads through a ring of mapped buffers ([`staging`], [`transfer`]), replays of programs, and reads
 //! ([`readback`]). A [`Program`] is a plan whose kernels are rendered to WGSL ([`render`]) and compiled ([`pipeline`]); a
-//! [`Bound`] is a program with memory, and is replayed in passes and submissions ([`passes`]) that the device's own clock
+//! [`Bound`] is a program with memory ([`dispatch`]), and is replayed in passes and submissions ([`passes`]) that the device's own clock
 //! ([`timestamps`]) or else the host's ([`fences`]) times.
 //!
 //! Invariant: nothing here knows what a gradient is, and a replay makes no buffers, pipelines or bind groups.
@@ -12,6 +12,7 @@ mod adapter;
 mod bound;
 mod context;
 mod counters;
+mod dispatch;
 mod fences;
 mod health;
 mod passes;
@@ -28,7 +29,9 @@ mod waiter;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use adapter::{Adapter, adapters};
+/// For those who share a device with it.
+pub use ::wgpu;
+pub(crate) use adapter::{Adapter, Adapters, Identity, adapters, identity, look_again, wanted};
 pub(crate) use bound::Bound;
 pub(crate) use context::{AllocError, Gpu, full_name};
 pub(crate) use program::Program;

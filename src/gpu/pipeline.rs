@@ -146,6 +146,9 @@ impl Gpu {
 }
 
 fn layout_entry(binding: u32, slot: Slot) -> wgpu::BindGroupLayoutEntry {
+    // No element is longer than a vec4, so wgpu need not compare sizes in each launch. How long uniforms are depends on
+    // the kernel.
+    let min_binding_size = if slot == Slot::Uniform { None } else { wgpu::BufferSize::new(16) };
     let ty = match slot {
         Slot::Read => wgpu::BufferBindingType::Storage { read_only: true },
         Slot::Write => wgpu::BufferBindingType::Storage { read_only: false },
@@ -154,7 +157,7 @@ fn layout_entry(binding: u32, slot: Slot) -> wgpu::BindGroupLayoutEntry {
     wgpu::BindGroupLayoutEntry {
         binding,
         visibility: wgpu::ShaderStages::COMPUTE,
-        ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None },
+        ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size },
         count: None,
     }
 }

@@ -58,15 +58,13 @@ impl Recorder {
         let commands = self.encoder.take()?.finish();
         self.staging.close();
         gpu.count(Made::Submission);
-        let submission = gpu.queue.submit([commands]);
+        let submission = gpu.queue.submit([commands]); // which also runs the callbacks that are due
         self.staging.recall(&submission);
         self.queued.push_back(submission.clone());
         if self.queued.len() > MAX_QUEUED
             && let Some(oldest) = self.queued.pop_front()
         {
             gpu.poller.wait(Some(oldest));
-        } else {
-            gpu.poller.turn();
         }
         Some(submission)
     }

@@ -96,7 +96,6 @@ struct Slot {
 const IDLE: u8 = 0;
 const PENDING: u8 = 1;
 const MAPPED: u8 = 2;
-const FAILED: u8 = 3;
 
 /// A replay whose times have arrived: its passes, with milliseconds unless they are implausible.
 pub(super) struct Timed {
@@ -162,7 +161,8 @@ impl Timer {
         state.store(PENDING, Ordering::Release);
         let bytes = slot.passes.len() as u64 * 16;
         slot.buffer.map_async(wgpu::MapMode::Read, 0..bytes, move |result| {
-            state.store(if result.is_ok() { MAPPED } else { FAILED }, Ordering::Release);
+            // What cannot be read is forgotten.
+            state.store(if result.is_ok() { MAPPED } else { IDLE }, Ordering::Release);
         });
     }
 
@@ -177,14 +177,13 @@ impl Timer {
 
 impl Slot {
     fn take(&mut self, clock: &Clock) -> Option<Timed> {
-        let view = self.buffer.get_mapped_range(0..self.passes.len() as u64 * 16).ok()?;
-        let ticks: Vec<[u64; 2]> = bytemuck::pod_collect_to_vec(&view);
-        drop(view);
+        let view = self.buffer.get_mapped_range(0..self.passes.len() as u64 * 16).ok();
+        let ticks = view.map(|view| bytemuck::pod_collect_to_vec::<_, [u64; 2]>(&view));
         self.buffer.unmap();
         self.state.store(IDLE, Ordering::Release);
         // The times were read some replays later, so this only bounds the duration from above.
         let wall = self.started.elapsed().as_secs_f64() * 1e3;
-        let milliseconds = clock.interpret(&ticks, wall);
+        let milliseconds = clock.interpret(&ticks?, wall);
         Some(Timed { passes: std::mem::take(&mut self.passes), milliseconds })
     }
 }

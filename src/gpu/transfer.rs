@@ -99,7 +99,7 @@ impl Gpu {
 fn window(span: Span<'_>, done: u64, length: u64) -> (wgpu::BufferBinding<'_>, u32) {
     let first = span.offset + done;
     let start = first / WINDOW * WINDOW;
-    let end = (first + length).next_multiple_of(4).min(span.buffer.size());
+    let end = (first + length).next_multiple_of(16).min(span.buffer.size()); // as long as layouts want it
     let binding = wgpu::BufferBinding { buffer: span.buffer, offset: start, size: wgpu::BufferSize::new(end - start) };
     (binding, (first - start) as u32)
 }

@@ -84,6 +84,12 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether it is there now.
+    pub fn is_at(&self, storage: &Storage, offset: usize) -> bool {
+        let place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        place.0 == *storage && place.1 == offset
+    }
+
     /// Moves all holders to other memory with the same contents.
     pub fn relocate(&self, storage: Storage, offset: usize) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (storage, offset);

@@ -207,10 +207,7 @@ impl Drop for Captured {
 /// hold an old value.
 fn have_moved(vars: &[Arc<VarCell>], places: &[Place]) -> Result<bool> {
     vars.iter().try_for_each(|var| var.flush())?;
-    Ok(places.iter().any(|place| {
-        let (storage, offset) = place.memory.get();
-        storage != place.storage || offset != place.offset
-    }))
+    Ok(places.iter().any(|place| !place.memory.is_at(&place.storage, place.offset)))
 }
 
 impl OutputCell {

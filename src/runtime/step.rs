@@ -44,6 +44,8 @@ pub struct Step {
     /// Grows with each use.
     clock: u64,
     runs: u64,
+    /// Kernels are timed one by one.
+    profiled: bool,
     /// What the host took to hand over inputs given as bytes, and what signatures took that were forgotten.
     times: StageTimes,
 }
@@ -76,6 +78,7 @@ impl Step {
             limit: SIGNATURES,
             clock: 0,
             runs: 0,
+            profiled: false,
             times: StageTimes::default(),
         })
     }
@@ -204,6 +207,7 @@ impl Step {
 
     /// Times every kernel by itself from now on (or not). Steps run slower meanwhile.
     pub fn profile_kernels(&mut self, on: bool) {
+        self.profiled = on;
         for captured in self.captured.values_mut() {
             captured.bound.profile_kernels(on);
         }
@@ -273,7 +277,10 @@ impl Step {
             self.forget(&oldest);
         }
         match planned.bind(&self.device, because) {
-            Ok(captured) => {
+            Ok(mut captured) => {
+                if self.profiled {
+                    captured.bound.profile_kernels(true);
+                }
                 self.captured.insert(signature.clone(), captured);
                 Ok(())
             }

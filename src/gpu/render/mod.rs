@@ -39,9 +39,6 @@ pub(crate) struct Capabilities {
     pub max_groups: u32,
     /// Whether shaders may use f16.
     pub f16: bool,
-    /// Smallest and largest subgroup, where shaders may use them.
-    #[allow(dead_code, reason = "the trees of reductions use workgroup memory so far")]
-    pub subgroups: Option<(u32, u32)>,
     /// True for CPU-type adapters such as llvmpipe, where workgroup memory is slow.
     pub software: bool,
 }

@@ -23,7 +23,6 @@ fn capabilities(software: bool, f16: bool) -> Capabilities {
         max_workgroup_bytes: 16 << 10,
         max_groups: 65_535,
         f16,
-        subgroups: None,
         software,
     }
 }
