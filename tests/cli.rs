@@ -89,11 +89,14 @@ fn wrong_flags_are_refused_with_what_is_known() {
     refuses(&["trian"], 2, &["trian"]);
     refuses(&["--model", "vgg"], 2, &["vgg", "mlp", "resnet20"]);
     refuses(&["--dataset", "mnist"], 2, &["mnist", "digits"]);
-    refuses(&["--optimizer", "lion"], 2, &["lion", "adamw"]);
+    refuses(&["--optimizer", "lbfgs"], 2, &["lbfgs", "adamw"]);
     refuses(&["--epochs", "many"], 2, &["many", "--epochs"]);
     refuses(&["--epochs", "0"], 2, &["epochs is 0"]);
     refuses(&["--batch-size", "0"], 2, &["batch-size is 0"]);
     refuses(&["--lr=-1"], 2, &["lr is -1"]);
+    refuses(&["--schedule", "sometimes"], 2, &["sometimes", "cosine"]);
+    refuses(&["--schedule", "step:size=0"], 2, &["step:size=0", "at least 1"]);
+    refuses(&["--clip-norm", "0"], 2, &["clip-norm is 0"]);
     refuses(&["--name", "a/b"], 2, &["a/b", "one folder"]);
 }
 
@@ -200,6 +203,31 @@ fn a_run_tells_its_events_as_json_and_is_saved() {
     let weights = std::fs::read(run.join("model.safetensors")).expect("it was saved");
     let weights = safetensors::SafeTensors::deserialize(&weights).expect("a whole file");
     assert_eq!(weights.tensor("0.weight").expect("PyTorch's name").shape(), [128, 64]);
+}
+
+#[test]
+fn a_schedule_moves_the_learning_rate_and_every_optimizer_trains() {
+    let out = folder();
+    let run = |name: &str, more: &[&str]| {
+        let arguments = [&["--name", name], more].concat();
+        let ran = brasa(&short(out.path(), &arguments));
+        assert_eq!(ran.code, Some(0), "{name}: {}", ran.stderr);
+        let lines = metrics(&out.path().join(name));
+        lines.into_iter().filter(|line| line["kind"] == "train").collect::<Vec<_>>()
+    };
+    let number = |line: &Value, key: &str| line[key].as_f64().expect("a number");
+    let more = ["--lr=0.001", "--schedule", "cosine:warmup=10", "--clip-norm", "1", "--label-smoothing", "0.1"];
+    let lines = run("cosine", &more);
+    let rates: Vec<f64> = lines.iter().map(|line| number(line, "lr")).collect();
+    assert!(rates[..10].is_sorted() && rates[10..].is_sorted_by(|a, b| a >= b), "{rates:?}");
+    assert!(rates[0] < 2e-4 && rates[10] == 0.001 && rates[rates.len() - 1] < 1e-5, "{rates:?}");
+    for name in ["nadam", "radam", "adamax", "rmsprop", "adagrad", "adadelta", "lion", "lamb"] {
+        let more = ["--optimizer", name];
+        let lines = run(name, &more);
+        let mean = |lines: &[Value]| lines.iter().map(|line| number(line, "loss")).sum::<f64>() / lines.len() as f64;
+        let (first, last) = (mean(&lines[..5]), mean(&lines[lines.len() - 5..]));
+        assert!(last < 0.97 * first, "{name}: {first} to {last}");
+    }
 }
 
 /// What must be equal in two runs of the same seed: everything but the times.

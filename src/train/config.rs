@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::optim::Schedule;
 
 /// Everything that decides a training run. Written, resolved, to the run's folder as `config.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,18 +24,28 @@ pub struct Config {
     /// Samples in a training step
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().batch_size))]
     pub batch_size: usize,
-    /// Learning rate [default: 0.05 for sgd, 0.002 for adam and adamw]
+    /// Learning rate [default: 0.05 for sgd, 0.002 for adam and adamw, 0.0005 to 1 for the others]
     #[cfg_attr(feature = "cli", arg(long, value_name = "RATE"))]
     pub lr: Option<f64>,
+    /// How the learning rate changes, counted in steps: constant, cosine, cosine:warmup=100, onecycle,
+    /// multistep:at=300/600,gamma=0.1, plateau:patience=2 (asked after each epoch), ...
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SCHEDULE", default_value_t = Self::default().schedule))]
+    pub schedule: Schedule,
     /// How gradients change the weights
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().optimizer))]
     pub optimizer: OptimizerName,
     /// Momentum of sgd
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().momentum))]
     pub momentum: f64,
-    /// Weight decay: added to the gradient by sgd and adam, taken from the weights by adamw
+    /// Weight decay: taken from the weights by adamw, lion and lamb, added to the gradient by all others
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().weight_decay))]
     pub weight_decay: f64,
+    /// Largest Euclidean norm of all gradients together; larger ones are scaled down
+    #[cfg_attr(feature = "cli", arg(long, value_name = "NORM"))]
+    pub clip_norm: Option<f64>,
+    /// Part of each label that is spread over all classes, as in PyTorch's cross_entropy
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().label_smoothing))]
+    pub label_smoothing: f64,
     /// Move each training picture by up to one pixel at random
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
         require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().augment))]
@@ -71,9 +82,12 @@ impl Default for Config {
             epochs: 15,
             batch_size: 32,
             lr: None,
+            schedule: Schedule::default(),
             optimizer: OptimizerName::Adam,
             momentum: 0.9,
             weight_decay: 0.0,
+            clip_norm: None,
+            label_smoothing: 0.0,
             augment: false,
             precision: Precision::F32,
             seed: 0,
@@ -121,6 +135,22 @@ pub enum OptimizerName {
     Adam,
     /// Adam with decoupled weight decay (Loshchilov and Hutter 2019)
     Adamw,
+    /// Adam with Nesterov's momentum (Dozat 2016)
+    Nadam,
+    /// Adam that starts without its second moment (Liu et al. 2020)
+    Radam,
+    /// Adam by the largest gradient (Kingma and Ba 2015)
+    Adamax,
+    /// Gradients over their root mean square (Hinton 2012)
+    Rmsprop,
+    /// Gradients over the root of the sum of all squares (Duchi et al. 2011)
+    Adagrad,
+    /// Adagrad over a window, without units (Zeiler 2012)
+    Adadelta,
+    /// Signs of a momentum (Chen et al. 2023)
+    Lion,
+    /// Adam scaled by layer, for large batches (You et al. 2020)
+    Lamb,
 }
 
 /// What numbers are computed in.
@@ -181,7 +211,13 @@ impl Config {
         }
         let lr = *self.lr.get_or_insert(match self.optimizer {
             OptimizerName::Sgd => 0.05,
-            OptimizerName::Adam | OptimizerName::Adamw => 0.002,
+            OptimizerName::Adam | OptimizerName::Adamw | OptimizerName::Nadam | OptimizerName::Adamax => 0.002,
+            OptimizerName::Lamb => 0.005,
+            // its first steps are much smaller than Adam's
+            OptimizerName::Radam | OptimizerName::Rmsprop | OptimizerName::Adagrad => 0.01,
+            OptimizerName::Adadelta => 1.0,
+            // a quarter of Adam's, as its authors advise
+            OptimizerName::Lion => 0.0005,
         });
         if !(lr.is_finite() && lr > 0.0) {
             return Err(Error::Config(format!("lr is {lr}, but must be a positive number")));
@@ -192,6 +228,14 @@ impl Config {
         if !(self.weight_decay.is_finite() && self.weight_decay >= 0.0) {
             return Err(Error::Config(format!("weight-decay is {}, but must not be negative", self.weight_decay)));
         }
+        if let Some(norm) = self.clip_norm.filter(|norm| !(norm.is_finite() && *norm > 0.0)) {
+            return Err(Error::Config(format!("clip-norm is {norm}, but must be a positive number")));
+        }
+        if !(0.0..=1.0).contains(&self.label_smoothing) {
+            let smoothing = self.label_smoothing;
+            return Err(Error::Config(format!("label-smoothing is {smoothing}, but must lie in 0..=1")));
+        }
+        self.schedule.check()?;
         if let Some(name) = &self.name {
             let is_plain = Path::new(name).components().count() == 1
                 && !name.contains(['/', '\\'])
@@ -201,6 +245,14 @@ impl Config {
             }
         }
         Ok(self)
+    }
+
+    /// The learning rate that schedules start from.
+    ///
+    /// # Panics
+    /// If the configuration was not [resolved](Self::resolve).
+    pub fn learning_rate(&self) -> f64 {
+        self.lr.expect("a resolved configuration has a learning rate")
     }
 }
 
@@ -247,6 +299,9 @@ mod tests {
             (Config { lr: Some(f64::NAN), ..base() }, "lr"),
             (Config { momentum: 1.0, ..base() }, "momentum"),
             (Config { weight_decay: -0.1, ..base() }, "weight-decay"),
+            (Config { clip_norm: Some(0.0), ..base() }, "clip-norm"),
+            (Config { label_smoothing: 1.5, ..base() }, "label-smoothing"),
+            (Config { schedule: Schedule::Step { size: 0, gamma: 0.1 }, ..base() }, "schedule"),
             (Config { name: Some("../x".into()), ..base() }, "name"),
             (Config { name: Some("..".into()), ..base() }, "name"),
             (Config { name: Some(String::new()), ..base() }, "name"),

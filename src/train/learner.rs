@@ -1,6 +1,7 @@
 //! The model that learns: two captured steps, one that trains and one that evaluates, over shared variables.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::data::{Batch, Dataset};
 use crate::device::Device;
@@ -8,23 +9,25 @@ use crate::dtype::{DType, Element as _};
 use crate::error::{Error, Result};
 use crate::models::{self, ModelSpec};
 use crate::nn::{Mode, Module};
-use crate::optim::{Adam, AdamOptions, Momentum, Optimizer, Sgd, SgdOptions, WeightDecay};
+use crate::optim::Optimizer;
 use crate::runtime::{Forecast, Signature, Step, Var};
 use crate::shape::Shape;
 use crate::stage::Stage;
 use crate::tensor::{CrossEntropy, Reduction, Tensor};
 use crate::timing::StageTimes;
 
-use super::config::{Config, OptimizerName};
+use super::config::Config;
+use super::optimizer::optimizer;
 
 /// Most training steps whose metrics stay on the device until they are read.
 const MOST_UNREAD: usize = 64;
 
 /// A model with its optimizer on a device.
 pub(super) struct Learner {
-    model: std::sync::Arc<dyn Module>,
+    model: Arc<dyn Module>,
     train: Step,
     evaluate: Step,
+    optimizer: Arc<dyn Optimizer>,
     metrics: Ring,
     evaluation: Evaluation,
     /// `[channels, height, width]`.
@@ -67,17 +70,18 @@ impl Learner {
         let sample_shape = data.sample_shape();
         let spec = ModelSpec { input: sample_shape.to_vec(), classes: data.classes(), seed: u64::from(config.seed) };
         crate::runtime::seed(device, u64::from(config.seed))?;
-        let model: std::sync::Arc<dyn Module> = models::create(&config.model.to_string(), &spec, device)?.into();
+        let model: Arc<dyn Module> = models::create(&config.model.to_string(), &spec, device)?.into();
         let optimizer = optimizer(config, &model.parameters())?;
         let metrics = Ring::new(config.log_every.min(MOST_UNREAD), device)?;
         let evaluation = Evaluation::new(device)?;
         let normalization = data.normalization();
         let train = Step::new(device, {
-            let (model, record) = (model.clone(), metrics.recorder());
+            let (model, optimizer, record) = (model.clone(), optimizer.clone(), metrics.recorder());
+            let smoothed = CrossEntropy { label_smoothing: config.label_smoothing, ..CrossEntropy::default() };
             move |inputs| {
                 let [pixels, labels] = inputs else { panic!("a training step takes pixels and labels") };
                 let logits = model.forward(&normalized(pixels, normalization));
-                let loss = Stage::Loss.scope(|| logits.cross_entropy(labels));
+                let loss = Stage::Loss.scope(|| logits.cross_entropy_with(labels, &smoothed));
                 optimizer.update(&loss.backward());
                 Stage::Log.scope(|| record(&loss, &correct(&logits, labels).sum()));
                 Vec::new()
@@ -98,7 +102,7 @@ impl Learner {
                 Vec::new()
             }
         })?;
-        Ok(Self { model, train, evaluate, metrics, evaluation, sample_shape })
+        Ok(Self { model, train, evaluate, optimizer, metrics, evaluation, sample_shape })
     }
 
     /// Trainable numbers in the model.
@@ -127,7 +131,8 @@ impl Learner {
     }
 
     /// One training step on `batch`. Its results are on the device until [`Learner::read_metrics`].
-    pub(super) fn train(&mut self, batch: Batch) -> Result<()> {
+    pub(super) fn train(&mut self, batch: Batch, learning_rate: f64) -> Result<()> {
+        self.optimizer.set_learning_rate(learning_rate as f32);
         debug_assert!(!self.metrics_full(), "metrics must be read before they are overwritten");
         let [pixels, labels] = self.shapes(batch.rows());
         let label_bytes = u32::to_bytes(&batch.labels);
@@ -288,23 +293,4 @@ fn normalized(pixels: &Tensor, (scale, offset): (f32, f32)) -> Tensor {
 /// 1 for each sample whose largest logit is that of its label, else 0.
 fn correct(logits: &Tensor, labels: &Tensor) -> Tensor {
     logits.argmax(1).eq(labels).to_dtype(DType::F32)
-}
-
-fn optimizer(config: &Config, parameters: &[Var]) -> Result<Box<dyn Optimizer>> {
-    let learning_rate = config.lr.ok_or_else(|| Error::Config("lr is not resolved".into()))? as f32;
-    let decay = config.weight_decay as f32;
-    Ok(match config.optimizer {
-        OptimizerName::Sgd => {
-            let momentum = if config.momentum > 0.0 { Momentum::Heavy(config.momentum as f32) } else { Momentum::None };
-            Box::new(Sgd::new(parameters, SgdOptions { learning_rate, momentum, weight_decay: decay })?)
-        }
-        OptimizerName::Adam | OptimizerName::Adamw => {
-            let weight_decay = match config.optimizer {
-                _ if decay == 0.0 => WeightDecay::None,
-                OptimizerName::Adamw => WeightDecay::Decoupled(decay),
-                _ => WeightDecay::Coupled(decay),
-            };
-            Box::new(Adam::new(parameters, AdamOptions { learning_rate, weight_decay, ..AdamOptions::default() })?)
-        }
-    })
 }

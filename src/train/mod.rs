@@ -8,6 +8,7 @@ mod environment;
 mod event;
 mod folder;
 mod learner;
+mod optimizer;
 mod trainer;
 mod weights;
 

@@ -1,5 +1,6 @@
 //! The training loop.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use crate::stage::Stage;
 use crate::timing::TimeSource;
 
 use super::learner::{Learner, StepResult};
+use super::optimizer::Rates;
 use super::{
     Config, Control, DatasetName, Environment, Event, HOST, MemoryNeed, RunFolder, StageClock, Start, StepMetrics,
     Summary, TestMetrics,
@@ -33,6 +35,7 @@ pub struct Trainer {
     data: Split<Arc<dyn Dataset>>,
     learner: Learner,
     memory: MemoryNeed,
+    rates: Rates,
 }
 
 impl Trainer {
@@ -44,6 +47,8 @@ impl Trainer {
         let mut learner = Learner::new(&config, data.train.as_ref(), &device)?;
         let mut rows = vec![config.batch_size.min(data.train.len())];
         rows.extend(Some(data.train.len() % config.batch_size).filter(|&last| last > 0 && last != rows[0]));
+        let steps = config.epochs * Loader::batches_per_epoch(data.train.len(), config.batch_size);
+        let rates = Rates::new(&config, steps as u64)?;
         let memory = memory_need(&mut learner, &rows, config.batch_size, &device)?;
         if !memory.fits() {
             tracing::warn!("{memory}");
@@ -55,7 +60,7 @@ impl Trainer {
         let folder = RunFolder::create(&config.out, config.name.as_deref(), &prefix)?;
         folder.write("config.toml", config.to_toml().as_bytes())?;
         folder.write("environment.toml", Environment::new(&device, config.precision).to_toml().as_bytes())?;
-        Ok(Self { config, device, folder, data, learner, memory })
+        Ok(Self { config, device, folder, data, learner, memory, rates })
     }
 
     /// Trains to the end, or until `control` says stop, and saves. `listen` hears what happens as it happens.
@@ -67,6 +72,8 @@ impl Trainer {
             start: Instant::now(),
             device_wait: Duration::ZERO,
             steps: 0,
+            rates: VecDeque::new(),
+            learning_rate: self.config.learning_rate(),
             saved: Instant::now(),
             test: None,
             listen,
@@ -121,6 +128,10 @@ struct Run<'a> {
     device_wait: Duration,
     /// Steps whose results are known.
     steps: usize,
+    /// Learning rates of the steps whose results are not known yet.
+    rates: VecDeque<f64>,
+    /// That of the last step whose results are known.
+    learning_rate: f64,
     saved: Instant,
     test: Option<TestMetrics>,
 }
@@ -147,7 +158,10 @@ impl Run<'_> {
             let mut sums = EpochSums::default();
             for step in 1..=per_epoch {
                 let batch = self.next_batch(&mut train_batches)?;
-                self.on_device(|learner| learner.train(batch))?;
+                let learning_rate = self.trainer.rates.now();
+                self.on_device(|learner| learner.train(batch, learning_rate))?;
+                self.trainer.rates.step_done();
+                self.rates.push_back(learning_rate);
                 let log_now = (self.trainer.learner.metrics_full() || step == per_epoch) || control.stopping();
                 if log_now {
                     self.read_metrics(epoch, epoch_start, &mut sums)?;
@@ -202,6 +216,7 @@ impl Run<'_> {
         let start = Instant::now();
         for result in results {
             self.steps += 1;
+            self.learning_rate = self.rates.pop_front().unwrap_or(self.learning_rate);
             sums.add(result);
             self.write_line("train", epoch, result.loss, result.correct as f32 / result.samples as f32)?;
             if self.steps.is_multiple_of(self.trainer.config.log_every) {
@@ -248,6 +263,7 @@ impl Run<'_> {
         let test =
             TestMetrics { loss: loss / samples as f32, accuracy: correct as f32 / samples as f32, correct, samples };
         self.write_line("test", epoch, test.loss, test.accuracy)?;
+        self.trainer.rates.evaluated(test.loss);
         self.test = Some(test);
         (self.listen)(Event::Evaluated { epoch, test });
         self.log_took(start);
@@ -290,7 +306,7 @@ impl Run<'_> {
     }
 
     fn started(&mut self, steps_per_epoch: usize) {
-        let Trainer { config, device, folder, data, learner, memory } = &self.trainer;
+        let Trainer { config, device, folder, data, learner, memory, .. } = &self.trainer;
         let memory = *memory;
         let start = Start {
             name: folder.name().to_owned(),
@@ -311,7 +327,7 @@ impl Run<'_> {
     }
 
     fn write_line(&mut self, kind: &'static str, epoch: usize, loss: f32, accuracy: f32) -> Result<()> {
-        let lr = self.trainer.config.lr.unwrap_or_default();
+        let lr = self.learning_rate;
         let elapsed_s = self.start.elapsed().as_secs_f64();
         self.trainer.folder.append_metrics(&Line { kind, step: self.steps, epoch, loss, accuracy, lr, elapsed_s })
     }
