@@ -201,8 +201,8 @@ impl Module<'_> {
             }
         };
         let value = if at_varying {
-            let _ = writeln!(code, "    let i{id} = {index};");
-            let reads = LANES.map(|lane| format!("load_{slot}(i{id}.{lane})"));
+            let _ = writeln!(code, "    let at{id} = {index};");
+            let reads = LANES.map(|lane| format!("load_{slot}(at{id}.{lane})"));
             format!("{}({})", register.wide(4), reads.join(", "))
         } else {
             splat(&format!("load_{slot}({index})"), register, width)
