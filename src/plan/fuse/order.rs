@@ -157,7 +157,7 @@ mod tests {
                 }
             }
             let mut order = Order::new(before.clone());
-            let mut alive = vec![true; 12];
+            let mut alive = [true; 12];
             for (a, b) in merges {
                 if a == b || !alive[a] || !alive[b] {
                     continue;

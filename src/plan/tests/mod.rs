@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::graph::{Node, NodeRef, Source, Tracer, reference};
 use crate::ops::conv::ConvOptions;
-use crate::plan::{Body, Place, Plan, PlanOptions, interpret, plan};
+use crate::plan::{Body, InstrOp, Place, Plan, PlanOptions, interpret, plan};
 use crate::runtime::{checkpoint, trace::collect};
 use crate::shape::Shape;
 use crate::tensor::{Mask, Tensor};
@@ -216,6 +216,36 @@ fn indices_labels_and_random_numbers() {
     let mut outputs = autodiff::grad(&loss, &[&table]);
     outputs.extend([loss, rows.argmax(1)]);
     trial.check_all(&outputs);
+}
+
+#[test]
+fn a_gather_reads_what_another_kernel_computed() {
+    let mut trial = Trial::new();
+    let x = trial.input([1, 2, 3, 4, 5]);
+    let y = x.adaptive_max_pool3d(2);
+    let mut outputs = autodiff::grad(&(&y * &y).sum(), &[&x]);
+    outputs.push(y);
+    trial.check_all(&outputs);
+    // as many values gathered as there are
+    let index = trial.values([3], DType::I32, vec![2.0, 0.0, 1.0]);
+    let x = trial.input([3, 4]);
+    trial.check_all(&[x.max_dim(1).index_select(0, &index)]);
+}
+
+#[test]
+fn sites_of_checks_are_registered() {
+    let mut trial = Trial::new();
+    let (table, index) = (trial.input([7, 4]), trial.values([2], DType::I32, vec![3.0, 0.0]));
+    let plan = trial.check_all(&[table.index_select(0, &index).exp()]);
+    let instrs = plan.kernels.iter().flat_map(|kernel| kernel.body.tapes()).flat_map(|tape| &tape.instrs);
+    let sites: Vec<u32> = instrs
+        .filter_map(|instr| match instr.op {
+            InstrOp::CheckIndex { site, .. } => Some(site),
+            _ => None,
+        })
+        .collect();
+    let site = crate::status::lookup(sites[0]).expect("a registered place");
+    assert_eq!((site.bound, site.location.file()), (7, file!()));
 }
 
 #[test]

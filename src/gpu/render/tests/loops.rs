@@ -463,3 +463,14 @@ fn the_text_does_not_depend_on_sizes() {
     assert_eq!(text(8, 16), text(40, 24));
     assert_eq!(text(7, 5), text(11, 33));
 }
+
+#[test]
+fn names_of_values_are_no_types() {
+    // value 32 is a load at indices of its own
+    let mut case = Case::new();
+    let (source, target) = (case.data(DType::F32, 80), case.data(DType::F32, 40));
+    let mut code = Code::default();
+    let loads: Vec<ValueId> = (0..34).map(|first| code.load(DType::F32, source, affine(&[1, 2], first))).collect();
+    let sum = code.push(DType::F32, InstrOp::Binary(Binary::Add, loads[32], loads[16]));
+    case.check(map(&[5, 8], code, vec![store(target, affine(&[8, 1], 0), sum)]));
+}
