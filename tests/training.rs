@@ -5,7 +5,7 @@
 
 mod common;
 
-use brasa::models::{Gpt, GptOptions, Mlp, ModelSpec, ResNet20, TutorialCnn, UNet};
+use brasa::models::{CifarResNet, Gpt, GptOptions, Mlp, ModelSpec, TutorialCnn, UNet};
 use brasa::nn::{Init, Mode, Module};
 use brasa::optim::{Adam, AdamOptions, Momentum, Optimizer, Sgd, SgdOptions, WeightDecay};
 use brasa::runtime::{Step, Var};
@@ -168,7 +168,7 @@ fn tutorial_cnn_follows_pytorch() {
 fn resnet20_follows_pytorch() {
     check(&Run {
         record: include_str!("reference/resnet20.json"),
-        model: |init| ResNet20::new(3, 10, init),
+        model: |init| CifarResNet::new(20, 3, 10, init),
         input: |device| images([8, 3, 32, 32], device),
         target: |device| classes("target", 8, 10, device),
         optimizer: |parameters| {
@@ -288,7 +288,7 @@ fn models_have_the_known_numbers_of_parameters() {
     let device = Device::cpu();
     let count = |name: &str, input: &[usize], classes| {
         let spec = ModelSpec { input: input.to_vec(), classes, seed: 0 };
-        nn::summary(&*models::create(name, &spec, &device).expect("a model")).parameter_count
+        nn::parameter_count(&*models::create(name, &spec, &device).expect("a model"))
     };
     // From PyTorch's modules of the same definition: sum(p.numel() for p in model.parameters()).
     assert_eq!(count("mlp", &[1, 8, 8], 10), 17_226);
