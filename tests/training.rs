@@ -12,7 +12,7 @@ use brasa::runtime::{Step, Var};
 use brasa::tensor::Tensor;
 use brasa::{Device, Result, Shape, models, nn};
 use common::devices;
-use common::reference::{hash32, signed};
+use common::reference::{fill, hash32, signed};
 
 /// What `record.py` wrote.
 #[derive(serde::Deserialize)]
@@ -33,23 +33,6 @@ struct Run<M> {
     input: fn(&Device) -> Tensor,
     target: fn(&Device) -> Tensor,
     optimizer: fn(&[Var]) -> Result<Box<dyn Optimizer>>,
-}
-
-/// `record.py`'s `fill`.
-fn fill(model: &dyn Module, device: &Device) {
-    for parameter in model.parameters() {
-        let (name, shape) = (parameter.name().to_owned(), parameter.shape().clone());
-        let mut values = signed(&name, shape.numel());
-        if shape.rank() >= 2 {
-            let bound = (1.0 / (shape[1..].iter().product::<usize>() as f64).sqrt()) as f32;
-            values.iter_mut().for_each(|value| *value *= bound);
-        } else {
-            let centre = if name.ends_with("weight") { 1.0 } else { 0.0 };
-            values.iter_mut().for_each(|value| *value = *value * 0.125 + centre);
-        }
-        let value = Tensor::from_slice(&values, shape, device).expect("memory");
-        parameter.set(&value).expect("the same shape");
-    }
 }
 
 fn images(shape: impl Into<Shape>, device: &Device) -> Tensor {
@@ -93,7 +76,7 @@ fn check<M: Module + 'static>(run: &Run<M>) {
     let record: Record = serde_json::from_str(run.record).expect("a record");
     for device in devices() {
         let model = std::sync::Arc::new((run.model)(&Init::new(&device, 0)).expect("a model"));
-        fill(&*model, &device);
+        fill(&model.parameters());
         let (input, target) = ((run.input)(&device), (run.target)(&device));
         let optimizer = (run.optimizer)(&model.parameters()).expect("an optimizer");
         let mut step = training_step(&model, optimizer, &device);

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use half::f16;
 use pulp::Arch;
 
+use super::access::{Access, numbers};
 use super::elementwise::{self, Arg, CHUNK};
 use super::memory::View;
 use super::philox;
-use super::access::{Access, numbers};
 use super::program::{Action, Operand, Program, Step};
 use super::recipe::Recipes;
 use super::words::Words;

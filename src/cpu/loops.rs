@@ -184,7 +184,10 @@ impl CompiledLoop {
         let row_points = if reduces { row.max(1) } else { 1 };
         let block = match walk {
             Walk::FlatColumns => points,
-            Walk::Columns => phases.iter().find(|phase| phase.level == Level::Inner).map_or(STRIP, |phase| phase.program.space.strip()),
+            Walk::Columns => phases
+                .iter()
+                .find(|phase| phase.level == Level::Inner)
+                .map_or(STRIP, |phase| phase.program.space.strip()),
             Walk::Rows => (PIECE / row_points).clamp(1, points.div_ceil(2 * ENOUGH_PIECES).max(1)),
         };
         // Maps: whole strips.

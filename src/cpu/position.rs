@@ -136,13 +136,7 @@ impl Steps {
 }
 
 impl Position {
-    pub(super) fn new(
-        form: usize,
-        steps: Steps,
-        quotients: Vec<Quotient>,
-        nested: Option<Ix>,
-        constant: bool,
-    ) -> Self {
+    pub(super) fn new(form: usize, steps: Steps, quotients: Vec<Quotient>, nested: Option<Ix>, constant: bool) -> Self {
         let stride = if let Steps::Even(stride) = steps { Some(stride) } else { None };
         let flat = quotients.iter().all(|quotient| matches!(quotient.steps, Steps::Even(0)));
         let straight = nested.is_none() && stride.is_some() && flat;

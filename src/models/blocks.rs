@@ -6,13 +6,7 @@ use crate::ops::conv::ConvOptions;
 
 /// A square convolution without bias that a batch norm follows, drawn from the normal distribution with the deviation
 /// sqrt(2 / fan_out), as in torchvision's networks.
-pub(super) fn conv(
-    inputs: usize,
-    outputs: usize,
-    kernel: usize,
-    options: ConvOptions,
-    init: &Init,
-) -> Result<Conv2d> {
+pub(super) fn conv(inputs: usize, outputs: usize, kernel: usize, options: ConvOptions, init: &Init) -> Result<Conv2d> {
     Conv2d::with_initial(inputs, outputs, kernel, options.clone(), he(outputs, kernel, &options), None, init)
 }
 

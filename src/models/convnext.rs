@@ -1,9 +1,7 @@
 //! ConvNeXt (Liu et al., arXiv 2201.03545), with torchvision's keys.
 
 use crate::error::Result;
-use crate::nn::{
-    Conv2d, Init, Initial, LayerNorm, LayerNorm2d, Linear, Module, Sequential, StochasticDepth,
-};
+use crate::nn::{Conv2d, Init, Initial, LayerNorm, LayerNorm2d, Linear, Module, Sequential, StochasticDepth};
 use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
@@ -53,9 +51,13 @@ impl ConvNeXt {
             if stage > 0 {
                 let (before, init) = (widths[stage - 1], place(features.len()));
                 let halving = ConvOptions::default().stride(2);
-                let shrink = Sequential::new()
-                    .push(norm(before, init.at(0))?)
-                    .push(conv(before, width, 2, halving, &init.at(1))?);
+                let shrink = Sequential::new().push(norm(before, init.at(0))?).push(conv(
+                    before,
+                    width,
+                    2,
+                    halving,
+                    &init.at(1),
+                )?);
                 features = features.push(shrink);
             }
             let mut blocks = Sequential::new();
@@ -75,12 +77,19 @@ impl ConvNeXt {
 }
 
 fn conv(inputs: usize, outputs: usize, kernel: usize, options: ConvOptions, init: &Init) -> Result<Conv2d> {
-    let (weight, bias) = (Initial::TruncatedNormal { deviation: DEVIATION, low: -2.0, high: 2.0 }, Some(Initial::Constant(0.0)));
+    let (weight, bias) =
+        (Initial::TruncatedNormal { deviation: DEVIATION, low: -2.0, high: 2.0 }, Some(Initial::Constant(0.0)));
     Conv2d::with_initial(inputs, outputs, kernel, options, weight, bias, init)
 }
 
 fn linear(inputs: usize, outputs: usize, init: &Init) -> Result<Linear> {
-    Linear::with_initial(inputs, outputs, Initial::TruncatedNormal { deviation: DEVIATION, low: -2.0, high: 2.0 }, Some(Initial::Constant(0.0)), init)
+    Linear::with_initial(
+        inputs,
+        outputs,
+        Initial::TruncatedNormal { deviation: DEVIATION, low: -2.0, high: 2.0 },
+        Some(Initial::Constant(0.0)),
+        init,
+    )
 }
 
 impl Module for ConvNeXt {

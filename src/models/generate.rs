@@ -62,7 +62,9 @@ impl Generator {
             let message = format!("a prompt of {} tokens and {count} more: 1 to {} fit", prompt.len(), longest + 1);
             return Err(Error::Shape(message));
         }
-        if let Some(token) = prompt.iter().find(|&&token| usize::try_from(token).map_or(true, |t| t >= options.vocabulary)) {
+        if let Some(token) =
+            prompt.iter().find(|&&token| usize::try_from(token).map_or(true, |t| t >= options.vocabulary))
+        {
             return Err(Error::Shape(format!("token {token} is none of the {} of the vocabulary", options.vocabulary)));
         }
         let mut random = Random::new(sampling.seed, "sampling");

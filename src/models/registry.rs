@@ -99,9 +99,12 @@ pub static MODELS: &[Entry] = &[
     classifier!("resnet110", 1, "ResNet-110 for CIFAR, 1.7 M parameters", |[c, ..], classes, init| {
         CifarResNet::new(110, c, classes, init)
     }),
-    classifier!("resnet18", 1, "ResNet-18 for ImageNet (He et al. 2016), 11.7 M parameters", |[c, ..], classes, init| {
-        ResNet::new(ResNetOptions::depth(18), c, classes, init)
-    }),
+    classifier!(
+        "resnet18",
+        1,
+        "ResNet-18 for ImageNet (He et al. 2016), 11.7 M parameters",
+        |[c, ..], classes, init| { ResNet::new(ResNetOptions::depth(18), c, classes, init) }
+    ),
     classifier!("resnet34", 1, "ResNet-34 for ImageNet, 21.8 M parameters", |[c, ..], classes, init| {
         ResNet::new(ResNetOptions::depth(34), c, classes, init)
     }),

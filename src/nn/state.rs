@@ -94,7 +94,8 @@ impl LoadOptions {
         if self.skipped.iter().any(|pattern| matches(pattern, key)) {
             return None;
         }
-        let renamed = self.renamed.iter().find_map(|(from, to)| key.strip_prefix(from).map(|rest| format!("{to}{rest}")));
+        let renamed =
+            self.renamed.iter().find_map(|(from, to)| key.strip_prefix(from).map(|rest| format!("{to}{rest}")));
         Some(renamed.unwrap_or_else(|| key.to_owned()))
     }
 }

@@ -4,9 +4,7 @@ use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::{
-    Attention, AttentionMasks, Dropout, Init, KeyValueCache, LayerNorm, Linear, Module, MultiheadAttention,
-};
+use super::{Attention, AttentionMasks, Dropout, Init, KeyValueCache, LayerNorm, Linear, Module, MultiheadAttention};
 
 /// The function between the two linear layers of a transformer layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

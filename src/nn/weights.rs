@@ -72,8 +72,8 @@ pub fn from_safetensors<M: Module + ?Sized>(
     let file = SafeTensors::deserialize(bytes).map_err(|error| Error::format(path, reason(&error)))?;
     let views = file.tensors();
     let keys = views.iter().map(|(name, view)| (name.as_str(), view.shape()));
-    let (targets, report) =
-        fit(model, keys, options).map_err(|problems| Box::new(super::StateMismatch { path: Some(path.to_owned()), ..problems }))?;
+    let (targets, report) = fit(model, keys, options)
+        .map_err(|problems| Box::new(super::StateMismatch { path: Some(path.to_owned()), ..problems }))?;
     // all conversions before the first change
     let mut values = Vec::with_capacity(targets.len());
     for (variable, key) in targets {

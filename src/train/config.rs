@@ -116,9 +116,8 @@ impl ModelName {
 
     /// All of them.
     pub fn all() -> &'static [Self] {
-        static ALL: LazyLock<Vec<ModelName>> = LazyLock::new(|| {
-            MODELS.iter().filter(|entry| entry.task == Task::Classify).map(ModelName).collect()
-        });
+        static ALL: LazyLock<Vec<ModelName>> =
+            LazyLock::new(|| MODELS.iter().filter(|entry| entry.task == Task::Classify).map(ModelName).collect());
         &ALL
     }
 }

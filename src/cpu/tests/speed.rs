@@ -180,18 +180,34 @@ fn convolutions() {
 #[expect(unsafe_code, reason = "the library takes pointers")]
 fn library(lens: [&mut Vec<f32>; 3], [m, n, k]: [usize; 3], transposed: [bool; 2], threads: usize) {
     let [lhs, rhs, result] = lens;
-    let stride = |across: bool, rows: usize, columns: usize| if across { (1, rows as isize) } else { (columns as isize, 1) };
+    let stride =
+        |across: bool, rows: usize, columns: usize| if across { (1, rows as isize) } else { (columns as isize, 1) };
     let ((lhs_row, lhs_column), (rhs_row, rhs_column)) = (stride(transposed[0], m, k), stride(transposed[1], k, n));
-    let parallelism = if threads == 0 { gemm_common::Parallelism::None } else { gemm_common::Parallelism::Rayon(threads) };
+    let parallelism =
+        if threads == 0 { gemm_common::Parallelism::None } else { gemm_common::Parallelism::Rayon(threads) };
     assert!(lhs.len() >= m * k && rhs.len() >= k * n && result.len() >= m * n);
     // SAFETY: the strides are those of the shapes, which fit the vectors.
     unsafe {
         gemm_f32::gemm::f32::get_gemm_fn()(
-            m, n, k,
-            result.as_mut_ptr(), 1, n as isize, false,
-            lhs.as_ptr(), lhs_column, lhs_row,
-            rhs.as_ptr(), rhs_column, rhs_row,
-            0.0, 1.0, false, false, false, parallelism,
+            m,
+            n,
+            k,
+            result.as_mut_ptr(),
+            1,
+            n as isize,
+            false,
+            lhs.as_ptr(),
+            lhs_column,
+            lhs_row,
+            rhs.as_ptr(),
+            rhs_column,
+            rhs_row,
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            parallelism,
         );
     }
 }
@@ -202,7 +218,15 @@ fn library(lens: [&mut Vec<f32>; 3], [m, n, k]: [usize; 3], transposed: [bool; 2
 fn against_a_library() {
     println!("{:34} {:>20} {:>20}", "milliseconds", "ours (busy)", "gemm (busy)");
     let squares = [128, 256, 512, 1024, 2048].map(|size| [size; 3]);
-    let thin = [[1, 4096, 4096], [64, 128, 64], [64, 10, 128], [64, 1024, 784], [128, 512, 784], [4096, 64, 64], [64, 64, 65536]];
+    let thin = [
+        [1, 4096, 4096],
+        [64, 128, 64],
+        [64, 10, 128],
+        [64, 1024, 784],
+        [128, 512, 784],
+        [4096, 64, 64],
+        [64, 64, 65536],
+    ];
     for sizes in squares.into_iter().chain(thin) {
         let ways: &[[bool; 2]] = match sizes[0] {
             512 | 1024 => &[[false, false], [false, true], [true, false], [true, true]],
@@ -254,7 +278,8 @@ fn against_a_library() {
             library([&mut lhs, &mut rhs, &mut result], sizes, [false, true], threads);
             result
         });
-        let same = results.each_ref().map(|result| result.iter().zip(&results[0]).all(|(a, b)| a.to_bits() == b.to_bits()));
+        let same =
+            results.each_ref().map(|result| result.iter().zip(&results[0]).all(|(a, b)| a.to_bits() == b.to_bits()));
         println!("{sizes:?}: the library's bits on 0, 1, 2, 3, 5 threads are those on one: {same:?}");
     }
 }

@@ -45,14 +45,7 @@ impl Stack {
         for layer in 0..options.layers {
             let inputs = if layer == 0 { inputs } else { hidden * directions.len() };
             for direction in directions {
-                weights.push(Weights::new(
-                    kind,
-                    inputs,
-                    hidden,
-                    options.bias,
-                    &format!("_l{layer}{direction}"),
-                    init,
-                )?);
+                weights.push(Weights::new(kind, inputs, hidden, options.bias, &format!("_l{layer}{direction}"), init)?);
             }
         }
         Ok(Self { weights, options, scope: Scope::new(init.path()) })

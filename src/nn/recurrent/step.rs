@@ -1,7 +1,6 @@
 //! The steps of recurrent layers, and their weights.
 
 use crate::error::Result;
-use crate::graph::Op;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
@@ -139,14 +138,14 @@ impl Weights {
     }
 }
 
-/// `[batch, hidden]` each, one after the other: `[time, batch, hidden]`. Each is written in its place.
+/// `[batch, hidden]` each, one after the other: `[time, batch, hidden]`. A few at a time, so that joining many does not
+/// write the whole once for every few of them.
 #[track_caller]
 pub(super) fn joined(parts: &[Tensor]) -> Tensor {
-    let size = parts[0].numel();
-    let offsets = (0..parts.len()).map(|part| part * size).collect();
-    let len = parts.len() * size;
-    let flat =
-        Tensor::apply(Op::Pack { offsets, len }, &parts.iter().collect::<Vec<_>>(), [len].into(), parts[0].dtype());
-    flat.reshape([&[parts.len()], parts[0].shape().dims()].concat())
+    const AT_ONCE: usize = 8;
+    let mut pieces: Vec<Tensor> = parts.iter().map(|part| part.unsqueeze(0)).collect();
+    while pieces.len() > 1 {
+        pieces = pieces.chunks(AT_ONCE).map(|some| Tensor::cat(&some.iter().collect::<Vec<_>>(), 0)).collect();
+    }
+    pieces.remove(0)
 }
-

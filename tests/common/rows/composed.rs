@@ -17,8 +17,8 @@ pub(super) fn rows() -> Vec<Row> {
             let options = CrossEntropy { label_smoothing: 0.1, reduction: Reduction::Sum, ..CrossEntropy::default() };
             x[0].cross_entropy_with(&x[1], &options)
         })
-            .indexed([&[4, 5]], 5, &[4])
-            .indexed([&[5]], 5, &[]),
+        .indexed([&[4, 5]], 5, &[4])
+        .indexed([&[5]], 5, &[]),
         row("cross_entropy_soft", |x| x[0].cross_entropy_soft(&x[1], Reduction::None)).on([&[4, 5], &[4, 5]]),
         row("nll_loss", |x| x[0].nll_loss(&x[1], Reduction::Mean)).indexed([&[4, 5]], 5, &[4]),
         row("mse_loss", |x| x[0].mse_loss(&x[1], Reduction::Mean)).on([&[4, 5], &[4, 5]]),
