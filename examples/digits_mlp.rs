@@ -6,7 +6,7 @@ use brasa::Result;
 use brasa::train::{Config, Control, Event, ModelName, Trainer};
 
 fn main() -> Result<()> {
-    let config = Config { model: ModelName::Mlp, epochs: 5, seed: 1, ..Config::default() };
+    let config = Config { model: ModelName::new("mlp")?, epochs: 5, seed: 1, ..Config::default() };
     // Any thread may hold a clone of this and call `stop`.
     let control = Control::default();
     let summary = Trainer::new(config)?.run(&control, &mut |event| match event {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::dtype::DType;
+use crate::nn::StateMismatch;
 use crate::shape::Shape;
 
 /// An error whose message says what happened and what to do about it.
@@ -132,6 +133,9 @@ pub enum Error {
         /// What is wrong, and what was expected.
         reason: String,
     },
+    /// Named weights are not those of the model they were meant for.
+    #[error(transparent)]
+    State(#[from] Box<StateMismatch>),
     /// A setting is unknown or out of range.
     #[error("{0}")]
     Config(String),

@@ -9,6 +9,7 @@ pub mod debug;
 pub mod device;
 pub mod dtype;
 pub mod error;
+mod files;
 mod free_list;
 mod gpu;
 pub mod graph;

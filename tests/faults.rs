@@ -214,7 +214,7 @@ fn weights_that_cannot_be_saved_are_told_of_and_hide_no_other_error() {
     let out = tempfile::tempdir().expect("a temporary folder");
     for (lr, is_good) in [(0.01, true), (1e30, false)] {
         let config = Config {
-            model: ModelName::Mlp,
+            model: ModelName::new("mlp").expect("a model of that name"),
             epochs: 1,
             batch_size: 64,
             device: "cpu".into(),

@@ -1,13 +1,209 @@
-//! Layers that no recorded training run covers.
+//! Layers: each against PyTorch (`reference/record_layers.py`), and through one check of what all have in common; what
+//! depends on chance or on the mode, by itself.
 
 mod common;
+#[path = "common/layer_rows.rs"]
+mod layer_rows;
 
+use std::collections::BTreeSet;
+
+use brasa::autodiff::grad;
 use brasa::models::Mlp;
-use brasa::nn::{Attention, BatchNorm2d, Dropout, Init, Linear, Mode, Module, MultiheadAttention, Sequential};
-use brasa::tensor::Tensor;
+use brasa::nn::{
+    self, AlphaDropout, Attention, BatchNorm2d, Dropout, Dropout2d, Init, Linear, Mode, Module, MultiheadAttention,
+    Residual, Sequential, StochasticDepth, freeze_statistics,
+};
+use brasa::runtime::{VarKind, realize};
+use brasa::{Device, Tensor};
 use common::devices;
+use common::reference::{fill, signed};
+use layer_rows::{Layer, Row, rows};
+use safetensors::SafeTensors;
 
-fn ramp(count: usize, device: &brasa::Device) -> Tensor {
+const RECORD: &[u8] = include_bytes!("reference/layers.safetensors");
+
+/// Rounding alone: float32 against float64, over sums of at most a few dozen products, of the largest element.
+const TOLERANCE: f64 = 1e-5;
+
+#[track_caller]
+fn assert_same(what: &str, got: &Tensor, expected: &[f64]) {
+    let got: Vec<f64> = match got.dtype() {
+        brasa::DType::I32 => got.to_vec::<i32>().expect("values").into_iter().map(f64::from).collect(),
+        _ => got.to_vec::<f32>().expect("values").into_iter().map(f64::from).collect(),
+    };
+    let largest = expected.iter().fold(1.0, |largest: f64, value| largest.max(value.abs()));
+    common::assert_close(what, &got, expected, 0.0, TOLERANCE * largest);
+}
+
+/// All tensors of a row by what follows its name.
+fn recorded<'a>(file: &SafeTensors<'a>, row: &str) -> Vec<(String, Vec<usize>, Vec<f64>)> {
+    let of_row = |(name, view): (&str, safetensors::tensor::TensorView<'a>)| {
+        let name = name.strip_prefix(row)?.strip_prefix('/')?.to_owned();
+        let values = bytemuck::pod_collect_to_vec::<u8, f32>(view.data());
+        Some((name, view.shape().to_vec(), values.into_iter().map(f64::from).collect()))
+    };
+    file.iter().filter_map(of_row).collect()
+}
+
+/// Outputs, gradients by inputs and parameters, and buffers are PyTorch's, and so are the names.
+fn check_against_pytorch(row: &Row, file: &SafeTensors<'_>, device: &Device) {
+    let what = |part: &str| format!("{} {part} on {device:?}", row.name);
+    let layer = (row.make)(&Init::new(device, 1)).expect("a layer");
+    fill(&layer.variables());
+    let inputs: Vec<Tensor> = row.inputs.iter().enumerate().map(|(k, input)| input.tensor(k, device)).collect();
+    // held, so that the layer reads these very leaves
+    let parameters = layer.parameters();
+    let leaves: Vec<Tensor> = parameters.iter().map(|parameter| parameter.tensor()).collect();
+    let outputs = row.mode.scope(|| (layer.call)(&inputs));
+    let mut loss = Tensor::zeros([], device);
+    for (k, output) in outputs.iter().enumerate() {
+        let weight = signed(&format!("weight{k}"), output.numel());
+        loss = loss + (output * Tensor::from_slice(&weight, output.shape(), device).expect("memory")).sum();
+    }
+    let wanted: Vec<&Tensor> = inputs.iter().filter(|input| input.dtype().is_float()).chain(&leaves).collect();
+    let gradients = grad(&loss, &wanted);
+    let nodes: Vec<_> = outputs.iter().chain(&gradients).map(|tensor| tensor.node().clone()).collect();
+    realize(&nodes).expect("values");
+    let mut found = Vec::new();
+    for (k, output) in outputs.into_iter().enumerate() {
+        found.push((format!("out{k}"), output));
+    }
+    let floats = row.inputs.iter().enumerate().filter(|(_, input)| matches!(input, layer_rows::Input::Floats(_)));
+    let names = floats.map(|(k, _)| format!("in{k}"));
+    found.extend(names.chain(parameters.iter().map(|parameter| format!("grad/{}", parameter.name()))).zip(gradients));
+    let buffers = layer.variables().into_iter().filter(|variable| variable.kind() == VarKind::Buffer);
+    found.extend(buffers.map(|buffer| (format!("buffer/{}", buffer.name()), buffer.tensor())));
+    let expected = recorded(file, row.name);
+    let names = |parts: &mut dyn Iterator<Item = &String>| parts.cloned().collect::<BTreeSet<_>>();
+    let ours = names(&mut found.iter().map(|(name, _)| name));
+    assert_eq!(ours, names(&mut expected.iter().map(|(name, ..)| name)), "{}", what("names"));
+    for (name, got) in &found {
+        let (_, shape, values) = expected.iter().find(|(expected, ..)| expected == name).expect("the names are equal");
+        assert_eq!(got.shape().dims(), shape, "{}", what(name));
+        assert_same(&what(name), got, values);
+    }
+}
+
+/// The state survives a file, and a step down the gradient lowers a loss.
+fn check_in_general(row: &Row, device: &Device) {
+    let make = |seed| (row.make)(&Init::new(device, seed)).expect("a layer");
+    let (layer, other) = (make(1), make(2));
+    let inputs: Vec<Tensor> = row.inputs.iter().enumerate().map(|(k, input)| input.tensor(k, device)).collect();
+    let outputs = |layer: &Layer| {
+        let outputs = Mode::Evaluate.scope(|| (layer.call)(&inputs));
+        outputs.iter().map(floats).collect::<Vec<_>>()
+    };
+    let file = nn::to_safetensors(&layer).expect("bytes");
+    let report = nn::from_safetensors(&other, "layer".as_ref(), &file, &nn::LoadOptions::default());
+    assert_eq!(report.expect("the same layer").loaded, layer.variables().len(), "{}", row.name);
+    assert_eq!(outputs(&layer), outputs(&other), "{} from a file", row.name);
+    let parameters = layer.parameters();
+    if parameters.is_empty() {
+        return;
+    }
+    let loss = || {
+        let outputs = row.mode.scope(|| (layer.call)(&inputs));
+        outputs.iter().map(|output| (output - 0.5).square().mean()).reduce(|sum, loss| sum + loss).expect("an output")
+    };
+    let leaves: Vec<Tensor> = parameters.iter().map(|parameter| parameter.tensor()).collect();
+    let before = loss();
+    let gradients = grad(&before, &leaves.iter().collect::<Vec<_>>());
+    let before: f32 = before.item().expect("a loss");
+    let squares = gradients.iter().map(|gradient| gradient.square().sum().item::<f32>().expect("a norm"));
+    let length = squares.sum::<f32>().sqrt();
+    for ((parameter, leaf), gradient) in parameters.iter().zip(&leaves).zip(&gradients) {
+        parameter.set(&(leaf - gradient * f64::from(0.01 / length))).expect("memory");
+    }
+    drop(leaves);
+    let after: f32 = loss().item().expect("a loss");
+    // to first order a hundredth of the slope
+    assert!(after < before - 0.005 * length * 0.5, "{}: {before} became {after}, slope {length}", row.name);
+}
+
+#[test]
+fn layers_follow_pytorch() {
+    let file = SafeTensors::deserialize(RECORD).expect("a record");
+    let known: BTreeSet<String> =
+        file.names().iter().filter_map(|name| Some(name.split_once('/')?.0.to_owned())).collect();
+    let rows = rows();
+    assert_eq!(rows.iter().map(|row| row.name.to_owned()).collect::<BTreeSet<_>>(), known, "a row for each record");
+    for device in devices() {
+        rows.iter().for_each(|row| check_against_pytorch(row, &file, &device));
+    }
+}
+
+#[test]
+fn layers_go_through_files_and_learn() {
+    let device = Device::cpu();
+    rows().iter().for_each(|row| check_in_general(row, &device));
+}
+
+#[test]
+fn statistics_and_parameters_are_frozen_apart() {
+    for device in devices() {
+        let model = Sequential::new()
+            .push(Linear::new(3, 4, &Init::new(&device, 1).at(0)).expect("memory"))
+            .push(nn::BatchNorm1d::new(4, &Init::new(&device, 1).at(1)).expect("memory"));
+        let trained = nn::trainable(&model, &["0.*"]).expect("parameters");
+        assert_eq!(trained.iter().map(|variable| variable.name()).collect::<Vec<_>>(), ["1.weight", "1.bias"]);
+        assert!(nn::trainable(&model, &["2.*"]).expect_err("none").to_string().contains("2.*"));
+        let input = ramp(15, &device).reshape([5, 3]);
+        let mean = || {
+            let state = nn::state(&model);
+            floats(&state["1.running_mean"])
+        };
+        let frozen = freeze_statistics(|| model.forward(&input));
+        let used = Mode::Evaluate.scope(|| model.forward(&input));
+        assert_eq!(floats(&frozen), floats(&used));
+        assert_eq!(mean(), [0.0; 4], "frozen statistics moved");
+        model.forward(&input).realize().expect("outputs");
+        assert!(mean().iter().any(|&mean| mean != 0.0), "they follow though the parameters do not");
+        assert_eq!(nn::state(&model)["1.num_batches_tracked"].item::<i32>().expect("a count"), 1);
+    }
+}
+
+#[test]
+fn dropout_of_channels_and_samples_drops_them_whole() {
+    for device in devices() {
+        let ones = Tensor::ones([40, 25, 3, 3], &device);
+        for (dropped, whole) in
+            [(floats(&Dropout2d::new(0.5).forward(&ones)), 9), (floats(&StochasticDepth::new(0.5).forward(&ones)), 225)]
+        {
+            let kept = dropped.chunks(whole).filter(|part| part.iter().all(|&value| value == 2.0)).count();
+            let gone = dropped.chunks(whole).filter(|part| part.iter().all(|&value| value == 0.0)).count();
+            let parts = dropped.len() / whole;
+            assert_eq!(kept + gone, parts, "a part was cut");
+            // five standard deviations
+            let spread = 2.5 * (parts as f64).sqrt();
+            assert!((kept as f64 - parts as f64 / 2.0).abs() < spread, "{kept} of {parts} kept");
+        }
+        assert_eq!(floats(&Dropout::new(1.0).forward(&ones)), [0.0; 9000]);
+    }
+}
+
+#[test]
+fn alpha_dropout_keeps_mean_and_variance() {
+    for device in devices() {
+        let input = Tensor::from_slice(&common::floats(3, 40_000, -3.0_f64.sqrt(), 3.0_f64.sqrt()), 40_000, &device);
+        let dropped = floats(&AlphaDropout::new(0.2).forward(&input.expect("memory")));
+        let count = dropped.len() as f64;
+        let mean = dropped.iter().map(|&value| f64::from(value)).sum::<f64>() / count;
+        let variance = dropped.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>() / count - mean * mean;
+        // standard errors 0.005 and about 0.006; five of them
+        assert!(mean.abs() < 0.025 && (variance - 1.0).abs() < 0.03, "{mean} {variance}");
+    }
+}
+
+#[test]
+fn a_residual_adds_its_input() {
+    let device = Device::cpu();
+    let layer = Residual(Linear::new(4, 4, &Init::zeros(&device)).expect("memory"));
+    let input = ramp(8, &device).reshape([2, 4]);
+    assert_eq!(floats(&layer.forward(&input)), floats(&input));
+    assert_eq!(layer.variables()[0].name(), "weight");
+}
+
+fn ramp(count: usize, device: &Device) -> Tensor {
     let values: Vec<f32> = (0..count).map(|index| (index as f32 * 0.37).sin()).collect();
     Tensor::from_slice(&values, count, device).expect("memory")
 }

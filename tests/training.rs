@@ -5,14 +5,14 @@
 
 mod common;
 
-use brasa::models::{Gpt, GptOptions, Mlp, ModelSpec, ResNet20, TutorialCnn, UNet};
+use brasa::models::{CifarResNet, Gpt, GptOptions, Mlp, ModelSpec, TutorialCnn, UNet};
 use brasa::nn::{Init, Mode, Module};
 use brasa::optim::{Adam, AdamOptions, Momentum, Optimizer, Sgd, SgdOptions, WeightDecay};
 use brasa::runtime::{Step, Var};
 use brasa::tensor::Tensor;
 use brasa::{Device, Result, Shape, models, nn};
 use common::devices;
-use common::reference::{hash32, signed};
+use common::reference::{fill, hash32, signed};
 
 /// What `record.py` wrote.
 #[derive(serde::Deserialize)]
@@ -33,23 +33,6 @@ struct Run<M> {
     input: fn(&Device) -> Tensor,
     target: fn(&Device) -> Tensor,
     optimizer: fn(&[Var]) -> Result<Box<dyn Optimizer>>,
-}
-
-/// `record.py`'s `fill`.
-fn fill(model: &dyn Module, device: &Device) {
-    for parameter in model.parameters() {
-        let (name, shape) = (parameter.name().to_owned(), parameter.shape().clone());
-        let mut values = signed(&name, shape.numel());
-        if shape.rank() >= 2 {
-            let bound = (1.0 / (shape[1..].iter().product::<usize>() as f64).sqrt()) as f32;
-            values.iter_mut().for_each(|value| *value *= bound);
-        } else {
-            let centre = if name.ends_with("weight") { 1.0 } else { 0.0 };
-            values.iter_mut().for_each(|value| *value = *value * 0.125 + centre);
-        }
-        let value = Tensor::from_slice(&values, shape, device).expect("memory");
-        parameter.set(&value).expect("the same shape");
-    }
 }
 
 fn images(shape: impl Into<Shape>, device: &Device) -> Tensor {
@@ -93,7 +76,7 @@ fn check<M: Module + 'static>(run: &Run<M>) {
     let record: Record = serde_json::from_str(run.record).expect("a record");
     for device in devices() {
         let model = std::sync::Arc::new((run.model)(&Init::new(&device, 0)).expect("a model"));
-        fill(&*model, &device);
+        fill(&model.parameters());
         let (input, target) = ((run.input)(&device), (run.target)(&device));
         let optimizer = (run.optimizer)(&model.parameters()).expect("an optimizer");
         let mut step = training_step(&model, optimizer, &device);
@@ -168,7 +151,7 @@ fn tutorial_cnn_follows_pytorch() {
 fn resnet20_follows_pytorch() {
     check(&Run {
         record: include_str!("reference/resnet20.json"),
-        model: |init| ResNet20::new(3, 10, init),
+        model: |init| CifarResNet::new(20, 3, 10, init),
         input: |device| images([8, 3, 32, 32], device),
         target: |device| classes("target", 8, 10, device),
         optimizer: |parameters| {
@@ -288,7 +271,7 @@ fn models_have_the_known_numbers_of_parameters() {
     let device = Device::cpu();
     let count = |name: &str, input: &[usize], classes| {
         let spec = ModelSpec { input: input.to_vec(), classes, seed: 0 };
-        nn::summary(&*models::create(name, &spec, &device).expect("a model")).parameter_count
+        nn::parameter_count(&*models::create(name, &spec, &device).expect("a model"))
     };
     // From PyTorch's modules of the same definition: sum(p.numel() for p in model.parameters()).
     assert_eq!(count("mlp", &[1, 8, 8], 10), 17_226);

@@ -1,7 +1,9 @@
 //! A small GPT.
 
 use crate::error::Result;
-use crate::nn::{Attention, Embedding, Init, LayerNorm, Linear, Module, TransformerBlock};
+use crate::nn::{
+    Embedding, Init, KeyValueCache, LayerNorm, Linear, Module, TransformerEncoderLayer, TransformerOptions,
+};
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
@@ -32,24 +34,51 @@ impl GptOptions {
 pub struct Gpt {
     token_embedding: Embedding,
     position_embedding: Embedding,
-    blocks: Vec<TransformerBlock>,
+    blocks: Vec<TransformerEncoderLayer>,
     norm: LayerNorm,
     head: Linear,
+    options: GptOptions,
 }
 
 impl Gpt {
     /// A model of these sizes.
     pub fn new(options: GptOptions, init: &Init) -> Result<Self> {
         let GptOptions { vocabulary, sequence, width, heads, layers } = options;
-        let block =
-            |index| TransformerBlock::new(width, heads, Attention::Causal, &init.at(format_args!("blocks.{index}")));
+        let layer = TransformerOptions::gpt(width, heads);
+        let block = |index| TransformerEncoderLayer::new(layer, &init.at(format_args!("blocks.{index}")));
         Ok(Self {
             token_embedding: Embedding::new(vocabulary, width, &init.at("token_embedding"))?,
             position_embedding: Embedding::new(sequence, width, &init.at("position_embedding"))?,
             blocks: (0..layers).map(block).collect::<Result<_>>()?,
             norm: LayerNorm::new(width, &init.at("norm"))?,
             head: Linear::new(width, vocabulary, &init.at("head"))?,
+            options,
         })
+    }
+
+    /// The sizes it was made with.
+    pub fn options(&self) -> GptOptions {
+        self.options
+    }
+
+    /// Room for the keys and values of one sequence, for [`Gpt::forward_next`].
+    pub(super) fn caches(&self, init: &Init) -> Result<Vec<KeyValueCache>> {
+        let cache = |(index, block): (usize, &TransformerEncoderLayer)| {
+            block.self_attn.cache(1, self.options.sequence, &init.at(index))
+        };
+        self.blocks.iter().enumerate().map(cache).collect()
+    }
+
+    /// Logits `[vocabulary]` of what follows `token` `[1, 1]`, number `position` (`[]`) of its sequence, of which `caches`
+    /// know what came before.
+    #[track_caller]
+    pub(super) fn forward_next(&self, token: &Tensor, position: &Tensor, caches: &[KeyValueCache]) -> Tensor {
+        let place = self.position_embedding.forward(&position.reshape([1, 1]));
+        let mut value = self.token_embedding.forward(token) + place;
+        for (block, cache) in self.blocks.iter().zip(caches) {
+            value = block.forward_next(&value, position, cache);
+        }
+        self.head.forward(&self.norm.forward(&value)).reshape([self.options.vocabulary])
     }
 }
 
@@ -59,7 +88,7 @@ impl Module for Gpt {
         let &[_, sequence] = input.shape().dims() else {
             panic!("gpt: input {} is not [batch, sequence]", input.shape());
         };
-        let longest = self.position_embedding.weight.shape()[0];
+        let longest = self.options.sequence;
         assert!(sequence <= longest, "gpt: a sequence of {sequence} tokens, but there are positions for {longest}");
         let positions = self.position_embedding.weight.tensor().narrow(0, 0, sequence);
         let first = self.token_embedding.forward(input) + positions;

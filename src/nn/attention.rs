@@ -1,12 +1,13 @@
-//! Self-attention and the transformer block made of it.
+//! Multi-head attention.
 
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::{Mask, Tensor};
 
-use super::linear::linear;
+use super::linear::Linear;
 use super::module::Scope;
-use super::{Init, Initial, LayerNorm, Linear, Module};
+use super::{Dropout, Init, Initial, Module};
 
 /// Which positions a position may look at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,17 +18,42 @@ pub enum Attention {
     Causal,
 }
 
-impl Attention {
-    fn mask(self) -> Mask<'static> {
-        match self {
-            Self::Full => Mask::None,
-            Self::Causal => Mask::Causal,
+/// What queries may not see, beyond [`Attention`]; as PyTorch's arguments of the same names.
+#[derive(Clone, Copy, Default)]
+pub struct AttentionMasks<'a> {
+    /// Bool, `[batch, keys]`: true for keys that are padding.
+    pub key_padding: Option<&'a Tensor>,
+    /// `[queries, keys]`, or anything that broadcasts to `[batch, heads, queries, keys]`: bool, true for what is hidden, or
+    /// floats, which are added to the scores.
+    pub attn: Option<&'a Tensor>,
+}
+
+impl AttentionMasks<'_> {
+    /// What is added to the scores, `None` for nothing: minus infinity where hidden.
+    #[track_caller]
+    fn bias(&self) -> Option<Tensor> {
+        let hidden = |mask: &Tensor| mask.where_(f64::NEG_INFINITY, Tensor::zeros(mask.shape(), mask.device()));
+        let padding = self.key_padding.map(|mask| {
+            assert!(
+                mask.dtype() == DType::Bool && mask.rank() == 2,
+                "attention: the key padding mask is {} {}, not bool [batch, keys]",
+                mask.dtype(),
+                mask.shape()
+            );
+            hidden(mask).unsqueeze(1).unsqueeze(1)
+        });
+        let scores = self.attn.map(|mask| if mask.dtype() == DType::Bool { hidden(mask) } else { mask.clone() });
+        match (padding, scores) {
+            (Some(padding), Some(scores)) => Some(padding + scores),
+            (padding, scores) => padding.or(scores),
         }
     }
 }
 
-/// Multi-head self-attention (Vaswani et al., arXiv 1706.03762) over `[batch, sequence, width]`; keys and
-/// first weights as in PyTorch's `MultiheadAttention`.
+/// Multi-head attention (Vaswani et al., arXiv 1706.03762) over `[batch, sequence, width]`, PyTorch's `MultiheadAttention`
+/// with `batch_first=True`; keys and first weights are PyTorch's.
+///
+/// As a [`Module`] it is self-attention.
 pub struct MultiheadAttention {
     /// `[3 · width, width]`: queries, keys, values.
     pub in_proj_weight: Var,
@@ -37,13 +63,16 @@ pub struct MultiheadAttention {
     pub out_proj: Linear,
     heads: usize,
     attention: Attention,
+    dropout: Dropout,
     scope: Scope,
 }
 
 impl MultiheadAttention {
     /// Attention with `heads` heads of `width / heads` values each.
+    #[track_caller]
     pub fn new(width: usize, heads: usize, attention: Attention, init: &Init) -> Result<Self> {
-        assert!(width.is_multiple_of(heads), "attention: a width of {width} does not divide into {heads} heads");
+        let divides = heads > 0 && width.is_multiple_of(heads);
+        assert!(divides, "attention: a width of {width} does not divide into {heads} heads");
         let initial = Initial::xavier_uniform(width, 3 * width);
         Ok(Self {
             in_proj_weight: init.parameter("in_proj_weight", [3 * width, width], initial)?,
@@ -51,31 +80,146 @@ impl MultiheadAttention {
             out_proj: Linear::with_bias(width, width, Initial::Constant(0.0), &init.at("out_proj"))?,
             heads,
             attention,
+            dropout: Dropout::new(0.0),
             scope: Scope::new(init.path()),
         })
     }
 
-    #[track_caller]
-    fn attend(&self, input: &Tensor) -> Tensor {
-        let &[batch, sequence, width] = input.shape().dims() else {
-            panic!("attention: input {} is not [batch, sequence, width]", input.shape());
-        };
-        let head_width = width / self.heads;
-        let projected = linear(input, &self.in_proj_weight, Some(&self.in_proj_bias))
-            .reshape([batch, sequence, 3, self.heads, head_width])
-            .permute([2, 0, 3, 1, 4]);
-        let part = |index| projected.select(0, index);
-        let (queries, keys, values) = (part(0), part(1), part(2));
-        let mixed = queries.scaled_dot_product_attention(&keys, &values, self.attention.mask());
-        mixed.permute([0, 2, 1, 3]).reshape([batch, sequence, width])
+    /// With this probability of dropping a weight of the attention (0 unless set).
+    #[must_use]
+    pub fn dropout(mut self, probability: f64) -> Self {
+        self.dropout = Dropout::new(probability);
+        self
     }
+
+    /// What each query reads from `value` where `key` answers it: `[batch, queries, width]`, `[batch, keys, width]` twice →
+    /// `[batch, queries, width]`. A query from which all keys are hidden gives NaN, as in PyTorch.
+    #[track_caller]
+    pub fn attend(&self, query: &Tensor, key: &Tensor, value: &Tensor, masks: AttentionMasks<'_>) -> Tensor {
+        let mixed = self.scope.run(|| {
+            let [query, key, value] = self.project(query, key, value);
+            let bias = masks.bias();
+            if let (Attention::Full, false) = (self.attention, self.drops()) {
+                let mask = bias.as_ref().map_or(Mask::None, Mask::Added);
+                return joined(&query.scaled_dot_product_attention(&key, &value, mask));
+            }
+            if let (None, false) = (&bias, self.drops()) {
+                return joined(&query.scaled_dot_product_attention(&key, &value, Mask::Causal));
+            }
+            joined(&self.dropout.forward(&self.weights(&query, &key, bias)).matmul(&value))
+        });
+        self.out_proj.forward(&mixed)
+    }
+
+    /// [`MultiheadAttention::attend`], and what each query gives each key: `[batch, queries, keys]`, the mean over all heads,
+    /// or `[batch, heads, queries, keys]` if not `averaged`.
+    #[track_caller]
+    pub fn attend_with_weights(
+        &self,
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        masks: AttentionMasks<'_>,
+        averaged: bool,
+    ) -> (Tensor, Tensor) {
+        let (mixed, weights) = self.scope.run(|| {
+            let [query, key, value] = self.project(query, key, value);
+            let weights = self.dropout.forward(&self.weights(&query, &key, masks.bias()));
+            let mixed = joined(&weights.matmul(&value));
+            (mixed, if averaged { weights.mean_dim(1) } else { weights })
+        });
+        (self.out_proj.forward(&mixed), weights)
+    }
+
+    /// Self-attention of one new position, `[batch, 1, width]`, which is number `position` (i32, `[]`), to those before it in
+    /// `cache`; its key and value are added there.
+    #[track_caller]
+    pub fn attend_next(&self, input: &Tensor, position: &Tensor, cache: &KeyValueCache) -> Tensor {
+        let mixed = self.scope.run(|| {
+            let [query, key, value] = self.project(input, input, input);
+            let places = Tensor::iota(cache.keys.shape(), 2, input.device());
+            let here = places.eq(position);
+            let keys = here.where_(key, cache.keys.tensor());
+            let values = here.where_(value, cache.values.tensor());
+            cache.keys.assign(&keys);
+            cache.values.assign(&values);
+            let seen = Tensor::arange(keys.size(2), input.device()).le(position);
+            joined(&query.scaled_dot_product_attention(&keys, &values, Mask::Allowed(&seen)))
+        });
+        self.out_proj.forward(&mixed)
+    }
+
+    /// Room for the keys and values of `sequence` positions.
+    pub fn cache(&self, batch: usize, sequence: usize, init: &Init) -> Result<KeyValueCache> {
+        let width = self.out_proj.weight.shape()[0];
+        let shape = [batch, self.heads, sequence, width / self.heads];
+        let make = |name| init.buffer(name, shape, Initial::Constant(0.0));
+        Ok(KeyValueCache { keys: make("keys")?, values: make("values")? })
+    }
+
+    fn drops(&self) -> bool {
+        self.dropout.is_active()
+    }
+
+    /// Queries, keys and values, `[batch, heads, sequence, width / heads]`.
+    #[track_caller]
+    fn project(&self, query: &Tensor, key: &Tensor, value: &Tensor) -> [Tensor; 3] {
+        let width = self.out_proj.weight.shape()[0];
+        for input in [query, key, value] {
+            let fits = input.rank() == 3 && input.size(2) == width;
+            assert!(fits, "attention: input {} is not [batch, sequence, {width}]", input.shape());
+        }
+        let (weight, bias) = (self.in_proj_weight.tensor(), self.in_proj_bias.tensor());
+        // parts `first` to `first + count` of the projection of one input, by one product
+        let parts = |input: &Tensor, first: usize, count: usize| -> Vec<Tensor> {
+            let (weight, bias) =
+                (weight.narrow(0, first * width, count * width), bias.narrow(0, first * width, count * width));
+            let split = input
+                .linear(&weight, Some(&bias))
+                .reshape([input.size(0), input.size(1), count, self.heads, width / self.heads])
+                .permute([2, 0, 3, 1, 4]);
+            (0..count).map(|part| split.select(0, part)).collect()
+        };
+        let same = |a: &Tensor, b: &Tensor| a.node().id == b.node().id;
+        let all = match (same(query, key), same(key, value)) {
+            (true, true) => parts(query, 0, 3),
+            (false, true) => [parts(query, 0, 1), parts(key, 1, 2)].concat(),
+            _ => [parts(query, 0, 1), parts(key, 1, 1), parts(value, 2, 1)].concat(),
+        };
+        all.try_into().unwrap_or_else(|_| unreachable!("three parts"))
+    }
+
+    /// `softmax(q kᵀ / √features + bias)`, `[batch, heads, queries, keys]`.
+    #[track_caller]
+    fn weights(&self, query: &Tensor, key: &Tensor, bias: Option<Tensor>) -> Tensor {
+        let scores = (query * (1.0 / (query.size(-1) as f64).sqrt())).matmul(&key.transpose(-2, -1));
+        let scores = match bias {
+            Some(bias) => scores + bias,
+            None => scores,
+        };
+        let scores = match self.attention {
+            Attention::Full => scores,
+            Attention::Causal => {
+                let (queries, keys) = (scores.size(-2), scores.size(-1));
+                let device = scores.device();
+                let row = Tensor::iota([queries, keys], 0, device) + (keys as i64 - queries as i64);
+                Tensor::iota([queries, keys], 1, device).le(row).where_(scores, f64::NEG_INFINITY)
+            }
+        };
+        scores.softmax(-1)
+    }
+}
+
+/// `[batch, heads, sequence, features]` → `[batch, sequence, heads · features]`.
+#[track_caller]
+fn joined(heads: &Tensor) -> Tensor {
+    heads.permute([0, 2, 1, 3]).flatten(2, 3)
 }
 
 impl Module for MultiheadAttention {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        let mixed = self.scope.run(|| self.attend(input));
-        self.out_proj.forward(&mixed)
+        self.attend(input, input, input, AttentionMasks::default())
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
@@ -85,49 +229,10 @@ impl Module for MultiheadAttention {
     }
 }
 
-/// A pre-norm transformer block over `[batch, sequence, width]`: `x + attention(norm1(x))`, then
-/// `x + linear2(gelu(linear1(norm2(x))))` with the exact GELU.
-///
-/// Keys as in PyTorch's `TransformerEncoderLayer` with `norm_first=True`.
-pub struct TransformerBlock {
-    /// Attention.
-    pub self_attn: MultiheadAttention,
-    /// From the width to four times as much.
-    pub linear1: Linear,
-    /// And back.
-    pub linear2: Linear,
-    /// Before the attention.
-    pub norm1: LayerNorm,
-    /// Before the two linear layers.
-    pub norm2: LayerNorm,
-}
-
-impl TransformerBlock {
-    /// A block with `heads` heads and a hidden layer of four times `width`.
-    pub fn new(width: usize, heads: usize, attention: Attention, init: &Init) -> Result<Self> {
-        Ok(Self {
-            self_attn: MultiheadAttention::new(width, heads, attention, &init.at("self_attn"))?,
-            linear1: Linear::new(width, 4 * width, &init.at("linear1"))?,
-            linear2: Linear::new(4 * width, width, &init.at("linear2"))?,
-            norm1: LayerNorm::new(width, &init.at("norm1"))?,
-            norm2: LayerNorm::new(width, &init.at("norm2"))?,
-        })
-    }
-}
-
-impl Module for TransformerBlock {
-    #[track_caller]
-    fn forward(&self, input: &Tensor) -> Tensor {
-        let attended = input + self.self_attn.forward(&self.norm1.forward(input));
-        let hidden = self.linear1.forward(&self.norm2.forward(&attended)).gelu();
-        attended + self.linear2.forward(&hidden)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.self_attn.visit(visitor);
-        self.linear1.visit(visitor);
-        self.linear2.visit(visitor);
-        self.norm1.visit(visitor);
-        self.norm2.visit(visitor);
-    }
+/// The keys and values of the positions so far, for [`MultiheadAttention::attend_next`].
+pub struct KeyValueCache {
+    /// `[batch, heads, sequence, width / heads]`
+    pub keys: Var,
+    /// `[batch, heads, sequence, width / heads]`
+    pub values: Var,
 }

@@ -1,16 +1,146 @@
-//! Two-dimensional convolution.
+//! Convolutions over one to three spatial axes.
 
 use crate::error::Result;
 use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
-use crate::tensor::Tensor;
+use crate::shape::Shape;
+use crate::tensor::{PadMode, Tensor};
 
 use super::module::Scope;
 use super::{Init, Initial, Module};
 
-/// Cross-correlation of `[batch, inputs, height, width]` with learned kernels, to `[batch, outputs, height', width']`.
-pub struct Conv2d {
-    /// `[outputs, inputs / groups, kernel, kernel]`
+/// Cross-correlation of `[batch, inputs, length]` with learned kernels.
+pub type Conv1d = Conv<1>;
+/// Cross-correlation of `[batch, inputs, height, width]` with learned kernels.
+pub type Conv2d = Conv<2>;
+/// Cross-correlation of `[batch, inputs, depth, height, width]` with learned kernels.
+pub type Conv3d = Conv<3>;
+
+/// Cross-correlation of `[batch, inputs, size..]` with learned kernels, to `[batch, outputs, size'..]`; the batch's axis may
+/// be missing.
+pub struct Conv<const AXES: usize> {
+    /// `[outputs, inputs / groups, kernel..]`
+    pub weight: Var,
+    /// `[outputs]`
+    pub bias: Option<Var>,
+    options: ConvOptions,
+    border: Option<PadMode>,
+    scope: Scope,
+}
+
+impl<const AXES: usize> Conv<AXES> {
+    /// With bias; weights as PyTorch draws them ([`Initial::pytorch_default`]). `kernel`: one size, or one for each axis.
+    pub fn new(
+        inputs: usize,
+        outputs: usize,
+        kernel: impl Into<Shape>,
+        options: ConvOptions,
+        init: &Init,
+    ) -> Result<Self> {
+        let kernel = sizes::<AXES>(kernel);
+        let initial = Initial::pytorch_default(inputs / options.groups * kernel.iter().product::<usize>());
+        Self::with_initial(inputs, outputs, kernel, options, initial, Some(initial), init)
+    }
+
+    /// The same without bias: for convolutions that a batch norm follows.
+    pub fn without_bias(
+        inputs: usize,
+        outputs: usize,
+        kernel: impl Into<Shape>,
+        options: ConvOptions,
+        init: &Init,
+    ) -> Result<Self> {
+        let kernel = sizes::<AXES>(kernel);
+        let initial = Initial::pytorch_default(inputs / options.groups * kernel.iter().product::<usize>());
+        Self::with_initial(inputs, outputs, kernel, options, initial, None, init)
+    }
+
+    /// With these first values.
+    pub fn with_initial(
+        inputs: usize,
+        outputs: usize,
+        kernel: impl Into<Shape>,
+        options: ConvOptions,
+        weight: Initial,
+        bias: Option<Initial>,
+        init: &Init,
+    ) -> Result<Self> {
+        check_groups(inputs, outputs, &options);
+        let shape = [&[outputs, inputs / options.groups], &sizes::<AXES>(kernel)[..]].concat();
+        Ok(Self {
+            weight: init.parameter("weight", shape, weight)?,
+            bias: bias.map(|bias| init.parameter("bias", outputs, bias)).transpose()?,
+            options,
+            border: None,
+            scope: Scope::new(init.path()),
+        })
+    }
+
+    /// Pads with elements from inside instead of zeros: PyTorch's `padding_mode`.
+    #[must_use]
+    pub fn padding_mode(mut self, mode: PadMode) -> Self {
+        self.border = Some(mode);
+        self
+    }
+
+    /// The input with its border, and the options for what is left to do.
+    #[track_caller]
+    fn padded(&self, input: &Tensor, mode: PadMode) -> (Tensor, ConvOptions) {
+        let ConvOptions { padding, dilation, .. } = &self.options;
+        let along = |values: &[usize], axis: usize| if values.len() == 1 { values[0] } else { values[axis] };
+        let width = |axis: usize| {
+            if self.options.same {
+                let total = along(dilation, axis) * (self.weight.shape()[2 + axis] - 1);
+                return (total / 2, total - total / 2);
+            }
+            (along(padding, axis), along(padding, axis))
+        };
+        let mut widths = vec![(0, 0); input.rank().saturating_sub(AXES)];
+        widths.extend((0..AXES).map(width));
+        let options = ConvOptions { padding: vec![0], same: false, ..self.options.clone() };
+        (input.pad_mode(&widths, mode), options)
+    }
+
+    #[track_caller]
+    fn convolve(&self, input: &Tensor, options: &ConvOptions) -> Tensor {
+        let (weight, bias) = (self.weight.tensor(), self.bias.as_ref().map(Var::tensor));
+        match AXES {
+            1 => input.conv1d(&weight, bias.as_ref(), options),
+            2 => input.conv2d(&weight, bias.as_ref(), options),
+            _ => input.conv3d(&weight, bias.as_ref(), options),
+        }
+    }
+}
+
+impl<const AXES: usize> Module for Conv<AXES> {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        self.scope.run(|| match self.border {
+            None => self.convolve(input, &self.options),
+            Some(mode) => {
+                let (input, options) = self.padded(input, mode);
+                self.convolve(&input, &options)
+            }
+        })
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        visitor(&self.weight);
+        self.bias.iter().for_each(visitor);
+    }
+}
+
+/// The transpose of a convolution of `[batch, .., length]`.
+pub type ConvTranspose1d = ConvTranspose<1>;
+/// The transpose of a convolution of `[batch, .., height, width]`.
+pub type ConvTranspose2d = ConvTranspose<2>;
+/// The transpose of a convolution of `[batch, .., depth, height, width]`.
+pub type ConvTranspose3d = ConvTranspose<3>;
+
+/// The transpose of a convolution: from `[batch, inputs, size..]` to `[batch, outputs, size'..]` with
+/// `size' = (size - 1) · stride - 2 · padding + dilation · (kernel - 1) + output_padding + 1`.
+pub struct ConvTranspose<const AXES: usize> {
+    /// `[inputs, outputs / groups, kernel..]`
     pub weight: Var,
     /// `[outputs]`
     pub bias: Option<Var>,
@@ -18,43 +148,70 @@ pub struct Conv2d {
     scope: Scope,
 }
 
-impl Conv2d {
-    /// A square kernel of `kernel` pixels with bias; weights as PyTorch draws them ([`Initial::pytorch_default`]).
-    pub fn new(inputs: usize, outputs: usize, kernel: usize, options: ConvOptions, init: &Init) -> Result<Self> {
-        let fan_in = inputs / options.groups * kernel * kernel;
-        let layer = Self::without_bias(inputs, outputs, kernel, options, init)?;
-        Ok(Self { bias: Some(init.parameter("bias", outputs, Initial::pytorch_default(fan_in))?), ..layer })
-    }
-
-    /// The same without bias: for convolutions that a batch norm follows.
-    pub fn without_bias(
+impl<const AXES: usize> ConvTranspose<AXES> {
+    /// With bias; weights as PyTorch draws them, which takes `outputs / groups · kernel` for the fan-in.
+    pub fn new(
         inputs: usize,
         outputs: usize,
-        kernel: usize,
+        kernel: impl Into<Shape>,
         options: ConvOptions,
         init: &Init,
     ) -> Result<Self> {
-        assert!(
-            inputs.is_multiple_of(options.groups) && outputs.is_multiple_of(options.groups),
-            "conv2d: {inputs} inputs and {outputs} outputs do not divide into {} groups",
-            options.groups
-        );
-        let inputs = inputs / options.groups;
-        let initial = Initial::pytorch_default(inputs * kernel * kernel);
-        let weight = init.parameter("weight", [outputs, inputs, kernel, kernel], initial)?;
+        let kernel = sizes::<AXES>(kernel);
+        let bias = Initial::pytorch_default(outputs / options.groups * kernel.iter().product::<usize>());
+        let layer = Self::without_bias(inputs, outputs, kernel, options, init)?;
+        Ok(Self { bias: Some(init.parameter("bias", outputs, bias)?), ..layer })
+    }
+
+    /// The same without bias.
+    pub fn without_bias(
+        inputs: usize,
+        outputs: usize,
+        kernel: impl Into<Shape>,
+        options: ConvOptions,
+        init: &Init,
+    ) -> Result<Self> {
+        check_groups(inputs, outputs, &options);
+        let kernel = sizes::<AXES>(kernel);
+        let outputs = outputs / options.groups;
+        let initial = Initial::pytorch_default(outputs * kernel.iter().product::<usize>());
+        let weight = init.parameter("weight", [&[inputs, outputs], &kernel[..]].concat(), initial)?;
         Ok(Self { weight, bias: None, options, scope: Scope::new(init.path()) })
     }
 }
 
-impl Module for Conv2d {
+impl<const AXES: usize> Module for ConvTranspose<AXES> {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        self.scope
-            .run(|| input.conv2d(&self.weight.tensor(), self.bias.as_ref().map(Var::tensor).as_ref(), &self.options))
+        self.scope.run(|| {
+            let (weight, bias) = (self.weight.tensor(), self.bias.as_ref().map(Var::tensor));
+            match AXES {
+                1 => input.conv_transpose1d(&weight, bias.as_ref(), &self.options),
+                2 => input.conv_transpose2d(&weight, bias.as_ref(), &self.options),
+                _ => input.conv_transpose3d(&weight, bias.as_ref(), &self.options),
+            }
+        })
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
         visitor(&self.weight);
         self.bias.iter().for_each(visitor);
     }
+}
+
+/// One size for each axis.
+fn sizes<const AXES: usize>(kernel: impl Into<Shape>) -> Vec<usize> {
+    const { assert!(AXES >= 1 && AXES <= 3, "one to three spatial axes") }
+    let kernel = kernel.into();
+    let sizes = if kernel.rank() == 1 { vec![kernel[0]; AXES] } else { kernel.to_vec() };
+    assert!(sizes.len() == AXES && !sizes.contains(&0), "convolution: a kernel of {kernel} for {AXES} axes");
+    sizes
+}
+
+fn check_groups(inputs: usize, outputs: usize, options: &ConvOptions) {
+    assert!(
+        options.groups > 0 && inputs.is_multiple_of(options.groups) && outputs.is_multiple_of(options.groups),
+        "convolution: {inputs} inputs and {outputs} outputs do not divide into {} groups",
+        options.groups
+    );
 }

@@ -1,4 +1,4 @@
-//! Dropout.
+//! Layers that leave something out at random in training, and are the identity in evaluation.
 
 use crate::runtime::Var;
 use crate::tensor::Tensor;
@@ -12,21 +12,132 @@ pub struct Dropout {
     probability: f64,
 }
 
+/// Drops whole channels of `[batch, channels, length]`.
+pub type Dropout1d = ChannelDropout<1>;
+/// Drops whole channels of `[batch, channels, height, width]`.
+pub type Dropout2d = ChannelDropout<2>;
+/// Drops whole channels of `[batch, channels, depth, height, width]`.
+pub type Dropout3d = ChannelDropout<3>;
+
+/// As [`Dropout`], but drops whole channels of `[batch, channels, size..]` (Tompson et al., arXiv 1411.4280).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ChannelDropout<const AXES: usize> {
+    probability: f64,
+}
+
+/// As [`Dropout`], but sets elements to the value SELU saturates at, and keeps mean and variance of its outputs (Klambauer
+/// et al., arXiv 1706.02515).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct AlphaDropout {
+    probability: f64,
+}
+
+/// As [`Dropout`], but drops whole samples of `[batch, ..]`: a residual branch left out (Huang et al., arXiv 1603.09382).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct StochasticDepth {
+    probability: f64,
+}
+
 impl Dropout {
-    /// Drops each element with `probability`, at least 0 and below 1.
+    /// Drops each element with `probability`.
+    #[track_caller]
     pub fn new(probability: f64) -> Self {
-        assert!((0.0..1.0).contains(&probability), "dropout: probability {probability} is not in 0..1");
-        Self { probability }
+        Self { probability: checked(probability) }
     }
+
+    /// True if it drops anything in the current mode.
+    pub(super) fn is_active(self) -> bool {
+        is_active(self.probability)
+    }
+}
+
+impl<const AXES: usize> ChannelDropout<AXES> {
+    /// Drops each channel with `probability`.
+    #[track_caller]
+    pub fn new(probability: f64) -> Self {
+        Self { probability: checked(probability) }
+    }
+}
+
+impl AlphaDropout {
+    /// Drops each element with `probability`.
+    #[track_caller]
+    pub fn new(probability: f64) -> Self {
+        Self { probability: checked(probability) }
+    }
+}
+
+impl StochasticDepth {
+    /// Drops each sample with `probability`.
+    #[track_caller]
+    pub fn new(probability: f64) -> Self {
+        Self { probability: checked(probability) }
+    }
+}
+
+#[track_caller]
+fn checked(probability: f64) -> f64 {
+    assert!((0.0..=1.0).contains(&probability), "dropout: {probability} is no probability");
+    probability
+}
+
+fn is_active(probability: f64) -> bool {
+    Mode::current() == Mode::Train && probability > 0.0
+}
+
+/// `input` times what dropout makes of ones of the same size along the first `axes` axes.
+#[track_caller]
+fn drop_leading(input: &Tensor, axes: usize, probability: f64) -> Tensor {
+    let mut shape = vec![1; input.rank()];
+    shape[..axes].copy_from_slice(&input.shape()[..axes]);
+    input * Tensor::ones(shape, input.device()).to_dtype(input.dtype()).dropout(probability)
 }
 
 impl Module for Dropout {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        if Mode::current() == Mode::Evaluate || self.probability == 0.0 {
+        if is_active(self.probability) { input.dropout(self.probability) } else { input.clone() }
+    }
+
+    fn visit(&self, _: &mut dyn FnMut(&Var)) {}
+}
+
+impl<const AXES: usize> Module for ChannelDropout<AXES> {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        let rank = input.rank();
+        let fits = rank == AXES + 1 || rank == AXES + 2;
+        assert!(fits, "dropout: {} is not [batch, channels, {AXES} axes]", input.shape());
+        if is_active(self.probability) { drop_leading(input, rank - AXES, self.probability) } else { input.clone() }
+    }
+
+    fn visit(&self, _: &mut dyn FnMut(&Var)) {}
+}
+
+impl Module for AlphaDropout {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        if !is_active(self.probability) {
             return input.clone();
         }
-        input.dropout(self.probability)
+        // -λα of SELU
+        const SATURATED: f64 = -1.758_099_340_847_376_6;
+        let p = self.probability;
+        if p == 1.0 {
+            return input * 0.0;
+        }
+        let scale = 1.0 / ((1.0 - p) * (1.0 + p * SATURATED * SATURATED)).sqrt();
+        let kept = Tensor::rand(input.shape(), input.device()).ge(p);
+        kept.where_(input, SATURATED) * scale - scale * p * SATURATED
+    }
+
+    fn visit(&self, _: &mut dyn FnMut(&Var)) {}
+}
+
+impl Module for StochasticDepth {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        if is_active(self.probability) { drop_leading(input, 1, self.probability) } else { input.clone() }
     }
 
     fn visit(&self, _: &mut dyn FnMut(&Var)) {}

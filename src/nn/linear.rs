@@ -1,4 +1,4 @@
-//! Matrix products with learned weights, and lookup in a learned table.
+//! Matrix products with learned weights.
 
 use crate::error::Result;
 use crate::runtime::Var;
@@ -14,6 +14,8 @@ pub struct Linear {
     /// `[outputs]`
     pub bias: Option<Var>,
     scope: Scope,
+    /// The name that a weight of another layer goes by here.
+    tied: Option<String>,
 }
 
 impl Linear {
@@ -24,14 +26,32 @@ impl Linear {
 
     /// A layer with this first bias.
     pub fn with_bias(inputs: usize, outputs: usize, bias: Initial, init: &Init) -> Result<Self> {
-        let layer = Self::without_bias(inputs, outputs, init)?;
-        Ok(Self { bias: Some(init.parameter("bias", outputs, bias)?), ..layer })
+        Self::with_initial(inputs, outputs, Initial::pytorch_default(inputs), Some(bias), init)
     }
 
     /// A layer without bias.
     pub fn without_bias(inputs: usize, outputs: usize, init: &Init) -> Result<Self> {
-        let weight = init.parameter("weight", [outputs, inputs], Initial::pytorch_default(inputs))?;
-        Ok(Self { weight, bias: None, scope: Scope::new(init.path()) })
+        Self::with_initial(inputs, outputs, Initial::pytorch_default(inputs), None, init)
+    }
+
+    /// A layer with these first values.
+    pub fn with_initial(
+        inputs: usize,
+        outputs: usize,
+        weight: Initial,
+        bias: Option<Initial>,
+        init: &Init,
+    ) -> Result<Self> {
+        let weight = init.parameter("weight", [outputs, inputs], weight)?;
+        let bias = bias.map(|bias| init.parameter("bias", outputs, bias)).transpose()?;
+        Ok(Self { weight, bias, scope: Scope::new(init.path()), tied: None })
+    }
+
+    /// A layer without bias whose weight is another one's, `[outputs, inputs]`: such as an embedding's, from features back to
+    /// logits (Press and Wolf, arXiv 1608.05859).
+    pub fn tied(weight: &Var, init: &Init) -> Self {
+        let tied = Some(init.join("weight"));
+        Self { weight: weight.clone(), bias: None, scope: Scope::new(init.path()), tied }
     }
 }
 
@@ -45,6 +65,10 @@ impl Module for Linear {
         visitor(&self.weight);
         self.bias.iter().for_each(visitor);
     }
+
+    fn visit_tied(&self, visitor: &mut dyn FnMut(&str, &Var)) {
+        self.tied.iter().for_each(|name| visitor(name, &self.weight));
+    }
 }
 
 /// `x · weightᵀ + bias`
@@ -53,29 +77,42 @@ pub(super) fn linear(input: &Tensor, weight: &Var, bias: Option<&Var>) -> Tensor
     input.linear(&weight.tensor(), bias.map(Var::tensor).as_ref())
 }
 
-/// Rows of a learned table: from indices `[..]` to `[.., width]`.
-pub struct Embedding {
-    /// `[count, width]`
+/// `y_k = a · weight_k · bᵀ + bias_k`, from `[.., first]` and `[.., second]` to `[.., outputs]`.
+pub struct Bilinear {
+    /// `[outputs, first, second]`
     pub weight: Var,
+    /// `[outputs]`
+    pub bias: Var,
     scope: Scope,
 }
 
-impl Embedding {
-    /// A table of `count` rows, drawn from the standard normal distribution as in PyTorch.
-    pub fn new(count: usize, width: usize, init: &Init) -> Result<Self> {
-        let weight = init.parameter("weight", [count, width], Initial::Normal { deviation: 1.0 })?;
-        Ok(Self { weight, scope: Scope::new(init.path()) })
+impl Bilinear {
+    /// All values uniform within 1/√first, as in PyTorch.
+    pub fn new(first: usize, second: usize, outputs: usize, init: &Init) -> Result<Self> {
+        let initial = Initial::pytorch_default(first);
+        Ok(Self {
+            weight: init.parameter("weight", [outputs, first, second], initial)?,
+            bias: init.parameter("bias", outputs, initial)?,
+            scope: Scope::new(init.path()),
+        })
     }
-}
 
-impl Module for Embedding {
-    /// `input`: integers below `count`; others become an error when the result is read.
+    /// The output for two inputs whose shapes agree but for the last axis.
     #[track_caller]
-    fn forward(&self, input: &Tensor) -> Tensor {
-        self.scope.run(|| self.weight.tensor().embedding(input))
+    pub fn forward(&self, a: &Tensor, b: &Tensor) -> Tensor {
+        self.scope.run(|| {
+            let [outputs, first, second] = self.weight.shape()[..] else { unreachable!("made with three axes") };
+            let weight = self.weight.tensor();
+            // [.., outputs · second], then a sum over the second input
+            let half = a.linear(&weight.transpose(1, 2).reshape([outputs * second, first]), None);
+            let split = half.unflatten(-1, [outputs.cast_signed(), second.cast_signed()]);
+            (split * b.unsqueeze(-2)).sum_dim(-1) + self.bias.tensor()
+        })
     }
 
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+    /// Calls `visitor` with each variable.
+    pub fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
         visitor(&self.weight);
+        visitor(&self.bias);
     }
 }

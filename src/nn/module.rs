@@ -1,6 +1,8 @@
 //! What every layer and model has in common.
 
 use std::cell::Cell;
+use std::collections::HashSet;
+use std::thread::LocalKey;
 
 use crate::graph::in_layer;
 use crate::runtime::{Var, VarKind};
@@ -37,14 +39,23 @@ pub trait Module: Send + Sync {
     /// Calls `visitor` with each variable, parameters and buffers, always in the same order.
     fn visit(&self, visitor: &mut dyn FnMut(&Var));
 
-    /// All variables; [`Var::name`] is the path, such as `layer1.0.conv1.weight`, as in PyTorch's `state_dict`.
+    /// Calls `visitor` with each further name that a variable goes by in PyTorch's `state_dict`: tied weights. A model of
+    /// layers that has some hands them on here.
+    fn visit_tied(&self, _visitor: &mut dyn FnMut(&str, &Var)) {}
+
+    /// All variables, each once; [`Var::name`] is the path, such as `layer1.0.conv1.weight`, as in PyTorch's `state_dict`.
     fn variables(&self) -> Vec<Var> {
-        let mut variables = Vec::new();
-        self.visit(&mut |variable| variables.push(variable.clone()));
+        let (mut variables, mut seen) = (Vec::new(), HashSet::new());
+        self.visit(&mut |variable| {
+            if seen.insert(variable.id()) {
+                variables.push(variable.clone());
+            }
+        });
         variables
     }
 
-    /// The variables that an optimizer changes.
+    /// The variables that an optimizer may change. One that is not handed to an optimizer is frozen, and costs no gradient:
+    /// see [`trainable`](super::trainable).
     fn parameters(&self) -> Vec<Var> {
         let mut variables = self.variables();
         variables.retain(|variable| variable.kind() == VarKind::Parameter);
@@ -67,6 +78,7 @@ pub enum Mode {
 
 thread_local! {
     static CURRENT: Cell<Mode> = const { Cell::new(Mode::Train) };
+    static STATISTICS_FROZEN: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Mode {
@@ -77,14 +89,32 @@ impl Mode {
 
     /// Runs `f` in this mode.
     pub fn scope<T>(self, f: impl FnOnce() -> T) -> T {
-        struct Restore(Mode);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                CURRENT.set(self.0);
-            }
-        }
-        let _restore = Restore(CURRENT.replace(self));
+        let _restore = Restore(&CURRENT, CURRENT.replace(self));
         f()
+    }
+}
+
+/// Runs `f` with batch norms that use their running statistics and leave them as they are, whatever the [`Mode`]; dropout
+/// still drops in training.
+///
+/// This is the second of two switches for fine-tuning. Which parameters learn is decided by what the optimizer is given
+/// ([`trainable`](super::trainable)); statistics are no parameters, and follow the data unless they are frozen here.
+pub fn freeze_statistics<T>(f: impl FnOnce() -> T) -> T {
+    let _restore = Restore(&STATISTICS_FROZEN, STATISTICS_FROZEN.replace(true));
+    f()
+}
+
+/// True if normalisation uses the batch's own statistics now, and moves the running ones.
+pub(crate) fn follows_statistics() -> bool {
+    Mode::current() == Mode::Train && !STATISTICS_FROZEN.get()
+}
+
+/// Puts a thread's value back, also when a panic passes.
+struct Restore<T: Copy + 'static>(&'static LocalKey<Cell<T>>, T);
+
+impl<T: Copy + 'static> Drop for Restore<T> {
+    fn drop(&mut self) {
+        self.0.set(self.1);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Modules one after the other.
+//! Modules one after the other, and around a shortcut.
 
 use crate::runtime::Var;
 use crate::tensor::Tensor;
@@ -53,6 +53,30 @@ impl Module for Sequential {
         for module in &self.modules {
             module.visit(visitor);
         }
+    }
+
+    fn visit_tied(&self, visitor: &mut dyn FnMut(&str, &Var)) {
+        for module in &self.modules {
+            module.visit_tied(visitor);
+        }
+    }
+}
+
+/// `x + module(x)`, for a module whose output has its input's shape. It adds nothing to the names of variables.
+pub struct Residual<M>(pub M);
+
+impl<M: Module> Module for Residual<M> {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        input + self.0.forward(input)
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        self.0.visit(visitor);
+    }
+
+    fn visit_tied(&self, visitor: &mut dyn FnMut(&str, &Var)) {
+        self.0.visit_tied(visitor);
     }
 }
 

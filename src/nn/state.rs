@@ -1,95 +1,197 @@
-//! A model's variables as named tensors: the form in which files keep them.
+//! A model's variables as named tensors, and how named tensors fit a model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::path::PathBuf;
 
-use crate::error::{Error, Result};
-use crate::runtime::VarKind;
+use crate::error::Result;
+use crate::runtime::Var;
+use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 use super::Module;
+use super::pattern::matches;
 
-/// Names in PyTorch's `state_dict` that no variable here stands for: batch norm's count of batches matters only for a
-/// cumulative average, which `BatchNorm2d` does not offer.
-const IGNORED_SUFFIX: &str = "num_batches_tracked";
+/// The end of names that may be missing, and may be there without a variable: batch norm's count of batches decides nothing
+/// unless statistics are means over all of them, and old files do not have it.
+const OPTIONAL: &str = "num_batches_tracked";
 
-/// Current values of all variables of `module`, by path.
+/// Current values of all variables of `module`, by path; tied ones under each of their names.
 pub fn state<M: Module + ?Sized>(module: &M) -> BTreeMap<String, Tensor> {
-    module.variables().iter().map(|variable| (variable.name().to_owned(), variable.tensor())).collect()
+    named(module).into_iter().map(|(name, variable)| (name, variable.tensor())).collect()
 }
 
-/// Sets every variable of `module` to the tensor of its name; nothing changes unless names and shapes all fit.
+/// All names of all variables.
+pub(super) fn named<M: Module + ?Sized>(module: &M) -> BTreeMap<String, Var> {
+    let mut named: BTreeMap<String, Var> =
+        module.variables().into_iter().map(|variable| (variable.name().to_owned(), variable)).collect();
+    module.visit_tied(&mut |name, variable| {
+        named.insert(name.to_owned(), variable.clone());
+    });
+    named
+}
+
+/// Sets every variable of `module` to the tensor of its name, converted to the variable's type; nothing changes unless names
+/// and shapes all fit.
+///
+/// # Errors
+/// [`Error::State`](crate::Error::State) if they do not fit.
 pub fn load_state<M: Module + ?Sized>(module: &M, state: &BTreeMap<String, Tensor>) -> Result<()> {
-    let variables = module.variables();
-    let mut problems = Vec::new();
-    for variable in &variables {
-        match state.get(variable.name()) {
-            None => problems.push(format!("{} is missing", variable.name())),
-            Some(tensor) if tensor.dtype() != variable.dtype() => {
-                problems.push(format!("{} is {} instead of {}", variable.name(), tensor.dtype(), variable.dtype()));
-            }
-            Some(tensor) if tensor.shape() != variable.shape() => {
-                problems.push(format!("{} is {} instead of {}", variable.name(), tensor.shape(), variable.shape()));
-            }
-            Some(_) => {}
+    load_state_with(module, state, &LoadOptions::default()).map(drop)
+}
+
+/// [`load_state`] with other options.
+///
+/// # Errors
+/// [`Error::State`](crate::Error::State) if names or shapes do not fit.
+pub fn load_state_with<M: Module + ?Sized>(
+    module: &M,
+    state: &BTreeMap<String, Tensor>,
+    options: &LoadOptions,
+) -> Result<LoadReport> {
+    let keys = state.iter().map(|(name, tensor)| (name.as_str(), tensor.shape().dims()));
+    let (targets, report) = fit(module, keys, options).map_err(Box::new)?;
+    for (variable, key) in targets {
+        variable.set(&state[&key].to_dtype(variable.dtype()))?;
+    }
+    Ok(report)
+}
+
+/// How names are matched, and whether all must be.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    partial: bool,
+    skipped: Vec<String>,
+    renamed: Vec<(String, String)>,
+}
+
+impl LoadOptions {
+    /// Names may be missing or unknown; the report lists them. Shapes must fit all the same.
+    #[must_use]
+    pub fn partial(mut self) -> Self {
+        self.partial = true;
+        self
+    }
+
+    /// Leaves out what goes by these names before any renaming; `*` stands for any characters. Such as `fc.*`, for a head
+    /// with another number of classes (together with [`LoadOptions::partial`]).
+    #[must_use]
+    pub fn skip(mut self, pattern: &str) -> Self {
+        self.skipped.push(pattern.to_owned());
+        self
+    }
+
+    /// Names that begin with `from` begin with `to` instead: `module.` by nothing, `fc.` by `head.`. The first rule that
+    /// applies counts.
+    #[must_use]
+    pub fn rename(mut self, from: &str, to: &str) -> Self {
+        self.renamed.push((from.to_owned(), to.to_owned()));
+        self
+    }
+
+    /// What `key` is called in the model; `None` if it is left out.
+    fn target(&self, key: &str) -> Option<String> {
+        if self.skipped.iter().any(|pattern| matches(pattern, key)) {
+            return None;
         }
+        let renamed =
+            self.renamed.iter().find_map(|(from, to)| key.strip_prefix(from).map(|rest| format!("{to}{rest}")));
+        Some(renamed.unwrap_or_else(|| key.to_owned()))
     }
-    for name in state.keys().filter(|name| !name.ends_with(IGNORED_SUFFIX)) {
-        if !variables.iter().any(|variable| variable.name() == name) {
-            problems.push(format!("{name} is unknown"));
+}
+
+/// What loading did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LoadReport {
+    /// Variables that were set.
+    pub loaded: usize,
+    /// Names of variables that were not.
+    pub missing: Vec<String>,
+    /// Names that stand for no variable, as they are after renaming.
+    pub unexpected: Vec<String>,
+}
+
+/// How named weights differ from a model's variables: everything at once.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StateMismatch {
+    /// The file they come from.
+    pub path: Option<PathBuf>,
+    /// Variables without a value.
+    pub missing: Vec<String>,
+    /// Names without a variable.
+    pub unexpected: Vec<String>,
+    /// (name, its shape, the variable's shape) where these differ.
+    pub misshaped: Vec<(String, Shape, Shape)>,
+}
+
+impl std::error::Error for StateMismatch {}
+
+impl fmt::Display for StateMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.path {
+            write!(f, "{}: ", path.display())?;
         }
+        f.write_str("the weights are of another model")?;
+        let shapes = |(name, got, wanted): &(String, Shape, Shape)| format!("{name} {got} instead of {wanted}");
+        let parts = [
+            ("missing", self.missing.clone()),
+            ("unexpected", self.unexpected.clone()),
+            ("of another shape", self.misshaped.iter().map(shapes).collect()),
+        ];
+        for (what, names) in parts {
+            list(f, what, &names)?;
+        }
+        Ok(())
     }
-    if !problems.is_empty() {
-        return Err(Error::Shape(mismatch(&problems)));
+}
+
+/// `; 12 missing: a, b, c and 9 more`; a wholly different model would list hundreds.
+fn list(f: &mut fmt::Formatter<'_>, what: &str, names: &[String]) -> fmt::Result {
+    const SHOWN: usize = 8;
+    if names.is_empty() {
+        return Ok(());
     }
-    for variable in &variables {
-        variable.set(&state[variable.name()])?;
+    write!(f, "; {} {what}: {}", names.len(), names[..names.len().min(SHOWN)].join(", "))?;
+    if names.len() > SHOWN {
+        write!(f, " and {} more", names.len() - SHOWN)?;
     }
     Ok(())
 }
 
-/// The first few problems; a wholly different model would list hundreds.
-fn mismatch(problems: &[String]) -> String {
-    const SHOWN: usize = 5;
-    let mut message = format!("the weights are of another model: {}", problems[..problems.len().min(SHOWN)].join(", "));
-    if problems.len() > SHOWN {
-        message += &format!(" and {} more", problems.len() - SHOWN);
-    }
-    message
-}
-
-/// Parameter counts of a model; its `Display` is a table.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Summary {
-    /// (path, shape as text, elements) of each parameter, in order.
-    pub parameters: Vec<(String, String, usize)>,
-    /// Elements of all parameters.
-    pub parameter_count: usize,
-    /// Elements of all buffers.
-    pub buffer_count: usize,
-}
-
-/// Counts what `module` holds.
-pub fn summary<M: Module + ?Sized>(module: &M) -> Summary {
-    let (parameters, buffers): (Vec<_>, Vec<_>) =
-        module.variables().into_iter().partition(|variable| variable.kind() == VarKind::Parameter);
-    let parameters: Vec<_> = parameters
-        .iter()
-        .map(|variable| (variable.name().to_owned(), variable.shape().to_string(), variable.shape().numel()))
-        .collect();
-    Summary {
-        parameter_count: parameters.iter().map(|(_, _, count)| count).sum(),
-        buffer_count: buffers.iter().map(|variable| variable.shape().numel()).sum(),
-        parameters,
-    }
-}
-
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = self.parameters.iter().map(|(path, ..)| path.len()).max().unwrap_or(0);
-        for (path, shape, count) in &self.parameters {
-            writeln!(f, "{path:width$}  {shape:18} {count:>10}")?;
+/// Which variable gets the value of which key.
+pub(super) fn fit<'a, M: Module + ?Sized>(
+    module: &M,
+    keys: impl Iterator<Item = (&'a str, &'a [usize])>,
+    options: &LoadOptions,
+) -> Result<(Vec<(Var, String)>, LoadReport), StateMismatch> {
+    let named = named(module);
+    let (mut problems, mut chosen) = (StateMismatch::default(), HashMap::<u64, (Var, String)>::new());
+    for (key, shape) in keys {
+        let Some(target) = options.target(key) else { continue };
+        let Some(variable) = named.get(&target) else {
+            if !target.ends_with(OPTIONAL) {
+                problems.unexpected.push(target);
+            }
+            continue;
+        };
+        if variable.shape().dims() != shape {
+            problems.misshaped.push((target, shape.into(), variable.shape().clone()));
+        } else if target == variable.name() || !chosen.contains_key(&variable.id()) {
+            // of a tied one's values, that under its own name counts
+            chosen.insert(variable.id(), (variable.clone(), key.to_owned()));
         }
-        write!(f, "{} parameters, {} other values", self.parameter_count, self.buffer_count)
     }
+    let misshaped: HashSet<&str> = problems.misshaped.iter().map(|(name, ..)| name.as_str()).collect();
+    let is_missing = |variable: &Var| !chosen.contains_key(&variable.id()) && !misshaped.contains(variable.name());
+    let variables = module.variables();
+    let missing = variables.iter().filter(|variable| is_missing(variable)).map(|variable| variable.name().to_owned());
+    problems.missing = missing.filter(|name| !name.ends_with(OPTIONAL)).collect();
+    let incomplete = !problems.missing.is_empty() || !problems.unexpected.is_empty();
+    if !problems.misshaped.is_empty() || incomplete && !options.partial {
+        return Err(problems);
+    }
+    let targets: Vec<_> = variables.iter().filter_map(|variable| chosen.remove(&variable.id())).collect();
+    let StateMismatch { missing, unexpected, .. } = problems;
+    let report = LoadReport { loaded: targets.len(), missing, unexpected };
+    Ok((targets, report))
 }

@@ -4,6 +4,16 @@ use std::ops::Add;
 
 use serde::Serialize;
 
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+use super::capture::Planned;
+use super::eval::options_for;
+use super::step::StepInfo;
+use super::var::{Var, VarKind};
+
 /// Bytes that a captured step takes on its device, by purpose. What kernels use within themselves, and what the driver needs
 /// besides, is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -44,4 +54,20 @@ impl Add for Forecast {
             input_output_bytes: self.input_output_bytes + other.input_output_bytes,
         }
     }
+}
+
+/// Traces and plans `function` as a step for inputs of these shapes and types would be, and tells what it would take. Nothing
+/// runs, and nothing is allocated.
+///
+/// # Errors
+/// If the device fails.
+pub fn preview(
+    device: &Device,
+    inputs: &[(crate::Shape, DType)],
+    mut function: impl FnMut(&[Tensor]) -> Vec<Tensor>,
+) -> Result<(StepInfo, Forecast)> {
+    let halted = Var::zeros("halted", VarKind::State, [].into(), DType::U32, device)?;
+    let planned = Planned::new(device, &mut function, &inputs.to_vec(), &halted, &options_for(device))?;
+    let forecast = planned.forecast(&mut Vec::new());
+    Ok((StepInfo { plan: planned.plan, program: planned.program, because: None }, forecast))
 }

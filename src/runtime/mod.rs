@@ -18,7 +18,7 @@ pub use arena::Arena;
 pub use checkpoint::checkpoint;
 pub(crate) use eval::limit_waiting;
 pub use eval::{PlanCacheStats, plan_cache_stats, realize};
-pub use forecast::Forecast;
+pub use forecast::{Forecast, preview};
 pub use gate::{catch_non_finite, check_finite, skip_if};
 pub use random::{random_inputs, random_state, seed};
 pub use signature::Signature;

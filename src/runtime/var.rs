@@ -1,6 +1,7 @@
 //! State: parameters, optimizer moments, running statistics, counters.
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -106,11 +107,7 @@ impl Var {
     #[track_caller]
     pub fn new(name: &str, kind: VarKind, value: &Tensor) -> Result<Self> {
         let node = value.node();
-        let bytes = (node.shape.numel() * node.dtype.size_bytes()) as u64;
-        let purpose = Purpose::value(name.to_owned(), node.dtype, &node.shape, node.location);
-        let storage = node.device.alloc(bytes, purpose)?;
-        let memory = Memory::new(storage, 0);
-        let var = Self(VarCell::new(name, kind, node.shape.clone(), node.dtype, &node.device, memory));
+        let var = Self::allocate(name, kind, node.shape.clone(), node.dtype, &node.device, node.location)?;
         if trace::is_tracing() && depends_on_inputs(node) {
             let what = format!("a new variable `{name}` with a value made from the step's inputs");
             return Err(Error::Traced { what });
@@ -118,6 +115,29 @@ impl Var {
         // also when a step is being traced: making it is not something that the step repeats
         trace::suspended(|| var.set(value))?;
         Ok(var)
+    }
+
+    /// A variable of any kind that is zero everywhere. Nothing is computed.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    #[track_caller]
+    pub fn zeros(name: &str, kind: VarKind, shape: Shape, dtype: DType, device: &Device) -> Result<Self> {
+        Self::allocate(name, kind, shape, dtype, device, Location::caller())
+    }
+
+    /// New memory is zero.
+    fn allocate(
+        name: &str,
+        kind: VarKind,
+        shape: Shape,
+        dtype: DType,
+        device: &Device,
+        location: &'static Location<'static>,
+    ) -> Result<Self> {
+        let bytes = (shape.numel() * dtype.size_bytes()) as u64;
+        let storage = device.alloc(bytes, Purpose::value(name.to_owned(), dtype, &shape, location))?;
+        Ok(Self(VarCell::new(name, kind, shape, dtype, device, Memory::new(storage, 0))))
     }
 
     /// The value now: a snapshot outside of steps, the value at this point inside of one.

@@ -1,10 +1,12 @@
 //! The settings of a run: one struct for the file, the flags and the library.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::models::{Entry, MODELS, Task};
 use crate::optim::Schedule;
 
 /// Everything that decides a training run. Written, resolved, to the run's folder as `config.toml`.
@@ -78,7 +80,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             dataset: DatasetName::Digits,
-            model: ModelName::Cnn,
+            model: ModelName::new("cnn").expect("a model of that name"),
             epochs: 15,
             batch_size: 32,
             lr: None,
@@ -109,19 +111,59 @@ pub enum DatasetName {
     Digits,
 }
 
-/// Networks by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "kebab-case")]
-pub enum ModelName {
-    /// Three linear layers
-    Mlp,
-    /// Three 3x3 convolutions, for small pictures such as the digits
-    Cnn,
-    /// The network of PyTorch's CIFAR tutorial, for pictures from 16x16 on
-    TutorialCnn,
-    /// ResNet-20 (He et al. 2016)
-    Resnet20,
+/// The name of a network that classifies pictures: one of [`MODELS`](crate::models::MODELS).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ModelName(&'static Entry);
+
+impl ModelName {
+    /// The network called `name`.
+    ///
+    /// # Errors
+    /// If there is none, or it does something else.
+    pub fn new(name: &str) -> Result<Self> {
+        let known = Self::all();
+        known.iter().find(|model| model.0.name == name).copied().ok_or_else(|| {
+            let names = known.iter().map(|model| model.0.name).collect::<Vec<_>>().join(", ");
+            Error::Config(format!("unknown model `{name}`; known are: {names}"))
+        })
+    }
+
+    /// All of them.
+    pub fn all() -> &'static [Self] {
+        static ALL: LazyLock<Vec<ModelName>> =
+            LazyLock::new(|| MODELS.iter().filter(|entry| entry.task == Task::Classify).map(ModelName).collect());
+        &ALL
+    }
+}
+
+impl std::fmt::Display for ModelName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0.name)
+    }
+}
+
+impl Serialize for ModelName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.name)
+    }
+}
+
+impl<'de> Deserialize<'de> for ModelName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::new(&name).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(feature = "cli")]
+impl clap::ValueEnum for ModelName {
+    fn value_variants<'a>() -> &'a [Self] {
+        Self::all()
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.name).help(self.0.about))
+    }
 }
 
 /// Optimizers by name.
@@ -173,7 +215,7 @@ macro_rules! display_as_in_files {
         }
     )*};
 }
-display_as_in_files!(DatasetName, ModelName, OptimizerName, Precision);
+display_as_in_files!(DatasetName, OptimizerName, Precision);
 
 impl Config {
     /// Reads a configuration file; what it does not mention keeps its default.
@@ -281,6 +323,7 @@ mod tests {
             "{unknown}"
         );
         assert!(message("model = 'vgg'").contains("resnet20"));
+        assert!(message("model = 'gpt'").contains("resnet20"), "it does not classify pictures");
         assert!(message("epochs = 'three'").contains("line 1"));
         assert!(message("epochs = ").contains("line 1"));
     }
@@ -316,7 +359,7 @@ mod tests {
 
     #[test]
     fn names_print_as_in_files() {
-        assert_eq!(ModelName::Resnet20.to_string(), "resnet20");
+        assert_eq!(ModelName::new("resnet20").expect("a model").to_string(), "resnet20");
         assert_eq!(OptimizerName::Adamw.to_string(), "adamw");
     }
 }

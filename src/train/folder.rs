@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::files::write_whole;
 
 /// `runs/NAME/`: `config.toml`, `metrics.jsonl` and the weights.
 pub struct RunFolder {
@@ -59,24 +60,6 @@ impl RunFolder {
         write_whole(&path, contents)?;
         Ok(path)
     }
-}
-
-/// Writes a file under a temporary name beside it, then renames it: readers see the old contents or the new.
-pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".brasa-");
-        // Temporary files are private by default; this one becomes an ordinary file, whose rights the umask decides.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let mut file = builder.tempfile_in(folder)?;
-        file.write_all(contents)?;
-        // The rename must not reach the disk before the contents.
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)
-    };
-    write().map(drop).map_err(|error| Error::io(path, error))
 }
 
 /// True if the folder was made, false if something of that name was there.

@@ -10,12 +10,13 @@ mod folder;
 mod learner;
 mod optimizer;
 mod trainer;
-mod weights;
 
 pub use clock::{HOST, StageClock, StageReport};
 pub use config::{Config, DatasetName, ModelName, OptimizerName, Precision};
 pub use control::Control;
 pub use environment::Environment;
 pub use event::{Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
-pub use folder::{RunFolder, write_whole};
+pub use folder::RunFolder;
 pub use trainer::Trainer;
+
+pub use crate::files::write_whole;

@@ -280,7 +280,7 @@ impl Run<'_> {
     /// Saves the weights; if that fails, those that were saved before are still there.
     fn save(&mut self) -> Result<PathBuf> {
         let start = Instant::now();
-        let weights = super::weights::to_safetensors(self.trainer.learner.model())?;
+        let weights = crate::nn::to_safetensors(self.trainer.learner.model())?;
         let path = self.trainer.folder.write(WEIGHTS, &weights)?;
         self.saved = Instant::now();
         self.log_took(start);

@@ -184,10 +184,10 @@ impl Initial {
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and more than good enough for first weights.
-pub(super) struct Generator(u64);
+pub(crate) struct Generator(u64);
 
 impl Generator {
-    pub(super) fn new(seed: u64, path: &str) -> Self {
+    pub(crate) fn new(seed: u64, path: &str) -> Self {
         // FNV-1a of the path, so that layers draw from streams of their own.
         let hash = path.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -206,7 +206,7 @@ impl Generator {
     }
 
     /// In (0, 1): never 0, so that its logarithm is finite.
-    pub(super) fn uniform(&mut self) -> f64 {
+    pub(crate) fn uniform(&mut self) -> f64 {
         ((self.next() >> 12) as f64 + 0.5) * (-52.0_f64).exp2()
     }
 

@@ -6,12 +6,13 @@ mod matrix;
 pub use initial::{Initial, Nonlinearity, fans};
 
 use crate::device::Device;
+use crate::dtype::DType;
 use crate::error::Result;
-use crate::runtime::Var;
+use crate::runtime::{Var, VarKind};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
-use initial::Generator;
+pub(crate) use initial::Generator;
 
 /// A place in a model under construction: the device, the seed, and the path of the module being built.
 ///
@@ -29,14 +30,21 @@ use initial::Generator;
 #[derive(Clone, Debug)]
 pub struct Init {
     device: Device,
-    seed: u64,
+    /// `None`: everything is zero.
+    seed: Option<u64>,
     path: String,
 }
 
 impl Init {
     /// The root of a model on `device`.
     pub fn new(device: &Device, seed: u64) -> Self {
-        Self { device: device.clone(), seed, path: String::new() }
+        Self { device: device.clone(), seed: Some(seed), path: String::new() }
+    }
+
+    /// The root of a model whose variables are all zero, whatever its layers ask for: one that is about to be loaded from a
+    /// file, or only looked at. Nothing is drawn or computed, and on the CPU memory is taken when it is first written.
+    pub fn zeros(device: &Device) -> Self {
+        Self { device: device.clone(), seed: None, path: String::new() }
     }
 
     /// The sub-module `name` of this place.
@@ -57,22 +65,30 @@ impl Init {
 
     /// A variable that an optimizer changes.
     pub fn parameter(&self, name: &str, shape: impl Into<Shape>, initial: Initial) -> Result<Var> {
-        let path = self.join(name);
-        Var::parameter(&path, &self.value(&path, shape.into(), initial)?)
+        self.variable(name, VarKind::Parameter, shape.into(), initial)
     }
 
     /// A variable that belongs to the model's state but is not trained, such as a running mean.
     pub fn buffer(&self, name: &str, shape: impl Into<Shape>, initial: Initial) -> Result<Var> {
-        let path = self.join(name);
-        Var::buffer(&path, &self.value(&path, shape.into(), initial)?)
+        self.variable(name, VarKind::Buffer, shape.into(), initial)
     }
 
-    fn join(&self, name: &str) -> String {
+    /// A buffer that counts: i32 of shape `[]`, 0 at first.
+    pub fn counter(&self, name: &str) -> Result<Var> {
+        Var::zeros(&self.join(name), VarKind::Buffer, [].into(), DType::I32, &self.device)
+    }
+
+    /// The path of `name` here.
+    pub(super) fn join(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 
-    fn value(&self, path: &str, shape: Shape, initial: Initial) -> Result<Tensor> {
-        let mut generator = Generator::new(self.seed, path);
-        Tensor::from_slice(&initial.draw(&shape, &mut generator), shape, &self.device)
+    fn variable(&self, name: &str, kind: VarKind, shape: Shape, initial: Initial) -> Result<Var> {
+        let path = self.join(name);
+        let Some(seed) = self.seed else {
+            return Var::zeros(&path, kind, shape, DType::F32, &self.device);
+        };
+        let values = initial.draw(&shape, &mut Generator::new(seed, &path));
+        Var::new(&path, kind, &Tensor::from_slice(&values, shape, &self.device)?)
     }
 }

@@ -1,0 +1,214 @@
+//! Models by name: what the command line offers.
+
+use std::fmt;
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::nn::{Init, Module};
+
+use super::{
+    CifarResNet, ConvNeXt, ConvNeXtOptions, DigitsCnn, Gpt, GptOptions, Mlp, MobileNetV2, ResNet, ResNetOptions,
+    TutorialCnn, UNet, Vgg, VggOptions, VisionTransformer, VitOptions,
+};
+
+/// What the data ask of a model.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ModelSpec {
+    /// Shape of one sample: `[channels, height, width]` for images, `[sequence]` for token numbers.
+    pub input: Vec<usize>,
+    /// Number of classes, or of different tokens.
+    pub classes: usize,
+    /// Seed of the first weights.
+    pub seed: u64,
+}
+
+/// What a model is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Task {
+    /// One class for each sample.
+    Classify,
+    /// One class for each pixel.
+    Segment,
+    /// The next token of a text.
+    Continue,
+}
+
+/// A model that can be made by name.
+pub struct Entry {
+    /// What the command line calls it.
+    pub name: &'static str,
+    /// One line for lists.
+    pub about: &'static str,
+    /// What it is for.
+    pub task: Task,
+    make: fn(&ModelSpec, &Init) -> Result<Box<dyn Module>>,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Entry {}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// A classifier of images with sides of at least `$least`.
+macro_rules! classifier {
+    ($name:literal, $least:literal, $about:literal, |$image:pat_param, $classes:ident, $init:ident| $make:expr) => {
+        Entry {
+            name: $name,
+            about: $about,
+            task: Task::Classify,
+            make: |spec, $init| {
+                let ($image, $classes) = (image(spec, $name, $least)?, spec.classes);
+                Ok(Box::new($make?))
+            },
+        }
+    };
+}
+
+/// All of them.
+pub static MODELS: &[Entry] = &[
+    Entry {
+        name: "mlp",
+        about: "three linear layers (128 and 64 hidden values) over the flattened sample",
+        task: Task::Classify,
+        make: |spec, init| Ok(Box::new(Mlp::new(&[spec.input.iter().product(), 128, 64, spec.classes], init)?)),
+    },
+    classifier!("cnn", 4, "three 3x3 convolutions, for small pictures such as the digits", |image, classes, init| {
+        DigitsCnn::new(image, classes, init)
+    }),
+    classifier!("tutorial-cnn", 16, "the network of PyTorch's CIFAR tutorial", |image, classes, init| {
+        TutorialCnn::new(image, classes, init)
+    }),
+    classifier!("resnet20", 1, "ResNet-20 for CIFAR (He et al. 2016), 0.27 M parameters", |[c, ..], classes, init| {
+        CifarResNet::new(20, c, classes, init)
+    }),
+    classifier!("resnet32", 1, "ResNet-32 for CIFAR, 0.47 M parameters", |[c, ..], classes, init| {
+        CifarResNet::new(32, c, classes, init)
+    }),
+    classifier!("resnet56", 1, "ResNet-56 for CIFAR, 0.86 M parameters", |[c, ..], classes, init| {
+        CifarResNet::new(56, c, classes, init)
+    }),
+    classifier!("resnet110", 1, "ResNet-110 for CIFAR, 1.7 M parameters", |[c, ..], classes, init| {
+        CifarResNet::new(110, c, classes, init)
+    }),
+    classifier!(
+        "resnet18",
+        1,
+        "ResNet-18 for ImageNet (He et al. 2016), 11.7 M parameters",
+        |[c, ..], classes, init| { ResNet::new(ResNetOptions::depth(18), c, classes, init) }
+    ),
+    classifier!("resnet34", 1, "ResNet-34 for ImageNet, 21.8 M parameters", |[c, ..], classes, init| {
+        ResNet::new(ResNetOptions::depth(34), c, classes, init)
+    }),
+    classifier!("resnet50", 1, "ResNet-50 for ImageNet, 25.6 M parameters", |[c, ..], classes, init| {
+        ResNet::new(ResNetOptions::depth(50), c, classes, init)
+    }),
+    classifier!("vgg11", 32, "VGG-11 (Simonyan and Zisserman 2015), 133 M parameters", |[c, ..], classes, init| {
+        Vgg::new(VggOptions::depth(11, false), c, classes, init)
+    }),
+    classifier!("vgg11-bn", 32, "VGG-11 with batch norm", |[c, ..], classes, init| {
+        Vgg::new(VggOptions::depth(11, true), c, classes, init)
+    }),
+    classifier!("vgg16", 32, "VGG-16, 138 M parameters", |[c, ..], classes, init| {
+        Vgg::new(VggOptions::depth(16, false), c, classes, init)
+    }),
+    classifier!("vgg16-bn", 32, "VGG-16 with batch norm", |[c, ..], classes, init| {
+        Vgg::new(VggOptions::depth(16, true), c, classes, init)
+    }),
+    classifier!("mobilenet-v2", 1, "MobileNetV2 (Sandler et al. 2018), 3.5 M parameters", |[c, ..], classes, init| {
+        MobileNetV2::new(1.0, c, classes, init)
+    }),
+    classifier!("convnext-tiny", 32, "ConvNeXt-T (Liu et al. 2022), 28.6 M parameters", |[c, ..], classes, init| {
+        ConvNeXt::new(ConvNeXtOptions::TINY, c, classes, init)
+    }),
+    Entry {
+        name: "vit-tiny",
+        about: "ViT-Ti (Touvron et al. 2021), 5.7 M parameters; patches of 16x16 pixels, of 4x4 below 64x64",
+        task: Task::Classify,
+        make: |spec, init| {
+            let [channels, height, width] = image(spec, "vit-tiny", 4)?;
+            let patch = if height.min(width) < 64 { 4 } else { 16 };
+            divisible("vit-tiny", [height, width], patch)?;
+            let options = VitOptions { patch, ..VitOptions::TINY };
+            Ok(Box::new(VisionTransformer::new(options, [channels, height, width], spec.classes, init)?))
+        },
+    },
+    Entry {
+        name: "unet",
+        about: "U-Net for segmentation (Ronneberger et al. 2015), 16 to 128 channels; sides divisible by 8",
+        task: Task::Segment,
+        make: |spec, init| {
+            let [channels, height, width] = image(spec, "unet", 8)?;
+            divisible("unet", [height, width], 8)?;
+            Ok(Box::new(UNet::new(channels, &UNet::WIDTHS, spec.classes, init)?))
+        },
+    },
+    Entry {
+        name: "gpt",
+        about: "a small GPT: 4 pre-norm transformer blocks of width 128 with 4 heads",
+        task: Task::Continue,
+        make: |spec, init| {
+            let &[sequence] = &spec.input[..] else {
+                return Err(Error::Shape(format!("model `gpt` wants samples [sequence], not {:?}", spec.input)));
+            };
+            Ok(Box::new(Gpt::new(GptOptions::new(spec.classes, sequence), init)?))
+        },
+    },
+];
+
+/// The entry called `name`.
+///
+/// # Errors
+/// If there is none; the message lists them all.
+pub fn find(name: &str) -> Result<&'static Entry> {
+    MODELS.iter().find(|entry| entry.name == name).ok_or_else(|| {
+        let known = MODELS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
+        Error::Config(format!("unknown model `{name}`; known are: {known}"))
+    })
+}
+
+/// The model called `name` for data such as `spec` says, on `device`.
+///
+/// # Errors
+/// If there is none of that name, it does not fit the data, or there is no memory.
+pub fn create(name: &str, spec: &ModelSpec, device: &Device) -> Result<Box<dyn Module>> {
+    create_with(name, spec, &Init::new(device, spec.seed))
+}
+
+/// [`create`] at a place of its own: `Init::zeros`, for one that is about to be loaded.
+///
+/// # Errors
+/// As [`create`].
+pub fn create_with(name: &str, spec: &ModelSpec, init: &Init) -> Result<Box<dyn Module>> {
+    let entry = find(name)?;
+    if spec.classes == 0 || spec.input.contains(&0) {
+        return Err(Error::Shape(format!("model `{name}`: no classes or an empty sample in {spec:?}")));
+    }
+    (entry.make)(spec, init)
+}
+
+/// The sample's shape as an image of at least `least` pixels in both directions.
+fn image(spec: &ModelSpec, name: &str, least: usize) -> Result<[usize; 3]> {
+    match spec.input[..] {
+        [channels, height, width] if height >= least && width >= least => Ok([channels, height, width]),
+        _ => {
+            let wanted = format!("[channels, height, width] with sides of at least {least}");
+            Err(Error::Shape(format!("model `{name}` wants samples {wanted}, not {:?}", spec.input)))
+        }
+    }
+}
+
+fn divisible(name: &str, [height, width]: [usize; 2], by: usize) -> Result<()> {
+    if height.is_multiple_of(by) && width.is_multiple_of(by) {
+        return Ok(());
+    }
+    Err(Error::Shape(format!("model `{name}`: {height}x{width} does not divide by {by}")))
+}

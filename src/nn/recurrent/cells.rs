@@ -1,0 +1,81 @@
+//! Single steps as layers of their own.
+
+use crate::error::Result;
+use crate::runtime::Var;
+use crate::tensor::Tensor;
+
+use super::super::module::Scope;
+use super::super::{Init, Module};
+use super::step::{Kind, Weights};
+
+/// A public cell with one tensor of state.
+macro_rules! cells {
+    ($($(#[$doc:meta])* $name:ident = $kind:expr;)*) => {$(
+        $(#[$doc])*
+        pub struct $name(Weights, Scope);
+
+        impl $name {
+            /// From `inputs` features to `hidden` ones; all values uniform within 1/√hidden at first.
+            pub fn new(inputs: usize, hidden: usize, init: &Init) -> Result<Self> {
+                Ok(Self(Weights::new($kind, inputs, hidden, true, "", init)?, Scope::new(init.path())))
+            }
+
+            /// The next hidden state for `input` `[batch, inputs]` and the one now, `[batch, hidden]`.
+            #[track_caller]
+            pub fn step(&self, input: &Tensor, hidden: &Tensor) -> Tensor {
+                self.1.run(|| self.0.step(&self.0.project(input), std::slice::from_ref(hidden)).remove(0))
+            }
+        }
+
+        impl Module for $name {
+            /// The next hidden state from one of zero.
+            #[track_caller]
+            fn forward(&self, input: &Tensor) -> Tensor {
+                self.step(input, &self.0.zero_state(input))
+            }
+
+            fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+                self.0.visit(visitor);
+            }
+        }
+    )*};
+}
+
+cells! {
+    /// One step of an [`RNN`].
+    RNNCell = Kind::Tanh;
+    /// One step of a [`GRU`].
+    GRUCell = Kind::Gru;
+}
+
+/// One step of an [`LSTM`].
+pub struct LSTMCell(Weights, Scope);
+
+impl LSTMCell {
+    /// From `inputs` features to `hidden` ones; all values uniform within 1/√hidden at first.
+    pub fn new(inputs: usize, hidden: usize, init: &Init) -> Result<Self> {
+        Ok(Self(Weights::new(Kind::Lstm, inputs, hidden, true, "", init)?, Scope::new(init.path())))
+    }
+
+    /// The next (hidden, cell) state for `input` `[batch, inputs]` and the one now, both `[batch, hidden]`.
+    #[track_caller]
+    pub fn step(&self, input: &Tensor, (hidden, cell): (&Tensor, &Tensor)) -> (Tensor, Tensor) {
+        let state = [hidden.clone(), cell.clone()];
+        let mut next = self.1.run(|| self.0.step(&self.0.project(input), &state));
+        let cell = next.remove(1);
+        (next.remove(0), cell)
+    }
+}
+
+impl Module for LSTMCell {
+    /// The next hidden state from one of zero.
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        let zero = self.0.zero_state(input);
+        self.step(input, (&zero, &zero)).0
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        self.0.visit(visitor);
+    }
+}

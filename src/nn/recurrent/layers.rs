@@ -1,0 +1,187 @@
+//! Layers over whole sequences.
+
+use crate::error::Result;
+use crate::runtime::Var;
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+
+use super::super::module::Scope;
+use super::super::{Dropout, Init, Module};
+use super::step::{Kind, Weights, joined};
+
+/// Options of recurrent layers, PyTorch's arguments with its defaults.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RecurrentOptions {
+    /// Layers, each on top of the one before: `num_layers`.
+    pub layers: usize,
+    /// A second direction, whose outputs are joined to those of the first.
+    pub bidirectional: bool,
+    /// Inputs and outputs are `[batch, time, features]` instead of `[time, batch, features]`.
+    pub batch_first: bool,
+    /// Whether there are biases.
+    pub bias: bool,
+    /// Probability of dropping an output of any layer but the last.
+    pub dropout: f64,
+}
+
+impl Default for RecurrentOptions {
+    fn default() -> Self {
+        Self { layers: 1, bidirectional: false, batch_first: false, bias: true, dropout: 0.0 }
+    }
+}
+
+/// What all recurrent layers are: layers of one or two directions.
+struct Stack {
+    weights: Vec<Weights>,
+    options: RecurrentOptions,
+    scope: Scope,
+}
+
+impl Stack {
+    fn new(kind: Kind, inputs: usize, hidden: usize, options: RecurrentOptions, init: &Init) -> Result<Self> {
+        assert!(options.layers > 0, "{}: no layers", kind.name());
+        let directions: &[&str] = if options.bidirectional { &["", "_reverse"] } else { &[""] };
+        let mut weights = Vec::new();
+        for layer in 0..options.layers {
+            let inputs = if layer == 0 { inputs } else { hidden * directions.len() };
+            for direction in directions {
+                weights.push(Weights::new(kind, inputs, hidden, options.bias, &format!("_l{layer}{direction}"), init)?);
+            }
+        }
+        Ok(Self { weights, options, scope: Scope::new(init.path()) })
+    }
+
+    /// Outputs of all times and the last state, each `[layers · directions, batch, hidden]`.
+    #[track_caller]
+    fn run(&self, input: &Tensor, initial: Option<&[&Tensor]>) -> (Tensor, Vec<Tensor>) {
+        let first = &self.weights[0];
+        let inputs = first.weight_ih.shape()[1];
+        assert!(
+            input.rank() == 3 && input.size(2) == inputs && input.numel() > 0,
+            "{}: input {} is not [{}, {inputs}]",
+            first.kind.name(),
+            input.shape(),
+            if self.options.batch_first { "batch, time" } else { "time, batch" }
+        );
+        let mut value = if self.options.batch_first { input.transpose(0, 1) } else { input.clone() };
+        let shape = Shape::from([self.weights.len(), value.size(1), first.hidden]);
+        for state in initial.into_iter().flatten() {
+            assert!(
+                *state.shape() == shape,
+                "{}: the initial state is {}, not [layers · directions, batch, hidden] = {shape}",
+                first.kind.name(),
+                state.shape()
+            );
+        }
+        let zero = first.zero_state(&value.select(0, 0));
+        let start = |number: usize| match initial {
+            Some(states) => states.iter().map(|state| state.select(0, number)).collect(),
+            None => vec![zero.clone(); first.kind.states()],
+        };
+        let directions = self.weights.len() / self.options.layers;
+        let dropout = Dropout::new(self.options.dropout);
+        let mut last: Vec<Vec<Tensor>> = vec![Vec::new(); first.kind.states()];
+        for (layer, weights) in self.weights.chunks(directions).enumerate() {
+            if layer > 0 {
+                value = dropout.forward(&value);
+            }
+            let mut outputs = Vec::with_capacity(directions);
+            for (direction, weights) in weights.iter().enumerate() {
+                let (output, states) = weights.scan(&value, start(layer * directions + direction), direction == 1);
+                outputs.push(output);
+                last.iter_mut().zip(states).for_each(|(last, state)| last.push(state));
+            }
+            value = match &outputs[..] {
+                [one] => one.clone(),
+                several => Tensor::cat(&several.iter().collect::<Vec<_>>(), -1),
+            };
+        }
+        let value = if self.options.batch_first { value.transpose(0, 1) } else { value };
+        (value, last.iter().map(|states| joined(states)).collect())
+    }
+}
+
+/// A public recurrent layer with one tensor of state.
+macro_rules! recurrent {
+    ($($(#[$doc:meta])* $name:ident = $kind:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// Variables `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, then `_l0_reverse` if bidirectional, then
+        /// `_l1` and so on, all uniform within 1/√hidden at first, as in PyTorch.
+        pub struct $name(Stack);
+
+        impl $name {
+            /// From `inputs` features to `hidden` ones (twice as many if bidirectional).
+            pub fn new(inputs: usize, hidden: usize, options: RecurrentOptions, init: &Init) -> Result<Self> {
+                Stack::new($kind, inputs, hidden, options, init).map(Self)
+            }
+
+            /// Outputs `[time, batch, hidden · directions]` (batch first if so set) and the last hidden state, from this
+            /// initial one (zero if `None`), both `[layers · directions, batch, hidden]`.
+            #[track_caller]
+            pub fn run(&self, input: &Tensor, initial: Option<&Tensor>) -> (Tensor, Tensor) {
+                let initial = initial.map(|state| [state]);
+                let (output, mut last) = self.0.scope.run(|| self.0.run(input, initial.as_ref().map(<[_; 1]>::as_slice)));
+                (output, last.remove(0))
+            }
+        }
+
+        impl Module for $name {
+            /// The outputs, from an initial state of zero.
+            #[track_caller]
+            fn forward(&self, input: &Tensor) -> Tensor {
+                self.run(input, None).0
+            }
+
+            fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+                self.0.weights.iter().for_each(|weights| weights.visit(visitor));
+            }
+        }
+    )*};
+}
+
+recurrent! {
+    /// `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)` at each time (Elman 1990).
+    RNN = Kind::Tanh;
+    /// [`RNN`] with ReLU instead of the hyperbolic tangent: PyTorch's `nonlinearity="relu"`.
+    RNNReLU = Kind::Relu;
+    /// A gated recurrent unit (Cho et al., arXiv 1406.1078) at each time: `r, z = σ(..)`, `n = tanh(W_in x + b_in + r (W_hn h +
+    /// b_hn))`, `h' = (1 - z) n + z h`.
+    GRU = Kind::Gru;
+}
+
+/// Long short-term memory (Hochreiter and Schmidhuber 1997) at each time: `i, f, o = σ(..)`, `g = tanh(..)` of
+/// `W_ih x + b_ih + W_hh h + b_hh`, then `c' = f c + i g` and `h' = o tanh(c')`.
+///
+/// Variables `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, then `_l0_reverse` if bidirectional, then `_l1` and
+/// so on, all uniform within 1/√hidden at first, as in PyTorch; gates in the order i, f, g, o.
+pub struct LSTM(Stack);
+
+impl LSTM {
+    /// From `inputs` features to `hidden` ones (twice as many if bidirectional).
+    pub fn new(inputs: usize, hidden: usize, options: RecurrentOptions, init: &Init) -> Result<Self> {
+        Stack::new(Kind::Lstm, inputs, hidden, options, init).map(Self)
+    }
+
+    /// Outputs `[time, batch, hidden · directions]` (batch first if so set) and the last (hidden, cell) state, from this
+    /// initial one (zero if `None`), all states `[layers · directions, batch, hidden]`.
+    #[track_caller]
+    pub fn run(&self, input: &Tensor, initial: Option<(&Tensor, &Tensor)>) -> (Tensor, (Tensor, Tensor)) {
+        let initial = initial.map(|(hidden, cell)| [hidden, cell]);
+        let (output, mut last) = self.0.scope.run(|| self.0.run(input, initial.as_ref().map(<[_; 2]>::as_slice)));
+        let cell = last.remove(1);
+        (output, (last.remove(0), cell))
+    }
+}
+
+impl Module for LSTM {
+    /// The outputs, from an initial state of zero.
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        self.run(input, None).0
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        self.0.weights.iter().for_each(|weights| weights.visit(visitor));
+    }
+}

@@ -1,0 +1,151 @@
+//! The steps of recurrent layers, and their weights.
+
+use crate::error::Result;
+use crate::runtime::Var;
+use crate::tensor::Tensor;
+
+use super::super::linear::linear;
+use super::super::{Init, Initial};
+
+/// What a step does; the order of its gates in the weights is PyTorch's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Tanh,
+    Relu,
+    /// Input, forget, cell, output.
+    Lstm,
+    /// Reset, update, new.
+    Gru,
+}
+
+impl Kind {
+    fn gates(self) -> usize {
+        match self {
+            Self::Tanh | Self::Relu => 1,
+            Self::Lstm => 4,
+            Self::Gru => 3,
+        }
+    }
+
+    /// Tensors of the state: the hidden one, for LSTM also the cell's.
+    pub(super) fn states(self) -> usize {
+        if self == Self::Lstm { 2 } else { 1 }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Tanh | Self::Relu => "rnn",
+            Self::Lstm => "lstm",
+            Self::Gru => "gru",
+        }
+    }
+}
+
+/// The weights of one layer in one direction, or of a cell.
+pub(super) struct Weights {
+    pub(super) weight_ih: Var,
+    weight_hh: Var,
+    bias: Option<[Var; 2]>,
+    pub(super) kind: Kind,
+    pub(super) hidden: usize,
+}
+
+impl Weights {
+    /// All values uniform within 1/√hidden, as in PyTorch; `suffix` ends their names.
+    pub(super) fn new(kind: Kind, inputs: usize, hidden: usize, bias: bool, suffix: &str, init: &Init) -> Result<Self> {
+        let rows = kind.gates() * hidden;
+        let make = |name: &str, shape: &[usize]| {
+            init.parameter(&format!("{name}{suffix}"), shape, Initial::pytorch_default(hidden))
+        };
+        Ok(Self {
+            weight_ih: make("weight_ih", &[rows, inputs])?,
+            weight_hh: make("weight_hh", &[rows, hidden])?,
+            bias: if bias { Some([make("bias_ih", &[rows])?, make("bias_hh", &[rows])?]) } else { None },
+            kind,
+            hidden,
+        })
+    }
+
+    pub(super) fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        visitor(&self.weight_ih);
+        visitor(&self.weight_hh);
+        self.bias.iter().flatten().for_each(visitor);
+    }
+
+    /// The inputs' part of all gates, `[.., gates · hidden]`, with what biases can be added early.
+    #[track_caller]
+    pub(super) fn project(&self, input: &Tensor) -> Tensor {
+        match (&self.bias, self.kind) {
+            (None, _) => linear(input, &self.weight_ih, None),
+            // the reset gate multiplies the hidden part together with its bias
+            (Some([bias_ih, _]), Kind::Gru) => linear(input, &self.weight_ih, Some(bias_ih)),
+            (Some([bias_ih, bias_hh]), _) => {
+                input.linear(&self.weight_ih.tensor(), Some(&(bias_ih.tensor() + bias_hh.tensor())))
+            }
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn zero_state(&self, input: &Tensor) -> Tensor {
+        Tensor::zeros_of([input.size(0), self.hidden], input.dtype(), input.device())
+    }
+
+    /// One step from `state` (`[batch, hidden]` each) with the projected input `[batch, gates · hidden]`.
+    #[track_caller]
+    pub(super) fn step(&self, projected: &Tensor, state: &[Tensor]) -> Vec<Tensor> {
+        let hidden = &state[0];
+        if self.kind == Kind::Gru {
+            let bias = self.bias.as_ref().map(|[_, bias_hh]| bias_hh);
+            let own = linear(hidden, &self.weight_hh, bias);
+            let reset = (self.gate(projected, 0) + self.gate(&own, 0)).sigmoid();
+            let update = (self.gate(projected, 1) + self.gate(&own, 1)).sigmoid();
+            let new = (self.gate(projected, 2) + reset * self.gate(&own, 2)).tanh();
+            return vec![(hidden - &new) * update + new];
+        }
+        let gates = projected + linear(hidden, &self.weight_hh, None);
+        match self.kind {
+            Kind::Relu => vec![gates.relu()],
+            Kind::Lstm => {
+                let [input, forget, output] = [0, 1, 3].map(|gate| self.gate(&gates, gate).sigmoid());
+                let cell = forget * &state[1] + input * self.gate(&gates, 2).tanh();
+                vec![output * cell.tanh(), cell]
+            }
+            _ => vec![gates.tanh()],
+        }
+    }
+
+    #[track_caller]
+    fn gate(&self, gates: &Tensor, number: usize) -> Tensor {
+        gates.narrow(-1, number * self.hidden, self.hidden)
+    }
+
+    /// All steps over `[time, batch, inputs]`, from the last one on if `reverse`: outputs `[time, batch, hidden]` and
+    /// the last state.
+    #[track_caller]
+    pub(super) fn scan(&self, input: &Tensor, mut state: Vec<Tensor>, reverse: bool) -> (Tensor, Vec<Tensor>) {
+        let times = input.size(0);
+        let projected = self.project(input);
+        let mut outputs = Vec::with_capacity(times);
+        for step in 0..times {
+            let time = if reverse { times - 1 - step } else { step };
+            state = self.step(&projected.select(0, time), &state);
+            outputs.push(state[0].clone());
+        }
+        if reverse {
+            outputs.reverse();
+        }
+        (joined(&outputs), state)
+    }
+}
+
+/// `[batch, hidden]` each, one after the other: `[time, batch, hidden]`. A few at a time, so that joining many does not
+/// write the whole once for every few of them.
+#[track_caller]
+pub(super) fn joined(parts: &[Tensor]) -> Tensor {
+    const AT_ONCE: usize = 8;
+    let mut pieces: Vec<Tensor> = parts.iter().map(|part| part.unsqueeze(0)).collect();
+    while pieces.len() > 1 {
+        pieces = pieces.chunks(AT_ONCE).map(|some| Tensor::cat(&some.iter().collect::<Vec<_>>(), 0)).collect();
+    }
+    pieces.remove(0)
+}

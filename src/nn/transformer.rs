@@ -1,0 +1,303 @@
+//! Transformer layers and stacks of them, with PyTorch's keys.
+
+use crate::error::Result;
+use crate::runtime::Var;
+use crate::tensor::Tensor;
+
+use super::{Attention, AttentionMasks, Dropout, Init, KeyValueCache, LayerNorm, Linear, Module, MultiheadAttention};
+
+/// The function between the two linear layers of a transformer layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Activation {
+    /// `max(x, 0)`
+    Relu,
+    /// `x · Φ(x)`, exact.
+    Gelu,
+}
+
+impl Activation {
+    #[track_caller]
+    fn apply(self, input: &Tensor) -> Tensor {
+        match self {
+            Self::Relu => input.relu(),
+            Self::Gelu => input.gelu(),
+        }
+    }
+}
+
+/// Options of transformer layers: PyTorch's arguments. Inputs are `[batch, sequence, width]` (`batch_first=True`).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TransformerOptions {
+    /// Values per position: `d_model`.
+    pub width: usize,
+    /// Heads of each attention: `nhead`.
+    pub heads: usize,
+    /// Values between the two linear layers: `dim_feedforward`.
+    pub hidden: usize,
+    /// Probability of every dropout.
+    pub dropout: f64,
+    /// Between the two linear layers.
+    pub activation: Activation,
+    /// Normalise before each part instead of after it.
+    pub norm_first: bool,
+    /// Added to variances: `layer_norm_eps`.
+    pub epsilon: f64,
+    /// What self-attention may look at.
+    pub attention: Attention,
+}
+
+impl TransformerOptions {
+    /// PyTorch's defaults: 2048 hidden values, dropout of a tenth, ReLU, norms behind.
+    pub fn new(width: usize, heads: usize) -> Self {
+        Self {
+            width,
+            heads,
+            hidden: 2048,
+            dropout: 0.1,
+            activation: Activation::Relu,
+            norm_first: false,
+            epsilon: 1e-5,
+            attention: Attention::Full,
+        }
+    }
+
+    /// A block of GPT-2: four times as many hidden values, GELU, norms first, no dropout, causal attention.
+    pub fn gpt(width: usize, heads: usize) -> Self {
+        Self {
+            hidden: 4 * width,
+            dropout: 0.0,
+            activation: Activation::Gelu,
+            norm_first: true,
+            attention: Attention::Causal,
+            ..Self::new(width, heads)
+        }
+    }
+
+    fn attention(&self, attention: Attention, init: &Init) -> Result<MultiheadAttention> {
+        Ok(MultiheadAttention::new(self.width, self.heads, attention, init)?.dropout(self.dropout))
+    }
+
+    fn norm(&self, init: &Init) -> Result<LayerNorm> {
+        Ok(LayerNorm::new(self.width, init)?.epsilon(self.epsilon))
+    }
+}
+
+/// `x + part(norm(x))` if `norm_first`, else `norm(x + part(x))`.
+#[track_caller]
+fn residual(input: &Tensor, norm: &LayerNorm, norm_first: bool, part: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
+    if norm_first { input + part(&norm.forward(input)) } else { norm.forward(&(input + part(input))) }
+}
+
+/// Self-attention, then two linear layers with an activation between, each with a residual connection, layer norm and
+/// dropout: PyTorch's `TransformerEncoderLayer`.
+pub struct TransformerEncoderLayer {
+    /// Attention.
+    pub self_attn: MultiheadAttention,
+    /// From the width to the hidden values.
+    pub linear1: Linear,
+    /// And back.
+    pub linear2: Linear,
+    /// Of the attention.
+    pub norm1: LayerNorm,
+    /// Of the linear layers.
+    pub norm2: LayerNorm,
+    options: TransformerOptions,
+}
+
+impl TransformerEncoderLayer {
+    /// A layer with these options.
+    pub fn new(options: TransformerOptions, init: &Init) -> Result<Self> {
+        Ok(Self {
+            self_attn: options.attention(options.attention, &init.at("self_attn"))?,
+            linear1: Linear::new(options.width, options.hidden, &init.at("linear1"))?,
+            linear2: Linear::new(options.hidden, options.width, &init.at("linear2"))?,
+            norm1: options.norm(&init.at("norm1"))?,
+            norm2: options.norm(&init.at("norm2"))?,
+            options,
+        })
+    }
+
+    /// The output with some positions hidden.
+    #[track_caller]
+    pub fn forward_masked(&self, input: &Tensor, masks: AttentionMasks<'_>) -> Tensor {
+        self.run(input, |input| self.self_attn.attend(input, input, input, masks))
+    }
+
+    /// The output for the next position alone: see [`MultiheadAttention::attend_next`].
+    #[track_caller]
+    pub fn forward_next(&self, input: &Tensor, position: &Tensor, cache: &KeyValueCache) -> Tensor {
+        self.run(input, |input| self.self_attn.attend_next(input, position, cache))
+    }
+
+    #[track_caller]
+    fn run(&self, input: &Tensor, attend: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
+        let TransformerOptions { norm_first, activation, dropout, .. } = self.options;
+        let dropout = Dropout::new(dropout);
+        let attended = residual(input, &self.norm1, norm_first, |input| dropout.forward(&attend(input)));
+        residual(&attended, &self.norm2, norm_first, |input| {
+            let hidden = dropout.forward(&activation.apply(&self.linear1.forward(input)));
+            dropout.forward(&self.linear2.forward(&hidden))
+        })
+    }
+}
+
+impl Module for TransformerEncoderLayer {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        self.forward_masked(input, AttentionMasks::default())
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        self.self_attn.visit(visitor);
+        self.linear1.visit(visitor);
+        self.linear2.visit(visitor);
+        self.norm1.visit(visitor);
+        self.norm2.visit(visitor);
+    }
+}
+
+/// Self-attention, attention to an encoder's output, then two linear layers: PyTorch's `TransformerDecoderLayer`.
+pub struct TransformerDecoderLayer {
+    /// To the sequence itself.
+    pub self_attn: MultiheadAttention,
+    /// To the encoder's output.
+    pub multihead_attn: MultiheadAttention,
+    /// From the width to the hidden values.
+    pub linear1: Linear,
+    /// And back.
+    pub linear2: Linear,
+    /// Of the self-attention, the attention to the encoder, the linear layers.
+    pub norms: [LayerNorm; 3],
+    options: TransformerOptions,
+}
+
+impl TransformerDecoderLayer {
+    /// A layer with these options; `attention` is that of the sequence to itself.
+    pub fn new(options: TransformerOptions, init: &Init) -> Result<Self> {
+        let norm = |name| options.norm(&init.at(name));
+        Ok(Self {
+            self_attn: options.attention(options.attention, &init.at("self_attn"))?,
+            multihead_attn: options.attention(Attention::Full, &init.at("multihead_attn"))?,
+            linear1: Linear::new(options.width, options.hidden, &init.at("linear1"))?,
+            linear2: Linear::new(options.hidden, options.width, &init.at("linear2"))?,
+            norms: [norm("norm1")?, norm("norm2")?, norm("norm3")?],
+            options,
+        })
+    }
+
+    /// The output for `input` and an encoder's output `memory`, `[batch, sequence', width]`; masks for each attention.
+    #[track_caller]
+    pub fn forward(
+        &self,
+        input: &Tensor,
+        memory: &Tensor,
+        own: AttentionMasks<'_>,
+        encoded: AttentionMasks<'_>,
+    ) -> Tensor {
+        let TransformerOptions { norm_first, activation, dropout, .. } = self.options;
+        let dropout = Dropout::new(dropout);
+        let [norm1, norm2, norm3] = &self.norms;
+        let value = residual(input, norm1, norm_first, |input| {
+            dropout.forward(&self.self_attn.attend(input, input, input, own))
+        });
+        let value = residual(&value, norm2, norm_first, |input| {
+            dropout.forward(&self.multihead_attn.attend(input, memory, memory, encoded))
+        });
+        residual(&value, norm3, norm_first, |input| {
+            let hidden = dropout.forward(&activation.apply(&self.linear1.forward(input)));
+            dropout.forward(&self.linear2.forward(&hidden))
+        })
+    }
+
+    /// Calls `visitor` with each variable.
+    pub fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        self.self_attn.visit(visitor);
+        self.multihead_attn.visit(visitor);
+        self.linear1.visit(visitor);
+        self.linear2.visit(visitor);
+        self.norms.iter().for_each(|norm| norm.visit(visitor));
+    }
+}
+
+/// Encoder layers one after the other, `layers.0` and so on, and `norm` at the end if norms come first: PyTorch's
+/// `TransformerEncoder`.
+pub struct TransformerEncoder {
+    /// The layers.
+    pub layers: Vec<TransformerEncoderLayer>,
+    /// Behind them.
+    pub norm: Option<LayerNorm>,
+}
+
+impl TransformerEncoder {
+    /// As many layers, all with these options; with a norm behind them if `norm`.
+    pub fn new(options: TransformerOptions, layers: usize, norm: bool, init: &Init) -> Result<Self> {
+        let layer = |index| TransformerEncoderLayer::new(options, &init.at(format_args!("layers.{index}")));
+        Ok(Self {
+            layers: (0..layers).map(layer).collect::<Result<_>>()?,
+            norm: norm.then(|| options.norm(&init.at("norm"))).transpose()?,
+        })
+    }
+
+    /// The output with some positions hidden in every layer.
+    #[track_caller]
+    pub fn forward_masked(&self, input: &Tensor, masks: AttentionMasks<'_>) -> Tensor {
+        let mut value = input.clone();
+        for layer in &self.layers {
+            value = layer.forward_masked(&value, masks);
+        }
+        self.norm.iter().fold(value, |value, norm| norm.forward(&value))
+    }
+}
+
+impl Module for TransformerEncoder {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        self.forward_masked(input, AttentionMasks::default())
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        self.layers.iter().for_each(|layer| layer.visit(visitor));
+        self.norm.iter().for_each(|norm| norm.visit(visitor));
+    }
+}
+
+/// Decoder layers one after the other, `layers.0` and so on, and `norm` at the end: PyTorch's `TransformerDecoder`.
+pub struct TransformerDecoder {
+    /// The layers.
+    pub layers: Vec<TransformerDecoderLayer>,
+    /// Behind them.
+    pub norm: Option<LayerNorm>,
+}
+
+impl TransformerDecoder {
+    /// As many layers, all with these options; with a norm behind them if `norm`.
+    pub fn new(options: TransformerOptions, layers: usize, norm: bool, init: &Init) -> Result<Self> {
+        let layer = |index| TransformerDecoderLayer::new(options, &init.at(format_args!("layers.{index}")));
+        Ok(Self {
+            layers: (0..layers).map(layer).collect::<Result<_>>()?,
+            norm: norm.then(|| options.norm(&init.at("norm"))).transpose()?,
+        })
+    }
+
+    /// The output for `input` and an encoder's output `memory`; masks for each attention of every layer.
+    #[track_caller]
+    pub fn forward(
+        &self,
+        input: &Tensor,
+        memory: &Tensor,
+        own: AttentionMasks<'_>,
+        encoded: AttentionMasks<'_>,
+    ) -> Tensor {
+        let mut value = input.clone();
+        for layer in &self.layers {
+            value = layer.forward(&value, memory, own, encoded);
+        }
+        self.norm.iter().fold(value, |value, norm| norm.forward(&value))
+    }
+
+    /// Calls `visitor` with each variable.
+    pub fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        self.layers.iter().for_each(|layer| layer.visit(visitor));
+        self.norm.iter().for_each(|norm| norm.visit(visitor));
+    }
+}

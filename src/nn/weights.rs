@@ -1,0 +1,193 @@
+//! A model's weights as a safetensors file, under PyTorch's names.
+
+use std::path::Path;
+
+use half::{bf16, f16};
+use safetensors::tensor::{Dtype, TensorView};
+use safetensors::{SafeTensorError, SafeTensors};
+
+use crate::dtype::{DType, Scalar};
+use crate::error::{Error, Result};
+use crate::files::write_whole;
+use crate::runtime::Var;
+use crate::tensor::Tensor;
+
+use super::Module;
+use super::state::{LoadOptions, LoadReport, fit, named};
+
+/// The weights of `model` as the contents of a safetensors file: what [`state`](super::state) lists. Counters are written
+/// with 64 bits, as PyTorch's.
+///
+/// # Errors
+/// If the device fails.
+pub fn to_safetensors<M: Module + ?Sized>(model: &M) -> Result<Vec<u8>> {
+    let named = named(model);
+    // read first: the views below borrow the bytes
+    let mut values = Vec::with_capacity(named.len());
+    for (name, variable) in &named {
+        let bytes = pollster::block_on(variable.tensor().to_bytes())?;
+        values.push((name, variable.shape().to_vec(), stored(variable, bytes)));
+    }
+    let mut views = Vec::with_capacity(values.len());
+    for (name, shape, (dtype, bytes)) in &values {
+        let view = TensorView::new(*dtype, shape.clone(), bytes).expect("bytes are those of the shape and type");
+        views.push((name, view));
+    }
+    safetensors::serialize(views, None).map_err(|error| Error::format("weights", reason(&error)))
+}
+
+/// Writes the weights of `model` to `path`, whole or not at all.
+///
+/// # Errors
+/// If the device fails or the file cannot be written.
+pub fn save_weights<M: Module + ?Sized>(model: &M, path: impl AsRef<Path>) -> Result<()> {
+    write_whole(path.as_ref(), &to_safetensors(model)?)
+}
+
+/// Sets the variables of `model` to the values of their names in the safetensors file at `path`, converted to the variables'
+/// types; nothing changes unless all fit.
+///
+/// # Errors
+/// If the file cannot be read or is malformed, and [`Error::State`] if names or shapes do not fit.
+pub fn load_weights<M: Module + ?Sized>(
+    model: &M,
+    path: impl AsRef<Path>,
+    options: &LoadOptions,
+) -> Result<LoadReport> {
+    let path = path.as_ref();
+    let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
+    from_safetensors(model, path, &bytes, options)
+}
+
+/// [`load_weights`] from the contents of a file; `path` is for messages.
+///
+/// # Errors
+/// As [`load_weights`].
+pub fn from_safetensors<M: Module + ?Sized>(
+    model: &M,
+    path: &Path,
+    bytes: &[u8],
+    options: &LoadOptions,
+) -> Result<LoadReport> {
+    let file = SafeTensors::deserialize(bytes).map_err(|error| Error::format(path, reason(&error)))?;
+    let views = file.tensors();
+    let keys = views.iter().map(|(name, view)| (name.as_str(), view.shape()));
+    let (targets, report) = fit(model, keys, options)
+        .map_err(|problems| Box::new(super::StateMismatch { path: Some(path.to_owned()), ..problems }))?;
+    // all conversions before the first change
+    let mut values = Vec::with_capacity(targets.len());
+    for (variable, key) in targets {
+        let view = file.tensor(&key).map_err(|error| Error::format(path, reason(&error)))?;
+        let Some(bytes) = converted(view.data(), view.dtype(), variable.dtype()) else {
+            let message = format!("`{key}` has elements of type {:?}, which cannot be read", view.dtype());
+            return Err(Error::format(path, message));
+        };
+        values.push((variable, bytes));
+    }
+    for (variable, bytes) in values {
+        variable.set(&Tensor::from_bytes(&bytes, variable.shape(), variable.dtype(), variable.device())?)?;
+    }
+    Ok(report)
+}
+
+/// What is wrong with a file, in words that say what to do.
+fn reason(error: &SafeTensorError) -> String {
+    let hint = match error {
+        SafeTensorError::HeaderTooSmall | SafeTensorError::InvalidHeaderLength => {
+            "it ends within its header: is it a safetensors file, and whole?"
+        }
+        SafeTensorError::HeaderTooLarge => "its header claims to be of more than 100 MB: is it a safetensors file?",
+        SafeTensorError::MetadataIncompleteBuffer => "its length is not what its header says: is it whole?",
+        _ => "it is damaged or no safetensors file",
+    };
+    format!("{error}: {hint}")
+}
+
+/// The bytes as they are stored, and their type.
+fn stored(variable: &Var, bytes: Vec<u8>) -> (Dtype, Vec<u8>) {
+    let dtype = match variable.dtype() {
+        DType::F32 => Dtype::F32,
+        DType::F16 => Dtype::F16,
+        DType::I32 if variable.name().ends_with("num_batches_tracked") => {
+            let counts = bytemuck::pod_collect_to_vec::<u8, i32>(&bytes);
+            return (Dtype::I64, counts.iter().flat_map(|&count| i64::from(count).to_le_bytes()).collect());
+        }
+        DType::I32 => Dtype::I32,
+        DType::U32 => Dtype::U32,
+        DType::U8 => Dtype::U8,
+        DType::Bool => Dtype::BOOL,
+    };
+    (dtype, bytes)
+}
+
+/// The elements in another type: floats are rounded, integers saturate. `None` for types that are not known here.
+fn converted(bytes: &[u8], from: Dtype, to: DType) -> Option<Vec<u8>> {
+    macro_rules! elements {
+        ($type:ty) => {{
+            const SIZE: usize = size_of::<$type>();
+            let read = |chunk: &[u8]| <$type>::from_le_bytes(chunk.try_into().unwrap_or([0; SIZE]));
+            bytes.chunks_exact(SIZE).flat_map(|chunk| encoded(read(chunk), to)).collect()
+        }};
+    }
+    let same = match to {
+        DType::F32 => Dtype::F32,
+        DType::F16 => Dtype::F16,
+        DType::I32 => Dtype::I32,
+        DType::U32 => Dtype::U32,
+        DType::U8 => Dtype::U8,
+        DType::Bool => Dtype::BOOL,
+    };
+    Some(match from {
+        from if from == same && from != Dtype::BOOL => bytes.to_vec(),
+        Dtype::F64 => elements!(f64),
+        Dtype::F32 => elements!(f32),
+        Dtype::F16 => elements!(f16),
+        Dtype::BF16 => elements!(bf16),
+        Dtype::I64 => elements!(i64),
+        Dtype::I32 => elements!(i32),
+        Dtype::I16 => elements!(i16),
+        Dtype::I8 => elements!(i8),
+        Dtype::U64 => elements!(u64),
+        Dtype::U32 => elements!(u32),
+        Dtype::U16 => elements!(u16),
+        Dtype::U8 => elements!(u8),
+        // any byte but 0 is true
+        Dtype::BOOL => bytes.iter().flat_map(|&byte| encoded(u8::from(byte != 0), to)).collect(),
+        _ => return None,
+    })
+}
+
+/// A number that is read from a file.
+trait Number {
+    fn to_f64(self) -> f64;
+}
+
+macro_rules! numbers {
+    ($($type:ty: |$value:ident| $f64:expr;)*) => {$(
+        impl Number for $type {
+            fn to_f64(self) -> f64 {
+                let $value = self;
+                $f64
+            }
+        }
+    )*};
+}
+numbers! {
+    f64: |value| value;
+    f32: |value| value.into();
+    f16: |value| value.to_f64();
+    bf16: |value| value.to_f64();
+    // beyond 2^53 to the nearest even, which is far beyond what fits into 32 bits
+    i64: |value| value as f64;
+    u64: |value| value as f64;
+    i32: |value| value.into();
+    u32: |value| value.into();
+    i16: |value| value.into();
+    u16: |value| value.into();
+    i8: |value| value.into();
+    u8: |value| value.into();
+}
+
+fn encoded(value: impl Number, to: DType) -> impl Iterator<Item = u8> {
+    Scalar::new(to, value.to_f64()).bits.to_le_bytes().into_iter().take(to.size_bytes())
+}
