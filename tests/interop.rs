@@ -94,7 +94,7 @@ fn a_step_trains_on_an_applications_device() {
         let losses = |device: &Device| {
             let start = Tensor::from_vec(floats(1, 35, -1.0, 1.0), device).expect("memory").reshape([7, 5]);
             let weight = Var::parameter("weight", &start).expect("memory");
-            let optimizer = Adam::new(&[weight.clone()], AdamOptions::default()).expect("memory");
+            let optimizer = Adam::new(std::slice::from_ref(&weight), AdamOptions::default()).expect("memory");
             let mut step = Step::new(device, move |inputs| {
                 let loss = inputs[0].matmul(&weight.tensor()).square().mean();
                 optimizer.update(&loss.backward());
