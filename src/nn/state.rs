@@ -181,6 +181,9 @@ pub(super) fn fit<'a, M: Module + ?Sized>(
             chosen.insert(variable.id(), (variable.clone(), key.to_owned()));
         }
     }
+    // files list their tensors in any order
+    problems.unexpected.sort();
+    problems.misshaped.sort_by(|a, b| a.0.cmp(&b.0));
     let misshaped: HashSet<&str> = problems.misshaped.iter().map(|(name, ..)| name.as_str()).collect();
     let is_missing = |variable: &Var| !chosen.contains_key(&variable.id()) && !misshaped.contains(variable.name());
     let variables = module.variables();
