@@ -198,6 +198,9 @@ impl<'a> Writer<'a> {
             // what this kernel computes is not in memory yet, whatever the index
             Op::Gather { .. } if self.local.contains_key(&input(0)) => return Err(Refusal::OtherPoint),
             Op::Gather { axis } => {
+                if self.local.contains_key(&input(0)) {
+                    return Err(Refusal::OtherPoint);
+                }
                 let (axis, index_rank) = (*axis, self.context.program.nodes[input(1)].shape.rank());
                 let value = self.emit(input(1), &coords[axis..axis + index_rank], valid)?;
                 let home = self.context.homes[input(0)].as_ref().expect("what is gathered from lies in memory");
@@ -215,6 +218,9 @@ impl<'a> Writer<'a> {
                 self.push(InstrOp::Random { counter, stream: *stream, seed, position }, dtype)
             }
             Op::Leaf | Op::Reduce { .. } | Op::Contract(_) | Op::Pack { .. } | Op::Custom | Op::Detach => {
+                unreachable!("{:?} lies in memory", node.op)
+            }
+            Op::Sort { .. } | Op::Merge { .. } | Op::Search { .. } | Op::Segments { .. } => {
                 unreachable!("{:?} lies in memory", node.op)
             }
         })
