@@ -49,7 +49,7 @@ impl Tensor {
     #[track_caller]
     fn take(&self, places: &Self) -> Self {
         let (length, count) = (self.size(-1), places.size(-1));
-        let rows = if count == 0 { 0 } else { places.numel() / count };
+        let rows = places.numel().checked_div(count).unwrap_or(0);
         let row = Self::iota([rows, count], 0, self.device()).to_dtype(DType::U32);
         let element = row * as_int(length) + places.reshape([rows, count]);
         self.reshape([self.numel()]).at(&element).reshape(places.shape())
