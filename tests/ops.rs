@@ -258,7 +258,7 @@ macro_rules! families {
         }
     };
 }
-families!(activations composed elementwise functions indexing linear movement pictures reductions windows);
+families!(activations composed elementwise functions indexing linear movement pictures reductions sorting windows);
 
 #[test]
 fn wrong_inputs_panic_at_the_callers_line() {

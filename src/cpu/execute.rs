@@ -101,6 +101,7 @@ macro_rules! typed {
         }
     };
 }
+pub(super) use typed;
 
 impl Program {
     /// Computes and stores `len` walked points from `start` on, at fixed point number `fixed`.

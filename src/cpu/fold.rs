@@ -64,6 +64,11 @@ impl Fold {
         with_join!(self, |f| arch.dispatch(Row { values, identity: self.identity, f }))
     }
 
+    /// `sum` joined with one value after the other.
+    pub(super) fn in_order(&self, sum: u32, values: &[u32]) -> u32 {
+        with_join!(self, |f| values.iter().fold(sum, |sum, &value| f(sum, value)))
+    }
+
     /// `sums[i] = join(sums[i], values[i])`
     pub(super) fn columns(&self, arch: Arch, sums: &mut [u32], values: &[u32]) {
         with_join!(self, |f| arch.dispatch(Columns { sums, values, f }));

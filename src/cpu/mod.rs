@@ -23,6 +23,7 @@ mod position;
 mod program;
 mod recipe;
 mod reshape;
+mod routine;
 mod run_loops;
 mod scratch;
 mod space;
@@ -47,6 +48,7 @@ use loops::{CompiledLoop, LoopState};
 use memory::View;
 pub(crate) use memory::{Blocks, Memory};
 use reshape::thin_contract;
+use routine::CompiledRoutine;
 
 /// The vector instructions in use: their length decides the order of sums.
 pub(crate) fn vector_instructions() -> &'static str {
@@ -80,6 +82,7 @@ struct Ready {
 enum Kernel {
     Loop(CompiledLoop),
     Contract(Box<CompiledContract>),
+    Routine(CompiledRoutine),
 }
 
 /// What a kernel keeps between its pieces.
@@ -87,6 +90,7 @@ enum Kernel {
 enum State {
     Loop(Option<LoopState>),
     Contract(Option<ContractState>),
+    Routine,
 }
 
 /// A plan with its memory.
@@ -125,6 +129,7 @@ impl Compiled {
                     Some(body) => Kernel::Loop(CompiledLoop::new(&body, &dtypes)),
                     None => Kernel::Contract(Box::new(CompiledContract::new(body, &dtypes, arch))),
                 },
+                Body::Routine(body) => Kernel::Routine(CompiledRoutine::new(body)),
             })
             .collect();
         Self(Arc::new(Ready { plan, kernels }))
@@ -147,6 +152,7 @@ impl Compiled {
             Some(match kernel {
                 Kernel::Loop(kernel) => State::Loop(kernel.state(blocks)?),
                 Kernel::Contract(kernel) => State::Contract(kernel.state(blocks)?),
+                Kernel::Routine(_) => State::Routine,
             })
         });
         let states = states.collect::<Option<Vec<_>>>()?;
@@ -164,6 +170,7 @@ impl Kernel {
         match self {
             Self::Loop(kernel) => kernel.nanoseconds,
             Self::Contract(kernel) => kernel.nanoseconds,
+            Self::Routine(kernel) => kernel.nanoseconds,
         }
     }
 
@@ -171,6 +178,7 @@ impl Kernel {
         match (self, state) {
             (Self::Loop(kernel), State::Loop(state)) => kernel.run(env, state.as_mut()),
             (Self::Contract(kernel), State::Contract(state)) => kernel.run(env, state.as_mut()),
+            (Self::Routine(kernel), State::Routine) => kernel.run(env),
             _ => unreachable!("each kernel has the state of its own kind"),
         }
     }

@@ -17,6 +17,7 @@ pub(super) struct Scratch {
     pub(super) partial: Vec<Vec<u32>>,
     pub(super) trees: Vec<Tree>,
     pub(super) panels: super::pack::Panels,
+    pub(super) sorter: super::routine::Sorter,
 }
 
 thread_local! {

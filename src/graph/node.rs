@@ -178,6 +178,12 @@ pub fn traced_like<T>(like: &Node, f: impl FnOnce() -> T) -> T {
     )
 }
 
+/// Runs `f`, a part of an op that has a gradient rule of its own or none; as [`at_callers_line`].
+#[track_caller]
+pub(crate) fn opaque<T>(f: impl FnOnce() -> T) -> T {
+    at_callers_line(|| without_gradient(f))
+}
+
 /// Runs `f`; nodes it makes belong to sub-module `name` of the current module, and carry the line that called it: the one
 /// that uses the layer, not one within it.
 #[track_caller]

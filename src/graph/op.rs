@@ -50,6 +50,43 @@ pub enum Op {
         /// The axis of `x` that is indexed.
         axis: usize,
     },
+    /// Sorts u32 keys in rows of `length` elements: every run of `run` elements of a row (the last may be shorter)
+    /// ascends, and equal keys stay in order. The output is one vector: all sorted keys, then each one's former place in
+    /// its row.
+    Sort {
+        /// Elements of a row.
+        length: usize,
+        /// Elements of a run; `length` sorts whole rows.
+        run: usize,
+    },
+    /// What [`Op::Sort`] yields with runs twice as long, from what it yields with runs of `run`.
+    Merge {
+        /// Elements of a row.
+        length: usize,
+        /// Elements of a run of the input.
+        run: usize,
+    },
+    /// How many elements of a row come before each query: u32, by bisection. Inputs are (rows of `length` ascending u32
+    /// elements, queries: u32); what follows the rows in the first input is not looked at.
+    Search {
+        /// Elements of a row.
+        length: usize,
+        /// Queries that look into one row, before they move on to the next.
+        queries: usize,
+        /// True if elements equal to the query come before it.
+        right: bool,
+    },
+    /// `out[s, c] = values[row(p), c]` reduced over `starts[s] <= p < starts[s + 1]`, one by one from the first.
+    /// Inputs are (values, starts: u32, ascending) and maybe pairs as [`Op::Sort`] yields for one row: then `row(p)` is
+    /// where key `p` came from, else `p`. Shapes are free; all is row-major.
+    Segments {
+        /// The operation.
+        op: ReduceOp,
+        /// Elements of a row of values, and of the output.
+        width: usize,
+        /// No segment is longer.
+        longest: usize,
+    },
     /// 32 random bits (u32) per element, a function of (seed, position, `stream`, element number): Philox 4x32-10.
     /// Inputs are two u32 tensors of shape `[]`: (seed, position).
     Random {

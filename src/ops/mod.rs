@@ -13,6 +13,7 @@ pub mod movement;
 pub mod pool;
 pub mod random;
 pub mod reduce;
+pub mod sort;
 mod source;
 
 use crate::dtype::DType;
@@ -25,7 +26,9 @@ pub(crate) fn gradient(node: &NodeRef, gradient: &Tensor) -> Vec<Option<Tensor>>
     let rule = |f: fn(&NodeRef, &Tensor) -> Tensor| vec![Some(f(node, gradient))];
     match &node.op {
         Op::Leaf | Op::Uniform | Op::Const(_) | Op::Iota { .. } | Op::Random { .. } => Vec::new(),
-        Op::Bitcast | Op::CheckIndex { .. } | Op::Detach => vec![None],
+        Op::Bitcast | Op::CheckIndex { .. } | Op::Detach | Op::Sort { .. } | Op::Merge { .. } => vec![None],
+        Op::Search { .. } => vec![None, None],
+        Op::Segments { .. } => unreachable!("segments are traced without gradient, below a rule of their own"),
         Op::Unary(op) => vec![elementwise::unary_gradient(*op, node, gradient)],
         Op::Binary(op) => elementwise::binary_gradient(*op, node, gradient),
         Op::Select => elementwise::select_gradient(node, gradient),
@@ -63,6 +66,10 @@ pub(crate) fn reference(node: &Node, inputs: &[&[f64]]) -> Vec<f64> {
         Op::Reduce { op, axes } => reduce::reference(*op, axes, node, inputs),
         Op::Contract(contract) => contract::reference(contract, node, inputs),
         Op::Gather { axis } => indexing::gather_reference(*axis, node, inputs),
+        Op::Sort { length, run } => sort::sorted_runs(inputs[0], *length, *run),
+        Op::Merge { length, run } => sort::merged_runs(inputs[0], *length, *run),
+        Op::Search { length, queries, right } => sort::found((*length, *queries, *right), inputs),
+        Op::Segments { op, width, longest } => sort::segments((*op, node.dtype), (*width, *longest), inputs),
         Op::Random { stream } => random::reference(*stream, node, inputs),
         Op::Reshape | Op::After | Op::Custom | Op::Detach => inputs[0].to_vec(),
     }

@@ -191,8 +191,7 @@ fn kernel(context: Context<'_>, buffers: &[Buffer], group: &Group) -> Kernel {
         status::register(op, node.location, bound)
     });
     axes::canonicalize(&mut body);
-    let reads: BTreeSet<BufferId> = body.tapes().iter().flat_map(|tape| tape.loads()).collect();
-    let writes: BTreeSet<BufferId> = body.stores().iter().map(|store| store.buffer).collect();
+    let (reads, writes) = (body.reads(), body.writes());
     let bytes_of = |node: &usize| (program.nodes[*node].shape.numel() * program.nodes[*node].dtype.size_bytes()) as u64;
     let touched: u64 = group.reads.iter().chain(&group.stores).map(bytes_of).sum();
     debug_assert!(reads.iter().chain(&writes).all(|&buffer| buffer < buffers.len()));
@@ -218,6 +217,7 @@ fn label(program: &Program, group: &Group, body: &Body) -> String {
         .find(|&node| matches!(program.nodes[node].op, Op::Reduce { .. } | Op::Contract(_)));
     let family = match body {
         Body::Contract(_) => "contract",
+        Body::Routine(_) => "routine",
         Body::Loop(kernel) if kernel.phases.iter().filter(|phase| phase.level == Level::Inner).count() > 1 => "rows",
         Body::Loop(kernel) if kernel.outer < kernel.axes.len() => "reduce",
         Body::Loop(_) if root.is_some() => "reduce",
@@ -265,6 +265,7 @@ fn flops(body: &Body) -> u64 {
             let [batch, m, n, k] = kernel.sizes().map(|size| size as u64);
             2 * batch * m * n * k + batch * m * n * work(&kernel.epilogue)
         }
+        Body::Routine(routine) => routine.operations(),
     }
 }
 

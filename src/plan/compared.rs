@@ -60,7 +60,8 @@ fn rounds(program: &Program, number: usize) -> bool {
     let mut stack = vec![number];
     while let Some(number) = stack.pop() {
         let node = &program.nodes[number];
-        if matches!(node.op, Op::Leaf | Op::Reduce { .. } | Op::Contract(_) | Op::Pack { .. }) || !seen.insert(number) {
+        let stored = matches!(node.op, Op::Leaf | Op::Reduce { .. } | Op::Contract(_) | Op::Pack { .. });
+        if stored || super::routine::is_routine(&node.op) || !seen.insert(number) {
             continue;
         }
         if !is_exact(node) {

@@ -31,6 +31,12 @@ pub fn interpret(plan: &Plan, kernel: &Kernel, buffers: &mut [Vec<f64>], uniform
     match &kernel.body {
         Body::Loop(body) => machine.run_loop(body),
         Body::Contract(body) => machine.run_contract(body),
+        Body::Routine(body) => {
+            let inputs: Vec<&[f64]> =
+                body.inputs.iter().map(|span| &machine.buffers[span.buffer][span.range()]).collect();
+            let result = body.evaluate(&inputs);
+            machine.buffers[body.output.buffer][body.output.range()].copy_from_slice(&result);
+        }
     }
     status.into_inner()
 }

@@ -5,6 +5,7 @@ use crate::graph::{Binary, ReduceOp, Unary};
 use crate::stage::Stage;
 
 use super::index::{Cond, Ix};
+use super::routine::Routine;
 
 /// Number of a buffer in [`Plan::buffers`].
 pub type BufferId = usize;
@@ -92,6 +93,8 @@ pub enum Body {
     Loop(LoopKernel),
     /// A contraction with its prologues and epilogue.
     Contract(ContractKernel),
+    /// Work whose course depends on data: sorting, and sums over segments.
+    Routine(Routine),
 }
 
 /// Elementwise work and reductions over one iteration space.

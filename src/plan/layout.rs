@@ -2,6 +2,7 @@
 
 use crate::graph::{Op, Program};
 
+use super::routine::is_routine;
 use super::simplify::permutation;
 
 /// Elements between neighbours along each axis of `number`: the order in which all its users want to read it, if they
@@ -11,7 +12,8 @@ pub(super) fn strides(program: &Program, users: &[usize], stored: &[bool], numbe
     let wanted = users.iter().map(|&user| if stored[user] { None } else { reading_order(program, user, number) });
     let mut orders = wanted.map(|order| order.unwrap_or_else(|| (0..shape.rank()).collect()));
     let first = orders.next().unwrap_or_else(|| (0..shape.rank()).collect());
-    let order = if orders.all(|order| order == first) { first } else { (0..shape.rank()).collect() };
+    let free = !is_routine(&program.nodes[number].op);
+    let order = if free && orders.all(|order| order == first) { first } else { (0..shape.rank()).collect() };
     let mut strides = vec![0; shape.rank()];
     let mut stride = 1;
     for &axis in order.iter().rev() {

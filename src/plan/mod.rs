@@ -14,6 +14,7 @@ mod memory;
 mod options;
 mod order;
 mod overwrite;
+mod routine;
 mod simplify;
 mod split;
 mod store;
@@ -24,6 +25,7 @@ pub use build::plan;
 pub use index::{Atom, Cond, Ix};
 pub use kernel::*;
 pub use options::PlanOptions;
+pub use routine::{Routine, RoutineKind, Span};
 
 #[cfg(test)]
 mod tests;

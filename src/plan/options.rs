@@ -10,6 +10,8 @@ pub struct PlanOptions {
     /// Steps one invocation may take over the summed axes of a contraction; longer ones are split. Mesa's llvmpipe
     /// silently ends loops after 65,535 steps.
     pub max_contract_steps: usize,
+    /// Elements that are sorted in one go, a power of two and at least 4; longer runs are merged from such.
+    pub sort_run: usize,
     /// Elements one row of a reduction may have before it is cut in parts that are reduced again.
     pub max_row: usize,
     /// Independent pieces of work the device wants at the least; small reductions and contractions are split up to
@@ -32,6 +34,7 @@ impl PlanOptions {
     pub const CPU: Self = Self {
         max_buffers: 64,
         max_contract_steps: usize::MAX,
+        sort_run: usize::MAX,
         max_row: usize::MAX,
         wanted_parallelism: 1,
         fused_row: 1 << 15,
@@ -46,6 +49,7 @@ impl PlanOptions {
         Self {
             max_buffers,
             max_contract_steps: 16_384,
+            sort_run: 1024,
             max_row: 1 << 18,
             wanted_parallelism: 64,
             fused_row: 1 << 14,

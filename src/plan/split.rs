@@ -1,4 +1,5 @@
 //! Cuts long sums: a reduction or contraction over too many elements becomes two, the second over the partial results.
+//! Long sorts become sorts of short runs and merges.
 //!
 //! The cut depends on shapes and [`PlanOptions`] alone, so the order of summation does too.
 
@@ -30,6 +31,7 @@ pub(super) fn split(program: &Program, options: &PlanOptions) -> Program {
         let made = match node.op.clone() {
             Op::Reduce { op, axes } => split_reduce(&mut result.nodes, &node, op, &axes, options),
             Op::Contract(contract) => split_contract(&mut result.nodes, &node, &contract, options),
+            Op::Sort { length, run } => split_sort(&mut result.nodes, &node, length, run, options),
             _ => None,
         };
         map.push(made.unwrap_or_else(|| push(&mut result.nodes, node)));
@@ -38,6 +40,27 @@ pub(super) fn split(program: &Program, options: &PlanOptions) -> Program {
         output.node = map[output.node];
     }
     result
+}
+
+/// Short runs are sorted, then merged until they are long enough.
+fn split_sort(
+    nodes: &mut Vec<ProgramNode>,
+    node: &ProgramNode,
+    length: usize,
+    run: usize,
+    options: &PlanOptions,
+) -> Option<usize> {
+    let run = run.min(length);
+    let mut sorted = options.sort_run;
+    if run <= sorted {
+        return None;
+    }
+    let mut made = push(nodes, ProgramNode { op: Op::Sort { length, run: sorted }, ..node.clone() });
+    while sorted < run {
+        made = push(nodes, ProgramNode { op: Op::Merge { length, run: sorted }, inputs: vec![made], ..node.clone() });
+        sorted *= 2;
+    }
+    Some(made)
 }
 
 fn push(nodes: &mut Vec<ProgramNode>, node: ProgramNode) -> usize {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::graph::{Binary, Op, Program, ProgramNode, Unary};
 
-use super::PlanOptions;
+use super::{PlanOptions, routine};
 
 /// A value whose computation costs more than this (see [`cost`]) is stored even if used once: drivers' compilers take
 /// their time with long kernels.
@@ -18,7 +18,7 @@ const MAX_READS: usize = 10;
 /// Why a value lies in memory. Costs are those of computing one element, see [`cost`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Why {
-    /// It is a leaf, a reduction, a contraction or a pack.
+    /// It is a leaf, a reduction, a contraction, a routine or a pack.
     Op,
     Output,
     /// It is copied over memory that is still read when it is computed.
@@ -43,6 +43,8 @@ pub(super) enum Why {
     Gathered,
     /// It is part of a vector.
     Packed,
+    /// A routine reads whole values.
+    Routine,
     /// A kernel that computes it on the way would read this many values.
     Reads(usize),
     /// A kernel that computes it on the way would cost this much.
@@ -69,6 +71,7 @@ impl fmt::Display for Why {
             Self::Compared => f.write_str("it is compared with its own maximum or minimum, as it is rounded"),
             Self::Gathered => f.write_str("a gather reads it at places that depend on data"),
             Self::Packed => f.write_str("it is part of a vector"),
+            Self::Routine => f.write_str("a routine reads it"),
             Self::Reads(reads) => write!(f, "a kernel that also computes it would read {reads} values"),
             Self::Cost(cost) => write!(f, "a kernel that also computes it would be too long (cost {cost})"),
             Self::Depth(depth) => write!(f, "a kernel that also computes it would be too deep ({depth} nodes)"),
@@ -140,6 +143,7 @@ impl Chooser<'_> {
         match node.op {
             Op::Gather { .. } => self.store(node.inputs[0], Why::Gathered),
             Op::Pack { .. } => node.inputs.iter().for_each(|&input| self.store(input, Why::Packed)),
+            _ if routine::is_routine(&node.op) => node.inputs.iter().for_each(|&input| self.store(input, Why::Routine)),
             // what a contraction loads again and again should be cheap
             Op::Contract(_) => {
                 for &input in &node.inputs {
@@ -266,7 +270,7 @@ fn cost(node: &ProgramNode) -> u32 {
 
 /// True for nodes that are computed where they are needed unless someone decides to store them.
 fn inlinable(op: &Op) -> bool {
-    !matches!(op, Op::Leaf | Op::Reduce { .. } | Op::Contract(_) | Op::Pack { .. })
+    !matches!(op, Op::Leaf | Op::Reduce { .. } | Op::Contract(_) | Op::Pack { .. }) && !routine::is_routine(op)
 }
 
 /// The node below any views and reshapes.

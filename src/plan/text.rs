@@ -124,6 +124,7 @@ impl fmt::Display for Kernel {
                     }
                 }
             }
+            Body::Routine(routine) => write!(f, "{routine}")?,
             Body::Contract(kernel) => {
                 let mut axes = kernel.axes.iter();
                 let groups = kernel.counts.map(|count| axes.by_ref().take(count).copied().collect::<Vec<_>>());

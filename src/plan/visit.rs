@@ -1,7 +1,10 @@
 //! Walks over everything in a kernel's body that names a buffer or an index.
 
+use std::collections::BTreeSet;
+
 use super::index::{Cond, Ix};
 use super::kernel::{Body, BufferId, InstrOp, Store, Tape};
+use super::routine::Routine;
 
 impl Tape {
     fn map_indices(&mut self, f: &mut impl FnMut(&Ix) -> Ix) {
@@ -52,6 +55,7 @@ impl Body {
         match self {
             Self::Loop(kernel) => kernel.phases.iter().map(|phase| &phase.tape).collect(),
             Self::Contract(kernel) => vec![&kernel.lhs.0, &kernel.rhs.0, &kernel.epilogue],
+            Self::Routine(_) => Vec::new(),
         }
     }
 
@@ -59,6 +63,7 @@ impl Body {
         match self {
             Self::Loop(kernel) => kernel.phases.iter_mut().map(|phase| &mut phase.tape).collect(),
             Self::Contract(kernel) => vec![&mut kernel.lhs.0, &mut kernel.rhs.0, &mut kernel.epilogue],
+            Self::Routine(_) => Vec::new(),
         }
     }
 
@@ -67,6 +72,7 @@ impl Body {
         match self {
             Self::Loop(kernel) => kernel.phases.iter().flat_map(|phase| &phase.stores).collect(),
             Self::Contract(kernel) => kernel.stores.iter().collect(),
+            Self::Routine(_) => Vec::new(),
         }
     }
 
@@ -74,6 +80,7 @@ impl Body {
         match self {
             Self::Loop(kernel) => kernel.phases.iter_mut().flat_map(|phase| &mut phase.stores).collect(),
             Self::Contract(kernel) => kernel.stores.iter_mut().collect(),
+            Self::Routine(_) => Vec::new(),
         }
     }
 
@@ -97,8 +104,31 @@ impl Body {
         }
     }
 
+    /// Buffers it reads.
+    pub(crate) fn reads(&self) -> BTreeSet<BufferId> {
+        match self {
+            Self::Routine(routine) => routine.inputs.iter().map(|span| span.buffer).collect(),
+            _ => self.tapes().iter().flat_map(|tape| tape.loads()).collect(),
+        }
+    }
+
+    /// Buffers it writes.
+    pub(crate) fn writes(&self) -> BTreeSet<BufferId> {
+        match self {
+            Self::Routine(Routine { output, .. }) => {
+                (output.elements > 0).then_some(output.buffer).into_iter().collect()
+            }
+            _ => self.stores().iter().map(|store| store.buffer).collect(),
+        }
+    }
+
     /// Replaces buffer numbers.
     pub(crate) fn map_buffers(&mut self, f: impl Fn(BufferId) -> BufferId) {
+        if let Self::Routine(routine) = self {
+            for span in routine.inputs.iter_mut().chain([&mut routine.output]) {
+                span.buffer = f(span.buffer);
+            }
+        }
         for tape in self.tapes_mut() {
             for instr in &mut tape.instrs {
                 if let InstrOp::Load { buffer, .. } | InstrOp::Gather { buffer, .. } = &mut instr.op {
@@ -127,6 +157,7 @@ impl Body {
         match self {
             Self::Loop(kernel) => &kernel.axes,
             Self::Contract(kernel) => &kernel.axes,
+            Self::Routine(_) => &[],
         }
     }
 
@@ -135,6 +166,7 @@ impl Body {
         match self {
             Self::Loop(kernel) => vec![kernel.outer, kernel.axes.len() - kernel.outer],
             Self::Contract(kernel) => kernel.counts.to_vec(),
+            Self::Routine(_) => Vec::new(),
         }
     }
 
@@ -148,6 +180,7 @@ impl Body {
                 kernel.axes = axes;
                 kernel.counts = [counts[0], counts[1], counts[2], counts[3]];
             }
+            Self::Routine(_) => {}
         }
     }
 }

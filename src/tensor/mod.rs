@@ -33,7 +33,11 @@ mod readback;
 mod reduce;
 mod repeat;
 mod rounding;
+mod scatter;
+mod segment;
 mod softmax;
+mod sort;
+mod unique;
 mod variance;
 mod vector_norm;
 mod windows;
@@ -52,6 +56,9 @@ pub use movement::{Axes, Dims};
 pub use norm::BatchNorm;
 pub use operand::Operand;
 pub use repeat::PadMode;
+pub use scatter::ScatterOp;
+pub(crate) use segment::Groups;
+pub use unique::Unique;
 
 /// A multi-dimensional array on a device, computed when it is needed.
 #[derive(Clone)]

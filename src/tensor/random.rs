@@ -56,6 +56,13 @@ impl Tensor {
         Self::random_bits(shape, device).fmod(span).to_dtype(DType::I32) + low
     }
 
+    /// The integers `0..count` in random order, as i32. Random bits are sorted, so that orders are equally likely but for
+    /// bits that occur twice.
+    #[track_caller]
+    pub fn randperm(count: usize, device: &Device) -> Self {
+        Self::random_bits([count], device).argsort(0, false)
+    }
+
     /// True with probability `self`, for each element.
     #[track_caller]
     #[must_use]

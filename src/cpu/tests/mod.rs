@@ -4,6 +4,7 @@ mod contracts;
 mod elementwise;
 mod maps;
 mod reductions;
+mod routines;
 mod speed;
 
 use std::sync::Arc;

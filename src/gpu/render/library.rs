@@ -19,8 +19,17 @@ macro_rules! shader_files {
 }
 
 /// Kernel families: valid WGSL as they are, with slots between `//@slot name` and `//@end`.
-pub(crate) const FAMILIES: &[ShaderFile] =
-    shader_files!["contract.wgsl", "contract_tiled.wgsl", "map.wgsl", "reduce.wgsl", "reduce_group.wgsl"];
+pub(crate) const FAMILIES: &[ShaderFile] = shader_files![
+    "contract.wgsl",
+    "contract_tiled.wgsl",
+    "map.wgsl",
+    "merge.wgsl",
+    "reduce.wgsl",
+    "reduce_group.wgsl",
+    "search.wgsl",
+    "segment.wgsl",
+    "sort.wgsl",
+];
 
 /// Kernels of the executor itself, complete as they are.
 pub(crate) const FIXED: &[ShaderFile] = shader_files!["move_bytes.wgsl"];

@@ -12,6 +12,7 @@ mod library;
 mod loops;
 mod module;
 mod rewrite;
+mod routine;
 mod scalar;
 mod space;
 mod tape;
@@ -86,6 +87,7 @@ pub(crate) fn render(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Resul
         launches.extend(match &body {
             Body::Loop(kernel) => loops::render(module, kernel)?,
             Body::Contract(kernel) => contract::render(module, kernel)?,
+            Body::Routine(kernel) => Some(routine::render(module, kernel)?),
         });
     }
     Ok(launches)

@@ -38,6 +38,7 @@ fn cut(body: &Body, axis: usize, start: usize, end: usize) -> Body {
     let axes = match &mut body {
         Body::Loop(kernel) => &mut kernel.axes,
         Body::Contract(kernel) => &mut kernel.axes,
+        Body::Routine(_) => unreachable!("a routine has no axes to cut"),
     };
     axes[axis] = end - start;
     let sizes = axes.clone();
@@ -149,6 +150,7 @@ fn next_cut(plan: &Plan, body: &Body, large: &[BufferId], caps: &Capabilities) -
     let independent = match body {
         Body::Loop(kernel) => kernel.outer,
         Body::Contract(kernel) => kernel.counts[..3].iter().sum(),
+        Body::Routine(_) => 0,
     };
     let candidates = (0..independent).filter_map(|axis| {
         let size = body.axes()[axis];

@@ -12,12 +12,14 @@ pub(super) fn updates_in_place_safely(body: &Body) -> bool {
         Body::Contract(kernel) => {
             (vec![&kernel.lhs.0, &kernel.rhs.0, &kernel.epilogue], kernel.stores.iter().collect())
         }
+        Body::Routine(_) => return true, // it is only built where it overwrites nothing it reads
     };
     let in_place_allowed = |tape: &Tape, store: &Store| match body {
         Body::Loop(kernel) => kernel.phases.iter().any(|phase| {
             std::ptr::eq(&phase.tape, tape) && phase.level == Level::Outer && phase.stores.contains(store)
         }),
         Body::Contract(kernel) => std::ptr::eq(&kernel.epilogue, tape),
+        Body::Routine(_) => false,
     };
     let mut written: Vec<BufferId> = stores.iter().map(|store| store.buffer).collect();
     written.sort_unstable();

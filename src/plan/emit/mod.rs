@@ -14,6 +14,7 @@ mod writer;
 use crate::graph::{Op, Program};
 
 use super::kernel::Body;
+use super::routine;
 
 pub(super) use home::Home;
 pub(super) use runs::Runs;
@@ -46,6 +47,12 @@ pub(super) struct Context<'a> {
 /// The kernel that computes `members` (stored nodes, in topological order) and writes those in `stores`.
 pub(super) fn build(context: Context<'_>, members: &[usize], stores: &[usize]) -> Result<Body, Refusal> {
     let program = context.program;
+    if let Some(&routine) = members.iter().find(|&&node| routine::is_routine(&program.nodes[node].op)) {
+        if members.len() > 1 {
+            return Err(Refusal::OtherSpace);
+        }
+        return routine::build(context, routine).map(Body::Routine).ok_or(Refusal::InPlace);
+    }
     let contract = members.iter().copied().find(|&node| matches!(program.nodes[node].op, Op::Contract(_)));
     let reduces: Vec<usize> =
         members.iter().copied().filter(|&node| matches!(program.nodes[node].op, Op::Reduce { .. })).collect();

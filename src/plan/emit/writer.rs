@@ -220,6 +220,9 @@ impl<'a> Writer<'a> {
             Op::Leaf | Op::Reduce { .. } | Op::Contract(_) | Op::Pack { .. } | Op::Custom | Op::Detach => {
                 unreachable!("{:?} lies in memory", node.op)
             }
+            Op::Sort { .. } | Op::Merge { .. } | Op::Search { .. } | Op::Segments { .. } => {
+                unreachable!("{:?} lies in memory", node.op)
+            }
         })
     }
 

@@ -9,12 +9,12 @@ use std::collections::HashMap;
 use crate::autodiff;
 use crate::device::Device;
 use crate::dtype::DType;
-use crate::graph::{Node, NodeRef, Source, Tracer, reference};
+use crate::graph::{Node, NodeRef, ReduceOp, Source, Tracer, reference};
 use crate::ops::conv::ConvOptions;
 use crate::plan::{Body, InstrOp, Place, Plan, PlanOptions, interpret, plan};
 use crate::runtime::{checkpoint, trace::collect};
 use crate::shape::Shape;
-use crate::tensor::{Mask, Tensor};
+use crate::tensor::{Groups, Mask, Tensor};
 
 /// Inputs of a traced function, without any device memory behind them.
 pub(crate) struct Trial {
@@ -109,7 +109,8 @@ impl Trial {
         self.check(outputs, &PlanOptions { fuse: false, ..PlanOptions::CPU });
         self.check(outputs, &PlanOptions::CPU);
         // small limits: everything is split
-        let tight = PlanOptions { max_row: 16, max_contract_steps: 7, max_buffers: 5, ..PlanOptions::gpu(5) };
+        let tight =
+            PlanOptions { max_row: 16, max_contract_steps: 7, max_buffers: 5, sort_run: 4, ..PlanOptions::gpu(5) };
         self.check(outputs, &tight);
         self.check(outputs, &PlanOptions::gpu(8))
     }
@@ -246,6 +247,38 @@ fn sites_of_checks_are_registered() {
         .collect();
     let site = crate::status::lookup(sites[0]).expect("a registered place");
     assert_eq!((site.bound, site.location.file()), (7, file!()));
+}
+
+#[test]
+fn sorts_searches_and_segments() {
+    let mut trial = Trial::new();
+    let x = trial.input([3, 37]);
+    let index = trial.values([70], DType::I32, (0..70).map(|n| f64::from(n * n % 11)).collect());
+    let rows = trial.input([70, 2]);
+    let (sorted, places) = x.sort(1, true);
+    let groups = Groups::new(&index, 11);
+    let sums = groups.reduce(ReduceOp::Sum, &rows, 2, [11, 2]);
+    let plan = trial.check_all(&[sorted, places, sums, groups.last().1, x.sort(0, false).0.searchsorted(&x, true)]);
+    let routines = plan.kernels.iter().filter(|kernel| matches!(kernel.body, Body::Routine(_))).count();
+    assert!(plan.to_string().contains("Segments") && routines >= 5, "{plan}");
+}
+
+#[test]
+fn long_sorts_are_merged_from_short_ones() {
+    let mut trial = Trial::new();
+    let x = trial.input([2, 21]);
+    let plan = trial.check(&[x.argsort(1, false)], &PlanOptions { sort_run: 4, ..PlanOptions::gpu(8) });
+    // 4, 8, 16, 32
+    assert_eq!(plan.kernels.iter().filter(|kernel| matches!(kernel.body, Body::Routine(_))).count(), 4, "{plan}");
+}
+
+/// The table was computed in the kernel that gathered from it, and never stored.
+#[test]
+fn what_is_gathered_from_is_stored() {
+    let mut trial = Trial::new();
+    let x = trial.input([7]);
+    let index = trial.values([7], DType::I32, vec![3.0, 0.0, 6.0, 3.0, 1.0, 5.0, 5.0]);
+    trial.check_all(&[x.exp().index_select(0, &index) + 1.0]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod linear;
 mod movement;
 mod pictures;
 mod reductions;
+mod sorting;
 mod windows;
 
 use brasa::{DType, Tensor};
@@ -96,7 +97,7 @@ fn reduction(name: &'static str, call: fn(&[Tensor]) -> Tensor) -> Row {
 }
 
 /// Every family with its rows.
-pub const FAMILIES: [(&str, fn() -> Vec<Row>); 10] = [
+pub const FAMILIES: [(&str, fn() -> Vec<Row>); 11] = [
     ("activations", activations::rows),
     ("composed", composed::rows),
     ("elementwise", elementwise::rows),
@@ -106,6 +107,7 @@ pub const FAMILIES: [(&str, fn() -> Vec<Row>); 10] = [
     ("movement", movement::rows),
     ("pictures", pictures::rows),
     ("reductions", reductions::rows),
+    ("sorting", sorting::rows),
     ("windows", windows::rows),
 ];
 

@@ -5,6 +5,7 @@
 mod contract;
 mod loops;
 mod models;
+mod routines;
 mod runner;
 
 use crate::dtype::{DType, Scalar};
@@ -115,28 +116,13 @@ impl Case {
     }
 
     fn kernel(&self, body: &Body) -> Kernel {
-        let (mut reads, mut writes) = (Vec::new(), Vec::new());
-        for tape in body.tapes() {
-            for instr in &tape.instrs {
-                if let InstrOp::Load { buffer, .. } | InstrOp::Gather { buffer, .. } = &instr.op
-                    && !reads.contains(buffer)
-                {
-                    reads.push(*buffer);
-                }
-            }
-        }
-        for store in body.stores() {
-            if !writes.contains(&store.buffer) {
-                writes.push(store.buffer);
-            }
-        }
         Kernel {
             label: "test".into(),
             stage: Stage::Forward,
             body: body.clone(),
             nodes: Vec::new(),
-            reads,
-            writes,
+            reads: body.reads().into_iter().collect(),
+            writes: body.writes().into_iter().collect(),
             flops: 0,
             bytes: 0,
         }

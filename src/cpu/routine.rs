@@ -1,0 +1,304 @@
+//! Sorting, merging and segments.
+
+use half::f16;
+
+use super::execute::{Env, typed};
+use super::fold::Fold;
+use super::scratch::for_each_piece;
+use crate::dtype::DType;
+use crate::plan::{Routine, RoutineKind, Span};
+
+/// Runs shorter than this are sorted by comparing.
+const SHORT_RUN: usize = 1 << 10;
+/// Bits of a digit of the radix sort.
+const DIGIT: u32 = 11;
+/// Elements of a piece of segments, about.
+const PIECE: usize = 1 << 14;
+/// Work below this many nanoseconds is not worth waking other threads for.
+const INLINE_NANOSECONDS: f64 = 20_000.0;
+
+/// A [`Routine`] ready to run.
+#[derive(Debug)]
+pub(super) struct CompiledRoutine {
+    routine: Routine,
+    /// Rough time on one core.
+    pub(super) nanoseconds: f64,
+}
+
+impl CompiledRoutine {
+    pub(super) fn new(routine: &Routine) -> Self {
+        let nanoseconds = routine.inputs[0].elements as f64
+            * match routine.kind {
+                RoutineKind::Sort { run, .. } => f64::from(run.max(2).ilog2()).min(12.0),
+                RoutineKind::Merge { .. } => 3.0,
+                RoutineKind::Search { .. } => 0.5,
+                RoutineKind::Segments { .. } => 1.0,
+            }
+            + 2.0 * routine.output.elements as f64;
+        Self { routine: routine.clone(), nanoseconds }
+    }
+
+    pub(super) fn run(&self, env: &Env<'_>) {
+        let Routine { kind, inputs, output } = &self.routine;
+        let parallel = self.nanoseconds > INLINE_NANOSECONDS;
+        match *kind {
+            RoutineKind::Sort { length, run } => {
+                for_each_run(inputs[0].elements, length, run, parallel, |sorter, start, count| {
+                    sorter.keys.resize(count, 0);
+                    env.views[inputs[0].buffer].read_run::<u32>(at(&inputs[0], start), &mut sorter.keys);
+                    let place = start % length;
+                    sorter.pairs.clear();
+                    sorter.pairs.extend(sorter.keys.iter().zip(place..).map(|(&key, place)| pair(key, place as u32)));
+                    sorter.sort();
+                    sorter.write(env, output, start);
+                });
+            }
+            RoutineKind::Merge { length, run } => {
+                for_each_run(inputs[0].elements / 2, length, 2 * run, parallel, |sorter, start, count| {
+                    sorter.read(env, &inputs[0], start, count);
+                    let middle = run.min(count);
+                    sorter.merge(middle);
+                    sorter.write(env, output, start);
+                });
+            }
+            RoutineKind::Search { length, queries, right } => self.search(env, (length, queries, right), parallel),
+            RoutineKind::Segments { op, dtype, width, longest } => {
+                let segments = Segments { env, routine: &self.routine, fold: Fold::new(op, dtype), dtype, width };
+                segments.run(longest, parallel);
+            }
+        }
+    }
+}
+
+impl CompiledRoutine {
+    /// Queries mostly ascend: each starts where the one before it ended.
+    fn search(&self, env: &Env<'_>, (length, queries, right): (usize, usize, bool), parallel: bool) {
+        let Routine { inputs, output, .. } = &self.routine;
+        let table = &env.views[inputs[0].buffer];
+        for_each_piece(output.elements.div_ceil(PIECE), parallel, |piece, scratch| {
+            let first = piece * PIECE;
+            let words = &mut scratch.sorter.keys;
+            words.resize(PIECE.min(output.elements - first), 0);
+            env.views[inputs[1].buffer].read_run::<u32>(at(&inputs[1], first), words);
+            let mut found = 0;
+            for (number, word) in (first..).zip(words.iter_mut()) {
+                let row = number / queries * length;
+                let before = |place: usize| {
+                    let mut element = [0];
+                    table.read_run::<u32>(at(&inputs[0], row + place), &mut element);
+                    element[0] < *word || right && element[0] == *word
+                };
+                found = partition_point(length, found, before);
+                *word = found as u32;
+            }
+            env.views[output.buffer].write_run::<u32>(at(output, first), words);
+        });
+    }
+}
+
+/// The first of `0..length` where `before` no longer holds: looked for in growing steps from `start` on, or behind it.
+fn partition_point(length: usize, start: usize, before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (start, length);
+    if start > 0 && !before(start - 1) {
+        (low, high) = (0, start - 1);
+    } else {
+        let mut step = 1;
+        while low + step <= length {
+            if !before(low + step - 1) {
+                high = low + step - 1;
+                break;
+            }
+            low += step;
+            step *= 2;
+        }
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+/// Number in the buffer of element `element` of a span.
+fn at(span: &Span, element: usize) -> i64 {
+    (span.offset + element) as i64
+}
+
+/// A key and its place: pairs compare by keys, and equal keys by places.
+fn pair(key: u32, place: u32) -> u64 {
+    u64::from(key) << 32 | u64::from(place)
+}
+
+/// Calls `f(sorter, first element, elements)` for every run of every row.
+fn for_each_run(
+    elements: usize,
+    length: usize,
+    run: usize,
+    parallel: bool,
+    f: impl Fn(&mut Sorter, usize, usize) + Sync,
+) {
+    let runs = length.div_ceil(run);
+    let rows = elements / length;
+    // short rows in one piece: a piece should be worth its scheduling
+    let per_piece = (PIECE / run.min(length)).max(1);
+    for_each_piece((rows * runs).div_ceil(per_piece), parallel, |piece, scratch| {
+        for number in piece * per_piece..(rows * runs).min((piece + 1) * per_piece) {
+            let first = number % runs * run;
+            f(&mut scratch.sorter, number / runs * length + first, run.min(length - first));
+        }
+    });
+}
+
+/// Working memory of sorting.
+#[derive(Default)]
+pub(super) struct Sorter {
+    keys: Vec<u32>,
+    pairs: Vec<u64>,
+    other: Vec<u64>,
+}
+
+impl Sorter {
+    /// Sorts `pairs`, whose places ascend.
+    fn sort(&mut self) {
+        if self.pairs.len() < SHORT_RUN {
+            self.pairs.sort_unstable();
+            return;
+        }
+        // digits that are the same in all keys need no pass
+        let first = self.pairs[0];
+        let differing = self.pairs.iter().fold(0, |bits, pair| bits | (pair ^ first));
+        for shift in (32..64).step_by(DIGIT as usize) {
+            if differing >> shift & ((1 << DIGIT) - 1) != 0 {
+                self.pass(shift);
+            }
+        }
+    }
+
+    /// Sorts by the digit at `shift`; equal digits stay in order.
+    fn pass(&mut self, shift: u32) {
+        let digit = |pair: u64| (pair >> shift) as usize & ((1 << DIGIT) - 1);
+        let mut next = [0u32; 1 << DIGIT];
+        for &pair in &self.pairs {
+            next[digit(pair)] += 1;
+        }
+        let mut sum = 0;
+        for slot in &mut next {
+            sum += std::mem::replace(slot, sum);
+        }
+        self.other.resize(self.pairs.len(), 0);
+        for &pair in &self.pairs {
+            let slot = &mut next[digit(pair)];
+            self.other[*slot as usize] = pair;
+            *slot += 1;
+        }
+        std::mem::swap(&mut self.pairs, &mut self.other);
+    }
+
+    /// Merges the sorted pairs before `middle` with those from there on. Places differ, so that pairs are never equal.
+    fn merge(&mut self, middle: usize) {
+        self.other.clear();
+        let (left, right) = self.pairs.split_at(middle);
+        let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
+        while let (Some(&&a), Some(&&b)) = (left.peek(), right.peek()) {
+            self.other.push(a.min(b));
+            if a < b {
+                left.next()
+            } else {
+                right.next()
+            };
+        }
+        self.other.extend(left);
+        self.other.extend(right);
+        std::mem::swap(&mut self.pairs, &mut self.other);
+    }
+
+    fn read(&mut self, env: &Env<'_>, from: &Span, start: usize, count: usize) {
+        let view = &env.views[from.buffer];
+        self.keys.resize(count, 0);
+        view.read_run::<u32>(at(from, start), &mut self.keys);
+        self.pairs.clear();
+        self.pairs.extend(self.keys.iter().map(|&key| pair(key, 0)));
+        view.read_run::<u32>(at(from, from.elements / 2 + start), &mut self.keys);
+        self.pairs.iter_mut().zip(&self.keys).for_each(|(pair, &place)| *pair |= u64::from(place));
+    }
+
+    fn write(&mut self, env: &Env<'_>, to: &Span, start: usize) {
+        let view = &env.views[to.buffer];
+        for (shift, first) in [(32, 0), (0, to.elements / 2)] {
+            self.keys.clear();
+            self.keys.extend(self.pairs.iter().map(|pair| (pair >> shift) as u32));
+            view.write_run::<u32>(at(to, first + start), &self.keys);
+        }
+    }
+}
+
+/// A reduction over segments.
+struct Segments<'a> {
+    env: &'a Env<'a>,
+    routine: &'a Routine,
+    fold: Fold,
+    dtype: DType,
+    width: usize,
+}
+
+impl Segments<'_> {
+    fn run(&self, longest: usize, parallel: bool) {
+        let (starts, output) = (&self.routine.inputs[1], &self.routine.output);
+        let segments = starts.elements - 1;
+        let mean = (self.routine.inputs[0].elements + output.elements) / segments.max(1);
+        let per_piece = (PIECE / mean.max(1)).max(1);
+        for_each_piece(segments.div_ceil(per_piece), parallel, |piece, scratch| {
+            let first = piece * per_piece;
+            let count = per_piece.min(segments - first);
+            // scratch: the bounds, the rows' numbers, one row (or all elements, if rows have one), the sums
+            let sorter = &mut scratch.sorter;
+            let mut bounds = std::mem::take(&mut sorter.keys);
+            bounds.resize(count + 1, 0);
+            self.env.views[starts.buffer].read_run::<u32>(at(starts, first), &mut bounds);
+            super::scratch::reserve(&mut scratch.partial, 2, self.width.max(super::execute::STRIP));
+            let (values, sums) = scratch.partial.split_at_mut(1);
+            for (segment, bounds) in (first..).zip(bounds.windows(2)) {
+                let (start, end) = (bounds[0] as usize, bounds[1] as usize);
+                let sums = &mut sums[0][..self.width];
+                sums.fill(self.fold.identity);
+                self.sum(start..end.min(start + longest), sums, &mut values[0]);
+                let view = &self.env.views[output.buffer];
+                let target = at(output, segment * self.width);
+                typed!(view, self.dtype, write_run(target, sums));
+            }
+            scratch.sorter.keys = bounds;
+        });
+    }
+
+    /// Adds the rows at positions `range` to `sums`, one after the other.
+    fn sum(&self, range: std::ops::Range<usize>, sums: &mut [u32], values: &mut [u32]) {
+        let (span, width) = (&self.routine.inputs[0], self.width);
+        let view = &self.env.views[span.buffer];
+        let mut places = [0u32; 64];
+        for start in range.clone().step_by(places.len()) {
+            let places = &mut places[..(range.end - start).min(64)];
+            match self.routine.inputs.get(2) {
+                Some(pairs) => {
+                    let first = at(pairs, pairs.elements / 2 + start);
+                    self.env.views[pairs.buffer].read_run::<u32>(first, places);
+                }
+                None => places.iter_mut().zip(start..).for_each(|(place, p)| *place = p as u32),
+            }
+            if width == 1 {
+                let mut indices = [0i64; 64];
+                let indices = &mut indices[..places.len()];
+                indices.iter_mut().zip(&*places).for_each(|(index, &place)| *index = at(span, place as usize));
+                let values = &mut values[..places.len()];
+                typed!(view, self.dtype, read_at(indices, -1, values));
+                sums[0] = self.fold.in_order(sums[0], values);
+            } else {
+                for &place in &*places {
+                    let values = &mut values[..width];
+                    let first = at(span, place as usize * width);
+                    typed!(view, self.dtype, read_run(first, values));
+                    self.fold.columns(self.env.arch, sums, values);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+use super::*;
+
+fn span(buffer: BufferId, data: &[Data], range: std::ops::Range<usize>) -> Span {
+    assert!(range.end <= data[buffer].values.len());
+    Span { buffer, offset: range.start, elements: range.len() }
+}
+
+/// Keys with many repeats, and the largest ones there are.
+fn keys(count: usize) -> Data {
+    Data::new(DType::U32, (0..count).map(|n| (n * 7919 % 61) as f64 * 71_582_788.0))
+}
+
+#[test]
+fn runs_are_sorted_and_merged() {
+    for (rows, length) in [(1, 1), (3, 7), (2, 1500), (40, 33), (1, 5003), (9000, 2)] {
+        for run in [4, 64, 1024, length] {
+            let count = rows * length;
+            let data = [keys(count + 3), Data::zeros(DType::U32, 2 * count + 5), Data::zeros(DType::U32, 2 * count)];
+            let (from, pairs) = (span(0, &data, 3..3 + count), span(1, &data, 5..5 + 2 * count));
+            let sort =
+                Routine { kind: RoutineKind::Sort { length, run: run.min(length) }, inputs: vec![from], output: pairs };
+            let merge = Routine {
+                kind: RoutineKind::Merge { length, run },
+                inputs: vec![pairs],
+                output: span(2, &data, 0..2 * count),
+            };
+            check(vec![Body::Routine(sort), Body::Routine(merge)], &data, 0.0);
+        }
+    }
+}
+
+#[test]
+fn queries_find_their_places_in_any_order() {
+    for (rows, length, queries) in [(1, 1, 5), (1, 700, 20_000), (3, 50, 7)] {
+        for right in [false, true] {
+            let row = |n: usize| (n % length) as f64 * 3.0;
+            let data = [
+                Data::new(DType::U32, (0..rows * length).map(row)),
+                Data::new(DType::U32, (0..rows * queries).map(|n| (n * 7919 % (3 * length + 2)) as f64)),
+                Data::zeros(DType::U32, rows * queries),
+            ];
+            let routine = Routine {
+                kind: RoutineKind::Search { length, queries, right },
+                inputs: vec![span(0, &data, 0..rows * length), span(1, &data, 0..rows * queries)],
+                output: span(2, &data, 0..rows * queries),
+            };
+            check(vec![Body::Routine(routine)], &data, 0.0);
+        }
+    }
+}
+
+#[test]
+fn segments_of_every_type_and_width() {
+    for (dtype, op) in [
+        (DType::F32, ReduceOp::Sum),
+        (DType::F32, ReduceOp::Max),
+        (DType::I32, ReduceOp::Prod),
+        (DType::U32, ReduceOp::Min),
+    ] {
+        for width in [1, 3, 70] {
+            let (count, starts) = (400, [0.0, 0.0, 1.0, 130.0, 130.0, 399.0, 400.0]);
+            let places = (0..2 * count).map(|n| (n * 7919 % count) as f64);
+            let data = [
+                Data::random(dtype, count * width),
+                Data::new(DType::U32, starts),
+                Data::new(DType::U32, places),
+                Data::zeros(dtype, (starts.len() - 1) * width),
+            ];
+            for with_places in [false, true] {
+                let mut inputs = vec![span(0, &data, 0..count * width), span(1, &data, 0..starts.len())];
+                inputs.extend(with_places.then(|| span(2, &data, 0..2 * count)));
+                let output = span(3, &data, 0..(starts.len() - 1) * width);
+                let kind = RoutineKind::Segments { op, dtype, width, longest: 300 };
+                check(vec![Body::Routine(Routine { kind, inputs, output })], &data, 1e-5);
+            }
+        }
+    }
+}

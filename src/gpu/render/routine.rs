@@ -1,0 +1,139 @@
+//! Sorting, merging and segments: families whose slots say where the data lies.
+
+use std::fmt::Write as _;
+
+use crate::error::Result;
+use crate::plan::{Routine, RoutineKind, Span};
+
+use super::module::Module;
+use super::scalar::{self, Register};
+use super::{Launch, grid};
+
+/// Results of one invocation of a merge: the bisection before them costs as much as a few.
+const RESULTS: usize = 8;
+
+/// The launch for a routine, which has work.
+pub(crate) fn render(module: Module<'_>, routine: &Routine) -> Result<Launch> {
+    match routine.kind {
+        RoutineKind::Sort { length, run } => sort(module, routine, length, run),
+        RoutineKind::Merge { length, run } => merge(module, routine, length, run),
+        RoutineKind::Search { length, queries, right } => search(module, routine, (length, queries, right)),
+        RoutineKind::Segments { .. } => segments(module, routine),
+    }
+}
+
+/// `fn name() -> u32` that returns a number.
+fn number(module: &mut Module<'_>, name: &str, value: usize, text: &mut String) {
+    let value = module.number(value as u64);
+    let _ = writeln!(text, "fn {name}() -> u32 {{\n    return {value};\n}}\n");
+}
+
+/// `fn name(element: u32)` that reads element `first + element` of a span.
+fn load(module: &mut Module<'_>, name: &str, span: &Span, first: usize, ty: &str, text: &mut String) -> Result<()> {
+    let slot = module.storage(span.buffer)?;
+    module.storages[slot].uses.load = true;
+    let at = module.number((span.offset + first) as u64);
+    let _ = writeln!(text, "fn {name}(element: u32) -> {ty} {{\n    return load_{slot}({at} + element);\n}}\n");
+    Ok(())
+}
+
+/// `fn store_pair(element: u32, key: u32, place: u32)`
+fn store_pair(module: &mut Module<'_>, span: &Span, text: &mut String) -> Result<()> {
+    let slot = module.storage(span.buffer)?;
+    module.storages[slot].uses.store = true;
+    let keys = module.number(span.offset as u64);
+    let places = module.number((span.offset + span.elements / 2) as u64);
+    let _ = writeln!(
+        text,
+        "fn store_pair(element: u32, key: u32, place: u32) {{\n    store_{slot}({keys} + element, key);\n    \
+         store_{slot}({places} + element, place);\n}}"
+    );
+    Ok(())
+}
+
+/// `fn store_result(element: u32, value: ty)`
+fn store_result(module: &mut Module<'_>, span: &Span, ty: &str, text: &mut String) -> Result<()> {
+    let slot = module.storage(span.buffer)?;
+    module.storages[slot].uses.store = true;
+    let first = module.number(span.offset as u64);
+    let _ = writeln!(
+        text,
+        "fn store_result(element: u32, value: {ty}) {{\n    store_{slot}({first} + element, value);\n}}"
+    );
+    Ok(())
+}
+
+fn sort(mut module: Module<'_>, routine: &Routine, length: usize, run: usize) -> Result<Launch> {
+    let keys = &routine.inputs[0];
+    let run = run.next_power_of_two().max(4);
+    let threads = run / 4;
+    let bytes = 8 * run;
+    if threads > module.caps.max_workgroup_invocations as usize || bytes > module.caps.max_workgroup_bytes as usize {
+        return Err(module.error(format!("a workgroup of this adapter cannot sort {run} elements")));
+    }
+    let runs = length.div_ceil(run);
+    let mut access = String::new();
+    number(&mut module, "row_length", length, &mut access);
+    number(&mut module, "runs_per_row", runs, &mut access);
+    load(&mut module, "load_key", keys, 0, "u32", &mut access)?;
+    store_pair(&mut module, &routine.output, &mut access)?;
+    let lengths = std::iter::successors(Some(4), |length| Some(2 * length)).take_while(|&length| length < run);
+    let calls: Vec<String> = lengths.map(|length| format!("    merge(thread, {length}u);\n")).collect();
+    let rounds = format!("fn rounds(thread: u32) {{\n{}}}\n", calls.concat());
+    let (mut grid, groups) = grid(&mut module, keys.elements / length * runs, 1)?;
+    grid = grid.replace("const THREADS: u32 = 1u;", &format!("const THREADS: u32 = {threads}u;"));
+    module.finish("sort.wgsl", &[("grid", &grid), ("access", &access), ("rounds", &rounds)], groups)
+}
+
+fn merge(mut module: Module<'_>, routine: &Routine, length: usize, run: usize) -> Result<Launch> {
+    let pairs = &routine.inputs[0];
+    let count = pairs.elements / 2;
+    // the results of one invocation come from one pair of runs
+    let results = RESULTS.min(2 * run);
+    let parts = length.div_ceil(results);
+    let mut access = format!("const RESULTS: u32 = {results}u;\n\n");
+    number(&mut module, "row_length", length, &mut access);
+    number(&mut module, "run_length", run, &mut access);
+    number(&mut module, "parts_per_row", parts, &mut access);
+    load(&mut module, "load_key", pairs, 0, "u32", &mut access)?;
+    load(&mut module, "load_place", pairs, count, "u32", &mut access)?;
+    store_pair(&mut module, &routine.output, &mut access)?;
+    let (grid, groups) = grid(&mut module, count / length * parts, 64)?;
+    module.finish("merge.wgsl", &[("grid", &grid), ("access", &access)], groups)
+}
+
+fn search(mut module: Module<'_>, routine: &Routine, (length, queries, right): (usize, usize, bool)) -> Result<Launch> {
+    let before = if right { "<=" } else { "<" };
+    let mut access =
+        format!("fn is_before(element: u32, query: u32) -> bool {{\n    return element {before} query;\n}}\n\n");
+    number(&mut module, "row_length", length, &mut access);
+    number(&mut module, "queries_per_row", queries, &mut access);
+    load(&mut module, "load_element", &routine.inputs[0], 0, "u32", &mut access)?;
+    load(&mut module, "load_query", &routine.inputs[1], 0, "u32", &mut access)?;
+    store_result(&mut module, &routine.output, "u32", &mut access)?;
+    let (grid, groups) = grid(&mut module, routine.output.elements, 64)?;
+    module.finish("search.wgsl", &[("grid", &grid), ("access", &access)], groups)
+}
+
+fn segments(mut module: Module<'_>, routine: &Routine) -> Result<Launch> {
+    let RoutineKind::Segments { op, dtype, width, longest } = routine.kind else { unreachable!("segments") };
+    let ty = Register::of(dtype).name();
+    let join = scalar::binary(scalar::combine(op), dtype, 1, "a", "b")
+        .ok_or_else(|| module.error(format!("{op:?} does not exist for {dtype}")))?;
+    let identity = Module::constant(op.identity(dtype), 1);
+    let mut access = format!(
+        "alias Value = {ty};\n\nfn identity() -> Value {{\n    return {identity};\n}}\n\n\
+         fn join(a: Value, b: Value) -> Value {{\n    return {join};\n}}\n\n"
+    );
+    number(&mut module, "width", width, &mut access);
+    number(&mut module, "longest", longest, &mut access);
+    load(&mut module, "load_start", &routine.inputs[1], 0, "u32", &mut access)?;
+    match routine.inputs.get(2) {
+        Some(pairs) => load(&mut module, "place", pairs, pairs.elements / 2, "u32", &mut access)?,
+        None => access.push_str("fn place(p: u32) -> u32 {\n    return p;\n}\n\n"),
+    }
+    load(&mut module, "load_value", &routine.inputs[0], 0, ty, &mut access)?;
+    store_result(&mut module, &routine.output, ty, &mut access)?;
+    let (grid, groups) = grid(&mut module, routine.output.elements, 64)?;
+    module.finish("segment.wgsl", &[("grid", &grid), ("access", &access)], groups)
+}

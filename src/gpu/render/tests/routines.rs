@@ -1,0 +1,98 @@
+use super::*;
+use crate::graph::ReduceOp;
+use crate::plan::{Routine, RoutineKind, Span};
+
+impl Case {
+    /// Elements `first..` of a buffer.
+    fn span(&self, buffer: BufferId, first: usize) -> Span {
+        Span { buffer, offset: first, elements: self.plan.buffers[buffer].elements - first }
+    }
+
+    /// Keys with many repeats, and the largest ones there are.
+    fn keys(&mut self, count: usize) -> BufferId {
+        let key = |n: usize| [f64::from(u32::MAX), 1.0, 3e9, 0.0, 7.0][n * 7919 % 61 % 5] - (n % 3 % 2) as f64;
+        self.buffer(DType::U32, (0..count).map(move |n| key(n).max(0.0)))
+    }
+}
+
+#[test]
+fn runs_are_sorted() {
+    for (rows, length, run) in [(1, 1, 1), (2, 7, 7), (3, 37, 16), (1, 900, 1024)] {
+        let mut case = Case::new();
+        let keys = case.keys(rows * length + 3);
+        let pairs = case.data(DType::U32, 2 * rows * length + 1);
+        let (inputs, output) = (vec![case.span(keys, 3)], case.span(pairs, 1));
+        case.check(Body::Routine(Routine { kind: RoutineKind::Sort { length, run }, inputs, output }));
+    }
+}
+
+#[test]
+fn runs_are_merged() {
+    for (rows, length, run) in [(1, 2, 1), (2, 7, 4), (3, 37, 16), (2, 900, 256)] {
+        let mut case = Case::new();
+        // sorted by the interpreter first
+        let count = rows * length;
+        let mut keys: Vec<f64> = (0..count).map(|n| (n * 7919 % 61 % 11) as f64).collect();
+        for row in keys.chunks_mut(length) {
+            row.chunks_mut(run).for_each(|run| run.sort_by(f64::total_cmp));
+        }
+        let places = (0..count).map(|n| (n % length) as f64);
+        let from = case.buffer(DType::U32, keys.into_iter().chain(places));
+        let to = case.data(DType::U32, 2 * count);
+        let (inputs, output) = (vec![case.span(from, 0)], case.span(to, 0));
+        let body = Body::Routine(Routine { kind: RoutineKind::Merge { length, run }, inputs, output });
+        case.check(body);
+    }
+}
+
+#[test]
+fn queries_find_their_places() {
+    for right in [false, true] {
+        let mut case = Case::new();
+        let rows = case.buffer(DType::U32, (0..3 * 50).map(|n| f64::from(n % 50 * 3)));
+        let queries = case.buffer(DType::U32, (0..3 * 7).map(|n| f64::from(n * 31 % 152)));
+        let found = case.data(DType::U32, 3 * 7);
+        let inputs = vec![case.span(rows, 0), case.span(queries, 0)];
+        let kind = RoutineKind::Search { length: 50, queries: 7, right };
+        let output = case.span(found, 0);
+        let body = Body::Routine(Routine { kind, inputs, output });
+        case.check(body.clone());
+        // rows behind several windows
+        let caps = Capabilities { max_binding_bytes: 256, max_groups: 5, ..capabilities(true, false) };
+        case.check_on(&body, &caps);
+    }
+}
+
+#[test]
+fn segments_are_reduced() {
+    for dtype in [DType::F32, DType::I32, DType::U32] {
+        for op in [ReduceOp::Sum, ReduceOp::Max, ReduceOp::Min, ReduceOp::Prod] {
+            for (width, with_places) in [(1, true), (3, false), (5, true)] {
+                let mut case = Case::new();
+                let values = case.data(dtype, 40 * width);
+                let starts = case.buffer(DType::U32, [0.0, 0.0, 1.0, 6.0, 39.0, 40.0]);
+                let pairs = case.buffer(DType::U32, (0..80).map(|n| f64::from(n * 7919 % 40)));
+                let out = case.data(dtype, 5 * width);
+                let mut inputs = vec![case.span(values, 0), case.span(starts, 0)];
+                inputs.extend(with_places.then(|| case.span(pairs, 0)));
+                let kind = RoutineKind::Segments { op, dtype, width, longest: 20 };
+                let output = case.span(out, 0);
+                // products of numbers up to 2 grow
+                case.tolerance = 1e-3;
+                case.check(Body::Routine(Routine { kind, inputs, output }));
+            }
+        }
+    }
+}
+
+#[test]
+fn writes_larger_than_a_binding_are_an_error() {
+    let mut case = Case::new();
+    let keys = case.keys(1000);
+    let pairs = case.data(DType::U32, 2000);
+    let (inputs, output) = (vec![case.span(keys, 0)], case.span(pairs, 0));
+    let body = Body::Routine(Routine { kind: RoutineKind::Sort { length: 1000, run: 1024 }, inputs, output });
+    let caps = Capabilities { max_binding_bytes: 4096, ..capabilities(true, true) };
+    let error = render(&case.plan, &case.kernel(&body), &caps).expect_err("a window too small");
+    assert!(error.to_string().contains("cannot be cut into bindings of 4096 bytes"), "{error}");
+}

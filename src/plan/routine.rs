@@ -1,0 +1,139 @@
+//! Routines: kernels whose course depends on data, so that tapes cannot say what they do. They read and write whole
+//! values in row-major order, and share a kernel with nothing.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::dtype::DType;
+use crate::graph::{Op, ReduceOp};
+use crate::ops::sort;
+
+use super::emit::Context;
+use super::kernel::BufferId;
+
+/// One of the fixed kernels, with what it works on.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Routine {
+    /// Which one.
+    pub kind: RoutineKind,
+    /// What it reads, in the order of the op's inputs.
+    pub inputs: Vec<Span>,
+    /// What it writes, all of it; in none of the buffers that it reads.
+    pub output: Span,
+}
+
+/// What a routine does; [`Op`] defines each.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RoutineKind {
+    /// [`Op::Sort`]: keys to pairs.
+    Sort {
+        /// Elements of a row.
+        length: usize,
+        /// Elements of a run, at most `length`.
+        run: usize,
+    },
+    /// [`Op::Merge`]: pairs to pairs.
+    Merge {
+        /// Elements of a row.
+        length: usize,
+        /// Elements of a run of the input.
+        run: usize,
+    },
+    /// [`Op::Search`]: (rows, queries) to numbers of elements.
+    Search {
+        /// Elements of a row.
+        length: usize,
+        /// Queries that look into one row.
+        queries: usize,
+        /// True if elements equal to the query come before it.
+        right: bool,
+    },
+    /// [`Op::Segments`]: (values, starts) or (values, starts, pairs) to sums.
+    Segments {
+        /// The operation.
+        op: ReduceOp,
+        /// The values' type.
+        dtype: DType,
+        /// Elements of a row.
+        width: usize,
+        /// No segment is longer.
+        longest: usize,
+    },
+}
+
+/// Consecutive elements of a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Span {
+    /// Which buffer.
+    pub buffer: BufferId,
+    /// First element.
+    pub offset: usize,
+    /// How many.
+    pub elements: usize,
+}
+
+impl Span {
+    /// Its elements' numbers in the buffer.
+    pub fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.elements
+    }
+}
+
+/// True for ops that are routines.
+pub(super) fn is_routine(op: &Op) -> bool {
+    matches!(op, Op::Sort { .. } | Op::Merge { .. } | Op::Search { .. } | Op::Segments { .. })
+}
+
+/// The routine that computes `node`; `None` if it would overwrite what it reads.
+pub(super) fn build(context: Context<'_>, node: usize) -> Option<Routine> {
+    let span = |number: usize| {
+        let home = context.homes[number].as_ref().expect("what a routine touches lies in memory");
+        Span { buffer: home.buffer, offset: home.offset, elements: context.program.nodes[number].shape.numel() }
+    };
+    let output = span(node);
+    let node = &context.program.nodes[node];
+    let kind = match node.op {
+        Op::Sort { length, run } => RoutineKind::Sort { length, run: run.min(length) },
+        Op::Merge { length, run } => RoutineKind::Merge { length, run },
+        Op::Search { length, queries, right } => RoutineKind::Search { length, queries, right },
+        Op::Segments { op, width, longest } => RoutineKind::Segments { op, dtype: node.dtype, width, longest },
+        _ => unreachable!("{:?} is no routine", node.op),
+    };
+    let inputs: Vec<Span> = node.inputs.iter().map(|&input| span(input)).collect();
+    inputs.iter().all(|input| input.buffer != output.buffer).then_some(Routine { kind, inputs, output })
+}
+
+impl Routine {
+    /// The output's elements from those of the inputs.
+    pub fn evaluate(&self, inputs: &[&[f64]]) -> Vec<f64> {
+        match self.kind {
+            RoutineKind::Sort { length, run } => sort::sorted_runs(inputs[0], length, run),
+            RoutineKind::Merge { length, run } => sort::merged_runs(inputs[0], length, run),
+            RoutineKind::Search { length, queries, right } => sort::found((length, queries, right), inputs),
+            RoutineKind::Segments { op, dtype, width, longest } => {
+                sort::segments((op, dtype), (width, longest), inputs)
+            }
+        }
+    }
+
+    /// Comparisons or sums, about.
+    pub(super) fn operations(&self) -> u64 {
+        let (elements, first) = (self.output.elements as u64, self.inputs[0].elements as u64);
+        match self.kind {
+            RoutineKind::Sort { run, .. } => first * u64::from(run.max(2).ilog2()),
+            RoutineKind::Merge { .. } => elements / 2,
+            RoutineKind::Search { length, .. } => elements * u64::from(length.max(2).ilog2()),
+            RoutineKind::Segments { .. } => first,
+        }
+    }
+}
+
+impl fmt::Display for Routine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "none\n        {:?} of", self.kind)?;
+        for span in &self.inputs {
+            write!(f, " b{}[{:?}]", span.buffer, span.range())?;
+        }
+        write!(f, " to b{}[{:?}]", self.output.buffer, self.output.range())
+    }
+}

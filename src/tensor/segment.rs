@@ -1,0 +1,135 @@
+//! Positions grouped by an index from data: sorted once, then counted, picked and reduced group by group.
+//!
+//! Sums run through each group from its first position to its last, cut into parts at fixed positions, so they have the
+//! same bits on every device and in every run.
+
+use crate::dtype::DType;
+use crate::graph::{Op, ReduceOp};
+use crate::shape::Shape;
+
+use super::Tensor;
+use super::sort::as_int;
+
+/// Elements that one invocation adds up; longer segments are cut into parts.
+const LONGEST: usize = 1024;
+
+impl Tensor {
+    /// Keys (u32, rows of `length`) and their places, sorted: one vector, see [`Op::Sort`].
+    #[track_caller]
+    pub(super) fn sorted_pairs(&self, length: usize) -> Self {
+        Self::apply(Op::Sort { length, run: length }, &[self], [2 * self.numel()].into(), DType::U32)
+    }
+
+    /// For each query (u32) how many elements of an ascending row of `self` come before it, see [`Op::Search`].
+    #[track_caller]
+    pub(super) fn search(&self, length: usize, queries: &Self, per_row: usize, right: bool) -> Self {
+        let op = Op::Search { length, queries: per_row, right };
+        Self::apply(op, &[self, queries], queries.shape().clone(), DType::U32)
+    }
+
+    /// Elements of a vector at places that are known to lie in it.
+    #[track_caller]
+    pub(super) fn at(&self, places: &Self) -> Self {
+        Self::apply(Op::Gather { axis: 0 }, &[self, places], places.shape().clone(), self.dtype())
+    }
+
+    /// 0, 1, 2, … as u32.
+    #[track_caller]
+    fn count_up(count: usize, like: &Self) -> Self {
+        Self::iota([count], 0, like.device()).to_dtype(DType::U32)
+    }
+}
+
+/// The positions of an index, grouped by its values.
+pub(crate) struct Groups {
+    /// Number of positions, not 0.
+    count: usize,
+    /// Number of groups.
+    size: usize,
+    /// See [`Op::Sort`].
+    pairs: Tensor,
+    /// Where each group starts among the sorted positions, and where the last one ends: `[size + 1]`.
+    starts: Tensor,
+}
+
+impl Groups {
+    /// Groups the positions of an `index` of any shape, all of whose elements are known to be below `size`.
+    #[track_caller]
+    pub(crate) fn new(index: &Tensor, size: usize) -> Self {
+        let count = index.numel();
+        let pairs = index.to_dtype(DType::U32).sorted_pairs(count);
+        let starts = pairs.search(count, &Tensor::count_up(size + 1, index), size + 1, false);
+        Self { count, size, pairs, starts }
+    }
+
+    #[track_caller]
+    fn bounds(&self) -> (Tensor, Tensor) {
+        (self.starts.narrow(0, 0, self.size), self.starts.narrow(0, 1, self.size))
+    }
+
+    /// Positions in each group: `[size]`, u32.
+    #[track_caller]
+    pub(crate) fn counts(&self) -> Tensor {
+        let (starts, ends) = self.bounds();
+        ends - starts
+    }
+
+    /// Whether each group has a position, and its last one (else any): `[size]` both.
+    #[track_caller]
+    pub(crate) fn last(&self) -> (Tensor, Tensor) {
+        let (starts, ends) = self.bounds();
+        let place = ends.maximum(1) - 1 + as_int(self.count);
+        (starts.lt(&ends), self.pairs.at(&place))
+    }
+
+    /// Rows of `width` elements reduced over each group, under `shape`; row number `p` of `values` belongs to position `p`.
+    #[track_caller]
+    pub(crate) fn reduce(&self, op: ReduceOp, values: &Tensor, width: usize, shape: impl Into<Shape>) -> Tensor {
+        if values.dtype() == DType::F16 {
+            return self.reduce(op, &values.to_dtype(DType::F32), width, shape).to_dtype(DType::F16);
+        }
+        let segments = Segments { op, width, starts: self.starts.clone(), size: self.size };
+        segments.reduce(values, Some(&self.pairs), (self.count, self.count), shape.into())
+    }
+}
+
+/// Neighbouring positions reduced together.
+struct Segments {
+    op: ReduceOp,
+    width: usize,
+    /// `[size + 1]`, u32.
+    starts: Tensor,
+    size: usize,
+}
+
+impl Segments {
+    /// The reduction of `positions` positions in segments no longer than `longest`.
+    #[track_caller]
+    fn reduce(
+        &self,
+        values: &Tensor,
+        pairs: Option<&Tensor>,
+        (positions, longest): (usize, usize),
+        shape: Shape,
+    ) -> Tensor {
+        let once = |starts: &Tensor, longest: usize, shape: Shape| {
+            let op = Op::Segments { op: self.op, width: self.width, longest };
+            let inputs: Vec<&Tensor> = [values, starts].into_iter().chain(pairs).collect();
+            Tensor::apply(op, &inputs, shape, values.dtype())
+        };
+        if longest <= LONGEST {
+            return once(&self.starts, longest, shape);
+        }
+        // Segments are cut at the multiples of LONGEST. Segment s has at most `starts[s + 1] / LONGEST -
+        // starts[s] / LONGEST + 1` parts; with so many for each, its first part has number `starts[s] / LONGEST + s`.
+        let first_parts = self.starts.div_trunc(as_int(LONGEST)) + Tensor::count_up(self.size + 1, values);
+        let parts = positions / LONGEST + self.size;
+        let part = Tensor::count_up(parts + 1, values);
+        let segment = first_parts.search(self.size, &part, parts + 1, true) - 1;
+        let (start, end) = (self.starts.at(&segment), self.starts.at(&(&segment + 1)));
+        let starts = ((part - &segment) * as_int(LONGEST)).clamp(start, end);
+        let partial = once(&starts, LONGEST, [parts, self.width].into());
+        let whole = Self { op: self.op, width: self.width, starts: first_parts, size: self.size };
+        whole.reduce(&partial, None, (parts, longest / LONGEST + 1), shape)
+    }
+}
