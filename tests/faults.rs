@@ -176,7 +176,7 @@ fn a_label_out_of_range_is_an_error_with_op_line_and_bound() {
             let error = loss.item::<f32>().expect_err("the label is impossible");
             let Error::IndexOutOfRange { op, location, bound } = &error else { panic!("{error}") };
             assert_eq!(*bound, 5, "{error}");
-            assert!(!op.is_empty() && location.contains(&format!("{}:{line}", file!())), "{error}");
+            assert!(op == "cross_entropy" && location.contains(&format!("{}:{line}", file!())), "{error}");
             // said once; what comes after is not tainted
             let good = Tensor::from_slice(&[0, 1, 4], 3, &device).expect("memory");
             let loss: f32 = logits.cross_entropy(&good).item().expect("the status was cleared");

@@ -50,7 +50,7 @@ fn check_rows<T: Element + PartialEq + std::fmt::Debug>(
     device: &Device,
     less: impl Fn(T, T) -> bool + Copy,
 ) {
-    let rows = if length == 0 { 3 } else { values.len() / length };
+    let rows = values.len().checked_div(length).unwrap_or(3);
     let x = Tensor::from_slice(values, [rows, length], device).expect("memory");
     for descending in [false, true] {
         let (sorted, indices) = x.sort(1, descending);

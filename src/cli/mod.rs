@@ -39,7 +39,7 @@ struct Cli {
 enum Command {
     /// Train a network; also what happens without a command
     #[command(after_help = EXIT_CODES)]
-    Train(train::TrainArgs),
+    Train(Box<train::TrainArgs>),
     /// List the devices that can compute, with what they can do
     Devices(devices::DevicesArgs),
 }

@@ -28,6 +28,8 @@ pub enum Op {
     Bitcast,
     /// An index clamped to `0..bound`; one outside sets the device's status word.
     CheckIndex {
+        /// The method that was given the index, for the error.
+        name: &'static str,
         /// Indices must be below it.
         bound: usize,
     },

@@ -60,7 +60,7 @@ pub(crate) fn reference(node: &Node, inputs: &[&[f64]]) -> Vec<f64> {
         Op::Select => elementwise::select_reference(inputs),
         Op::Cast => elementwise::cast_reference(node, inputs),
         Op::Bitcast => elementwise::bitcast_reference(node, inputs),
-        Op::CheckIndex { bound } => indexing::check_reference(*bound, inputs),
+        Op::CheckIndex { bound, .. } => indexing::check_reference(*bound, inputs),
         Op::View(view) => movement::view_reference(view, node, inputs),
         Op::Pack { offsets, len } => movement::pack_reference(offsets, *len, inputs),
         Op::Reduce { op, axes } => reduce::reference(*op, axes, node, inputs),

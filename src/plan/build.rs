@@ -186,8 +186,8 @@ fn kernel(context: Context<'_>, buffers: &[Buffer], group: &Group) -> Kernel {
     let mut body = group.body.clone().unwrap_or_else(built);
     body.map_sites(|node| {
         let node = &program.nodes[node as usize];
-        let op = node.module.as_ref().map_or_else(|| "index".to_owned(), |module| format!("index in {module}"));
-        let Op::CheckIndex { bound } = node.op else { unreachable!("only indices are checked") };
+        let Op::CheckIndex { name, bound } = node.op else { unreachable!("only indices are checked") };
+        let op = node.module.as_ref().map_or_else(|| name.to_owned(), |module| format!("{name} in {module}"));
         status::register(op, node.location, bound)
     });
     axes::canonicalize(&mut body);

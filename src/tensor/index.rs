@@ -10,21 +10,26 @@ use super::{Operand, Tensor};
 impl Tensor {
     /// Indices into `0..bound`: clamped where outside, which becomes an error of the device.
     #[track_caller]
-    pub(crate) fn checked_index(&self, name: &str, bound: usize) -> Self {
+    pub(crate) fn checked_index(&self, name: &'static str, bound: usize) -> Self {
         let index = match self.dtype() {
             DType::I32 | DType::U32 => self.clone(),
             DType::U8 => self.to_dtype(DType::I32),
             other => panic!("{name}: the index is {other}; cast to i32 with to_dtype"),
         };
-        Self::apply(Op::CheckIndex { bound }, &[&index], index.shape().clone(), index.dtype())
+        Self::apply(Op::CheckIndex { name, bound }, &[&index], index.shape().clone(), index.dtype())
     }
 
     /// `out[.., i.., ..] = x[.., index[i..], ..]`: the index's axes take the place of `axis`.
     #[track_caller]
     #[must_use]
     pub fn index_select(&self, axis: isize, index: &Self) -> Self {
-        let (axis, shape) = ok(gather_shape("index_select", self.shape(), axis, index.shape()));
-        let index = index.checked_index("index_select", self.shape()[axis]);
+        self.select_checked("index_select", axis, index)
+    }
+
+    #[track_caller]
+    fn select_checked(&self, name: &'static str, axis: isize, index: &Self) -> Self {
+        let (axis, shape) = ok(gather_shape(name, self.shape(), axis, index.shape()));
+        let index = index.checked_index(name, self.shape()[axis]);
         Self::apply(Op::Gather { axis }, &[self, &index], shape, self.dtype())
     }
 
@@ -33,7 +38,7 @@ impl Tensor {
     #[must_use]
     pub fn embedding(&self, index: &Self) -> Self {
         assert!(self.rank() == 2, "embedding: the table is {}, not [vocabulary, features]", self.shape());
-        self.index_select(0, index)
+        self.select_checked("embedding", 0, index)
     }
 
     /// `out[.., i, ..] = x[.., index[.., i, ..], ..]`: one element per index, as PyTorch's `gather`. Along other axes than

@@ -37,7 +37,7 @@ struct Scattered {
 impl Tensor {
     /// The row-major position (u32) in `self` that each element of `index` names: its own coordinates, but for `axis`.
     #[track_caller]
-    pub(super) fn positions(&self, name: &str, axis: usize, index: &Self) -> Self {
+    pub(super) fn positions(&self, name: &'static str, axis: usize, index: &Self) -> Self {
         let fits = self.rank() == index.rank()
             && self.shape().iter().zip(index.shape().iter()).enumerate().all(|(a, (x, i))| a == axis || i <= x);
         assert!(fits, "{name}: {} by {} along axis {axis}", self.shape(), index.shape());
@@ -51,7 +51,7 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn scattered(&self, name: &str, axis: isize, index: &Self, source: Operand) -> Scattered {
+    fn scattered(&self, name: &'static str, axis: isize, index: &Self, source: Operand) -> Scattered {
         let axis = self.axis(name, axis);
         let source = source.into_tensor(index.shape(), self.dtype(), self.device());
         let fits =

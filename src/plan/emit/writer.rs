@@ -177,7 +177,7 @@ impl<'a> Writer<'a> {
                 let a = self.emit(input(0), coords, valid)?;
                 self.push(InstrOp::Bitcast(a), dtype)
             }
-            Op::CheckIndex { bound } => {
+            Op::CheckIndex { bound, .. } => {
                 let mut value = self.emit(input(0), coords, valid)?;
                 if !valid.is_empty() {
                     // what is computed where nobody looks must not count as out of range

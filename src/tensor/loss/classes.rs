@@ -36,7 +36,7 @@ struct Labels {
 
 impl Labels {
     #[track_caller]
-    fn new(name: &str, labels: &Tensor, classes: usize, ignore_index: Option<i32>) -> Self {
+    fn new(name: &'static str, labels: &Tensor, classes: usize, ignore_index: Option<i32>) -> Self {
         // as i32: -100 would be 0 among unsigned ones
         let kept = ignore_index.map(|ignored| labels.to_dtype(DType::I32).ne(ignored));
         let inside = kept.as_ref().map_or_else(|| labels.clone(), |kept| kept.where_(labels, 0));

@@ -96,8 +96,11 @@ fn reduction(name: &'static str, call: fn(&[Tensor]) -> Tensor) -> Row {
     row(name, call).on([&[3, 5, 2]]).on([&[1, 7, 1]])
 }
 
+/// The rows of one kind of ops.
+type Family = fn() -> Vec<Row>;
+
 /// Every family with its rows.
-pub const FAMILIES: [(&str, fn() -> Vec<Row>); 11] = [
+pub const FAMILIES: [(&str, Family); 11] = [
     ("activations", activations::rows),
     ("composed", composed::rows),
     ("elementwise", elementwise::rows),
