@@ -116,7 +116,7 @@ impl Module for Bottleneck {
 /// A shortcut.
 enum Around {
     Identity,
-    Projection(Conv2d, BatchNorm2d),
+    Projection(Box<(Conv2d, BatchNorm2d)>),
     Padded { stride: usize, channels: usize },
 }
 
@@ -130,14 +130,14 @@ impl Around {
         }
         let options = ConvOptions::default().stride(stride);
         let conv = conv(inputs, outputs, 1, options, &init.at("downsample.0"))?;
-        Ok(Self::Projection(conv, BatchNorm2d::new(outputs, &init.at("downsample.1"))?))
+        Ok(Self::Projection(Box::new((conv, BatchNorm2d::new(outputs, &init.at("downsample.1"))?))))
     }
 
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         match self {
             Self::Identity => input.clone(),
-            Self::Projection(conv, norm) => norm.forward(&conv.forward(input)),
+            Self::Projection(layers) => layers.1.forward(&layers.0.forward(input)),
             Self::Padded { stride, channels } => {
                 let (step, zeros) = (stride.cast_signed(), channels.cast_signed());
                 let fewer = input.slice_step(2, .., step).slice_step(3, .., step);
@@ -147,9 +147,9 @@ impl Around {
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        if let Self::Projection(conv, norm) = self {
-            conv.visit(visitor);
-            norm.visit(visitor);
+        if let Self::Projection(layers) = self {
+            layers.0.visit(visitor);
+            layers.1.visit(visitor);
         }
     }
 }
