@@ -4,32 +4,24 @@
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use brasa::data::{Dataset as _, digits};
-use brasa::models::{ModelSpec, create};
-use brasa::nn::{Mode, load_state};
+use brasa::models::{ModelSpec, create_with};
+use brasa::nn::{Init, LoadOptions, Mode, load_weights};
 use brasa::runtime::Step;
-use brasa::{DType, Device, Error, Result, Tensor};
-use safetensors::SafeTensors;
+use brasa::{DType, Device, Result, Tensor};
 
 fn main() -> Result<()> {
     let path = std::env::args_os().nth(1).map_or_else(|| "runs/digits-cnn-1/model.safetensors".into(), PathBuf::from);
     let device = Device::best()?;
     let data = digits()?.test;
 
-    // The model's weights go by PyTorch's names, in the file as in the program.
-    let bytes = std::fs::read(&path).map_err(|error| Error::io(&path, error))?;
-    let file = SafeTensors::deserialize(&bytes).map_err(|error| Error::format(&path, error.to_string()))?;
-    let mut weights = BTreeMap::new();
-    for (name, values) in file.iter() {
-        weights.insert(name.to_owned(), Tensor::from_bytes(values.data(), values.shape(), DType::F32, &device)?);
-    }
     let [channels, height, width] = data.sample_shape();
     let spec = ModelSpec { input: vec![channels, height, width], classes: data.classes(), seed: 0 };
-    let model = create("cnn", &spec, &device)?;
-    load_state(model.as_ref(), &weights)?;
+    // The model's weights go by PyTorch's names, in the file as in the program.
+    let model = create_with("cnn", &spec, &Init::zeros(&device))?;
+    load_weights(model.as_ref(), &path, &LoadOptions::default())?;
 
     let (scale, offset) = data.normalization();
     let mut predict = Step::new(&device, move |inputs| {

@@ -130,8 +130,7 @@ impl Around {
         }
         let options = ConvOptions::default().stride(stride);
         let conv = conv(inputs, outputs, 1, options, &init.at("downsample.0"))?;
-        let norm = BatchNorm2d::new(outputs, &init.at("downsample.1"))?;
-        Ok(Self::Projection(Box::new((conv, norm))))
+        Ok(Self::Projection(Box::new((conv, BatchNorm2d::new(outputs, &init.at("downsample.1"))?))))
     }
 
     #[track_caller]

@@ -105,19 +105,22 @@ fn reason(error: &SafeTensorError) -> String {
 
 /// The bytes as they are stored, and their type.
 fn stored(variable: &Var, bytes: Vec<u8>) -> (Dtype, Vec<u8>) {
-    let dtype = match variable.dtype() {
+    if variable.dtype() == DType::I32 && variable.name().ends_with("num_batches_tracked") {
+        let counts = bytemuck::pod_collect_to_vec::<u8, i32>(&bytes);
+        return (Dtype::I64, counts.iter().flat_map(|&count| i64::from(count).to_le_bytes()).collect());
+    }
+    (in_files(variable.dtype()), bytes)
+}
+
+const fn in_files(dtype: DType) -> Dtype {
+    match dtype {
         DType::F32 => Dtype::F32,
         DType::F16 => Dtype::F16,
-        DType::I32 if variable.name().ends_with("num_batches_tracked") => {
-            let counts = bytemuck::pod_collect_to_vec::<u8, i32>(&bytes);
-            return (Dtype::I64, counts.iter().flat_map(|&count| i64::from(count).to_le_bytes()).collect());
-        }
         DType::I32 => Dtype::I32,
         DType::U32 => Dtype::U32,
         DType::U8 => Dtype::U8,
         DType::Bool => Dtype::BOOL,
-    };
-    (dtype, bytes)
+    }
 }
 
 /// The elements in another type: floats are rounded, integers saturate. `None` for types that are not known here.
@@ -129,16 +132,8 @@ fn converted(bytes: &[u8], from: Dtype, to: DType) -> Option<Vec<u8>> {
             bytes.chunks_exact(SIZE).flat_map(|chunk| encoded(read(chunk), to)).collect()
         }};
     }
-    let same = match to {
-        DType::F32 => Dtype::F32,
-        DType::F16 => Dtype::F16,
-        DType::I32 => Dtype::I32,
-        DType::U32 => Dtype::U32,
-        DType::U8 => Dtype::U8,
-        DType::Bool => Dtype::BOOL,
-    };
     Some(match from {
-        from if from == same && from != Dtype::BOOL => bytes.to_vec(),
+        from if from == in_files(to) && from != Dtype::BOOL => bytes.to_vec(),
         Dtype::F64 => elements!(f64),
         Dtype::F32 => elements!(f32),
         Dtype::F16 => elements!(f16),

@@ -83,12 +83,12 @@ impl<const AXES: usize> BatchNorm<AXES> {
         let [weight, bias] = [&self.weight, &self.bias].map(|var| var.as_ref().map(Var::tensor));
         let normal = input.batch_norm(weight.as_ref(), bias.as_ref(), self.epsilon);
         let batches = self.num_batches_tracked.tensor() + 1;
-        let newest = match self.momentum {
-            Some(momentum) => Tensor::full([], momentum as f32, input.device()),
-            None => 1.0 / batches.to_dtype(input.dtype()),
-        };
-        for (running, value) in [(&self.running_mean, &normal.mean), (&self.running_var, &normal.variance)] {
-            running.assign(&(running.tensor() * (1.0 - &newest) + value.detach() * &newest));
+        for (running, newest) in [(&self.running_mean, &normal.mean), (&self.running_var, &normal.variance)] {
+            let (old, newest) = (running.tensor(), newest.detach());
+            running.assign(&match self.momentum {
+                Some(momentum) => old * (1.0 - momentum) + newest * momentum,
+                None => &old + (newest - &old) / batches.to_dtype(old.dtype()),
+            });
         }
         self.num_batches_tracked.assign(&batches);
         normal.output
