@@ -43,9 +43,8 @@ macro_rules! cases {
             name: $name,
             learning_rates: [$lr, $valley],
             make: |parameters, learning_rate| {
-                let mut options = $options;
-                options.learning_rate = learning_rate;
-                let optimizer = $optimizer::new(parameters, options)?;
+                let optimizer = $optimizer::new(parameters, $options)?;
+                optimizer.set_learning_rate(learning_rate);
                 $(let optimizer = $change(optimizer);)?
                 Ok(Box::new(optimizer))
             },

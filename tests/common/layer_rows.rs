@@ -63,12 +63,11 @@ fn called<M: Module + 'static>(module: M, call: fn(&M, &[Tensor]) -> Vec<Tensor>
     Layer { variables: module.variables(), call: Box::new(move |inputs| call(&module, inputs)) }
 }
 
+/// What hands a layer's variables to a visitor.
+type Visit<M> = fn(&M, &mut dyn FnMut(&Var));
+
 /// A layer that is no module, with what its `visit` visits.
-fn visited<M: Send + Sync + 'static>(
-    layer: M,
-    visit: fn(&M, &mut dyn FnMut(&Var)),
-    call: fn(&M, &[Tensor]) -> Vec<Tensor>,
-) -> Layer {
+fn visited<M: Send + Sync + 'static>(layer: M, visit: Visit<M>, call: fn(&M, &[Tensor]) -> Vec<Tensor>) -> Layer {
     let mut variables = Vec::new();
     visit(&layer, &mut |variable| variables.push(variable.clone()));
     Layer { variables, call: Box::new(move |inputs| call(&layer, inputs)) }
@@ -289,30 +288,14 @@ pub fn rows() -> Vec<Row> {
             Ok(called(RNNCell::new(5, 4, init)?, |layer, x| vec![layer.step(&x[0], &x[1])]))
         }),
     ];
-    let bags: [(&str, &str, fn(&Init) -> Result<Layer>, fn(&Init) -> Result<Layer>); 3] = [
-        (
-            "embedding_bag sum",
-            "embedding_bag sum with padding",
-            |init| bag(BagMode::Sum, init),
-            |init| padded_bag(BagMode::Sum, init),
-        ),
-        (
-            "embedding_bag mean",
-            "embedding_bag mean with padding",
-            |init| bag(BagMode::Mean, init),
-            |init| padded_bag(BagMode::Mean, init),
-        ),
-        (
-            "embedding_bag max",
-            "embedding_bag max with padding",
-            |init| bag(BagMode::Max, init),
-            |init| padded_bag(BagMode::Max, init),
-        ),
-    ];
-    for (name, with_padding, make, make_padded) in bags {
-        rows.push(row(name, vec![Indices(&[4, 5], 7)], make));
-        rows.push(row(with_padding, vec![Indices(&[5, 4], 3)], make_padded));
-    }
+    rows.extend([
+        row("embedding_bag sum", vec![Indices(&[4, 5], 7)], |init| bag(BagMode::Sum, init)),
+        row("embedding_bag sum with padding", vec![Indices(&[5, 4], 3)], |init| padded_bag(BagMode::Sum, init)),
+        row("embedding_bag mean", vec![Indices(&[4, 5], 7)], |init| bag(BagMode::Mean, init)),
+        row("embedding_bag mean with padding", vec![Indices(&[5, 4], 3)], |init| padded_bag(BagMode::Mean, init)),
+        row("embedding_bag max", vec![Indices(&[4, 5], 7)], |init| bag(BagMode::Max, init)),
+        row("embedding_bag max with padding", vec![Indices(&[5, 4], 3)], |init| padded_bag(BagMode::Max, init)),
+    ]);
     rows
 }
 

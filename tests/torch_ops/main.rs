@@ -94,7 +94,8 @@ fn difference(got: &Tensor, (dtype, shape, bytes): &(DType, Vec<usize>, Vec<u8>)
     let unit = if dtype.is_float() { tolerance * f64::from(f32::EPSILON) } else { 0.0 };
     let wrong = values.iter().zip(&expected).enumerate().filter(|(_, (got, expected))| {
         let same = got == expected || got.is_nan() && expected.is_nan();
-        !same && !((*got - *expected).abs() <= unit * (scale + expected.abs()))
+        let close = (*got - *expected).abs() <= unit * (scale + expected.abs());
+        !same && !close
     });
     let wrong: Vec<String> =
         wrong.take(4).map(|(number, (got, expected))| format!("[{number}] {got} instead of {expected}")).collect();
