@@ -8,6 +8,7 @@ use crate::dtype::DType;
 use crate::plan::{ContractKernel, Store};
 
 use super::execute::{Env, Inputs, STRIP, Spread};
+use super::gemm::{self, Matrix, Part};
 use super::memory::{Blocks, Memory, View};
 use super::micro::{Block, Tile};
 use super::pack::{Groups, Operand};
@@ -18,6 +19,8 @@ use super::scratch::{Scratch, for_each_piece};
 const DEPTH: usize = 256;
 /// Most rows of a block: with [`DEPTH`] of them the panels stay in the second-level cache.
 const MOST_ROWS: usize = 240;
+/// Most rows of a block of a plain product: its sums fill a second-level cache, and the columns are packed less often.
+const MOST_PLAIN_ROWS: usize = 480;
 /// Most columns of a block.
 const MOST_COLUMNS: usize = STRIP;
 /// Blocks that a large contraction should have.
@@ -39,8 +42,7 @@ pub(super) struct CompiledContract {
     m: usize,
     n: usize,
     k: usize,
-    lhs: Operand,
-    rhs: Operand,
+    operands: Operands,
     epilogue: Program,
     /// True if the epilogue walks rows and columns as one.
     flat: bool,
@@ -58,6 +60,15 @@ pub(super) struct CompiledContract {
     pub(super) nanoseconds: f64,
 }
 
+/// The operands: lhs and rhs.
+#[derive(Debug)]
+enum Operands {
+    /// Multiplied as they lie.
+    Plain(Matrix, Matrix),
+    /// Packed for the micro-kernel.
+    Packed(Operand, Operand),
+}
+
 /// Memory for the pieces of cut sums.
 #[derive(Debug)]
 pub(super) struct ContractState {
@@ -67,6 +78,7 @@ pub(super) struct ContractState {
 }
 
 /// Where one piece lies.
+#[derive(Clone)]
 struct Piece {
     batch: usize,
     rows: Range<usize>,
@@ -107,14 +119,19 @@ impl CompiledContract {
             std::mem::swap(&mut m, &mut n);
             std::mem::swap(&mut lhs, &mut rhs);
         }
-        let operand = |own: &[usize], (tape, value): &(crate::plan::Tape, usize)| {
-            Operand::new(axes, &Groups { batch: &batch, own, summed: &k }, (tape, *value), dtypes)
+        let groups = |own| Groups { batch: &batch, own, summed: &k };
+        let matrix = |own, tape| Matrix::new(axes, &groups(own), tape, dtypes);
+        let operand = |own, tape| Operand::new(axes, &groups(own), tape, dtypes);
+        let (lhs, rhs) = ((&lhs.0, lhs.1), (&rhs.0, rhs.1));
+        let operands = match (matrix(&m, lhs), matrix(&n, rhs)) {
+            (Some(lhs), Some(rhs)) => Operands::Plain(lhs, rhs),
+            _ => Operands::Packed(operand(&m, lhs), operand(&n, rhs)),
         };
-        let (lhs, rhs) = (operand(&m, lhs), operand(&n, rhs));
         let [batches, rows_all, columns_all, k_all] = [size(&batch), size(&m), size(&n), size(&k)];
 
         let tile = Tile::new(arch, rows_all);
-        let (most_rows, most_columns) = (MOST_ROWS / tile.rows * tile.rows, MOST_COLUMNS / tile.columns * tile.columns);
+        let most_rows = if matches!(operands, Operands::Plain(..)) { MOST_PLAIN_ROWS } else { MOST_ROWS };
+        let (most_rows, most_columns) = (most_rows / tile.rows * tile.rows, MOST_COLUMNS / tile.columns * tile.columns);
         let mut rows = even(rows_all, most_rows, tile.rows);
         let mut columns = even(columns_all, most_columns, tile.columns);
         let pieces = |rows: usize, columns: usize| batches * rows_all.div_ceil(rows) * columns_all.div_ceil(columns);
@@ -132,16 +149,19 @@ impl CompiledContract {
                 break;
             }
         }
-        // Blocks of whole rows, if that leaves few columns of the last tile empty.
-        if let Some(unit) = rhs.unit(false)
-            && (columns / 2..=columns).contains(&unit)
-        {
-            columns = unit;
+        let mut depth = DEPTH;
+        if let Operands::Packed(lhs, rhs) = &operands {
+            // Blocks of whole rows, if that leaves few columns of the last tile empty.
+            if let Some(unit) = rhs.unit(false)
+                && (columns / 2..=columns).contains(&unit)
+            {
+                columns = unit;
+            }
+            if let Some(unit) = rhs.unit(true).or(lhs.unit(true)) {
+                let steps = unit.div_ceil(DEPTH);
+                depth = if unit.is_multiple_of(steps) { unit / steps } else { DEPTH };
+            }
         }
-        let depth = [rhs.unit(true), lhs.unit(true)].into_iter().flatten().next().map_or(DEPTH, |unit| {
-            let steps = unit.div_ceil(DEPTH);
-            if unit.is_multiple_of(steps) { unit / steps } else { DEPTH }
-        });
         let mut chunk = k_all.max(1);
         let count = pieces(rows, columns);
         if long && count > 0 && count < ENOUGH_PIECES && work > 2 * SMALL_BLOCK {
@@ -156,14 +176,16 @@ impl CompiledContract {
             ([batch.as_slice(), &m].concat(), n.clone())
         };
         let epilogue = Program::new(axes, (&fixed, &walked), &kernel.epilogue, &kernel.stores, &[], dtypes);
-        let slots = lhs.slots().max(rhs.slots()).max(epilogue.slots);
+        let slots = match &operands {
+            Operands::Plain(..) => epilogue.slots,
+            Operands::Packed(lhs, rhs) => lhs.slots().max(rhs.slots()).max(epilogue.slots),
+        };
         Self {
             batch: batches,
             m: rows_all,
             n: columns_all,
             k: k_all,
-            lhs,
-            rhs,
+            operands,
             epilogue,
             flat,
             tile,
@@ -241,6 +263,16 @@ impl CompiledContract {
         let Scratch { registers, panels, .. } = scratch;
         registers.reserve(self.slots);
         let columns = piece.columns.len();
+        let (lhs, rhs) = match &self.operands {
+            Operands::Packed(lhs, rhs) => (lhs, rhs),
+            Operands::Plain(lhs, rhs) => {
+                let len = piece.rows.len() * columns;
+                panels.sums.reserve(len);
+                let Piece { batch, rows, columns } = piece.clone();
+                let part = Part { batch, rows, columns, summed };
+                return gemm::multiply(env.views, (lhs, rhs), &part, &mut panels.sums[..len]);
+            }
+        };
         let stride = columns.next_multiple_of(self.tile.columns);
         let len = piece.rows.len().next_multiple_of(self.tile.rows) * stride;
         panels.sums.reserve(len);
@@ -248,7 +280,7 @@ impl CompiledContract {
         for start in summed.clone().step_by(self.depth) {
             let depth = self.depth.min(summed.end - start);
             let range = (piece.batch, start..start + depth, piece.rows.clone(), piece.columns.clone());
-            panels.pack(env, registers, (&self.lhs, &self.rhs), range, (self.tile.rows, self.tile.columns));
+            panels.pack(env, registers, (lhs, rhs), range, (self.tile.rows, self.tile.columns));
             let lhs = &panels.lhs[..piece.rows.len().next_multiple_of(self.tile.rows) * depth];
             let rhs = &panels.rhs[..stride * depth];
             let block = Block { lhs, rhs, sums: &mut panels.sums[..len], stride, depth, tile: self.tile };

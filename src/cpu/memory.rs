@@ -1,6 +1,6 @@
 //! Blocks of memory, their reuse, and the bounds-checked raw views through which kernels touch them from many threads.
 //!
-//! All unchecked code of the executor's data access is here and in `offsets`. A [`View`] checks every range against its length, so a wrong
+//! All unchecked code of the executor's data access is here, in `offsets` and in `gemm`. A [`View`] checks every range against its length, so a wrong
 //! plan panics instead of reading foreign memory. That no two threads touch one element at a time is the plan's promise:
 //! points of a kernel write different elements, and read none that another point writes.
 #![expect(unsafe_code, reason = "kernels share buffers between threads, element by element")]
@@ -284,6 +284,20 @@ impl View {
             // SAFETY: first and last element were checked, so all between are inside.
             *value = unsafe { source.offset(i as isize * stride as isize).read() }.load();
         }
+    }
+
+    /// Checks that a matrix, given by the stride and the count of each direction, lies inside, and returns the address of
+    /// its first element, number `start`.
+    pub(super) fn matrix<T>(&self, start: i64, directions: [(i64, usize); 2]) -> *const T {
+        let (mut low, mut high) = (start, start);
+        for (stride, count) in directions {
+            let reach = stride * (count as i64 - 1);
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        let limit = (self.bytes / size_of::<T>()) as i64;
+        assert!(low >= 0 && high < limit, "elements {low}..={high} of a buffer of {limit}");
+        self.checked::<T>(start, 0, 1)
     }
 
     /// Checks that elements from `base + low` to `base + high` lie inside, and returns the address of number 0.

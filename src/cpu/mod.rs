@@ -4,14 +4,15 @@
 //! Every order of summation depends on shapes and on the machine's vector length, never on the number of threads.
 //!
 //! Reading order: `space` (how points are walked), `program` and `execute` (tapes over strips of them), `loops` with
-//! `run_loops`, and `contract` with `pack` and `micro` (the two kinds of kernels). All unchecked code is in `memory` and
-//! `offsets`.
+//! `run_loops`, and `contract` with `gemm`, or `pack` and `micro` (the two kinds of kernels). All unchecked code is in `memory`, `offsets`
+//! and `gemm`.
 
 mod access;
 mod contract;
 mod elementwise;
 mod execute;
 mod fold;
+mod gemm;
 mod loops;
 mod math;
 mod memory;
@@ -125,7 +126,7 @@ impl Compiled {
             .iter()
             .map(|kernel| match &kernel.body {
                 Body::Loop(body) => Kernel::Loop(CompiledLoop::new(body, &dtypes)),
-                Body::Contract(body) => match thin_contract(body) {
+                Body::Contract(body) => match thin_contract(body, &dtypes) {
                     Some(body) => Kernel::Loop(CompiledLoop::new(&body, &dtypes)),
                     None => Kernel::Contract(Box::new(CompiledContract::new(body, &dtypes, arch))),
                 },

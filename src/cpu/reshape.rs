@@ -1,7 +1,10 @@
 //! Kernels rewritten into equal ones that suit the executor better.
 
+use crate::dtype::DType;
 use crate::graph::{Binary, ReduceOp};
 use crate::plan::{Cond, ContractKernel, Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape};
+
+use super::gemm::is_plain;
 
 /// Contractions with at most this many rows or columns are computed without packing: each operand is read about once.
 const THIN: usize = 2;
@@ -59,10 +62,10 @@ fn append(to: &mut Tape, tape: &Tape) -> usize {
     first
 }
 
-/// A matrix-vector product (and its like) as a reduction.
-pub(super) fn thin_contract(kernel: &ContractKernel) -> Option<LoopKernel> {
+/// A matrix-vector product (and its like) as a reduction, unless its operands are plain matrices; scalar products always.
+pub(super) fn thin_contract(kernel: &ContractKernel, dtypes: &[DType]) -> Option<LoopKernel> {
     let [_, m, n, _] = kernel.sizes();
-    if m > THIN && n > THIN {
+    if m > THIN && n > THIN || m.max(n) > THIN && is_plain(kernel, dtypes) {
         return None;
     }
     let mut tape = kernel.lhs.0.clone();

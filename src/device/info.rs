@@ -59,7 +59,7 @@ pub struct DeviceInfo {
     pub max_workgroup_invocations: u32,
     /// Bytes of memory shared by a workgroup.
     pub max_workgroup_bytes: u32,
-    /// Smallest and largest number of invocations that run in step, where kernels can make use of it.
+    /// Smallest and largest number of invocations that run in step, where the adapter tells; no kernel makes use of it yet.
     pub subgroups: Option<(u32, u32)>,
     /// Whether kernels can compute with 16-bit floats.
     pub f16: bool,

@@ -46,8 +46,7 @@ fn enumerate() -> Adapters {
     for (number, raw) in found.into_iter().enumerate() {
         let mut identity = identity(&raw);
         identity.1 = list.iter().filter(|other| other.identity.0 == identity.0).count();
-        let wanted = raw.features() & wanted_features();
-        let info = describe(format!("gpu:{number}"), &raw, &raw.limits(), wanted);
+        let info = describe(format!("gpu:{number}"), &raw, &raw.limits(), raw.features());
         list.push(Arc::new(Adapter { raw, info, identity }));
     }
     list.into()
@@ -55,7 +54,7 @@ fn enumerate() -> Adapters {
 
 /// The features that kernels and timing make use of where they are.
 pub(super) fn wanted_features() -> wgpu::Features {
-    wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP | wgpu::Features::TIMESTAMP_QUERY
+    wgpu::Features::SHADER_F16 | wgpu::Features::TIMESTAMP_QUERY
 }
 
 /// What is best requested of an adapter: all its limits, and those of our features that it has.

@@ -26,6 +26,9 @@ impl Tensor {
     }
 
     /// Normal numbers of mean 0 and variance 1, as f32 (Box and Muller's method, one number per pair of uniform ones).
+    ///
+    /// The uniform numbers are the same on every device; logarithm, root and cosine are each device's own, good to 4 units in
+    /// the last place each (of the radius, where the cosine crosses zero).
     #[track_caller]
     pub fn randn(shape: impl Into<Shape>, device: &Device) -> Self {
         let shape = shape.into();

@@ -3,7 +3,13 @@
 use super::*;
 
 /// A contraction of plain loads: operands and output by the axes they have, in memory order.
-fn contract(axes: &[usize], counts: [usize; 4], lhs: &[usize], rhs: &[usize], out: &[usize]) -> ContractKernel {
+pub(super) fn contract(
+    axes: &[usize],
+    counts: [usize; 4],
+    lhs: &[usize],
+    rhs: &[usize],
+    out: &[usize],
+) -> ContractKernel {
     let operand = |buffer, order: &[usize]| {
         let mut code = Code::default();
         let value = code.load(buffer, &linear(axes, order));
@@ -22,12 +28,24 @@ fn contract(axes: &[usize], counts: [usize; 4], lhs: &[usize], rhs: &[usize], ou
     }
 }
 
+/// `kernel`, a product of plain matrices, with conditions on its loads that always hold, so that it is packed.
+pub(super) fn packed(mut kernel: ContractKernel) -> ContractKernel {
+    let axis = kernel.group(3).start;
+    let always = Cond::InRange(Ix::axis(axis), kernel.axes[axis] as i64);
+    for tape in [&mut kernel.lhs.0, &mut kernel.rhs.0] {
+        let InstrOp::Load { valid, .. } = &mut tape.instrs[0].op else { panic!("a plain operand is a load") };
+        valid.push(always.clone());
+    }
+    kernel
+}
+
 fn check_plain(kernel: ContractKernel, lhs: &[usize], rhs: &[usize], out: &[usize]) {
     let len = |order: &[usize]| order.iter().map(|&axis| kernel.axes[axis]).product::<usize>();
     let data =
         [Data::random(DType::F32, len(lhs)), Data::random(DType::F32, len(rhs)), Data::zeros(DType::F32, len(out))];
     // Rounding grows as the sum's length does, by about its root.
     let tolerance = 1e-5 + 2e-6 * (kernel.sizes()[3] as f64).sqrt();
+    check(vec![Body::Contract(packed(kernel.clone()))], &data, tolerance);
     check(vec![Body::Contract(kernel)], &data, tolerance);
 }
 

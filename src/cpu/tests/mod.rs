@@ -3,6 +3,7 @@
 mod contracts;
 mod elementwise;
 mod maps;
+mod plain;
 mod reductions;
 mod routines;
 mod speed;

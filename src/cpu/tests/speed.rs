@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::contracts::Convolution;
+use super::contracts::{Convolution, packed};
 use super::*;
 
 /// Best milliseconds of several runs of one kernel over buffers of `lens` f32 elements.
@@ -176,84 +176,55 @@ fn convolutions() {
     }
 }
 
-/// The `gemm` crate's f32 product on the same operands; `threads` 0 is the calling thread alone.
-#[expect(unsafe_code, reason = "the library takes pointers")]
-fn library(lens: [&mut Vec<f32>; 3], [m, n, k]: [usize; 3], transposed: [bool; 2], threads: usize) {
-    let [lhs, rhs, result] = lens;
-    let stride =
-        |across: bool, rows: usize, columns: usize| if across { (1, rows as isize) } else { (columns as isize, 1) };
-    let ((lhs_row, lhs_column), (rhs_row, rhs_column)) = (stride(transposed[0], m, k), stride(transposed[1], k, n));
-    let parallelism =
-        if threads == 0 { gemm_common::Parallelism::None } else { gemm_common::Parallelism::Rayon(threads) };
-    assert!(lhs.len() >= m * k && rhs.len() >= k * n && result.len() >= m * n);
-    // SAFETY: the strides are those of the shapes, which fit the vectors.
-    unsafe {
-        gemm_f32::gemm::f32::get_gemm_fn()(
-            m,
-            n,
-            k,
-            result.as_mut_ptr(),
-            1,
-            n as isize,
-            false,
-            lhs.as_ptr(),
-            lhs_column,
-            lhs_row,
-            rhs.as_ptr(),
-            rhs_column,
-            rhs_row,
-            0.0,
-            1.0,
-            false,
-            false,
-            false,
-            parallelism,
-        );
-    }
-}
-
-/// Ours and the library's in turn: medians of the wall clock and of the time on cores.
+/// Plain operands and, with a condition that always holds, operands that are packed, in turn: medians of the wall clock
+/// and of the time on cores.
 #[test]
 #[ignore = "a measurement"]
-fn against_a_library() {
-    println!("{:34} {:>20} {:>20}", "milliseconds", "ours (busy)", "gemm (busy)");
-    let squares = [128, 256, 512, 1024, 2048].map(|size| [size; 3]);
+fn plain_and_packed() {
+    println!("{:38} {:>21} {:>21}", "milliseconds", "plain (busy)", "packed (busy)");
+    let squares = [64, 128, 256, 512, 1024, 2048].map(|size| [size; 3]);
     let thin = [
         [1, 4096, 4096],
+        [2, 4096, 4096],
+        [1, 128, 64],
+        [1, 1000, 512],
+        [4096, 4096, 1],
+        [4096, 1, 4096],
+        [100_000, 1, 16],
         [64, 128, 64],
         [64, 10, 128],
+        [128, 10, 512],
+        [512, 10, 128],
+        [10, 512, 128],
         [64, 1024, 784],
         [128, 512, 784],
         [4096, 64, 64],
+        [4096, 256, 64],
         [64, 64, 65536],
+        [4096, 4096, 8],
     ];
     for sizes in squares.into_iter().chain(thin) {
         let ways: &[[bool; 2]] = match sizes[0] {
-            512 | 1024 => &[[false, false], [false, true], [true, false], [true, true]],
+            512 | 1024 | 1 | 2 | 64 => &[[false, false], [false, true], [true, false], [true, true]],
             _ => &[[false, true]],
         };
         for &transposed in ways {
             let [m, n, k] = sizes;
             let lens = [m * k, n * k, m * n];
             let data: Vec<Data> = lens.iter().map(|&len| Data::random(DType::F32, len)).collect();
-            let plan = plan(vec![matmul(sizes, transposed)], &data);
-            let (mut bound, _memories) = bind(&plan, &data);
+            let Body::Contract(kernel) = matmul(sizes, transposed) else { unreachable!("a product") };
+            let mut kernels =
+                [kernel.clone(), packed(kernel)].map(|kernel| bind(&plan(vec![Body::Contract(kernel)], &data), &data));
             let status = AtomicU32::new(0);
-            let mut vectors = data.iter().map(|data| data.values.iter().map(|&x| x as f32).collect::<Vec<f32>>());
-            let mut vectors: [Vec<f32>; 3] = std::array::from_fn(|_| vectors.next().expect("three"));
             let mut times = [const { Vec::new() }; 2];
             let begin = Instant::now();
             let mut rounds = 0;
             while rounds < 9 || begin.elapsed().as_secs_f64() < 1.0 && rounds < 200 {
-                for (which, times) in times.iter_mut().enumerate() {
-                    let repeat = 1 + 4_000_000 / (m * n * k);
+                for ((bound, _), times) in kernels.iter_mut().zip(&mut times) {
+                    let repeat = 1 + 40_000_000 / (m * n * k);
                     let (start, busy) = (Instant::now(), busy_milliseconds());
                     for _ in 0..repeat {
-                        if which == 0 {
-                            bound.run(&[], &status);
-                        } else {
-                            library(vectors.each_mut(), sizes, transposed, if m * n * k > 1_000_000 { 2 } else { 0 });
-                        }
+                        bound.run(&[], &status);
                     }
                     let elapsed = start.elapsed().as_secs_f64() * 1e3;
                     times.push((elapsed / repeat as f64, (busy_milliseconds() - busy) / repeat as f64));
@@ -266,20 +237,7 @@ fn against_a_library() {
                 let (_, &mut (_, busy), _) = times.select_nth_unstable_by(middle, |a, b| a.1.total_cmp(&b.1));
                 format!("{wall:10.4} ({busy:9.4})")
             });
-            println!("{:34} {} {}", format!("{sizes:?} {transposed:?}"), text[0], text[1]);
+            println!("{:38} {} {}", format!("{sizes:?} {transposed:?}"), text[0], text[1]);
         }
-    }
-    let sizes = [[97, 131, 1009], [5, 3, 20011], [33, 1, 4099], [257, 255, 2049], [1, 1031, 997]];
-    for sizes @ [m, n, k] in sizes {
-        let mut lhs: Vec<f32> = Data::random(DType::F32, m * k).values.iter().map(|&x| x as f32).collect();
-        let mut rhs: Vec<f32> = Data::random(DType::F32, n * k).values.iter().map(|&x| x as f32).collect();
-        let results = [0, 1, 2, 3, 5].map(|threads| {
-            let mut result = vec![0.0; m * n];
-            library([&mut lhs, &mut rhs, &mut result], sizes, [false, true], threads);
-            result
-        });
-        let same =
-            results.each_ref().map(|result| result.iter().zip(&results[0]).all(|(a, b)| a.to_bits() == b.to_bits()));
-        println!("{sizes:?}: the library's bits on 0, 1, 2, 3, 5 threads are those on one: {same:?}");
     }
 }

@@ -1,0 +1,152 @@
+//! Products of plain matrices, by the `gemm` crate.
+//!
+//! A plain operand lies in memory as it is multiplied: one load, of f32, without conditions, at one stride along its own
+//! axes and one along the summed ones. It needs no packing through an index map, and the crate is faster at the rest,
+//! most of all for thin matrices. Blocks and their order stay ours and depend on shapes alone; the crate multiplies one
+//! block on the calling thread.
+#![expect(unsafe_code, reason = "the crate takes pointers")]
+
+use std::ops::Range;
+
+use gemm_common::Parallelism;
+use gemm_f32::gemm::f32::get_gemm_fn;
+
+use crate::dtype::DType;
+use crate::plan::{BufferId, ContractKernel, InstrOp, Tape, ValueId};
+
+use super::memory::View;
+use super::pack::Groups;
+
+/// Summed points of one call. The crate takes this many together for every size of cache, so that a sum's order does not
+/// depend on what it finds out about the machine.
+const DEPTH: usize = 512;
+/// Rows that are multiplied one by one: the crate reads a matrix for one vector without packing it, but not for two.
+const FEW: usize = 2;
+
+/// An operand that lies in memory as it is multiplied.
+#[derive(Debug)]
+pub(super) struct Matrix {
+    buffer: BufferId,
+    /// The element at the first point.
+    offset: i64,
+    /// Size and stride of each batch axis.
+    batch: Vec<(usize, i64)>,
+    /// Elements between neighbours of its own group (m or n).
+    own: i64,
+    /// Elements between neighbours of k.
+    summed: i64,
+}
+
+/// The stride of the axes `group` taken as one, of any number for a single point; `None` if they have none.
+fn one_stride(axes: &[usize], strides: &[i64], group: &[usize]) -> Option<i64> {
+    let mut walked = group.iter().rev().filter(|&&axis| axes[axis] != 1);
+    let Some(&last) = walked.next() else { return Some(1) };
+    let mut next = strides[last] * axes[last] as i64;
+    for &axis in walked {
+        if strides[axis] != next {
+            return None;
+        }
+        next *= axes[axis] as i64;
+    }
+    Some(strides[last])
+}
+
+impl Matrix {
+    /// `operand` as a matrix; `None` if it is not plain.
+    pub(super) fn new(
+        axes: &[usize],
+        groups: &Groups<'_>,
+        (tape, value): (&Tape, ValueId),
+        dtypes: &[DType],
+    ) -> Option<Self> {
+        let [instr] = tape.instrs.as_slice() else { return None };
+        let InstrOp::Load { buffer, ref index, ref valid } = instr.op else { return None };
+        debug_assert_eq!(value, 0, "the tape's only value");
+        if dtypes[buffer] != DType::F32 || !valid.is_empty() {
+            return None;
+        }
+        let (strides, offset) = index.affine(axes.len())?;
+        Some(Self {
+            buffer,
+            offset,
+            batch: groups.batch.iter().map(|&axis| (axes[axis], strides[axis])).collect(),
+            own: one_stride(axes, &strides, groups.own)?,
+            summed: one_stride(axes, &strides, groups.summed)?,
+        })
+    }
+
+    /// The number of the element at these points.
+    fn at(&self, mut batch: usize, own: usize, summed: usize) -> i64 {
+        let mut at = self.offset + self.own * own as i64 + self.summed * summed as i64;
+        for &(size, stride) in self.batch.iter().rev() {
+            at += stride * (batch % size) as i64;
+            batch /= size;
+        }
+        at
+    }
+}
+
+/// True if both operands of `kernel` are plain.
+pub(super) fn is_plain(kernel: &ContractKernel, dtypes: &[DType]) -> bool {
+    let [batch, m, n, k] = [0, 1, 2, 3].map(|number| kernel.group(number).collect::<Vec<usize>>());
+    let plain = |own: &[usize], (tape, value): &(Tape, ValueId)| {
+        Matrix::new(&kernel.axes, &Groups { batch: &batch, own, summed: &k }, (tape, *value), dtypes).is_some()
+    };
+    plain(&m, &kernel.lhs) && plain(&n, &kernel.rhs)
+}
+
+/// Part of a product: one batch, and ranges of rows, columns and summed points.
+pub(super) struct Part {
+    pub(super) batch: usize,
+    pub(super) rows: Range<usize>,
+    pub(super) columns: Range<usize>,
+    pub(super) summed: Range<usize>,
+}
+
+/// Overwrites `sums`, row-major without gaps, with the product of a part of `lhs` and `rhs`.
+pub(super) fn multiply(views: &[View], (lhs, rhs): (&Matrix, &Matrix), part: &Part, sums: &mut [u32]) {
+    let (rows, columns, k) = (part.rows.len(), part.columns.len(), part.summed.len());
+    assert_eq!(sums.len(), rows * columns, "sums of {rows} x {columns}");
+    if k == 0 {
+        sums.fill(0);
+        return;
+    }
+    let by_vector = rows <= FEW && (rhs.own == 1 || (rhs.summed == 1 && lhs.summed == 1));
+    let (height, depth) = if by_vector { (1, k) } else { (rows, k.div_ceil(k.div_ceil(DEPTH))) };
+    for (number, sums) in sums.chunks_exact_mut(height * columns).enumerate() {
+        let row = part.rows.start + number;
+        for start in part.summed.clone().step_by(depth) {
+            let depth = depth.min(part.summed.end - start);
+            let (l, r) = (lhs.at(part.batch, row, start), rhs.at(part.batch, part.columns.start, start));
+            let l = views[lhs.buffer].matrix::<f32>(l, [(lhs.own, height), (lhs.summed, depth)]);
+            let r = views[rhs.buffer].matrix::<f32>(r, [(rhs.own, columns), (rhs.summed, depth)]);
+            let first = start == part.summed.start;
+            // The crate wants results next to each other in a column, so the product is computed transposed.
+            // SAFETY: both matrices were checked to lie in their buffers, which no kernel writes at the same time, and
+            // `sums` has columns x height elements; without `read_dst` they are only written.
+            unsafe {
+                get_gemm_fn()(
+                    columns,
+                    height,
+                    depth,
+                    sums.as_mut_ptr().cast::<f32>(),
+                    columns as isize,
+                    1,
+                    !first,
+                    r,
+                    rhs.summed as isize,
+                    rhs.own as isize,
+                    l,
+                    lhs.own as isize,
+                    lhs.summed as isize,
+                    if first { 0.0 } else { 1.0 },
+                    1.0,
+                    false,
+                    false,
+                    false,
+                    Parallelism::None,
+                );
+            }
+        }
+    }
+}
