@@ -77,6 +77,19 @@ pub enum Error {
         /// The compiler's words.
         message: String,
     },
+    /// A kernel that works on its output as a whole, such as a sort, writes more than the device can bind.
+    #[error(
+        "`{kernel}` writes {bytes} bytes as one piece, and this device binds at most {limit_bytes} at once; \
+         work on parts of the tensor, or on a device with larger bindings (the CPU has no such limit)"
+    )]
+    BindingTooLarge {
+        /// The kernel's label, with the op and its module.
+        kernel: String,
+        /// Bytes of the buffer that it writes.
+        bytes: u64,
+        /// Bytes of the device's largest binding.
+        limit_bytes: u64,
+    },
     /// An index or label that comes from data lies outside its range.
     #[error("{op} at {location}: an index lies outside 0..{bound}; check the data (labels, token numbers)")]
     IndexOutOfRange {

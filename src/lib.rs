@@ -1,5 +1,9 @@
 //! brasa trains and runs neural networks on whatever GPU the machine has.
 
+// the table of ops, which names the crate as its users do, is a module of unit tests too
+#[cfg(test)]
+extern crate self as brasa;
+
 pub mod autodiff;
 #[cfg(feature = "cli")]
 pub mod cli;

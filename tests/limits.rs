@@ -166,6 +166,37 @@ fn more_than_65_535_groups_reach_every_element() {
     }
 }
 
+/// The same for the routines: a group sorts one row, 64 invocations of a group find or reduce one result each. (Merges,
+/// which would take 33 million elements, have a test of rendered kernels.)
+#[test]
+fn more_than_65_535_groups_of_a_routine_reach_every_element() {
+    let rows = 65_535 + 66;
+    let count = 65_535 * 64 + 1001;
+    for device in devices() {
+        let matrix = Tensor::arange(rows * 3, &device).reshape([rows, 3]).realized();
+        let sorted: Vec<i32> = matrix.sort(1, true).0.to_vec().expect("values");
+        let expected = |at: i32| at / 3 * 3 + 2 - at % 3;
+        let wrong = sorted.iter().zip(0..).position(|(&got, at)| got != expected(at));
+        assert_eq!((wrong, sorted.len()), (None, rows * 3), "sort on {device:?}");
+
+        let bounds = Tensor::from_slice(&[1000, 2_000_000, 4_194_000], 3, &device).expect("memory");
+        let queries = Tensor::arange(count, &device).realized();
+        let found: Vec<i32> = bounds.searchsorted(&queries, true).to_vec().expect("values");
+        let expected = |query: i32| [1000, 2_000_000, 4_194_000].iter().filter(|&&bound| bound <= query).count() as i32;
+        let wrong = found.iter().zip(0..).position(|(&got, query)| got != expected(query));
+        assert_eq!((wrong, found.len()), (None, count), "search on {device:?}");
+
+        let places = [0, 5, 5, 65_535 * 64 - 1, 65_535 * 64, count as i32 - 1, count as i32 - 1];
+        let index = Tensor::from_slice(&places, places.len(), &device).expect("memory");
+        let source = Tensor::arange(places.len(), &device).to_dtype(DType::F32) + 1.0;
+        let sums = read(&Tensor::zeros([count], &device).scatter_add(0, &index, &source));
+        let mut expected = vec![0.0; count];
+        places.iter().zip(1..).for_each(|(&place, value)| expected[place as usize] += value as f32);
+        let wrong = sums.iter().zip(&expected).position(|(got, expected)| got != expected);
+        assert_eq!((wrong, sums.len()), (None, count), "segments on {device:?}");
+    }
+}
+
 trait Realized {
     /// The tensor with its value computed, so that what follows is a kernel of its own.
     fn realized(self) -> Self;

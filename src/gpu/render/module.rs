@@ -116,10 +116,11 @@ impl<'a> Module<'a> {
     pub(crate) fn check_windows(&self) -> Result<()> {
         match self.storages.iter().find(|storage| storage.writable && storage.windows.len() > 1) {
             None => Ok(()),
-            Some(storage) => Err(self.error(format!(
-                "its writes to buffer {} cannot be cut into bindings of {} bytes",
-                storage.buffer, self.caps.max_binding_bytes
-            ))),
+            Some(storage) => Err(Error::BindingTooLarge {
+                kernel: self.label.into(),
+                bytes: storage.windows.iter().map(|window| window.1).sum(),
+                limit_bytes: self.caps.max_binding_bytes,
+            }),
         }
     }
 

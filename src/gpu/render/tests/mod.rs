@@ -7,6 +7,8 @@ mod loops;
 mod models;
 mod routines;
 mod runner;
+mod table;
+mod texts;
 
 use crate::dtype::{DType, Scalar};
 use crate::gpu::render::{Capabilities, Launch, render};
@@ -143,15 +145,17 @@ fn close(dtype: DType, want: f64, have: f64, tolerance: f64) -> bool {
 
 /// Parses, validates and translates a module to all three of wgpu's languages.
 pub(super) fn validate(launch: &Launch) {
-    let text = &launch.wgsl;
-    let module = naga::front::wgsl::parse_str(text).unwrap_or_else(|e| panic!("{}\n{text}", e.emit_to_string(text)));
+    let Launch { label, wgsl: text, .. } = launch;
+    let module =
+        naga::front::wgsl::parse_str(text).unwrap_or_else(|e| panic!("{label}: {}\n{text}", e.emit_to_string(text)));
     let mut validator =
         naga::valid::Validator::new(naga::valid::ValidationFlags::all(), naga::valid::Capabilities::SHADER_FLOAT16);
-    let info = validator.validate(&module).unwrap_or_else(|e| panic!("{}\n{text}", e.emit_to_string(text)));
-    naga::back::spv::write_vec(&module, &info, &naga::back::spv::Options::default(), None).expect("SPIR-V");
+    let info = validator.validate(&module).unwrap_or_else(|e| panic!("{label}: {}\n{text}", e.emit_to_string(text)));
+    naga::back::spv::write_vec(&module, &info, &naga::back::spv::Options::default(), None)
+        .unwrap_or_else(|e| panic!("{label}: SPIR-V: {e}\n{text}"));
     let options = naga::back::msl::Options { fake_missing_bindings: true, lang_version: (2, 4), ..Default::default() };
     naga::back::msl::write_string(&module, &info, &options, &naga::back::msl::PipelineOptions::default())
-        .unwrap_or_else(|e| panic!("MSL: {e}\n{text}"));
+        .unwrap_or_else(|e| panic!("{label}: MSL: {e}\n{text}"));
     let options = naga::back::hlsl::Options {
         fake_missing_bindings: true,
         shader_model: naga::back::hlsl::ShaderModel::V6_2,
@@ -161,7 +165,7 @@ pub(super) fn validate(launch: &Launch) {
     let mut out = String::new();
     naga::back::hlsl::Writer::new(&mut out, &options, &pipeline)
         .write(&module, &info, None)
-        .unwrap_or_else(|e| panic!("HLSL: {e}\n{text}"));
+        .unwrap_or_else(|e| panic!("{label}: HLSL: {e}\n{text}"));
 }
 
 /// A tape in the making.

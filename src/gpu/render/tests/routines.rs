@@ -1,4 +1,5 @@
 use super::*;
+use crate::error::Error;
 use crate::graph::ReduceOp;
 use crate::plan::{Routine, RoutineKind, Span};
 
@@ -41,7 +42,9 @@ fn runs_are_merged() {
         let to = case.data(DType::U32, 2 * count);
         let (inputs, output) = (vec![case.span(from, 0)], case.span(to, 0));
         let body = Body::Routine(Routine { kind: RoutineKind::Merge { length, run }, inputs, output });
-        case.check(body);
+        case.check(body.clone());
+        // more groups than fit into one dimension: with the limit of real adapters that takes 33 million elements
+        case.check_on(&body, &Capabilities { max_groups: 2, ..capabilities(true, false) });
     }
 }
 
@@ -88,11 +91,26 @@ fn segments_are_reduced() {
 #[test]
 fn writes_larger_than_a_binding_are_an_error() {
     let mut case = Case::new();
-    let keys = case.keys(1000);
-    let pairs = case.data(DType::U32, 2000);
-    let (inputs, output) = (vec![case.span(keys, 0)], case.span(pairs, 0));
-    let body = Body::Routine(Routine { kind: RoutineKind::Sort { length: 1000, run: 1024 }, inputs, output });
-    let caps = Capabilities { max_binding_bytes: 4096, ..capabilities(true, true) };
-    let error = render(&case.plan, &case.kernel(&body), &caps).expect_err("a window too small");
-    assert!(error.to_string().contains("cannot be cut into bindings of 4096 bytes"), "{error}");
+    let (keys, pairs, more_pairs) = (case.keys(1000), case.data(DType::U32, 2000), case.data(DType::U32, 2000));
+    let (values, starts) = (case.data(DType::F32, 10), case.data(DType::U32, 2001));
+    let segments = RoutineKind::Segments { op: ReduceOp::Sum, dtype: DType::F32, width: 1, longest: 10 };
+    let sums = case.data(DType::F32, 2000);
+    for (kind, inputs, output) in [
+        (RoutineKind::Sort { length: 1000, run: 1024 }, vec![keys], pairs),
+        (RoutineKind::Merge { length: 1000, run: 256 }, vec![pairs], more_pairs),
+        (RoutineKind::Search { length: 1000, queries: 2001, right: false }, vec![keys, pairs], starts),
+        (segments, vec![values, starts], sums),
+    ] {
+        let inputs = inputs.into_iter().map(|buffer| case.span(buffer, 0)).collect();
+        let output = case.span(output, 0);
+        let body = Body::Routine(Routine { kind, inputs, output });
+        let caps = Capabilities { max_binding_bytes: 4096, ..capabilities(true, true) };
+        let error = render(&case.plan, &case.kernel(&body), &caps).expect_err("a window too small");
+        let written = (output.elements as u64 * 4).next_multiple_of(16);
+        assert!(
+            matches!(&error, Error::BindingTooLarge { kernel, bytes, limit_bytes: 4096 } if kernel == "test" && *bytes == written),
+            "{error}"
+        );
+        assert!(error.to_string().contains("parts of the tensor"), "{error}");
+    }
 }

@@ -1,0 +1,36 @@
+//! The texts of whole plans: each is checked once, however many kernels share it.
+
+use std::collections::HashSet;
+
+use crate::plan::Plan;
+
+use super::{capabilities, render, validate};
+
+/// The modules that were seen so far.
+#[derive(Default)]
+pub(super) struct Texts(HashSet<String>);
+
+impl Texts {
+    /// Renders every kernel of `plan` with its sizes in the text and beside it, for adapters with and without f16, and
+    /// checks what is new. `name` says in messages where it comes from.
+    pub(super) fn check(&mut self, name: &str, mut plan: Plan) {
+        plan.kernels.iter_mut().for_each(|kernel| kernel.label = format!("{name}: {}", kernel.label));
+        for literal in [true, false] {
+            plan.literal_sizes = literal;
+            for kernel in &plan.kernels {
+                for caps in [capabilities(true, true), capabilities(false, false)] {
+                    for launch in render(&plan, kernel, &caps).unwrap_or_else(|error| panic!("{error}\n{plan}")) {
+                        if self.0.insert(launch.wgsl.clone()) {
+                            validate(&launch);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// How many different ones there were.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+}
