@@ -7,6 +7,7 @@
 
 mod common;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use brasa::models::{ModelSpec, ResNet, ResNetOptions, create, create_with};
@@ -53,6 +54,11 @@ fn assert_logits(what: &str, got: &[f32], expected: &[f32]) {
     }
 }
 
+/// Tells on standard error, also where tests pass, that one had nothing to do.
+fn skipped(why: &str) {
+    let _unseen = writeln!(std::io::stderr(), "skipped: {why}");
+}
+
 fn mismatch(error: Error) -> StateMismatch {
     match error {
         Error::State(mismatch) => *mismatch,
@@ -89,7 +95,7 @@ fn a_file_from_pytorch_gives_its_logits() {
 #[test]
 fn whole_networks_from_pytorch() {
     let Some(folder) = std::env::var_os("BRASA_TORCH_WEIGHTS").map(PathBuf::from) else {
-        eprintln!("skipped: BRASA_TORCH_WEIGHTS names no folder that reference/record_models.py wrote");
+        skipped("BRASA_TORCH_WEIGHTS names no folder that reference/record_models.py wrote");
         return;
     };
     let device = Device::cpu();
@@ -106,7 +112,7 @@ fn whole_networks_from_pytorch() {
 #[test]
 fn pytorch_loads_what_we_save() {
     let Some(folder) = std::env::var_os("BRASA_SAVE_WEIGHTS").map(PathBuf::from) else {
-        eprintln!("skipped: BRASA_SAVE_WEIGHTS names no folder to write to for reference/check_weights.py");
+        skipped("BRASA_SAVE_WEIGHTS names no folder to write to for reference/check_weights.py");
         return;
     };
     let device = Device::cpu();
