@@ -22,7 +22,8 @@ pub fn dump_folder() -> Option<&'static PathBuf> {
     FOLDER.get_or_init(|| std::env::var_os("BRASA_DUMP").filter(|name| !name.is_empty()).map(PathBuf::from)).as_ref()
 }
 
-/// `BRASA_VALIDATE=1`: compares every kernel's results with an interpreter in f64.
+/// `BRASA_VALIDATE=1`: compares every kernel's results with the f64 interpreter of its plan. It finds wrong kernels and
+/// drivers, not errors of the planner: `tests/graphs.rs` compares whole graphs with a reference that knows no plans.
 pub fn validate() -> bool {
     static VALIDATE: OnceLock<bool> = OnceLock::new();
     *VALIDATE.get_or_init(|| std::env::var("BRASA_VALIDATE").is_ok_and(|text| text == "1"))

@@ -2,6 +2,7 @@
 
 mod choose;
 mod executable;
+mod fault;
 mod info;
 mod interop;
 mod storage;
@@ -23,6 +24,7 @@ use crate::gpu::{self, AllocError, Gpu, Span};
 use crate::{cpu, status};
 
 pub(crate) use executable::{Bound, Executable};
+pub use fault::Fault;
 pub use info::{DeviceInfo, DeviceKind};
 pub use storage::Storage;
 pub use usage::{Counters, MemoryUse};
@@ -53,6 +55,8 @@ struct Inner {
     backend: Backend,
     /// A test asked for the next allocation to fail.
     refuse_memory: AtomicBool,
+    /// A test asked for the next kernel to be wrong.
+    wrong_kernel: AtomicBool,
     /// Bytes that may be in use.
     limit_bytes: AtomicU64,
     /// What others keep for this device, by type: see [`Device::kept`].
@@ -83,17 +87,6 @@ struct CpuState {
     /// The largest number of a place that met an index outside its range; 0 for none.
     status: AtomicU32,
     lost: AtomicBool,
-}
-
-/// Something that goes wrong on purpose, for tests of what happens then.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fault {
-    /// The next allocation finds no memory.
-    OutOfMemory,
-    /// The device has only so many bytes, those in use and those kept for reuse included.
-    MemoryLimit(u64),
-    /// The device goes away for good.
-    Lost,
 }
 
 impl Device {
@@ -127,6 +120,7 @@ impl Device {
             ledger: Arc::default(),
             backend,
             refuse_memory: AtomicBool::new(false),
+            wrong_kernel: AtomicBool::new(false),
             limit_bytes: limit_bytes.into(),
             kept: Mutex::default(),
         }))
@@ -219,6 +213,7 @@ impl Device {
     pub fn inject(&self, fault: Fault) {
         match (fault, self.backend()) {
             (Fault::OutOfMemory, _) => self.0.refuse_memory.store(true, Ordering::Relaxed),
+            (Fault::WrongKernel, _) => self.0.wrong_kernel.store(true, Ordering::Relaxed),
             (Fault::Lost, Backend::Cpu(state)) => state.lost.store(true, Ordering::Relaxed),
             (Fault::Lost, Backend::Gpu { gpu, .. }) => gpu.lose(),
             (Fault::MemoryLimit(bytes), _) => self.0.limit_bytes.store(bytes, Ordering::Relaxed),

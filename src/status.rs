@@ -55,6 +55,14 @@ pub(crate) fn error(number: u32) -> Error {
     }
 }
 
+/// The number that [`error`] made `error` of; 0 for other errors.
+pub(crate) fn number(error: &Error) -> u32 {
+    let Error::IndexOutOfRange { op, location, bound } = error else { return 0 };
+    let table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let same = |site: &Site| site.op == *op && site.bound == *bound && site.location.to_string() == *location;
+    table.sites.iter().position(same).map_or(0, |position| position as u32 + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +76,8 @@ mod tests {
         assert_ne!(register("gather".into(), here, 11), first);
         let Error::IndexOutOfRange { op, bound, .. } = error(first) else { panic!("another error") };
         assert_eq!((op.as_str(), bound), ("gather", 10));
+        assert_eq!(number(&error(first)), first);
+        assert_eq!(number(&Error::NoAdapter), 0);
         assert_eq!(lookup(0), None);
     }
 }

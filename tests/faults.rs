@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::process::Command;
+
 use brasa::device::Fault;
 use brasa::optim::{Adam, AdamOptions};
 use brasa::runtime::{Step, Var};
@@ -15,6 +17,96 @@ use common::{fresh_devices, read, vector};
 fn assert_lost<T>(result: Result<T>) {
     let error = result.err().expect("the device is lost");
     assert!(matches!(error, Error::DeviceLost { .. }), "{error}");
+}
+
+/// Runs the test again in a process of its own with `BRASA_VALIDATE=1`, which is read once; true in that process.
+fn is_validating(test: &str) -> bool {
+    if brasa::debug::validate() {
+        return true;
+    }
+    let program = std::env::current_exe().expect("its path");
+    let output = Command::new(program).args(["--exact", test]).env("BRASA_VALIDATE", "1").output();
+    let output = output.expect("it starts");
+    let words = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && words.contains("1 passed"), "{words}");
+    false
+}
+
+#[test]
+fn a_wrong_kernel_is_found_when_kernels_are_checked() {
+    if !is_validating("a_wrong_kernel_is_found_when_kernels_are_checked") {
+        return;
+    }
+    for device in fresh_devices() {
+        let found = |result: Result<Vec<f32>>| match result.expect_err("a kernel is wrong") {
+            Error::Validation { kernel, device: named, index, got, expected } => {
+                assert!(named.contains(&device.info().name), "{named}");
+                (kernel, index, got, expected)
+            }
+            error => panic!("{error}"),
+        };
+        let values = vector(&[0.5, 2.0, 3.0], &device);
+        let doubled = || (&values + &values).to_vec::<f32>();
+        assert_eq!(doubled().expect("right"), [1.0, 4.0, 6.0]);
+        device.inject(Fault::WrongKernel);
+        let (kernel, index, got, expected) = found(doubled());
+        assert!(kernel.contains("add") && (index, got, expected) == (0, 2.0, 1.0), "{kernel} {index} {got} {expected}");
+        assert_eq!(doubled().expect("right again"), [1.0, 4.0, 6.0], "{device:?}");
+        // a product in a step, and a truth value
+        let mut step = Step::new(&device, |inputs| vec![inputs[0].matmul(&inputs[0])]).expect("a step");
+        let matrix = Tensor::full([5, 5], 0.5, &device);
+        let mut product = || step.run(std::slice::from_ref(&matrix))?[0].to_vec::<f32>();
+        assert_eq!(product().expect("right"), [1.25; 25]);
+        device.inject(Fault::WrongKernel);
+        let (kernel, index, got, expected) = found(product());
+        assert_eq!((index, got, expected), (0, 2.25, 1.25), "{kernel} on {device:?}");
+        assert_eq!(product().expect("right again"), [1.25; 25]);
+        device.inject(Fault::WrongKernel);
+        let is_large = values.gt(1.0).to_vec::<bool>().map(|values| values.into_iter().map(f32::from).collect());
+        assert_eq!(found(is_large).2, 1.0, "{device:?}");
+        // an index out of range is the data's fault, and not the kernel's
+        let logits = Tensor::zeros([1, 5], &device);
+        let label = Tensor::from_slice(&[5], 1, &device).expect("memory");
+        let error = logits.cross_entropy(&label).item::<f32>().expect_err("there are five classes");
+        assert!(matches!(error, Error::IndexOutOfRange { bound: 5, .. }), "{error}");
+        assert_eq!(doubled().expect("the status was cleared"), [1.0, 4.0, 6.0]);
+    }
+}
+
+#[test]
+fn a_diagnosis_does_with_the_memory_there_is() {
+    const SIZE: usize = 16_384; // 64 KiB
+    for device in fresh_devices() {
+        let mut step = Step::new(&device, |inputs| {
+            let mut value = inputs[0].clone();
+            for _ in 0..12 {
+                value = value.sin();
+            }
+            value = (value - 2.0).log();
+            for _ in 0..12 {
+                value = value.sin();
+            }
+            vec![value.sum()]
+        })
+        .expect("a step");
+        let input = [Tensor::full([SIZE], 0.5, &device)];
+        step.run(&input).expect("memory");
+        let live = device.memory().live_bytes;
+        // all values at once; some at a time; one, with those on the way fused; not even one
+        for (values, is_enough) in [(100.0, true), (6.5, true), (1.5, true), (0.5, false)] {
+            device.inject(Fault::MemoryLimit(live + (values * (4 * SIZE) as f64) as u64));
+            match step.diagnose(&input) {
+                Ok(found) => {
+                    let words = found.expect("the logarithm of less than zero");
+                    assert!(is_enough && words.contains("element 0 of log [16384]"), "{values}: {words}");
+                }
+                Err(error) => {
+                    assert!(!is_enough && matches!(error, Error::OutOfMemory { .. }), "{values}: {error}");
+                }
+            }
+            assert_eq!(device.memory().live_bytes, live, "{device:?}");
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use brasa::autodiff::grad;
 use brasa::device::Fault;
-use brasa::runtime::{Arena, Step, Var, checkpoint, random_state};
+use brasa::runtime::{Arena, Step, Var, checkpoint, random_variables};
 use brasa::{Device, Tensor};
 
 use common::{devices, fresh_devices, panic_of, read, vector};
@@ -252,7 +252,7 @@ fn checkpointed_dropout_moved_the_random_position_twice_a_step() {
             grad(&dropped.square().sum(), &[&inputs[0]])
         })
         .expect("a step");
-        let (_, position) = random_state(&device).expect("random numbers");
+        let (_, position) = random_variables(&device).expect("random numbers");
         for expected in 1..4_u32 {
             let gradient = read(&step.run(&[Tensor::ones(64, &device)]).expect("a run")[0]);
             assert_eq!(position.tensor().item::<u32>().expect("a position"), expected, "{device:?}");

@@ -1,12 +1,14 @@
 //! Plans on a device: prepared, bound to memory, replayed.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::error::Result;
 use crate::plan::{Place, Plan};
 use crate::timing::{KernelTime, StageTimes};
 use crate::{cpu, gpu};
 
+use super::fault;
 use super::storage::StorageMemory;
 use super::usage::Claim;
 use super::{Backend, Device, Purpose, Storage, WeakDevice};
@@ -54,11 +56,23 @@ impl Device {
     /// Renders and compiles the kernels of a plan.
     pub(crate) fn prepare(&self, plan: Arc<Plan>) -> Result<Executable> {
         self.check()?;
+        let plan = self.with_fault(plan);
         let kind = match self.backend() {
             Backend::Cpu(_) => Prepared::Cpu(cpu::Compiled::new(Arc::clone(&plan))),
             Backend::Gpu { gpu, .. } => Prepared::Gpu(Arc::new(gpu::Program::new(gpu, Arc::clone(&plan))?)),
         };
         Ok(Executable { device: self.downgrade(), plan, kind })
+    }
+
+    /// The plan, but for a kernel that a test wants wrong.
+    fn with_fault(&self, plan: Arc<Plan>) -> Arc<Plan> {
+        if self.0.wrong_kernel.load(Ordering::Relaxed)
+            && let Some(wrong) = fault::with_wrong_kernel(&plan)
+        {
+            self.0.wrong_kernel.store(false, Ordering::Relaxed);
+            return Arc::new(wrong);
+        }
+        plan
     }
 }
 

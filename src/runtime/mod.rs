@@ -20,7 +20,7 @@ pub(crate) use eval::limit_waiting;
 pub use eval::{PlanCacheStats, plan_cache_stats, realize};
 pub use forecast::{Forecast, preview};
 pub use gate::{catch_non_finite, check_finite, skip_if};
-pub use random::{random_inputs, random_state, seed};
+pub use random::{RandomState, random_inputs, random_state, random_variables, seed, set_random_state};
 pub use signature::Signature;
 pub use step::{Step, StepInfo};
 pub use var::{Hyper, Var, VarCell, VarKind};

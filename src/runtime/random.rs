@@ -29,6 +29,17 @@ struct State {
     seed_value: u32,
 }
 
+/// What a device's random numbers depend on: see [`random_state`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RandomState {
+    /// The key, mixed from what [`seed`] was given.
+    pub seed: u32,
+    /// Steps with draws so far that counted.
+    pub position: u32,
+    /// Draws outside of steps so far.
+    pub draws: u32,
+}
+
 /// One number on the device. Whoever uses its variable holds it; what stays with the device is the memory, as a variable
 /// holds its device.
 #[derive(Default)]
@@ -84,20 +95,39 @@ pub fn seed(device: &Device, seed: u64) -> Result<()> {
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     let word = (mixed ^ (mixed >> 31)) as u32;
-    let (seed, position) = with(device, |generator| {
-        generator.draws = 0;
-        generator.seed_value = word;
-        generator.vars(device)
-    })?;
-    seed.set(&Tensor::scalar(word, device))?;
-    position.set(&Tensor::scalar(0u32, device))
+    set_random_state(device, RandomState { seed: word, position: 0, draws: 0 })
 }
 
-/// The state of `device`'s random numbers, (seed, position), for checkpoints.
+/// What `device`'s random numbers continue from, for checkpoints: given back to [`set_random_state`], every draw comes as
+/// it came after this. Waits for the device.
+///
+/// # Errors
+/// If the device fails, or a step is being traced.
+pub fn random_state(device: &Device) -> Result<RandomState> {
+    let (seed, position) = random_variables(device)?;
+    let (seed, position) = (seed.tensor().item()?, position.tensor().item()?);
+    Ok(RandomState { seed, position, draws: draws(device) })
+}
+
+/// Lets `device`'s random numbers continue from `state`.
 ///
 /// # Errors
 /// If the device fails.
-pub fn random_state(device: &Device) -> Result<(Var, Var)> {
+pub fn set_random_state(device: &Device, state: RandomState) -> Result<()> {
+    let (seed, position) = with(device, |generator| {
+        generator.draws = state.draws;
+        generator.seed_value = state.seed;
+        generator.vars(device)
+    })?;
+    seed.set(&Tensor::scalar(state.seed, device))?;
+    position.set(&Tensor::scalar(state.position, device))
+}
+
+/// The part of the state that captured steps use, as variables on `device`: (seed, position).
+///
+/// # Errors
+/// If the device fails.
+pub fn random_variables(device: &Device) -> Result<(Var, Var)> {
     with(device, |generator| generator.vars(device))
 }
 
@@ -169,6 +199,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_restored_draws_as_it_did_in_steps_and_outside() {
+        for device in fresh_devices() {
+            seed(&device, 3).expect("a seed");
+            let mut step = Step::new(&device, |inputs| vec![Tensor::rand([SIZE], inputs[0].device())]).expect("a step");
+            let input = Tensor::ones([SIZE], &device);
+            let mut draw = || {
+                let outside = Tensor::rand([SIZE], &device).to_vec::<f32>().expect("values");
+                let inside = step.run(std::slice::from_ref(&input)).expect("a run").remove(0);
+                (outside, inside.to_vec::<f32>().expect("values"))
+            };
+            let first = draw();
+            let kept = random_state(&device).expect("words");
+            assert_eq!((kept.position, kept.draws), (1, 1));
+            let (second, third) = (draw(), draw());
+            assert!(first.0 != second.0 && first.1 != second.1 && second.0 != third.0 && second.1 != third.1);
+            // another run in between, with a seed of its own
+            seed(&device, 4).expect("a seed");
+            assert_ne!(draw(), first);
+            set_random_state(&device, kept).expect("words");
+            assert_eq!(random_state(&device).expect("words"), kept);
+            assert_eq!((draw(), draw()), (second, third), "{device:?}");
+        }
+    }
+
+    #[test]
     fn the_position_goes_on_when_nobody_held_it_meanwhile() {
         for device in fresh_devices() {
             let draw = || {
@@ -180,7 +235,7 @@ mod tests {
             seed(&device, 3).expect("a seed");
             let (first, second) = (draw(), draw());
             assert_ne!(first, second);
-            let kept = random_state(&device).expect("words").1.tensor();
+            let kept = random_variables(&device).expect("words").1.tensor();
             assert_ne!(draw(), second);
             assert_eq!(kept.item::<u32>().expect("a position"), 2, "a snapshot keeps its value");
             seed(&device, 3).expect("a seed");

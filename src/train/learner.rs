@@ -160,7 +160,11 @@ impl Learner {
         let Some(batch) = self.metrics.unread.pop_front() else {
             return Ok((results, None));
         };
-        let message = self.diagnose(&batch)?.unwrap_or_else(|| "the loss or a gradient is not finite".into());
+        let general = "the loss or a gradient is not finite";
+        let message = match self.diagnose(&batch) {
+            Ok(found) => found.unwrap_or_else(|| general.into()),
+            Err(error) => format!("{general}; where it appeared could not be found: {error}"),
+        };
         Ok((results, Some(Error::NonFinite { step, message })))
     }
 
@@ -293,4 +297,37 @@ fn normalized(pixels: &Tensor, (scale, offset): (f32, f32)) -> Tensor {
 /// 1 for each sample whose largest logit is that of its label, else 0.
 fn correct(logits: &Tensor, labels: &Tensor) -> Tensor {
     logits.argmax(1).eq(labels).to_dtype(DType::F32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Augment, Loader, LoaderOptions, Order, digits};
+    use crate::device::Fault;
+    use crate::device::tests::fresh_devices;
+    use crate::train::ModelName;
+
+    #[test]
+    fn a_diagnosis_that_fails_does_not_hide_what_it_was_for() {
+        for device in fresh_devices() {
+            let data = Arc::new(digits().expect("they are built in").train);
+            let model = ModelName::new("mlp").expect("a model of that name");
+            let config = Config { model, batch_size: 64, ..Config::default() };
+            let mut learner = Learner::new(&config, data.as_ref(), &device).expect("memory");
+            let (order, augment) = (Order::Sequential, Augment::None);
+            let options = LoaderOptions { batch_size: 64, order, augment, workers: 1, ahead: 2, epochs: 1 };
+            let mut loader = Loader::new(data, options);
+            // the first step ruins the weights, the second meets that
+            for _ in 0..2 {
+                let (batch, _) = loader.next().expect("more than two batches").expect("they load");
+                learner.train(batch, 1e30).expect("memory");
+            }
+            device.inject(Fault::MemoryLimit(0));
+            let (results, error) = learner.read_metrics().expect("it is known which steps counted");
+            assert_eq!(results.len(), 1, "{device:?}");
+            let Some(Error::NonFinite { step: 2, message }) = error else { panic!("{error:?}") };
+            let words = "is not finite; where it appeared could not be found: ";
+            assert!(message.contains(words) && message.contains("memory"), "{message}");
+        }
+    }
 }

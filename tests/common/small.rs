@@ -5,7 +5,7 @@ use std::sync::Arc;
 use brasa::nn::{BatchNorm2d, Conv2d, Dropout, Init, Linear, Module};
 use brasa::ops::conv::ConvOptions;
 use brasa::optim::{Adam, AdamOptions, LossScaler, Optimizer};
-use brasa::runtime::{Step, Var, random_state, seed};
+use brasa::runtime::{Step, Var, random_variables, seed};
 use brasa::{Device, Stage, Tensor};
 
 use super::floats;
@@ -66,7 +66,7 @@ impl Training {
         let network = Arc::new(Network::new(&Init::new(device, number)).expect("memory"));
         let options = AdamOptions { learning_rate: 1e-2, ..AdamOptions::default() };
         let optimizer = Adam::new(&network.parameters(), options).expect("memory");
-        let (seed, position) = random_state(device).expect("random numbers");
+        let (seed, position) = random_variables(device).expect("random numbers");
         let state = [network.variables(), optimizer.state(), vec![seed, position]].concat();
         let step = Step::new(device, move |inputs| {
             let logits = network.forward(&inputs[0]);

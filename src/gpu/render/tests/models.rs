@@ -71,6 +71,9 @@ fn model(name: &str, spec: &ModelSpec) -> Box<dyn Module> {
 
 type MakeOptimizer = fn(&[Var]) -> Box<dyn Optimizer>;
 
+/// What a step does.
+type Function = Box<dyn FnMut(&[Tensor]) -> Vec<Tensor> + Send>;
+
 /// An optimizer with its usual options.
 fn usual<R: Rule + Default + 'static>(parameters: &[Var]) -> Box<dyn Optimizer> {
     with(parameters, R::default())
@@ -91,7 +94,7 @@ fn plans(name: &str, task: Task, optimizer: MakeOptimizer) -> [Plan; 2] {
     };
     let with_batch = |sizes: &[usize]| Shape::from([&[BATCH], sizes].concat());
     let inputs = [(with_batch(&spec.input), input_type), (with_batch(&labels), DType::I32)];
-    let plan = |inputs: &[(Shape, DType)], function: Box<dyn FnMut(&[Tensor]) -> Vec<Tensor> + Send>| {
+    let plan = |inputs: &[(Shape, DType)], function: Function| {
         let mut step =
             Step::new(&device, function).expect("a step").with_options(|options| *options = PlanOptions::gpu(8));
         Plan::clone(&step.prepare(inputs).expect("a plan").plan)
