@@ -33,7 +33,7 @@ fn planners() -> Vec<Planner> {
 
 impl Planner {
     fn apply(&self, step: Step) -> Step {
-        match self.options.clone() {
+        match self.options {
             Some(options) => step.with_options(|of_device| *of_device = options),
             None => step,
         }

@@ -3,8 +3,6 @@
 //! `BRASA_TORCH_WEIGHTS=FOLDER` also reads whole networks that `reference/record_models.py FOLDER` wrote;
 //! `BRASA_SAVE_WEIGHTS=FOLDER` writes some for `reference/check_weights.py FOLDER`.
 
-#![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-
 mod common;
 
 use std::io::Write as _;

@@ -44,9 +44,10 @@ fn what_learned_from_a_wrong_label_is_not_saved_but_what_was_only_tested_on_one_
         *part = Arc::new(Mislabelled(Arc::clone(part)));
         let weights = trainer.folder.path().join(WEIGHTS);
         let mut told = Vec::new();
-        let result = trainer.run(&Control::default(), &mut |event| match event {
-            Event::SaveFailed { message } => told.push(message),
-            _ => {}
+        let result = trainer.run(&Control::default(), &mut |event| {
+            if let Event::SaveFailed { message } = event {
+                told.push(message);
+            }
         });
         let error = result.expect_err("there are ten classes");
         assert!(matches!(error, Error::IndexOutOfRange { bound: 10, .. }), "{error}");
