@@ -66,7 +66,7 @@ enum Operands {
     /// Multiplied as they lie.
     Plain(Matrix, Matrix),
     /// Packed for the micro-kernel.
-    Packed(Operand, Operand),
+    Packed(Box<[Operand; 2]>),
 }
 
 /// Memory for the pieces of cut sums.
@@ -125,7 +125,7 @@ impl CompiledContract {
         let (lhs, rhs) = ((&lhs.0, lhs.1), (&rhs.0, rhs.1));
         let operands = match (matrix(&m, lhs), matrix(&n, rhs)) {
             (Some(lhs), Some(rhs)) => Operands::Plain(lhs, rhs),
-            _ => Operands::Packed(operand(&m, lhs), operand(&n, rhs)),
+            _ => Operands::Packed(Box::new([operand(&m, lhs), operand(&n, rhs)])),
         };
         let [batches, rows_all, columns_all, k_all] = [size(&batch), size(&m), size(&n), size(&k)];
 
@@ -150,7 +150,8 @@ impl CompiledContract {
             }
         }
         let mut depth = DEPTH;
-        if let Operands::Packed(lhs, rhs) = &operands {
+        if let Operands::Packed(packed) = &operands {
+            let [lhs, rhs] = &**packed;
             // Blocks of whole rows, if that leaves few columns of the last tile empty.
             if let Some(unit) = rhs.unit(false)
                 && (columns / 2..=columns).contains(&unit)
@@ -178,7 +179,7 @@ impl CompiledContract {
         let epilogue = Program::new(axes, (&fixed, &walked), &kernel.epilogue, &kernel.stores, &[], dtypes);
         let slots = match &operands {
             Operands::Plain(..) => epilogue.slots,
-            Operands::Packed(lhs, rhs) => lhs.slots().max(rhs.slots()).max(epilogue.slots),
+            Operands::Packed(packed) => packed.iter().map(Operand::slots).fold(epilogue.slots, usize::max),
         };
         Self {
             batch: batches,
@@ -264,7 +265,7 @@ impl CompiledContract {
         registers.reserve(self.slots);
         let columns = piece.columns.len();
         let (lhs, rhs) = match &self.operands {
-            Operands::Packed(lhs, rhs) => (lhs, rhs),
+            Operands::Packed(packed) => (&packed[0], &packed[1]),
             Operands::Plain(lhs, rhs) => {
                 let len = piece.rows.len() * columns;
                 panels.sums.reserve(len);
