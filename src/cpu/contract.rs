@@ -150,8 +150,8 @@ impl CompiledContract {
             }
         }
         let mut depth = DEPTH;
-        if let Operands::Packed(both) = &operands {
-            let [lhs, rhs] = &**both;
+        if let Operands::Packed(packed) = &operands {
+            let [lhs, rhs] = &**packed;
             // Blocks of whole rows, if that leaves few columns of the last tile empty.
             if let Some(unit) = rhs.unit(false)
                 && (columns / 2..=columns).contains(&unit)
@@ -179,7 +179,7 @@ impl CompiledContract {
         let epilogue = Program::new(axes, (&fixed, &walked), &kernel.epilogue, &kernel.stores, &[], dtypes);
         let slots = match &operands {
             Operands::Plain(..) => epilogue.slots,
-            Operands::Packed(both) => both[0].slots().max(both[1].slots()).max(epilogue.slots),
+            Operands::Packed(packed) => packed.iter().map(Operand::slots).fold(epilogue.slots, usize::max),
         };
         Self {
             batch: batches,
@@ -265,7 +265,7 @@ impl CompiledContract {
         registers.reserve(self.slots);
         let columns = piece.columns.len();
         let (lhs, rhs) = match &self.operands {
-            Operands::Packed(both) => (&both[0], &both[1]),
+            Operands::Packed(packed) => (&packed[0], &packed[1]),
             Operands::Plain(lhs, rhs) => {
                 let len = piece.rows.len() * columns;
                 panels.sums.reserve(len);

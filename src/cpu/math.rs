@@ -72,7 +72,8 @@ pub(super) fn expm1(x: f32) -> f32 {
     );
     let near = (x * x).mul_add(p, x);
     let far = exp(x) - 1.0;
-    if x.abs() < 0.5 { near } else { far }
+    // The sum of a zero and -0 is 0.
+    if x.abs() < 0.5 { near.copysign(x) } else { far }
 }
 
 /// `ln(1 + x)`; near 0 without the sum, which would round x away.
