@@ -27,13 +27,16 @@ impl TimeSource {
 }
 
 /// Time spent in one stage.
+///
+/// Where only some of the replays were timed, because timing them would have cost more than they take, it is an estimate:
+/// the mean of those that were, times the number of all.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StageTime {
     /// Sum over all samples.
     pub milliseconds: f64,
-    /// How many replays it was measured in.
+    /// How many replays it stands for, timed or not.
     pub samples: u32,
-    /// How it is known; the least trustworthy of the samples' sources.
+    /// How it is known; the least trustworthy of the sources.
     pub source: TimeSource,
 }
 
@@ -64,6 +67,15 @@ impl StageTimes {
         for (stage, time) in other.iter() {
             self.merge_one(stage, time);
         }
+    }
+
+    /// What `replays` replays of one program took, if this is what `timed` of them did.
+    pub(crate) fn of_replays(mut self, replays: u32, timed: u32) -> Self {
+        for time in self.times.iter_mut().flatten() {
+            time.milliseconds *= f64::from(replays) / f64::from(timed);
+            time.samples = replays;
+        }
+        self
     }
 
     /// Sum over all stages and samples.
@@ -116,6 +128,23 @@ impl KernelTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn replays_that_were_not_timed_take_as_long_as_those_that_were() {
+        let mut times = StageTimes::default();
+        for _ in 0..2 {
+            // two passes of one stage in each replay
+            times.add(Stage::Forward, 2.0, TimeSource::Timestamp);
+            times.add(Stage::Forward, 1.0, TimeSource::Timestamp);
+            times.add(Stage::Update, 0.5, TimeSource::Timestamp);
+        }
+        let all = times.clone().of_replays(32, 2);
+        let of = |times: &StageTimes, stage| times.get(stage).map(|time| (time.milliseconds, time.samples));
+        assert_eq!(of(&all, Stage::Forward), Some((96.0, 32)));
+        assert_eq!(of(&all, Stage::Update), Some((16.0, 32)));
+        assert_eq!(of(&all, Stage::Loss), None);
+        assert_eq!(of(&times.of_replays(2, 2), Stage::Forward), Some((6.0, 2)));
+    }
 
     #[test]
     fn samples_add_up_and_keep_the_weakest_source() {

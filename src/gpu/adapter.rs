@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::debug;
 use crate::device::{DeviceInfo, DeviceKind};
 
+use super::passes::LAUNCH_MILLISECONDS;
 use super::render::Capabilities;
 
 /// An adapter that can be opened.
@@ -71,6 +72,7 @@ pub(crate) fn wanted(raw: &wgpu::Adapter) -> wgpu::DeviceDescriptor<'static> {
 /// What kernels may rely on.
 pub(super) fn capabilities(device: &wgpu::Device) -> Capabilities {
     let limits = device.limits();
+    let software = device.adapter_info().device_type == wgpu::DeviceType::Cpu;
     Capabilities {
         max_binding_bytes: limits.max_storage_buffer_binding_size & !255,
         max_storage_buffers: max_storage_buffers(&limits),
@@ -78,7 +80,8 @@ pub(super) fn capabilities(device: &wgpu::Device) -> Capabilities {
         max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
         max_groups: limits.max_compute_workgroups_per_dimension,
         f16: device.features().contains(wgpu::Features::SHADER_F16),
-        software: device.adapter_info().device_type == wgpu::DeviceType::Cpu,
+        launch_milliseconds: if software { f64::INFINITY } else { LAUNCH_MILLISECONDS },
+        software,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::timing::{KernelTime, StageTimes, TimeSource};
 use super::context::Gpu;
 use super::dispatch::{Dispatch, Memory, bind};
 use super::fences::Fences;
-use super::passes::{Cost, Pass, Rules, cut};
+use super::passes::{Cost, Measured, Pass, Rules, cut};
 use super::program::Program;
 use super::recorder::Recorder;
 use super::timestamps::Timer;
@@ -48,7 +48,11 @@ struct Timing {
     wanted: bool,
     timer: Option<Timer>,
     fences: Fences,
+    /// Sums over the `timed` replays.
     stages: StageTimes,
+    /// Since stage times were last told: replays whose times arrived, and replays without any.
+    timed: u32,
+    untimed: u32,
     /// For each kernel: milliseconds, samples and source.
     kernels: Vec<Option<(f64, u32, TimeSource)>>,
     learnt: u32,
@@ -82,6 +86,8 @@ impl Bound {
                 timer: None,
                 fences: Fences::default(),
                 stages: StageTimes::default(),
+                timed: 0,
+                untimed: 0,
                 kernels: vec![None; program.plan.kernels.len()],
                 learnt: 0,
                 replays: 0,
@@ -129,7 +135,7 @@ impl Bound {
         }
         for (number, pass) in self.passes.iter().enumerate() {
             if pass.submits_before {
-                self.timing.fences.submit(gpu, &mut recorder, by_fence.then(|| &self.passes[number - 1]));
+                self.timing.fences.submit(gpu, &mut recorder, by_fence.then(|| &self.passes[number - 1]), false);
             }
             self.record(&mut recorder, number, pass, slot.is_some());
         }
@@ -137,7 +143,7 @@ impl Bound {
             timer.resolve(recorder.encoder(gpu), slot, &self.passes);
         }
         let last = self.passes.last().filter(|_| by_fence);
-        let submission = self.timing.fences.submit(gpu, &mut recorder, last);
+        let submission = self.timing.fences.submit(gpu, &mut recorder, last, true);
         drop(recorder);
         if let (Some(slot), Some(timer)) = (slot, &self.timing.timer) {
             timer.fetch(slot);
@@ -157,11 +163,12 @@ impl Bound {
         self.recut();
     }
 
-    /// What each stage took in the replays whose times arrived since the last call.
+    /// What each stage took in the replays since the last call, estimated from those that were timed. Replays whose times
+    /// have not arrived yet are left for the next call; so are all, if none were timed.
     pub(crate) fn stage_times(&mut self) -> StageTimes {
         self.program.gpu.poller.turn();
         self.collect();
-        std::mem::take(&mut self.timing.stages)
+        self.timing.take_stages()
     }
 
     /// What each kernel took, on average, in the profiled replays whose times arrived since the last call.
@@ -200,15 +207,13 @@ impl Bound {
         let clock = &self.program.gpu.clock;
         let timed = self.timing.timer.as_mut().map(|timer| timer.collect(clock)).unwrap_or_default();
         for replay in timed {
-            let Some(milliseconds) = replay.milliseconds else { continue };
-            self.timing.last_milliseconds = milliseconds.iter().sum();
-            for (pass, milliseconds) in replay.passes.iter().zip(milliseconds) {
-                self.learn(pass, milliseconds, TimeSource::Timestamp);
+            match replay {
+                Some(measured) => self.learn(&measured, TimeSource::Timestamp),
+                None => self.timing.untimed += 1,
             }
-            self.timing.learnt += 1;
         }
-        for (pass, milliseconds) in self.timing.fences.collect() {
-            self.learn(&pass, milliseconds, TimeSource::Fence);
+        for measured in self.timing.fences.collect() {
+            self.learn(&measured, TimeSource::Fence);
         }
         if self.timing.learnt > 0 && self.timing.learnt < LEARNING_REPLAYS && self.rules.budget_milliseconds.is_finite()
         {
@@ -216,7 +221,16 @@ impl Bound {
         }
     }
 
-    fn learn(&mut self, pass: &Pass, milliseconds: f64, source: TimeSource) {
+    fn learn(&mut self, replay: &Measured, source: TimeSource) {
+        for (pass, milliseconds) in replay {
+            self.learn_pass(pass, *milliseconds, source);
+        }
+        self.timing.last_milliseconds = replay.iter().map(|(_, milliseconds)| milliseconds).sum();
+        self.timing.timed += 1;
+        self.timing.learnt = self.timing.learnt.saturating_add(1);
+    }
+
+    fn learn_pass(&mut self, pass: &Pass, milliseconds: f64, source: TimeSource) {
         self.timing.stages.add(pass.stage, milliseconds, source);
         let kernel = self.costs[pass.launches.start].kernel;
         if self.rules.kernel_passes && self.costs[pass.launches.clone()].iter().all(|cost| cost.kernel == kernel) {
@@ -237,10 +251,23 @@ impl Timing {
     fn begin(&mut self, profile: bool) -> Option<usize> {
         self.replays += 1;
         let short = self.last_milliseconds < SHORT_MILLISECONDS && self.replays > ALWAYS_TIMED;
-        if short && !profile && !self.replays.is_multiple_of(TIMED_ONE_IN) {
-            return None;
+        let skipped = short && !profile && !self.replays.is_multiple_of(TIMED_ONE_IN);
+        let timer = self.timer.as_mut()?;
+        let slot = if skipped { None } else { timer.begin() };
+        if slot.is_none() {
+            self.untimed += 1;
         }
-        self.timer.as_mut().and_then(Timer::begin)
+        slot
+    }
+
+    /// What was measured since the last call, scaled to all replays.
+    fn take_stages(&mut self) -> StageTimes {
+        if self.timed == 0 {
+            return StageTimes::default();
+        }
+        let timed = std::mem::take(&mut self.timed);
+        let replays = timed + std::mem::take(&mut self.untimed);
+        std::mem::take(&mut self.stages).of_replays(replays, timed)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use super::context::Gpu;
-use super::passes::Pass;
+use super::passes::{Measured, Pass};
 use super::recorder::Recorder;
 use super::waiter::Ticket;
 
@@ -15,23 +15,29 @@ use super::waiter::Ticket;
 #[derive(Debug, Default)]
 pub(super) struct Fences {
     waiting: VecDeque<Fence>,
+    /// The passes that are done, of a replay that is not.
+    begun: Measured,
     last_done: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Fence {
     pass: Pass,
+    /// It is the last of its replay.
+    last: bool,
     submitted: Instant,
     done: Arc<OnceLock<Instant>>,
 }
 
 impl Fences {
-    /// Submits what is recorded; with `pass`, notes when that pass, the only one in it, is done.
+    /// Submits what is recorded; with `pass`, notes when that pass, the only one in it, is done. `last` says that its replay
+    /// is then done, too.
     pub(super) fn submit(
         &mut self,
         gpu: &Gpu,
         recorder: &mut Recorder,
         pass: Option<&Pass>,
+        last: bool,
     ) -> Option<wgpu::SubmissionIndex> {
         let submitted = Instant::now();
         let submission = recorder.submit(gpu)?;
@@ -44,20 +50,23 @@ impl Fences {
                 settled.settle(true);
             });
             gpu.waiter.watch(&gpu.poller, submission.clone(), vec![ticket]);
-            self.waiting.push_back(Fence { pass: pass.clone(), submitted, done });
+            self.waiting.push_back(Fence { pass: pass.clone(), last, submitted, done });
         }
         Some(submission)
     }
 
-    /// Passes that are done, with their milliseconds: since their submission, or since the work before was done.
-    pub(super) fn collect(&mut self) -> Vec<(Pass, f64)> {
+    /// Replays that are done. A pass takes from its submission, or since the work before was done.
+    pub(super) fn collect(&mut self) -> Vec<Measured> {
         let mut result = Vec::new();
         while let Some(&done) = self.waiting.front().and_then(|fence| fence.done.get()) {
             let Some(fence) = self.waiting.pop_front() else { break };
             let started = self.last_done.map_or(fence.submitted, |last| last.max(fence.submitted));
             let milliseconds = done.saturating_duration_since(started).as_secs_f64() * 1e3;
             self.last_done = Some(done);
-            result.push((fence.pass, milliseconds));
+            self.begun.push((fence.pass, milliseconds));
+            if fence.last {
+                result.push(std::mem::take(&mut self.begun));
+            }
         }
         result
     }

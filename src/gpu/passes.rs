@@ -1,11 +1,16 @@
 //! How a plan's launches are cut into compute passes and submissions.
 //!
 //! A pass is what a pair of timestamps encloses: the consecutive launches of one stage. A submission is what the system's
-//! watchdog sees: Windows resets a GPU after about 2 s, macOS earlier while a display is active.
+//! watchdog sees: Windows resets a GPU after about 2 s, macOS earlier while a display is active. A launch is never cut here:
+//! one that may take longer than [`LAUNCH_MILLISECONDS`] was rendered as several.
 
 use std::ops::Range;
 
 use crate::stage::Stage;
+
+/// Launches that pessimistically take longer are cut before they are compiled: half of what Windows allows. It is more than
+/// a submission may take, because nothing measured corrects it later, and pieces that are too small leave a fast GPU idle.
+pub(super) const LAUNCH_MILLISECONDS: f64 = 1000.0;
 
 /// A launch as far as cutting depends on it.
 #[derive(Clone, Debug)]
@@ -39,6 +44,9 @@ pub(super) struct Pass {
     /// It is the first of a new submission.
     pub(super) submits_before: bool,
 }
+
+/// The passes of one replay that was timed, each with its milliseconds.
+pub(super) type Measured = Vec<(Pass, f64)>;
 
 /// The passes of a replay.
 pub(super) fn cut(costs: &[Cost], rules: Rules) -> Vec<Pass> {

@@ -169,6 +169,27 @@ fn stages_and_kernels_are_timed() {
 }
 
 #[test]
+fn short_replays_that_are_not_timed_are_counted() {
+    const REPLAYS: u32 = 200;
+    let Some(device) = fresh_gpu() else { return };
+    let (mut bound, _state) = two_kernels(&device);
+    let start = Instant::now();
+    for _ in 0..REPLAYS {
+        bound.run(&[0, 0]).expect("run");
+    }
+    device.sync().expect("sync");
+    let wall = start.elapsed().as_secs_f64() * 1e3;
+    let times = bound.stage_times();
+    for stage in [Stage::Forward, Stage::Update] {
+        assert_eq!(times.get(stage).map(|time| time.samples), Some(REPLAYS));
+    }
+    // Timed replays do not overlap, so those alone take no longer than the wall clock says, and at least 1 in 16 is timed.
+    let total = times.total_milliseconds();
+    assert!(total > 0.0 && total < 16.0 * (1.05 * wall + 0.1 * f64::from(REPLAYS)), "{total} ms of {wall} ms");
+    assert_eq!(bound.stage_times(), StageTimes::default(), "counted since the last call");
+}
+
+#[test]
 fn without_a_trusted_clock_stages_are_timed_by_fences() {
     let Some(device) = fresh_gpu() else { return };
     device.gpu_backend().clock.distrust();

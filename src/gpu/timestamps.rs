@@ -1,15 +1,15 @@
 //! The device's own clock.
 //!
 //! Queries are written at the boundaries of passes, resolved at the end of a replay and read some replays later, so that
-//! nobody waits for them. They are believed only after a check: some drivers return zeros.
+//! nobody waits for them. They are believed only after a check: some drivers return zeros, or a clock that stands.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::context::Gpu;
 use super::counters::Made;
-use super::passes::Pass;
+use super::passes::{Measured, Pass};
 
 /// Passes of one replay that can be timed: WebGPU allows 4,096 queries in a set.
 const MAX_PASSES: u32 = 2048;
@@ -72,8 +72,8 @@ fn durations(ticks: &[[u64; 2]], milliseconds_per_tick: f64, wall_milliseconds: 
         result.push((end - begin) as f64 * milliseconds_per_tick);
     }
     let total: f64 = result.iter().sum();
-    let all_zero = total == 0.0 && ticks.len() > 1;
-    (!all_zero && total <= wall_milliseconds * 1.05 + 0.1).then_some(result)
+    let stands = total == 0.0 && !ticks.is_empty(); // every pass launches something, which takes time
+    (!stands && total <= wall_milliseconds * 1.05 + 0.1).then_some(result)
 }
 
 /// Queries and readback buffers of one bound program.
@@ -88,19 +88,20 @@ pub(super) struct Timer {
 #[derive(Debug)]
 struct Slot {
     buffer: wgpu::Buffer,
-    state: Arc<AtomicU8>,
+    state: Arc<Mutex<State>>,
     started: Instant,
     passes: Vec<Pass>,
 }
 
-const IDLE: u8 = 0;
-const PENDING: u8 = 1;
-const MAPPED: u8 = 2;
-
-/// A replay whose times have arrived: its passes, with milliseconds unless they are implausible.
-pub(super) struct Timed {
-    pub(super) passes: Vec<Pass>,
-    pub(super) milliseconds: Option<Vec<f64>>,
+/// Where a slot's times are.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Nowhere: it is free.
+    Idle,
+    /// On their way.
+    Pending,
+    /// Here, since that moment.
+    Mapped(Instant),
 }
 
 impl Timer {
@@ -111,7 +112,7 @@ impl Timer {
         let usage = wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC;
         let slots = (0..SLOTS).map(|_| Slot {
             buffer: gpu.buffer("timestamps", bytes, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST),
-            state: Arc::new(AtomicU8::new(IDLE)),
+            state: Arc::new(Mutex::new(State::Idle)),
             started: Instant::now(),
             passes: Vec::new(),
         });
@@ -130,7 +131,7 @@ impl Timer {
 
     /// A place for the times of a replay that starts now, if one is free.
     pub(super) fn begin(&mut self) -> Option<usize> {
-        let free = self.slots.iter().position(|slot| slot.state.load(Ordering::Acquire) == IDLE)?;
+        let free = self.slots.iter().position(|slot| matches!(get(&slot.state), State::Idle))?;
         self.slots[free].started = Instant::now();
         Some(free)
     }
@@ -158,34 +159,45 @@ impl Timer {
     pub(super) fn fetch(&self, slot: usize) {
         let slot = &self.slots[slot];
         let state = Arc::clone(&slot.state);
-        state.store(PENDING, Ordering::Release);
+        set(&state, State::Pending);
         let bytes = slot.passes.len() as u64 * 16;
         slot.buffer.map_async(wgpu::MapMode::Read, 0..bytes, move |result| {
             // What cannot be read is forgotten.
-            state.store(if result.is_ok() { MAPPED } else { IDLE }, Ordering::Release);
+            set(&state, if result.is_ok() { State::Mapped(Instant::now()) } else { State::Idle });
         });
     }
 
-    /// The replays whose times have arrived, oldest first.
-    pub(super) fn collect(&mut self, clock: &Clock) -> Vec<Timed> {
-        let mut arrived: Vec<&mut Slot> =
-            self.slots.iter_mut().filter(|slot| slot.state.load(Ordering::Acquire) == MAPPED).collect();
-        arrived.sort_by_key(|slot| slot.started);
-        arrived.into_iter().filter_map(|slot| slot.take(clock)).collect()
+    /// The replays whose times have arrived, oldest first; `None` for those whose times are implausible.
+    pub(super) fn collect(&mut self, clock: &Clock) -> Vec<Option<Measured>> {
+        let arrived = self.slots.iter_mut().filter_map(|slot| match get(&slot.state) {
+            State::Mapped(when) => Some((slot, when)),
+            State::Idle | State::Pending => None,
+        });
+        let mut arrived: Vec<_> = arrived.collect();
+        arrived.sort_by_key(|(slot, _)| slot.started);
+        arrived.into_iter().map(|(slot, when)| slot.take(clock, when)).collect()
     }
 }
 
 impl Slot {
-    fn take(&mut self, clock: &Clock) -> Option<Timed> {
+    fn take(&mut self, clock: &Clock, arrived: Instant) -> Option<Measured> {
         let view = self.buffer.get_mapped_range(0..self.passes.len() as u64 * 16).ok();
         let ticks = view.map(|view| bytemuck::pod_collect_to_vec::<_, [u64; 2]>(&view));
         self.buffer.unmap();
-        self.state.store(IDLE, Ordering::Release);
-        // The times were read some replays later, so this only bounds the duration from above.
-        let wall = self.started.elapsed().as_secs_f64() * 1e3;
-        let milliseconds = clock.interpret(&ticks?, wall);
-        Some(Timed { passes: std::mem::take(&mut self.passes), milliseconds })
+        set(&self.state, State::Idle);
+        // From before it was recorded until the news came: the work took no longer.
+        let wall = arrived.saturating_duration_since(self.started).as_secs_f64() * 1e3;
+        let milliseconds = clock.interpret(&ticks?, wall)?;
+        Some(self.passes.drain(..).zip(milliseconds).collect())
     }
+}
+
+fn get(state: &Mutex<State>) -> State {
+    *state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn set(state: &Mutex<State>, new: State) {
+    *state.lock().unwrap_or_else(PoisonError::into_inner) = new;
 }
 
 #[cfg(test)]
@@ -198,6 +210,8 @@ mod tests {
         assert_eq!(interpret(&[[1000, 3000], [3000, 4000]]), Some(vec![2.0, 1.0]));
         assert_eq!(interpret(&[[0, 0], [0, 0]]), None, "zeros");
         assert_eq!(interpret(&[[7, 7], [7, 7]]), None, "a clock that stands");
+        assert_eq!(interpret(&[[7, 7]]), None, "a clock that stands during the only pass");
+        assert_eq!(interpret(&[[7, 7], [7, 8]]), Some(vec![0.0, 1e-3]), "a pass shorter than a tick");
         assert_eq!(interpret(&[[3000, 1000]]), None, "backwards");
         assert_eq!(interpret(&[[3000, 4000], [1000, 2000]]), None, "out of order");
         assert_eq!(interpret(&[[1000, 90_000]]), None, "longer than the wall clock says");

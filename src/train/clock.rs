@@ -12,7 +12,8 @@ use crate::timing::{StageTimes, TimeSource};
 pub struct StageReport {
     /// The stage.
     pub stage: Stage,
-    /// Milliseconds of work, on whatever thread or device it ran.
+    /// Milliseconds of work, on whatever thread or device it ran; an estimate where not every step was timed (see
+    /// [`StageTime`](crate::timing::StageTime)).
     pub busy_ms: f64,
     /// Milliseconds that training waited for it; work that ran ahead of its use is not in it.
     pub exposed_ms: f64,

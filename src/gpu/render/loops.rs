@@ -43,41 +43,60 @@ struct Shape<'k> {
 
 /// The launch for a loop kernel none of whose sizes leaves it without work; `None` if there is none.
 pub(crate) fn render(mut module: Module<'_>, kernel: &LoopKernel) -> Result<Option<Launch>> {
-    let outer: usize = kernel.axes[..kernel.outer].iter().product();
-    let inner: usize = kernel.axes[kernel.outer..].iter().product();
-    if outer == 0 {
+    let mut shape = Shape::new(kernel);
+    if shape.outer == 0 {
         return Ok(None);
     }
-    let sweeps = kernel.phases.iter().filter(|phase| phase.level == Level::Inner).count();
-    let mut shape = Shape { kernel, outer, inner, wide: Wide::None };
-    if sweeps == 0 {
+    if shape.sweeps() == 0 {
         shape.wide = shape.wide_map();
         if kernel.outer <= 1 {
             module.share_between_sizes();
         }
         return shape.serial(module, "map.wgsl").map(Some);
     }
-    let (across, along) = (shape.score(Wide::Outer), shape.score(Wide::Inner));
-    let fits = inner * sweeps <= MOST_ITERATIONS;
-    let serial = if module.caps.software {
-        outer >= ENOUGH_ROWS && fits
-    } else {
-        across > along && across > 0 && outer >= 16_384 && inner <= 4096 && fits
+    let (serial, wide) = shape.variant(module.caps.software);
+    shape.wide = wide;
+    if serial { shape.serial(module, "reduce.wgsl").map(Some) } else { shape.grouped(module).map(Some) }
+}
+
+/// Whether a part of a loop kernel takes its sums in the order in which the whole does.
+pub(super) fn same_order(part: &LoopKernel, whole: &LoopKernel, software: bool) -> bool {
+    let order = |kernel| {
+        let (serial, wide) = Shape::new(kernel).variant(software);
+        (serial, wide == Wide::Inner)
     };
-    if inner <= SERIAL_ROW || serial {
-        shape.wide = match () {
-            () if across > 0 && across >= along => Wide::Outer,
+    Shape::new(whole).sweeps() == 0 || order(part) == order(whole)
+}
+
+impl<'k> Shape<'k> {
+    fn new(kernel: &'k LoopKernel) -> Self {
+        let (outer, inner) = kernel.axes.split_at(kernel.outer);
+        Self { kernel, outer: outer.iter().product(), inner: inner.iter().product(), wide: Wide::None }
+    }
+
+    /// How often the inner points are gone over.
+    fn sweeps(&self) -> usize {
+        self.kernel.phases.iter().filter(|phase| phase.level == Level::Inner).count()
+    }
+
+    /// How a reduction runs: whether one invocation sweeps a whole row, and what runs four at a time.
+    fn variant(&self, software: bool) -> (bool, Wide) {
+        let (across, along) = (self.score(Wide::Outer), self.score(Wide::Inner));
+        let fits = self.inner * self.sweeps() <= MOST_ITERATIONS;
+        let serial = if software {
+            self.outer >= ENOUGH_ROWS && fits
+        } else {
+            across > along && across > 0 && self.outer >= 16_384 && self.inner <= 4096 && fits
+        };
+        let serial = serial || self.inner <= SERIAL_ROW;
+        let wide = match () {
+            () if serial && across > 0 && across >= along => Wide::Outer,
             () if along > 0 => Wide::Inner,
             () => Wide::None,
         };
-        shape.serial(module, "reduce.wgsl").map(Some)
-    } else {
-        shape.wide = if along > 0 { Wide::Inner } else { Wide::None };
-        shape.grouped(module).map(Some)
+        (serial, wide)
     }
-}
 
-impl Shape<'_> {
     fn outer_axes(&self) -> &[usize] {
         &self.kernel.axes[..self.kernel.outer]
     }

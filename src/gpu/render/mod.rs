@@ -2,7 +2,8 @@
 //!
 //! A kernel's module is a family file from `shaders/` whose slots are filled with code generated from the kernel's tapes.
 //! `space` turns index expressions into WGSL, `tape` instructions, `module` declares buffers and numbers, `loops` and
-//! `contract` choose variants, `rewrite` cuts kernels whose writes exceed a binding.
+//! `contract` choose variants, `rewrite` cuts kernels whose writes exceed a binding or that may take
+//! too long.
 //!
 //! The text is the key of the pipeline cache: with [`Plan::literal_sizes`] off it is the same for all sizes of a
 //! structure. Shaders are compiled unchecked: every index is in bounds by construction.
@@ -40,6 +41,8 @@ pub(crate) struct Capabilities {
     pub max_groups: u32,
     /// Whether shaders may use f16.
     pub f16: bool,
+    /// A launch that may pessimistically take longer is cut; infinite where no watchdog resets the adapter.
+    pub launch_milliseconds: f64,
     /// True for CPU-type adapters such as llvmpipe, where workgroup memory is slow.
     pub software: bool,
 }

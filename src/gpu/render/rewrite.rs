@@ -1,9 +1,12 @@
-//! Kernels rewritten into equivalent ones: cut along an axis so that their writes fit into bindings, or with rows and
-//! columns exchanged.
+//! Kernels rewritten into equivalent ones: cut along an axis so that their writes fit into bindings and none takes too
+//! long, or with rows and columns exchanged.
 
 use crate::plan::{Body, BufferId, ContractKernel, InstrOp, Ix, Kernel, Plan, Store, Tape};
 
+use crate::gpu::passes::pessimistic_milliseconds;
+
 use super::Capabilities;
+use super::loops::same_order;
 use super::module::{Storage, Uses};
 
 /// Bindings start at multiples of this many bytes.
@@ -114,14 +117,16 @@ fn buffer_bytes(plan: &Plan, buffer: BufferId) -> u64 {
     ((buffer.elements * buffer.dtype.size_bytes()) as u64).max(1).next_multiple_of(16)
 }
 
-/// Cuts the kernel into pieces whose writes into each buffer fit into one binding.
+/// Cuts the kernel into pieces whose writes into each buffer fit into one binding, and which take no longer than a launch
+/// may. Only axes of results are cut, never a sum.
 pub(crate) fn pieces(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Vec<Body> {
     let large: Vec<BufferId> =
         kernel.writes.iter().copied().filter(|&buffer| buffer_bytes(plan, buffer) > caps.max_binding_bytes).collect();
     let mut done = Vec::new();
     let mut pending = vec![kernel.body.clone()];
     while let Some(body) = pending.pop() {
-        match next_cut(plan, &body, &large, caps) {
+        let cut_here = next_cut(plan, &body, &large, caps).or_else(|| time_cut(kernel, &body, caps));
+        match cut_here {
             None => done.push(body),
             Some((axis, at)) => {
                 let size = body.axes()[axis];
@@ -141,22 +146,53 @@ fn largest_window(plan: &Plan, body: &Body, large: &[BufferId]) -> u64 {
     windows.max().unwrap_or(0)
 }
 
+/// How many axes, the first ones, are of results that do not depend on each other.
+fn independent_axes(body: &Body) -> usize {
+    match body {
+        Body::Loop(kernel) => kernel.outer,
+        Body::Contract(kernel) => kernel.counts[..3].iter().sum(),
+        Body::Routine(_) => 0,
+    }
+}
+
+/// Where an axis is cut in two, if it can be.
+fn middle(size: usize) -> Option<usize> {
+    let half = size / 2;
+    let at = if half >= CUT { half / CUT * CUT } else { half.next_multiple_of(4).min(size.saturating_sub(1)) };
+    (at > 0).then_some(at)
+}
+
+/// The longest axis and where to cut it, or `None` if the piece does not take too long or no cut leaves the bits alone.
+fn time_cut(kernel: &Kernel, body: &Body, caps: &Capabilities) -> Option<(usize, usize)> {
+    let points = |body: &Body| body.axes().iter().map(|&size| size as f64).product::<f64>();
+    let part = points(body) / points(&kernel.body);
+    let of_piece = |whole: u64| (whole as f64 * part) as u64;
+    if pessimistic_milliseconds(of_piece(kernel.flops), of_piece(kernel.bytes)) <= caps.launch_milliseconds {
+        return None;
+    }
+    // A contraction adds up in order of k whatever its sizes are; a loop's order depends on them.
+    let keeps_order = |piece: &Body| match (piece, &kernel.body) {
+        (Body::Loop(piece), Body::Loop(whole)) => same_order(piece, whole, caps.software),
+        _ => true,
+    };
+    let mut axes: Vec<usize> = (0..independent_axes(body)).collect();
+    axes.sort_by_key(|&axis| std::cmp::Reverse(body.axes()[axis]));
+    axes.into_iter().find_map(|axis| {
+        let size = body.axes()[axis];
+        let at = middle(size)?;
+        (keeps_order(&cut(body, axis, 0, at)) && keeps_order(&cut(body, axis, at, size))).then_some((axis, at))
+    })
+}
+
 /// The axis to cut and where, or `None` if the writes fit or no cut helps.
 fn next_cut(plan: &Plan, body: &Body, large: &[BufferId], caps: &Capabilities) -> Option<(usize, usize)> {
     let now = largest_window(plan, body, large);
     if now <= caps.max_binding_bytes {
         return None;
     }
-    let independent = match body {
-        Body::Loop(kernel) => kernel.outer,
-        Body::Contract(kernel) => kernel.counts[..3].iter().sum(),
-        Body::Routine(_) => 0,
-    };
-    let candidates = (0..independent).filter_map(|axis| {
+    let candidates = (0..independent_axes(body)).filter_map(|axis| {
         let size = body.axes()[axis];
-        let half = size / 2;
-        let at = if half >= CUT { half / CUT * CUT } else { half.next_multiple_of(4).min(size.saturating_sub(1)) };
-        (at > 0).then(|| {
+        middle(size).map(|at| {
             let larger = largest_window(plan, &cut(body, axis, 0, at), large).max(largest_window(
                 plan,
                 &cut(body, axis, at, size),

@@ -207,6 +207,21 @@ fn results_larger_than_a_binding_are_cut() {
 }
 
 #[test]
+fn products_that_take_too_long_are_cut_with_the_same_bits() {
+    for sizes in [[1, 70, 130, 37], [1, 256, 192, 64], [5, 3, 7, 301]] {
+        for software in [true, false] {
+            for literal in [true, false] {
+                let mut case = Case::new();
+                let [b, m, n, k] = sizes;
+                let body = Product::plain(b, m, n, k).build(&mut case);
+                case.plan.literal_sizes = literal;
+                assert!(case.check_cut_by_time(&body, &capabilities(software, false)) >= 6, "{sizes:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_lecture_s_product_fits_bindings_of_128_mib() {
     let (m, n, k) = (7000, 7000, 3000);
     let mut case = Case::new();

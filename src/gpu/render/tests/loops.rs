@@ -303,8 +303,7 @@ fn random_bits_and_host_values_are_exact() {
 }
 
 /// `outputs[n] = reduction n of x over the inner axes`, for all reductions that the type has.
-fn reduction(dtype: DType, axes: &[usize], outer: usize, strides: &[i64]) {
-    let mut case = Case::new();
+fn reduction(case: &mut Case, dtype: DType, axes: &[usize], outer: usize, strides: &[i64]) -> Body {
     let ops: &[ReduceOp] = if dtype.is_float() || dtype == DType::Bool {
         &[ReduceOp::Sum, ReduceOp::Max, ReduceOp::Min]
     } else {
@@ -327,11 +326,16 @@ fn reduction(dtype: DType, axes: &[usize], outer: usize, strides: &[i64]) {
         Phase { level: Level::Inner, tape: row.0, reductions, stores: Vec::new() },
         Phase { level: Level::Outer, tape: last.0, reductions: Vec::new(), stores },
     ];
-    case.check(Body::Loop(LoopKernel { axes: axes.to_vec(), outer, phases }));
+    Body::Loop(LoopKernel { axes: axes.to_vec(), outer, phases })
 }
 
 #[test]
 fn reductions_of_all_types_and_layouts() {
+    let reduction = |dtype: DType, axes: &[usize], outer: usize, strides: &[i64]| {
+        let mut case = Case::new();
+        let body = reduction(&mut case, dtype, axes, outer, strides);
+        case.check(body);
+    };
     for dtype in DType::ALL {
         // short and long rows, rows along both directions of the matrix, several inner axes, nothing to reduce
         reduction(dtype, &[6, 20], 1, &[20, 1]);
@@ -447,6 +451,28 @@ fn large_buffers_are_cut_into_windows() {
             case.check_on(&body, &caps);
         }
     }
+}
+
+#[test]
+fn loops_that_take_too_long_are_cut_unless_sums_would_change() {
+    let pieces = |axes: &[usize], outer: usize, strides: &[i64]| {
+        let mut case = Case::new();
+        let body = reduction(&mut case, DType::F32, axes, outer, strides);
+        case.check_cut_by_time(&body, &capabilities(false, false))
+    };
+    assert!(pieces(&[70, 301], 1, &[301, 1]) >= 6, "a workgroup for each row");
+    assert!(pieces(&[80, 400], 1, &[400, 1]) >= 6, "a workgroup for each row, in fours");
+    assert!(pieces(&[90, 20], 1, &[20, 1]) >= 6, "an invocation for each row");
+    // Fewer columns than this are given to workgroups, which add up in another order.
+    assert_eq!(pieces(&[20_000, 70], 1, &[1, 20_000]), 1);
+
+    let mut case = Case::new();
+    let (input, output) = (case.data(DType::F32, 3000), case.data(DType::F32, 3000));
+    let mut code = Code::default();
+    let x = code.load(DType::F32, input, affine(&[-100, -1], 2999));
+    let y = code.push(DType::F32, InstrOp::Unary(Unary::Neg, x));
+    let body = map(&[30, 100], code, vec![store(output, affine(&[100, 1], 0), y)]);
+    assert!(case.check_cut_by_time(&body, &capabilities(false, false)) >= 6);
 }
 
 #[test]

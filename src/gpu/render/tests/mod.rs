@@ -26,6 +26,7 @@ fn capabilities(software: bool, f16: bool) -> Capabilities {
         max_workgroup_bytes: 16 << 10,
         max_groups: 65_535,
         f16,
+        launch_milliseconds: f64::INFINITY,
         software,
     }
 }
@@ -107,6 +108,32 @@ impl Case {
                 }
             }
         }
+    }
+
+    /// Renders the kernel whole and, as if it were a long one, in several launches: the same bits. Returns how many.
+    fn check_cut_by_time(&mut self, body: &Body, caps: &Capabilities) -> usize {
+        // 100 ms of arithmetic, of which a launch may take 20
+        let kernel = Kernel { flops: 2_000_000_000, ..self.kernel(body) };
+        // Tenths: the order in which they are added shows.
+        for (bytes, buffer) in self.contents.iter_mut().zip(&self.plan.buffers).filter(|(_, b)| b.dtype == DType::F32) {
+            let values = decode(buffer.dtype, bytes).into_iter().map(|value| value as f32 * 0.1);
+            *bytes = values.flat_map(f32::to_le_bytes).collect();
+        }
+        let hurried = Capabilities { launch_milliseconds: 20.0, ..caps.clone() };
+        let whole = render(&self.plan, &kernel, caps).expect("it renders");
+        let pieces = render(&self.plan, &kernel, &hurried).expect("it renders");
+        assert_eq!(whole.len(), 1);
+        pieces.iter().for_each(validate);
+        if let Some(gpu) = runner::gpu() {
+            let results = [&whole, &pieces].map(|launches| {
+                let mut contents = self.contents.clone();
+                gpu.run(launches, &mut contents, &self.uniforms);
+                contents
+            });
+            assert_ne!(results[0], self.contents, "something is computed");
+            assert!(results[0] == results[1], "other bits in {} pieces; {caps:?}", pieces.len());
+        }
+        pieces.len()
     }
 
     /// The elements in the buffers' bytes.
