@@ -63,12 +63,13 @@ fn training_step<M: Module + 'static>(
 
 /// `got` against `exact`, from which rounding alone moves PyTorch by up to `spread` (see `record.py`).
 ///
-/// Our sums run in another order, which is one more rounding of that kind: four times the largest of PyTorch's thirteen
-/// is allowed. The floor, 2e-6 of the value, stands for the rounding of the result itself. This still
-/// sees the mistakes it is there for: in PyTorch, beta2 0.998 instead of 0.999 is 55 tolerances off, Adam without AdamW's decay
-/// of 1e-5 a step 78, ResNet-20 without its weight decay of 1e-4 43 (in the sums of squares).
+/// Our sums run in another order, which is one more rounding of that kind: six times the largest of PyTorch's thirteen
+/// is allowed (a weight of ResNet-20 was once 4.3 times that off, after twenty steps that had all agreed). The floor, 2e-6 of
+/// the value, stands for the rounding of the result itself. This still sees the mistakes it is there for, which are dozens of
+/// tolerances off in PyTorch: beta2 0.998 instead of 0.999, Adam without AdamW's decay of 1e-5 a step, ResNet-20 without its
+/// weight decay of 1e-4 (in the sums of squares).
 fn assert_close(what: &str, got: f64, exact: f64, spread: f64) {
-    let tolerance = 4.0 * spread + 2e-6 * exact.abs().max(1.0);
+    let tolerance = 6.0 * spread + 2e-6 * exact.abs().max(1.0);
     assert!((got - exact).abs() <= tolerance, "{what}: {got} instead of {exact}, off by more than {tolerance:e}");
 }
 
