@@ -88,7 +88,9 @@ fn resnet_trains_in_at_most_sixteen_kernels_per_block() {
             Box::new(CifarResNet::new(depth, 3, 10, &Init::new(&planner.device, 1)).expect("memory"))
         };
         let plan = training_plan(resnet(20), 64, &input, &planner);
-        assert!(plan.kernels.len() <= 16 * 9 + 20, "{planner:?} {}\n{plan}", plan.kernels.len());
+        // stem, head, loss and update; the update takes more launches where a kernel binds few buffers
+        let rest = if planner.options.is_some() { 22 } else { 20 };
+        assert!(plan.kernels.len() <= 16 * 9 + rest, "{planner:?} {}\n{plan}", plan.kernels.len());
         assert_tight_memory(&plan);
         // six layers more are one block more in each of the three stages
         let deeper = training_plan(resnet(26), 64, &input, &planner);

@@ -30,7 +30,9 @@ const SIGNATURES: usize = 8;
 ///
 /// Variables it assigns change when it runs. If anything in it was checked with [`super::check_finite`] (losses and
 /// gradients are, by `backward` and the optimizers), a run in which a checked value is NaN or infinite changes nothing,
-/// and neither does any run after it until [`Step::resume`].
+/// and neither does any run after it until [`Step::resume`]. An index or label out of range is no such check: it is clamped,
+/// the run counts, and the next read from the device is [`Error::IndexOutOfRange`]; check data where it comes from, as
+/// [`crate::data::Loader`] does.
 pub struct Step {
     device: Device,
     function: Function,

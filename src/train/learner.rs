@@ -312,7 +312,7 @@ mod tests {
         for device in fresh_devices() {
             let data = Arc::new(digits().expect("they are built in").train);
             let model = ModelName::new("mlp").expect("a model of that name");
-            let config = Config { model, batch_size: 64, ..Config::default() };
+            let config = Config { model, batch_size: 64, ..Config::default() }.resolve().expect("good settings");
             let mut learner = Learner::new(&config, data.as_ref(), &device).expect("memory");
             let (order, augment) = (Order::Sequential, Augment::None);
             let options = LoaderOptions { batch_size: 64, order, augment, workers: 1, ahead: 2, epochs: 1 };

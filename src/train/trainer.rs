@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::data::{self, Augment, Batch, Dataset, HostTimes, Loader, LoaderOptions, Order, Split};
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::stage::Stage;
 use crate::timing::TimeSource;
 
@@ -65,8 +65,7 @@ impl Trainer {
 
     /// Trains to the end, or until `control` says stop, and saves. `listen` hears what happens as it happens.
     ///
-    /// If a step fails, what was learned before it is saved, too; but not after a label outside the classes, which is
-    /// noticed only when the weights have learned from the nearest class.
+    /// If a step fails, what was learned before it is saved, too.
     pub fn run(self, control: &Control, listen: &mut dyn FnMut(Event)) -> Result<Summary> {
         let mut run = Run {
             clock: StageClock::default(),
@@ -76,18 +75,12 @@ impl Trainer {
             rates: VecDeque::new(),
             learning_rate: self.config.learning_rate(),
             saved: Instant::now(),
-            spoiled: false,
             test: None,
             listen,
             trainer: self,
         };
         match run.train(control) {
             Ok(completed) => run.finish(completed),
-            Err(error) if run.spoiled => {
-                let message = "the weights have learned from a wrong label".into();
-                (run.listen)(Event::SaveFailed { message });
-                Err(error)
-            }
             Err(error) => {
                 // The first error is the one to return; a second one would only hide it.
                 run.save_if_possible();
@@ -140,8 +133,6 @@ struct Run<'a> {
     /// That of the last step whose results are known.
     learning_rate: f64,
     saved: Instant,
-    /// The weights learned from labels that do not exist.
-    spoiled: bool,
     test: Option<TestMetrics>,
 }
 
@@ -221,9 +212,7 @@ impl Run<'_> {
 
     /// Reads what the last steps gave, writes it down and tells it.
     fn read_metrics(&mut self, epoch: usize, epoch_start: Instant, sums: &mut EpochSums) -> Result<()> {
-        let read = self.on_device(Learner::read_metrics);
-        self.spoiled = matches!(read, Err(Error::IndexOutOfRange { .. }));
-        let (results, failure) = read?;
+        let (results, failure) = self.on_device(Learner::read_metrics)?;
         let start = Instant::now();
         for result in results {
             self.steps += 1;
@@ -360,6 +349,3 @@ impl EpochSums {
         (self.loss / self.samples as f64) as f32
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -96,7 +96,7 @@ fn plans(name: &str, task: Task, optimizer: MakeOptimizer) -> [Plan; 2] {
     let inputs = [(with_batch(&spec.input), input_type), (with_batch(&labels), DType::I32)];
     let plan = |inputs: &[(Shape, DType)], function: Function| {
         let mut step =
-            Step::new(&device, function).expect("a step").with_options(|options| *options = PlanOptions::gpu(8));
+            Step::new(&device, function).expect("a step").with_options(|options| *options = PlanOptions::gpu(7));
         Plan::clone(&step.prepare(inputs).expect("a plan").plan)
     };
     let network = model(name, &spec);
