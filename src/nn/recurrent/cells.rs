@@ -42,13 +42,13 @@ macro_rules! cells {
 }
 
 cells! {
-    /// One step of an [`RNN`].
+    /// One step of an [`RNN`](super::RNN).
     RNNCell = Kind::Tanh;
-    /// One step of a [`GRU`].
+    /// One step of a [`GRU`](super::GRU).
     GRUCell = Kind::Gru;
 }
 
-/// One step of an [`LSTM`].
+/// One step of an [`LSTM`](super::LSTM).
 pub struct LSTMCell(Weights, Scope);
 
 impl LSTMCell {
