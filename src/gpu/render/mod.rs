@@ -31,7 +31,7 @@ use module::Module;
 pub(crate) struct Capabilities {
     /// Bytes of the largest storage binding.
     pub max_binding_bytes: u64,
-    /// Storage buffers that one kernel may bind.
+    /// Storage buffers that one kernel may bind beside the status word.
     pub max_storage_buffers: u32,
     /// Invocations in the largest workgroup.
     pub max_workgroup_invocations: u32,

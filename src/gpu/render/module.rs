@@ -176,10 +176,10 @@ impl<'a> Module<'a> {
             }
             self.declare(slot, &mut declarations, &mut bindings);
         }
-        let storage_buffers = bindings.len() + usize::from(self.status);
-        if storage_buffers > self.caps.max_storage_buffers as usize {
+        if bindings.len() > self.caps.max_storage_buffers as usize {
             return Err(self.error(format!(
-                "it binds {storage_buffers} storage buffers, this adapter allows {}",
+                "it binds {} storage buffers beside the status word, this adapter allows {}",
+                bindings.len(),
                 self.caps.max_storage_buffers
             )));
         }
