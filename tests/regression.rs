@@ -2,10 +2,11 @@
 
 mod common;
 
-use brasa::autodiff::grad;
+use brasa::autodiff::{custom_gradient, grad};
 use brasa::device::Fault;
+use brasa::optim::{Optimizer, Sgd, SgdOptions};
 use brasa::runtime::{Arena, Step, Var, checkpoint, random_variables};
-use brasa::{Device, Tensor};
+use brasa::{Device, Error, Tensor};
 
 use common::{devices, fresh_devices, panic_of, read, vector};
 
@@ -294,5 +295,76 @@ fn the_index_of_the_32nd_value_hid_a_type() {
         let ones = vector(&[1.0; 2 * 7 * 6], &device).reshape([1, 2, 7, 6]);
         let resized = ones.interpolate([5, 11], brasa::tensor::Interpolation::Cubic);
         assert!(read(&resized).iter().all(|value| (value - 1.0).abs() < 1e-6), "{device:?}");
+    }
+}
+
+/// The kernel of the second one would have had to bind the arena for reading in one place and writing in another; the
+/// planner panicked.
+#[test]
+fn a_member_of_an_arena_is_computed_from_another_one() {
+    for device in devices() {
+        let (a, b, arena) = members(&device);
+        let mut step = Step::new(&device, move |inputs| {
+            b.assign(&(a.tensor().flip([0]) + &inputs[0]));
+            vec![]
+        })
+        .expect("a step");
+        step.run(&[vector(&[1.0, 2.0, 3.0, 4.0], &device)]).expect("a run");
+        assert_eq!(read(&arena.tensor()), [1.0, 1.0, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0], "{device:?}");
+
+        let (a, b, arena) = members(&device);
+        let mut step = Step::new(&device, move |inputs| {
+            let sums = inputs[0].cumsum(0);
+            a.assign(&sums);
+            b.assign(&sums.flip([0]));
+            vec![]
+        })
+        .expect("a step");
+        step.run(&[vector(&[1.0, 2.0, 3.0, 4.0], &device)]).expect("a run");
+        assert_eq!(read(&arena.tensor()), [1.0, 3.0, 6.0, 10.0, 10.0, 6.0, 3.0, 1.0], "{device:?}");
+    }
+}
+
+/// As above, for gradients, which are computed where the arena's optimizer reads them.
+#[test]
+fn gradients_of_one_group_are_computed_from_each_other() {
+    for device in devices() {
+        let variable = |name: &str| Var::parameter(name, &Tensor::zeros(4, &device)).expect("memory");
+        let parameters: Vec<Var> = ["a", "b", "c", "d"].map(variable).into();
+        let options = SgdOptions { learning_rate: 1.0, ..SgdOptions::default() };
+        let optimizer = Sgd::new(&parameters, options).expect("memory");
+        let members = parameters.clone();
+        let mut step = Step::new(&device, move |inputs| {
+            let members: Vec<Tensor> = members.iter().map(Var::tensor).collect();
+            let wrt: Vec<&Tensor> = members.iter().collect();
+            let loss = custom_gradient(
+                &wrt,
+                |_| inputs[0].sum(),
+                |_, _, g| {
+                    let first = g.expand(4).cumsum(0);
+                    let gradients = std::iter::successors(Some(first), |before| Some(before.flip([0]) + 1.0));
+                    gradients.take(4).map(Some).collect()
+                },
+            );
+            optimizer.update(&loss.backward());
+            vec![]
+        })
+        .expect("a step");
+        step.run(&[vector(&[1.0; 4], &device)]).expect("a run");
+        let expected = [[1, 2, 3, 4], [5, 4, 3, 2], [3, 4, 5, 6], [7, 6, 5, 4]];
+        for (parameter, expected) in parameters.iter().zip(expected) {
+            assert_eq!(read(&parameter.tensor()), expected.map(|value| -value as f32), "{device:?}");
+        }
+    }
+}
+
+/// With both branches of a choice alike, the choice went, and with it the check of the labels it was made by.
+#[test]
+fn labels_out_of_range_were_no_error_for_constant_logits() {
+    for device in fresh_devices() {
+        let labels = Tensor::from_slice(&[0, 3, 1], 3, &device).expect("memory");
+        let loss = Tensor::zeros([3, 3], &device).cross_entropy(&labels);
+        let error = loss.item::<f32>().expect_err("there are three classes");
+        assert!(matches!(error, Error::IndexOutOfRange { bound: 3, .. }), "{error}");
     }
 }

@@ -3,6 +3,8 @@
 mod axes;
 mod build;
 mod compared;
+mod copies;
+mod describe;
 mod emit;
 mod fuse;
 pub mod index;
@@ -14,6 +16,8 @@ mod memory;
 mod options;
 mod order;
 mod overwrite;
+mod place;
+mod reuse;
 mod routine;
 mod simplify;
 mod split;

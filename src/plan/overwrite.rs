@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::graph::{Op, Output, Program, Slot};
+use crate::graph::{Op, Program, Slot};
 
 use super::emit::{self, Context, Home};
 use super::fuse::producers;
@@ -33,21 +33,21 @@ pub(super) fn readers_first(program: &Program, homes: &[Option<Home>]) -> Vec<(u
     pairs
 }
 
-/// An output that cannot be written where it belongs: its own kernel reads the old value at other points, or the orders
-/// "readers before writers" and "inputs before their users" contradict each other (two variables that change places).
-pub(super) fn unsafe_output(context: Context<'_>) -> Option<usize> {
+/// An output, or a part of one, that cannot be written where it belongs: its own kernel reads the old value at other
+/// points, or the orders "readers before writers" and "inputs before their users" contradict each other (two variables
+/// that change places).
+pub(super) fn unsafe_writer(context: Context<'_>) -> Option<usize> {
     let Context { program, homes, .. } = context;
     let pairs = readers_first(program, homes);
     let in_place = pairs.iter().filter(|(reader, writer)| reader == writer).map(|pair| pair.1);
     let mut unsafe_writers = in_place.filter(|&writer| emit::build(context, &[writer], &[writer]).is_err());
-    let writer = unsafe_writers.next().or_else(|| {
+    unsafe_writers.next().or_else(|| {
         let waiting = in_cycles(program, homes, &pairs);
         let blocked = |(reader, writer): &&(usize, usize)| {
             reader != writer && waiting.contains(reader) && waiting.contains(writer)
         };
         pairs.iter().find(blocked).map(|pair| pair.1)
-    })?;
-    program.outputs.iter().position(|output: &Output| producers(program, output.node).contains(&writer))
+    })
 }
 
 /// Stored nodes that are computed by a kernel.

@@ -75,6 +75,8 @@ type Key = (Op, Vec<usize>, Shape, DType, u32, Slot);
 #[derive(Default)]
 struct Builder {
     nodes: Vec<ProgramNode>,
+    /// For each node, whether computing it checks an index.
+    checks: Vec<bool>,
     known: HashMap<Key, usize>,
     /// Users of each node of the original program.
     uses: Vec<usize>,
@@ -103,6 +105,8 @@ impl Builder {
             return known;
         }
         self.known.insert(key, self.nodes.len());
+        let checks = matches!(node.op, Op::CheckIndex { .. }) || node.inputs.iter().any(|&input| self.checks[input]);
+        self.checks.push(checks);
         self.nodes.push(node);
         self.nodes.len() - 1
     }
@@ -132,9 +136,9 @@ impl Builder {
             Op::Select => {
                 let condition = self.constant(node.inputs[0]);
                 let branch = condition.map(|value| if value.bits != 0 { 1 } else { 2 });
-                branch
-                    .map(|branch| node.inputs[branch])
-                    .or_else(|| (node.inputs[1] == node.inputs[2]).then(|| node.inputs[1]))
+                // a condition made of indices is still to be checked, though it decides nothing
+                let alike = node.inputs[1] == node.inputs[2] && !self.checks[node.inputs[0]];
+                branch.map(|branch| node.inputs[branch]).or_else(|| alike.then(|| node.inputs[1]))
             }
             Op::Reshape => {
                 let input = node.inputs[0];
