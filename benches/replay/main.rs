@@ -1,11 +1,14 @@
 //! What a replay costs the host: CPU time of the calling thread per kernel, and wall time of a step.
 //!
-//! `cargo bench --bench replay [-- MODEL]`. A device that is a program on the same processor (llvmpipe) works in other
+//! `cargo bench --bench replay [-- MODEL]`. Beside it, what wgpu alone takes for launches of the same shape (`floor.rs`),
+//! measured in turn with it. A device that is a program on the same processor (llvmpipe) works in other
 //! threads, so the calling thread's CPU time is the cost of recording and submitting alone. It shares the caches, though:
 //! a replay is measured once after the device has worked on the one before (`after it`), and once right behind another
 //! replay (`at once`), which is how a training loop replays on a device of its own.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
+
+mod floor;
 
 use std::time::Instant;
 
@@ -14,6 +17,8 @@ use brasa::optim::{Adam, AdamOptions, Optimizer};
 use brasa::runtime::Step;
 use brasa::{DType, Device, Error, Shape, Stage};
 use cpu_time::ThreadTime;
+
+use floor::Floor;
 
 const WARM_UP: usize = 10;
 const ROUNDS: usize = 100;
@@ -50,12 +55,14 @@ fn measure(device: &Device, name: &str, batch: usize, input: &[usize]) -> Result
     let kernels = info.plan.kernels.len();
     let values: Vec<u8> = bytemuck::cast_slice(&vec![0.25f32; pixels.numel()]).to_vec();
     let classes: Vec<u8> = bytemuck::cast_slice(&vec![3i32; batch]).to_vec();
+    let floor = if device.is_cpu() { None } else { Floor::new(&info.plan) };
     let mut replay = || {
         let cpu = ThreadTime::now();
         step.run_bytes(&[(&pixels, DType::F32, &values), (&labels, DType::I32, &classes)])?;
         Ok::<_, Error>(cpu.elapsed().as_secs_f64() * 1e6)
     };
     let (mut after, mut at_once, mut wall) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut floor_after, mut floor_at_once) = (Vec::new(), Vec::new());
     for round in 0..WARM_UP + ROUNDS {
         let clock = Instant::now();
         let first = replay()?;
@@ -64,22 +71,30 @@ fn measure(device: &Device, name: &str, batch: usize, input: &[usize]) -> Result
         replay()?;
         let third = replay()?;
         device.sync()?;
+        if let Some(floor) = &floor {
+            // the device has just worked: caches are as cold as before a replay of ours
+            floor_after.push(floor.replay());
+            floor.wait();
+            floor.replay();
+            floor_at_once.push(floor.replay());
+            floor.wait();
+        }
         if round >= WARM_UP {
             after.push(first);
             at_once.push(third);
             wall.push(elapsed);
         }
     }
-    let per_kernel =
-        |times| if device.is_cpu() { "-".into() } else { format!("{:.2}", median(times) / kernels as f64) };
-    println!(
-        "{:<28} {name:<13} batch {batch:<3} {kernels:>4} kernels  host per kernel {:>5} µs after it, {:>5} µs at once  \
-         step {:>9.0} µs",
-        device.name(),
-        per_kernel(after),
-        per_kernel(at_once),
-        median(wall),
-    );
+    let mut line = format!("{:<28} {name:<13} batch {batch:<3} {kernels:>4} kernels", device.name());
+    if floor.is_some() {
+        let [after, at_once, floor_after, floor_at_once] =
+            [after, at_once, floor_after, floor_at_once].map(|times| median(times) / kernels as f64);
+        line += &format!(
+            "  host per kernel {after:>5.2} µs after it (wgpu alone {floor_after:.2}), {at_once:>5.2} µs at once (wgpu \
+             alone {floor_at_once:.2})"
+        );
+    }
+    println!("{line}  step {:>9.0} µs", median(wall));
     Ok(())
 }
 

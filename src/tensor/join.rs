@@ -5,6 +5,9 @@ use crate::ops::{movement, ok, shape_error};
 
 use super::Tensor;
 
+/// A kernel reads at most about as many tensors as this.
+const AT_ONCE: usize = 8;
+
 impl Tensor {
     /// Tensors one after another along an axis that may differ in size.
     ///
@@ -17,6 +20,7 @@ impl Tensor {
     /// ```
     ///
     /// Each is padded to the whole size and they are added; floats are padded with -0.0, for `x + -0.0` is `x` to the bit.
+    /// Many are joined a few at a time, so that the whole is not written once for every few of them.
     #[track_caller]
     #[doc(alias = "concat")]
     pub fn cat(tensors: &[&Self], axis: isize) -> Self {
@@ -41,6 +45,10 @@ impl Tensor {
                 ))
             })
             .sum());
+        if tensors.len() > AT_ONCE {
+            let pieces: Vec<Self> = tensors.chunks(AT_ONCE).map(|some| Self::cat(some, axis.cast_signed())).collect();
+            return Self::cat(&pieces.iter().collect::<Vec<_>>(), axis.cast_signed());
+        }
         let fill = if first.dtype().is_float() { -0.0 } else { 0.0 };
         let mut start = 0;
         let mut sum: Option<Self> = None;

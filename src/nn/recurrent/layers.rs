@@ -7,7 +7,7 @@ use crate::tensor::Tensor;
 
 use super::super::module::Scope;
 use super::super::{Dropout, Init, Module};
-use super::step::{Kind, Weights, joined};
+use super::step::{Kind, Weights};
 
 /// Options of recurrent layers, PyTorch's arguments with its defaults.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -97,7 +97,7 @@ impl Stack {
             };
         }
         let value = if self.options.batch_first { value.transpose(0, 1) } else { value };
-        (value, last.iter().map(|states| joined(states)).collect())
+        (value, last.iter().map(|states| Tensor::stack(&states.iter().collect::<Vec<_>>(), 0)).collect())
     }
 }
 

@@ -134,18 +134,6 @@ impl Weights {
         if reverse {
             outputs.reverse();
         }
-        (joined(&outputs), state)
+        (Tensor::stack(&outputs.iter().collect::<Vec<_>>(), 0), state)
     }
-}
-
-/// `[batch, hidden]` each, one after the other: `[time, batch, hidden]`. A few at a time, so that joining many does not
-/// write the whole once for every few of them.
-#[track_caller]
-pub(super) fn joined(parts: &[Tensor]) -> Tensor {
-    const AT_ONCE: usize = 8;
-    let mut pieces: Vec<Tensor> = parts.iter().map(|part| part.unsqueeze(0)).collect();
-    while pieces.len() > 1 {
-        pieces = pieces.chunks(AT_ONCE).map(|some| Tensor::cat(&some.iter().collect::<Vec<_>>(), 0)).collect();
-    }
-    pieces.remove(0)
 }
