@@ -64,10 +64,10 @@ pub use moments::WeightDecay;
 pub use muon::{Muon, MuonAdjust, MuonOptions};
 pub use nadam::{NAdam, NAdamOptions};
 pub use radam::{RAdam, RAdamOptions};
-pub use rmsprop::{RmsProp, RmsPropOptions};
+pub use rmsprop::{RMSprop, RMSpropOptions};
 pub use rule::{Layout, NewState, Rule, Update};
 pub use schedule::{Anneal, Cycle, Plateau, Schedule, Scheduler};
-pub use sgd::{Momentum, Sgd, SgdOptions};
+pub use sgd::{Momentum, SGD, SGDOptions};
 
 use std::collections::BTreeMap;
 

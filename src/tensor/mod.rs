@@ -51,7 +51,7 @@ use crate::shape::Shape;
 pub use attention::Mask;
 pub use grid::Outside;
 pub use interpolate::Interpolation;
-pub use loss::{BinaryCrossEntropy, CrossEntropy, CtcLoss, NllLoss, Reduction, TripletMargin};
+pub use loss::{BinaryCrossEntropy, CTCLoss, CrossEntropy, NLLLoss, Reduction, TripletMargin};
 pub use movement::{Axes, Dims};
 pub use norm::BatchNorm;
 pub use operand::Operand;

@@ -168,23 +168,23 @@ impl clap::ValueEnum for ModelName {
 
 /// Optimizers by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum), value(rename_all = "lower"))]
+#[serde(rename_all = "lowercase")]
 pub enum OptimizerName {
     /// Gradient descent with momentum
-    Sgd,
+    SGD,
     /// Adam (Kingma and Ba 2015)
     Adam,
     /// Adam with decoupled weight decay (Loshchilov and Hutter 2019)
-    Adamw,
+    AdamW,
     /// Adam with Nesterov's momentum (Dozat 2016)
-    Nadam,
+    NAdam,
     /// Adam that starts without its second moment (Liu et al. 2020)
-    Radam,
+    RAdam,
     /// Adam by the largest gradient (Kingma and Ba 2015)
     Adamax,
     /// Gradients over their root mean square (Hinton 2012)
-    Rmsprop,
+    RMSprop,
     /// Gradients over the root of the sum of all squares (Duchi et al. 2011)
     Adagrad,
     /// Adagrad over a window, without units (Zeiler 2012)
@@ -252,11 +252,11 @@ impl Config {
             }
         }
         let lr = *self.lr.get_or_insert(match self.optimizer {
-            OptimizerName::Sgd => 0.05,
-            OptimizerName::Adam | OptimizerName::Adamw | OptimizerName::Nadam | OptimizerName::Adamax => 0.002,
+            OptimizerName::SGD => 0.05,
+            OptimizerName::Adam | OptimizerName::AdamW | OptimizerName::NAdam | OptimizerName::Adamax => 0.002,
             OptimizerName::Lamb => 0.005,
             // its first steps are much smaller than Adam's
-            OptimizerName::Radam | OptimizerName::Rmsprop | OptimizerName::Adagrad => 0.01,
+            OptimizerName::RAdam | OptimizerName::RMSprop | OptimizerName::Adagrad => 0.01,
             OptimizerName::Adadelta => 1.0,
             // a quarter of Adam's, as its authors advise
             OptimizerName::Lion => 0.0005,
@@ -353,13 +353,13 @@ mod tests {
             let message = config.resolve().expect_err(field).to_string();
             assert!(message.starts_with(field), "{message}");
         }
-        let resolved = Config { optimizer: OptimizerName::Sgd, ..base() }.resolve().expect("defaults are good");
+        let resolved = Config { optimizer: OptimizerName::SGD, ..base() }.resolve().expect("defaults are good");
         assert_eq!(resolved.lr, Some(0.05));
     }
 
     #[test]
     fn names_print_as_in_files() {
         assert_eq!(ModelName::new("resnet20").expect("a model").to_string(), "resnet20");
-        assert_eq!(OptimizerName::Adamw.to_string(), "adamw");
+        assert_eq!(OptimizerName::AdamW.to_string(), "adamw");
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::optim::{
     Adadelta, AdadeltaOptions, Adagrad, AdagradOptions, Adam, AdamOptions, Adamax, AdamaxOptions, Grouped, Lamb,
-    LambOptions, Lion, LionOptions, Momentum, NAdam, NAdamOptions, Optimizer, RAdam, RAdamOptions, RmsProp,
-    RmsPropOptions, Rule, Schedule, Scheduler, Sgd, SgdOptions, WeightDecay,
+    LambOptions, Lion, LionOptions, Momentum, NAdam, NAdamOptions, Optimizer, RAdam, RAdamOptions, RMSprop,
+    RMSpropOptions, Rule, SGD, SGDOptions, Schedule, Scheduler, WeightDecay,
 };
 use crate::runtime::Var;
 
@@ -21,23 +21,23 @@ pub(super) fn optimizer(config: &Config, parameters: &[Var]) -> Result<Arc<dyn O
     let decoupled = if weight_decay > 0.0 { WeightDecay::Decoupled(weight_decay) } else { WeightDecay::None };
     let limit = config.clip_norm.map(|norm| norm as f32);
     match config.optimizer {
-        OptimizerName::Sgd => {
+        OptimizerName::SGD => {
             let momentum = if momentum > 0.0 { Momentum::Heavy(momentum) } else { Momentum::None };
-            limited(Sgd::new(parameters, SgdOptions { learning_rate, momentum, weight_decay })?, limit)
+            limited(SGD::new(parameters, SGDOptions { learning_rate, momentum, weight_decay })?, limit)
         }
         OptimizerName::Adam => {
             let options = AdamOptions { learning_rate, weight_decay: coupled, ..AdamOptions::default() };
             limited(Adam::new(parameters, options)?, limit)
         }
-        OptimizerName::Adamw => {
+        OptimizerName::AdamW => {
             let options = AdamOptions { learning_rate, weight_decay: decoupled, ..AdamOptions::default() };
             limited(Adam::new(parameters, options)?, limit)
         }
-        OptimizerName::Nadam => {
+        OptimizerName::NAdam => {
             let options = NAdamOptions { learning_rate, weight_decay: coupled, ..NAdamOptions::default() };
             limited(NAdam::new(parameters, options)?, limit)
         }
-        OptimizerName::Radam => {
+        OptimizerName::RAdam => {
             let options = RAdamOptions { learning_rate, weight_decay: coupled, ..RAdamOptions::default() };
             limited(RAdam::new(parameters, options)?, limit)
         }
@@ -45,9 +45,9 @@ pub(super) fn optimizer(config: &Config, parameters: &[Var]) -> Result<Arc<dyn O
             let options = AdamaxOptions { learning_rate, weight_decay, ..AdamaxOptions::default() };
             limited(Adamax::new(parameters, options)?, limit)
         }
-        OptimizerName::Rmsprop => {
-            let options = RmsPropOptions { learning_rate, weight_decay, ..RmsPropOptions::default() };
-            limited(RmsProp::new(parameters, options)?, limit)
+        OptimizerName::RMSprop => {
+            let options = RMSpropOptions { learning_rate, weight_decay, ..RMSpropOptions::default() };
+            limited(RMSprop::new(parameters, options)?, limit)
         }
         OptimizerName::Adagrad => {
             let options = AdagradOptions { learning_rate, weight_decay, ..AdagradOptions::default() };
