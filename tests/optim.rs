@@ -52,7 +52,7 @@ macro_rules! cases {
     };
 }
 
-fn sgd(momentum: Momentum, weight_decay: f32) -> SGDOptions {
+fn sgd(momentum: Momentum, weight_decay: WeightDecay) -> SGDOptions {
     SGDOptions { momentum, weight_decay, ..SGDOptions::default() }
 }
 
@@ -62,15 +62,15 @@ fn adam(beta1: f64, beta2: f64, weight_decay: WeightDecay) -> AdamOptions {
 
 fn cases() -> Vec<Case> {
     cases! {
-        "sgd": SGD(sgd(Momentum::None, 0.0)), 0.5, 1e-4;
-        "sgd_momentum": SGD(sgd(Momentum::Heavy(0.9), 0.01)), 0.5, 1e-4;
-        "sgd_dampened": SGD(sgd(Momentum::Dampened { factor: 0.8, dampening: 0.3 }, 0.0)), 0.5, 1e-4;
-        "sgd_nesterov": SGD(sgd(Momentum::Nesterov(0.9), 0.02)), 0.5, 1e-4;
-        "sgd_maximize": SGD(sgd(Momentum::Heavy(0.5), 0.0)), 0.1, 1e-5, SGD::with_maximize;
-        "sgd_clip_norm": SGD(sgd(Momentum::None, 0.0)), 0.5, 0.5, |it: SGD| it.with_max_norm(0.05);
-        "sgd_clip_norm_max": SGD(sgd(Momentum::None, 0.0)), 0.5, 0.5, |it: SGD| it.with_max_norm_of(0.02, Norm::Max);
-        "sgd_clip_norm_3": SGD(sgd(Momentum::None, 0.0)), 0.5, 0.5, |it: SGD| it.with_max_norm_of(0.03, Norm::Power(3.0));
-        "sgd_clip_value": SGD(sgd(Momentum::None, 0.0)), 0.5, 0.5, |it: SGD| it.with_max_value(0.01);
+        "sgd": SGD(sgd(Momentum::None, WeightDecay::None)), 0.5, 1e-4;
+        "sgd_momentum": SGD(sgd(Momentum::Heavy(0.9), WeightDecay::Coupled(0.01))), 0.5, 1e-4;
+        "sgd_dampened": SGD(sgd(Momentum::Dampened { factor: 0.8, dampening: 0.3 }, WeightDecay::None)), 0.5, 1e-4;
+        "sgd_nesterov": SGD(sgd(Momentum::Nesterov(0.9), WeightDecay::Coupled(0.02))), 0.5, 1e-4;
+        "sgd_maximize": SGD(sgd(Momentum::Heavy(0.5), WeightDecay::None)), 0.1, 1e-5, SGD::with_maximize;
+        "sgd_clip_norm": SGD(sgd(Momentum::None, WeightDecay::None)), 0.5, 0.5, |it: SGD| it.with_max_norm(0.05);
+        "sgd_clip_norm_max": SGD(sgd(Momentum::None, WeightDecay::None)), 0.5, 0.5, |it: SGD| it.with_max_norm_of(0.02, Norm::Max);
+        "sgd_clip_norm_3": SGD(sgd(Momentum::None, WeightDecay::None)), 0.5, 0.5, |it: SGD| it.with_max_norm_of(0.03, Norm::Power(3.0));
+        "sgd_clip_value": SGD(sgd(Momentum::None, WeightDecay::None)), 0.5, 0.5, |it: SGD| it.with_max_value(0.01);
         "adam": Adam(AdamOptions::default()), 0.02, 0.05;
         "adam_options": Adam(AdamOptions { epsilon: 1e-3, ..adam(0.7, 0.95, WeightDecay::Coupled(0.05)) }), 0.02, 0.05;
         "adam_amsgrad": Adam(AdamOptions { amsgrad: true, ..adam(0.9, 0.8, WeightDecay::None) }), 0.1, 0.05;
@@ -89,30 +89,30 @@ fn cases() -> Vec<Case> {
             alpha: 0.9, epsilon: 1e-5, centered: true, ..RMSpropOptions::default()
         }), 0.002, 0.01;
         "rmsprop_momentum": RMSprop(RMSpropOptions {
-            momentum: 0.7, weight_decay: 0.1, ..RMSpropOptions::default()
+            momentum: 0.7, weight_decay: WeightDecay::Coupled(0.1), ..RMSpropOptions::default()
         }), 0.002, 0.01;
         "adagrad": Adagrad(AdagradOptions::default()), 0.1, 0.1;
         "adagrad_options": Adagrad(AdagradOptions {
-            learning_rate_decay: 0.1, weight_decay: 0.05, initial_accumulator: 0.02, epsilon: 1e-3,
+            learning_rate_decay: 0.1, weight_decay: WeightDecay::Coupled(0.05), initial_accumulator: 0.02, epsilon: 1e-3,
             ..AdagradOptions::default()
         }), 0.2, 0.1;
         "adadelta": Adadelta(AdadeltaOptions::default()), 1.0, 1.0;
         "adadelta_options": Adadelta(AdadeltaOptions {
-            rho: 0.8, epsilon: 1e-4, weight_decay: 0.05, ..AdadeltaOptions::default()
+            rho: 0.8, epsilon: 1e-4, weight_decay: WeightDecay::Coupled(0.05), ..AdadeltaOptions::default()
         }), 3.0, 1.0;
         "adamax": Adamax(AdamaxOptions::default()), 0.05, 0.05;
         "adamax_options": Adamax(AdamaxOptions {
-            beta1: 0.8, beta2: 0.9, epsilon: 1e-2, weight_decay: 0.1, ..AdamaxOptions::default()
+            beta1: 0.8, beta2: 0.9, epsilon: 1e-2, weight_decay: WeightDecay::Coupled(0.1), ..AdamaxOptions::default()
         }), 0.05, 0.05;
         "lion": Lion(LionOptions::default()), 0.02, 0.02;
-        "lion_options": Lion(LionOptions { beta1: 0.8, beta2: 0.9, weight_decay: 0.5, ..LionOptions::default() }), 0.02, 0.02;
+        "lion_options": Lion(LionOptions { beta1: 0.8, beta2: 0.9, weight_decay: WeightDecay::Decoupled(0.5), ..LionOptions::default() }), 0.02, 0.02;
         "lamb": Lamb(LambOptions::default()), 0.05, 0.05;
         "lamb_options": Lamb(LambOptions {
-            beta1: 0.8, beta2: 0.9, epsilon: 1e-3, weight_decay: 0.5, ..LambOptions::default()
+            beta1: 0.8, beta2: 0.9, epsilon: 1e-3, weight_decay: WeightDecay::Decoupled(0.5), ..LambOptions::default()
         }), 0.05, 0.05;
         "muon": Muon(MuonOptions::default()), 0.05, 0.05;
         "muon_match_rms": Muon(MuonOptions {
-            weight_decay: 0.3, momentum: 0.8, adjust: MuonAdjust::MatchRmsAdamw, ..MuonOptions::default()
+            weight_decay: WeightDecay::Decoupled(0.3), momentum: 0.8, adjust: MuonAdjust::MatchRmsAdamw, ..MuonOptions::default()
         }), 0.2, 0.1;
         "muon_plain": Muon(MuonOptions {
             nesterov: false, steps: 3, adjust: MuonAdjust::SpectralUnclamped, ..MuonOptions::default()

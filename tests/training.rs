@@ -131,7 +131,11 @@ fn mlp_with_nesterov_decay_and_clipping_follows_pytorch() {
         input: |device| images([64, 64], device),
         target: |device| classes("target", 64, 10, device),
         optimizer: |parameters| {
-            let options = SGDOptions { learning_rate: 0.1, momentum: Momentum::Nesterov(0.9), weight_decay: 1e-2 };
+            let options = SGDOptions {
+                learning_rate: 0.1,
+                momentum: Momentum::Nesterov(0.9),
+                weight_decay: WeightDecay::Coupled(1e-2),
+            };
             Ok(Box::new(SGD::new(parameters, options)?.with_max_norm(0.1)))
         },
     });
@@ -156,7 +160,11 @@ fn resnet20_follows_pytorch() {
         input: |device| images([8, 3, 32, 32], device),
         target: |device| classes("target", 8, 10, device),
         optimizer: |parameters| {
-            let options = SGDOptions { learning_rate: 0.05, momentum: Momentum::Heavy(0.9), weight_decay: 1e-4 };
+            let options = SGDOptions {
+                learning_rate: 0.05,
+                momentum: Momentum::Heavy(0.9),
+                weight_decay: WeightDecay::Coupled(1e-4),
+            };
             Ok(Box::new(SGD::new(parameters, options)?))
         },
     });

@@ -50,6 +50,7 @@ mod rule;
 mod schedule;
 mod sgd;
 mod state;
+mod weight_decay;
 
 pub use adadelta::{Adadelta, AdadeltaOptions};
 pub use adagrad::{Adagrad, AdagradOptions};
@@ -60,7 +61,6 @@ pub use group::Grouped;
 pub use lamb::{Lamb, LambOptions};
 pub use lion::{Lion, LionOptions};
 pub use loss_scaler::{LossScaleOptions, LossScaler};
-pub use moments::WeightDecay;
 pub use muon::{Muon, MuonAdjust, MuonOptions};
 pub use nadam::{NAdam, NAdamOptions};
 pub use radam::{RAdam, RAdamOptions};
@@ -68,6 +68,7 @@ pub use rmsprop::{RMSprop, RMSpropOptions};
 pub use rule::{Layout, NewState, Rule, Update};
 pub use schedule::{Anneal, Cycle, Plateau, Schedule, Scheduler};
 pub use sgd::{Momentum, SGD, SGDOptions};
+pub use weight_decay::WeightDecay;
 
 use std::collections::BTreeMap;
 

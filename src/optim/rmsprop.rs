@@ -4,8 +4,8 @@ use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::moments::{follow, put, with_penalty};
-use super::{Grouped, NewState, Rule, Update};
+use super::moments::{follow, put};
+use super::{Grouped, NewState, Rule, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `RMSprop`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -16,8 +16,8 @@ pub struct RMSpropOptions {
     pub alpha: f64,
     /// Added to the root of the squared gradient's mean.
     pub epsilon: f32,
-    /// The gradient gets this times the parameter added (L2 penalty).
-    pub weight_decay: f32,
+    /// Pull towards zero.
+    pub weight_decay: WeightDecay,
     /// How much of the last step is repeated.
     pub momentum: f32,
     /// Divides by the gradient's standard deviation instead of its root mean square (Graves, arXiv 1308.0850).
@@ -26,7 +26,14 @@ pub struct RMSpropOptions {
 
 impl Default for RMSpropOptions {
     fn default() -> Self {
-        Self { learning_rate: 1e-2, alpha: 0.99, epsilon: 1e-8, weight_decay: 0.0, momentum: 0.0, centered: false }
+        Self {
+            learning_rate: 1e-2,
+            alpha: 0.99,
+            epsilon: 1e-8,
+            weight_decay: WeightDecay::None,
+            momentum: 0.0,
+            centered: false,
+        }
     }
 }
 
@@ -57,7 +64,7 @@ impl Rule for RMSpropOptions {
     }
 
     fn update(&self, state: &RMSpropState, at: &Update<'_>) -> Tensor {
-        let gradient = with_penalty(at, self.weight_decay);
+        let gradient = self.weight_decay.gradient(at);
         let mut square = follow(&state.square_avg, &gradient.square(), self.alpha);
         if let Some(mean) = &state.grad_avg {
             // rounding alone makes it negative, when the gradient does not change
@@ -67,6 +74,6 @@ impl Rule for RMSpropOptions {
         if let Some(buffer) = &state.momentum_buffer {
             direction = put(buffer, buffer.tensor() * self.momentum + direction);
         }
-        &at.parameters - direction * &at.rate
+        self.weight_decay.parameters(at) - direction * &at.rate
     }
 }

@@ -4,8 +4,8 @@ use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::moments::{count, put, with_penalty};
-use super::{Grouped, NewState, Rule, Update};
+use super::moments::{count, put};
+use super::{Grouped, NewState, Rule, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `SGD`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -14,8 +14,8 @@ pub struct SGDOptions {
     pub learning_rate: f32,
     /// How past gradients are carried on.
     pub momentum: Momentum,
-    /// The gradient gets this times the parameter added (L2 penalty).
-    pub weight_decay: f32,
+    /// Pull towards zero.
+    pub weight_decay: WeightDecay,
 }
 
 /// How past gradients are carried on.
@@ -38,12 +38,11 @@ pub enum Momentum {
 
 impl Default for SGDOptions {
     fn default() -> Self {
-        Self { learning_rate: 1e-3, momentum: Momentum::None, weight_decay: 0.0 }
+        Self { learning_rate: 1e-3, momentum: Momentum::None, weight_decay: WeightDecay::None }
     }
 }
 
-/// Stochastic gradient descent, as PyTorch's `SGD`: `g ← g + weight_decay · p`, then momentum, then
-/// `p ← p − learning_rate · g`.
+/// Stochastic gradient descent, as PyTorch's `SGD`: weight decay, then momentum, then `p ← p − learning_rate · g`.
 pub type SGD = Grouped<SGDOptions>;
 
 /// What a group keeps from step to step.
@@ -68,7 +67,7 @@ impl Rule for SGDOptions {
     }
 
     fn update(&self, state: &SGDState, at: &Update<'_>) -> Tensor {
-        let gradient = with_penalty(at, self.weight_decay);
+        let gradient = self.weight_decay.gradient(at);
         let carry = |factor: f32, gradient: &Tensor| match &state.momentum_buffer {
             Some(buffer) => put(buffer, buffer.tensor() * factor + gradient),
             None => gradient.clone(),
@@ -83,6 +82,6 @@ impl Rule for SGDOptions {
                 carry(factor, &(gradient * part))
             }
         };
-        &at.parameters - direction * &at.rate
+        self.weight_decay.parameters(at) - direction * &at.rate
     }
 }

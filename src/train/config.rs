@@ -39,7 +39,7 @@ pub struct Config {
     /// Momentum of sgd
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().momentum))]
     pub momentum: f64,
-    /// Weight decay: taken from the weights by adamw, lion and lamb, added to the gradient by all others
+    /// Weight decay: decoupled (beside the gradient) for adamw, lion and lamb, coupled (added to the gradient) for the others
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().weight_decay))]
     pub weight_decay: f64,
     /// Largest Euclidean norm of all gradients together; larger ones are scaled down

@@ -9,6 +9,7 @@ mod event;
 mod folder;
 mod learner;
 mod optimizer;
+mod rates;
 mod trainer;
 
 pub use clock::{HOST, StageClock, StageReport};

@@ -14,7 +14,7 @@ use crate::stage::Stage;
 use crate::timing::TimeSource;
 
 use super::learner::{Learner, StepResult};
-use super::optimizer::Rates;
+use super::rates::Rates;
 use super::{
     Config, Control, DatasetName, Environment, Event, HOST, MemoryNeed, RunFolder, StageClock, Start, StepMetrics,
     Summary, TestMetrics,

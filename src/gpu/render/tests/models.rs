@@ -9,7 +9,7 @@ use crate::models::{
 use crate::nn::{Init, Mode, Module};
 use crate::optim::{
     AdadeltaOptions, AdagradOptions, AdamOptions, AdamaxOptions, Grouped, LambOptions, LionOptions, Momentum,
-    MuonOptions, NAdamOptions, Optimizer, RAdamOptions, RMSpropOptions, Rule, SGDOptions,
+    MuonOptions, NAdamOptions, Optimizer, RAdamOptions, RMSpropOptions, Rule, SGDOptions, WeightDecay,
 };
 use crate::plan::{Plan, PlanOptions};
 use crate::runtime::{Step, Var};
@@ -141,8 +141,16 @@ fn muon(parameters: &[Var]) -> Box<dyn Optimizer> {
 
 #[test]
 fn kernels_of_optimizers_are_valid_everywhere() {
-    let heavy: MakeOptimizer =
-        |all| with(all, SGDOptions { momentum: Momentum::Heavy(0.9), weight_decay: 0.1, ..SGDOptions::default() });
+    let heavy: MakeOptimizer = |all| {
+        with(
+            all,
+            SGDOptions {
+                momentum: Momentum::Heavy(0.9),
+                weight_decay: WeightDecay::Coupled(0.1),
+                ..SGDOptions::default()
+            },
+        )
+    };
     let nesterov: MakeOptimizer =
         |all| with(all, SGDOptions { momentum: Momentum::Nesterov(0.9), ..SGDOptions::default() });
     let optimizers: [(&str, MakeOptimizer); 14] = [
