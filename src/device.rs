@@ -27,8 +27,8 @@ pub(crate) use executable::{Bound, Executable};
 pub use fault::Fault;
 pub use info::{DeviceInfo, DeviceKind};
 pub use storage::Storage;
+pub(crate) use usage::Purpose;
 pub use usage::{Counters, MemoryUse};
-pub(crate) use usage::{Purpose, bytes};
 
 use storage::{Pool, StorageMemory};
 use usage::{Claim, Ledger};

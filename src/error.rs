@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::dtype::DType;
 use crate::nn::StateMismatch;
 use crate::shape::Shape;
+use crate::units;
 
 /// An error whose message says what happened and what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -44,8 +45,8 @@ pub enum Error {
     },
     /// No memory for a tensor.
     #[error(
-        "out of memory on {device}: {what} needs {needed_bytes} bytes while {live_bytes} are in use (at most {peak_bytes} so far){}; use a smaller batch or model",
-        list_largest(.largest)
+        "out of memory on {device}: {what} needs {} while {} are in use (at most {} so far){}; use a smaller batch or model",
+        units::bytes(*.needed_bytes), units::bytes(*.live_bytes), units::bytes(*.peak_bytes), list_largest(.largest)
     )]
     OutOfMemory {
         /// The device's name.
@@ -79,8 +80,9 @@ pub enum Error {
     },
     /// A kernel that works on its output as a whole, such as a sort, writes more than the device can bind.
     #[error(
-        "`{kernel}` writes {bytes} bytes as one piece, and this device binds at most {limit_bytes} at once; \
-         work on parts of the tensor, or on a device with larger bindings (the CPU has no such limit)"
+        "`{kernel}` writes {} as one piece, and this device binds at most {} at once; \
+         work on parts of the tensor, or on a device with larger bindings (the CPU has no such limit)",
+        units::bytes(*.bytes), units::bytes(*.limit_bytes)
     )]
     BindingTooLarge {
         /// The kernel's label, with the op and its module.
@@ -181,9 +183,9 @@ impl fmt::Display for LiveMemory {
     }
 }
 
-/// `; the largest are N bytes for …, …` or nothing.
+/// `; the largest are 3 MiB for …, …` or nothing.
 fn list_largest(largest: &[LiveMemory]) -> String {
-    let pieces: Vec<String> = largest.iter().map(|live| format!("{} bytes for {live}", live.bytes)).collect();
+    let pieces: Vec<String> = largest.iter().map(|live| format!("{} for {live}", units::bytes(live.bytes))).collect();
     if pieces.is_empty() { String::new() } else { format!("; the largest are {}", pieces.join(", ")) }
 }
 

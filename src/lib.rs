@@ -30,6 +30,7 @@ mod status;
 pub mod tensor;
 pub mod timing;
 pub mod train;
+mod units;
 
 pub use device::Device;
 pub use dtype::{DType, Element, Scalar};
