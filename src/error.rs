@@ -1,12 +1,15 @@
 //! What the world can do wrong. A wrong shape in the caller's own code is a panic instead.
 
+mod state;
+
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::dtype::DType;
-use crate::nn::StateMismatch;
 use crate::shape::Shape;
 use crate::units;
+
+pub use state::StateMismatch;
 
 /// An error whose message says what happened and what to do about it.
 #[derive(Debug, thiserror::Error)]
