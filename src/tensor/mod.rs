@@ -18,6 +18,7 @@ mod extrema;
 mod functions;
 mod grid;
 mod index;
+mod interop;
 mod interpolate;
 mod join;
 mod linear;
