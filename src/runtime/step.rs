@@ -180,11 +180,6 @@ impl Step {
         Ok(self.halted.tensor().item::<u32>()? != 0)
     }
 
-    /// The halt word as a tensor, for reading it late together with other values.
-    pub fn halt_word(&self) -> Tensor {
-        self.halted.tensor()
-    }
-
     /// Lets the step change state again after it halted.
     ///
     /// # Errors

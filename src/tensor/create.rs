@@ -3,7 +3,7 @@
 use crate::device::{Device, Purpose};
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::Result;
-use crate::graph::{HostValue, Memory, Node, Op, Source};
+use crate::graph::{Memory, Node, Op, Source};
 use crate::shape::Shape;
 
 use super::{Operand, Tensor};
@@ -174,12 +174,6 @@ impl Tensor {
         let storage = device.alloc_pooled(expected as u64, purpose)?;
         device.write(&storage, 0, bytes)?;
         Ok(Self::from_node(Node::leaf(Source::Memory(Memory::new(storage, 0)), shape, dtype, device)))
-    }
-
-    /// A host value of shape `[]` that is read whenever the tensor is computed.
-    #[track_caller]
-    pub fn from_host(value: std::sync::Arc<HostValue>, dtype: DType, device: &Device) -> Self {
-        Self::from_node(Node::leaf(Source::Host(value), Shape::from([]), dtype, device))
     }
 
     /// The coordinate along `axis`, as i32.
