@@ -24,6 +24,7 @@ use crate::error::{Error, LiveMemory, Result};
 use crate::gpu::{self, Gpu};
 
 pub(crate) use executable::{Bound, Executable};
+#[doc(hidden)]
 pub use fault::Fault;
 pub use info::{DeviceInfo, DeviceKind};
 pub use storage::Storage;
@@ -207,7 +208,8 @@ impl Device {
         }
     }
 
-    /// Makes something go wrong.
+    /// Makes something go wrong: for tests.
+    #[doc(hidden)]
     pub fn inject(&self, fault: Fault) {
         match (fault, self.backend()) {
             (Fault::OutOfMemory, _) => self.0.refuse_memory.store(true, Ordering::Relaxed),

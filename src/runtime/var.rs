@@ -34,17 +34,17 @@ pub struct Var(pub(crate) Arc<VarCell>);
 /// The cell behind a [`Var`].
 pub struct VarCell {
     /// Unique in the process.
-    pub id: u64,
+    pub(crate) id: u64,
     /// Path in its model, such as `layer1.0.conv1.weight`.
-    pub name: String,
+    pub(crate) name: String,
     /// What it is for.
-    pub kind: VarKind,
+    pub(crate) kind: VarKind,
     /// The value's shape.
-    pub shape: Shape,
+    pub(crate) shape: Shape,
     /// The value's element type.
-    pub dtype: DType,
+    pub(crate) dtype: DType,
     /// Where it lives.
-    pub device: Device,
+    pub(crate) device: Device,
     memory: Memory,
     state: Mutex<State>,
 }
@@ -237,7 +237,7 @@ impl VarCell {
     }
 
     /// Where its current value lies.
-    pub fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> Memory {
         self.memory.clone()
     }
 

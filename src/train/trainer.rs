@@ -13,12 +13,11 @@ use crate::error::Result;
 use crate::stage::Stage;
 use crate::timing::TimeSource;
 
+use super::clock::{HOST, StageClock};
+use super::folder::RunFolder;
 use super::learner::{Learner, StepResult};
 use super::rates::Rates;
-use super::{
-    Config, Control, DatasetName, Environment, Event, HOST, MemoryNeed, RunFolder, StageClock, Start, StepMetrics,
-    Summary, TestMetrics,
-};
+use super::{Config, Control, DatasetName, Environment, Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
 
 /// Batches that each worker may have ready.
 const AHEAD: usize = 4;
