@@ -7,7 +7,8 @@ use crate::graph::{Memory, Node, Op};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
-use super::var::{Var, VarCell, VarKind};
+use super::cell::VarCell;
+use super::var::{Var, VarKind};
 
 /// Variables that share one storage, each at a multiple of four elements; the gaps stay zero.
 #[derive(Clone, Debug)]

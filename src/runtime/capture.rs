@@ -10,9 +10,10 @@ use crate::plan::{self, Plan, PlanOptions};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
+use super::cell::VarCell;
 use super::forecast::Forecast;
 use super::signature::Signature;
-use super::var::{Var, VarCell, VarKind};
+use super::var::{Var, VarKind};
 use super::{gate, trace};
 
 /// A trace and its plan. Where inputs and outputs will lie is not there yet.
