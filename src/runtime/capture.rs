@@ -38,6 +38,8 @@ struct PlannedOutput {
 /// A variable or a tensor from outside, and the place it had when the trace was planned.
 #[derive(Clone)]
 struct Place {
+    /// The variable's name.
+    name: Option<String>,
     memory: Memory,
     storage: Storage,
     offset: usize,
@@ -115,10 +117,11 @@ impl Planned {
             tracer.output(number, external, offset);
             written.push(var.clone());
         }
-        let memories = memories.into_iter().chain(vars.iter().map(|var| var.memory()));
-        let read = memories.map(|memory| {
+        let memories = memories.into_iter().map(|memory| (None, memory));
+        let read = memories.chain(vars.iter().map(|var| (Some(var.name.clone()), var.memory())));
+        let read = read.map(|(name, memory)| {
             let (storage, offset) = memory.get();
-            Place { memory, storage, offset }
+            Place { name, memory, storage, offset }
         });
         let read = read.collect();
         let plan = Arc::new(plan::plan(&tracer.program, options));
@@ -194,6 +197,17 @@ impl Captured {
     pub(super) fn is_stale(&self) -> Result<bool> {
         have_moved(&self.vars, &self.read)
     }
+
+    /// What has moved since it was bound, in words.
+    pub(super) fn moved(&self) -> String {
+        let mut names = self.read.iter().filter(|place| place.has_moved()).map(|place| place.name.as_deref());
+        let first =
+            names.next().flatten().map_or("a tensor from outside".into(), |name| format!("the variable `{name}`"));
+        match names.count() {
+            0 => format!("{first} has moved in memory"),
+            others => format!("{first} and {others} more have moved in memory"),
+        }
+    }
 }
 
 impl Drop for Captured {
@@ -208,7 +222,13 @@ impl Drop for Captured {
 /// hold an old value.
 fn have_moved(vars: &[Arc<VarCell>], places: &[Place]) -> Result<bool> {
     vars.iter().try_for_each(|var| var.flush())?;
-    Ok(places.iter().any(|place| !place.memory.is_at(&place.storage, place.offset)))
+    Ok(places.iter().any(Place::has_moved))
+}
+
+impl Place {
+    fn has_moved(&self) -> bool {
+        !self.memory.is_at(&self.storage, self.offset)
+    }
 }
 
 impl OutputCell {
