@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::dtype::DType;
-use crate::shape::Shape;
+use crate::shape::{MAX_ELEMENTS, Shape};
 use crate::units;
 
 pub use state::StateMismatch;
@@ -94,6 +94,16 @@ pub enum Error {
         bytes: u64,
         /// Bytes of the device's largest binding.
         limit_bytes: u64,
+    },
+    /// A value that would have to be in memory, or an axis of a kernel, is longer than indices of 32 bits reach.
+    #[error(
+        "{what} has {elements} elements, more than the {MAX_ELEMENTS} that indices of 32 bits reach: work on parts of it"
+    )]
+    TooManyElements {
+        /// The op, with its line or its kernel.
+        what: String,
+        /// How many there are; the largest `usize` stands for any more.
+        elements: usize,
     },
     /// An index or label that comes from data lies outside its range.
     #[error("{op} at {location}: an index lies outside 0..{bound}; check the data (labels, token numbers)")]

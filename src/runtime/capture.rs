@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::device::{Bound, Device, Purpose, Storage};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{HostValue, Memory, Node, NodeRef, Program, Source, Tracer, WeakMemory};
 use crate::plan::{self, Plan, PlanOptions};
-use crate::shape::Shape;
+use crate::shape::{MAX_ELEMENTS, Shape};
 use crate::tensor::Tensor;
 
 use super::cell::VarCell;
@@ -84,6 +84,10 @@ impl Planned {
         let mut inputs = Vec::new();
         let mut placeholders = Vec::new();
         for (slot, (shape, dtype)) in signature.iter().enumerate() {
+            let elements = shape.numel();
+            if elements > MAX_ELEMENTS {
+                return Err(Error::TooManyElements { what: format!("input {slot} of a step"), elements });
+            }
             let storage = Storage::planned(value_bytes(shape, *dtype));
             inputs.push(tracer.bind_input(slot, &storage, *dtype));
             placeholders.push(Tensor::from_node(Node::leaf(Source::Input(slot), shape.clone(), *dtype, device)));
@@ -103,6 +107,7 @@ impl Planned {
         let mut outputs = Vec::new();
         for result in &results {
             let node = result.node();
+            node.check_size()?;
             let number = tracer.add(node);
             let storage = Storage::planned(value_bytes(&node.shape, node.dtype));
             let external = tracer.external(&storage, node.dtype);

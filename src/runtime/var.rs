@@ -86,6 +86,7 @@ impl Var {
     }
 
     /// New memory is zero.
+    #[track_caller]
     fn allocate(
         name: &str,
         kind: VarKind,
@@ -94,6 +95,7 @@ impl Var {
         device: &Device,
         location: &'static Location<'static>,
     ) -> Result<Self> {
+        let shape = shape.in_memory(name);
         let bytes = (shape.numel() * dtype.size_bytes()) as u64;
         let storage = device.alloc(bytes, Purpose::value(name.to_owned(), dtype, &shape, location))?;
         Ok(Self(VarCell::new(name, kind, shape, dtype, device, Memory::new(storage, 0))))

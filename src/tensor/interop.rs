@@ -22,7 +22,7 @@ impl Tensor {
     /// usages `STORAGE`, `COPY_SRC` and `COPY_DST`. A buffer of another wgpu device is an error of the next call.
     #[track_caller]
     pub fn from_wgpu_buffer(buffer: &wgpu::Buffer, shape: impl Into<Shape>, dtype: DType, device: &Device) -> Self {
-        let shape = shape.into();
+        let shape = shape.into().in_memory("from_wgpu_buffer");
         let bytes = (shape.numel() * dtype.size_bytes()) as u64;
         assert!(!device.is_cpu(), "from_wgpu_buffer: {} does not use wgpu", device.name());
         assert!(
