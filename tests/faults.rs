@@ -309,7 +309,7 @@ fn weights_that_cannot_be_saved_are_told_of_and_hide_no_other_error() {
             model: ModelName::new("mlp").expect("a model of that name"),
             epochs: 1,
             batch_size: 64,
-            device: "cpu".into(),
+            device: Some("cpu".into()),
             lr: Some(lr),
             out: out.path().into(),
             ..Config::default()

@@ -58,10 +58,9 @@ pub struct Config {
     /// Decides weights, order and augmentation: the same seed gives the same numbers on the same device
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().seed))]
     pub seed: u32,
-    /// Where to compute: best, cpu, gpu, gpu:N or part of a name (see `brasa devices`)
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", env = "BRASA_DEVICE",
-        default_value_t = Self::default().device))]
-    pub device: String,
+    /// Where to compute: best, cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default: best]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", env = "BRASA_DEVICE"))]
+    pub device: Option<String>,
     /// Threads that prepare batches; changes nothing but the speed
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().workers))]
     pub workers: usize,
@@ -93,7 +92,7 @@ impl Default for Config {
             augment: false,
             precision: Precision::F32,
             seed: 0,
-            device: "best".to_owned(),
+            device: None,
             workers: 1,
             out: "runs".into(),
             name: None,
