@@ -2,10 +2,9 @@
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
-use brasa::nn::{Init, Linear, Module};
-use brasa::optim::{Adam, AdamOptions, Optimizer};
-use brasa::runtime::Step;
-use brasa::{Device, Result, Tensor};
+use brasa::nn::Linear;
+use brasa::optim::{Adam, AdamOptions};
+use brasa::prelude::*;
 
 fn main() -> Result<()> {
     let device = Device::best()?;

@@ -12,7 +12,7 @@ use crate::timing::KernelTime;
 /// why values are stored and kernels apart, and the driver's validation layers.
 pub fn level() -> u8 {
     static LEVEL: OnceLock<u8> = OnceLock::new();
-    *LEVEL.get_or_init(|| std::env::var("BRASA_DEBUG").ok().and_then(|text| text.parse().ok()).unwrap_or(0))
+    *LEVEL.get_or_init(|| number("BRASA_DEBUG", 3))
 }
 
 /// `BRASA_DUMP`: a folder that gets, for each plan, `N.plan.txt`, `N.program.txt`, `N.explain.txt` (why values are
@@ -26,13 +26,30 @@ pub fn dump_folder() -> Option<&'static PathBuf> {
 /// drivers, not errors of the planner: `tests/graphs.rs` compares whole graphs with a reference that knows no plans.
 pub fn validate() -> bool {
     static VALIDATE: OnceLock<bool> = OnceLock::new();
-    *VALIDATE.get_or_init(|| std::env::var("BRASA_VALIDATE").is_ok_and(|text| text == "1"))
+    *VALIDATE.get_or_init(|| number("BRASA_VALIDATE", 1) == 1)
 }
 
 /// `BRASA_CHECKED=1`: WGSL kernels are compiled with bounds checks and bounded loops.
 pub fn checked() -> bool {
     static CHECKED: OnceLock<bool> = OnceLock::new();
-    *CHECKED.get_or_init(|| std::env::var("BRASA_CHECKED").is_ok_and(|text| text == "1"))
+    *CHECKED.get_or_init(|| number("BRASA_CHECKED", 1) == 1)
+}
+
+/// The number that a variable holds, at most `most`; 0 where it is not set or, with a word about it, no number.
+fn number(variable: &str, most: u8) -> u8 {
+    let text = std::env::var(variable).unwrap_or_default();
+    match text.trim() {
+        "" => 0,
+        text => text.parse().map_or_else(
+            |_| {
+                eprint_line(&format!(
+                    "brasa: {variable} is `{text}`, but must be a number from 0 to {most}; taken as 0"
+                ));
+                0
+            },
+            |number: u8| number.min(most),
+        ),
+    }
 }
 
 /// Whether every kernel is to be timed by itself.

@@ -1,11 +1,15 @@
 //! What the world can do wrong. A wrong shape in the caller's own code is a panic instead.
 
+mod state;
+
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::dtype::DType;
-use crate::nn::StateMismatch;
-use crate::shape::Shape;
+use crate::shape::{MAX_ELEMENTS, Shape};
+use crate::units;
+
+pub use state::StateMismatch;
 
 /// An error whose message says what happened and what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -44,8 +48,8 @@ pub enum Error {
     },
     /// No memory for a tensor.
     #[error(
-        "out of memory on {device}: {what} needs {needed_bytes} bytes while {live_bytes} are in use (at most {peak_bytes} so far){}; use a smaller batch or model",
-        list_largest(.largest)
+        "out of memory on {device}: {what} needs {} while {} are in use (at most {} so far){}; use a smaller batch or model",
+        units::bytes(*.needed_bytes), units::bytes(*.live_bytes), units::bytes(*.peak_bytes), list_largest(.largest)
     )]
     OutOfMemory {
         /// The device's name.
@@ -79,8 +83,9 @@ pub enum Error {
     },
     /// A kernel that works on its output as a whole, such as a sort, writes more than the device can bind.
     #[error(
-        "`{kernel}` writes {bytes} bytes as one piece, and this device binds at most {limit_bytes} at once; \
-         work on parts of the tensor, or on a device with larger bindings (the CPU has no such limit)"
+        "`{kernel}` writes {} as one piece, and this device binds at most {} at once; \
+         work on parts of the tensor, or on a device with larger bindings (the CPU has no such limit)",
+        units::bytes(*.bytes), units::bytes(*.limit_bytes)
     )]
     BindingTooLarge {
         /// The kernel's label, with the op and its module.
@@ -89,6 +94,16 @@ pub enum Error {
         bytes: u64,
         /// Bytes of the device's largest binding.
         limit_bytes: u64,
+    },
+    /// A value that would have to be in memory, or an axis of a kernel, is longer than indices of 32 bits reach.
+    #[error(
+        "{what} has {elements} elements, more than the {MAX_ELEMENTS} that indices of 32 bits reach: work on parts of it"
+    )]
+    TooManyElements {
+        /// The op, with its line or its kernel.
+        what: String,
+        /// How many there are; the largest `usize` stands for any more.
+        elements: usize,
     },
     /// An index or label that comes from data lies outside its range.
     #[error("{op} at {location}: an index lies outside 0..{bound}; check the data (labels, token numbers)")]
@@ -181,9 +196,9 @@ impl fmt::Display for LiveMemory {
     }
 }
 
-/// `; the largest are N bytes for …, …` or nothing.
+/// `; the largest are 3 MiB for …, …` or nothing.
 fn list_largest(largest: &[LiveMemory]) -> String {
-    let pieces: Vec<String> = largest.iter().map(|live| format!("{} bytes for {live}", live.bytes)).collect();
+    let pieces: Vec<String> = largest.iter().map(|live| format!("{} for {live}", units::bytes(live.bytes))).collect();
     if pieces.is_empty() { String::new() } else { format!("; the largest are {}", pieces.join(", ")) }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 
 /// Writes a file under a temporary name beside it, then renames it: readers see the old contents or the new.
-pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
+pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || {
         let mut builder = tempfile::Builder::new();

@@ -1,4 +1,58 @@
-//! brasa trains and runs neural networks on whatever GPU the machine has.
+//! Trains and runs neural networks on whatever GPU the machine has, through WGSL kernels on Vulkan, Metal or DX12, with a
+//! native CPU backend beside it.
+//!
+//! # A first program
+//!
+//! Tensors have PyTorch's functions under PyTorch's names. Nothing is computed before a value is read, and a [`Step`] is
+//! planned once, with forward, loss, gradients and update as one set of fused kernels, and then only replayed.
+//!
+//! ```
+//! use brasa::prelude::*;
+//!
+//! # fn main() -> Result<()> {
+//! let device = Device::cpu(); // or Device::best()?, Device::gpu(0)?
+//! let x = Tensor::from_slice(&[0.0_f32, 1.0, 2.0, 3.0], [4, 1], &device)?;
+//! let y = &x * 2.0 + 1.0;
+//!
+//! let model = nn::Linear::new(1, 1, &Init::new(&device, 0))?;
+//! let options = optim::SGDOptions { learning_rate: 0.1, ..Default::default() };
+//! let optimizer = optim::SGD::new(&model.parameters(), options)?;
+//! let mut step = Step::new(&device, move |inputs| {
+//!     let loss = (model.forward(&inputs[0]) - &inputs[1]).square().mean();
+//!     optimizer.update(&loss.backward());
+//!     vec![loss]
+//! })?;
+//!
+//! let mut losses = Vec::new();
+//! for _ in 0..200 {
+//!     losses.push(step.run(&[x.clone(), y.clone()])?[0].item::<f32>()?);
+//! }
+//! assert!(losses[199] < 1e-4 * losses[0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The way of a value
+//!
+//! A method of [`Tensor`] checks shapes, at the caller's line, and adds a node to a [`graph`]. [`autodiff`] adds the nodes of
+//! the gradients. When a value is read, or a step is captured, [`plan`] turns the part of the graph that it needs into fused
+//! kernels over numbered buffers, and the [`device`] runs them: WGSL through wgpu, or native vector code.
+//!
+//! # Where to go next
+//!
+//! * [`Tensor`] has everything one can do with a tensor; [`semantics`] says what is meant where it could be doubted.
+//! * [`nn`] has layers and files of weights, [`optim`] optimizers and schedules, [`models`] whole networks, [`data`] data
+//!   sets and the loader.
+//! * [`runtime`] has variables ([`Var`]), captured steps ([`Step`]), checkpointing and seeds.
+//! * [`train`] is the training loop of the program `brasa`, without a front end: settings in, events out.
+//! * [`Device::from_wgpu`] shares a device with an application that uses [`wgpu`] itself.
+//! * [`debug`] lists the environment variables that show what happens.
+//!
+//! A wrong shape or type is a bug of the caller's and panics at the caller's line, with both shapes; what the world does wrong,
+//! such as no memory, a lost device or a damaged file, is an [`Error`].
+//!
+//! [`Step`]: runtime::Step
+//! [`Var`]: runtime::Var
 
 // the table of ops, which names the crate as its users do, is a module of unit tests too
 #[cfg(test)]
@@ -22,6 +76,7 @@ pub mod nn;
 pub mod ops;
 pub mod optim;
 pub mod plan;
+pub mod prelude;
 pub mod runtime;
 pub mod semantics;
 pub mod shape;
@@ -30,6 +85,7 @@ mod status;
 pub mod tensor;
 pub mod timing;
 pub mod train;
+mod units;
 
 pub use device::Device;
 pub use dtype::{DType, Element, Scalar};

@@ -3,14 +3,28 @@
 use std::fmt;
 use std::ops::Deref;
 
+/// The most elements of a value in memory, and points along an axis of a kernel: what indices of 32 bits reach.
+pub const MAX_ELEMENTS: usize = i32::MAX as usize;
+
 /// The sizes of a tensor's axes.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Shape(Vec<usize>);
 
 impl Shape {
-    /// Number of elements; 1 for rank 0.
+    /// Number of elements; 1 for rank 0. It saturates, so that no shape passes for a small one.
     pub fn numel(&self) -> usize {
-        self.0.iter().product()
+        if self.0.contains(&0) { 0 } else { self.0.iter().fold(1, |numel: usize, &size| numel.saturating_mul(size)) }
+    }
+
+    /// The shape, which a value in memory can have; `what` is made with it.
+    #[track_caller]
+    pub(crate) fn in_memory(self, what: &str) -> Self {
+        let numel = self.numel();
+        assert!(
+            numel <= MAX_ELEMENTS,
+            "{what}: {self} has {numel} elements, more than the {MAX_ELEMENTS} that indices of 32 bits reach"
+        );
+        self
     }
 
     /// Number of axes.
@@ -111,6 +125,13 @@ mod tests {
         assert_eq!(shape(&[]).broadcast(&shape(&[0])), Some(shape(&[0])));
         assert_eq!(shape(&[0, 1]).broadcast(&shape(&[1])), Some(shape(&[0, 1])));
         assert_eq!(shape(&[2]).broadcast(&shape(&[3])), None);
+    }
+
+    #[test]
+    fn elements_are_counted_without_wrapping_around() {
+        assert_eq!(Shape::from([]).numel(), 1);
+        assert_eq!(Shape::from([1 << 32, 1 << 32]).numel(), usize::MAX);
+        assert_eq!(Shape::from([1 << 40, 1 << 40, 0]).numel(), 0);
     }
 
     #[test]

@@ -107,6 +107,31 @@ fn a_wrong_device_is_refused_with_those_there_are() {
 }
 
 #[test]
+fn a_flag_wins_over_the_variable_that_names_a_device() {
+    let out = folder();
+    let variables = [("BRASA_DEVICE", "abacus")];
+    let common = ["--model", "mlp", "--epochs", "1", "--out", text(out.path())];
+    let ran = brasa_with(&common, &variables);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("unknown device `abacus`"), "{}", ran.stderr);
+    let ran = brasa_with(&[&common[..], &["--device", "best"]].concat(), &variables);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+}
+
+#[test]
+fn a_variable_that_is_no_number_is_told() {
+    let out = folder();
+    let ran = brasa_with(&flags(out.path(), "1", &[]), &[("BRASA_DEBUG", "abc")]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(
+        ran.stderr.matches("BRASA_DEBUG is `abc`, but must be a number from 0 to 3").count(),
+        1,
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
 fn a_model_that_does_not_fit_the_data_is_refused() {
     let out = folder();
     let arguments = ["--device", "cpu", "--model", "tutorial-cnn", "--out", text(out.path())];
@@ -396,7 +421,7 @@ fn plans_and_kernels_are_shown_and_dumped_on_request() {
         }
         let files: Vec<_> =
             std::fs::read_dir(&dump).expect("it was made").map(|file| file.expect("readable")).collect();
-        let mut endings = vec![".plan.txt", ".program.txt", ".dot"];
+        let mut endings = vec![".plan.txt", ".program.txt", ".explain.txt", ".dot"];
         endings.extend((device == "gpu").then_some(".wgsl"));
         for ending in endings {
             let name = |file: &std::fs::DirEntry| file.file_name().to_string_lossy().ends_with(ending);

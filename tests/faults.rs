@@ -228,7 +228,7 @@ fn out_of_memory_lists_what_takes_most_with_shape_type_and_line() {
         assert!(named[1].starts_with(&format!("a tensor i32 [3000] at {}:{table_line}:", file!())), "{named:?}");
         assert!(named[2].starts_with(&format!("cast f16 [100, 40] at {}:{product_line}:", file!())), "{named:?}");
         assert!(largest.is_sorted_by_key(|live| std::cmp::Reverse(live.bytes)), "{largest:?}");
-        assert!(error.to_string().contains(&format!("16000 bytes for {}", named[0])), "{error}");
+        assert!(error.to_string().contains(&format!("15.6 KiB for {}", named[0])), "{error}");
         device.inject(Fault::MemoryLimit(u64::MAX));
         assert_eq!(sum.to_vec::<i32>().expect("there is memory again"), [2; 3000]);
     }
@@ -309,7 +309,7 @@ fn weights_that_cannot_be_saved_are_told_of_and_hide_no_other_error() {
             model: ModelName::new("mlp").expect("a model of that name"),
             epochs: 1,
             batch_size: 64,
-            device: "cpu".into(),
+            device: Some("cpu".into()),
             lr: Some(lr),
             out: out.path().into(),
             ..Config::default()

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use brasa::graph::in_module;
-use brasa::optim::{LossScaleOptions, LossScaler, Sgd, SgdOptions};
+use brasa::optim::{LossScaleOptions, LossScaler, SGD, SGDOptions};
 use brasa::runtime::{Step, Var, check_finite};
 use brasa::{DType, Device, Tensor};
 
@@ -189,7 +189,7 @@ fn the_factor_grows_after_good_steps_in_a_row_and_stays_finite() {
         let options = LossScaleOptions { initial: 8.0, growth_interval: 3, ..LossScaleOptions::default() };
         let scaler = scaler(&device, options);
         let weight = Var::parameter("w", &vector(&[1.0, 2.0], &device)).expect("memory");
-        let optimizer = Sgd::new(std::slice::from_ref(&weight), SgdOptions::default()).expect("memory");
+        let optimizer = SGD::new(std::slice::from_ref(&weight), SGDOptions::default()).expect("memory");
         let own = scaler.clone();
         let step = Step::new(&device, move |inputs| {
             // the gradient by w passes through f16, which ends at 65504

@@ -3,7 +3,7 @@
 mod common;
 
 use brasa::autodiff::grad;
-use brasa::tensor::{BinaryCrossEntropy, CrossEntropy, CtcLoss, NllLoss, Reduction, TripletMargin};
+use brasa::tensor::{BinaryCrossEntropy, CTCLoss, CrossEntropy, NLLLoss, Reduction, TripletMargin};
 use brasa::{Device, Tensor};
 use common::{assert_close, devices, panic_of, read, vector};
 use serde_json::Value;
@@ -76,7 +76,7 @@ impl Case {
             "cross_entropy" => x[0].cross_entropy_with(&x[1], &entropy(x.get(2))),
             "cross_entropy_soft" => x[0].cross_entropy_soft_with(&x[1], &entropy(x.get(2))),
             "nll_loss" => {
-                let options = NllLoss { weight: x.get(2).cloned(), ignore_index: self.ignore(), reduction };
+                let options = NLLLoss { weight: x.get(2).cloned(), ignore_index: self.ignore(), reduction };
                 x[0].nll_loss_with(&x[1], &options)
             }
             "multi_margin_loss" => {
@@ -107,7 +107,7 @@ impl Case {
             "dice_loss_classes" => x[0].dice_loss_classes(&x[1], self.number("epsilon"), reduction),
             "ctc_loss" => {
                 let (blank, zero_infinity) = (self.number("blank") as usize, self.flag("zero_infinity"));
-                let options = CtcLoss { blank, zero_infinity, reduction };
+                let options = CTCLoss { blank, zero_infinity, reduction };
                 x[0].log_softmax(2).ctc_loss(&x[1], &x[2], &x[3], &options)
             }
             other => panic!("unknown loss {other}"),
@@ -239,7 +239,7 @@ fn shapes_that_do_not_fit_are_named() {
         (message(&|| matrix.cross_entropy_with(&labels, &weighted)), "cross_entropy: weights [3] for 4 classes"),
         (message(&|| matrix.cosine_embedding_loss(&matrix, &column, 0.0, mean)), "[3, 4] with target [3, 1]"),
         (message(&|| matrix.multi_margin_loss(&labels, 3, 1.0, None, mean)), "p is 3"),
-        (message(&|| matrix.ctc_loss(&matrix, &labels, &labels, &CtcLoss::default())), "[time, batch, classes]"),
+        (message(&|| matrix.ctc_loss(&matrix, &labels, &labels, &CTCLoss::default())), "[time, batch, classes]"),
     ] {
         assert!(message.contains(expected), "{message}");
     }

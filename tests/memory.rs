@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use brasa::device::Fault;
 use brasa::nn::{Init, Linear, Module};
 use brasa::optim::{Adam, AdamOptions, Optimizer};
-use brasa::runtime::{Forecast, Step, Var};
+use brasa::runtime::{Arena, Forecast, Step, Var};
 use brasa::{DType, Device, Shape, Tensor, no_grad};
 
 use common::{fresh_devices, read};
@@ -239,6 +239,20 @@ fn a_signature_planned_anew_says_which_input_changed() {
     assert_eq!(because(7, &[2, 2]).as_deref(), Some("input 0 is f32 [7] instead of f32 [4]"));
     assert_eq!(because(7, &[3]).as_deref(), Some("input 1 is f32 [3] instead of f32 [2, 2]"));
     assert_eq!(because(4, &[2, 2]), None, "captured before");
+}
+
+#[test]
+fn a_step_planned_anew_names_the_variable_that_moved() {
+    let device = Device::cpu();
+    let ones = Tensor::ones(8, &device);
+    let [weight, bias] = ["weight", "bias"].map(|name| Var::parameter(name, &ones).expect("memory"));
+    let (read_weight, read_bias) = (weight.clone(), bias.clone());
+    let mut step = Step::new(&device, move |_| vec![read_weight.tensor() + read_bias.tensor()]).expect("a step");
+    assert_eq!(step.prepare(&[]).expect("memory").because, None);
+    let arena = Arena::new("arena", &[weight]).expect("memory");
+    let because = step.prepare(&[]).expect("memory").because;
+    assert_eq!(because.as_deref(), Some("the variable `weight` has moved in memory"));
+    drop(arena);
 }
 
 /// Shown with `BRASA_DEBUG=1`, which only a new process sees.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use brasa::models::{
     CifarResNet, ConvNeXt, ConvNeXtOptions, Generator, Gpt, GptOptions, MODELS, MobileNetV2, ModelSpec, ResNet,
-    ResNetOptions, Sampling, Shortcut, Task, Vgg, VggOptions, VisionTransformer, VitOptions, create_with, find,
+    ResNetOptions, Sampling, Shortcut, Task, VGG, VGGOptions, VisionTransformer, VisionTransformerOptions, create_with,
+    find,
 };
 use brasa::nn::{self, Init, Mode, Module, parameter_count, summary};
 use brasa::{DType, Device, Result, Tensor};
@@ -57,9 +58,9 @@ fn assert_logits(what: &str, got: &[f64], expected: &[f64]) {
 fn small(name: &str, init: &Init) -> Result<(Box<dyn Module>, usize)> {
     let resnet = |bottleneck, blocks| ResNet::new(ResNetOptions { blocks, bottleneck, width: 4 }, 3, 7, init);
     let vgg =
-        |batch_norm, convolutions| Vgg::new(VggOptions { convolutions, batch_norm, width: 4, hidden: 16 }, 3, 7, init);
+        |batch_norm, convolutions| VGG::new(VGGOptions { convolutions, batch_norm, width: 4, hidden: 16 }, 3, 7, init);
     let convnext = ConvNeXtOptions { blocks: [1, 1, 2, 1], widths: [4, 8, 8, 16], stochastic_depth: 0.1 };
-    let vit = VitOptions { patch: 4, width: 12, heads: 3, layers: 2 };
+    let vit = VisionTransformerOptions { patch: 4, width: 12, heads: 3, layers: 2 };
     Ok(match name {
         "resnet basic" => (Box::new(resnet(false, [2, 1, 1, 1])?), 32),
         "resnet bottleneck" => (Box::new(resnet(true, [1, 2, 1, 1])?), 32),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use brasa::optim::{
     Adadelta, AdadeltaOptions, Adagrad, AdagradOptions, Adam, AdamOptions, Adamax, AdamaxOptions, Lamb, LambOptions,
     Lion, LionOptions, Momentum, Muon, MuonAdjust, MuonOptions, NAdam, NAdamOptions, Norm, Optimizer, RAdam,
-    RAdamOptions, RmsProp, RmsPropOptions, Sgd, SgdOptions, WeightDecay, clip_grad_norm,
+    RAdamOptions, RMSprop, RMSpropOptions, SGD, SGDOptions, WeightDecay, clip_grad_norm,
 };
 use brasa::runtime::{Step, Var};
 use brasa::{Device, Result, Tensor};
@@ -52,8 +52,8 @@ macro_rules! cases {
     };
 }
 
-fn sgd(momentum: Momentum, weight_decay: f32) -> SgdOptions {
-    SgdOptions { momentum, weight_decay, ..SgdOptions::default() }
+fn sgd(momentum: Momentum, weight_decay: WeightDecay) -> SGDOptions {
+    SGDOptions { momentum, weight_decay, ..SGDOptions::default() }
 }
 
 fn adam(beta1: f64, beta2: f64, weight_decay: WeightDecay) -> AdamOptions {
@@ -62,15 +62,15 @@ fn adam(beta1: f64, beta2: f64, weight_decay: WeightDecay) -> AdamOptions {
 
 fn cases() -> Vec<Case> {
     cases! {
-        "sgd": Sgd(sgd(Momentum::None, 0.0)), 0.5, 1e-4;
-        "sgd_momentum": Sgd(sgd(Momentum::Heavy(0.9), 0.01)), 0.5, 1e-4;
-        "sgd_dampened": Sgd(sgd(Momentum::Dampened { factor: 0.8, dampening: 0.3 }, 0.0)), 0.5, 1e-4;
-        "sgd_nesterov": Sgd(sgd(Momentum::Nesterov(0.9), 0.02)), 0.5, 1e-4;
-        "sgd_maximize": Sgd(sgd(Momentum::Heavy(0.5), 0.0)), 0.1, 1e-5, Sgd::with_maximize;
-        "sgd_clip_norm": Sgd(sgd(Momentum::None, 0.0)), 0.5, 0.5, |it: Sgd| it.with_max_norm(0.05);
-        "sgd_clip_norm_max": Sgd(sgd(Momentum::None, 0.0)), 0.5, 0.5, |it: Sgd| it.with_max_norm_of(0.02, Norm::Max);
-        "sgd_clip_norm_3": Sgd(sgd(Momentum::None, 0.0)), 0.5, 0.5, |it: Sgd| it.with_max_norm_of(0.03, Norm::Power(3.0));
-        "sgd_clip_value": Sgd(sgd(Momentum::None, 0.0)), 0.5, 0.5, |it: Sgd| it.with_max_value(0.01);
+        "sgd": SGD(sgd(Momentum::None, WeightDecay::None)), 0.5, 1e-4;
+        "sgd_momentum": SGD(sgd(Momentum::Heavy(0.9), WeightDecay::Coupled(0.01))), 0.5, 1e-4;
+        "sgd_dampened": SGD(sgd(Momentum::Dampened { factor: 0.8, dampening: 0.3 }, WeightDecay::None)), 0.5, 1e-4;
+        "sgd_nesterov": SGD(sgd(Momentum::Nesterov(0.9), WeightDecay::Coupled(0.02))), 0.5, 1e-4;
+        "sgd_maximize": SGD(sgd(Momentum::Heavy(0.5), WeightDecay::None)), 0.1, 1e-5, SGD::with_maximize;
+        "sgd_clip_norm": SGD(sgd(Momentum::None, WeightDecay::None)), 0.5, 0.5, |it: SGD| it.with_max_norm(0.05);
+        "sgd_clip_norm_max": SGD(sgd(Momentum::None, WeightDecay::None)), 0.5, 0.5, |it: SGD| it.with_max_norm_of(0.02, Norm::Max);
+        "sgd_clip_norm_3": SGD(sgd(Momentum::None, WeightDecay::None)), 0.5, 0.5, |it: SGD| it.with_max_norm_of(0.03, Norm::Power(3.0));
+        "sgd_clip_value": SGD(sgd(Momentum::None, WeightDecay::None)), 0.5, 0.5, |it: SGD| it.with_max_value(0.01);
         "adam": Adam(AdamOptions::default()), 0.02, 0.05;
         "adam_options": Adam(AdamOptions { epsilon: 1e-3, ..adam(0.7, 0.95, WeightDecay::Coupled(0.05)) }), 0.02, 0.05;
         "adam_amsgrad": Adam(AdamOptions { amsgrad: true, ..adam(0.9, 0.8, WeightDecay::None) }), 0.1, 0.05;
@@ -84,35 +84,35 @@ fn cases() -> Vec<Case> {
         "radam_options": RAdam(RAdamOptions {
             beta1: 0.8, beta2: 0.9, epsilon: 1e-4, weight_decay: WeightDecay::Coupled(0.1), ..RAdamOptions::default()
         }), 0.05, 2e-4;
-        "rmsprop": RmsProp(RmsPropOptions::default()), 0.005, 0.01;
-        "rmsprop_centered": RmsProp(RmsPropOptions {
-            alpha: 0.9, epsilon: 1e-5, centered: true, ..RmsPropOptions::default()
+        "rmsprop": RMSprop(RMSpropOptions::default()), 0.005, 0.01;
+        "rmsprop_centered": RMSprop(RMSpropOptions {
+            alpha: 0.9, epsilon: 1e-5, centered: true, ..RMSpropOptions::default()
         }), 0.002, 0.01;
-        "rmsprop_momentum": RmsProp(RmsPropOptions {
-            momentum: 0.7, weight_decay: 0.1, ..RmsPropOptions::default()
+        "rmsprop_momentum": RMSprop(RMSpropOptions {
+            momentum: 0.7, weight_decay: WeightDecay::Coupled(0.1), ..RMSpropOptions::default()
         }), 0.002, 0.01;
         "adagrad": Adagrad(AdagradOptions::default()), 0.1, 0.1;
         "adagrad_options": Adagrad(AdagradOptions {
-            learning_rate_decay: 0.1, weight_decay: 0.05, initial_accumulator: 0.02, epsilon: 1e-3,
+            learning_rate_decay: 0.1, weight_decay: WeightDecay::Coupled(0.05), initial_accumulator: 0.02, epsilon: 1e-3,
             ..AdagradOptions::default()
         }), 0.2, 0.1;
         "adadelta": Adadelta(AdadeltaOptions::default()), 1.0, 1.0;
         "adadelta_options": Adadelta(AdadeltaOptions {
-            rho: 0.8, epsilon: 1e-4, weight_decay: 0.05, ..AdadeltaOptions::default()
+            rho: 0.8, epsilon: 1e-4, weight_decay: WeightDecay::Coupled(0.05), ..AdadeltaOptions::default()
         }), 3.0, 1.0;
         "adamax": Adamax(AdamaxOptions::default()), 0.05, 0.05;
         "adamax_options": Adamax(AdamaxOptions {
-            beta1: 0.8, beta2: 0.9, epsilon: 1e-2, weight_decay: 0.1, ..AdamaxOptions::default()
+            beta1: 0.8, beta2: 0.9, epsilon: 1e-2, weight_decay: WeightDecay::Coupled(0.1), ..AdamaxOptions::default()
         }), 0.05, 0.05;
         "lion": Lion(LionOptions::default()), 0.02, 0.02;
-        "lion_options": Lion(LionOptions { beta1: 0.8, beta2: 0.9, weight_decay: 0.5, ..LionOptions::default() }), 0.02, 0.02;
+        "lion_options": Lion(LionOptions { beta1: 0.8, beta2: 0.9, weight_decay: WeightDecay::Decoupled(0.5), ..LionOptions::default() }), 0.02, 0.02;
         "lamb": Lamb(LambOptions::default()), 0.05, 0.05;
         "lamb_options": Lamb(LambOptions {
-            beta1: 0.8, beta2: 0.9, epsilon: 1e-3, weight_decay: 0.5, ..LambOptions::default()
+            beta1: 0.8, beta2: 0.9, epsilon: 1e-3, weight_decay: WeightDecay::Decoupled(0.5), ..LambOptions::default()
         }), 0.05, 0.05;
         "muon": Muon(MuonOptions::default()), 0.05, 0.05;
         "muon_match_rms": Muon(MuonOptions {
-            weight_decay: 0.3, momentum: 0.8, adjust: MuonAdjust::MatchRmsAdamw, ..MuonOptions::default()
+            weight_decay: WeightDecay::Decoupled(0.3), momentum: 0.8, adjust: MuonAdjust::MatchRmsAdamw, ..MuonOptions::default()
         }), 0.2, 0.1;
         "muon_plain": Muon(MuonOptions {
             nesterov: false, steps: 3, adjust: MuonAdjust::SpectralUnclamped, ..MuonOptions::default()
@@ -176,8 +176,8 @@ fn the_first_steps_of_a_network_are_pytorchs() {
             let (mut own, mut optimizers) = (parameters.clone(), Vec::new());
             if case.name.starts_with("muon") {
                 let vectors: Vec<Var> = own.extract_if(.., |parameter| parameter.shape().rank() != 2).collect();
-                let options = SgdOptions { learning_rate: 0.5, ..SgdOptions::default() };
-                optimizers.push(Box::new(Sgd::new(&vectors, options).expect("memory")) as Box<dyn Optimizer>);
+                let options = SGDOptions { learning_rate: 0.5, ..SGDOptions::default() };
+                optimizers.push(Box::new(SGD::new(&vectors, options).expect("memory")) as Box<dyn Optimizer>);
             }
             optimizers.push((case.make)(&own, case.learning_rates[0]).expect("memory"));
             check_network(case.name, &records[case.name], &parameters, optimizers, &device);

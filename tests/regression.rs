@@ -4,7 +4,7 @@ mod common;
 
 use brasa::autodiff::{custom_gradient, grad};
 use brasa::device::Fault;
-use brasa::optim::{Optimizer, Sgd, SgdOptions};
+use brasa::optim::{Optimizer, SGD, SGDOptions};
 use brasa::runtime::{Arena, Step, Var, checkpoint, random_variables};
 use brasa::{Device, Error, Tensor};
 
@@ -331,8 +331,8 @@ fn gradients_of_one_group_are_computed_from_each_other() {
     for device in devices() {
         let variable = |name: &str| Var::parameter(name, &Tensor::zeros(4, &device)).expect("memory");
         let parameters: Vec<Var> = ["a", "b", "c", "d"].map(variable).into();
-        let options = SgdOptions { learning_rate: 1.0, ..SgdOptions::default() };
-        let optimizer = Sgd::new(&parameters, options).expect("memory");
+        let options = SGDOptions { learning_rate: 1.0, ..SGDOptions::default() };
+        let optimizer = SGD::new(&parameters, options).expect("memory");
         let members = parameters.clone();
         let mut step = Step::new(&device, move |inputs| {
             let members: Vec<Tensor> = members.iter().map(Var::tensor).collect();

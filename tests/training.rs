@@ -7,7 +7,7 @@ mod common;
 
 use brasa::models::{CifarResNet, Gpt, GptOptions, Mlp, ModelSpec, TutorialCnn, UNet};
 use brasa::nn::{Init, Mode, Module};
-use brasa::optim::{Adam, AdamOptions, Momentum, Optimizer, Sgd, SgdOptions, WeightDecay};
+use brasa::optim::{Adam, AdamOptions, Momentum, Optimizer, SGD, SGDOptions, WeightDecay};
 use brasa::runtime::{Step, Var};
 use brasa::tensor::Tensor;
 use brasa::{Device, Result, Shape, models, nn};
@@ -131,8 +131,12 @@ fn mlp_with_nesterov_decay_and_clipping_follows_pytorch() {
         input: |device| images([64, 64], device),
         target: |device| classes("target", 64, 10, device),
         optimizer: |parameters| {
-            let options = SgdOptions { learning_rate: 0.1, momentum: Momentum::Nesterov(0.9), weight_decay: 1e-2 };
-            Ok(Box::new(Sgd::new(parameters, options)?.with_max_norm(0.1)))
+            let options = SGDOptions {
+                learning_rate: 0.1,
+                momentum: Momentum::Nesterov(0.9),
+                weight_decay: WeightDecay::Coupled(1e-2),
+            };
+            Ok(Box::new(SGD::new(parameters, options)?.with_max_norm(0.1)))
         },
     });
 }
@@ -156,8 +160,12 @@ fn resnet20_follows_pytorch() {
         input: |device| images([8, 3, 32, 32], device),
         target: |device| classes("target", 8, 10, device),
         optimizer: |parameters| {
-            let options = SgdOptions { learning_rate: 0.05, momentum: Momentum::Heavy(0.9), weight_decay: 1e-4 };
-            Ok(Box::new(Sgd::new(parameters, options)?))
+            let options = SGDOptions {
+                learning_rate: 0.05,
+                momentum: Momentum::Heavy(0.9),
+                weight_decay: WeightDecay::Coupled(1e-4),
+            };
+            Ok(Box::new(SGD::new(parameters, options)?))
         },
     });
 }
@@ -226,8 +234,8 @@ fn decoupled_decay_shrinks_a_parameter_without_gradient() {
 fn the_learning_rate_changes_without_a_new_step() {
     let device = Device::cpu();
     let parameter = Var::parameter("p", &Tensor::full([1], 1.0_f32, &device)).expect("memory");
-    let options = SgdOptions { learning_rate: 0.5, ..SgdOptions::default() };
-    let optimizer = Sgd::new(std::slice::from_ref(&parameter), options).expect("an optimizer");
+    let options = SGDOptions { learning_rate: 0.5, ..SGDOptions::default() };
+    let optimizer = SGD::new(std::slice::from_ref(&parameter), options).expect("an optimizer");
     let optimizer = std::sync::Arc::new(optimizer);
     let (rule, variable) = (optimizer.clone(), parameter.clone());
     let mut step = Step::new(&device, move |_| {

@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use brasa::autodiff::grad;
 use brasa::graph::reference;
 use brasa::ops::conv::ConvOptions;
+use brasa::runtime::Step;
 use brasa::tensor::{CrossEntropy, Reduction};
-use brasa::{DType, Device, Element, Tensor};
+use brasa::{DType, Device, Element, Error, Tensor};
 
-use common::{assert_close, floats};
+use common::{assert_close, floats, panic_of, read};
 
 fn tensor<T: Element>(values: &[T], shape: &[usize]) -> Tensor {
     Tensor::from_slice(values, shape, &Device::cpu()).expect("a small tensor fits")
@@ -252,6 +253,44 @@ fn reductions_of_nothing() {
     assert_eq!(nothing.cumsum(0).shape().dims(), [0, 2]);
     assert_eq!(nothing.cummax(0).1.shape().dims(), [0, 2]);
     for call in [|x: &Tensor| x.max(), |x: &Tensor| x.argmin(0), |x: &Tensor| x.max_with_index(0).0] {
-        assert!(common::panic_of(|| call(&nothing)).0.contains("has no elements"));
+        assert!(panic_of(|| call(&nothing)).0.contains("has no elements"));
     }
+}
+
+/// A shape whose product wraps around passed for a small one.
+#[test]
+fn shapes_beyond_the_reach_of_indices_are_refused_at_the_callers_line() {
+    let device = Device::cpu();
+    let side = 1 << 16;
+    let makers: [(&str, &dyn Fn() -> Tensor); 5] = [
+        ("zeros", &|| Tensor::zeros([side, side], &device)),
+        ("full", &|| Tensor::full([side, side], 1_u8, &device)),
+        ("random numbers", &|| Tensor::rand([side, side], &device)),
+        ("eye", &|| Tensor::eye(side, &device)),
+        ("from_bytes", &|| Tensor::from_bytes(&[], [1 << 32, 1 << 32], DType::U8, &device).expect("memory")),
+    ];
+    for (what, make) in makers {
+        let (message, file, _) = panic_of(make);
+        let shape = if what == "from_bytes" { "[4294967296, 4294967296]" } else { "[65536, 65536]" };
+        assert!(message.starts_with(&format!("{what}: {shape} has ")) && message.contains("2147483647"), "{message}");
+        assert!(file.ends_with("values.rs"), "{what}: {file}");
+    }
+    assert_eq!(Tensor::zeros([side, 0, side], &device).numel(), 0);
+}
+
+#[test]
+fn values_beyond_the_reach_of_indices_are_errors_where_they_would_be_computed() {
+    fn table(numbers: &Tensor) -> Tensor {
+        numbers * numbers.t()
+    }
+    let device = Device::cpu();
+    let side = 1 << 16;
+    let numbers = Tensor::from_slice(&vec![2.0_f32; side], [side, 1], &device).expect("memory");
+    let too_many = |error: Error| matches!(error, Error::TooManyElements { elements, .. } if elements == side * side);
+    let message = table(&numbers).realize().expect_err("it is too long").to_string();
+    assert!(message.contains("[65536, 65536] at ") && message.contains("values.rs"), "{message}");
+    let mut step = Step::new(&device, |inputs| vec![table(&inputs[0])]).expect("a step");
+    // what takes no memory may be longer
+    assert_eq!(read(&table(&numbers).narrow(0, 3, 1).narrow(1, 5, 2)), [4.0, 4.0]);
+    assert!(too_many(step.run(&[numbers]).expect_err("its output is too long")));
 }

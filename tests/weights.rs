@@ -8,10 +8,11 @@ mod common;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use brasa::error::StateMismatch;
 use brasa::models::{ModelSpec, ResNet, ResNetOptions, create, create_with};
 use brasa::nn::{
-    self, Embedding, Init, Linear, LoadOptions, Mode, Module, Sequential, StateMismatch, from_safetensors,
-    load_weights, save_weights, to_safetensors,
+    self, Embedding, Init, Linear, LoadOptions, Mode, Module, Sequential, from_safetensors, load_weights, save_weights,
+    to_safetensors,
 };
 use brasa::runtime::Var;
 use brasa::{Device, Error, Tensor};

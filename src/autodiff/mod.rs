@@ -35,11 +35,9 @@ pub use custom::custom_gradient;
 pub use functional::{hessian, hessian_vector_product, jacobian, jvp, vjp};
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use crate::graph::{NodeRef, Source, traced_like};
 use crate::ops;
-use crate::runtime::VarCell;
 use crate::stage::Stage;
 use crate::tensor::Tensor;
 
@@ -87,7 +85,6 @@ fn in_order(wrt: &[&Tensor], gradients: &HashMap<u64, Tensor>) -> Vec<Tensor> {
 /// The gradients of one output by all float leaves it depends on: variables, inputs and tensors made from data.
 pub struct Gradients {
     by_node: HashMap<u64, Tensor>,
-    by_var: Vec<(Arc<VarCell>, Tensor)>,
 }
 
 impl Gradients {
@@ -99,15 +96,7 @@ impl Gradients {
     /// The same gradients, each changed by `f`.
     #[must_use]
     pub fn map(self, f: impl Fn(&Tensor) -> Tensor) -> Self {
-        Self {
-            by_node: self.by_node.iter().map(|(&node, gradient)| (node, f(gradient))).collect(),
-            by_var: self.by_var.iter().map(|(var, gradient)| (var.clone(), f(gradient))).collect(),
-        }
-    }
-
-    /// The gradient by a variable, summed over all its reads; `None` if the output does not depend on it.
-    pub fn of_var(&self, cell: &Arc<VarCell>) -> Option<Tensor> {
-        self.by_var.iter().find(|(known, _)| Arc::ptr_eq(known, cell)).map(|(_, gradient)| gradient.clone())
+        Self { by_node: self.by_node.iter().map(|(&node, gradient)| (node, f(gradient))).collect() }
     }
 }
 
@@ -122,19 +111,8 @@ impl Tensor {
         assert_float(self);
         // a captured step whose loss is NaN must not count
         crate::runtime::check_finite(std::slice::from_ref(self.node()));
-        let mut leaves: Vec<NodeRef> = reachable([self]).into_values().filter(is_differentiable_leaf).collect();
-        leaves.sort_unstable_by_key(|leaf| leaf.id);
-        let numbers = leaves.iter().map(|leaf| leaf.id).collect();
-        let by_node = walk(&[(self.clone(), ones(self))], &numbers, &HashSet::new());
-        let mut by_var: Vec<(Arc<VarCell>, Tensor)> = Vec::new();
-        for leaf in &leaves {
-            let (Some(Source::Var(cell)), Some(gradient)) = (&leaf.source, by_node.get(&leaf.id)) else { continue };
-            match by_var.iter_mut().find(|(known, _)| Arc::ptr_eq(known, cell)) {
-                Some((_, sum)) => *sum = traced_like(leaf, || Stage::Backward.scope(|| &*sum + gradient)),
-                None => by_var.push((Arc::clone(cell), gradient.clone())),
-            }
-        }
-        Gradients { by_node, by_var }
+        let leaves = reachable([self]).into_values().filter(is_differentiable_leaf).map(|leaf| leaf.id).collect();
+        Gradients { by_node: walk(&[(self.clone(), ones(self))], &leaves, &HashSet::new()) }
     }
 }
 

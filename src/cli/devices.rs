@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use crate::device::{Device, DeviceInfo, bytes};
+use crate::device::{Device, DeviceInfo};
 use crate::error::Result;
-
-use super::report::thousands;
+use crate::units::{bytes, thousands};
 
 /// Flags of `brasa devices`.
 #[derive(clap::Args)]

@@ -7,8 +7,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::Result;
 use crate::train::Event;
+use crate::units::thousands;
 
-use super::report::{loss, percent, seconds, summary, thousands};
+use super::report::{loss, percent, seconds, summary};
 
 /// Listens to a run.
 pub(super) struct Listener {

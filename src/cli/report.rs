@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::train::{StageReport, Summary};
+use crate::units::thousands;
 
 /// The end of a run: the ten stages, the accuracy, and where everything was saved.
 pub(super) fn summary(summary: &Summary) -> String {
@@ -70,19 +71,6 @@ pub(super) fn percent(part: f64) -> String {
     format!("{:.2} %", part * 100.0)
 }
 
-/// With commas between groups of three digits.
-pub(super) fn thousands(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A time that people read: `4.2 s`, `3 min 07 s`, `2 h 05 min`.
 pub(super) fn seconds(seconds: f64) -> String {
     let whole = seconds.round() as u64;
@@ -100,7 +88,6 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!(["0", "999", "1,000", "1,234,567"].map(str::to_owned), [0, 999, 1000, 1_234_567].map(thousands));
         assert_eq!([4.23, 59.4, 187.0, 7500.0].map(seconds), ["4.2 s", "59 s", "3 min 07 s", "2 h 05 min"]);
         assert_eq!(percent(0.98611), "98.61 %");
         assert_eq!([0.12345, 2.3e8].map(loss), ["0.1235", "2.300e8"]);

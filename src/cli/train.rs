@@ -83,7 +83,7 @@ mod tests {
         let cli = super::super::Cli::from_arg_matches(&matches).expect("good flags");
         let config = merge(&cli.train.config, &matches, file.path()).expect("a good file");
         assert_eq!((config.epochs, config.batch_size, config.lr, config.log_every), (3, 9, Some(0.5), 2));
-        assert_eq!(config.optimizer, crate::train::OptimizerName::Sgd);
+        assert_eq!(config.optimizer, crate::train::OptimizerName::SGD);
         assert!(config.augment);
     }
 }

@@ -7,32 +7,18 @@ use pulp::Arch;
 use crate::dtype::DType;
 use crate::plan::{ContractKernel, Store};
 
+use super::blocking::{Blocking, MOST_COLUMNS};
 use super::execute::{Env, Inputs, STRIP, Spread};
 use super::gemm::{self, Matrix, Part};
-use super::memory::{Blocks, Memory, View};
+use super::memory::{Blocks, Memory};
 use super::micro::{Block, Tile};
 use super::pack::{Groups, Operand};
 use super::program::Program;
 use super::scratch::{Scratch, for_each_piece};
+use super::view::View;
 
-/// Summed points of a step: a panel of them fills two thirds of the first-level cache.
-const DEPTH: usize = 256;
-/// Most rows of a block: with [`DEPTH`] of them the panels stay in the second-level cache.
-const MOST_ROWS: usize = 240;
-/// Most rows of a block of a plain product: its sums fill a second-level cache, and the columns are packed less often.
-const MOST_PLAIN_ROWS: usize = 480;
-/// Most columns of a block.
-const MOST_COLUMNS: usize = STRIP;
-/// Blocks that a large contraction should have.
-const ENOUGH_PIECES: usize = 8;
-/// Multiplications below which a block is not divided further.
-const SMALL_BLOCK: usize = 2_000_000;
 /// Multiplications below which a kernel runs on the calling thread.
 const INLINE: usize = 1_000_000;
-/// Pieces of a contraction whose sums are cut.
-const ENOUGH_CHUNKS: usize = 16;
-/// Most words of partial sums.
-const MOST_PARTIAL: usize = 4 << 20;
 
 /// A [`ContractKernel`] ready to run.
 #[derive(Debug)]
@@ -46,13 +32,7 @@ pub(super) struct CompiledContract {
     epilogue: Program,
     /// True if the epilogue walks rows and columns as one.
     flat: bool,
-    tile: Tile,
-    rows: usize,
-    columns: usize,
-    /// Summed points of a piece; `k` unless the sum is cut.
-    chunk: usize,
-    /// Summed points of a step.
-    depth: usize,
+    blocks: Blocking,
     float: bool,
     pub(super) parallel: bool,
     slots: usize,
@@ -62,7 +42,7 @@ pub(super) struct CompiledContract {
 
 /// The operands: lhs and rhs.
 #[derive(Debug)]
-enum Operands {
+pub(super) enum Operands {
     /// Multiplied as they lie.
     Plain(Matrix, Matrix),
     /// Packed for the micro-kernel.
@@ -98,12 +78,6 @@ fn stores_along(stores: &[Store], m: &[usize], n: &[usize], axes: &[usize]) -> b
     })
 }
 
-/// The size of each of the fewest equal parts of `total` that are no larger than `most`, in whole `unit`s.
-fn even(total: usize, most: usize, unit: usize) -> usize {
-    let parts = total.div_ceil(most).max(1);
-    total.div_ceil(parts).next_multiple_of(unit).max(unit)
-}
-
 impl CompiledContract {
     /// Makes `kernel` ready; `dtypes` are the buffers'.
     pub(super) fn new(kernel: &ContractKernel, dtypes: &[DType], arch: Arch) -> Self {
@@ -129,48 +103,9 @@ impl CompiledContract {
         };
         let [batches, rows_all, columns_all, k_all] = [size(&batch), size(&m), size(&n), size(&k)];
 
-        let tile = Tile::new(arch, rows_all);
-        let most_rows = if matches!(operands, Operands::Plain(..)) { MOST_PLAIN_ROWS } else { MOST_ROWS };
-        let (most_rows, most_columns) = (most_rows / tile.rows * tile.rows, MOST_COLUMNS / tile.columns * tile.columns);
-        let mut rows = even(rows_all, most_rows, tile.rows);
-        let mut columns = even(columns_all, most_columns, tile.columns);
-        let pieces = |rows: usize, columns: usize| batches * rows_all.div_ceil(rows) * columns_all.div_ceil(columns);
         let work = batches * rows_all * columns_all * k_all;
-        // A small result of long sums is cut along k only, so that each element is packed once.
-        let results = batches * rows_all * columns_all;
-        let long = k_all >= 8 * DEPTH && results * ENOUGH_CHUNKS <= MOST_PARTIAL;
-        let (least_rows, least_columns) = (4 * tile.rows, 4 * tile.columns);
-        while !long && pieces(rows, columns) < ENOUGH_PIECES && rows * columns * k_all > SMALL_BLOCK {
-            if columns / 2 >= least_columns && (columns > rows || rows / 2 < least_rows) {
-                columns = even(columns_all, columns / 2, tile.columns);
-            } else if rows / 2 >= least_rows {
-                rows = even(rows_all, rows / 2, tile.rows);
-            } else {
-                break;
-            }
-        }
-        let mut depth = DEPTH;
-        if let Operands::Packed(packed) = &operands {
-            let [lhs, rhs] = &**packed;
-            // Blocks of whole rows, if that leaves few columns of the last tile empty.
-            if let Some(unit) = rhs.unit(false)
-                && (columns / 2..=columns).contains(&unit)
-            {
-                columns = unit;
-            }
-            if let Some(unit) = rhs.unit(true).or(lhs.unit(true)) {
-                let steps = unit.div_ceil(DEPTH);
-                depth = if unit.is_multiple_of(steps) { unit / steps } else { DEPTH };
-            }
-        }
-        let mut chunk = k_all.max(1);
-        let count = pieces(rows, columns);
-        if long && count > 0 && count < ENOUGH_PIECES && work > 2 * SMALL_BLOCK {
-            let chunks = ENOUGH_CHUNKS.div_ceil(count).min(k_all / (2 * DEPTH));
-            chunk = k_all.div_ceil(chunks).next_multiple_of(depth);
-        }
-
-        let flat = columns_all <= columns;
+        let blocks = Blocking::new(arch, &operands, [batches, rows_all, columns_all, k_all]);
+        let flat = columns_all <= blocks.columns;
         let (fixed, walked) = if flat {
             (batch.clone(), [m.as_slice(), &n].concat())
         } else {
@@ -189,11 +124,7 @@ impl CompiledContract {
             operands,
             epilogue,
             flat,
-            tile,
-            rows,
-            columns,
-            chunk,
-            depth,
+            blocks,
             float: kernel.accumulator.is_float(),
             parallel: work > INLINE,
             slots,
@@ -202,7 +133,7 @@ impl CompiledContract {
     }
 
     fn chunks(&self) -> usize {
-        self.k.div_ceil(self.chunk).max(1)
+        self.k.div_ceil(self.blocks.chunk).max(1)
     }
 
     /// Memory for cut sums; `Some(None)` if none is needed, `None` if there is none left.
@@ -216,17 +147,17 @@ impl CompiledContract {
     }
 
     fn pieces(&self) -> usize {
-        self.batch * self.m.div_ceil(self.rows) * self.n.div_ceil(self.columns)
+        self.batch * self.m.div_ceil(self.blocks.rows) * self.n.div_ceil(self.blocks.columns)
     }
 
     fn piece(&self, number: usize) -> Piece {
-        let across = self.n.div_ceil(self.columns);
-        let down = self.m.div_ceil(self.rows);
-        let (column, row) = (number % across * self.columns, number / across % down * self.rows);
+        let across = self.n.div_ceil(self.blocks.columns);
+        let down = self.m.div_ceil(self.blocks.rows);
+        let (column, row) = (number % across * self.blocks.columns, number / across % down * self.blocks.rows);
         Piece {
             batch: number / across / down,
-            rows: row..self.m.min(row + self.rows),
-            columns: column..self.n.min(column + self.columns),
+            rows: row..self.m.min(row + self.blocks.rows),
+            columns: column..self.n.min(column + self.blocks.columns),
         }
     }
 
@@ -243,7 +174,7 @@ impl CompiledContract {
         let (pieces, partial) = (self.pieces(), state.partial);
         for_each_piece(pieces * self.chunks(), self.parallel, |number, scratch| {
             let (piece, chunk) = (self.piece(number % pieces), number / pieces);
-            self.sum(env, scratch, &piece, chunk * self.chunk..self.k.min((chunk + 1) * self.chunk));
+            self.sum(env, scratch, &piece, chunk * self.blocks.chunk..self.k.min((chunk + 1) * self.blocks.chunk));
             for (row, sums) in piece.rows.clone().zip(scratch.panels.sums.chunks_exact(piece.columns.len())) {
                 partial.write_run::<u32>(self.partial_at(chunk, &piece, row), sums);
             }
@@ -274,17 +205,17 @@ impl CompiledContract {
                 return gemm::multiply(env.views, (lhs, rhs), &part, &mut panels.sums[..len]);
             }
         };
-        let stride = columns.next_multiple_of(self.tile.columns);
-        let len = piece.rows.len().next_multiple_of(self.tile.rows) * stride;
+        let stride = columns.next_multiple_of(self.blocks.tile.columns);
+        let len = piece.rows.len().next_multiple_of(self.blocks.tile.rows) * stride;
         panels.sums.reserve(len);
         panels.sums[..len].fill(0);
-        for start in summed.clone().step_by(self.depth) {
-            let depth = self.depth.min(summed.end - start);
+        for start in summed.clone().step_by(self.blocks.depth) {
+            let depth = self.blocks.depth.min(summed.end - start);
             let range = (piece.batch, start..start + depth, piece.rows.clone(), piece.columns.clone());
-            panels.pack(env, registers, (lhs, rhs), range, (self.tile.rows, self.tile.columns));
-            let lhs = &panels.lhs[..piece.rows.len().next_multiple_of(self.tile.rows) * depth];
+            panels.pack(env, registers, (lhs, rhs), range, (self.blocks.tile.rows, self.blocks.tile.columns));
+            let lhs = &panels.lhs[..piece.rows.len().next_multiple_of(self.blocks.tile.rows) * depth];
             let rhs = &panels.rhs[..stride * depth];
-            let block = Block { lhs, rhs, sums: &mut panels.sums[..len], stride, depth, tile: self.tile };
+            let block = Block { lhs, rhs, sums: &mut panels.sums[..len], stride, depth, tile: self.blocks.tile };
             if self.float { block.run_floats(env.arch) } else { block.run_words() }
         }
         if stride != columns {

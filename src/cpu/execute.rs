@@ -7,10 +7,10 @@ use pulp::Arch;
 
 use super::access::{Access, numbers};
 use super::elementwise::{self, Arg, CHUNK};
-use super::memory::View;
 use super::philox;
 use super::program::{Action, Operand, Program, Step};
 use super::recipe::Recipes;
+use super::view::View;
 use super::words::Words;
 use crate::dtype::DType;
 

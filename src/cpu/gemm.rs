@@ -14,8 +14,8 @@ use gemm_f32::gemm::f32::get_gemm_fn;
 use crate::dtype::DType;
 use crate::plan::{BufferId, ContractKernel, InstrOp, Tape, ValueId};
 
-use super::memory::View;
 use super::pack::Groups;
+use super::view::View;
 
 /// Summed points of one call. The crate takes this many together for every size of cache, so that a sum's order does not
 /// depend on what it finds out about the machine.

@@ -5,9 +5,10 @@ use crate::plan::{InstrOp, Ix, Level, LoopKernel, Phase};
 
 use super::execute::STRIP;
 use super::fold::Fold;
-use super::memory::{Blocks, Memory, View};
+use super::memory::{Blocks, Memory};
 use super::program::{Program, expressions};
 use super::reshape::tiled_map;
+use super::view::View;
 
 /// Work below this many nanoseconds is not worth waking other threads for.
 const INLINE_NANOSECONDS: f64 = 20_000.0;

@@ -8,6 +8,7 @@
 //! and `gemm`.
 
 mod access;
+mod blocking;
 mod contract;
 mod elementwise;
 mod execute;
@@ -30,6 +31,7 @@ mod scratch;
 mod space;
 #[cfg(test)]
 mod tests;
+mod view;
 mod words;
 
 use std::sync::Arc;
@@ -46,10 +48,10 @@ use crate::timing::{KernelTime, StageTimes, TimeSource};
 use contract::{CompiledContract, ContractState};
 use execute::Env;
 use loops::{CompiledLoop, LoopState};
-use memory::View;
 pub(crate) use memory::{Blocks, Memory};
 use reshape::thin_contract;
 use routine::CompiledRoutine;
+use view::View;
 
 /// The vector instructions in use: their length decides the order of sums.
 pub(crate) fn vector_instructions() -> &'static str {

@@ -5,7 +5,7 @@ use half::f16;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::execute::NOWHERE;
-use super::memory::{Stored, View};
+use super::view::{Stored, View};
 use crate::dtype::DType;
 
 /// The offset of a point without an element.

@@ -21,8 +21,7 @@ impl Device {
     /// A GPU that cannot be opened is passed over with a warning, and software GPUs are never the best.
     pub fn best() -> Result<Self> {
         match std::env::var(DEVICE_VARIABLE) {
-            // `BRASA_DEVICE=best` would lead back here.
-            Ok(name) if !matches!(name.trim().to_lowercase().as_str(), "" | "best") => Self::named(&name),
+            Ok(name) if !name.trim().is_empty() => Self::named(&name),
             _ => Ok(Self::automatic()),
         }
     }
@@ -43,14 +42,13 @@ impl Device {
         }
     }
 
-    /// The device with this name: `cpu`; `gpu` or `gpu:1`; `best` for [`Device::best`]; `auto` for the same without
-    /// `BRASA_DEVICE`; or a part of an adapter's name.
+    /// The device with this name, whatever `BRASA_DEVICE` says: `cpu`; `gpu` or `gpu:1`; `best` for a discrete GPU, else an
+    /// integrated one, else the CPU; or a part of an adapter's name.
     pub fn named(name: &str) -> Result<Self> {
         let wanted = name.trim().to_lowercase();
         match wanted.as_str() {
             "cpu" => return Ok(Self::cpu()),
-            "best" => return Self::best(),
-            "auto" => return Ok(Self::automatic()),
+            "best" => return Ok(Self::automatic()),
             "gpu" => return Self::gpu(0),
             _ => {}
         }
@@ -123,6 +121,6 @@ fn find(choose: impl Fn(&Adapters) -> Option<Arc<Adapter>>) -> Result<Arc<Adapte
 
 fn unknown(name: &str, adapters: &Adapters) -> Error {
     let gpus = adapters.iter().map(|adapter| format!("{} ({})", adapter.info.selector, adapter.info.name));
-    let known: Vec<String> = gpus.chain(["cpu, best, auto".into()]).collect();
+    let known: Vec<String> = gpus.chain(["cpu, best".into()]).collect();
     Error::UnknownDevice { name: name.into(), known: known.join(", ") }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::error::Result;
-use crate::plan::{Place, Plan};
+use crate::error::{Error, Result};
+use crate::plan::{Body, Place, Plan};
+use crate::shape::MAX_ELEMENTS;
 use crate::timing::{KernelTime, StageTimes};
 use crate::{cpu, gpu};
 
@@ -52,10 +53,29 @@ enum Slots {
     Held(#[expect(dead_code, reason = "held for its drop")] Vec<Storage>),
 }
 
+/// Refuses kernels that count further than 32 bits reach, as both executors' tapes would.
+fn check_sizes(plan: &Plan) -> Result<()> {
+    plan.kernels.iter().try_for_each(|kernel| {
+        let axes: &[usize] = match &kernel.body {
+            Body::Loop(kernel) => &kernel.axes,
+            Body::Contract(kernel) => &kernel.axes,
+            Body::Routine(_) => &[],
+        };
+        let written = kernel.writes.iter().map(|&buffer| plan.buffers[buffer].elements);
+        match axes.iter().copied().chain(written).max() {
+            Some(elements) if elements > MAX_ELEMENTS => {
+                Err(Error::TooManyElements { what: format!("kernel `{}`", kernel.label), elements })
+            }
+            _ => Ok(()),
+        }
+    })
+}
+
 impl Device {
     /// Renders and compiles the kernels of a plan.
     pub(crate) fn prepare(&self, plan: Arc<Plan>) -> Result<Executable> {
         self.check()?;
+        check_sizes(&plan)?;
         let plan = self.with_fault(plan);
         let kind = match self.backend() {
             Backend::Cpu(_) => Prepared::Cpu(cpu::Compiled::new(Arc::clone(&plan))),

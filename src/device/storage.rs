@@ -70,7 +70,7 @@ impl Storage {
     }
 
     /// The first `bytes` bytes of a buffer that is not brasa's, and not on its ledger.
-    pub(super) fn foreign(bytes: u64, buffer: gpu::Buffer) -> Self {
+    pub(crate) fn foreign(bytes: u64, buffer: gpu::Buffer) -> Self {
         let (capacity, handed_out) = (buffer.size(), AtomicBool::new(true));
         let memory = StorageMemory::Gpu(buffer);
         Self(Arc::new(Inner { bytes, capacity, memory, pool: None, handed_out, _claim: None }))

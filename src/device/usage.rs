@@ -42,19 +42,6 @@ pub struct Counters {
     pub submissions: u64,
 }
 
-/// A size in memory: `512 B`, `1.5 KiB`, `128 MiB`.
-pub(crate) fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let decimals = usize::from(value.fract() != 0.0);
-    format!("{value:.decimals$} {}", UNITS[unit])
-}
-
 /// What a piece of memory is for, in the words of an out-of-memory error.
 #[derive(Clone, Debug)]
 pub(crate) struct Purpose {
@@ -158,15 +145,5 @@ impl Drop for Claim {
         if let Some((bytes, _)) = book.claims.remove(&self.number) {
             book.live_bytes -= bytes;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_read_well() {
-        assert_eq!([512, 1536, 128 << 20].map(bytes), ["512 B", "1.5 KiB", "128 MiB"]);
     }
 }

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::device::{Device, Storage};
 use crate::dtype::DType;
-use crate::shape::Shape;
+use crate::error::{Error, Result};
+use crate::shape::{MAX_ELEMENTS, Shape};
 use crate::stage::Stage;
 
-use super::Op;
+use super::{Op, op_name};
 
 /// A shared handle to a node.
 pub type NodeRef = Arc<Node>;
@@ -283,6 +284,19 @@ impl Node {
         });
         crate::runtime::limit_waiting(&node);
         node
+    }
+
+    /// Refuses a value that cannot be in memory.
+    ///
+    /// # Errors
+    /// If it has too many elements.
+    pub(crate) fn check_size(&self) -> Result<()> {
+        let elements = self.shape.numel();
+        if elements <= MAX_ELEMENTS {
+            return Ok(());
+        }
+        let what = format!("{} {}{} at {}", op_name(&self.op), self.dtype, self.shape, self.location);
+        Err(Error::TooManyElements { what, elements })
     }
 
     /// The computed value, if there is one.

@@ -22,5 +22,5 @@ pub use mobilenet::MobileNetV2;
 pub use registry::{Entry, MODELS, ModelSpec, Task, create, create_with, find};
 pub use resnet::{BasicBlock, Bottleneck, CifarResNet, ResNet, ResNetOptions, Shortcut};
 pub use unet::{DoubleConv, UNet};
-pub use vgg::{Vgg, VggOptions};
-pub use vit::{VisionTransformer, VitOptions};
+pub use vgg::{VGG, VGGOptions};
+pub use vit::{VisionTransformer, VisionTransformerOptions};

@@ -8,7 +8,7 @@ use crate::nn::{Init, Module};
 
 use super::{
     CifarResNet, ConvNeXt, ConvNeXtOptions, DigitsCnn, Gpt, GptOptions, Mlp, MobileNetV2, ResNet, ResNetOptions,
-    TutorialCnn, UNet, Vgg, VggOptions, VisionTransformer, VitOptions,
+    TutorialCnn, UNet, VGG, VGGOptions, VisionTransformer, VisionTransformerOptions,
 };
 
 /// What the data ask of a model.
@@ -112,16 +112,16 @@ pub static MODELS: &[Entry] = &[
         ResNet::new(ResNetOptions::depth(50), c, classes, init)
     }),
     classifier!("vgg11", 32, "VGG-11 (Simonyan and Zisserman 2015), 133 M parameters", |[c, ..], classes, init| {
-        Vgg::new(VggOptions::depth(11, false), c, classes, init)
+        VGG::new(VGGOptions::depth(11, false), c, classes, init)
     }),
     classifier!("vgg11-bn", 32, "VGG-11 with batch norm", |[c, ..], classes, init| {
-        Vgg::new(VggOptions::depth(11, true), c, classes, init)
+        VGG::new(VGGOptions::depth(11, true), c, classes, init)
     }),
     classifier!("vgg16", 32, "VGG-16, 138 M parameters", |[c, ..], classes, init| {
-        Vgg::new(VggOptions::depth(16, false), c, classes, init)
+        VGG::new(VGGOptions::depth(16, false), c, classes, init)
     }),
     classifier!("vgg16-bn", 32, "VGG-16 with batch norm", |[c, ..], classes, init| {
-        Vgg::new(VggOptions::depth(16, true), c, classes, init)
+        VGG::new(VGGOptions::depth(16, true), c, classes, init)
     }),
     classifier!("mobilenet-v2", 1, "MobileNetV2 (Sandler et al. 2018), 3.5 M parameters", |[c, ..], classes, init| {
         MobileNetV2::new(1.0, c, classes, init)
@@ -137,7 +137,7 @@ pub static MODELS: &[Entry] = &[
             let [channels, height, width] = image(spec, "vit-tiny", 4)?;
             let patch = if height.min(width) < 64 { 4 } else { 16 };
             divisible("vit-tiny", [height, width], patch)?;
-            let options = VitOptions { patch, ..VitOptions::TINY };
+            let options = VisionTransformerOptions { patch, ..VisionTransformerOptions::TINY };
             Ok(Box::new(VisionTransformer::new(options, [channels, height, width], spec.classes, init)?))
         },
     },

@@ -12,7 +12,7 @@ use super::blocks::{he, head};
 
 /// Convolutions of each of the five stages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct VggOptions {
+pub struct VGGOptions {
     /// 3×3 convolutions before each halving.
     pub convolutions: [usize; 5],
     /// A batch norm behind each of them.
@@ -23,7 +23,7 @@ pub struct VggOptions {
     pub hidden: usize,
 }
 
-impl VggOptions {
+impl VGGOptions {
     /// The network of the paper with 11, 13, 16 or 19 layers that have weights.
     ///
     /// # Panics
@@ -43,14 +43,14 @@ impl VggOptions {
 
 /// Stages of 3×3 convolutions with ReLU, each ending with max-pooling that halves the image, means over 7×7 parts, three linear
 /// layers with dropout of a half between. From `[batch, channels, height, width]` to `[batch, classes]`.
-pub struct Vgg {
+pub struct VGG {
     features: Sequential,
     classifier: Sequential,
 }
 
-impl Vgg {
+impl VGG {
     /// For images with sides of at least 32.
-    pub fn new(options: VggOptions, channels: usize, classes: usize, init: &Init) -> Result<Self> {
+    pub fn new(options: VGGOptions, channels: usize, classes: usize, init: &Init) -> Result<Self> {
         let mut features = Sequential::new();
         let mut inputs = channels;
         for (stage, &count) in options.convolutions.iter().enumerate() {
@@ -83,7 +83,7 @@ impl Vgg {
     }
 }
 
-impl Module for Vgg {
+impl Module for VGG {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let parts = AdaptiveAvgPool2d::new(7).forward(&self.features.forward(input));

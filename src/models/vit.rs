@@ -13,7 +13,7 @@ const WEIGHT: Initial = Initial::TruncatedNormal { deviation: 0.02, low: -2.0, h
 
 /// Sizes of a [`VisionTransformer`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct VitOptions {
+pub struct VisionTransformerOptions {
     /// Pixels along each side of a patch.
     pub patch: usize,
     /// Values per patch.
@@ -24,7 +24,7 @@ pub struct VitOptions {
     pub layers: usize,
 }
 
-impl VitOptions {
+impl VisionTransformerOptions {
     /// ViT-Ti (Touvron et al., arXiv 2012.12877) with patches of 16×16 pixels: timm's `vit_tiny_patch16_224`.
     pub const TINY: Self = Self { patch: 16, width: 192, heads: 3, layers: 12 };
 }
@@ -46,12 +46,12 @@ impl VisionTransformer {
     /// For images `[channels, height, width]` whose sides the patch divides.
     #[track_caller]
     pub fn new(
-        options: VitOptions,
+        options: VisionTransformerOptions,
         [channels, height, width]: [usize; 3],
         classes: usize,
         init: &Init,
     ) -> Result<Self> {
-        let VitOptions { patch, width: features, heads, layers } = options;
+        let VisionTransformerOptions { patch, width: features, heads, layers } = options;
         assert!(
             patch > 0 && height.is_multiple_of(patch) && width.is_multiple_of(patch),
             "vit: {height}x{width} pixels do not divide into patches of {patch}x{patch}"

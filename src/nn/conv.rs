@@ -30,6 +30,7 @@ pub struct Conv<const AXES: usize> {
 
 impl<const AXES: usize> Conv<AXES> {
     /// With bias; weights as PyTorch draws them ([`Initial::pytorch_default`]). `kernel`: one size, or one for each axis.
+    #[track_caller]
     pub fn new(
         inputs: usize,
         outputs: usize,
@@ -38,11 +39,12 @@ impl<const AXES: usize> Conv<AXES> {
         init: &Init,
     ) -> Result<Self> {
         let kernel = sizes::<AXES>(kernel);
-        let initial = Initial::pytorch_default(inputs / options.groups * kernel.iter().product::<usize>());
+        let initial = pytorch_default((inputs, outputs), inputs, &kernel, &options);
         Self::with_initial(inputs, outputs, kernel, options, initial, Some(initial), init)
     }
 
     /// The same without bias: for convolutions that a batch norm follows.
+    #[track_caller]
     pub fn without_bias(
         inputs: usize,
         outputs: usize,
@@ -51,11 +53,12 @@ impl<const AXES: usize> Conv<AXES> {
         init: &Init,
     ) -> Result<Self> {
         let kernel = sizes::<AXES>(kernel);
-        let initial = Initial::pytorch_default(inputs / options.groups * kernel.iter().product::<usize>());
+        let initial = pytorch_default((inputs, outputs), inputs, &kernel, &options);
         Self::with_initial(inputs, outputs, kernel, options, initial, None, init)
     }
 
     /// With these first values.
+    #[track_caller]
     pub fn with_initial(
         inputs: usize,
         outputs: usize,
@@ -150,6 +153,7 @@ pub struct ConvTranspose<const AXES: usize> {
 
 impl<const AXES: usize> ConvTranspose<AXES> {
     /// With bias; weights as PyTorch draws them, which takes `outputs / groups · kernel` for the fan-in.
+    #[track_caller]
     pub fn new(
         inputs: usize,
         outputs: usize,
@@ -158,12 +162,13 @@ impl<const AXES: usize> ConvTranspose<AXES> {
         init: &Init,
     ) -> Result<Self> {
         let kernel = sizes::<AXES>(kernel);
-        let bias = Initial::pytorch_default(outputs / options.groups * kernel.iter().product::<usize>());
+        let bias = pytorch_default((inputs, outputs), outputs, &kernel, &options);
         let layer = Self::without_bias(inputs, outputs, kernel, options, init)?;
         Ok(Self { bias: Some(init.parameter("bias", outputs, bias)?), ..layer })
     }
 
     /// The same without bias.
+    #[track_caller]
     pub fn without_bias(
         inputs: usize,
         outputs: usize,
@@ -171,11 +176,10 @@ impl<const AXES: usize> ConvTranspose<AXES> {
         options: ConvOptions,
         init: &Init,
     ) -> Result<Self> {
-        check_groups(inputs, outputs, &options);
         let kernel = sizes::<AXES>(kernel);
-        let outputs = outputs / options.groups;
-        let initial = Initial::pytorch_default(outputs * kernel.iter().product::<usize>());
-        let weight = init.parameter("weight", [&[inputs, outputs], &kernel[..]].concat(), initial)?;
+        let initial = pytorch_default((inputs, outputs), outputs, &kernel, &options);
+        let shape = [&[inputs, outputs / options.groups], &kernel[..]].concat();
+        let weight = init.parameter("weight", shape, initial)?;
         Ok(Self { weight, bias: None, options, scope: Scope::new(init.path()) })
     }
 }
@@ -199,7 +203,20 @@ impl<const AXES: usize> Module for ConvTranspose<AXES> {
     }
 }
 
+/// What PyTorch draws weights and biases from, with `channels / groups · kernel` for the fan-in.
+#[track_caller]
+fn pytorch_default(
+    (inputs, outputs): (usize, usize),
+    channels: usize,
+    kernel: &[usize],
+    options: &ConvOptions,
+) -> Initial {
+    check_groups(inputs, outputs, options);
+    Initial::pytorch_default(channels / options.groups * kernel.iter().product::<usize>())
+}
+
 /// One size for each axis.
+#[track_caller]
 fn sizes<const AXES: usize>(kernel: impl Into<Shape>) -> Vec<usize> {
     const { assert!(AXES >= 1 && AXES <= 3, "one to three spatial axes") }
     let kernel = kernel.into();
@@ -208,6 +225,7 @@ fn sizes<const AXES: usize>(kernel: impl Into<Shape>) -> Vec<usize> {
     sizes
 }
 
+#[track_caller]
 fn check_groups(inputs: usize, outputs: usize, options: &ConvOptions) {
     assert!(
         options.groups > 0 && inputs.is_multiple_of(options.groups) && outputs.is_multiple_of(options.groups),

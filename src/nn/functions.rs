@@ -7,12 +7,12 @@ use crate::tensor::{Interpolation, Tensor};
 
 use super::Module;
 
-/// Pooling over one to three spatial axes with [`PoolOptions`]: the struct, its names and its methods.
+/// Pooling over one to three spatial axes: the struct around its options, its names and its method.
 macro_rules! pooling {
-    ($($(#[$doc:meta])* $name:ident: $one:ident = $pool1d:ident, $two:ident = $pool2d:ident, $three:ident = $pool3d:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident($options:ty): $one:ident = $pool1d:ident, $two:ident = $pool2d:ident, $three:ident = $pool3d:ident;)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Debug)]
-        pub struct $name<const AXES: usize>(PoolOptions);
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        pub struct $name<const AXES: usize>($options);
 
         #[doc = concat!("[`", stringify!($name), "`] over `[batch, channels, length]`.")]
         pub type $one = $name<1>;
@@ -20,18 +20,6 @@ macro_rules! pooling {
         pub type $two = $name<2>;
         #[doc = concat!("[`", stringify!($name), "`] over `[batch, channels, depth, height, width]`.")]
         pub type $three = $name<3>;
-
-        impl<const AXES: usize> $name<AXES> {
-            /// Windows of `kernel` elements (one number, or one for each axis) side by side.
-            pub fn new(kernel: impl Into<Shape>) -> Self {
-                Self(PoolOptions::new(kernel))
-            }
-
-            /// Any windows.
-            pub fn with(options: PoolOptions) -> Self {
-                Self(options)
-            }
-        }
 
         impl<const AXES: usize> Module for $name<AXES> {
             #[track_caller]
@@ -50,55 +38,45 @@ macro_rules! pooling {
 
 pooling! {
     /// The largest element of each window.
-    MaxPool: MaxPool1d = max_pool1d_with, MaxPool2d = max_pool2d_with, MaxPool3d = max_pool3d_with;
+    MaxPool(PoolOptions): MaxPool1d = max_pool1d_with, MaxPool2d = max_pool2d_with, MaxPool3d = max_pool3d_with;
     /// The mean of each window.
-    AvgPool: AvgPool1d = avg_pool1d_with, AvgPool2d = avg_pool2d_with, AvgPool3d = avg_pool3d_with;
+    AvgPool(PoolOptions): AvgPool1d = avg_pool1d_with, AvgPool2d = avg_pool2d_with, AvgPool3d = avg_pool3d_with;
+    /// The means of as many parts as asked for.
+    AdaptiveAvgPool(Shape): AdaptiveAvgPool1d = adaptive_avg_pool1d, AdaptiveAvgPool2d = adaptive_avg_pool2d,
+        AdaptiveAvgPool3d = adaptive_avg_pool3d;
+    /// The largest elements of as many parts as asked for.
+    AdaptiveMaxPool(Shape): AdaptiveMaxPool1d = adaptive_max_pool1d, AdaptiveMaxPool2d = adaptive_max_pool2d,
+        AdaptiveMaxPool3d = adaptive_max_pool3d;
 }
 
-/// Pooling to a given size.
-macro_rules! adaptive {
-    ($($(#[$doc:meta])* $name:ident: $one:ident = $pool1d:ident, $two:ident = $pool2d:ident, $three:ident = $pool3d:ident;)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, Debug)]
-        pub struct $name<const AXES: usize>(Shape);
+macro_rules! by_windows {
+    ($($name:ident),*) => {$(
+        impl<const AXES: usize> $name<AXES> {
+            /// Windows of `kernel` elements (one number, or one for each axis) side by side.
+            pub fn new(kernel: impl Into<Shape>) -> Self {
+                Self(PoolOptions::new(kernel))
+            }
 
-        #[doc = concat!("[`", stringify!($name), "`] over `[batch, channels, length]`.")]
-        pub type $one = $name<1>;
-        #[doc = concat!("[`", stringify!($name), "`] over `[batch, channels, height, width]`.")]
-        pub type $two = $name<2>;
-        #[doc = concat!("[`", stringify!($name), "`] over `[batch, channels, depth, height, width]`.")]
-        pub type $three = $name<3>;
+            /// Any windows.
+            pub fn with(options: PoolOptions) -> Self {
+                Self(options)
+            }
+        }
+    )*};
+}
+by_windows!(MaxPool, AvgPool);
 
+macro_rules! by_size {
+    ($($name:ident),*) => {$(
         impl<const AXES: usize> $name<AXES> {
             /// To `size` parts: one number, or one for each axis.
             pub fn new(size: impl Into<Shape>) -> Self {
                 Self(size.into())
             }
         }
-
-        impl<const AXES: usize> Module for $name<AXES> {
-            #[track_caller]
-            fn forward(&self, input: &Tensor) -> Tensor {
-                match AXES {
-                    1 => input.$pool1d(&self.0),
-                    2 => input.$pool2d(&self.0),
-                    _ => input.$pool3d(&self.0),
-                }
-            }
-
-            fn visit(&self, _: &mut dyn FnMut(&Var)) {}
-        }
     )*};
 }
-
-adaptive! {
-    /// The means of as many parts as asked for.
-    AdaptiveAvgPool: AdaptiveAvgPool1d = adaptive_avg_pool1d, AdaptiveAvgPool2d = adaptive_avg_pool2d,
-        AdaptiveAvgPool3d = adaptive_avg_pool3d;
-    /// The largest elements of as many parts as asked for.
-    AdaptiveMaxPool: AdaptiveMaxPool1d = adaptive_max_pool1d, AdaptiveMaxPool2d = adaptive_max_pool2d,
-        AdaptiveMaxPool3d = adaptive_max_pool3d;
-}
+by_size!(AdaptiveAvgPool, AdaptiveMaxPool);
 
 /// [`Tensor::interpolate_scale`]: each spatial axis at `scale` times its size.
 #[derive(Clone, Copy, PartialEq, Debug)]

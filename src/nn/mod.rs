@@ -46,7 +46,7 @@ pub use norm::{
 pub use pattern::trainable;
 pub use recurrent::{GRU, GRUCell, LSTM, LSTMCell, RNN, RNNCell, RNNReLU, RecurrentOptions};
 pub use sequential::{Residual, Sequential};
-pub use state::{LoadOptions, LoadReport, StateMismatch, load_state, load_state_with, state};
+pub use state::{LoadOptions, LoadReport, load_state, load_state_with, state};
 pub use summary::{LayerSummary, Summary, parameter_count, summary};
 pub use transformer::{
     Activation, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,

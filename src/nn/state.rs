@@ -1,12 +1,9 @@
 //! A model's variables as named tensors, and how named tensors fit a model.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
-use std::path::PathBuf;
 
-use crate::error::Result;
+use crate::error::{Result, StateMismatch};
 use crate::runtime::Var;
-use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 use super::Module;
@@ -109,53 +106,6 @@ pub struct LoadReport {
     pub missing: Vec<String>,
     /// Names that stand for no variable, as they are after renaming.
     pub unexpected: Vec<String>,
-}
-
-/// How named weights differ from a model's variables: everything at once.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct StateMismatch {
-    /// The file they come from.
-    pub path: Option<PathBuf>,
-    /// Variables without a value.
-    pub missing: Vec<String>,
-    /// Names without a variable.
-    pub unexpected: Vec<String>,
-    /// (name, its shape, the variable's shape) where these differ.
-    pub misshaped: Vec<(String, Shape, Shape)>,
-}
-
-impl std::error::Error for StateMismatch {}
-
-impl fmt::Display for StateMismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(path) = &self.path {
-            write!(f, "{}: ", path.display())?;
-        }
-        f.write_str("the weights are of another model")?;
-        let shapes = |(name, got, wanted): &(String, Shape, Shape)| format!("{name} {got} instead of {wanted}");
-        let parts = [
-            ("missing", self.missing.clone()),
-            ("unexpected", self.unexpected.clone()),
-            ("of another shape", self.misshaped.iter().map(shapes).collect()),
-        ];
-        for (what, names) in parts {
-            list(f, what, &names)?;
-        }
-        Ok(())
-    }
-}
-
-/// `; 12 missing: a, b, c and 9 more`; a wholly different model would list hundreds.
-fn list(f: &mut fmt::Formatter<'_>, what: &str, names: &[String]) -> fmt::Result {
-    const SHOWN: usize = 8;
-    if names.is_empty() {
-        return Ok(());
-    }
-    write!(f, "; {} {what}: {}", names.len(), names[..names.len().min(SHOWN)].join(", "))?;
-    if names.len() > SHOWN {
-        write!(f, " and {} more", names.len() - SHOWN)?;
-    }
-    Ok(())
 }
 
 /// Which variable gets the value of which key.

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::graph::{Op, Program, ProgramNode};
 use crate::runtime::{Forecast, VarKind, preview};
 use crate::shape::Shape;
+use crate::units::thousands;
 
 use super::{Mode, Module};
 
@@ -123,12 +124,12 @@ impl fmt::Display for Summary {
             rows.push([
                 if layer.path.is_empty() { "(model)".to_owned() } else { layer.path.clone() },
                 layer.output.as_ref().map_or_else(|| "-".to_owned(), Shape::to_string),
-                count(layer.parameters as u64),
-                count(layer.multiply_adds),
+                thousands(layer.parameters),
+                thousands(layer.multiply_adds),
             ]);
         }
         let output = self.output.to_string();
-        rows.push(["total".to_owned(), output, count(self.parameters as u64), count(self.multiply_adds)]);
+        rows.push(["total".to_owned(), output, thousands(self.parameters), thousands(self.multiply_adds)]);
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths = [0, 1, 2, 3].map(width);
         let rule = "-".repeat(widths.iter().sum::<usize>() + 6);
@@ -141,7 +142,7 @@ impl fmt::Display for Summary {
         }
         writeln!(f, "{rule}")?;
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
-        writeln!(f, "input {}, {} values in buffers", self.input, count(self.buffers as u64))?;
+        writeln!(f, "input {}, {} values in buffers", self.input, thousands(self.buffers))?;
         write!(
             f,
             "memory: model {:.2} MB, activations {:.2} MB, input and output {:.2} MB",
@@ -150,17 +151,4 @@ impl fmt::Display for Summary {
             megabytes(self.memory.input_output_bytes)
         )
     }
-}
-
-/// With commas between thousands.
-fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

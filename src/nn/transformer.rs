@@ -219,6 +219,19 @@ impl TransformerDecoderLayer {
     }
 }
 
+/// `layers.0` and so on, and `norm` behind them.
+fn stack<L>(
+    options: TransformerOptions,
+    layers: usize,
+    norm: bool,
+    init: &Init,
+    layer: impl Fn(TransformerOptions, &Init) -> Result<L>,
+) -> Result<(Vec<L>, Option<LayerNorm>)> {
+    let layers =
+        (0..layers).map(|index| layer(options, &init.at(format_args!("layers.{index}")))).collect::<Result<_>>()?;
+    Ok((layers, norm.then(|| options.norm(&init.at("norm"))).transpose()?))
+}
+
 /// Encoder layers one after the other, `layers.0` and so on, and `norm` at the end if norms come first: PyTorch's
 /// `TransformerEncoder`.
 pub struct TransformerEncoder {
@@ -231,11 +244,8 @@ pub struct TransformerEncoder {
 impl TransformerEncoder {
     /// As many layers, all with these options; with a norm behind them if `norm`.
     pub fn new(options: TransformerOptions, layers: usize, norm: bool, init: &Init) -> Result<Self> {
-        let layer = |index| TransformerEncoderLayer::new(options, &init.at(format_args!("layers.{index}")));
-        Ok(Self {
-            layers: (0..layers).map(layer).collect::<Result<_>>()?,
-            norm: norm.then(|| options.norm(&init.at("norm"))).transpose()?,
-        })
+        let (layers, norm) = stack(options, layers, norm, init, TransformerEncoderLayer::new)?;
+        Ok(Self { layers, norm })
     }
 
     /// The output with some positions hidden in every layer.
@@ -272,11 +282,8 @@ pub struct TransformerDecoder {
 impl TransformerDecoder {
     /// As many layers, all with these options; with a norm behind them if `norm`.
     pub fn new(options: TransformerOptions, layers: usize, norm: bool, init: &Init) -> Result<Self> {
-        let layer = |index| TransformerDecoderLayer::new(options, &init.at(format_args!("layers.{index}")));
-        Ok(Self {
-            layers: (0..layers).map(layer).collect::<Result<_>>()?,
-            norm: norm.then(|| options.norm(&init.at("norm"))).transpose()?,
-        })
+        let (layers, norm) = stack(options, layers, norm, init, TransformerDecoderLayer::new)?;
+        Ok(Self { layers, norm })
     }
 
     /// The output for `input` and an encoder's output `memory`; masks for each attention of every layer.

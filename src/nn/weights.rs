@@ -7,7 +7,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
 
 use crate::dtype::{DType, Scalar};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateMismatch};
 use crate::files::write_whole;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
@@ -73,7 +73,7 @@ pub fn from_safetensors<M: Module + ?Sized>(
     let views = file.tensors();
     let keys = views.iter().map(|(name, view)| (name.as_str(), view.shape()));
     let (targets, report) = fit(model, keys, options)
-        .map_err(|problems| Box::new(super::StateMismatch { path: Some(path.to_owned()), ..problems }))?;
+        .map_err(|problems| Box::new(StateMismatch { path: Some(path.to_owned()), ..problems }))?;
     // all conversions before the first change
     let mut values = Vec::with_capacity(targets.len());
     for (variable, key) in targets {

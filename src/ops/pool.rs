@@ -7,7 +7,7 @@ use super::movement::Window;
 use super::shape_error;
 
 /// How windows are laid over the spatial axes, alike or different along each.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolOptions {
     /// Elements in a window.
     pub kernel: Vec<usize>,

@@ -4,8 +4,8 @@ use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::moments::{follow, with_penalty};
-use super::{Grouped, NewState, Rule, Update};
+use super::moments::follow;
+use super::{Grouped, NewState, Rule, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `Adadelta`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -16,13 +16,13 @@ pub struct AdadeltaOptions {
     pub rho: f64,
     /// Added below both roots.
     pub epsilon: f32,
-    /// The gradient gets this times the parameter added (L2 penalty).
-    pub weight_decay: f32,
+    /// Pull towards zero.
+    pub weight_decay: WeightDecay,
 }
 
 impl Default for AdadeltaOptions {
     fn default() -> Self {
-        Self { learning_rate: 1.0, rho: 0.9, epsilon: 1e-6, weight_decay: 0.0 }
+        Self { learning_rate: 1.0, rho: 0.9, epsilon: 1e-6, weight_decay: WeightDecay::None }
     }
 }
 
@@ -48,11 +48,11 @@ impl Rule for AdadeltaOptions {
     }
 
     fn update(&self, state: &AdadeltaState, at: &Update<'_>) -> Tensor {
-        let gradient = with_penalty(at, self.weight_decay);
+        let gradient = self.weight_decay.gradient(at);
         let square = follow(&state.square_avg, &gradient.square(), self.rho);
         let before = state.acc_delta.tensor();
         let step = (before + self.epsilon).sqrt() / (square + self.epsilon).sqrt() * gradient;
         follow(&state.acc_delta, &step.square(), self.rho);
-        &at.parameters - step * &at.rate
+        self.weight_decay.parameters(at) - step * &at.rate
     }
 }

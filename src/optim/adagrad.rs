@@ -4,8 +4,8 @@ use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::moments::{count, put, with_penalty};
-use super::{Grouped, NewState, Rule, Update};
+use super::moments::{count, put};
+use super::{Grouped, NewState, Rule, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `Adagrad`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -14,8 +14,8 @@ pub struct AdagradOptions {
     pub learning_rate: f32,
     /// Step t (from 0) has the learning rate divided by `1 + t · learning_rate_decay`.
     pub learning_rate_decay: f32,
-    /// The gradient gets this times the parameter added (L2 penalty).
-    pub weight_decay: f32,
+    /// Pull towards zero.
+    pub weight_decay: WeightDecay,
     /// What the sum of squared gradients starts from.
     pub initial_accumulator: f32,
     /// Added to the root of the sum.
@@ -27,7 +27,7 @@ impl Default for AdagradOptions {
         Self {
             learning_rate: 1e-2,
             learning_rate_decay: 0.0,
-            weight_decay: 0.0,
+            weight_decay: WeightDecay::None,
             initial_accumulator: 0.0,
             epsilon: 1e-10,
         }
@@ -56,10 +56,10 @@ impl Rule for AdagradOptions {
     }
 
     fn update(&self, state: &AdagradState, at: &Update<'_>) -> Tensor {
-        let gradient = with_penalty(at, self.weight_decay);
+        let gradient = self.weight_decay.gradient(at);
         let earlier = count(&state.step) - 1.0;
         let rate = &at.rate / (earlier * self.learning_rate_decay + 1.0);
         let sum = put(&state.sum, state.sum.tensor() + gradient.square());
-        &at.parameters - gradient / (sum.sqrt() + self.epsilon) * rate
+        self.weight_decay.parameters(at) - gradient / (sum.sqrt() + self.epsilon) * rate
     }
 }

@@ -4,8 +4,8 @@ use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::moments::{Moments, WeightDecay, put};
-use super::{Grouped, NewState, Rule, Update};
+use super::moments::{Moments, put};
+use super::{Grouped, NewState, Rule, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `Adam`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -70,13 +70,13 @@ impl Rule for AdamOptions {
     }
 
     fn update(&self, state: &AdamState, at: &Update<'_>) -> Tensor {
-        let (parameters, gradient) = self.weight_decay.apply(at);
+        let gradient = self.weight_decay.gradient(at);
         let now = state.moments.next(&gradient, self.beta1, self.beta2);
         let square = match &state.max_exp_avg_sq {
             Some(largest) => put(largest, largest.tensor().maximum(now.square)),
             None => now.square,
         };
         let length = square.sqrt() / now.correction2.sqrt() + self.epsilon;
-        parameters - now.mean / length * (&at.rate / now.correction1)
+        self.weight_decay.parameters(at) - now.mean / length * (&at.rate / now.correction1)
     }
 }

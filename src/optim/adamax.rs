@@ -4,8 +4,8 @@ use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::moments::{Correction, follow, put, with_penalty};
-use super::{Grouped, NewState, Rule, Update};
+use super::moments::{Correction, follow, put};
+use super::{Grouped, NewState, Rule, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `Adamax`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -18,13 +18,13 @@ pub struct AdamaxOptions {
     pub beta2: f64,
     /// Added to each gradient's size.
     pub epsilon: f32,
-    /// The gradient gets this times the parameter added (L2 penalty).
-    pub weight_decay: f32,
+    /// Pull towards zero.
+    pub weight_decay: WeightDecay,
 }
 
 impl Default for AdamaxOptions {
     fn default() -> Self {
-        Self { learning_rate: 2e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }
+        Self { learning_rate: 2e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: WeightDecay::None }
     }
 }
 
@@ -52,10 +52,10 @@ impl Rule for AdamaxOptions {
     }
 
     fn update(&self, state: &AdamaxState, at: &Update<'_>) -> Tensor {
-        let gradient = with_penalty(at, self.weight_decay);
+        let gradient = self.weight_decay.gradient(at);
         let mean = follow(&state.exp_avg, &gradient, self.beta1);
         let size = (state.exp_inf.tensor() * self.beta2).maximum(gradient.abs() + self.epsilon);
         let size = put(&state.exp_inf, size);
-        &at.parameters - mean / size * (&at.rate / state.correction.next(self.beta1))
+        self.weight_decay.parameters(at) - mean / size * (&at.rate / state.correction.next(self.beta1))
     }
 }

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 
 use super::moments::Moments;
-use super::{Grouped, NewState, Rule, Update};
+use super::{Grouped, NewState, Rule, Update, WeightDecay};
 
 /// Settings of a group of parameters; `epsilon`, the betas and the decay are those of the paper's BERT runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -17,13 +17,19 @@ pub struct LambOptions {
     pub beta2: f64,
     /// Added to the root of the squared gradient's mean.
     pub epsilon: f32,
-    /// The step's direction gets this times the parameter added.
-    pub weight_decay: f32,
+    /// Pull towards zero. A decoupled one, the paper's, is part of the direction.
+    pub weight_decay: WeightDecay,
 }
 
 impl Default for LambOptions {
     fn default() -> Self {
-        Self { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-6, weight_decay: 1e-2 }
+        Self {
+            learning_rate: 1e-3,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-6,
+            weight_decay: WeightDecay::Decoupled(1e-2),
+        }
     }
 }
 
@@ -44,11 +50,11 @@ impl Rule for LambOptions {
     }
 
     fn update(&self, moments: &Moments, at: &Update<'_>) -> Tensor {
-        let now = moments.next(&at.gradient, self.beta1, self.beta2);
+        let now = moments.next(&self.weight_decay.gradient(at), self.beta1, self.beta2);
         let length = (now.square / now.correction2).sqrt() + self.epsilon;
         let mut direction = now.mean / now.correction1 / length;
-        if self.weight_decay != 0.0 {
-            direction = direction + &at.parameters * self.weight_decay;
+        if let WeightDecay::Decoupled(factor) = self.weight_decay {
+            direction = direction + &at.parameters * factor;
         }
         let norm = |tensor: &Tensor| tensor.square().sum().sqrt();
         let parts = at.layout.split(&at.parameters).into_iter().zip(at.layout.split(&direction));

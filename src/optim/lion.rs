@@ -4,8 +4,8 @@ use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::moments::{WeightDecay, follow};
-use super::{Grouped, NewState, Rule, Update};
+use super::moments::follow;
+use super::{Grouped, NewState, Rule, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are the paper's.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -16,13 +16,13 @@ pub struct LionOptions {
     pub beta1: f64,
     /// How much of the gradient's running mean each step keeps.
     pub beta2: f64,
-    /// The parameter shrinks by the learning rate times this: three to ten times Adam's.
-    pub weight_decay: f32,
+    /// Pull towards zero: decoupled in the paper, and three to ten times Adam's.
+    pub weight_decay: WeightDecay,
 }
 
 impl Default for LionOptions {
     fn default() -> Self {
-        Self { learning_rate: 1e-4, beta1: 0.9, beta2: 0.99, weight_decay: 0.0 }
+        Self { learning_rate: 1e-4, beta1: 0.9, beta2: 0.99, weight_decay: WeightDecay::None }
     }
 }
 
@@ -43,9 +43,9 @@ impl Rule for LionOptions {
     }
 
     fn update(&self, mean: &Var, at: &Update<'_>) -> Tensor {
-        let (parameters, gradient) = WeightDecay::Decoupled(self.weight_decay).apply(at);
+        let gradient = self.weight_decay.gradient(at);
         let direction = (mean.tensor() * self.beta1 + &gradient * (1.0 - self.beta1)).sign();
         follow(mean, &gradient, self.beta2);
-        parameters - direction * &at.rate
+        self.weight_decay.parameters(at) - direction * &at.rate
     }
 }

@@ -50,6 +50,7 @@ mod rule;
 mod schedule;
 mod sgd;
 mod state;
+mod weight_decay;
 
 pub use adadelta::{Adadelta, AdadeltaOptions};
 pub use adagrad::{Adagrad, AdagradOptions};
@@ -60,14 +61,14 @@ pub use group::Grouped;
 pub use lamb::{Lamb, LambOptions};
 pub use lion::{Lion, LionOptions};
 pub use loss_scaler::{LossScaleOptions, LossScaler};
-pub use moments::WeightDecay;
 pub use muon::{Muon, MuonAdjust, MuonOptions};
 pub use nadam::{NAdam, NAdamOptions};
 pub use radam::{RAdam, RAdamOptions};
-pub use rmsprop::{RmsProp, RmsPropOptions};
+pub use rmsprop::{RMSprop, RMSpropOptions};
 pub use rule::{Layout, NewState, Rule, Update};
 pub use schedule::{Anneal, Cycle, Plateau, Schedule, Scheduler};
-pub use sgd::{Momentum, Sgd, SgdOptions};
+pub use sgd::{Momentum, SGD, SGDOptions};
+pub use weight_decay::WeightDecay;
 
 use std::collections::BTreeMap;
 

@@ -1,38 +1,10 @@
-//! Running means, their corrections, and weight decay: what rules have in common.
+//! Running means and their corrections: what rules have in common.
 
 use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::rule::{NewState, Update};
-
-/// Pull towards zero.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum WeightDecay {
-    /// None.
-    None,
-    /// The gradient gets this times the parameter added: Adam.
-    Coupled(f32),
-    /// The parameter shrinks by the learning rate times this, beside the gradient: AdamW.
-    Decoupled(f32),
-}
-
-impl WeightDecay {
-    /// (parameters, gradient) of a step, with the decay applied to one of them.
-    pub(super) fn apply(self, at: &Update<'_>) -> (Tensor, Tensor) {
-        let (parameters, gradient) = (at.parameters.clone(), at.gradient.clone());
-        match self {
-            Self::None => (parameters, gradient),
-            Self::Coupled(factor) => (parameters.clone(), gradient + parameters * factor),
-            Self::Decoupled(factor) => (&parameters - &parameters * (&at.rate * factor), gradient),
-        }
-    }
-}
-
-/// The gradient plus `factor` times the parameters: an L2 penalty.
-pub(super) fn with_penalty(at: &Update<'_>, factor: f32) -> Tensor {
-    if factor == 0.0 { at.gradient.clone() } else { &at.gradient + &at.parameters * factor }
-}
+use super::rule::NewState;
 
 /// Moves `running`, which starts at 0, towards `newest`: `running · beta + newest · (1 − beta)`.
 pub(super) fn follow(running: &Var, newest: &Tensor, beta: f64) -> Tensor {

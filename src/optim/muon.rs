@@ -4,16 +4,16 @@ use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::moments::{WeightDecay, follow};
-use super::{Grouped, NewState, Rule, Update};
+use super::moments::follow;
+use super::{Grouped, NewState, Rule, Update, WeightDecay};
 
 /// Settings of a group of matrices; defaults are those of PyTorch's `Muon`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MuonOptions {
     /// Scales the step, whose singular values are about 1.
     pub learning_rate: f32,
-    /// The parameter shrinks by the learning rate times this.
-    pub weight_decay: f32,
+    /// Pull towards zero.
+    pub weight_decay: WeightDecay,
     /// How much of the gradient's running mean each step keeps.
     pub momentum: f64,
     /// The step follows the gradient moved towards its mean instead of the mean.
@@ -45,7 +45,7 @@ impl Default for MuonOptions {
     fn default() -> Self {
         Self {
             learning_rate: 1e-3,
-            weight_decay: 0.1,
+            weight_decay: WeightDecay::Decoupled(0.1),
             momentum: 0.95,
             nesterov: true,
             coefficients: [3.4445, -4.775, 2.0315],
@@ -114,13 +114,13 @@ impl Rule for MuonOptions {
     }
 
     fn update(&self, buffer: &Var, at: &Update<'_>) -> Tensor {
-        let (parameters, gradient) = WeightDecay::Decoupled(self.weight_decay).apply(at);
+        let gradient = self.weight_decay.gradient(at);
         let mean = follow(buffer, &gradient, self.momentum);
         let direction = if self.nesterov { &gradient * (1.0 - self.momentum) + mean * self.momentum } else { mean };
         let steps = at.layout.split(&direction).into_iter().map(|matrix| {
             let factor = self.adjust.factor(matrix.shape()[0], matrix.shape()[1]);
             self.orthogonalized(&matrix) * (&at.rate * factor)
         });
-        parameters - at.layout.pack(&steps.collect::<Vec<_>>())
+        self.weight_decay.parameters(at) - at.layout.pack(&steps.collect::<Vec<_>>())
     }
 }

@@ -4,8 +4,8 @@ use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::moments::{Moments, WeightDecay, count, put};
-use super::{Grouped, NewState, Rule, Update};
+use super::moments::{Moments, count, put};
+use super::{Grouped, NewState, Rule, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `NAdam`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -70,7 +70,7 @@ impl Rule for NAdamOptions {
     }
 
     fn update(&self, state: &NAdamState, at: &Update<'_>) -> Tensor {
-        let (parameters, gradient) = self.weight_decay.apply(at);
+        let gradient = self.weight_decay.gradient(at);
         let step = count(&state.step);
         let (mu, next_mu) = (self.momentum(&step), self.momentum(&(&step + 1.0)));
         let product = put(&state.mu_product, state.mu_product.tensor() * &mu);
@@ -78,6 +78,6 @@ impl Rule for NAdamOptions {
         let length = (now.square / now.correction2).sqrt() + self.epsilon;
         let by_gradient = (1.0 - mu) / (1.0 - &product) * &at.rate;
         let by_mean = &next_mu / (1.0 - product * &next_mu) * &at.rate;
-        parameters - (gradient * by_gradient + now.mean * by_mean) / length
+        self.weight_decay.parameters(at) - (gradient * by_gradient + now.mean * by_mean) / length
     }
 }

@@ -4,8 +4,8 @@ use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::moments::{Moments, WeightDecay, count, put};
-use super::{Grouped, NewState, Rule, Update};
+use super::moments::{Moments, count, put};
+use super::{Grouped, NewState, Rule, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `RAdam`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -66,7 +66,7 @@ impl Rule for RAdamOptions {
     }
 
     fn update(&self, state: &RAdamState, at: &Update<'_>) -> Tensor {
-        let (parameters, gradient) = self.weight_decay.apply(at);
+        let gradient = self.weight_decay.gradient(at);
         let step = count(&state.step);
         let power = state.power.tensor();
         let weights = put(&state.weights, state.weights.tensor() + &power);
@@ -81,6 +81,6 @@ impl Rule for RAdamOptions {
         let now = state.moments.next(&gradient, self.beta1, self.beta2);
         let length = (now.square.sqrt() + self.epsilon) / now.correction2.sqrt();
         let length = tractable.where_(length, 1.0);
-        parameters - now.mean / length * (rectification * &at.rate / now.correction1)
+        self.weight_decay.parameters(at) - now.mean / length * (rectification * &at.rate / now.correction1)
     }
 }

@@ -4,18 +4,18 @@ use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::moments::{count, put, with_penalty};
-use super::{Grouped, NewState, Rule, Update};
+use super::moments::{count, put};
+use super::{Grouped, NewState, Rule, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `SGD`.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct SgdOptions {
+pub struct SGDOptions {
     /// Length of a step along the gradient.
     pub learning_rate: f32,
     /// How past gradients are carried on.
     pub momentum: Momentum,
-    /// The gradient gets this times the parameter added (L2 penalty).
-    pub weight_decay: f32,
+    /// Pull towards zero.
+    pub weight_decay: WeightDecay,
 }
 
 /// How past gradients are carried on.
@@ -36,39 +36,38 @@ pub enum Momentum {
     Nesterov(f32),
 }
 
-impl Default for SgdOptions {
+impl Default for SGDOptions {
     fn default() -> Self {
-        Self { learning_rate: 1e-3, momentum: Momentum::None, weight_decay: 0.0 }
+        Self { learning_rate: 1e-3, momentum: Momentum::None, weight_decay: WeightDecay::None }
     }
 }
 
-/// Stochastic gradient descent, as PyTorch's `SGD`: `g ← g + weight_decay · p`, then momentum, then
-/// `p ← p − learning_rate · g`.
-pub type Sgd = Grouped<SgdOptions>;
+/// Stochastic gradient descent, as PyTorch's `SGD`: weight decay, then momentum, then `p ← p − learning_rate · g`.
+pub type SGD = Grouped<SGDOptions>;
 
 /// What a group keeps from step to step.
-pub struct SgdState {
+pub struct SGDState {
     momentum_buffer: Option<Var>,
     /// Steps so far, where the first one differs.
     step: Option<Var>,
 }
 
-impl Rule for SgdOptions {
-    type State = SgdState;
+impl Rule for SGDOptions {
+    type State = SGDState;
 
     fn learning_rate(&self) -> f32 {
         self.learning_rate
     }
 
-    fn state(&self, new: &mut NewState<'_>) -> Result<SgdState> {
+    fn state(&self, new: &mut NewState<'_>) -> Result<SGDState> {
         let has_buffer = self.momentum != Momentum::None;
         let counts = matches!(self.momentum, Momentum::Dampened { .. });
         let momentum_buffer = has_buffer.then(|| new.flat("momentum_buffer")).transpose()?;
-        Ok(SgdState { momentum_buffer, step: counts.then(|| new.scalar("step")).transpose()? })
+        Ok(SGDState { momentum_buffer, step: counts.then(|| new.scalar("step")).transpose()? })
     }
 
-    fn update(&self, state: &SgdState, at: &Update<'_>) -> Tensor {
-        let gradient = with_penalty(at, self.weight_decay);
+    fn update(&self, state: &SGDState, at: &Update<'_>) -> Tensor {
+        let gradient = self.weight_decay.gradient(at);
         let carry = |factor: f32, gradient: &Tensor| match &state.momentum_buffer {
             Some(buffer) => put(buffer, buffer.tensor() * factor + gradient),
             None => gradient.clone(),
@@ -83,6 +82,6 @@ impl Rule for SgdOptions {
                 carry(factor, &(gradient * part))
             }
         };
-        &at.parameters - direction * &at.rate
+        self.weight_decay.parameters(at) - direction * &at.rate
     }
 }

@@ -27,7 +27,10 @@ mod visit;
 
 pub use build::plan;
 pub use index::{Atom, Cond, Ix};
-pub use kernel::*;
+pub use kernel::{
+    Body, Buffer, BufferId, ContractKernel, Instr, InstrOp, Kernel, Level, LoopKernel, Phase, Place, Plan, Store, Tape,
+    ValueId,
+};
 pub use options::PlanOptions;
 pub use routine::{Routine, RoutineKind, Span};
 

@@ -7,7 +7,8 @@ use crate::graph::{Memory, Node, Op};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
-use super::var::{Var, VarCell, VarKind};
+use super::cell::VarCell;
+use super::var::{Var, VarKind};
 
 /// Variables that share one storage, each at a multiple of four elements; the gaps stay zero.
 #[derive(Clone, Debug)]
@@ -44,9 +45,10 @@ impl Arena {
             offsets.push(len);
             len += var.shape().numel().next_multiple_of(4);
         }
+        let shape = Shape::from(len).in_memory(name);
         let storage = device.alloc((len * dtype.size_bytes()) as u64, name.to_owned())?;
         let memory = Memory::new(storage, 0);
-        let whole = Var(VarCell::new(name, VarKind::State, Shape::from(len), dtype, &device, memory));
+        let whole = Var(VarCell::new(name, VarKind::State, shape, dtype, &device, memory));
         let parts: Vec<_> = vars.iter().zip(&offsets).map(|(var, &offset)| (Arc::clone(&var.0), offset)).collect();
         whole.0.adopt(&parts)?;
         Ok(Self { whole, offsets })

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use crate::device::{Bound, Device, Purpose, Storage};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{HostValue, Memory, Node, NodeRef, Program, Source, Tracer, WeakMemory};
 use crate::plan::{self, Plan, PlanOptions};
-use crate::shape::Shape;
+use crate::shape::{MAX_ELEMENTS, Shape};
 use crate::tensor::Tensor;
 
+use super::cell::VarCell;
 use super::forecast::Forecast;
 use super::signature::Signature;
-use super::var::{Var, VarCell, VarKind};
+use super::var::{Var, VarKind};
 use super::{gate, trace};
 
 /// A trace and its plan. Where inputs and outputs will lie is not there yet.
@@ -37,6 +38,8 @@ struct PlannedOutput {
 /// A variable or a tensor from outside, and the place it had when the trace was planned.
 #[derive(Clone)]
 struct Place {
+    /// The variable's name.
+    name: Option<String>,
     memory: Memory,
     storage: Storage,
     offset: usize,
@@ -81,6 +84,10 @@ impl Planned {
         let mut inputs = Vec::new();
         let mut placeholders = Vec::new();
         for (slot, (shape, dtype)) in signature.iter().enumerate() {
+            let elements = shape.numel();
+            if elements > MAX_ELEMENTS {
+                return Err(Error::TooManyElements { what: format!("input {slot} of a step"), elements });
+            }
             let storage = Storage::planned(value_bytes(shape, *dtype));
             inputs.push(tracer.bind_input(slot, &storage, *dtype));
             placeholders.push(Tensor::from_node(Node::leaf(Source::Input(slot), shape.clone(), *dtype, device)));
@@ -100,6 +107,7 @@ impl Planned {
         let mut outputs = Vec::new();
         for result in &results {
             let node = result.node();
+            node.check_size()?;
             let number = tracer.add(node);
             let storage = Storage::planned(value_bytes(&node.shape, node.dtype));
             let external = tracer.external(&storage, node.dtype);
@@ -114,10 +122,11 @@ impl Planned {
             tracer.output(number, external, offset);
             written.push(var.clone());
         }
-        let memories = memories.into_iter().chain(vars.iter().map(|var| var.memory()));
-        let read = memories.map(|memory| {
+        let memories = memories.into_iter().map(|memory| (None, memory));
+        let read = memories.chain(vars.iter().map(|var| (Some(var.name.clone()), var.memory())));
+        let read = read.map(|(name, memory)| {
             let (storage, offset) = memory.get();
-            Place { memory, storage, offset }
+            Place { name, memory, storage, offset }
         });
         let read = read.collect();
         let plan = Arc::new(plan::plan(&tracer.program, options));
@@ -193,6 +202,17 @@ impl Captured {
     pub(super) fn is_stale(&self) -> Result<bool> {
         have_moved(&self.vars, &self.read)
     }
+
+    /// What has moved since it was bound, in words.
+    pub(super) fn moved(&self) -> String {
+        let mut names = self.read.iter().filter(|place| place.has_moved()).map(|place| place.name.as_deref());
+        let first =
+            names.next().flatten().map_or("a tensor from outside".into(), |name| format!("the variable `{name}`"));
+        match names.count() {
+            0 => format!("{first} has moved in memory"),
+            others => format!("{first} and {others} more have moved in memory"),
+        }
+    }
 }
 
 impl Drop for Captured {
@@ -207,7 +227,13 @@ impl Drop for Captured {
 /// hold an old value.
 fn have_moved(vars: &[Arc<VarCell>], places: &[Place]) -> Result<bool> {
     vars.iter().try_for_each(|var| var.flush())?;
-    Ok(places.iter().any(|place| !place.memory.is_at(&place.storage, place.offset)))
+    Ok(places.iter().any(Place::has_moved))
+}
+
+impl Place {
+    fn has_moved(&self) -> bool {
+        !self.memory.is_at(&self.storage, self.offset)
+    }
 }
 
 impl OutputCell {

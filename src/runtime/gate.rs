@@ -7,8 +7,9 @@ use crate::graph::NodeRef;
 use crate::stage::Stage;
 use crate::tensor::Tensor;
 
+use super::cell::VarCell;
 use super::trace;
-use super::var::{Var, VarCell};
+use super::var::Var;
 
 /// Makes the step being traced depend on `values`: if one of them is NaN or infinite when the step runs, none of its
 /// assignments happens. Outside of a trace it does nothing.

@@ -2,11 +2,13 @@
 
 mod arena;
 mod capture;
+mod cell;
 mod checkpoint;
 mod diagnose;
 mod eval;
 mod forecast;
 mod gate;
+mod hyper;
 mod random;
 mod signature;
 mod step;
@@ -15,12 +17,14 @@ mod validate;
 mod var;
 
 pub use arena::Arena;
+pub use cell::VarCell;
 pub use checkpoint::checkpoint;
 pub(crate) use eval::limit_waiting;
 pub use eval::{PlanCacheStats, plan_cache_stats, realize};
 pub use forecast::{Forecast, preview};
 pub use gate::{catch_non_finite, check_finite, skip_if};
+pub use hyper::Hyper;
 pub use random::{RandomState, random_inputs, random_state, random_variables, seed, set_random_state};
 pub use signature::Signature;
 pub use step::{Step, StepInfo};
-pub use var::{Hyper, Var, VarCell, VarKind};
+pub use var::{Var, VarKind};

@@ -13,8 +13,10 @@ use crate::graph::{Memory, Node, NodeRef, Source};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
+use super::cell::VarCell;
+use super::hyper::host_leaf;
 use super::trace;
-use super::var::{Var, VarCell, host_leaf};
+use super::var::Var;
 
 /// A device's random numbers, kept with it.
 #[derive(Default)]

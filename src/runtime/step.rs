@@ -180,11 +180,6 @@ impl Step {
         Ok(self.halted.tensor().item::<u32>()? != 0)
     }
 
-    /// The halt word as a tensor, for reading it late together with other values.
-    pub fn halt_word(&self) -> Tensor {
-        self.halted.tensor()
-    }
-
     /// Lets the step change state again after it halted.
     ///
     /// # Errors
@@ -300,9 +295,7 @@ impl Step {
     /// What keeps a plan of the step from being used for `signature`, whose program is `program`.
     fn why_not_reused(&self, signature: &Signature, program: &Program) -> Option<String> {
         match self.captured.get(signature) {
-            Some(stale) => {
-                Some(program.difference(&stale.program).unwrap_or_else(|| "what it reads or writes has moved".into()))
-            }
+            Some(stale) => Some(program.difference(&stale.program).unwrap_or_else(|| stale.moved())),
             None => super::signature::change(signature, self.captured.keys()),
         }
     }

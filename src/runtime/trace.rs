@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::graph::{Node, NodeRef, Source};
 
-use super::var::VarCell;
+use super::cell::VarCell;
 
 /// The state of the trace under way on this thread.
 #[derive(Default)]

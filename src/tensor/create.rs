@@ -3,7 +3,7 @@
 use crate::device::{Device, Purpose};
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::Result;
-use crate::graph::{HostValue, Memory, Node, Op, Source};
+use crate::graph::{Memory, Node, Op, Source};
 use crate::shape::Shape;
 
 use super::{Operand, Tensor};
@@ -18,19 +18,19 @@ impl Tensor {
     /// Zeros of any type.
     #[track_caller]
     pub fn zeros_of(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Self {
-        Self::constant(shape, Scalar::new(dtype, 0.0), device)
+        Self::constant(shape.into().in_memory("zeros"), Scalar::new(dtype, 0.0), device)
     }
 
     /// Ones of type f32.
     #[track_caller]
     pub fn ones(shape: impl Into<Shape>, device: &Device) -> Self {
-        Self::constant(shape, Scalar::new(DType::F32, 1.0), device)
+        Self::ones_of(shape, DType::F32, device)
     }
 
     /// Ones of any type.
     #[track_caller]
     pub fn ones_of(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Self {
-        Self::constant(shape, Scalar::new(dtype, 1.0), device)
+        Self::constant(shape.into().in_memory("ones"), Scalar::new(dtype, 1.0), device)
     }
 
     /// The same value everywhere; it takes no memory.
@@ -39,6 +39,7 @@ impl Tensor {
         let mut bits = [0; 4];
         let bytes = T::to_bytes(&[value]);
         bits[..bytes.len()].copy_from_slice(&bytes);
+        let shape = shape.into().in_memory("full");
         Self::constant(shape, Scalar { dtype: T::DTYPE, bits: u32::from_le_bytes(bits) }, device)
     }
 
@@ -72,7 +73,7 @@ impl Tensor {
     /// The integers from 0 up to `end`, not included, as i32.
     #[track_caller]
     pub fn arange(end: usize, device: &Device) -> Self {
-        Self::iota([end], 0, device)
+        Self::iota(Shape::from(end).in_memory("arange"), 0, device)
     }
 
     /// The numbers `start + i · step` up to `end`, not included, as f32.
@@ -113,7 +114,8 @@ impl Tensor {
     /// `[size, size]`, one on the diagonal and zero elsewhere, as f32.
     #[track_caller]
     pub fn eye(size: usize, device: &Device) -> Self {
-        Self::iota([size, size], 0, device).eq(Self::iota([size, size], 1, device)).to_dtype(DType::F32)
+        let shape = Shape::from([size, size]).in_memory("eye");
+        Self::iota(&shape, 0, device).eq(Self::iota(&shape, 1, device)).to_dtype(DType::F32)
     }
 
     /// The elements of a slice, in row-major order, copied to the device.
@@ -163,7 +165,7 @@ impl Tensor {
     /// If the number of bytes is not that of the shape's elements.
     #[track_caller]
     pub fn from_bytes(bytes: &[u8], shape: impl Into<Shape>, dtype: DType, device: &Device) -> Result<Self> {
-        let shape = shape.into();
+        let shape = shape.into().in_memory("from_bytes");
         let expected = shape.numel() * dtype.size_bytes();
         assert!(
             bytes.len() == expected,
@@ -174,12 +176,6 @@ impl Tensor {
         let storage = device.alloc_pooled(expected as u64, purpose)?;
         device.write(&storage, 0, bytes)?;
         Ok(Self::from_node(Node::leaf(Source::Memory(Memory::new(storage, 0)), shape, dtype, device)))
-    }
-
-    /// A host value of shape `[]` that is read whenever the tensor is computed.
-    #[track_caller]
-    pub fn from_host(value: std::sync::Arc<HostValue>, dtype: DType, device: &Device) -> Self {
-        Self::from_node(Node::leaf(Source::Host(value), Shape::from([]), dtype, device))
     }
 
     /// The coordinate along `axis`, as i32.

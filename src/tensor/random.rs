@@ -14,8 +14,9 @@ impl Tensor {
     /// 32 random bits per element, as u32.
     #[track_caller]
     fn random_bits(shape: impl Into<Shape>, device: &Device) -> Self {
+        let shape = shape.into().in_memory("random numbers");
         let (seed, position, stream) = crate::runtime::random_inputs(device);
-        Self::from_node(Node::new(Op::Random { stream }, vec![seed, position], shape.into(), DType::U32, device))
+        Self::from_node(Node::new(Op::Random { stream }, vec![seed, position], shape, DType::U32, device))
     }
 
     /// Uniform numbers in [0, 1): multiples of 2⁻²⁴, as f32.

@@ -35,13 +35,13 @@ struct Entry {
 
 /// Adds up busy and exposed time per stage.
 #[derive(Clone, Default)]
-pub struct StageClock {
+pub(super) struct StageClock {
     entries: [Entry; Stage::ALL.len()],
 }
 
 impl StageClock {
     /// Adds work that took `busy` on `device`, of which training waited `exposed`.
-    pub fn add(&mut self, stage: Stage, busy: Duration, exposed: Duration, device: &str, source: TimeSource) {
+    pub(super) fn add(&mut self, stage: Stage, busy: Duration, exposed: Duration, device: &str, source: TimeSource) {
         let entry = &mut self.entries[stage as usize];
         entry.busy += busy;
         entry.exposed += exposed;
@@ -56,7 +56,13 @@ impl StageClock {
     }
 
     /// Adds pieces of work of which training waited `waited` in all; each is charged for it in proportion to its length.
-    pub fn add_waited(&mut self, pieces: &[(Stage, Duration)], waited: Duration, device: &str, source: TimeSource) {
+    pub(super) fn add_waited(
+        &mut self,
+        pieces: &[(Stage, Duration)],
+        waited: Duration,
+        device: &str,
+        source: TimeSource,
+    ) {
         let total: f64 = pieces.iter().map(|(_, busy)| busy.as_secs_f64()).sum();
         for &(stage, busy) in pieces {
             let part = if total > 0.0 { busy.as_secs_f64() / total } else { 0.0 };
@@ -65,7 +71,7 @@ impl StageClock {
     }
 
     /// Adds what `device` did, for which the host waited `waited` in all.
-    pub fn add_device(&mut self, times: &StageTimes, waited: Duration, device: &str) {
+    pub(super) fn add_device(&mut self, times: &StageTimes, waited: Duration, device: &str) {
         let total = times.total_milliseconds();
         for (stage, time) in times.iter() {
             let part = if total > 0.0 { time.milliseconds / total } else { 0.0 };
@@ -75,7 +81,7 @@ impl StageClock {
     }
 
     /// The ten stages in order.
-    pub fn report(&self) -> Vec<StageReport> {
+    pub(super) fn report(&self) -> Vec<StageReport> {
         let total: f64 = self.entries.iter().map(|entry| entry.exposed.as_secs_f64()).sum();
         let row = |stage: Stage| {
             let entry = &self.entries[stage as usize];
@@ -94,7 +100,7 @@ impl StageClock {
 }
 
 /// The device of stages that run on the host, whatever the training device is.
-pub const HOST: &str = "host";
+pub(super) const HOST: &str = "host";
 
 #[cfg(test)]
 mod tests {

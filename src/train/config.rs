@@ -39,7 +39,7 @@ pub struct Config {
     /// Momentum of sgd
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().momentum))]
     pub momentum: f64,
-    /// Weight decay: taken from the weights by adamw, lion and lamb, added to the gradient by all others
+    /// Weight decay: decoupled (beside the gradient) for adamw, lion and lamb, coupled (added to the gradient) for the others
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().weight_decay))]
     pub weight_decay: f64,
     /// Largest Euclidean norm of all gradients together; larger ones are scaled down
@@ -58,10 +58,9 @@ pub struct Config {
     /// Decides weights, order and augmentation: the same seed gives the same numbers on the same device
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().seed))]
     pub seed: u32,
-    /// Where to compute: best, cpu, gpu, gpu:N or part of a name (see `brasa devices`)
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", env = "BRASA_DEVICE",
-        default_value_t = Self::default().device))]
-    pub device: String,
+    /// Where to compute: best, cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default: best]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", env = "BRASA_DEVICE"))]
+    pub device: Option<String>,
     /// Threads that prepare batches; changes nothing but the speed
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().workers))]
     pub workers: usize,
@@ -93,7 +92,7 @@ impl Default for Config {
             augment: false,
             precision: Precision::F32,
             seed: 0,
-            device: "best".to_owned(),
+            device: None,
             workers: 1,
             out: "runs".into(),
             name: None,
@@ -168,23 +167,23 @@ impl clap::ValueEnum for ModelName {
 
 /// Optimizers by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum), value(rename_all = "lower"))]
+#[serde(rename_all = "lowercase")]
 pub enum OptimizerName {
     /// Gradient descent with momentum
-    Sgd,
+    SGD,
     /// Adam (Kingma and Ba 2015)
     Adam,
     /// Adam with decoupled weight decay (Loshchilov and Hutter 2019)
-    Adamw,
+    AdamW,
     /// Adam with Nesterov's momentum (Dozat 2016)
-    Nadam,
+    NAdam,
     /// Adam that starts without its second moment (Liu et al. 2020)
-    Radam,
+    RAdam,
     /// Adam by the largest gradient (Kingma and Ba 2015)
     Adamax,
     /// Gradients over their root mean square (Hinton 2012)
-    Rmsprop,
+    RMSprop,
     /// Gradients over the root of the sum of all squares (Duchi et al. 2011)
     Adagrad,
     /// Adagrad over a window, without units (Zeiler 2012)
@@ -252,11 +251,11 @@ impl Config {
             }
         }
         let lr = *self.lr.get_or_insert(match self.optimizer {
-            OptimizerName::Sgd => 0.05,
-            OptimizerName::Adam | OptimizerName::Adamw | OptimizerName::Nadam | OptimizerName::Adamax => 0.002,
+            OptimizerName::SGD => 0.05,
+            OptimizerName::Adam | OptimizerName::AdamW | OptimizerName::NAdam | OptimizerName::Adamax => 0.002,
             OptimizerName::Lamb => 0.005,
             // its first steps are much smaller than Adam's
-            OptimizerName::Radam | OptimizerName::Rmsprop | OptimizerName::Adagrad => 0.01,
+            OptimizerName::RAdam | OptimizerName::RMSprop | OptimizerName::Adagrad => 0.01,
             OptimizerName::Adadelta => 1.0,
             // a quarter of Adam's, as its authors advise
             OptimizerName::Lion => 0.0005,
@@ -353,13 +352,13 @@ mod tests {
             let message = config.resolve().expect_err(field).to_string();
             assert!(message.starts_with(field), "{message}");
         }
-        let resolved = Config { optimizer: OptimizerName::Sgd, ..base() }.resolve().expect("defaults are good");
+        let resolved = Config { optimizer: OptimizerName::SGD, ..base() }.resolve().expect("defaults are good");
         assert_eq!(resolved.lr, Some(0.05));
     }
 
     #[test]
     fn names_print_as_in_files() {
         assert_eq!(ModelName::new("resnet20").expect("a model").to_string(), "resnet20");
-        assert_eq!(OptimizerName::Adamw.to_string(), "adamw");
+        assert_eq!(OptimizerName::AdamW.to_string(), "adamw");
     }
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::device::bytes;
 use crate::runtime::Forecast;
+use crate::units::bytes;
 
 use super::{Environment, StageReport};
 

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::files::write_whole;
 
 /// `runs/NAME/`: `config.toml`, `metrics.jsonl` and the weights.
-pub struct RunFolder {
+pub(super) struct RunFolder {
     name: String,
     path: PathBuf,
     metrics: BufWriter<File>,
@@ -18,7 +18,7 @@ pub struct RunFolder {
 
 impl RunFolder {
     /// Makes a new folder in `out`: `name`, or else the first free `prefix-1`, `prefix-2`, … Never one that exists.
-    pub fn create(out: &Path, name: Option<&str>, prefix: &str) -> Result<Self> {
+    pub(super) fn create(out: &Path, name: Option<&str>, prefix: &str) -> Result<Self> {
         std::fs::create_dir_all(out).map_err(|error| Error::io(out, error))?;
         let (name, path) = match name {
             Some(name) => {
@@ -36,17 +36,17 @@ impl RunFolder {
     }
 
     /// The run's name.
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.name
     }
 
     /// Where it is.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Appends one line to `metrics.jsonl`.
-    pub fn append_metrics(&mut self, line: &impl Serialize) -> Result<()> {
+    pub(super) fn append_metrics(&mut self, line: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_string(line).expect("metrics are plain numbers and strings");
         text.push('\n');
         // One write per line: another process that reads along sees whole lines.
@@ -55,7 +55,7 @@ impl RunFolder {
     }
 
     /// Writes a file of the run whole or not at all, and returns its path.
-    pub fn write(&self, file_name: &str, contents: &[u8]) -> Result<PathBuf> {
+    pub(super) fn write(&self, file_name: &str, contents: &[u8]) -> Result<PathBuf> {
         let path = self.path.join(file_name);
         write_whole(&path, contents)?;
         Ok(path)

@@ -9,14 +9,12 @@ mod event;
 mod folder;
 mod learner;
 mod optimizer;
+mod rates;
 mod trainer;
 
-pub use clock::{HOST, StageClock, StageReport};
+pub use clock::StageReport;
 pub use config::{Config, DatasetName, ModelName, OptimizerName, Precision};
 pub use control::Control;
 pub use environment::Environment;
 pub use event::{Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
-pub use folder::RunFolder;
 pub use trainer::Trainer;
-
-pub use crate::files::write_whole;

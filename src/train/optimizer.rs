@@ -1,12 +1,12 @@
-//! The optimizer and the schedule that a configuration names.
+//! The optimizer that a configuration names.
 
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::optim::{
     Adadelta, AdadeltaOptions, Adagrad, AdagradOptions, Adam, AdamOptions, Adamax, AdamaxOptions, Grouped, Lamb,
-    LambOptions, Lion, LionOptions, Momentum, NAdam, NAdamOptions, Optimizer, RAdam, RAdamOptions, RmsProp,
-    RmsPropOptions, Rule, Schedule, Scheduler, Sgd, SgdOptions, WeightDecay,
+    LambOptions, Lion, LionOptions, Momentum, NAdam, NAdamOptions, Optimizer, RAdam, RAdamOptions, RMSprop,
+    RMSpropOptions, Rule, SGD, SGDOptions, WeightDecay,
 };
 use crate::runtime::Var;
 
@@ -15,39 +15,39 @@ use super::config::{Config, OptimizerName};
 /// The optimizer of a resolved configuration over `parameters`.
 pub(super) fn optimizer(config: &Config, parameters: &[Var]) -> Result<Arc<dyn Optimizer>> {
     let learning_rate = config.learning_rate() as f32;
-    let weight_decay = config.weight_decay as f32;
+    let factor = config.weight_decay as f32;
     let momentum = config.momentum as f32;
-    let coupled = if weight_decay > 0.0 { WeightDecay::Coupled(weight_decay) } else { WeightDecay::None };
-    let decoupled = if weight_decay > 0.0 { WeightDecay::Decoupled(weight_decay) } else { WeightDecay::None };
+    let weight_decay = match config.optimizer {
+        _ if config.weight_decay == 0.0 => WeightDecay::None,
+        // as PyTorch's of that name, or the paper's
+        OptimizerName::AdamW | OptimizerName::Lion | OptimizerName::Lamb => WeightDecay::Decoupled(factor),
+        _ => WeightDecay::Coupled(factor),
+    };
     let limit = config.clip_norm.map(|norm| norm as f32);
     match config.optimizer {
-        OptimizerName::Sgd => {
+        OptimizerName::SGD => {
             let momentum = if momentum > 0.0 { Momentum::Heavy(momentum) } else { Momentum::None };
-            limited(Sgd::new(parameters, SgdOptions { learning_rate, momentum, weight_decay })?, limit)
+            limited(SGD::new(parameters, SGDOptions { learning_rate, momentum, weight_decay })?, limit)
         }
-        OptimizerName::Adam => {
-            let options = AdamOptions { learning_rate, weight_decay: coupled, ..AdamOptions::default() };
+        OptimizerName::Adam | OptimizerName::AdamW => {
+            let options = AdamOptions { learning_rate, weight_decay, ..AdamOptions::default() };
             limited(Adam::new(parameters, options)?, limit)
         }
-        OptimizerName::Adamw => {
-            let options = AdamOptions { learning_rate, weight_decay: decoupled, ..AdamOptions::default() };
-            limited(Adam::new(parameters, options)?, limit)
-        }
-        OptimizerName::Nadam => {
-            let options = NAdamOptions { learning_rate, weight_decay: coupled, ..NAdamOptions::default() };
+        OptimizerName::NAdam => {
+            let options = NAdamOptions { learning_rate, weight_decay, ..NAdamOptions::default() };
             limited(NAdam::new(parameters, options)?, limit)
         }
-        OptimizerName::Radam => {
-            let options = RAdamOptions { learning_rate, weight_decay: coupled, ..RAdamOptions::default() };
+        OptimizerName::RAdam => {
+            let options = RAdamOptions { learning_rate, weight_decay, ..RAdamOptions::default() };
             limited(RAdam::new(parameters, options)?, limit)
         }
         OptimizerName::Adamax => {
             let options = AdamaxOptions { learning_rate, weight_decay, ..AdamaxOptions::default() };
             limited(Adamax::new(parameters, options)?, limit)
         }
-        OptimizerName::Rmsprop => {
-            let options = RmsPropOptions { learning_rate, weight_decay, ..RmsPropOptions::default() };
-            limited(RmsProp::new(parameters, options)?, limit)
+        OptimizerName::RMSprop => {
+            let options = RMSpropOptions { learning_rate, weight_decay, ..RMSpropOptions::default() };
+            limited(RMSprop::new(parameters, options)?, limit)
         }
         OptimizerName::Adagrad => {
             let options = AdagradOptions { learning_rate, weight_decay, ..AdagradOptions::default() };
@@ -73,38 +73,4 @@ fn limited<R: Rule + 'static>(optimizer: Grouped<R>, norm: Option<f32>) -> Resul
         Some(norm) => Arc::new(optimizer.with_max_norm(norm)),
         None => Arc::new(optimizer),
     })
-}
-
-/// The learning rate of each step of a run. A plateau is asked after each evaluation, everything else counts steps.
-pub(super) struct Rates {
-    scheduler: Scheduler,
-    is_plateau: bool,
-}
-
-impl Rates {
-    /// For a run of `steps` steps.
-    pub(super) fn new(config: &Config, steps: u64) -> Result<Self> {
-        let schedule = config.schedule.clone().for_run(steps);
-        let is_plateau = matches!(schedule, Schedule::Plateau(_));
-        Ok(Self { scheduler: Scheduler::new(schedule, &[config.learning_rate()])?, is_plateau })
-    }
-
-    /// The learning rate of the step to come.
-    pub(super) fn now(&self) -> f64 {
-        self.scheduler.lr()
-    }
-
-    /// A step was handed over.
-    pub(super) fn step_done(&mut self) {
-        if !self.is_plateau {
-            self.scheduler.step();
-        }
-    }
-
-    /// The held-out samples have this mean loss.
-    pub(super) fn evaluated(&mut self, loss: f32) {
-        if self.is_plateau {
-            self.scheduler.step_metric(f64::from(loss));
-        }
-    }
 }

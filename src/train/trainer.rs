@@ -13,12 +13,11 @@ use crate::error::Result;
 use crate::stage::Stage;
 use crate::timing::TimeSource;
 
+use super::clock::{HOST, StageClock};
+use super::folder::RunFolder;
 use super::learner::{Learner, StepResult};
-use super::optimizer::Rates;
-use super::{
-    Config, Control, DatasetName, Environment, Event, HOST, MemoryNeed, RunFolder, StageClock, Start, StepMetrics,
-    Summary, TestMetrics,
-};
+use super::rates::Rates;
+use super::{Config, Control, DatasetName, Environment, Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
 
 /// Batches that each worker may have ready.
 const AHEAD: usize = 4;
@@ -42,7 +41,7 @@ impl Trainer {
     /// Checks and opens everything that a run with `config` needs; whatever can be wrong before training is found here.
     pub fn new(config: Config) -> Result<Self> {
         let config = config.resolve()?;
-        let device = Device::named(&config.device)?;
+        let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
         let data = open(config.dataset)?;
         let mut learner = Learner::new(&config, data.train.as_ref(), &device)?;
         let mut rows = vec![config.batch_size.min(data.train.len())];

@@ -136,11 +136,6 @@ impl Initial {
         Self::kaiming_uniform(fan_in, 5.0_f32.sqrt())
     }
 
-    /// Normal with this deviation, within two: PyTorch's `trunc_normal_` has 1 and -2 to 2.
-    pub fn truncated_normal(deviation: f32) -> Self {
-        Self::TruncatedNormal { deviation, low: -2.0 * deviation, high: 2.0 * deviation }
-    }
-
     /// The same times `gain`.
     ///
     /// # Panics

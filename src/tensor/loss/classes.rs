@@ -19,7 +19,7 @@ pub struct CrossEntropy {
 
 /// What [`Tensor::nll_loss_with`] can do beyond the plain mean: see [`CrossEntropy`].
 #[derive(Clone, Debug, Default)]
-pub struct NllLoss {
+pub struct NLLLoss {
     /// Weights of the classes, `[classes]`. The mean is then over the weights of the labels.
     pub weight: Option<Tensor>,
     /// Positions with this label count nothing, neither in sums nor in means.
@@ -172,13 +172,13 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn nll_loss(&self, labels: &Self, reduction: Reduction) -> Self {
-        self.nll_loss_with(labels, &NllLoss { reduction, ..NllLoss::default() })
+        self.nll_loss_with(labels, &NLLLoss { reduction, ..NLLLoss::default() })
     }
 
     /// As [`Tensor::nll_loss`], with weights of classes and an ignored label: `-weight[label] · self[label]`.
     #[track_caller]
     #[must_use]
-    pub fn nll_loss_with(&self, labels: &Self, options: &NllLoss) -> Self {
+    pub fn nll_loss_with(&self, labels: &Self, options: &NLLLoss) -> Self {
         let axis = self.class_axis("nll_loss", labels);
         let right = Labels::new("nll_loss", labels, self.size(axis), options.ignore_index);
         let is_label = right.labels.is_class(self, axis);

@@ -5,7 +5,7 @@ use crate::dtype::DType;
 
 /// What [`Tensor::ctc_loss`] goes by; defaults are PyTorch's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CtcLoss {
+pub struct CTCLoss {
     /// The class that stands for no label.
     pub blank: usize,
     /// Sequences that cannot be aligned (more labels than steps) have loss 0 instead of infinity.
@@ -26,7 +26,7 @@ impl Tensor {
     /// No gradient flows from a sequence that cannot be aligned.
     #[track_caller]
     #[must_use]
-    pub fn ctc_loss(&self, labels: &Self, times: &Self, lengths: &Self, options: &CtcLoss) -> Self {
+    pub fn ctc_loss(&self, labels: &Self, times: &Self, lengths: &Self, options: &CTCLoss) -> Self {
         let (&[time, batch, classes], &[_, longest]) = (self.shape().dims(), labels.shape().dims()) else {
             panic!(
                 "ctc_loss: {} is not [time, batch, classes], or {} not [batch, longest]",

@@ -31,8 +31,8 @@ mod overlap;
 mod ranking;
 
 pub use binary::BinaryCrossEntropy;
-pub use classes::{CrossEntropy, NllLoss};
-pub use ctc::CtcLoss;
+pub use classes::{CrossEntropy, NLLLoss};
+pub use ctc::CTCLoss;
 pub use ranking::TripletMargin;
 
 use super::Tensor;

@@ -3,13 +3,13 @@
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::models::{
-    CifarResNet, ConvNeXt, ConvNeXtOptions, MODELS, ModelSpec, ResNet, ResNetOptions, Task, Vgg, VggOptions,
-    VisionTransformer, VitOptions, create,
+    CifarResNet, ConvNeXt, ConvNeXtOptions, MODELS, ModelSpec, ResNet, ResNetOptions, Task, VGG, VGGOptions,
+    VisionTransformer, VisionTransformerOptions, create,
 };
 use crate::nn::{Init, Mode, Module};
 use crate::optim::{
     AdadeltaOptions, AdagradOptions, AdamOptions, AdamaxOptions, Grouped, LambOptions, LionOptions, Momentum,
-    MuonOptions, NAdamOptions, Optimizer, RAdamOptions, RmsPropOptions, Rule, SgdOptions,
+    MuonOptions, NAdamOptions, Optimizer, RAdamOptions, RMSpropOptions, Rule, SGDOptions, WeightDecay,
 };
 use crate::plan::{Plan, PlanOptions};
 use crate::runtime::{Step, Var};
@@ -43,7 +43,7 @@ fn model(name: &str, spec: &ModelSpec) -> Box<dyn Module> {
         ResNet::new(ResNetOptions { blocks, width: 32, ..ResNetOptions::depth(depth) }, channels, classes, &init)
     };
     let vgg = |depth, batch_norm| {
-        Vgg::new(VggOptions { width: 16, hidden: 64, ..VggOptions::depth(depth, batch_norm) }, channels, classes, &init)
+        VGG::new(VGGOptions { width: 16, hidden: 64, ..VGGOptions::depth(depth, batch_norm) }, channels, classes, &init)
     };
     let boxed: crate::error::Result<Box<dyn Module>> = match name {
         "resnet32" | "resnet56" | "resnet110" => {
@@ -60,7 +60,7 @@ fn model(name: &str, spec: &ModelSpec) -> Box<dyn Module> {
             ConvNeXt::new(options, channels, classes, &init).map(|m| Box::new(m) as _)
         }
         "vit-tiny" => {
-            let options = VitOptions { patch: 4, layers: 1, ..VitOptions::TINY };
+            let options = VisionTransformerOptions { patch: 4, layers: 1, ..VisionTransformerOptions::TINY };
             let image = [channels, spec.input[1], spec.input[2]];
             VisionTransformer::new(options, image, classes, &init).map(|m| Box::new(m) as _)
         }
@@ -141,10 +141,18 @@ fn muon(parameters: &[Var]) -> Box<dyn Optimizer> {
 
 #[test]
 fn kernels_of_optimizers_are_valid_everywhere() {
-    let heavy: MakeOptimizer =
-        |all| with(all, SgdOptions { momentum: Momentum::Heavy(0.9), weight_decay: 0.1, ..SgdOptions::default() });
+    let heavy: MakeOptimizer = |all| {
+        with(
+            all,
+            SGDOptions {
+                momentum: Momentum::Heavy(0.9),
+                weight_decay: WeightDecay::Coupled(0.1),
+                ..SGDOptions::default()
+            },
+        )
+    };
     let nesterov: MakeOptimizer =
-        |all| with(all, SgdOptions { momentum: Momentum::Nesterov(0.9), ..SgdOptions::default() });
+        |all| with(all, SGDOptions { momentum: Momentum::Nesterov(0.9), ..SGDOptions::default() });
     let optimizers: [(&str, MakeOptimizer); 14] = [
         ("Adadelta", usual::<AdadeltaOptions>),
         ("Adagrad", usual::<AdagradOptions>),
@@ -155,11 +163,11 @@ fn kernels_of_optimizers_are_valid_everywhere() {
         ("Muon", muon),
         ("NAdam", usual::<NAdamOptions>),
         ("RAdam", usual::<RAdamOptions>),
-        ("RMSprop", usual::<RmsPropOptions>),
+        ("RMSprop", usual::<RMSpropOptions>),
         ("centred RMSprop", |all| {
-            with(all, RmsPropOptions { centered: true, momentum: 0.9, ..RmsPropOptions::default() })
+            with(all, RMSpropOptions { centered: true, momentum: 0.9, ..RMSpropOptions::default() })
         }),
-        ("SGD", usual::<SgdOptions>),
+        ("SGD", usual::<SGDOptions>),
         ("SGD with momentum", heavy),
         ("SGD of Nesterov", nesterov),
     ];

@@ -1,0 +1,91 @@
+//! Into which blocks a contraction is cut.
+
+use pulp::Arch;
+
+use super::contract::Operands;
+use super::execute::STRIP;
+use super::micro::Tile;
+
+/// Summed points of a step: a panel of them fills two thirds of the first-level cache.
+const DEPTH: usize = 256;
+/// Most rows of a block: with [`DEPTH`] of them the panels stay in the second-level cache.
+const MOST_ROWS: usize = 240;
+/// Most rows of a block of a plain product: its sums fill a second-level cache, and the columns are packed less often.
+const MOST_PLAIN_ROWS: usize = 480;
+/// Most columns of a block.
+pub(super) const MOST_COLUMNS: usize = STRIP;
+/// Blocks that a large contraction should have.
+const ENOUGH_PIECES: usize = 8;
+/// Multiplications below which a block is not divided further.
+const SMALL_BLOCK: usize = 2_000_000;
+/// Pieces of a contraction whose sums are cut.
+const ENOUGH_CHUNKS: usize = 16;
+/// Most words of partial sums.
+const MOST_PARTIAL: usize = 4 << 20;
+
+/// The blocks that a contraction is cut into.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blocking {
+    pub(super) tile: Tile,
+    /// Rows of a block.
+    pub(super) rows: usize,
+    /// Columns of a block.
+    pub(super) columns: usize,
+    /// Summed points of a piece; all of them unless the sum is cut.
+    pub(super) chunk: usize,
+    /// Summed points of a step.
+    pub(super) depth: usize,
+}
+
+/// The size of each of the fewest equal parts of `total` that are no larger than `most`, in whole `unit`s.
+fn even(total: usize, most: usize, unit: usize) -> usize {
+    let parts = total.div_ceil(most).max(1);
+    total.div_ceil(parts).next_multiple_of(unit).max(unit)
+}
+
+impl Blocking {
+    /// For batches, rows, columns and summed points of so many.
+    pub(super) fn new(arch: Arch, operands: &Operands, [batches, rows_all, columns_all, k_all]: [usize; 4]) -> Self {
+        let tile = Tile::new(arch, rows_all);
+        let most_rows = if matches!(operands, Operands::Plain(..)) { MOST_PLAIN_ROWS } else { MOST_ROWS };
+        let (most_rows, most_columns) = (most_rows / tile.rows * tile.rows, MOST_COLUMNS / tile.columns * tile.columns);
+        let mut rows = even(rows_all, most_rows, tile.rows);
+        let mut columns = even(columns_all, most_columns, tile.columns);
+        let pieces = |rows: usize, columns: usize| batches * rows_all.div_ceil(rows) * columns_all.div_ceil(columns);
+        let work = batches * rows_all * columns_all * k_all;
+        // A small result of long sums is cut along k only, so that each element is packed once.
+        let results = batches * rows_all * columns_all;
+        let long = k_all >= 8 * DEPTH && results * ENOUGH_CHUNKS <= MOST_PARTIAL;
+        let (least_rows, least_columns) = (4 * tile.rows, 4 * tile.columns);
+        while !long && pieces(rows, columns) < ENOUGH_PIECES && rows * columns * k_all > SMALL_BLOCK {
+            if columns / 2 >= least_columns && (columns > rows || rows / 2 < least_rows) {
+                columns = even(columns_all, columns / 2, tile.columns);
+            } else if rows / 2 >= least_rows {
+                rows = even(rows_all, rows / 2, tile.rows);
+            } else {
+                break;
+            }
+        }
+        let mut depth = DEPTH;
+        if let Operands::Packed(packed) = operands {
+            let [lhs, rhs] = &**packed;
+            // Blocks of whole rows, if that leaves few columns of the last tile empty.
+            if let Some(unit) = rhs.unit(false)
+                && (columns / 2..=columns).contains(&unit)
+            {
+                columns = unit;
+            }
+            if let Some(unit) = rhs.unit(true).or(lhs.unit(true)) {
+                let steps = unit.div_ceil(DEPTH);
+                depth = if unit.is_multiple_of(steps) { unit / steps } else { DEPTH };
+            }
+        }
+        let mut chunk = k_all.max(1);
+        let count = pieces(rows, columns);
+        if long && count > 0 && count < ENOUGH_PIECES && work > 2 * SMALL_BLOCK {
+            let chunks = ENOUGH_CHUNKS.div_ceil(count).min(k_all / (2 * DEPTH));
+            chunk = k_all.div_ceil(chunks).next_multiple_of(depth);
+        }
+        Self { tile, rows, columns, chunk, depth }
+    }
+}

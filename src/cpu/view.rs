@@ -1,0 +1,184 @@
+//! The bounds-checked raw views through which kernels touch memory from many threads.
+//!
+//! All unchecked access to data is here, in `offsets` and in `gemm`. A [`View`] checks every range against its length, so a
+//! wrong plan panics instead of reading foreign memory. That no two threads touch one element at a time is the plan's promise:
+//! points of a kernel write different elements, and read none that another point writes.
+#![expect(unsafe_code, reason = "kernels share buffers between threads, element by element")]
+
+use bytemuck::Pod;
+use half::f16;
+
+/// How an element type lies in memory and in a register of 32 bits.
+pub(super) trait Stored: Pod {
+    /// The register's bits.
+    fn load(self) -> u32;
+    /// The element.
+    fn store(bits: u32) -> Self;
+}
+
+impl Stored for u32 {
+    #[inline(always)]
+    fn load(self) -> u32 {
+        self
+    }
+    #[inline(always)]
+    fn store(bits: u32) -> Self {
+        bits
+    }
+}
+
+impl Stored for f16 {
+    #[inline(always)]
+    fn load(self) -> u32 {
+        self.to_f32().to_bits()
+    }
+    #[inline(always)]
+    fn store(bits: u32) -> Self {
+        Self::from_f32(f32::from_bits(bits))
+    }
+}
+
+impl Stored for u8 {
+    #[inline(always)]
+    fn load(self) -> u32 {
+        u32::from(self)
+    }
+    #[inline(always)]
+    fn store(bits: u32) -> Self {
+        bits as Self
+    }
+}
+
+/// The elements of a buffer, reachable from all threads. It does not keep the memory alive: whoever runs kernels does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    start: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: see the module's promise.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
+
+impl View {
+    /// The `bytes` bytes from `start` on.
+    ///
+    /// # Safety
+    /// They are allocated and initialised for as long as the view is used.
+    pub(super) unsafe fn new(start: *mut u8, bytes: usize) -> Self {
+        Self { start, bytes }
+    }
+
+    /// Checks that elements `start`, `start + stride`, … (`len` of them) lie inside, and returns the first's address.
+    #[inline(always)]
+    fn checked<T>(&self, start: i64, stride: i64, len: usize) -> *mut T {
+        let last = start + stride * (len as i64 - 1);
+        let limit = (self.bytes / size_of::<T>()) as i64;
+        let inside = start >= 0 && start < limit && last >= 0 && last < limit;
+        assert!(inside, "elements {start}..={last} of a buffer of {limit}");
+        // SAFETY: `start` is below the number of elements.
+        unsafe { self.start.cast::<T>().add(start as usize) }
+    }
+
+    /// Reads consecutive elements.
+    #[inline(always)]
+    pub(super) fn read_run<T: Stored>(&self, start: i64, target: &mut [u32]) {
+        if target.is_empty() {
+            return;
+        }
+        let source = self.checked::<T>(start, 1, target.len());
+        for (i, value) in target.iter_mut().enumerate() {
+            // SAFETY: the range was checked and all bytes are initialised.
+            *value = unsafe { source.add(i).read() }.load();
+        }
+    }
+
+    /// Reads elements `stride` apart.
+    #[inline(always)]
+    pub(super) fn read_strided<T: Stored>(&self, start: i64, stride: i64, target: &mut [u32]) {
+        if target.is_empty() {
+            return;
+        }
+        let source = self.checked::<T>(start, stride, target.len());
+        for (i, value) in target.iter_mut().enumerate() {
+            // SAFETY: first and last element were checked, so all between are inside.
+            *value = unsafe { source.offset(i as isize * stride as isize).read() }.load();
+        }
+    }
+
+    /// Checks that a matrix, given by the stride and the count of each direction, lies inside, and returns the address of
+    /// its first element, number `start`.
+    pub(super) fn matrix<T>(&self, start: i64, directions: [(i64, usize); 2]) -> *const T {
+        let (mut low, mut high) = (start, start);
+        for (stride, count) in directions {
+            let reach = stride * (count as i64 - 1);
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        let limit = (self.bytes / size_of::<T>()) as i64;
+        assert!(low >= 0 && high < limit, "elements {low}..={high} of a buffer of {limit}");
+        self.checked::<T>(start, 0, 1)
+    }
+
+    /// Checks that elements from `base + low` to `base + high` lie inside, and returns the address of number 0.
+    #[inline(always)]
+    pub(super) fn checked_reach<T>(&self, base: i64, (low, high): (i32, i32)) -> *mut T {
+        let (first, last) = (base + i64::from(low), base + i64::from(high));
+        let limit = (self.bytes / size_of::<T>()) as i64;
+        assert!(first >= 0 && first <= last && last < limit, "elements {first}..={last} of a buffer of {limit}");
+        self.start.cast::<T>()
+    }
+
+    /// Reads the elements with these numbers; 0 for `nowhere`.
+    #[inline(always)]
+    pub(super) fn read_at<T: Stored>(&self, indices: &[i64], nowhere: i64, target: &mut [u32]) {
+        let limit = (self.bytes / size_of::<T>()) as i64;
+        for (value, &index) in target.iter_mut().zip(indices) {
+            if index == nowhere {
+                *value = 0;
+                continue;
+            }
+            assert!(index >= 0 && index < limit, "element {index} of a buffer of {limit}");
+            // SAFETY: the index was checked.
+            *value = unsafe { self.start.cast::<T>().add(index as usize).read() }.load();
+        }
+    }
+
+    /// Writes consecutive elements.
+    #[inline(always)]
+    pub(super) fn write_run<T: Stored>(&self, start: i64, source: &[u32]) {
+        if source.is_empty() {
+            return;
+        }
+        let target = self.checked::<T>(start, 1, source.len());
+        for (i, &bits) in source.iter().enumerate() {
+            // SAFETY: the range was checked.
+            unsafe { target.add(i).write(T::store(bits)) };
+        }
+    }
+
+    /// Writes elements `stride` apart.
+    #[inline(always)]
+    pub(super) fn write_strided<T: Stored>(&self, start: i64, stride: i64, source: &[u32]) {
+        if source.is_empty() {
+            return;
+        }
+        let target = self.checked::<T>(start, stride, source.len());
+        for (i, &bits) in source.iter().enumerate() {
+            // SAFETY: first and last element were checked, so all between are inside.
+            unsafe { target.offset(i as isize * stride as isize).write(T::store(bits)) };
+        }
+    }
+
+    /// Writes the elements with these numbers.
+    #[inline(always)]
+    pub(super) fn write_at<T: Stored>(&self, indices: &[i64], source: &[u32]) {
+        let limit = (self.bytes / size_of::<T>()) as i64;
+        for (&bits, &index) in source.iter().zip(indices) {
+            assert!(index >= 0 && index < limit, "element {index} of a buffer of {limit}");
+            // SAFETY: the index was checked.
+            unsafe { self.start.cast::<T>().add(index as usize).write(T::store(bits)) };
+        }
+    }
+}

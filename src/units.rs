@@ -1,0 +1,40 @@
+//! Numbers as people read them.
+
+use std::fmt;
+
+/// A size in memory: `512 B`, `1.5 KiB`, `128 MiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let decimals = usize::from(value.fract() != 0.0);
+    format!("{value:.decimals$} {}", UNITS[unit])
+}
+
+/// A whole number with commas between groups of three digits.
+pub(crate) fn thousands(number: impl fmt::Display) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!([512, 1536, 128 << 20].map(bytes), ["512 B", "1.5 KiB", "128 MiB"]);
+        assert_eq!([0, 999, 1000, 1_234_567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
+    }
+}
