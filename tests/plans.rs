@@ -129,13 +129,14 @@ fn resnet_trains_in_at_most_sixteen_kernels_per_block() {
         let plan = training_plan(resnet(20), 64, &input, &planner);
         let ends = training_plan(Box::new(StemAndHead::new(&init).expect("a model")), 64, &input, &planner);
         let (whole, ends) = (kernels_of_network(&plan), kernels_of_network(&ends));
-        assert!(whole - ends <= 16 * 9, "{planner:?}: {whole} kernels, {ends} of them stem and head\n{plan}");
-        // As it is today. With few buffers, values that are used in several places are computed in kernels of their own, and
-        // the statistics of 19 or more batch norms, which the gate lets through or not, are written by many kernels.
-        let [network, update] = if planner.is_native() { [134, 6] } else { [151, 22] };
         let updating = plan.kernels.iter().filter(|kernel| kernel.stage == Stage::Update).count();
-        assert!(whole <= network && updating <= update, "{planner:?}: {whole} and {updating} kernels\n{plan}");
-        assert_eq!(plan.kernels.len(), whole + updating + 2, "two for the loss and its metrics\n{plan}");
+        // The blocks, stem and head, and the update, as many as they are today; sixteen for each of nine blocks would be 144.
+        // Where kernels bind few buffers, less fits into each; the running statistics of all batch norms alone are written by
+        // 18 kernels.
+        let most = if planner.is_native() { [120, 14, 6] } else { [136, 15, 22] };
+        let counts = [whole - ends, ends, updating];
+        assert!(counts.iter().zip(most).all(|(&count, most)| count <= most), "{planner:?}: {counts:?}\n{plan}");
+        assert_eq!(plan.kernels.len(), whole + updating + 2, "two for the loss\n{plan}");
         assert_tight_memory(&plan);
         // six layers more are one block more in each of the three stages
         let deeper = training_plan(resnet(26), 64, &input, &planner);
