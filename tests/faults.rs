@@ -92,8 +92,9 @@ fn a_diagnosis_does_with_the_memory_there_is() {
         let input = [Tensor::full([SIZE], 0.5, &device)];
         step.run(&input).expect("memory");
         let live = device.memory().live_bytes;
-        // all values at once; some at a time; one and what is stored on the way to it; not even one
-        for (values, is_enough) in [(100.0, true), (6.5, true), (2.5, true), (0.5, false)] {
+        // all values at once; some at a time; one and what is stored on the way to it; one, with what is on the way fused; not
+        // even one
+        for (values, is_enough) in [(100.0, true), (6.5, true), (2.5, true), (1.5, true), (0.5, false)] {
             device.inject(Fault::MemoryLimit(live + (values * (4 * SIZE) as f64) as u64));
             match step.diagnose(&input) {
                 Ok(found) => {

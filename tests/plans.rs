@@ -3,11 +3,12 @@
 mod common;
 
 use brasa::models::{CifarResNet, ModelSpec, create};
-use brasa::nn::{Init, Mode, Module};
+use brasa::nn::{BatchNorm2d, Conv2d, Init, Linear, Mode, Module};
+use brasa::ops::conv::ConvOptions;
 use brasa::optim::{Adam, AdamOptions, Optimizer};
 use brasa::plan::{Plan, PlanOptions};
-use brasa::runtime::Step;
-use brasa::{DType, Device, Shape, Stage};
+use brasa::runtime::{Step, Var};
+use brasa::{DType, Device, Result, Shape, Stage, Tensor};
 
 use common::devices;
 
@@ -24,14 +25,18 @@ struct Planner {
     options: Option<PlanOptions>,
 }
 
-/// The devices of this machine, and a GPU that binds 8 storage buffers, as many as WebGPU promises: the fewer, the more
-/// kernels. It is planned for without being there.
+/// The devices of this machine, and a GPU that binds 8 storage buffers, as many as WebGPU promises: 7 beside the status
+/// word. The fewer, the more kernels. It is planned for without being there.
 fn planners() -> Vec<Planner> {
     let own = devices().into_iter().map(|device| Planner { device, options: None });
-    own.chain([Planner { device: Device::cpu(), options: Some(PlanOptions::gpu(8)) }]).collect()
+    own.chain([Planner { device: Device::cpu(), options: Some(PlanOptions::gpu(7)) }]).collect()
 }
 
 impl Planner {
+    fn is_native(&self) -> bool {
+        self.device.is_cpu() && self.options.is_none()
+    }
+
     fn apply(&self, step: Step) -> Step {
         match self.options {
             Some(options) => step.with_options(|of_device| *of_device = options),
@@ -80,22 +85,63 @@ fn the_tutorial_cnn_trains_in_few_kernels() {
     }
 }
 
+/// ResNet-20 without its blocks.
+struct StemAndHead {
+    conv: Conv2d,
+    norm: BatchNorm2d,
+    linear: Linear,
+}
+
+impl StemAndHead {
+    fn new(init: &Init) -> Result<Self> {
+        let options = ConvOptions::default().padding(1);
+        Ok(Self {
+            conv: Conv2d::without_bias(3, 16, 3, options, &init.at("conv"))?,
+            norm: BatchNorm2d::new(16, &init.at("norm"))?,
+            linear: Linear::new(16, 10, &init.at("linear"))?,
+        })
+    }
+}
+
+impl Module for StemAndHead {
+    fn forward(&self, input: &Tensor) -> Tensor {
+        self.linear.forward(&self.norm.forward(&self.conv.forward(input)).relu().mean_dim([2, 3]))
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        self.conv.visit(visitor);
+        self.norm.visit(visitor);
+        self.linear.visit(visitor);
+    }
+}
+
+/// Kernels of the forward and the backward stage.
+fn kernels_of_network(plan: &Plan) -> usize {
+    plan.kernels.iter().filter(|kernel| matches!(kernel.stage, Stage::Forward | Stage::Backward)).count()
+}
+
 #[test]
 fn resnet_trains_in_at_most_sixteen_kernels_per_block() {
     let input = [3, 32, 32];
     for planner in planners() {
-        let resnet = |depth| -> Box<dyn Module> {
-            Box::new(CifarResNet::new(depth, 3, 10, &Init::new(&planner.device, 1)).expect("memory"))
-        };
+        let init = Init::new(&planner.device, 1);
+        let resnet = |depth| -> Box<dyn Module> { Box::new(CifarResNet::new(depth, 3, 10, &init).expect("a model")) };
         let plan = training_plan(resnet(20), 64, &input, &planner);
-        // stem, head, loss and update; the update takes more launches where a kernel binds few buffers
-        let rest = if planner.options.is_some() { 22 } else { 20 };
-        assert!(plan.kernels.len() <= 16 * 9 + rest, "{planner:?} {}\n{plan}", plan.kernels.len());
+        let ends = training_plan(Box::new(StemAndHead::new(&init).expect("a model")), 64, &input, &planner);
+        let (whole, ends) = (kernels_of_network(&plan), kernels_of_network(&ends));
+        let updating = plan.kernels.iter().filter(|kernel| kernel.stage == Stage::Update).count();
+        // The blocks, stem and head, and the update, as many as they are today; sixteen for each of nine blocks would be 144.
+        // Where kernels bind few buffers, less fits into each; the running statistics of all batch norms alone are written by
+        // 18 kernels.
+        let most = if planner.is_native() { [120, 14, 6] } else { [136, 15, 22] };
+        let counts = [whole - ends, ends, updating];
+        assert!(counts.iter().zip(most).all(|(&count, most)| count <= most), "{planner:?}: {counts:?}\n{plan}");
+        assert_eq!(plan.kernels.len(), whole + updating + 2, "two for the loss\n{plan}");
         assert_tight_memory(&plan);
         // six layers more are one block more in each of the three stages
         let deeper = training_plan(resnet(26), 64, &input, &planner);
-        let added = deeper.kernels.len() - plan.kernels.len();
-        assert!((1..=16 * 3).contains(&added), "{planner:?}: three blocks add {added} kernels");
+        let added = kernels_of_network(&deeper) - whole;
+        assert!((1..=14 * 3).contains(&added), "{planner:?}: three blocks add {added} kernels");
         let inference = inference_plan(resnet(20), 64, &input, &planner);
         assert!(inference.memory_bytes() * 2 <= plan.memory_bytes(), "{} {}", inference.summary(), plan.summary());
     }

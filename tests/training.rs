@@ -21,7 +21,7 @@ struct Record {
     f64: Vec<f64>,
     eval_f64: f64,
     sums_f64: Vec<f64>,
-    spread: f64,
+    spread: Vec<f64>,
     eval_spread: f64,
     sums_spread: Vec<f64>,
 }
@@ -61,15 +61,14 @@ fn training_step<M: Module + 'static>(
     .expect("a step")
 }
 
-/// `got` against `exact`, from which rounding alone moves PyTorch by up to `spread` (see `record.py`).
+/// `got` against `exact`, from which rounding alone moves PyTorch by up to `spread`: the largest of 41 runs (see `record.py`).
 ///
-/// Our sums run in another order, which is one more rounding of that kind: six times the largest of PyTorch's thirteen
-/// is allowed (a weight of ResNet-20 was once 4.3 times that off, after twenty steps that had all agreed). The floor, 2e-6 of
-/// the value, stands for the rounding of the result itself. This still sees the mistakes it is there for, which are dozens of
-/// tolerances off in PyTorch: beta2 0.998 instead of 0.999, Adam without AdamW's decay of 1e-5 a step, ResNet-20 without its
-/// weight decay of 1e-4 (in the sums of squares).
+/// Ours is one more such run. Forty others of PyTorch's came to 1.1 times the spread of the most chaotic network, ResNet-20, so
+/// twice is allowed. The floor, 2e-6 of the value, stands for the rounding of the result itself. Mistakes are seen from afar: in
+/// ResNet-20, a weight decay of 4e-3 instead of 5e-3 is 84 tolerances off (in a sum of squares) and a learning rate of 0.0101
+/// instead of 0.01 is 78 (in a loss).
 fn assert_close(what: &str, got: f64, exact: f64, spread: f64) {
-    let tolerance = 6.0 * spread + 2e-6 * exact.abs().max(1.0);
+    let tolerance = 2.0 * spread + 2e-6 * exact.abs().max(1.0);
     assert!((got - exact).abs() <= tolerance, "{what}: {got} instead of {exact}, off by more than {tolerance:e}");
 }
 
@@ -81,10 +80,10 @@ fn check<M: Module + 'static>(run: &Run<M>) {
         let (input, target) = ((run.input)(&device), (run.target)(&device));
         let optimizer = (run.optimizer)(&model.parameters()).expect("an optimizer");
         let mut step = training_step(&model, optimizer, &device);
-        for (number, &exact) in record.f64.iter().enumerate() {
+        for (number, (&exact, &spread)) in record.f64.iter().zip(&record.spread).enumerate() {
             let outputs = step.run(&[input.clone(), target.clone()]).expect("a step");
             let loss: f32 = outputs[0].item().expect("a loss");
-            assert_close(&format!("loss of step {number} on {device:?}"), loss.into(), exact, record.spread);
+            assert_close(&format!("loss of step {number} on {device:?}"), loss.into(), exact, spread);
         }
         let loss = Mode::Evaluate.scope(|| model.forward(&input).cross_entropy(&target));
         let loss: f32 = loss.item().expect("a loss");
@@ -161,9 +160,9 @@ fn resnet20_follows_pytorch() {
         target: |device| classes("target", 8, 10, device),
         optimizer: |parameters| {
             let options = SGDOptions {
-                learning_rate: 0.05,
+                learning_rate: 0.01,
                 momentum: Momentum::Heavy(0.9),
-                weight_decay: WeightDecay::Coupled(1e-4),
+                weight_decay: WeightDecay::Coupled(5e-3),
             };
             Ok(Box::new(SGD::new(parameters, options)?))
         },

@@ -202,7 +202,7 @@ impl CompiledContract {
                 panels.sums.reserve(len);
                 let Piece { batch, rows, columns } = piece.clone();
                 let part = Part { batch, rows, columns, summed };
-                return gemm::multiply(env.views, (lhs, rhs), &part, &mut panels.sums[..len]);
+                return gemm::multiply(env.views, (lhs, rhs), &part, &mut panels.sums[..len], &mut panels.lhs);
             }
         };
         let stride = columns.next_multiple_of(self.blocks.tile.columns);

@@ -16,10 +16,13 @@ use crate::plan::{BufferId, ContractKernel, InstrOp, Tape, ValueId};
 
 use super::pack::Groups;
 use super::view::View;
+use super::words::Words;
 
 /// Summed points of one call. The crate takes this many together for every size of cache, so that a sum's order does not
 /// depend on what it finds out about the machine.
 const DEPTH: usize = 512;
+/// Sums that the crate has of each product of two vectors that lie along k: 8 registers of at least 4 lanes.
+const LANES: usize = 32;
 /// Rows that are multiplied one by one: the crate reads a matrix for one vector without packing it, but not for two.
 const FEW: usize = 2;
 
@@ -103,8 +106,12 @@ pub(super) struct Part {
     pub(super) summed: Range<usize>,
 }
 
-/// Overwrites `sums`, row-major without gaps, with the product of a part of `lhs` and `rhs`.
-pub(super) fn multiply(views: &[View], (lhs, rhs): (&Matrix, &Matrix), part: &Part, sums: &mut [u32]) {
+/// Overwrites `sums`, row-major without gaps, with the product of a part of `lhs` and `rhs`; `spare` is working memory.
+///
+/// At most [`DEPTH`] terms are added one after the other. A matrix's terms the crate adds up before it adds them to what is
+/// there; those of a vector it adds to what is there, so that each part needs a place of its own.
+pub(super) fn multiply(views: &[View], operands: (&Matrix, &Matrix), part: &Part, sums: &mut [u32], spare: &mut Words) {
+    let (lhs, rhs) = operands;
     let (rows, columns, k) = (part.rows.len(), part.columns.len(), part.summed.len());
     assert_eq!(sums.len(), rows * columns, "sums of {rows} x {columns}");
     if k == 0 {
@@ -112,41 +119,63 @@ pub(super) fn multiply(views: &[View], (lhs, rhs): (&Matrix, &Matrix), part: &Pa
         return;
     }
     let by_vector = rows <= FEW && (rhs.own == 1 || (rhs.summed == 1 && lhs.summed == 1));
-    let (height, depth) = if by_vector { (1, k) } else { (rows, k.div_ceil(k.div_ceil(DEPTH))) };
-    for (number, sums) in sums.chunks_exact_mut(height * columns).enumerate() {
-        let row = part.rows.start + number;
-        for start in part.summed.clone().step_by(depth) {
-            let depth = depth.min(part.summed.end - start);
-            let (l, r) = (lhs.at(part.batch, row, start), rhs.at(part.batch, part.columns.start, start));
-            let l = views[lhs.buffer].matrix::<f32>(l, [(lhs.own, height), (lhs.summed, depth)]);
-            let r = views[rhs.buffer].matrix::<f32>(r, [(rhs.own, columns), (rhs.summed, depth)]);
-            let first = start == part.summed.start;
-            // The crate wants results next to each other in a column, so the product is computed transposed.
-            // SAFETY: both matrices were checked to lie in their buffers, which no kernel writes at the same time, and
-            // `sums` has columns x height elements; without `read_dst` they are only written.
-            unsafe {
-                get_gemm_fn()(
-                    columns,
-                    height,
-                    depth,
-                    sums.as_mut_ptr().cast::<f32>(),
-                    columns as isize,
-                    1,
-                    !first,
-                    r,
-                    rhs.summed as isize,
-                    rhs.own as isize,
-                    l,
-                    lhs.own as isize,
-                    lhs.summed as isize,
-                    if first { 0.0 } else { 1.0 },
-                    1.0,
-                    false,
-                    false,
-                    false,
-                    Parallelism::None,
-                );
+    let height = if by_vector { 1 } else { rows };
+    let is_vector = height == 1 || columns == 1;
+    let most = if is_vector && lhs.summed == 1 && rhs.summed == 1 { LANES * DEPTH } else { DEPTH };
+    let depth = k.div_ceil(k.div_ceil(most));
+    spare.reserve(height * columns);
+    for start in part.summed.clone().step_by(depth) {
+        let summed = start..part.summed.end.min(start + depth);
+        for (row, sums) in part.rows.clone().step_by(height).zip(sums.chunks_exact_mut(height * columns)) {
+            let block =
+                Part { rows: row..row + height, columns: part.columns.clone(), summed: summed.clone(), ..*part };
+            if start == part.summed.start {
+                multiply_block(views, operands, &block, sums, false);
+            } else if is_vector {
+                let spare = &mut spare[..height * columns];
+                multiply_block(views, operands, &block, spare, false);
+                for (sum, &more) in sums.iter_mut().zip(&*spare) {
+                    *sum = (f32::from_bits(*sum) + f32::from_bits(more)).to_bits();
+                }
+            } else {
+                multiply_block(views, operands, &block, sums, true);
             }
         }
+    }
+}
+
+/// The crate's product of a part of `lhs` and `rhs`, added to `sums` if `adds`, else overwriting them.
+fn multiply_block(views: &[View], (lhs, rhs): (&Matrix, &Matrix), part: &Part, sums: &mut [u32], adds: bool) {
+    let (rows, columns, depth) = (part.rows.len(), part.columns.len(), part.summed.len());
+    assert_eq!(sums.len(), rows * columns, "sums of {rows} x {columns}");
+    let l = lhs.at(part.batch, part.rows.start, part.summed.start);
+    let r = rhs.at(part.batch, part.columns.start, part.summed.start);
+    let l = views[lhs.buffer].matrix::<f32>(l, [(lhs.own, rows), (lhs.summed, depth)]);
+    let r = views[rhs.buffer].matrix::<f32>(r, [(rhs.own, columns), (rhs.summed, depth)]);
+    // The crate wants results next to each other in a column, so the product is computed transposed.
+    // SAFETY: both matrices were checked to lie in their buffers, which no kernel writes at the same time, and `sums` has
+    // columns x rows elements; without `read_dst` they are only written.
+    unsafe {
+        get_gemm_fn()(
+            columns,
+            rows,
+            depth,
+            sums.as_mut_ptr().cast::<f32>(),
+            columns as isize,
+            1,
+            adds,
+            r,
+            rhs.summed as isize,
+            rhs.own as isize,
+            l,
+            lhs.own as isize,
+            lhs.summed as isize,
+            if adds { 1.0 } else { 0.0 },
+            1.0,
+            false,
+            false,
+            false,
+            Parallelism::None,
+        );
     }
 }

@@ -225,7 +225,7 @@ impl Step {
         let device = self.device.clone();
         let _exclusive = device.exclusive();
         self.take_inputs(&signature, inputs)?;
-        let options = PlanOptions { fuse: false, ..self.options };
+        let options = self.options;
         let captured = self.captured(signature)?;
         super::diagnose::first_non_finite(&device, &captured.program, &captured.storages, &captured.hosts, &options)
     }

@@ -70,3 +70,25 @@ fn what_is_overwritten_is_not_read_and_no_infinity_is_lost() {
         assert!(rest.iter().all(|value| value.is_finite()));
     }
 }
+
+#[test]
+fn long_sums_of_vectors_are_made_of_short_ones() {
+    let k = 70_001;
+    // as the crate takes them: rows and columns of results, matrices across and along the sum
+    for (m, n, lhs, rhs) in [
+        (1, 5, [0, 2], [2, 1]),
+        (2, 3, [0, 2], [2, 1]),
+        (2, 3, [2, 0], [2, 1]),
+        (1, 5, [0, 2], [1, 2]),
+        (5, 1, [2, 0], [2, 1]),
+        (5, 1, [0, 2], [2, 1]),
+        (4, 6, [2, 0], [2, 1]),
+    ] {
+        let kernel = contract(&[m, n, k], [0, 1, 1, 1], &lhs, &rhs, &[0, 1]);
+        // All alike and above zero, so that roundings add up instead of cancelling.
+        let data = [(m * k, 0.1), (n * k, 1.0), (m * n, 0.0)].map(|(len, v)| Data::new(DType::F32, vec![v; len]));
+        // Each sum of 512 terms is at most so many roundings off, and the sum of those as many as it has terms.
+        let roundings = (512 + k.div_ceil(512)) as f64;
+        check(vec![Body::Contract(kernel)], &data, roundings * f64::from(f32::EPSILON) / 2.0);
+    }
+}
