@@ -9,6 +9,7 @@
 
 mod access;
 mod contract;
+mod custom;
 mod elementwise;
 mod execute;
 mod fold;
