@@ -15,6 +15,8 @@ pub(crate) struct Interface {
     pub entry: String,
     /// Invocations of a workgroup; 1 where the text leaves them open.
     pub workgroup: u64,
+    /// Bytes of memory that a workgroup shares.
+    pub workgroup_bytes: u64,
     /// Whether it needs f16 in shaders.
     pub half: bool,
     /// The storage bindings: inputs, then outputs.
@@ -72,28 +74,24 @@ fn reflect(wgsl: &str, entry: &str, inputs: usize, outputs: usize) -> Result<Int
         line: error.location(wgsl).map(|place| place.line_number),
         message: error.emit_to_string(wgsl),
     })?;
-    let info = Validator::new(ValidationFlags::all(), Capabilities::all()).validate(&module).map_err(|error| Fault {
-        line: error.location(wgsl).map(|place| place.line_number),
-        message: error.emit_to_string(wgsl),
+    let info = Validator::new(ValidationFlags::all(), Capabilities::all()).validate(&module).map_err(|error| {
+        Fault { line: error.location(wgsl).map(|place| place.line_number), message: error.emit_to_string(wgsl) }
     })?;
     let text = Text { wgsl, module: &module, info: &info, entry: text_entry(&module, entry)? };
     let bindings = (0..inputs + outputs).map(|number| text.storage(number as u32, number >= inputs));
     let bindings = bindings.collect::<Result<_, _>>()?;
     let params = text.uniform((inputs + outputs) as u32)?;
     text.nothing_else((inputs + outputs + usize::from(!params.is_empty())) as u32)?;
-    let half = |inner: &TypeInner| inner.scalar().is_some_and(|scalar| is_half(scalar));
+    let half = |inner: &TypeInner| inner.scalar().is_some_and(|scalar| dtype(scalar) == Some(DType::F16));
     Ok(Interface {
         wgsl: wgsl.into(),
         entry: entry.into(),
         workgroup: module.entry_points[text.entry].workgroup_size.iter().map(|&size| u64::from(size)).product(),
+        workgroup_bytes: text.workgroup_bytes(),
         half: module.types.iter().any(|(_, ty)| half(&ty.inner)),
         bindings,
         params,
     })
-}
-
-fn is_half(scalar: naga::Scalar) -> bool {
-    scalar.kind == ScalarKind::Float && scalar.width == 2
 }
 
 fn text_entry(module: &Module, entry: &str) -> Result<usize, Fault> {
@@ -163,13 +161,12 @@ impl Text<'_> {
             TypeInner::Array { base, size: ArraySize::Constant(size), .. } => (inner(base), Some(size.get() as usize)),
             ref single => (single, Some(1)),
         };
-        let lanes = match element {
-            TypeInner::Scalar(_) | TypeInner::Atomic(_) => 1,
-            TypeInner::Vector { size: VectorSize::Bi, .. } => 2,
-            TypeInner::Vector { size: VectorSize::Quad, .. } => 4,
-            _ => 0,
+        let (scalar, lanes) = match *element {
+            TypeInner::Scalar(scalar) | TypeInner::Atomic(scalar) => (dtype(scalar), 1),
+            TypeInner::Vector { size: VectorSize::Bi, scalar } => (dtype(scalar), 2),
+            TypeInner::Vector { size: VectorSize::Quad, scalar } => (dtype(scalar), 4),
+            _ => (None, 0),
         };
-        let scalar = element.scalar().filter(|_| lanes > 0).and_then(dtype);
         let scalar = scalar.ok_or_else(|| {
             self.fault(variable, "is neither of scalars (f32, i32, u32, f16) nor of vectors of 2 or 4 of them")
         })?;
@@ -189,9 +186,8 @@ impl Text<'_> {
                 TypeInner::Scalar(scalar) => dtype(*scalar).filter(|dtype| dtype.size_bytes() == 4),
                 _ => None,
             };
-            let word = word.ok_or_else(|| {
-                self.fault(variable, format!("has `{name}`, which is neither f32 nor i32 nor u32"))
-            })?;
+            let word = word
+                .ok_or_else(|| self.fault(variable, format!("has `{name}`, which is neither f32 nor i32 nor u32")))?;
             Ok((name.to_owned(), word, offset as usize / 4))
         };
         match &self.module.types[global.ty].inner {
@@ -201,6 +197,14 @@ impl Text<'_> {
             }
             _ => Ok(vec![of_words(global.name.as_deref().unwrap_or_default(), global.ty, 0)?]),
         }
+    }
+
+    /// Bytes of the shared variables that the entry point uses, which wgpu does not check.
+    fn workgroup_bytes(&self) -> u64 {
+        let variables = self.module.global_variables.iter();
+        let shared = variables.filter(|&(variable, v)| v.space == AddressSpace::WorkGroup && self.is_used(variable));
+        let bytes = shared.filter_map(|(_, v)| self.module.types[v.ty].inner.try_size(self.module.to_ctx()));
+        bytes.map(u64::from).sum()
     }
 
     /// Nothing that the entry point uses has another binding than the first `count` of group 0.

@@ -128,7 +128,11 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
             assert!(binding.takes(*dtype), "{what} does not take {dtype}{shape}");
             let bytes = binding.bound_bytes(shape.numel() * dtype.size_bytes());
             if let Some(fixed) = binding.fixed {
-                assert!(bytes == fixed * binding.unit, "{what}, takes {} bytes and not {dtype}{shape}", fixed * binding.unit);
+                assert!(
+                    bytes == fixed * binding.unit,
+                    "{what}, takes {} bytes and not {dtype}{shape}",
+                    fixed * binding.unit
+                );
             }
         }
         let dtype = outputs[0].dtype;

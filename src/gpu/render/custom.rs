@@ -54,12 +54,16 @@ fn check(label: &str, kernel: &Invocation, caps: &Capabilities) -> Result<()> {
     let interface = &kernel.interface;
     let (bound, groups) = (interface.bindings.len(), kernel.groups);
     let problem = if interface.half && !caps.f16 {
-        "it needs f16 in shaders, which this adapter has not; an `array<u32>` takes f16 tensors too, two to a word".into()
+        "it needs f16 in shaders, which this adapter has not; an `array<u32>` takes f16 tensors too, two to a word"
+            .into()
     } else if bound > caps.max_storage_buffers as usize {
         format!("it binds {bound} tensors, this adapter allows {}", caps.max_storage_buffers)
     } else if interface.workgroup > u64::from(caps.max_workgroup_invocations) {
         let (workgroup, most) = (interface.workgroup, caps.max_workgroup_invocations);
         format!("its workgroups have {workgroup} invocations, this adapter allows {most}")
+    } else if interface.workgroup_bytes > u64::from(caps.max_workgroup_bytes) {
+        let (bytes, most) = (interface.workgroup_bytes, caps.max_workgroup_bytes);
+        format!("its workgroups share {bytes} bytes, this adapter allows {most}")
     } else if groups.iter().any(|&count| count > caps.max_groups) {
         format!("it wants {groups:?} workgroups, this adapter allows {} in each dimension", caps.max_groups)
     } else {
@@ -69,14 +73,7 @@ fn check(label: &str, kernel: &Invocation, caps: &Capabilities) -> Result<()> {
 }
 
 /// `bytes` bytes from the first element of `span` on.
-fn window(
-    plan: &Plan,
-    label: &str,
-    span: &Span,
-    bytes: u64,
-    writable: bool,
-    caps: &Capabilities,
-) -> Result<Binding> {
+fn window(plan: &Plan, label: &str, span: &Span, bytes: u64, writable: bool, caps: &Capabilities) -> Result<Binding> {
     if bytes > caps.max_binding_bytes {
         return Err(Error::BindingTooLarge { kernel: label.into(), bytes, limit_bytes: caps.max_binding_bytes });
     }
