@@ -94,7 +94,8 @@ fn main() -> Result<()> {
     let [y] = SCANS[0].call([&x, &Tensor::from_slice(&wanted, [rows], &device)?]);
 
     let decay = Var::parameter("decay", &Tensor::full([rows], 0.5, &device))?;
-    let optimizer = Adam::new(&[decay.clone()], AdamOptions { learning_rate: 0.01, ..AdamOptions::default() })?;
+    let optimizer =
+        Adam::new(std::slice::from_ref(&decay), AdamOptions { learning_rate: 0.01, ..AdamOptions::default() })?;
     let learnt = decay.clone();
     let mut step = Step::new(&device, move |tensors| {
         let [guess] = SCANS[0].call([&tensors[0], &decay.tensor()]);

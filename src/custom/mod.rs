@@ -69,7 +69,7 @@
 //! | u8, bool | `u32`: four to a word, the first in the lowest byte; a bool is 0 or 1 |
 //!
 //! `arrayLength` is the tensor's: elements, or vectors and words rounded up, whose last one may have elements of no
-//! meaning behind the tensor's own. What else depends on sizes goes into the uniform: a struct of f32, i32 and u32 members
+//! meaning behind the tensor's own; an empty tensor is bound as one such. What else depends on sizes goes into the uniform: a struct of f32, i32 and u32 members
 //! that [`Kernel::params`] fills. So all sizes share one compiled kernel, as do all ops with the same text. Values that
 //! change between replays of a captured step, such as a [`Hyper`](crate::runtime::Hyper)'s tensor, are inputs:
 //! `var<storage, read> rate: f32` takes a tensor of shape `[]`.
@@ -148,7 +148,8 @@ pub trait Kernel<const INPUTS: usize, const OUTPUTS: usize = 1>: Eq + Hash + Sen
     /// Types and shapes of the outputs; several outputs have one type. Asserts what it needs of the inputs' shapes.
     fn outputs(&self, inputs: &[Signature; INPUTS]) -> [Signature; OUTPUTS];
 
-    /// Workgroups in each dimension, each at most 65,535 on most adapters; none only if there is nothing to write.
+    /// Workgroups in each dimension, each at most 65,535 on most adapters; none only if there is nothing to write, or if
+    /// zeros are to stay.
     fn groups(&self, call: &Call) -> [u32; 3];
 
     /// The members of the uniform, in order.

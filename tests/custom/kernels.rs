@@ -189,7 +189,7 @@ impl Kernel<1> for Histogram {
     }
 
     fn groups(&self, call: &Call) -> [u32; 3] {
-        [call.inputs[0].shape.numel().div_ceil(64).max(1) as u32, 1, 1]
+        [call.inputs[0].shape.numel().div_ceil(64) as u32, 1, 1]
     }
 
     fn zeroed(&self) -> bool {

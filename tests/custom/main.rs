@@ -37,7 +37,7 @@ fn close(what: &str, got: &Tensor, expected: &Tensor) {
 #[test]
 fn values_and_gradients_are_those_of_the_same_in_tensor_ops() {
     for device in devices() {
-        for (rows, columns) in [(1, 1), (3, 7), (65, 5), (2, 130)] {
+        for (rows, columns) in [(1, 1), (3, 7), (65, 5), (2, 33)] {
             let x = matrix(1, rows, columns, &device);
             let decay = vector(&floats(2, rows, 0.2, 0.9), &device);
             // around the kernel: a view and a fused chain before it, one after it
@@ -118,8 +118,7 @@ fn a_captured_step_trains_through_it_and_reads_host_values_anew() {
         let mut run = || read(&step.run(&[x.clone(), target.clone()]).expect("a run")[0])[0];
         let first = run();
         let compiled = device.counters().pipelines;
-        (0..150).for_each(|_| drop(run()));
-        let last = run();
+        let last = (0..150).map(|_| run()).last().expect("runs");
         assert!(last < 1e-3 * first, "{first} to {last} on {device:?}");
         hyper.set(2.0);
         let shifted = run();

@@ -232,7 +232,7 @@ fn a_tensor_larger_than_a_binding_is_its_own_error() {
     // WebGPU's defaults: 128 MiB
     let opened = pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor::default()));
     let (device, queue) = opened.expect("opened");
-    let limit = u64::from(device.limits().max_storage_buffer_binding_size);
+    let limit = device.limits().max_storage_buffer_binding_size;
     let device = brasa::Device::from_wgpu(&adapter, device, queue).expect("good enough");
     let x = Tensor::full([limit as usize / 4 + 1], 1.0_f32, &device);
     let op = CustomOp::new(odd(&[INPUT, OUTPUT, MAIN])).expect("valid");
