@@ -107,7 +107,7 @@ fn main() -> Result<()> {
     for number in 1..=400 {
         let loss = step.run(&[x.clone(), y.clone()])?.remove(0);
         if number % 100 == 0 {
-            println!("step {number}: loss {:.6}", loss.item::<f32>()?);
+            println!("step {number}: loss {:.1e}", loss.item::<f32>()?);
         }
     }
     let learnt = learnt.tensor().to_vec::<f32>()?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use brasa::data::{Augment, Batch, Dataset, Loader, LoaderOptions, Order, digits};
 use brasa::models::{ModelSpec, create};
-use brasa::nn::{Mode, save_weights};
+use brasa::nn::{Mode, Module, save_weights};
 use brasa::optim::{Adam, AdamOptions, Optimizer, Schedule};
 use brasa::runtime::Step;
 use brasa::{DType, Device, Result, Shape, Tensor};
@@ -31,7 +31,7 @@ fn main() -> Result<()> {
     let (train, test) = (Arc::new(data.train), Arc::new(data.test));
     let (sample, (scale, offset)) = (train.sample_shape(), train.normalization());
     let spec = ModelSpec { input: sample.to_vec(), classes: train.classes(), seed: 1 };
-    let model: Arc<_> = create("cnn", &spec, &device)?.into();
+    let model: Arc<dyn Module> = create("cnn", &spec, &device)?.into();
     let optimizer = Arc::new(Adam::new(&model.parameters(), AdamOptions::default())?);
 
     // What is traced here once, brasa replays as one plan of fused kernels.

@@ -218,7 +218,7 @@ fn what_a_device_cannot_run_is_its_error_and_not_the_end() {
             let result = op.call([&x])[0].to_vec::<f32>();
             assert!(matches!(&result, Err(Error::CustomKernel { line: None, .. })), "{result:?}");
         }
-        let fine = CustomOp::new(odd(&[INPUT, OUTPUT, MAIN])).expect("valid");
+        let fine = CustomOp::new(Odd { groups: [2, 1, 1], ..odd(&[INPUT, OUTPUT, MAIN]) }).expect("valid");
         let y: Tensor = fine.call([&x])[0].clone() + 1.0;
         assert!(y.to_vec::<f32>().is_ok());
     }
