@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use brasa::custom::{Call, CustomOp, Kernel, Signature};
 use brasa::optim::{Adam, AdamOptions, Optimizer};
 use brasa::runtime::{Step, Var};
-use brasa::{DType, Device, Result, Scalar, Tensor};
+use brasa::{Device, Result, Scalar, Tensor};
 
 /// Forwards in time, or backwards: each is what the other's gradient needs.
 static SCANS: LazyLock<[CustomOp<2>; 2]> =
@@ -60,8 +60,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     }
 
     fn params(&self, call: &Call) -> Vec<Scalar> {
-        let word = |value: usize| Scalar::new(DType::U32, value as f64);
-        vec![word(call.inputs[0].shape[1]), word(usize::from(self.backwards))]
+        vec![(call.inputs[0].shape[1] as u32).into(), u32::from(self.backwards).into()]
     }
 
     /// The same on the CPU, which also checks the kernel: `BRASA_VALIDATE=1`.

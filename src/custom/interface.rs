@@ -21,8 +21,28 @@ pub(crate) struct Interface {
     pub half: bool,
     /// The storage bindings: inputs, then outputs.
     pub bindings: Vec<Binding>,
-    /// The uniform's members, with the number of the word where each lies.
-    pub params: Vec<(String, DType, usize)>,
+    /// The parameters.
+    pub uniform: Uniform,
+}
+
+/// The uniform binding; empty if there is none.
+#[derive(Debug, Default)]
+pub(crate) struct Uniform {
+    /// Its members in order.
+    pub members: Vec<Member>,
+    /// Its words.
+    pub words: usize,
+}
+
+/// A member of the uniform.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// Its name.
+    pub name: String,
+    /// Its type, of 32 bits.
+    pub dtype: DType,
+    /// Which word of the uniform it is.
+    pub word: usize,
 }
 
 /// One storage binding.
@@ -80,8 +100,8 @@ fn reflect(wgsl: &str, entry: &str, inputs: usize, outputs: usize) -> Result<Int
     let text = Text { wgsl, module: &module, info: &info, entry: text_entry(&module, entry)? };
     let bindings = (0..inputs + outputs).map(|number| text.storage(number as u32, number >= inputs));
     let bindings = bindings.collect::<Result<_, _>>()?;
-    let params = text.uniform((inputs + outputs) as u32)?;
-    text.nothing_else((inputs + outputs + usize::from(!params.is_empty())) as u32)?;
+    let uniform = text.uniform((inputs + outputs) as u32)?;
+    text.nothing_else((inputs + outputs + usize::from(uniform.words > 0)) as u32)?;
     let half = |inner: &TypeInner| inner.scalar().is_some_and(|scalar| dtype(scalar) == Some(DType::F16));
     Ok(Interface {
         wgsl: wgsl.into(),
@@ -90,7 +110,7 @@ fn reflect(wgsl: &str, entry: &str, inputs: usize, outputs: usize) -> Result<Int
         workgroup_bytes: text.workgroup_bytes(),
         half: module.types.iter().any(|(_, ty)| half(&ty.inner)),
         bindings,
-        params,
+        uniform,
     })
 }
 
@@ -173,9 +193,9 @@ impl Text<'_> {
         Ok((scalar, lanes * scalar.size_bytes(), fixed))
     }
 
-    /// The members of the uniform at this binding, if there is one.
-    fn uniform(&self, number: u32) -> Result<Vec<(String, DType, usize)>, Fault> {
-        let Some(variable) = self.bound(number) else { return Ok(Vec::new()) };
+    /// The uniform at this binding, if there is one.
+    fn uniform(&self, number: u32) -> Result<Uniform, Fault> {
+        let Some(variable) = self.bound(number) else { return Ok(Uniform::default()) };
         let global = &self.module.global_variables[variable];
         if global.space != AddressSpace::Uniform {
             return Err(self.fault(variable, format!("at binding {number} is neither an input nor an output")));
@@ -188,14 +208,18 @@ impl Text<'_> {
             };
             let word = word
                 .ok_or_else(|| self.fault(variable, format!("has `{name}`, which is neither f32 nor i32 nor u32")))?;
-            Ok((name.to_owned(), word, offset as usize / 4))
+            Ok(Member { name: name.to_owned(), dtype: word, word: offset as usize / 4 })
         };
         match &self.module.types[global.ty].inner {
-            TypeInner::Struct { members, .. } => {
+            TypeInner::Struct { members, span } => {
                 let members = members.iter();
-                members.map(|m| of_words(m.name.as_deref().unwrap_or_default(), m.ty, m.offset)).collect()
+                let members = members.map(|m| of_words(m.name.as_deref().unwrap_or_default(), m.ty, m.offset));
+                Ok(Uniform { members: members.collect::<Result<_, _>>()?, words: *span as usize / 4 })
             }
-            _ => Ok(vec![of_words(global.name.as_deref().unwrap_or_default(), global.ty, 0)?]),
+            _ => {
+                let single = of_words(global.name.as_deref().unwrap_or_default(), global.ty, 0)?;
+                Ok(Uniform { members: vec![single], words: 1 })
+            }
         }
     }
 

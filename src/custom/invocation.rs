@@ -9,7 +9,7 @@ use crate::dtype::DType;
 use crate::shape::Shape;
 
 use super::op::Definition;
-use super::{Call, Interface};
+use super::{Call, Interface, Signature};
 
 /// Where a binding may start, in bytes.
 pub(crate) const ALIGNMENT: usize = 256;
@@ -78,6 +78,11 @@ impl Invocation {
     }
 }
 
+/// Types and shapes as text.
+pub(super) fn list(signatures: &[Signature]) -> String {
+    signatures.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 impl PartialEq for Invocation {
     fn eq(&self, other: &Self) -> bool {
         self.call == other.call
@@ -98,10 +103,6 @@ impl Hash for Invocation {
 
 impl fmt::Debug for Invocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |signatures: &[super::Signature]| -> String {
-            let list: Vec<String> = signatures.iter().map(|s| format!("{}{}", s.dtype, s.shape)).collect();
-            list.join(", ")
-        };
         let (inputs, outputs) = (list(&self.call.inputs), list(&self.call.outputs));
         write!(f, "{}({inputs}) -> {outputs} by {:?}", self.name(), self.groups)?;
         if self.params.is_empty() { Ok(()) } else { write!(f, " with {:?}", self.params) }

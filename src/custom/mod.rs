@@ -75,8 +75,8 @@
 //! `var<storage, read> rate: f32` takes a tensor of shape `[]`.
 //!
 //! Outputs hold anything when the kernel starts and have to be written completely, unless [`Kernel::zeroed`] says
-//! otherwise. There is no order among workgroups. The kernel is compiled with bounds checks, bounded loops and cleared
-//! workgroup memory, as wgpu compiles an application's shaders: a wrong index stays inside the bindings. A division of a
+//! otherwise. There is no order among workgroups. The kernel is compiled with bounds checks and cleared workgroup
+//! memory, as wgpu compiles an application's shaders: a wrong index stays inside the bindings. A division of a
 //! row among the invocations, and the sums that follow from it, are the kernel's own; so is whether every device gives the
 //! same bits. Mesa's llvmpipe silently ends loops after 65,535 steps.
 //!
@@ -93,6 +93,7 @@ mod interface;
 mod invocation;
 mod op;
 
+use std::fmt;
 use std::hash::Hash;
 
 use crate::dtype::{DType, Scalar};
@@ -117,6 +118,13 @@ impl Signature {
     /// A value of this type and shape.
     pub fn new(dtype: DType, shape: impl Into<Shape>) -> Self {
         Self { dtype, shape: shape.into() }
+    }
+}
+
+impl fmt::Display for Signature {
+    /// As in `f32[3, 4]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.dtype, self.shape)
     }
 }
 

@@ -9,6 +9,8 @@ use crate::error::Result;
 use crate::graph::Op;
 use crate::tensor::Tensor;
 
+use super::interface::Uniform;
+use super::invocation::list;
 use super::{Call, Interface, Invocation, Kernel, Signature, interface};
 
 /// A [`Kernel`] without its type and its numbers of inputs and outputs.
@@ -123,39 +125,42 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
         let name = kernel.name();
         let outputs = kernel.outputs(&inputs);
         for (number, (binding, signature)) in bindings.iter().zip(inputs.iter().chain(&outputs)).enumerate() {
-            let Signature { dtype, shape } = signature;
             let what = format!("{name}: binding {number}, `{}`, of {}", binding.name, binding.scalar);
-            assert!(binding.takes(*dtype), "{what} does not take {dtype}{shape}");
-            let bytes = binding.bound_bytes(shape.numel() * dtype.size_bytes());
+            assert!(binding.takes(signature.dtype), "{what} does not take {signature}");
+            let bytes = binding.bound_bytes(signature.shape.numel() * signature.dtype.size_bytes());
             if let Some(fixed) = binding.fixed {
                 assert!(
                     bytes == fixed * binding.unit,
-                    "{what}, takes {} bytes and not {dtype}{shape}",
+                    "{what}, takes {} bytes and not {signature}",
                     fixed * binding.unit
                 );
             }
         }
         let dtype = outputs[0].dtype;
-        assert!(outputs.iter().all(|o| o.dtype == dtype), "{name}: outputs have one type, not {outputs:?}");
+        assert!(outputs.iter().all(|o| o.dtype == dtype), "{name}: outputs have one type, not {}", list(&outputs));
         let call = Call { inputs, outputs };
         let (groups, params) = (kernel.groups(&call), self.params(&kernel.params(&call)));
         let idle = groups.contains(&0);
         let empty = call.outputs.iter().all(|output| output.shape.numel() == 0);
-        assert!(!idle || empty || kernel.zeroed(), "{name}: groups {groups:?} write nothing of {:?}", call.outputs);
+        assert!(
+            !idle || empty || kernel.zeroed(),
+            "{name}: groups {groups:?} write nothing of {}",
+            list(&call.outputs)
+        );
         Invocation { kernel: Arc::clone(kernel), interface: Arc::clone(&self.interface), call, groups, params }
     }
 
     /// The words of the uniform.
     #[track_caller]
     fn params(&self, values: &[Scalar]) -> Vec<u32> {
-        let members = &self.interface.params;
-        let fits = members.len() == values.len()
-            && members.iter().zip(values).all(|((_, dtype, _), value)| *dtype == value.dtype);
-        let wanted: Vec<String> = members.iter().map(|(name, dtype, _)| format!("{name}: {dtype}")).collect();
+        let Uniform { members, words } = &self.interface.uniform;
+        let same = members.iter().zip(values).all(|(member, value)| member.dtype == value.dtype);
+        let fits = same && members.len() == values.len();
+        let wanted: Vec<String> = members.iter().map(|member| format!("{}: {}", member.name, member.dtype)).collect();
         assert!(fits, "{}: parameters {values:?} for the uniform's {wanted:?}", self.kernel.name());
-        let mut words = vec![0; members.iter().map(|&(_, _, word)| word + 1).max().unwrap_or(0)];
-        for (&(_, _, word), value) in members.iter().zip(values) {
-            words[word] = value.bits;
+        let mut words = vec![0; *words];
+        for (member, value) in members.iter().zip(values) {
+            words[member.word] = value.bits;
         }
         words
     }

@@ -52,8 +52,7 @@ impl Kernel<2> for Scan {
     }
 
     fn params(&self, call: &Call) -> Vec<Scalar> {
-        let length = call.inputs[0].shape[1] as f64;
-        vec![Scalar::new(DType::U32, length), Scalar::new(DType::U32, f64::from(u8::from(self.reverse)))]
+        vec![(call.inputs[0].shape[1] as u32).into(), u32::from(self.reverse).into()]
     }
 
     fn host(&self, call: &Call, [x, decay]: [&[f64]; 2], [y]: [&mut [f64]; 1]) {
@@ -117,7 +116,7 @@ impl Kernel<1, 2> for Centre {
     }
 
     fn params(&self, call: &Call) -> Vec<Scalar> {
-        vec![Scalar::new(DType::U32, call.inputs[0].shape[1] as f64)]
+        vec![(call.inputs[0].shape[1] as u32).into()]
     }
 
     fn host(&self, call: &Call, [x]: [&[f64]; 1], [mean, rest]: [&mut [f64]; 2]) {

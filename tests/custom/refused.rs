@@ -163,13 +163,13 @@ fn a_call_that_does_not_fit_is_the_callers_mistake() {
 
     let op = CustomOp::new(Odd { groups: [4, 0, 1], ..plain.clone() }).expect("valid");
     let (message, ..) = panic_of(|| op.call([&x]));
-    assert!(message.starts_with("odd: groups [4, 0, 1] write nothing of"), "{message}");
+    assert!(message.starts_with("odd: groups [4, 0, 1] write nothing of f32[2]"), "{message}");
 
-    let op = CustomOp::new(Odd { params: vec![Scalar::new(DType::U32, 1.0)], ..plain }).expect("valid");
+    let op = CustomOp::new(Odd { params: vec![1_u32.into()], ..plain }).expect("valid");
     let (message, ..) = panic_of(|| op.call([&x]));
     assert_eq!(message, "odd: parameters [1u32] for the uniform's []");
     let uniform = "struct P { a: f32, b: u32 }\n@group(0) @binding(2) var<uniform> p: P;\n";
-    let wrong = Odd { params: vec![Scalar::new(DType::U32, 1.0); 2], ..odd(&[INPUT, OUTPUT, uniform, MAIN]) };
+    let wrong = Odd { params: vec![1_u32.into(); 2], ..odd(&[INPUT, OUTPUT, uniform, MAIN]) };
     let (message, ..) = panic_of(|| CustomOp::new(wrong).expect("valid").call([&x]));
     assert!(message.ends_with("for the uniform's [\"a: f32\", \"b: u32\"]"), "{message}");
 
