@@ -91,6 +91,24 @@ impl Scalar {
     }
 }
 
+impl From<f32> for Scalar {
+    fn from(value: f32) -> Self {
+        Self { dtype: DType::F32, bits: value.to_bits() }
+    }
+}
+
+impl From<i32> for Scalar {
+    fn from(value: i32) -> Self {
+        Self { dtype: DType::I32, bits: value.cast_unsigned() }
+    }
+}
+
+impl From<u32> for Scalar {
+    fn from(value: u32) -> Self {
+        Self { dtype: DType::U32, bits: value }
+    }
+}
+
 impl fmt::Debug for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.to_f64(), self.dtype)

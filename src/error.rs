@@ -81,16 +81,26 @@ pub enum Error {
         /// The compiler's words.
         message: String,
     },
-    /// A kernel that works on its output as a whole, such as a sort, writes more than the device can bind.
+    /// An own kernel ([`crate::custom`]) is not what it has to be, or the device cannot run it.
+    #[error("kernel `{kernel}`{}: {message}", at_line(*.line))]
+    CustomKernel {
+        /// Its name.
+        kernel: String,
+        /// The line of its WGSL, from 1, if the problem is in one.
+        line: Option<u32>,
+        /// What is wrong; for what is no valid WGSL, the compiler's words with an excerpt.
+        message: String,
+    },
+    /// A kernel that works on a value as a whole, such as a sort, reads or writes more than the device can bind.
     #[error(
-        "`{kernel}` writes {} as one piece, and this device binds at most {} at once; \
+        "`{kernel}` works on {} as one piece, and this device binds at most {} at once; \
          work on parts of the tensor, or on a device with larger bindings (the CPU has no such limit)",
         units::bytes(*.bytes), units::bytes(*.limit_bytes)
     )]
     BindingTooLarge {
         /// The kernel's label, with the op and its module.
         kernel: String,
-        /// Bytes of the buffer that it writes.
+        /// Bytes of the value.
         bytes: u64,
         /// Bytes of the device's largest binding.
         limit_bytes: u64,
@@ -200,6 +210,11 @@ impl fmt::Display for LiveMemory {
 fn list_largest(largest: &[LiveMemory]) -> String {
     let pieces: Vec<String> = largest.iter().map(|live| format!("{} for {live}", units::bytes(live.bytes))).collect();
     if pieces.is_empty() { String::new() } else { format!("; the largest are {}", pieces.join(", ")) }
+}
+
+/// ` in line n of its WGSL` or nothing.
+fn at_line(line: Option<u32>) -> String {
+    line.map(|line| format!(" in line {line} of its WGSL")).unwrap_or_default()
 }
 
 /// `Result` with brasa's [`Error`].

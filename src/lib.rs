@@ -62,6 +62,7 @@ pub mod autodiff;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod cpu;
+pub mod custom;
 pub mod data;
 pub mod debug;
 pub mod device;

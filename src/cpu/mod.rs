@@ -10,6 +10,7 @@
 mod access;
 mod blocking;
 mod contract;
+mod custom;
 mod elementwise;
 mod execute;
 mod fold;

@@ -2,6 +2,7 @@
 
 use half::f16;
 
+use super::custom;
 use super::execute::{Env, typed};
 use super::fold::Fold;
 use super::scratch::for_each_piece;
@@ -29,6 +30,7 @@ impl CompiledRoutine {
     pub(super) fn new(routine: &Routine) -> Self {
         let nanoseconds = routine.inputs[0].elements as f64
             * match routine.kind {
+                RoutineKind::Custom(_) => 10.0,
                 RoutineKind::Sort { run, .. } => f64::from(run.max(2).ilog2()).min(12.0),
                 RoutineKind::Merge { .. } => 3.0,
                 RoutineKind::Search { .. } => 0.5,
@@ -42,6 +44,7 @@ impl CompiledRoutine {
         let Routine { kind, inputs, output } = &self.routine;
         let parallel = self.nanoseconds > INLINE_NANOSECONDS;
         match *kind {
+            RoutineKind::Custom(ref kernel) => custom::run(env, kernel, inputs, output),
             RoutineKind::Sort { length, run } => {
                 for_each_run(inputs[0].elements, length, run, parallel, |sorter, start, count| {
                     sorter.keys.resize(count, 0);

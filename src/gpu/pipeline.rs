@@ -24,6 +24,23 @@ pub(super) enum Slot {
     Write,
     /// Values that are the same for all invocations.
     Uniform,
+    /// The same two for a module that is not ours, whose elements may be of any length.
+    ForeignRead,
+    ForeignWrite,
+}
+
+/// A kernel's module.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Text<'a> {
+    pub(super) wgsl: &'a str,
+    /// The entry point if it is not ours.
+    pub(super) foreign: Option<&'a str>,
+}
+
+impl<'a> Text<'a> {
+    fn of(launch: &'a Launch) -> Self {
+        Self { wgsl: &launch.wgsl, foreign: launch.foreign.as_deref() }
+    }
 }
 
 /// A compiled kernel.
@@ -33,7 +50,8 @@ pub(super) struct Pipeline {
     pub(super) layout: wgpu::BindGroupLayout,
 }
 
-type Key = (Arc<str>, Vec<Slot>);
+/// Text, foreign entry point, bindings.
+type Key = (Arc<str>, Option<Arc<str>>, Vec<Slot>);
 
 /// All compiled kernels of a device.
 #[derive(Debug, Default)]
@@ -44,7 +62,12 @@ pub(super) struct Pipelines {
 
 /// What a launch binds, in the order of binding numbers.
 pub(super) fn slots(launch: &Launch) -> Vec<Slot> {
-    let windows = launch.bindings.iter().map(|binding| if binding.writable { Slot::Write } else { Slot::Read });
+    let windows = launch.bindings.iter().map(|binding| match (binding.writable, launch.foreign.is_some()) {
+        (false, false) => Slot::Read,
+        (true, false) => Slot::Write,
+        (false, true) => Slot::ForeignRead,
+        (true, true) => Slot::ForeignWrite,
+    });
     let sizes = (!launch.sizes.is_empty()).then_some(Slot::Uniform);
     let uniforms = launch.uses_uniforms.then_some(Slot::Uniform);
     let status = launch.uses_status.then_some(Slot::Write);
@@ -54,28 +77,28 @@ pub(super) fn slots(launch: &Launch) -> Vec<Slot> {
 impl Gpu {
     /// The compiled kernels of all launches, in their order; new ones are compiled in parallel.
     pub(super) fn pipelines(&self, launches: &[&Launch]) -> Result<Vec<Arc<Pipeline>>> {
-        let mut unique: HashMap<(&str, Vec<Slot>), &Launch> = HashMap::new();
+        let mut unique: HashMap<(Text<'_>, Vec<Slot>), &Launch> = HashMap::new();
         for launch in launches {
-            unique.entry((&launch.wgsl, slots(launch))).or_insert(launch);
+            unique.entry((Text::of(launch), slots(launch))).or_insert(launch);
         }
-        let compiled: HashMap<(&str, Vec<Slot>), Arc<Pipeline>> = unique
+        let compiled: HashMap<(Text<'_>, Vec<Slot>), Arc<Pipeline>> = unique
             .into_par_iter()
             .map(|(key, launch)| {
-                let pipeline = self.pipeline(&launch.label, &launch.wgsl, &key.1)?;
+                let pipeline = self.pipeline(&launch.label, key.0, &key.1)?;
                 Ok((key, pipeline))
             })
             .collect::<Result<_>>()?;
-        Ok(launches.iter().map(|launch| Arc::clone(&compiled[&(launch.wgsl.as_str(), slots(launch))])).collect())
+        Ok(launches.iter().map(|launch| Arc::clone(&compiled[&(Text::of(launch), slots(launch))])).collect())
     }
 
-    /// The compiled kernel with this text, whose entry point is `main`.
-    pub(super) fn pipeline(&self, label: &str, wgsl: &str, slots: &[Slot]) -> Result<Arc<Pipeline>> {
-        let key: Key = (wgsl.into(), slots.to_vec());
+    /// The compiled kernel with this text.
+    pub(super) fn pipeline(&self, label: &str, text: Text<'_>, slots: &[Slot]) -> Result<Arc<Pipeline>> {
+        let key: Key = (text.wgsl.into(), text.foreign.map(Into::into), slots.to_vec());
         if let Some(found) = self.pipelines.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(Arc::clone(found));
         }
-        dump(label, wgsl);
-        let pipeline = Arc::new(self.compile(label, wgsl, slots)?);
+        dump(label, text.wgsl);
+        let pipeline = Arc::new(self.compile(label, text, slots)?);
         let mut kept = self.pipelines.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MAX_KEPT {
             kept.retain(|_, pipeline| Arc::strong_count(pipeline) > 1);
@@ -83,11 +106,17 @@ impl Gpu {
         Ok(Arc::clone(kept.entry(key).or_insert(pipeline)))
     }
 
-    fn compile(&self, label: &str, wgsl: &str, slots: &[Slot]) -> Result<Pipeline> {
-        let failed = |error: wgpu::Error| Error::Kernel { kernel: label.into(), message: error.to_string() };
+    fn compile(&self, label: &str, text: Text<'_>, slots: &[Slot]) -> Result<Pipeline> {
+        let failed = |error: wgpu::Error| {
+            let (kernel, message) = (label.into(), error.to_string());
+            match text.foreign {
+                Some(_) => Error::CustomKernel { kernel, line: None, message },
+                None => Error::Kernel { kernel, message },
+            }
+        };
         let (bind_group_layout, pipeline_layout) = self.layout(slots);
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
-        let module = self.module(label, wgsl);
+        let module = self.module(label, text);
         if let Some(error) = pollster::block_on(scope.pop()) {
             return Err(failed(error));
         }
@@ -97,10 +126,11 @@ impl Gpu {
             label: Some(label),
             layout: Some(&pipeline_layout),
             module: &module,
-            entry_point: Some("main"),
+            entry_point: Some(text.foreign.unwrap_or("main")),
             compilation_options: wgpu::PipelineCompilationOptions {
                 constants: &[],
-                zero_initialize_workgroup_memory: false, // kernels write before they read
+                // ours write before they read
+                zero_initialize_workgroup_memory: text.foreign.is_some(),
             },
             cache: None,
         });
@@ -112,13 +142,16 @@ impl Gpu {
         }
     }
 
-    fn module(&self, label: &str, wgsl: &str) -> wgpu::ShaderModule {
+    fn module(&self, label: &str, text: Text<'_>) -> wgpu::ShaderModule {
         let checks = match self.checked {
             true => wgpu::ShaderRuntimeChecks::checked(),
             false => wgpu::ShaderRuntimeChecks::unchecked(),
         };
-        let source = wgpu::ShaderSource::Wgsl(wgsl.into());
+        let source = wgpu::ShaderSource::Wgsl(text.wgsl.into());
         let descriptor = wgpu::ShaderModuleDescriptor { label: Some(label), source };
+        if text.foreign.is_some() {
+            return self.device.create_shader_module(descriptor);
+        }
         #[expect(unsafe_code, reason = "bounds checks cost a third of a matrix product's speed")]
         // SAFETY: every index in a kernel is in bounds by construction or clamped, and every loop has a fixed count; the
         // tests run the same kernels checked.
@@ -146,12 +179,12 @@ impl Gpu {
 }
 
 fn layout_entry(binding: u32, slot: Slot) -> wgpu::BindGroupLayoutEntry {
-    // No element is longer than a vec4, so wgpu need not compare sizes in each launch. How long uniforms are depends on
-    // the kernel.
-    let min_binding_size = if slot == Slot::Uniform { None } else { wgpu::BufferSize::new(16) };
+    // No element of ours is longer than a vec4, so wgpu need not compare sizes in each launch. How long uniforms are
+    // depends on the kernel.
+    let min_binding_size = if matches!(slot, Slot::Read | Slot::Write) { wgpu::BufferSize::new(16) } else { None };
     let ty = match slot {
-        Slot::Read => wgpu::BufferBindingType::Storage { read_only: true },
-        Slot::Write => wgpu::BufferBindingType::Storage { read_only: false },
+        Slot::Read | Slot::ForeignRead => wgpu::BufferBindingType::Storage { read_only: true },
+        Slot::Write | Slot::ForeignWrite => wgpu::BufferBindingType::Storage { read_only: false },
         Slot::Uniform => wgpu::BufferBindingType::Uniform,
     };
     wgpu::BindGroupLayoutEntry {

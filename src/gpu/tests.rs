@@ -62,6 +62,7 @@ fn launch(label: &str, wgsl: &str, buffers: &[(usize, bool)], sizes: &[u32]) -> 
     Launch {
         label: label.into(),
         wgsl: wgsl.into(),
+        foreign: None,
         bindings: buffers.iter().map(window).collect(),
         sizes: sizes.to_vec(),
         uses_uniforms: wgsl.contains("host"),

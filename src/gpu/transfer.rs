@@ -4,7 +4,7 @@ use crate::error::Result;
 
 use super::context::Gpu;
 use super::counters::Made;
-use super::pipeline::Slot;
+use super::pipeline::{Slot, Text};
 use super::recorder::Recorder;
 use super::render::MOVE_BYTES;
 
@@ -65,7 +65,7 @@ impl Gpu {
 
     fn move_bytes(&self, recorder: &mut Recorder, from: Span<'_>, to: Span<'_>, bytes: u64) -> Result<()> {
         let slots = [Slot::Read, Slot::Write, Slot::Uniform];
-        let pipeline = self.pipeline("move_bytes", MOVE_BYTES, &slots)?;
+        let pipeline = self.pipeline("move_bytes", Text { wgsl: MOVE_BYTES, foreign: None }, &slots)?;
         for done in (0..bytes).step_by(PIECE_BYTES as usize) {
             let length = PIECE_BYTES.min(bytes - done);
             let (source, skipped) = window(from, done, length);

@@ -1,5 +1,8 @@
 //! The small set of operations a graph is made of. Payloads hold parameters, never tensors.
 
+use std::sync::Arc;
+
+use crate::custom::Invocation;
 use crate::dtype::Scalar;
 
 /// What a node computes from its inputs.
@@ -102,6 +105,8 @@ pub enum Op {
         /// Elements in all.
         len: usize,
     },
+    /// A kernel of the application's, on whole values.
+    Kernel(Arc<Invocation>),
     /// The first input, unchanged, but not computed before the second one is: recomputation waits for its gradient.
     After,
     /// The first input, unchanged; carries a gradient rule of its own. Removed before planning.

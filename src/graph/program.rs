@@ -107,6 +107,7 @@ pub fn op_name(op: &Op) -> String {
         Op::Unary(unary) => format!("{unary:?}").to_lowercase(),
         Op::Binary(binary) => format!("{binary:?}").to_lowercase(),
         Op::Reduce { op, .. } => format!("reduce_{op:?}").to_lowercase(),
+        Op::Kernel(kernel) => kernel.name().to_owned(),
         other => {
             let text = format!("{other:?}").to_lowercase();
             text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()

@@ -28,6 +28,8 @@ pub(crate) fn gradient(node: &NodeRef, gradient: &Tensor) -> Vec<Option<Tensor>>
         Op::Leaf | Op::Uniform | Op::Const(_) | Op::Iota { .. } | Op::Random { .. } => Vec::new(),
         Op::Bitcast | Op::CheckIndex { .. } | Op::Detach | Op::Sort { .. } | Op::Merge { .. } => vec![None],
         Op::Search { .. } => vec![None, None],
+        // its rule stands beside it (`custom`)
+        Op::Kernel(_) => vec![None; node.inputs.len()],
         Op::Segments { .. } => unreachable!("segments are traced without gradient, below a rule of their own"),
         Op::Unary(op) => vec![elementwise::unary_gradient(*op, node, gradient)],
         Op::Binary(op) => elementwise::binary_gradient(*op, node, gradient),
@@ -70,6 +72,11 @@ pub(crate) fn reference(node: &Node, inputs: &[&[f64]]) -> Vec<f64> {
         Op::Merge { length, run } => sort::merged_runs(inputs[0], *length, *run),
         Op::Search { length, queries, right } => sort::found((*length, *queries, *right), inputs),
         Op::Segments { op, width, longest } => sort::segments((*op, node.dtype), (*width, *longest), inputs),
+        Op::Kernel(kernel) => {
+            let mut value = vec![0.0; node.shape.numel()];
+            kernel.evaluate(inputs, &mut value);
+            value
+        }
         Op::Random { stream } => random::reference(*stream, node, inputs),
         Op::Reshape | Op::After | Op::Custom | Op::Detach => inputs[0].to_vec(),
     }

@@ -9,13 +9,14 @@ use super::emit::{self, Context, Refusal};
 use super::fuse::{self, Group};
 use super::kernel::{Body, Buffer, BufferId, Kernel, Place, Plan};
 use super::order::{self, Item};
-use super::{PlanOptions, axes, compared, copies, describe, overwrite, place, reuse, simplify, split, store};
+use super::{PlanOptions, axes, compared, copies, describe, overwrite, place, reuse, simplify, split, store, whole};
 
 /// The plan of `program` for a device with these options.
 pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
     let key = program.key();
     let mut program = split::split(&simplify::simplify(program), options);
     copies::copy_shared(&mut program);
+    whole::separate(&mut program);
     // what is copied to where it belongs must be complete before
     let mut forced = Vec::new();
     loop {

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use crate::graph::{Op, Program, ProgramNode, Slot};
 
 /// A node that is a copy of `node`, in its own memory.
-fn copy_of(program: &mut Program, node: usize) -> usize {
+pub(super) fn copy_of(program: &mut Program, node: usize) -> usize {
     let original = &program.nodes[node];
     let copy = ProgramNode { op: Op::Cast, inputs: vec![node], slot: Slot::None, ..original.clone() };
     program.nodes.push(copy);

@@ -4,6 +4,7 @@ use crate::graph::{Op, Program, op_name};
 
 use super::fuse::Group;
 use super::kernel::{Body, InstrOp, Level, Tape};
+use super::routine::{Routine, RoutineKind};
 
 /// `family.op[shape]`: the op that gives the kernel its form, and the last one in it.
 pub(super) fn label(program: &Program, group: &Group, body: &Body) -> String {
@@ -15,6 +16,7 @@ pub(super) fn label(program: &Program, group: &Group, body: &Body) -> String {
         .find(|&node| matches!(program.nodes[node].op, Op::Reduce { .. } | Op::Contract(_)));
     let family = match body {
         Body::Contract(_) => "contract",
+        Body::Routine(Routine { kind: RoutineKind::Custom(_), .. }) => "custom",
         Body::Routine(_) => "routine",
         Body::Loop(kernel) if kernel.phases.iter().filter(|phase| phase.level == Level::Inner).count() > 1 => "rows",
         Body::Loop(kernel) if kernel.outer < kernel.axes.len() => "reduce",

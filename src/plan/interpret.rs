@@ -34,8 +34,9 @@ pub fn interpret(plan: &Plan, kernel: &Kernel, buffers: &mut [Vec<f64>], uniform
         Body::Routine(body) => {
             let inputs: Vec<&[f64]> =
                 body.inputs.iter().map(|span| &machine.buffers[span.buffer][span.range()]).collect();
-            let result = body.evaluate(&inputs);
-            machine.buffers[body.output.buffer][body.output.range()].copy_from_slice(&result);
+            let mut output = machine.buffers[body.output.buffer][body.output.range()].to_vec();
+            body.evaluate(&inputs, &mut output);
+            machine.buffers[body.output.buffer][body.output.range()].copy_from_slice(&output);
         }
     }
     status.into_inner()

@@ -24,6 +24,7 @@ mod split;
 mod store;
 mod text;
 mod visit;
+mod whole;
 
 pub use build::plan;
 pub use index::{Atom, Cond, Ix};

@@ -3,7 +3,9 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
+use crate::custom::Invocation;
 use crate::dtype::DType;
 use crate::graph::{Op, ReduceOp};
 use crate::ops::sort;
@@ -23,7 +25,7 @@ pub struct Routine {
 }
 
 /// What a routine does; [`Op`] defines each.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum RoutineKind {
     /// [`Op::Sort`]: keys to pairs.
     Sort {
@@ -59,6 +61,8 @@ pub enum RoutineKind {
         /// No segment is longer.
         longest: usize,
     },
+    /// [`Op::Kernel`]: as the application says.
+    Custom(Arc<Invocation>),
 }
 
 /// Consecutive elements of a buffer.
@@ -81,7 +85,7 @@ impl Span {
 
 /// True for ops that are routines.
 pub(super) fn is_routine(op: &Op) -> bool {
-    matches!(op, Op::Sort { .. } | Op::Merge { .. } | Op::Search { .. } | Op::Segments { .. })
+    matches!(op, Op::Sort { .. } | Op::Merge { .. } | Op::Search { .. } | Op::Segments { .. } | Op::Kernel(_))
 }
 
 /// The routine that computes `node`; `None` if it would overwrite what it reads.
@@ -93,6 +97,7 @@ pub(super) fn build(context: Context<'_>, node: usize) -> Option<Routine> {
     let output = span(node);
     let node = &context.program.nodes[node];
     let kind = match node.op {
+        Op::Kernel(ref kernel) => RoutineKind::Custom(Arc::clone(kernel)),
         Op::Sort { length, run } => RoutineKind::Sort { length, run: run.min(length) },
         Op::Merge { length, run } => RoutineKind::Merge { length, run },
         Op::Search { length, queries, right } => RoutineKind::Search { length, queries, right },
@@ -104,15 +109,26 @@ pub(super) fn build(context: Context<'_>, node: usize) -> Option<Routine> {
 }
 
 impl Routine {
-    /// The output's elements from those of the inputs.
-    pub fn evaluate(&self, inputs: &[&[f64]]) -> Vec<f64> {
-        match self.kind {
+    /// Computes the output's elements from those of the inputs.
+    pub fn evaluate(&self, inputs: &[&[f64]], output: &mut [f64]) {
+        let whole = match self.kind {
+            RoutineKind::Custom(ref kernel) => return kernel.evaluate(inputs, output),
             RoutineKind::Sort { length, run } => sort::sorted_runs(inputs[0], length, run),
             RoutineKind::Merge { length, run } => sort::merged_runs(inputs[0], length, run),
             RoutineKind::Search { length, queries, right } => sort::found((length, queries, right), inputs),
             RoutineKind::Segments { op, dtype, width, longest } => {
                 sort::segments((op, dtype), (width, longest), inputs)
             }
+        };
+        output.copy_from_slice(&whole);
+    }
+
+    /// The elements that it writes, in pieces of a kind.
+    pub(crate) fn written(&self) -> Vec<Range<usize>> {
+        let here = |part: Range<usize>| self.output.offset + part.start..self.output.offset + part.end;
+        match &self.kind {
+            RoutineKind::Custom(kernel) => kernel.parts().into_iter().map(here).collect(),
+            _ => vec![self.output.range()],
         }
     }
 
@@ -124,6 +140,8 @@ impl Routine {
             RoutineKind::Merge { .. } => elements / 2,
             RoutineKind::Search { length, .. } => elements * u64::from(length.max(2).ilog2()),
             RoutineKind::Segments { .. } => first,
+            // nobody knows
+            RoutineKind::Custom(_) => first + elements,
         }
     }
 }

@@ -163,7 +163,9 @@ fn pieces(kernel: &Kernel, buffer: BufferId) -> Vec<Vec<usize>> {
             body.phases.iter().flat_map(|phase| at(&phase.stores, axes(phase.level), body.axes.len())).collect()
         }
         Body::Contract(body) => at(&body.stores, &body.axes[..body.group(3).start], body.axes.len()),
-        Body::Routine(body) if body.output.buffer == buffer => vec![body.output.range().collect()],
+        Body::Routine(body) if body.output.buffer == buffer => {
+            body.written().into_iter().map(Iterator::collect).collect()
+        }
         Body::Routine(_) => Vec::new(),
     }
 }

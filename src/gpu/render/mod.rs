@@ -9,6 +9,7 @@
 //! structure. Shaders are compiled unchecked: every index is in bounds by construction.
 
 mod contract;
+mod custom;
 mod library;
 mod loops;
 mod module;
@@ -21,7 +22,7 @@ mod tape;
 mod tests;
 
 use crate::error::Result;
-use crate::plan::{Body, BufferId, Kernel, Plan};
+use crate::plan::{Body, BufferId, Kernel, Plan, Routine, RoutineKind};
 
 pub(crate) use library::MOVE_BYTES;
 use module::Module;
@@ -68,6 +69,8 @@ pub(crate) struct Launch {
     pub label: String,
     /// The module; its entry point is `main`.
     pub wgsl: String,
+    /// The entry point of a module that is not ours: it is compiled with all checks.
+    pub foreign: Option<String>,
     /// The storage windows.
     pub bindings: Vec<Binding>,
     /// Contents of the sizes uniform, whole vectors of four; empty if it is not bound.
@@ -82,6 +85,9 @@ pub(crate) struct Launch {
 
 /// The dispatches that do what `kernel` says, to be run in order; none if there is nothing to compute.
 pub(crate) fn render(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Result<Vec<Launch>> {
+    if let Body::Routine(routine @ Routine { kind: RoutineKind::Custom(invocation), .. }) = &kernel.body {
+        return custom::render(plan, &kernel.label, routine, invocation, caps);
+    }
     let mut launches = Vec::new();
     for body in rewrite::pieces(plan, kernel, caps) {
         let storages = rewrite::storages(plan, kernel, &body, caps);

@@ -208,6 +208,7 @@ impl<'a> Module<'a> {
         Ok(Launch {
             label: self.label.into(),
             wgsl,
+            foreign: None,
             bindings,
             sizes: self.sizes,
             uses_uniforms: self.host_values > 0,

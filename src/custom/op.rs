@@ -1,0 +1,205 @@
+//! The op that a kernel becomes.
+
+use std::any::Any;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::graph::Op;
+use crate::tensor::Tensor;
+
+use super::interface::Uniform;
+use super::invocation::list;
+use super::{Call, Interface, Invocation, Kernel, Signature, interface};
+
+/// A [`Kernel`] without its type and its numbers of inputs and outputs.
+pub(super) trait Definition: Send + Sync {
+    fn name(&self) -> &str;
+    fn zeroed(&self) -> bool;
+    fn outputs(&self, inputs: &[Signature]) -> Vec<Signature>;
+    fn groups(&self, call: &Call) -> [u32; 3];
+    fn params(&self, call: &Call) -> Vec<Scalar>;
+    fn host(&self, call: &Call, inputs: &[&[f64]], outputs: &mut Vec<&mut [f64]>);
+    fn gradient(&self, inputs: &[Tensor], outputs: Vec<Tensor>, gradients: Vec<Tensor>) -> Vec<Option<Tensor>>;
+    fn as_any(&self) -> &dyn Any;
+    fn is(&self, other: &dyn Definition) -> bool;
+    fn identify(&self, state: &mut dyn Hasher);
+}
+
+struct Erased<K, const INPUTS: usize, const OUTPUTS: usize>(K);
+
+/// The array that a list of known length is.
+fn array<T, const N: usize>(list: impl IntoIterator<Item = T>) -> [T; N] {
+    let mut list = list.into_iter();
+    std::array::from_fn(|_| list.next().expect("as many as the kernel has"))
+}
+
+impl<K: Kernel<I, O>, const I: usize, const O: usize> Definition for Erased<K, I, O> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn zeroed(&self) -> bool {
+        self.0.zeroed()
+    }
+    fn outputs(&self, inputs: &[Signature]) -> Vec<Signature> {
+        self.0.outputs(&array(inputs.iter().cloned())).into()
+    }
+    fn groups(&self, call: &Call) -> [u32; 3] {
+        self.0.groups(call)
+    }
+    fn params(&self, call: &Call) -> Vec<Scalar> {
+        self.0.params(call)
+    }
+    fn host(&self, call: &Call, inputs: &[&[f64]], outputs: &mut Vec<&mut [f64]>) {
+        self.0.host(call, array(inputs.iter().copied()), array(outputs.drain(..)));
+    }
+    fn gradient(&self, inputs: &[Tensor], outputs: Vec<Tensor>, gradients: Vec<Tensor>) -> Vec<Option<Tensor>> {
+        self.0.gradient(&array(inputs.iter().cloned()), &array(outputs), &array(gradients)).into()
+    }
+    fn as_any(&self) -> &dyn Any {
+        &self.0
+    }
+    fn is(&self, other: &dyn Definition) -> bool {
+        other.as_any().downcast_ref::<K>().is_some_and(|other| *other == self.0)
+    }
+    fn identify(&self, mut state: &mut dyn Hasher) {
+        self.0.type_id().hash(&mut state);
+        self.0.hash(&mut state);
+    }
+}
+
+/// A checked [`Kernel`]: an op of `INPUTS` tensors with `OUTPUTS` results. Clones are the same op.
+///
+/// Checking takes as long as compiling a small shader does, so keep it: in a layer's struct, or in a `LazyLock`.
+#[derive(Clone)]
+pub struct CustomOp<const INPUTS: usize, const OUTPUTS: usize = 1> {
+    kernel: Arc<dyn Definition>,
+    interface: Arc<Interface>,
+}
+
+impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
+    /// The op that computes `kernel`. No device is needed for that: it is compiled where it is first used.
+    ///
+    /// # Errors
+    ///
+    /// [`CustomKernel`](crate::Error::CustomKernel) with the line, if the WGSL is not valid, has no such entry point, or
+    /// binds something else than the kernel's inputs, outputs and parameters.
+    pub fn new(kernel: impl Kernel<INPUTS, OUTPUTS>) -> Result<Self> {
+        const { assert!(INPUTS > 0 && OUTPUTS > 0, "a kernel has at least one input and one output") };
+        let text = (kernel.name(), kernel.wgsl(), kernel.entry());
+        let interface = Arc::new(interface::check(text, INPUTS, OUTPUTS)?);
+        Ok(Self { kernel: Arc::new(Erased(kernel)), interface })
+    }
+
+    /// The results for these inputs, which lie on one device.
+    ///
+    /// Where they are computed, a device that cannot run the kernel is an error:
+    /// [`CustomKernel`](crate::Error::CustomKernel) if it lacks a feature that the WGSL uses or has too low limits, and
+    /// [`BindingTooLarge`](crate::Error::BindingTooLarge) if a tensor is larger than it can bind at once.
+    ///
+    /// # Panics
+    ///
+    /// If a binding does not take its tensor's type, or has another fixed size; if outputs differ in type; if parameters
+    /// are not the uniform's members; or if there are outputs and no workgroups to write them.
+    #[track_caller]
+    pub fn call(&self, inputs: [&Tensor; INPUTS]) -> [Tensor; OUTPUTS] {
+        let signature = |input: &&Tensor| Signature { dtype: input.dtype(), shape: input.shape().clone() };
+        let invocation = self.invocation(inputs.iter().map(signature).collect());
+        let (shape, dtype, parts) = (invocation.shape(), invocation.dtype(), Parts::of(&invocation));
+        let mut value = Tensor::apply(Op::Kernel(Arc::new(invocation)), &inputs, shape, dtype);
+        if dtype.is_float() {
+            let (kernel, parts) = (Arc::clone(&self.kernel), parts.clone());
+            value = value.with_gradient(&inputs, move |value, inputs, gradient| {
+                let gradients = kernel.gradient(inputs, parts.take(value), parts.take(gradient));
+                check_gradients(kernel.name(), inputs, &gradients);
+                gradients
+            });
+        }
+        array(parts.take(&value))
+    }
+
+    #[track_caller]
+    fn invocation(&self, inputs: Vec<Signature>) -> Invocation {
+        let (kernel, bindings) = (&self.kernel, &self.interface.bindings);
+        let name = kernel.name();
+        let outputs = kernel.outputs(&inputs);
+        for (number, (binding, signature)) in bindings.iter().zip(inputs.iter().chain(&outputs)).enumerate() {
+            let what = format!("{name}: binding {number}, `{}`, of {}", binding.name, binding.scalar);
+            assert!(binding.takes(signature.dtype), "{what} does not take {signature}");
+            let bytes = binding.bound_bytes(signature.shape.numel() * signature.dtype.size_bytes());
+            if let Some(fixed) = binding.fixed {
+                assert!(
+                    bytes == fixed * binding.unit,
+                    "{what}, takes {} bytes and not {signature}",
+                    fixed * binding.unit
+                );
+            }
+        }
+        let dtype = outputs[0].dtype;
+        assert!(outputs.iter().all(|o| o.dtype == dtype), "{name}: outputs have one type, not {}", list(&outputs));
+        let call = Call { inputs, outputs };
+        let (groups, params) = (kernel.groups(&call), self.params(&kernel.params(&call)));
+        let idle = groups.contains(&0);
+        let empty = call.outputs.iter().all(|output| output.shape.numel() == 0);
+        assert!(
+            !idle || empty || kernel.zeroed(),
+            "{name}: groups {groups:?} write nothing of {}",
+            list(&call.outputs)
+        );
+        Invocation { kernel: Arc::clone(kernel), interface: Arc::clone(&self.interface), call, groups, params }
+    }
+
+    /// The words of the uniform.
+    #[track_caller]
+    fn params(&self, values: &[Scalar]) -> Vec<u32> {
+        let Uniform { members, words } = &self.interface.uniform;
+        let same = members.iter().zip(values).all(|(member, value)| member.dtype == value.dtype);
+        let fits = same && members.len() == values.len();
+        let wanted: Vec<String> = members.iter().map(|member| format!("{}: {}", member.name, member.dtype)).collect();
+        assert!(fits, "{}: parameters {values:?} for the uniform's {wanted:?}", self.kernel.name());
+        let mut words = vec![0; *words];
+        for (member, value) in members.iter().zip(values) {
+            words[member.word] = value.bits;
+        }
+        words
+    }
+}
+
+/// How outputs lie in the node's value.
+#[derive(Clone)]
+struct Parts(Vec<(std::ops::Range<usize>, crate::Shape)>);
+
+impl Parts {
+    fn of(invocation: &Invocation) -> Self {
+        let shapes = invocation.call.outputs.iter().map(|output| output.shape.clone());
+        Self(invocation.parts().into_iter().zip(shapes).collect())
+    }
+
+    #[track_caller]
+    fn take(&self, value: &Tensor) -> Vec<Tensor> {
+        if let [_] = self.0[..] {
+            return vec![value.clone()];
+        }
+        let part = |(range, shape): &(std::ops::Range<usize>, crate::Shape)| {
+            value.slice(0, range.clone()).reshape(shape.clone())
+        };
+        self.0.iter().map(part).collect()
+    }
+}
+
+fn check_gradients(name: &str, inputs: &[Tensor], gradients: &[Option<Tensor>]) {
+    for (number, (input, gradient)) in inputs.iter().zip(gradients).enumerate() {
+        if let Some(gradient) = gradient {
+            let (got, expected) = ((gradient.dtype(), gradient.shape()), (input.dtype(), input.shape()));
+            assert!(
+                got == expected,
+                "{name}: its rule gives a gradient {}{} for input {number}, which is {}{}",
+                got.0,
+                got.1,
+                expected.0,
+                expected.1,
+            );
+        }
+    }
+}
