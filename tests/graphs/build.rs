@@ -1,7 +1,5 @@
 //! From a case to the graph it stands for.
 
-use std::collections::HashMap;
-
 use brasa::autodiff::grad;
 use brasa::{DType, Tensor};
 
@@ -10,23 +8,21 @@ use super::pool::Pool;
 use super::state::State;
 
 /// What a case computes.
-pub struct Graph {
+pub(crate) struct Graph {
     /// The values that are asked for.
-    pub outputs: Vec<Tensor>,
-    /// Values by node number, in f64: those of `outputs`, and of much that they are computed from.
-    pub known: HashMap<u64, Vec<f64>>,
+    pub(crate) outputs: Vec<Tensor>,
     /// The rows whose results went on, in order.
-    pub drawn: Vec<&'static str>,
+    pub(crate) drawn: Vec<&'static str>,
     /// Whether numbers were rounded to f16 on the way.
-    pub half: bool,
+    pub(crate) half: bool,
 }
 
 /// No gradient is larger: what differs then are the last digits of numbers that nobody wants.
-pub const LARGEST_GRADIENT: f64 = 1e6;
+pub(crate) const LARGEST_GRADIENT: f64 = 1e6;
 
 /// Builds the graph of `case` from its inputs (of the types and shapes of [`Case::inputs`]) with their values. What it
 /// assigns to `state` is up to whoever traces it.
-pub fn build(case: &Case, inputs: &[(Tensor, Vec<f64>)], state: Option<&State>) -> Graph {
+pub(crate) fn build(case: &Case, inputs: &[(Tensor, Vec<f64>)], state: Option<&State>) -> Graph {
     let mut pool = Pool::new(inputs, state);
     for choice in &case.choices {
         pool.apply(choice);

@@ -6,14 +6,14 @@ use super::rows::ROWS;
 
 /// One step: which row, and the numbers it draws. Numbers it does not have are 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Choice {
-    pub row: u16,
-    pub bytes: Vec<u8>,
+pub(crate) struct Choice {
+    pub(crate) row: u16,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// What is computed at the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// Nothing more.
     Values,
     /// Gradients by the float inputs.
@@ -26,27 +26,27 @@ pub enum Ending {
 
 /// A graph as data.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     /// Types and shapes of the inputs; the first one is float and not empty.
-    pub inputs: Vec<(DType, Vec<usize>)>,
-    pub choices: Vec<Choice>,
-    pub ending: Ending,
+    pub(crate) inputs: Vec<(DType, Vec<usize>)>,
+    pub(crate) choices: Vec<Choice>,
+    pub(crate) ending: Ending,
     /// Whether there are variables, and which optimizer.
-    pub state: Option<u8>,
+    pub(crate) state: Option<u8>,
 }
 
 /// A sequence of numbers from a seed (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators").
-pub struct SplitMix(pub u64);
+pub(crate) struct SplitMix(pub(crate) u64);
 
 impl SplitMix {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
 
-    pub fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() >> 16) as usize % bound
     }
 }
@@ -56,7 +56,7 @@ const BYTES: usize = 14;
 
 impl Case {
     /// The case of this number, of 3 to 30 choices.
-    pub fn random(seed: u64) -> Self {
+    pub(crate) fn random(seed: u64) -> Self {
         let mut random = SplitMix(seed);
         let shape = |random: &mut SplitMix, empty: bool| -> Vec<usize> {
             // ranks up to 8, small ones more often; sizes with few common factors
@@ -150,7 +150,7 @@ impl Case {
     }
 
     /// The smallest case found for which `fails` holds as it does for this one.
-    pub fn shrunk(self, mut fails: impl FnMut(&Self) -> bool) -> Self {
+    pub(crate) fn shrunk(self, mut fails: impl FnMut(&Self) -> bool) -> Self {
         let mut smallest = self;
         // each round tries everything once; bounded, as a shrunk case is a help and no result
         for _ in 0..200 {
@@ -161,7 +161,7 @@ impl Case {
     }
 
     /// The values of the inputs: floats multiples of 1/64, which are exact in f16 too.
-    pub fn values(&self) -> Vec<Vec<f64>> {
+    pub(crate) fn values(&self) -> Vec<Vec<f64>> {
         let value = |dtype: DType, random: &mut SplitMix| match dtype {
             DType::F32 | DType::F16 => random.below(256) as f64 / 64.0 - 2.0,
             DType::I32 => random.below(19) as f64 - 9.0,
@@ -177,7 +177,7 @@ impl Case {
     }
 
     /// In words, for a report.
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let rows: Vec<_> = self.choices.iter().map(|choice| ROWS[usize::from(choice.row)].name).collect();
         format!("{rows:?} over {:?}, then {:?}, state {:?}\n{self:?}", self.inputs, self.ending, self.state)
     }

@@ -44,13 +44,7 @@ fn text_below(folder: &Path) -> String {
     paths.sort();
     paths
         .iter()
-        .map(|path| {
-            if path.is_dir() {
-                text_below(path)
-            } else {
-                std::fs::read_to_string(path).expect("text")
-            }
-        })
+        .map(|path| if path.is_dir() { text_below(path) } else { std::fs::read_to_string(path).expect("text") })
         .collect()
 }
 

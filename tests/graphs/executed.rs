@@ -22,8 +22,10 @@ fn tolerance(half: bool) -> f64 {
 }
 
 fn leaf(dtype: DType, shape: &[usize], values: &[f64], device: &Device) -> Tensor {
-    let bytes: Vec<u8> =
-        values.iter().flat_map(|&value| Scalar::new(dtype, value).bits.to_le_bytes()[..dtype.size_bytes()].to_vec()).collect();
+    let bytes: Vec<u8> = values
+        .iter()
+        .flat_map(|&value| Scalar::new(dtype, value).bits.to_le_bytes()[..dtype.size_bytes()].to_vec())
+        .collect();
     Tensor::from_bytes(&bytes, shape, dtype, device).expect("memory")
 }
 
@@ -61,7 +63,9 @@ fn compared(how: &str, got: &[Tensor], made: &Made, expected: &[Vec<f64>], devic
             }
             let (got, want) = (got[index], expected[index]);
             let node = tensor.node();
-            return Outcome::Wrong(format!("{how}, output {number}, {node:?}, at {index}: {got} instead of {want} on {device:?}"));
+            return Outcome::Wrong(format!(
+                "{how}, output {number}, {node:?}, at {index}: {got} instead of {want} on {device:?}"
+            ));
         }
     }
     Outcome::Same

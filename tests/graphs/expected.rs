@@ -9,7 +9,7 @@ use brasa::graph::{Binary, NodeRef, Op, ReduceOp, Unary, reference};
 use super::case::SplitMix;
 
 /// Values of inputs, and everything that what is wanted depends on.
-pub struct Expected {
+pub(crate) struct Expected {
     wanted: Vec<NodeRef>,
     inputs: Vec<(NodeRef, Vec<f64>)>,
     /// Inputs first.
@@ -17,14 +17,14 @@ pub struct Expected {
 }
 
 impl Expected {
-    pub fn new(wanted: Vec<NodeRef>, inputs: &[(Tensor, Vec<f64>)]) -> Self {
+    pub(crate) fn new(wanted: Vec<NodeRef>, inputs: &[(Tensor, Vec<f64>)]) -> Self {
         let inputs = inputs.iter().map(|(input, values)| (input.node().clone(), values.clone())).collect();
         let nodes = inputs_first(&wanted);
         Self { wanted, inputs, nodes }
     }
 
     /// The values of what is wanted.
-    pub fn values(&self) -> Vec<Vec<f64>> {
+    pub(crate) fn values(&self) -> Vec<Vec<f64>> {
         self.with_noise(0.0, 0)
     }
 
@@ -32,7 +32,8 @@ impl Expected {
     /// so that equal elements of a value stay equal. What the planner computes ahead from constants alone is rounded to
     /// f32, as devices round it.
     fn with_noise(&self, noisy: f64, trial: u64) -> Vec<Vec<f64>> {
-        let mut values: HashMap<u64, Vec<f64>> = self.inputs.iter().map(|(node, value)| (node.id, value.clone())).collect();
+        let mut values: HashMap<u64, Vec<f64>> =
+            self.inputs.iter().map(|(node, value)| (node.id, value.clone())).collect();
         let mut constants: HashSet<u64> = HashSet::new();
         for node in &self.nodes {
             let is_constant = is_folded(&node.op) && node.inputs.iter().all(|input| constants.contains(&input.id));
@@ -56,7 +57,7 @@ impl Expected {
 
     /// Whether the values stay about where they are (within `allowed`) if every rounded operation rounds differently by
     /// `noisy`. Where they do not, a comparison or a maximum is decided by rounding, and there is no one right result.
-    pub fn is_steady(&self, noisy: f64, allowed: f64) -> bool {
+    pub(crate) fn is_steady(&self, noisy: f64, allowed: f64) -> bool {
         let expected = self.values();
         (1..4).all(|trial| {
             let moved = self.with_noise(noisy, trial);
@@ -110,7 +111,7 @@ fn noise(bits: u64) -> f64 {
 }
 
 /// Where two values differ by more than `allowed` of the largest of them (at least of 1).
-pub fn first_difference(got: &[f64], expected: &[f64], allowed: f64) -> Option<usize> {
+pub(crate) fn first_difference(got: &[f64], expected: &[f64], allowed: f64) -> Option<usize> {
     let finite = expected.iter().filter(|value| value.is_finite());
     let scale = finite.fold(1.0_f64, |scale, value| scale.max(value.abs()));
     (0..expected.len()).find(|&index| {

@@ -8,7 +8,7 @@ use std::sync::Once;
 use super::case::Case;
 
 /// How a case turned out.
-pub enum Outcome {
+pub(crate) enum Outcome {
     Same,
     /// A change in the last bits of some values changes others a lot.
     Unsteady,
@@ -16,7 +16,7 @@ pub enum Outcome {
 }
 
 /// The outcome of a case, and the rows it drew.
-pub type Run = (Outcome, Vec<&'static str>);
+pub(crate) type Run = (Outcome, Vec<&'static str>);
 
 /// Runs `f`; a panic is an outcome too.
 fn caught(f: impl FnOnce() -> Run) -> Run {
@@ -65,16 +65,16 @@ fn report(seed: u64, case: Case, failure: &str, run: &impl Fn(&Case) -> Run) -> 
 
 /// What a number of cases came to.
 #[derive(Default)]
-pub struct Sweep {
-    pub same: usize,
-    pub unsteady: usize,
-    pub failures: Vec<String>,
-    pub drawn: BTreeSet<&'static str>,
+pub(crate) struct Sweep {
+    pub(crate) same: usize,
+    pub(crate) unsteady: usize,
+    pub(crate) failures: Vec<String>,
+    pub(crate) drawn: BTreeSet<&'static str>,
 }
 
 impl Sweep {
     /// Runs the cases of `seeds` until `most` have failed.
-    pub fn run(&mut self, seeds: impl Iterator<Item = u64>, most: usize, run: impl Fn(&Case) -> Run) {
+    pub(crate) fn run(&mut self, seeds: impl Iterator<Item = u64>, most: usize, run: impl Fn(&Case) -> Run) {
         for seed in seeds {
             let case = Case::random(seed);
             let (outcome, drawn) = caught(|| run(&case));
@@ -91,7 +91,7 @@ impl Sweep {
     }
 
     /// Panics if a case failed, or if many were decided by rounding.
-    pub fn assert_same(&self) {
+    pub(crate) fn assert_same(&self) {
         assert!(self.failures.is_empty(), "{}", self.failures.join("\n"));
         assert!(self.unsteady * 10 < self.same, "{} decided by rounding, {} not", self.unsteady, self.same);
     }

@@ -20,18 +20,18 @@ const ELEMENTS: usize = 400;
 /// Values that nothing was made of, which a graph has as outputs.
 const SINKS: usize = 6;
 
-pub struct Pool<'a> {
-    pub values: Vec<Tensor>,
+pub(crate) struct Pool<'a> {
+    pub(crate) values: Vec<Tensor>,
     known: HashMap<u64, Vec<f64>>,
     used: HashSet<u64>,
     drawn: Vec<&'static str>,
     half: bool,
     inputs: usize,
-    pub state: Option<&'a State>,
+    pub(crate) state: Option<&'a State>,
 }
 
 impl<'a> Pool<'a> {
-    pub fn new(inputs: &[(Tensor, Vec<f64>)], state: Option<&'a State>) -> Self {
+    pub(crate) fn new(inputs: &[(Tensor, Vec<f64>)], state: Option<&'a State>) -> Self {
         let known = inputs.iter().map(|(tensor, values)| (tensor.node().id, values.clone())).collect();
         // floats last, where they are found first
         let mut values: Vec<Tensor> = inputs.iter().map(|(tensor, _)| tensor.clone()).rev().collect();
@@ -44,7 +44,7 @@ impl<'a> Pool<'a> {
     }
 
     /// What `tensor` is, in f64.
-    pub fn known(&mut self, tensor: &Tensor) -> &[f64] {
+    pub(crate) fn known(&mut self, tensor: &Tensor) -> &[f64] {
         let id = tensor.node().id;
         if !self.known.contains_key(&id) {
             let value = reference::evaluate(std::slice::from_ref(tensor.node()), &self.known).remove(0);
@@ -60,25 +60,25 @@ impl<'a> Pool<'a> {
     }
 
     /// Whether a gradient can be compared.
-    pub fn is_tame(&mut self, gradient: &Tensor) -> bool {
+    pub(crate) fn is_tame(&mut self, gradient: &Tensor) -> bool {
         self.largest(gradient) < LARGEST_GRADIENT
     }
 
     /// Whether all elements lie within `low..=high`.
-    pub fn is_within(&mut self, tensor: &Tensor, low: f64, high: f64) -> bool {
+    pub(crate) fn is_within(&mut self, tensor: &Tensor, low: f64, high: f64) -> bool {
         self.known(tensor).iter().all(|value| (low..=high).contains(value))
     }
 
-    pub fn use_up(&mut self, tensor: &Tensor) {
+    pub(crate) fn use_up(&mut self, tensor: &Tensor) {
         self.used.insert(tensor.node().id);
     }
 
-    pub fn has_half(&self) -> bool {
+    pub(crate) fn has_half(&self) -> bool {
         self.half
     }
 
     /// Draws one row and keeps its results as far as they are of a size to go on with.
-    pub fn apply(&mut self, choice: &Choice) {
+    pub(crate) fn apply(&mut self, choice: &Choice) {
         let row = &ROWS[usize::from(choice.row) % ROWS.len()];
         let results = row.results(&mut Draw::new(self, &choice.bytes));
         let mut kept = false;
@@ -107,16 +107,13 @@ impl<'a> Pool<'a> {
     }
 
     /// The last values that no other is made of.
-    pub fn sinks(&self) -> Vec<Tensor> {
+    pub(crate) fn sinks(&self) -> Vec<Tensor> {
         let made = &self.values[self.inputs..];
         let sinks = made.iter().rev().filter(|value| !self.used.contains(&value.node().id));
         sinks.take(SINKS).cloned().collect()
     }
 
-    pub fn into_graph(mut self, outputs: Vec<Tensor>) -> Graph {
-        for output in &outputs {
-            self.known(output);
-        }
-        Graph { outputs, known: self.known, drawn: self.drawn, half: self.half }
+    pub(crate) fn into_graph(self, outputs: Vec<Tensor>) -> Graph {
+        Graph { outputs, drawn: self.drawn, half: self.half }
     }
 }

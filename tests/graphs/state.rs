@@ -10,14 +10,14 @@ use super::case::SplitMix;
 /// Shapes of the parameters: sizes that leave gaps in an arena, and one that does not.
 const SHAPES: [&[usize]; 4] = [&[3, 4], &[5], &[], &[2, 3, 2]];
 
-pub struct State {
-    pub parameters: Vec<Var>,
+pub(crate) struct State {
+    pub(crate) parameters: Vec<Var>,
     /// What may be assigned.
-    pub buffers: Vec<Var>,
-    pub norm: BatchNorm1d,
+    pub(crate) buffers: Vec<Var>,
+    pub(crate) norm: BatchNorm1d,
     optimizer: Option<Box<dyn Optimizer>>,
     /// Everything that may change.
-    pub all: Vec<Var>,
+    pub(crate) all: Vec<Var>,
 }
 
 type Make = fn(&[Var]) -> Result<Box<dyn Optimizer>>;
@@ -30,7 +30,7 @@ macro_rules! made {
 }
 
 /// Every optimizer.
-pub const OPTIMIZERS: [(&str, Make); 12] = [
+pub(crate) const OPTIMIZERS: [(&str, Make); 12] = [
     ("Sgd", made!(Sgd, SgdOptions { learning_rate: 0.1, ..SgdOptions::default() })),
     ("Sgd clipped", |p| Ok(Box::new(Sgd::new(p, SgdOptions::default())?.with_max_norm(0.5)))),
     ("Adam", made!(Adam, AdamOptions::default())),
@@ -46,7 +46,7 @@ pub const OPTIMIZERS: [(&str, Make); 12] = [
 ];
 
 impl State {
-    pub fn new(device: &Device, kind: u8, optimizes: bool) -> Result<Self> {
+    pub(crate) fn new(device: &Device, kind: u8, optimizes: bool) -> Result<Self> {
         let mut random = SplitMix(77);
         let mut var = |name: &str, shape: &[usize], make: fn(&str, &Tensor) -> Result<Var>| {
             let count = shape.iter().product();
@@ -69,12 +69,12 @@ impl State {
     }
 
     /// What a graph starts from.
-    pub fn variables(&self) -> Vec<Var> {
+    pub(crate) fn variables(&self) -> Vec<Var> {
         [self.buffers.clone(), self.parameters.clone()].concat()
     }
 
     /// Moves the parameters along the gradient of `loss`.
-    pub fn update(&self, loss: &Tensor) {
+    pub(crate) fn update(&self, loss: &Tensor) {
         let reached = self.parameters.iter().map(|parameter| parameter.tensor().sum()).reduce(|a, b| a + b);
         // all of them have a gradient, if only a little one
         let loss = loss + reached.expect("there are parameters") * 0.01;

@@ -44,7 +44,10 @@ pub(super) fn rows() -> Vec<Row> {
             let (x, _, classes) = logits(d);
             let targets = d.shaped(x.shape().dims()).softmax(1);
             let weight = Some(d.within(0.5, 2.0, &[classes]));
-            x.cross_entropy_soft_with(&targets, &CrossEntropy { weight, label_smoothing: 0.1, ..CrossEntropy::default() })
+            x.cross_entropy_soft_with(
+                &targets,
+                &CrossEntropy { weight, label_smoothing: 0.1, ..CrossEntropy::default() },
+            )
         }),
         one!("nll_loss", |d| {
             let (x, labels, _) = logits(d);
@@ -71,7 +74,12 @@ pub(super) fn rows() -> Vec<Row> {
             let labels = d.index(classes - 1, &[batch, longest]).to_dtype(brasa::DType::I32) + 1;
             let times = Tensor::full([batch], time as i32, x.device());
             let lengths = d.index(longest, &[batch]).to_dtype(brasa::DType::I32) + 1;
-            x.ctc_loss(&labels, &times, &lengths, &CtcLoss { reduction: reduction(d), zero_infinity: true, ..CtcLoss::default() })
+            x.ctc_loss(
+                &labels,
+                &times,
+                &lengths,
+                &CtcLoss { reduction: reduction(d), zero_infinity: true, ..CtcLoss::default() },
+            )
         }),
     ]
 }

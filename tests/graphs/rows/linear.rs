@@ -40,7 +40,11 @@ pub(super) fn rows() -> Vec<Row> {
         one!("matmul_vector", |d| {
             let x = d.ranked(1, 3);
             let v = d.shaped(&[x.size(-1)]);
-            if d.flag() { x.matmul(&v) * 0.3 } else { v.matmul(&x.transpose(-1, -1).reshape([v.numel() as isize, -1])) * 0.3 }
+            if d.flag() {
+                x.matmul(&v) * 0.3
+            } else {
+                v.matmul(&x.transpose(-1, -1).reshape([v.numel() as isize, -1])) * 0.3
+            }
         }),
         one!("gram", |d| {
             let x = d.ranked(2, 3);
@@ -126,7 +130,9 @@ pub(super) fn rows() -> Vec<Row> {
                 1 => q.scaled_dot_product_attention(&k, &v, Mask::Added(&d.shaped(&[m, n]))),
                 // a row of nothing allowed is NaN
                 2 => {
-                    let allowed = d.truth(&[m, n]).logical_or(&Tensor::eye(n.max(m), q.device()).gt(0.5).narrow(0, 0, m).narrow(1, 0, n));
+                    let allowed = d
+                        .truth(&[m, n])
+                        .logical_or(&Tensor::eye(n.max(m), q.device()).gt(0.5).narrow(0, 0, m).narrow(1, 0, n));
                     q.scaled_dot_product_attention(&k, &v, Mask::Allowed(&allowed))
                 }
                 _ => q.scaled_dot_product_attention(&k.narrow(1, 0, n.min(m)), &v.narrow(1, 0, n.min(m)), Mask::Causal),

@@ -78,7 +78,11 @@ fn others() -> Vec<Row> {
         one!("triplet_margin_loss", |d| {
             let (x, y, z) = (d.shaped(&[3, 4]), d.shaped(&[3, 4]) * 0.9, d.shaped(&[3, 4]) - 0.3);
             let swap = d.flag();
-            x.triplet_margin_loss(&y, &z, &TripletMargin { swap, epsilon: 0.1, reduction: Reduction::Mean, ..TripletMargin::default() })
+            x.triplet_margin_loss(
+                &y,
+                &z,
+                &TripletMargin { swap, epsilon: 0.1, reduction: Reduction::Mean, ..TripletMargin::default() },
+            )
         }),
     ]
 }

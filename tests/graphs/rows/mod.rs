@@ -35,14 +35,14 @@ enum Needs {
 }
 
 /// An op by its name, with what it needs and how it is applied.
-pub struct Row {
-    pub name: &'static str,
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
     needs: Needs,
 }
 
 impl Row {
     /// The op's results; none if it cannot be applied here.
-    pub fn results(&self, draw: &mut Draw) -> Vec<Tensor> {
+    pub(crate) fn results(&self, draw: &mut Draw) -> Vec<Tensor> {
         match self.needs {
             Needs::One(low, high, apply) => {
                 let value = draw.real();
@@ -83,7 +83,7 @@ use one;
 use row as crate_row;
 
 /// All rows.
-pub static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
+pub(crate) static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
     let families = [
         classes::rows,
         elementwise::rows,

@@ -73,7 +73,8 @@ fn shapes() -> Vec<Row> {
         one!("expand", |d| {
             let x = d.any();
             let shape = x.shape().to_vec();
-            let mut wide: Vec<usize> = shape.iter().map(|&size| if size == 1 { d.between(1, 4) } else { size }).collect();
+            let mut wide: Vec<usize> =
+                shape.iter().map(|&size| if size == 1 { d.between(1, 4) } else { size }).collect();
             if wide.len() < 8 && d.flag() {
                 wide.insert(0, d.between(1, 3));
             }
@@ -250,7 +251,8 @@ fn matrices() -> Vec<Row> {
         }),
         one!("trace", |d| d.ranked(2, 2).trace()),
         one!("pixel_shuffle", |d| {
-            let [batch, channels, height, width] = [d.between(1, 2), d.between(1, 2) * 4, d.between(1, 3), d.between(1, 4)];
+            let [batch, channels, height, width] =
+                [d.between(1, 2), d.between(1, 2) * 4, d.between(1, 3), d.between(1, 4)];
             d.shaped(&[batch, channels, height, width]).pixel_shuffle(2)
         }),
         one!("pixel_unshuffle", |d| {

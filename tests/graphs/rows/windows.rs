@@ -51,7 +51,8 @@ fn pool(d: &mut Draw, axes: usize, dilated: bool) -> (Tensor, PoolOptions) {
     options.dilation = if dilated { list(d, 1, 2) } else { vec![1; axes] };
     options.ceil_mode = d.flag();
     let extra = list(d, 0, if axes == 1 { 6 } else { 3 });
-    let sizes: Vec<usize> = (0..axes).map(|axis| options.dilation[axis] * (kernel[axis] - 1) + 1 + extra[axis]).collect();
+    let sizes: Vec<usize> =
+        (0..axes).map(|axis| options.dilation[axis] * (kernel[axis] - 1) + 1 + extra[axis]).collect();
     let mut shape = if d.flag() { vec![d.between(1, 2)] } else { Vec::new() };
     shape.push(d.between(1, 2));
     shape.extend(sizes);
@@ -149,7 +150,11 @@ fn others() -> Vec<Row> {
             let size = side(d);
             let x = d.shaped(&[1, 2, size]);
             let options = PoolOptions::new(3).stride(2).padding(1);
-            if d.flag() { x.avg_pool1d_with(&options.divisor(2)) } else { x.avg_pool1d_with(&options.without_padding()) }
+            if d.flag() {
+                x.avg_pool1d_with(&options.divisor(2))
+            } else {
+                x.avg_pool1d_with(&options.without_padding())
+            }
         }),
         one!("lp_pool1d", |d| {
             let size = side(d);
