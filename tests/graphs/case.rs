@@ -85,8 +85,10 @@ impl Case {
             row: random.below(ROWS.len()) as u16,
             bytes: (0..BYTES).map(|_| random.next() as u8).collect(),
         };
-        let choices = (0..count).map(|_| choice(&mut random)).collect();
-        let state = (random.below(4) == 0).then(|| random.below(256) as u8);
+        let choices: Vec<Choice> = (0..count).map(|_| choice(&mut random)).collect();
+        let has_variables =
+            random.below(5) == 0 || choices.iter().any(|choice| ROWS[usize::from(choice.row)].needs_variables());
+        let state = has_variables.then(|| random.below(256) as u8);
         let ending = match random.below(8) {
             0 | 1 => Ending::Values,
             2 => Ending::SecondDerivatives,
@@ -152,9 +154,15 @@ impl Case {
     /// The smallest case found for which `fails` holds as it does for this one.
     pub(crate) fn shrunk(self, mut fails: impl FnMut(&Self) -> bool) -> Self {
         let mut smallest = self;
-        // each round tries everything once; bounded, as a shrunk case is a help and no result
-        for _ in 0..200 {
-            let Some(case) = smallest.smaller().into_iter().find(|case| fails(case)) else { break };
+        // bounded, as a small case is a help and no result
+        let mut tries = 1500;
+        while tries > 0 {
+            let mut candidates = smallest.smaller().into_iter().take(tries);
+            let found = candidates.find(|case| {
+                tries -= 1;
+                fails(case)
+            });
+            let Some(case) = found else { break };
             smallest = case;
         }
         smallest

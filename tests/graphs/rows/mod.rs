@@ -20,6 +20,7 @@ use std::sync::LazyLock;
 use brasa::Tensor;
 
 use super::draw::Draw;
+use super::state::State;
 
 type Unary = fn(&Tensor) -> Tensor;
 type Binary = fn(&Tensor, &Tensor) -> Tensor;
@@ -32,6 +33,8 @@ enum Needs {
     Two(f64, f64, Binary),
     /// Whatever it draws.
     Own(Apply),
+    /// The same, and variables.
+    Variables(fn(&mut Draw, &State) -> Vec<Tensor>),
 }
 
 /// An op by its name, with what it needs and how it is applied.
@@ -54,7 +57,13 @@ impl Row {
                 vec![apply(&draw.pressed(&value, low, high), &draw.pressed(&partner, low, high))]
             }
             Needs::Own(apply) => apply(draw),
+            Needs::Variables(apply) => draw.state().map(|state| apply(draw, state)).unwrap_or_default(),
         }
+    }
+
+    /// Whether it has results only where there are variables.
+    pub(crate) fn needs_variables(&self) -> bool {
+        matches!(self.needs, Needs::Variables(_))
     }
 }
 
