@@ -368,3 +368,14 @@ fn labels_out_of_range_were_no_error_for_constant_logits() {
         assert!(matches!(error, Error::IndexOutOfRange { bound: 3, .. }), "{error}");
     }
 }
+
+/// Where the sums lie was taken from where the elements lie, of which there are none.
+#[test]
+fn sums_of_nothing_over_the_last_axis_left_elements_unwritten() {
+    for device in devices() {
+        let empty = Tensor::zeros([1, 3, 0], &device) + 1.0;
+        for (sums, expected) in [(empty.sum_keepdim(2), 0.0), (empty.sum_dim(2), 0.0), (empty.prod_dim(-1), 1.0)] {
+            assert_eq!(read(&(sums + 2.0)), [expected + 2.0; 3], "{device:?}");
+        }
+    }
+}

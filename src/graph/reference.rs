@@ -8,15 +8,15 @@ use super::{Node, NodeRef, Source};
 
 /// The values of `roots` in row-major order.
 ///
-/// A leaf's value is looked up in `leaves` by node number, else read back from its device. Floats are not rounded except
-/// by casts; integers wrap at 32 bits.
+/// A value is looked up in `leaves` by node number, be it a leaf's or not; another leaf's is read back from its device.
+/// Floats are not rounded except by casts; integers wrap at 32 bits.
 ///
 /// # Panics
 ///
 /// If a leaf has neither a given nor a readable value.
 pub fn evaluate<S: std::hash::BuildHasher>(roots: &[NodeRef], leaves: &HashMap<u64, Vec<f64>, S>) -> Vec<Vec<f64>> {
     let mut values: HashMap<u64, Vec<f64>> = HashMap::new();
-    for node in inputs_first(roots) {
+    for node in inputs_first(roots, leaves) {
         let value = if let Some(value) = leaves.get(&node.id) {
             assert_eq!(value.len(), node.shape.numel(), "value given for {node:?}");
             value.clone()
@@ -31,12 +31,15 @@ pub fn evaluate<S: std::hash::BuildHasher>(roots: &[NodeRef], leaves: &HashMap<u
     roots.iter().map(|root| values[&root.id].clone()).collect()
 }
 
-/// All nodes that `roots` depend on, each after its inputs.
-fn inputs_first(roots: &[NodeRef]) -> Vec<&NodeRef> {
+/// All nodes that `roots` depend on, each after its inputs; those of a given value are not needed.
+fn inputs_first<'a, S: std::hash::BuildHasher>(
+    roots: &'a [NodeRef],
+    given: &HashMap<u64, Vec<f64>, S>,
+) -> Vec<&'a NodeRef> {
     let mut found: HashMap<u64, &NodeRef> = HashMap::new();
     let mut stack: Vec<&NodeRef> = roots.iter().collect();
     while let Some(node) = stack.pop() {
-        if found.insert(node.id, node).is_none() {
+        if found.insert(node.id, node).is_none() && !given.contains_key(&node.id) {
             stack.extend(&node.inputs);
         }
     }

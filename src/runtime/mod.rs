@@ -13,6 +13,8 @@ mod random;
 mod signature;
 mod step;
 pub(crate) mod trace;
+#[doc(hidden)]
+pub mod traced;
 mod validate;
 mod var;
 

@@ -56,12 +56,17 @@ pub(super) fn build_rows(
     for &member in members {
         let shape = &nodes[member].shape;
         let place = if let Op::Reduce { axes: reduced, .. } = &nodes[member].op {
-            let source = &nodes[nodes[member].inputs[0]].shape;
-            let mut coords = reshaped(&full, &full_sizes, source, &axes);
-            for &axis in reduced {
-                coords[axis] = Ix::constant(0);
+            if inner_size == 0 {
+                // a place among no elements says nothing of the place among the results
+                (reshaped(&outer_coords, &axes[..outer], shape, &axes), Level::Outer)
+            } else {
+                let source = &nodes[nodes[member].inputs[0]].shape;
+                let mut coords = reshaped(&full, &full_sizes, source, &axes);
+                for &axis in reduced {
+                    coords[axis] = Ix::constant(0);
+                }
+                (coords, Level::Outer)
             }
-            (coords, Level::Outer)
         } else if shape.numel() == outer_size * inner_size && inner_size != 1 {
             (reshaped(&full, &full_sizes, shape, &axes), Level::Inner)
         } else if shape.numel() == outer_size {

@@ -337,23 +337,3 @@ impl MeanOfFirst for Tensor {
         (self.narrow(1, 0, 1) * -1.0).mean()
     }
 }
-
-mod api {
-    pub(super) use crate::{DType, tensor::Tensor};
-}
-#[path = "../../../tests/common/graphs.rs"]
-mod graphs;
-
-proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig { cases: 300, ..proptest::prelude::ProptestConfig::default() })]
-    /// However a random graph is cut into kernels, the values are those of the reference.
-    #[test]
-    fn random_graphs_agree_with_the_reference(
-        choices in proptest::collection::vec(proptest::prelude::any::<graphs::Choice>(), 1..24)
-    ) {
-        let mut trial = Trial::new();
-        let inputs: Vec<Tensor> = graphs::INPUTS.iter().map(|&shape| trial.input(shape)).collect();
-        let outputs = graphs::build(&choices, &inputs);
-        trial.check_all(&outputs);
-    }
-}

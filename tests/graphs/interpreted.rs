@@ -1,0 +1,155 @@
+//! Whatever the planner makes of a graph, interpreted in f64, is what the reference says.
+
+use std::collections::HashMap;
+
+use brasa::graph::{NodeRef, Op};
+use brasa::plan::{Place, Plan, PlanOptions, interpret, plan};
+use brasa::runtime::traced::Traced;
+use brasa::{Device, Tensor};
+
+use super::build::build;
+use super::case::{Case, Ending};
+use super::expected::{Expected, first_difference};
+use super::outcome::{Outcome, Run, Sweep};
+use super::rows::ROWS;
+use super::state::State;
+
+/// What the executors plan with, and limits so small that everything is cut.
+const OPTIONS: [(&str, PlanOptions); 4] = [
+    ("CPU", PlanOptions::CPU),
+    ("GPU of 8 buffers", PlanOptions::gpu(8)),
+    ("GPU of 7 buffers", PlanOptions::gpu(7)),
+    ("small limits", PlanOptions { max_row: 16, max_contract_steps: 7, sort_run: 4, ..PlanOptions::gpu(4) }),
+];
+
+/// A traced case and what it reads and should write.
+struct Trial {
+    traced: Traced,
+    /// Values of the external storages before it runs.
+    externals: Vec<Vec<f64>>,
+    expected: Vec<Vec<f64>>,
+    allowed: f64,
+}
+
+impl Trial {
+    /// Runs the plan in memory as a device has it: what shares a place shares its memory.
+    fn interpreted(&self, plan: &Plan) -> HashMap<Place, Vec<f64>> {
+        let mut places: HashMap<Place, Vec<f64>> = HashMap::new();
+        for buffer in &plan.buffers {
+            let memory = places.entry(buffer.place).or_default();
+            memory.resize(memory.len().max(buffer.elements), f64::NAN);
+        }
+        for buffer in &plan.zeroed {
+            places.get_mut(&plan.buffers[*buffer].place).expect("a place").fill(0.0);
+        }
+        let externals = self.externals.iter().enumerate();
+        places.extend(externals.map(|(number, values)| (Place::External(number), values.clone())));
+        let uniforms: Vec<u32> = self.traced.hosts.iter().map(|host| host.get()).collect();
+        for kernel in &plan.kernels {
+            let mut buffers: Vec<Vec<f64>> = vec![Vec::new(); plan.buffers.len()];
+            for &buffer in kernel.reads.iter().chain(&kernel.writes) {
+                buffers[buffer].clone_from(&places[&plan.buffers[buffer].place]);
+            }
+            interpret::interpret(plan, kernel, &mut buffers, &uniforms, interpret::Rounding::None);
+            for &buffer in &kernel.writes {
+                places.insert(plan.buffers[buffer].place, std::mem::take(&mut buffers[buffer]));
+            }
+        }
+        places
+    }
+
+    /// The first difference between what a plan computes and what it should.
+    fn difference(&self, options: &PlanOptions) -> Option<String> {
+        let plan = plan(&self.traced.program, options);
+        let places = self.interpreted(&plan);
+        for (number, ((node, output), expected)) in self.traced.wanted.iter().zip(&self.expected).enumerate() {
+            let got = &places[&Place::External(output.external)][output.offset..][..expected.len()];
+            if let Some(index) = first_difference(got, expected, self.allowed) {
+                let (got, want) = (got[index], expected[index]);
+                let program = &self.traced.program;
+                return Some(format!(
+                    "output {number}, {node:?}, is {got} instead of {want} at {index}\n{plan}\n{program}"
+                ));
+            }
+        }
+        None
+    }
+}
+
+/// Plans a case in these ways and compares.
+fn run(case: &Case, device: &Device, options: &[&(&str, PlanOptions)]) -> Run {
+    let values = case.values();
+    let state = case.state.map(|kind| State::new(device, kind, case.ending == Ending::Update).expect("memory"));
+    let signature: Vec<_> = case.inputs.iter().map(|(dtype, shape)| (*dtype, shape.as_slice().into())).collect();
+    let mut made = None;
+    let traced = Traced::new(device, &signature, |inputs: &[Tensor]| {
+        let inputs: Vec<(Tensor, Vec<f64>)> = inputs.iter().cloned().zip(values.iter().cloned()).collect();
+        let graph = build(case, &inputs, state.as_ref());
+        made = Some((graph.drawn, graph.half));
+        graph.outputs
+    })
+    .expect("a device that works");
+    let (drawn, half) = made.expect("the function was called");
+    let nodes: Vec<NodeRef> = traced.wanted.iter().map(|(node, _)| node.clone()).collect();
+    let inputs: Vec<(Tensor, Vec<f64>)> = traced.inputs.iter().cloned().zip(values.iter().cloned()).collect();
+    let expected = Expected::new(nodes, &inputs);
+    let contents = |number: usize| {
+        if let Some(values) = values.get(number) {
+            return values.clone();
+        }
+        // what must be written is not there before; a vector's gaps are
+        let result = traced.wanted.iter().find(|(_, output)| output.external == number).map(|(node, _)| node);
+        let kept = traced.contents(number).expect("a device that works");
+        kept.unwrap_or_else(|| {
+            let node = result.expect("neither input nor kept: a result");
+            let before = if matches!(node.op, Op::Pack { .. }) { 0.0 } else { f64::NAN };
+            vec![before; node.shape.numel()]
+        })
+    };
+    let externals = (0..traced.program.externals.len()).map(contents).collect();
+    // differences of f64 sums in another order, after some dozen ops; f16 rounds at 5e-4, at another place in every plan
+    let (allowed, noisy) = if half { (2e-2, 1e-3) } else { (1e-9, 1e-13) };
+    let trial = Trial { externals, expected: expected.values(), allowed, traced };
+    let wrong = options.iter().find_map(|(name, options)| Some(format!("{name}: {}", trial.difference(options)?)));
+    let outcome = match wrong {
+        None => Outcome::Same,
+        Some(_) if !expected.is_steady(noisy, allowed / 2.0) => Outcome::Unsteady,
+        Some(failure) => Outcome::Wrong(failure),
+    };
+    (outcome, drawn)
+}
+
+#[test]
+fn plans_compute_what_the_reference_says() {
+    let device = Device::cpu();
+    let mut sweep = Sweep::default();
+    sweep.run(0..400, 1, |case| run(case, &device, &OPTIONS.each_ref()));
+    sweep.assert_same();
+    let missing: Vec<_> = ROWS.iter().map(|row| row.name).filter(|name| !sweep.drawn.contains(name)).collect();
+    assert!(missing.is_empty(), "never drawn: {missing:?}");
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+#[ignore = "takes an hour; see the head of main.rs"]
+#[expect(clippy::print_stdout, reason = "a long test shows how far it is")]
+fn a_hundred_thousand_graphs() {
+    let (first, count) = (number("BRASA_FIRST_GRAPH", 1_000_000), number("BRASA_GRAPHS", 100_000));
+    let device = Device::cpu();
+    let mut sweep = Sweep::default();
+    let start = std::time::Instant::now();
+    for chunk in (first..first + count).step_by(500) {
+        let failed = sweep.failures.len();
+        // as the CPU plans, and in turn as GPUs do
+        let options = [&OPTIONS[0], &OPTIONS[1 + (chunk / 500 % 3) as usize]];
+        sweep.run(chunk..(chunk + 500).min(first + count), usize::MAX, |case| run(case, &device, &options));
+        sweep.failures[failed..].iter().for_each(|failure| println!("{failure}"));
+        let seconds = start.elapsed().as_secs();
+        let (same, unsteady, wrong) = (sweep.same, sweep.unsteady, sweep.failures.len());
+        println!("{same} the same, {unsteady} decided by rounding, {wrong} wrong after {seconds} s");
+    }
+    sweep.assert_same();
+}

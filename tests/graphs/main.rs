@@ -1,0 +1,29 @@
+//! Random graphs over the whole catalogue of ops: planned in several ways and interpreted in f64 (`interpreted.rs`), and
+//! run on every device, captured and not (`executed.rs`), against the f64 reference, which knows no plans.
+//!
+//! A list of small numbers decides everything (`case.rs`). An op is a row in `rows/`: its name, what it draws, how it is
+//! applied; a public op without a row fails `catalogue.rs`. A failing graph is reported with its seed and as the smallest
+//! one that fails in the same way.
+//!
+//! The everyday tests run some hundreds. Many more, in optimised code and with whatever fails printed as it is found:
+//!
+//! ```text
+//! BRASA_GRAPHS=100000 cargo test --release --test graphs a_hundred_thousand -- --ignored --nocapture
+//! ```
+//!
+//! `BRASA_GRAPHS` says how many, `BRASA_FIRST_GRAPH` the seed of the first.
+
+mod build;
+mod case;
+mod catalogue;
+mod checkpointing;
+#[path = "../common/mod.rs"]
+mod common;
+mod draw;
+mod executed;
+mod expected;
+mod interpreted;
+mod outcome;
+mod pool;
+mod rows;
+mod state;

@@ -1,0 +1,113 @@
+//! The choice table: what a graph may be made of, one row per op. A row draws what it needs and applies its op.
+
+mod classes;
+mod elementwise;
+mod indexing;
+mod integers;
+mod layers;
+mod linear;
+mod losses;
+mod movement;
+mod pictures;
+mod random;
+mod reductions;
+mod sorting;
+mod stateful;
+mod windows;
+
+use std::sync::LazyLock;
+
+use brasa::Tensor;
+
+use super::draw::Draw;
+use super::state::State;
+
+type Unary = fn(&Tensor) -> Tensor;
+type Binary = fn(&Tensor, &Tensor) -> Tensor;
+type Apply = fn(&mut Draw) -> Vec<Tensor>;
+
+enum Needs {
+    /// A float value with elements in a range.
+    One(f64, f64, Unary),
+    /// Two float values that broadcast, with elements in a range.
+    Two(f64, f64, Binary),
+    /// Whatever it draws.
+    Own(Apply),
+    /// The same, and variables.
+    Variables(fn(&mut Draw, &State) -> Vec<Tensor>),
+}
+
+/// An op by its name, with what it needs and how it is applied.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    needs: Needs,
+}
+
+impl Row {
+    /// The op's results; none if it cannot be applied here.
+    pub(crate) fn results(&self, draw: &mut Draw) -> Vec<Tensor> {
+        match self.needs {
+            Needs::One(low, high, apply) => {
+                let value = draw.real();
+                vec![apply(&draw.pressed(&value, low, high))]
+            }
+            Needs::Two(low, high, apply) => {
+                let value = draw.real();
+                let partner = draw.partner(&value);
+                vec![apply(&draw.pressed(&value, low, high), &draw.pressed(&partner, low, high))]
+            }
+            Needs::Own(apply) => apply(draw),
+            Needs::Variables(apply) => draw.state().map(|state| apply(draw, state)).unwrap_or_default(),
+        }
+    }
+
+    /// Whether it has results only where there are variables.
+    pub(crate) fn needs_variables(&self) -> bool {
+        matches!(self.needs, Needs::Variables(_))
+    }
+}
+
+/// An op of a float value with elements between `low` and `high`.
+fn unary(name: &'static str, low: f64, high: f64, apply: Unary) -> Row {
+    Row { name, needs: Needs::One(low, high, apply) }
+}
+
+/// An op of two float values with elements between `low` and `high`.
+fn binary(name: &'static str, low: f64, high: f64, apply: Binary) -> Row {
+    Row { name, needs: Needs::Two(low, high, apply) }
+}
+
+/// An op that draws what it needs.
+fn row(name: &'static str, apply: Apply) -> Row {
+    Row { name, needs: Needs::Own(apply) }
+}
+
+/// The same with one result.
+macro_rules! one {
+    ($name:expr, |$draw:ident| $body:expr) => {
+        crate_row($name, |$draw| vec![$body])
+    };
+}
+use one;
+use row as crate_row;
+
+/// All rows.
+pub(crate) static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    let families = [
+        classes::rows,
+        elementwise::rows,
+        indexing::rows,
+        integers::rows,
+        layers::rows,
+        linear::rows,
+        losses::rows,
+        movement::rows,
+        pictures::rows,
+        random::rows,
+        reductions::rows,
+        sorting::rows,
+        stateful::rows,
+        windows::rows,
+    ];
+    families.into_iter().flat_map(|rows| rows()).collect()
+});
