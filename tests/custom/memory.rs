@@ -2,7 +2,7 @@
 
 use brasa::autodiff::grad;
 use brasa::custom::CustomOp;
-use brasa::optim::{Optimizer, Sgd, SgdOptions};
+use brasa::optim::{Optimizer, SGD, SGDOptions};
 use brasa::runtime::{Step, Var, checkpoint};
 use brasa::{DType, Device, Tensor};
 
@@ -52,7 +52,7 @@ fn gradients_written_into_one_vector_and_recomputed_segments() {
         }
         // the optimizer's arena: gradients are packed, the variables are parts of one storage
         let vars = [("x", &x), ("decay", &decay)].map(|(name, start)| Var::parameter(name, start).expect("memory"));
-        let optimizer = Sgd::new(&vars, SgdOptions { learning_rate: 1.0, ..Default::default() }).expect("memory");
+        let optimizer = SGD::new(&vars, SGDOptions { learning_rate: 1.0, ..Default::default() }).expect("memory");
         let [x_var, decay_var] = vars.clone();
         let mut step = Step::new(&device, move |_| {
             let loss = scan(false).call([&x_var.tensor(), &decay_var.tensor()])[0].square().sum();

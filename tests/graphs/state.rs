@@ -31,8 +31,8 @@ macro_rules! made {
 
 /// Every optimizer.
 pub(crate) const OPTIMIZERS: [(&str, Make); 12] = [
-    ("Sgd", made!(Sgd, SgdOptions { learning_rate: 0.1, ..SgdOptions::default() })),
-    ("Sgd clipped", |p| Ok(Box::new(Sgd::new(p, SgdOptions::default())?.with_max_norm(0.5)))),
+    ("SGD", made!(SGD, SGDOptions { learning_rate: 0.1, ..SGDOptions::default() })),
+    ("SGD clipped", |p| Ok(Box::new(SGD::new(p, SGDOptions::default())?.with_max_norm(0.5)))),
     ("Adam", made!(Adam, AdamOptions::default())),
     ("Adadelta", made!(Adadelta, AdadeltaOptions::default())),
     ("Adagrad", made!(Adagrad, AdagradOptions::default())),
@@ -42,7 +42,7 @@ pub(crate) const OPTIMIZERS: [(&str, Make); 12] = [
     ("Muon", |p| Ok(Box::new(Muon::new(&p[..1], MuonOptions::default())?))),
     ("NAdam", made!(NAdam, NAdamOptions::default())),
     ("RAdam", made!(RAdam, RAdamOptions::default())),
-    ("RmsProp", made!(RmsProp, RmsPropOptions::default())),
+    ("RMSprop", made!(RMSprop, RMSpropOptions::default())),
 ];
 
 impl State {

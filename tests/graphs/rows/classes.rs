@@ -1,7 +1,7 @@
 //! One right class of many.
 
 use brasa::Tensor;
-use brasa::tensor::{CrossEntropy, CtcLoss, NllLoss, Reduction};
+use brasa::tensor::{CTCLoss, CrossEntropy, NLLLoss, Reduction};
 
 use super::super::draw::Draw;
 use super::{Row, crate_row, one};
@@ -56,7 +56,7 @@ pub(super) fn rows() -> Vec<Row> {
         one!("nll_loss_with", |d| {
             let (x, labels, classes) = logits(d);
             let weight = Some(d.within(0.5, 2.0, &[classes]));
-            x.nll_loss_with(&labels, &NllLoss { weight, ignore_index: None, reduction: reduction(d) })
+            x.nll_loss_with(&labels, &NLLLoss { weight, ignore_index: None, reduction: reduction(d) })
         }),
         one!("multi_margin_loss", |d| {
             let [batch, classes] = [d.between(1, 4), d.between(2, 5)];
@@ -78,7 +78,7 @@ pub(super) fn rows() -> Vec<Row> {
                 &labels,
                 &times,
                 &lengths,
-                &CtcLoss { reduction: reduction(d), zero_infinity: true, ..CtcLoss::default() },
+                &CTCLoss { reduction: reduction(d), zero_infinity: true, ..CTCLoss::default() },
             )
         }),
     ]
