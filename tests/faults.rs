@@ -183,7 +183,8 @@ fn out_of_memory_names_what_for_and_the_work_goes_on() {
                 *needed_bytes > 0 && (*live_bytes, *peak_bytes) == (memory.live_bytes, memory.peak_bytes),
                 "{error}"
             );
-            assert!(error.to_string().contains(&live_bytes.to_string()), "{error}");
+            let (live, decimals) = (*live_bytes as f64 / 1024.0, usize::from(!live_bytes.is_multiple_of(1024)));
+            assert!(error.to_string().contains(&format!(" while {live:.decimals$} KiB are in use")), "{error}");
         };
         device.inject(Fault::OutOfMemory);
         check(Tensor::from_slice(&[0.0_f32; 6], [2, 3], &device).expect_err("refused"), "f32 [2, 3]");

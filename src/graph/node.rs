@@ -1,17 +1,18 @@
 //! Nodes of the lazy graph.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::device::{Device, Storage};
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::shape::{MAX_ELEMENTS, Shape};
 use crate::stage::Stage;
 
+use super::context::Context;
+use super::memory::{HostValue, Memory};
 use super::{Op, op_name};
 
 /// A shared handle to a node.
@@ -60,7 +61,7 @@ pub type GradientRule = Arc<dyn Fn(&NodeRef, &NodeRef) -> Vec<Option<NodeRef>> +
 pub enum Source {
     /// Memory that holds its value.
     Memory(Memory),
-    /// The variable with this number, read at its current value.
+    /// The variable, read at its current value.
     Var(Arc<crate::runtime::VarCell>),
     /// Input number n of the step being traced.
     Input(usize),
@@ -68,165 +69,8 @@ pub enum Source {
     Host(Arc<HostValue>),
 }
 
-/// Elements on a device: a storage and the first element's number in it.
-///
-/// Shared by all who hold the value. When a replay is about to overwrite the storage, it moves the holders to a copy.
-#[derive(Clone)]
-pub struct Memory(Arc<Mutex<(Storage, usize)>>);
-
-impl Memory {
-    /// Elements of `storage` from number `offset` on.
-    pub fn new(storage: Storage, offset: usize) -> Self {
-        Self(Arc::new(Mutex::new((storage, offset))))
-    }
-
-    /// The storage and offset now.
-    pub fn get(&self) -> (Storage, usize) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Whether it is there now.
-    pub fn is_at(&self, storage: &Storage, offset: usize) -> bool {
-        let place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        place.0 == *storage && place.1 == offset
-    }
-
-    /// Moves all holders to other memory with the same contents.
-    pub fn relocate(&self, storage: Storage, offset: usize) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (storage, offset);
-    }
-
-    /// A reference that does not keep the memory.
-    pub fn downgrade(&self) -> WeakMemory {
-        WeakMemory(Arc::downgrade(&self.0))
-    }
-}
-
-/// A reference to [`Memory`] that does not keep it: how those who will overwrite a storage know who still reads it.
-#[derive(Clone)]
-pub struct WeakMemory(Weak<Mutex<(Storage, usize)>>);
-
-impl WeakMemory {
-    /// The memory, if someone still holds it.
-    pub fn upgrade(&self) -> Option<Memory> {
-        self.0.upgrade().map(Memory)
-    }
-
-    /// Whether someone still holds it.
-    pub fn is_held(&self) -> bool {
-        self.0.strong_count() > 0
-    }
-}
-
-/// A 32-bit host value that plans read when they run: a learning rate, a step number, a seed.
-#[derive(Debug)]
-pub struct HostValue(std::sync::atomic::AtomicU32);
-
-impl HostValue {
-    /// A value with these bits.
-    pub fn new(bits: u32) -> Self {
-        Self(bits.into())
-    }
-    /// Its bits.
-    pub fn get(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
-    }
-    /// Sets its bits.
-    pub fn set(&self, bits: u32) {
-        self.0.store(bits, Ordering::Relaxed);
-    }
-}
-
-/// Where nodes made on this thread come from, beyond the caller's line.
-#[derive(Clone, Default)]
-struct Context {
-    location: Option<&'static Location<'static>>,
-    module: Option<Arc<str>>,
-    segment: u32,
-    no_gradient: bool,
-}
-
-thread_local! {
-    static CONTEXT: RefCell<Context> = RefCell::default();
-}
-
-fn with_context<T>(change: impl FnOnce(&mut Context), f: impl FnOnce() -> T) -> T {
-    struct Restore(Option<Context>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            if let Some(old) = self.0.take() {
-                CONTEXT.with(|context| *context.borrow_mut() = old);
-            }
-        }
-    }
-    let old = CONTEXT.with(|context| {
-        let old = context.borrow().clone();
-        change(&mut context.borrow_mut());
-        old
-    });
-    let _restore = Restore(Some(old));
-    f()
-}
-
-/// Runs `f`; nodes it makes carry `like`'s line and module (a gradient points at the forward line).
-pub fn traced_like<T>(like: &Node, f: impl FnOnce() -> T) -> T {
-    with_context(
-        |context| {
-            context.location = Some(like.location);
-            context.module.clone_from(&like.module);
-        },
-        f,
-    )
-}
-
-/// Runs `f`, a part of an op that has a gradient rule of its own or none; as [`at_callers_line`].
-#[track_caller]
-pub(crate) fn opaque<T>(f: impl FnOnce() -> T) -> T {
-    at_callers_line(|| without_gradient(f))
-}
-
-/// Runs `f`; nodes it makes belong to sub-module `name` of the current module, and carry the line that called it: the one
-/// that uses the layer, not one within it.
-#[track_caller]
-pub fn in_layer<T>(name: &str, f: impl FnOnce() -> T) -> T {
-    at_callers_line(|| in_module(name, f))
-}
-
-/// Runs `f`; nodes it makes carry the line that called this, closures within `f` included, which cannot know it.
-#[track_caller]
-pub(crate) fn at_callers_line<T>(f: impl FnOnce() -> T) -> T {
-    let caller = Location::caller();
-    let outermost = |context: &mut Context| {
-        context.location.get_or_insert(caller);
-    };
-    with_context(outermost, f)
-}
-
-/// Runs `f`; nodes it makes belong to sub-module `name` of the current module.
-pub fn in_module<T>(name: &str, f: impl FnOnce() -> T) -> T {
-    with_context(
-        |context| {
-            context.module = Some(match &context.module {
-                Some(parent) => format!("{parent}.{name}").into(),
-                None => name.into(),
-            });
-        },
-        f,
-    )
-}
-
-/// Runs `f`; nodes it makes belong to recomputed segment `segment`.
-pub fn in_segment<T>(segment: u32, f: impl FnOnce() -> T) -> T {
-    with_context(|context| context.segment = segment, f)
-}
-
-/// Runs `f`; no gradient passes through nodes it makes.
-pub fn without_gradient<T>(f: impl FnOnce() -> T) -> T {
-    with_context(|context| context.no_gradient = true, f)
-}
-
 impl Node {
-    /// A node; its line is the caller's unless [`traced_like`] says otherwise.
+    /// A node; its line is the caller's unless [`traced_like`](super::traced_like) says otherwise.
     #[track_caller]
     pub fn new(op: Op, inputs: Vec<NodeRef>, shape: Shape, dtype: DType, device: &Device) -> NodeRef {
         Self::build(op, inputs, shape, dtype, device, None, None)
@@ -259,7 +103,7 @@ impl Node {
     ) -> NodeRef {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let caller = Location::caller();
-        let context = CONTEXT.with(|context| context.borrow().clone());
+        let context = Context::current();
         let cut =
             |input: NodeRef| if context.no_gradient || input.no_gradient { without_history(input) } else { input };
         let inputs: Vec<NodeRef> = inputs.into_iter().map(cut).collect();

@@ -1,6 +1,5 @@
 //! The model that learns: two captured steps, one that trains and one that evaluates, over shared variables.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::data::{Batch, Dataset};
@@ -8,22 +7,21 @@ use crate::device::Device;
 use crate::dtype::{DType, Element as _};
 use crate::error::{Error, Result};
 use crate::models::{self, ModelSpec};
-use crate::nn::{Mode, Module};
+use crate::nn::{self, Mode, Module};
 use crate::optim::Optimizer;
-use crate::runtime::{Forecast, Signature, Step, Var};
+use crate::runtime::{Forecast, Signature, Step};
 use crate::shape::Shape;
 use crate::stage::Stage;
 use crate::tensor::{CrossEntropy, Reduction, Tensor};
 use crate::timing::StageTimes;
 
 use super::config::Config;
+use super::metrics::{Evaluation, Ring, StepResult};
 use super::optimizer::optimizer;
-
-/// Most training steps whose metrics stay on the device until they are read.
-const MOST_UNREAD: usize = 64;
 
 /// A model with its optimizer on a device.
 pub(super) struct Learner {
+    device: Device,
     model: Arc<dyn Module>,
     train: Step,
     evaluate: Step,
@@ -34,36 +32,6 @@ pub(super) struct Learner {
     sample_shape: [usize; 3],
 }
 
-/// What one training step gave.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct StepResult {
-    /// Mean loss of the batch.
-    pub loss: f32,
-    /// Samples classified correctly.
-    pub correct: usize,
-    /// Samples in the batch.
-    pub samples: usize,
-}
-
-/// Metrics of the last steps, kept on the device so that a step need not wait for them.
-struct Ring {
-    loss: Var,
-    correct: Var,
-    /// Where the next step puts its own. Like all state it stays where it is if a step does not count.
-    position: Var,
-    /// The batches of the steps that have not been read, kept for finding what went wrong in one of them.
-    unread: VecDeque<Batch>,
-    /// Entries read so far.
-    read: usize,
-    len: usize,
-}
-
-/// Sums over the held-out samples.
-struct Evaluation {
-    loss: Var,
-    correct: Var,
-}
-
 impl Learner {
     /// The model that `config` names, for samples such as `data` has, on `device`.
     pub(super) fn new(config: &Config, data: &dyn Dataset, device: &Device) -> Result<Self> {
@@ -72,7 +40,7 @@ impl Learner {
         crate::runtime::seed(device, u64::from(config.seed))?;
         let model: Arc<dyn Module> = models::create(&config.model.to_string(), &spec, device)?.into();
         let optimizer = optimizer(config, &model.parameters())?;
-        let metrics = Ring::new(config.log_every.min(MOST_UNREAD), device)?;
+        let metrics = Ring::new(config.log_every, device)?;
         let evaluation = Evaluation::new(device)?;
         let normalization = data.normalization();
         let train = Step::new(device, {
@@ -102,12 +70,12 @@ impl Learner {
                 Vec::new()
             }
         })?;
-        Ok(Self { model, train, evaluate, optimizer, metrics, evaluation, sample_shape })
+        Ok(Self { device: device.clone(), model, train, evaluate, optimizer, metrics, evaluation, sample_shape })
     }
 
     /// Trainable numbers in the model.
     pub(super) fn parameter_count(&self) -> usize {
-        self.model.parameters().iter().map(|parameter| parameter.shape().numel()).sum()
+        nn::parameter_count(self.model())
     }
 
     /// The model, for saving.
@@ -137,27 +105,27 @@ impl Learner {
         let [pixels, labels] = self.shapes(batch.rows());
         let label_bytes = u32::to_bytes(&batch.labels);
         self.train.run_bytes(&[(&pixels, DType::U8, &batch.pixels), (&labels, DType::I32, &label_bytes)])?;
-        self.metrics.unread.push_back(batch);
+        self.metrics.handed_over(batch);
         Ok(())
     }
 
     /// True if the metrics must be read before the next training step.
     pub(super) fn metrics_full(&self) -> bool {
-        self.metrics.unread.len() == self.metrics.len
+        self.metrics.is_full()
     }
 
     /// What the steps since the last call gave, in order, and the error that ended them, if one did. Waits for the device.
     pub(super) fn read_metrics(&mut self) -> Result<(Vec<StepResult>, Option<Error>)> {
-        if self.metrics.unread.is_empty() {
+        let unread = self.metrics.unread();
+        if unread == 0 {
             return Ok((Vec::new(), None));
         }
         if !self.train.halted()? {
-            return Ok((self.metrics.read(self.metrics.unread.len())?, None));
+            return Ok((self.metrics.read(unread)?, None));
         }
-        let results = self.metrics.read(self.metrics.counted()?)?;
-        // What is left begins with the step that did not count.
-        let step = self.metrics.read as u64 + 1;
-        let Some(batch) = self.metrics.unread.pop_front() else {
+        let counted = self.metrics.counted()?;
+        let results = self.metrics.read(counted)?;
+        let Some((step, batch)) = self.metrics.take_stopped() else {
             return Ok((results, None));
         };
         let general = "the loss or a gradient is not finite";
@@ -171,9 +139,8 @@ impl Learner {
     /// Where the first value that is not finite appears in a training step on `batch`.
     fn diagnose(&mut self, batch: &Batch) -> Result<Option<String>> {
         let [pixels, labels] = self.shapes(batch.rows());
-        let device = self.metrics.loss.device();
-        let pixels = Tensor::from_bytes(&batch.pixels, pixels, DType::U8, device)?;
-        let labels = Tensor::from_bytes(&u32::to_bytes(&batch.labels), labels, DType::I32, device)?;
+        let pixels = Tensor::from_bytes(&batch.pixels, pixels, DType::U8, &self.device)?;
+        let labels = Tensor::from_bytes(&u32::to_bytes(&batch.labels), labels, DType::I32, &self.device)?;
         self.train.diagnose(&[pixels, labels])
     }
 
@@ -216,76 +183,6 @@ impl Learner {
     fn shapes(&self, rows: usize) -> [Shape; 2] {
         let [channels, height, width] = self.sample_shape;
         [Shape::from([rows, channels, height, width]), Shape::from([rows])]
-    }
-}
-
-impl Ring {
-    fn new(len: usize, device: &Device) -> Result<Self> {
-        let zeros = || Tensor::zeros([len], device);
-        Ok(Self {
-            loss: Var::state("metrics.loss", &zeros())?,
-            correct: Var::state("metrics.correct", &zeros())?,
-            position: Var::state("metrics.position", &Tensor::scalar(0_i32, device))?,
-            unread: VecDeque::new(),
-            read: 0,
-            len,
-        })
-    }
-
-    /// What a traced step calls to put down its loss and its number of correct answers.
-    fn recorder(&self) -> impl Fn(&Tensor, &Tensor) + Send + 'static {
-        let (loss, correct, position, len) = (self.loss.clone(), self.correct.clone(), self.position.clone(), self.len);
-        move |step_loss, step_correct| {
-            let now = position.tensor();
-            let here = Tensor::arange(len, loss.device()).eq(&now);
-            let put = |ring: &Var, value: &Tensor| {
-                let value = value.detach().expand([len]);
-                ring.assign(&here.where_(&value, ring.tensor()));
-            };
-            put(&loss, step_loss);
-            put(&correct, step_correct);
-            let next = &now + 1;
-            position.assign(&next.eq(len as i32).where_(now.zeros_like(), &next));
-        }
-    }
-
-    /// The first `count` results that were not read yet.
-    fn read(&mut self, count: usize) -> Result<Vec<StepResult>> {
-        let (loss, correct) = (self.loss.tensor().to_vec::<f32>()?, self.correct.tensor().to_vec::<f32>()?);
-        let first = self.read;
-        self.read += count;
-        let at = |number: usize| (first + number) % self.len;
-        let result = |(number, batch): (usize, Batch)| StepResult {
-            loss: loss[at(number)],
-            correct: correct[at(number)] as usize,
-            samples: batch.samples,
-        };
-        Ok(self.unread.drain(..count).enumerate().map(result).collect())
-    }
-
-    /// How many of the unread steps counted, once it is known that the last one did not.
-    fn counted(&self) -> Result<usize> {
-        let position = self.position.tensor().item::<i32>()? as usize;
-        Ok((position + self.len - self.read % self.len) % self.len)
-    }
-}
-
-impl Evaluation {
-    fn new(device: &Device) -> Result<Self> {
-        let zero = |name| Var::state(name, &Tensor::zeros([], device));
-        Ok(Self { loss: zero("evaluation.loss")?, correct: zero("evaluation.correct")? })
-    }
-
-    fn vars(&self) -> [Var; 2] {
-        [self.loss.clone(), self.correct.clone()]
-    }
-
-    fn take(&self) -> Result<(f32, usize)> {
-        let (loss, correct) = (self.loss.tensor().item::<f32>()?, self.correct.tensor().item::<f32>()?);
-        for var in [&self.loss, &self.correct] {
-            var.set(&Tensor::zeros([], var.device()))?;
-        }
-        Ok((loss, correct as usize))
     }
 }
 

@@ -8,6 +8,7 @@ mod environment;
 mod event;
 mod folder;
 mod learner;
+mod metrics;
 mod optimizer;
 mod rates;
 mod trainer;

@@ -15,7 +15,8 @@ use crate::timing::TimeSource;
 
 use super::clock::{HOST, StageClock};
 use super::folder::RunFolder;
-use super::learner::{Learner, StepResult};
+use super::learner::Learner;
+use super::metrics::StepResult;
 use super::rates::Rates;
 use super::{Config, Control, DatasetName, Environment, Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
 
@@ -161,8 +162,7 @@ impl Run<'_> {
                 self.on_device(|learner| learner.train(batch, learning_rate))?;
                 self.trainer.rates.step_done();
                 self.rates.push_back(learning_rate);
-                let log_now = (self.trainer.learner.metrics_full() || step == per_epoch) || control.stopping();
-                if log_now {
+                if self.trainer.learner.metrics_full() || step == per_epoch || control.stopping() {
                     self.read_metrics(epoch, epoch_start, &mut sums)?;
                 }
                 if control.stopping() {
@@ -217,7 +217,7 @@ impl Run<'_> {
             self.steps += 1;
             self.learning_rate = self.rates.pop_front().unwrap_or(self.learning_rate);
             sums.add(result);
-            self.write_line("train", epoch, result.loss, result.correct as f32 / result.samples as f32)?;
+            self.write_line("train", epoch, result.loss, result.accuracy())?;
             if self.steps.is_multiple_of(self.trainer.config.log_every) {
                 self.tell_step(epoch, epoch_start, sums, result);
             }
@@ -233,7 +233,7 @@ impl Run<'_> {
             step: self.steps,
             epoch,
             loss: result.loss,
-            accuracy: result.correct as f32 / result.samples as f32,
+            accuracy: result.accuracy(),
             samples_per_second: sums.samples as f64 / epoch_start.elapsed().as_secs_f64(),
             elapsed_s,
             left_s: elapsed_s / self.steps as f64 * (total - self.steps) as f64,
