@@ -8,6 +8,7 @@ use crate::runtime::Step;
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
+use super::BUFFERS;
 use super::texts::Texts;
 
 #[path = "../../../../tests/common/rows/mod.rs"]
@@ -17,8 +18,8 @@ mod rows;
 /// The plan of `function` over inputs of these shapes and types, for an adapter that binds eight buffers, one of which may
 /// be the status word.
 fn plan(inputs: &[(Shape, DType)], function: impl FnMut(&[Tensor]) -> Vec<Tensor> + Send + 'static) -> Plan {
-    let mut step =
-        Step::new(&Device::cpu(), function).expect("a step").with_options(|options| *options = PlanOptions::gpu(7));
+    let step = Step::new(&Device::cpu(), function).expect("a step");
+    let mut step = step.with_options(|options| *options = PlanOptions::gpu(BUFFERS));
     Plan::clone(&step.prepare(inputs).expect("a plan").plan)
 }
 
