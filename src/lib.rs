@@ -45,6 +45,7 @@
 //!   sets and the loader.
 //! * [`runtime`] has variables ([`Var`]), captured steps ([`Step`]), checkpointing and seeds.
 //! * [`train`] is the training loop of the program `brasa`, without a front end: settings in, events out.
+//! * [`custom`] makes an op of a WGSL kernel of one's own.
 //! * [`Device::from_wgpu`] shares a device with an application that uses [`wgpu`] itself.
 //! * [`debug`] lists the environment variables that show what happens.
 //!

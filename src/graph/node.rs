@@ -40,7 +40,7 @@ pub struct Node {
     pub module: Option<Arc<str>>,
     /// Number of the recomputed segment it belongs to (activation checkpointing); 0 for none. Part of its identity.
     pub segment: u32,
-    /// True if no gradient passes through it: it was made inside [`without_gradient`].
+    /// True if no gradient passes through it: it was made inside [`without_gradient`](super::without_gradient).
     pub no_gradient: bool,
     /// What a leaf stands for.
     pub source: Option<Source>,

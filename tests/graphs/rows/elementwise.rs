@@ -123,7 +123,7 @@ fn several() -> Vec<Row> {
             let b = d.partner(&a);
             let both = a.shape().broadcast(b.shape()).expect("a partner broadcasts");
             let (a, b) = (a.expand(both.clone()), b.expand(both));
-            if d.flag() { a.lerp(&b, 0.3) } else { a.lerp(&b, &a.sigmoid()) }
+            if d.flag() { a.lerp(&b, 0.3) } else { a.lerp(&b, a.sigmoid()) }
         }),
         one!("addcmul", |d| {
             let a = d.float();

@@ -119,7 +119,7 @@ fn others() -> Vec<Row> {
             if d.flag() {
                 x.index_put(&[&rows, &columns], &values, d.flag())
             } else {
-                x.index_put(&[&rows], &x.select(0, 0), d.flag())
+                x.index_put(&[&rows], x.select(0, 0), d.flag())
             }
         }),
     ]

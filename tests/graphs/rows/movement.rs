@@ -42,7 +42,11 @@ fn shapes() -> Vec<Row> {
             let axis = d.axis(&x);
             let size = x.size(axis);
             let part = d.of(&[2, 3, 1]);
-            if x.rank() < 8 && size > 0 && size % part == 0 { x.unflatten(axis, [part as isize, -1]) } else { x }
+            if x.rank() < 8 && size > 0 && size.is_multiple_of(part) {
+                x.unflatten(axis, [part as isize, -1])
+            } else {
+                x
+            }
         }),
         one!("permute", |d| {
             let x = d.any();
