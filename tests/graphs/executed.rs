@@ -11,7 +11,7 @@ use super::build::build;
 use super::case::{Case, Ending};
 use super::common::devices;
 use super::expected::{Expected, first_difference};
-use super::outcome::{Outcome, Run, Sweep};
+use super::outcome::{Outcome, Run, Sweep, number};
 use super::state::State;
 
 /// How far f32 may be from f64 over some dozen ops on values of a few units: sums have at most some hundred terms
@@ -103,11 +103,23 @@ fn run(case: &Case, device: &Device) -> Run {
     (outcome, made.drawn)
 }
 
-#[test]
-fn devices_compute_what_the_reference_says() {
-    for device in devices() {
+/// Runs as many graphs on the CPU backend and on a GPU, where each has new shaders to compile.
+fn sweep(first: u64, counts: [u64; 2], most: usize) {
+    for (device, count) in devices().into_iter().zip(counts) {
         let mut sweep = Sweep::default();
-        sweep.run(5000..5150, 1, |case| run(case, &device));
+        sweep.run(first..first + count, most, |case| run(case, &device));
         sweep.assert_same();
     }
+}
+
+#[test]
+fn devices_compute_what_the_reference_says() {
+    sweep(5000, [150, 15], 1);
+}
+
+#[test]
+#[ignore = "takes minutes; see the head of main.rs"]
+fn many_graphs_on_devices() {
+    let count = number("BRASA_GRAPHS", 300);
+    sweep(number("BRASA_FIRST_GRAPH", 10_000), [count, count], usize::MAX);
 }

@@ -10,7 +10,7 @@ use brasa::{Device, Tensor};
 use super::build::build;
 use super::case::{Case, Ending};
 use super::expected::{Expected, first_difference};
-use super::outcome::{Outcome, Run, Sweep};
+use super::outcome::{Outcome, Run, Sweep, number};
 use super::rows::ROWS;
 use super::state::State;
 
@@ -127,10 +127,6 @@ fn plans_compute_what_the_reference_says() {
     sweep.assert_same();
     let missing: Vec<_> = ROWS.iter().map(|row| row.name).filter(|name| !sweep.drawn.contains(name)).collect();
     assert!(missing.is_empty(), "never drawn: {missing:?}");
-}
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
 #[test]

@@ -96,3 +96,8 @@ impl Sweep {
         assert!(self.unsteady * 10 < self.same, "{} decided by rounding, {} not", self.unsteady, self.same);
     }
 }
+
+/// A number from the environment.
+pub(crate) fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
