@@ -8,7 +8,7 @@ use brasa::runtime::{Step, Var};
 use brasa::{DType, Device, Tensor};
 
 use super::build::build;
-use super::case::{Case, Ending};
+use super::case::Case;
 use super::common::devices;
 use super::expected::{Expected, first_difference};
 use super::outcome::{Outcome, Run, Sweep, number};
@@ -82,8 +82,7 @@ fn run(case: &Case, device: &Device) -> Run {
             return (outcome, made.drawn);
         }
     }
-    let optimizes = case.ending == Ending::Update;
-    let state = case.state.map(|kind| Arc::new(State::new(device, kind, optimizes).expect("memory")));
+    let state = case.make_state(device).map(Arc::new);
     let variables = state.as_ref().map(|state| state.all.clone()).unwrap_or_default();
     let result = Arc::new(Mutex::new(None));
     let (traced, own_case, own_variables) = (result.clone(), case.clone(), variables.clone());

@@ -8,11 +8,10 @@ use brasa::runtime::traced::Traced;
 use brasa::{Device, Tensor};
 
 use super::build::build;
-use super::case::{Case, Ending};
+use super::case::Case;
 use super::expected::{Expected, first_difference};
 use super::outcome::{Outcome, Run, Sweep, number};
 use super::rows::ROWS;
-use super::state::State;
 
 /// What the executors plan with, and limits so small that everything is cut.
 const OPTIONS: [(&str, PlanOptions); 4] = [
@@ -79,7 +78,7 @@ impl Trial {
 /// Plans a case in these ways and compares.
 fn run(case: &Case, device: &Device, options: &[&(&str, PlanOptions)]) -> Run {
     let values = case.values();
-    let state = case.state.map(|kind| State::new(device, kind, case.ending == Ending::Update).expect("memory"));
+    let state = case.make_state(device);
     let signature: Vec<_> = case.inputs.iter().map(|(dtype, shape)| (*dtype, shape.as_slice().into())).collect();
     let mut made = None;
     let traced = Traced::new(device, &signature, |inputs: &[Tensor]| {
