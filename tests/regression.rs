@@ -379,3 +379,23 @@ fn sums_of_nothing_over_the_last_axis_left_elements_unwritten() {
         }
     }
 }
+
+/// Elements outside of the picture have counters below 0 on the way to being replaced by the padding; the CPU backend
+/// panicked.
+#[test]
+fn random_numbers_were_drawn_behind_padding() {
+    for device in devices() {
+        let mut step = Step::new(&device, |inputs| {
+            let noise = Tensor::rand([1, 1, 2, 3], inputs[0].device());
+            vec![noise.clone(), noise.pad(&[(0, 0), (0, 0), (2, 1), (1, 2)], 7.0)]
+        })
+        .expect("a step");
+        let outputs = step.run(&[Tensor::zeros(1, &device)]).expect("a run");
+        let (noise, padded) = (read(&outputs[0]), read(&outputs[1]));
+        for (place, value) in padded.into_iter().enumerate() {
+            let (row, column) = (place / 6, place % 6);
+            let inside = (2..4).contains(&row) && (1..4).contains(&column);
+            assert_eq!(value, if inside { noise[(row - 2) * 3 + column - 1] } else { 7.0 }, "{device:?}");
+        }
+    }
+}

@@ -31,8 +31,8 @@ struct Trial {
 }
 
 impl Trial {
-    /// Runs the plan in memory as a device has it: what shares a place shares its memory.
-    fn interpreted(&self, plan: &Plan) -> HashMap<Place, Vec<f64>> {
+    /// Runs the plan in memory as a device has it: what shares a place shares its memory. Also the status word.
+    fn interpreted(&self, plan: &Plan) -> (HashMap<Place, Vec<f64>>, u32) {
         let mut places: HashMap<Place, Vec<f64>> = HashMap::new();
         for buffer in &plan.buffers {
             let memory = places.entry(buffer.place).or_default();
@@ -44,28 +44,32 @@ impl Trial {
         let externals = self.externals.iter().enumerate();
         places.extend(externals.map(|(number, values)| (Place::External(number), values.clone())));
         let uniforms: Vec<u32> = self.traced.hosts.iter().map(|host| host.get()).collect();
+        let mut status = 0;
         for kernel in &plan.kernels {
             let mut buffers: Vec<Vec<f64>> = vec![Vec::new(); plan.buffers.len()];
             for &buffer in kernel.reads.iter().chain(&kernel.writes) {
                 buffers[buffer].clone_from(&places[&plan.buffers[buffer].place]);
             }
-            interpret::interpret(plan, kernel, &mut buffers, &uniforms, interpret::Rounding::None);
+            status |= interpret::interpret(plan, kernel, &mut buffers, &uniforms, interpret::Rounding::None);
             for &buffer in &kernel.writes {
                 places.insert(plan.buffers[buffer].place, std::mem::take(&mut buffers[buffer]));
             }
         }
-        places
+        (places, status)
     }
 
     /// The first difference between what a plan computes and what it should.
     fn difference(&self, options: &PlanOptions) -> Option<String> {
         let plan = plan(&self.traced.program, options);
-        let places = self.interpreted(&plan);
+        let (places, status) = self.interpreted(&plan);
+        let program = &self.traced.program;
+        if status != 0 {
+            return Some(format!("an index that is in range was found outside\n{plan}\n{program}"));
+        }
         for (number, ((node, output), expected)) in self.traced.wanted.iter().zip(&self.expected).enumerate() {
             let got = &places[&Place::External(output.external)][output.offset..][..expected.len()];
             if let Some(index) = first_difference(got, expected, self.allowed) {
                 let (got, want) = (got[index], expected[index]);
-                let program = &self.traced.program;
                 return Some(format!(
                     "output {number}, {node:?}, is {got} instead of {want} at {index}\n{plan}\n{program}"
                 ));

@@ -57,7 +57,7 @@ fn report(seed: u64, case: Case, failure: &str, run: &impl Fn(&Case) -> Run) -> 
         _ => false,
     });
     let found = match caught(|| run(&smallest)).0 {
-        Outcome::Wrong(found) => found,
+        Outcome::Wrong(found) if kind(&found) == kind(failure) => found,
         _ => failure.to_owned(),
     };
     format!("seed {seed}: {}\n{found}\n", smallest.describe())
