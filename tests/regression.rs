@@ -4,6 +4,7 @@ mod common;
 
 use brasa::autodiff::{custom_gradient, grad};
 use brasa::device::Fault;
+use brasa::ops::conv::ConvOptions;
 use brasa::optim::{Optimizer, SGD, SGDOptions};
 use brasa::runtime::{Arena, Step, Var, checkpoint, random_variables};
 use brasa::{Device, Error, Tensor};
@@ -399,5 +400,17 @@ fn random_numbers_were_drawn_behind_padding() {
                 "{value} at {place}, {device:?}"
             );
         }
+    }
+}
+
+/// A sum over windows of which none met the one element was taken for a sum over moved axes.
+#[test]
+fn gradients_through_windows_that_miss_the_only_element_were_not_zero() {
+    for device in devices() {
+        let (x, w) = (Tensor::ones([1, 1, 1, 2], &device), Tensor::ones([1, 1, 2, 1], &device));
+        let options = ConvOptions { stride: vec![1, 2], padding: vec![0, 1], ..ConvOptions::default() };
+        let y = x.conv_transpose2d(&w, None, &options);
+        let gradient = grad(&y.sum(), &[&x]).remove(0);
+        assert_eq!((y.shape().dims(), read(&gradient)), ([1, 1, 2, 1].as_slice(), vec![0.0, 0.0]), "{device:?}");
     }
 }
