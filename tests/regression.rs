@@ -4,6 +4,7 @@ mod common;
 
 use brasa::autodiff::{custom_gradient, grad};
 use brasa::device::Fault;
+use brasa::ops::conv::ConvOptions;
 use brasa::optim::{Optimizer, SGD, SGDOptions};
 use brasa::runtime::{Arena, Step, Var, checkpoint, random_variables};
 use brasa::{Device, Error, Tensor};
@@ -377,5 +378,39 @@ fn sums_of_nothing_over_the_last_axis_left_elements_unwritten() {
         for (sums, expected) in [(empty.sum_keepdim(2), 0.0), (empty.sum_dim(2), 0.0), (empty.prod_dim(-1), 1.0)] {
             assert_eq!(read(&(sums + 2.0)), [expected + 2.0; 3], "{device:?}");
         }
+    }
+}
+
+/// Elements outside of the picture have counters below 0 on the way to being replaced by the padding; the CPU backend
+/// panicked.
+#[test]
+fn random_numbers_were_drawn_behind_padding() {
+    for device in devices() {
+        let mut step = Step::new(&device, |inputs| {
+            let noise = Tensor::rand([1, 1, 2, 3], inputs[0].device());
+            vec![noise.pad(&[(0, 0), (0, 0), (2, 1), (1, 2)], 7.0)]
+        })
+        .expect("a step");
+        let padded = read(&step.run(&[Tensor::zeros(1, &device)]).expect("a run")[0]);
+        for (place, value) in padded.into_iter().enumerate() {
+            let (row, column) = (place / 6, place % 6);
+            let is_noise = (2..4).contains(&row) && (1..4).contains(&column);
+            assert!(
+                if is_noise { (0.0..1.0).contains(&value) } else { value == 7.0 },
+                "{value} at {place}, {device:?}"
+            );
+        }
+    }
+}
+
+/// A sum over windows of which none met the one element was taken for a sum over moved axes.
+#[test]
+fn gradients_through_windows_that_miss_the_only_element_were_not_zero() {
+    for device in devices() {
+        let (x, w) = (Tensor::ones([1, 1, 1, 2], &device), Tensor::ones([1, 1, 2, 1], &device));
+        let options = ConvOptions { stride: vec![1, 2], padding: vec![0, 1], ..ConvOptions::default() };
+        let y = x.conv_transpose2d(&w, None, &options);
+        let gradient = grad(&y.sum(), &[&x]).remove(0);
+        assert_eq!((y.shape().dims(), read(&gradient)), ([1, 1, 2, 1].as_slice(), vec![0.0, 0.0]), "{device:?}");
     }
 }

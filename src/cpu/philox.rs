@@ -28,7 +28,8 @@ fn blocks(block: u32, stream: u32, position: u32, seed: u32) -> [[u32; LANES]; 4
     c
 }
 
-/// 32 bits for each of consecutive counters from `counter` on.
+/// 32 bits for each of consecutive counters from `counter` on. Counters below 0 belong to elements outside of a padded view,
+/// whose bits nobody looks at.
 pub(super) fn fill_run(arch: Arch, counter: i64, stream: u32, position: u32, seed: u32, target: &mut [u32]) {
     arch.dispatch(Run { counter, stream, position, seed, target });
 }
@@ -52,8 +53,8 @@ impl WithSimd for Run<'_> {
 
 #[inline(always)]
 fn run(counter: i64, stream: u32, position: u32, seed: u32, target: &mut [u32]) {
-    let mut skip = (counter % 4) as usize;
-    let mut block = (counter / 4) as u32;
+    let mut skip = counter.rem_euclid(4) as usize;
+    let mut block = counter.div_euclid(4) as u32;
     let mut rest = target;
     while !rest.is_empty() {
         let words = blocks(block, stream, position, seed);
@@ -72,12 +73,13 @@ fn run(counter: i64, stream: u32, position: u32, seed: u32, target: &mut [u32]) 
 pub(super) fn fill_at(counters: &[i64], stream: u32, position: u32, seed: u32, target: &mut [u32]) {
     let mut known: Option<(i64, [[u32; LANES]; 4])> = None;
     for (value, &counter) in target.iter_mut().zip(counters) {
-        let first = counter / (4 * LANES as i64);
+        let (block, word) = (counter.div_euclid(4), counter.rem_euclid(4));
+        let first = block.div_euclid(LANES as i64);
         let words = match &known {
             Some((number, words)) if *number == first => words,
             _ => &known.insert((first, blocks((first * LANES as i64) as u32, stream, position, seed))).1,
         };
-        *value = words[(counter % 4) as usize][(counter / 4) as usize % LANES];
+        *value = words[word as usize][block.rem_euclid(LANES as i64) as usize];
     }
 }
 
@@ -100,6 +102,16 @@ mod tests {
         let mut single = [0; 333];
         fill_at(&counters, 3, 9, 77, &mut single);
         single.reverse();
+        assert_eq!(run, single);
+    }
+
+    #[test]
+    fn counters_below_zero_lead_up_to_it() {
+        let (mut run, mut from_zero, mut single) = ([0; 133], [0; 100], [0; 133]);
+        fill_run(Arch::new(), -33, 3, 9, 77, &mut run);
+        fill_run(Arch::new(), 0, 3, 9, 77, &mut from_zero);
+        assert_eq!(run[33..], from_zero);
+        fill_at(&(-33..100).collect::<Vec<i64>>(), 3, 9, 77, &mut single);
         assert_eq!(run, single);
     }
 }

@@ -1,8 +1,9 @@
 //! What decides a graph, how it is drawn from a seed, and how a failing one is made smaller.
 
-use brasa::DType;
+use brasa::{DType, Device};
 
 use super::rows::ROWS;
+use super::state::State;
 
 /// One step: which row, and the numbers it draws. Numbers it does not have are 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,6 +97,13 @@ impl Case {
             _ => Ending::Gradients,
         };
         Self { inputs, choices, ending, state }
+    }
+
+    /// Its variables; the optimizer's come last.
+    pub(crate) fn make_state(&self, device: &Device) -> Option<State> {
+        let with_layers = self.choices.iter().any(|choice| ROWS[usize::from(choice.row)].needs_layers());
+        let updates = self.ending == Ending::Update;
+        self.state.map(|kind| State::new(device, kind, updates, with_layers).expect("memory"))
     }
 
     /// Cases that are a little smaller, the smallest first.

@@ -8,11 +8,10 @@ use brasa::runtime::traced::Traced;
 use brasa::{Device, Tensor};
 
 use super::build::build;
-use super::case::{Case, Ending};
+use super::case::Case;
 use super::expected::{Expected, first_difference};
-use super::outcome::{Outcome, Run, Sweep};
+use super::outcome::{Outcome, Run, Sweep, number};
 use super::rows::ROWS;
-use super::state::State;
 
 /// What the executors plan with, and limits so small that everything is cut.
 const OPTIONS: [(&str, PlanOptions); 4] = [
@@ -32,8 +31,8 @@ struct Trial {
 }
 
 impl Trial {
-    /// Runs the plan in memory as a device has it: what shares a place shares its memory.
-    fn interpreted(&self, plan: &Plan) -> HashMap<Place, Vec<f64>> {
+    /// Runs the plan in memory as a device has it: what shares a place shares its memory. Also the status word.
+    fn interpreted(&self, plan: &Plan) -> (HashMap<Place, Vec<f64>>, u32) {
         let mut places: HashMap<Place, Vec<f64>> = HashMap::new();
         for buffer in &plan.buffers {
             let memory = places.entry(buffer.place).or_default();
@@ -45,28 +44,32 @@ impl Trial {
         let externals = self.externals.iter().enumerate();
         places.extend(externals.map(|(number, values)| (Place::External(number), values.clone())));
         let uniforms: Vec<u32> = self.traced.hosts.iter().map(|host| host.get()).collect();
+        let mut status = 0;
         for kernel in &plan.kernels {
             let mut buffers: Vec<Vec<f64>> = vec![Vec::new(); plan.buffers.len()];
             for &buffer in kernel.reads.iter().chain(&kernel.writes) {
                 buffers[buffer].clone_from(&places[&plan.buffers[buffer].place]);
             }
-            interpret::interpret(plan, kernel, &mut buffers, &uniforms, interpret::Rounding::None);
+            status |= interpret::interpret(plan, kernel, &mut buffers, &uniforms, interpret::Rounding::None);
             for &buffer in &kernel.writes {
                 places.insert(plan.buffers[buffer].place, std::mem::take(&mut buffers[buffer]));
             }
         }
-        places
+        (places, status)
     }
 
     /// The first difference between what a plan computes and what it should.
     fn difference(&self, options: &PlanOptions) -> Option<String> {
         let plan = plan(&self.traced.program, options);
-        let places = self.interpreted(&plan);
+        let (places, status) = self.interpreted(&plan);
+        let program = &self.traced.program;
+        if status != 0 {
+            return Some(format!("an index that is in range was found outside\n{plan}\n{program}"));
+        }
         for (number, ((node, output), expected)) in self.traced.wanted.iter().zip(&self.expected).enumerate() {
             let got = &places[&Place::External(output.external)][output.offset..][..expected.len()];
             if let Some(index) = first_difference(got, expected, self.allowed) {
                 let (got, want) = (got[index], expected[index]);
-                let program = &self.traced.program;
                 return Some(format!(
                     "output {number}, {node:?}, is {got} instead of {want} at {index}\n{plan}\n{program}"
                 ));
@@ -79,7 +82,7 @@ impl Trial {
 /// Plans a case in these ways and compares.
 fn run(case: &Case, device: &Device, options: &[&(&str, PlanOptions)]) -> Run {
     let values = case.values();
-    let state = case.state.map(|kind| State::new(device, kind, case.ending == Ending::Update).expect("memory"));
+    let state = case.make_state(device);
     let signature: Vec<_> = case.inputs.iter().map(|(dtype, shape)| (*dtype, shape.as_slice().into())).collect();
     let mut made = None;
     let traced = Traced::new(device, &signature, |inputs: &[Tensor]| {
@@ -127,10 +130,6 @@ fn plans_compute_what_the_reference_says() {
     sweep.assert_same();
     let missing: Vec<_> = ROWS.iter().map(|row| row.name).filter(|name| !sweep.drawn.contains(name)).collect();
     assert!(missing.is_empty(), "never drawn: {missing:?}");
-}
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
 #[test]

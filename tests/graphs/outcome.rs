@@ -57,7 +57,7 @@ fn report(seed: u64, case: Case, failure: &str, run: &impl Fn(&Case) -> Run) -> 
         _ => false,
     });
     let found = match caught(|| run(&smallest)).0 {
-        Outcome::Wrong(found) => found,
+        Outcome::Wrong(found) if kind(&found) == kind(failure) => found,
         _ => failure.to_owned(),
     };
     format!("seed {seed}: {}\n{found}\n", smallest.describe())
@@ -95,4 +95,9 @@ impl Sweep {
         assert!(self.failures.is_empty(), "{}", self.failures.join("\n"));
         assert!(self.unsteady * 10 < self.same, "{} decided by rounding, {} not", self.unsteady, self.same);
     }
+}
+
+/// A number from the environment.
+pub(crate) fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }

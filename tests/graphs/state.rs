@@ -1,6 +1,9 @@
 //! Variables of a graph: parameters with their optimizer, and what layers keep.
 
-use brasa::nn::{BatchNorm1d, Init, Module};
+use brasa::nn::{
+    Attention, BagMode, BatchNorm1d, Bilinear, EmbeddingBag, GRU, Init, LSTM, LSTMCell, Module, MultiheadAttention,
+    RNN, RecurrentOptions, TransformerEncoderLayer, TransformerOptions,
+};
 use brasa::optim::*;
 use brasa::runtime::Var;
 use brasa::{Device, Result, Tensor};
@@ -10,11 +13,44 @@ use super::case::SplitMix;
 /// Shapes of the parameters: sizes that leave gaps in an arena, and one that does not.
 const SHAPES: [&[usize]; 4] = [&[3, 4], &[5], &[], &[2, 3, 2]];
 
+/// Layers with weights, of five inputs or six.
+pub(crate) struct Layers {
+    pub(crate) lstm: LSTM,
+    pub(crate) gru: GRU,
+    pub(crate) rnn: RNN,
+    pub(crate) cell: LSTMCell,
+    pub(crate) attention: MultiheadAttention,
+    pub(crate) encoder: TransformerEncoderLayer,
+    pub(crate) bilinear: Bilinear,
+    pub(crate) bag: EmbeddingBag,
+}
+
+impl Layers {
+    fn new(init: &Init) -> Result<Self> {
+        let recurrent = RecurrentOptions::default();
+        Ok(Self {
+            lstm: LSTM::new(5, 3, recurrent, init)?,
+            gru: GRU::new(5, 3, recurrent, init)?,
+            rnn: RNN::new(5, 3, recurrent, init)?,
+            cell: LSTMCell::new(5, 3, init)?,
+            attention: MultiheadAttention::new(6, 2, Attention::Causal, init)?,
+            encoder: TransformerEncoderLayer::new(
+                TransformerOptions { hidden: 8, ..TransformerOptions::new(6, 2) },
+                init,
+            )?,
+            bilinear: Bilinear::new(5, 6, 3, init)?,
+            bag: EmbeddingBag::new(7, 3, BagMode::Mean, None, init)?,
+        })
+    }
+}
+
 pub(crate) struct State {
     pub(crate) parameters: Vec<Var>,
     /// What may be assigned.
     pub(crate) buffers: Vec<Var>,
     pub(crate) norm: BatchNorm1d,
+    /// There if a row needs them.
+    pub(crate) layers: Option<Layers>,
     optimizer: Option<Box<dyn Optimizer>>,
     /// Everything that may change.
     pub(crate) all: Vec<Var>,
@@ -46,7 +82,7 @@ pub(crate) const OPTIMIZERS: [(&str, Make); 12] = [
 ];
 
 impl State {
-    pub(crate) fn new(device: &Device, kind: u8, optimizes: bool) -> Result<Self> {
+    pub(crate) fn new(device: &Device, kind: u8, optimizes: bool, with_layers: bool) -> Result<Self> {
         let mut random = SplitMix(77);
         let mut var = |name: &str, shape: &[usize], make: fn(&str, &Tensor) -> Result<Var>| {
             let count = shape.iter().product();
@@ -59,13 +95,14 @@ impl State {
         }
         let buffers = vec![var("matrix", &[4, 3], Var::buffer)?, var("vector", &[6], Var::buffer)?];
         let norm = BatchNorm1d::new(3, &Init::new(device, 5))?;
+        let layers = if with_layers { Some(Layers::new(&Init::new(device, 6))?) } else { None };
         let optimizer = match optimizes {
             true => Some((OPTIMIZERS[usize::from(kind) % OPTIMIZERS.len()].1)(&parameters)?),
             false => None,
         };
         let mut all = [parameters.clone(), buffers.clone(), norm.variables()].concat();
         all.extend(optimizer.iter().flat_map(|optimizer| optimizer.state()));
-        Ok(Self { parameters, buffers, norm, optimizer, all })
+        Ok(Self { parameters, buffers, norm, layers, optimizer, all })
     }
 
     /// What a graph starts from.

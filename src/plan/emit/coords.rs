@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::graph::{Op, View};
 use crate::plan::index::Ix;
+use crate::plan::simplify::permutation;
 use crate::shape::Shape;
 
 use super::Context;
@@ -68,18 +69,10 @@ pub(super) fn forward_coords(
 
 /// Output coordinates of a view that only moves axes (and adds or drops axes of size 1).
 fn permuted(view: &View, inner: &[Ix], inner_shape: &Shape, shape: &Shape) -> Option<Vec<Ix>> {
-    if shape.numel() != inner_shape.numel() {
-        return None;
-    }
-    let mut coords = vec![Ix::constant(0); shape.rank()];
-    for (d, dim) in view.dims.iter().enumerate() {
-        if inner_shape[d] == 1 {
-            continue;
-        }
-        match (dim.terms.as_slice(), dim.offset, dim.divisor) {
-            (&[(axis, 1)], 0, 1) if shape[axis] == inner_shape[d] => coords[axis].clone_from(&inner[d]),
-            _ => return None,
-        }
-    }
-    Some(coords)
+    let from = permutation(view, inner_shape, shape)?;
+    let coord = |source: Option<usize>| match source {
+        Some(source) if inner_shape[source] != 1 => inner[source].clone(),
+        _ => Ix::constant(0),
+    };
+    Some(from.into_iter().map(coord).collect())
 }

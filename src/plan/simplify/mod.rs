@@ -280,8 +280,10 @@ pub(super) fn permutation(view: &View, shape: &Shape, moved: &Shape) -> Option<V
     let mut from = vec![None; moved.rank()];
     for (source, dim) in view.dims.iter().enumerate() {
         match (dim.terms.as_slice(), dim.offset, dim.divisor) {
-            (&[(axis, 1)], 0, 1) if moved[axis] == shape[source] => from[axis] = Some(source),
-            _ if shape[source] == 1 => {}
+            // an axis that is read twice is a diagonal
+            (&[(axis, 1)], 0, 1) if moved[axis] == shape[source] && from[axis].is_none() => from[axis] = Some(source),
+            // of one element, which may be missed
+            _ if shape[source] == 1 && always_inside(dim, moved, 1) => {}
             _ => return None,
         }
     }

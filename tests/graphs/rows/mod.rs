@@ -8,6 +8,7 @@ mod layers;
 mod linear;
 mod losses;
 mod movement;
+mod networks;
 mod pictures;
 mod random;
 mod reductions;
@@ -20,7 +21,7 @@ use std::sync::LazyLock;
 use brasa::Tensor;
 
 use super::draw::Draw;
-use super::state::State;
+use super::state::{Layers, State};
 
 type Unary = fn(&Tensor) -> Tensor;
 type Binary = fn(&Tensor, &Tensor) -> Tensor;
@@ -35,6 +36,8 @@ enum Needs {
     Own(Apply),
     /// The same, and variables.
     Variables(fn(&mut Draw, &State) -> Vec<Tensor>),
+    /// The same, and layers.
+    Layers(fn(&mut Draw, &Layers) -> Vec<Tensor>),
 }
 
 /// An op by its name, with what it needs and how it is applied.
@@ -58,12 +61,21 @@ impl Row {
             }
             Needs::Own(apply) => apply(draw),
             Needs::Variables(apply) => draw.state().map(|state| apply(draw, state)).unwrap_or_default(),
+            Needs::Layers(apply) => {
+                let layers = draw.state().and_then(|state| state.layers.as_ref());
+                layers.map(|layers| apply(draw, layers)).unwrap_or_default()
+            }
         }
     }
 
     /// Whether it has results only where there are variables.
     pub(crate) fn needs_variables(&self) -> bool {
-        matches!(self.needs, Needs::Variables(_))
+        matches!(self.needs, Needs::Variables(_) | Needs::Layers(_))
+    }
+
+    /// Whether it has results only where there are layers.
+    pub(crate) fn needs_layers(&self) -> bool {
+        matches!(self.needs, Needs::Layers(_))
     }
 }
 
@@ -102,6 +114,7 @@ pub(crate) static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         linear::rows,
         losses::rows,
         movement::rows,
+        networks::rows,
         pictures::rows,
         random::rows,
         reductions::rows,

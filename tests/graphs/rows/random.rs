@@ -1,5 +1,6 @@
 //! Random numbers.
 
+use brasa::nn::{AlphaDropout, Dropout2d, Module, StochasticDepth};
 use brasa::{DType, Tensor};
 
 use super::{Row, crate_row, one};
@@ -27,6 +28,12 @@ pub(super) fn rows() -> Vec<Row> {
             x.index_select(0, &Tensor::randperm(x.numel(), x.device()))
         }),
         one!("bernoulli", |d| d.float().sigmoid().bernoulli().to_dtype(DType::F32)),
+        one!("AlphaDropout", |d| AlphaDropout::new(0.3).forward(&d.float())),
+        one!("Dropout2d", |d| Dropout2d::new(0.4).forward(&d.shaped(&[2, 3, 2, 2]))),
+        one!("StochasticDepth", |d| {
+            let x = d.ranked(1, 4);
+            StochasticDepth::new(0.4).forward(&x)
+        }),
         one!("dropout", |d| {
             let x = d.float();
             x.dropout(d.of(&[0.3, 0.5, 0.0]))

@@ -115,8 +115,14 @@ fn others() -> Vec<Row> {
         one!("prod", |d| (d.solid() * 0.02 + 1.0).prod()),
         one!("any", |d| d.value(|value| value.dtype() == DType::Bool).any()),
         one!("all", |d| d.value(|value| value.dtype() == DType::Bool).all()),
-        one!("var", |d| d.value(|value| value.dtype() == DType::F32 && value.numel() > 1).var()),
-        one!("std", |d| (d.value(|value| value.dtype() == DType::F32 && value.numel() > 1) + 0.1).std()),
+        one!("var", |d| {
+            let x = d.solid();
+            if x.numel() > 1 { x.var() } else { x }
+        }),
+        one!("std", |d| {
+            let x = d.solid();
+            if x.numel() > 1 { (x + 0.1).std() } else { x }
+        }),
         one!("norm", |d| d.float().norm(2.0)),
         one!("argmax_flat", |d| d.solid().argmax_flat()),
         one!("argmin_flat", |d| d.solid().argmin_flat()),
