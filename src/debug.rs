@@ -23,7 +23,7 @@ pub fn dump_folder() -> Option<&'static PathBuf> {
 }
 
 /// `BRASA_VALIDATE=1`: compares every kernel's results with the f64 interpreter of its plan. It finds wrong kernels and
-/// drivers, not errors of the planner: `tests/graphs.rs` compares whole graphs with a reference that knows no plans.
+/// drivers, not errors of the planner: `tests/graphs/` compares whole graphs with a reference that knows no plans.
 pub fn validate() -> bool {
     static VALIDATE: OnceLock<bool> = OnceLock::new();
     *VALIDATE.get_or_init(|| number("BRASA_VALIDATE", 1) == 1)

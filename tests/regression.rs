@@ -414,3 +414,30 @@ fn gradients_through_windows_that_miss_the_only_element_were_not_zero() {
         assert_eq!((y.shape().dims(), read(&gradient)), ([1, 1, 2, 1].as_slice(), vec![0.0, 0.0]), "{device:?}");
     }
 }
+
+/// What came behind them in the order was taken for the cause, and copied for ever.
+#[test]
+fn two_variables_change_places_and_a_third_one_waits_for_them() {
+    for device in devices() {
+        let variable = |name: &str, value: f32| Var::state(name, &Tensor::full(4, value, &device)).expect("memory");
+        let [a, b, c, d] = [("a", 1.0), ("b", 2.0), ("c", 3.0), ("d", 4.0)].map(|(name, value)| variable(name, value));
+        let members = [&a, &b, &c, &d].map(Var::clone);
+        let mut step = Step::new(&device, move |_| {
+            let [a, b, c, d] = &members;
+            let (old_a, old_c) = (a.tensor(), c.tensor());
+            // assigned first, and read by what waits for the others
+            let new = old_a.cumsum(0);
+            d.assign(&(&new + d.tensor().cumsum(0) + old_c.flip([0])));
+            c.assign(&(d.tensor() + &old_c));
+            a.assign(&(b.tensor() + new.sum()));
+            b.assign(&(old_a * 2.0 + a.tensor().sum()));
+            vec![]
+        })
+        .expect("a step");
+        step.run(&[]).expect("a run");
+        let seen = [&a, &b, &c, &d].map(|variable| read(&variable.tensor()));
+        let d = [8.0, 13.0, 18.0, 23.0];
+        let expected = [vec![12.0; 4], vec![50.0; 4], d.map(|d| d + 3.0).to_vec(), d.to_vec()];
+        assert_eq!(seen, expected, "{device:?}");
+    }
+}

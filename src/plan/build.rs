@@ -19,7 +19,8 @@ pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
     whole::separate(&mut program);
     // what is copied to where it belongs must be complete before
     let mut forced = Vec::new();
-    loop {
+    // each round moves another value
+    for _ in 0..=program.nodes.len() {
         match attempt(&program, options, &forced) {
             Ok(plan) => return Plan { key, ..plan },
             Err(Misplaced(nodes)) => {
@@ -28,6 +29,7 @@ pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
             }
         }
     }
+    unreachable!("a copy reads memory that nobody else writes")
 }
 
 /// Values that cannot be computed where they belong, because their kernels read the same memory elsewhere.
@@ -39,8 +41,8 @@ fn attempt(program: &Program, options: &PlanOptions, forced: &[usize]) -> Result
     let stored: Vec<bool> = why.iter().map(Option::is_some).collect();
     let (homes, buffers, zeroed) = place::place_values(program, &stored);
     let context = Context { program, homes: &homes, compared: &compared };
-    if let Some(writer) = overwrite::unsafe_writer(context) {
-        return Err(Misplaced(BTreeSet::from([writer])));
+    if let Some(output) = overwrite::unsafe_output(context) {
+        return Err(Misplaced(BTreeSet::from([output])));
     }
     let mut kept: HashSet<usize> = program.outputs.iter().map(|output| output.node).collect();
     for node in &program.nodes {

@@ -33,22 +33,28 @@ pub(super) fn readers_first(program: &Program, homes: &[Option<Home>]) -> Vec<(u
     pairs
 }
 
-/// An output, or a part of one, that cannot be written where it belongs: its own kernel reads the old value at other
-/// points, or the orders "readers before writers" and "inputs before their users" contradict each other (two variables
+/// An output's node that cannot be written where it belongs: its own kernel, or that of a part of it, reads the old value at
+/// other points, or the orders "readers before writers" and "inputs before their users" contradict each other (two variables
 /// that change places).
-pub(super) fn unsafe_writer(context: Context<'_>) -> Option<usize> {
+pub(super) fn unsafe_output(context: Context<'_>) -> Option<usize> {
     let Context { program, homes, .. } = context;
     let pairs = readers_first(program, homes);
     let in_place = pairs.iter().filter(|(reader, writer)| reader == writer).map(|pair| pair.1);
     let mut unsafe_writers = in_place.filter(|&writer| emit::build(context, &[writer], &[writer]).is_err());
-    unsafe_writers.next().or_else(|| {
-        let waiting = in_cycles(program, homes, &pairs);
+    let writer = unsafe_writers.next().or_else(|| {
+        let (after, waiting) = in_cycles(program, homes, &pairs);
+        // what only comes behind a cycle waits as well, but moving it would not end the wait
         let blocked = |(reader, writer): &&(usize, usize)| {
-            reader != writer && waiting.contains(reader) && waiting.contains(writer)
+            reader != writer && waiting.contains(reader) && reaches(&after, &waiting, *writer, *reader)
         };
         pairs.iter().find(blocked).map(|pair| pair.1)
-    })
+    })?;
+    // as a whole: whoever waits for the old value may read all parts of the new one
+    program.outputs.iter().map(|output| output.node).find(|&node| producers(program, node).contains(&writer))
 }
+
+/// For each node, nodes that must run after it.
+type Later = HashMap<usize, Vec<usize>>;
 
 /// Stored nodes that are computed by a kernel.
 fn kernels<'a>(program: &'a Program, homes: &'a [Option<Home>]) -> impl Iterator<Item = usize> + 'a {
@@ -57,9 +63,10 @@ fn kernels<'a>(program: &'a Program, homes: &'a [Option<Home>]) -> impl Iterator
     (0..program.nodes.len()).filter(computed)
 }
 
-/// Stored nodes that can never run if every reader runs before the writer of what it reads.
-fn in_cycles(program: &Program, homes: &[Option<Home>], pairs: &[(usize, usize)]) -> HashSet<usize> {
-    let mut after: HashMap<usize, Vec<usize>> = HashMap::new();
+/// For each stored node those that must run later, if every reader runs before the writer of what it reads, and the nodes that
+/// can then never run.
+fn in_cycles(program: &Program, homes: &[Option<Home>], pairs: &[(usize, usize)]) -> (Later, HashSet<usize>) {
+    let mut after = Later::new();
     let mut before: HashMap<usize, usize> = kernels(program, homes).map(|number| (number, 0)).collect();
     let mut edge = |first: usize, second: usize| {
         after.entry(first).or_default().push(second);
@@ -89,7 +96,21 @@ fn in_cycles(program: &Program, homes: &[Option<Home>], pairs: &[(usize, usize)]
             }
         }
     }
-    waiting
+    (after, waiting)
+}
+
+/// Whether `to` must run later than `from`, by way of these nodes.
+fn reaches(after: &Later, through: &HashSet<usize>, from: usize, to: usize) -> bool {
+    let mut seen = HashSet::new();
+    let mut stack = vec![from];
+    while let Some(number) = stack.pop() {
+        if number == to {
+            return true;
+        }
+        let next = after.get(&number).into_iter().flatten();
+        stack.extend(next.filter(|&&next| through.contains(&next) && seen.insert(next)));
+    }
+    false
 }
 
 /// The nodes in memory whose values computing `node` needs, read or waited for.
