@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Methods of a tensor that are no ops: what asks about it, moves it to the host, or decides its shape by its values.
-const NO_OPS: [&str; 21] = [
+const NO_OPS: [&str; 22] = [
     "allclose",
     "device",
     "dtype",
     "from_bytes",
-    "from_host",
     "from_iter",
     "from_node",
     "from_slice",
     "from_vec",
+    "from_wgpu_buffer",
     "item",
     "masked_select",
     "node",
@@ -26,6 +26,7 @@ const NO_OPS: [&str; 21] = [
     "to_device",
     "to_vec",
     "unique",
+    "wgpu_buffer",
 ];
 
 /// The text of all Rust files below a folder.
