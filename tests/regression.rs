@@ -441,3 +441,26 @@ fn two_variables_change_places_and_a_third_one_waits_for_them() {
         assert_eq!(seen, expected, "{device:?}");
     }
 }
+
+/// Positions before the first one were divided as the large unsigned numbers they are in a shader.
+#[test]
+fn the_gradient_of_a_pool_of_which_a_part_is_transposed_read_wrong_places() {
+    const SIZE: usize = 5;
+    let weights: Vec<f32> = (0..30).map(|n| n as f32).collect();
+    // of the pooled values [2, 6, 6]: the first 30, as [2, 3, 5], meet the weights as [2, 5, 3]
+    let of_pooled = |n: usize| if n < 30 { weights[n / 15 * 15 + n % 5 * 3 + n / 5 % 3] } else { 0.0 };
+    let expected: Vec<f32> = (0..2 * SIZE * SIZE)
+        .map(|n| {
+            let (channel, y, x) = (n / (SIZE * SIZE), n / SIZE % SIZE, n % SIZE);
+            let windows = [(0, 0), (0, 1), (1, 0), (1, 1)];
+            windows.iter().map(|(down, right)| of_pooled(channel * 36 + (y + down) * 6 + x + right)).sum::<f32>() / 4.0
+        })
+        .collect();
+    for device in devices() {
+        let picture = Tensor::ones([1, 2, SIZE, SIZE], &device);
+        let part = picture.avg_pool2d(2, 1, 1).flatten(0, -1).slice(0, 0..30).reshape([2, 3, 5]).transpose(1, 2);
+        let weights = vector(&weights, &device).reshape([2, 5, 3]);
+        let gradient = grad(&(part * weights).sum(), &[&picture]).remove(0);
+        assert_eq!(read(&gradient), expected, "{device:?}");
+    }
+}

@@ -14,8 +14,8 @@ pub struct Ix {
     pub offset: i64,
 }
 
-/// What an index expression is a sum of. Division and remainder round towards negative infinity; they are only ever
-/// evaluated on non-negative values where the load they belong to is valid.
+/// What an index expression is a sum of. What is divided is never negative over the axes it was simplified for
+/// ([`Ix::div`] and [`Ix::rem`] add multiples of the divisor), so kernels may divide in unsigned arithmetic.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Atom {
     /// The kernel's coordinate along an axis.
@@ -131,14 +131,24 @@ impl Ix {
         if low.div_euclid(by) == high.div_euclid(by) {
             return whole.plus(&Self::constant(low.div_euclid(by)));
         }
-        // (x / a) / b = x / (a b)
-        if let ([(Atom::Div(inner, first), 1)], 0) = (rest.terms.as_slice(), rest.offset) {
+        // (x / a + c) / b = (x + a c) / (a b)
+        if let [(Atom::Div(inner, first), 1)] = rest.terms.as_slice() {
+            let inner = inner.plus(&Self::constant(first * rest.offset));
             return whole.plus(&inner.div(first * by, axes));
         }
         if let Some((unit, coarse, _)) = rest.coarsen(by, axes) {
             return whole.plus(&coarse.div(by / unit, axes));
         }
-        whole.plus(&Self { terms: vec![(Atom::Div(Box::new(rest), by), 1)], offset: 0 })
+        let (added, rest) = rest.not_negative(by, axes);
+        whole.plus(&Self { terms: vec![(Atom::Div(Box::new(rest), by), 1)], offset: -added })
+    }
+
+    /// Adds the multiple of `by` that it takes to be never negative; which multiple, and the sum.
+    fn not_negative(mut self, by: i64, axes: &[usize]) -> (i64, Self) {
+        let (low, _) = self.range(axes);
+        let added = -low.min(0).div_euclid(by);
+        self.offset += added * by;
+        (added, self)
     }
 
     /// Finds `(unit, coarse, fine)` with `self = unit · coarse + fine`, `0 <= fine < unit`, `unit > 1` a divisor of `by`.
@@ -173,6 +183,7 @@ impl Ix {
         if let Some((unit, coarse, fine)) = rest.coarsen(by, axes) {
             return coarse.rem(by / unit, axes).times(unit).plus(&fine);
         }
+        let (_, rest) = rest.not_negative(by, axes);
         Self { terms: vec![(Atom::Mod(Box::new(rest), by), 1)], offset: 0 }
     }
 
@@ -386,6 +397,16 @@ mod tests {
         (0..4).flat_map(|a| (0..6).flat_map(move |b| (0..5).map(move |c| [a, b, c])))
     }
 
+    /// Panics if something negative is divided at a point.
+    fn assert_divides_no_negatives(ix: &Ix, point: &[usize]) {
+        for (atom, _) in &ix.terms {
+            if let Atom::Div(inner, by) | Atom::Mod(inner, by) = atom {
+                assert!(inner.eval(point) >= 0, "({inner}) / {by} at {point:?}");
+                assert_divides_no_negatives(inner, point);
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn quotient_and_remainder_agree_with_integers(
@@ -395,12 +416,21 @@ mod tests {
             for (axis, &factor) in c.iter().enumerate() {
                 sum = sum.plus(&Ix::axis(axis).times(factor));
             }
+            let (div, rem) = (|ix: &Ix, by| ix.div(by, &AXES), |ix: &Ix, by| ix.rem(by, &AXES));
             for point in points() {
                 let plain = sum.eval(&point);
-                prop_assert_eq!(sum.div(by, &AXES).eval(&point), plain.div_euclid(by));
-                prop_assert_eq!(sum.rem(by, &AXES).eval(&point), plain.rem_euclid(by));
-                prop_assert_eq!(sum.div(by, &AXES).div(second, &AXES).eval(&point), plain.div_euclid(by).div_euclid(second));
-                prop_assert_eq!(sum.rem(by, &AXES).rem(second, &AXES).eval(&point), plain.rem_euclid(by).rem_euclid(second));
+                let (quotient, remainder) = (plain.div_euclid(by), plain.rem_euclid(by));
+                for (ix, expected) in [
+                    (div(&sum, by), quotient),
+                    (rem(&sum, by), remainder),
+                    (div(&div(&sum, by), second), quotient.div_euclid(second)),
+                    (rem(&rem(&sum, by), second), remainder.rem_euclid(second)),
+                    (rem(&div(&sum, by), second), quotient.rem_euclid(second)),
+                    (div(&rem(&sum, by), second), remainder.div_euclid(second)),
+                ] {
+                    prop_assert_eq!(ix.eval(&point), expected);
+                    assert_divides_no_negatives(&ix, &point);
+                }
             }
         }
     }

@@ -119,11 +119,7 @@ fn the_cpu_computes_what_the_reference_says() {
     sweep(5000, [150, 0], 1);
 }
 
-/// Of 25 graphs two differed on llvmpipe, not on the CPU: seed 5009, where one element of Adamax's first moment for a
-/// parameter that goes through an RNN is -0.0127 instead of -0.0209, and one from 5016 on, where one of 32 elements of
-/// an uncaptured value is -3.97 instead of -2.95.
 #[test]
-#[ignore = "known differences on llvmpipe that are not understood yet"]
 fn gpus_compute_what_the_reference_says() {
     sweep(5000, [0, 25], 1);
 }

@@ -68,8 +68,6 @@ pub(crate) struct Parameter {
     pub ix: Ix,
     /// Whether it uses axes of the changing part.
     pub moving: bool,
-    /// Whether it must be right at points where a load is not valid.
-    pub exact: bool,
     /// Whether it differs between lanes.
     pub varying: bool,
 }
@@ -135,10 +133,9 @@ impl Space {
 }
 
 impl Module<'_> {
-    /// The value of an index over the space's axes. `exact`: also where the load it belongs to is not valid, when
-    /// quotients of negative numbers matter.
-    pub(crate) fn index(&mut self, space: &mut Space, ix: &Ix, exact: bool) -> Expr {
-        let Some(hoist) = &space.hoist else { return self.sum(space, ix, exact) };
+    /// The value of an index over the space's axes; negative values are huge as u32.
+    pub(crate) fn index(&mut self, space: &mut Space, ix: &Ix) -> Expr {
+        let Some(hoist) = &space.hoist else { return self.sum(space, ix) };
         let moving = hoist.moving.clone();
         let (mut still, mut moved, mut mixed) = (Vec::new(), Vec::new(), Vec::new());
         for term in &ix.terms {
@@ -152,32 +149,32 @@ impl Module<'_> {
             }
         }
         if still.is_empty() && moved.is_empty() && mixed.is_empty() {
-            return self.sum(space, ix, exact);
+            return self.sum(space, ix);
         }
         let mut parts = Vec::new();
         let mut offset = ix.offset;
         if !still.is_empty() {
             let part = Ix { terms: still, offset: std::mem::take(&mut offset) };
-            parts.push(self.parameter(space, part, false, exact));
+            parts.push(self.parameter(space, part, false));
         }
         if !moved.is_empty() {
             let part = Ix { terms: moved, offset: std::mem::take(&mut offset) };
-            parts.push(self.parameter(space, part, true, exact));
+            parts.push(self.parameter(space, part, true));
         }
         if !mixed.is_empty() {
-            parts.push(self.sum(space, &Ix { terms: mixed, offset }, exact));
+            parts.push(self.sum(space, &Ix { terms: mixed, offset }));
         }
         let varying = parts.iter().any(|part| part.varying);
         let texts: Vec<String> = parts.into_iter().map(|part| part.text).collect();
         Expr { text: if texts.len() == 1 { texts[0].clone() } else { format!("({})", texts.join(" + ")) }, varying }
     }
 
-    fn parameter(&mut self, space: &mut Space, ix: Ix, moving: bool, exact: bool) -> Expr {
+    fn parameter(&mut self, space: &mut Space, ix: Ix, moving: bool) -> Expr {
         let varying = space.varies(&ix);
         let hoist = space.hoist.as_mut().expect("only called while hoisting");
-        let found = hoist.parameters.iter().position(|p| p.ix == ix && p.exact == exact);
+        let found = hoist.parameters.iter().position(|p| p.ix == ix);
         let number = found.unwrap_or_else(|| {
-            hoist.parameters.push(Parameter { ix, moving, exact, varying });
+            hoist.parameters.push(Parameter { ix, moving, varying });
             hoist.parameters.len() - 1
         });
         Expr { text: format!("p{number}"), varying }
@@ -188,19 +185,19 @@ impl Module<'_> {
             None => space.coordinates[axis].clone(),
             Some(hoist) => {
                 let moving = hoist.moving[axis];
-                self.parameter(space, Ix::axis(axis), moving, false)
+                self.parameter(space, Ix::axis(axis), moving)
             }
         }
     }
 
     /// Terms with positive coefficients first; u32 arithmetic wraps, so only the total has to be right.
-    fn sum(&mut self, space: &mut Space, ix: &Ix, exact: bool) -> Expr {
+    fn sum(&mut self, space: &mut Space, ix: &Ix) -> Expr {
         let mut text = String::new();
         let mut varying = false;
         let mut terms: Vec<&(Atom, i64)> = ix.terms.iter().collect();
         terms.sort_by_key(|term| term.1 < 0);
         for (atom, coefficient) in terms {
-            let value = self.atom(space, atom, exact);
+            let value = self.atom(space, atom);
             varying |= value.varying;
             let sign = match (text.is_empty(), *coefficient > 0) {
                 (true, true) => "",
@@ -226,21 +223,16 @@ impl Module<'_> {
         Expr { text: if compound { format!("({text})") } else { text }, varying }
     }
 
-    fn atom(&mut self, space: &mut Space, atom: &Atom, exact: bool) -> Expr {
-        let (inner, by, operator, function) = match atom {
+    /// What is divided is never negative, so that u32's operators are right ([`Atom`]).
+    fn atom(&mut self, space: &mut Space, atom: &Atom) -> Expr {
+        let (inner, by, operator) = match atom {
             Atom::Axis(axis) => return self.coordinate(space, *axis),
-            Atom::Div(inner, by) => (inner, *by, "/", "floor_div"),
-            Atom::Mod(inner, by) => (inner, *by, "%", "floor_mod"),
+            Atom::Div(inner, by) => (inner, *by, '/'),
+            Atom::Mod(inner, by) => (inner, *by, '%'),
         };
-        let negative = exact && inner.range(&space.axes).0 < 0;
-        let value = self.sum(space, inner, exact);
+        let value = self.sum(space, inner);
         let by = self.number(by.unsigned_abs());
-        let text = match (negative, value.varying) {
-            (false, _) => format!("({} {operator} {by})", value.text),
-            (true, false) => format!("{function}({}, {by})", value.text),
-            (true, true) => format!("{function}_4({}, {by})", value.text),
-        };
-        Expr { text, varying: value.varying }
+        Expr { text: format!("({} {operator} {by})", value.text), varying: value.varying }
     }
 }
 

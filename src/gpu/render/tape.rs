@@ -34,7 +34,7 @@ impl Module<'_> {
                 }
                 InstrOp::Coord(ix) => {
                     let ix = space.rewrite(ix);
-                    let value = self.index(space, &ix, true).wide(width);
+                    let value = self.index(space, &ix).wide(width);
                     if instr.dtype == DType::I32 {
                         format!("bitcast<{}>({value})", register.wide(width))
                     } else {
@@ -53,7 +53,7 @@ impl Module<'_> {
                 InstrOp::Gather { buffer, base, stride, value, valid } => {
                     let slot = self.storage(*buffer)?;
                     let base = space.rewrite(base);
-                    let base = self.index(space, &base, false).wide(width);
+                    let base = self.index(space, &base).wide(width);
                     let stride = self.number(stride.unsigned_abs());
                     let position = match input(*value) {
                         DType::I32 => format!("bitcast<{}>(v{value})", Register::Uint.wide(width)),
@@ -113,22 +113,18 @@ impl Module<'_> {
                 Some(false) => return Some(Expr::scalar("false")),
                 None => {}
             }
-            let value = self.index(space, cond.value(), true);
-            let width = if value.varying { 4 } else { 1 };
-            let text = match &cond {
-                // Negative values are huge as u32.
-                Cond::InRange(_, size) => {
+            let (value, text) = match &cond {
+                Cond::InRange(ix, size) => {
+                    let value = self.index(space, ix);
                     let size = Expr::scalar(self.number(size.unsigned_abs()));
-                    format!("({} < {})", value.text, size.wide(width))
+                    let text = format!("({} < {})", value.text, size.wide(if value.varying { 4 } else { 1 }));
+                    (value, text)
                 }
                 Cond::Multiple(ix, by) => {
-                    let by = self.number(by.unsigned_abs());
-                    let rest = match (ix.range(&space.axes).0 < 0, value.varying) {
-                        (false, _) => format!("{} % {by}", value.text),
-                        (true, false) => format!("floor_mod({}, {by})", value.text),
-                        (true, true) => format!("floor_mod_4({}, {by})", value.text),
-                    };
-                    format!("({rest} == {})", Expr::scalar("0u").wide(width))
+                    let rest = self.index(space, &ix.rem(*by, &space.axes));
+                    let zero = Expr::scalar("0u").wide(if rest.varying { 4 } else { 1 });
+                    let text = format!("({} == {zero})", rest.text);
+                    (rest, text)
                 }
             };
             parts.push(Expr { text, varying: value.varying });
@@ -160,7 +156,7 @@ impl Module<'_> {
             && let Lanes::Aligned(first) = space.lanes(index)
         {
             let first = match first {
-                First::Ix(ix) => self.index(space, &ix, false).text,
+                First::Ix(ix) => self.index(space, &ix).text,
                 First::Text(text) => text,
             };
             self.storages[slot].uses.load_4 = true;
@@ -173,7 +169,7 @@ impl Module<'_> {
                 }
             };
         }
-        let at = self.index(space, index, false);
+        let at = self.index(space, index);
         self.load_at(space, slot, &at, condition, id, code)
     }
 
@@ -243,17 +239,17 @@ impl Module<'_> {
     fn random(&mut self, space: &mut Space, counter: &Ix, stream: u32, seed: ValueId, position: ValueId) -> String {
         let stream = self.number(u64::from(stream));
         if space.width == 1 {
-            let counter = self.index(space, counter, false).text;
+            let counter = self.index(space, counter).text;
             return format!("random_word({counter}, {stream}, v{position}, v{seed})");
         }
         if let Lanes::Aligned(first) = space.lanes(counter) {
             let first = match first {
-                First::Ix(ix) => self.index(space, &ix, false).text,
+                First::Ix(ix) => self.index(space, &ix).text,
                 First::Text(text) => text,
             };
             return format!("philox({first} >> 2u, {stream}, v{position}.x, v{seed}.x)");
         }
-        let counter = self.index(space, counter, false).wide(4);
+        let counter = self.index(space, counter).wide(4);
         format!("random_word_4({counter}, vec4u({stream}), v{position}, v{seed})")
     }
 
@@ -270,14 +266,14 @@ impl Module<'_> {
         let value = format!("v{}", store.value);
         let index = space.rewrite(&store.index);
         if space.width == 1 {
-            let at = self.index(space, &index, false).text;
+            let at = self.index(space, &index).text;
             self.storages[slot].uses.store = true;
             let _ = writeln!(code, "    store_{slot}({at}, {value});");
             return Ok(());
         }
         if let Lanes::Aligned(first) = space.lanes(&index) {
             let first = match first {
-                First::Ix(ix) => self.index(space, &ix, false).text,
+                First::Ix(ix) => self.index(space, &ix).text,
                 First::Text(text) => text,
             };
             self.storages[slot].uses.store_4 = true;
@@ -297,7 +293,7 @@ impl Module<'_> {
             code.push_str("    }\n");
             return Ok(());
         }
-        let at = self.index(space, &index, false).wide(4);
+        let at = self.index(space, &index).wide(4);
         self.storages[slot].uses.store = true;
         let _ = writeln!(code, "    {{\n        let at = {at};");
         for lane in LANES {

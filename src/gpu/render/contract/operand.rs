@@ -91,7 +91,7 @@ impl Operand {
         }
         for (number, parameter) in self.hoist.parameters.iter().enumerate() {
             if parameter.moving == moving {
-                let value = module.index(space, &parameter.ix, parameter.exact);
+                let value = module.index(space, &parameter.ix);
                 let width = if parameter.varying { 4 } else { 1 };
                 let _ = writeln!(code, "    let {prefix}_{number} = {};", value.wide(width));
             }
