@@ -1,5 +1,5 @@
-//! What wgpu alone takes for launches like a plan's: as many, with as many bindings each, a pipeline for each, in one pass
-//! and one submission, with nothing of ours around them.
+//! What wgpu alone takes for a step like a plan's: the same inputs written, as many launches, with as many bindings each, a
+//! pipeline for each, in one pass and one submission, with nothing of ours around them.
 
 use std::collections::BTreeSet;
 
@@ -19,26 +19,26 @@ pub(crate) struct Floor {
     device: wgpu::Device,
     queue: wgpu::Queue,
     launches: Vec<(wgpu::ComputePipeline, wgpu::BindGroup)>,
+    /// One for each input of the step.
+    inputs: Vec<wgpu::Buffer>,
 }
 
 impl Floor {
-    /// Launches with the shape of `plan`'s, on a device of their own; `None` without an adapter.
-    pub(crate) fn new(plan: &Plan) -> Option<Self> {
+    /// Launches with the shape of `plan`'s, on a device of their own, and places for `inputs`; `None` without an adapter.
+    pub(crate) fn new(plan: &Plan, inputs: &[&[u8]]) -> Option<Self> {
         let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
         let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default())).ok()?;
         let descriptor = brasa::Device::wgpu_descriptor(&adapter);
         let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).ok()?;
         let source = wgpu::ShaderSource::Wgsl(KERNEL.into());
         let module = device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source });
-        let buffer = || {
-            device.create_buffer(&wgpu::BufferDescriptor {
-                label: None,
-                size: ELEMENTS * 4,
-                usage: wgpu::BufferUsages::STORAGE,
-                mapped_at_creation: false,
-            })
+        let buffer = |size, more| {
+            let usage = wgpu::BufferUsages::STORAGE | more;
+            device.create_buffer(&wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false })
         };
-        let results: Vec<wgpu::Buffer> = plan.kernels.iter().map(|_| buffer()).collect();
+        let inputs = inputs.iter().map(|bytes| buffer(bytes.len() as u64, wgpu::BufferUsages::COPY_DST)).collect();
+        let results: Vec<wgpu::Buffer> =
+            plan.kernels.iter().map(|_| buffer(ELEMENTS * 4, wgpu::BufferUsages::empty())).collect();
         let launches = plan.kernels.iter().enumerate().map(|(number, kernel)| {
             let bound: BTreeSet<_> = kernel.reads.iter().chain(&kernel.writes).collect();
             let entry = |binding, read_only| wgpu::BindGroupLayoutEntry {
@@ -82,12 +82,15 @@ impl Floor {
             (pipeline, group)
         });
         let launches = launches.collect();
-        Some(Self { device, queue, launches })
+        Some(Self { device, queue, launches, inputs })
     }
 
-    /// Records and submits them all; CPU time of this thread in µs.
-    pub(crate) fn replay(&self) -> f64 {
+    /// Writes the inputs, records and submits all launches; CPU time of this thread in µs.
+    pub(crate) fn replay(&self, inputs: &[&[u8]]) -> f64 {
         let cpu = ThreadTime::now();
+        for (buffer, bytes) in self.inputs.iter().zip(inputs) {
+            self.queue.write_buffer(buffer, 0, bytes);
+        }
         let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
         for (pipeline, group) in &self.launches {
