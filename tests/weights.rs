@@ -5,7 +5,6 @@
 
 mod common;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use brasa::error::StateMismatch;
@@ -16,7 +15,7 @@ use brasa::nn::{
 };
 use brasa::runtime::Var;
 use brasa::{Device, Error, Tensor};
-use common::devices;
+use common::{devices, skipped};
 use half::{bf16, f16};
 use proptest::prelude::*;
 use safetensors::SafeTensors;
@@ -51,11 +50,6 @@ fn assert_logits(what: &str, got: &[f32], expected: &[f32]) {
     for (index, (got, expected)) in got.iter().zip(expected).enumerate() {
         assert!((got - expected).abs() <= 1e-4 * largest, "{what}: logit {index} is {got} instead of {expected}");
     }
-}
-
-/// Tells on standard error, also where tests pass, that one had nothing to do.
-fn skipped(why: &str) {
-    let _unseen = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
 fn mismatch(error: Error) -> StateMismatch {
