@@ -83,7 +83,7 @@ impl Trial {
 fn run(case: &Case, device: &Device, options: &[&(&str, PlanOptions)]) -> Run {
     let values = case.values();
     let state = case.make_state(device);
-    let signature: Vec<_> = case.inputs.iter().map(|(dtype, shape)| (*dtype, shape.as_slice().into())).collect();
+    let signature: Vec<_> = case.inputs.iter().map(|(dtype, shape)| (shape.as_slice().into(), *dtype)).collect();
     let mut made = None;
     let traced = Traced::new(device, &signature, |inputs: &[Tensor]| {
         let inputs: Vec<(Tensor, Vec<f64>)> = inputs.iter().cloned().zip(values.iter().cloned()).collect();
@@ -102,7 +102,7 @@ fn run(case: &Case, device: &Device, options: &[&(&str, PlanOptions)]) -> Run {
         }
         // what must be written is not there before; a vector's gaps are
         let result = traced.wanted.iter().find(|(_, output)| output.external == number).map(|(node, _)| node);
-        let kept = traced.contents(number).expect("a device that works");
+        let kept = traced.contents(device, number).expect("a device that works");
         kept.unwrap_or_else(|| {
             let node = result.expect("neither input nor kept: a result");
             let before = if matches!(node.op, Op::Pack { .. }) { 0.0 } else { f64::NAN };
