@@ -7,8 +7,9 @@ use brasa::runtime::{Step, Var, checkpoint};
 use brasa::{DType, Device, Tensor};
 
 use crate::common::{assert_same, devices, floats, matrix, vector};
-use crate::kernels::{Histogram, scan};
-use crate::{map, scanned};
+
+use super::kernels::{Histogram, map, scan};
+use super::scanned;
 
 #[test]
 fn values_lie_where_bindings_may_start() {

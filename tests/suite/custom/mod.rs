@@ -1,7 +1,5 @@
 //! Own kernels on both devices: values, gradients, captured steps, plans.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod kernels;
 mod memory;
 mod refused;
@@ -12,8 +10,8 @@ use brasa::optim::{Adam, AdamOptions, Optimizer};
 use brasa::runtime::{Hyper, Step, Var};
 use brasa::{DType, Stage, Tensor};
 
-use common::{assert_close, assert_same, devices, doubles, floats, fresh_devices, matrix, read, vector};
-use kernels::{Centre, Scale, scan};
+use crate::common::{assert_close, assert_same, devices, doubles, floats, fresh_devices, matrix, read, vector};
+use kernels::{Centre, Scale, map, scan};
 
 /// The recurrence as tensor ops, one column after the other.
 fn scanned(x: &Tensor, decay: &Tensor) -> Tensor {
