@@ -1,6 +1,6 @@
 //! What ops mean where it could be doubted, on one page. No code.
 //!
-//! Methods have the names and meanings of PyTorch's; what differs is said here and at the method. `tests/torch_ops`
+//! Methods have the names and meanings of PyTorch's; what differs is said here and at the method. `tests/suite/torch_ops`
 //! holds them against values and gradients that PyTorch computed, infinities, NaN and ±0 included.
 //!
 //! # Types

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Deref;
 
+use crate::dtype::DType;
+
 /// The most elements of a value in memory, and points along an axis of a kernel: what indices of 32 bits reach.
 pub const MAX_ELEMENTS: usize = i32::MAX as usize;
 
@@ -14,6 +16,11 @@ impl Shape {
     /// Number of elements; 1 for rank 0. It saturates, so that no shape passes for a small one.
     pub fn numel(&self) -> usize {
         if self.0.contains(&0) { 0 } else { self.0.iter().fold(1, |numel: usize, &size| numel.saturating_mul(size)) }
+    }
+
+    /// Bytes of a value of this shape and type; they saturate, too.
+    pub(crate) fn bytes(&self, dtype: DType) -> u64 {
+        self.numel().saturating_mul(dtype.size_bytes()) as u64
     }
 
     /// The shape, which a value in memory can have; `what` is made with it.

@@ -6,14 +6,10 @@ use brasa::autodiff::grad;
 use brasa::ops::conv::ConvOptions;
 use brasa::{DType, Device, Tensor};
 
-use common::{assert_close, devices, floats, read};
+use common::{assert_close, devices, doubles, floats, read};
 
 fn tensor(values: &[f32], shape: &[usize], device: &Device) -> Tensor {
     Tensor::from_slice(values, shape, device).expect("memory")
-}
-
-fn doubles(tensor: &Tensor) -> Vec<f64> {
-    read(tensor).into_iter().map(f64::from).collect()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::tensor::Tensor;
 
 /// `function` of `inputs`, whose gradient is what `rule` says instead of what its ops have.
 ///
-/// The rule gets (output, inputs, gradient of the output) and returns the gradient of each input, of its shape, or `None` where
+/// The rule gets (output, inputs, gradient of the output) and returns the gradient of each input, of its type and shape, or `None` where
 /// there is none. Written in tensor methods, it can be differentiated again. It finds other values through its
 /// arguments and must not capture tensors: it lives as long as the graph, and dropping what it holds recurses.
 ///
@@ -28,7 +28,7 @@ use crate::tensor::Tensor;
 ///
 /// # Panics
 ///
-/// When a gradient is asked for: if the rule returns another number of gradients, or one of another shape.
+/// When a gradient is asked for: if the rule returns another number of gradients, or one of another type or shape.
 #[track_caller]
 pub fn custom_gradient(
     inputs: &[&Tensor],
@@ -38,14 +38,19 @@ pub fn custom_gradient(
     let output = function(inputs);
     output.with_gradient(inputs, move |output, inputs, gradient| {
         let gradients = rule(output, inputs, gradient);
-        let (got, expected) = (gradients.len(), inputs.len());
-        assert!(got == expected, "custom_gradient: the rule gives {got} gradients for {expected} inputs");
-        for (gradient, input) in gradients.iter().zip(inputs) {
-            if let Some(gradient) = gradient {
-                let (got, expected) = (gradient.shape(), input.shape());
-                assert!(got == expected, "custom_gradient: the rule gives a gradient {got} for an input {expected}");
-            }
-        }
+        check_gradients("custom_gradient", inputs, &gradients);
         gradients
     })
+}
+
+/// Panics unless the rule of `what` gave each input nothing, or a gradient of its type and shape.
+pub(crate) fn check_gradients(what: &str, inputs: &[Tensor], gradients: &[Option<Tensor>]) {
+    let (got, expected) = (gradients.len(), inputs.len());
+    assert!(got == expected, "{what}: the rule gives {got} gradients for {expected} inputs");
+    for (number, (input, gradient)) in inputs.iter().zip(gradients).enumerate() {
+        let Some(gradient) = gradient else { continue };
+        let fits = (gradient.dtype(), gradient.shape()) == (input.dtype(), input.shape());
+        let of = |tensor: &Tensor| format!("{} {}", tensor.dtype(), tensor.shape());
+        assert!(fits, "{what}: the rule gives a gradient {} for input {number}, {}", of(gradient), of(input));
+    }
 }

@@ -31,6 +31,7 @@ mod custom;
 mod functional;
 
 pub use check::{Gradcheck, GradcheckError, gradcheck};
+pub(crate) use custom::check_gradients;
 pub use custom::custom_gradient;
 pub use functional::{hessian, hessian_vector_product, jacobian, jvp, vjp};
 

@@ -3,13 +3,13 @@
 use half::f16;
 
 use super::execute::{Env, typed};
-use crate::custom::Invocation;
+use crate::custom::{Invocation, Signature};
 use crate::dtype::{DType, Scalar};
 use crate::plan::Span;
 
 /// Computes `output` from `inputs`.
 pub(super) fn run(env: &Env<'_>, kernel: &Invocation, inputs: &[Span], output: &Span) {
-    let read = |(span, signature): (&Span, &crate::custom::Signature)| {
+    let read = |(span, signature): (&Span, &Signature)| {
         let mut words = vec![0; span.elements];
         let view = &env.views[span.buffer];
         typed!(view, signature.dtype, read_run(span.offset as i64, &mut words));

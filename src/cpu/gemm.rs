@@ -123,7 +123,6 @@ pub(super) fn multiply(views: &[View], operands: (&Matrix, &Matrix), part: &Part
     let is_vector = height == 1 || columns == 1;
     let most = if is_vector && lhs.summed == 1 && rhs.summed == 1 { LANES * DEPTH } else { DEPTH };
     let depth = k.div_ceil(k.div_ceil(most));
-    spare.reserve(height * columns);
     for start in part.summed.clone().step_by(depth) {
         let summed = start..part.summed.end.min(start + depth);
         for (row, sums) in part.rows.clone().step_by(height).zip(sums.chunks_exact_mut(height * columns)) {
@@ -132,6 +131,7 @@ pub(super) fn multiply(views: &[View], operands: (&Matrix, &Matrix), part: &Part
             if start == part.summed.start {
                 multiply_block(views, operands, &block, sums, false);
             } else if is_vector {
+                spare.reserve(height * columns);
                 let spare = &mut spare[..height * columns];
                 multiply_block(views, operands, &block, spare, false);
                 for (sum, &more) in sums.iter_mut().zip(&*spare) {

@@ -183,7 +183,7 @@ impl Memory {
         unsafe { std::ptr::copy(source, target, len_bytes) };
     }
 
-    /// `elements` elements of type `T` from the start.
+    /// The first `bytes` bytes.
     pub(super) fn view(&self, bytes: usize) -> View {
         assert!(bytes as u64 <= self.0.bytes, "a buffer of {bytes} bytes in a memory of {}", self.0.bytes);
         // SAFETY: so many bytes are there, all of them initialised; whoever runs kernels keeps the memory.

@@ -159,10 +159,11 @@ impl Text<'_> {
             message: format!("binding {number} of group 0 is missing: an {kind}, `var<storage, {access}>`"),
         })?;
         let global = &self.module.global_variables[variable];
-        let AddressSpace::Storage { access: has } = global.space else {
-            return Err(self.fault(variable, format!("at binding {number} is an {kind}: `var<storage, {access}>`")));
+        let is_written = match global.space {
+            AddressSpace::Storage { access } => Some(access.contains(StorageAccess::STORE)),
+            _ => None,
         };
-        if has.contains(StorageAccess::STORE) != written {
+        if is_written != Some(written) {
             return Err(self.fault(variable, format!("at binding {number} is an {kind}: `var<storage, {access}>`")));
         }
         let (scalar, unit, fixed) = self.layout(variable, global)?;

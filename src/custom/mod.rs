@@ -69,16 +69,16 @@
 //! | u8, bool | `u32`: four to a word, the first in the lowest byte; a bool is 0 or 1 |
 //!
 //! `arrayLength` is the tensor's: elements, or vectors and words rounded up, whose last one may have elements of no
-//! meaning behind the tensor's own; an empty tensor is bound as one such. What else depends on sizes goes into the uniform: a struct of f32, i32 and u32 members
-//! that [`Kernel::params`] fills. So all sizes share one compiled kernel, as do all ops with the same text. Values that
-//! change between replays of a captured step, such as a [`Hyper`](crate::runtime::Hyper)'s tensor, are inputs:
-//! `var<storage, read> rate: f32` takes a tensor of shape `[]`.
+//! meaning behind the tensor's own; an empty tensor is bound as one such. What else depends on sizes goes into the
+//! uniform: a struct of f32, i32 and u32 members that [`Kernel::params`] fills. So all sizes share one compiled kernel, as
+//! do all ops with the same text. Values that change between replays of a captured step, such as a
+//! [`Hyper`](crate::runtime::Hyper)'s tensor, are inputs: `var<storage, read> rate: f32` takes a tensor of shape `[]`.
 //!
 //! Outputs hold anything when the kernel starts and have to be written completely, unless [`Kernel::zeroed`] says
 //! otherwise. There is no order among workgroups. The kernel is compiled with bounds checks and cleared workgroup
-//! memory, as wgpu compiles an application's shaders: a wrong index stays inside the bindings. A division of a
-//! row among the invocations, and the sums that follow from it, are the kernel's own; so is whether every device gives the
-//! same bits. Mesa's llvmpipe silently ends loops after 65,535 steps.
+//! memory, as wgpu compiles an application's shaders: a wrong index stays inside the bindings. How a row is divided
+//! among invocations, and with it the order of sums, is the kernel's own; so is whether every device gives the same bits.
+//! Mesa's llvmpipe silently ends loops after 65,535 steps.
 //!
 //! # What it is in the graph
 //!

@@ -2,11 +2,14 @@
 
 use std::any::Any;
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 
+use crate::autodiff::check_gradients;
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::graph::Op;
+use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 use super::interface::Uniform;
@@ -168,7 +171,7 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
 
 /// How outputs lie in the node's value.
 #[derive(Clone)]
-struct Parts(Vec<(std::ops::Range<usize>, crate::Shape)>);
+struct Parts(Vec<(Range<usize>, Shape)>);
 
 impl Parts {
     fn of(invocation: &Invocation) -> Self {
@@ -181,25 +184,7 @@ impl Parts {
         if let [_] = self.0[..] {
             return vec![value.clone()];
         }
-        let part = |(range, shape): &(std::ops::Range<usize>, crate::Shape)| {
-            value.slice(0, range.clone()).reshape(shape.clone())
-        };
+        let part = |(range, shape): &(Range<usize>, Shape)| value.slice(0, range.clone()).reshape(shape.clone());
         self.0.iter().map(part).collect()
-    }
-}
-
-fn check_gradients(name: &str, inputs: &[Tensor], gradients: &[Option<Tensor>]) {
-    for (number, (input, gradient)) in inputs.iter().zip(gradients).enumerate() {
-        if let Some(gradient) = gradient {
-            let (got, expected) = ((gradient.dtype(), gradient.shape()), (input.dtype(), input.shape()));
-            assert!(
-                got == expected,
-                "{name}: its rule gives a gradient {}{} for input {number}, which is {}{}",
-                got.0,
-                got.1,
-                expected.0,
-                expected.1,
-            );
-        }
     }
 }

@@ -111,7 +111,7 @@ fn kernel(program: &Program, group: &Group, mut body: Body) -> Kernel {
     });
     axes::canonicalize(&mut body);
     let (reads, writes) = (body.reads(), body.writes());
-    let bytes_of = |node: &usize| (program.nodes[*node].shape.numel() * program.nodes[*node].dtype.size_bytes()) as u64;
+    let bytes_of = |node: &usize| program.nodes[*node].shape.bytes(program.nodes[*node].dtype);
     let touched: u64 = group.reads.iter().chain(&group.stores).map(bytes_of).sum();
     Kernel {
         label: describe::label(program, group, &body),

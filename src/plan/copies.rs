@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use crate::graph::{Op, Program, ProgramNode, Slot};
 
 /// A node that is a copy of `node`, in its own memory.
-pub(super) fn copy_of(program: &mut Program, node: usize) -> usize {
+fn copy_of(program: &mut Program, node: usize) -> usize {
     let original = &program.nodes[node];
     let copy = ProgramNode { op: Op::Cast, inputs: vec![node], slot: Slot::None, ..original.clone() };
     program.nodes.push(copy);
@@ -43,22 +43,32 @@ fn copy(program: &mut Program, mut needed: impl FnMut(&Program, usize, bool) -> 
         let inputs = node.inputs.iter().enumerate();
         parts.extend(inputs.filter(|&(_, &input)| needed(program, input, true)).map(|(place, _)| (number, place)));
     }
-    // a copy has to come before its pack: the program is rebuilt in order
+    let names = copy_inputs(program, &parts);
+    for (position, copied) in outputs.into_iter().enumerate() {
+        if copied {
+            program.outputs[position].node = copy_of(program, program.outputs[position].node);
+        }
+    }
+    names
+}
+
+/// Copies these inputs (node, and which of its inputs); returns the new number of each node. A copy has to come before its
+/// reader, so the program is rebuilt in order.
+pub(super) fn copy_inputs(program: &mut Program, inputs: &HashSet<(usize, usize)>) -> Vec<usize> {
     let old = std::mem::take(&mut program.nodes);
     let mut names = Vec::with_capacity(old.len());
     for (number, mut node) in old.into_iter().enumerate() {
         for (place, input) in node.inputs.iter_mut().enumerate() {
             *input = names[*input];
-            if parts.contains(&(number, place)) {
+            if inputs.contains(&(number, place)) {
                 *input = copy_of(program, *input);
             }
         }
         names.push(program.nodes.len());
         program.nodes.push(node);
     }
-    for (position, copied) in outputs.into_iter().enumerate() {
-        let node = names[program.outputs[position].node];
-        program.outputs[position].node = if copied { copy_of(program, node) } else { node };
+    for output in &mut program.outputs {
+        output.node = names[output.node];
     }
     names
 }

@@ -1,6 +1,7 @@
 //! Runs a plan's kernels point by point in f64: slow, and as plain as the meaning of the instructions. Both executors
 //! are checked against it.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rayon::prelude::*;
@@ -12,7 +13,7 @@ use crate::ops::elementwise::{binary_value, cast_value, unary_value};
 use crate::ops::random;
 
 use super::index::Cond;
-use super::kernel::{Body, BufferId, ContractKernel, InstrOp, Kernel, Level, LoopKernel, Plan, Store, Tape};
+use super::kernel::{Body, BufferId, ContractKernel, InstrOp, Kernel, Level, LoopKernel, Place, Plan, Store, Tape};
 
 /// What is rounded besides what is cast to, or stored as, a narrower type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +23,34 @@ pub enum Rounding {
     /// Each float to f32 when it is computed, but not the partial results of sums: for comparing with a device. A value
     /// computed again must be equal to the one that was stored, or comparisons of the two (`argmax`) go wrong.
     Instructions,
+}
+
+/// Runs all of `plan`, unrounded, in memory as a device has it: what shares a place shares its memory. `externals` are the
+/// values of the first external storages; what is not given is NaN, but for the plan's zeros. Returns what each place holds in
+/// the end, and the status words of all kernels, or-ed.
+pub fn interpret_plan(plan: &Plan, externals: &[Vec<f64>], uniforms: &[u32]) -> (HashMap<Place, Vec<f64>>, u32) {
+    let mut places: HashMap<Place, Vec<f64>> = HashMap::new();
+    for buffer in &plan.buffers {
+        let memory = places.entry(buffer.place).or_default();
+        memory.resize(memory.len().max(buffer.elements), f64::NAN);
+    }
+    for &buffer in &plan.zeroed {
+        places.entry(plan.buffers[buffer].place).or_default().fill(0.0);
+    }
+    let externals = externals.iter().enumerate();
+    places.extend(externals.map(|(number, values)| (Place::External(number), values.clone())));
+    let mut status = 0;
+    for kernel in &plan.kernels {
+        let mut buffers: Vec<Vec<f64>> = vec![Vec::new(); plan.buffers.len()];
+        for &buffer in kernel.reads.iter().chain(&kernel.writes) {
+            buffers[buffer].clone_from(&places[&plan.buffers[buffer].place]);
+        }
+        status |= interpret(plan, kernel, &mut buffers, uniforms, Rounding::None);
+        for &buffer in &kernel.writes {
+            places.insert(plan.buffers[buffer].place, std::mem::take(&mut buffers[buffer]));
+        }
+    }
+    (places, status)
 }
 
 /// Runs `kernel` over `buffers` (the values of each of the plan's buffers); returns the status word.

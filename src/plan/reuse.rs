@@ -11,8 +11,7 @@ pub(super) fn update_in_place(plan: &mut Plan) {
     let mut renamed: Vec<BufferId> = (0..plan.buffers.len()).collect();
     let mut last: Vec<usize> = lives.iter().map(|life| life.map_or(0, |life| life.last)).collect();
     for number in 0..plan.kernels.len() {
-        let names = renamed.clone();
-        plan.kernels[number].body.map_buffers(|buffer| names[buffer]);
+        plan.kernels[number].body.map_buffers(|buffer| renamed[buffer]);
         let kernel = &plan.kernels[number];
         let (Body::Loop(LoopKernel { phases, .. }), 1) = (&kernel.body, kernel.writes.len()) else {
             continue;
@@ -52,8 +51,7 @@ pub(super) fn update_in_place(plan: &mut Plan) {
                     *name = source;
                 }
             }
-            let names = renamed.clone();
-            plan.kernels[number].body.map_buffers(|buffer| names[buffer]);
+            plan.kernels[number].body.map_buffers(|buffer| renamed[buffer]);
         }
     }
     for kernel in &mut plan.kernels {

@@ -4,21 +4,31 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crate::custom::ALIGNMENT;
-use crate::graph::{Op, Program, Slot};
+use crate::graph::{Op, Program, ProgramNode, Slot};
 
-use super::copies::{copy_of, copy_placed};
+use super::copies::{copy_inputs, copy_placed};
 
 /// Puts copies between own kernels and places that do not fit: what they read from the middle of a storage, and what they
 /// write as a part of one. Outputs and parts of packs have nodes of their own.
 pub(super) fn separate(program: &mut Program) {
-    if !program.nodes.iter().any(|node| matches!(node.op, Op::Kernel(_))) {
+    if !program.nodes.iter().any(is_own) {
         return;
     }
     let written = written_as_parts(program);
     if !written.is_empty() {
         copy_placed(program, &written);
     }
-    copy_inputs(program);
+    let anywhere = anywhere(program);
+    let mut inputs = HashSet::new();
+    for (number, node) in program.nodes.iter().enumerate().filter(|(_, node)| is_own(node)) {
+        let moved = node.inputs.iter().enumerate().filter(|(_, input)| anywhere.contains(input));
+        inputs.extend(moved.map(|(place, _)| (number, place)));
+    }
+    copy_inputs(program, &inputs);
+}
+
+fn is_own(node: &ProgramNode) -> bool {
+    matches!(node.op, Op::Kernel(_))
 }
 
 /// Own kernels whose values belong in a pack, or in a storage with others.
@@ -29,27 +39,7 @@ fn written_as_parts(program: &Program) -> BTreeSet<usize> {
     });
     let packs = program.nodes.iter().filter(|node| matches!(node.op, Op::Pack { .. }));
     let placed = outputs.map(|output| output.node).chain(packs.flat_map(|pack| pack.inputs.iter().copied()));
-    placed.filter(|&node| matches!(program.nodes[node].op, Op::Kernel(_))).collect()
-}
-
-fn copy_inputs(program: &mut Program) {
-    let anywhere = anywhere(program);
-    let old = std::mem::take(&mut program.nodes);
-    let mut names = Vec::with_capacity(old.len());
-    for mut node in old {
-        for input in &mut node.inputs {
-            let copied = matches!(node.op, Op::Kernel(_)) && anywhere.contains(input);
-            *input = names[*input];
-            if copied {
-                *input = copy_of(program, *input);
-            }
-        }
-        names.push(program.nodes.len());
-        program.nodes.push(node);
-    }
-    for output in &mut program.outputs {
-        output.node = names[output.node];
-    }
+    placed.filter(|&node| is_own(&program.nodes[node])).collect()
 }
 
 /// Nodes that do not lie where a binding may start.

@@ -4,35 +4,23 @@ use std::sync::Arc;
 
 use crate::device::{Bound, Device, Purpose, Storage};
 use crate::dtype::DType;
-use crate::error::{Error, Result};
-use crate::graph::{HostValue, Memory, Node, NodeRef, Program, Source, Tracer, WeakMemory};
+use crate::error::Result;
+use crate::graph::{HostValue, Memory, Node, Program, Source, WeakMemory};
 use crate::plan::{self, Plan, PlanOptions};
-use crate::shape::{MAX_ELEMENTS, Shape};
+use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 use super::cell::VarCell;
 use super::forecast::Forecast;
 use super::signature::Signature;
+use super::traced::Traced;
 use super::var::{Var, VarKind};
-use super::{gate, trace};
 
 /// A trace and its plan. Where inputs and outputs will lie is not there yet.
 pub(super) struct Planned {
-    pub(super) program: Program,
+    pub(super) traced: Traced,
     pub(super) plan: Arc<Plan>,
-    storages: Vec<Storage>,
-    hosts: Vec<Arc<HostValue>>,
-    /// The externals that inputs are read from.
-    inputs: Vec<usize>,
-    outputs: Vec<PlannedOutput>,
-    written: Vec<Arc<VarCell>>,
     read: Vec<Place>,
-    vars: Vec<Arc<VarCell>>,
-}
-
-struct PlannedOutput {
-    external: usize,
-    node: NodeRef,
 }
 
 /// A variable or a tensor from outside, and the place it had when the trace was planned.
@@ -80,65 +68,24 @@ impl Planned {
         halted: &Var,
         options: &PlanOptions,
     ) -> Result<Self> {
-        let mut tracer = Tracer::default();
-        let mut inputs = Vec::new();
-        let mut placeholders = Vec::new();
-        for (slot, (shape, dtype)) in signature.iter().enumerate() {
-            let elements = shape.numel();
-            if elements > MAX_ELEMENTS {
-                return Err(Error::TooManyElements { what: format!("input {slot} of a step"), elements });
-            }
-            let storage = Storage::planned(value_bytes(shape, *dtype));
-            inputs.push(tracer.bind_input(slot, &storage, *dtype));
-            placeholders.push(Tensor::from_node(Node::leaf(Source::Input(slot), shape.clone(), *dtype, device)));
-        }
-        let (results, trace) = trace::collect(|| {
-            let results = function(&placeholders);
-            gate::close(halted);
-            results
-        });
-        let roots = results.iter().map(|result| result.node()).chain(trace.pending.iter().map(|(_, node)| node));
-        let (mut vars, memories) = leaves(roots);
-        vars.extend(trace.pending.iter().map(|(var, _)| var.clone()));
-        vars.sort_by_key(|var| var.id);
-        vars.dedup_by_key(|var| var.id);
-        // before looking where values lie: an assignment that waits moves those who hold the old one
-        vars.iter().try_for_each(|var| var.flush())?;
-        let mut outputs = Vec::new();
-        for result in &results {
-            let node = result.node();
-            node.check_size()?;
-            let number = tracer.add(node);
-            let storage = Storage::planned(value_bytes(&node.shape, node.dtype));
-            let external = tracer.external(&storage, node.dtype);
-            tracer.output(number, external, 0);
-            outputs.push(PlannedOutput { external, node: node.clone() });
-        }
-        let mut written = Vec::new();
-        for (var, node) in &trace.pending {
-            let number = tracer.add(node);
-            let (storage, offset) = var.memory().get();
-            let external = tracer.external(&storage, var.dtype);
-            tracer.output(number, external, offset);
-            written.push(var.clone());
-        }
-        let memories = memories.into_iter().map(|memory| (None, memory));
-        let read = memories.chain(vars.iter().map(|var| (Some(var.name.clone()), var.memory())));
-        let read = read.map(|(name, memory)| {
+        let traced = Traced::gated(device, signature, function, halted)?;
+        let memories = traced.memories.iter().map(|memory| (None, memory.clone()));
+        let vars = traced.vars.iter().map(|var| (Some(var.name.clone()), var.memory()));
+        let read = memories.chain(vars).map(|(name, memory)| {
             let (storage, offset) = memory.get();
             Place { name, memory, storage, offset }
         });
         let read = read.collect();
-        let plan = Arc::new(plan::plan(&tracer.program, options));
-        let Tracer { program, storages, hosts, .. } = tracer;
-        Ok(Self { program, plan, storages, hosts, inputs, outputs, written, read, vars })
+        let plan = Arc::new(plan::plan(&traced.program, options));
+        Ok(Self { traced, plan, read })
     }
 
     /// What it takes to run it.
     pub(super) fn forecast(&self, counted: &mut Vec<Storage>) -> Forecast {
         let mut forecast = Forecast { activation_bytes: self.plan.slots.iter().sum(), ..Forecast::default() };
-        for (number, storage) in self.storages.iter().enumerate() {
-            if self.inputs.contains(&number) || self.outputs.iter().any(|output| output.external == number) {
+        for (number, storage) in self.traced.storages.iter().enumerate() {
+            let is_input = number < self.traced.inputs.len();
+            if is_input || self.traced.outputs().any(|(_, external)| external == number) {
                 forecast.input_output_bytes += storage.bytes().max(1).next_multiple_of(16);
                 continue;
             }
@@ -146,7 +93,7 @@ impl Planned {
                 continue;
             }
             counted.push(storage.clone());
-            let kinds = self.vars.iter().filter(|var| var.memory().get().0 == *storage).map(|var| var.kind);
+            let kinds = self.traced.vars.iter().filter(|var| var.memory().get().0 == *storage).map(|var| var.kind);
             // an arena is state that holds parameters
             let bytes = match kinds.min_by_key(|kind| *kind == VarKind::State) {
                 Some(VarKind::Parameter | VarKind::Buffer) => &mut forecast.model_bytes,
@@ -160,36 +107,36 @@ impl Planned {
 
     /// Whether something it reads or writes has moved since. Assignments that wait are computed first.
     pub(super) fn is_stale(&self) -> Result<bool> {
-        have_moved(&self.vars, &self.read)
+        have_moved(&self.traced.vars, &self.read)
     }
 
     /// Compiles it and gives it memory.
     pub(super) fn bind(&self, device: &Device, because: Option<String>) -> Result<Captured> {
-        let mut storages = self.storages.clone();
+        let traced = &self.traced;
+        let mut storages = traced.storages.clone();
         let mut inputs = Vec::new();
-        for (number, &external) in self.inputs.iter().enumerate() {
-            let storage = device.alloc(storages[external].bytes(), format!("input {number} of a step"))?;
-            storages[external] = storage.clone();
-            inputs.push(storage);
+        for (number, storage) in storages[..traced.inputs.len()].iter_mut().enumerate() {
+            *storage = device.alloc(storage.bytes(), format!("input {number} of a step"))?;
+            inputs.push(storage.clone());
         }
         let mut outputs = Vec::new();
-        for PlannedOutput { external, node } in &self.outputs {
-            let storage = device.alloc(storages[*external].bytes(), Purpose::node(node))?;
-            storages[*external] = storage.clone();
+        for (node, external) in traced.outputs() {
+            let storage = device.alloc(storages[external].bytes(), Purpose::node(node))?;
+            storages[external] = storage.clone();
             let (shape, dtype) = (node.shape.clone(), node.dtype);
             outputs.push(OutputCell { storage, shape, dtype, holders: Vec::new() });
         }
         let bound = device.prepare(self.plan.clone())?.bind(&storages)?;
         Ok(Captured {
-            program: self.program.clone(),
+            program: traced.program.clone(),
             plan: self.plan.clone(),
             bound,
             storages,
-            hosts: self.hosts.clone(),
+            hosts: traced.hosts.clone(),
             inputs,
             outputs,
-            written: self.written.clone(),
-            vars: self.vars.clone(),
+            written: traced.written.clone(),
+            vars: traced.vars.clone(),
             because,
             used: 0,
             read: self.read.clone(),
@@ -244,7 +191,7 @@ impl OutputCell {
         if alive.is_empty() {
             return Ok(());
         }
-        let bytes = (self.shape.numel() * self.dtype.size_bytes()) as u64;
+        let bytes = self.shape.bytes(self.dtype);
         let copy = device.alloc_pooled(bytes, "a kept output of a step")?;
         device.copy(&self.storage, 0, &copy, 0, bytes)?;
         for memory in alive {
@@ -259,29 +206,4 @@ impl OutputCell {
         self.holders.push(memory.downgrade());
         Tensor::from_node(Node::leaf(Source::Memory(memory), self.shape.clone(), self.dtype, device))
     }
-}
-
-fn value_bytes(shape: &Shape, dtype: DType) -> u64 {
-    (shape.numel() * dtype.size_bytes()) as u64
-}
-
-/// The variables and the tensors from outside that `roots` are computed from.
-fn leaves<'a>(roots: impl Iterator<Item = &'a NodeRef>) -> (Vec<Arc<VarCell>>, Vec<Memory>) {
-    let (mut vars, mut memories) = (Vec::new(), Vec::new());
-    let mut seen = std::collections::HashSet::new();
-    let mut stack: Vec<&NodeRef> = roots.collect();
-    while let Some(node) = stack.pop() {
-        if !seen.insert(node.id) {
-            continue;
-        }
-        match &node.source {
-            Some(Source::Var(var)) => vars.push(var.clone()),
-            Some(Source::Memory(memory)) => memories.push(memory.clone()),
-            _ => match node.value() {
-                Some(memory) => memories.push(memory),
-                None => stack.extend(&node.inputs),
-            },
-        }
-    }
-    (vars, memories)
 }

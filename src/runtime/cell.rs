@@ -251,7 +251,7 @@ impl VarCell {
             state.holders.iter().filter_map(WeakMemory::upgrade).collect()
         };
         if !alive.is_empty() {
-            let bytes = (self.shape.numel() * self.dtype.size_bytes()) as u64;
+            let bytes = self.shape.bytes(self.dtype);
             let copy = self.device.alloc_pooled(bytes, format!("a kept value of {}", self.name))?;
             let (storage, offset) = self.memory.get();
             self.device.copy(&storage, (offset * self.dtype.size_bytes()) as u64, &copy, 0, bytes)?;

@@ -68,7 +68,7 @@ struct Search<'a> {
 impl Search<'_> {
     fn bytes(&self, number: usize) -> u64 {
         let node = &self.program.nodes[number];
-        (node.shape.numel() * node.dtype.size_bytes()) as u64
+        node.shape.bytes(node.dtype)
     }
 
     /// The same among the nodes of `group`.

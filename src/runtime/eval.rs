@@ -95,7 +95,7 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
     let mut results = Vec::with_capacity(nodes.len());
     for (node, number) in nodes.iter().zip(numbers) {
         node.check_size()?;
-        let (bytes, purpose) = ((node.shape.numel() * node.dtype.size_bytes()) as u64, Purpose::node(node));
+        let (bytes, purpose) = (node.shape.bytes(node.dtype), Purpose::node(node));
         let storage = if has_gaps { device.alloc(bytes, purpose) } else { device.alloc_pooled(bytes, purpose) }?;
         let external = tracer.external(&storage, node.dtype);
         tracer.output(number, external, 0);

@@ -69,5 +69,5 @@ pub fn preview(
     let halted = Var::zeros("halted", VarKind::State, [].into(), DType::U32, device)?;
     let planned = Planned::new(device, &mut function, &inputs.to_vec(), &halted, &options_for(device))?;
     let forecast = planned.forecast(&mut Vec::new());
-    Ok((StepInfo { plan: planned.plan, program: planned.program, because: None }, forecast))
+    Ok((StepInfo { plan: planned.plan, program: planned.traced.program, because: None }, forecast))
 }

@@ -125,7 +125,7 @@ impl Step {
         }
         let nodes: Vec<NodeRef> = inputs.iter().map(|input| input.node().clone()).collect();
         realize(&nodes)?;
-        let captured = self.captured(signature.clone())?;
+        let captured = self.captured(signature)?;
         for (node, storage) in nodes.iter().zip(&captured.inputs) {
             let (from, offset) = node.value().expect("it was just computed").get();
             let size = node.dtype.size_bytes();
@@ -142,15 +142,15 @@ impl Step {
     pub fn run_bytes(&mut self, inputs: &[(&Shape, DType, &[u8])]) -> Result<Vec<Tensor>> {
         let signature: Signature = inputs.iter().map(|(shape, dtype, _)| ((*shape).clone(), *dtype)).collect();
         for (shape, dtype, bytes) in inputs {
-            let needed = shape.numel() * dtype.size_bytes();
-            if bytes.len() != needed {
+            let needed = shape.bytes(*dtype);
+            if bytes.len() as u64 != needed {
                 let got = bytes.len();
                 return Err(Error::Shape(format!("a step's input {dtype} {shape} takes {needed} bytes, not {got}")));
             }
         }
         let device = self.device.clone();
         let _exclusive = device.exclusive();
-        let captured = self.captured(signature.clone())?;
+        let captured = self.captured(&signature)?;
         let start = Instant::now();
         for ((_, _, bytes), storage) in inputs.iter().zip(&captured.inputs) {
             device.write(storage, 0, bytes)?;
@@ -164,7 +164,7 @@ impl Step {
     /// # Errors
     /// If the device fails.
     pub fn prepare(&mut self, inputs: &[(Shape, DType)]) -> Result<StepInfo> {
-        let captured = self.captured(inputs.to_vec())?;
+        let captured = self.captured(&inputs.to_vec())?;
         Ok(StepInfo {
             plan: captured.plan.clone(),
             program: captured.program.clone(),
@@ -226,7 +226,7 @@ impl Step {
         let _exclusive = device.exclusive();
         self.take_inputs(&signature, inputs)?;
         let options = self.options;
-        let captured = self.captured(signature)?;
+        let captured = self.captured(&signature)?;
         super::diagnose::first_non_finite(&device, &captured.program, &captured.storages, &captured.hosts, &options)
     }
 
@@ -248,12 +248,12 @@ impl Step {
         Ok(sum)
     }
 
-    fn captured(&mut self, signature: Signature) -> Result<&mut Captured> {
-        if self.captured.get(&signature).map_or(Ok(true), Captured::is_stale)? {
-            self.capture(&signature)?;
+    fn captured(&mut self, signature: &Signature) -> Result<&mut Captured> {
+        if self.captured.get(signature).map_or(Ok(true), Captured::is_stale)? {
+            self.capture(signature)?;
         }
         self.clock += 1;
-        let captured = self.captured.get_mut(&signature).expect("it was just inserted");
+        let captured = self.captured.get_mut(signature).expect("it was just inserted");
         captured.used = self.clock;
         Ok(captured)
     }
@@ -264,8 +264,8 @@ impl Step {
             Some(planned) if !planned.is_stale()? => planned,
             _ => self.plan(signature)?,
         };
-        let because = self.why_not_reused(signature, &planned.program);
-        crate::debug::plan_made(&planned.program, &planned.plan, because.as_deref());
+        let because = self.why_not_reused(signature, &planned.traced.program);
+        crate::debug::plan_made(&planned.traced.program, &planned.plan, because.as_deref());
         // first, so that their memory can be used
         self.forget(signature);
         while self.captured.len() >= self.limit {

@@ -1,24 +1,27 @@
 //! What a step would run, before anything plans it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::device::{Device, Storage};
 use crate::dtype::DType;
-use crate::error::Result;
-use crate::graph::{HostValue, Node, NodeRef, Output, Program, Source, Tracer, reference};
-use crate::shape::Shape;
+use crate::error::{Error, Result};
+use crate::graph::{HostValue, Memory, Node, NodeRef, Output, Program, Source, Tracer, reference};
+use crate::shape::{MAX_ELEMENTS, Shape};
 use crate::tensor::Tensor;
 
-use super::var::Var;
+use super::cell::VarCell;
+use super::signature::Signature;
+use super::var::{Var, VarKind};
 use super::{gate, trace};
 
-/// A traced function, for tests of the planner: they run its program in their own way.
-#[derive(Debug)]
+/// A function that was traced for inputs of a signature. Public for tests of the planner, which run its program in their own
+/// way.
 pub struct Traced {
-    device: Device,
     /// The program; its first externals are the inputs.
     pub program: Program,
-    storages: Vec<Storage>,
+    /// Where the program's externals lie; inputs and results do not lie anywhere yet.
+    pub(super) storages: Vec<Storage>,
     /// Its host values.
     pub hosts: Vec<Arc<HostValue>>,
     /// The leaves that stand for the inputs.
@@ -27,63 +30,116 @@ pub struct Traced {
     pub results: usize,
     /// What it has to write, the function's results first: assigned variables follow.
     pub wanted: Vec<(NodeRef, Output)>,
+    /// The variables that it assigns.
+    pub(super) written: Vec<Arc<VarCell>>,
+    /// The variables that it reads or assigns.
+    pub(super) vars: Vec<Arc<VarCell>>,
+    /// The tensors from outside that it reads.
+    pub(super) memories: Vec<Memory>,
 }
 
 impl Traced {
-    /// Traces `function` as a [`Step`](super::Step) does for inputs of these types and shapes.
+    /// Traces `function` as a [`Step`](super::Step) does.
     ///
     /// # Errors
     /// If the device fails.
     pub fn new(
         device: &Device,
-        inputs: &[(DType, Shape)],
+        signature: &Signature,
         function: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
     ) -> Result<Self> {
-        let halted = Var::state("halted", &Tensor::scalar(0u32, device))?;
+        let halted = Var::zeros("halted", VarKind::State, Shape::default(), DType::U32, device)?;
+        Self::gated(device, signature, function, &halted)
+    }
+
+    /// The same; nothing is assigned where `halted` says so.
+    pub(super) fn gated(
+        device: &Device,
+        signature: &Signature,
+        function: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
+        halted: &Var,
+    ) -> Result<Self> {
         let mut tracer = Tracer::default();
-        let planned = |shape: &Shape, dtype: DType| Storage::planned((shape.numel() * dtype.size_bytes()) as u64);
-        let mut leaves = Vec::new();
-        for (slot, (dtype, shape)) in inputs.iter().enumerate() {
-            tracer.bind_input(slot, &planned(shape, *dtype), *dtype);
-            leaves.push(Tensor::from_node(Node::leaf(Source::Input(slot), shape.clone(), *dtype, device)));
+        let mut inputs = Vec::new();
+        for (slot, (shape, dtype)) in signature.iter().enumerate() {
+            let elements = shape.numel();
+            if elements > MAX_ELEMENTS {
+                return Err(Error::TooManyElements { what: format!("input {slot} of a step"), elements });
+            }
+            tracer.bind_input(slot, &Storage::planned(shape.bytes(*dtype)), *dtype);
+            inputs.push(Tensor::from_node(Node::leaf(Source::Input(slot), shape.clone(), *dtype, device)));
         }
         let (results, trace) = trace::collect(|| {
-            let results = function(&leaves);
-            gate::close(&halted);
+            let results = function(&inputs);
+            gate::close(halted);
             results
         });
-        let count = results.len();
-        let mut nodes = Vec::new();
-        for result in results {
-            let node = result.node().clone();
-            let number = tracer.add(&node);
-            let external = tracer.external(&planned(&node.shape, node.dtype), node.dtype);
+        let roots = results.iter().map(|result| result.node()).chain(trace.pending.iter().map(|(_, node)| node));
+        let (mut vars, memories) = leaves(roots);
+        vars.extend(trace.pending.iter().map(|(var, _)| var.clone()));
+        vars.sort_by_key(|var| var.id);
+        vars.dedup_by_key(|var| var.id);
+        // before looking where values lie: an assignment that waits moves those who hold the old one
+        vars.iter().try_for_each(|var| var.flush())?;
+        let mut wanted = Vec::new();
+        for result in &results {
+            let node = result.node();
+            node.check_size()?;
+            let number = tracer.add(node);
+            let external = tracer.external(&Storage::planned(node.shape.bytes(node.dtype)), node.dtype);
             tracer.output(number, external, 0);
-            nodes.push(node);
+            wanted.push(node.clone());
         }
+        let mut written = Vec::new();
         for (var, node) in trace.pending {
             let number = tracer.add(&node);
             let (storage, offset) = var.memory().get();
             let external = tracer.external(&storage, var.dtype);
             tracer.output(number, external, offset);
-            nodes.push(node);
+            wanted.push(node);
+            written.push(var);
         }
-        let wanted = nodes.into_iter().zip(tracer.program.outputs.iter().copied()).collect();
+        let wanted = wanted.into_iter().zip(tracer.program.outputs.iter().copied()).collect();
         let Tracer { program, storages, hosts, .. } = tracer;
-        Ok(Self { device: device.clone(), program, storages, hosts, inputs: leaves, results: count, wanted })
+        Ok(Self { program, storages, hosts, inputs, results: results.len(), wanted, written, vars, memories })
     }
 
-    /// What lies in external storage `number`, if that is there already: neither an input nor a result.
+    /// The function's results: node, and number of the external that it is written to.
+    pub(super) fn outputs(&self) -> impl Iterator<Item = (&NodeRef, usize)> {
+        self.wanted[..self.results].iter().map(|(node, output)| (node, output.external))
+    }
+
+    /// What lies in external storage `number` of `device`, if that is there already: neither an input nor a result.
     ///
     /// # Errors
     /// If the device fails.
-    pub fn contents(&self, number: usize) -> Result<Option<Vec<f64>>> {
-        let is_result = self.wanted[..self.results].iter().any(|(_, output)| output.external == number);
-        if number < self.inputs.len() || is_result {
+    pub fn contents(&self, device: &Device, number: usize) -> Result<Option<Vec<f64>>> {
+        if number < self.inputs.len() || self.outputs().any(|(_, external)| external == number) {
             return Ok(None);
         }
         let storage = &self.storages[number];
-        let bytes = pollster::block_on(self.device.read(storage, 0, storage.bytes()))?;
+        let bytes = pollster::block_on(device.read(storage, 0, storage.bytes()))?;
         Ok(Some(reference::decode(self.program.externals[number].dtype, &bytes)))
     }
+}
+
+/// The variables and the tensors from outside that `roots` are computed from.
+fn leaves<'a>(roots: impl Iterator<Item = &'a NodeRef>) -> (Vec<Arc<VarCell>>, Vec<Memory>) {
+    let (mut vars, mut memories) = (Vec::new(), Vec::new());
+    let mut seen = HashSet::new();
+    let mut stack: Vec<&NodeRef> = roots.collect();
+    while let Some(node) = stack.pop() {
+        if !seen.insert(node.id) {
+            continue;
+        }
+        match &node.source {
+            Some(Source::Var(var)) => vars.push(var.clone()),
+            Some(Source::Memory(memory)) => memories.push(memory.clone()),
+            _ => match node.value() {
+                Some(memory) => memories.push(memory),
+                None => stack.extend(&node.inputs),
+            },
+        }
+    }
+    (vars, memories)
 }

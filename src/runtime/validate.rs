@@ -100,8 +100,8 @@ impl Check<'_> {
 
     /// Sums of many terms in f32 differ from f64 by more than one element's rounding: the tolerance is a thousandth (f16: a
     /// hundredth) of the largest value that the same store writes, because a vector of gradients has pieces of very
-    /// different sizes. To that comes a millionth (f16: a hundred thousandth) of the largest value, or of 1, for sums whose terms cancel. Integers,
-    /// truth values and what the kernel does not write must agree exactly.
+    /// different sizes. To that comes a millionth (f16: a hundred thousandth) of the largest value, or of 1, for sums whose
+    /// terms cancel. Integers, truth values and what the kernel does not write must agree exactly.
     fn values(&self, buffer: BufferId, got: &[f64], expected: &[f64]) -> Result<()> {
         let (relative, absolute) = match self.plan.buffers[buffer].dtype {
             DType::F32 => (1e-3, 1e-6),

@@ -96,8 +96,7 @@ impl Var {
         location: &'static Location<'static>,
     ) -> Result<Self> {
         let shape = shape.in_memory(name);
-        let bytes = (shape.numel() * dtype.size_bytes()) as u64;
-        let storage = device.alloc(bytes, Purpose::value(name.to_owned(), dtype, &shape, location))?;
+        let storage = device.alloc(shape.bytes(dtype), Purpose::value(name.to_owned(), dtype, &shape, location))?;
         Ok(Self(VarCell::new(name, kind, shape, dtype, device, Memory::new(storage, 0))))
     }
 

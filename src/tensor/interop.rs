@@ -23,7 +23,7 @@ impl Tensor {
     #[track_caller]
     pub fn from_wgpu_buffer(buffer: &wgpu::Buffer, shape: impl Into<Shape>, dtype: DType, device: &Device) -> Self {
         let shape = shape.into().in_memory("from_wgpu_buffer");
-        let bytes = (shape.numel() * dtype.size_bytes()) as u64;
+        let bytes = shape.bytes(dtype);
         assert!(!device.is_cpu(), "from_wgpu_buffer: {} does not use wgpu", device.name());
         assert!(
             buffer.size() >= bytes && buffer.size().is_multiple_of(16) && buffer.size() > 0,
@@ -57,8 +57,7 @@ impl Tensor {
         let _exclusive = device.exclusive();
         runtime::realize(std::slice::from_ref(self.node()))?;
         let (storage, offset) = self.node().value().expect("it was just computed").get();
-        let size = self.dtype().size_bytes();
-        let bytes = (self.shape().numel() * size) as u64;
-        device.hand_out(storage, (offset * size) as u64, bytes)
+        let start = (offset * self.dtype().size_bytes()) as u64;
+        device.hand_out(storage, start, self.shape().bytes(self.dtype()))
     }
 }

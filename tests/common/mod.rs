@@ -6,12 +6,14 @@ pub mod reference;
 pub mod rows;
 pub mod small;
 
-use std::cell::RefCell;
+use std::backtrace::Backtrace;
+use std::cell::{Cell, RefCell};
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use brasa::graph::reference::decode;
 use brasa::{Device, Tensor};
 
 /// Sample values without a generator's state: a number in [0, 1) for each (seed, element).
@@ -44,11 +46,16 @@ pub fn devices() -> Vec<Device> {
         Err(error) => {
             assert!(std::env::var_os("BRASA_REQUIRE_GPU").is_none_or(|value| value != "1"), "{error}");
             let number = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
-            // Not `eprintln!`: what that writes is shown for failing tests only.
-            let _unseen = writeln!(std::io::stderr(), "GPU rows skipped, as there is no adapter: {number} so far");
+            skipped(&format!("GPU rows, as there is no adapter: {number} so far"));
         }
     }
     devices
+}
+
+/// Tells on standard error, also where tests pass, that something had nothing to do.
+pub fn skipped(why: &str) {
+    // Not `eprintln!`: what that writes is shown for failing tests only.
+    let _unseen = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
 /// Panics unless all pairs differ by at most `absolute + relative · |expected|`; NaN equals NaN.
@@ -64,33 +71,44 @@ pub fn assert_close(what: &str, got: &[f64], expected: &[f64], relative: f64, ab
     }
 }
 
+/// Panics unless two tensors have one shape, and values that differ by at most 1e-5, absolute and relative.
+#[track_caller]
+pub fn assert_same(what: &str, got: &Tensor, expected: &Tensor) {
+    assert_eq!(got.shape(), expected.shape(), "{what}");
+    assert_close(what, &doubles(got), &doubles(expected), 1e-5, 1e-5);
+}
+
 /// What a panic said, and where: (message, file, line).
 pub type Panic = (String, String, u32);
 
-/// Runs `f`, which must panic.
-#[track_caller]
-pub fn panic_of<T>(f: impl FnOnce() -> T) -> Panic {
+/// Runs `f`; a panic is an error, with a backtrace if `RUST_BACKTRACE` asks for one, and is not printed.
+pub fn caught<T>(f: impl FnOnce() -> T) -> Result<T, (Panic, Backtrace)> {
     thread_local! {
-        static CAUGHT: RefCell<Option<Panic>> = const { RefCell::new(None) };
-        static CATCHING: RefCell<bool> = const { RefCell::new(false) };
+        static CAUGHT: RefCell<Option<(Panic, Backtrace)>> = const { RefCell::new(None) };
+        static CATCHING: Cell<bool> = const { Cell::new(false) };
     }
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            if !CATCHING.with_borrow(|catching| *catching) {
+            if !CATCHING.get() {
                 return usual(info);
             }
             let message = info.payload_as_str().unwrap_or_default().to_owned();
             let place = info.location().expect("panics have a place");
-            CAUGHT.set(Some((message, place.file().to_owned(), place.line())));
+            CAUGHT.set(Some(((message, place.file().to_owned(), place.line()), Backtrace::capture())));
         }));
     });
     CATCHING.set(true);
     let result = catch_unwind(AssertUnwindSafe(f));
     CATCHING.set(false);
-    assert!(result.is_err(), "no panic");
-    CAUGHT.take().expect("the hook has seen it")
+    result.map_err(|_| CAUGHT.take().expect("the hook has seen it"))
+}
+
+/// What `f` panics with, which it must.
+#[track_caller]
+pub fn panic_of<T>(f: impl FnOnce() -> T) -> Panic {
+    caught(f).map(drop).expect_err("no panic").0
 }
 
 /// The same devices opened anew, shared with no other test: for what counts objects or breaks a device.
@@ -102,6 +120,18 @@ pub fn fresh_devices() -> Vec<Device> {
 #[track_caller]
 pub fn read(tensor: &Tensor) -> Vec<f32> {
     tensor.to_vec().expect("values")
+}
+
+/// The elements of a tensor of any type.
+#[track_caller]
+pub fn doubles(tensor: &Tensor) -> Vec<f64> {
+    decode(tensor.dtype(), &pollster::block_on(tensor.to_bytes()).expect("values"))
+}
+
+/// A matrix on `device` of numbers in -1..1.
+#[track_caller]
+pub fn matrix(seed: u64, rows: usize, columns: usize, device: &Device) -> Tensor {
+    vector(&floats(seed, rows * columns, -1.0, 1.0), device).reshape([rows, columns])
 }
 
 /// A vector on `device`.

@@ -3,22 +3,16 @@
 use std::sync::Arc;
 
 use brasa::autodiff::grad;
-use brasa::graph::reference;
 use brasa::nn::{Dropout, Module};
 use brasa::runtime::{Step, Var, checkpoint, seed};
 use brasa::{Device, Tensor};
 
-use super::common::{assert_close, fresh_devices, values};
+use super::common::{assert_close, doubles, fresh_devices, values};
 
 /// Multiples of 1/64.
 fn samples(shape: &[usize], number: u64) -> Vec<f32> {
     let values = values(number, shape.iter().product(), -1.0, 1.0);
     values.into_iter().map(|value| ((value * 64.0).round() / 64.0) as f32).collect()
-}
-
-fn doubles(tensor: &Tensor) -> Vec<f64> {
-    let bytes = pollster::block_on(tensor.to_bytes()).expect("bytes");
-    reference::decode(tensor.dtype(), &bytes)
 }
 
 /// Two layers with dropout between; `checkpointed`: nothing in them is kept for the backward pass.

@@ -1,11 +1,9 @@
 //! How a case turned out, and how a failing one is reported.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
 
 use super::case::Case;
+use super::common::caught;
 
 /// How a case turned out.
 pub(crate) enum Outcome {
@@ -18,28 +16,11 @@ pub(crate) enum Outcome {
 /// The outcome of a case, and the rows it drew.
 pub(crate) type Run = (Outcome, Vec<&'static str>);
 
-/// Runs `f`; a panic is an outcome too.
-fn caught(f: impl FnOnce() -> Run) -> Run {
-    thread_local! {
-        static CAUGHT: RefCell<Option<String>> = const { RefCell::new(None) };
-        static CATCHING: RefCell<bool> = const { RefCell::new(false) };
-    }
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if !CATCHING.with_borrow(|catching| *catching) {
-                return usual(info);
-            }
-            let place = info.location().map(ToString::to_string).unwrap_or_default();
-            let trace = std::backtrace::Backtrace::capture();
-            CAUGHT.set(Some(format!("panic at {place}: {}\n{trace}", info.payload_as_str().unwrap_or_default())));
-        }));
-    });
-    CATCHING.set(true);
-    let result = catch_unwind(AssertUnwindSafe(f));
-    CATCHING.set(false);
-    result.unwrap_or_else(|_| (Outcome::Wrong(CAUGHT.take().unwrap_or_default()), Vec::new()))
+/// The outcome of `f`; a panic is one too.
+fn outcome(f: impl FnOnce() -> Run) -> Run {
+    caught(f).unwrap_or_else(|((message, file, line), trace)| {
+        (Outcome::Wrong(format!("panic at {file}:{line}: {message}\n{trace}")), Vec::new())
+    })
 }
 
 /// What makes two failures the same: the place of a panic, or that values differ.
@@ -52,11 +33,11 @@ fn kind(failure: &str) -> &str {
 
 /// A report of a failure: its seed, and the smallest graph that fails in the same way.
 fn report(seed: u64, case: Case, failure: &str, run: &impl Fn(&Case) -> Run) -> String {
-    let smallest = case.shrunk(|case| match caught(|| run(case)).0 {
+    let smallest = case.shrunk(|case| match outcome(|| run(case)).0 {
         Outcome::Wrong(other) => kind(&other) == kind(failure),
         _ => false,
     });
-    let found = match caught(|| run(&smallest)).0 {
+    let found = match outcome(|| run(&smallest)).0 {
         Outcome::Wrong(found) if kind(&found) == kind(failure) => found,
         _ => failure.to_owned(),
     };
@@ -77,7 +58,7 @@ impl Sweep {
     pub(crate) fn run(&mut self, seeds: impl Iterator<Item = u64>, most: usize, run: impl Fn(&Case) -> Run) {
         for seed in seeds {
             let case = Case::random(seed);
-            let (outcome, drawn) = caught(|| run(&case));
+            let (outcome, drawn) = outcome(|| run(&case));
             self.drawn.extend(drawn);
             match outcome {
                 Outcome::Same => self.same += 1,

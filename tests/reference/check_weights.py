@@ -1,6 +1,6 @@
 """Loads files that brasa saved into PyTorch, strictly, and compares the logits.
 
-    BRASA_SAVE_WEIGHTS=FOLDER cargo test --test weights pytorch_loads
+    BRASA_SAVE_WEIGHTS=FOLDER cargo test --test suite pytorch_loads
     python tests/reference/check_weights.py FOLDER
 
 FOLDER holds `NAME.safetensors`, written by `nn::save_weights`, and `NAME.io.safetensors` with an input and brasa's logits.

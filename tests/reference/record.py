@@ -1,4 +1,4 @@
-"""Records the losses of PyTorch training runs that `tests/training.rs` repeats.
+"""Records the losses of PyTorch training runs that `tests/suite/training.rs` repeats.
 
     python3 tests/reference/record.py          # writes tests/reference/*.json beside itself
 

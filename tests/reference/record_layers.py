@@ -1,4 +1,4 @@
-"""Records what PyTorch's layers compute, for `tests/layers.rs`: outputs, gradients and running statistics.
+"""Records what PyTorch's layers compute, for `tests/suite/layers.rs`: outputs, gradients and running statistics.
 
     python tests/reference/record_layers.py          # needs torch and safetensors; writes layers.safetensors beside itself
 

@@ -1,4 +1,4 @@
-"""Records values and gradients of PyTorch's losses, for `tests/losses.rs`.
+"""Records values and gradients of PyTorch's losses, for `tests/suite/losses.rs`.
 
     python3 tests/reference/record_losses.py    # writes tests/reference/losses.json
 

@@ -1,4 +1,4 @@
-"""Records what PyTorch's networks compute, for `tests/models.rs` and `tests/weights.rs`.
+"""Records what PyTorch's networks compute, for `tests/suite/models.rs` and `tests/suite/weights.rs`.
 
     python tests/reference/record_models.py            # writes models.json and tiny_resnet.safetensors beside itself
     python tests/reference/record_models.py FOLDER     # writes whole networks with random weights to FOLDER
@@ -9,7 +9,7 @@ published size its number of parameters and a hash of its `state_dict`'s names a
 a small network as PyTorch saves it, after a training step, with an input and its logits.
 
 With a folder, `NAME.safetensors` is a whole network with the weights PyTorch draws, and `NAME.io.safetensors` an input and its
-logits; `BRASA_TORCH_WEIGHTS=FOLDER cargo test --test weights` reads them.
+logits; `BRASA_TORCH_WEIGHTS=FOLDER cargo test --test suite weights::` reads them.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Records what PyTorch computes for the ops that `tests/torch_ops` replays: inputs, outputs and gradients.
+"""Records what PyTorch computes for the ops that `tests/suite/torch_ops` replays: inputs, outputs and gradients.
 
     python tests/reference/record_ops.py
 

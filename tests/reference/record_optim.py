@@ -1,4 +1,4 @@
-"""Records what PyTorch's optimizers do in their first steps, for `tests/optim.rs`.
+"""Records what PyTorch's optimizers do in their first steps, for `tests/suite/optim.rs`.
 
     python3 tests/reference/record_optim.py    # writes tests/reference/optim.json
 

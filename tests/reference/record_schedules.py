@@ -1,4 +1,4 @@
-"""Records the learning rates of PyTorch's schedulers, for `tests/schedules.rs`.
+"""Records the learning rates of PyTorch's schedulers, for `tests/suite/schedules.rs`.
 
     python3 tests/reference/record_schedules.py    # writes tests/reference/schedules.json
 

@@ -21,8 +21,9 @@ pub(super) fn render(
     check(label, kernel, caps)?;
     let mut launches = Vec::new();
     if kernel.zeroed() && routine.output.elements > 0 {
-        let bytes = (routine.output.elements * kernel.dtype().size_bytes()) as u64;
-        launches.push(zero(label, window(plan, label, &routine.output, bytes.next_multiple_of(4), true, caps)?, caps));
+        // memory comes in such pieces
+        let bytes = (routine.output.elements * kernel.dtype().size_bytes()).next_multiple_of(16) as u64;
+        launches.push(zero(label, window(plan, label, &routine.output, bytes, true, caps)?, caps));
     }
     let parts = kernel.parts().into_iter().map(|part| Span {
         offset: routine.output.offset + part.start,
@@ -88,7 +89,7 @@ fn zero(label: &str, window: Binding, caps: &Capabilities) -> Launch {
     Launch {
         label: format!("{label} zeros"),
         wgsl: library::ZERO.into(),
-        foreign: Some("main".into()),
+        foreign: None,
         bindings: vec![window],
         sizes: Vec::new(),
         uses_uniforms: false,

@@ -1,13 +1,14 @@
 //! Places that are data.
 
+use brasa::Tensor;
 use brasa::tensor::ScatterOp;
 
 use super::super::draw::Draw;
 use super::{Row, crate_row, one};
 
-/// An f32 value of two axes or more, one of its axes, the index of some of its elements along that (with every other
-/// axis whole), and a source of the index's shape.
-fn scattered(d: &mut Draw) -> [brasa::Tensor; 3] {
+/// An f32 value with axes, the places of some elements along the first one (with every other axis whole), and a source of the
+/// index's shape.
+fn scattered(d: &mut Draw) -> [Tensor; 3] {
     let x = d.ranked(1, 3);
     let count = d.between(1, 5);
     let mut shape = x.shape().to_vec();
@@ -15,6 +16,17 @@ fn scattered(d: &mut Draw) -> [brasa::Tensor; 3] {
     let index = d.index(x.size(0), &shape);
     let source = d.shaped(&shape);
     [x, index, source]
+}
+
+/// An f32 value, one of its axes, the places of a few slices along it, and values for these.
+fn sliced(d: &mut Draw) -> (Tensor, isize, Tensor, Tensor) {
+    let x = d.ranked(1, 3);
+    let axis = d.number(x.rank());
+    let mut shape = x.shape().to_vec();
+    shape[axis] = d.between(1, 5);
+    let index = d.index(x.shape()[axis], &[shape[axis]]);
+    let source = d.shaped(&shape);
+    (x, axis.cast_signed(), index, source)
 }
 
 /// Rows that scatter along the first axis.
@@ -95,22 +107,12 @@ fn others() -> Vec<Row> {
             x.masked_fill(&mask, 0.25)
         }),
         one!("index_add", |d| {
-            let x = d.ranked(1, 3);
-            let axis = d.number(x.rank());
-            let mut shape = x.shape().to_vec();
-            shape[axis] = d.between(1, 5);
-            let index = d.index(x.shape()[axis], &[shape[axis]]);
-            let source = d.shaped(&shape);
-            x.index_add(axis.cast_signed(), &index, &source)
+            let (x, axis, index, source) = sliced(d);
+            x.index_add(axis, &index, &source)
         }),
         one!("index_copy", |d| {
-            let x = d.ranked(1, 3);
-            let axis = d.number(x.rank());
-            let mut shape = x.shape().to_vec();
-            shape[axis] = d.between(1, 5);
-            let index = d.index(x.shape()[axis], &[shape[axis]]);
-            let source = d.shaped(&shape);
-            x.index_copy(axis.cast_signed(), &index, &source)
+            let (x, axis, index, source) = sliced(d);
+            x.index_copy(axis, &index, &source)
         }),
         one!("index_put", |d| {
             let x = d.ranked(2, 3);

@@ -20,14 +20,15 @@ fn over_any(d: &mut Draw) -> (Tensor, Vec<isize>) {
     (x, axes)
 }
 
-/// The same with one axis.
-fn along(d: &mut Draw) -> (Tensor, isize) {
+/// The same as [`over`] with one axis.
+pub(super) fn along(d: &mut Draw) -> (Tensor, isize) {
     let x = d.ranked(1, 8);
     let axis = d.axis(&x);
     (x, axis)
 }
 
-fn pair((values, places): (Tensor, Tensor)) -> Vec<Tensor> {
+/// Values and where they are from.
+pub(super) fn pair((values, places): (Tensor, Tensor)) -> Vec<Tensor> {
     vec![values, places]
 }
 

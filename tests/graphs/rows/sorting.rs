@@ -3,58 +3,48 @@
 use brasa::{DType, Tensor};
 
 use super::super::draw::Draw;
+use super::reductions::{along, pair};
 use super::{Row, crate_row, one, row};
 
 /// A value with elements of any type but bool, and one of its axes.
-fn along(d: &mut Draw) -> (Tensor, isize) {
+fn keys_along(d: &mut Draw) -> (Tensor, isize) {
     let x = d.value(|value| value.numel() > 0 && value.rank() > 0 && value.dtype() != DType::Bool);
     let axis = d.axis(&x);
     (x, axis)
 }
 
-/// The same as f32.
-fn floats_along(d: &mut Draw) -> (Tensor, isize) {
-    let x = d.ranked(1, 8);
-    let axis = d.axis(&x);
-    (x, axis)
-}
-
-fn pair((values, places): (Tensor, Tensor)) -> Vec<Tensor> {
-    vec![values, places]
-}
-
 pub(super) fn rows() -> Vec<Row> {
     vec![
         row("sort", |d| {
-            let (x, axis) = along(d);
+            let (x, axis) = keys_along(d);
             pair(x.sort(axis, d.flag()))
         }),
         one!("argsort", |d| {
-            let (x, axis) = along(d);
+            let (x, axis) = keys_along(d);
             x.argsort(axis, d.flag())
         }),
         row("topk", |d| {
-            let (x, axis) = along(d);
+            let (x, axis) = keys_along(d);
             let k = d.between(1, x.size(axis));
             pair(x.topk(k, axis, d.flag()))
         }),
         row("kthvalue", |d| {
-            let (x, axis) = along(d);
+            let (x, axis) = keys_along(d);
             let k = d.between(1, x.size(axis));
             pair(x.kthvalue(k, axis))
         }),
         one!("median", |d| d.solid().median()),
         row("median_dim", |d| {
-            let (x, axis) = floats_along(d);
+            let (x, axis) = along(d);
             pair(x.median_dim(axis))
         }),
         row("nanmedian_dim", |d| {
-            let (x, axis) = floats_along(d);
+            let (x, axis) = along(d);
             let (_, places) = (x - 0.5).log().nanmedian_dim(axis);
             vec![places]
         }),
         one!("quantile", |d| {
-            let (x, axis) = floats_along(d);
+            let (x, axis) = along(d);
             x.quantile(d.of(&[0.5, 0.3, 0.0, 1.0]), axis)
         }),
         one!("searchsorted", |d| {

@@ -1,7 +1,5 @@
 //! State: variables, their snapshots, arenas, and what a captured step keeps between replays.
 
-mod common;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +7,7 @@ use brasa::autodiff::grad;
 use brasa::runtime::{Arena, Hyper, Step, Var};
 use brasa::{Device, Error, Tensor};
 
-use common::{devices, fresh_devices, panic_of, read, vector};
+use crate::common::{devices, fresh_devices, panic_of, read, vector};
 
 fn variable(name: &str, values: &[f32], device: &Device) -> Var {
     Var::state(name, &vector(values, device)).expect("memory")

@@ -6,9 +6,10 @@ use brasa::optim::{Optimizer, SGD, SGDOptions};
 use brasa::runtime::{Step, Var, checkpoint};
 use brasa::{DType, Device, Tensor};
 
-use crate::common::{devices, floats, vector};
-use crate::kernels::{Histogram, scan};
-use crate::{close, map, matrix, scanned};
+use crate::common::{assert_same, devices, floats, matrix, vector};
+
+use super::kernels::{Histogram, map, scan};
+use super::scanned;
 
 #[test]
 fn values_lie_where_bindings_may_start() {
@@ -32,10 +33,10 @@ fn values_lie_where_bindings_may_start() {
             let outputs = step.run(std::slice::from_ref(&decay)).expect("a run");
             let part = scanned(&state.slice(0, 3..13).reshape([2, 5]), &state.slice(0, 1..3));
             state = scanned(&state.reshape([4, 10]), &decay.to_device(&Device::cpu()).expect("moved")).reshape([40]);
-            close("a part", &outputs[0], &part);
-            close("joined", &outputs[1], &Tensor::cat(&[&part, &part], 0));
-            close("the whole", &outputs[2], &state.reshape([4, 10]));
-            close("the variable", &var.tensor(), &state);
+            assert_same("a part", &outputs[0], &part);
+            assert_same("joined", &outputs[1], &Tensor::cat(&[&part, &part], 0));
+            assert_same("the whole", &outputs[2], &state.reshape([4, 10]));
+            assert_same("the variable", &var.tensor(), &state);
         }
     }
 }
@@ -48,7 +49,7 @@ fn gradients_written_into_one_vector_and_recomputed_segments() {
         let plain = grad(&scan(false).call([&x.tanh(), &decay])[0].square().sum(), &[&x, &decay]);
         let output = checkpoint(&[&x, &decay], |inputs| scan(false).call([&inputs[0].tanh(), &inputs[1]])[0].square());
         for (got, expected) in grad(&output.sum(), &[&x, &decay]).iter().zip(&plain) {
-            close("recomputed", got, expected);
+            assert_same("recomputed", got, expected);
         }
         // the optimizer's arena: gradients are packed, the variables are parts of one storage
         let vars = [("x", &x), ("decay", &decay)].map(|(name, start)| Var::parameter(name, start).expect("memory"));
@@ -62,8 +63,8 @@ fn gradients_written_into_one_vector_and_recomputed_segments() {
         .expect("a step");
         let by = grad(&scan(false).call([&x, &decay])[0].square().sum(), &[&x, &decay]);
         step.run(&[]).expect("a run");
-        close("x after the step", &vars[0].tensor(), &(&x - &by[0]));
-        close("decay after the step", &vars[1].tensor(), &(&decay - &by[1]));
+        assert_same("x after the step", &vars[0].tensor(), &(&x - &by[0]));
+        assert_same("decay after the step", &vars[1].tensor(), &(&decay - &by[1]));
     }
 }
 
@@ -104,13 +105,13 @@ fn every_type_lies_as_documented() {
             let half = x.to_dtype(DType::F16);
             let twice = map!("twice", F16, "", "u32", 2, "pack2x16float(2.0 * unpack2x16float(v))", |x| 2.0 * x);
             let expected = (&half * 2.0).to_dtype(DType::F32);
-            close("packed f16", &twice.call([&half])[0].to_dtype(DType::F32), &expected);
+            assert_same("packed f16", &twice.call([&half])[0].to_dtype(DType::F32), &expected);
             let vectors = map!("twice", F32, "", "vec4f", 4, "2.0 * v", |x| 2.0 * x);
-            close("vectors", &vectors.call([&x])[0], &(&x * 2.0));
+            assert_same("vectors", &vectors.call([&x])[0], &(&x * 2.0));
             let native = map!("twice", F16, "enable f16;\n", "f16", 1, "2.0h * v", |x| 2.0 * x);
             let result = native.call([&half])[0].to_dtype(DType::F32);
             if device.is_cpu() || device.info().f16 {
-                close("f16", &result, &expected);
+                assert_same("f16", &result, &expected);
             } else {
                 let error = result.to_vec::<f32>().expect_err("no f16 in shaders").to_string();
                 assert!(error.contains("f16"), "{error}");

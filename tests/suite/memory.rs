@@ -1,7 +1,5 @@
 //! Memory: what is kept for reuse, what is foreseen, and what a step gives back.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,7 +9,7 @@ use brasa::optim::{Adam, AdamOptions, Optimizer};
 use brasa::runtime::{Arena, Forecast, Step, Var};
 use brasa::{DType, Device, Shape, Tensor, no_grad};
 
-use common::{fresh_devices, read};
+use crate::common::{fresh_devices, read};
 
 #[test]
 fn a_loop_without_gradients_takes_the_same_memory_again_and_again() {
@@ -269,7 +267,7 @@ fn plans_made_anew_outside_of_steps_say_what_changed() {
         return;
     }
     let output = std::process::Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "plans_made_anew_outside_of_steps_say_what_changed", "--nocapture"])
+        .args(["--exact", "memory::plans_made_anew_outside_of_steps_say_what_changed", "--nocapture"])
         .env("BRASA_DEBUG", "1")
         .output()
         .expect("it starts");

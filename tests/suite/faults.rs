@@ -1,7 +1,5 @@
 //! What the world does wrong: memory runs out, a device goes away, data holds impossible indices.
 
-mod common;
-
 use std::process::Command;
 
 use brasa::device::Fault;
@@ -10,8 +8,8 @@ use brasa::runtime::{Step, Var};
 use brasa::train::{Config, Control, Event, ModelName, Trainer};
 use brasa::{Error, Result, Tensor};
 
-use common::small::Training;
-use common::{fresh_devices, read, vector};
+use crate::common::small::Training;
+use crate::common::{fresh_devices, read, vector};
 
 #[track_caller]
 fn assert_lost<T>(result: Result<T>) {
@@ -34,7 +32,7 @@ fn is_validating(test: &str) -> bool {
 
 #[test]
 fn a_wrong_kernel_is_found_when_kernels_are_checked() {
-    if !is_validating("a_wrong_kernel_is_found_when_kernels_are_checked") {
+    if !is_validating("faults::a_wrong_kernel_is_found_when_kernels_are_checked") {
         return;
     }
     for device in fresh_devices() {

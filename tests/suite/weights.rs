@@ -3,9 +3,6 @@
 //! `BRASA_TORCH_WEIGHTS=FOLDER` also reads whole networks that `reference/record_models.py FOLDER` wrote;
 //! `BRASA_SAVE_WEIGHTS=FOLDER` writes some for `reference/check_weights.py FOLDER`.
 
-mod common;
-
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use brasa::error::StateMismatch;
@@ -16,14 +13,15 @@ use brasa::nn::{
 };
 use brasa::runtime::Var;
 use brasa::{Device, Error, Tensor};
-use common::devices;
 use half::{bf16, f16};
 use proptest::prelude::*;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
-const TINY: &[u8] = include_bytes!("reference/tiny_resnet.safetensors");
-const TINY_IO: &[u8] = include_bytes!("reference/tiny_resnet.io.safetensors");
+use crate::common::{devices, skipped};
+
+const TINY: &[u8] = include_bytes!("../reference/tiny_resnet.safetensors");
+const TINY_IO: &[u8] = include_bytes!("../reference/tiny_resnet.io.safetensors");
 
 fn tiny(init: &Init) -> ResNet {
     let options = ResNetOptions { blocks: [1; 4], bottleneck: false, width: 4 };
@@ -51,11 +49,6 @@ fn assert_logits(what: &str, got: &[f32], expected: &[f32]) {
     for (index, (got, expected)) in got.iter().zip(expected).enumerate() {
         assert!((got - expected).abs() <= 1e-4 * largest, "{what}: logit {index} is {got} instead of {expected}");
     }
-}
-
-/// Tells on standard error, also where tests pass, that one had nothing to do.
-fn skipped(why: &str) {
-    let _unseen = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
 fn mismatch(error: Error) -> StateMismatch {
@@ -124,7 +117,8 @@ fn pytorch_loads_what_we_save() {
     ] {
         let spec = ModelSpec { input: vec![3, side, side], classes, seed: 7 };
         let model = create(name, &spec, &device).expect("a model");
-        let input = Tensor::from_slice(&common::floats(1, 6 * side * side, -1.0, 1.0), [2, 3, side, side], &device);
+        let input =
+            Tensor::from_slice(&crate::common::floats(1, 6 * side * side, -1.0, 1.0), [2, 3, side, side], &device);
         let input = input.expect("memory");
         // running statistics other than the first ones
         model.forward(&input).realize().expect("outputs");

@@ -6,9 +6,10 @@ use brasa::custom::{Call, CustomOp, Kernel, Signature};
 use brasa::{DType, Error, Scalar, Tensor, wgpu};
 
 use crate::common::{devices, panic_of, vector};
-use crate::kernels::{Centre, scan};
 
-/// A kernel of one input with whatever text and numbers; only its text counts.
+use super::kernels::{Centre, scan};
+
+/// A kernel of one input with whatever text and numbers.
 #[derive(Clone)]
 struct Odd {
     wgsl: String,

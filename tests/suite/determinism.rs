@@ -1,14 +1,12 @@
 //! The same seed gives the same bits: twice, on any number of threads, and of random numbers on every device.
 
-mod common;
-
 use brasa::graph::{Node, Op};
 use brasa::nn::{Init, Initial};
 use brasa::runtime::{random_inputs, seed};
 use brasa::{DType, Device, Tensor};
 
-use common::small::Training;
-use common::{floats, fresh_devices, read};
+use crate::common::small::Training;
+use crate::common::{floats, fresh_devices, read};
 
 /// Losses and state after `steps` steps, as bits.
 fn trained(device: &Device, steps: u64) -> (Vec<u32>, Vec<(String, Vec<u8>)>) {

@@ -246,10 +246,9 @@ impl Kernel<1> for Map {
 }
 
 /// `y = body(x)` over arrays of elements `ty`.
-#[macro_export]
 macro_rules! map {
     ($name:literal, $dtype:ident, $enable:literal, $ty:literal, $lanes:literal, $body:literal, $function:expr) => {
-        CustomOp::new($crate::kernels::Map {
+        CustomOp::new($crate::custom::kernels::Map {
             name: $name,
             wgsl: concat!(
                 $enable,
@@ -272,3 +271,4 @@ macro_rules! map {
         .expect("valid WGSL")
     };
 }
+pub(crate) use map;

@@ -1,8 +1,7 @@
 //! Layers: each against PyTorch (`reference/record_layers.py`), and through one check of what all have in common; what
 //! depends on chance or on the mode, by itself.
 
-mod common;
-#[path = "common/layer_rows.rs"]
+#[path = "../common/layer_rows.rs"]
 mod layer_rows;
 
 use std::collections::BTreeSet;
@@ -15,12 +14,13 @@ use brasa::nn::{
 };
 use brasa::runtime::{VarKind, realize};
 use brasa::{Device, Tensor};
-use common::devices;
-use common::reference::{fill, signed};
 use layer_rows::{Layer, Row, rows};
 use safetensors::SafeTensors;
 
-const RECORD: &[u8] = include_bytes!("reference/layers.safetensors");
+use crate::common::devices;
+use crate::common::reference::{fill, signed};
+
+const RECORD: &[u8] = include_bytes!("../reference/layers.safetensors");
 
 /// Rounding alone: float32 against float64, over sums of at most a few dozen products, of the largest element.
 const TOLERANCE: f64 = 1e-5;
@@ -32,7 +32,7 @@ fn assert_same(what: &str, got: &Tensor, expected: &[f64]) {
         _ => got.to_vec::<f32>().expect("values").into_iter().map(f64::from).collect(),
     };
     let largest = expected.iter().fold(1.0, |largest: f64, value| largest.max(value.abs()));
-    common::assert_close(what, &got, expected, 0.0, TOLERANCE * largest);
+    crate::common::assert_close(what, &got, expected, 0.0, TOLERANCE * largest);
 }
 
 /// All tensors of a row by what follows its name.
@@ -210,7 +210,8 @@ fn dropout_of_channels_and_samples_drops_them_whole() {
 #[test]
 fn alpha_dropout_keeps_mean_and_variance() {
     for device in devices() {
-        let input = Tensor::from_slice(&common::floats(3, 40_000, -3.0_f64.sqrt(), 3.0_f64.sqrt()), 40_000, &device);
+        let input =
+            Tensor::from_slice(&crate::common::floats(3, 40_000, -3.0_f64.sqrt(), 3.0_f64.sqrt()), 40_000, &device);
         let dropped = floats(&AlphaDropout::new(0.2).forward(&input.expect("memory")));
         let count = dropped.len() as f64;
         let mean = dropped.iter().map(|&value| f64::from(value)).sum::<f64>() / count;

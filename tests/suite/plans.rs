@@ -1,7 +1,5 @@
 //! What the planner makes of whole training steps: kernels, waves, memory.
 
-mod common;
-
 use brasa::models::{CifarResNet, ModelSpec, create};
 use brasa::nn::{BatchNorm2d, Conv2d, Init, Linear, Mode, Module};
 use brasa::ops::conv::ConvOptions;
@@ -10,7 +8,7 @@ use brasa::plan::{Plan, PlanOptions};
 use brasa::runtime::{Step, Var};
 use brasa::{DType, Device, Result, Shape, Stage, Tensor};
 
-use common::devices;
+use crate::common::devices;
 
 fn signature(batch: usize, input: &[usize]) -> Vec<(Shape, DType)> {
     let mut shape = vec![batch];

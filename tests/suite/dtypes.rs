@@ -1,13 +1,11 @@
 //! Every element type through the whole engine, on strided, broadcast and prime-sized inputs, against the f64 reference.
 
-mod common;
-
 use std::collections::HashMap;
 
 use brasa::graph::reference::{decode, evaluate};
 use brasa::{DType, Device, Tensor};
 
-use common::{assert_close, devices, values};
+use crate::common::{assert_close, devices, values};
 
 const ROWS: usize = 13;
 const COLUMNS: usize = 7;

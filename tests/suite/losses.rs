@@ -1,12 +1,11 @@
 //! Losses against PyTorch's values and gradients (`reference/record_losses.py`), and at extremes.
 
-mod common;
-
 use brasa::autodiff::grad;
 use brasa::tensor::{BinaryCrossEntropy, CTCLoss, CrossEntropy, NLLLoss, Reduction, TripletMargin};
 use brasa::{Device, Tensor};
-use common::{assert_close, devices, panic_of, read, vector};
 use serde_json::Value;
+
+use crate::common::{assert_close, devices, panic_of, read, vector};
 
 #[derive(serde::Deserialize)]
 struct Case {
@@ -116,7 +115,7 @@ impl Case {
 }
 
 fn check(wanted: impl Fn(&str) -> bool) {
-    let cases: Vec<Case> = serde_json::from_str(include_str!("reference/losses.json")).expect("a record");
+    let cases: Vec<Case> = serde_json::from_str(include_str!("../reference/losses.json")).expect("a record");
     for device in devices() {
         for case in cases.iter().filter(|case| wanted(&case.loss)) {
             let inputs: Vec<Tensor> = case.inputs.iter().map(|input| input.tensor(&device)).collect();

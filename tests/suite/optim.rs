@@ -2,8 +2,6 @@
 //!
 //! `reference/record_optim.py` made the expected numbers and describes them.
 
-mod common;
-
 use std::collections::BTreeMap;
 
 use brasa::optim::{
@@ -13,8 +11,9 @@ use brasa::optim::{
 };
 use brasa::runtime::{Step, Var};
 use brasa::{Device, Result, Tensor};
-use common::reference::{classes, signed};
-use common::{assert_close, devices, panic_of, read, vector};
+
+use crate::common::reference::{classes, signed};
+use crate::common::{assert_close, devices, panic_of, read, vector};
 
 #[derive(serde::Deserialize)]
 struct Record {
@@ -24,7 +23,7 @@ struct Record {
 }
 
 fn records() -> BTreeMap<String, Record> {
-    serde_json::from_str(include_str!("reference/optim.json")).expect("a record")
+    serde_json::from_str(include_str!("../reference/optim.json")).expect("a record")
 }
 
 type Boxed = Result<Box<dyn Optimizer>>;

@@ -1,12 +1,11 @@
 //! A GPU shared with an application that uses wgpu itself.
 
-mod common;
-
 use brasa::optim::{Adam, AdamOptions, Optimizer};
 use brasa::runtime::{Step, Var};
 use brasa::{DType, Device, Error, Shape, Tensor, wgpu};
-use common::floats;
 use pollster::block_on;
+
+use crate::common::floats;
 
 const USAGES: wgpu::BufferUsages =
     wgpu::BufferUsages::STORAGE.union(wgpu::BufferUsages::COPY_SRC).union(wgpu::BufferUsages::COPY_DST);

@@ -11,7 +11,7 @@ struct Record {
 }
 
 fn record() -> Record {
-    serde_json::from_str(include_str!("reference/schedules.json")).expect("a record")
+    serde_json::from_str(include_str!("../reference/schedules.json")).expect("a record")
 }
 
 const BASE: f64 = 0.1;

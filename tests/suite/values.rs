@@ -1,7 +1,5 @@
 //! The meaning of composed ops: the f64 reference of their graphs against plain loops written from the definitions.
 
-mod common;
-
 use std::collections::HashMap;
 
 use brasa::autodiff::grad;
@@ -11,7 +9,7 @@ use brasa::runtime::Step;
 use brasa::tensor::{CrossEntropy, Reduction};
 use brasa::{DType, Device, Element, Error, Tensor};
 
-use common::{assert_close, floats, panic_of, read};
+use crate::common::{assert_close, floats, panic_of, read};
 
 fn tensor<T: Element>(values: &[T], shape: &[usize]) -> Tensor {
     Tensor::from_slice(values, shape, &Device::cpu()).expect("a small tensor fits")

@@ -1,7 +1,5 @@
 //! A bad step changes nothing: not the parameters, not the moments, not the statistics, not the random numbers.
 
-mod common;
-
 use std::sync::Arc;
 
 use brasa::graph::in_module;
@@ -9,8 +7,8 @@ use brasa::optim::{LossScaleOptions, LossScaler, SGD, SGDOptions};
 use brasa::runtime::{Step, Var, check_finite};
 use brasa::{DType, Device, Tensor};
 
-use common::small::Training;
-use common::{devices, floats, fresh_devices, read, vector};
+use crate::common::small::Training;
+use crate::common::{devices, floats, fresh_devices, read, vector};
 
 /// A batch of which one number is bad.
 fn bad_batch(training: &Training, bad: f32) -> [Tensor; 2] {

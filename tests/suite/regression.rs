@@ -1,7 +1,5 @@
 //! What was broken once, named after what broke.
 
-mod common;
-
 use brasa::autodiff::{custom_gradient, grad};
 use brasa::device::Fault;
 use brasa::ops::conv::ConvOptions;
@@ -9,7 +7,7 @@ use brasa::optim::{Optimizer, SGD, SGDOptions};
 use brasa::runtime::{Arena, Step, Var, checkpoint, random_variables};
 use brasa::{Device, Error, Tensor};
 
-use common::{devices, fresh_devices, panic_of, read, vector};
+use crate::common::{devices, fresh_devices, panic_of, read, vector};
 
 fn members(device: &Device) -> (Var, Var, Arena) {
     let variable = |name: &str, value: f32| Var::state(name, &Tensor::full(4, value, device)).expect("memory");

@@ -1,13 +1,11 @@
 //! Sorting, searching and scattering against plain loops: the same bits on every device.
 
-mod common;
-
 use brasa::autodiff::grad;
 use brasa::runtime::{Step, Var};
 use brasa::tensor::ScatterOp;
 use brasa::{DType, Device, Element, Error, Shape, Tensor};
 
-use common::{devices, panic_of, read, unit};
+use crate::common::{devices, panic_of, read, unit};
 
 /// Numbers with many repeats, both zeros, infinities and NaN.
 fn awkward(seed: u64, count: usize) -> Vec<f32> {
@@ -249,7 +247,7 @@ fn histograms_count_what_lies_inside() {
 
 #[test]
 fn an_index_outside_is_an_error_that_names_the_line() {
-    for device in common::fresh_devices() {
+    for device in crate::common::fresh_devices() {
         let index = Tensor::from_slice(&[0, 4], [2, 1], &device).expect("memory");
         let source = Tensor::ones([2, 1], &device);
         let line = line!() + 1;
@@ -287,7 +285,7 @@ fn wrong_inputs_panic_at_the_callers_line() {
 fn a_large_embedding_trains_in_bounded_memory() {
     let (vocabulary, tokens, width) = (50_000, 8192, 64);
     let index: Vec<i32> = skewed(9, tokens, vocabulary);
-    for device in common::fresh_devices() {
+    for device in crate::common::fresh_devices() {
         let table = Var::parameter("table", &Tensor::ones([vocabulary, width], &device)).expect("memory");
         let variable = table.clone();
         let mut step = Step::new(&device, move |inputs| {

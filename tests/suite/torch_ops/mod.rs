@@ -2,8 +2,6 @@
 //!
 //! `tests/reference/record_ops.py` recorded it; PyTorch is not needed here.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod elementwise;
 mod layers;
 mod linear;
@@ -18,7 +16,7 @@ use brasa::graph::reference::decode;
 use brasa::{DType, Device, Tensor};
 use safetensors::tensor::{Dtype, SafeTensors};
 
-use common::devices;
+use crate::common::devices;
 
 /// An op: its name in the recording, how it is called, and the allowed error in units of f32's rounding.
 struct Row(&'static str, f64, fn(&[Tensor]) -> Vec<Tensor>);
@@ -29,7 +27,7 @@ macro_rules! one {
         one!($name, 16.0, |$x| $body)
     };
     ($name:expr, $tolerance:literal, |$x:ident| $body:expr) => {
-        crate::Row($name, $tolerance, |$x| vec![$body])
+        $crate::torch_ops::Row($name, $tolerance, |$x| vec![$body])
     };
 }
 use one;

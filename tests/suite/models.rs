@@ -1,8 +1,6 @@
 //! Ready networks: outputs, names and sizes as PyTorch's of the same definition (`reference/record_models.py`), published
 //! numbers, the registry, the summary, and text from a GPT.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,8 +11,9 @@ use brasa::models::{
 };
 use brasa::nn::{self, Init, Mode, Module, parameter_count, summary};
 use brasa::{DType, Device, Result, Tensor};
-use common::devices;
-use common::reference::{fill, signed};
+
+use crate::common::devices;
+use crate::common::reference::{fill, signed};
 
 #[derive(serde::Deserialize)]
 struct Record {
@@ -30,7 +29,7 @@ struct Full {
 }
 
 fn record() -> Record {
-    serde_json::from_str(include_str!("reference/models.json")).expect("a record")
+    serde_json::from_str(include_str!("../reference/models.json")).expect("a record")
 }
 
 /// `record_models.py`'s `fill_network`.
@@ -52,7 +51,7 @@ fn logits(model: &dyn Module, side: usize, count: usize, device: &Device) -> Vec
 /// To 1e-4 of the largest logit: float32 through tens of layers.
 fn assert_logits(what: &str, got: &[f64], expected: &[f64]) {
     let largest = expected.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
-    common::assert_close(what, got, expected, 0.0, 1e-4 * largest);
+    crate::common::assert_close(what, got, expected, 0.0, 1e-4 * largest);
 }
 
 fn small(name: &str, init: &Init) -> Result<(Box<dyn Module>, usize)> {

@@ -1,7 +1,5 @@
 //! Own kernels on both devices: values, gradients, captured steps, plans.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod kernels;
 mod memory;
 mod refused;
@@ -10,14 +8,10 @@ use brasa::autodiff::{Gradcheck, grad, gradcheck};
 use brasa::custom::CustomOp;
 use brasa::optim::{Adam, AdamOptions, Optimizer};
 use brasa::runtime::{Hyper, Step, Var};
-use brasa::{DType, Device, Stage, Tensor};
+use brasa::{DType, Stage, Tensor};
 
-use common::{assert_close, devices, floats, fresh_devices, read, vector};
-use kernels::{Centre, Scale, scan};
-
-fn matrix(seed: u64, rows: usize, columns: usize, device: &Device) -> Tensor {
-    vector(&floats(seed, rows * columns, -1.0, 1.0), device).reshape([rows, columns])
-}
+use crate::common::{assert_close, assert_same, devices, doubles, floats, fresh_devices, matrix, read, vector};
+use kernels::{Centre, Scale, map, scan};
 
 /// The recurrence as tensor ops, one column after the other.
 fn scanned(x: &Tensor, decay: &Tensor) -> Tensor {
@@ -26,13 +20,6 @@ fn scanned(x: &Tensor, decay: &Tensor) -> Tensor {
         columns.push(decay.reshape([-1, 1]) * &columns[t - 1] + x.slice(1, t..t + 1));
     }
     Tensor::cat(&columns.iter().collect::<Vec<_>>(), 1)
-}
-
-#[track_caller]
-fn close(what: &str, got: &Tensor, expected: &Tensor) {
-    assert_eq!(got.shape(), expected.shape(), "{what}");
-    let [got, expected] = [got, expected].map(|x| read(x).into_iter().map(f64::from).collect::<Vec<_>>());
-    assert_close(what, &got, &expected, 1e-5, 1e-5);
 }
 
 #[test]
@@ -45,10 +32,10 @@ fn values_and_gradients_are_those_of_the_same_in_tensor_ops() {
             let own = |x: &Tensor, decay: &Tensor| scan(false).call([&(x.tanh() * 2.0), decay])[0].square();
             let ops = |x: &Tensor, decay: &Tensor| scanned(&(x.tanh() * 2.0), decay).square();
             let (y, expected) = (own(&x, &decay), ops(&x, &decay));
-            close("values", &y, &expected);
+            assert_same("values", &y, &expected);
             let gradients = grad(&y, &[&x, &decay]).into_iter().zip(grad(&expected, &[&x, &decay]));
-            gradients.for_each(|(got, expected)| close("gradients", &got, &expected));
-            close("transposed", &own(&x.t().exp().t(), &decay), &ops(&x.exp(), &decay));
+            gradients.for_each(|(got, expected)| assert_same("gradients", &got, &expected));
+            assert_same("transposed", &own(&x.t().exp().t(), &decay), &ops(&x.exp(), &decay));
         }
     }
 }
@@ -84,8 +71,8 @@ fn several_outputs_are_tensors_of_their_own() {
             let x = matrix(5, rows, columns, &device);
             let [mean, rest] = centre.call([&x]);
             let expected = x.mean_dim(1);
-            close("mean", &mean, &expected);
-            close("rest", &rest, &(&x - expected.reshape([rows, 1])));
+            assert_same("mean", &mean, &expected);
+            assert_same("rest", &rest, &(&x - expected.reshape([rows, 1])));
         }
     }
 }
@@ -125,8 +112,7 @@ fn a_captured_step_trains_through_it_and_reads_host_values_anew() {
         let shifted = run();
         assert!((shifted - 2.0).abs() < 0.01, "{shifted}");
         assert_eq!(device.counters().pipelines, compiled, "nothing is compiled again");
-        let learnt: Vec<f64> = read(&decay.tensor()).into_iter().map(f64::from).collect();
-        assert_close("what it learnt", &learnt, &[0.5; 33], 1e-2, 0.0);
+        assert_close("what it learnt", &doubles(&decay.tensor()), &[0.5; 33], 1e-2, 0.0);
     }
 }
 

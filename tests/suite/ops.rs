@@ -1,8 +1,6 @@
 //! Every op of the table: gradients and second derivatives against central differences in f64 (which proves the rules),
 //! and every device against the f64 reference (which proves the kernels).
 
-mod common;
-
 use std::collections::HashMap;
 
 use brasa::autodiff::grad;
@@ -10,8 +8,8 @@ use brasa::dtype::Scalar;
 use brasa::graph::{NodeRef, reference};
 use brasa::{DType, Device, Tensor};
 
-use common::rows::{FAMILIES, Input, Row, family};
-use common::{assert_close, devices, floats, panic_of, values};
+use crate::common::rows::{FAMILIES, Input, Row, family};
+use crate::common::{assert_close, devices, floats, panic_of, values};
 
 /// Sample values of an input, exact in its type.
 fn sample(input: &Input, seed: u64) -> Vec<f64> {
@@ -223,7 +221,7 @@ fn devices_agree_with_the_reference(rows: &[Row]) {
     }
 }
 
-/// The sweep over each family, as a module of its name: `cargo test --test ops movement` runs one.
+/// The sweep over each family, as a module of its name: `cargo test --test suite ops::movement` runs one.
 macro_rules! families {
     ($($family:ident)*) => {
         $(mod $family {

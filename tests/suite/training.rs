@@ -3,16 +3,15 @@
 //! `reference/record.py` made the expected numbers and describes them; weights and data come from an integer hash that both
 //! sides compute.
 
-mod common;
-
 use brasa::models::{CifarResNet, Gpt, GptOptions, Mlp, ModelSpec, TutorialCnn, UNet};
 use brasa::nn::{Init, Mode, Module};
 use brasa::optim::{Adam, AdamOptions, Momentum, Optimizer, SGD, SGDOptions, WeightDecay};
 use brasa::runtime::{Step, Var};
 use brasa::tensor::Tensor;
 use brasa::{Device, Result, Shape, models, nn};
-use common::devices;
-use common::reference::{fill, hash32, signed};
+
+use crate::common::devices;
+use crate::common::reference::{fill, hash32, signed};
 
 /// What `record.py` wrote.
 #[derive(serde::Deserialize)]
@@ -114,7 +113,7 @@ fn mlp(init: &Init) -> Result<Mlp> {
 #[test]
 fn mlp_with_adam_follows_pytorch() {
     check(&Run {
-        record: include_str!("reference/mlp.json"),
+        record: include_str!("../reference/mlp.json"),
         model: mlp,
         input: |device| images([64, 64], device),
         target: |device| classes("target", 64, 10, device),
@@ -125,7 +124,7 @@ fn mlp_with_adam_follows_pytorch() {
 #[test]
 fn mlp_with_nesterov_decay_and_clipping_follows_pytorch() {
     check(&Run {
-        record: include_str!("reference/mlp_nesterov.json"),
+        record: include_str!("../reference/mlp_nesterov.json"),
         model: mlp,
         input: |device| images([64, 64], device),
         target: |device| classes("target", 64, 10, device),
@@ -143,7 +142,7 @@ fn mlp_with_nesterov_decay_and_clipping_follows_pytorch() {
 #[test]
 fn tutorial_cnn_follows_pytorch() {
     check(&Run {
-        record: include_str!("reference/cnn.json"),
+        record: include_str!("../reference/cnn.json"),
         model: |init| TutorialCnn::new([3, 32, 32], 10, init),
         input: |device| images([8, 3, 32, 32], device),
         target: |device| classes("target", 8, 10, device),
@@ -154,7 +153,7 @@ fn tutorial_cnn_follows_pytorch() {
 #[test]
 fn resnet20_follows_pytorch() {
     check(&Run {
-        record: include_str!("reference/resnet20.json"),
+        record: include_str!("../reference/resnet20.json"),
         model: |init| CifarResNet::new(20, 3, 10, init),
         input: |device| images([8, 3, 32, 32], device),
         target: |device| classes("target", 8, 10, device),
@@ -172,7 +171,7 @@ fn resnet20_follows_pytorch() {
 #[test]
 fn unet_follows_pytorch() {
     check(&Run {
-        record: include_str!("reference/unet.json"),
+        record: include_str!("../reference/unet.json"),
         model: |init| UNet::new(3, &[4, 8, 16], 3, init),
         input: |device| images([2, 3, 32, 32], device),
         target: |device| classes("target", [2, 32, 32], 3, device),
@@ -183,7 +182,7 @@ fn unet_follows_pytorch() {
 #[test]
 fn gpt_with_adamw_follows_pytorch() {
     check(&Run {
-        record: include_str!("reference/gpt.json"),
+        record: include_str!("../reference/gpt.json"),
         model: |init| Gpt::new(GptOptions { vocabulary: 32, sequence: 16, width: 32, heads: 4, layers: 2 }, init),
         input: |device| classes("input", [4, 16], 32, device),
         target: |device| classes("target", [4, 16], 32, device),

@@ -1,0 +1,34 @@
+//! Most integration tests, in one program: linking one takes as long as running many tests. `cargo test --test suite losses::`
+//! runs those of a module.
+//!
+//! They run in threads of one process, so whatever counts objects, breaks a device or seeds its random numbers opens a device
+//! of its own (`common::fresh_devices`), and what depends on environment variables starts the program again. Apart from them
+//! stand `cli`, which needs the program `brasa`, `graphs`, which is to be run for hours, and `limits`, whose tensors take much
+//! of the memory there is.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod autodiff;
+mod custom;
+mod determinism;
+mod dtypes;
+mod faults;
+mod gate;
+mod interop;
+mod layers;
+mod losses;
+mod memory;
+mod models;
+mod ops;
+mod optim;
+mod plans;
+mod regression;
+mod schedules;
+mod shaders;
+mod sort;
+mod state;
+mod torch_ops;
+mod training;
+mod values;
+mod weights;
