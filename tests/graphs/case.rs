@@ -28,7 +28,8 @@ pub(crate) enum Ending {
 /// A graph as data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Case {
-    /// Types and shapes of the inputs; the first one is float and not empty.
+    /// Types and shapes of the inputs; the first one is float and not empty, the fourth i32 with an axis and not empty:
+    /// rows count on them.
     pub(crate) inputs: Vec<(DType, Vec<usize>)>,
     pub(crate) choices: Vec<Choice>,
     pub(crate) ending: Ending,
@@ -76,6 +77,10 @@ impl Case {
         let mut inputs: Vec<(DType, Vec<usize>)> = (0..3).map(|n| (DType::F32, shape(&mut random, n > 0))).collect();
         for dtype in [DType::I32, DType::U32, DType::U8, DType::Bool] {
             inputs.push((dtype, shape(&mut random, true)));
+        }
+        let integers = &mut inputs[3].1;
+        if integers.iter().product::<usize>() == 0 || integers.is_empty() {
+            *integers = vec![3];
         }
         // f16 rounds, which allows for more difference, so it is not everywhere
         if random.below(5) == 0 {
