@@ -98,11 +98,13 @@ with_options! {
         /// Minus the limit at negative infinity.
         alpha: f64 = 1.0
     } = celu;
-    /// [`Tensor::softplus_beta`]: `ln(1 + e^(beta x)) / beta`.
+    /// [`Tensor::softplus_with`]: `ln(1 + e^(beta x)) / beta`, `x` where `beta x` is above the threshold.
     Softplus {
         /// How sharp the bend is.
-        beta: f64 = 1.0
-    } = softplus_beta;
+        beta: f64 = 1.0,
+        /// From where on it is linear.
+        threshold: f64 = 20.0
+    } = softplus_with;
     /// [`Tensor::hardtanh`]: `x` limited to `low..high`.
     Hardtanh {
         /// The least value.
