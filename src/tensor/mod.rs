@@ -13,6 +13,7 @@ mod conv;
 mod create;
 mod cumulative;
 mod display;
+mod distance;
 mod einsum;
 mod extrema;
 mod functions;
