@@ -25,6 +25,8 @@
 //! * NaN wins in `maximum`, `minimum`, `max`, `min`, `cummax` and `clamp`; `argmax` and `argmin` give its first place.
 //!   Comparisons with NaN are false, `ne` true. `sign` keeps it (PyTorch: 0).
 //! * The first of several largest elements is the `argmax`; `cummax` names the last, as PyTorch.
+//! * Sums by an index that is data (`index_add`, `scatter_add`, `bincount_with`, gradients of `gather`) may be products with
+//!   zeros and ones, by which NaN and infinities of one sum reach the others, too.
 //! * Results that are not normal numbers in f32 (below 1.2e-38) may be 0 on a GPU. The sign of a zero is kept by
 //!   movement, `copysign` and odd functions, but not promised through sums.
 //!

@@ -94,6 +94,7 @@ fn wrong_flags_are_refused_with_what_is_known() {
     refuses(&["--epochs", "0"], 2, &["epochs is 0"]);
     refuses(&["--batch-size", "0"], 2, &["batch-size is 0"]);
     refuses(&["--lr=-1"], 2, &["lr is -1"]);
+    refuses(&["--weight-decay=-1"], 2, &["weight-decay is -1"]);
     refuses(&["--schedule", "sometimes"], 2, &["sometimes", "cosine"]);
     refuses(&["--schedule", "step:size=0"], 2, &["step:size=0", "at least 1"]);
     refuses(&["--clip-norm", "0"], 2, &["clip-norm is 0"]);
@@ -214,7 +215,9 @@ fn a_run_tells_its_events_as_json_and_is_saved() {
     let run = out.path().join("digits-mlp-1");
     assert_eq!(finished["folder"], text(&run));
     let config = std::fs::read_to_string(run.join("config.toml")).expect("it was saved");
-    assert!(config.contains("seed = 1\n") && config.contains("lr = "), "{config}");
+    for setting in ["seed = 1\n", "lr = ", "weight-decay = 0.0\n"] {
+        assert!(config.contains(setting), "{config}");
+    }
     assert!(config.contains("precision = \"f32\"\n"), "{config}");
     let environment = std::fs::read_to_string(run.join("environment.toml")).expect("it was saved");
     let environment: toml::Table = environment.parse().expect("TOML");

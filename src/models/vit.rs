@@ -124,7 +124,7 @@ impl Block {
             fc1: linear(width, 4 * width, &init.at("mlp.fc1"))?,
             fc2: linear(4 * width, width, &init.at("mlp.fc2"))?,
             heads,
-            attention: Scope::new(init.at("attn").path()),
+            attention: Scope::new("Attention", init.at("attn").path()),
         })
     }
 

@@ -5,7 +5,7 @@ use crate::runtime::Var;
 use crate::tensor::Tensor;
 
 use super::module::Scope;
-use super::{Init, Initial, Module};
+use super::{Init, Initial, Mode, Module};
 
 /// Modules without variables or options.
 macro_rules! plain {
@@ -98,11 +98,13 @@ with_options! {
         /// Minus the limit at negative infinity.
         alpha: f64 = 1.0
     } = celu;
-    /// [`Tensor::softplus_beta`]: `ln(1 + e^(beta x)) / beta`.
+    /// [`Tensor::softplus_with`]: `ln(1 + e^(beta x)) / beta`, `x` where `beta x` is above the threshold.
     Softplus {
         /// How sharp the bend is.
-        beta: f64 = 1.0
-    } = softplus_beta;
+        beta: f64 = 1.0,
+        /// From where on it is linear.
+        threshold: f64 = 20.0
+    } = softplus_with;
     /// [`Tensor::hardtanh`]: `x` limited to `low..high`.
     Hardtanh {
         /// The least value.
@@ -130,6 +132,11 @@ with_options! {
         /// The axis that sums to 1.
         axis: isize = -1
     } = softmax;
+    /// [`Tensor::softmin`] along `axis`, the last unless set.
+    Softmin {
+        /// The axis that sums to 1.
+        axis: isize = -1
+    } = softmin;
     /// [`Tensor::log_softmax`] along `axis`, the last unless set.
     LogSoftmax {
         /// The axis whose exponentials sum to 1.
@@ -147,7 +154,10 @@ pub struct PReLU {
 impl PReLU {
     /// One slope, or one for each of `count` channels; a quarter at first.
     pub fn new(count: usize, init: &Init) -> Result<Self> {
-        Ok(Self { weight: init.parameter("weight", count, Initial::Constant(0.25))?, scope: Scope::new(init.path()) })
+        Ok(Self {
+            weight: init.parameter("weight", count, Initial::Constant(0.25))?,
+            scope: Scope::new("PReLU", init.path()),
+        })
     }
 }
 
@@ -160,4 +170,34 @@ impl Module for PReLU {
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
         visitor(&self.weight);
     }
+}
+
+/// `x` where positive, else `slope · x`; in training a slope drawn for each element between the two, in use their mean (Xu
+/// et al., arXiv 1505.00853).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RReLU {
+    /// The least slope.
+    pub lower: f64,
+    /// The largest slope.
+    pub upper: f64,
+}
+
+impl Default for RReLU {
+    fn default() -> Self {
+        Self { lower: 1.0 / 8.0, upper: 1.0 / 3.0 }
+    }
+}
+
+impl Module for RReLU {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        let Self { lower, upper } = *self;
+        if Mode::current() == Mode::Evaluate {
+            return input.leaky_relu((lower + upper) / 2.0);
+        }
+        let slope = Tensor::rand(input.shape(), input.device()).to_dtype(input.dtype()) * (upper - lower) + lower;
+        input.le(0.0).where_(input * slope, input)
+    }
+
+    fn visit(&self, _: &mut dyn FnMut(&Var)) {}
 }

@@ -75,7 +75,7 @@ impl<const AXES: usize> Conv<AXES> {
             bias: bias.map(|bias| init.parameter("bias", outputs, bias)).transpose()?,
             options,
             border: None,
-            scope: Scope::new(init.path()),
+            scope: Scope::over(AXES, ["Conv1d", "Conv2d", "Conv3d"], init.path()),
         })
     }
 
@@ -180,7 +180,12 @@ impl<const AXES: usize> ConvTranspose<AXES> {
         let initial = pytorch_default((inputs, outputs), outputs, &kernel, &options);
         let shape = [&[inputs, outputs / options.groups], &kernel[..]].concat();
         let weight = init.parameter("weight", shape, initial)?;
-        Ok(Self { weight, bias: None, options, scope: Scope::new(init.path()) })
+        Ok(Self {
+            weight,
+            bias: None,
+            options,
+            scope: Scope::over(AXES, ["ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"], init.path()),
+        })
     }
 }
 

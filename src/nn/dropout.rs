@@ -32,6 +32,12 @@ pub struct AlphaDropout {
     probability: f64,
 }
 
+/// As [`AlphaDropout`], but drops whole channels of `[batch, channels, ..]`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FeatureAlphaDropout {
+    probability: f64,
+}
+
 /// As [`Dropout`], but drops whole samples of `[batch, ..]`: a residual branch left out (Huang et al., arXiv 1603.09382).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StochasticDepth {
@@ -61,6 +67,14 @@ impl<const AXES: usize> ChannelDropout<AXES> {
 
 impl AlphaDropout {
     /// Drops each element with `probability`.
+    #[track_caller]
+    pub fn new(probability: f64) -> Self {
+        Self { probability: checked(probability) }
+    }
+}
+
+impl FeatureAlphaDropout {
+    /// Drops each channel with `probability`.
     #[track_caller]
     pub fn new(probability: f64) -> Self {
         Self { probability: checked(probability) }
@@ -114,21 +128,42 @@ impl<const AXES: usize> Module for ChannelDropout<AXES> {
     fn visit(&self, _: &mut dyn FnMut(&Var)) {}
 }
 
+/// `input` with what it saturates at where a draw of `shape` says so, and with mean and variance as before.
+#[track_caller]
+fn drop_to_saturation(input: &Tensor, shape: &[usize], probability: f64) -> Tensor {
+    // -λα of SELU
+    const SATURATED: f64 = -1.758_099_340_847_376_6;
+    if probability == 1.0 {
+        return input * 0.0;
+    }
+    let scale = 1.0 / ((1.0 - probability) * (1.0 + probability * SATURATED * SATURATED)).sqrt();
+    let kept = Tensor::rand(shape, input.device()).ge(probability).expand(input.shape());
+    kept.where_(input, SATURATED) * scale - scale * probability * SATURATED
+}
+
 impl Module for AlphaDropout {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
+        if is_active(self.probability) {
+            drop_to_saturation(input, input.shape().dims(), self.probability)
+        } else {
+            input.clone()
+        }
+    }
+
+    fn visit(&self, _: &mut dyn FnMut(&Var)) {}
+}
+
+impl Module for FeatureAlphaDropout {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        assert!(input.rank() >= 2, "dropout: {} is not [batch, channels, ..]", input.shape());
         if !is_active(self.probability) {
             return input.clone();
         }
-        // -λα of SELU
-        const SATURATED: f64 = -1.758_099_340_847_376_6;
-        let p = self.probability;
-        if p == 1.0 {
-            return input * 0.0;
-        }
-        let scale = 1.0 / ((1.0 - p) * (1.0 + p * SATURATED * SATURATED)).sqrt();
-        let kept = Tensor::rand(input.shape(), input.device()).ge(p);
-        kept.where_(input, SATURATED) * scale - scale * p * SATURATED
+        let mut shape = vec![1; input.rank()];
+        shape[..2].copy_from_slice(&input.shape()[..2]);
+        drop_to_saturation(input, &shape, self.probability)
     }
 
     fn visit(&self, _: &mut dyn FnMut(&Var)) {}

@@ -1,82 +1,10 @@
-//! Pooling, resizing and reshaping as modules; each calls the method of [`Tensor`] that says more.
+//! Resizing, reshaping and comparing as modules; each calls the method of [`Tensor`] that says more.
 
-use crate::ops::pool::PoolOptions;
+use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
-use crate::shape::Shape;
 use crate::tensor::{Interpolation, Tensor};
 
 use super::Module;
-
-/// Pooling over one to three spatial axes: the struct around its options, its names and its method.
-macro_rules! pooling {
-    ($($(#[$doc:meta])* $name:ident($options:ty): $one:ident = $pool1d:ident, $two:ident = $pool2d:ident, $three:ident = $pool3d:ident;)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, Debug)]
-        pub struct $name<const AXES: usize>($options);
-
-        #[doc = concat!("[`", stringify!($name), "`] over `[batch, channels, length]`.")]
-        pub type $one = $name<1>;
-        #[doc = concat!("[`", stringify!($name), "`] over `[batch, channels, height, width]`.")]
-        pub type $two = $name<2>;
-        #[doc = concat!("[`", stringify!($name), "`] over `[batch, channels, depth, height, width]`.")]
-        pub type $three = $name<3>;
-
-        impl<const AXES: usize> Module for $name<AXES> {
-            #[track_caller]
-            fn forward(&self, input: &Tensor) -> Tensor {
-                match AXES {
-                    1 => input.$pool1d(&self.0),
-                    2 => input.$pool2d(&self.0),
-                    _ => input.$pool3d(&self.0),
-                }
-            }
-
-            fn visit(&self, _: &mut dyn FnMut(&Var)) {}
-        }
-    )*};
-}
-
-pooling! {
-    /// The largest element of each window.
-    MaxPool(PoolOptions): MaxPool1d = max_pool1d_with, MaxPool2d = max_pool2d_with, MaxPool3d = max_pool3d_with;
-    /// The mean of each window.
-    AvgPool(PoolOptions): AvgPool1d = avg_pool1d_with, AvgPool2d = avg_pool2d_with, AvgPool3d = avg_pool3d_with;
-    /// The means of as many parts as asked for.
-    AdaptiveAvgPool(Shape): AdaptiveAvgPool1d = adaptive_avg_pool1d, AdaptiveAvgPool2d = adaptive_avg_pool2d,
-        AdaptiveAvgPool3d = adaptive_avg_pool3d;
-    /// The largest elements of as many parts as asked for.
-    AdaptiveMaxPool(Shape): AdaptiveMaxPool1d = adaptive_max_pool1d, AdaptiveMaxPool2d = adaptive_max_pool2d,
-        AdaptiveMaxPool3d = adaptive_max_pool3d;
-}
-
-macro_rules! by_windows {
-    ($($name:ident),*) => {$(
-        impl<const AXES: usize> $name<AXES> {
-            /// Windows of `kernel` elements (one number, or one for each axis) side by side.
-            pub fn new(kernel: impl Into<Shape>) -> Self {
-                Self(PoolOptions::new(kernel))
-            }
-
-            /// Any windows.
-            pub fn with(options: PoolOptions) -> Self {
-                Self(options)
-            }
-        }
-    )*};
-}
-by_windows!(MaxPool, AvgPool);
-
-macro_rules! by_size {
-    ($($name:ident),*) => {$(
-        impl<const AXES: usize> $name<AXES> {
-            /// To `size` parts: one number, or one for each axis.
-            pub fn new(size: impl Into<Shape>) -> Self {
-                Self(size.into())
-            }
-        }
-    )*};
-}
-by_size!(AdaptiveAvgPool, AdaptiveMaxPool);
 
 /// [`Tensor::interpolate_scale`]: each spatial axis at `scale` times its size.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -140,6 +68,105 @@ pub struct Unflatten {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Identity;
 
+/// [`Tensor::threshold`]: `x` where it is above the limit, else the value.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Threshold {
+    /// From where on `x` stays.
+    pub limit: f64,
+    /// What stands in for the rest.
+    pub value: f64,
+}
+
+/// [`Tensor::softmax`] over the channels of `[batch, channels, height, width]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Softmax2d;
+
+/// [`Tensor::im2col`]: the windows of a picture as columns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unfold {
+    /// Height and width of a window.
+    pub kernel: [usize; 2],
+    /// Stride, padding and dilation.
+    pub options: ConvOptions,
+}
+
+/// [`Tensor::col2im`]: columns added up where they lie in a picture.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fold {
+    /// Height and width of the picture.
+    pub size: [usize; 2],
+    /// Height and width of a window.
+    pub kernel: [usize; 2],
+    /// Stride, padding and dilation.
+    pub options: ConvOptions,
+}
+
+/// [`Tensor::local_response_norm`]: each element by the mean square of its neighbours in other channels.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LocalResponseNorm {
+    /// Channels that count.
+    pub size: usize,
+    /// Weight of the mean.
+    pub alpha: f64,
+    /// Power of the sum.
+    pub beta: f64,
+    /// What is added to the mean.
+    pub k: f64,
+}
+
+impl LocalResponseNorm {
+    /// With PyTorch's defaults: 1e-4, 0.75 and 1.
+    pub fn new(size: usize) -> Self {
+        Self { size, alpha: 1e-4, beta: 0.75, k: 1.0 }
+    }
+}
+
+/// [`Tensor::cosine_similarity`] of two tensors.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CosineSimilarity {
+    /// The axis of the vectors.
+    pub axis: isize,
+    /// The least norm.
+    pub epsilon: f64,
+}
+
+impl Default for CosineSimilarity {
+    fn default() -> Self {
+        Self { axis: 1, epsilon: 1e-8 }
+    }
+}
+
+impl CosineSimilarity {
+    /// The cosine of the angle between the vectors of both.
+    #[track_caller]
+    pub fn forward(&self, first: &Tensor, second: &Tensor) -> Tensor {
+        first.cosine_similarity(second, self.axis, self.epsilon)
+    }
+}
+
+/// [`Tensor::pairwise_distance`] of two tensors.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PairwiseDistance {
+    /// Which norm.
+    pub p: f64,
+    /// Added to each difference.
+    pub epsilon: f64,
+}
+
+impl Default for PairwiseDistance {
+    fn default() -> Self {
+        Self { p: 2.0, epsilon: 1e-6 }
+    }
+}
+
+impl PairwiseDistance {
+    /// The norm of the difference of both along the last axis.
+    #[track_caller]
+    pub fn forward(&self, first: &Tensor, second: &Tensor) -> Tensor {
+        first.pairwise_distance(second, self.p, self.epsilon)
+    }
+}
+
 /// Modules whose output is one expression of the input.
 macro_rules! functions {
     ($($name:ty: |$this:pat_param, $input:ident| $value:expr;)*) => {$(
@@ -163,4 +190,9 @@ functions! {
     Flatten: |this, input| input.flatten(this.start, this.end);
     Unflatten: |this, input| input.unflatten(this.axis, this.sizes.as_slice());
     Identity: |_, input| input.clone();
+    Threshold: |this, input| input.threshold(this.limit, this.value);
+    Softmax2d: |_, input| input.softmax(-3);
+    Unfold: |this, input| input.im2col(this.kernel, &this.options);
+    Fold: |this, input| input.col2im(this.size, this.kernel, &this.options);
+    LocalResponseNorm: |this, input| input.local_response_norm(this.size, this.alpha, this.beta, this.k);
 }

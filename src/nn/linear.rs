@@ -44,14 +44,14 @@ impl Linear {
     ) -> Result<Self> {
         let weight = init.parameter("weight", [outputs, inputs], weight)?;
         let bias = bias.map(|bias| init.parameter("bias", outputs, bias)).transpose()?;
-        Ok(Self { weight, bias, scope: Scope::new(init.path()), tied: None })
+        Ok(Self { weight, bias, scope: Scope::new("Linear", init.path()), tied: None })
     }
 
     /// A layer without bias whose weight is another one's, `[outputs, inputs]`: such as an embedding's, from features back to
     /// logits (Press and Wolf, arXiv 1608.05859).
     pub fn tied(weight: &Var, init: &Init) -> Self {
         let tied = Some(init.join("weight"));
-        Self { weight: weight.clone(), bias: None, scope: Scope::new(init.path()), tied }
+        Self { weight: weight.clone(), bias: None, scope: Scope::new("Linear", init.path()), tied }
     }
 }
 
@@ -93,7 +93,7 @@ impl Bilinear {
         Ok(Self {
             weight: init.parameter("weight", [outputs, first, second], initial)?,
             bias: init.parameter("bias", outputs, initial)?,
-            scope: Scope::new(init.path()),
+            scope: Scope::new("Bilinear", init.path()),
         })
     }
 

@@ -8,12 +8,15 @@ mod attention;
 mod conv;
 mod dropout;
 mod embedding;
+mod embedding_bag;
 mod functions;
 mod init;
 mod linear;
 mod module;
 mod norm;
+mod padding;
 mod pattern;
+mod pooling;
 mod recurrent;
 mod sequential;
 mod state;
@@ -23,16 +26,19 @@ mod weights;
 
 pub use activation::{
     CELU, ELU, GELU, GELUTanh, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax,
-    Mish, PReLU, ReLU, ReLU6, SELU, SiLU, Sigmoid, Softmax, Softplus, Softshrink, Softsign, Tanh, Tanhshrink,
+    Mish, PReLU, RReLU, ReLU, ReLU6, SELU, SiLU, Sigmoid, Softmax, Softmin, Softplus, Softshrink, Softsign, Tanh,
+    Tanhshrink,
 };
-pub use attention::{Attention, AttentionMasks, KeyValueCache, MultiheadAttention};
+pub use attention::{Attention, AttentionMasks, AttentionOptions, InProjection, KeyValueCache, MultiheadAttention};
 pub use conv::{Conv, Conv1d, Conv2d, Conv3d, ConvTranspose, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
-pub use dropout::{AlphaDropout, ChannelDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, StochasticDepth};
-pub use embedding::{BagMode, Embedding, EmbeddingBag};
+pub use dropout::{
+    AlphaDropout, ChannelDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout, StochasticDepth,
+};
+pub use embedding::Embedding;
+pub use embedding_bag::{BagMode, EmbeddingBag};
 pub use functions::{
-    AdaptiveAvgPool, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool, AdaptiveMaxPool1d,
-    AdaptiveMaxPool2d, AdaptiveMaxPool3d, AvgPool, AvgPool1d, AvgPool2d, AvgPool3d, ChannelShuffle, Flatten, Identity,
-    MaxPool, MaxPool1d, MaxPool2d, MaxPool3d, PixelShuffle, PixelUnshuffle, Unflatten, Upsample,
+    ChannelShuffle, CosineSimilarity, Flatten, Fold, Identity, LocalResponseNorm, PairwiseDistance, PixelShuffle,
+    PixelUnshuffle, Softmax2d, Threshold, Unflatten, Unfold, Upsample,
 };
 pub(crate) use init::Generator;
 pub use init::{Init, Initial, Nonlinearity, fans};
@@ -41,15 +47,25 @@ pub(crate) use module::Scope;
 pub use module::{Mode, Module, freeze_statistics};
 pub use norm::{
     BatchNorm, BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm, InstanceNorm1d, InstanceNorm2d,
-    InstanceNorm3d, LayerNorm, LayerNorm2d, RMSNorm,
+    InstanceNorm3d, InstanceStatistics, LayerNorm, LayerNorm2d, RMSNorm,
+};
+pub use padding::{
+    CircularPad, CircularPad1d, CircularPad2d, CircularPad3d, ConstantPad, ConstantPad1d, ConstantPad2d, ConstantPad3d,
+    ReflectionPad, ReflectionPad1d, ReflectionPad2d, ReflectionPad3d, ReplicationPad, ReplicationPad1d,
+    ReplicationPad2d, ReplicationPad3d, ZeroPad, ZeroPad1d, ZeroPad2d, ZeroPad3d,
 };
 pub use pattern::trainable;
+pub use pooling::{
+    AdaptiveAvgPool, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool, AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d, AdaptiveMaxPool3d, AvgPool, AvgPool1d, AvgPool2d, AvgPool3d, LPPool, LPPool1d, LPPool2d,
+    LPPool3d, MaxPool, MaxPool1d, MaxPool2d, MaxPool3d, MaxUnpool, MaxUnpool1d, MaxUnpool2d, MaxUnpool3d,
+};
 pub use recurrent::{GRU, GRUCell, LSTM, LSTMCell, RNN, RNNCell, RNNReLU, RecurrentOptions};
 pub use sequential::{Residual, Sequential};
 pub use state::{LoadOptions, LoadReport, load_state, load_state_with, state};
 pub use summary::{LayerSummary, Summary, parameter_count, summary};
 pub use transformer::{
-    Activation, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
+    Activation, Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
     TransformerOptions,
 };
 pub use weights::{from_safetensors, load_weights, save_weights, to_safetensors};

@@ -1,7 +1,7 @@
 //! What every layer and model has in common.
 
-use std::cell::Cell;
-use std::collections::HashSet;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashSet};
 use std::thread::LocalKey;
 
 use crate::graph::in_layer;
@@ -118,18 +118,40 @@ impl<T: Copy + 'static> Drop for Restore<T> {
     }
 }
 
-/// A layer's path, under which its nodes are traced, so that errors and dumps can name the layer.
+/// A layer's type and path, under which its nodes are traced, so that errors, dumps and summaries can name the layer.
 #[derive(Clone, Debug)]
-pub(crate) struct Scope(String);
+pub(crate) struct Scope {
+    kind: &'static str,
+    path: String,
+}
+
+thread_local! {
+    /// Types of the layers that were used, by path, while [`Scope::kinds`] runs.
+    static KINDS: RefCell<Option<BTreeMap<String, &'static str>>> = const { RefCell::new(None) };
+}
 
 impl Scope {
-    pub(crate) fn new(path: &str) -> Self {
-        Self(path.to_owned())
+    /// A layer of type `kind`.
+    pub(crate) fn new(kind: &'static str, path: &str) -> Self {
+        Self { kind, path: path.to_owned() }
+    }
+
+    /// A layer over one to three axes, of the type that stands in that place.
+    pub(crate) fn over(axes: usize, kinds: [&'static str; 3], path: &str) -> Self {
+        Self::new(kinds[axes - 1], path)
     }
 
     #[track_caller]
     pub(crate) fn run<T>(&self, f: impl FnOnce() -> T) -> T {
-        if self.0.is_empty() { f() } else { in_layer(&self.0, f) }
+        KINDS.with_borrow_mut(|kinds| kinds.as_mut().map(|kinds| kinds.insert(self.path.clone(), self.kind)));
+        if self.path.is_empty() { f() } else { in_layer(&self.path, f) }
+    }
+
+    /// What `f` gives, and the types of the layers that it used, by path.
+    pub(crate) fn kinds<T>(f: impl FnOnce() -> T) -> (T, BTreeMap<String, &'static str>) {
+        KINDS.set(Some(BTreeMap::new()));
+        let value = f();
+        (value, KINDS.take().unwrap_or_default())
     }
 }
 

@@ -11,6 +11,7 @@ use crate::runtime::{Forecast, VarKind, preview};
 use crate::shape::Shape;
 use crate::units::thousands;
 
+use super::module::Scope;
 use super::{Mode, Module};
 
 /// A model's layers with their sizes; its `Display` is a table.
@@ -38,12 +39,20 @@ pub struct Summary {
 pub struct LayerSummary {
     /// Its path, such as `layer1.0.conv1`; empty for the model's own variables.
     pub path: String,
+    /// Its type, such as `Conv2d`; empty if the model does not use it, or for operations outside of its layers.
+    pub kind: &'static str,
     /// Shape of its output; `None` if the model does not use it.
     pub output: Option<Shape>,
     /// Elements of its parameters.
     pub parameters: usize,
     /// Multiply-adds of its matrix products and convolutions.
     pub multiply_adds: u64,
+}
+
+impl LayerSummary {
+    fn new(path: &str) -> Self {
+        Self { path: path.to_owned(), kind: "", output: None, parameters: 0, multiply_adds: 0 }
+    }
 }
 
 /// Elements of all parameters of `module`.
@@ -63,20 +72,26 @@ pub fn summary<M: Module + ?Sized>(module: &M, input: impl Into<Shape>, dtype: D
     let (input, variables) = (input.into(), module.variables());
     let device = variables.first().map_or_else(Device::cpu, |variable| variable.device().clone());
     let mut output = Shape::from([]);
-    let (info, memory) = preview(&device, &[(input.clone(), dtype)], |inputs| {
-        let value = Mode::Evaluate.scope(|| module.forward(&inputs[0]));
-        output = value.shape().clone();
-        vec![value]
-    })?;
+    let (traced, kinds) = Scope::kinds(|| {
+        preview(&device, &[(input.clone(), dtype)], |inputs| {
+            let value = Mode::Evaluate.scope(|| module.forward(&inputs[0]));
+            output = value.shape().clone();
+            vec![value]
+        })
+    });
+    let (info, memory) = traced?;
     let mut layers = layers(&info.program);
     for parameter in variables.iter().filter(|variable| variable.kind() == VarKind::Parameter) {
         let path = parameter.name().rsplit_once('.').map_or("", |(path, _)| path);
         let known = layers.iter().position(|layer| layer.path == path);
         let place = known.unwrap_or_else(|| {
-            layers.push(LayerSummary { path: path.to_owned(), output: None, parameters: 0, multiply_adds: 0 });
+            layers.push(LayerSummary::new(path));
             layers.len() - 1
         });
         layers[place].parameters += parameter.shape().numel();
+    }
+    for layer in &mut layers {
+        layer.kind = kinds.get(&layer.path).copied().unwrap_or_default();
     }
     let buffers = variables.iter().filter(|variable| variable.kind() == VarKind::Buffer);
     Ok(Summary {
@@ -97,7 +112,7 @@ fn layers(program: &Program) -> Vec<LayerSummary> {
     for node in &program.nodes {
         let (Some(path), false) = (&node.module, node.inputs.is_empty()) else { continue };
         let place = *places.entry(path.clone()).or_insert_with(|| {
-            layers.push(LayerSummary { path: path.to_string(), output: None, parameters: 0, multiply_adds: 0 });
+            layers.push(LayerSummary::new(path));
             layers.len() - 1
         });
         // the last one stays: nodes are in topological order
@@ -119,26 +134,34 @@ fn multiply_adds(node: &ProgramNode, program: &Program) -> u64 {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rows = vec![["layer", "output", "parameters", "multiply-adds"].map(str::to_owned)];
+        let mut rows = vec![["layer", "type", "output", "parameters", "multiply-adds"].map(str::to_owned)];
         for layer in &self.layers {
             rows.push([
                 if layer.path.is_empty() { "(model)".to_owned() } else { layer.path.clone() },
+                if layer.kind.is_empty() { "-".to_owned() } else { layer.kind.to_owned() },
                 layer.output.as_ref().map_or_else(|| "-".to_owned(), Shape::to_string),
                 thousands(layer.parameters),
                 thousands(layer.multiply_adds),
             ]);
         }
         let output = self.output.to_string();
-        rows.push(["total".to_owned(), output, thousands(self.parameters), thousands(self.multiply_adds)]);
+        rows.push([
+            "total".to_owned(),
+            String::new(),
+            output,
+            thousands(self.parameters),
+            thousands(self.multiply_adds),
+        ]);
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths = [0, 1, 2, 3].map(width);
-        let rule = "-".repeat(widths.iter().sum::<usize>() + 6);
-        for (number, [path, output, parameters, operations]) in rows.iter().enumerate() {
+        let widths = [0, 1, 2, 3, 4].map(width);
+        let rule = "-".repeat(widths.iter().sum::<usize>() + 8);
+        for (number, [path, kind, output, parameters, operations]) in rows.iter().enumerate() {
             if number == 1 || number == rows.len() - 1 {
                 writeln!(f, "{rule}")?;
             }
-            let [first, second, third, fourth] = widths;
-            writeln!(f, "{path:first$}  {output:second$}  {parameters:>third$}  {operations:>fourth$}")?;
+            let [first, second, third, fourth, fifth] = widths;
+            let name = format!("{path:first$}  {kind:second$}");
+            writeln!(f, "{name}  {output:third$}  {parameters:>fourth$}  {operations:>fifth$}")?;
         }
         writeln!(f, "{rule}")?;
         let megabytes = |bytes: u64| bytes as f64 / 1e6;

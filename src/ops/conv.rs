@@ -7,7 +7,7 @@ use super::movement::Window;
 use super::shape_error;
 
 /// How kernels move over the input, alike or different along each spatial axis.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConvOptions {
     /// From one position to the next.
     pub stride: Vec<usize>,

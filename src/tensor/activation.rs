@@ -49,12 +49,14 @@ impl Tensor {
         value.with_gradient(&[&x], |_, inputs, g| vec![Some(g * inputs[0].sigmoid())])
     }
 
-    /// `ln(1 + e^(beta x)) / beta`, without overflow. PyTorch has a threshold beyond which it is `x`; here that is what it
-    /// rounds to.
+    /// `ln(1 + e^(beta x)) / beta`, without overflow, and `x` where `beta x` is above the threshold: PyTorch's, of which 1
+    /// and 20 are the defaults. Beyond 20 it rounds to `x` anyway.
     #[track_caller]
     #[must_use]
-    pub fn softplus_beta(&self, beta: f64) -> Self {
-        (self * beta).softplus() / beta
+    pub fn softplus_with(&self, beta: f64, threshold: f64) -> Self {
+        let x = self.floats();
+        let scaled = &x * beta;
+        scaled.gt(threshold).where_(&x, scaled.softplus() / beta)
     }
 
     /// `ln(sigmoid(x))`, without underflow.

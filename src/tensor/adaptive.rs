@@ -65,12 +65,18 @@ impl Tensor {
         }
         let mut value = self.clone();
         for (axis, &count) in (first..).zip(&counts) {
-            let (parts, lengths) = value.parts(axis, count, 0.0);
-            let mut along = vec![1; value.rank()];
-            along[axis] = count;
-            value = parts.sum_dim(axis + 1) / lengths.to_dtype(self.dtype()).reshape(along);
+            value = value.averaged(axis, count);
         }
         value
+    }
+
+    /// Means over `count` parts along `axis`.
+    #[track_caller]
+    pub(super) fn averaged(&self, axis: usize, count: usize) -> Self {
+        let (parts, lengths) = self.parts(axis, count, 0.0);
+        let mut along = vec![1; self.rank()];
+        along[axis] = count;
+        parts.sum_dim(axis + 1) / lengths.to_dtype(self.dtype()).reshape(along)
     }
 
     #[track_caller]

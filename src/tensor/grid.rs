@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::graph::at_callers_line;
+use crate::shape::Shape;
 
 use super::Tensor;
 
@@ -22,6 +23,9 @@ impl Tensor {
     /// (ties to even), which leaves the grid without a gradient. With `aligned`, -1 and 1 are the outer elements' centres,
     /// else their outer edges.
     ///
+    /// With one more axis, `[batch, channels, depth, height, width]` at `[batch, planes, rows, columns, 3]`, (x, y, z), it is
+    /// trilinear.
+    ///
     /// ```
     /// # use brasa::{Device, Tensor, tensor::Outside};
     /// let device = Device::cpu();
@@ -33,9 +37,13 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn grid_sample(&self, grid: &Self, nearest: bool, outside: Outside, aligned: bool) -> Self {
+        let rank = self.rank();
         assert!(
-            self.rank() == 4 && grid.rank() == 4 && grid.size(-1) == 2 && self.shape()[0] == grid.shape()[0],
-            "grid_sample: {} at {}, not [batch, channels, height, width] at [batch, rows, columns, 2]",
+            (rank == 4 || rank == 5)
+                && grid.rank() == rank
+                && grid.size(-1) == rank - 2
+                && self.shape()[0] == grid.shape()[0],
+            "grid_sample: {} at {}, not [batch, channels, height, width] at [batch, rows, columns, 2], or with one more axis",
             self.shape(),
             grid.shape()
         );
@@ -43,20 +51,29 @@ impl Tensor {
     }
 
     fn sampled(&self, grid: &Self, nearest: bool, outside: Outside, aligned: bool) -> Self {
-        let (height, width) = (self.shape()[2], self.shape()[3]);
-        let x = grid.select(3, 0).place(width, outside, aligned);
-        let y = grid.select(3, 1).place(height, outside, aligned);
+        let sizes = &self.shape()[2..];
+        // x, the last axis, comes first in the grid
+        let place =
+            |(axis, &size): (usize, &usize)| grid.select(-1, sizes.len() - 1 - axis).place(size, outside, aligned);
+        let places: Vec<Self> = sizes.iter().enumerate().map(place).collect();
         if nearest {
-            return self.picked(&y.round(), &x.round());
+            return self.picked(&places.iter().map(Self::round).collect::<Vec<_>>());
         }
-        let (left, top) = (x.floor(), y.floor());
-        let (right_part, bottom_part) = ((&x - &left).unsqueeze(1), (&y - &top).unsqueeze(1));
-        let (left_part, top_part) = (1.0 - &right_part, 1.0 - &bottom_part);
-        let (right, bottom) = (&left + 1.0, &top + 1.0);
-        let upper = self.picked(&top, &left) * (&left_part * &top_part);
-        let upper = upper + self.picked(&top, &right) * (&right_part * top_part);
-        let lower = self.picked(&bottom, &left) * (left_part * &bottom_part);
-        upper + lower + self.picked(&bottom, &right) * (right_part * bottom_part)
+        let below: Vec<Self> = places.iter().map(Self::floor).collect();
+        let above: Vec<Self> = below.iter().map(|below| below + 1.0).collect();
+        let far: Vec<Self> = places.iter().zip(&below).map(|(place, below)| (place - below).unsqueeze(1)).collect();
+        let near: Vec<Self> = far.iter().map(|part| 1.0 - part).collect();
+        // bit `axis` of a corner's number says whether it lies above
+        let corner = |corner: usize| {
+            let chosen = |above: &[Self], below: &[Self]| -> Vec<Self> {
+                let pick =
+                    |axis: usize| if corner >> axis & 1 == 1 { above[axis].clone() } else { below[axis].clone() };
+                (0..sizes.len()).map(pick).collect()
+            };
+            let weight = chosen(&far, &near).into_iter().reduce(|product, part| product * part).expect("an axis");
+            self.picked(&chosen(&above, &below)) * weight
+        };
+        (0..1 << sizes.len()).map(corner).reduce(|sum, term| sum + term).expect("a corner")
     }
 
     /// Coordinates in -1..1 as places of elements.
@@ -78,36 +95,51 @@ impl Tensor {
         }
     }
 
-    /// The elements at whole places `[batch, rows, columns]`; zero outside.
+    /// The elements at whole places along each axis, `[batch, rows..]`; zero outside.
     #[track_caller]
-    fn picked(&self, row: &Self, column: &Self) -> Self {
-        let &[batch, channels, height, width] = self.shape().dims() else { unreachable!("four axes") };
-        let inside = |place: &Self, size: usize| place.ge(0.0).logical_and(&place.le(size as f64 - 1.0));
-        let index = |place: &Self, size: usize| place.to_dtype(DType::I32).maximum(0).minimum(size as i64 - 1);
-        let picture = Self::iota(row.shape(), 0, self.device()) * (height * width) as i64;
-        let number = picture + index(row, height) * width as i64 + index(column, width);
-        let table = self.permute([0, 2, 3, 1]).reshape([batch * height * width, channels]);
-        let values = table.index_select(0, &number).permute([0, 3, 1, 2]);
-        let inside = inside(row, height).logical_and(&inside(column, width)).unsqueeze(1).expand(values.shape());
-        inside.where_(values, 0.0)
+    fn picked(&self, places: &[Self]) -> Self {
+        let (shape, sizes) = (places[0].shape(), &self.shape()[2..]);
+        let mut number = Self::iota(shape, 0, self.device());
+        let mut inside: Option<Self> = None;
+        for (place, &size) in places.iter().zip(sizes) {
+            number = number * size as i64 + place.to_dtype(DType::I32).maximum(0).minimum(size as i64 - 1);
+            let here = place.ge(0.0).logical_and(&place.le(size as f64 - 1.0));
+            inside = Some(inside.map_or_else(|| here.clone(), |inside| inside.logical_and(&here)));
+        }
+        let rows = self.shape()[0] * sizes.iter().product::<usize>();
+        let table = self.movedim(1, -1).reshape([rows, self.shape()[1]]);
+        let values = table.index_select(0, &number).movedim(-1, 1);
+        inside.expect("an axis").unsqueeze(1).expand(values.shape()).where_(values, 0.0)
     }
 
-    /// The grid of an affine map for [`Tensor::grid_sample`]: `[batch, 2, 3]` → `[batch, rows, columns, 2]`.
+    /// The grid of affine maps for [`Tensor::grid_sample`]: `[batch, 2, 3]` → `[batch, rows, columns, 2]` for a size of rows
+    /// and columns, `[batch, 3, 4]` → `[batch, planes, rows, columns, 3]` for one of planes, rows and columns.
     #[track_caller]
     #[must_use]
-    pub fn affine_grid(&self, rows: usize, columns: usize, aligned: bool) -> Self {
-        let &[batch, 2, 3] = self.shape().dims() else { panic!("affine_grid: {} is not [batch, 2, 3]", self.shape()) };
-        let coordinate = |axis: usize, size: usize| {
-            let mut shape = [1; 4];
-            shape[axis] = size;
-            let number = Self::iota(shape, axis, self.device()).to_dtype(self.dtype());
+    pub fn affine_grid(&self, size: impl Into<Shape>, aligned: bool) -> Self {
+        let size = size.into();
+        let axes = size.rank();
+        let &[batch, outputs, inputs] = self.shape().dims() else { panic!("affine_grid: {} for {size}", self.shape()) };
+        let fits = (axes == 2 || axes == 3) && outputs == axes && inputs == axes + 1;
+        assert!(fits, "affine_grid: {} is not [batch, {axes}, {}]", self.shape(), axes + 1);
+        let coordinate = |axis: usize| {
+            let (mut shape, size) = (vec![1; axes + 2], size[axis]);
+            shape[axis + 1] = size;
+            let number = Self::iota(shape, axis + 1, self.device()).to_dtype(self.dtype());
             if aligned {
                 number * (2.0 / size.saturating_sub(1).max(1) as f64) - if size > 1 { 1.0 } else { 0.0 }
             } else {
                 (number * 2.0 + 1.0) * (1.0 / size as f64) - 1.0
             }
         };
-        let column = |number: usize| self.select(2, number).reshape([batch, 1, 1, 2]);
-        at_callers_line(|| column(0) * coordinate(2, columns) + column(1) * coordinate(1, rows) + column(2))
+        // column `n` of the maps belongs to the axis that is `n`th from the last
+        let column = |number: usize| {
+            let ones = vec![1; axes];
+            self.select(2, number).reshape([&[batch], ones.as_slice(), &[axes]].concat())
+        };
+        at_callers_line(|| {
+            let terms = (0..axes).map(|number| column(number) * coordinate(axes - 1 - number));
+            terms.reduce(|sum, term| sum + term).expect("an axis") + column(axes)
+        })
     }
 }

@@ -103,6 +103,30 @@ impl Tensor {
         mask.expand(self.shape()).where_(value, self)
     }
 
+    /// The elements of `source`, in row-major order, where the bool `mask` (broadcast with `self`) is true, else `self`. Fewer
+    /// elements than there are places become an error of the device.
+    ///
+    /// # Panics
+    ///
+    /// If `source` has another type, or no elements while `self` has some.
+    #[track_caller]
+    #[must_use]
+    pub fn masked_scatter(&self, mask: &Self, source: &Self) -> Self {
+        assert!(mask.dtype() == DType::Bool, "masked_scatter: the mask is {}, not bool", mask.dtype());
+        assert!(source.dtype() == self.dtype(), "masked_scatter: {} into {}", source.dtype(), self.dtype());
+        let shape = ok(elementwise::broadcast("masked_scatter", self.shape(), mask.shape()));
+        let count = source.numel();
+        if shape.numel() == 0 {
+            return self.expand(shape);
+        }
+        assert!(count > 0, "masked_scatter: no elements for {shape}");
+        let mask = mask.expand(&shape);
+        let number = mask.reshape([shape.numel()]).cumsum(0).reshape(&shape) - 1;
+        let number = mask.where_(number, 0).checked_index("masked_scatter", count);
+        let chosen = Self::apply(Op::Gather { axis: 0 }, &[&source.reshape([count]), &number], shape, self.dtype());
+        mask.where_(chosen, self)
+    }
+
     /// One-hot rows: `[...]` → `[..., classes]` as i32, 1 at each index and 0 elsewhere.
     #[track_caller]
     #[must_use]

@@ -1,5 +1,6 @@
 //! Pictures made larger and smaller: `[batch, channels, ..]` to other sizes along the axes after the second.
 
+use crate::dtype::DType;
 use crate::graph::at_callers_line;
 use crate::shape::Shape;
 
@@ -20,6 +21,12 @@ pub enum Interpolation {
     Cubic,
     /// As [`Self::Cubic`] with the outer elements' centres at the edges.
     CubicAligned,
+    /// As [`Self::Linear`], but with a wider window where the picture shrinks: PyTorch's `antialias`, PIL's resizing.
+    LinearAntialiased,
+    /// As [`Self::Cubic`] with such a window, and with PIL's a = -0.5.
+    CubicAntialiased,
+    /// The mean over the part of the picture that an element stands for: adaptive pooling.
+    Area,
 }
 
 impl Interpolation {
@@ -93,6 +100,14 @@ impl Tensor {
         if old == new && (ratio - 1.0).abs() < f64::EPSILON {
             return self.clone();
         }
+        match mode {
+            Interpolation::LinearAntialiased => {
+                return self.antialiased(axis, new, ratio, 1.0, |d| (1.0 - d).maximum(0.0));
+            }
+            Interpolation::CubicAntialiased => return self.antialiased(axis, new, ratio, 2.0, cubic_sharp),
+            Interpolation::Area => return self.averaged(axis, new),
+            _ => {}
+        }
         let nearest = matches!(mode, Interpolation::Nearest | Interpolation::NearestExact);
         if nearest && new.is_multiple_of(old) && (ratio * new as f64 - old as f64).abs() < 1e-9 {
             return self.repeated(axis, new / old);
@@ -109,7 +124,7 @@ impl Tensor {
         let below = place.floor();
         let part = self.along(axis, &(place - &below));
         let at = |step: i32| {
-            let index = (below.to_dtype(crate::DType::I32) + step).maximum(0).minimum(old as i64 - 1);
+            let index = (below.to_dtype(DType::I32) + step).maximum(0).minimum(old as i64 - 1);
             self.index_select(axis.cast_signed(), &index)
         };
         if nearest {
@@ -118,10 +133,36 @@ impl Tensor {
         if linear {
             return at(0) * (1.0 - &part) + at(1) * part;
         }
-        let weights =
-            [cubic_far(&(&part + 1.0)), cubic_near(&part), cubic_near(&(1.0 - &part)), cubic_far(&(2.0 - &part))];
+        let weights = [
+            cubic_far(&(&part + 1.0), CUBIC),
+            cubic_near(&part, CUBIC),
+            cubic_near(&(1.0 - &part), CUBIC),
+            cubic_far(&(2.0 - &part), CUBIC),
+        ];
         let terms = (-1..).zip(weights).map(|(step, weight)| at(step) * weight);
         terms.reduce(|sum, term| sum + term).expect("four terms")
+    }
+
+    /// Means of the elements around each place, weighted by `filter` of their distance, which is 0 from `reach` on; distances
+    /// are measured in new elements where those are larger.
+    #[track_caller]
+    fn antialiased(&self, axis: usize, new: usize, ratio: f64, reach: f64, filter: fn(&Self) -> Self) -> Self {
+        let old = self.shape()[axis];
+        let stretch = ratio.max(1.0);
+        let reach = reach * stretch;
+        let taps = 2 * reach.ceil() as usize + 1;
+        let centre = (Self::iota([new, taps], 0, self.device()).floats() + 0.5) * ratio;
+        let first = (&centre - (reach - 0.5)).floor().maximum(0.0);
+        let end = (&centre + (reach + 0.5)).floor().minimum(old as f64);
+        let place = first + Self::iota([new, taps], 1, self.device()).floats();
+        let inside = place.lt(end);
+        let weight = inside.where_(filter(&((&place + 0.5 - centre) * (1.0 / stretch)).abs()), 0.0);
+        let weight = &weight / weight.sum_keepdim(1);
+        let elements = self.index_select(axis.cast_signed(), &place.to_dtype(DType::I32).minimum(old as i64 - 1));
+        let mut along = vec![1; elements.rank()];
+        (along[axis], along[axis + 1]) = (new, taps);
+        let elements = inside.reshape(along.as_slice()).expand(elements.shape()).where_(elements, 0.0);
+        (elements * weight.to_dtype(self.dtype()).reshape(along)).sum_dim(axis + 1)
     }
 
     /// A vector in this tensor's type, shaped so that it broadcasts along `axis`.
@@ -133,16 +174,24 @@ impl Tensor {
     }
 }
 
+/// Of cubic convolution, see [`Interpolation`].
 const CUBIC: f64 = -0.75;
 
 /// The weight of an element at distance `d <= 1`: `(a + 2) d³ - (a + 3) d² + 1`.
 #[track_caller]
-fn cubic_near(d: &Tensor) -> Tensor {
-    (d * (CUBIC + 2.0) - (CUBIC + 3.0)) * d * d + 1.0
+fn cubic_near(d: &Tensor, a: f64) -> Tensor {
+    (d * (a + 2.0) - (a + 3.0)) * d * d + 1.0
 }
 
 /// The weight of an element at distance `1 <= d <= 2`: `a d³ - 5a d² + 8a d - 4a`.
 #[track_caller]
-fn cubic_far(d: &Tensor) -> Tensor {
-    ((d * CUBIC - 5.0 * CUBIC) * d + 8.0 * CUBIC) * d - 4.0 * CUBIC
+fn cubic_far(d: &Tensor, a: f64) -> Tensor {
+    ((d * a - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a
+}
+
+/// The weight of an element at any distance, with PIL's a.
+#[track_caller]
+fn cubic_sharp(d: &Tensor) -> Tensor {
+    let far = d.lt(2.0).where_(cubic_far(d, -0.5), 0.0);
+    d.lt(1.0).where_(cubic_near(d, -0.5), far)
 }

@@ -159,6 +159,18 @@ impl Tensor {
         values.channel_affine("group_norm", weight, bias)
     }
 
+    /// `x / (k + alpha · m)^beta`, where `m` is the mean of `x²` over `size` neighbouring channels of `[batch, channels, ..]`,
+    /// zeros outside (Krizhevsky, Sutskever, Hinton 2012; PyTorch's defaults are alpha 1e-4, beta 0.75, k 1).
+    #[track_caller]
+    #[must_use]
+    pub fn local_response_norm(&self, size: usize, alpha: f64, beta: f64, k: f64) -> Self {
+        assert!(self.rank() >= 2 && size > 0, "local_response_norm: {size} channels of {}", self.shape());
+        let mut widths = vec![(0, 0); self.rank()];
+        widths[1] = ((size / 2).cast_signed(), ((size - 1) / 2).cast_signed());
+        let mean = self.square().pad(&widths, 0.0).unfold(1, size, 1).mean_dim(-1);
+        self / (mean * alpha + k).pow(beta)
+    }
+
     /// Normalises each channel of each sample of `[batch, channels, ...]`, then `· weight + bias`, both `[channels]`.
     #[track_caller]
     #[must_use]

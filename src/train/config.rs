@@ -39,9 +39,10 @@ pub struct Config {
     /// Momentum of sgd
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().momentum))]
     pub momentum: f64,
-    /// Weight decay: decoupled (beside the gradient) for adamw, lion and lamb, coupled (added to the gradient) for the others
-    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().weight_decay))]
-    pub weight_decay: f64,
+    /// Weight decay: decoupled (beside the gradient) for adamw, lion and lamb, coupled (added to the gradient) for the
+    /// others [default: 0.01 for adamw and lamb, 0 for the others]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X"))]
+    pub weight_decay: Option<f64>,
     /// Largest Euclidean norm of all gradients together; larger ones are scaled down
     #[cfg_attr(feature = "cli", arg(long, value_name = "NORM"))]
     pub clip_norm: Option<f64>,
@@ -86,7 +87,7 @@ impl Default for Config {
             schedule: Schedule::default(),
             optimizer: OptimizerName::Adam,
             momentum: 0.9,
-            weight_decay: 0.0,
+            weight_decay: None,
             clip_norm: None,
             label_smoothing: 0.0,
             augment: false,
@@ -266,8 +267,13 @@ impl Config {
         if !(0.0..1.0).contains(&self.momentum) {
             return Err(Error::Config(format!("momentum is {}, but must lie in 0..1", self.momentum)));
         }
-        if !(self.weight_decay.is_finite() && self.weight_decay >= 0.0) {
-            return Err(Error::Config(format!("weight-decay is {}, but must not be negative", self.weight_decay)));
+        // the library's defaults: PyTorch's, and for lamb its paper's
+        let decay = *self.weight_decay.get_or_insert(match self.optimizer {
+            OptimizerName::AdamW | OptimizerName::Lamb => 0.01,
+            _ => 0.0,
+        });
+        if !(decay.is_finite() && decay >= 0.0) {
+            return Err(Error::Config(format!("weight-decay is {decay}, but must not be negative")));
         }
         if let Some(norm) = self.clip_norm.filter(|norm| !(norm.is_finite() && *norm > 0.0)) {
             return Err(Error::Config(format!("clip-norm is {norm}, but must be a positive number")));
@@ -295,11 +301,20 @@ impl Config {
     pub fn learning_rate(&self) -> f64 {
         self.lr.expect("a resolved configuration has a learning rate")
     }
+
+    /// The optimizer's weight decay.
+    ///
+    /// # Panics
+    /// If the configuration was not [resolved](Self::resolve).
+    pub fn decay(&self) -> f64 {
+        self.weight_decay.expect("a resolved configuration has a weight decay")
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::optim::{AdamOptions, LambOptions, LionOptions, WeightDecay};
 
     fn parse(text: &str) -> Result<Config> {
         Config::parse(Path::new("run.toml"), text)
@@ -340,7 +355,7 @@ mod tests {
             (Config { lr: Some(-1.0), ..base() }, "lr"),
             (Config { lr: Some(f64::NAN), ..base() }, "lr"),
             (Config { momentum: 1.0, ..base() }, "momentum"),
-            (Config { weight_decay: -0.1, ..base() }, "weight-decay"),
+            (Config { weight_decay: Some(-0.1), ..base() }, "weight-decay"),
             (Config { clip_norm: Some(0.0), ..base() }, "clip-norm"),
             (Config { label_smoothing: 1.5, ..base() }, "label-smoothing"),
             (Config { schedule: Schedule::Step { size: 0, gamma: 0.1 }, ..base() }, "schedule"),
@@ -353,7 +368,24 @@ mod tests {
             assert!(message.starts_with(field), "{message}");
         }
         let resolved = Config { optimizer: OptimizerName::SGD, ..base() }.resolve().expect("defaults are good");
-        assert_eq!(resolved.lr, Some(0.05));
+        assert_eq!((resolved.lr, resolved.weight_decay), (Some(0.05), Some(0.0)));
+    }
+
+    #[test]
+    fn weight_decay_is_the_optimizers_own_unless_given() {
+        let resolved = |optimizer, weight_decay| {
+            let config = Config { optimizer, weight_decay, ..Config::default() };
+            config.resolve().expect("good settings").decay() as f32
+        };
+        let of = |decay| match decay {
+            WeightDecay::None => 0.0,
+            WeightDecay::Coupled(factor) | WeightDecay::Decoupled(factor) => factor,
+        };
+        assert_eq!(resolved(OptimizerName::AdamW, None), of(AdamOptions::adamw().weight_decay));
+        assert_eq!(resolved(OptimizerName::Adam, None), of(AdamOptions::default().weight_decay));
+        assert_eq!(resolved(OptimizerName::Lamb, None), of(LambOptions::default().weight_decay));
+        assert_eq!(resolved(OptimizerName::Lion, None), of(LionOptions::default().weight_decay));
+        assert_eq!(resolved(OptimizerName::AdamW, Some(0.0)), 0.0, "none is a choice");
     }
 
     #[test]

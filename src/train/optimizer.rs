@@ -15,7 +15,7 @@ use super::config::{Config, OptimizerName};
 pub(super) fn optimizer(config: &Config, parameters: &[Var]) -> Result<Arc<dyn Optimizer>> {
     let learning_rate = config.learning_rate() as f32;
     let limit = config.clip_norm.map(|norm| norm as f32);
-    let weight_decay = match (config.weight_decay as f32, config.optimizer) {
+    let weight_decay = match (config.decay() as f32, config.optimizer) {
         (0.0, _) => WeightDecay::None,
         // as PyTorch's of that name, or the paper's
         (factor, OptimizerName::AdamW | OptimizerName::Lion | OptimizerName::Lamb) => WeightDecay::Decoupled(factor),

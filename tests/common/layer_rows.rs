@@ -185,14 +185,90 @@ pub fn rows() -> Vec<Row> {
         one("instance_norm1d", &[2, 3, 7], |init| Ok(module(InstanceNorm1d::new(init)))),
         one("instance_norm2d", &[2, 3, 5, 4], |init| Ok(module(InstanceNorm2d::affine(3, init)?))),
         one("instance_norm3d", &[2, 3, 2, 3, 4], |init| Ok(module(InstanceNorm3d::new(init)))),
+        one("instance_norm1d tracking", &[2, 3, 7], |init| {
+            Ok(module(InstanceNorm1d::new(init).track_running_stats(3, init)?))
+        }),
+        one("instance_norm2d tracking", &[2, 3, 5, 4], |init| {
+            Ok(module(InstanceNorm2d::affine(3, init)?.track_running_stats(3, init)?.momentum(0.3)))
+        }),
+        Row {
+            mode: Mode::Evaluate,
+            ..one("instance_norm2d in use", &[2, 3, 5, 4], |init| {
+                Ok(module(InstanceNorm2d::affine(3, init)?.track_running_stats(3, init)?))
+            })
+        },
         row("embedding", vec![Indices(&[3, 4], 11)], |init| Ok(module(Embedding::new(11, 5, init)?))),
         row("embedding with padding", vec![Indices(&[4, 6], 5)], |init| {
             Ok(module(Embedding::with_padding(5, 3, 2, init)?))
         }),
         one("prelu", &[3, 5], |init| Ok(module(PReLU::new(1, init)?))),
         one("prelu by channel", &[3, 5, 4], |init| Ok(module(PReLU::new(5, init)?))),
-        one("activations", &[3, 8], |_| Ok(activations())),
+        Row { mode: Mode::Evaluate, ..one("activations", &[3, 8], |_| Ok(activations())) },
         one("functions", &[2, 4, 5, 7], |_| Ok(functions())),
+        one("fold", &[2, 12, 6], |_| {
+            Ok(module(Fold { size: [5, 4], kernel: [2, 3], options: conv().padding(1).stride(2) }))
+        }),
+        one("lp_pool1d", &[2, 3, 8], |_| Ok(module(LPPool1d::new(4.0, 3)))),
+        one("lp_pool3d", &[1, 2, 4, 3, 5], |_| Ok(module(LPPool3d::new(2.0, 2)))),
+        one("max_unpool2d", &[2, 3, 4, 6], |_| {
+            Ok(called(MaxPool2d::new(2), |layer, x| {
+                let (largest, indices) = layer.forward_with_indices(&x[0]);
+                vec![MaxUnpool2d::new(2).forward(&largest, &indices)]
+            }))
+        }),
+        row("cosine_similarity", vec![Floats(&[3, 5, 2]), Floats(&[3, 5, 2])], |_| {
+            Ok(called(Identity, |_, x| vec![CosineSimilarity::default().forward(&x[0], &x[1])]))
+        }),
+        row("pairwise_distance", vec![Floats(&[3, 5]), Floats(&[3, 5])], |_| {
+            let distance = |x: &[Tensor]| PairwiseDistance { p: 3.0, ..Default::default() }.forward(&x[0], &x[1]);
+            Ok(Layer { variables: Vec::new(), call: Box::new(move |x| vec![distance(x)]) })
+        }),
+        row("attention of other widths", vec![Floats(&[2, 3, 6]), Floats(&[2, 5, 3]), Floats(&[2, 5, 4])], |init| {
+            let (key_width, value_width) = (Some(3), Some(4));
+            let options = AttentionOptions { key_width, value_width, bias: false, ..AttentionOptions::new(6, 2) };
+            Ok(called(MultiheadAttention::with(options, init)?, |layer, x| {
+                pair(layer.attend_with_weights(&x[0], &x[1], &x[2], AttentionMasks::default(), true))
+            }))
+        }),
+        one("attention appended", &[2, 5, 6], |init| {
+            let options = AttentionOptions {
+                attention: Attention::Causal,
+                bias_key_value: true,
+                zero_key_value: true,
+                ..AttentionOptions::new(6, 2)
+            };
+            Ok(called(MultiheadAttention::with(options, init)?, |layer, x| {
+                let padding = padding(x[0].device());
+                let masks = AttentionMasks { key_padding: Some(&padding), attn: None };
+                let (_, weights) = layer.attend_with_weights(&x[0], &x[0], &x[0], masks, false);
+                vec![layer.attend(&x[0], &x[0], &x[0], masks), weights]
+            }))
+        }),
+        row("attention appended to others", vec![Floats(&[2, 3, 6]), Floats(&[2, 5, 4])], |init| {
+            let (key_width, value_width) = (Some(4), Some(4));
+            let options =
+                AttentionOptions { key_width, value_width, bias_key_value: true, ..AttentionOptions::new(6, 3) };
+            Ok(called(MultiheadAttention::with(options, init)?, |layer, x| {
+                vec![layer.attend(&x[0], &x[1], &x[1], AttentionMasks::default())]
+            }))
+        }),
+        row("transformer", vec![Floats(&[2, 5, 6]), Floats(&[2, 4, 6])], |init| {
+            let options = TransformerOptions { attention: Attention::Causal, ..options() };
+            Ok(visited(Transformer::new(options, 1, 2, init)?, Transformer::visit, |layer, x| {
+                let padding = padding(x[0].device());
+                let none = AttentionMasks::default();
+                let memory = AttentionMasks { key_padding: Some(&padding), attn: None };
+                vec![layer.forward(&x[0], &x[1], [none, none, memory])]
+            }))
+        }),
+        one("lstm projected", &[6, 3, 5], |init| {
+            let options = RecurrentOptions { projection: Some(2), ..plain() };
+            Ok(called(LSTM::new(5, 4, options, init)?, |layer, x| lstm_outputs(layer.run(&x[0], None))))
+        }),
+        row("lstm projected deep", vec![Floats(&[2, 4, 5]), Floats(&[4, 2, 3]), Floats(&[4, 2, 4])], |init| {
+            let options = RecurrentOptions { projection: Some(3), ..deep() };
+            Ok(called(LSTM::new(5, 4, options, init)?, |layer, x| lstm_outputs(layer.run(&x[0], Some((&x[1], &x[2]))))))
+        }),
         one("attention", &[2, 5, 6], |init| {
             let layer = MultiheadAttention::new(6, 2, Attention::Full, init)?;
             Ok(called(layer, |layer, x| {
@@ -295,6 +371,23 @@ pub fn rows() -> Vec<Row> {
         row("embedding_bag mean with padding", vec![Indices(&[5, 4], 3)], |init| padded_bag(BagMode::Mean, init)),
         row("embedding_bag max", vec![Indices(&[4, 5], 7)], |init| bag(BagMode::Max, init)),
         row("embedding_bag max with padding", vec![Indices(&[5, 4], 3)], |init| padded_bag(BagMode::Max, init)),
+        row("embedding_bag sum by offsets", vec![Indices(&[9], 7)], |init| uneven_bags(BagMode::Sum, None, init)),
+        row("embedding_bag mean by offsets", vec![Indices(&[9], 7)], |init| uneven_bags(BagMode::Mean, None, init)),
+        row("embedding_bag max by offsets", vec![Indices(&[9], 7)], |init| uneven_bags(BagMode::Max, None, init)),
+        row("embedding_bag mean with padding by offsets", vec![Indices(&[9], 7)], |init| {
+            uneven_bags(BagMode::Mean, Some(1), init)
+        }),
+        row("embedding_bag max with padding by offsets", vec![Indices(&[9], 7)], |init| {
+            uneven_bags(BagMode::Max, Some(1), init)
+        }),
+        row("embedding_bag weighted", vec![Indices(&[4, 5], 7), Floats(&[4, 5])], |init| {
+            let layer = EmbeddingBag::new(7, 3, BagMode::Sum, None, init)?;
+            Ok(called(layer, |layer, x| vec![layer.with_weights(&x[0], &x[1])]))
+        }),
+        row("embedding_bag weighted by offsets", vec![Indices(&[9], 7), Floats(&[9])], |init| {
+            let layer = EmbeddingBag::new(7, 3, BagMode::Sum, Some(2), init)?;
+            Ok(called(layer, |layer, x| vec![layer.with_offsets(&x[0], &offsets(x[0].device()), Some(&x[1]))]))
+        }),
     ]);
     rows
 }
@@ -305,6 +398,16 @@ fn bag(mode: BagMode, init: &Init) -> Result<Layer> {
 
 fn padded_bag(mode: BagMode, init: &Init) -> Result<Layer> {
     Ok(module(EmbeddingBag::new(3, 4, mode, Some(1), init)?))
+}
+
+/// Where bags of 3, 0, 5 and 1 elements begin.
+fn offsets(device: &Device) -> Tensor {
+    Tensor::from_slice(&[0_i32, 3, 3, 8], 4, device).expect("memory")
+}
+
+fn uneven_bags(mode: BagMode, padding: Option<usize>, init: &Init) -> Result<Layer> {
+    let layer = EmbeddingBag::new(7, 3, mode, padding, init)?;
+    Ok(called(layer, |layer, x| vec![layer.with_offsets(&x[0], &offsets(x[0].device()), None)]))
 }
 
 fn several(modules: Vec<Box<dyn Module>>, scale: f64) -> Layer {
@@ -342,6 +445,10 @@ fn activations() -> Layer {
             Box::new(GLU::default()),
             Box::new(Softmax::default()),
             Box::new(LogSoftmax::default()),
+            Box::new(Softmin::default()),
+            Box::new(Threshold { limit: 0.5, value: 7.0 }),
+            Box::new(Softplus { beta: 2.0, threshold: 1.5 }),
+            Box::new(RReLU::default()),
         ],
         4.0,
     )
@@ -361,6 +468,15 @@ fn functions() -> Layer {
             Box::new(Unflatten { axis: 1, sizes: vec![2, -1] }),
             Box::new(Identity),
             Box::new(ChannelShuffle(2)),
+            Box::new(LPPool2d::new(2.0, [3, 2])),
+            Box::new(ReflectionPad2d::sides([(0, 3), (1, 2)])),
+            Box::new(ReplicationPad2d::new(2)),
+            Box::new(CircularPad2d::sides([(2, 3), (1, 0)])),
+            Box::new(ZeroPad2d::new(1)),
+            Box::new(ConstantPad2d::sides([(0, -2), (-1, 2)], 3.5)),
+            Box::new(Softmax2d),
+            Box::new(Unfold { kernel: [2, 3], options: conv().padding(1).stride(2) }),
+            Box::new(LocalResponseNorm { alpha: 0.5, ..LocalResponseNorm::new(3) }),
         ],
         1.0,
     )

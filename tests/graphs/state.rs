@@ -66,13 +66,15 @@ macro_rules! made {
 }
 
 /// Every optimizer.
-pub(crate) const OPTIMIZERS: [(&str, Make); 12] = [
+pub(crate) const OPTIMIZERS: [(&str, Make); 14] = [
     ("SGD", made!(SGD, SGDOptions { learning_rate: 0.1, ..SGDOptions::default() })),
     ("SGD clipped", |p| Ok(Box::new(SGD::new(p, SGDOptions::default())?.with_max_norm(0.5)))),
     ("Adam", made!(Adam, AdamOptions::default())),
     ("Adadelta", made!(Adadelta, AdadeltaOptions::default())),
     ("Adagrad", made!(Adagrad, AdagradOptions::default())),
     ("Adamax", made!(Adamax, AdamaxOptions::default())),
+    ("ASGD", made!(ASGD, ASGDOptions::default())),
+    ("Rprop", made!(Rprop, RpropOptions::default())),
     ("Lamb", made!(Lamb, LambOptions::default())),
     ("Lion", made!(Lion, LionOptions::default())),
     ("Muon", |p| Ok(Box::new(Muon::new(&p[..1], MuonOptions::default())?))),

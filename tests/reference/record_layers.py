@@ -73,11 +73,35 @@ row("group_norm", nn.GroupNorm(3, 6), floats(2, 6, 5, 3))
 row("instance_norm1d", nn.InstanceNorm1d(3), floats(2, 3, 7))
 row("instance_norm2d", nn.InstanceNorm2d(3, affine=True), floats(2, 3, 5, 4))
 row("instance_norm3d", nn.InstanceNorm3d(3), floats(2, 3, 2, 3, 4))
+row("instance_norm1d tracking", nn.InstanceNorm1d(3, track_running_stats=True), floats(2, 3, 7))
+row("instance_norm2d tracking", nn.InstanceNorm2d(3, affine=True, track_running_stats=True, momentum=0.3), floats(2, 3, 5, 4))
+row("instance_norm2d in use", nn.InstanceNorm2d(3, affine=True, track_running_stats=True), floats(2, 3, 5, 4), train=False)
 row("embedding", nn.Embedding(11, 5), indices(11, 3, 4))
 row("embedding with padding", nn.Embedding(5, 3, padding_idx=2), indices(5, 4, 6))
 for mode in ["sum", "mean", "max"]:
     row(f"embedding_bag {mode}", nn.EmbeddingBag(7, 3, mode=mode), indices(7, 4, 5))
     row(f"embedding_bag {mode} with padding", nn.EmbeddingBag(3, 4, mode=mode, padding_idx=1), indices(3, 5, 4))
+for name, mode, padding in [("sum", "sum", None), ("mean", "mean", None), ("max", "max", None), ("mean with padding", "mean", 1), ("max with padding", "max", 1)]:
+    row(
+        f"embedding_bag {name} by offsets",
+        nn.EmbeddingBag(7, 3, mode=mode, padding_idx=padding),
+        indices(7, 9),
+        call=lambda m, index: m(index, torch.tensor([0, 3, 3, 8])),
+    )
+row(
+    "embedding_bag weighted",
+    nn.EmbeddingBag(7, 3, mode="sum"),
+    indices(7, 4, 5),
+    floats(4, 5),
+    call=lambda m, index, weights: m(index, per_sample_weights=weights),
+)
+row(
+    "embedding_bag weighted by offsets",
+    nn.EmbeddingBag(7, 3, mode="sum", padding_idx=2),
+    indices(7, 9),
+    floats(9),
+    call=lambda m, index, weights: m(index, torch.tensor([0, 3, 3, 8]), per_sample_weights=weights),
+)
 row("prelu", nn.PReLU(), floats(3, 5))
 row("prelu by channel", nn.PReLU(5), floats(3, 5, 4))
 
@@ -85,19 +109,30 @@ ACTIVATIONS = [
     nn.ReLU(), nn.ReLU6(), nn.GELU(), nn.GELU(approximate="tanh"), nn.SiLU(), nn.Mish(), nn.SELU(), nn.Sigmoid(),
     nn.LogSigmoid(), nn.Tanh(), nn.Tanhshrink(), nn.Softsign(), nn.Hardsigmoid(), nn.Hardswish(), nn.LeakyReLU(), nn.ELU(),
     nn.CELU(), nn.Softplus(), nn.Hardtanh(), nn.Softshrink(), nn.Hardshrink(), nn.GLU(), nn.Softmax(-1), nn.LogSoftmax(-1),
+    nn.Softmin(-1), nn.Threshold(0.5, 7.0), nn.Softplus(2.0, 1.5), nn.RReLU().eval(),
 ]
 row(
     "activations",
     nn.ModuleList(ACTIVATIONS),
     floats(3, 8),
     call=lambda modules, x: tuple(module(4 * x) for module in modules),
+    train=False,
 )
 FUNCTIONS = [
     nn.MaxPool2d(2), nn.AvgPool2d(3), nn.AdaptiveAvgPool2d((2, 3)), nn.AdaptiveMaxPool2d(2), nn.Upsample(scale_factor=2),
     nn.Upsample(scale_factor=2, mode="bilinear"), nn.PixelShuffle(2), nn.Flatten(), nn.Unflatten(1, (2, -1)), nn.Identity(),
-    nn.ChannelShuffle(2),
+    nn.ChannelShuffle(2), nn.LPPool2d(2, (3, 2)), nn.ReflectionPad2d((1, 2, 0, 3)), nn.ReplicationPad2d(2),
+    nn.CircularPad2d((1, 0, 2, 3)), nn.ZeroPad2d(1), nn.ConstantPad2d((-1, 2, 0, -2), 3.5), nn.Softmax2d(),
+    nn.Unfold((2, 3), padding=1, stride=2), nn.LocalResponseNorm(3, alpha=0.5),
 ]
 row("functions", nn.ModuleList(FUNCTIONS), floats(2, 4, 5, 7), call=lambda modules, x: tuple(module(x) for module in modules))
+
+row("fold", nn.Fold((5, 4), (2, 3), padding=1, stride=2), floats(2, 12, 6))
+row("lp_pool1d", nn.LPPool1d(4, 3), floats(2, 3, 8))
+row("lp_pool3d", nn.LPPool3d(2, 2), floats(1, 2, 4, 3, 5))
+row("max_unpool2d", nn.ModuleList([nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)]), floats(2, 3, 4, 6), call=lambda m, x: m[1](*m[0](x)))
+row("cosine_similarity", nn.CosineSimilarity(), floats(3, 5, 2), floats(3, 5, 2))
+row("pairwise_distance", nn.PairwiseDistance(3.0), floats(3, 5), floats(3, 5))
 
 PADDING = torch.tensor([[False] * 5, [False, False, False, True, True]])
 HIDDEN = torch.tensor([[(query + key) % 3 == 2 for key in range(5)] for query in range(3)])
@@ -130,6 +165,28 @@ row(
 )
 
 
+row(
+    "attention of other widths",
+    nn.MultiheadAttention(6, 2, kdim=3, vdim=4, bias=False, batch_first=True),
+    floats(2, 3, 6),
+    floats(2, 5, 3),
+    floats(2, 5, 4),
+)
+row(
+    "attention appended",
+    nn.MultiheadAttention(6, 2, add_bias_kv=True, add_zero_attn=True, batch_first=True),
+    floats(2, 5, 6),
+    call=lambda m, x: m(x, x, x, attn_mask=causal(5), key_padding_mask=PADDING, average_attn_weights=False),
+)
+row(
+    "attention appended to others",
+    nn.MultiheadAttention(6, 3, kdim=4, vdim=4, add_bias_kv=True, batch_first=True),
+    floats(2, 3, 6),
+    floats(2, 5, 4),
+    call=lambda m, q, k: m(q, k, k, need_weights=False)[0],
+)
+
+
 def layer(kind, **options):
     return kind(6, 2, 10, dropout=0.0, batch_first=True, **options)
 
@@ -159,6 +216,16 @@ row(
 )
 
 
+TRANSFORMER = nn.Transformer(6, 2, 1, 2, 10, dropout=0.0, batch_first=True)
+row(
+    "transformer",
+    TRANSFORMER,
+    floats(2, 5, 6),
+    floats(2, 4, 6),
+    call=lambda m, source, target: m(source, target, tgt_mask=causal(4), memory_key_padding_mask=PADDING),
+)
+
+
 def flat(result):
     output, state = result
     return (output, *(state if isinstance(state, tuple) else (state,)))
@@ -176,6 +243,15 @@ for name, kind in [("lstm", nn.LSTM), ("gru", nn.GRU), ("rnn", nn.RNN)]:
         call=lambda m, x, *state: flat(m(x, state if len(state) > 1 else state[0])),
     )
     row(f"{name} without bias", kind(5, 4, bias=False), floats(3, 2, 5), call=lambda m, x: flat(m(x)))
+row("lstm projected", nn.LSTM(5, 4, proj_size=2), floats(6, 3, 5), call=lambda m, x: flat(m(x)))
+row(
+    "lstm projected deep",
+    nn.LSTM(5, 4, num_layers=2, bidirectional=True, batch_first=True, proj_size=3),
+    floats(2, 4, 5),
+    floats(4, 2, 3),
+    floats(4, 2, 4),
+    call=lambda m, x, *state: flat(m(x, state)),
+)
 row("rnn relu", nn.RNN(5, 4, nonlinearity="relu"), floats(6, 3, 5), call=lambda m, x: flat(m(x)))
 row("lstm cell", nn.LSTMCell(5, 4), floats(3, 5), floats(3, 4), floats(3, 4), call=lambda m, x, h, c: m(x, (h, c)))
 row("gru cell", nn.GRUCell(5, 4), floats(3, 5), floats(3, 4))

@@ -69,8 +69,10 @@ for name in ("abs", "sign"):
 for name in "exp expm1 log1p sqrt rsqrt reciprocal sin cos tan atan sinh cosh tanh asinh sigmoid floor ceil".split():
     finite = [x for x in SPECIAL if abs(x) != INF] if name in ("sin", "cos", "tan") else SPECIAL
     unary(name, getattr(torch, name), extremes=finite)
-for name in "round trunc erf exp2 square relu isinf isfinite isnan isposinf isneginf signbit deg2rad rad2deg".split():
+for name in "round trunc erf erfc exp2 square relu isinf isfinite isnan isposinf isneginf signbit deg2rad rad2deg".split():
     unary(name, getattr(torch, name))
+FAR = special(0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
+row("erfc_far", lambda x, log: torch.erfc(x) / log.exp(), [FAR, -FAR.square().float().double()])
 for name in "log log2 log10".split():
     unary(name, getattr(torch, name), low=0.1, high=4.0)
 unary("asin", torch.asin, -1, 1)
@@ -87,6 +89,7 @@ unary("leaky_relu", lambda x: F.leaky_relu(x, 0.25))
 unary("elu", lambda x: F.elu(x, 1.5))
 unary("celu", lambda x: F.celu(x, 1.5))
 unary("softplus_beta", lambda x: F.softplus(x, beta=2))
+unary("softplus_threshold", lambda x: F.softplus(x, beta=2, threshold=1.5))
 unary("softshrink", lambda x: F.softshrink(x, 0.5))
 unary("hardshrink", lambda x: F.hardshrink(x, 0.5))
 unary("threshold", lambda x: F.threshold(x, 0.5, 7.0))
@@ -100,7 +103,7 @@ binary("atan2", torch.atan2)
 binary("hypot", torch.hypot)
 binary("logaddexp", torch.logaddexp, kind=Values)
 binary("logaddexp2", torch.logaddexp2, kind=Values)
-binary("xlogy", torch.xlogy, kind=Values)
+binary("xlogy", torch.xlogy, 0.1, 3.0, kind=Values)
 binary("copysign", torch.copysign, kind=Values)
 binary("maximum", torch.maximum)
 binary("minimum", torch.minimum)
@@ -188,6 +191,8 @@ row("col2im", lambda x: F.fold(x, (5, 4), (2, 3), dilation=(1, 2), padding=(1, 2
 row("gather", lambda x, i: x.gather(1, i.long()), [rand(3, 5, 2), ints(2, 4, 2)], [rand(3), ints(2, high=3)][:0] or [rand(1, 5), ints(1, 7)])
 row("take_along_dim", lambda x, i: x.take_along_dim(i.long(), 1), [rand(3, 5, 2), ints(1, 4, 1)])
 row("index_select", lambda x, i: x.index_select(1, i.long()), [rand(3, 5, 2), ints(4)])
+row("masked_scatter", lambda x, m, s: x.masked_scatter(m, s), [rand(3, 5), ints(5, high=2).bool(), rand(4, 4)], [rand(4), ints(3, 4, high=2).bool(), rand(12)], [special(NAN, INF, 1.0, -0.0), special(1, 0, 1, 0).bool(), special(-INF, NAN, 7.0)])
+row("bincount", lambda n, w: torch.bincount(n, w, 6), Values([ints(9), rand(9)]))
 row("masked_fill", lambda x, m: x.masked_fill(m, 7.0), [rand(3, 5), ints(5, high=2).bool()])
 
 # linear algebra
@@ -238,6 +243,13 @@ row("max_pool1d", lambda x: F.max_pool1d(x, 3, stride=2, padding=1, dilation=2, 
 row("max_pool2d", lambda x: F.max_pool2d(x, (3, 2), stride=(2, 1), padding=1, dilation=(1, 2)), [ODD], [POOL_TIES], Values([torch.where(ODD > 1, NAN, ODD)]))
 row("max_pool2d_ceil", lambda x: F.max_pool2d(x, 3, stride=2, padding=1, ceil_mode=True), [ODD], [POOL_TIES], [rand(1, 1, 6, 8)])
 row("max_pool3d", lambda x: F.max_pool3d(x, 2, ceil_mode=True), [W3])
+row("max_pool1d_indices", lambda x: F.max_pool1d(x, 3, stride=2, padding=1, dilation=2, ceil_mode=True, return_indices=True), [W1], [W1[0]])
+NEGATIVE = torch.where(ODD > 0.5, ODD, -INF)
+row("max_pool2d_indices", lambda x: F.max_pool2d(x, 3, stride=2, padding=1, ceil_mode=True, return_indices=True), [ODD], [POOL_TIES], [rand(1, 1, 6, 8)], Values([NEGATIVE]))
+row("max_pool3d_indices", lambda x: F.max_pool3d(x, 2, ceil_mode=True, return_indices=True), [W3])
+row("max_unpool1d", lambda x, i: F.max_unpool1d(x, i.long(), 2, output_size=(9,)), [rand(2, 4, 4), F.max_pool1d(W1, 2, return_indices=True)[1].int()])
+row("max_unpool2d", lambda x, i: F.max_unpool2d(x, i.long(), 2, output_size=(7, 6)), [rand(2, 3, 3, 3), F.max_pool2d(ODD, 2, return_indices=True)[1].int()])
+row("max_unpool3d", lambda x, i: F.max_unpool3d(x, i.long(), 2, output_size=(4, 5, 3)), [rand(1, 4, 2, 2, 1), F.max_pool3d(W3, 2, return_indices=True)[1].int()])
 row("avg_pool1d", lambda x: F.avg_pool1d(x, 4, stride=3, padding=2, ceil_mode=True), [W1])
 row("avg_pool2d", lambda x: F.avg_pool2d(x, (3, 2), stride=(2, 1), padding=1), [ODD])
 row("avg_pool2d_ceil", lambda x: F.avg_pool2d(x, 3, stride=2, padding=1, ceil_mode=True), [ODD], [rand(1, 1, 6, 8)])
@@ -246,6 +258,7 @@ row("avg_pool2d_divisor", lambda x: F.avg_pool2d(x, 3, divisor_override=2), [ODD
 row("avg_pool3d", lambda x: F.avg_pool3d(x, (2, 3, 1), padding=(1, 0, 0), count_include_pad=False), [W3])
 row("lp_pool1d", lambda x: F.lp_pool1d(x, 2, 3, stride=2), [W1])
 row("lp_pool2d", lambda x: F.lp_pool2d(x, 3, (3, 2), stride=2, ceil_mode=True), [rand(2, 3, 7, 5, low=0.5)])
+row("lp_pool3d", lambda x: F.lp_pool3d(x, 2, 2), [rand(1, 2, 4, 5, 3, low=0.5)])
 row("adaptive_avg_pool1d", lambda x: F.adaptive_avg_pool1d(x, 4), [W1])
 row("adaptive_avg_pool2d", lambda x: (F.adaptive_avg_pool2d(x, (3, 4)), F.adaptive_avg_pool2d(x, 1), F.adaptive_avg_pool2d(x, (7, 3))), [ODD])
 row("adaptive_avg_pool3d", lambda x: F.adaptive_avg_pool3d(x, (3, 2, 2)), [W3])
@@ -260,6 +273,14 @@ for aligned in (False, True):
     for mode in ("bilinear", "bicubic"):
         row(f"interpolate {mode}{name}", lambda x, mode=mode, aligned=aligned: tuple(F.interpolate(x, size, mode=mode, align_corners=aligned) for size in ((5, 11), (14, 12), (1, 7))), [ODD])
 row("interpolate trilinear", lambda x: F.interpolate(x, scale_factor=1.5, mode="trilinear"), [W3])
+row("interpolate trilinear aligned", lambda x: (F.interpolate(x, (3, 7, 4), mode="trilinear", align_corners=True), F.interpolate(x, (2, 3, 1), mode="trilinear")), [W3])
+row("interpolate nearest 3d", lambda x: (F.interpolate(x, (3, 7, 4), mode="nearest"), F.interpolate(x, (2, 3, 6), mode="nearest-exact")), [W3])
+row("interpolate nearest 1d", lambda x: (F.interpolate(x, 13, mode="nearest"), F.interpolate(x, 5, mode="nearest-exact")), [W1])
+row("interpolate area", lambda x: (F.interpolate(x, (5, 11), mode="area"), F.interpolate(x, scale_factor=0.5, mode="area")), [ODD])
+# what is not finite stays within the windows that reach it
+SPOTS = torch.where(ODD > 1.9, INF, torch.where(ODD < -1.9, NAN, ODD))
+for mode in ("bilinear", "bicubic"):
+    row(f"interpolate {mode} antialias", lambda x, mode=mode: (*(F.interpolate(x, size, mode=mode, antialias=True) for size in ((2, 11), (14, 3), (3, 2))), F.interpolate(x, scale_factor=0.4, mode=mode, antialias=True)), [ODD], Values([SPOTS]))
 GRID = rand(2, 3, 5, 2, low=-1.7, high=1.7)
 EDGES = torch.stack(pairs([-1.0, 1.0, 0.0, -3.0, 0.5]), -1).reshape(1, 5, 5, 2)
 for outside in ("zeros", "border", "reflection"):
@@ -267,6 +288,11 @@ for outside in ("zeros", "border", "reflection"):
         for mode in ("bilinear", "nearest"):
             call = lambda x, grid, mode=mode, outside=outside, aligned=aligned: F.grid_sample(x, grid, mode, outside, aligned)
             row(f"grid_sample {mode} {outside} {str(aligned).lower()}", call, [rand(2, 3, 4, 6), GRID], Values([rand(1, 2, 4, 6), EDGES]))
+SOLID = rand(2, 2, 3, 1, 4, 3, low=-1.7, high=1.7)[0]
+for mode, outside, aligned in (("bilinear", "zeros", False), ("bilinear", "border", True), ("bilinear", "reflection", False), ("nearest", "zeros", True), ("nearest", "reflection", True)):
+    call = lambda x, grid, mode=mode, outside=outside, aligned=aligned: F.grid_sample(x, grid, mode, outside, aligned)
+    row(f"grid_sample 3d {mode} {outside} {str(aligned).lower()}", call, [rand(2, 3, 2, 4, 5), SOLID])
+row("affine_grid 3d", lambda theta: (F.affine_grid(theta, (2, 1, 2, 3, 4), False), F.affine_grid(theta, (2, 1, 1, 3, 2), True)), [rand(2, 3, 4)])
 row("affine_grid", lambda theta: (F.affine_grid(theta, (2, 1, 3, 4), False), F.affine_grid(theta, (2, 1, 3, 1), True)), [rand(2, 2, 3)])
 
 # softmax, normalisation, attention
@@ -280,6 +306,9 @@ row("rms_norm", lambda x, w: F.rms_norm(x, (3,), w, 1e-5), [N, rand(3)])
 row("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), [N, rand(4), rand(4)])
 row("instance_norm", lambda x, w, b: F.instance_norm(x, weight=w, bias=b), [N, rand(4), rand(4)])
 row("batch_norm", lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), [N, rand(4), rand(4)])
+row("local_response_norm", lambda x: F.local_response_norm(x, 3, alpha=0.5, beta=0.6, k=0.7), [N], [rand(2, 5, 4)])
+row("cosine_similarity", lambda x, y: F.cosine_similarity(x, y, 1), [rand(3, 5, 2), rand(3, 5, 1)], [torch.zeros(1, 3).double(), rand(1, 3)])
+row("pairwise_distance", lambda x, y: F.pairwise_distance(x, y, 3.0), [rand(3, 5), rand(3, 5)])
 row("batch_norm_eval", lambda x, m, v, w, b: F.batch_norm(x, m.detach(), v.detach(), w, b), [N, rand(4), rand(4, low=0.5), rand(4), rand(4)])
 Q, K, V = rand(2, 4, 3, 4), rand(2, 4, 3, 4), rand(2, 4, 3, 5)
 row("attention", F.scaled_dot_product_attention, [Q, K, V], [Q[0, 0], K[0, 0], V[0, 0]])

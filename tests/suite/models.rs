@@ -158,16 +158,16 @@ fn summaries_add_up() {
         .iter()
         .map(|layer| {
             let output = layer.output.as_ref().expect("used").to_vec();
-            (layer.path.as_str(), output, layer.parameters, layer.multiply_adds)
+            (layer.path.as_str(), layer.kind, output, layer.parameters, layer.multiply_adds)
         })
         .collect();
     // by hand: outputs x inputs of each output
     let expected = [
-        ("conv1", vec![4, 6, 28, 28], 456, 4 * 28 * 28 * 6 * 75),
-        ("conv2", vec![4, 16, 10, 10], 2_416, 4 * 10 * 10 * 16 * 150),
-        ("fc1", vec![4, 120], 48_120, 4 * 120 * 400),
-        ("fc2", vec![4, 84], 10_164, 4 * 84 * 120),
-        ("fc3", vec![4, 10], 850, 4 * 10 * 84),
+        ("conv1", "Conv2d", vec![4, 6, 28, 28], 456, 4 * 28 * 28 * 6 * 75),
+        ("conv2", "Conv2d", vec![4, 16, 10, 10], 2_416, 4 * 10 * 10 * 16 * 150),
+        ("fc1", "Linear", vec![4, 120], 48_120, 4 * 120 * 400),
+        ("fc2", "Linear", vec![4, 84], 10_164, 4 * 84 * 120),
+        ("fc3", "Linear", vec![4, 10], 850, 4 * 10 * 84),
     ];
     assert_eq!(layers, expected);
     assert_eq!((table.parameters, table.buffers, table.multiply_adds), (62_006, 0, 4 * 651_720));

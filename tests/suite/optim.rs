@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 
 use brasa::optim::{
-    Adadelta, AdadeltaOptions, Adagrad, AdagradOptions, Adam, AdamOptions, Adamax, AdamaxOptions, Lamb, LambOptions,
-    Lion, LionOptions, Momentum, Muon, MuonAdjust, MuonOptions, NAdam, NAdamOptions, Norm, Optimizer, RAdam,
-    RAdamOptions, RMSprop, RMSpropOptions, SGD, SGDOptions, WeightDecay, clip_grad_norm,
+    ASGD, ASGDOptions, Adadelta, AdadeltaOptions, Adagrad, AdagradOptions, Adam, AdamOptions, Adamax, AdamaxOptions,
+    Lamb, LambOptions, Lion, LionOptions, Momentum, Muon, MuonAdjust, MuonOptions, NAdam, NAdamOptions, Norm,
+    Optimizer, RAdam, RAdamOptions, RMSprop, RMSpropOptions, Rprop, RpropOptions, SGD, SGDOptions, WeightDecay,
+    clip_grad_norm,
 };
 use brasa::runtime::{Step, Var};
 use brasa::{Device, Result, Tensor};
@@ -103,6 +104,14 @@ fn cases() -> Vec<Case> {
         "adamax_options": Adamax(AdamaxOptions {
             beta1: 0.8, beta2: 0.9, epsilon: 1e-2, weight_decay: WeightDecay::Coupled(0.1), ..AdamaxOptions::default()
         }), 0.05, 0.05;
+        "rprop": Rprop(RpropOptions::default()), 0.02, 0.05;
+        "rprop_options": Rprop(RpropOptions {
+            shrink: 0.3, grow: 1.5, least: 1e-3, most: 0.08, ..RpropOptions::default()
+        }), 0.05, 0.02;
+        "asgd": ASGD(ASGDOptions::default()), 0.5, 1e-4;
+        "asgd_options": ASGD(ASGDOptions {
+            decay: 0.2, alpha: 0.6, average_after: 3.0, weight_decay: WeightDecay::Coupled(0.01), ..ASGDOptions::default()
+        }), 0.5, 1e-4;
         "lion": Lion(LionOptions::default()), 0.02, 0.02;
         "lion_options": Lion(LionOptions { beta1: 0.8, beta2: 0.9, weight_decay: WeightDecay::Decoupled(0.5), ..LionOptions::default() }), 0.02, 0.02;
         "lamb": Lamb(LambOptions::default()), 0.05, 0.05;
@@ -364,4 +373,22 @@ fn muon_takes_matrices_only() {
     let parameters = parameters(&device);
     let (message, ..) = panic_of(|| Muon::new(&parameters, MuonOptions::default()));
     assert!(message.contains("fc1.bias") && message.contains("[7]"), "{message}");
+}
+
+#[test]
+fn asgd_averages_its_parameters_from_some_step_on() {
+    for device in devices() {
+        let parameter = Var::parameter("p", &vector(&[4.0, -2.0, 1.0], &device)).expect("memory");
+        let options = ASGDOptions { learning_rate: 0.1, average_after: 1.0, ..ASGDOptions::default() };
+        let optimizer = ASGD::new(std::slice::from_ref(&parameter), options).expect("memory");
+        let mut passed = Vec::new();
+        for _ in 0..5 {
+            optimizer.update(&parameter.tensor().square().sum().backward());
+            passed.push(read(&parameter.tensor()));
+        }
+        // the share of a newest one is 1 up to the third step, then 1/2 and 1/3
+        let expected = (0..3).map(|n| f64::from(passed[2][n] + passed[3][n] + passed[4][n]) / 3.0);
+        let average: Vec<f64> = read(&optimizer.state_dict()["state.p.ax"]).into_iter().map(f64::from).collect();
+        assert_close("the average", &average, &expected.collect::<Vec<_>>(), 1e-6, 0.0);
+    }
 }

@@ -83,6 +83,13 @@ impl Init {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 
+    /// Draws a variable of this model anew.
+    pub(super) fn redraw(&self, variable: &Var, initial: Initial) -> Result<()> {
+        let Some(seed) = self.seed else { return Ok(()) };
+        let values = initial.draw(variable.shape(), &mut Generator::new(seed, variable.name()));
+        variable.set(&Tensor::from_slice(&values, variable.shape(), &self.device)?)
+    }
+
     fn variable(&self, name: &str, kind: VarKind, shape: Shape, initial: Initial) -> Result<Var> {
         let path = self.join(name);
         let Some(seed) = self.seed else {

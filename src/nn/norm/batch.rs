@@ -6,7 +6,7 @@ use crate::tensor::Tensor;
 
 use super::super::module::{Scope, follows_statistics};
 use super::super::{Init, Initial, Module};
-use super::EPSILON;
+use super::{EPSILON, MOMENTUM};
 
 /// Batch norm over `[batch, channels]` or `[batch, channels, length]`.
 pub type BatchNorm1d = BatchNorm<1>;
@@ -14,9 +14,6 @@ pub type BatchNorm1d = BatchNorm<1>;
 pub type BatchNorm2d = BatchNorm<2>;
 /// Batch norm over `[batch, channels, depth, height, width]`.
 pub type BatchNorm3d = BatchNorm<3>;
-
-/// Weight of the newest batch in the running statistics, as in PyTorch.
-const MOMENTUM: f64 = 0.1;
 
 /// Batch norm over `[batch, channels, size..]` (Ioffe and Szegedy, arXiv 1502.03167): each channel is shifted and
 /// scaled to mean 0 and variance 1, then `y = x̂ · weight + bias`.
@@ -58,7 +55,7 @@ impl<const AXES: usize> BatchNorm<AXES> {
             num_batches_tracked: init.counter("num_batches_tracked")?,
             epsilon: EPSILON,
             momentum: Some(MOMENTUM),
-            scope: Scope::new(init.path()),
+            scope: Scope::over(AXES, ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"], init.path()),
         })
     }
 

@@ -38,7 +38,13 @@ impl LayerNorm {
 
     /// Without variables: PyTorch's `elementwise_affine=False`.
     pub fn without_affine(sizes: impl Into<Shape>, init: &Init) -> Self {
-        Self { weight: None, bias: None, sizes: sizes.into(), epsilon: EPSILON, scope: Scope::new(init.path()) }
+        Self {
+            weight: None,
+            bias: None,
+            sizes: sizes.into(),
+            epsilon: EPSILON,
+            scope: Scope::new("LayerNorm", init.path()),
+        }
     }
 
     /// With this number added to variances (1e-5 unless set).
@@ -106,7 +112,7 @@ impl RMSNorm {
     /// Scale 1 at first; as PyTorch's, `epsilon` is the smallest step from 1 of f32, 2⁻²³, unless set.
     pub fn new(width: usize, init: &Init) -> Result<Self> {
         let weight = init.parameter("weight", width, Initial::Constant(1.0))?;
-        Ok(Self { weight, epsilon: f64::from(f32::EPSILON), scope: Scope::new(init.path()) })
+        Ok(Self { weight, epsilon: f64::from(f32::EPSILON), scope: Scope::new("RMSNorm", init.path()) })
     }
 
     /// With this number added to mean squares.

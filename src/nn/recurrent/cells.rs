@@ -17,7 +17,7 @@ macro_rules! cells {
         impl $name {
             /// From `inputs` features to `hidden` ones; all values uniform within 1/√hidden at first.
             pub fn new(inputs: usize, hidden: usize, init: &Init) -> Result<Self> {
-                Ok(Self(Weights::new($kind, inputs, hidden, true, "", init)?, Scope::new(init.path())))
+                Ok(Self(Weights::new($kind, inputs, hidden, init)?, Scope::new(stringify!($name), init.path())))
             }
 
             /// The next hidden state for `input` `[batch, inputs]` and the one now, `[batch, hidden]`.
@@ -31,7 +31,7 @@ macro_rules! cells {
             /// The next hidden state from one of zero.
             #[track_caller]
             fn forward(&self, input: &Tensor) -> Tensor {
-                self.step(input, &self.0.zero_state(input))
+                self.step(input, &self.0.zero_state(input)[0])
             }
 
             fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
@@ -54,7 +54,7 @@ pub struct LSTMCell(Weights, Scope);
 impl LSTMCell {
     /// From `inputs` features to `hidden` ones; all values uniform within 1/√hidden at first.
     pub fn new(inputs: usize, hidden: usize, init: &Init) -> Result<Self> {
-        Ok(Self(Weights::new(Kind::Lstm, inputs, hidden, true, "", init)?, Scope::new(init.path())))
+        Ok(Self(Weights::new(Kind::Lstm, inputs, hidden, init)?, Scope::new("LSTMCell", init.path())))
     }
 
     /// The next (hidden, cell) state for `input` `[batch, inputs]` and the one now, both `[batch, hidden]`.
@@ -71,8 +71,8 @@ impl Module for LSTMCell {
     /// The next hidden state from one of zero.
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        let zero = self.0.zero_state(input);
-        self.step(input, (&zero, &zero)).0
+        let zeros = self.0.zero_state(input);
+        self.step(input, (&zeros[0], &zeros[1])).0
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {

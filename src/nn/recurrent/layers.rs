@@ -22,11 +22,13 @@ pub struct RecurrentOptions {
     pub bias: bool,
     /// Probability of dropping an output of any layer but the last.
     pub dropout: f64,
+    /// Features that each hidden state is projected to, of [`LSTM`] only (Sak, Senior, Beaufays, arXiv 1402.1128): `proj_size`.
+    pub projection: Option<usize>,
 }
 
 impl Default for RecurrentOptions {
     fn default() -> Self {
-        Self { layers: 1, bidirectional: false, batch_first: false, bias: true, dropout: 0.0 }
+        Self { layers: 1, bidirectional: false, batch_first: false, bias: true, dropout: 0.0, projection: None }
     }
 }
 
@@ -40,15 +42,20 @@ struct Stack {
 impl Stack {
     fn new(kind: Kind, inputs: usize, hidden: usize, options: RecurrentOptions, init: &Init) -> Result<Self> {
         assert!(options.layers > 0, "{}: no layers", kind.name());
+        let outputs = options.projection.unwrap_or(hidden);
+        let fits = options.projection.is_none() || kind == Kind::Lstm && (1..hidden).contains(&outputs);
+        assert!(fits, "{}: {hidden} features projected to {outputs}", kind.name());
         let directions: &[&str] = if options.bidirectional { &["", "_reverse"] } else { &[""] };
         let mut weights = Vec::new();
         for layer in 0..options.layers {
-            let inputs = if layer == 0 { inputs } else { hidden * directions.len() };
+            let inputs = if layer == 0 { inputs } else { outputs * directions.len() };
             for direction in directions {
-                weights.push(Weights::new(kind, inputs, hidden, options.bias, &format!("_l{layer}{direction}"), init)?);
+                let suffix = format!("_l{layer}{direction}");
+                let made = Weights::projected(kind, inputs, [hidden, outputs], options.bias, &suffix, init)?;
+                weights.push(made);
             }
         }
-        Ok(Self { weights, options, scope: Scope::new(init.path()) })
+        Ok(Self { weights, options, scope: Scope::new(kind.layer(), init.path()) })
     }
 
     /// Outputs of all times and the last state, each `[layers · directions, batch, hidden]`.
@@ -64,8 +71,9 @@ impl Stack {
             if self.options.batch_first { "batch, time" } else { "time, batch" }
         );
         let mut value = if self.options.batch_first { input.transpose(0, 1) } else { input.clone() };
-        let shape = Shape::from([self.weights.len(), value.size(1), first.hidden]);
-        for state in initial.into_iter().flatten() {
+        let zeros = first.zero_state(&value.select(0, 0));
+        for (state, zero) in initial.into_iter().flatten().zip(&zeros) {
+            let shape = Shape::from([&[self.weights.len()], zero.shape().dims()].concat());
             assert!(
                 *state.shape() == shape,
                 "{}: the initial state is {}, not [layers · directions, batch, hidden] = {shape}",
@@ -73,10 +81,9 @@ impl Stack {
                 state.shape()
             );
         }
-        let zero = first.zero_state(&value.select(0, 0));
         let start = |number: usize| match initial {
             Some(states) => states.iter().map(|state| state.select(0, number)).collect(),
-            None => vec![zero.clone(); first.kind.states()],
+            None => zeros.clone(),
         };
         let directions = self.weights.len() / self.options.layers;
         let dropout = Dropout::new(self.options.dropout);
@@ -154,7 +161,8 @@ recurrent! {
 /// `W_ih x + b_ih + W_hh h + b_hh`, then `c' = f c + i g` and `h' = o tanh(c')`.
 ///
 /// Variables `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, then `_l0_reverse` if bidirectional, then `_l1` and
-/// so on, all uniform within 1/√hidden at first, as in PyTorch; gates in the order i, f, g, o.
+/// so on, all uniform within 1/√hidden at first, as in PyTorch; gates in the order i, f, g, o. With a projection `h'` is
+/// `weight_hr_l0` times that, and outputs and hidden states have as many features as it has rows.
 pub struct LSTM(Stack);
 
 impl LSTM {
@@ -164,7 +172,8 @@ impl LSTM {
     }
 
     /// Outputs `[time, batch, hidden · directions]` (batch first if so set) and the last (hidden, cell) state, from this
-    /// initial one (zero if `None`), all states `[layers · directions, batch, hidden]`.
+    /// initial one (zero if `None`), all states `[layers · directions, batch, hidden]` (hidden ones with the features of the
+    /// projection, if there is one).
     #[track_caller]
     pub fn run(&self, input: &Tensor, initial: Option<(&Tensor, &Tensor)>) -> (Tensor, (Tensor, Tensor)) {
         let initial = initial.map(|(hidden, cell)| [hidden, cell]);

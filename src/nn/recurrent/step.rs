@@ -32,6 +32,16 @@ impl Kind {
         if self == Self::Lstm { 2 } else { 1 }
     }
 
+    /// Its layer's type.
+    pub(super) fn layer(self) -> &'static str {
+        match self {
+            Self::Tanh => "RNN",
+            Self::Relu => "RNNReLU",
+            Self::Lstm => "LSTM",
+            Self::Gru => "GRU",
+        }
+    }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Tanh | Self::Relu => "rnn",
@@ -46,21 +56,36 @@ pub(super) struct Weights {
     pub(super) weight_ih: Var,
     weight_hh: Var,
     bias: Option<[Var; 2]>,
+    /// From the hidden features to those of outputs and hidden states, if these are fewer.
+    weight_hr: Option<Var>,
     pub(super) kind: Kind,
-    pub(super) hidden: usize,
+    hidden: usize,
 }
 
 impl Weights {
-    /// All values uniform within 1/√hidden, as in PyTorch; `suffix` ends their names.
-    pub(super) fn new(kind: Kind, inputs: usize, hidden: usize, bias: bool, suffix: &str, init: &Init) -> Result<Self> {
+    /// All values uniform within 1/√hidden, as in PyTorch.
+    pub(super) fn new(kind: Kind, inputs: usize, hidden: usize, init: &Init) -> Result<Self> {
+        Self::projected(kind, inputs, [hidden, hidden], true, "", init)
+    }
+
+    /// The same with `outputs` features of the hidden state; `suffix` ends the variables' names.
+    pub(super) fn projected(
+        kind: Kind,
+        inputs: usize,
+        [hidden, outputs]: [usize; 2],
+        bias: bool,
+        suffix: &str,
+        init: &Init,
+    ) -> Result<Self> {
         let rows = kind.gates() * hidden;
         let make = |name: &str, shape: &[usize]| {
             init.parameter(&format!("{name}{suffix}"), shape, Initial::pytorch_default(hidden))
         };
         Ok(Self {
             weight_ih: make("weight_ih", &[rows, inputs])?,
-            weight_hh: make("weight_hh", &[rows, hidden])?,
+            weight_hh: make("weight_hh", &[rows, outputs])?,
             bias: if bias { Some([make("bias_ih", &[rows])?, make("bias_hh", &[rows])?]) } else { None },
+            weight_hr: if outputs == hidden { None } else { Some(make("weight_hr", &[outputs, hidden])?) },
             kind,
             hidden,
         })
@@ -69,7 +94,7 @@ impl Weights {
     pub(super) fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
         visitor(&self.weight_ih);
         visitor(&self.weight_hh);
-        self.bias.iter().flatten().for_each(visitor);
+        self.bias.iter().flatten().chain(&self.weight_hr).for_each(visitor);
     }
 
     /// The inputs' part of all gates, `[.., gates · hidden]`, with what biases can be added early.
@@ -85,9 +110,12 @@ impl Weights {
         }
     }
 
+    /// The state to start from, `[batch, hidden]` each.
     #[track_caller]
-    pub(super) fn zero_state(&self, input: &Tensor) -> Tensor {
-        Tensor::zeros_of([input.size(0), self.hidden], input.dtype(), input.device())
+    pub(super) fn zero_state(&self, input: &Tensor) -> Vec<Tensor> {
+        let features = [self.weight_hh.shape()[1], self.hidden];
+        let zeros = |features| Tensor::zeros_of([input.size(0), features], input.dtype(), input.device());
+        features[..self.kind.states()].iter().map(|&features| zeros(features)).collect()
     }
 
     /// One step from `state` (`[batch, hidden]` each) with the projected input `[batch, gates · hidden]`.
@@ -108,7 +136,9 @@ impl Weights {
             Kind::Lstm => {
                 let [input, forget, output] = [0, 1, 3].map(|gate| self.gate(&gates, gate).sigmoid());
                 let cell = forget * &state[1] + input * self.gate(&gates, 2).tanh();
-                vec![output * cell.tanh(), cell]
+                let hidden = output * cell.tanh();
+                let projected = self.weight_hr.as_ref().map(|weight| linear(&hidden, weight, None));
+                vec![projected.unwrap_or(hidden), cell]
             }
             _ => vec![gates.tanh()],
         }

@@ -18,7 +18,7 @@ pub(super) fn rows() -> Vec<Row> {
         unary("gelu_tanh", -3.0, 3.0, |x| x[0].gelu_tanh()),
         unary("silu", -3.0, 3.0, |x| x[0].silu()),
         unary("softplus", -3.0, 3.0, |x| x[0].softplus()),
-        unary("softplus_beta", -3.0, 3.0, |x| x[0].softplus_beta(2.0)),
+        unary("softplus_with", -3.0, 3.0, |x| x[0].softplus_with(2.0, 1.5)),
         unary("log_sigmoid", -3.0, 3.0, |x| x[0].log_sigmoid()),
         unary("elu", -3.0, 3.0, |x| x[0].elu(1.5)),
         unary("selu", -3.0, 3.0, |x| x[0].selu()),

@@ -6,6 +6,9 @@ use super::{Row, row};
 
 pub(super) fn rows() -> Vec<Row> {
     vec![
+        row("local_response_norm", |x| x[0].local_response_norm(3, 0.5, 0.6, 0.7)).on([&[2, 5, 3]]),
+        row("cosine_similarity", |x| x[0].cosine_similarity(&x[1], 1, 1e-8)).on([&[3, 5, 2], &[3, 5, 1]]),
+        row("pairwise_distance", |x| x[0].pairwise_distance(&x[1], 3.0, 1e-6)).on([&[3, 5], &[3, 5]]),
         row("softmax", |x| x[0].softmax(1)).on([&[3, 5]]).on([&[2, 3, 4]]).on([&[2, 1]]),
         row("log_softmax", |x| x[0].log_softmax(-1)).on([&[3, 5]]),
         row("cross_entropy", |x| x[0].cross_entropy(&x[1])).indexed([&[4, 5]], 5, &[4]).indexed(

@@ -19,6 +19,7 @@ pub(super) fn rows() -> Vec<Row> {
         unary("cos", -4.0, 4.0, |x| x[0].cos()),
         unary("tanh", -3.0, 3.0, |x| x[0].tanh()),
         unary("erf", -3.0, 3.0, |x| x[0].erf()),
+        unary("erfc", -3.0, 3.0, |x| x[0].erfc()),
         unary("sigmoid", -5.0, 5.0, |x| x[0].sigmoid()),
         unary("floor", -5.0, 5.0, |x| x[0].floor()),
         unary("ceil", -5.0, 5.0, |x| x[0].ceil()),

@@ -18,6 +18,16 @@ pub(super) fn rows() -> Vec<Row> {
         row("grid_sample_reflected", |x| x[0].grid_sample(&x[1], false, Outside::Reflection, true))
             .on([&[1, 2, 3, 4], &[1, 2, 3, 2]])
             .loose(64.0),
-        row("affine_grid", |x| x[0].affine_grid(3, 4, false)).on([&[2, 2, 3]]),
+        row("interpolate_area", |x| x[0].interpolate([2, 7], Interpolation::Area)).on([&[1, 2, 3, 4]]),
+        row("interpolate_antialiased", |x| {
+            x[0].interpolate([2, 7], Interpolation::LinearAntialiased)
+                + x[0].interpolate([2, 7], Interpolation::CubicAntialiased)
+        })
+        .on([&[1, 2, 5, 4]]),
+        row("grid_sample_3d", |x| x[0].grid_sample(&x[1], false, Outside::Border, true))
+            .on([&[1, 2, 3, 4, 2], &[1, 2, 1, 3, 3]])
+            .loose(64.0),
+        row("affine_grid", |x| x[0].affine_grid([3, 4], false)).on([&[2, 2, 3]]),
+        row("affine_grid_3d", |x| x[0].affine_grid([2, 3, 4], true)).on([&[2, 3, 4]]),
     ]
 }

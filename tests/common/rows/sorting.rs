@@ -69,6 +69,9 @@ pub fn rows() -> Vec<Row> {
             indices(3, &[5]),
         ]),
         row("bincount", |x| x[0].bincount(5)).case(vec![indices(5, &[4, 3])]).case(vec![indices(5, &[0])]),
+        row("bincount_with", |x| x[1].bincount_with(&x[0], 5))
+            .case(vec![floats(&[4, 3]), indices(5, &[4, 3])])
+            .case(vec![floats(&[0]), indices(5, &[0])]),
         row("histc", |x| x[0].histc(7, -1.0, 1.5)).on([&[9, 5]]),
         // more products than are worth a contraction
         row("embedding_by_sorting", |x| x[0].embedding(&x[1]))

@@ -42,6 +42,12 @@ pub(super) fn rows() -> Vec<Row> {
         row("max_pool1d", |x| x[0].max_pool1d_with(&overlap())).on([&[2, 3, 8]]),
         row("max_pool2d_ceil", |x| x[0].max_pool2d_with(&overlap())).on([&[1, 2, 5, 6]]),
         row("max_pool3d", |x| x[0].max_pool3d_with(&PoolOptions::new(2))).on([&[1, 2, 4, 3, 5]]),
+        row("max_pool_indices", |x| x[0].max_pool2d_with_indices(&overlap()).1).on([&[1, 2, 5, 6]]),
+        row("max_unpool2d", |x| {
+            let (largest, indices) = x[0].max_pool2d_with_indices(&PoolOptions::new([2, 1]));
+            (largest * 2.0).max_unpool2d(&indices, [5, 3])
+        })
+        .on([&[2, 2, 5, 3]]),
         row("avg_pool1d", |x| x[0].avg_pool1d_with(&overlap())).on([&[2, 3, 8]]),
         row("avg_pool2d_ceil", |x| x[0].avg_pool2d_with(&overlap().without_padding())).on([&[1, 2, 5, 6]]),
         row("avg_pool3d", |x| x[0].avg_pool3d_with(&PoolOptions::new(2))).on([&[1, 2, 4, 3, 5]]),

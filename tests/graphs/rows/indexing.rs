@@ -106,6 +106,13 @@ fn others() -> Vec<Row> {
             let mask = d.truth(x.shape().dims());
             x.masked_fill(&mask, 0.25)
         }),
+        one!("masked_scatter", |d| {
+            let x = d.solid();
+            let mask = d.truth(x.shape().dims());
+            let more = d.number(3);
+            let source = d.shaped(&[x.numel() + more]);
+            x.masked_scatter(&mask, &source)
+        }),
         one!("index_add", |d| {
             let (x, axis, index, source) = sliced(d);
             x.index_add(axis, &index, &source)

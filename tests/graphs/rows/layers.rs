@@ -45,6 +45,22 @@ pub(super) fn rows() -> Vec<Row> {
             let (w, b) = (d.shaped(&[channels]), d.shaped(&[channels]));
             d.shaped(&[2, channels, size]).instance_norm(Some(&w), Some(&b), 1e-2)
         }),
+        one!("local_response_norm", |d| {
+            let x = d.ranked(2, 4);
+            let size = d.between(1, 3);
+            x.local_response_norm(size, 0.5, 0.75, 1.0)
+        }),
+        one!("cosine_similarity", |d| {
+            let x = d.ranked(1, 3);
+            let y = d.shaped(x.shape().dims());
+            let axis = d.axis(&x);
+            x.cosine_similarity(&y, axis, 0.1)
+        }),
+        one!("pairwise_distance", |d| {
+            let x = d.ranked(1, 3);
+            let y = d.shaped(x.shape().dims());
+            (x - 8.0).pairwise_distance(&y, 3.0, 1e-6)
+        }),
         one!("custom_gradient", |d| {
             let x = d.solid();
             custom_gradient(&[&x], |x| (x[0] * 2.0).round(), |_, _, gradient| vec![Some(gradient * 2.0)])

@@ -7,8 +7,20 @@ use super::{Row, crate_row, one};
 
 /// Any mode that goes with two spatial axes.
 fn mode(d: &mut Draw) -> Interpolation {
-    use Interpolation::{Cubic, CubicAligned, Linear, LinearAligned, Nearest, NearestExact};
-    d.of(&[Nearest, NearestExact, Linear, LinearAligned, Cubic, CubicAligned])
+    use Interpolation::{
+        Area, Cubic, CubicAligned, CubicAntialiased, Linear, LinearAligned, LinearAntialiased, Nearest, NearestExact,
+    };
+    d.of(&[
+        Nearest,
+        NearestExact,
+        Linear,
+        LinearAligned,
+        Cubic,
+        CubicAligned,
+        LinearAntialiased,
+        CubicAntialiased,
+        Area,
+    ])
 }
 
 pub(super) fn rows() -> Vec<Row> {
@@ -41,10 +53,21 @@ pub(super) fn rows() -> Vec<Row> {
             let (nearest, aligned) = (d.flag(), d.flag());
             x.grid_sample(&grid, nearest, outside, aligned)
         }),
+        one!("grid_sample_3d", |d| {
+            let sizes = d.sizes(3, 3);
+            let (x, grid) = (d.shaped(&[&[1, 2], sizes.as_slice()].concat()), d.within(-1.5, 1.5, &[1, 2, 1, 3, 3]));
+            let outside = d.of(&[Outside::Zeros, Outside::Border, Outside::Reflection]);
+            let (nearest, aligned) = (d.flag(), d.flag());
+            x.grid_sample(&grid, nearest, outside, aligned)
+        }),
         one!("affine_grid", |d| {
             let batch = d.between(1, 2);
             let aligned = d.flag();
-            d.shaped(&[batch, 2, 3]).affine_grid(2, 3, aligned)
+            if d.flag() {
+                d.shaped(&[batch, 3, 4]).affine_grid([2, 1, 3], aligned)
+            } else {
+                d.shaped(&[batch, 2, 3]).affine_grid([2, 3], aligned)
+            }
         }),
     ]
 }

@@ -61,6 +61,11 @@ pub(super) fn rows() -> Vec<Row> {
             let size = d.between(1, 20);
             d.index(5, &[size]).bincount(6)
         }),
+        one!("bincount_with", |d| {
+            let size = d.between(1, 7);
+            let weights = d.shaped(&[size, 2]);
+            d.index(5, &[size, 2]).bincount_with(&weights, 6)
+        }),
         one!("histc", |d| d.float().histc(5, -1.5, 1.5)),
     ]
 }

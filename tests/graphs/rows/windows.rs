@@ -6,7 +6,7 @@ use brasa::ops::movement::Window;
 use brasa::ops::pool::PoolOptions;
 
 use super::super::draw::Draw;
-use super::{Row, crate_row, one};
+use super::{Row, crate_row, one, row};
 
 /// Input, weight and options of a convolution over `axes` axes, in which one window fits at the least.
 fn convolution(d: &mut Draw, axes: usize, transposed: bool) -> (Tensor, Tensor, Option<Tensor>, ConvOptions) {
@@ -79,6 +79,19 @@ macro_rules! pools {
     };
 }
 
+/// Maxima with their places, and what goes back there.
+fn unpooled(
+    d: &mut Draw,
+    axes: usize,
+    pooled: fn(&Tensor, &PoolOptions) -> (Tensor, Tensor),
+    back: fn(&Tensor, &Tensor, Vec<usize>) -> Tensor,
+) -> Vec<Tensor> {
+    let (x, options) = pool(d, axes, true);
+    let (largest, indices) = pooled(&x, &options);
+    let back = back(&(&largest * 0.5), &indices, x.shape()[x.rank() - axes..].to_vec());
+    vec![indices, largest, back]
+}
+
 /// Pooling to a size.
 macro_rules! adaptive {
     ($($name:literal: $method:ident $axes:literal),* $(,)?) => {
@@ -116,7 +129,19 @@ pub(super) fn rows() -> Vec<Row> {
         "adaptive_max_pool2d": adaptive_max_pool2d 2,
         "adaptive_max_pool3d": adaptive_max_pool3d 3,
     ];
-    convolutions.into_iter().chain(pools).chain(adaptive).chain(others()).collect()
+    let indexed = [
+        row("max_unpool1d", |d| {
+            unpooled(d, 1, |x, o| x.max_pool1d_with_indices(o), |x, indices, size| x.max_unpool1d(indices, size))
+        }),
+        row("max_unpool2d", |d| {
+            unpooled(d, 2, |x, o| x.max_pool2d_with_indices(o), |x, indices, size| x.max_unpool2d(indices, size))
+        }),
+        row("max_unpool3d", |d| {
+            unpooled(d, 3, |x, o| x.max_pool3d_with_indices(o), |x, indices, size| x.max_unpool3d(indices, size))
+        }),
+    ];
+    let all = convolutions.into_iter().chain(pools).chain(indexed).chain(adaptive);
+    all.chain(others()).collect()
 }
 
 /// A size that leaves room for two windows.

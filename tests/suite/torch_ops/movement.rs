@@ -40,6 +40,8 @@ pub(crate) fn rows() -> Vec<Row> {
         one!("gather", |x| x[0].gather(1, &x[1])),
         one!("take_along_dim", |x| x[0].take_along_dim(&x[1], 1)),
         one!("index_select", |x| x[0].index_select(1, &x[1])),
+        one!("masked_scatter", |x| x[0].masked_scatter(&x[1], &x[2])),
+        one!("bincount", |x| x[0].bincount_with(&x[1], 6)),
         one!("masked_fill", |x| x[0].masked_fill(&x[1], 7.0)),
     ]
 }

@@ -60,8 +60,17 @@ fn pools() -> Vec<Row> {
         one!("avg_pool3d", |x| {
             x[0].avg_pool3d_with(&PoolOptions::new([2, 3, 1]).padding([1, 0, 0]).without_padding())
         }),
+        Row("max_pool1d_indices", 16.0, |x| {
+            pair(x[0].max_pool1d_with_indices(&PoolOptions::new(3).stride(2).padding(1).dilation(2).ceil_mode()))
+        }),
+        Row("max_pool2d_indices", 16.0, |x| pair(x[0].max_pool2d_with_indices(&overlap()))),
+        Row("max_pool3d_indices", 16.0, |x| pair(x[0].max_pool3d_with_indices(&PoolOptions::new(2).ceil_mode()))),
+        one!("max_unpool1d", |x| x[0].max_unpool1d(&x[1], [9])),
+        one!("max_unpool2d", |x| x[0].max_unpool2d(&x[1], [7, 6])),
+        one!("max_unpool3d", |x| x[0].max_unpool3d(&x[1], [4, 5, 3])),
         one!("lp_pool1d", |x| x[0].lp_pool1d(2.0, &PoolOptions::new(3).stride(2))),
         one!("lp_pool2d", |x| x[0].lp_pool2d(3.0, &PoolOptions::new([3, 2]).stride(2).ceil_mode())),
+        one!("lp_pool3d", |x| x[0].lp_pool3d(2.0, &PoolOptions::new(2))),
         one!("adaptive_avg_pool1d", |x| x[0].adaptive_avg_pool1d(4)),
         Row("adaptive_avg_pool2d", 16.0, |x| {
             vec![x[0].adaptive_avg_pool2d([3, 4]), x[0].adaptive_avg_pool2d(1), x[0].adaptive_avg_pool2d([7, 3])]
@@ -71,6 +80,10 @@ fn pools() -> Vec<Row> {
         Row("adaptive_max_pool2d", 16.0, |x| vec![x[0].adaptive_max_pool2d([3, 4]), x[0].adaptive_max_pool2d(1)]),
         one!("adaptive_max_pool3d", |x| x[0].adaptive_max_pool3d([3, 2, 2])),
     ]
+}
+
+fn pair((values, indices): (brasa::Tensor, brasa::Tensor)) -> Vec<brasa::Tensor> {
+    vec![values, indices]
 }
 
 fn overlap() -> PoolOptions {
@@ -102,13 +115,46 @@ fn pictures() -> Vec<Row> {
         Row("interpolate bicubic", 64.0, |x| smooth(&x[0], Interpolation::Cubic)),
         Row("interpolate bicubic aligned", 64.0, |x| smooth(&x[0], Interpolation::CubicAligned)),
         one!("interpolate trilinear", |x| x[0].interpolate_scale(1.5, Interpolation::Linear)),
-        Row("affine_grid", 16.0, |x| vec![x[0].affine_grid(3, 4, false), x[0].affine_grid(3, 1, true)]),
+        Row("interpolate trilinear aligned", 32.0, |x| {
+            vec![
+                x[0].interpolate([3, 7, 4], Interpolation::LinearAligned),
+                x[0].interpolate([2, 3, 1], Interpolation::Linear),
+            ]
+        }),
+        Row("interpolate nearest 3d", 16.0, |x| {
+            vec![
+                x[0].interpolate([3, 7, 4], Interpolation::Nearest),
+                x[0].interpolate([2, 3, 6], Interpolation::NearestExact),
+            ]
+        }),
+        Row("interpolate nearest 1d", 16.0, |x| {
+            vec![x[0].interpolate(13, Interpolation::Nearest), x[0].interpolate(5, Interpolation::NearestExact)]
+        }),
+        Row("interpolate area", 16.0, |x| {
+            vec![x[0].interpolate([5, 11], Interpolation::Area), x[0].interpolate_scale(0.5, Interpolation::Area)]
+        }),
+        Row("interpolate bilinear antialias", 32.0, |x| antialiased(&x[0], Interpolation::LinearAntialiased)),
+        Row("interpolate bicubic antialias", 64.0, |x| antialiased(&x[0], Interpolation::CubicAntialiased)),
+        Row("affine_grid", 16.0, |x| vec![x[0].affine_grid([3, 4], false), x[0].affine_grid([3, 1], true)]),
+        Row("affine_grid 3d", 16.0, |x| vec![x[0].affine_grid([2, 3, 4], false), x[0].affine_grid([1, 3, 2], true)]),
     ];
-    resized.into_iter().chain(sampled).collect()
+    let solid = sample![
+        "3d bilinear" "zeros" false = false Zeros,
+        "3d bilinear" "border" true = false Border,
+        "3d bilinear" "reflection" false = false Reflection,
+        "3d nearest" "zeros" true = true Zeros,
+        "3d nearest" "reflection" true = true Reflection,
+    ];
+    resized.into_iter().chain(sampled).chain(solid).collect()
 }
 
 fn nearest(x: &brasa::Tensor, mode: Interpolation) -> Vec<brasa::Tensor> {
     vec![x.interpolate([5, 11], mode), x.interpolate([14, 12], mode), x.interpolate_scale(1.6, mode)]
+}
+
+fn antialiased(x: &brasa::Tensor, mode: Interpolation) -> Vec<brasa::Tensor> {
+    let sized = [[2, 11], [14, 3], [3, 2]].into_iter().map(|size| x.interpolate(size, mode));
+    sized.chain([x.interpolate_scale(0.4, mode)]).collect()
 }
 
 fn smooth(x: &brasa::Tensor, mode: Interpolation) -> Vec<brasa::Tensor> {

@@ -1,10 +1,12 @@
-//! Transformer layers and stacks of them, with PyTorch's keys.
+//! Transformer layers.
 
 use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::{Attention, AttentionMasks, Dropout, Init, KeyValueCache, LayerNorm, Linear, Module, MultiheadAttention};
+use super::super::{
+    Attention, AttentionMasks, Dropout, Init, KeyValueCache, LayerNorm, Linear, Module, MultiheadAttention,
+};
 
 /// The function between the two linear layers of a transformer layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,7 +79,7 @@ impl TransformerOptions {
         Ok(MultiheadAttention::new(self.width, self.heads, attention, init)?.dropout(self.dropout))
     }
 
-    fn norm(&self, init: &Init) -> Result<LayerNorm> {
+    pub(super) fn norm(&self, init: &Init) -> Result<LayerNorm> {
         Ok(LayerNorm::new(self.width, init)?.epsilon(self.epsilon))
     }
 }
@@ -216,95 +218,5 @@ impl TransformerDecoderLayer {
         self.linear1.visit(visitor);
         self.linear2.visit(visitor);
         self.norms.iter().for_each(|norm| norm.visit(visitor));
-    }
-}
-
-/// `layers.0` and so on, and `norm` behind them.
-fn stack<L>(
-    options: TransformerOptions,
-    layers: usize,
-    norm: bool,
-    init: &Init,
-    layer: impl Fn(TransformerOptions, &Init) -> Result<L>,
-) -> Result<(Vec<L>, Option<LayerNorm>)> {
-    let layers =
-        (0..layers).map(|index| layer(options, &init.at(format_args!("layers.{index}")))).collect::<Result<_>>()?;
-    Ok((layers, norm.then(|| options.norm(&init.at("norm"))).transpose()?))
-}
-
-/// Encoder layers one after the other, `layers.0` and so on, and `norm` at the end if norms come first: PyTorch's
-/// `TransformerEncoder`.
-pub struct TransformerEncoder {
-    /// The layers.
-    pub layers: Vec<TransformerEncoderLayer>,
-    /// Behind them.
-    pub norm: Option<LayerNorm>,
-}
-
-impl TransformerEncoder {
-    /// As many layers, all with these options; with a norm behind them if `norm`.
-    pub fn new(options: TransformerOptions, layers: usize, norm: bool, init: &Init) -> Result<Self> {
-        let (layers, norm) = stack(options, layers, norm, init, TransformerEncoderLayer::new)?;
-        Ok(Self { layers, norm })
-    }
-
-    /// The output with some positions hidden in every layer.
-    #[track_caller]
-    pub fn forward_masked(&self, input: &Tensor, masks: AttentionMasks<'_>) -> Tensor {
-        let mut value = input.clone();
-        for layer in &self.layers {
-            value = layer.forward_masked(&value, masks);
-        }
-        self.norm.iter().fold(value, |value, norm| norm.forward(&value))
-    }
-}
-
-impl Module for TransformerEncoder {
-    #[track_caller]
-    fn forward(&self, input: &Tensor) -> Tensor {
-        self.forward_masked(input, AttentionMasks::default())
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.layers.iter().for_each(|layer| layer.visit(visitor));
-        self.norm.iter().for_each(|norm| norm.visit(visitor));
-    }
-}
-
-/// Decoder layers one after the other, `layers.0` and so on, and `norm` at the end: PyTorch's `TransformerDecoder`.
-pub struct TransformerDecoder {
-    /// The layers.
-    pub layers: Vec<TransformerDecoderLayer>,
-    /// Behind them.
-    pub norm: Option<LayerNorm>,
-}
-
-impl TransformerDecoder {
-    /// As many layers, all with these options; with a norm behind them if `norm`.
-    pub fn new(options: TransformerOptions, layers: usize, norm: bool, init: &Init) -> Result<Self> {
-        let (layers, norm) = stack(options, layers, norm, init, TransformerDecoderLayer::new)?;
-        Ok(Self { layers, norm })
-    }
-
-    /// The output for `input` and an encoder's output `memory`; masks for each attention of every layer.
-    #[track_caller]
-    pub fn forward(
-        &self,
-        input: &Tensor,
-        memory: &Tensor,
-        own: AttentionMasks<'_>,
-        encoded: AttentionMasks<'_>,
-    ) -> Tensor {
-        let mut value = input.clone();
-        for layer in &self.layers {
-            value = layer.forward(&value, memory, own, encoded);
-        }
-        self.norm.iter().fold(value, |value, norm| norm.forward(&value))
-    }
-
-    /// Calls `visitor` with each variable.
-    pub fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.layers.iter().for_each(|layer| layer.visit(visitor));
-        self.norm.iter().for_each(|norm| norm.visit(visitor));
     }
 }

@@ -1,0 +1,262 @@
+//! Multi-head attention.
+
+mod masks;
+mod projection;
+
+use crate::error::Result;
+use crate::runtime::Var;
+use crate::tensor::{Mask, Tensor};
+
+use super::linear::Linear;
+use super::module::Scope;
+use super::{Dropout, Init, Initial, Module};
+
+use masks::causal;
+pub use masks::{Attention, AttentionMasks};
+pub use projection::InProjection;
+
+/// Options of [`MultiheadAttention`]: PyTorch's arguments, and what it may look at.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct AttentionOptions {
+    /// Values per position of queries and outputs: `embed_dim`.
+    pub width: usize,
+    /// Heads, of `width / heads` values each: `num_heads`.
+    pub heads: usize,
+    /// What a position may look at.
+    pub attention: Attention,
+    /// Values per position of keys, if not the width: `kdim`.
+    pub key_width: Option<usize>,
+    /// Values per position of values, if not the width: `vdim`.
+    pub value_width: Option<usize>,
+    /// Whether projections have biases.
+    pub bias: bool,
+    /// A learned key and value behind those of the input: `add_bias_kv`.
+    pub bias_key_value: bool,
+    /// A key and value of zeros behind all others: `add_zero_attn`.
+    pub zero_key_value: bool,
+    /// Probability of dropping a weight of the attention.
+    pub dropout: f64,
+}
+
+impl AttentionOptions {
+    /// PyTorch's defaults.
+    pub fn new(width: usize, heads: usize) -> Self {
+        Self {
+            width,
+            heads,
+            attention: Attention::Full,
+            key_width: None,
+            value_width: None,
+            bias: true,
+            bias_key_value: false,
+            zero_key_value: false,
+            dropout: 0.0,
+        }
+    }
+
+    /// Keys and values that are appended to those of the input.
+    fn appended(&self) -> usize {
+        usize::from(self.bias_key_value) + usize::from(self.zero_key_value)
+    }
+}
+
+/// Multi-head attention (Vaswani et al., arXiv 1706.03762) over `[batch, sequence, width]`, PyTorch's `MultiheadAttention`
+/// with `batch_first=True`; keys and first weights are PyTorch's.
+///
+/// As a [`Module`] it is self-attention.
+pub struct MultiheadAttention {
+    /// Of queries, keys and values.
+    pub in_projection: InProjection,
+    /// `[1, 1, width]`: the key and the value that `bias_key_value` appends.
+    pub bias_key_value: Option<[Var; 2]>,
+    /// From the joined heads back to the width.
+    pub out_proj: Linear,
+    options: AttentionOptions,
+    scope: Scope,
+}
+
+impl MultiheadAttention {
+    /// Attention with `heads` heads of `width / heads` values each.
+    #[track_caller]
+    pub fn new(width: usize, heads: usize, attention: Attention, init: &Init) -> Result<Self> {
+        Self::with(AttentionOptions { attention, ..AttentionOptions::new(width, heads) }, init)
+    }
+
+    /// Attention with these options.
+    #[track_caller]
+    pub fn with(options: AttentionOptions, init: &Init) -> Result<Self> {
+        let AttentionOptions { width, heads, .. } = options;
+        let divides = heads > 0 && width.is_multiple_of(heads);
+        assert!(divides, "attention: a width of {width} does not divide into {heads} heads");
+        let appended = |name| init.parameter(name, [1, 1, width], Initial::xavier_normal(width, width));
+        let bias = options.bias.then_some(Initial::Constant(0.0));
+        let initial = Initial::pytorch_default(width);
+        Ok(Self {
+            in_projection: InProjection::new(&options, init)?,
+            bias_key_value: if options.bias_key_value {
+                Some([appended("bias_k")?, appended("bias_v")?])
+            } else {
+                None
+            },
+            out_proj: Linear::with_initial(width, width, initial, bias, &init.at("out_proj"))?,
+            options,
+            scope: Scope::new("MultiheadAttention", init.path()),
+        })
+    }
+
+    /// With this probability of dropping a weight of the attention (0 unless set).
+    #[must_use]
+    pub fn dropout(mut self, probability: f64) -> Self {
+        self.options.dropout = probability;
+        self
+    }
+
+    /// What each query reads from `value` where `key` answers it: `[batch, queries, width]`, `[batch, keys, key width]`,
+    /// `[batch, keys, value width]` → `[batch, queries, width]`. A query from which all keys are hidden gives NaN, as in
+    /// PyTorch.
+    #[track_caller]
+    pub fn attend(&self, query: &Tensor, key: &Tensor, value: &Tensor, masks: AttentionMasks<'_>) -> Tensor {
+        let mixed = self.scope.run(|| {
+            let [query, key, value] = self.project(query, key, value);
+            if self.dropout_now().is_active() {
+                let bias = self.bias(&query, &key, masks);
+                return joined(&self.dropout_now().forward(&weights(&query, &key, bias)).matmul(&value));
+            }
+            let is_plain = masks.is_empty() && self.options.appended() == 0;
+            if is_plain && self.options.attention == Attention::Causal {
+                return joined(&query.scaled_dot_product_attention(&key, &value, Mask::Causal));
+            }
+            let bias = self.bias(&query, &key, masks);
+            let mask = bias.as_ref().map_or(Mask::None, Mask::Added);
+            joined(&query.scaled_dot_product_attention(&key, &value, mask))
+        });
+        self.out_proj.forward(&mixed)
+    }
+
+    /// [`MultiheadAttention::attend`], and what each query gives each key: `[batch, queries, keys]`, the mean over all heads,
+    /// or `[batch, heads, queries, keys]` if not `averaged`; keys that were appended come last.
+    #[track_caller]
+    pub fn attend_with_weights(
+        &self,
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        masks: AttentionMasks<'_>,
+        averaged: bool,
+    ) -> (Tensor, Tensor) {
+        let (mixed, weights) = self.scope.run(|| {
+            let [query, key, value] = self.project(query, key, value);
+            let bias = self.bias(&query, &key, masks);
+            let weights = self.dropout_now().forward(&weights(&query, &key, bias));
+            let mixed = joined(&weights.matmul(&value));
+            (mixed, if averaged { weights.mean_dim(1) } else { weights })
+        });
+        (self.out_proj.forward(&mixed), weights)
+    }
+
+    /// Self-attention of one new position, `[batch, 1, width]`, which is number `position` (i32, `[]`), to those before it in
+    /// `cache`; its key and value are added there.
+    ///
+    /// # Panics
+    /// If keys and values are appended to those of the input.
+    #[track_caller]
+    pub fn attend_next(&self, input: &Tensor, position: &Tensor, cache: &KeyValueCache) -> Tensor {
+        assert!(self.options.appended() == 0, "attention: appended keys have no place in a cache");
+        let mixed = self.scope.run(|| {
+            let [query, key, value] = self.project(input, input, input);
+            let places = Tensor::iota(cache.keys.shape(), 2, input.device());
+            let here = places.eq(position);
+            let keys = here.where_(key, cache.keys.tensor());
+            let values = here.where_(value, cache.values.tensor());
+            cache.keys.assign(&keys);
+            cache.values.assign(&values);
+            let seen = Tensor::arange(keys.size(2), input.device()).le(position);
+            joined(&query.scaled_dot_product_attention(&keys, &values, Mask::Allowed(&seen)))
+        });
+        self.out_proj.forward(&mixed)
+    }
+
+    /// Room for the keys and values of `sequence` positions.
+    pub fn cache(&self, batch: usize, sequence: usize, init: &Init) -> Result<KeyValueCache> {
+        let AttentionOptions { width, heads, .. } = self.options;
+        let shape = [batch, heads, sequence, width / heads];
+        let make = |name| init.buffer(name, shape, Initial::Constant(0.0));
+        Ok(KeyValueCache { keys: make("keys")?, values: make("values")? })
+    }
+
+    fn dropout_now(&self) -> Dropout {
+        Dropout::new(self.options.dropout)
+    }
+
+    /// Queries, keys and values, `[batch, heads, sequence, width / heads]`, those that are appended included.
+    #[track_caller]
+    fn project(&self, query: &Tensor, key: &Tensor, value: &Tensor) -> [Tensor; 3] {
+        let AttentionOptions { width, heads, zero_key_value, .. } = self.options;
+        let [query, key, value] = self.in_projection.apply(&self.options, query, key, value);
+        let append = |own: Tensor, number: usize| {
+            let shape = [own.size(0), heads, 1, width / heads];
+            let learned = |both: &[Var; 2]| both[number].tensor().reshape([1, heads, 1, width / heads]).expand(shape);
+            let learned = self.bias_key_value.as_ref().map(learned);
+            let zero = zero_key_value.then(|| Tensor::zeros_of(shape, own.dtype(), own.device()));
+            let parts: Vec<&Tensor> = std::iter::once(&own).chain(&learned).chain(&zero).collect();
+            if parts.len() == 1 { own } else { Tensor::cat(&parts, 2) }
+        };
+        [query, append(key, 0), append(value, 1)]
+    }
+
+    /// What is added to the scores of `query` and `key`, `None` for nothing.
+    #[track_caller]
+    fn bias(&self, query: &Tensor, key: &Tensor, masks: AttentionMasks<'_>) -> Option<Tensor> {
+        let appended = self.options.appended();
+        let causal =
+            (self.options.attention == Attention::Causal).then(|| causal(query.size(2), key.size(2) - appended, query));
+        let bias = match (masks.bias(), causal) {
+            (Some(masks), Some(causal)) => Some(masks + causal),
+            (masks, causal) => masks.or(causal),
+        };
+        bias.map(|bias| {
+            let mut widths = vec![(0, 0); bias.rank()];
+            widths[bias.rank() - 1].1 = appended.cast_signed();
+            // everything may look at what is appended
+            if appended > 0 { bias.pad(&widths, 0.0) } else { bias }
+        })
+    }
+}
+
+/// `softmax(q kᵀ / √features + bias)`, `[batch, heads, queries, keys]`.
+#[track_caller]
+fn weights(query: &Tensor, key: &Tensor, bias: Option<Tensor>) -> Tensor {
+    let scores = (query * (1.0 / (query.size(-1) as f64).sqrt())).matmul(&key.transpose(-2, -1));
+    let scores = match bias {
+        Some(bias) => scores + bias,
+        None => scores,
+    };
+    scores.softmax(-1)
+}
+
+/// `[batch, heads, sequence, features]` → `[batch, sequence, heads · features]`.
+#[track_caller]
+fn joined(heads: &Tensor) -> Tensor {
+    heads.permute([0, 2, 1, 3]).flatten(2, 3)
+}
+
+impl Module for MultiheadAttention {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        self.attend(input, input, input, AttentionMasks::default())
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        self.in_projection.visit(visitor);
+        self.bias_key_value.iter().flatten().for_each(&mut *visitor);
+        self.out_proj.visit(visitor);
+    }
+}
+
+/// The keys and values of the positions so far, for [`MultiheadAttention::attend_next`].
+pub struct KeyValueCache {
+    /// `[batch, heads, sequence, width / heads]`
+    pub keys: Var,
+    /// `[batch, heads, sequence, width / heads]`
+    pub values: Var,
+}

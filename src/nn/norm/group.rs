@@ -1,0 +1,56 @@
+//! Normalisation over groups of channels.
+
+use crate::error::Result;
+use crate::runtime::Var;
+use crate::tensor::Tensor;
+
+use super::super::module::Scope;
+use super::super::{Init, Initial, Module};
+use super::EPSILON;
+
+/// Group norm over `[batch, channels, size..]` (Wu and He, arXiv 1803.08494): each group of channels of each sample is
+/// shifted and scaled to mean 0 and variance 1, then `y = x̂ · weight + bias` by channel.
+pub struct GroupNorm {
+    /// `[channels]`
+    pub weight: Var,
+    /// `[channels]`
+    pub bias: Var,
+    groups: usize,
+    epsilon: f64,
+    scope: Scope,
+}
+
+impl GroupNorm {
+    /// Scale 1 and shift 0 at first.
+    pub fn new(groups: usize, channels: usize, init: &Init) -> Result<Self> {
+        let divides = groups > 0 && channels.is_multiple_of(groups);
+        assert!(divides, "group norm: {channels} channels do not divide into {groups} groups");
+        Ok(Self {
+            weight: init.parameter("weight", channels, Initial::Constant(1.0))?,
+            bias: init.parameter("bias", channels, Initial::Constant(0.0))?,
+            groups,
+            epsilon: EPSILON,
+            scope: Scope::new("GroupNorm", init.path()),
+        })
+    }
+
+    /// With this number added to variances (1e-5 unless set).
+    #[must_use]
+    pub fn epsilon(mut self, epsilon: f64) -> Self {
+        self.epsilon = epsilon;
+        self
+    }
+}
+
+impl Module for GroupNorm {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        let (weight, bias) = (self.weight.tensor(), self.bias.tensor());
+        self.scope.run(|| input.group_norm(self.groups, Some(&weight), Some(&bias), self.epsilon))
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        visitor(&self.weight);
+        visitor(&self.bias);
+    }
+}
