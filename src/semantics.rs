@@ -27,6 +27,8 @@
 //! * The first of several largest elements is the `argmax`; `cummax` names the last, as PyTorch.
 //! * Sums by an index that is data (`index_add`, `scatter_add`, `bincount_with`, gradients of `gather`) may be products with
 //!   zeros and ones, by which NaN and infinities of one sum reach the others, too.
+//! * Convolutions and their gradients need not multiply by the zeros of padding and dilation: whether NaN and infinity
+//!   times such a zero shows in a result is not said.
 //! * Results that are not normal numbers in f32 (below 1.2e-38) may be 0 on a GPU. The sign of a zero is kept by
 //!   movement, `copysign` and odd functions, but not promised through sums.
 //!

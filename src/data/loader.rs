@@ -78,6 +78,30 @@ type Produced = Result<(Batch, HostTimes)>;
 ///
 /// Worker `w` of `n` makes the batches `w`, `w + n`, `w + 2n`, … and hands them over through a bounded queue of its own;
 /// the consumer goes round the queues. No lock is shared, and the memory ahead is bounded by `workers * (ahead + 1)`.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use brasa::data::{Augment, Loader, LoaderOptions, Order, digits};
+///
+/// let data = digits()?;
+/// let loader = Loader::new(
+///     Arc::new(data.train),
+///     LoaderOptions {
+///         batch_size: 64,
+///         order: Order::Shuffled { seed: 1 },
+///         augment: Augment::default(),
+///         workers: 2,
+///         ahead: 4,
+///         epochs: 1,
+///     },
+/// );
+/// for batch in loader.take(3) {
+///     let (batch, _times) = batch?;
+///     assert_eq!((batch.labels.len(), batch.pixels.len()), (64, 64 * 8 * 8));
+/// }
+/// # Ok::<(), brasa::Error>(())
+/// ```
 pub struct Loader {
     queues: Vec<Receiver<Produced>>,
     workers: Vec<JoinHandle<()>>,

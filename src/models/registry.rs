@@ -179,6 +179,17 @@ pub fn find(name: &str) -> Result<&'static Entry> {
 ///
 /// # Errors
 /// If there is none of that name, it does not fit the data, or there is no memory.
+///
+/// ```
+/// use brasa::models::{ModelSpec, create};
+/// use brasa::{Device, Tensor};
+///
+/// let device = Device::cpu();
+/// let spec = ModelSpec { input: vec![1, 28, 28], classes: 10, seed: 0 };
+/// let model = create("mlp", &spec, &device)?;
+/// assert_eq!(model.forward(&Tensor::zeros([5, 1, 28, 28], &device)).shape().dims(), [5, 10]);
+/// # Ok::<(), brasa::Error>(())
+/// ```
 pub fn create(name: &str, spec: &ModelSpec, device: &Device) -> Result<Box<dyn Module>> {
     create_with(name, spec, &Init::new(device, spec.seed))
 }

@@ -40,6 +40,20 @@ pub fn to_safetensors<M: Module + ?Sized>(model: &M) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// If the device fails or the file cannot be written.
+///
+/// ```
+/// use brasa::Device;
+/// use brasa::nn::{Init, Linear, LoadOptions, load_weights, save_weights};
+///
+/// let (device, path) = (Device::cpu(), std::env::temp_dir().join("brasa-example.safetensors"));
+/// let trained = Linear::new(3, 2, &Init::new(&device, 1))?;
+/// save_weights(&trained, &path)?;
+/// let other = Linear::new(3, 2, &Init::new(&device, 2))?;
+/// load_weights(&other, &path, &LoadOptions::default())?;
+/// assert_eq!(other.weight.tensor().to_vec::<f32>()?, trained.weight.tensor().to_vec::<f32>()?);
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok::<(), brasa::Error>(())
+/// ```
 pub fn save_weights<M: Module + ?Sized>(model: &M, path: impl AsRef<Path>) -> Result<()> {
     write_whole(path.as_ref(), &to_safetensors(model)?)
 }

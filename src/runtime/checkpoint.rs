@@ -14,6 +14,18 @@ use super::{random, trace};
 /// 2016, "Training Deep Nets with Sublinear Memory Cost"). Dropout repeats its choices.
 ///
 /// `function` must do the same each time it is called, and must not assign variables.
+///
+/// ```
+/// use brasa::autodiff::grad;
+/// use brasa::runtime::checkpoint;
+/// use brasa::{Device, Tensor};
+///
+/// let x = Tensor::from_slice(&[0.5_f32, -1.0], [2], &Device::cpu())?;
+/// let plain = grad(&x.sin().exp().sum(), &[&x]).remove(0);
+/// let saving = checkpoint(&[&x], |inputs| inputs[0].sin().exp());
+/// assert_eq!(grad(&saving.sum(), &[&x]).remove(0).to_vec::<f32>()?, plain.to_vec::<f32>()?);
+/// # Ok::<(), brasa::Error>(())
+/// ```
 #[track_caller]
 pub fn checkpoint(inputs: &[&Tensor], function: impl Fn(&[Tensor]) -> Tensor + Send + Sync + 'static) -> Tensor {
     let device = inputs[0].device().clone();

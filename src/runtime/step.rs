@@ -33,6 +33,24 @@ const SIGNATURES: usize = 8;
 /// and neither does any run after it until [`Step::resume`]. An index or label out of range is no such check: it is clamped,
 /// the run counts, and the next read from the device is [`Error::IndexOutOfRange`]; check data where it comes from, as
 /// [`crate::data::Loader`] does.
+///
+/// ```
+/// use brasa::runtime::{Step, Var};
+/// use brasa::{Device, Tensor};
+///
+/// let device = Device::cpu();
+/// let total = Var::state("total", &Tensor::zeros([2], &device))?;
+/// let mine = total.clone();
+/// let mut step = Step::new(&device, move |inputs| {
+///     mine.assign(&(mine.tensor() + &inputs[0]));
+///     vec![mine.tensor().sum()] // what was just assigned
+/// })?;
+/// let input = Tensor::from_slice(&[1.0_f32, 2.0], [2], &device)?;
+/// assert_eq!(step.run(&[input.clone()])?[0].item::<f32>()?, 3.0);
+/// assert_eq!(step.run(&[input])?[0].item::<f32>()?, 6.0);
+/// assert_eq!(total.tensor().to_vec::<f32>()?, [2.0, 4.0]);
+/// # Ok::<(), brasa::Error>(())
+/// ```
 pub struct Step {
     device: Device,
     function: Function,

@@ -28,6 +28,19 @@ pub enum VarKind {
 /// A named cell of device memory whose value steps read and replace.
 ///
 /// Clones share the cell. Reading gives a snapshot: a tensor that keeps its value when the variable changes.
+///
+/// ```
+/// use brasa::runtime::Var;
+/// use brasa::{Device, Tensor};
+///
+/// let device = Device::cpu();
+/// let weight = Var::state("weight", &Tensor::ones([3], &device))?;
+/// let before = weight.tensor();
+/// weight.assign(&(weight.tensor() * 2.0));
+/// assert_eq!(weight.tensor().to_vec::<f32>()?, [2.0; 3]);
+/// assert_eq!(before.to_vec::<f32>()?, [1.0; 3]);
+/// # Ok::<(), brasa::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Var(pub(crate) Arc<VarCell>);
 

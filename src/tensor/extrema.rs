@@ -6,6 +6,13 @@ use super::Tensor;
 
 impl Tensor {
     /// The first index of the largest element along `axis`, as i32; NaN counts as largest.
+    ///
+    /// ```
+    /// # use brasa::{Device, Tensor};
+    /// let logits = Tensor::from_slice(&[0.1_f32, 2.0, -1.0, 5.0, 0.0, 5.0], [2, 3], &Device::cpu())?;
+    /// assert_eq!(logits.argmax(-1).to_vec::<i32>()?, [1, 0]);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
     #[track_caller]
     #[must_use]
     pub fn argmax(&self, axis: isize) -> Self {

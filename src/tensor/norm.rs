@@ -81,6 +81,13 @@ impl Tensor {
     }
 
     /// Normalises over the last `axes` axes, then `· weight + bias` of those axes' shape.
+    ///
+    /// ```
+    /// # use brasa::{Device, Tensor};
+    /// let x = Tensor::from_slice(&[1.0_f32, 3.0, 10.0, 30.0], [2, 2], &Device::cpu())?;
+    /// assert_eq!(x.layer_norm(1, None, None, 0.0).to_vec::<f32>()?, [-1.0, 1.0, -1.0, 1.0]);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
     #[track_caller]
     #[must_use]
     pub fn layer_norm(&self, axes: usize, weight: Option<&Self>, bias: Option<&Self>, epsilon: f64) -> Self {

@@ -76,6 +76,15 @@ impl Tensor {
     }
 
     /// `self` with `source[.., i, ..]` added to `self[.., index[.., i, ..], ..]` along `axis`, in row-major order.
+    ///
+    /// ```
+    /// # use brasa::{Device, Tensor};
+    /// let device = Device::cpu();
+    /// let votes = Tensor::from_slice(&[2_i32, 0, 2, 2], [4], &device)?;
+    /// let weights = Tensor::from_slice(&[0.5_f32, 1.0, 0.25, 0.25], [4], &device)?;
+    /// assert_eq!(Tensor::zeros([3], &device).scatter_add(0, &votes, &weights).to_vec::<f32>()?, [1.0, 0.0, 1.0]);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
     #[track_caller]
     #[must_use]
     pub fn scatter_add(&self, axis: isize, index: &Self, source: impl Into<Operand>) -> Self {

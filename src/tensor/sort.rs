@@ -93,6 +93,15 @@ impl Tensor {
     /// # Panics
     ///
     /// If the axis has fewer elements.
+    ///
+    /// ```
+    /// # use brasa::{Device, Tensor};
+    /// let scores = Tensor::from_slice(&[0.1_f32, 0.7, 0.2, 0.7], [4], &Device::cpu())?;
+    /// let (best, places) = scores.topk(2, 0, true);
+    /// assert_eq!(best.to_vec::<f32>()?, [0.7, 0.7]);
+    /// assert_eq!(places.to_vec::<i32>()?, [1, 3]);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
     #[track_caller]
     #[must_use]
     pub fn topk(&self, k: usize, axis: isize, largest: bool) -> (Self, Self) {

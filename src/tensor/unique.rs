@@ -21,6 +21,14 @@ pub struct Unique {
 impl Tensor {
     /// The different elements; computes them and waits.
     ///
+    /// ```
+    /// # use brasa::{Device, Tensor};
+    /// let found = Tensor::from_slice(&[3_i32, 1, 3, 3], [4], &Device::cpu())?.unique()?;
+    /// assert_eq!(found.values.to_vec::<i32>()?, [1, 3]);
+    /// assert_eq!(found.counts.to_vec::<i32>()?, [1, 3]);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the device fails, or in a captured step.

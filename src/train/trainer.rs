@@ -28,6 +28,22 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(10);
 const WEIGHTS: &str = "model.safetensors";
 
 /// A run that is ready to start: settings checked, data and device open, model made, folder there.
+///
+/// ```
+/// use brasa::train::{Config, Control, Event, Trainer};
+///
+/// let out = std::env::temp_dir().join("brasa-example-runs");
+/// let config = Config { epochs: 1, device: Some("cpu".into()), out: out.clone(), ..Config::default() };
+/// let mut accuracy = 0.0;
+/// let summary = Trainer::new(config)?.run(&Control::default(), &mut |event| {
+///     if let Event::Evaluated { test, .. } = event {
+///         accuracy = test.accuracy;
+///     }
+/// })?;
+/// assert!(accuracy > 0.5 && summary.folder.join("model.safetensors").exists());
+/// # std::fs::remove_dir_all(out).unwrap();
+/// # Ok::<(), brasa::Error>(())
+/// ```
 pub struct Trainer {
     config: Config,
     device: Device,

@@ -64,6 +64,17 @@ impl AttentionOptions {
 /// with `batch_first=True`; keys and first weights are PyTorch's.
 ///
 /// As a [`Module`] it is self-attention.
+///
+/// ```
+/// use brasa::nn::{Attention, Init, Module, MultiheadAttention};
+/// use brasa::{Device, Tensor};
+///
+/// let device = Device::cpu();
+/// let attention = MultiheadAttention::new(32, 4, Attention::default(), &Init::new(&device, 0))?;
+/// let words = Tensor::randn([2, 9, 32], &device);
+/// assert_eq!(attention.forward(&words).shape().dims(), [2, 9, 32]);
+/// # Ok::<(), brasa::Error>(())
+/// ```
 pub struct MultiheadAttention {
     /// Of queries, keys and values.
     pub in_projection: InProjection,

@@ -163,6 +163,19 @@ recurrent! {
 /// Variables `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, then `_l0_reverse` if bidirectional, then `_l1` and
 /// so on, all uniform within 1/√hidden at first, as in PyTorch; gates in the order i, f, g, o. With a projection `h'` is
 /// `weight_hr_l0` times that, and outputs and hidden states have as many features as it has rows.
+///
+/// ```
+/// use brasa::nn::{Init, LSTM, RecurrentOptions};
+/// use brasa::{Device, Tensor};
+///
+/// let device = Device::cpu();
+/// let options = RecurrentOptions { batch_first: true, bidirectional: true, ..Default::default() };
+/// let lstm = LSTM::new(5, 16, options, &Init::new(&device, 0))?;
+/// let (outputs, (hidden, _cell)) = lstm.run(&Tensor::zeros([3, 7, 5], &device), None);
+/// assert_eq!(outputs.shape().dims(), [3, 7, 32]);
+/// assert_eq!(hidden.shape().dims(), [2, 3, 16]);
+/// # Ok::<(), brasa::Error>(())
+/// ```
 pub struct LSTM(Stack);
 
 impl LSTM {
