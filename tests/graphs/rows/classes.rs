@@ -4,7 +4,7 @@ use brasa::Tensor;
 use brasa::tensor::{CTCLoss, CrossEntropy, NLLLoss, Reduction};
 
 use super::super::draw::Draw;
-use super::{Row, crate_row, one};
+use super::{Row, one};
 
 /// Any reduction.
 pub(super) fn reduction(d: &mut Draw) -> Reduction {

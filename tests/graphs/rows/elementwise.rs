@@ -1,7 +1,7 @@
 //! Functions of one or two real numbers, and activations.
 
 use super::super::draw::fit;
-use super::{Row, binary, crate_row, one, row, unary};
+use super::{Row, binary, one, row, unary};
 
 pub(super) fn rows() -> Vec<Row> {
     [functions(), activations(), pairs(), several()].into_iter().flatten().collect()

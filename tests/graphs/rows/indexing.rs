@@ -4,7 +4,7 @@ use brasa::Tensor;
 use brasa::tensor::ScatterOp;
 
 use super::super::draw::Draw;
-use super::{Row, crate_row, one};
+use super::{Row, one};
 
 /// An f32 value with axes, the places of some elements along the first one (with every other axis whole), and a source of the
 /// index's shape.

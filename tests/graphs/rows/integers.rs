@@ -2,7 +2,7 @@
 
 use brasa::{DType, Tensor};
 
-use super::{Row, crate_row, one};
+use super::{Row, one};
 
 /// Two integer values of one type.
 macro_rules! integers {

@@ -3,7 +3,7 @@
 use brasa::autodiff::custom_gradient;
 use brasa::runtime::checkpoint;
 
-use super::{Row, crate_row, one, row};
+use super::{Row, one, row};
 
 pub(super) fn rows() -> Vec<Row> {
     vec![

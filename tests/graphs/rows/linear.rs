@@ -3,7 +3,7 @@
 use brasa::Tensor;
 use brasa::tensor::Mask;
 
-use super::{Row, crate_row, one};
+use super::{Row, one};
 
 /// Sums with letters of sizes that a row draws.
 const EQUATIONS: [&str; 14] = [

@@ -4,7 +4,7 @@ use brasa::Tensor;
 use brasa::tensor::{BinaryCrossEntropy, Reduction, TripletMargin};
 
 use super::classes::reduction;
-use super::{Row, crate_row, one};
+use super::{Row, one};
 
 /// A loss of two values of one shape by a reduction.
 macro_rules! losses {

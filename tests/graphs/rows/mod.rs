@@ -97,11 +97,10 @@ fn row(name: &'static str, apply: Apply) -> Row {
 /// The same with one result.
 macro_rules! one {
     ($name:expr, |$draw:ident| $body:expr) => {
-        crate_row($name, |$draw| vec![$body])
+        $crate::rows::row($name, |$draw| vec![$body])
     };
 }
 use one;
-use row as crate_row;
 
 /// All rows.
 pub(crate) static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {

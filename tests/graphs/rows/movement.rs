@@ -4,7 +4,7 @@ use brasa::Tensor;
 use brasa::tensor::PadMode;
 
 use super::super::draw::{Draw, fit};
-use super::{Row, crate_row, one, row};
+use super::{Row, one, row};
 
 /// Any value, with one axis or more.
 fn with_axes(d: &mut Draw) -> Tensor {

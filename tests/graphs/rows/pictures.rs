@@ -3,7 +3,7 @@
 use brasa::tensor::{Interpolation, Outside};
 
 use super::super::draw::Draw;
-use super::{Row, crate_row, one};
+use super::{Row, one};
 
 /// Any mode that goes with two spatial axes.
 fn mode(d: &mut Draw) -> Interpolation {

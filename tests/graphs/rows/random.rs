@@ -3,7 +3,7 @@
 use brasa::nn::{AlphaDropout, Dropout2d, Module, StochasticDepth};
 use brasa::{DType, Tensor};
 
-use super::{Row, crate_row, one};
+use super::{Row, one};
 
 pub(super) fn rows() -> Vec<Row> {
     vec![

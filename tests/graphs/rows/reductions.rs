@@ -3,7 +3,7 @@
 use brasa::{DType, Tensor};
 
 use super::super::draw::Draw;
-use super::{Row, crate_row, one, row};
+use super::{Row, one, row};
 
 /// A float value with elements, and some of its axes.
 fn over(d: &mut Draw) -> (Tensor, Vec<isize>) {

@@ -4,7 +4,7 @@ use brasa::{DType, Tensor};
 
 use super::super::draw::Draw;
 use super::reductions::{along, pair};
-use super::{Row, crate_row, one, row};
+use super::{Row, one, row};
 
 /// A value with elements of any type but bool, and one of its axes.
 fn keys_along(d: &mut Draw) -> (Tensor, isize) {

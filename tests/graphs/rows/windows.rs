@@ -6,7 +6,7 @@ use brasa::ops::movement::Window;
 use brasa::ops::pool::PoolOptions;
 
 use super::super::draw::Draw;
-use super::{Row, crate_row, one, row};
+use super::{Row, one, row};
 
 /// Input, weight and options of a convolution over `axes` axes, in which one window fits at the least.
 fn convolution(d: &mut Draw, axes: usize, transposed: bool) -> (Tensor, Tensor, Option<Tensor>, ConvOptions) {
