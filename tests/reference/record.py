@@ -1,4 +1,4 @@
-"""Records the losses of PyTorch training runs that `tests/suite/training.rs` repeats.
+"""Records the losses of PyTorch training runs that `tests/suite/followed.rs` repeats.
 
     python3 tests/reference/record.py          # writes training.json beside itself
 
@@ -13,7 +13,7 @@ That is no bell curve everywhere. Where a rounding decides on which side of a Re
 another branch: of 25 runs of ResNet-20 over 20 steps at the learning rate 0.05, half ended with a sum of squares within 6e-5 of
 the expected one and the furthest 1.5e-3 off, so the largest of a few runs says little. Hence the many runs, a tolerance for
 each step, and for ResNet-20 a rate so low that the branches stay together (the largest distance of a loss after 20 steps with
-momentum is 5e-4 at 1e-4, 1e-4 at 2e-5 and 6e-6 at 5e-6). The other networks need none: they are 1e-6 off or less.
+momentum is 5e-4 at 1e-4, 1e-4 at 2e-5 and 6e-6 at 5e-6). The losses of the others are off by about 1e-6 at most.
 
 Fields of a run: `f64` (the loss of each training step, before its update), `eval_f64` (the loss of the same batch in
 evaluation mode after the last step, which sees running statistics), `sums_f64` (after the last step, the sum of squares of
