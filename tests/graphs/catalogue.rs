@@ -1,4 +1,4 @@
-//! Every public op is in the choice table.
+//! Every public op and layer is in the choice table.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,6 +27,33 @@ const NO_OPS: [&str; 22] = [
     "to_vec",
     "unique",
     "wgpu_buffer",
+];
+
+/// Names of `brasa::nn` that are no layers: what they are made of, told or described by, and what stands for the three
+/// dropouts of channels.
+const NO_LAYERS: [&str; 22] = [
+    "Activation",
+    "Attention",
+    "AttentionMasks",
+    "AttentionOptions",
+    "BagMode",
+    "ChannelDropout",
+    "Generator",
+    "InProjection",
+    "Init",
+    "Initial",
+    "InstanceStatistics",
+    "KeyValueCache",
+    "LayerSummary",
+    "LoadOptions",
+    "LoadReport",
+    "Mode",
+    "Module",
+    "Nonlinearity",
+    "RecurrentOptions",
+    "Scope",
+    "Summary",
+    "TransformerOptions",
 ];
 
 /// The text of all Rust files below a folder.
@@ -71,4 +98,25 @@ fn every_public_op_has_a_row() {
     let superfluous: Vec<&str> = NO_OPS.into_iter().filter(|name| !methods.contains(name)).collect();
     assert!(superfluous.is_empty(), "no public methods: {superfluous:?}");
     assert!(missing.is_empty(), "no row of tests/graphs/rows calls {missing:?}");
+}
+
+#[test]
+fn every_public_layer_has_a_row() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).expect("text");
+    let words = |text: &str| -> BTreeSet<String> {
+        text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    };
+    let exports = read("src/nn/mod.rs");
+    let exports = words(exports.split_once("pub use").expect("exports").1);
+    let is_name = |word: &&String| word.starts_with(char::is_uppercase);
+    // `Conv` stands for its three numbers of axes
+    let layers = exports.iter().filter(is_name).filter(|name| !exports.contains(&format!("{name}1d")));
+    let made = words(&[read("tests/graphs/layers.rs"), read("tests/graphs/rows/networks.rs")].concat());
+    let layers: Vec<&String> = layers.filter(|name| !NO_LAYERS.contains(&name.as_str())).collect();
+    assert!(layers.len() > 110, "{}", layers.len());
+    let missing: Vec<_> = layers.into_iter().filter(|name| !made.contains(*name)).collect();
+    let superfluous: Vec<_> = NO_LAYERS.into_iter().filter(|name| !exports.contains(*name)).collect();
+    assert!(superfluous.is_empty(), "no public names: {superfluous:?}");
+    assert!(missing.is_empty(), "no row of tests/graphs uses {missing:?}");
 }

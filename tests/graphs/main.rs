@@ -23,6 +23,7 @@ mod draw;
 mod executed;
 mod expected;
 mod interpreted;
+mod layers;
 mod outcome;
 mod pool;
 mod rows;

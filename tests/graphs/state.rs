@@ -1,48 +1,15 @@
 //! Variables of a graph: parameters with their optimizer, and what layers keep.
 
-use brasa::nn::{
-    Attention, BagMode, BatchNorm1d, Bilinear, EmbeddingBag, GRU, Init, LSTM, LSTMCell, Module, MultiheadAttention,
-    RNN, RecurrentOptions, TransformerEncoderLayer, TransformerOptions,
-};
+use brasa::nn::{BatchNorm1d, Init, Module};
 use brasa::optim::*;
 use brasa::runtime::Var;
 use brasa::{Device, Result, Tensor};
 
 use super::case::SplitMix;
+use super::layers::Layers;
 
 /// Shapes of the parameters: sizes that leave gaps in an arena, and one that does not.
 const SHAPES: [&[usize]; 4] = [&[3, 4], &[5], &[], &[2, 3, 2]];
-
-/// Layers with weights, of five inputs or six.
-pub(crate) struct Layers {
-    pub(crate) lstm: LSTM,
-    pub(crate) gru: GRU,
-    pub(crate) rnn: RNN,
-    pub(crate) cell: LSTMCell,
-    pub(crate) attention: MultiheadAttention,
-    pub(crate) encoder: TransformerEncoderLayer,
-    pub(crate) bilinear: Bilinear,
-    pub(crate) bag: EmbeddingBag,
-}
-
-impl Layers {
-    fn new(init: &Init) -> Result<Self> {
-        let recurrent = RecurrentOptions::default();
-        Ok(Self {
-            lstm: LSTM::new(5, 3, recurrent, init)?,
-            gru: GRU::new(5, 3, recurrent, init)?,
-            rnn: RNN::new(5, 3, recurrent, init)?,
-            cell: LSTMCell::new(5, 3, init)?,
-            attention: MultiheadAttention::new(6, 2, Attention::Causal, init)?,
-            encoder: TransformerEncoderLayer::new(
-                TransformerOptions { hidden: 8, ..TransformerOptions::new(6, 2) },
-                init,
-            )?,
-            bilinear: Bilinear::new(5, 6, 3, init)?,
-            bag: EmbeddingBag::new(7, 3, BagMode::Mean, None, init)?,
-        })
-    }
-}
 
 pub(crate) struct State {
     pub(crate) parameters: Vec<Var>,
@@ -103,6 +70,7 @@ impl State {
             false => None,
         };
         let mut all = [parameters.clone(), buffers.clone(), norm.variables()].concat();
+        all.extend(layers.iter().flat_map(Layers::buffers));
         all.extend(optimizer.iter().flat_map(|optimizer| optimizer.state()));
         Ok(Self { parameters, buffers, norm, layers, optimizer, all })
     }

@@ -14,6 +14,7 @@ mod custom;
 mod determinism;
 mod dtypes;
 mod faults;
+mod followed;
 mod gate;
 mod interop;
 mod layers;

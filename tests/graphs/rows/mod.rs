@@ -21,7 +21,8 @@ use std::sync::LazyLock;
 use brasa::Tensor;
 
 use super::draw::Draw;
-use super::state::{Layers, State};
+use super::layers::Layers;
+use super::state::State;
 
 type Unary = fn(&Tensor) -> Tensor;
 type Binary = fn(&Tensor, &Tensor) -> Tensor;
