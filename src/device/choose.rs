@@ -64,6 +64,12 @@ impl Device {
     }
 
     /// All devices that there are now: the GPUs, best kind first, and the CPU.
+    ///
+    /// ```
+    /// for device in brasa::Device::list() {
+    ///     println!("{:<6} {} ({}, driver {})", device.selector, device.name, device.backend, device.driver);
+    /// }
+    /// ```
     pub fn list() -> Vec<DeviceInfo> {
         gpu::look_again().iter().map(|adapter| adapter.info.clone()).chain([cpu_info()]).collect()
     }

@@ -27,6 +27,20 @@ impl Sampling {
 
 /// A [`Gpt`] that writes: one captured step per token, which keeps keys and values of all positions before, so that its cost
 /// does not grow with the text.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use brasa::Device;
+/// use brasa::models::{Generator, Gpt, GptOptions, Sampling};
+/// use brasa::nn::Init;
+///
+/// let sizes = GptOptions { width: 16, heads: 2, layers: 1, ..GptOptions::new(50, 12) };
+/// let model = Arc::new(Gpt::new(sizes, &Init::new(&Device::cpu(), 0))?);
+/// let text = Generator::new(&model)?.generate(&[7, 3], 5, Sampling::GREEDY)?;
+/// assert_eq!(text.len(), 5);
+/// # Ok::<(), brasa::Error>(())
+/// ```
 pub struct Generator {
     step: Step,
     model: Arc<Gpt>,

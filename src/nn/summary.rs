@@ -64,10 +64,11 @@ pub fn parameter_count<M: Module + ?Sized>(module: &M) -> usize {
 ///
 /// ```
 /// use brasa::nn::{Conv2d, Init, Sequential, summary};
+/// use brasa::ops::conv::ConvOptions;
 /// use brasa::{DType, Device, Tensor};
 ///
 /// let init = Init::new(&Device::cpu(), 0);
-/// let model = Sequential::new().push(Conv2d::new(3, 8, 3, &init.at(0))?).then(Tensor::relu);
+/// let model = Sequential::new().push(Conv2d::new(3, 8, 3, ConvOptions::default(), &init.at(0))?).then(Tensor::relu);
 /// let summary = summary(&model, [1, 3, 32, 32], DType::F32)?;
 /// assert_eq!((summary.parameters, summary.output.dims()), (8 * 3 * 9 + 8, [1, 8, 30, 30].as_slice()));
 /// println!("{summary}");

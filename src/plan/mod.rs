@@ -1,4 +1,15 @@
 //! From a graph to a plan: simplify, fuse, order, place in memory. A plan is printable data that names no GPU type.
+//!
+//! ```
+//! use brasa::runtime::Step;
+//! use brasa::{DType, Device};
+//!
+//! let mut step = Step::new(&Device::cpu(), |inputs| vec![(&inputs[0] * 2.0 + 1.0).relu().sum()])?;
+//! let plan = step.prepare(&[([1000].into(), DType::F32)])?.plan;
+//! assert_eq!(plan.kernels.len(), 1);
+//! println!("{plan}");
+//! # Ok::<(), brasa::Error>(())
+//! ```
 
 mod axes;
 mod build;

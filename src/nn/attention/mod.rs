@@ -70,7 +70,7 @@ impl AttentionOptions {
 /// use brasa::{Device, Tensor};
 ///
 /// let device = Device::cpu();
-/// let attention = MultiheadAttention::new(32, 4, Attention::default(), &Init::new(&device, 0))?;
+/// let attention = MultiheadAttention::new(32, 4, Attention::Full, &Init::new(&device, 0))?;
 /// let words = Tensor::randn([2, 9, 32], &device);
 /// assert_eq!(attention.forward(&words).shape().dims(), [2, 9, 32]);
 /// # Ok::<(), brasa::Error>(())
