@@ -1,4 +1,4 @@
-//! A small network with everything that keeps state: batch norm, dropout, Adam.
+//! Small steps: one with a single variable, and a network with everything that keeps state (batch norm, dropout, Adam).
 
 use std::sync::Arc;
 
@@ -8,7 +8,18 @@ use brasa::optim::{Adam, AdamOptions, LossScaler, Optimizer};
 use brasa::runtime::{Step, Var, random_variables, seed};
 use brasa::{Device, Stage, Tensor};
 
-use super::floats;
+use super::{floats, vector};
+
+/// A variable that starts as [1, 2], and a step that doubles it and returns what it is then.
+pub fn doubling(device: &Device) -> (Var, Step) {
+    let variable = Var::state("v", &vector(&[1.0, 2.0], device)).expect("memory");
+    let doubled = variable.clone();
+    let step = Step::new(device, move |_| {
+        doubled.assign(&(doubled.tensor() * 2.0));
+        vec![doubled.tensor() * 1.0]
+    });
+    (variable, step.expect("a step"))
+}
 
 /// Convolution, batch norm, dropout and a linear layer for `[batch, 2, 6, 6]` in five classes.
 pub struct Network {

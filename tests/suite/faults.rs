@@ -8,7 +8,7 @@ use brasa::runtime::{Step, Var};
 use brasa::train::{Config, Control, Event, ModelName, Trainer};
 use brasa::{Error, Result, Tensor};
 
-use crate::common::small::Training;
+use crate::common::small::{Training, doubling};
 use crate::common::{fresh_devices, read, vector};
 
 #[track_caller]
@@ -237,13 +237,7 @@ fn out_of_memory_lists_what_takes_most_with_shape_type_and_line() {
 #[test]
 fn out_of_memory_for_a_snapshot_leaves_the_step_as_it_was() {
     for device in fresh_devices() {
-        let variable = Var::state("v", &vector(&[1.0, 2.0], &device)).expect("memory");
-        let doubled = variable.clone();
-        let mut step = Step::new(&device, move |_| {
-            doubled.assign(&(doubled.tensor() * 2.0));
-            vec![doubled.tensor() * 1.0]
-        })
-        .expect("a step");
+        let (variable, mut step) = doubling(&device);
         let output = step.run(&[]).expect("a run").remove(0);
         let snapshot = variable.tensor();
         for _ in 0..2 {

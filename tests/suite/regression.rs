@@ -7,6 +7,7 @@ use brasa::optim::{Optimizer, SGD, SGDOptions};
 use brasa::runtime::{Arena, Step, Var, checkpoint, random_variables};
 use brasa::{Device, Error, Tensor};
 
+use crate::common::small::doubling;
 use crate::common::{devices, fresh_devices, panic_of, read, vector};
 
 fn members(device: &Device) -> (Var, Var, Arena) {
@@ -70,13 +71,7 @@ fn an_arena_read_after_its_member_was_assigned_in_one_step_had_the_old_value() {
 #[test]
 fn a_snapshot_changed_after_there_was_no_memory_to_copy_it() {
     for device in fresh_devices() {
-        let variable = Var::state("v", &vector(&[1.0, 2.0], &device)).expect("memory");
-        let doubled = variable.clone();
-        let mut step = Step::new(&device, move |_| {
-            doubled.assign(&(doubled.tensor() * 2.0));
-            vec![doubled.tensor() * 1.0]
-        })
-        .expect("a step");
+        let (variable, mut step) = doubling(&device);
         let output = step.run(&[]).expect("a run").remove(0);
         // of the output first, then of the variable
         for snapshot in [None, Some(variable.tensor())] {
