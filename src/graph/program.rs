@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use crate::device::Storage;
 use crate::dtype::DType;
-use crate::shape::Shape;
+use crate::error::{Error, Result};
+use crate::shape::{MAX_COUNTED, Shape};
 use crate::stage::Stage;
 
 use super::{HostValue, Node, NodeRef, Op, Source};
@@ -98,6 +99,17 @@ impl ProgramNode {
     pub fn describe(&self) -> String {
         let module = self.module.as_ref().map(|module| format!(" in module `{module}`")).unwrap_or_default();
         format!("{} {} at {}{module}", op_name(&self.op), self.shape, self.location)
+    }
+}
+
+impl Program {
+    /// Refuses values of more elements than can be counted, though none of them would be in memory.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub(crate) fn check_sizes(&self) -> Result<()> {
+        let large = self.nodes.iter().find(|node| node.shape.numel() > MAX_COUNTED);
+        large.map_or(Ok(()), |node| Err(Error::TooManyElements { what: node.describe(), elements: node.shape.numel() }))
     }
 }
 

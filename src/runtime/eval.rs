@@ -90,6 +90,7 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
     let _exclusive = device.exclusive();
     let mut tracer = Tracer::default();
     let numbers: Vec<usize> = nodes.iter().map(|node| tracer.add(node)).collect();
+    tracer.program.check_sizes()?;
     // a vector's gaps have to be zero; everything else is written all over
     let has_gaps = tracer.program.nodes.iter().any(|node| matches!(node.op, Op::Pack { .. }));
     let mut results = Vec::with_capacity(nodes.len());

@@ -101,6 +101,7 @@ impl Traced {
         }
         let wanted = wanted.into_iter().zip(tracer.program.outputs.iter().copied()).collect();
         let Tracer { program, storages, hosts, .. } = tracer;
+        program.check_sizes()?;
         Ok(Self { program, storages, hosts, inputs, results: results.len(), wanted, written, vars, memories })
     }
 

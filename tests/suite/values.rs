@@ -291,4 +291,10 @@ fn values_beyond_the_reach_of_indices_are_errors_where_they_would_be_computed() 
     // what takes no memory may be longer
     assert_eq!(read(&table(&numbers).narrow(0, 3, 1).narrow(1, 5, 2)), [4.0, 4.0]);
     assert!(too_many(step.run(&[numbers]).expect_err("its output is too long")));
+    // unless there are more of them than can be counted
+    let endless = |number: &Tensor| (number.expand([1 << 40, 1 << 40]) + 1.0).sum();
+    let message = endless(&Tensor::ones([1, 1], &device)).realize().expect_err("it never ends").to_string();
+    assert!(message.contains("more than the"), "{message}");
+    let mut step = Step::new(&device, move |inputs| vec![endless(&inputs[0])]).expect("a step");
+    step.run(&[Tensor::ones([1, 1], &device)]).expect_err("it never ends");
 }
