@@ -29,8 +29,8 @@ impl Expected {
     }
 
     /// The same, but what is computed from data has noise of relative size `noisy`: a function of a value and its node,
-    /// so that equal elements of a value stay equal. Noise of the size of f32's rounding is just that in trial 0, which
-    /// makes zeros where noise makes none. What the planner computes ahead from constants alone is rounded to f32, as
+    /// so that equal elements of a value stay equal. Trial 0 makes zeros, which noise does not: it rounds to f32 if the
+    /// noise is as large as that, else to multiples of 2⁻⁴⁰. What the planner computes ahead from constants alone is rounded to f32, as
     /// devices round it.
     fn with_noise(&self, noisy: f64, trial: u64) -> Vec<Vec<f64>> {
         let mut values: HashMap<u64, Vec<f64>> =
@@ -49,6 +49,7 @@ impl Expected {
                     for element in &mut value {
                         *element = match trial {
                             0 if noisy > f64::from(f32::EPSILON) => f64::from(*element as f32),
+                            0 => (*element * GRID).round_ties_even() / GRID,
                             _ => *element * (1.0 + noisy * noise(element.to_bits() ^ (node.id << 20) ^ trial)),
                         };
                     }
@@ -74,6 +75,9 @@ impl Expected {
         })
     }
 }
+
+/// Multiples in 1 of what trial 0 rounds to.
+const GRID: f64 = (1u64 << 40) as f64;
 
 /// The trial in which products of matrices and convolutions see 0 for what is not finite: whether NaN meets the zeros
 /// that a view inserted between or around elements is the planner's choice ([`brasa::semantics`]).
