@@ -153,7 +153,7 @@ fn nearest(x: &brasa::Tensor, mode: Interpolation) -> Vec<brasa::Tensor> {
 }
 
 fn antialiased(x: &brasa::Tensor, mode: Interpolation) -> Vec<brasa::Tensor> {
-    let sized = [[2, 11], [14, 3], [3, 2]].into_iter().map(|size| x.interpolate(size, mode));
+    let sized = [[2, 11], [14, 3], [4, 2]].into_iter().map(|size| x.interpolate(size, mode));
     sized.chain([x.interpolate_scale(0.4, mode)]).collect()
 }
 
