@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use brasa::dtype::Scalar;
-use brasa::graph::{NodeRef, reference};
+use brasa::graph::NodeRef;
 use brasa::runtime::{Step, Var};
 use brasa::{DType, Device, Tensor};
 
 use super::build::build;
 use super::case::Case;
-use super::common::devices;
+use super::common::{devices, doubles};
 use super::expected::{Expected, first_difference};
 use super::outcome::{Outcome, Run, Sweep, number};
 use super::state::State;
@@ -27,11 +27,6 @@ fn leaf(dtype: DType, shape: &[usize], values: &[f64], device: &Device) -> Tenso
         .flat_map(|&value| Scalar::new(dtype, value).bits.to_le_bytes()[..dtype.size_bytes()].to_vec())
         .collect();
     Tensor::from_bytes(&bytes, shape, dtype, device).expect("memory")
-}
-
-fn doubles(tensor: &Tensor) -> Vec<f64> {
-    let bytes = pollster::block_on(tensor.to_bytes()).expect("bytes");
-    reference::decode(tensor.dtype(), &bytes)
 }
 
 /// What a trace of a case should compute.

@@ -107,7 +107,7 @@ fn plans_compute_what_the_reference_says() {
 }
 
 #[test]
-#[ignore = "takes an hour; see the head of main.rs"]
+#[ignore = "takes half an hour; see the head of main.rs"]
 #[expect(clippy::print_stdout, reason = "a long test shows how far it is")]
 fn a_hundred_thousand_graphs() {
     let (first, count) = (number("BRASA_FIRST_GRAPH", 1_000_000), number("BRASA_GRAPHS", 100_000));
