@@ -4,47 +4,36 @@
 
 use std::sync::Arc;
 
-use brasa::data::{Augment, Batch, Dataset, Loader, LoaderOptions, Order, digits};
+use brasa::data::{Augment, Dataset, Loader, LoaderOptions, Order, digits};
 use brasa::models::{ModelSpec, create};
 use brasa::nn::{Mode, Module, save_weights};
 use brasa::optim::{Adam, AdamOptions, Optimizer, Schedule};
 use brasa::runtime::Step;
-use brasa::{DType, Device, Result, Shape, Tensor};
+use brasa::{DType, Device, Result, Tensor};
 
 const EPOCHS: usize = 5;
 const ROWS: usize = 32;
-
-/// Runs a step on a batch: its pixels are bytes up to the device.
-fn run(step: &mut Step, batch: &Batch, sample: [usize; 3]) -> Result<Vec<Tensor>> {
-    let [channels, height, width] = sample;
-    let (pixels, rows) = (Shape::from([batch.rows(), channels, height, width]), Shape::from(batch.rows()));
-    step.run_bytes(&[
-        (&pixels, DType::U8, &batch.pixels),
-        (&rows, DType::I32, bytemuck::cast_slice(&batch.labels)),
-        (&rows, DType::F32, bytemuck::cast_slice(&batch.mask)),
-    ])
-}
 
 fn main() -> Result<()> {
     let device = Device::best()?;
     let data = digits()?;
     let (train, test) = (Arc::new(data.train), Arc::new(data.test));
-    let (sample, (scale, offset)) = (train.sample_shape(), train.normalization());
-    let spec = ModelSpec { input: sample.to_vec(), classes: train.classes(), seed: 1 };
+    let of = train.description().clone();
+    let spec = ModelSpec { input: of.shape.clone(), classes: of.classes.len(), seed: 1 };
     let model: Arc<dyn Module> = create("cnn", &spec, &device)?.into();
     let optimizer = Arc::new(Adam::new(&model.parameters(), AdamOptions::default())?);
 
     // What is traced here once, brasa replays as one plan of fused kernels.
-    let (learner, updater) = (Arc::clone(&model), Arc::clone(&optimizer));
+    let (learner, updater, bytes_to_numbers) = (Arc::clone(&model), Arc::clone(&optimizer), of.normalization.clone());
     let mut learn = Step::new(&device, move |tensors| {
-        let logits = learner.forward(&(tensors[0].to_dtype(DType::F32) * scale + offset));
+        let logits = learner.forward(&bytes_to_numbers.apply(&tensors[0]));
         let loss = logits.cross_entropy(&tensors[1]);
         updater.update(&loss.backward());
         vec![loss]
     })?;
     let judged = Arc::clone(&model);
     let mut judge = Step::new(&device, move |tensors| {
-        let logits = Mode::Evaluate.scope(|| judged.forward(&(tensors[0].to_dtype(DType::F32) * scale + offset)));
+        let logits = Mode::Evaluate.scope(|| judged.forward(&of.normalization.apply(&tensors[0])));
         vec![(logits.argmax(1).eq(&tensors[1]).to_dtype(DType::F32) * &tensors[2]).sum()]
     })?;
 
@@ -59,12 +48,12 @@ fn main() -> Result<()> {
         let mut losses = Vec::new();
         for (number, batch) in (epoch * per_epoch..).zip(batches.by_ref().take(per_epoch)) {
             optimizer.set_learning_rate(schedule.lr(1e-3, number as u64) as f32);
-            losses.push(run(&mut learn, &batch?.0, sample)?.remove(0));
+            losses.push(learn.run_bytes(&batch?.uploads())?.remove(0));
         }
         let loss = Tensor::stack(&losses.iter().collect::<Vec<_>>(), 0).mean().item::<f32>()?;
         let mut right = 0.0;
         for batch in Loader::new(test.clone(), options(Order::Sequential, 1)) {
-            right += run(&mut judge, &batch?.0, sample)?[0].item::<f32>()?;
+            right += judge.run_bytes(&batch?.uploads())?[0].item::<f32>()?;
         }
         println!("epoch {}: loss {loss:.4}, {right} of {} right", epoch + 1, test.len());
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-use super::{InMemory, Split};
+use super::{InMemory, Normalization, Split};
 
 /// Part of each digit's pictures that is held out for testing.
 pub const DIGITS_TEST_PERCENT: usize = 20;
@@ -59,13 +59,15 @@ pub fn parse_digits(path: &Path, text: &str) -> Result<InMemory> {
     if labels.is_empty() {
         return Err(Error::format(path, "line 1: the file is empty: expected one picture a line"));
     }
-    Ok(InMemory::new("digits", CLASSES, [1, SIDE, SIDE], (1.0 / f32::from(LARGEST), 0.0), pixels, labels))
+    let classes = (0..CLASSES).map(|digit| digit.to_string()).collect();
+    let normalization = Normalization { mean: vec![0.0], std: vec![f32::from(LARGEST)] };
+    Ok(InMemory::new("digits", classes, [1, SIDE, SIDE], normalization, pixels, labels))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Dataset as _;
+    use crate::data::{Dataset as _, Sample, Target, Values};
 
     fn line(pixel: &str, label: &str) -> String {
         format!("{}{pixel},{label}\n", "0,".repeat(PIXELS - 1))
@@ -90,8 +92,9 @@ mod tests {
             assert_eq!(count(&split.train) + held_out, total);
             assert!((held_out as f64 / total as f64 - 0.2).abs() < 0.01);
         }
-        let mut pixels = [0; PIXELS];
-        split.test.get(0, &mut pixels).expect("in memory");
+        let mut sample = Sample::default();
+        split.test.get(0, &mut sample).expect("in memory");
+        let Values::U8(pixels) = sample.input else { panic!("pictures are bytes") };
         assert!(pixels.iter().all(|&p| p <= LARGEST) && pixels.iter().any(|&p| p > 8));
     }
 
@@ -99,8 +102,10 @@ mod tests {
     fn lines_are_read() {
         let data = parse_digits(Path::new("x"), &(line("16", "9") + &line("3", "0"))).expect("good lines");
         assert_eq!(data.labels(), [9, 0]);
-        let mut pixels = [0; PIXELS];
-        assert_eq!(data.get(1, &mut pixels).expect("in memory"), 0);
+        let mut sample = Sample::default();
+        data.get(1, &mut sample).expect("in memory");
+        assert_eq!((&sample.shape[..], &sample.target), (&[1, SIDE, SIDE][..], &Target::Class(0)));
+        let Values::U8(pixels) = sample.input else { panic!("pictures are bytes") };
         assert_eq!((pixels[0], pixels[PIXELS - 1]), (0, 3));
     }
 

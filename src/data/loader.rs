@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-use super::{Augment, Dataset, Permutation};
+use super::{Augment, Batch, Dataset, HostTimes, Permutation, Sample, Target, Targets, Values};
 
 /// In which order samples come, and what happens to a last batch that is not full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,41 +38,7 @@ pub struct LoaderOptions {
     pub epochs: usize,
 }
 
-/// Samples put together, in host memory.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Batch {
-    /// The pass over the data it belongs to, from 0.
-    pub epoch: usize,
-    /// Pixels, `[rows, channels, height, width]`.
-    pub pixels: Vec<u8>,
-    /// Labels, `[rows]`.
-    pub labels: Vec<u32>,
-    /// 1 for rows that count and 0 for padding, `[rows]`.
-    pub mask: Vec<f32>,
-    /// Rows that are samples; the rest is padding.
-    pub samples: usize,
-}
-
-impl Batch {
-    /// Rows, padding included.
-    pub fn rows(&self) -> usize {
-        self.labels.len()
-    }
-}
-
-/// Time that one batch took on its worker, stage by stage.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct HostTimes {
-    /// Reading samples.
-    pub load: Duration,
-    /// Changing them.
-    pub augment: Duration,
-    /// Putting them together.
-    pub batch: Duration,
-}
-
-/// A batch with the time it took on its worker.
-type Produced = Result<(Batch, HostTimes)>;
+type Produced = Result<Batch>;
 
 /// Batches of a data set, made ahead of their use by worker threads, in an order that does not depend on them.
 ///
@@ -97,8 +63,7 @@ type Produced = Result<(Batch, HostTimes)>;
 ///     },
 /// );
 /// for batch in loader.take(3) {
-///     let (batch, _times) = batch?;
-///     assert_eq!((batch.labels.len(), batch.pixels.len()), (64, 64 * 8 * 8));
+///     assert_eq!(batch?.shape, [64, 1, 8, 8]);
 /// }
 /// # Ok::<(), brasa::Error>(())
 /// ```
@@ -141,7 +106,7 @@ impl Loader {
 impl Iterator for Loader {
     type Item = Produced;
 
-    /// The next batch, with the time it took on its worker; waits for it if it is not ready. `None` after the last one.
+    /// The next batch; waits for it if it is not ready. `None` after the last one.
     fn next(&mut self) -> Option<Produced> {
         if self.next == self.batches {
             return None;
@@ -188,14 +153,14 @@ fn work(
 /// Memory that a worker uses again for each picture.
 #[derive(Default)]
 struct Scratch {
-    pixels: Vec<u8>,
+    sample: Sample,
     augment: Vec<u8>,
 }
 
 fn make(dataset: &dyn Dataset, options: LoaderOptions, number: usize, scratch: &mut Scratch) -> Produced {
     let LoaderOptions { batch_size, order, augment, .. } = options;
-    let (len, shape) = (dataset.len(), dataset.sample_shape());
-    let size: usize = shape.iter().product();
+    let (len, of) = (dataset.len(), dataset.description());
+    let size: usize = of.shape.iter().product();
     let per_epoch = Loader::batches_per_epoch(len, batch_size);
     let (epoch, first) = (number / per_epoch, number % per_epoch * batch_size);
     let samples = batch_size.min(len - first);
@@ -211,48 +176,49 @@ fn make(dataset: &dyn Dataset, options: LoaderOptions, number: usize, scratch: &
         Order::Sequential => None,
     };
     let rows = if permutation.is_some() { samples } else { batch_size };
-    let mut batch = Batch {
-        epoch,
-        pixels: Vec::with_capacity(rows * size),
-        labels: Vec::with_capacity(rows),
-        mask: vec![1.0; samples],
-        samples,
-    };
+    let (mut pixels, mut labels) = (Vec::with_capacity(rows * size), Vec::with_capacity(rows));
     lap(&mut times.batch);
     for position in first..first + samples {
         let index = permutation.as_ref().map_or(position, |(_, permutation)| permutation.get(position));
-        scratch.pixels.resize(size, 0);
-        let label = dataset.get(index, &mut scratch.pixels)?;
-        if label as usize >= dataset.classes() {
-            let message = format!("sample {index} has label {label}, but labels lie in 0..{}", dataset.classes());
-            return Err(Error::format(dataset.name(), message));
+        dataset.get(index, &mut scratch.sample)?;
+        let (Values::U8(picture), Target::Class(label)) = (&mut scratch.sample.input, &scratch.sample.target) else {
+            return Err(Error::format(&of.name, format!("sample {index} is no picture with a class")));
+        };
+        if *label as usize >= of.classes.len() {
+            let message = format!("sample {index} has label {label}, but labels lie in 0..{}", of.classes.len());
+            return Err(Error::format(&of.name, message));
         }
         lap(&mut times.load);
-        if let (Some((seed, _)), true) = (&permutation, augment != Augment::None) {
-            augment.apply(&mut scratch.pixels, shape, &[*seed, epoch as u64, index as u64], &mut scratch.augment);
+        if let (Some((seed, _)), true, &[c, h, w]) = (&permutation, augment != Augment::None, &of.shape[..]) {
+            augment.apply(picture, [c, h, w], &[*seed, epoch as u64, index as u64], &mut scratch.augment);
             lap(&mut times.augment);
         }
-        batch.pixels.extend_from_slice(&scratch.pixels);
-        batch.labels.push(label);
+        pixels.extend_from_slice(picture);
+        labels.push(*label);
         lap(&mut times.batch);
     }
-    batch.pixels.resize(rows * size, 0);
-    batch.labels.resize(rows, 0);
-    batch.mask.resize(rows, 0.0);
+    pixels.resize(rows * size, 0);
+    labels.resize(rows, 0);
+    let mut weights = vec![1.0; samples];
+    weights.resize(rows, 0.0);
+    let mut shape = vec![rows];
+    shape.extend(&of.shape);
     lap(&mut times.batch);
-    Ok((batch, times))
+    let (inputs, targets) = (Values::U8(pixels), Targets::Classes(labels));
+    Ok(Batch { epoch, samples, shape, inputs, targets, weights, times })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::InMemory;
+    use crate::data::{Description, Goal, InMemory, Normalization};
 
     /// `len` samples of two pixels: their number, and 100.
     fn counted(len: u8) -> Arc<dyn Dataset> {
         let pixels = (0..len).flat_map(|i| [i, 100]).collect();
         let labels = (0..len).map(|i| u32::from(i % 3)).collect();
-        Arc::new(InMemory::new("counted", 3, [1, 1, 2], (1.0, 0.0), pixels, labels))
+        let classes = ["a", "b", "c"].map(String::from).to_vec();
+        Arc::new(InMemory::new("counted", classes, [1, 1, 2], Normalization::default(), pixels, labels))
     }
 
     fn options(order: Order, workers: usize) -> LoaderOptions {
@@ -260,7 +226,12 @@ mod tests {
     }
 
     fn all(loader: Loader) -> Vec<Batch> {
-        loader.map(|produced| produced.expect("good data").0).collect()
+        let timeless = |batch| Batch { times: HostTimes::default(), ..batch };
+        loader.map(|produced| timeless(produced.expect("good data"))).collect()
+    }
+
+    fn pixels(batch: &Batch) -> &[u8] {
+        batch.inputs.as_bytes()
     }
 
     #[test]
@@ -284,7 +255,7 @@ mod tests {
         let mut orders = Vec::new();
         for epoch in 0..3 {
             let of_epoch = batches.iter().filter(|batch| batch.epoch == epoch);
-            let order: Vec<u8> = of_epoch.flat_map(|batch| batch.pixels.iter().copied().step_by(2)).collect();
+            let order: Vec<u8> = of_epoch.flat_map(|batch| pixels(batch).iter().copied().step_by(2)).collect();
             let mut sorted = order.clone();
             sorted.sort_unstable();
             assert_eq!(sorted, (0..11).collect::<Vec<_>>());
@@ -295,9 +266,8 @@ mod tests {
         let sizes: Vec<_> = batches[..3].iter().map(Batch::rows).collect();
         assert_eq!(sizes, [4, 4, 3], "a last, smaller batch is kept");
         for batch in &batches {
-            for (row, &label) in batch.labels.iter().enumerate() {
-                assert_eq!(label, u32::from(batch.pixels[2 * row] % 3), "labels stay with their pictures");
-            }
+            let own: Vec<_> = pixels(batch).iter().step_by(2).map(|&pixel| u32::from(pixel % 3)).collect();
+            assert_eq!(batch.targets, Targets::Classes(own), "labels stay with their pictures");
         }
     }
 
@@ -305,37 +275,34 @@ mod tests {
     fn evaluation_pads_and_masks() {
         let batches = all(Loader::new(counted(5), LoaderOptions { epochs: 1, ..options(Order::Sequential, 1) }));
         assert_eq!(batches.len(), 2);
-        assert_eq!(batches[0].pixels, [0, 100, 1, 100, 2, 100, 3, 100]);
+        assert_eq!(pixels(&batches[0]), [0, 100, 1, 100, 2, 100, 3, 100]);
         assert_eq!((batches[1].samples, batches[1].rows()), (1, 4));
-        assert_eq!(batches[1].pixels, [4, 100, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(batches[1].mask, [1.0, 0.0, 0.0, 0.0]);
+        assert_eq!(pixels(&batches[1]), [4, 100, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(batches[1].weights, [1.0, 0.0, 0.0, 0.0]);
     }
 
     /// Data whose third sample cannot be read, or has a label that is too large.
-    struct Broken(bool);
+    struct Broken(bool, Description);
+
+    impl Broken {
+        fn new(unreadable: bool) -> Self {
+            let classes = vec!["a".into(), "b".into()];
+            let (name, shape, normalization) = ("broken".into(), vec![1, 1, 1], Normalization::default());
+            Self(unreadable, Description { name, goal: Goal::Classify, classes, shape, normalization })
+        }
+    }
 
     impl Dataset for Broken {
-        fn name(&self) -> &str {
-            "broken"
+        fn description(&self) -> &Description {
+            &self.1
         }
         fn len(&self) -> usize {
             8
         }
-        fn classes(&self) -> usize {
-            2
-        }
-        fn sample_shape(&self) -> [usize; 3] {
-            [1, 1, 1]
-        }
-        fn normalization(&self) -> (f32, f32) {
-            (1.0, 0.0)
-        }
-        fn get(&self, index: usize, _pixels: &mut [u8]) -> Result<u32> {
-            match (index, self.0) {
-                (2, true) => Err(Error::format("broken", "sample 2 is damaged")),
-                (2, false) => Ok(2),
-                _ => Ok(0),
-            }
+        fn get(&self, index: usize, sample: &mut Sample) -> Result<()> {
+            sample.set_picture([1, 1, 1]);
+            sample.target = Target::Class(if index == 2 { 2 } else { 0 });
+            if self.0 && index == 2 { Err(Error::format("broken", "sample 2 is damaged")) } else { Ok(()) }
         }
     }
 
@@ -343,7 +310,7 @@ mod tests {
     fn bad_samples_are_errors_and_end_the_data() {
         for (unreadable, message) in [(true, "sample 2 is damaged"), (false, "sample 2 has label 2")] {
             let options = LoaderOptions { batch_size: 2, ..options(Order::Sequential, 2) };
-            let mut loader = Loader::new(Arc::new(Broken(unreadable)), options);
+            let mut loader = Loader::new(Arc::new(Broken::new(unreadable)), options);
             assert!(matches!(loader.next(), Some(Ok(_))));
             let error = loader.next().expect("a second batch").expect_err("it is damaged");
             assert!(error.to_string().contains(message), "{error}");

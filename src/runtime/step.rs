@@ -1,5 +1,6 @@
 //! Captured steps: traced once for the signature of their inputs, then only replayed.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -157,9 +158,10 @@ impl Step {
     ///
     /// # Errors
     /// If the device fails.
-    pub fn run_bytes(&mut self, inputs: &[(&Shape, DType, &[u8])]) -> Result<Vec<Tensor>> {
-        let signature: Signature = inputs.iter().map(|(shape, dtype, _)| ((*shape).clone(), *dtype)).collect();
+    pub fn run_bytes<S: Borrow<Shape>>(&mut self, inputs: &[(S, DType, &[u8])]) -> Result<Vec<Tensor>> {
+        let signature: Signature = inputs.iter().map(|(shape, dtype, _)| (shape.borrow().clone(), *dtype)).collect();
         for (shape, dtype, bytes) in inputs {
+            let shape = shape.borrow();
             let needed = shape.bytes(*dtype);
             if bytes.len() as u64 != needed {
                 let got = bytes.len();

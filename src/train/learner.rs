@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::data::{Batch, Dataset};
+use crate::data::{Batch, Dataset, Description};
 use crate::device::Device;
-use crate::dtype::{DType, Element as _};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::models::{self, ModelSpec};
 use crate::nn::{self, Mode, Module};
 use crate::optim::Optimizer;
 use crate::runtime::{Forecast, Signature, Step};
-use crate::shape::Shape;
 use crate::stage::Stage;
 use crate::tensor::{CrossEntropy, Reduction, Tensor};
 use crate::timing::StageTimes;
@@ -28,27 +27,27 @@ pub(super) struct Learner {
     optimizer: Arc<dyn Optimizer>,
     metrics: Ring,
     evaluation: Evaluation,
-    /// `[channels, height, width]`.
-    sample_shape: [usize; 3],
+    /// What it learns.
+    data: Description,
 }
 
 impl Learner {
     /// The model that `config` names, for samples such as `data` has, on `device`.
     pub(super) fn new(config: &Config, data: &dyn Dataset, device: &Device) -> Result<Self> {
-        let sample_shape = data.sample_shape();
-        let spec = ModelSpec { input: sample_shape.to_vec(), classes: data.classes(), seed: u64::from(config.seed) };
+        let of = data.description();
+        let spec = ModelSpec { input: of.shape.clone(), classes: of.classes.len(), seed: u64::from(config.seed) };
         crate::runtime::seed(device, u64::from(config.seed))?;
         let model: Arc<dyn Module> = models::create(&config.model.to_string(), &spec, device)?.into();
         let optimizer = optimizer(config, &model.parameters())?;
         let metrics = Ring::new(config.log_every, device)?;
         let evaluation = Evaluation::new(device)?;
-        let normalization = data.normalization();
         let train = Step::new(device, {
             let (model, optimizer, record) = (model.clone(), optimizer.clone(), metrics.recorder());
+            let normalization = of.normalization.clone();
             let smoothed = CrossEntropy { label_smoothing: config.label_smoothing, ..CrossEntropy::default() };
             move |inputs| {
                 let [pixels, labels] = inputs else { panic!("a training step takes pixels and labels") };
-                let logits = model.forward(&normalized(pixels, normalization));
+                let logits = model.forward(&normalization.apply(pixels));
                 let loss = Stage::Loss.scope(|| logits.cross_entropy_with(labels, &smoothed));
                 optimizer.update(&loss.backward());
                 Stage::Log.scope(|| record(&loss, &correct(&logits, labels).sum()));
@@ -56,11 +55,11 @@ impl Learner {
             }
         })?;
         let evaluate = Step::new(device, {
-            let (model, sums) = (model.clone(), evaluation.vars());
+            let (model, sums, normalization) = (model.clone(), evaluation.vars(), of.normalization.clone());
             move |inputs| {
                 let [pixels, labels, mask] = inputs else { panic!("evaluation takes pixels, labels and a mask") };
                 Stage::Evaluate.scope(|| {
-                    let logits = Mode::Evaluate.scope(|| model.forward(&normalized(pixels, normalization)));
+                    let logits = Mode::Evaluate.scope(|| model.forward(&normalization.apply(pixels)));
                     let losses = logits
                         .cross_entropy_with(labels, &CrossEntropy { reduction: Reduction::None, ..Default::default() });
                     let [loss, right] = &sums;
@@ -70,7 +69,7 @@ impl Learner {
                 Vec::new()
             }
         })?;
-        Ok(Self { device: device.clone(), model, train, evaluate, optimizer, metrics, evaluation, sample_shape })
+        Ok(Self { device: device.clone(), model, train, evaluate, optimizer, metrics, evaluation, data: of.clone() })
     }
 
     /// Trainable numbers in the model.
@@ -102,9 +101,8 @@ impl Learner {
     pub(super) fn train(&mut self, batch: Batch, learning_rate: f64) -> Result<()> {
         self.optimizer.set_learning_rate(learning_rate as f32);
         debug_assert!(!self.metrics_full(), "metrics must be read before they are overwritten");
-        let [pixels, labels] = self.shapes(batch.rows());
-        let label_bytes = u32::to_bytes(&batch.labels);
-        self.train.run_bytes(&[(&pixels, DType::U8, &batch.pixels), (&labels, DType::I32, &label_bytes)])?;
+        let [inputs, targets, _] = batch.uploads();
+        self.train.run_bytes(&[inputs, targets])?;
         self.metrics.handed_over(batch);
         Ok(())
     }
@@ -138,23 +136,14 @@ impl Learner {
 
     /// Where the first value that is not finite appears in a training step on `batch`.
     fn diagnose(&mut self, batch: &Batch) -> Result<Option<String>> {
-        let [pixels, labels] = self.shapes(batch.rows());
-        let pixels = Tensor::from_bytes(&batch.pixels, pixels, DType::U8, &self.device)?;
-        let labels = Tensor::from_bytes(&u32::to_bytes(&batch.labels), labels, DType::I32, &self.device)?;
-        self.train.diagnose(&[pixels, labels])
+        let [inputs, targets, _] =
+            batch.uploads().map(|(shape, dtype, bytes)| Tensor::from_bytes(bytes, shape, dtype, &self.device));
+        self.train.diagnose(&[inputs?, targets?])
     }
 
     /// Adds `batch` to the evaluation under way.
     pub(super) fn evaluate(&mut self, batch: &Batch) -> Result<()> {
-        let [pixels, labels] = self.shapes(batch.rows());
-        let label_bytes = u32::to_bytes(&batch.labels);
-        let mask = f32::to_bytes(&batch.mask);
-        let inputs = [
-            (&pixels, DType::U8, &batch.pixels[..]),
-            (&labels, DType::I32, &label_bytes),
-            (&labels, DType::F32, &mask),
-        ];
-        self.evaluate.run_bytes(&inputs).map(drop)
+        self.evaluate.run_bytes(&batch.uploads()).map(drop)
     }
 
     /// Sum of losses and number of correct answers since the last call; waits for the device.
@@ -170,25 +159,12 @@ impl Learner {
     }
 
     fn train_signature(&self, rows: usize) -> Signature {
-        let [pixels, labels] = self.shapes(rows);
-        vec![(pixels, DType::U8), (labels, DType::I32)]
+        self.data.signature(rows)[..2].to_vec()
     }
 
     fn evaluate_signature(&self, rows: usize) -> Signature {
-        let [pixels, labels] = self.shapes(rows);
-        vec![(pixels, DType::U8), (labels.clone(), DType::I32), (labels, DType::F32)]
+        self.data.signature(rows).to_vec()
     }
-
-    /// Shapes of the pixels and of the labels of a batch of `rows`.
-    fn shapes(&self, rows: usize) -> [Shape; 2] {
-        let [channels, height, width] = self.sample_shape;
-        [Shape::from([rows, channels, height, width]), Shape::from([rows])]
-    }
-}
-
-/// Bytes as the numbers that the model sees.
-fn normalized(pixels: &Tensor, (scale, offset): (f32, f32)) -> Tensor {
-    pixels.to_dtype(DType::F32) * scale + offset
 }
 
 /// 1 for each sample whose largest logit is that of its label, else 0.
@@ -216,7 +192,7 @@ mod tests {
             let mut loader = Loader::new(data, options);
             // the first step ruins the weights, the second meets that
             for _ in 0..2 {
-                let (batch, _) = loader.next().expect("more than two batches").expect("they load");
+                let batch = loader.next().expect("more than two batches").expect("they load");
                 learner.train(batch, 1e30).expect("memory");
             }
             device.inject(Fault::MemoryLimit(0));

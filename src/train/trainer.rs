@@ -208,8 +208,8 @@ impl Run<'_> {
     /// Takes the next batch, and charges what it cost and how long it was waited for.
     fn next_batch(&mut self, loader: &mut Loader) -> Result<Batch> {
         let asked = Instant::now();
-        let (batch, HostTimes { load, augment, batch: together }) =
-            loader.next().expect("a loader has batches for all epochs")?;
+        let batch = loader.next().expect("a loader has batches for all epochs")?;
+        let HostTimes { load, augment, batch: together } = batch.times;
         let pieces = [(Stage::Load, load), (Stage::Augment, augment), (Stage::Batch, together)];
         // A stage that did nothing (augmentation switched off) is not run at all.
         let pieces: Vec<_> = pieces.into_iter().filter(|(_, busy)| !busy.is_zero()).collect();

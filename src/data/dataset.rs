@@ -1,0 +1,118 @@
+//! What a data set is.
+
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+
+use super::Sample;
+
+/// What is to be learned from a data set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Goal {
+    /// One class for each sample.
+    Classify,
+    /// One class for each pixel.
+    Segment,
+}
+
+/// What the model sees of a picture's bytes: `(byte - mean) / std`, for each channel, or for all of them if there is one.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Normalization {
+    /// What becomes 0, as a byte.
+    pub mean: Vec<f32>,
+    /// How many steps of a byte become 1.
+    pub std: Vec<f32>,
+}
+
+impl Default for Normalization {
+    /// 0 to 255 become 0 to 1, in all channels.
+    fn default() -> Self {
+        Self { mean: vec![0.0], std: vec![255.0] }
+    }
+}
+
+impl Normalization {
+    /// What the model sees of `inputs`, `[rows, channels, height, width]` or any other shape whose second axis has as many
+    /// points as there are means, or any if there is one. Floats are left as they are.
+    #[track_caller]
+    pub fn apply(&self, inputs: &Tensor) -> Tensor {
+        if inputs.dtype() != DType::U8 {
+            return inputs.clone();
+        }
+        let (mean, std) = (&self.mean, &self.std);
+        let scale = per_channel(std.iter().map(|std| std.recip()), inputs);
+        let offset = per_channel(mean.iter().zip(std).map(|(mean, std)| -mean / std), inputs);
+        inputs.to_dtype(DType::F32) * scale + offset
+    }
+}
+
+/// These numbers along the second axis of something that is broadcast with `like`. They are part of the graph, not memory.
+fn per_channel(values: impl Iterator<Item = f32>, like: &Tensor) -> Tensor {
+    let ones = vec![1; like.shape().rank()];
+    let numbers: Vec<Tensor> = values.map(|value| Tensor::full(ones.clone(), value, like.device())).collect();
+    match &numbers[..] {
+        [one] => one.clone(),
+        several => Tensor::cat(&several.iter().collect::<Vec<_>>(), 1),
+    }
+}
+
+/// What there is to know of a data set before its first sample is read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Description {
+    /// Its name, as in `--dataset`.
+    pub name: String,
+    /// What is to be learned from it.
+    pub goal: Goal,
+    /// Names of the classes; classes are numbered in this order.
+    pub classes: Vec<String>,
+    /// Shape of each input, `[channels, height, width]` or `[features]`. Height and width are 0 if pictures differ in size:
+    /// something has to [resize](super::Resize) them before they are put in a batch.
+    pub shape: Vec<usize>,
+    /// What the model sees of bytes; tables are left as they are.
+    pub normalization: Normalization,
+}
+
+impl Description {
+    /// Shapes and types of what [`Batch::uploads`](super::Batch::uploads) gives for a batch of `rows` rows.
+    pub fn signature(&self, rows: usize) -> [(Shape, DType); 3] {
+        let with_rows = |dims: &[usize]| Shape::from([&[rows], dims].concat());
+        let inputs = match self.shape.len() {
+            3 => DType::U8,
+            _ => DType::F32,
+        };
+        let targets = match (self.goal, &self.shape[..]) {
+            (Goal::Segment, [_, sides @ ..]) => (with_rows(sides), DType::U8),
+            _ => (with_rows(&[]), DType::I32),
+        };
+        [(with_rows(&self.shape), inputs), targets, (with_rows(&[]), DType::F32)]
+    }
+}
+
+/// Samples that can be read in any order, from any thread.
+pub trait Dataset: Send + Sync {
+    /// What is in it.
+    fn description(&self) -> &Description;
+
+    /// Number of samples.
+    fn len(&self) -> usize;
+
+    /// True if there is no sample.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads sample `index` into `sample`, whatever was in it before.
+    ///
+    /// # Errors
+    /// If it cannot be read. The message names the file, so that it can be mended.
+    fn get(&self, index: usize, sample: &mut Sample) -> Result<()>;
+}
+
+/// A data set's two parts.
+pub struct Split<D> {
+    /// What the model learns from.
+    pub train: D,
+    /// What it is judged by, never trained on.
+    pub test: D,
+}
