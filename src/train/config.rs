@@ -29,7 +29,7 @@ pub struct Config {
     /// Learning rate [default: 0.05 for sgd, 0.002 for adam and adamw, 0.0005 to 1 for the others]
     #[cfg_attr(feature = "cli", arg(long, value_name = "RATE"))]
     pub lr: Option<f64>,
-    /// How the learning rate changes, counted in steps: constant, cosine, cosine:warmup=100, onecycle,
+    /// How the learning rate changes, counted in steps: onecycle, constant, cosine, cosine:warmup=100,
     /// multistep:at=300/600,gamma=0.1, plateau:patience=2 (asked after each epoch), ...
     #[cfg_attr(feature = "cli", arg(long, value_name = "SCHEDULE", default_value_t = Self::default().schedule))]
     pub schedule: Schedule,
@@ -84,7 +84,8 @@ impl Default for Config {
             epochs: 15,
             batch_size: 32,
             lr: None,
-            schedule: Schedule::default(),
+            // a slow start and a slow end: curves of different devices stay together, and the last epochs do not jump
+            schedule: "onecycle".parse().expect("a schedule"),
             optimizer: OptimizerName::Adam,
             momentum: 0.9,
             weight_decay: None,
