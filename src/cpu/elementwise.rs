@@ -6,6 +6,7 @@ use pulp::{Arch, Simd, WithSimd};
 use super::math;
 use crate::dtype::DType;
 use crate::graph::{Binary, Unary};
+use crate::ops::elementwise;
 
 /// Words that are computed together; registers are multiples of it, and a splat is one of them.
 pub(super) const CHUNK: usize = 64;
@@ -103,12 +104,6 @@ fn patch_far(target: &mut [u32], arg: Arg<'_>, f: fn(f64) -> f64) {
     }
 }
 
-#[inline(always)]
-fn sign(x: f32) -> f32 {
-    let negative = if x < 0.0 { -1.0 } else { x };
-    if x > 0.0 { 1.0 } else { negative }
-}
-
 /// The larger one; NaN if either is.
 #[inline(always)]
 pub(super) fn maximum(a: f32, b: f32) -> f32 {
@@ -133,7 +128,6 @@ pub(super) fn unary(arch: Arch, op: Unary, kind: Kind, target: &mut [u32], a: Ar
         (Unary::Neg, _) => map!(|[x]: [u32; 1]| x.wrapping_neg()),
         (Unary::Abs, Kind::Float) => map!(float(f32::abs)),
         (Unary::Abs, Kind::Int) => map!(|[x]: [u32; 1]| x.cast_signed().wrapping_abs().cast_unsigned()),
-        (Unary::Sign, Kind::Float) => map!(float(sign)),
         (Unary::Sign, Kind::Int) => map!(|[x]: [u32; 1]| x.cast_signed().signum().cast_unsigned()),
         (Unary::Sign, Kind::Word) => map!(|[x]: [u32; 1]| x.min(1)),
         (Unary::Not, _) => map!(|[x]: [u32; 1]| u32::from(x == 0)),
@@ -163,6 +157,11 @@ pub(super) fn unary(arch: Arch, op: Unary, kind: Kind, target: &mut [u32], a: Ar
         (Unary::Ceil, Kind::Float) => map!(float(f32::ceil)),
         (Unary::Round, Kind::Float) => map!(float(f32::round_ties_even)),
         (Unary::Abs | Unary::Floor | Unary::Ceil | Unary::Round, _) => map!(|[x]: [u32; 1]| x),
+        // what has nothing faster
+        (op, Kind::Float) => {
+            let reference = elementwise::unary(op).reference;
+            map!(float(|x| reference(f64::from(x)) as f32));
+        }
         (op, _) => unreachable!("{op:?} is for floats only"),
     }
 }

@@ -1,6 +1,8 @@
 //! Elementwise work and reductions, made ready: which way to walk, how to cut into pieces.
 
 use crate::dtype::DType;
+use crate::graph::Binary;
+use crate::ops::elementwise;
 use crate::plan::{InstrOp, Ix, Level, LoopKernel, Phase};
 
 use super::execute::STRIP;
@@ -109,24 +111,12 @@ fn order(kernel: &LoopKernel, axes: std::ops::Range<usize>, level: Option<Level>
 
 /// Rough time of a phase for one point.
 fn nanoseconds(phase: &Phase) -> f64 {
-    use crate::graph::{Binary, Unary};
     let steps = phase.tape.instrs.iter().map(|instr| match &instr.op {
         InstrOp::Const(_) | InstrOp::Uniform(_) => 0.0,
         InstrOp::Load { .. } => 0.15,
         InstrOp::Gather { .. } | InstrOp::Valid(_) | InstrOp::Coord(_) | InstrOp::Random { .. } => 1.0,
-        InstrOp::Unary(
-            Unary::Exp
-            | Unary::Expm1
-            | Unary::Log
-            | Unary::Log1p
-            | Unary::Tanh
-            | Unary::Erf
-            | Unary::Sigmoid
-            | Unary::Sin
-            | Unary::Cos,
-            _,
-        )
-        | InstrOp::Binary(Binary::Atan2, ..) => 0.5,
+        InstrOp::Unary(op, _) if elementwise::unary(*op).cost >= 8 => 0.5,
+        InstrOp::Binary(Binary::Atan2, ..) => 0.5,
         InstrOp::Binary(Binary::Pow | Binary::Rem, ..) => 10.0,
         _ => 0.06,
     });

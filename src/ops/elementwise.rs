@@ -1,7 +1,8 @@
 //! Elementwise ops: one row per op with its name, types, f64 reference and gradient rule.
 //!
-//! A new one is a variant in `graph/op.rs`, a row here, a function in `shaders/lib/scalar.wgsl`, one in the CPU backend
-//! and a method in `tensor/math.rs`.
+//! A new one is a variant in `graph/op.rs`, a row here, a function in `shaders/lib/scalar.wgsl` (unless WGSL has it) and a
+//! method in `tensor/math.rs`. The CPU backend computes it by its f64 reference until `cpu/elementwise.rs` has something
+//! faster.
 
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
@@ -45,6 +46,10 @@ impl Domain {
     }
 }
 
+/// What an op is in WGSL for inputs of float (f16 is computed in f32), i32, u32 (and u8) and bool. A sign is an operator, a
+/// name is a builtin or a function of `shaders/lib/`; empty where the op does not exist.
+pub type Wgsl = [&'static str; 4];
+
 /// `(gradient of y, x, y)` to the gradient of `x`.
 type UnaryGradient = fn(&Tensor, &Tensor, &Tensor) -> Tensor;
 
@@ -56,7 +61,12 @@ pub struct UnaryRow {
     pub name: &'static str,
     /// Element types of its input; the output has the same type, except for predicates, which yield bool.
     pub domain: Domain,
-    reference: fn(f64) -> f64,
+    /// What it is in WGSL: see [`Wgsl`].
+    pub wgsl: Wgsl,
+    /// Cost of computing one element again, in units of a cheap instruction.
+    pub cost: u32,
+    /// Its value in f64.
+    pub reference: fn(f64) -> f64,
     gradient: Option<UnaryGradient>,
 }
 
@@ -64,31 +74,91 @@ const fn unary_row(
     op: Unary,
     name: &'static str,
     domain: Domain,
+    wgsl: Wgsl,
+    cost: u32,
     reference: fn(f64) -> f64,
     gradient: Option<UnaryGradient>,
 ) -> UnaryRow {
-    UnaryRow { op, name, domain, reference, gradient }
+    UnaryRow { op, name, domain, wgsl, cost, reference, gradient }
 }
 
 /// One row for each [`Unary`], in its order.
 pub static UNARY: [UnaryRow; 21] = [
-    unary_row(Unary::Neg, "neg", Domain::Number, |x| -x, Some(|g, _, _| -g)),
-    unary_row(Unary::Abs, "abs", Domain::Number, f64::abs, Some(|g, x, _| g * x.sign())),
-    unary_row(Unary::Sign, "sign", Domain::Number, sign, None),
-    unary_row(Unary::Exp, "exp", Domain::Float, f64::exp, Some(|g, _, y| g * y)),
-    unary_row(Unary::Expm1, "expm1", Domain::Float, f64::exp_m1, Some(|g, _, y| g * (y + 1.0))),
-    unary_row(Unary::Log, "log", Domain::Float, f64::ln, Some(|g, x, _| g / x)),
-    unary_row(Unary::Log1p, "log1p", Domain::Float, f64::ln_1p, Some(|g, x, _| g / (x + 1.0))),
-    unary_row(Unary::Sqrt, "sqrt", Domain::Float, f64::sqrt, Some(|g, _, y| g * 0.5 / y)),
-    unary_row(Unary::Rsqrt, "rsqrt", Domain::Float, |x| x.sqrt().recip(), Some(|g, _, y| g * (y * y * y) * -0.5)),
-    unary_row(Unary::Recip, "reciprocal", Domain::Float, f64::recip, Some(|g, _, y| -(g * (y * y)))),
-    unary_row(Unary::Sin, "sin", Domain::Float, f64::sin, Some(|g, x, _| g * x.cos())),
-    unary_row(Unary::Cos, "cos", Domain::Float, f64::cos, Some(|g, x, _| -(g * x.sin()))),
-    unary_row(Unary::Tanh, "tanh", Domain::Float, f64::tanh, Some(|g, _, y| g * (1.0 - y * y))),
+    unary_row(Unary::Neg, "neg", Domain::Number, ["-", "-", "negate_uint", ""], 1, |x| -x, Some(|g, _, _| -g)),
+    unary_row(
+        Unary::Abs,
+        "abs",
+        Domain::Number,
+        ["abs", "abs", "identity_uint", ""],
+        1,
+        f64::abs,
+        Some(|g, x, _| g * x.sign()),
+    ),
+    unary_row(Unary::Sign, "sign", Domain::Number, ["sign_float", "sign", "sign_uint", ""], 1, sign, None),
+    unary_row(Unary::Exp, "exp", Domain::Float, ["exp", "", "", ""], 8, f64::exp, Some(|g, _, y| g * y)),
+    unary_row(
+        Unary::Expm1,
+        "expm1",
+        Domain::Float,
+        ["exp_minus_1", "", "", ""],
+        8,
+        f64::exp_m1,
+        Some(|g, _, y| g * (y + 1.0)),
+    ),
+    unary_row(Unary::Log, "log", Domain::Float, ["logarithm", "", "", ""], 8, f64::ln, Some(|g, x, _| g / x)),
+    unary_row(
+        Unary::Log1p,
+        "log1p",
+        Domain::Float,
+        ["log_plus_1", "", "", ""],
+        8,
+        f64::ln_1p,
+        Some(|g, x, _| g / (x + 1.0)),
+    ),
+    unary_row(
+        Unary::Sqrt,
+        "sqrt",
+        Domain::Float,
+        ["square_root", "", "", ""],
+        3,
+        f64::sqrt,
+        Some(|g, _, y| g * 0.5 / y),
+    ),
+    unary_row(
+        Unary::Rsqrt,
+        "rsqrt",
+        Domain::Float,
+        ["inverseSqrt", "", "", ""],
+        3,
+        |x| x.sqrt().recip(),
+        Some(|g, _, y| g * (y * y * y) * -0.5),
+    ),
+    unary_row(
+        Unary::Recip,
+        "reciprocal",
+        Domain::Float,
+        ["reciprocal", "", "", ""],
+        3,
+        f64::recip,
+        Some(|g, _, y| -(g * (y * y))),
+    ),
+    unary_row(Unary::Sin, "sin", Domain::Float, ["sine", "", "", ""], 8, f64::sin, Some(|g, x, _| g * x.cos())),
+    unary_row(Unary::Cos, "cos", Domain::Float, ["cosine", "", "", ""], 8, f64::cos, Some(|g, x, _| -(g * x.sin()))),
+    unary_row(
+        Unary::Tanh,
+        "tanh",
+        Domain::Float,
+        ["tanh_stable", "", "", ""],
+        8,
+        f64::tanh,
+        Some(|g, _, y| g * (1.0 - y * y)),
+    ),
     unary_row(
         Unary::Erf,
         "erf",
         Domain::Float,
+        ["erf", "", "", ""],
+        12,
         erf,
         Some(|g, x, _| g * (-(x * x)).exp() * std::f64::consts::FRAC_2_SQRT_PI),
     ),
@@ -96,15 +166,25 @@ pub static UNARY: [UnaryRow; 21] = [
         Unary::Sigmoid,
         "sigmoid",
         Domain::Float,
+        ["sigmoid", "", "", ""],
+        8,
         |x| ((-x).exp() + 1.0).recip(),
         Some(|g, _, y| g * (y * (1.0 - y))),
     ),
-    unary_row(Unary::Floor, "floor", Domain::Float, f64::floor, None),
-    unary_row(Unary::Ceil, "ceil", Domain::Float, f64::ceil, None),
-    unary_row(Unary::Round, "round", Domain::Float, f64::round_ties_even, None),
-    unary_row(Unary::Not, "logical_not", Domain::Bool, |x| f64::from(x == 0.0), None),
-    unary_row(Unary::IsFinite, "isfinite", Domain::Float, |x| f64::from(x.is_finite()), None),
-    unary_row(Unary::IsNan, "isnan", Domain::Float, |x| f64::from(x.is_nan()), None),
+    unary_row(Unary::Floor, "floor", Domain::Float, ["floor", "", "", ""], 1, f64::floor, None),
+    unary_row(Unary::Ceil, "ceil", Domain::Float, ["ceil", "", "", ""], 1, f64::ceil, None),
+    unary_row(Unary::Round, "round", Domain::Float, ["round", "", "", ""], 1, f64::round_ties_even, None),
+    unary_row(Unary::Not, "logical_not", Domain::Bool, ["", "", "", "!"], 1, |x| f64::from(x == 0.0), None),
+    unary_row(
+        Unary::IsFinite,
+        "isfinite",
+        Domain::Float,
+        ["is_finite", "", "", ""],
+        1,
+        |x| f64::from(x.is_finite()),
+        None,
+    ),
+    unary_row(Unary::IsNan, "isnan", Domain::Float, ["is_nan", "", "", ""], 1, |x| f64::from(x.is_nan()), None),
 ];
 
 /// `(gradient of y, a, b, y)` to the gradients of `a` and `b`.
@@ -118,6 +198,10 @@ pub struct BinaryRow {
     pub name: &'static str,
     /// Element types of its inputs; the output has the same type, comparisons yield bool.
     pub domain: Domain,
+    /// What it is in WGSL: see [`Wgsl`].
+    pub wgsl: Wgsl,
+    /// Cost of computing one element again, in units of a cheap instruction.
+    pub cost: u32,
     float: fn(f64, f64) -> f64,
     integer: fn(i64, i64) -> i64,
     gradient: Option<BinaryGradient>,
@@ -127,11 +211,13 @@ const fn binary_row(
     op: Binary,
     name: &'static str,
     domain: Domain,
+    wgsl: Wgsl,
+    cost: u32,
     float: fn(f64, f64) -> f64,
     integer: fn(i64, i64) -> i64,
     gradient: Option<BinaryGradient>,
 ) -> BinaryRow {
-    BinaryRow { op, name, domain, float, integer, gradient }
+    BinaryRow { op, name, domain, wgsl, cost, float, integer, gradient }
 }
 
 /// One row for each [`Binary`], in its order.
@@ -140,15 +226,28 @@ pub static BINARY: [BinaryRow; 18] = [
         Binary::Add,
         "add",
         Domain::NumberOrBool,
+        ["+", "+", "+", "|"],
+        1,
         |a, b| a + b,
         |a, b| a + b,
         Some(|g, _, _, _| (g.clone(), g.clone())),
     ),
-    binary_row(Binary::Sub, "sub", Domain::Number, |a, b| a - b, |a, b| a - b, Some(|g, _, _, _| (g.clone(), -g))),
+    binary_row(
+        Binary::Sub,
+        "sub",
+        Domain::Number,
+        ["-", "-", "-", ""],
+        1,
+        |a, b| a - b,
+        |a, b| a - b,
+        Some(|g, _, _, _| (g.clone(), -g)),
+    ),
     binary_row(
         Binary::Mul,
         "mul",
         Domain::NumberOrBool,
+        ["*", "*", "*", "&"],
+        1,
         |a, b| a * b,
         i64::wrapping_mul,
         Some(|g, a, b, _| (g * b, g * a)),
@@ -157,6 +256,8 @@ pub static BINARY: [BinaryRow; 18] = [
         Binary::Div,
         "div",
         Domain::Number,
+        ["/", "divide_int", "divide_uint", ""],
+        3,
         |a, b| a / b,
         |a, b| a.checked_div(b).unwrap_or(0),
         Some(|g, _, b, y| {
@@ -169,15 +270,28 @@ pub static BINARY: [BinaryRow; 18] = [
         Binary::Rem,
         "fmod",
         Domain::Number,
+        ["remainder_float", "remainder_int", "remainder_uint", ""],
+        1,
         |a, b| a % b,
         |a, b| a.checked_rem(b).unwrap_or(0),
         Some(|g, a, b, y| (g.clone(), -(g * ((a - y) / b).round()))),
     ),
-    binary_row(Binary::Pow, "pow", Domain::Float, f64::powf, no_integers, Some(pow_gradient)),
+    binary_row(
+        Binary::Pow,
+        "pow",
+        Domain::Float,
+        ["power", "", "", ""],
+        16,
+        f64::powf,
+        no_integers,
+        Some(pow_gradient),
+    ),
     binary_row(
         Binary::Atan2,
         "atan2",
         Domain::Float,
+        ["arc_tangent", "", "", ""],
+        16,
         f64::atan2,
         no_integers,
         Some(|g, a, b, _| {
@@ -191,6 +305,8 @@ pub static BINARY: [BinaryRow; 18] = [
         Binary::Max,
         "maximum",
         Domain::Any,
+        ["maximum", "max", "max", "|"],
+        1,
         max,
         i64::max,
         Some(|g, a, b, _| extremum_gradient(g, &b.lt(a), &a.lt(b), &a.eq(b))),
@@ -199,19 +315,75 @@ pub static BINARY: [BinaryRow; 18] = [
         Binary::Min,
         "minimum",
         Domain::Any,
+        ["minimum", "min", "min", "&"],
+        1,
         min,
         i64::min,
         Some(|g, a, b, _| extremum_gradient(g, &a.lt(b), &b.lt(a), &a.eq(b))),
     ),
-    binary_row(Binary::And, "bitwise_and", Domain::Bits, no_floats, |a, b| a & b, None),
-    binary_row(Binary::Or, "bitwise_or", Domain::Bits, no_floats, |a, b| a | b, None),
-    binary_row(Binary::Xor, "bitwise_xor", Domain::Bits, no_floats, |a, b| a ^ b, None),
-    binary_row(Binary::Shl, "shl", Domain::Integer, no_floats, |a, b| a << (b & 31), None),
-    binary_row(Binary::Shr, "shr", Domain::Integer, no_floats, |a, b| a >> (b & 31), None),
-    binary_row(Binary::Eq, "eq", Domain::Any, |a, b| f64::from(a == b), |a, b| i64::from(a == b), None),
-    binary_row(Binary::Ne, "ne", Domain::Any, |a, b| f64::from(a != b), |a, b| i64::from(a != b), None),
-    binary_row(Binary::Lt, "lt", Domain::Any, |a, b| f64::from(a < b), |a, b| i64::from(a < b), None),
-    binary_row(Binary::Le, "le", Domain::Any, |a, b| f64::from(a <= b), |a, b| i64::from(a <= b), None),
+    binary_row(Binary::And, "bitwise_and", Domain::Bits, ["", "&", "&", "&"], 1, no_floats, |a, b| a & b, None),
+    binary_row(Binary::Or, "bitwise_or", Domain::Bits, ["", "|", "|", "|"], 1, no_floats, |a, b| a | b, None),
+    binary_row(Binary::Xor, "bitwise_xor", Domain::Bits, ["", "^", "^", "!="], 1, no_floats, |a, b| a ^ b, None),
+    binary_row(
+        Binary::Shl,
+        "shl",
+        Domain::Integer,
+        ["", "shift_left_int", "shift_left_uint", ""],
+        1,
+        no_floats,
+        |a, b| a << (b & 31),
+        None,
+    ),
+    binary_row(
+        Binary::Shr,
+        "shr",
+        Domain::Integer,
+        ["", "shift_right_int", "shift_right_uint", ""],
+        1,
+        no_floats,
+        |a, b| a >> (b & 31),
+        None,
+    ),
+    binary_row(
+        Binary::Eq,
+        "eq",
+        Domain::Any,
+        ["==", "==", "==", "=="],
+        1,
+        |a, b| f64::from(a == b),
+        |a, b| i64::from(a == b),
+        None,
+    ),
+    binary_row(
+        Binary::Ne,
+        "ne",
+        Domain::Any,
+        ["!=", "!=", "!=", "!="],
+        1,
+        |a, b| f64::from(a != b),
+        |a, b| i64::from(a != b),
+        None,
+    ),
+    binary_row(
+        Binary::Lt,
+        "lt",
+        Domain::Any,
+        ["<", "<", "<", "less_bool"],
+        1,
+        |a, b| f64::from(a < b),
+        |a, b| i64::from(a < b),
+        None,
+    ),
+    binary_row(
+        Binary::Le,
+        "le",
+        Domain::Any,
+        ["<=", "<=", "<=", "less_equal_bool"],
+        1,
+        |a, b| f64::from(a <= b),
+        |a, b| i64::from(a <= b),
+        None,
+    ),
 ];
 
 /// The row of a unary op.

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::graph::{Binary, Op, Program, ProgramNode, Unary};
+use crate::graph::{Op, Program, ProgramNode};
+use crate::ops::elementwise;
 
 use super::{PlanOptions, routine};
 
@@ -249,19 +250,8 @@ impl Chooser<'_> {
 fn cost(node: &ProgramNode) -> u32 {
     match &node.op {
         Op::Const(_) | Op::Uniform | Op::Reshape | Op::After | Op::Iota { .. } => 0,
-        Op::Unary(
-            Unary::Exp
-            | Unary::Expm1
-            | Unary::Log
-            | Unary::Log1p
-            | Unary::Tanh
-            | Unary::Sigmoid
-            | Unary::Sin
-            | Unary::Cos,
-        ) => 8,
-        Op::Unary(Unary::Erf) => 12,
-        Op::Binary(Binary::Pow | Binary::Atan2) => 16,
-        Op::Unary(Unary::Sqrt | Unary::Rsqrt | Unary::Recip) | Op::Binary(Binary::Div) => 3,
+        Op::Unary(op) => elementwise::unary(*op).cost,
+        Op::Binary(op) => elementwise::binary(*op).cost,
         Op::Random { .. } => 30,
         Op::Gather { .. } => 5,
         _ => 1,

@@ -72,7 +72,8 @@ fn result(op: Binary, dtype: DType) -> DType {
 
 #[test]
 fn every_unary_operation() {
-    for (op, names) in crate::gpu::render::scalar::UNARY {
+    for row in &crate::ops::elementwise::UNARY {
+        let (op, names) = (&row.op, row.wgsl);
         for dtype in DType::ALL {
             if names[crate::gpu::render::scalar::Register::of(dtype) as usize].is_empty() {
                 continue;
@@ -118,7 +119,8 @@ fn every_unary_operation() {
 
 #[test]
 fn every_binary_operation() {
-    for (op, names) in crate::gpu::render::scalar::BINARY {
+    for row in &crate::ops::elementwise::BINARY {
+        let (op, names) = (&row.op, row.wgsl);
         for dtype in DType::ALL {
             if names[crate::gpu::render::scalar::Register::of(dtype) as usize].is_empty() {
                 continue;
