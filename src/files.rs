@@ -5,12 +5,15 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
+/// How the names of files begin that are being written.
+pub(crate) const TEMPORARY: &str = ".brasa-";
+
 /// Writes a file under a temporary name beside it, then renames it: readers see the old contents or the new.
 pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || {
         let mut builder = tempfile::Builder::new();
-        builder.prefix(".brasa-");
+        builder.prefix(TEMPORARY);
         // Temporary files are private by default; this one becomes an ordinary file, whose rights the umask decides.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
@@ -21,4 +24,9 @@ pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
         file.persist(path).map_err(|error| error.error)
     };
     write().map(drop).map_err(|error| Error::io(path, error))
+}
+
+/// Makes a folder and those above it; it may be there already.
+pub(crate) fn create_folder(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).map_err(|error| Error::io(path, error))
 }

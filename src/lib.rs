@@ -69,6 +69,7 @@ pub mod debug;
 pub mod device;
 pub mod dtype;
 pub mod error;
+pub mod formats;
 mod files;
 mod free_list;
 mod gpu;

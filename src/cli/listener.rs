@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::Result;
-use crate::train::Event;
+use crate::train::{EpochMetrics, Event};
 use crate::units::thousands;
 
 use super::report::{loss, percent, seconds, summary};
@@ -66,6 +66,7 @@ impl Listener {
                     .progress_chars("━╸─");
                 self.bar.set_style(style);
                 self.bar.set_length((start.epochs * start.steps_per_epoch) as u64);
+                self.bar.set_position(start.steps_done as u64);
                 self.message(&format!(
                     "{} on {}: {} parameters, {} training and {} test pictures, on {}",
                     start.model,
@@ -87,31 +88,36 @@ impl Listener {
                     seconds(step.left_s),
                 ));
             }
-            Event::Epoch { epoch, loss: mean, accuracy, samples_per_second } => {
+            Event::Epoch(EpochMetrics { epoch, loss: mean, accuracy, samples_per_second, .. }) => {
                 let width = self.epochs.to_string().len();
                 self.epoch_line = format!(
                     "epoch {epoch:>width$}/{}  loss {}  accuracy {:>8}  {:>7} images/s",
                     self.epochs,
-                    loss(*mean),
-                    percent((*accuracy).into()),
+                    loss(*mean as f32),
+                    percent(*accuracy),
                     thousands(*samples_per_second as usize),
                 );
             }
             Event::Evaluated { test, .. } => {
                 let line = std::mem::take(&mut self.epoch_line);
                 let separator = if line.is_empty() { "" } else { "  " };
+                let iou = if test.by_iou { format!("  mean IoU {:>8}", percent(test.mean.iou)) } else { String::new() };
                 self.message(&format!(
-                    "{line}{separator}test loss {}  test accuracy {:>8}",
-                    loss(test.loss),
-                    percent(test.accuracy.into())
+                    "{line}{separator}test loss {}  test accuracy {:>8}{iou}",
+                    loss(test.loss as f32),
+                    percent(test.accuracy)
                 ));
             }
+            Event::Notice { message } => self.message(message),
             Event::SaveFailed { message } => self.message(&format!("warning: not saved: {message}")),
             Event::Saved { path } => self.saved = Some(path.clone()),
             Event::Finished(end) => {
                 self.bar.finish_and_clear();
                 if !end.completed {
                     self.message("stopped by Ctrl-C");
+                }
+                if let Some(reason) = &end.stopped {
+                    self.message(&format!("stopped: {reason}"));
                 }
                 self.result(&format!("\n{}", summary(end)));
             }

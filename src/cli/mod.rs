@@ -2,6 +2,7 @@
 //! error.
 
 mod devices;
+mod eval;
 mod listener;
 mod report;
 mod train;
@@ -40,6 +41,8 @@ enum Command {
     /// Train a network; also what happens without a command
     #[command(after_help = EXIT_CODES)]
     Train(Box<train::TrainArgs>),
+    /// Judge the weights of a run by held-out samples, class by class
+    Eval(eval::EvalArgs),
     /// List the devices that can compute, with what they can do
     Devices(devices::DevicesArgs),
 }
@@ -67,6 +70,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Some(Command::Train(args)) => {
                 train::run(&args, matches.subcommand_matches("train").expect("clap parsed this command"))
             }
+            Some(Command::Eval(args)) => eval::run(&args),
             Some(Command::Devices(args)) => devices::run(&args),
         }
     });

@@ -11,11 +11,17 @@ pub(super) fn summary(summary: &Summary) -> String {
     let _ = writeln!(text, "\ntrained        {} steps in {}", thousands(summary.steps), seconds(summary.seconds));
     match summary.test {
         Some(test) => {
-            let (correct, samples) = (thousands(test.correct), thousands(test.samples));
+            let (correct, targets) = (thousands(test.correct as usize), thousands(test.targets as usize));
             let when = if summary.completed { "" } else { ", after the last full epoch" };
-            let _ = writeln!(text, "test accuracy  {} ({correct} of {samples}){when}", percent(test.accuracy.into()));
+            let _ = writeln!(text, "test accuracy  {} ({correct} of {targets}){when}", percent(test.accuracy));
+            if test.by_iou {
+                let _ = writeln!(text, "mean IoU       {}{when}", percent(test.mean.iou));
+            }
         }
         None => text.push_str("test accuracy  not measured: stopped before\n"),
+    }
+    if summary.skipped_samples > 0 {
+        let _ = writeln!(text, "skipped        {} samples that could not be read", thousands(summary.skipped_samples));
     }
     let _ = writeln!(text, "saved in       {}", summary.folder.display());
     text

@@ -19,6 +19,9 @@ pub(super) struct TrainArgs {
     /// Settings in a TOML file, named like the flags; flags override it
     #[arg(long = "config", id = "config-file", value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Go on with the run in this folder from its last checkpoint. Its settings hold unless other ones are given
+    #[arg(long, value_name = "RUN", conflicts_with = "config-file")]
+    resume: Option<PathBuf>,
     /// No window (there is none yet: training is always headless)
     #[arg(long)]
     no_ui: bool,
@@ -29,11 +32,12 @@ pub(super) struct TrainArgs {
 
 /// Trains as the flags say; `matches` knows which of them were given.
 pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
-    let config = match &args.file {
-        Some(file) => merge(&args.config, matches, file)?,
-        None => args.config.clone(),
+    let mut trainer = match (&args.resume, &args.file) {
+        (Some(run), _) => Trainer::resume(run, merge(&args.config, matches, &run.join("config.toml"))?)?,
+        (None, Some(file)) => Trainer::new(merge(&args.config, matches, file)?)?,
+        (None, None) => Trainer::new(args.config.clone())?,
     };
-    let trainer = Trainer::new(config)?;
+    trainer.add_tensorboard();
     let control = Control::default();
     let on_signal = control.clone();
     let handler = ctrlc::set_handler(move || {

@@ -105,7 +105,7 @@ pub fn from_safetensors<M: Module + ?Sized>(
 }
 
 /// What is wrong with a file, in words that say what to do.
-fn reason(error: &SafeTensorError) -> String {
+pub(crate) fn reason(error: &SafeTensorError) -> String {
     let hint = match error {
         SafeTensorError::HeaderTooSmall | SafeTensorError::InvalidHeaderLength => {
             "it ends within its header: is it a safetensors file, and whole?"
@@ -126,7 +126,7 @@ fn stored(variable: &Var, bytes: Vec<u8>) -> (Dtype, Vec<u8>) {
     (in_files(variable.dtype()), bytes)
 }
 
-const fn in_files(dtype: DType) -> Dtype {
+pub(crate) const fn in_files(dtype: DType) -> Dtype {
     match dtype {
         DType::F32 => Dtype::F32,
         DType::F16 => Dtype::F16,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::autodiff::Gradients;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::runtime::{Arena, Hyper, Var, check_finite};
+use crate::runtime::{Arena, Hyper, Var, VarKind, check_finite};
 use crate::stage::Stage;
 use crate::tensor::Tensor;
 
@@ -29,6 +29,8 @@ struct Group<R: Rule> {
     options: R,
     state: R::State,
     variables: Vec<Var>,
+    /// The sum of gradients that waits for the next update, if the optimizer accumulates.
+    accumulated: Option<Var>,
 }
 
 #[derive(Clone, Copy)]
@@ -73,7 +75,7 @@ impl<R: Rule> Grouped<R> {
         let state = options.state(&mut new)?;
         let variables = new.made;
         let learning_rate = Hyper::new(options.learning_rate());
-        self.groups.push(Group { layout, learning_rate, options, state, variables });
+        self.groups.push(Group { layout, learning_rate, options, state, variables, accumulated: None });
         Ok(self)
     }
 
@@ -105,11 +107,31 @@ impl<R: Rule> Grouped<R> {
         self
     }
 
+    /// Makes room for gradients that [`Optimizer::accumulate`] adds up: one number for each parameter. Groups that are added
+    /// later do not accumulate.
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    pub fn with_accumulation(mut self) -> Result<Self> {
+        for (number, group) in self.groups.iter_mut().enumerate() {
+            let whole = group.layout.arena.whole();
+            let (name, shape) = (format!("optimizer.{number}.accumulated"), whole.shape().clone());
+            group.accumulated = Some(Var::zeros(&name, VarKind::State, shape, whole.dtype(), whole.device())?);
+        }
+        Ok(self)
+    }
+
     /// The gradients of each group as one vector, placed as the parameters are; gaps are zero.
     fn gradients(&self, gradients: &Gradients) -> Vec<Tensor> {
         let mut packed: Vec<_> = self.groups.iter().map(|group| group.pack(gradients)).collect();
         for gradient in &packed {
             check_finite(std::slice::from_ref(gradient.node()));
+        }
+        for (gradient, group) in packed.iter_mut().zip(&self.groups) {
+            if let Some(accumulated) = &group.accumulated {
+                *gradient = &*gradient + accumulated.tensor();
+                accumulated.assign(&gradient.zeros_like());
+            }
         }
         match self.clip {
             None => {}
@@ -144,6 +166,21 @@ impl<R: Rule> Optimizer for Grouped<R> {
                 arena.assign(&group.options.update(&group.state, &at));
             }
         });
+    }
+
+    fn accumulate(&self, gradients: &Gradients) {
+        Stage::Update.scope(|| {
+            for group in &self.groups {
+                let accumulated = group.accumulated.as_ref().expect("accumulate: the optimizer is made with_accumulation");
+                let gradient = group.pack(gradients);
+                check_finite(std::slice::from_ref(gradient.node()));
+                accumulated.assign(&(accumulated.tensor() + gradient));
+            }
+        });
+    }
+
+    fn layouts(&self) -> Vec<&Layout> {
+        self.groups.iter().map(|group| &group.layout).collect()
     }
 
     fn set_learning_rates(&self, learning_rates: &[f32]) {

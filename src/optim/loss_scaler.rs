@@ -90,8 +90,24 @@ impl LossScaler {
     /// Outside of a step that is being traced.
     #[track_caller]
     pub fn update(&self, optimizer: &dyn Optimizer, gradients: &Gradients) {
-        let ((), overflow) = catch_non_finite(|| optimizer.update(gradients));
-        let overflow = overflow.expect("LossScaler::update: only in a captured step (runtime::Step)");
+        self.unless_overflow(|| optimizer.update(gradients));
+    }
+
+    /// [`LossScaler::update`] for a part of a batch: see [`Optimizer::accumulate`]. A part whose gradients overflow is left
+    /// out.
+    ///
+    /// # Panics
+    /// Outside of a step that is being traced.
+    #[track_caller]
+    pub fn accumulate(&self, optimizer: &dyn Optimizer, gradients: &Gradients) {
+        self.unless_overflow(|| optimizer.accumulate(gradients));
+    }
+
+    /// Traces `apply`, which checks gradients, and what happens if they are not finite.
+    #[track_caller]
+    fn unless_overflow(&self, apply: impl FnOnce()) {
+        let ((), overflow) = catch_non_finite(apply);
+        let overflow = overflow.expect("LossScaler: only in a captured step (runtime::Step)");
         let LossScaleOptions { growth, backoff, growth_interval, .. } = self.options;
         Stage::Update.scope(|| {
             let scale = self.scale.tensor();

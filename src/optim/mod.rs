@@ -88,6 +88,16 @@ pub trait Optimizer: Send + Sync {
     /// A parameter that the loss does not depend on counts as having gradient zero.
     fn update(&self, gradients: &Gradients);
 
+    /// Traces that these gradients are added to those of the next [`update`](Self::update): a batch in several parts, each
+    /// with its share of the loss.
+    ///
+    /// # Panics
+    /// If the optimizer was not made [`with_accumulation`](Grouped::with_accumulation).
+    fn accumulate(&self, gradients: &Gradients);
+
+    /// Where the parameters of each group lie.
+    fn layouts(&self) -> Vec<&Layout>;
+
     /// Sets the learning rate of each group, for the steps from now on; captured steps stay as they are.
     ///
     /// # Panics

@@ -76,6 +76,16 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// The group's parameters, in the order in which they lie.
+    pub fn parameters(&self) -> &[Var] {
+        &self.parameters
+    }
+
+    /// The memory they share.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
     /// The parts of a vector, each in its parameter's shape.
     pub fn split(&self, flat: &Tensor) -> Vec<Tensor> {
         let part = |(parameter, &offset): (&Var, &usize)| {

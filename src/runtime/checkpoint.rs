@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::autodiff;
 use crate::graph::{Node, NodeRef, Op, in_segment};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, repeat_autocast};
 
 use super::{random, trace};
 
@@ -38,6 +38,7 @@ pub fn checkpoint(inputs: &[&Tensor], function: impl Fn(&[Tensor]) -> Tensor + S
     let mut nodes = vec![output.node().clone()];
     nodes.extend(inputs.iter().map(|input| input.node().clone()));
     nodes.extend(leaves);
+    let as_before = repeat_autocast();
     let rule = move |node: &NodeRef, gradient: &NodeRef| -> Vec<Option<NodeRef>> {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let segment = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -47,7 +48,7 @@ pub fn checkpoint(inputs: &[&Tensor], function: impl Fn(&[Tensor]) -> Tensor + S
             Tensor::from_node(Node::new(Op::After, inputs, input.shape.clone(), input.dtype, &input.device))
         };
         let inputs: Vec<Tensor> = inputs.iter().map(later).collect();
-        let again = || in_segment(segment, || function(&inputs));
+        let again = || in_segment(segment, || as_before(&|| function(&inputs)));
         let again = match draws {
             Some(start) => repeating_draws(start, again),
             None => random::repeating(&device, outside, again),

@@ -200,6 +200,14 @@ impl Step {
         Ok(self.halted.tensor().item::<u32>()? != 0)
     }
 
+    /// Halts with `other`, and `other` with it: a step in several parts, of which none may count if one does not. To be called
+    /// before the first run.
+    #[must_use]
+    pub fn halting_with(mut self, other: &Self) -> Self {
+        self.halted = other.halted.clone();
+        self
+    }
+
     /// Lets the step change state again after it halted.
     ///
     /// # Errors

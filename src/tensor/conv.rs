@@ -139,7 +139,8 @@ impl Tensor {
                     bias.shape(),
                     groups * outputs
                 );
-                product + bias.reshape([&[groups * outputs], vec![1; conv.sizes.len()].as_slice()].concat())
+                let shape = [&[groups * outputs], vec![1; conv.sizes.len()].as_slice()].concat();
+                product + bias.operand_of_product().reshape(shape)
             }
         }
     }

@@ -39,7 +39,7 @@ impl Tensor {
         let product =
             self.contract(weight, &[rows.as_slice(), &[0]].concat(), &[1, 0], &[rows.as_slice(), &[1]].concat());
         match bias {
-            Some(bias) => product + bias,
+            Some(bias) => &product + bias.operand_of_product(),
             None => product,
         }
     }
@@ -50,18 +50,19 @@ impl Tensor {
     pub fn contract(&self, other: &Self, lhs: &[u8], rhs: &[u8], out: &[u8]) -> Self {
         let contract = Contract { lhs: lhs.to_vec(), rhs: rhs.to_vec(), out: out.to_vec() };
         let shape = ok(contract::shape(&contract, self.shape(), other.shape()));
+        let (this, other) = (&self.operand_of_product(), &other.operand_of_product());
         assert!(
-            self.dtype() == other.dtype(),
+            this.dtype() == other.dtype(),
             "contract: {} and {} do not mix; cast one with to_dtype",
-            self.dtype(),
+            this.dtype(),
             other.dtype()
         );
         assert!(
-            crate::ops::elementwise::Domain::Number.contains(self.dtype()),
+            crate::ops::elementwise::Domain::Number.contains(this.dtype()),
             "contract: not defined for {}; cast with to_dtype",
-            self.dtype()
+            this.dtype()
         );
-        Self::apply(Op::Contract(contract), &[self, other], shape, self.dtype())
+        Self::apply(Op::Contract(contract), &[this, other], shape, this.dtype())
     }
 
     /// A batch of matrix products: `[batch, m, k]`, `[batch, k, n]` → `[batch, m, n]`; nothing broadcasts.

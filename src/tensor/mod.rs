@@ -9,6 +9,7 @@
 mod activation;
 mod adaptive;
 mod attention;
+mod autocast;
 mod conv;
 mod create;
 mod cumulative;
@@ -53,6 +54,8 @@ use crate::graph::{Node, NodeRef, Op, without_gradient};
 use crate::shape::Shape;
 
 pub use attention::Mask;
+pub use autocast::autocast;
+pub(crate) use autocast::repeat_autocast;
 pub use grid::Outside;
 pub use interpolate::Interpolation;
 pub use loss::{BinaryCrossEntropy, CTCLoss, CrossEntropy, NLLLoss, Reduction, TripletMargin};

@@ -15,7 +15,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn softmax(&self, axis: isize) -> Self {
-        let x = self.floats();
+        let x = self.floats().full_precision();
         let exp = (&x - x.max_keepdim(axis)).exp();
         let value = &exp / exp.sum_keepdim(axis);
         value.with_gradient(&[&x], move |y, _, g| {
@@ -35,7 +35,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn log_softmax(&self, axis: isize) -> Self {
-        let x = self.floats();
+        let x = self.floats().full_precision();
         let shifted = &x - x.max_keepdim(axis);
         let value = &shifted - shifted.exp().sum_keepdim(axis).log();
         value.with_gradient(&[&x], move |y, _, g| vec![Some(g - y.exp() * g.sum_keepdim(axis))])

@@ -9,6 +9,8 @@ use crate::error::{Error, Result};
 use crate::models::{Entry, MODELS, Task};
 use crate::optim::Schedule;
 
+use super::save::SaveEvery;
+
 /// Everything that decides a training run. Written, resolved, to the run's folder as `config.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
@@ -46,6 +48,38 @@ pub struct Config {
     /// Largest Euclidean norm of all gradients together; larger ones are scaled down
     #[cfg_attr(feature = "cli", arg(long, value_name = "NORM"))]
     pub clip_norm: Option<f64>,
+    /// Largest value of a gradient, in either direction; instead of clip-norm
+    #[cfg_attr(feature = "cli", arg(long, value_name = "VALUE", conflicts_with = "clip_norm"))]
+    pub clip_value: Option<f64>,
+    /// Batches whose gradients are added up before the weights change
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().accumulate))]
+    pub accumulate: usize,
+    /// Keep a moving average of the weights with this decay, and evaluate and save that (such as 0.999)
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DECAY"))]
+    pub ema: Option<f64>,
+    /// What to do with a step that gives NaN or infinity, and changes nothing
+    #[cfg_attr(feature = "cli", arg(long, value_enum, value_name = "WHAT", default_value_t = Self::default().on_nan))]
+    pub on_nan: OnNan,
+    /// Start from the weights in this safetensors file: those whose names and shapes fit
+    #[cfg_attr(feature = "cli", arg(long, value_name = "FILE"))]
+    pub weights: Option<PathBuf>,
+    /// Leave parameters as they are whose names match, such as `layer1.*`; may be given several times. Their batch norms'
+    /// statistics still follow the data
+    #[cfg_attr(feature = "cli", arg(long, value_name = "PATTERN"))]
+    pub freeze: Vec<String>,
+    /// Let batch norms use the statistics that were loaded, and leave them as they are
+    #[cfg_attr(feature = "cli", arg(long))]
+    pub freeze_statistics: bool,
+    /// When a checkpoint is written that the run can go on from: after so many steps (500), or seconds (30s), minutes or hours;
+    /// also at the end, and after an epoch if the last one is older than 10 seconds
+    #[cfg_attr(feature = "cli", arg(long, value_name = "WHEN", default_value_t = Self::default().save_every))]
+    pub save_every: SaveEvery,
+    /// Checkpoints to keep; the weights of the best evaluation are kept beside them
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().keep))]
+    pub keep: usize,
+    /// Stop when the test loss has not become smaller for so many epochs
+    #[cfg_attr(feature = "cli", arg(long, value_name = "EPOCHS"))]
+    pub patience: Option<usize>,
     /// Part of each label that is spread over all classes, as in PyTorch's cross_entropy
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().label_smoothing))]
     pub label_smoothing: f64,
@@ -71,6 +105,10 @@ pub struct Config {
     /// The run's folder in it, which must not exist yet [default: DATASET-MODEL-NUMBER]
     #[cfg_attr(feature = "cli", arg(long, value_name = "NAME"))]
     pub name: Option<String>,
+    /// Write TensorBoard's event files into the run's folder
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().tensorboard))]
+    pub tensorboard: bool,
     /// Steps between two reports of the loss
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().log_every))]
     pub log_every: usize,
@@ -90,6 +128,16 @@ impl Default for Config {
             momentum: 0.9,
             weight_decay: None,
             clip_norm: None,
+            clip_value: None,
+            accumulate: 1,
+            ema: None,
+            on_nan: OnNan::Stop,
+            weights: None,
+            freeze: Vec::new(),
+            freeze_statistics: false,
+            save_every: SaveEvery::default(),
+            keep: 2,
+            patience: None,
             label_smoothing: 0.0,
             augment: false,
             precision: Precision::F32,
@@ -98,6 +146,7 @@ impl Default for Config {
             workers: 1,
             out: "runs".into(),
             name: None,
+            tensorboard: true,
             log_every: 10,
         }
     }
@@ -112,7 +161,7 @@ pub enum DatasetName {
     Digits,
 }
 
-/// The name of a network that classifies pictures: one of [`MODELS`](crate::models::MODELS).
+/// The name of a network for pictures: one of [`MODELS`](crate::models::MODELS).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ModelName(&'static Entry);
 
@@ -132,7 +181,7 @@ impl ModelName {
     /// All of them.
     pub fn all() -> &'static [Self] {
         static ALL: LazyLock<Vec<ModelName>> =
-            LazyLock::new(|| MODELS.iter().filter(|entry| entry.task == Task::Classify).map(ModelName).collect());
+            LazyLock::new(|| MODELS.iter().filter(|entry| entry.task != Task::Continue).map(ModelName).collect());
         &ALL
     }
 }
@@ -203,6 +252,20 @@ pub enum OptimizerName {
 pub enum Precision {
     /// Strict 32-bit floats, sums included: nothing is rounded to fewer bits
     F32,
+    /// Mixed: products of 16-bit floats, added up in 32 bits; weights, normalisation, loss and update in 32 bits; the loss
+    /// is scaled so that small gradients survive
+    F16,
+}
+
+/// What happens when a step gives a number that is not finite. It changes nothing in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum OnNan {
+    /// The run ends with the op, module and line where it appeared first
+    Stop,
+    /// The run goes on with the next batch; such steps are counted
+    Skip,
 }
 
 /// Gives the name that flags and files use.
@@ -216,7 +279,7 @@ macro_rules! display_as_in_files {
         }
     )*};
 }
-display_as_in_files!(DatasetName, OptimizerName, Precision);
+display_as_in_files!(DatasetName, OptimizerName, Precision, OnNan);
 
 impl Config {
     /// Reads a configuration file; what it does not mention keeps its default.
@@ -243,6 +306,9 @@ impl Config {
             ("batch-size", self.batch_size, 1 << 20),
             ("workers", self.workers, 1024),
             ("log-every", self.log_every, 1_000_000),
+            ("accumulate", self.accumulate, 1 << 16),
+            ("keep", self.keep, 1_000_000),
+            ("patience", self.patience.unwrap_or(1), 1_000_000),
         ];
         for (name, value, most) in counts {
             if value == 0 {
@@ -278,6 +344,12 @@ impl Config {
         }
         if let Some(norm) = self.clip_norm.filter(|norm| !(norm.is_finite() && *norm > 0.0)) {
             return Err(Error::Config(format!("clip-norm is {norm}, but must be a positive number")));
+        }
+        if let Some(value) = self.clip_value.filter(|value| !(value.is_finite() && *value > 0.0)) {
+            return Err(Error::Config(format!("clip-value is {value}, but must be a positive number")));
+        }
+        if let Some(decay) = self.ema.filter(|decay| !(0.0..1.0).contains(decay)) {
+            return Err(Error::Config(format!("ema is {decay}, but must lie in 0..1")));
         }
         if !(0.0..=1.0).contains(&self.label_smoothing) {
             let smoothing = self.label_smoothing;

@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::runtime::Forecast;
 use crate::units::bytes;
 
+use super::scores::{Confusion, MeanScores};
 use super::{Environment, StageReport};
 
 /// Something that happened in a run. As JSON: an object whose `event` is the variant in snake case.
@@ -21,23 +23,22 @@ pub enum Event {
     /// A training step, of those that are reported (`log-every`).
     Step(StepMetrics),
     /// A pass over the training data is complete.
-    Epoch {
-        /// Its number, from 1.
-        epoch: usize,
-        /// Mean loss over it.
-        loss: f32,
-        /// Part of the training samples that were classified correctly while learning.
-        accuracy: f32,
-        /// Training samples a second, in this pass.
-        samples_per_second: f64,
-    },
-    /// The held-out samples were classified.
+    Epoch(EpochMetrics),
+    /// The held-out samples were judged.
     Evaluated {
         /// After this pass, from 1.
         epoch: usize,
         /// How well.
         #[serde(flatten)]
         test: TestMetrics,
+        /// What was taken for what; the run's `confusion.json` has it.
+        #[serde(skip)]
+        confusion: Arc<Confusion>,
+    },
+    /// Something that should be known, and is no reason to end the run.
+    Notice {
+        /// What.
+        message: String,
     },
     /// A file was written.
     Saved {
@@ -72,8 +73,10 @@ pub struct Start {
     pub train_samples: usize,
     /// Samples held out.
     pub test_samples: usize,
-    /// Passes to come.
+    /// Passes in all.
     pub epochs: usize,
+    /// Steps done before, if the run goes on from a checkpoint.
+    pub steps_done: usize,
     /// Steps in each.
     pub steps_per_epoch: usize,
     /// Samples in a step.
@@ -125,17 +128,48 @@ impl fmt::Display for MemoryNeed {
     }
 }
 
-/// How well the held-out samples were classified.
+/// A pass over the training data.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct EpochMetrics {
+    /// Its number, from 1.
+    pub epoch: usize,
+    /// Mean loss over it.
+    pub loss: f64,
+    /// Part of the training targets (samples, or pixels) that were classified correctly while learning.
+    pub accuracy: f64,
+    /// Training samples a second, in this pass.
+    pub samples_per_second: f64,
+    /// Steps so far that changed nothing, because something in them was not finite.
+    pub skipped_steps: u32,
+}
+
+/// How well the held-out samples were classified.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestMetrics {
     /// Mean loss.
-    pub loss: f32,
-    /// Part that was classified correctly.
-    pub accuracy: f32,
-    /// How many were.
-    pub correct: usize,
+    pub loss: f64,
+    /// Part of the targets (samples, or pixels) that was classified correctly.
+    pub accuracy: f64,
+    /// How many targets were.
+    pub correct: u64,
     /// Out of so many.
+    pub targets: u64,
+    /// Samples judged.
     pub samples: usize,
+    /// Part of the targets whose class is among the five likeliest, if there are more than five classes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub top5: Option<f64>,
+    /// Means over classes.
+    pub mean: MeanScores,
+    /// True if what counts is the mean intersection over union, not the accuracy: segmentation.
+    pub by_iou: bool,
+}
+
+impl TestMetrics {
+    /// The number that models are compared by: accuracy of classification, mean intersection over union of segmentation.
+    pub fn score(&self) -> f64 {
+        if self.by_iou { self.mean.iou } else { self.accuracy }
+    }
 }
 
 /// One reported training step.
@@ -147,6 +181,8 @@ pub struct StepMetrics {
     pub epoch: usize,
     /// The step's loss.
     pub loss: f32,
+    /// The learning rate it was done with.
+    pub learning_rate: f64,
     /// Part of the step's samples that were classified correctly.
     pub accuracy: f32,
     /// Training samples a second, in this pass so far.
@@ -160,12 +196,18 @@ pub struct StepMetrics {
 /// How a run ended.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// False if it was stopped early.
+    /// False if it was stopped by its user.
     pub completed: bool,
+    /// Why it ended before its last epoch, if a callback ended it.
+    pub stopped: Option<String>,
     /// Steps done.
     pub steps: usize,
     /// How well the held-out samples were classified at last; `None` if the run was stopped before any evaluation.
     pub test: Option<TestMetrics>,
+    /// The best evaluation.
+    pub best: Option<TestMetrics>,
+    /// Training samples that could not be read.
+    pub skipped_samples: usize,
     /// Seconds of training and evaluation.
     pub seconds: f64,
     /// The ten stages, in order.

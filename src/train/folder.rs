@@ -1,19 +1,23 @@
 //! The folder that a run is saved in.
 
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write as _};
+use std::io::{BufWriter, ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::files::write_whole;
+use crate::files::{TEMPORARY, write_whole};
+
+/// Where checkpoints are, in a run's folder.
+pub(super) const CHECKPOINTS: &str = "checkpoints";
 
 /// `runs/NAME/`: `config.toml`, `metrics.jsonl` and the weights.
 pub(super) struct RunFolder {
     name: String,
     path: PathBuf,
     metrics: BufWriter<File>,
+    metrics_bytes: u64,
 }
 
 impl RunFolder {
@@ -32,7 +36,42 @@ impl RunFolder {
         };
         let file = path.join("metrics.jsonl");
         let metrics = File::create_new(&file).map_err(|error| Error::io(file, error))?;
-        Ok(Self { name, path, metrics: BufWriter::new(metrics) })
+        Ok(Self { name, path, metrics: BufWriter::new(metrics), metrics_bytes: 0 })
+    }
+
+    /// Opens the folder of a run that goes on: what was written to `metrics.jsonl` after `metrics_bytes` bytes is dropped, and
+    /// so are files that were being written when it ended.
+    pub(super) fn reopen(path: &Path, metrics_bytes: u64) -> Result<Self> {
+        let file = path.join("metrics.jsonl");
+        let failed = |error| Error::io(&file, error);
+        let mut metrics = File::options().write(true).open(&file).map_err(failed)?;
+        let length = metrics.metadata().map_err(failed)?.len();
+        if length < metrics_bytes {
+            let message = format!("it has {length} bytes instead of at least {metrics_bytes}: was it changed?");
+            return Err(Error::format(&file, message));
+        }
+        metrics.set_len(metrics_bytes).map_err(failed)?;
+        metrics.seek(SeekFrom::End(0)).map_err(failed)?;
+        for folder in [path.to_owned(), path.join(CHECKPOINTS)] {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                if entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY)) {
+                    // if it cannot be removed it is only in the way
+                    let _ = std::fs::remove_file(entry.path());
+                }
+            }
+        }
+        let name = path.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
+        Ok(Self { name, path: path.to_owned(), metrics: BufWriter::new(metrics), metrics_bytes })
+    }
+
+    /// Bytes of `metrics.jsonl` so far.
+    pub(super) fn metrics_bytes(&self) -> u64 {
+        self.metrics_bytes
+    }
+
+    /// Where checkpoints are.
+    pub(super) fn checkpoints(&self) -> PathBuf {
+        self.path.join(CHECKPOINTS)
     }
 
     /// The run's name.
@@ -51,7 +90,9 @@ impl RunFolder {
         text.push('\n');
         // One write per line: another process that reads along sees whole lines.
         let written = self.metrics.write_all(text.as_bytes()).and_then(|()| self.metrics.flush());
-        written.map_err(|error| Error::io(self.path.join("metrics.jsonl"), error))
+        written.map_err(|error| Error::io(self.path.join("metrics.jsonl"), error))?;
+        self.metrics_bytes += text.len() as u64;
+        Ok(())
     }
 
     /// Writes a file of the run whole or not at all, and returns its path.

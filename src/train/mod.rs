@@ -1,21 +1,33 @@
 //! Training: settings, the loop, and what it reports. Knows no front end: a listener gets [`Event`]s, a [`Control`]
 //! steers.
 
+mod callback;
+mod checkpoint;
 mod clock;
 mod config;
 mod control;
 mod environment;
+mod evaluate;
 mod event;
 mod folder;
 mod learner;
-mod metrics;
-mod optimizer;
+mod pictures;
 mod rates;
+mod run;
+mod save;
+mod scores;
+mod tensorboard;
 mod trainer;
 
+pub use callback::{Callback, Context, EarlyStopping};
+pub use checkpoint::CHECKPOINT_VERSION;
 pub use clock::StageReport;
-pub use config::{Config, DatasetName, ModelName, OptimizerName, Precision};
+pub use config::{Config, DatasetName, ModelName, OnNan, OptimizerName, Precision};
 pub use control::Control;
 pub use environment::Environment;
-pub use event::{Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
+pub use evaluate::{Judged, evaluate};
+pub use event::{EpochMetrics, Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
+pub use save::SaveEvery;
+pub use scores::{ClassScores, Confusion, MeanScores};
+pub use tensorboard::TensorBoard;
 pub use trainer::Trainer;

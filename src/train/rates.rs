@@ -9,6 +9,8 @@ use super::config::Config;
 pub(super) struct Rates {
     scheduler: Scheduler,
     is_plateau: bool,
+    /// What callbacks, or the user, multiply it by.
+    factor: f64,
 }
 
 impl Rates {
@@ -16,12 +18,12 @@ impl Rates {
     pub(super) fn new(config: &Config, steps: u64) -> Result<Self> {
         let schedule = config.schedule.clone().for_run(steps);
         let is_plateau = matches!(schedule, Schedule::Plateau(_));
-        Ok(Self { scheduler: Scheduler::new(schedule, &[config.learning_rate()])?, is_plateau })
+        Ok(Self { scheduler: Scheduler::new(schedule, &[config.learning_rate()])?, is_plateau, factor: 1.0 })
     }
 
     /// The learning rate of the step to come.
     pub(super) fn now(&self) -> f64 {
-        self.scheduler.lr()
+        self.scheduler.lr() * self.factor
     }
 
     /// A step was handed over.
@@ -32,9 +34,25 @@ impl Rates {
     }
 
     /// The held-out samples have this mean loss.
-    pub(super) fn evaluated(&mut self, loss: f32) {
+    pub(super) fn evaluated(&mut self, loss: f64) {
         if self.is_plateau {
-            self.scheduler.step_metric(f64::from(loss));
+            self.scheduler.step_metric(loss);
         }
+    }
+
+    /// From now on rates are those of the schedule times `factor`.
+    pub(super) fn set_factor(&mut self, factor: f64) {
+        self.factor = factor;
+    }
+
+    /// What a checkpoint keeps.
+    pub(super) fn state(&self) -> (Scheduler, f64) {
+        (self.scheduler.clone(), self.factor)
+    }
+
+    /// Goes on from what a checkpoint kept. The schedule is the one of now, so that a longer run can be asked for.
+    pub(super) fn load(&mut self, (scheduler, factor): (Scheduler, f64)) {
+        self.scheduler.go_on_from(&scheduler);
+        self.factor = factor;
     }
 }

@@ -1,31 +1,21 @@
-//! The training loop.
+//! A run, from its settings to its summary.
 
-use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
-use crate::data::{self, Augment, Batch, Dataset, HostTimes, Loader, LoaderOptions, Order, Split};
+use crate::data::{self, Dataset, Last, Pipeline, Split};
 use crate::device::Device;
-use crate::error::Result;
-use crate::stage::Stage;
-use crate::timing::TimeSource;
+use crate::error::{Error, Result};
+use crate::formats::tensorboard::Setting;
+use crate::tensor::Tensor;
 
-use super::clock::{HOST, StageClock};
+use super::callback::{Callback, EarlyStopping};
+use super::checkpoint::{self, Progress};
 use super::folder::RunFolder;
 use super::learner::Learner;
-use super::metrics::StepResult;
 use super::rates::Rates;
-use super::{Config, Control, DatasetName, Environment, Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
-
-/// Batches that each worker may have ready.
-const AHEAD: usize = 4;
-/// Weights are saved after an epoch if the last time is longer ago than this.
-const SAVE_INTERVAL: Duration = Duration::from_secs(10);
-
-const WEIGHTS: &str = "model.safetensors";
+use super::run::Run;
+use super::{Config, Control, Environment, Event, MemoryNeed, Summary, TensorBoard};
 
 /// A run that is ready to start: settings checked, data and device open, model made, folder there.
 ///
@@ -45,25 +35,132 @@ const WEIGHTS: &str = "model.safetensors";
 /// # Ok::<(), brasa::Error>(())
 /// ```
 pub struct Trainer {
+    pub(super) config: Config,
+    pub(super) device: Device,
+    pub(super) folder: RunFolder,
+    pub(super) data: Split<Pipeline>,
+    pub(super) learner: Learner,
+    pub(super) memory: MemoryNeed,
+    pub(super) rates: Rates,
+    pub(super) callbacks: Vec<Box<dyn Callback>>,
+    /// What should be said when the run starts.
+    pub(super) notices: Vec<String>,
+    /// Where a run that goes on stands.
+    pub(super) progress: Option<Progress>,
+}
+
+/// Everything of a run but its folder.
+struct Prepared {
     config: Config,
     device: Device,
-    folder: RunFolder,
-    data: Split<Arc<dyn Dataset>>,
+    data: Split<Pipeline>,
     learner: Learner,
     memory: MemoryNeed,
     rates: Rates,
+    notices: Vec<String>,
 }
 
 impl Trainer {
     /// Checks and opens everything that a run with `config` needs; whatever can be wrong before training is found here.
     pub fn new(config: Config) -> Result<Self> {
+        let prepared = Prepared::new(config)?;
+        let Prepared { config, device, .. } = &prepared;
+        // last: what cannot start leaves no folder behind
+        let prefix = format!("{}-{}", config.dataset.kind(), config.model);
+        let folder = RunFolder::create(&config.out, config.name.as_deref(), &prefix)?;
+        folder.write("config.toml", config.to_toml().as_bytes())?;
+        folder.write("environment.toml", Environment::new(device, config.precision).to_toml().as_bytes())?;
+        Ok(prepared.in_folder(folder, None))
+    }
+
+    /// Goes on with the run in `folder` from its last checkpoint, with `config`: that of the run ([`Trainer::config_of`]), or one
+    /// with other settings, such as more epochs. With the same settings, device, driver and build its weights end up the same,
+    /// bit for bit, as those of a run that was never interrupted.
+    ///
+    /// # Errors
+    /// If there is no checkpoint that can be read, or it is one of another model.
+    pub fn resume(folder: &Path, config: Config) -> Result<Self> {
+        let mut prepared = Prepared::new(config)?;
+        let (path, state, progress) = newest(folder, &prepared.device, &mut prepared.notices)?;
+        let environment = Environment::new(&prepared.device, prepared.config.precision);
+        if environment != progress.environment {
+            let message = "the checkpoint was written with another device, driver or build: bits will differ";
+            prepared.notices.push(message.into());
+        }
+        prepared.learner.load(state, progress.steps).map_err(|error| match error {
+            Error::Shape(message) => Error::format(&path, message),
+            other => other,
+        })?;
+        prepared.rates.load(progress.scheduler.clone());
+        let [seed, position, draws] = progress.random;
+        let random = crate::runtime::RandomState { seed, position, draws };
+        crate::runtime::set_random_state(&prepared.device, random)?;
+        let run_folder = RunFolder::reopen(folder, progress.metrics_bytes)?;
+        run_folder.write("config.toml", prepared.config.to_toml().as_bytes())?;
+        Ok(prepared.in_folder(run_folder, Some(progress)))
+    }
+
+    /// The settings of the run in `folder`.
+    ///
+    /// # Errors
+    /// If there is no run, or its settings cannot be read.
+    pub fn config_of(folder: &Path) -> Result<Config> {
+        Config::load(&folder.join("config.toml"))
+    }
+
+    /// Adds a callback; they are called in the order in which they are added.
+    pub fn add_callback(&mut self, callback: impl Callback + 'static) {
+        self.callbacks.push(Box::new(callback));
+    }
+
+    /// Adds the callback that writes TensorBoard's event files, with the settings of this run, unless they switch it off.
+    pub fn add_tensorboard(&mut self) {
+        if !self.config.tensorboard {
+            return;
+        }
+        let table = toml::Table::try_from(&self.config).unwrap_or_default();
+        let setting = |(name, value): (String, toml::Value)| {
+            let setting = match value {
+                toml::Value::Boolean(truth) => Setting::Truth(truth),
+                toml::Value::Integer(number) => Setting::Number(number as f64),
+                toml::Value::Float(number) => Setting::Number(number),
+                toml::Value::String(text) => Setting::Text(text),
+                other => Setting::Text(other.to_string()),
+            };
+            (name, setting)
+        };
+        let every = self.config.log_every;
+        self.add_callback(TensorBoard::new(every, table.into_iter().map(setting).collect()));
+    }
+
+    /// Trains to the end, or until `control` says stop, and saves. `listen` hears what happens as it happens.
+    ///
+    /// If a step fails, what was learned before it is saved, too.
+    pub fn run(self, control: &Control, listen: &mut dyn FnMut(Event)) -> Result<Summary> {
+        Run::new(self, listen)?.to_the_end(control)
+    }
+}
+
+impl Prepared {
+    fn new(config: Config) -> Result<Self> {
         let config = config.resolve()?;
         let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
-        let data = open(config.dataset)?;
-        let mut learner = Learner::new(&config, data.train.as_ref(), &device)?;
-        let mut rows = vec![config.batch_size.min(data.train.len())];
-        rows.extend(Some(data.train.len() % config.batch_size).filter(|&last| last > 0 && last != rows[0]));
-        let steps = config.epochs * Loader::batches_per_epoch(data.train.len(), config.batch_size);
+        let data = pipelines(&config)?;
+        let formats = [data.train.format(), data.test.format()];
+        let (mut learner, loaded) = Learner::new(&config, formats, &device)?;
+        let mut notices = Vec::new();
+        if let (Some(path), Some(report)) = (&config.weights, loaded) {
+            let fresh = report.missing.len();
+            let mut message = format!("{} variables loaded from {}", report.loaded, path.display());
+            if fresh > 0 {
+                message += &format!("; {fresh} keep their first values: {}", some(&report.missing));
+            }
+            notices.push(message);
+        }
+        let samples = data.train.samples_per_epoch();
+        let mut rows = vec![config.batch_size.min(samples)];
+        rows.extend(Some(samples % config.batch_size).filter(|&last| last > 0 && last != rows[0]));
+        let steps = config.epochs * steps_per_epoch(&config, &data.train);
         let rates = Rates::new(&config, steps as u64)?;
         let memory = memory_need(&mut learner, &rows, config.batch_size, &device)?;
         if !memory.fits() {
@@ -71,39 +168,58 @@ impl Trainer {
         }
         // if it does not fit, what it would have taken
         learner.prepare(&rows, config.batch_size).inspect_err(|_| tracing::warn!("{memory}"))?;
-        // last: what cannot start leaves no folder behind
-        let prefix = format!("{}-{}", config.dataset, config.model);
-        let folder = RunFolder::create(&config.out, config.name.as_deref(), &prefix)?;
-        folder.write("config.toml", config.to_toml().as_bytes())?;
-        folder.write("environment.toml", Environment::new(&device, config.precision).to_toml().as_bytes())?;
-        Ok(Self { config, device, folder, data, learner, memory, rates })
+        Ok(Self { config, device, data, learner, memory, rates, notices })
     }
 
-    /// Trains to the end, or until `control` says stop, and saves. `listen` hears what happens as it happens.
-    ///
-    /// If a step fails, what was learned before it is saved, too.
-    pub fn run(self, control: &Control, listen: &mut dyn FnMut(Event)) -> Result<Summary> {
-        let mut run = Run {
-            clock: StageClock::default(),
-            start: Instant::now(),
-            device_wait: Duration::ZERO,
-            steps: 0,
-            rates: VecDeque::new(),
-            learning_rate: self.config.learning_rate(),
-            saved: Instant::now(),
-            test: None,
-            listen,
-            trainer: self,
-        };
-        match run.train(control) {
-            Ok(completed) => run.finish(completed),
-            Err(error) => {
-                // The first error is the one to return; a second one would only hide it.
-                run.save_if_possible();
-                Err(error)
-            }
+    fn in_folder(self, folder: RunFolder, progress: Option<Progress>) -> Trainer {
+        let Self { config, device, data, learner, memory, rates, notices } = self;
+        let mut callbacks: Vec<Box<dyn Callback>> = Vec::new();
+        if let Some(patience) = config.patience {
+            callbacks.push(Box::new(EarlyStopping::new(patience)));
+        }
+        Trainer { config, device, folder, data, learner, memory, rates, callbacks, notices, progress }
+    }
+}
+
+/// The newest checkpoint of the run in `folder` that can be read; what cannot be read is noticed.
+fn newest(
+    folder: &Path,
+    device: &Device,
+    notices: &mut Vec<String>,
+) -> Result<(PathBuf, std::collections::BTreeMap<String, Tensor>, Progress)> {
+    for (_, path) in checkpoint::list(&folder.join(super::folder::CHECKPOINTS)) {
+        match checkpoint::load(&path, device) {
+            Ok((state, progress)) => return Ok((path, state, progress)),
+            Err(error @ (Error::Format { .. } | Error::Io { .. })) => notices.push(format!("left out: {error}")),
+            Err(error) => return Err(error),
         }
     }
+    let message = format!("{}: there is no checkpoint that the run could go on from", folder.display());
+    Err(Error::Config(notices.iter().fold(message, |message, notice| message + "; " + notice)))
+}
+
+/// The streams of training and of test batches that `config` asks for.
+pub(super) fn pipelines(config: &Config) -> Result<Split<Pipeline>> {
+    let Split { train, test } = data::open(config)?;
+    let resized = |data: Arc<dyn Dataset>| {
+        let pipeline = Pipeline::new(data).workers(config.workers).seed(config.seed.into()).strict(config.strict);
+        match config.image_size {
+            Some(side) if pipeline.description().shape.len() == 3 => pipeline.resize(side, side),
+            _ => pipeline,
+        }
+    };
+    let train = resized(train)
+        .shuffle()
+        .augment(config.augment.clone(), config.augment_on)
+        .batch(config.batch_size, Last::Keep)
+        .epochs(config.epochs);
+    let test = resized(test).batch(config.batch_size, Last::Pad);
+    Ok(Split { train, test })
+}
+
+/// Steps in a pass over the training data, if no sample is broken.
+pub(super) fn steps_per_epoch(config: &Config, train: &Pipeline) -> usize {
+    train.batches_per_epoch().div_ceil(config.accumulate)
 }
 
 fn memory_need(learner: &mut Learner, rows: &[usize], evaluate_rows: usize, device: &Device) -> Result<MemoryNeed> {
@@ -112,255 +228,9 @@ fn memory_need(learner: &mut Learner, rows: &[usize], evaluate_rows: usize, devi
     Ok(MemoryNeed { training, inference, needed_bytes, free_bytes: device.free_memory() })
 }
 
-fn open(dataset: DatasetName) -> Result<Split<Arc<dyn Dataset>>> {
-    match dataset {
-        DatasetName::Digits => {
-            let Split { train, test } = data::digits()?;
-            Ok(Split { train: Arc::new(train), test: Arc::new(test) })
-        }
-    }
-}
-
-/// A line of `metrics.jsonl`.
-#[derive(Serialize)]
-struct Line {
-    /// `train` for one step, `epoch` for the mean over one pass, `test` for the held-out samples.
-    kind: &'static str,
-    step: usize,
-    epoch: usize,
-    loss: f32,
-    accuracy: f32,
-    lr: f64,
-    elapsed_s: f64,
-}
-
-/// A run under way.
-struct Run<'a> {
-    trainer: Trainer,
-    listen: &'a mut dyn FnMut(Event),
-    clock: StageClock,
-    start: Instant,
-    /// How long the host was held up by the device.
-    device_wait: Duration,
-    /// Steps whose results are known.
-    steps: usize,
-    /// Learning rates of the steps whose results are not known yet.
-    rates: VecDeque<f64>,
-    /// That of the last step whose results are known.
-    learning_rate: f64,
-    saved: Instant,
-    test: Option<TestMetrics>,
-}
-
-/// Sums over a pass of the training data.
-#[derive(Default)]
-struct EpochSums {
-    /// In f64: a long pass of small losses must not lose any.
-    loss: f64,
-    correct: usize,
-    samples: usize,
-}
-
-impl Run<'_> {
-    /// Trains; true if it came to the end.
-    fn train(&mut self, control: &Control) -> Result<bool> {
-        let config = &self.trainer.config;
-        let (epochs, per_epoch) = (config.epochs, self.steps_per_epoch());
-        let mut train_batches = self.loader(&self.trainer.data.train, Order::Shuffled { seed: config.seed.into() });
-        let mut test_batches = self.loader(&self.trainer.data.test, Order::Sequential);
-        self.started(per_epoch);
-        for epoch in 1..=epochs {
-            let epoch_start = Instant::now();
-            let mut sums = EpochSums::default();
-            for step in 1..=per_epoch {
-                let batch = self.next_batch(&mut train_batches)?;
-                let learning_rate = self.trainer.rates.now();
-                self.on_device(|learner| learner.train(batch, learning_rate))?;
-                self.trainer.rates.step_done();
-                self.rates.push_back(learning_rate);
-                if self.trainer.learner.metrics_full() || step == per_epoch || control.stopping() {
-                    self.read_metrics(epoch, epoch_start, &mut sums)?;
-                }
-                if control.stopping() {
-                    return Ok(false);
-                }
-            }
-            self.epoch_done(epoch, epoch_start, &sums)?;
-            self.evaluate(epoch, &mut test_batches)?;
-            if self.saved.elapsed() > SAVE_INTERVAL {
-                self.save_if_possible();
-            }
-        }
-        Ok(true)
-    }
-
-    fn steps_per_epoch(&self) -> usize {
-        Loader::batches_per_epoch(self.trainer.data.train.len(), self.trainer.config.batch_size)
-    }
-
-    fn loader(&self, data: &Arc<dyn Dataset>, order: Order) -> Loader {
-        let config = &self.trainer.config;
-        let augment = if config.augment { Augment::Shift } else { Augment::None };
-        let Config { batch_size, workers, epochs, .. } = *config;
-        Loader::new(Arc::clone(data), LoaderOptions { batch_size, order, augment, workers, ahead: AHEAD, epochs })
-    }
-
-    /// Takes the next batch, and charges what it cost and how long it was waited for.
-    fn next_batch(&mut self, loader: &mut Loader) -> Result<Batch> {
-        let asked = Instant::now();
-        let batch = loader.next().expect("a loader has batches for all epochs")?;
-        let HostTimes { load, augment, batch: together } = batch.times;
-        let pieces = [(Stage::Load, load), (Stage::Augment, augment), (Stage::Batch, together)];
-        // A stage that did nothing (augmentation switched off) is not run at all.
-        let pieces: Vec<_> = pieces.into_iter().filter(|(_, busy)| !busy.is_zero()).collect();
-        self.clock.add_waited(&pieces, asked.elapsed(), HOST, TimeSource::WallClock);
-        Ok(batch)
-    }
-
-    /// Gives the device work or waits for it; the time is charged to its stages at the end.
-    fn on_device<T>(&mut self, work: impl FnOnce(&mut Learner) -> Result<T>) -> Result<T> {
-        let start = Instant::now();
-        let result = work(&mut self.trainer.learner);
-        self.device_wait += start.elapsed();
-        result
-    }
-
-    /// Reads what the last steps gave, writes it down and tells it.
-    fn read_metrics(&mut self, epoch: usize, epoch_start: Instant, sums: &mut EpochSums) -> Result<()> {
-        let (results, failure) = self.on_device(Learner::read_metrics)?;
-        let start = Instant::now();
-        for result in results {
-            self.steps += 1;
-            self.learning_rate = self.rates.pop_front().unwrap_or(self.learning_rate);
-            sums.add(result);
-            self.write_line("train", epoch, result.loss, result.accuracy())?;
-            if self.steps.is_multiple_of(self.trainer.config.log_every) {
-                self.tell_step(epoch, epoch_start, sums, result);
-            }
-        }
-        self.log_took(start);
-        failure.map_or(Ok(()), Err)
-    }
-
-    fn tell_step(&mut self, epoch: usize, epoch_start: Instant, sums: &EpochSums, result: StepResult) {
-        let elapsed_s = self.start.elapsed().as_secs_f64();
-        let total = self.trainer.config.epochs * self.steps_per_epoch();
-        let metrics = StepMetrics {
-            step: self.steps,
-            epoch,
-            loss: result.loss,
-            accuracy: result.accuracy(),
-            samples_per_second: sums.samples as f64 / epoch_start.elapsed().as_secs_f64(),
-            elapsed_s,
-            left_s: elapsed_s / self.steps as f64 * (total - self.steps) as f64,
-        };
-        (self.listen)(Event::Step(metrics));
-    }
-
-    fn epoch_done(&mut self, epoch: usize, epoch_start: Instant, sums: &EpochSums) -> Result<()> {
-        let start = Instant::now();
-        let samples_per_second = sums.samples as f64 / epoch_start.elapsed().as_secs_f64();
-        let (loss, accuracy) = (sums.mean_loss(), sums.correct as f32 / sums.samples as f32);
-        self.write_line("epoch", epoch, loss, accuracy)?;
-        (self.listen)(Event::Epoch { epoch, loss, accuracy, samples_per_second });
-        self.log_took(start);
-        Ok(())
-    }
-
-    fn evaluate(&mut self, epoch: usize, batches: &mut Loader) -> Result<()> {
-        let samples = self.trainer.data.test.len();
-        for _ in 0..Loader::batches_per_epoch(samples, self.trainer.config.batch_size) {
-            let batch = self.next_batch(batches)?;
-            self.on_device(|learner| learner.evaluate(&batch))?;
-        }
-        let (loss, correct) = self.on_device(Learner::read_evaluation)?;
-        let start = Instant::now();
-        let test =
-            TestMetrics { loss: loss / samples as f32, accuracy: correct as f32 / samples as f32, correct, samples };
-        self.write_line("test", epoch, test.loss, test.accuracy)?;
-        self.trainer.rates.evaluated(test.loss);
-        self.test = Some(test);
-        (self.listen)(Event::Evaluated { epoch, test });
-        self.log_took(start);
-        Ok(())
-    }
-
-    /// Saves; a failure is told and not the end of the run, as the disk may have room again when it ends.
-    fn save_if_possible(&mut self) {
-        if let Err(error) = self.save() {
-            (self.listen)(Event::SaveFailed { message: error.to_string() });
-        }
-    }
-
-    /// Saves the weights; if that fails, those that were saved before are still there.
-    fn save(&mut self) -> Result<PathBuf> {
-        let start = Instant::now();
-        let weights = crate::nn::to_safetensors(self.trainer.learner.model())?;
-        let path = self.trainer.folder.write(WEIGHTS, &weights)?;
-        self.saved = Instant::now();
-        self.log_took(start);
-        (self.listen)(Event::Saved { path: path.clone() });
-        Ok(path)
-    }
-
-    fn finish(mut self, completed: bool) -> Result<Summary> {
-        self.save()?;
-        let device = self.trainer.device.info().selector.clone();
-        let times = self.trainer.learner.stage_times();
-        self.clock.add_device(&times, self.device_wait, &device);
-        let summary = Summary {
-            completed,
-            steps: self.steps,
-            test: self.test,
-            seconds: self.start.elapsed().as_secs_f64(),
-            stages: self.clock.report(),
-            folder: self.trainer.folder.path().to_owned(),
-        };
-        (self.listen)(Event::Finished(summary.clone()));
-        Ok(summary)
-    }
-
-    fn started(&mut self, steps_per_epoch: usize) {
-        let Trainer { config, device, folder, data, learner, memory, .. } = &self.trainer;
-        let memory = *memory;
-        let start = Start {
-            name: folder.name().to_owned(),
-            folder: folder.path().to_owned(),
-            device: device.info().name.clone(),
-            dataset: config.dataset.to_string(),
-            model: config.model.to_string(),
-            parameters: learner.parameter_count(),
-            train_samples: data.train.len(),
-            test_samples: data.test.len(),
-            epochs: config.epochs,
-            steps_per_epoch,
-            batch_size: config.batch_size,
-            environment: Environment::new(device, config.precision),
-        };
-        (self.listen)(Event::Started(Box::new(start)));
-        (self.listen)(Event::Memory(memory));
-    }
-
-    fn write_line(&mut self, kind: &'static str, epoch: usize, loss: f32, accuracy: f32) -> Result<()> {
-        let lr = self.learning_rate;
-        let elapsed_s = self.start.elapsed().as_secs_f64();
-        self.trainer.folder.append_metrics(&Line { kind, step: self.steps, epoch, loss, accuracy, lr, elapsed_s })
-    }
-
-    fn log_took(&mut self, since: Instant) {
-        let took = since.elapsed();
-        self.clock.add(Stage::Log, took, took, HOST, TimeSource::WallClock);
-    }
-}
-
-impl EpochSums {
-    fn add(&mut self, result: StepResult) {
-        self.loss += f64::from(result.loss) * result.samples as f64;
-        self.correct += result.correct;
-        self.samples += result.samples;
-    }
-
-    fn mean_loss(&self) -> f32 {
-        (self.loss / self.samples as f64) as f32
-    }
+/// The first few of many names.
+fn some(names: &[String]) -> String {
+    const MOST: usize = 4;
+    let first = names.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > MOST { format!("{first}, ...") } else { first }
 }

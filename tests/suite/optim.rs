@@ -290,6 +290,12 @@ impl Optimizer for Shared {
     fn update(&self, gradients: &brasa::autodiff::Gradients) {
         self.0.update(gradients);
     }
+    fn accumulate(&self, gradients: &brasa::autodiff::Gradients) {
+        self.0.accumulate(gradients);
+    }
+    fn layouts(&self) -> Vec<&brasa::optim::Layout> {
+        self.0.layouts()
+    }
     fn set_learning_rates(&self, learning_rates: &[f32]) {
         self.0.set_learning_rates(learning_rates);
     }

@@ -104,7 +104,8 @@ impl<const AXES: usize> Module for BatchNorm<AXES> {
     fn forward(&self, input: &Tensor) -> Tensor {
         let fits = input.rank() == AXES + 2 || AXES == 1 && input.rank() == 2;
         assert!(fits, "batch norm: {} is not [batch, channels, {AXES} axes]", input.shape());
-        self.scope.run(|| if follows_statistics() { self.train(input) } else { self.evaluate(input) })
+        let run = |input: &Tensor| if follows_statistics() { self.train(input) } else { self.evaluate(input) };
+        self.scope.run(|| input.in_full_precision(run))
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {

@@ -46,7 +46,9 @@ impl Module for GroupNorm {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let (weight, bias) = (self.weight.tensor(), self.bias.tensor());
-        self.scope.run(|| input.group_norm(self.groups, Some(&weight), Some(&bias), self.epsilon))
+        self.scope.run(|| {
+            input.in_full_precision(|input| input.group_norm(self.groups, Some(&weight), Some(&bias), self.epsilon))
+        })
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {

@@ -116,7 +116,7 @@ impl<const AXES: usize> Module for InstanceNorm<AXES> {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         assert!(input.rank() == AXES + 2, "instance norm: {} is not [batch, channels, {AXES} axes]", input.shape());
-        self.scope.run(|| self.run(input))
+        self.scope.run(|| input.in_full_precision(|input| self.run(input)))
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {

@@ -65,7 +65,9 @@ impl Module for LayerNorm {
             self.sizes
         );
         let [weight, bias] = [&self.weight, &self.bias].map(|var| var.as_ref().map(Var::tensor));
-        self.scope.run(|| input.layer_norm(self.sizes.rank(), weight.as_ref(), bias.as_ref(), self.epsilon))
+        let norm =
+            |input: &Tensor| input.layer_norm(self.sizes.rank(), weight.as_ref(), bias.as_ref(), self.epsilon);
+        self.scope.run(|| input.in_full_precision(norm))
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
@@ -126,7 +128,7 @@ impl RMSNorm {
 impl Module for RMSNorm {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        self.scope.run(|| input.rms_norm(Some(&self.weight.tensor()), self.epsilon))
+        self.scope.run(|| input.in_full_precision(|input| input.rms_norm(Some(&self.weight.tensor()), self.epsilon)))
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {

@@ -81,6 +81,15 @@ impl Scheduler {
         self.step
     }
 
+    /// At the step of `other`, and with what metrics changed there; the schedule stays the one it is.
+    pub fn go_on_from(&mut self, other: &Self) {
+        self.step = other.step;
+        self.watch = other.watch.clone();
+        if self.base.len() == other.base.len() && matches!(self.schedule, Schedule::Plateau(_)) {
+            self.base.clone_from(&other.base);
+        }
+    }
+
     /// One step on.
     pub fn step(&mut self) {
         self.step += 1;

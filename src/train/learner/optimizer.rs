@@ -9,12 +9,16 @@ use crate::optim::{
 };
 use crate::runtime::Var;
 
-use super::config::{Config, OptimizerName};
+use crate::train::config::{Config, OptimizerName};
 
 /// The optimizer of a resolved configuration over `parameters`.
 pub(super) fn optimizer(config: &Config, parameters: &[Var]) -> Result<Arc<dyn Optimizer>> {
     let learning_rate = config.learning_rate() as f32;
-    let limit = config.clip_norm.map(|norm| norm as f32);
+    let limit = Common {
+        max_norm: config.clip_norm.map(|norm| norm as f32),
+        max_value: config.clip_value.map(|value| value as f32),
+        accumulates: config.accumulate > 1,
+    };
     let weight_decay = match (config.decay() as f32, config.optimizer) {
         (0.0, _) => WeightDecay::None,
         // as PyTorch's of that name, or the paper's
@@ -57,10 +61,22 @@ pub(super) fn optimizer(config: &Config, parameters: &[Var]) -> Result<Arc<dyn O
     }
 }
 
-fn made<R: Rule + 'static>(options: R, parameters: &[Var], limit: Option<f32>) -> Result<Arc<dyn Optimizer>> {
-    let optimizer = Grouped::new(parameters, options)?;
-    Ok(match limit {
-        Some(norm) => Arc::new(optimizer.with_max_norm(norm)),
-        None => Arc::new(optimizer),
-    })
+/// What the configuration says of every optimizer.
+#[derive(Clone, Copy)]
+struct Common {
+    max_norm: Option<f32>,
+    max_value: Option<f32>,
+    accumulates: bool,
+}
+
+fn made<R: Rule + 'static>(options: R, parameters: &[Var], common: Common) -> Result<Arc<dyn Optimizer>> {
+    let mut optimizer = Grouped::new(parameters, options)?;
+    if common.accumulates {
+        optimizer = optimizer.with_accumulation()?;
+    }
+    Ok(Arc::new(match (common.max_norm, common.max_value) {
+        (Some(norm), _) => optimizer.with_max_norm(norm),
+        (None, Some(value)) => optimizer.with_max_value(value),
+        (None, None) => optimizer,
+    }))
 }

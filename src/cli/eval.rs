@@ -1,0 +1,120 @@
+//! `brasa eval`: how good a run's weights are, class by class.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::error::{Error, Result};
+use crate::train::{Confusion, DatasetName, Judged, Trainer, evaluate};
+use crate::units::thousands;
+
+use super::report::percent;
+
+/// Classes of which a matrix is printed; more are no pleasure to read.
+const MOST_IN_MATRIX: usize = 20;
+
+/// Flags of `brasa eval`.
+#[derive(clap::Args)]
+pub(super) struct EvalArgs {
+    /// The run's folder
+    run: PathBuf,
+    /// Weights to judge [default: those of the run's best evaluation, or its last ones]
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+    /// Other data to judge by, with the same classes
+    #[arg(long, value_name = "DATA")]
+    dataset: Option<DatasetName>,
+    /// Where to compute [default: best]
+    #[arg(long, value_name = "DEVICE", env = "BRASA_DEVICE")]
+    device: Option<String>,
+    /// Write one JSON object to standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Judges and prints.
+pub(super) fn run(args: &EvalArgs) -> Result<ExitCode> {
+    let mut config = Trainer::config_of(&args.run)?;
+    if let Some(dataset) = &args.dataset {
+        config.dataset = dataset.clone();
+    }
+    if args.device.is_some() {
+        config.device.clone_from(&args.device);
+    }
+    let known = ["best.safetensors", "model.safetensors"].map(|name| args.run.join(name));
+    let weights = args.weights.clone().or_else(|| known.into_iter().find(|path| path.exists())).ok_or_else(|| {
+        let run = args.run.display();
+        Error::Config(format!("{run}: there are no weights; was the run saved?"))
+    })?;
+    let judged = evaluate(config, &weights)?;
+    if args.json {
+        super::print_result(&(serde_json::to_string(&judged).expect("plain data") + "\n"))?;
+    } else {
+        super::print_result(&format!("weights        {}\n{}", weights.display(), text(&judged)))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(judged: &Judged) -> String {
+    let Judged { test, perplexity, classes, confusion } = judged;
+    let mut text = String::new();
+    let (correct, targets) = (thousands(test.correct as usize), thousands(test.targets as usize));
+    let what = if test.by_iou { "pixels" } else { "pictures" };
+    let _ = writeln!(text, "accuracy       {} ({correct} of {targets} {what})", percent(test.accuracy));
+    if let Some(top5) = test.top5 {
+        let _ = writeln!(text, "top 5          {}", percent(top5));
+    }
+    let _ = writeln!(text, "loss           {:.4} (perplexity {perplexity:.4})", test.loss);
+    let _ = writeln!(text, "mean IoU       {}\n", percent(test.mean.iou));
+    text += &per_class(classes, confusion);
+    if classes.len() <= MOST_IN_MATRIX {
+        text.push('\n');
+        text += &matrix(classes, confusion);
+    }
+    text
+}
+
+fn per_class(classes: &[String], confusion: &Confusion) -> String {
+    let header = ["class", "precision", "recall", "F1", "IoU", "support"].map(str::to_owned);
+    let row = |(number, name): (usize, &String)| {
+        let scores = confusion.class(number);
+        let [precision, recall, f1, iou] = [scores.precision, scores.recall, scores.f1, scores.iou].map(percent);
+        [name.clone(), precision, recall, f1, iou, thousands(scores.support as usize)].to_vec()
+    };
+    let means = confusion.means();
+    let [precision, recall, f1, iou] = [means.precision, means.recall, means.f1, means.iou].map(percent);
+    let mean = vec!["mean".to_owned(), precision, recall, f1, iou, thousands(confusion.total() as usize)];
+    let rows: Vec<_> = std::iter::once(header.to_vec()).chain(classes.iter().enumerate().map(row)).chain([mean]).collect();
+    table(&rows)
+}
+
+/// Rows are true classes, columns what the model said.
+fn matrix(classes: &[String], confusion: &Confusion) -> String {
+    let mut header = vec!["is \\ said".to_owned()];
+    header.extend(classes.iter().cloned());
+    let row = |(of, name): (usize, &String)| {
+        let counts = (0..classes.len()).map(|said| match confusion.count(of, said) {
+            0 => ".".to_owned(),
+            count => count.to_string(),
+        });
+        std::iter::once(name.clone()).chain(counts).collect()
+    };
+    let rows: Vec<Vec<String>> = std::iter::once(header).chain(classes.iter().enumerate().map(row)).collect();
+    table(&rows)
+}
+
+/// Columns, the first one from the left, the others from the right.
+fn table(rows: &[Vec<String>]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
+            0 => format!("{cell:<width$}"),
+            _ => format!("  {cell:>width$}"),
+        });
+        text.push_str(cells.collect::<String>().trim_end());
+        text.push('\n');
+    }
+    text
+}

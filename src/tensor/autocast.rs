@@ -1,0 +1,76 @@
+//! Mixed precision: products in f16, everything that needs its digits in f32.
+
+use std::cell::Cell;
+
+use crate::dtype::DType;
+
+use super::Tensor;
+
+thread_local! {
+    static PRODUCTS: Cell<Option<DType>> = const { Cell::new(None) };
+}
+
+/// Runs `f` with products (matrix products, convolutions, attention, linear layers) of floats computed from operands of type
+/// `dtype`, and with results of that type; their sums are f32 all the same. Normalisation and softmax of what comes out of
+/// them are computed in f32. Parameters stay as they are: a cast is part of the kernel that reads them, and its gradient
+/// comes back in the parameter's own type. PyTorch's `torch.autocast`.
+///
+/// Together with [`LossScaler`](crate::optim::LossScaler) this is the mixed precision of Micikevicius et al. 2018 (arXiv
+/// 1710.03740).
+///
+/// ```
+/// use brasa::tensor::autocast;
+/// use brasa::{DType, Device, Tensor};
+///
+/// let x = Tensor::ones([2, 2], &Device::cpu());
+/// assert_eq!(autocast(DType::F16, || x.matmul(&x)).dtype(), DType::F16);
+/// assert_eq!(x.matmul(&x).dtype(), DType::F32);
+/// ```
+///
+/// # Panics
+/// If `dtype` is no float.
+#[track_caller]
+pub fn autocast<T>(dtype: DType, f: impl FnOnce() -> T) -> T {
+    assert!(dtype.is_float(), "autocast: {dtype} is no float");
+    struct Restore(Option<DType>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            PRODUCTS.set(self.0);
+        }
+    }
+    let _restore = Restore(PRODUCTS.replace(Some(dtype)));
+    f()
+}
+
+/// What there is of an [`autocast`] now, to be repeated when this is computed again.
+pub(crate) fn repeat_autocast() -> impl Fn(&dyn Fn() -> Tensor) -> Tensor + Send + Sync {
+    let now = PRODUCTS.get();
+    move |f| match now {
+        Some(dtype) => autocast(dtype, f),
+        None => f(),
+    }
+}
+
+impl Tensor {
+    /// An operand of a product, as the [`autocast`] under way has it.
+    #[track_caller]
+    pub(super) fn operand_of_product(&self) -> Self {
+        match PRODUCTS.get() {
+            Some(dtype) if self.dtype().is_float() => self.to_dtype(dtype),
+            _ => self.clone(),
+        }
+    }
+
+    /// Under an [`autocast`]: in f32, if it is a float.
+    #[track_caller]
+    pub(crate) fn full_precision(&self) -> Self {
+        if PRODUCTS.get().is_some() && self.dtype().is_float() { self.to_dtype(DType::F32) } else { self.clone() }
+    }
+
+    /// `f` of it in [full precision](Self::full_precision), in its own type again.
+    #[track_caller]
+    pub(crate) fn in_full_precision(&self, f: impl FnOnce(&Self) -> Self) -> Self {
+        let result = f(&self.full_precision());
+        if PRODUCTS.get().is_some() { result.to_dtype(self.dtype()) } else { result }
+    }
+}

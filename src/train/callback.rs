@@ -1,0 +1,199 @@
+//! What may be hung into a run: a trait with the moments that Keras' callbacks have.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::data::Pipeline;
+use crate::error::Result;
+use crate::nn::Module;
+
+use super::event::{EpochMetrics, Start, StepMetrics, Summary, TestMetrics};
+use super::learner::Learner;
+use super::scores::Confusion;
+
+/// Something that is called at the moments of a run. All methods do nothing unless they are written.
+///
+/// An error ends the run, which saves what it has.
+///
+/// ```
+/// use brasa::train::{Callback, Config, Context, Control, EpochMetrics, Trainer};
+///
+/// /// Stops once nine of ten training samples are right.
+/// struct GoodEnough;
+///
+/// impl Callback for GoodEnough {
+///     fn on_epoch_end(&mut self, run: &mut Context<'_>, epoch: &EpochMetrics) -> brasa::Result<()> {
+///         if epoch.accuracy > 0.9 {
+///             run.stop("nine of ten are right");
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// # let out = tempfile::tempdir().unwrap();
+/// let config = Config { epochs: 50, device: Some("cpu".into()), out: out.path().into(), ..Config::default() };
+/// let mut trainer = Trainer::new(config)?;
+/// trainer.add_callback(GoodEnough);
+/// let summary = trainer.run(&Control::default(), &mut |_| {})?;
+/// assert_eq!(summary.stopped.as_deref(), Some("nine of ten are right"));
+/// # Ok::<(), brasa::Error>(())
+/// ```
+pub trait Callback: Send {
+    /// Under what name its state is kept in checkpoints; two callbacks of a run must not share one if they keep any.
+    fn name(&self) -> &str {
+        std::any::type_name::<Self>()
+    }
+
+    /// Everything is ready; training begins, or goes on.
+    fn on_train_begin(&mut self, _run: &mut Context<'_>, _start: &Start) -> Result<()> {
+        Ok(())
+    }
+
+    /// A pass over the training data begins; the first is number 1.
+    fn on_epoch_begin(&mut self, _run: &mut Context<'_>, _epoch: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// The results of a training step are known. They are read some steps late, so that the device is never waited for.
+    fn on_train_batch_end(&mut self, _run: &mut Context<'_>, _step: &StepMetrics) -> Result<()> {
+        Ok(())
+    }
+
+    /// A pass over the training data is complete.
+    fn on_epoch_end(&mut self, _run: &mut Context<'_>, _epoch: &EpochMetrics) -> Result<()> {
+        Ok(())
+    }
+
+    /// The held-out samples were judged.
+    fn on_test_end(&mut self, _run: &mut Context<'_>, _test: &TestMetrics, _confusion: &Confusion) -> Result<()> {
+        Ok(())
+    }
+
+    /// A checkpoint was written.
+    fn on_save(&mut self, _run: &mut Context<'_>, _checkpoint: &Path) -> Result<()> {
+        Ok(())
+    }
+
+    /// The run is over.
+    fn on_train_end(&mut self, _run: &mut Context<'_>, _summary: &Summary) -> Result<()> {
+        Ok(())
+    }
+
+    /// What a resumed run has to know; `None` if nothing.
+    fn state(&self) -> Option<Value> {
+        None
+    }
+
+    /// Takes back what [`Callback::state`] gave when the checkpoint was written.
+    fn load_state(&mut self, _state: Value) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What a callback sees of the run, and may ask of it.
+pub struct Context<'a> {
+    pub(super) learner: &'a Learner,
+    pub(super) test_data: &'a Pipeline,
+    pub(super) folder: &'a Path,
+    pub(super) steps: u64,
+    pub(super) epoch: usize,
+    pub(super) requests: &'a mut Requests,
+}
+
+/// What callbacks asked for.
+#[derive(Default)]
+pub(super) struct Requests {
+    pub(super) stop: Option<String>,
+    pub(super) save: bool,
+    pub(super) learning_rate_factor: Option<f64>,
+}
+
+impl Context<'_> {
+    /// The model that learns; its variables can be read.
+    pub fn model(&self) -> &dyn Module {
+        self.learner.learning_model()
+    }
+
+    /// The run's folder, for files of one's own.
+    pub fn folder(&self) -> &Path {
+        self.folder
+    }
+
+    /// Training steps whose results are known.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The pass over the training data that is under way, from 1.
+    pub fn epoch(&self) -> usize {
+        self.epoch
+    }
+
+    /// Ends the run after this step, in good order; `reason` is part of its summary.
+    pub fn stop(&mut self, reason: impl Into<String>) {
+        self.requests.stop.get_or_insert(reason.into());
+    }
+
+    /// Has a checkpoint written after this step.
+    pub fn save(&mut self) {
+        self.requests.save = true;
+    }
+
+    /// From now on learning rates are those of the schedule times `factor`.
+    pub fn set_learning_rate_factor(&mut self, factor: f64) {
+        self.requests.learning_rate_factor = Some(factor);
+    }
+
+    /// The held-out samples, as they are judged.
+    pub fn test_data(&self) -> &Pipeline {
+        self.test_data
+    }
+
+    pub(super) fn learner(&self) -> &Learner {
+        self.learner
+    }
+}
+
+/// Ends a run whose test loss has not become smaller for some epochs: Keras' `EarlyStopping`.
+pub struct EarlyStopping {
+    patience: usize,
+    best: f64,
+    since: usize,
+}
+
+impl EarlyStopping {
+    /// After `patience` evaluations without a smaller loss.
+    pub fn new(patience: usize) -> Self {
+        Self { patience, best: f64::INFINITY, since: 0 }
+    }
+}
+
+impl Callback for EarlyStopping {
+    fn name(&self) -> &str {
+        "early-stopping"
+    }
+
+    fn on_test_end(&mut self, run: &mut Context<'_>, test: &TestMetrics, _confusion: &Confusion) -> Result<()> {
+        if test.loss < self.best {
+            (self.best, self.since) = (test.loss, 0);
+        } else {
+            self.since += 1;
+            if self.since >= self.patience {
+                run.stop(format!("the test loss has not become smaller for {} epochs", self.since));
+            }
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> Option<Value> {
+        // JSON has no infinity
+        Some(serde_json::json!({ "best": self.best.is_finite().then_some(self.best), "since": self.since }))
+    }
+
+    fn load_state(&mut self, state: Value) -> Result<()> {
+        self.best = state["best"].as_f64().unwrap_or(f64::INFINITY);
+        self.since = state["since"].as_u64().unwrap_or(0) as usize;
+        Ok(())
+    }
+}

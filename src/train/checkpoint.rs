@@ -1,0 +1,142 @@
+//! Files that a run goes on from: everything that decides its next numbers, in one safetensors file.
+//!
+//! Tensors are `model.NAME`, `average.NAME`, `optimizer.NAME` and `other.NAME`; what is no tensor is JSON in the header's
+//! metadata. Any reader of safetensors sees both. A file has a version; one of another version is refused with words that say
+//! which can be read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use safetensors::SafeTensors;
+use safetensors::tensor::TensorView;
+use serde::{Deserialize, Serialize};
+
+use crate::data::State;
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::files::write_whole;
+use crate::nn::{in_files, reason};
+use crate::optim::Scheduler;
+use crate::shape::Shape;
+use crate::tensor::Tensor;
+
+use super::event::TestMetrics;
+use super::environment::Environment;
+
+/// The only version that is written and read.
+pub const CHECKPOINT_VERSION: u32 = 1;
+
+const FORMAT: &str = "brasa-checkpoint";
+const SUFFIX: &str = "safetensors";
+
+/// Where a run stands, beside its tensors.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Progress {
+    /// Steps done.
+    pub steps: u64,
+    /// The pass that is under way, from 0.
+    pub epoch: usize,
+    /// Sums over the part of that pass that is done.
+    pub sums: EpochSums,
+    /// Where the stream of training batches stands.
+    pub data: State,
+    pub scheduler: (Scheduler, f64),
+    /// Seed, position and draws of the device's random numbers.
+    pub random: [u32; 3],
+    /// The last evaluation, and the best one.
+    pub test: Option<TestMetrics>,
+    pub best: Option<TestMetrics>,
+    /// What callbacks keep, by their names.
+    pub callbacks: BTreeMap<String, serde_json::Value>,
+    /// Seconds of training and evaluation.
+    pub seconds: f64,
+    /// Length of `metrics.jsonl`: what was written after the checkpoint is written again.
+    pub metrics_bytes: u64,
+    pub environment: Environment,
+}
+
+/// Sums over a pass of the training data.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct EpochSums {
+    /// Sum of losses over samples, in f64: a long pass of small losses must not lose any.
+    pub loss: f64,
+    pub correct: f64,
+    pub targets: f64,
+    pub samples: usize,
+}
+
+/// Writes a checkpoint, whole or not at all.
+pub(super) fn save(path: &Path, state: BTreeMap<String, Tensor>, progress: &Progress) -> Result<()> {
+    // read first: the views below borrow the bytes
+    let mut values = Vec::with_capacity(state.len());
+    for (name, tensor) in state {
+        let bytes = pollster::block_on(tensor.to_bytes())?;
+        values.push((name, in_files(tensor.dtype()), tensor.shape().to_vec(), bytes));
+    }
+    let mut views = Vec::with_capacity(values.len());
+    for (name, dtype, shape, bytes) in &values {
+        let view = TensorView::new(*dtype, shape.clone(), bytes).expect("bytes are those of the shape and type");
+        views.push((name, view));
+    }
+    let json = serde_json::to_string(progress).expect("plain numbers and strings");
+    let metadata = HashMap::from([
+        ("format".to_owned(), FORMAT.to_owned()),
+        ("version".to_owned(), CHECKPOINT_VERSION.to_string()),
+        ("progress".to_owned(), json),
+    ]);
+    let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| Error::format(path, reason(&error)))?;
+    write_whole(path, &bytes)
+}
+
+/// Reads a checkpoint; its tensors lie on `device`.
+pub(super) fn load(path: &Path, device: &Device) -> Result<(BTreeMap<String, Tensor>, Progress)> {
+    let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
+    let progress = read_progress(path, &bytes)?;
+    let file = SafeTensors::deserialize(&bytes).map_err(|error| Error::format(path, reason(&error)))?;
+    let mut state = BTreeMap::new();
+    for (name, view) in file.tensors() {
+        let known = DType::ALL.into_iter().find(|&dtype| in_files(dtype) == view.dtype());
+        let Some(dtype) = known else {
+            let message = format!("`{name}` has elements of type {:?}, which no checkpoint of ours has", view.dtype());
+            return Err(Error::format(path, message));
+        };
+        let tensor = Tensor::from_bytes(view.data(), Shape::from(view.shape()), dtype, device)?;
+        state.insert(name, tensor);
+    }
+    Ok((state, progress))
+}
+
+fn read_progress(path: &Path, bytes: &[u8]) -> Result<Progress> {
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| Error::format(path, reason(&error)))?;
+    let metadata = header.metadata().clone().unwrap_or_default();
+    if metadata.get("format").is_none_or(|format| format != FORMAT) {
+        return Err(Error::format(path, "it holds weights, and is no checkpoint that a run can go on from"));
+    }
+    let version = metadata.get("version").map_or("unknown", String::as_str);
+    if version != CHECKPOINT_VERSION.to_string() {
+        let message = format!("it is a checkpoint of version {version}; this program reads {CHECKPOINT_VERSION} only");
+        return Err(Error::format(path, message));
+    }
+    let json = metadata.get("progress").map_or("", String::as_str);
+    serde_json::from_str(json).map_err(|error| Error::format(path, format!("its progress cannot be read: {error}")))
+}
+
+/// The checkpoints in `folder`, by step, the last one first.
+pub(super) fn list(folder: &Path) -> Vec<(u64, PathBuf)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let number = |path: &Path| -> Option<u64> {
+        if path.extension()? != SUFFIX {
+            return None;
+        }
+        path.file_stem()?.to_str()?.strip_prefix("step-")?.parse().ok()
+    };
+    let mut found: Vec<_> = entries.filter_map(|entry| Some((number(&entry.path())?, entry.path()))).collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    found
+}
+
+/// The name of the checkpoint after `steps` steps.
+pub(super) fn file_name(steps: u64) -> String {
+    format!("step-{steps:08}.{SUFFIX}")
+}

@@ -1,0 +1,67 @@
+//! Judging trained weights by held-out samples, without training.
+
+use std::path::Path;
+
+use crate::data::Batch;
+use crate::device::Device;
+use crate::error::Result;
+use crate::nn::{LoadOptions, load_weights};
+
+use super::event::TestMetrics;
+use super::learner::{Evaluated, Learner};
+use super::scores::Confusion;
+use super::trainer::pipelines;
+use super::Config;
+
+/// How good a model is, as a whole and class by class.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Judged {
+    /// As a whole.
+    #[serde(flatten)]
+    pub test: TestMetrics,
+    /// `e` to the mean loss: of how many equally likely answers the model hesitates.
+    pub perplexity: f64,
+    /// Names of the classes.
+    pub classes: Vec<String>,
+    /// What was taken for what.
+    pub confusion: Confusion,
+}
+
+/// Judges the weights in the file `weights` by the test samples of `config`'s data, with its model and precision, on its
+/// device: what training does after each epoch.
+///
+/// # Errors
+/// If the settings, the data, the device or the weights are not what they should be.
+pub fn evaluate(config: Config, weights: &Path) -> Result<Judged> {
+    let config = Config { ema: None, weights: None, accumulate: 1, ..config.resolve()? };
+    let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
+    let data = pipelines(&config)?;
+    let (mut learner, _) = Learner::new(&config, [data.train.format(), data.test.format()], &device)?;
+    load_weights(learner.model(), weights, &LoadOptions::default())?;
+    let mut samples = 0;
+    for batch in data.test.start()? {
+        let batch: Batch = batch?;
+        samples += batch.samples;
+        learner.evaluate(&batch)?;
+    }
+    let evaluated = learner.read_evaluation()?;
+    let test = TestMetrics::new(&evaluated, samples, learner.segments());
+    let classes = data.test.description().classes.clone();
+    Ok(Judged { perplexity: test.loss.exp(), test, classes, confusion: evaluated.confusion })
+}
+
+impl TestMetrics {
+    pub(super) fn new(evaluated: &Evaluated, samples: usize, by_iou: bool) -> Self {
+        let Evaluated { loss, confusion, top5 } = evaluated;
+        Self {
+            loss: *loss,
+            accuracy: confusion.accuracy(),
+            correct: confusion.correct(),
+            targets: confusion.total(),
+            samples,
+            top5: *top5,
+            mean: confusion.means(),
+            by_iou,
+        }
+    }
+}

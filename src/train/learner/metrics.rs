@@ -1,0 +1,217 @@
+//! What training and evaluation count on the device, until somebody reads it.
+
+use std::collections::VecDeque;
+
+use crate::data::Batch;
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::runtime::Var;
+use crate::tensor::Tensor;
+
+use super::super::scores::Confusion;
+use super::task::{Answers, Question};
+
+/// Most parts of steps whose metrics stay on the device until they are read.
+const MOST_UNREAD: usize = 64;
+
+/// What one training step gave.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub(in crate::train) struct StepResult {
+    /// Mean loss of the batch.
+    pub loss: f32,
+    /// Targets (samples, or pixels) that were classified correctly.
+    pub correct: f64,
+    /// Targets that count.
+    pub targets: f64,
+    /// Samples in the batch.
+    pub samples: usize,
+}
+
+impl StepResult {
+    /// The part of the targets that was classified correctly.
+    pub(in crate::train) fn accuracy(&self) -> f32 {
+        (self.correct / self.targets.max(1.0)) as f32
+    }
+
+    /// This and a further part of the same step.
+    fn with(self, part: Self) -> Self {
+        let samples = self.samples + part.samples;
+        let sum = f64::from(self.loss) * self.samples as f64 + f64::from(part.loss) * part.samples as f64;
+        Self {
+            loss: (sum / samples.max(1) as f64) as f32,
+            correct: self.correct + part.correct,
+            targets: self.targets + part.targets,
+            samples,
+        }
+    }
+}
+
+/// A part of a step whose results are on the device.
+struct Unread {
+    /// Kept for finding what went wrong in it.
+    batch: Batch,
+    ends_step: bool,
+}
+
+/// Metrics of the last steps, kept on the device so that a step need not wait for them. A step of several parts (gradient
+/// accumulation) has an entry for each.
+pub(super) struct Ring {
+    /// Loss, correct targets, and targets that count.
+    values: [Var; 3],
+    /// Where the next part puts its own. Like all state it stays where it is if a step does not count.
+    position: Var,
+    unread: VecDeque<Unread>,
+    /// Entries read so far.
+    read: usize,
+    /// Steps read so far.
+    steps: u64,
+    /// The parts that were read of a step whose last part was not.
+    open: StepResult,
+    len: usize,
+}
+
+/// Sums over the held-out samples.
+#[derive(Clone)]
+pub(super) struct Evaluation {
+    loss: Var,
+    confusion: Var,
+    top: Var,
+    has_top: bool,
+}
+
+/// What evaluation found.
+pub(in crate::train) struct Evaluated {
+    /// Mean loss over all targets that count.
+    pub loss: f64,
+    /// What was taken for what.
+    pub confusion: Confusion,
+    /// The part of the targets whose class is among the five likeliest, if there are more than five.
+    pub top5: Option<f64>,
+}
+
+impl Ring {
+    /// For this many parts of steps, or the most that there may be.
+    pub(super) fn new(parts: usize, device: &Device) -> Result<Self> {
+        let len = parts.min(MOST_UNREAD);
+        let zeros = |name| Var::state(name, &Tensor::zeros([len], device));
+        Ok(Self {
+            values: [zeros("metrics.loss")?, zeros("metrics.correct")?, zeros("metrics.targets")?],
+            position: Var::state("metrics.position", &Tensor::scalar(0_i32, device))?,
+            unread: VecDeque::new(),
+            read: 0,
+            steps: 0,
+            open: StepResult::default(),
+            len,
+        })
+    }
+
+    /// Parts whose results have not been read.
+    pub(super) fn unread(&self) -> usize {
+        self.unread.len()
+    }
+
+    /// True if it must be read before the next part.
+    pub(super) fn is_full(&self) -> bool {
+        self.unread.len() == self.len
+    }
+
+    /// Parts that may follow before it must be read.
+    pub(super) fn room(&self) -> usize {
+        self.len - self.unread.len()
+    }
+
+    /// So many steps were done before.
+    pub(super) fn set_steps(&mut self, steps: u64) {
+        self.steps = steps;
+    }
+
+    /// A part of a step was handed to the device with this batch.
+    pub(super) fn handed_over(&mut self, batch: Batch, ends_step: bool) {
+        self.unread.push_back(Unread { batch, ends_step });
+    }
+
+    /// Once those that counted are read: the number of the step that did not, and its batch.
+    pub(super) fn take_stopped(&mut self) -> Option<(u64, Batch)> {
+        Some((self.steps + 1, self.unread.pop_front()?.batch))
+    }
+
+    /// What a traced step calls to put down its loss, its number of correct targets, and its number of targets.
+    pub(super) fn recorder(&self) -> impl Fn([&Tensor; 3]) + Send + 'static {
+        let (values, position, len) = (self.values.clone(), self.position.clone(), self.len);
+        move |results| {
+            let now = position.tensor();
+            let here = Tensor::arange(len, position.device()).eq(&now);
+            for (ring, value) in values.iter().zip(results) {
+                let value = value.detach().expand([len]);
+                ring.assign(&here.where_(&value, ring.tensor()));
+            }
+            let next = &now + 1;
+            position.assign(&next.eq(len as i32).where_(now.zeros_like(), &next));
+        }
+    }
+
+    /// The results of the first `count` parts that were not read yet, put together to steps.
+    pub(super) fn read(&mut self, count: usize) -> Result<Vec<StepResult>> {
+        let mut values = Vec::with_capacity(self.values.len());
+        for var in &self.values {
+            values.push(var.tensor().to_vec::<f32>()?);
+        }
+        let first = self.read;
+        self.read += count;
+        let mut steps = Vec::new();
+        for (number, Unread { batch, ends_step }) in self.unread.drain(..count).enumerate() {
+            let at = (first + number) % self.len;
+            let [loss, correct, targets] = [0, 1, 2].map(|value: usize| values[value][at]);
+            let (correct, targets) = (correct.into(), targets.into());
+            let part = StepResult { loss, correct, targets, samples: batch.samples };
+            self.open = if self.open.samples == 0 { part } else { self.open.with(part) };
+            if ends_step {
+                self.steps += 1;
+                steps.push(std::mem::take(&mut self.open));
+            }
+        }
+        Ok(steps)
+    }
+
+    /// How many of the unread parts counted, once it is known that the last one did not.
+    pub(super) fn counted(&self) -> Result<usize> {
+        let position = self.position.tensor().item::<i32>()? as usize;
+        Ok((position + self.len - self.read % self.len) % self.len)
+    }
+}
+
+impl Evaluation {
+    pub(super) fn new(question: &Question, device: &Device) -> Result<Self> {
+        let zeros = |name, shape: &[usize], dtype| Var::state(name, &Tensor::zeros_of(shape, dtype, device));
+        Ok(Self {
+            loss: zeros("evaluation.loss", &[], DType::F32)?,
+            confusion: zeros("evaluation.confusion", &[question.classes; 2], DType::I32)?,
+            top: zeros("evaluation.top5", &[], DType::I32)?,
+            has_top: question.has_top(),
+        })
+    }
+
+    /// Adds what a batch says, in a step that is being traced.
+    pub(super) fn add(&self, answers: &Answers) {
+        self.loss.assign(&(self.loss.tensor() + &answers.loss));
+        self.confusion.assign(&(self.confusion.tensor() + &answers.confusion));
+        if self.has_top {
+            self.top.assign(&(self.top.tensor() + &answers.top));
+        }
+    }
+
+    /// The sums since the last call; waits for the device.
+    pub(super) fn take(&self) -> Result<Evaluated> {
+        let loss = f64::from(self.loss.tensor().item::<f32>()?);
+        let counts = self.confusion.tensor().to_vec::<i32>()?;
+        let top = self.top.tensor().item::<i32>()?;
+        for var in [&self.loss, &self.confusion, &self.top] {
+            var.set(&Tensor::zeros_of(var.shape().clone(), var.dtype(), var.device()))?;
+        }
+        let classes = self.confusion.shape()[0];
+        let confusion = Confusion::new(classes, counts.into_iter().map(|count| count.max(0) as u64).collect());
+        let targets = confusion.total().max(1) as f64;
+        Ok(Evaluated { loss: loss / targets, top5: self.has_top.then(|| f64::from(top) / targets), confusion })
+    }
+}

@@ -1,0 +1,435 @@
+//! The model that learns: captured steps that train and evaluate, over shared variables.
+
+mod average;
+mod metrics;
+mod inspect;
+mod optimizer;
+mod task;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::data::{Batch, Description, Format, Goal, Received};
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::models::{self, ModelSpec};
+use crate::nn::{self, LoadOptions, LoadReport, Mode, Module, freeze_statistics};
+use crate::optim::{LossScaleOptions, LossScaler, Optimizer};
+use crate::runtime::{Forecast, Hyper, Signature, Step, Var, catch_non_finite, skip_if};
+use crate::stage::Stage;
+use crate::tensor::{Tensor, autocast};
+use crate::timing::StageTimes;
+
+use super::config::{Config, OnNan, Precision};
+use average::Average;
+pub(super) use inspect::Prediction;
+pub(super) use metrics::{Evaluated, StepResult};
+use metrics::{Evaluation, Ring};
+use optimizer::optimizer;
+use task::Question;
+
+/// A model with its optimizer on a device.
+pub(super) struct Learner {
+    device: Device,
+    model: Arc<dyn Module>,
+    average: Option<Average>,
+    /// A part of a step, or a whole one: gradients, and the update of the parameters.
+    train: Step,
+    /// A part of a step that others follow: gradients that are added up.
+    accumulate: Option<Step>,
+    evaluate: Step,
+    optimizer: Arc<dyn Optimizer>,
+    scaler: Option<Arc<LossScaler>>,
+    /// Steps that were skipped because something was not finite.
+    skipped: Option<Var>,
+    /// The part of a step's loss that one of its batches is.
+    share: Hyper,
+    metrics: Ring,
+    evaluation: Evaluation,
+    question: Question,
+    numbers: Numbers,
+    /// What batches are, in training and in evaluation.
+    formats: [Format; 2],
+    /// Steps handed to the device, for the average.
+    handed_over: u64,
+}
+
+/// How numbers are computed in a step.
+#[derive(Clone, Copy)]
+struct Numbers {
+    precision: Precision,
+    statistics_frozen: bool,
+}
+
+impl Learner {
+    /// The model that `config` names, for batches of these formats in training and in evaluation, on `device`; and what was
+    /// loaded into it.
+    pub(super) fn new(config: &Config, formats: [Format; 2], device: &Device) -> Result<(Self, Option<LoadReport>)> {
+        let data = &formats[0].description.clone();
+        crate::runtime::seed(device, u64::from(config.seed))?;
+        let model = model(config, data, device)?;
+        let loaded = config.weights.as_deref().map(|path| load(model.as_ref(), path)).transpose()?;
+        let frozen: Vec<&str> = config.freeze.iter().map(String::as_str).collect();
+        let parameters = nn::trainable(model.as_ref(), &frozen)?;
+        if parameters.is_empty() {
+            return Err(Error::Config("freeze: there is no parameter left to train".into()));
+        }
+        let optimizer = optimizer(config, &parameters)?;
+        let average = match config.ema {
+            None => None,
+            Some(decay) => {
+                let second = self::model(config, data, device)?;
+                Some(Average::new(second, model.clone(), optimizer.as_ref(), decay)?)
+            }
+        };
+        let scaler = match config.precision {
+            Precision::F32 => None,
+            Precision::F16 => Some(Arc::new(LossScaler::new(device, LossScaleOptions::default())?)),
+        };
+        let skipped = match config.on_nan {
+            OnNan::Stop => None,
+            OnNan::Skip => Some(Var::state("skipped", &Tensor::scalar(0_u32, device))?),
+        };
+        let question = Question::new(data, config.label_smoothing);
+        let numbers = Numbers { precision: config.precision, statistics_frozen: config.freeze_statistics };
+        let mut learner = Self {
+            metrics: Ring::new(config.log_every.saturating_mul(config.accumulate), device)?,
+            evaluation: Evaluation::new(&question, device)?,
+            question,
+            numbers,
+            // replaced below: they share what is above
+            train: Step::new(device, |_| Vec::new())?,
+            accumulate: None,
+            evaluate: Step::new(device, |_| Vec::new())?,
+            device: device.clone(),
+            share: Hyper::new(1.0),
+            formats,
+            handed_over: 0,
+            model,
+            average,
+            optimizer,
+            scaler,
+            skipped,
+        };
+        learner.train = learner.train_step(config.accumulate > 1, true)?;
+        if config.accumulate > 1 {
+            let accumulate = learner.train_step(true, false)?;
+            learner.accumulate = Some(accumulate.halting_with(&learner.train));
+        }
+        learner.evaluate = learner.evaluate_step()?;
+        Ok((learner, loaded))
+    }
+
+    /// A step that computes gradients, of a share of the loss if there are several parts, and updates, or adds them up.
+    fn train_step(&self, in_parts: bool, updates: bool) -> Result<Step> {
+        let (model, optimizer, scaler) = (self.model.clone(), self.optimizer.clone(), self.scaler.clone());
+        let (question, numbers, record) = (self.question.clone(), self.numbers, self.metrics.recorder());
+        let (format, share) = (self.formats[0].clone(), self.share.clone());
+        let skipped = self.skipped.clone();
+        let follow = self.average.as_ref().filter(|_| updates).map(|average| average.follower(optimizer.clone()));
+        Step::new(&self.device, move |inputs| {
+            let Received { inputs, labels, .. } = format.receive(inputs);
+            let logits = numbers.forward(model.as_ref(), &inputs);
+            let loss = Stage::Loss.scope(|| question.loss(&logits, &labels));
+            let part = if in_parts { &loss * share.tensor(loss.device()) } else { loss.clone() };
+            let apply = |gradients: &_| match (&scaler, updates) {
+                (None, true) => optimizer.update(gradients),
+                (None, false) => optimizer.accumulate(gradients),
+                (Some(scaler), true) => scaler.update(optimizer.as_ref(), gradients),
+                (Some(scaler), false) => scaler.accumulate(optimizer.as_ref(), gradients),
+            };
+            let learn = || match &scaler {
+                None => apply(&part.backward()),
+                Some(scaler) => apply(&scaler.backward(&part)),
+            };
+            let mut counted = None;
+            match &skipped {
+                None => learn(),
+                Some(skipped) => {
+                    let ((), bad) = catch_non_finite(learn);
+                    let bad = bad.expect("a step that is being traced");
+                    Stage::Update.scope(|| skipped.assign(&(skipped.tensor() + bad.to_dtype(DType::U32))));
+                    counted = Some((bad, skipped));
+                }
+            }
+            follow.iter().for_each(|follow| follow());
+            Stage::Log.scope(|| {
+                let [correct, all] = question.correct(&logits, &labels.classes);
+                record([&loss, &correct, &all]);
+            });
+            if let Some((bad, skipped)) = counted {
+                skip_if(&bad, std::slice::from_ref(skipped));
+            }
+            Vec::new()
+        })
+    }
+
+    fn evaluate_step(&self) -> Result<Step> {
+        let model = self.average.as_ref().map_or(&self.model, Average::model).clone();
+        let (evaluation, question, numbers) = (self.evaluation.clone(), self.question.clone(), self.numbers);
+        let format = self.formats[1].clone();
+        Step::new(&self.device, move |inputs| {
+            Stage::Evaluate.scope(|| {
+                let Received { inputs, labels, weights } = format.receive(inputs);
+                let logits = Mode::Evaluate.scope(|| numbers.forward(model.as_ref(), &inputs));
+                evaluation.add(&question.answers(&logits, &labels.classes, &weights));
+            });
+            Vec::new()
+        })
+    }
+
+    /// True if it classifies pixels.
+    pub(super) fn segments(&self) -> bool {
+        self.formats[0].description.goal == Goal::Segment
+    }
+
+    /// Trainable numbers in the model.
+    pub(super) fn parameter_count(&self) -> usize {
+        nn::parameter_count(self.model.as_ref())
+    }
+
+    /// The model that is evaluated and saved: the one that learns, or its average.
+    pub(super) fn model(&self) -> &dyn Module {
+        self.average.as_ref().map_or(&self.model, Average::model).as_ref()
+    }
+
+    /// The model that learns.
+    pub(super) fn learning_model(&self) -> &dyn Module {
+        self.model.as_ref()
+    }
+
+    /// Plans and compiles the steps for batches of these numbers of rows, and for evaluation.
+    pub(super) fn prepare(&mut self, train_rows: &[usize], evaluate_rows: usize) -> Result<()> {
+        for &rows in train_rows {
+            let signature = self.train_signature(rows);
+            self.train.prepare(&signature)?;
+            self.accumulate.as_mut().map(|step| step.prepare(&signature)).transpose()?;
+        }
+        self.evaluate.prepare(&self.evaluate_signature(evaluate_rows)).map(drop)
+    }
+
+    /// What training with these numbers of rows and evaluation will take of the device's memory.
+    pub(super) fn forecast(&mut self, train_rows: &[usize], evaluate_rows: usize) -> Result<(Forecast, Forecast)> {
+        let train: Vec<_> = train_rows.iter().map(|&rows| self.train_signature(rows)).collect();
+        let evaluate = self.evaluate_signature(evaluate_rows);
+        Ok((self.train.forecast(&train)?, self.evaluate.forecast(&[evaluate])?))
+    }
+
+    /// One training step on `batches`, which are one batch in several parts. Its results are on the device until
+    /// [`Learner::read_metrics`].
+    pub(super) fn train(&mut self, batches: Vec<Batch>, learning_rate: f64) -> Result<()> {
+        self.optimizer.set_learning_rate(learning_rate as f32);
+        self.handed_over += 1;
+        if let Some(average) = &self.average {
+            average.set_step(self.handed_over);
+        }
+        let samples: usize = batches.iter().map(|batch| batch.samples).sum();
+        let parts = batches.len();
+        for (number, batch) in batches.into_iter().enumerate() {
+            debug_assert!(!self.metrics_full(), "metrics must be read before they are overwritten");
+            self.share.set(batch.samples as f32 / samples as f32);
+            let is_last = number + 1 == parts;
+            let step = match &mut self.accumulate {
+                Some(accumulate) if !is_last => accumulate,
+                _ => &mut self.train,
+            };
+            step.run_bytes(&batch.uploads())?;
+            self.metrics.handed_over(batch, is_last);
+        }
+        Ok(())
+    }
+
+    /// True if the metrics must be read before the next step.
+    pub(super) fn metrics_full(&self) -> bool {
+        self.metrics.is_full()
+    }
+
+    /// True if the metrics must be read before a step of `parts` parts.
+    pub(super) fn has_room(&self, parts: usize) -> bool {
+        self.metrics.room() >= parts
+    }
+
+    /// What the steps since the last call gave, in order, and the error that ended them, if one did. Waits for the device.
+    pub(super) fn read_metrics(&mut self) -> Result<(Vec<StepResult>, Option<Error>)> {
+        let unread = self.metrics.unread();
+        if unread == 0 {
+            return Ok((Vec::new(), None));
+        }
+        if !self.train.halted()? {
+            return Ok((self.metrics.read(unread)?, None));
+        }
+        let counted = self.metrics.counted()?;
+        let results = self.metrics.read(counted)?;
+        let Some((step, batch)) = self.metrics.take_stopped() else {
+            return Ok((results, None));
+        };
+        let general = "the loss or a gradient is not finite";
+        let message = match self.diagnose(&batch) {
+            Ok(found) => found.unwrap_or_else(|| general.into()),
+            Err(error) => format!("{general}; where it appeared could not be found: {error}"),
+        };
+        Ok((results, Some(Error::NonFinite { step, message })))
+    }
+
+    /// Where the first value that is not finite appears in a training step on `batch`.
+    fn diagnose(&mut self, batch: &Batch) -> Result<Option<String>> {
+        let uploads = self.upload(batch)?;
+        self.train.diagnose(&uploads)
+    }
+
+    /// To be called before the first batch of an evaluation.
+    pub(super) fn begin_evaluation(&self) -> Result<()> {
+        self.average.as_ref().map_or(Ok(()), Average::refresh)
+    }
+
+    /// Adds `batch` to the evaluation under way.
+    pub(super) fn evaluate(&mut self, batch: &Batch) -> Result<()> {
+        self.evaluate.run_bytes(&batch.uploads()).map(drop)
+    }
+
+    /// What the evaluation since the last call found; waits for the device.
+    pub(super) fn read_evaluation(&mut self) -> Result<Evaluated> {
+        self.evaluation.take()
+    }
+
+    /// Steps that changed nothing because something in them was not finite, so far; waits for the device.
+    pub(super) fn skipped_steps(&self) -> Result<u32> {
+        let by_scaler = self.scaler.as_ref().map(|scaler| scaler.skipped_steps()).transpose()?;
+        let others = self.skipped.as_ref().map(|var| var.tensor().item::<u32>()).transpose()?;
+        Ok(by_scaler.unwrap_or(0) + others.unwrap_or(0))
+    }
+
+    /// The factor that the loss is scaled by now, if it is; waits for the device.
+    pub(super) fn loss_scale(&self) -> Result<Option<f32>> {
+        self.scaler.as_ref().map(|scaler| scaler.scale()).transpose()
+    }
+
+    /// Everything that training goes on from, by name.
+    pub(super) fn state(&self) -> Result<BTreeMap<String, Tensor>> {
+        let mut state = BTreeMap::new();
+        let mut insert = |prefix: &str, name: &str, value| state.insert(format!("{prefix}.{name}"), value);
+        for (name, value) in nn::state(self.model.as_ref()) {
+            insert("model", &name, value);
+        }
+        if let Some(average) = &self.average {
+            for (name, value) in nn::state(average.model().as_ref()) {
+                insert("average", &name, value);
+            }
+        }
+        for (name, value) in self.optimizer.state_dict() {
+            insert("optimizer", &name, value);
+        }
+        for variable in self.other_state() {
+            insert("other", variable.name(), variable.tensor());
+        }
+        Ok(state)
+    }
+
+    /// Sets everything that [`Learner::state`] gave, after `steps` steps; nothing that does not fit is taken.
+    pub(super) fn load(&mut self, mut state: BTreeMap<String, Tensor>, steps: u64) -> Result<()> {
+        let mut part = |prefix: &str| {
+            let prefix = format!("{prefix}.");
+            let names: Vec<_> = state.keys().filter(|name| name.starts_with(&prefix)).cloned().collect();
+            let entry = |name: String| (name[prefix.len()..].to_owned(), state.remove(&name).expect("it is there"));
+            names.into_iter().map(entry).collect::<BTreeMap<_, _>>()
+        };
+        let (model, average, optimizer, other) = (part("model"), part("average"), part("optimizer"), part("other"));
+        nn::load_state(self.model.as_ref(), &model)?;
+        if let Some(own) = &self.average {
+            nn::load_state(own.model().as_ref(), &average)?;
+        }
+        self.optimizer.load_state_dict(&optimizer)?;
+        for variable in self.other_state() {
+            let name = variable.name();
+            let value = other.get(name).ok_or_else(|| Error::Shape(format!("the checkpoint lacks {name}")))?;
+            variable.set(value)?;
+        }
+        self.handed_over = steps;
+        self.metrics.set_steps(steps);
+        Ok(())
+    }
+
+    fn other_state(&self) -> Vec<Var> {
+        let scaler = self.scaler.iter().flat_map(|scaler| scaler.state());
+        scaler.chain(self.skipped.clone()).collect()
+    }
+
+    /// What the device did since the last call, by stage.
+    pub(super) fn stage_times(&mut self) -> StageTimes {
+        let mut times = self.train.stage_times();
+        if let Some(accumulate) = &mut self.accumulate {
+            times.merge(&accumulate.stage_times());
+        }
+        times.merge(&self.evaluate.stage_times());
+        times
+    }
+
+    fn train_signature(&self, rows: usize) -> Signature {
+        self.formats[0].signature(rows)
+    }
+
+    fn evaluate_signature(&self, rows: usize) -> Signature {
+        self.formats[1].signature(rows)
+    }
+}
+
+impl Numbers {
+    fn forward(self, model: &dyn Module, inputs: &Tensor) -> Tensor {
+        let run = || match self.precision {
+            Precision::F32 => model.forward(inputs),
+            Precision::F16 => autocast(DType::F16, || model.forward(inputs)),
+        };
+        if self.statistics_frozen { freeze_statistics(run) } else { run() }
+    }
+}
+
+/// A new model such as `config` says.
+pub(super) fn model(config: &Config, data: &Description, device: &Device) -> Result<Arc<dyn Module>> {
+    let spec = ModelSpec { input: data.shape.clone(), classes: data.classes.len(), seed: u64::from(config.seed) };
+    Ok(models::create(&config.model.to_string(), &spec, device)?.into())
+}
+
+/// Loads what fits of a file of weights: a head for other classes keeps its first values, and is told.
+fn load(model: &dyn Module, path: &std::path::Path) -> Result<LoadReport> {
+    let whole = nn::load_weights(model, path, &LoadOptions::default().partial());
+    let Err(Error::State(mismatch)) = &whole else { return whole };
+    // what has another shape, and what belongs to it
+    let options = mismatch.misshaped.iter().fold(LoadOptions::default().partial(), |options, (name, ..)| {
+        options.skip(name)
+    });
+    nn::load_weights(model, path, &options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Augment, Dataset as _, Loader, LoaderOptions, Order, digits};
+    use crate::device::Fault;
+    use crate::device::tests::fresh_devices;
+    use crate::train::ModelName;
+
+    #[test]
+    fn a_diagnosis_that_fails_does_not_hide_what_it_was_for() {
+        for device in fresh_devices() {
+            let data = Arc::new(digits().expect("they are built in").train);
+            let model = ModelName::new("mlp").expect("a model of that name");
+            let config = Config { model, batch_size: 64, ..Config::default() }.resolve().expect("good settings");
+            let (mut learner, _) = Learner::new(&config, data.description(), &device).expect("memory");
+            let (order, augment) = (Order::Sequential, Augment::None);
+            let options = LoaderOptions { batch_size: 64, order, augment, workers: 1, ahead: 2, epochs: 1 };
+            let mut loader = Loader::new(data, options);
+            // the first step ruins the weights, the second meets that
+            for _ in 0..2 {
+                let batch = loader.next().expect("more than two batches").expect("they load");
+                learner.train(vec![batch], 1e30).expect("memory");
+            }
+            device.inject(Fault::MemoryLimit(0));
+            let (results, error) = learner.read_metrics().expect("it is known which steps counted");
+            assert_eq!(results.len(), 1, "{device:?}");
+            let Some(Error::NonFinite { step: 2, message }) = error else { panic!("{error:?}") };
+            let words = "is not finite; where it appeared could not be found: ";
+            assert!(message.contains(words) && message.contains("memory"), "{message}");
+        }
+    }
+}

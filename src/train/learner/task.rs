@@ -1,0 +1,104 @@
+//! What a model is asked: classes of samples, or of their pixels.
+
+use crate::data::{Description, Goal, IGNORED, Labels};
+use crate::dtype::DType;
+use crate::tensor::{CrossEntropy, Reduction, Tensor};
+
+/// How many of the likeliest answers top-5 accuracy looks at.
+const TOP: usize = 5;
+
+/// What is asked of a model, and how its logits `[rows, classes, ...]` answer targets `[rows, ...]`.
+#[derive(Clone)]
+pub(super) struct Question {
+    goal: Goal,
+    pub(super) classes: usize,
+    label_smoothing: f64,
+}
+
+/// What a batch says about a model, on the device.
+pub(super) struct Answers {
+    /// Sum of the losses of all targets that count, f32 `[]`.
+    pub(super) loss: Tensor,
+    /// How often each class (row) was taken for each, i32 `[classes, classes]`.
+    pub(super) confusion: Tensor,
+    /// Targets whose class is among the five likeliest, i32 `[]`.
+    pub(super) top: Tensor,
+}
+
+impl Question {
+    pub(super) fn new(of: &Description, label_smoothing: f64) -> Self {
+        Self { goal: of.goal, classes: of.classes.len(), label_smoothing }
+    }
+
+    /// True if five answers are a choice.
+    pub(super) fn has_top(&self) -> bool {
+        self.goal == Goal::Classify && self.classes > TOP
+    }
+
+    /// The mean loss of a batch, f32 `[]`.
+    pub(super) fn loss(&self, logits: &Tensor, labels: &Labels) -> Tensor {
+        let options = CrossEntropy { label_smoothing: self.label_smoothing, ..self.options() };
+        labels.cross_entropy(&logits.to_dtype(DType::F32), &options)
+    }
+
+    /// How many of the targets that count the model got right, and how many there are: f32 `[]` each.
+    pub(super) fn correct(&self, logits: &Tensor, labels: &Tensor) -> [Tensor; 2] {
+        let right = logits.argmax(1).eq(labels);
+        match self.ignored() {
+            None => {
+                let all = labels.numel() as f32;
+                [right.to_dtype(DType::F32).sum(), Tensor::full([], all, logits.device())]
+            }
+            Some(ignored) => {
+                let counts = labels.ne(ignored);
+                [right.logical_and(&counts), counts].map(|which| which.to_dtype(DType::F32).sum())
+            }
+        }
+    }
+
+    /// Everything evaluation wants to know of a batch whose rows count by `weights` (0 or 1, `[rows]`).
+    pub(super) fn answers(&self, logits: &Tensor, labels: &Tensor, weights: &Tensor) -> Answers {
+        let logits = &logits.to_dtype(DType::F32);
+        let mut per_row = vec![1; labels.rank()];
+        per_row[0] = labels.shape()[0];
+        let in_use = weights.reshape(per_row).expand(labels.shape().clone()).ne(0.0);
+        let counts = match self.ignored() {
+            None => in_use,
+            Some(ignored) => in_use.logical_and(&labels.ne(ignored)),
+        };
+        let losses = logits.cross_entropy_with(labels, &CrossEntropy { reduction: Reduction::None, ..self.options() });
+        // a label that does not count is none of the classes
+        let flat = [labels.numel()];
+        let said = one_hot(&logits.argmax(1).reshape(flat), self.classes);
+        let of = one_hot(&counts.where_(labels, -1).reshape(flat), self.classes);
+        Answers {
+            loss: counts.where_(losses, 0.0).sum(),
+            // whole numbers below 2^24, which f32 adds exactly
+            confusion: of.t().matmul(&said).to_dtype(DType::I32),
+            top: self.top(logits, labels, &counts),
+        }
+    }
+
+    fn top(&self, logits: &Tensor, labels: &Tensor, counts: &Tensor) -> Tensor {
+        if !self.has_top() {
+            return Tensor::zeros_of([], DType::I32, logits.device());
+        }
+        let own = logits.gather(1, &labels.unsqueeze(1));
+        let larger = logits.gt(&own).to_dtype(DType::I32).sum_dim(1);
+        larger.lt(TOP as i32).logical_and(counts).to_dtype(DType::I32).sum()
+    }
+
+    fn options(&self) -> CrossEntropy {
+        CrossEntropy { ignore_index: self.ignored(), ..CrossEntropy::default() }
+    }
+
+    fn ignored(&self) -> Option<i32> {
+        (self.goal == Goal::Segment).then_some(IGNORED.into())
+    }
+}
+
+/// `[n]` to f32 `[n, classes]`; a row of zeros for what is no class.
+fn one_hot(labels: &Tensor, classes: usize) -> Tensor {
+    let position = Tensor::arange(classes, labels.device()).unsqueeze(0);
+    labels.unsqueeze(1).eq(position).to_dtype(DType::F32)
+}

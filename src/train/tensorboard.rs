@@ -1,0 +1,141 @@
+//! A run as TensorBoard shows it.
+
+use crate::data::{Batch, Last, Targets, Values};
+use crate::error::Result;
+use crate::formats::tensorboard::{EventWriter, Histogram, Setting};
+use crate::stage::Stage;
+
+use super::callback::{Callback, Context};
+use super::event::{EpochMetrics, Start, StepMetrics, Summary, TestMetrics};
+use super::learner::Prediction;
+use super::pictures;
+use super::scores::Confusion;
+
+/// Pictures that are shown with what the model says about them.
+const PICTURES: usize = 16;
+
+/// Writes event files into the run's folder: scalars of steps, epochs and evaluations, histograms of weights and gradients,
+/// pictures with predictions, the model's graph, the settings, and what each stage took.
+pub struct TensorBoard {
+    every: u64,
+    settings: Vec<(String, Setting)>,
+    events: Option<EventWriter>,
+    /// The first samples of the test set.
+    shown: Option<Batch>,
+}
+
+impl TensorBoard {
+    /// With scalars of every `every`th step; `settings` are those of the run.
+    pub fn new(every: usize, settings: Vec<(String, Setting)>) -> Self {
+        Self { every: every as u64, settings, events: None, shown: None }
+    }
+
+    /// Writes, if the file is open.
+    fn write(&mut self, write: impl FnOnce(&mut EventWriter) -> Result<()>) -> Result<()> {
+        self.events.as_mut().map_or(Ok(()), write)
+    }
+
+    fn histograms(&mut self, run: &Context<'_>) -> Result<()> {
+        let step = run.steps();
+        for variable in run.model().variables() {
+            if variable.dtype().is_float() {
+                let values = variable.tensor().to_dtype(crate::DType::F32).to_vec::<f32>()?;
+                let name = format!("weights/{}", variable.name().replace('.', "/"));
+                self.write(|events| events.histogram(&name, &Histogram::of(&values), step))?;
+            }
+        }
+        let Some(batch) = &self.shown else { return Ok(()) };
+        for (name, gradient) in run.learner().gradients(batch)? {
+            let name = format!("gradients/{}", name.replace('.', "/"));
+            self.write(|events| events.histogram(&name, &Histogram::of(&gradient), step))?;
+        }
+        Ok(())
+    }
+
+    fn predictions(&mut self, run: &Context<'_>) -> Result<()> {
+        let Some(batch) = &self.shown else { return Ok(()) };
+        let Values::U8(_) = &batch.inputs else { return Ok(()) };
+        let predictions = run.learner().predict(batch)?;
+        let (size, pixels) = match &batch.targets {
+            Targets::Masks(masks) => {
+                let said: Vec<u8> = predictions.iter().flat_map(Prediction::classes).collect();
+                pictures::masks(batch, masks, &said)
+            }
+            Targets::Classes(classes) | Targets::Mixed { first: classes, .. } => {
+                let right = |(said, of): (&Prediction, &u32)| said.class() == Some(*of);
+                pictures::marked(batch, &predictions.iter().zip(classes).map(right).collect::<Vec<_>>())
+            }
+        };
+        let step = run.steps();
+        self.write(|events| events.image("predictions", size, &pixels, step))
+    }
+}
+
+impl Callback for TensorBoard {
+    fn on_train_begin(&mut self, run: &mut Context<'_>, start: &Start) -> Result<()> {
+        self.events = Some(EventWriter::create(run.folder(), start.steps_done as u64)?);
+        let graph = run.learner().graph()?;
+        let settings = std::mem::take(&mut self.settings);
+        self.write(|events| {
+            events.graph(&graph)?;
+            events.settings(&settings, &["loss/test", "accuracy/test"])?;
+            events.flush()
+        })?;
+        self.shown = match run.test_data().clone().take(PICTURES).batch(PICTURES, Last::Keep).workers(1).start()?.next() {
+            Some(Ok(batch)) => Some(batch),
+            // whoever needs these samples says what is wrong with them
+            _ => None,
+        };
+        Ok(())
+    }
+
+    fn on_train_batch_end(&mut self, _run: &mut Context<'_>, step: &StepMetrics) -> Result<()> {
+        let number = step.step as u64;
+        if !number.is_multiple_of(self.every) {
+            return Ok(());
+        }
+        let (rate, speed) = (step.learning_rate as f32, step.samples_per_second as f32);
+        self.write(|events| {
+            events.scalar("loss/train", step.loss, number)?;
+            events.scalar("accuracy/train", step.accuracy, number)?;
+            events.scalar("learning_rate", rate, number)?;
+            events.scalar("samples_per_second", speed, number)?;
+            events.flush()
+        })
+    }
+
+    fn on_epoch_end(&mut self, run: &mut Context<'_>, epoch: &EpochMetrics) -> Result<()> {
+        let step = run.steps();
+        self.write(|events| {
+            events.scalar("epoch/loss", epoch.loss as f32, step)?;
+            events.scalar("epoch/accuracy", epoch.accuracy as f32, step)?;
+            events.scalar("epoch/skipped_steps", epoch.skipped_steps as f32, step)
+        })
+    }
+
+    fn on_test_end(&mut self, run: &mut Context<'_>, test: &TestMetrics, _confusion: &Confusion) -> Result<()> {
+        let step = run.steps();
+        self.write(|events| {
+            events.scalar("loss/test", test.loss as f32, step)?;
+            events.scalar("accuracy/test", test.accuracy as f32, step)?;
+            events.scalar("test/mean_iou", test.mean.iou as f32, step)?;
+            events.scalar("test/mean_f1", test.mean.f1 as f32, step)?;
+            test.top5.map_or(Ok(()), |top5| events.scalar("test/top5", top5 as f32, step))
+        })?;
+        self.histograms(run)?;
+        self.predictions(run)?;
+        self.write(EventWriter::flush)
+    }
+
+    fn on_train_end(&mut self, run: &mut Context<'_>, summary: &Summary) -> Result<()> {
+        let step = run.steps();
+        self.write(|events| {
+            for stage in Stage::ALL {
+                let report = &summary.stages[stage as usize];
+                events.scalar(&format!("stages/{}_busy_ms", stage.name()), report.busy_ms as f32, step)?;
+                events.scalar(&format!("stages/{}_exposed_ms", stage.name()), report.exposed_ms as f32, step)?;
+            }
+            events.finish(summary.completed)
+        })
+    }
+}
