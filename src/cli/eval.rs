@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::data::DatasetName;
 use crate::error::{Error, Result};
-use crate::train::{Confusion, DatasetName, Judged, Trainer, evaluate};
+use crate::train::{Confusion, Judged, Trainer, evaluate};
 use crate::units::thousands;
 
 use super::report::percent;
@@ -84,7 +85,8 @@ fn per_class(classes: &[String], confusion: &Confusion) -> String {
     let means = confusion.means();
     let [precision, recall, f1, iou] = [means.precision, means.recall, means.f1, means.iou].map(percent);
     let mean = vec!["mean".to_owned(), precision, recall, f1, iou, thousands(confusion.total() as usize)];
-    let rows: Vec<_> = std::iter::once(header.to_vec()).chain(classes.iter().enumerate().map(row)).chain([mean]).collect();
+    let rows: Vec<_> =
+        std::iter::once(header.to_vec()).chain(classes.iter().enumerate().map(row)).chain([mean]).collect();
     table(&rows)
 }
 

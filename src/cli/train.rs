@@ -32,10 +32,18 @@ pub(super) struct TrainArgs {
 
 /// Trains as the flags say; `matches` knows which of them were given.
 pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
-    let mut trainer = match (&args.resume, &args.file) {
-        (Some(run), _) => Trainer::resume(run, merge(&args.config, matches, &run.join("config.toml"))?)?,
-        (None, Some(file)) => Trainer::new(merge(&args.config, matches, file)?)?,
-        (None, None) => Trainer::new(args.config.clone())?,
+    let config = match (&args.resume, &args.file) {
+        (Some(run), _) => merge(&args.config, matches, &run.join("config.toml"))?,
+        (None, Some(file)) => merge(&args.config, matches, file)?,
+        (None, None) => args.config.clone(),
+    };
+    if config.download {
+        // the trainer would do it, too, but without a word
+        super::data::fetch_with_bar(&config.dataset, &config.open_options())?;
+    }
+    let mut trainer = match &args.resume {
+        Some(run) => Trainer::resume(run, config)?,
+        None => Trainer::new(config)?,
     };
     trainer.add_tensorboard();
     let control = Control::default();

@@ -7,22 +7,31 @@ pub mod augment;
 mod batch;
 mod cache;
 mod dataset;
-mod digits;
+#[cfg(feature = "download")]
+mod download;
+mod files;
 mod loader;
 mod memory;
 mod permutation;
 pub mod pipeline;
 mod random;
 mod sample;
+mod sets;
 
 pub use augment::Augment;
 pub use batch::{Batch, HostTimes, Targets, Upload};
 pub use cache::Cache;
 pub use dataset::{Dataset, Description, Goal, Normalization, Split};
-pub use digits::{DIGITS_TEST_PERCENT, digits, parse_digits};
 pub use loader::{Loader, Skipped};
 pub use memory::InMemory;
 pub use permutation::Permutation;
 pub use pipeline::{Format, Labels, Last, On, Pipeline, Received, Resize, State};
 pub use random::Random;
 pub use sample::{IGNORED, Sample, Target, Values};
+pub use sets::{
+    Cifar, ClassFolders, DIGITS_TEST_PERCENT, DatasetName, Masked, OpenOptions, PUBLISHED, Progress, Published,
+    PublishedFile, Shapes, ShapesOptions, Table, digits, fetch, open, open_csv, open_folder, open_pairs, parse_cifar,
+    parse_csv, parse_digits, parse_idx,
+};
+#[cfg(feature = "cli")]
+pub(crate) use sets::{FORMS, missing};

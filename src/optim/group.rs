@@ -171,7 +171,8 @@ impl<R: Rule> Optimizer for Grouped<R> {
     fn accumulate(&self, gradients: &Gradients) {
         Stage::Update.scope(|| {
             for group in &self.groups {
-                let accumulated = group.accumulated.as_ref().expect("accumulate: the optimizer is made with_accumulation");
+                let accumulated =
+                    group.accumulated.as_ref().expect("accumulate: the optimizer is made with_accumulation");
                 let gradient = group.pack(gradients);
                 check_finite(std::slice::from_ref(gradient.node()));
                 accumulated.assign(&(accumulated.tensor() + gradient));

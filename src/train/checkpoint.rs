@@ -21,8 +21,8 @@ use crate::optim::Scheduler;
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
-use super::event::TestMetrics;
 use super::environment::Environment;
+use super::event::TestMetrics;
 
 /// The only version that is written and read.
 pub const CHECKPOINT_VERSION: u32 = 1;

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use crate::data::{Augment, DatasetName, On, OpenOptions};
 use crate::error::{Error, Result};
 use crate::models::{Entry, MODELS, Task};
 use crate::optim::Schedule;
@@ -16,9 +17,24 @@ use super::save::SaveEvery;
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
-    /// Data to train on
-    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().dataset))]
+    /// Data to train on: digits, mnist, fashion-mnist, cifar10, cifar100, oxford-pets, shapes, folder:PATH,
+    /// pairs:IMAGES,MASKS or csv:FILE (see `brasa data`)
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DATASET", default_value_t = Self::default().dataset))]
     pub dataset: DatasetName,
+    /// Folder that published data sets are kept in [default: the system's folder for what can be fetched again]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "FOLDER", env = "BRASA_DATA_DIR"))]
+    pub data_dir: Option<PathBuf>,
+    /// Fetch the data set if it is not there
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().download))]
+    pub download: bool,
+    /// Resize pictures to squares of this many pixels; needed if they differ in size
+    #[cfg_attr(feature = "cli", arg(long, value_name = "PIXELS"))]
+    pub image_size: Option<usize>,
+    /// End the run at a sample that cannot be read, instead of skipping it
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().strict))]
+    pub strict: bool,
     /// Network to train
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().model))]
     pub model: ModelName,
@@ -83,10 +99,14 @@ pub struct Config {
     /// Part of each label that is spread over all classes, as in PyTorch's cross_entropy
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().label_smoothing))]
     pub label_smoothing: f64,
-    /// Move each training picture by up to one pixel at random
-    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
-        require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().augment))]
-    pub augment: bool,
+    /// Random changes to training pictures: none, shift, cifar, or a list such as flip,crop=4,rotate=15,color=0.2,erase=0.25,
+    /// mixup=0.2 (see `brasa::data::augment`)
+    #[cfg_attr(feature = "cli", arg(long, value_name = "CHANGES", num_args = 0..=1, default_missing_value = "shift",
+        require_equals = true, default_value_t = Self::default().augment))]
+    pub augment: Augment,
+    /// Who augments: the loader's threads or the device that trains
+    #[cfg_attr(feature = "cli", arg(long, value_enum, value_name = "WHERE", default_value_t = Self::default().augment_on))]
+    pub augment_on: On,
     /// What numbers are computed in
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().precision))]
     pub precision: Precision,
@@ -118,6 +138,10 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             dataset: DatasetName::Digits,
+            data_dir: None,
+            download: false,
+            image_size: None,
+            strict: false,
             model: ModelName::new("cnn").expect("a model of that name"),
             epochs: 15,
             batch_size: 32,
@@ -139,7 +163,8 @@ impl Default for Config {
             keep: 2,
             patience: None,
             label_smoothing: 0.0,
-            augment: false,
+            augment: Augment::default(),
+            augment_on: On::Host,
             precision: Precision::F32,
             seed: 0,
             device: None,
@@ -150,15 +175,6 @@ impl Default for Config {
             log_every: 10,
         }
     }
-}
-
-/// Data sets by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "kebab-case")]
-pub enum DatasetName {
-    /// 1,797 handwritten digits, 8x8 (UCI); ships with the program
-    Digits,
 }
 
 /// The name of a network for pictures: one of [`MODELS`](crate::models::MODELS).
@@ -279,7 +295,7 @@ macro_rules! display_as_in_files {
         }
     )*};
 }
-display_as_in_files!(DatasetName, OptimizerName, Precision, OnNan);
+display_as_in_files!(OptimizerName, Precision, OnNan, On);
 
 impl Config {
     /// Reads a configuration file; what it does not mention keeps its default.
@@ -308,6 +324,7 @@ impl Config {
             ("log-every", self.log_every, 1_000_000),
             ("accumulate", self.accumulate, 1 << 16),
             ("keep", self.keep, 1_000_000),
+            ("image-size", self.image_size.unwrap_or(1), 1 << 14),
             ("patience", self.patience.unwrap_or(1), 1_000_000),
         ];
         for (name, value, most) in counts {
@@ -365,6 +382,12 @@ impl Config {
             }
         }
         Ok(self)
+    }
+
+    /// How the data set is opened.
+    pub fn open_options(&self) -> OpenOptions {
+        let any_size = self.image_size.is_some();
+        OpenOptions { data_dir: self.data_dir.clone(), download: self.download, any_size }
     }
 
     /// The learning rate that schedules start from.

@@ -7,11 +7,11 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::nn::{LoadOptions, load_weights};
 
+use super::Config;
 use super::event::TestMetrics;
 use super::learner::{Evaluated, Learner};
 use super::scores::Confusion;
 use super::trainer::pipelines;
-use super::Config;
 
 /// How good a model is, as a whole and class by class.
 #[derive(Clone, Debug, serde::Serialize)]

@@ -141,6 +141,8 @@ pub struct EpochMetrics {
     pub samples_per_second: f64,
     /// Steps so far that changed nothing, because something in them was not finite.
     pub skipped_steps: u32,
+    /// What losses are multiplied by now, in mixed precision.
+    pub loss_scale: Option<f32>,
 }
 
 /// How well the held-out samples were classified.

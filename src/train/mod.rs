@@ -22,7 +22,7 @@ mod trainer;
 pub use callback::{Callback, Context, EarlyStopping};
 pub use checkpoint::CHECKPOINT_VERSION;
 pub use clock::StageReport;
-pub use config::{Config, DatasetName, ModelName, OnNan, OptimizerName, Precision};
+pub use config::{Config, ModelName, OnNan, OptimizerName, Precision};
 pub use control::Control;
 pub use environment::Environment;
 pub use evaluate::{Judged, evaluate};

@@ -34,7 +34,7 @@ pub(super) fn marked(batch: &Batch, right: &[bool]) -> Drawn {
 
 /// The pictures of a batch, each with its mask and with what the model says: three in a row.
 pub(super) fn masks(batch: &Batch, of: &[u8], said: &[u8]) -> Drawn {
-    let pixels = sides(batch).iter().product();
+    let pixels: usize = sides(batch).iter().product();
     let mut cells = Vec::new();
     for row in 0..batch.samples {
         let part = row * pixels..(row + 1) * pixels;

@@ -276,6 +276,7 @@ impl<'a> Run<'a> {
 
     fn epoch_done(&mut self) -> Result<()> {
         let skipped_steps = self.trainer.learner.skipped_steps()?;
+        let loss_scale = self.trainer.learner.loss_scale()?;
         let start = Instant::now();
         let metrics = EpochMetrics {
             epoch: self.epoch + 1,
@@ -283,6 +284,7 @@ impl<'a> Run<'a> {
             accuracy: self.sums.correct / self.sums.targets.max(1.0),
             samples_per_second: self.samples_per_second(),
             skipped_steps,
+            loss_scale,
         };
         self.write_line("epoch", metrics.loss, metrics.accuracy, None)?;
         self.call(|callback, run| callback.on_epoch_end(run, &metrics))?;
@@ -486,13 +488,7 @@ impl<'a> Run<'a> {
         callbacks.iter_mut().try_for_each(|callback| moment(callback.as_mut(), &mut context))
     }
 
-    fn write_line(
-        &mut self,
-        kind: &'static str,
-        loss: f64,
-        accuracy: f64,
-        test: Option<TestDetails>,
-    ) -> Result<()> {
+    fn write_line(&mut self, kind: &'static str, loss: f64, accuracy: f64, test: Option<TestDetails>) -> Result<()> {
         let (lr, step, epoch) = (self.learning_rate, self.steps, self.epoch + 1);
         let elapsed_s = self.seconds_before + self.start.elapsed().as_secs_f64();
         self.trainer.folder.append_metrics(&Line { kind, step, epoch, loss, accuracy, lr, elapsed_s, test })

@@ -46,7 +46,8 @@ impl FromStr for SaveEvery {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = || Error::Config(format!("save-every is `{text}`: write a number of steps, or a time as 30s, 10min or 2h"));
+        let wrong =
+            || Error::Config(format!("save-every is `{text}`: write a number of steps, or a time as 30s, 10min or 2h"));
         let (number, seconds) = UNITS
             .iter()
             .find_map(|(unit, seconds)| Some((text.trim().strip_suffix(unit)?, *seconds)))

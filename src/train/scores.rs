@@ -91,7 +91,8 @@ impl Confusion {
 
     /// Means over the classes that have targets or answers.
     pub fn means(&self) -> MeanScores {
-        let seen = |class: &usize| (0..self.classes).any(|other| self.count(*class, other) + self.count(other, *class) > 0);
+        let seen =
+            |class: &usize| (0..self.classes).any(|other| self.count(*class, other) + self.count(other, *class) > 0);
         let scores: Vec<_> = (0..self.classes).filter(seen).map(|class| self.class(class)).collect();
         let mean = |of: fn(&ClassScores) -> f64| match scores.len() {
             0 => 0.0,

@@ -81,7 +81,8 @@ impl Callback for TensorBoard {
             events.settings(&settings, &["loss/test", "accuracy/test"])?;
             events.flush()
         })?;
-        self.shown = match run.test_data().clone().take(PICTURES).batch(PICTURES, Last::Keep).workers(1).start()?.next() {
+        self.shown = match run.test_data().clone().take(PICTURES).batch(PICTURES, Last::Keep).workers(1).start()?.next()
+        {
             Some(Ok(batch)) => Some(batch),
             // whoever needs these samples says what is wrong with them
             _ => None,

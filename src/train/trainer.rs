@@ -66,7 +66,7 @@ impl Trainer {
         let prepared = Prepared::new(config)?;
         let Prepared { config, device, .. } = &prepared;
         // last: what cannot start leaves no folder behind
-        let prefix = format!("{}-{}", config.dataset.kind(), config.model);
+        let prefix = format!("{}-{}", config.dataset.short(), config.model);
         let folder = RunFolder::create(&config.out, config.name.as_deref(), &prefix)?;
         folder.write("config.toml", config.to_toml().as_bytes())?;
         folder.write("environment.toml", Environment::new(device, config.precision).to_toml().as_bytes())?;
@@ -200,7 +200,7 @@ fn newest(
 
 /// The streams of training and of test batches that `config` asks for.
 pub(super) fn pipelines(config: &Config) -> Result<Split<Pipeline>> {
-    let Split { train, test } = data::open(config)?;
+    let Split { train, test } = data::open(&config.dataset, &config.open_options())?;
     let resized = |data: Arc<dyn Dataset>| {
         let pipeline = Pipeline::new(data).workers(config.workers).seed(config.seed.into()).strict(config.strict);
         match config.image_size {
@@ -208,7 +208,12 @@ pub(super) fn pipelines(config: &Config) -> Result<Split<Pipeline>> {
             _ => pipeline,
         }
     };
-    let train = resized(train)
+    let train = resized(train);
+    if train.description().shape.contains(&0) {
+        let message = "pictures differ in size, so they do not fit in a batch: give image-size";
+        return Err(Error::Config(format!("{}: {message}", train.description().name)));
+    }
+    let train = train
         .shuffle()
         .augment(config.augment.clone(), config.augment_on)
         .batch(config.batch_size, Last::Keep)

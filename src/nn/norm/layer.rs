@@ -65,8 +65,7 @@ impl Module for LayerNorm {
             self.sizes
         );
         let [weight, bias] = [&self.weight, &self.bias].map(|var| var.as_ref().map(Var::tensor));
-        let norm =
-            |input: &Tensor| input.layer_norm(self.sizes.rank(), weight.as_ref(), bias.as_ref(), self.epsilon);
+        let norm = |input: &Tensor| input.layer_norm(self.sizes.rank(), weight.as_ref(), bias.as_ref(), self.epsilon);
         self.scope.run(|| input.in_full_precision(norm))
     }
 

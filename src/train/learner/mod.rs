@@ -1,8 +1,8 @@
 //! The model that learns: captured steps that train and evaluate, over shared variables.
 
 mod average;
-mod metrics;
 mod inspect;
+mod metrics;
 mod optimizer;
 mod task;
 
@@ -395,9 +395,8 @@ fn load(model: &dyn Module, path: &std::path::Path) -> Result<LoadReport> {
     let whole = nn::load_weights(model, path, &LoadOptions::default().partial());
     let Err(Error::State(mismatch)) = &whole else { return whole };
     // what has another shape, and what belongs to it
-    let options = mismatch.misshaped.iter().fold(LoadOptions::default().partial(), |options, (name, ..)| {
-        options.skip(name)
-    });
+    let options =
+        mismatch.misshaped.iter().fold(LoadOptions::default().partial(), |options, (name, ..)| options.skip(name));
     nn::load_weights(model, path, &options)
 }
 
