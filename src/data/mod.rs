@@ -17,6 +17,7 @@ pub mod pipeline;
 mod random;
 mod sample;
 mod sets;
+mod subset;
 
 pub use augment::Augment;
 pub use batch::{Batch, HostTimes, Targets, Upload};
@@ -33,5 +34,6 @@ pub use sets::{
     PublishedFile, Shapes, ShapesOptions, Table, digits, fetch, open, open_csv, open_folder, open_pairs, parse_cifar,
     parse_csv, parse_digits, parse_idx,
 };
+pub use subset::Subset;
 #[cfg(feature = "cli")]
 pub(crate) use sets::{FORMS, missing};

@@ -11,7 +11,7 @@ use super::Config;
 use super::event::TestMetrics;
 use super::learner::{Evaluated, Learner};
 use super::scores::Confusion;
-use super::trainer::pipelines;
+use super::trainer::{batched, open};
 
 /// How good a model is, as a whole and class by class.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -35,7 +35,7 @@ pub struct Judged {
 pub fn evaluate(config: Config, weights: &Path) -> Result<Judged> {
     let config = Config { ema: None, weights: None, accumulate: 1, ..config.resolve()? };
     let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
-    let data = pipelines(&config)?;
+    let data = batched(open(&config)?, &config)?;
     let (mut learner, _) = Learner::new(&config, [data.train.format(), data.test.format()], &device)?;
     load_weights(learner.model(), weights, &LoadOptions::default())?;
     let mut samples = 0;

@@ -1,9 +1,8 @@
 //! A run, from its settings to its summary.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use crate::data::{self, Dataset, Last, Pipeline, Split};
+use crate::data::{self, Last, Pipeline, Split};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::formats::tensorboard::Setting;
@@ -63,7 +62,32 @@ struct Prepared {
 impl Trainer {
     /// Checks and opens everything that a run with `config` needs; whatever can be wrong before training is found here.
     pub fn new(config: Config) -> Result<Self> {
-        let prepared = Prepared::new(config)?;
+        Self::prepared(Prepared::new(config, open)?)
+    }
+
+    /// The same with data of one's own instead of the one that `config` names: pipelines with the order and the operations
+    /// on samples that they have. How batches are made (their size, seed, epochs, shuffling of the training part and its
+    /// augmentation) is for `config` to say.
+    ///
+    /// ```
+    ///     ///
+    /// use brasa::data::{Pipeline, Split, digits};
+    /// use brasa::train::{Config, Control, Trainer};
+    ///
+    /// let data = digits()?;
+    /// let few = |data| Pipeline::new(Arc::new(data)).take(100);
+    /// # let out = tempfile::tempdir().unwrap();
+    /// let config = Config { epochs: 1, device: Some("cpu".into()), out: out.path().into(), ..Config::default() };
+    /// let summary = Trainer::with_data(config, Split { train: few(data.train), test: few(data.test) })?
+    ///     .run(&Control::default(), &mut |_| {})?;
+    /// assert_eq!(summary.test.unwrap().samples, 100);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
+    pub fn with_data(config: Config, data: Split<Pipeline>) -> Result<Self> {
+        Self::prepared(Prepared::new(config, |_| Ok(data))?)
+    }
+
+    fn prepared(prepared: Prepared) -> Result<Self> {
         let Prepared { config, device, .. } = &prepared;
         // last: what cannot start leaves no folder behind
         let prefix = format!("{}-{}", config.dataset.short(), config.model);
@@ -80,7 +104,7 @@ impl Trainer {
     /// # Errors
     /// If there is no checkpoint that can be read, or it is one of another model.
     pub fn resume(folder: &Path, config: Config) -> Result<Self> {
-        let mut prepared = Prepared::new(config)?;
+        let mut prepared = Prepared::new(config, open)?;
         let (path, state, progress) = newest(folder, &prepared.device, &mut prepared.notices)?;
         let environment = Environment::new(&prepared.device, prepared.config.precision);
         if environment != progress.environment {
@@ -142,10 +166,10 @@ impl Trainer {
 }
 
 impl Prepared {
-    fn new(config: Config) -> Result<Self> {
+    fn new(config: Config, open: impl FnOnce(&Config) -> Result<Split<Pipeline>>) -> Result<Self> {
         let config = config.resolve()?;
         let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
-        let data = pipelines(&config)?;
+        let data = batched(open(&config)?, &config)?;
         let formats = [data.train.format(), data.test.format()];
         let (mut learner, loaded) = Learner::new(&config, formats, &device)?;
         let mut notices = Vec::new();
@@ -198,27 +222,33 @@ fn newest(
     Err(Error::Config(notices.iter().fold(message, |message, notice| message + "; " + notice)))
 }
 
-/// The streams of training and of test batches that `config` asks for.
-pub(super) fn pipelines(config: &Config) -> Result<Split<Pipeline>> {
+/// The data that `config` names.
+pub(super) fn open(config: &Config) -> Result<Split<Pipeline>> {
     let Split { train, test } = data::open(&config.dataset, &config.open_options())?;
-    let resized = |data: Arc<dyn Dataset>| {
-        let pipeline = Pipeline::new(data).workers(config.workers).seed(config.seed.into()).strict(config.strict);
-        match config.image_size {
+    Ok(Split { train: Pipeline::new(train), test: Pipeline::new(test) })
+}
+
+/// The streams of training and of test batches that `config` asks for.
+pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pipeline>> {
+    let prepared = |pipeline: Pipeline| {
+        let pipeline = pipeline.workers(config.workers).seed(config.seed.into()).strict(config.strict);
+        let pipeline = match config.image_size {
             Some(side) if pipeline.description().shape.len() == 3 => pipeline.resize(side, side),
             _ => pipeline,
+        };
+        let of = pipeline.description();
+        if of.shape.contains(&0) {
+            let message = "pictures differ in size, so they do not fit in a batch: give image-size";
+            return Err(Error::Config(format!("{}: {message}", of.name)));
         }
+        Ok(pipeline)
     };
-    let train = resized(train);
-    if train.description().shape.contains(&0) {
-        let message = "pictures differ in size, so they do not fit in a batch: give image-size";
-        return Err(Error::Config(format!("{}: {message}", train.description().name)));
-    }
-    let train = train
+    let train = prepared(data.train)?
         .shuffle()
         .augment(config.augment.clone(), config.augment_on)
         .batch(config.batch_size, Last::Keep)
         .epochs(config.epochs);
-    let test = resized(test).batch(config.batch_size, Last::Pad);
+    let test = prepared(data.test)?.batch(config.batch_size, Last::Pad);
     Ok(Split { train, test })
 }
 

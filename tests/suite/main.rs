@@ -25,6 +25,7 @@ mod ops;
 mod optim;
 mod plans;
 mod regression;
+mod runs;
 mod schedules;
 mod shaders;
 mod sort;

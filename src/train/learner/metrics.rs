@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 use super::super::scores::Confusion;
 use super::task::{Answers, Question};
 
-/// Most parts of steps whose metrics stay on the device until they are read.
+/// Most parts of steps whose metrics stay on the device until they are read; a single step may have more.
 const MOST_UNREAD: usize = 64;
 
 /// What one training step gave.
@@ -91,9 +91,9 @@ pub(in crate::train) struct Evaluated {
 }
 
 impl Ring {
-    /// For this many parts of steps, or the most that there may be.
-    pub(super) fn new(parts: usize, device: &Device) -> Result<Self> {
-        let len = parts.min(MOST_UNREAD);
+    /// For this many steps of so many parts, or the most that there may be.
+    pub(super) fn new(steps: usize, parts: usize, device: &Device) -> Result<Self> {
+        let len = steps.saturating_mul(parts).min(MOST_UNREAD).max(parts);
         let zeros = |name| Var::state(name, &Tensor::zeros([len], device));
         Ok(Self {
             values: [zeros("metrics.loss")?, zeros("metrics.correct")?, zeros("metrics.targets")?],

@@ -94,7 +94,7 @@ impl Learner {
         let question = Question::new(data, config.label_smoothing);
         let numbers = Numbers { precision: config.precision, statistics_frozen: config.freeze_statistics };
         let mut learner = Self {
-            metrics: Ring::new(config.log_every.saturating_mul(config.accumulate), device)?,
+            metrics: Ring::new(config.log_every, config.accumulate, device)?,
             evaluation: Evaluation::new(&question, device)?,
             question,
             numbers,

@@ -1,6 +1,9 @@
 //! The program as its users meet it: what it prints, where, and with which exit code.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod eval;
+mod resume;
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -88,7 +91,7 @@ fn wrong_flags_are_refused_with_what_is_known() {
     refuses(&["--epoch", "3"], 2, &["--epoch", "--epochs"]);
     refuses(&["trian"], 2, &["trian"]);
     refuses(&["--model", "vgg"], 2, &["vgg", "mlp", "resnet20"]);
-    refuses(&["--dataset", "mnist"], 2, &["mnist", "digits"]);
+    refuses(&["--dataset", "imagenet"], 2, &["imagenet", "digits", "cifar10"]);
     refuses(&["--optimizer", "lbfgs"], 2, &["lbfgs", "adamw"]);
     refuses(&["--epochs", "many"], 2, &["many", "--epochs"]);
     refuses(&["--epochs", "0"], 2, &["epochs is 0"]);

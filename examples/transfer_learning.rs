@@ -1,0 +1,62 @@
+//! Transfer learning: what a network has learned of eight classes helps it with two others, of which there are few pictures.
+//!
+//! `cargo run --release --example transfer_learning -- FOLDER`, where FOLDER has CIFAR-10 as pictures: `train/CLASS/*.png` and
+//! `test/CLASS/*.png`, or `train.tar.gz` and `test.tar.gz` of such folders.
+//!
+//! Two switches that are easily confused: `freeze` says which *parameters* stay as they are; `freeze_statistics` says that batch
+//! norms use, and keep, the *running statistics* they have. A frozen batch norm still follows the new data's statistics
+//! unless the second switch says otherwise; here both are set, so that the backbone is a fixed function.
+
+#![expect(clippy::print_stdout, reason = "an example prints")]
+
+use std::sync::Arc;
+
+use brasa::data::{Dataset as _, OpenOptions, Pipeline, Split, Subset, open};
+use brasa::train::{Config, Control, ModelName, Trainer};
+use brasa::{Error, Result};
+
+/// The classes that are learned from few pictures.
+const NEW: [&str; 2] = ["cat", "dog"];
+/// How many pictures there are of them.
+const FEW: usize = 300;
+
+fn main() -> Result<()> {
+    let folder = std::env::args().nth(1).ok_or_else(|| Error::Config("name the folder with CIFAR-10".into()))?;
+    let data = open(&format!("folder:{folder}").parse()?, &OpenOptions::default())?;
+    let others = data.train.description().classes.iter().filter(|class| !NEW.contains(&class.as_str()));
+    let others: Vec<String> = others.cloned().collect();
+    let eight = Split {
+        train: Pipeline::new(Arc::new(Subset::of_classes(data.train.clone(), &others)?)),
+        test: Pipeline::new(Arc::new(Subset::of_classes(data.test.clone(), &others)?)),
+    };
+    let two = Split {
+        train: Pipeline::new(Arc::new(Subset::of_classes(data.train, &NEW)?.sampled(FEW, 1))),
+        test: Pipeline::new(Arc::new(Subset::of_classes(data.test, &NEW)?)),
+    };
+
+    let out = std::env::temp_dir().join(format!("brasa-transfer-{}", std::process::id()));
+    let base = Config { model: ModelName::new("resnet20")?, batch_size: 128, workers: 2, out, ..Config::default() };
+    let run = |name: &str, config: Config, data: Split<Pipeline>| {
+        let config = Config { name: Some(name.into()), ..config };
+        let summary = Trainer::with_data(config, data)?.run(&Control::default(), &mut |_| {})?;
+        let accuracy = summary.test.map_or(0.0, |test| test.accuracy);
+        println!("{name:<24} {:.1} %", 100.0 * accuracy);
+        Ok::<_, Error>((accuracy, summary.folder))
+    };
+
+    let backbone = Config { epochs: 5, augment: "cifar".parse()?, ..base.clone() };
+    let (_, backbone) = run("backbone, eight classes", backbone, eight)?;
+
+    let small = Config { epochs: 40, batch_size: 32, augment: "cifar".parse()?, ..base };
+    let (scratch, _) = run("from scratch", small.clone(), Split { train: two.train.clone(), test: two.test.clone() })?;
+    let frozen = Config {
+        weights: Some(backbone.join("model.safetensors")),
+        freeze: ["conv1.*", "bn1.*", "layer*"].map(String::from).to_vec(),
+        freeze_statistics: true,
+        lr: Some(0.01),
+        ..small
+    };
+    let (transferred, _) = run("frozen backbone, new head", frozen, two)?;
+    println!("the backbone is worth {:.1} points", 100.0 * (transferred - scratch));
+    Ok(())
+}

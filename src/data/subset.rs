@@ -1,0 +1,97 @@
+//! Some of a data set's samples.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+
+use super::{Dataset, Description, Permutation, Sample, Target};
+
+/// Some samples of another data set, by their numbers: PyTorch's `Subset`.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use brasa::data::{Dataset, Subset, digits};
+///
+/// let data = Arc::new(digits()?.test);
+/// let few = Subset::of_classes(data, &["3", "8"])?.sampled(20, 1);
+/// assert_eq!((few.len(), few.description().classes.as_slice()), (20, &["3".to_owned(), "8".to_owned()][..]));
+/// # Ok::<(), brasa::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Subset {
+    data: Arc<dyn Dataset>,
+    indices: Vec<usize>,
+    /// The number that each class has here, if classes are left out.
+    classes: Option<Vec<Option<u32>>>,
+    description: Description,
+}
+
+impl Subset {
+    /// The samples with these numbers, in this order.
+    ///
+    /// # Panics
+    /// If there is no sample with one of them.
+    #[track_caller]
+    pub fn new(data: Arc<dyn Dataset>, indices: Vec<usize>) -> Self {
+        let len = data.len();
+        assert!(indices.iter().all(|&index| index < len), "Subset: a number is not below {len}");
+        let description = data.description().clone();
+        Self { data, indices, classes: None, description }
+    }
+
+    /// The samples of these classes, which are numbered in this order from 0 on. Every sample is read once to see its class.
+    ///
+    /// # Errors
+    /// If a sample cannot be read.
+    ///
+    /// # Panics
+    /// If there is no class of one of these names.
+    #[track_caller]
+    pub fn of_classes<S: AsRef<str>>(data: Arc<dyn Dataset>, classes: &[S]) -> Result<Self> {
+        let mut description = data.description().clone();
+        let mut numbers = vec![None; description.classes.len()];
+        for (number, name) in classes.iter().map(AsRef::as_ref).enumerate() {
+            let known = description.classes.iter().position(|class| class == name);
+            let known = known.unwrap_or_else(|| panic!("Subset: {} has no class `{name}`", description.name));
+            numbers[known] = Some(number as u32);
+        }
+        description.classes = classes.iter().map(|name| name.as_ref().to_owned()).collect();
+        let (mut indices, mut sample) = (Vec::new(), Sample::default());
+        for index in 0..data.len() {
+            data.get(index, &mut sample)?;
+            if matches!(sample.target, Target::Class(class) if numbers[class as usize].is_some()) {
+                indices.push(index);
+            }
+        }
+        Ok(Self { data, indices, classes: Some(numbers), description })
+    }
+
+    /// `count` of the samples (all, if there are no more), chosen by `seed`, in their order.
+    #[must_use]
+    pub fn sampled(mut self, count: usize, seed: u64) -> Self {
+        let order = Permutation::new(self.indices.len(), &[seed]);
+        let mut chosen: Vec<usize> = (0..count.min(self.indices.len())).map(|place| order.get(place)).collect();
+        chosen.sort_unstable();
+        self.indices = chosen.into_iter().map(|place| self.indices[place]).collect();
+        self
+    }
+}
+
+impl Dataset for Subset {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn len(&self) -> usize {
+        self.indices.len()
+    }
+
+    fn get(&self, index: usize, sample: &mut Sample) -> Result<()> {
+        self.data.get(self.indices[index], sample)?;
+        if let (Some(classes), Target::Class(class)) = (&self.classes, &mut sample.target) {
+            *class = classes[*class as usize].expect("samples of other classes are left out");
+        }
+        Ok(())
+    }
+}

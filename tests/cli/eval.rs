@@ -1,0 +1,51 @@
+//! `brasa eval`, and what a run leaves for other programs.
+
+use super::{brasa, folder, json_lines, refuses, short, text};
+
+#[test]
+fn evaluation_repeats_what_training_said() {
+    let out = folder();
+    let ran = brasa(&short(out.path(), &["--name", "run", "--json", "--seed", "3", "--patience", "9"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let finished = json_lines(&ran.stdout).pop().expect("events");
+    let run = out.path().join("run");
+    let judged = brasa(&["eval", text(&run), "--device", "cpu", "--json"]);
+    assert_eq!(judged.code, Some(0), "{}", judged.stderr);
+    let judged = json_lines(&judged.stdout).pop().expect("an object");
+    for field in ["accuracy", "correct", "targets", "top5", "mean"] {
+        assert_eq!(judged[field], finished["best"][field], "{field}");
+    }
+    assert_eq!(judged["classes"].as_array().expect("a list").len(), 10);
+    let table = brasa(&["eval", text(&run), "--device", "cpu"]);
+    for word in ["precision", "recall", "support", "is \\ said", "top 5", "best.safetensors"] {
+        assert!(table.stdout.contains(word), "`{word}` is missing in: {}", table.stdout);
+    }
+    refuses(&["eval", text(out.path())], 1, &["config.toml"]);
+    refuses(&["eval", text(&run), "--weights", "none.safetensors"], 1, &["none.safetensors"]);
+}
+
+#[test]
+fn a_run_leaves_everything_that_is_promised() {
+    let out = folder();
+    let ran = brasa(&short(out.path(), &["--name", "run"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let mut names: Vec<String> = std::fs::read_dir(out.path().join("run"))
+        .expect("a folder")
+        .flatten()
+        .map(|entry| entry.file_name().into_string().expect("UTF-8"))
+        .map(|name| if name.starts_with("events.out.tfevents.") { "events".to_owned() } else { name })
+        .collect();
+    names.sort();
+    let expected = [
+        "best.safetensors",
+        "checkpoints",
+        "config.toml",
+        "confusion.json",
+        "environment.toml",
+        "events",
+        "metrics.jsonl",
+        "model.safetensors",
+        "stages.json",
+    ];
+    assert_eq!(names, expected);
+}
