@@ -174,6 +174,9 @@ pub enum Error {
     /// Named weights are not those of the model they were meant for.
     #[error(transparent)]
     State(#[from] Box<StateMismatch>),
+    /// The place in the data that a run should go on from is none of this pipeline.
+    #[error("cannot go on in the data where the last run was: {0}")]
+    Resume(String),
     /// A setting is unknown or out of range.
     #[error("{0}")]
     Config(String),

@@ -2,18 +2,27 @@
 
 use std::time::Duration;
 
+use super::Values;
+use super::pipeline::State;
 use crate::dtype::DType;
 use crate::shape::Shape;
 
-use super::Values;
-
 /// What a model should say about the samples of a batch.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Targets {
     /// Numbers of classes, `[rows]`.
     Classes(Vec<u32>),
     /// Numbers of each pixel's class, `[rows, height, width]`; [`IGNORED`](super::IGNORED) where it is not known.
     Masks(Vec<u8>),
+    /// Two classes for each row, as of pictures that were mixed, all `[rows]`.
+    Mixed {
+        /// The class of the row's own sample.
+        first: Vec<u32>,
+        /// The class of the sample that was mixed into it.
+        second: Vec<u32>,
+        /// How much the first one counts, 0 to 1; the second one counts the rest.
+        share: Vec<f32>,
+    },
 }
 
 /// Samples put together, in host memory.
@@ -31,6 +40,15 @@ pub struct Batch {
     pub targets: Targets,
     /// 1 for rows that count and 0 for padding, `[rows]`.
     pub weights: Vec<f32>,
+    /// What is random in the augmentation of each row, if the device is to carry it out:
+    /// `[rows,` [`PARAMETERS`](super::augment::PARAMETERS)`]`.
+    pub parameters: Option<Vec<f32>>,
+    /// Numbers of the samples in the data set, one for each of `samples`.
+    pub indices: Vec<usize>,
+    /// True for the last batch of its epoch.
+    pub last: bool,
+    /// Where the pipeline is behind this batch, for a checkpoint.
+    pub state: State,
     /// How long it took to make.
     pub times: HostTimes,
 }
@@ -45,26 +63,41 @@ impl Batch {
     }
 
     /// Inputs, targets and weights as they are uploaded: the inputs as they are, classes as i32 `[rows]` or masks as u8
-    /// `[rows, height, width]`, and the weights as f32 `[rows]`.
-    pub fn uploads(&self) -> [Upload<'_>; 3] {
+    /// `[rows, height, width]`, and the weights as f32 `[rows]`. Behind them, of mixed targets, the second classes as i32
+    /// `[rows]` and the shares as f32 `[rows]`; then the parameters of the augmentation, if there are any, as f32.
+    ///
+    /// [`Format::receive`](super::Format::receive) takes them in on the device.
+    pub fn uploads(&self) -> Vec<Upload<'_>> {
         let rows = self.rows();
+        let of_rows = |dtype, bytes| (Shape::from([rows]), dtype, bytes);
         let targets = match &self.targets {
-            Targets::Classes(classes) => (Shape::from([rows]), DType::I32, bytemuck::cast_slice(classes)),
+            Targets::Classes(classes) | Targets::Mixed { first: classes, .. } => {
+                of_rows(DType::I32, bytemuck::cast_slice(classes))
+            }
             Targets::Masks(masks) => {
                 let mut shape = vec![rows];
                 shape.extend(&self.shape[self.shape.len().saturating_sub(2)..]);
                 (Shape::from(shape), DType::U8, masks.as_slice())
             }
         };
-        [
+        let mut uploads = vec![
             (Shape::from(self.shape.as_slice()), self.inputs.dtype(), self.inputs.as_bytes()),
             targets,
-            (Shape::from([rows]), DType::F32, bytemuck::cast_slice(&self.weights)),
-        ]
+            of_rows(DType::F32, bytemuck::cast_slice(&self.weights)),
+        ];
+        if let Targets::Mixed { second, share, .. } = &self.targets {
+            uploads.push(of_rows(DType::I32, bytemuck::cast_slice(second)));
+            uploads.push(of_rows(DType::F32, bytemuck::cast_slice(share)));
+        }
+        if let Some(parameters) = &self.parameters {
+            let width = parameters.len() / rows.max(1);
+            uploads.push((Shape::from([rows, width]), DType::F32, bytemuck::cast_slice(parameters)));
+        }
+        uploads
     }
 }
 
-/// Time that one batch took on its worker, stage by stage.
+/// Time that one batch took on the threads that made it, stage by stage, all threads together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HostTimes {
     /// Reading samples.
@@ -73,4 +106,12 @@ pub struct HostTimes {
     pub augment: Duration,
     /// Putting them together.
     pub batch: Duration,
+}
+
+impl HostTimes {
+    pub(super) fn add(&mut self, other: Self) {
+        self.load += other.load;
+        self.augment += other.augment;
+        self.batch += other.batch;
+    }
 }

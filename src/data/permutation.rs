@@ -57,7 +57,7 @@ pub(crate) fn hash(words: &[u64]) -> u64 {
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014), with its increment so that 0 does not map to 0.
-fn mix(value: u64) -> u64 {
+pub(crate) fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -55,7 +55,14 @@ impl Tensor {
         // x, the last axis, comes first in the grid
         let place =
             |(axis, &size): (usize, &usize)| grid.select(-1, sizes.len() - 1 - axis).place(size, outside, aligned);
-        let places: Vec<Self> = sizes.iter().enumerate().map(place).collect();
+        self.at_places(&sizes.iter().enumerate().map(place).collect::<Vec<_>>(), nearest)
+    }
+
+    /// The elements at these places along each axis but the first two, `[batch, rows..]`, counted in elements: between them
+    /// bilinear (trilinear) or the nearest one, and zero outside.
+    #[track_caller]
+    pub(crate) fn at_places(&self, places: &[Self], nearest: bool) -> Self {
+        let sizes = &self.shape()[2..];
         if nearest {
             return self.picked(&places.iter().map(Self::round).collect::<Vec<_>>());
         }

@@ -101,8 +101,7 @@ impl Learner {
     pub(super) fn train(&mut self, batch: Batch, learning_rate: f64) -> Result<()> {
         self.optimizer.set_learning_rate(learning_rate as f32);
         debug_assert!(!self.metrics_full(), "metrics must be read before they are overwritten");
-        let [inputs, targets, _] = batch.uploads();
-        self.train.run_bytes(&[inputs, targets])?;
+        self.train.run_bytes(&batch.uploads()[..2])?;
         self.metrics.handed_over(batch);
         Ok(())
     }
@@ -136,9 +135,11 @@ impl Learner {
 
     /// Where the first value that is not finite appears in a training step on `batch`.
     fn diagnose(&mut self, batch: &Batch) -> Result<Option<String>> {
-        let [inputs, targets, _] =
-            batch.uploads().map(|(shape, dtype, bytes)| Tensor::from_bytes(bytes, shape, dtype, &self.device));
-        self.train.diagnose(&[inputs?, targets?])
+        let inputs: Result<Vec<Tensor>> = batch.uploads()[..2]
+            .iter()
+            .map(|(shape, dtype, bytes)| Tensor::from_bytes(bytes, shape.clone(), *dtype, &self.device))
+            .collect();
+        self.train.diagnose(&inputs?)
     }
 
     /// Adds `batch` to the evaluation under way.
@@ -175,7 +176,7 @@ fn correct(logits: &Tensor, labels: &Tensor) -> Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Augment, Loader, LoaderOptions, Order, digits};
+    use crate::data::{Last, Pipeline, digits};
     use crate::device::Fault;
     use crate::device::tests::fresh_devices;
     use crate::train::ModelName;
@@ -187,9 +188,7 @@ mod tests {
             let model = ModelName::new("mlp").expect("a model of that name");
             let config = Config { model, batch_size: 64, ..Config::default() }.resolve().expect("good settings");
             let mut learner = Learner::new(&config, data.as_ref(), &device).expect("memory");
-            let (order, augment) = (Order::Sequential, Augment::None);
-            let options = LoaderOptions { batch_size: 64, order, augment, workers: 1, ahead: 2, epochs: 1 };
-            let mut loader = Loader::new(data, options);
+            let mut loader = Pipeline::new(data).batch(64, Last::Keep).start().expect("threads");
             // the first step ruins the weights, the second meets that
             for _ in 0..2 {
                 let batch = loader.next().expect("more than two batches").expect("they load");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::data::{self, Augment, Batch, Dataset, HostTimes, Loader, LoaderOptions, Order, Split};
+use crate::data::{self, Augment, Batch, Dataset, HostTimes, Last, Loader, On, Pipeline, Split};
 use crate::device::Device;
 use crate::error::Result;
 use crate::stage::Stage;
@@ -20,8 +20,6 @@ use super::metrics::StepResult;
 use super::rates::Rates;
 use super::{Config, Control, DatasetName, Environment, Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
 
-/// Batches that each worker may have ready.
-const AHEAD: usize = 4;
 /// Weights are saved after an epoch if the last time is longer ago than this.
 const SAVE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -63,7 +61,7 @@ impl Trainer {
         let mut learner = Learner::new(&config, data.train.as_ref(), &device)?;
         let mut rows = vec![config.batch_size.min(data.train.len())];
         rows.extend(Some(data.train.len() % config.batch_size).filter(|&last| last > 0 && last != rows[0]));
-        let steps = config.epochs * Loader::batches_per_epoch(data.train.len(), config.batch_size);
+        let steps = config.epochs * data.train.len().div_ceil(config.batch_size);
         let rates = Rates::new(&config, steps as u64)?;
         let memory = memory_need(&mut learner, &rows, config.batch_size, &device)?;
         if !memory.fits() {
@@ -166,8 +164,9 @@ impl Run<'_> {
     fn train(&mut self, control: &Control) -> Result<bool> {
         let config = &self.trainer.config;
         let (epochs, per_epoch) = (config.epochs, self.steps_per_epoch());
-        let mut train_batches = self.loader(&self.trainer.data.train, Order::Shuffled { seed: config.seed.into() });
-        let mut test_batches = self.loader(&self.trainer.data.test, Order::Sequential);
+        let mut train_batches =
+            self.pipeline(&self.trainer.data.train).shuffle().augment(self.augment()?, On::Host).start()?;
+        let mut test_batches = self.pipeline(&self.trainer.data.test).batch(config.batch_size, Last::Pad).start()?;
         self.started(per_epoch);
         for epoch in 1..=epochs {
             let epoch_start = Instant::now();
@@ -195,14 +194,18 @@ impl Run<'_> {
     }
 
     fn steps_per_epoch(&self) -> usize {
-        Loader::batches_per_epoch(self.trainer.data.train.len(), self.trainer.config.batch_size)
+        self.trainer.data.train.len().div_ceil(self.trainer.config.batch_size)
     }
 
-    fn loader(&self, data: &Arc<dyn Dataset>, order: Order) -> Loader {
-        let config = &self.trainer.config;
-        let augment = if config.augment { Augment::Shift } else { Augment::None };
-        let Config { batch_size, workers, epochs, .. } = *config;
-        Loader::new(Arc::clone(data), LoaderOptions { batch_size, order, augment, workers, ahead: AHEAD, epochs })
+    fn pipeline(&self, data: &Arc<dyn Dataset>) -> Pipeline {
+        let Config { batch_size, workers, epochs, seed, .. } = self.trainer.config;
+        let pipeline = Pipeline::new(Arc::clone(data)).batch(batch_size, Last::Keep);
+        // each batch is counted on
+        pipeline.workers(workers).epochs(epochs).seed(seed.into()).strict(true)
+    }
+
+    fn augment(&self) -> Result<Augment> {
+        if self.trainer.config.augment { "shift".parse() } else { Ok(Augment::default()) }
     }
 
     /// Takes the next batch, and charges what it cost and how long it was waited for.
@@ -269,7 +272,7 @@ impl Run<'_> {
 
     fn evaluate(&mut self, epoch: usize, batches: &mut Loader) -> Result<()> {
         let samples = self.trainer.data.test.len();
-        for _ in 0..Loader::batches_per_epoch(samples, self.trainer.config.batch_size) {
+        for _ in 0..samples.div_ceil(self.trainer.config.batch_size) {
             let batch = self.next_batch(batches)?;
             self.on_device(|learner| learner.evaluate(&batch))?;
         }

@@ -1,0 +1,404 @@
+//! From a data set to batches.
+//!
+//! A [`Pipeline`] is a description: methods add to it and nothing is read. [`Pipeline::start`] starts its threads and gives a
+//! [`Loader`], an iterator of batches.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use brasa::data::{Cache, Last, On, Pipeline, digits};
+//!
+//! let data = digits()?;
+//! let pipeline = Pipeline::new(Arc::new(data.train))
+//!     .shuffle()
+//!     .filter(|sample| sample.shape == [1, 8, 8])
+//!     .cache(Cache::Memory)
+//!     .map(|sample, random| {
+//!         let brighter = random.below(4) as u8;
+//!         sample.input.as_bytes_mut().iter_mut().for_each(|pixel| *pixel = pixel.saturating_add(brighter));
+//!         Ok(())
+//!     })
+//!     .augment("crop=1,rotate=10".parse()?, On::Host)
+//!     .batch(64, Last::Drop)
+//!     .seed(7)
+//!     .epochs(3);
+//!
+//! let mut batches = pipeline.start()?;
+//! let first = batches.next().expect("a batch")?;
+//! assert_eq!(first.shape, [64, 1, 8, 8]);
+//!
+//! // a checkpoint holds the state; another run goes on with exactly the next batch
+//! let state = serde_json::to_string(&first.state).unwrap();
+//! let mut resumed = pipeline.resume(&serde_json::from_str(&state).unwrap())?;
+//! let (next, again) = (batches.next().expect("a batch")?, resumed.next().expect("a batch")?);
+//! assert_eq!(next.inputs, again.inputs);
+//! # Ok::<(), brasa::Error>(())
+//! ```
+//!
+//! # What happens when
+//!
+//! **Order** is work on numbers. [`skip`](Pipeline::skip), [`take`](Pipeline::take), [`shard`](Pipeline::shard),
+//! [`interleave`](Pipeline::interleave), [`shuffle`](Pipeline::shuffle), [`shuffle_buffer`](Pipeline::shuffle_buffer) and
+//! [`weighted`](Pipeline::weighted) say, in the order in which they are called, which samples are due. No sample is read for
+//! that, so a shuffle of a million pictures is as quick to start as one of ten, and it needs no list.
+//!
+//! **Samples** are work for threads. Each worker takes the numbers of a batch's worth of samples, reads them from the data
+//! set, and carries out [`map`](Pipeline::map), [`filter`](Pipeline::filter), [`resize`](Pipeline::resize) and
+//! [`cache`](Pipeline::cache) in the order in which they were called, whatever was called in between. The
+//! [augmentation](Pipeline::augment) comes last.
+//!
+//! **Batches** are filled with what is left: a sample that was filtered out, or skipped because it is broken, leaves no hole.
+//! No batch has samples of two epochs. What happens to the samples at the end of one that do not fill a batch is for
+//! [`batch`](Pipeline::batch) to say.
+//!
+//! # What is random
+//!
+//! Each epoch's order is a function of the seed and the epoch; what is random in an operation on a sample is a function of the
+//! seed, the epoch, the sample's number and the operation's place. Neither the number of workers nor their timing changes a
+//! bit. What comes before a cache is the same in every epoch.
+//!
+//! # What is broken
+//!
+//! A sample that cannot be read, whose label is out of range, or for which a `map` returns an error, is skipped, counted and
+//! [named](Loader::skipped); with [`strict`](Pipeline::strict) it is the error that ends the batches. Everything else that
+//! goes wrong ends them, too: a cache that cannot be written, an operation that panics, pictures of different sizes in one
+//! batch, an epoch without a batch.
+
+mod format;
+mod operation;
+mod order;
+mod resize;
+mod state;
+
+use std::sync::Arc;
+
+use super::cache::Store;
+use super::{Augment, Cache, Dataset, Description, Goal, Loader, Random, Sample};
+use crate::error::{Error, Result};
+use operation::Operation;
+
+pub use format::{Format, Labels, Received};
+pub(crate) use operation::{Failure, Recipe, Scratch};
+pub(crate) use order::{Item, Order};
+pub use resize::Resize;
+pub use state::State;
+pub(crate) use state::{Dispenser, Ticket};
+
+/// What becomes of the samples at the end of an epoch that do not fill a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Last {
+    /// They are a smaller batch.
+    #[default]
+    Keep,
+    /// They are left out.
+    Drop,
+    /// They are a batch that is filled with zeros, which [`Batch::weights`](super::Batch::weights) tell apart.
+    Pad,
+}
+
+/// Who augments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum On {
+    /// The worker threads.
+    #[default]
+    Host,
+    /// The device that trains, in [`Format::receive`]: the host only draws the random numbers.
+    Device,
+}
+
+/// How a data set becomes batches; see the [module](self).
+#[derive(Clone)]
+pub struct Pipeline {
+    pub(super) data: Arc<dyn Dataset>,
+    pub(super) order: Arc<Order>,
+    operations: Vec<Operation>,
+    description: Description,
+    augment: Augment,
+    on: On,
+    pub(super) batch: usize,
+    pub(super) last: Last,
+    pub(super) epochs: Option<usize>,
+    pub(super) prefetch: usize,
+    pub(super) workers: usize,
+    pub(super) seed: u64,
+    pub(super) strict: bool,
+}
+
+impl Pipeline {
+    /// All samples of `data` as they lie, once, in batches of 32, made by as many workers as there are cores, at most 8.
+    pub fn new(data: Arc<dyn Dataset>) -> Self {
+        Self {
+            order: Arc::new(Order::all(data.len())),
+            operations: Vec::new(),
+            description: data.description().clone(),
+            data,
+            augment: Augment::default(),
+            on: On::default(),
+            batch: 32,
+            last: Last::default(),
+            epochs: Some(1),
+            prefetch: 4,
+            workers: std::thread::available_parallelism().map_or(2, |cores| cores.get().min(8)),
+            seed: 0,
+            strict: false,
+        }
+    }
+
+    fn ordered(mut self, change: impl FnOnce(&mut Order)) -> Self {
+        change(Arc::make_mut(&mut self.order));
+        self
+    }
+
+    /// Leaves out the first `count` samples of each epoch.
+    #[must_use]
+    pub fn skip(self, count: usize) -> Self {
+        self.ordered(|order| order.skip(count))
+    }
+
+    /// Ends each epoch after `count` samples.
+    #[must_use]
+    pub fn take(self, count: usize) -> Self {
+        self.ordered(|order| order.take(count))
+    }
+
+    /// Every `count`th sample, from number `index` on: one of `count` parts of the data, for one of `count` machines.
+    ///
+    /// # Panics
+    /// If there is no such part.
+    #[must_use]
+    #[track_caller]
+    pub fn shard(self, index: usize, count: usize) -> Self {
+        assert!(index < count, "shard: there is no part {index} of {count}");
+        self.ordered(|order| order.shard(index, count))
+    }
+
+    /// In random order, another one in each epoch. All of what comes before is shuffled, in constant memory; where samples
+    /// are best read as they lie, such as from an archive, [`Pipeline::shuffle_buffer`] is quicker.
+    ///
+    /// # Panics
+    /// Behind a shuffle buffer.
+    #[must_use]
+    #[track_caller]
+    pub fn shuffle(self) -> Self {
+        self.ordered(Order::shuffle)
+    }
+
+    /// In an order that is random within reach of a buffer: each sample is drawn from the next `size` that are due. The buffer
+    /// holds numbers, not samples.
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    #[must_use]
+    #[track_caller]
+    pub fn shuffle_buffer(self, size: usize) -> Self {
+        assert!(size > 0, "shuffle_buffer: nothing can be drawn from a buffer of 0");
+        self.ordered(|order| order.shuffle_buffer(size))
+    }
+
+    /// From `streams` places at once: what comes before is cut in as many parts of equal length, such as the archives it lies
+    /// in, and `block` samples are taken from each in turn.
+    ///
+    /// # Panics
+    /// If one of them is 0, or behind a shuffle buffer.
+    #[must_use]
+    #[track_caller]
+    pub fn interleave(self, streams: usize, block: usize) -> Self {
+        assert!(streams > 0 && block > 0, "interleave: {streams} streams in blocks of {block}");
+        self.ordered(|order| order.interleave(streams, block))
+    }
+
+    /// As many samples as there are, each drawn with a probability in proportion to its weight, whatever was drawn before:
+    /// rare classes can be shown as often as common ones. `weights[i]` is that of sample `i` of the data set. A sample that
+    /// comes twice in an epoch is augmented in two ways.
+    ///
+    /// # Panics
+    /// If there is not a weight for each sample, one is negative or not finite, all are 0, or behind a shuffle.
+    #[must_use]
+    #[track_caller]
+    pub fn weighted(self, weights: &[f64]) -> Self {
+        self.ordered(|order| order.weighted(weights))
+    }
+
+    fn operation(mut self, operation: Operation) -> Self {
+        self.operations.push(operation);
+        self
+    }
+
+    /// Changes each sample. If it changes the shape, say so with [`Pipeline::described`]. An error makes the sample a broken
+    /// one.
+    #[must_use]
+    pub fn map(self, map: impl Fn(&mut Sample, &mut Random) -> Result<()> + Send + Sync + 'static) -> Self {
+        self.operation(Operation::Map(Arc::new(map)))
+    }
+
+    /// Leaves out the samples that `keep` says no to.
+    #[must_use]
+    pub fn filter(self, keep: impl Fn(&Sample) -> bool + Send + Sync + 'static) -> Self {
+        self.operation(Operation::Filter(Arc::new(keep)))
+    }
+
+    /// Brings pictures and masks to one size; see [`Resize`].
+    ///
+    /// # Panics
+    /// If a side is 0, or samples are no pictures.
+    #[must_use]
+    #[track_caller]
+    pub fn resize(mut self, height: usize, width: usize) -> Self {
+        assert!(height > 0 && width > 0, "resize: no picture is {height}x{width}");
+        let shape = &mut self.description.shape;
+        assert!(shape.len() == 3, "resize: a sample of {:?} is no picture", shape);
+        shape[1..].copy_from_slice(&[height, width]);
+        self.operation(Operation::Resize(Resize { height, width }))
+    }
+
+    /// Keeps samples as they are at this place, so that what comes before is done only once. That is also why it is the same in
+    /// every epoch: what is to be random comes behind.
+    #[must_use]
+    pub fn cache(self, cache: Cache) -> Self {
+        let store = Store::new(cache, self.data.len());
+        self.operation(Operation::Cache(Arc::new(store)))
+    }
+
+    /// Changes pictures at random, here or on the device, after everything else. The last call counts.
+    #[must_use]
+    pub fn augment(mut self, augment: Augment, on: On) -> Self {
+        (self.augment, self.on) = (augment, on);
+        self
+    }
+
+    /// Says what samples are behind a [`Pipeline::map`] that changes their shape or their classes.
+    #[must_use]
+    pub fn described(mut self, description: Description) -> Self {
+        self.description = description;
+        self
+    }
+
+    /// Batches of `size` samples [32, and the last one is kept].
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    #[must_use]
+    #[track_caller]
+    pub fn batch(mut self, size: usize, last: Last) -> Self {
+        assert!(size > 0, "batch: a batch has at least one sample");
+        (self.batch, self.last) = (size, last);
+        self
+    }
+
+    /// Passes over the data, one after the other [1].
+    #[must_use]
+    pub fn epochs(mut self, count: usize) -> Self {
+        self.epochs = Some(count);
+        self
+    }
+
+    /// Passes over the data without end.
+    #[must_use]
+    pub fn repeat(mut self) -> Self {
+        self.epochs = None;
+        self
+    }
+
+    /// Batches that may be ready before anybody asks for them [4].
+    #[must_use]
+    pub fn prefetch(mut self, batches: usize) -> Self {
+        self.prefetch = batches;
+        self
+    }
+
+    /// Threads that make samples; changes nothing but the speed.
+    ///
+    /// # Panics
+    /// If `count` is 0.
+    #[must_use]
+    #[track_caller]
+    pub fn workers(mut self, count: usize) -> Self {
+        assert!(count > 0, "workers: somebody has to make the samples");
+        self.workers = count;
+        self
+    }
+
+    /// Decides everything that is random [0].
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Whether a broken sample ends the batches with an error [no: it is skipped].
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
+    }
+
+    /// What the samples are behind all operations.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// What a batch uploads, and how the device takes it in.
+    pub fn format(&self) -> Format {
+        Format { description: self.description.clone(), augment: self.augment.clone(), on: self.on }
+    }
+
+    /// Samples in an epoch, if none is filtered out or broken.
+    pub fn samples_per_epoch(&self) -> usize {
+        self.order.len() as usize
+    }
+
+    /// Batches in an epoch, if no sample is filtered out or broken; else there may be fewer.
+    /// [`Batch::last`](super::Batch::last) says which one is the last.
+    pub fn batches_per_epoch(&self) -> usize {
+        match self.last {
+            Last::Drop => self.samples_per_epoch() / self.batch,
+            Last::Keep | Last::Pad => self.samples_per_epoch().div_ceil(self.batch),
+        }
+    }
+
+    /// Starts the workers at the beginning.
+    ///
+    /// # Errors
+    /// If a cache cannot be opened, or the augmentation does not suit the samples.
+    pub fn start(&self) -> Result<Loader> {
+        self.resume(&self.beginning())
+    }
+
+    /// The state before the first batch.
+    pub fn beginning(&self) -> State {
+        State::start(&self.order, self.seed, 0)
+    }
+
+    /// Starts the workers behind the batch that `state` comes from. Operations, sizes of batches and epochs may differ from
+    /// those of the run before; the data set's size, the order and the seed may not.
+    ///
+    /// # Errors
+    /// As [`Pipeline::start`], and [`Error::Resume`] if the state is one of another pipeline.
+    pub fn resume(&self, state: &State) -> Result<Loader> {
+        state.check(&self.order, self.seed)?;
+        Loader::new(self, state)
+    }
+
+    /// All that the workers have to know.
+    pub(super) fn recipe(&self) -> Result<Recipe> {
+        let wrong = |what: &str| Err(Error::Config(format!("{}: {what}", self.description.name)));
+        if !self.augment.is_none() && self.description.shape.len() != 3 {
+            return wrong("only pictures can be augmented");
+        }
+        if self.augment.mixes() && self.description.goal == Goal::Segment {
+            return wrong("mixup and cutmix mix classes of whole pictures; leave them out for segmentation");
+        }
+        let recipe = Recipe {
+            data: Arc::clone(&self.data),
+            operations: self.operations.clone(),
+            augment: self.augment.clone(),
+            on: self.on,
+            seed: self.seed,
+            description: self.description.clone(),
+        };
+        recipe.prepare()?;
+        Ok(recipe)
+    }
+}

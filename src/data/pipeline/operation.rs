@@ -1,0 +1,163 @@
+//! What is done to one sample.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::order::Item;
+use super::{On, Resize};
+use crate::data::augment::{self, Augment, PARAMETERS};
+use crate::data::cache::Store;
+use crate::data::{Dataset, Description, HostTimes, Random, Sample, Target};
+use crate::error::{Error, Result};
+
+pub(super) type Map = dyn Fn(&mut Sample, &mut Random) -> Result<()> + Send + Sync;
+pub(super) type Filter = dyn Fn(&Sample) -> bool + Send + Sync;
+
+/// A step of a sample's way.
+#[derive(Clone)]
+pub(super) enum Operation {
+    Map(Arc<Map>),
+    Filter(Arc<Filter>),
+    Resize(Resize),
+    Cache(Arc<Store>),
+}
+
+/// The place of the augmentation among the operations, for its random numbers.
+const AUGMENT: u64 = u64::MAX;
+
+/// All that is done to a sample, from the data set to the batch.
+pub(crate) struct Recipe {
+    pub(super) data: Arc<dyn Dataset>,
+    pub(super) operations: Vec<Operation>,
+    pub(crate) augment: Augment,
+    pub(crate) on: On,
+    pub(crate) seed: u64,
+    /// Of the samples at the end of the way.
+    pub(crate) description: Description,
+}
+
+/// Why there is no sample.
+pub(crate) enum Failure {
+    /// It is broken; others may be whole.
+    Sample(Error),
+    /// Something that all samples need is.
+    Stream(Error),
+}
+
+/// Memory that is used for one sample after the other.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub(crate) sample: Sample,
+    /// What is random in its augmentation.
+    pub(crate) parameters: [f32; PARAMETERS],
+    augment: augment::Scratch,
+}
+
+impl Recipe {
+    /// Opens what has to be open.
+    pub(super) fn prepare(&self) -> Result<()> {
+        for (place, operation) in self.operations.iter().enumerate() {
+            if let Operation::Cache(store) = operation {
+                store.prepare(&self.data.description().name, self.data.len(), &self.before(place))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is done before this place, in words.
+    fn before(&self, place: usize) -> String {
+        let words = self.operations[..place].iter().map(|operation| match operation {
+            Operation::Map(_) => "map".into(),
+            Operation::Filter(_) => "filter".into(),
+            Operation::Resize(Resize { height, width }) => format!("resize {height}x{width}"),
+            Operation::Cache(_) => "cache".into(),
+        });
+        words.collect::<Vec<String>>().join(", ")
+    }
+
+    /// Makes the sample; false if it is filtered out.
+    pub(crate) fn make(
+        &self,
+        item: Item,
+        epoch: u64,
+        scratch: &mut Scratch,
+        times: &mut HostTimes,
+    ) -> Result<bool, Failure> {
+        let mut clock = Instant::now();
+        let mut lap = |stage: &mut Duration| {
+            let now = Instant::now();
+            *stage += now - std::mem::replace(&mut clock, now);
+        };
+        let (index, sample) = (item.sample as usize, &mut scratch.sample);
+        let cached = |operation: &Operation| matches!(operation, Operation::Cache(_));
+        // what is cached is the same in every epoch, whichever comes first
+        let frozen = self.operations.iter().rposition(cached).map_or(0, |place| place + 1);
+        let start = self.load(index, sample)?;
+        lap(&mut times.load);
+        for (place, operation) in self.operations.iter().enumerate().skip(start) {
+            match operation {
+                Operation::Map(map) => {
+                    let (epoch, draw) = if place < frozen { (0, 0) } else { (epoch, item.draw) };
+                    let key = [self.seed, epoch, item.sample, draw, place as u64];
+                    map(sample, &mut Random::new(&key)).map_err(Failure::Sample)?;
+                }
+                Operation::Filter(filter) => {
+                    if !filter(sample) {
+                        lap(&mut times.augment);
+                        return Ok(false);
+                    }
+                }
+                Operation::Resize(resize) => resize.apply(sample).map_err(Failure::Sample)?,
+                Operation::Cache(store) => {
+                    lap(&mut times.augment);
+                    store.put(index, sample).map_err(Failure::Stream)?;
+                    lap(&mut times.load);
+                }
+            }
+        }
+        self.check(index, sample)?;
+        if !self.augment.is_none() {
+            let key = [self.seed, epoch, item.sample, item.draw, AUGMENT];
+            scratch.parameters = self.augment.draw(&mut Random::new(&key), &sample.shape);
+            if self.on == On::Host {
+                self.augment.apply(sample, &scratch.parameters, &mut scratch.augment);
+            }
+        }
+        if start < self.operations.len() || !self.augment.is_none() {
+            lap(&mut times.augment);
+        }
+        Ok(true)
+    }
+
+    /// Reads the sample, from the last cache that has it or from the data set, and says which operation comes next.
+    fn load(&self, index: usize, sample: &mut Sample) -> Result<usize, Failure> {
+        for (place, operation) in self.operations.iter().enumerate().rev() {
+            if let Operation::Cache(store) = operation
+                && store.get(index, sample).map_err(Failure::Stream)?
+            {
+                return Ok(place + 1);
+            }
+        }
+        self.data.get(index, sample).map_err(Failure::Sample)?;
+        Ok(0)
+    }
+
+    /// The input has as many numbers as its shape says, and the target fits.
+    fn check(&self, index: usize, sample: &Sample) -> Result<(), Failure> {
+        let wrong = |reason: String| Err(Failure::Sample(Error::format(&self.description.name, reason)));
+        if sample.input.len() != sample.shape.iter().product::<usize>() {
+            return wrong(format!("sample {index} has {} numbers for {:?}", sample.input.len(), sample.shape));
+        }
+        let classes = self.description.classes.len();
+        match (&sample.target, &sample.shape[..]) {
+            (Target::Class(class), _) if *class as usize >= classes => {
+                wrong(format!("sample {index} has label {class}, but labels lie in 0..{classes}"))
+            }
+            (Target::Mask(mask), &[_, height, width]) if mask.len() == height * width => Ok(()),
+            (Target::Mask(mask), _) => {
+                wrong(format!("sample {index} has a mask of {} pixels for {:?}", mask.len(), sample.shape))
+            }
+            _ => Ok(()),
+        }
+    }
+}
