@@ -49,6 +49,9 @@ mod mix;
 mod text;
 mod warp;
 
+#[cfg(test)]
+mod tests;
+
 use crate::error::{Error, Result};
 use crate::tensor::Outside;
 

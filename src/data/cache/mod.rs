@@ -2,6 +2,9 @@
 
 mod disk;
 
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 use std::sync::OnceLock;
 

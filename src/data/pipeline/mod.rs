@@ -70,6 +70,9 @@ mod order;
 mod resize;
 mod state;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use super::cache::Store;

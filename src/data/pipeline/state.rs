@@ -112,7 +112,9 @@ impl Dispenser {
         for _ in 0..state.since {
             cursor.next();
         }
-        Self { cursor, state: state.clone(), end }
+        let mut this = Self { cursor, state: state.clone(), end };
+        this.mark();
+        this
     }
 
     /// The next at most `count` items of an epoch, put in `items`; `None` when all epochs are over.
@@ -131,12 +133,15 @@ impl Dispenser {
         if ends {
             self.cursor.next_epoch();
         }
-        let since = self.state.since + items.len() as u64;
-        if ends || since >= self.cursor.buffered() as u64 {
-            self.state = State { mark: Arc::new(self.cursor.mark()), since: 0, ..self.state.clone() };
-        } else {
-            self.state.since = since;
-        }
+        self.state.since += items.len() as u64;
+        self.mark();
         Some(Ticket { before, ends })
+    }
+
+    /// Makes a mark if it is worth its memory: a copy of a buffer for as many items as it holds.
+    fn mark(&mut self) {
+        if self.state.since >= self.cursor.buffered() as u64 {
+            self.state = State { mark: Arc::new(self.cursor.mark()), since: 0, ..self.state.clone() };
+        }
     }
 }
