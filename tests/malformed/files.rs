@@ -42,6 +42,8 @@ impl Case {
 
 fn write(path: &Path, bytes: &[u8]) {
     fs::create_dir_all(path.parent().expect("it is in a folder")).expect("writable");
+    // a file that is written over is brought to the disk at once by some file systems, a new one is not
+    let _ = fs::remove_file(path);
     fs::write(path, bytes).expect("writable");
 }
 
