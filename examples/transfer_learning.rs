@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use brasa::data::{Dataset as _, OpenOptions, Pipeline, Split, Subset, open};
+use brasa::data::{OpenOptions, Pipeline, Split, Subset, open};
 use brasa::train::{Config, Control, ModelName, Trainer};
 use brasa::{Error, Result};
 

@@ -96,6 +96,6 @@ mod tests {
         let config = merge(&cli.train.config, &matches, file.path()).expect("a good file");
         assert_eq!((config.epochs, config.batch_size, config.lr, config.log_every), (3, 9, Some(0.5), 2));
         assert_eq!(config.optimizer, crate::train::OptimizerName::SGD);
-        assert!(config.augment);
+        assert_eq!(config.augment.to_string(), "crop=1");
     }
 }

@@ -34,6 +34,6 @@ pub use sets::{
     PublishedFile, Shapes, ShapesOptions, Table, digits, fetch, open, open_csv, open_folder, open_pairs, parse_cifar,
     parse_csv, parse_digits, parse_idx,
 };
-pub use subset::Subset;
 #[cfg(feature = "cli")]
 pub(crate) use sets::{FORMS, missing};
+pub use subset::Subset;

@@ -7,8 +7,8 @@ use brasa::data::{Dataset, Description, Goal, IGNORED, Normalization, On, Pipeli
 use brasa::models::{ModelSpec, create};
 use brasa::nn::{LoadOptions, Mode, Module, load_weights};
 use brasa::train::{
-    Callback, Config, Confusion, Context, Control, EpochMetrics, Event, ModelName, OnNan, Precision, Start, StepMetrics,
-    Summary, TestMetrics, Trainer, evaluate,
+    Callback, Config, Confusion, Context, Control, EpochMetrics, Event, ModelName, OnNan, Precision, Start,
+    StepMetrics, Summary, TestMetrics, Trainer, evaluate,
 };
 use brasa::{DType, Device, Error, Result, Tensor};
 
@@ -81,7 +81,8 @@ fn mixed_precision_learns_as_well() {
         let full = run(Config { precision: Precision::F32, ..config });
         let [mixed, full] = [&summary, &full.0].map(|summary| summary.test.expect("an evaluation").accuracy);
         assert!(mixed > full - 0.02, "{device:?}: {mixed} and {full}");
-        let last = events.iter().rev().find_map(|event| if let Event::Epoch(epoch) = event { Some(*epoch) } else { None });
+        let last =
+            events.iter().rev().find_map(|event| if let Event::Epoch(epoch) = event { Some(*epoch) } else { None });
         let last = last.expect("an epoch");
         // 65536 times the first losses overflows nothing in f16 products of this network, or is halved a few times
         assert!(last.loss_scale.is_some_and(|scale| scale >= 1024.0), "{last:?}");
@@ -123,13 +124,20 @@ fn what_is_frozen_stays_and_the_rest_learns() {
             let second = train(Trainer::with_data(config, data()).expect("good settings")).0;
             let after = saved(&second, "resnet20", &spec, &device);
             for (old, new) in before.variables().iter().zip(after.variables()) {
-                let [old_values, new_values] = [old, &new].map(|variable| {
-                    variable.tensor().to_dtype(DType::F32).to_vec::<f32>().expect("values")
-                });
+                let [old_values, new_values] =
+                    [old, &new].map(|variable| variable.tensor().to_dtype(DType::F32).to_vec::<f32>().expect("values"));
                 let name = new.name();
                 let is_statistic = name.contains("running_") || name.contains("num_batches");
-                let stays = if is_statistic { freeze_statistics } else { name.starts_with("conv1") || name.starts_with("layer") };
-                assert_eq!(old_values == new_values, stays, "{device:?} {name}, statistics frozen: {freeze_statistics}");
+                let stays = if is_statistic {
+                    freeze_statistics
+                } else {
+                    name.starts_with("conv1") || name.starts_with("layer")
+                };
+                assert_eq!(
+                    old_values == new_values,
+                    stays,
+                    "{device:?} {name}, statistics frozen: {freeze_statistics}"
+                );
             }
         }
     }
@@ -224,7 +232,8 @@ impl Callback for Diary {
 fn callbacks_are_called_in_order_and_steer_the_run() {
     let (out, device) = (folder(), Device::cpu());
     let notes = Arc::new(Mutex::new(Vec::new()));
-    let config = Config { schedule: "constant".parse().expect("a schedule"), lr: Some(0.001), ..settings(&device, out.path()) };
+    let config =
+        Config { schedule: "constant".parse().expect("a schedule"), lr: Some(0.001), ..settings(&device, out.path()) };
     let mut trainer = Trainer::new(config).expect("good settings");
     trainer.add_callback(Diary(notes.clone()));
     let (summary, events) = train(trainer);
@@ -298,7 +307,9 @@ fn pixels_are_learned_and_counted_one_by_one() {
         // logits of a batch and of one picture are added up in other orders: a pixel on the edge may go either way
         let classes = of.classes.len();
         let differing: u64 = (0..classes * classes)
-            .map(|at| by_hand.count(at / classes, at % classes).abs_diff(judged.confusion.count(at / classes, at % classes)))
+            .map(|at| {
+                by_hand.count(at / classes, at % classes).abs_diff(judged.confusion.count(at / classes, at % classes))
+            })
             .sum();
         assert!(differing <= 8, "{device:?}: {by_hand:?} and {:?}", judged.confusion);
         assert_eq!(judged.test.correct, test.correct, "{device:?}: what training said");

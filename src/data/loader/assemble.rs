@@ -56,7 +56,7 @@ impl Assembler {
     }
 
     fn add(&mut self, mut chunk: Chunk) -> Result<(), Gone> {
-        let start = Instant::now();
+        let mut start = Instant::now();
         self.times.add(chunk.times);
         self.skipped.add(take(&mut chunk.broken));
         let whole = chunk.rows.len();
@@ -75,6 +75,7 @@ impl Assembler {
                 let used = u64::from(chunk.places[first - 1]) + 1;
                 self.state = chunk.ticket.before.after(samples as u64, used);
                 self.make(start)?;
+                start = Instant::now();
             }
         }
         self.shared.recycle(chunk.rows);
@@ -86,13 +87,9 @@ impl Assembler {
 
     /// Makes a batch of the samples that are there.
     fn make(&mut self, start: Instant) -> Result<(), Gone> {
-        let Some(held) = self.held.take() else {
-            self.held = Some(self.batch(start));
-            return Ok(());
-        };
-        self.send(Ok(held))?;
-        self.held = Some(self.batch(start));
-        Ok(())
+        // before the wait for room in the queue, which is no work
+        let next = self.batch(start);
+        self.held.replace(next).map_or(Ok(()), |held| self.send(Ok(held)))
     }
 
     fn batch(&mut self, start: Instant) -> Batch {

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::formats::tensorboard::GraphNode;
 use crate::graph::{Program, ProgramNode, op_name};
 use crate::nn::{Mode, freeze_statistics};
-use crate::runtime::preview;
+use crate::runtime::{preview, realize};
 use crate::tensor::{Tensor, no_grad};
 
 use super::Learner;
@@ -48,13 +48,12 @@ impl Learner {
         let Received { inputs, labels, .. } = self.formats[1].receive(&self.upload(batch)?);
         let logits = Mode::Evaluate.scope(|| freeze_statistics(|| self.numbers.forward(self.model.as_ref(), &inputs)));
         let gradients = self.question.loss(&logits, &labels).backward();
-        let mut found = Vec::new();
-        for parameter in self.model.parameters() {
-            if let Some(gradient) = gradients.get(&parameter.tensor()) {
-                found.push((parameter.name().to_owned(), gradient.to_vec::<f32>()?));
-            }
-        }
-        Ok(found)
+        let parameters = self.model.parameters();
+        let named = parameters.iter().filter_map(|own| Some((own.name().to_owned(), gradients.get(&own.tensor())?)));
+        let named: Vec<(String, Tensor)> = named.collect();
+        // all at once: each of them shares most of its work with the others
+        realize(&named.iter().map(|(_, gradient)| gradient.node().clone()).collect::<Vec<_>>())?;
+        named.into_iter().map(|(name, gradient)| Ok((name, gradient.to_vec::<f32>()?))).collect()
     }
 
     /// The model's graph for one sample, in evaluation.

@@ -403,7 +403,7 @@ fn load(model: &dyn Module, path: &std::path::Path) -> Result<LoadReport> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Augment, Dataset as _, Loader, LoaderOptions, Order, digits};
+    use crate::data::{Last, Pipeline, digits};
     use crate::device::Fault;
     use crate::device::tests::fresh_devices;
     use crate::train::ModelName;
@@ -414,10 +414,10 @@ mod tests {
             let data = Arc::new(digits().expect("they are built in").train);
             let model = ModelName::new("mlp").expect("a model of that name");
             let config = Config { model, batch_size: 64, ..Config::default() }.resolve().expect("good settings");
-            let (mut learner, _) = Learner::new(&config, data.description(), &device).expect("memory");
-            let (order, augment) = (Order::Sequential, Augment::None);
-            let options = LoaderOptions { batch_size: 64, order, augment, workers: 1, ahead: 2, epochs: 1 };
-            let mut loader = Loader::new(data, options);
+            let pipeline = Pipeline::new(data).batch(64, Last::Keep);
+            let formats = [pipeline.format(), pipeline.format()];
+            let (mut learner, _) = Learner::new(&config, formats, &device).expect("memory");
+            let mut loader = pipeline.start().expect("threads");
             // the first step ruins the weights, the second meets that
             for _ in 0..2 {
                 let batch = loader.next().expect("more than two batches").expect("they load");
