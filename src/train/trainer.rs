@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::data::{self, Last, Pipeline, Split};
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateMismatch};
 use crate::formats::tensorboard::Setting;
 use crate::tensor::Tensor;
 
@@ -113,6 +113,7 @@ impl Trainer {
         }
         prepared.learner.load(state, progress.steps).map_err(|error| match error {
             Error::Shape(message) => Error::format(&path, message),
+            Error::State(mismatch) => StateMismatch { path: Some(path.clone()), ..*mismatch }.into(),
             other => other,
         })?;
         prepared.rates.load(progress.scheduler.clone());

@@ -5,7 +5,7 @@
 //! damaged is as good as none.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
 
@@ -47,7 +47,8 @@ impl Disk {
         let io = |error| Error::io(&self.path, error);
         let mut options = OpenOptions::new();
         let mut file = options.read(true).write(true).create(true).truncate(false).open(&self.path).map_err(io)?;
-        if file.try_lock().is_err() {
+        // some file systems know no locks
+        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(Error::format(&self.path, "another run is using this cache: give each run a file of its own"));
         }
         let head = format!("{FORMAT}: {}\n", description.replace('\n', " "));

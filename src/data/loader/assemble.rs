@@ -28,8 +28,10 @@ pub(super) struct Assembler {
     pub(super) rest: Rows,
     /// A batch of which it is not known whether it is the last one of its epoch.
     pub(super) held: Option<Batch>,
-    /// Of the chunks behind the last batch.
+    /// Of the chunks behind the last batch, and of the work on it here,
     pub(super) times: HostTimes,
+    /// since when.
+    pub(super) clock: Instant,
     pub(super) skipped: Skipped,
     pub(super) mixer: augment::Mixer,
 }
@@ -56,7 +58,7 @@ impl Assembler {
     }
 
     fn add(&mut self, mut chunk: Chunk) -> Result<(), Gone> {
-        let mut start = Instant::now();
+        self.clock = Instant::now();
         self.times.add(chunk.times);
         self.skipped.add(take(&mut chunk.broken));
         let whole = chunk.rows.len();
@@ -74,25 +76,24 @@ impl Assembler {
                 let samples = self.state.samples() + self.rows;
                 let used = u64::from(chunk.places[first - 1]) + 1;
                 self.state = chunk.ticket.before.after(samples as u64, used);
-                self.make(start)?;
-                start = Instant::now();
+                self.make()?;
             }
         }
         self.shared.recycle(chunk.rows);
         if let Some(error) = chunk.failure {
             return self.fail(error);
         }
-        if chunk.ticket.ends { self.end_epoch(start) } else { Ok(()) }
+        if chunk.ticket.ends { self.end_epoch() } else { Ok(()) }
     }
 
-    /// Makes a batch of the samples that are there.
-    fn make(&mut self, start: Instant) -> Result<(), Gone> {
-        // before the wait for room in the queue, which is no work
-        let next = self.batch(start);
-        self.held.replace(next).map_or(Ok(()), |held| self.send(Ok(held)))
+    /// Makes a batch of the samples that are there; it is handed over when it is known whether it is the last one.
+    fn make(&mut self) -> Result<(), Gone> {
+        let batch = self.batch();
+        let before = self.held.replace(batch);
+        before.map_or(Ok(()), |before| self.send(Ok(before)))
     }
 
-    fn batch(&mut self, start: Instant) -> Batch {
+    fn batch(&mut self) -> Batch {
         let mut rows = take(&mut self.rest);
         let samples = rows.len();
         if self.last == Last::Pad && samples < self.rows {
@@ -118,7 +119,7 @@ impl Assembler {
         let mut weights = vec![1.0; samples];
         weights.resize(count, 0.0);
         let mut times = take(&mut self.times);
-        times.batch += start.elapsed();
+        times.batch += self.clock.elapsed();
         let on_device = self.recipe.on == On::Device && !augment.is_none();
         Batch {
             epoch,
@@ -135,13 +136,13 @@ impl Assembler {
         }
     }
 
-    fn end_epoch(&mut self, start: Instant) -> Result<(), Gone> {
+    fn end_epoch(&mut self) -> Result<(), Gone> {
         let number = self.state.epoch() as u64;
         if !self.rest.is_empty() {
             if self.last == Last::Drop {
                 self.shared.recycle(take(&mut self.rest));
             } else {
-                self.make(start)?;
+                self.make()?;
             }
         }
         let is_resumed = self.state.samples() > 0;
@@ -168,7 +169,10 @@ impl Assembler {
     }
 
     fn send(&mut self, batch: crate::Result<Batch>) -> Result<(), Gone> {
-        self.to.send(Delivery { batch, skipped: take(&mut self.skipped) }).map_err(|_| Gone)
+        let sent = self.to.send(Delivery { batch, skipped: take(&mut self.skipped) });
+        // what it waited is no work
+        self.clock = Instant::now();
+        sent.map_err(|_| Gone)
     }
 
     /// Hands over what is whole, then the error.

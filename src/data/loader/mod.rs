@@ -7,9 +7,11 @@ mod work;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
-use super::Batch;
+use super::augment::Mixer;
 use super::pipeline::{Dispenser, Pipeline, State};
+use super::{Batch, HostTimes};
 use crate::error::{Error, Result};
 use assemble::Assembler;
 use rows::Rows;
@@ -80,9 +82,10 @@ impl Loader {
             state: state.clone(),
             rest: Rows::default(),
             held: None,
-            times: Default::default(),
+            times: HostTimes::default(),
+            clock: Instant::now(),
             skipped: Skipped::default(),
-            mixer: Default::default(),
+            mixer: Mixer::default(),
         };
         let mut this = Self {
             batches: Some(batches),

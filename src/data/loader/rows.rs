@@ -33,6 +33,14 @@ impl Rows {
         self.items.is_empty()
     }
 
+    /// True if there is memory for samples.
+    pub(super) fn has_memory(&self) -> bool {
+        match &self.inputs {
+            Values::U8(values) => values.capacity() > 0,
+            Values::F32(values) => values.capacity() > 0,
+        }
+    }
+
     /// Forgets the samples, not the memory.
     pub(super) fn clear(&mut self) {
         match &mut self.inputs {
@@ -66,7 +74,7 @@ impl Rows {
             self.begin(&sample.shape, sample.input.dtype() == crate::DType::U8, is_mask);
             self.reserve(capacity, parameters.len());
         }
-        self.assert_fits(&sample.shape, sample.input.dtype(), is_mask, item)?;
+        self.check_fits(&sample.shape, sample.input.dtype(), is_mask, item)?;
         match (&mut self.inputs, &sample.input) {
             (Values::U8(all), Values::U8(values)) => all.extend_from_slice(values),
             (Values::F32(all), Values::F32(values)) => all.extend_from_slice(values),
@@ -90,7 +98,7 @@ impl Rows {
             self.begin(&other.shape, other.inputs.dtype() == crate::DType::U8, is_mask);
             self.reserve(capacity, width);
         }
-        self.assert_fits(&other.shape, other.inputs.dtype(), is_mask, other.items[first])?;
+        self.check_fits(&other.shape, other.inputs.dtype(), is_mask, other.items[first])?;
         let size: usize = self.shape.iter().product();
         let range = |width: usize| first * width..(first + count) * width;
         match (&mut self.inputs, &other.inputs) {
@@ -155,7 +163,7 @@ impl Rows {
         self.parameters.reserve(rows * parameters);
     }
 
-    fn assert_fits(&self, shape: &[usize], dtype: crate::DType, is_mask: bool, item: Item) -> Result<()> {
+    fn check_fits(&self, shape: &[usize], dtype: crate::DType, is_mask: bool, item: Item) -> Result<()> {
         let (own_dtype, own_mask) = (self.inputs.dtype(), matches!(self.targets, Targets::Masks(_)));
         if self.shape == shape && own_dtype == dtype && own_mask == is_mask {
             return Ok(());

@@ -72,6 +72,9 @@ impl Shared {
 
     /// Takes memory back.
     pub(super) fn recycle(&self, mut rows: Rows) {
+        if !rows.has_memory() {
+            return;
+        }
         rows.clear();
         let mut inner = self.lock();
         if inner.free.len() < self.window {

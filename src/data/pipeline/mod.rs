@@ -257,7 +257,7 @@ impl Pipeline {
     }
 
     /// Keeps samples as they are at this place, so that what comes before is done only once. That is also why it is the same in
-    /// every epoch: what is to be random comes behind.
+    /// every epoch: what is to be random comes behind. Clones of the pipeline share what is kept.
     #[must_use]
     pub fn cache(self, cache: Cache) -> Self {
         let store = Store::new(cache, self.data.len());

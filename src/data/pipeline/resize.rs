@@ -82,3 +82,63 @@ impl Resize {
         resizer.resize(&source, &mut result, options).map_err(|error| wrong(&error))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Random;
+
+    /// One line resampled with a triangle as wide as a pixel of the result, or of the picture if that is wider.
+    fn line(from: &[f64], size: usize) -> Vec<f64> {
+        let scale = from.len() as f64 / size as f64;
+        let width = scale.max(1.0);
+        let at = |position: usize| {
+            let middle = (position as f64 + 0.5) * scale;
+            let weight = |place: usize| (1.0 - ((place as f64 + 0.5 - middle) / width).abs()).max(0.0);
+            let sum: f64 = (0..from.len()).map(weight).sum();
+            (0..from.len()).map(|place| weight(place) * from[place]).sum::<f64>() / sum
+        };
+        (0..size).map(at).collect()
+    }
+
+    #[test]
+    fn pictures_are_antialiased_and_masks_take_the_nearest() {
+        let mut random = Random::new(&[8]);
+        for (from, to) in [([7, 5], [3, 9]), ([4, 11], [4, 4]), ([1, 1], [3, 2]), ([13, 2], [5, 1]), ([6, 6], [6, 6])] {
+            let ([height, width], [rows, columns]) = (from, to);
+            let mut sample = Sample::default();
+            sample.set_picture([2, height, width]).fill_with(|| random.bits() as u8);
+            sample.set_mask(height * width).fill_with(|| random.bits() as u8);
+            let before = sample.clone();
+            Resize { height: rows, width: columns }.apply(&mut sample).expect("a picture");
+            assert_eq!(sample.shape, [2, rows, columns]);
+            let planes = |sample: &Sample, size: usize| -> Vec<Vec<u8>> {
+                sample.input.as_bytes().chunks(size).map(<[u8]>::to_vec).collect()
+            };
+            for (before, after) in planes(&before, height * width).iter().zip(planes(&sample, rows * columns)) {
+                let wide: Vec<Vec<f64>> = before
+                    .chunks(width)
+                    .map(|row| line(&row.iter().map(|&pixel| f64::from(pixel)).collect::<Vec<_>>(), columns))
+                    .collect();
+                for column in 0..columns {
+                    let expected = line(&wide.iter().map(|row| row[column]).collect::<Vec<_>>(), rows);
+                    for (row, expected) in expected.iter().enumerate() {
+                        let got = f64::from(after[row * columns + column]);
+                        // rounded to bytes after each of two passes
+                        assert!((got - expected).abs() < 1.05, "{from:?} to {to:?}: {got} instead of {expected}");
+                    }
+                }
+            }
+            let (Target::Mask(before), Target::Mask(after)) = (&before.target, &sample.target) else {
+                panic!("masks stay masks")
+            };
+            for (place, got) in after.iter().enumerate() {
+                let nearest = |position: usize, from: usize, to: usize| (2 * position + 1) * from / (2 * to);
+                let (y, x) = (nearest(place / columns, height, rows), nearest(place % columns, width, columns));
+                assert_eq!(*got, before[y * width + x], "{from:?} to {to:?}");
+            }
+        }
+        let mut row = Sample { shape: vec![2], input: Values::F32(vec![0.0; 2]), target: Target::Class(0) };
+        assert!(matches!(Resize { height: 1, width: 1 }.apply(&mut row), Err(Error::Shape(_))));
+    }
+}
