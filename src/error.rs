@@ -171,6 +171,29 @@ pub enum Error {
         /// What is wrong, and what was expected.
         reason: String,
     },
+    /// Files of a published data set are not where they should be.
+    #[error(
+        "data set {name} is not in {}: fetch it with `brasa data {name} --download`, or put these files there: {}",
+        folder.display(), files.join(" ")
+    )]
+    DataMissing {
+        /// The data set.
+        name: String,
+        /// The folder that its files belong in.
+        folder: PathBuf,
+        /// The addresses of those that are missing.
+        files: Vec<String>,
+    },
+    /// A file could not be fetched.
+    #[error("cannot fetch {url}: {reason}; a copy from elsewhere may be put in its place, {}", to.display())]
+    Download {
+        /// Where it is.
+        url: String,
+        /// Where it belongs.
+        to: PathBuf,
+        /// What went wrong.
+        reason: String,
+    },
     /// Named weights are not those of the model they were meant for.
     #[error(transparent)]
     State(#[from] Box<StateMismatch>),

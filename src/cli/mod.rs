@@ -1,6 +1,7 @@
 //! The program: flags, terminal and JSON listeners, exit codes. Results go to standard output, messages to standard
 //! error.
 
+mod data;
 mod devices;
 mod listener;
 mod report;
@@ -42,6 +43,8 @@ enum Command {
     Train(Box<train::TrainArgs>),
     /// List the devices that can compute, with what they can do
     Devices(devices::DevicesArgs),
+    /// List the data sets, or say where one is, or fetch it
+    Data(data::DataArgs),
 }
 
 /// Runs the program with these arguments, the first of which is its own name.
@@ -68,6 +71,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
                 train::run(&args, matches.subcommand_matches("train").expect("clap parsed this command"))
             }
             Some(Command::Devices(args)) => devices::run(&args),
+            Some(Command::Data(args)) => data::run(&args),
         }
     });
     done.unwrap_or_else(|error| {

@@ -33,6 +33,10 @@ pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
         Some(file) => merge(&args.config, matches, file)?,
         None => args.config.clone(),
     };
+    if config.download {
+        // the trainer would do it, too, but without a word
+        super::data::fetch_with_bar(&config.dataset, &config.open_options())?;
+    }
     let trainer = Trainer::new(config)?;
     let control = Control::default();
     let on_signal = control.clone();

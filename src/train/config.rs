@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use crate::data::{DatasetName, OpenOptions};
 use crate::error::{Error, Result};
 use crate::models::{Entry, MODELS, Task};
 use crate::optim::Schedule;
@@ -14,9 +15,17 @@ use crate::optim::Schedule;
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
-    /// Data to train on
-    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().dataset))]
+    /// Data to train on: digits, mnist, fashion-mnist, cifar10, cifar100, oxford-pets, shapes, folder:PATH,
+    /// pairs:IMAGES,MASKS or csv:FILE (see `brasa data`)
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DATASET", default_value_t = Self::default().dataset))]
     pub dataset: DatasetName,
+    /// Folder that published data sets are kept in [default: the system's folder for what can be fetched again]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "FOLDER", env = "BRASA_DATA_DIR"))]
+    pub data_dir: Option<PathBuf>,
+    /// Fetch the data set if it is not there
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().download))]
+    pub download: bool,
     /// Network to train
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().model))]
     pub model: ModelName,
@@ -80,6 +89,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             dataset: DatasetName::Digits,
+            data_dir: None,
+            download: false,
             model: ModelName::new("cnn").expect("a model of that name"),
             epochs: 15,
             batch_size: 32,
@@ -101,15 +112,6 @@ impl Default for Config {
             log_every: 10,
         }
     }
-}
-
-/// Data sets by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "kebab-case")]
-pub enum DatasetName {
-    /// 1,797 handwritten digits, 8x8 (UCI); ships with the program
-    Digits,
 }
 
 /// The name of a network that classifies pictures: one of [`MODELS`](crate::models::MODELS).
@@ -216,7 +218,7 @@ macro_rules! display_as_in_files {
         }
     )*};
 }
-display_as_in_files!(DatasetName, OptimizerName, Precision);
+display_as_in_files!(OptimizerName, Precision);
 
 impl Config {
     /// Reads a configuration file; what it does not mention keeps its default.
@@ -293,6 +295,11 @@ impl Config {
             }
         }
         Ok(self)
+    }
+
+    /// How the data set is opened.
+    pub fn open_options(&self) -> OpenOptions {
+        OpenOptions { data_dir: self.data_dir.clone(), download: self.download, any_size: false }
     }
 
     /// The learning rate that schedules start from.

@@ -14,7 +14,7 @@ mod rates;
 mod trainer;
 
 pub use clock::StageReport;
-pub use config::{Config, DatasetName, ModelName, OptimizerName, Precision};
+pub use config::{Config, ModelName, OptimizerName, Precision};
 pub use control::Control;
 pub use environment::Environment;
 pub use event::{Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};

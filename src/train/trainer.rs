@@ -18,7 +18,7 @@ use super::folder::RunFolder;
 use super::learner::Learner;
 use super::metrics::StepResult;
 use super::rates::Rates;
-use super::{Config, Control, DatasetName, Environment, Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
+use super::{Config, Control, Environment, Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
 
 /// Batches that each worker may have ready.
 const AHEAD: usize = 4;
@@ -59,7 +59,7 @@ impl Trainer {
     pub fn new(config: Config) -> Result<Self> {
         let config = config.resolve()?;
         let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
-        let data = open(config.dataset)?;
+        let data = data::open(&config.dataset, &config.open_options())?;
         let mut learner = Learner::new(&config, data.train.as_ref(), &device)?;
         let mut rows = vec![config.batch_size.min(data.train.len())];
         rows.extend(Some(data.train.len() % config.batch_size).filter(|&last| last > 0 && last != rows[0]));
@@ -72,7 +72,7 @@ impl Trainer {
         // if it does not fit, what it would have taken
         learner.prepare(&rows, config.batch_size).inspect_err(|_| tracing::warn!("{memory}"))?;
         // last: what cannot start leaves no folder behind
-        let prefix = format!("{}-{}", config.dataset, config.model);
+        let prefix = format!("{}-{}", config.dataset.short(), config.model);
         let folder = RunFolder::create(&config.out, config.name.as_deref(), &prefix)?;
         folder.write("config.toml", config.to_toml().as_bytes())?;
         folder.write("environment.toml", Environment::new(&device, config.precision).to_toml().as_bytes())?;
@@ -110,15 +110,6 @@ fn memory_need(learner: &mut Learner, rows: &[usize], evaluate_rows: usize, devi
     let (training, inference) = learner.forecast(rows, evaluate_rows)?;
     let needed_bytes = training.new_bytes() + inference.new_bytes();
     Ok(MemoryNeed { training, inference, needed_bytes, free_bytes: device.free_memory() })
-}
-
-fn open(dataset: DatasetName) -> Result<Split<Arc<dyn Dataset>>> {
-    match dataset {
-        DatasetName::Digits => {
-            let Split { train, test } = data::digits()?;
-            Ok(Split { train: Arc::new(train), test: Arc::new(test) })
-        }
-    }
 }
 
 /// A line of `metrics.jsonl`.

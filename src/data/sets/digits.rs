@@ -3,15 +3,13 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use crate::data::{InMemory, Normalization, Split};
 use crate::error::{Error, Result};
 
-use super::{InMemory, Normalization, Split};
+use super::{HELD_OUT_KEY, HELD_OUT_PERCENT};
 
 /// Part of each digit's pictures that is held out for testing.
-pub const DIGITS_TEST_PERCENT: usize = 20;
-
-/// Chooses the held-out pictures. Fixed: results of all runs are about the same test set, whatever their `--seed`.
-const SPLIT_KEY: u64 = 1998;
+pub const DIGITS_TEST_PERCENT: usize = HELD_OUT_PERCENT;
 
 const FILE: &str = "assets/digits.csv.gz";
 const SIDE: usize = 8;
@@ -23,10 +21,10 @@ const CLASSES: usize = 10;
 /// which 20 % of each digit, always the same ones, are the test set.
 pub fn digits() -> Result<Split<InMemory>> {
     let mut text = String::new();
-    flate2::read::GzDecoder::new(&include_bytes!("../../assets/digits.csv.gz")[..])
+    flate2::read::GzDecoder::new(&include_bytes!("../../../assets/digits.csv.gz")[..])
         .read_to_string(&mut text)
         .map_err(|error| Error::io(FILE, error))?;
-    Ok(parse_digits(Path::new(FILE), &text)?.split_stratified(DIGITS_TEST_PERCENT, SPLIT_KEY))
+    Ok(parse_digits(Path::new(FILE), &text)?.split_stratified(DIGITS_TEST_PERCENT, HELD_OUT_KEY))
 }
 
 /// Reads lines of 64 pixels (0 to 16, row by row) and a label (0 to 9), separated by commas. `path` is for messages.

@@ -1,0 +1,104 @@
+//! Archives unpacked, whole or not at all, and never outside of the folder that they are meant for.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use crate::data::permutation::hash;
+use crate::error::{Error, Result};
+
+use super::{Archive, Kind, Stream, walk};
+
+/// How much of a compressed archive may come out of each of its bytes. What holds pictures comes to less than ten.
+const MAX_RATIO: u64 = 200;
+/// What may come out of any.
+const MAX_SMALL: u64 = 1 << 30;
+
+/// Unpacks the folder `folder` of a tar archive, which may be compressed, to `parent/folder`, unless it is there. It appears
+/// once it is whole.
+///
+/// # Errors
+/// If a member would lie outside, is a link or a device, if more than `most` bytes come out, or there is no such folder.
+pub(crate) fn unpack_folder(archive: &Path, parent: &Path, folder: &str, most: u64) -> Result<()> {
+    let target = parent.join(folder);
+    if target.exists() {
+        return Ok(());
+    }
+    let beside = tempfile::Builder::new().prefix(".unpacking-").tempdir_in(parent);
+    let beside = beside.map_err(|error| Error::io(parent, error))?;
+    let mut tar = tar::Archive::new(Stream::open(archive, most)?);
+    walk(archive, tar.entries(), &mut |found, contents| {
+        let wrong =
+            |reason: &str| Error::format(archive, format!("member `{}` {reason}; nothing was unpacked", found.name));
+        let path = beside.path().join(inside(found.name).map_err(|reason| wrong(reason))?);
+        let io = |error| Error::io(&path, error);
+        match found.kind {
+            Kind::Folder => fs::create_dir_all(&path).map_err(io),
+            Kind::File => {
+                fs::create_dir_all(path.parent().unwrap_or(beside.path())).map_err(io)?;
+                let mut file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(io)?;
+                let written = io::copy(contents, &mut file).map_err(|error| Error::io(archive, error))?;
+                if written == found.size { Ok(()) } else { Err(wrong("is cut off: fetch the archive again")) }
+            }
+            Kind::Other => Err(wrong("is a link or a device, which is not unpacked")),
+        }
+    })?;
+    let unpacked = beside.path().join(folder);
+    if !unpacked.is_dir() {
+        return Err(Error::format(archive, format!("there is no folder `{folder}` in it")));
+    }
+    fs::rename(&unpacked, &target).map_err(|error| Error::io(target, error))
+}
+
+/// The path of a member below the folder that it is unpacked to.
+fn inside(name: &str) -> Result<PathBuf, &'static str> {
+    // what separates folders elsewhere must not be in a name here: the same archive gives the same files everywhere
+    if name.contains(['\\', '\0']) || name.as_bytes().get(1) == Some(&b':') {
+        return Err("has a name that is not safe everywhere");
+    }
+    let mut path = PathBuf::new();
+    for component in Path::new(name).components() {
+        match component {
+            Component::Normal(part) => path.push(part),
+            Component::CurDir => {}
+            Component::ParentDir => return Err("leads out of its folder by `..`"),
+            Component::RootDir | Component::Prefix(_) => return Err("has an absolute path"),
+        }
+    }
+    Ok(path)
+}
+
+/// The path of an uncompressed tar archive with what is in `archive`: itself, or a copy of a compressed one in `cache`, made
+/// when it is first asked for, or when the archive has changed since.
+pub(crate) fn plain_tar(archive: &Path, cache: &Path) -> Result<PathBuf> {
+    let name = archive.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if name.ends_with(".tar") {
+        return Ok(archive.to_owned());
+    }
+    let io = |error| Error::io(archive, error);
+    let metadata = fs::metadata(archive).map_err(io)?;
+    let changed = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    let mut words = vec![metadata.len(), changed.as_secs(), changed.subsec_nanos().into()];
+    let whole_path = archive.canonicalize().map_err(io)?;
+    words.extend(whole_path.as_os_str().as_encoded_bytes().iter().map(|&byte| u64::from(byte)));
+    let folder = cache.join("unpacked");
+    let stem = name.trim_end_matches(".gz").trim_end_matches(".tgz").trim_end_matches(".tar");
+    let plain = folder.join(format!("{stem}-{:016x}.tar", hash(&words)));
+    if plain.is_file() {
+        return Ok(plain);
+    }
+    tracing::info!("{} is unpacked once, to {}", archive.display(), plain.display());
+    let in_folder = |error| Error::io(&folder, error);
+    fs::create_dir_all(&folder).map_err(in_folder)?;
+    let mut copy = tempfile::Builder::new().prefix(".unpacking-").tempfile_in(&folder).map_err(in_folder)?;
+    let most = metadata.len().saturating_mul(MAX_RATIO).max(MAX_SMALL);
+    io::copy(&mut Stream::open(archive, most)?, &mut copy).map_err(io)?;
+    // what cannot be read is not kept, and the fault is that of the archive
+    Archive::open(copy.path())?.index(&mut |_| Ok(())).map_err(|error| match error {
+        Error::Format { reason, .. } => Error::format(archive, reason),
+        other => other,
+    })?;
+    copy.persist(&plain).map_err(|error| Error::io(&plain, error.error))?;
+    Ok(plain)
+}

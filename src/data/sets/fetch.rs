@@ -1,0 +1,67 @@
+//! Fetching published data sets.
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+
+use super::{DatasetName, OpenOptions, Published};
+
+/// How far a transfer is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress<'a> {
+    /// Name of the file.
+    pub file: &'a str,
+    /// Bytes that are there.
+    pub done: u64,
+    /// Bytes that there will be.
+    pub total: u64,
+}
+
+/// Fetches the files of a published set that are not there, checks them against their published SHA-256, and unpacks what has
+/// to be. `progress` hears about each file, many times. Gives the folder that they are in; none for sets that are not published.
+///
+/// What was fetched of a broken transfer is kept, and gone on from the next time.
+///
+/// # Errors
+/// If there is no connection, the files are not what was published, or there is no room for them; without the feature
+/// `download`, if anything is missing.
+pub fn fetch(
+    name: &DatasetName,
+    options: &OpenOptions,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Option<PathBuf>> {
+    let DatasetName::Published(set) = name else { return Ok(None) };
+    let folder = options.folder_of(set)?;
+    fetch_missing(set, &folder, progress).map(|()| Some(folder))
+}
+
+#[cfg(feature = "download")]
+fn fetch_missing(
+    set: &'static Published,
+    folder: &std::path::Path,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<()> {
+    use crate::data::download::Transfer;
+
+    std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
+    for file in super::place::missing(set, folder) {
+        let to = folder.join(file.name);
+        let transfer = Transfer { url: set.url(file), to: &to, bytes: file.bytes, sha256: file.sha256 };
+        transfer.run(&mut |done| progress(Progress { file: file.name, done, total: file.bytes }))?;
+        if file.unpack {
+            super::place::unpack(file, folder)?;
+            // what was unpacked of it is all that is read
+            std::fs::remove_file(&to).map_err(|error| Error::io(&to, error))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "download"))]
+fn fetch_missing(set: &'static Published, folder: &std::path::Path, _: &mut dyn FnMut(Progress<'_>)) -> Result<()> {
+    let files: Vec<_> = super::place::missing(set, folder).iter().map(|file| set.url(file)).collect();
+    match files.is_empty() {
+        true => Ok(()),
+        false => Err(Error::DataMissing { name: set.name.into(), folder: folder.to_owned(), files }),
+    }
+}

@@ -1,0 +1,181 @@
+//! Pictures in a folder for each class, loose or in tar archives.
+
+mod collect;
+mod pictures;
+
+use std::path::{Path, PathBuf};
+
+use crate::data::files::{decode_picture, picture_header, plain_tar};
+use crate::data::memory::stratified;
+use crate::data::{Dataset, Description, Goal, Sample, Split, Target};
+use crate::error::{Error, Result};
+
+use super::place::names_in;
+use super::sizes::{check_size, common_shape, of_photographs};
+use super::{HELD_OUT_KEY, HELD_OUT_PERCENT, OpenOptions};
+
+use collect::{Collected, Part};
+use pictures::Pictures;
+
+pub(super) use collect::TEST_NAMES;
+
+/// Pictures of files, with the class of the folder that each lies in.
+pub struct ClassFolders {
+    description: Description,
+    pictures: Pictures,
+}
+
+/// Opens `folder:PATH`. The class of a picture is the name of the folder that it lies in; classes are sorted by name.
+///
+/// `path` is a folder, or a tar archive of one, compressed or not. It has a folder for each class, or folders `train` and
+/// `test` (or `val`, `valid`, `validation`) of such. In a folder, these may also be archives, `train.tar` and `test.tar`, or
+/// several, `train-0.tar`, `train-1.tar`, … Where nothing is there to test with, a fixed 20 % of each class is held out.
+///
+/// Archives are read by position; of compressed ones, an uncompressed copy is made once in the
+/// [data folder](OpenOptions::folder). Pictures are grey if those that are looked at are, else RGB, and normalised as
+/// photographs are for most pretrained networks.
+///
+/// # Errors
+/// If there are no pictures or fewer than two classes, a folder is empty, or the test part has a class that is not in the
+/// training part.
+pub fn open_folder(path: &Path, options: &OpenOptions) -> Result<Split<ClassFolders>> {
+    let (train, test) = match sources(path)? {
+        Sources::Parts(train, test) => {
+            let (train, _) = collect(&train, options)?.finish();
+            (train, if test.is_empty() { None } else { Some(collect(&test, options)?.finish().0) })
+        }
+        Sources::One(source) => {
+            let (all, parts) = collect(&[source], options)?.finish();
+            let of = |part| {
+                let indices: Vec<usize> = (0..parts.len()).filter(|&index| parts[index] == part).collect();
+                (!indices.is_empty()).then(|| all.select(&indices))
+            };
+            match of(Part::Train) {
+                Some(train) => (train, of(Part::Test)),
+                None => (all, None),
+            }
+        }
+    };
+    if train.len() == 0 {
+        let reason =
+            "there is no picture to train on: expected a folder of JPEG, PNG, BMP, WebP or GIF files for each class";
+        return Err(Error::format(path, reason));
+    }
+    let (mut train, mut test) = match test {
+        Some(test) => (train, test),
+        None => {
+            let labels: Vec<u32> = train.classes.iter().map(|&class| class.into()).collect();
+            let (kept, held_out) = stratified(&labels, train.names.len(), HELD_OUT_PERCENT, HELD_OUT_KEY);
+            (train.select(&kept), train.select(&held_out))
+        }
+    };
+    let classes = train.sort_classes();
+    if classes.len() < 2 {
+        let reason = format!(
+            "all pictures lie in folders called `{}`: expected a folder for each of two or more classes",
+            classes[0]
+        );
+        return Err(Error::format(path, reason));
+    }
+    if test.len() == 0 {
+        return Err(Error::format(path, "there are too few pictures to hold any out: at least 3 of a class"));
+    }
+    test.use_classes(&classes).map_err(|(class, place)| {
+        let reason =
+            format!("its class `{class}` is not in the training part: add pictures of it there, or remove it here");
+        Error::format(test.path(place), reason)
+    })?;
+    let shape = common_shape(train.len() + test.len(), options.any_size, |number| {
+        let (part, index) = if number < train.len() { (&train, number) } else { (&test, number - train.len()) };
+        let mut bytes = Vec::new();
+        part.read(index, &mut bytes)?;
+        picture_header(&bytes).map_err(|reason| Error::format(part.path(index), reason))
+    })?;
+    let normalization = of_photographs(shape[0]);
+    let name = format!("folder:{}", path.display());
+    let description = Description { name, goal: Goal::Classify, classes, shape, normalization };
+    Ok(Split {
+        train: ClassFolders { description: description.clone(), pictures: train },
+        test: ClassFolders { description, pictures: test },
+    })
+}
+
+impl Dataset for ClassFolders {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn len(&self) -> usize {
+        self.pictures.len()
+    }
+
+    fn get(&self, index: usize, sample: &mut Sample) -> Result<()> {
+        let mut bytes = Vec::new();
+        self.pictures.read(index, &mut bytes)?;
+        let shape = &self.description.shape;
+        decode_picture(&bytes, shape[0], sample)
+            .and_then(|()| check_size(sample, shape))
+            .map_err(|reason| Error::format(self.pictures.path(index), reason))?;
+        sample.target = Target::Class(self.pictures.classes[index].into());
+        Ok(())
+    }
+}
+
+/// Folders or archives to read.
+enum Sources {
+    /// Those to train on, and those to test with.
+    Parts(Vec<PathBuf>, Vec<PathBuf>),
+    /// One that has both parts in it, or only one.
+    One(PathBuf),
+}
+
+/// Looks for parts in a folder.
+fn sources(path: &Path) -> Result<Sources> {
+    if !path.is_dir() {
+        return Ok(Sources::One(path.to_owned()));
+    }
+    let names = names_in(path)?;
+    let of = |part: &str| -> Vec<PathBuf> {
+        let is_it = |name: &&String| {
+            let stem = archive_stem(name).unwrap_or(name);
+            let is_shard = stem.len() < name.len() && stem.strip_prefix(part).is_some_and(|rest| rest.starts_with('-'));
+            (stem == part || is_shard) && (stem.len() < name.len() || path.join(name).is_dir())
+        };
+        names.iter().filter(is_it).map(|name| path.join(name)).collect()
+    };
+    let train = of("train");
+    let test = TEST_NAMES.into_iter().map(of).find(|found| !found.is_empty()).unwrap_or_default();
+    match (train.is_empty(), test.first()) {
+        (false, _) => Ok(Sources::Parts(train, test)),
+        (true, None) => Ok(Sources::One(path.to_owned())),
+        (true, Some(test)) => {
+            Err(Error::format(path, format!("there is {}, but no `train` beside it", test.display())))
+        }
+    }
+}
+
+/// The name of a tar archive without its ending.
+fn archive_stem(name: &str) -> Option<&str> {
+    [".tar", ".tar.gz", ".tgz"].iter().find_map(|ending| name.strip_suffix(ending))
+}
+
+/// Looks through folders and archives.
+fn collect(sources: &[PathBuf], options: &OpenOptions) -> Result<Collected> {
+    let mut collected = Collected::default();
+    for source in sources {
+        if source.is_dir() {
+            collected.folder(source)?;
+        } else {
+            let name = source.file_name().unwrap_or_default().to_string_lossy();
+            if archive_stem(&name).is_none() && source.exists() {
+                return Err(Error::format(source, "it is neither a folder nor a tar archive (.tar, .tar.gz, .tgz)"));
+            }
+            collected.archive(&if name.ends_with(".tar") {
+                source.clone()
+            } else {
+                plain_tar(source, &options.folder()?)?
+            })?;
+        }
+    }
+    Ok(collected)
+}

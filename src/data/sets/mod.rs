@@ -1,0 +1,89 @@
+//! The data sets: bundled, published by others, drawn, and the user's own.
+//!
+//! **Invariant:** which samples are in which part, their numbers and those of their classes depend on the files alone.
+
+mod catalogue;
+mod cifar;
+mod digits;
+mod fetch;
+mod folder;
+mod idx;
+mod masked;
+mod name;
+mod pairs;
+mod pets;
+mod place;
+mod shapes;
+mod sizes;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::error::Result;
+
+use super::{Dataset, Split};
+
+pub use catalogue::{PUBLISHED, Published, PublishedFile};
+pub use cifar::{Cifar, parse_cifar};
+pub use digits::{DIGITS_TEST_PERCENT, digits, parse_digits};
+pub use fetch::{Progress, fetch};
+pub use folder::{ClassFolders, open_folder};
+pub use idx::parse_idx;
+pub use masked::Masked;
+pub use name::DatasetName;
+pub use pairs::open_pairs;
+pub use place::OpenOptions;
+pub use shapes::{Shapes, ShapesOptions};
+pub use table::{Table, open_csv, parse_csv};
+
+#[cfg(feature = "cli")]
+pub(crate) use name::FORMS;
+#[cfg(feature = "cli")]
+pub(crate) use place::missing;
+
+/// Part of each class that is held out where a data set has no test part of its own, in percent.
+const HELD_OUT_PERCENT: usize = 20;
+/// Chooses what is held out. Fixed: results of all runs are about the same test set, whatever their `--seed`.
+const HELD_OUT_KEY: u64 = 1998;
+
+/// Opens a data set: both of its parts, described and ready to be read.
+///
+/// ```
+/// use brasa::data::{Dataset, OpenOptions, open};
+///
+/// let data = open(&"shapes:n=10,size=32".parse()?, &OpenOptions::default())?;
+/// assert_eq!((data.train.len(), data.train.description().shape.as_slice()), (10, &[3, 32, 32][..]));
+/// # Ok::<(), brasa::Error>(())
+/// ```
+///
+/// # Errors
+/// If files are missing, unreadable or malformed; the message names the file and what to do. What is wrong with a single
+/// picture is told when it is read.
+pub fn open(name: &DatasetName, options: &OpenOptions) -> Result<Split<Arc<dyn Dataset>>> {
+    if options.download {
+        fetch(name, options, &mut |_| {})?;
+    }
+    Ok(match name {
+        DatasetName::Digits => shared(digits()?),
+        DatasetName::Published(set) => {
+            let folder = options.folder_of(set)?;
+            place::find_files(set, &folder)?;
+            match set.name {
+                "cifar10" => shared(cifar::open(Cifar::Ten, &folder)?),
+                "cifar100" => shared(cifar::open(Cifar::Hundred, &folder)?),
+                "oxford-pets" => shared(pets::open(&folder)?),
+                _ => shared(idx::open(set, &folder)?),
+            }
+        }
+        DatasetName::Folder(path) => shared(open_folder(path, options)?),
+        DatasetName::Pairs { images, masks } => shared(open_pairs(images, masks, options)?),
+        DatasetName::Shapes(options) => shared(Shapes::split(*options)),
+        DatasetName::Csv { file, label } => shared(open_csv(file, label.as_deref())?),
+    })
+}
+
+fn shared<D: Dataset + 'static>(split: Split<D>) -> Split<Arc<dyn Dataset>> {
+    Split { train: Arc::new(split.train), test: Arc::new(split.test) }
+}

@@ -1,0 +1,191 @@
+//! Data sets as text, in flags and files.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+use super::ShapesOptions;
+use super::catalogue::{self, Published};
+
+/// Which data set: one by name, or files of one's own.
+///
+/// Text and back: `digits`, a [published](super::PUBLISHED) set's name, `folder:PATH`, `pairs:IMAGES,MASKS` (the first comma
+/// separates, so `IMAGES` has none in it), `shapes` or `shapes:n=4000,size=64,seed=1`, `csv:FILE` or `csv:FILE,label=COLUMN`.
+///
+/// ```
+/// use brasa::data::DatasetName;
+///
+/// let name: DatasetName = "csv:flowers.csv,label=species".parse()?;
+/// assert_eq!(name.to_string(), "csv:flowers.csv,label=species");
+/// assert!("minst".parse::<DatasetName>().is_err());
+/// # Ok::<(), brasa::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub enum DatasetName {
+    /// The handwritten digits that ship with the program.
+    Digits,
+    /// A set that others publish.
+    Published(&'static Published),
+    /// Pictures in a folder, or a tar archive, for each class.
+    Folder(PathBuf),
+    /// Pictures in a folder, and masks of the same names in another one.
+    Pairs {
+        /// Folder of the pictures.
+        images: PathBuf,
+        /// Folder of the masks.
+        masks: PathBuf,
+    },
+    /// Pictures that the program draws.
+    Shapes(ShapesOptions),
+    /// Rows of a table.
+    Csv {
+        /// The file.
+        file: PathBuf,
+        /// The column with the classes; none is the last one.
+        label: Option<String>,
+    },
+}
+
+/// What may stand for a data set, with what it is.
+pub(crate) const FORMS: [(&str, &str); 5] = [
+    ("digits", "1,797 handwritten digits, grey, 8x8 (UCI); ships with the program"),
+    ("folder:PATH", "pictures in a folder for each class, or in a tar archive of such folders"),
+    ("pairs:IMAGES,MASKS", "pictures, and masks of the same names: PNGs with a class number in each pixel"),
+    ("shapes", "shapes and what is around them, drawn by the program; also shapes:n=4000,size=64,seed=1"),
+    ("csv:FILE", "a table of numbers with classes in the last column, or in that of csv:FILE,label=COLUMN"),
+];
+
+impl DatasetName {
+    /// A short name that may stand in a file's: without paths and settings.
+    pub fn short(&self) -> String {
+        let of_path = |kind: &str, path: &PathBuf| {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let plain: String = stem.chars().filter(|&c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect();
+            if plain.is_empty() { kind.to_owned() } else { format!("{kind}-{plain}") }
+        };
+        match self {
+            Self::Digits => "digits".into(),
+            Self::Published(set) => set.name.into(),
+            Self::Folder(path) => of_path("folder", path),
+            Self::Pairs { images, .. } => of_path("pairs", images),
+            Self::Shapes(_) => "shapes".into(),
+            Self::Csv { file, .. } => of_path("csv", file),
+        }
+    }
+}
+
+impl fmt::Display for DatasetName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Digits => f.write_str("digits"),
+            Self::Published(set) => f.write_str(set.name),
+            Self::Folder(path) => write!(f, "folder:{}", path.display()),
+            Self::Pairs { images, masks } => write!(f, "pairs:{},{}", images.display(), masks.display()),
+            Self::Shapes(options) => write!(f, "shapes{options}"),
+            Self::Csv { file, label } => {
+                write!(f, "csv:{}", file.display())?;
+                label.iter().try_for_each(|label| write!(f, ",label={label}"))
+            }
+        }
+    }
+}
+
+impl FromStr for DatasetName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (kind, rest) = text.split_once(':').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
+        let need = |what: &str| match rest {
+            Some(rest) if !rest.is_empty() => Ok(rest),
+            _ => Err(Error::Config(format!("data set `{text}`: {what} is missing behind `{kind}:`"))),
+        };
+        Ok(match (kind, rest) {
+            ("digits", None) => Self::Digits,
+            ("folder", _) => Self::Folder(need("a path")?.into()),
+            ("pairs", _) => match need("a folder of pictures and one of masks")?.split_once(',') {
+                Some((images, masks)) if !images.is_empty() && !masks.is_empty() => {
+                    Self::Pairs { images: images.into(), masks: masks.into() }
+                }
+                _ => return Err(Error::Config(format!("data set `{text}`: expected pairs:IMAGES,MASKS"))),
+            },
+            ("shapes", _) => Self::Shapes(rest.unwrap_or_default().parse()?),
+            ("csv", _) => match need("a file")?.rsplit_once(",label=") {
+                Some((file, label)) => Self::Csv { file: file.into(), label: Some(label.into()) },
+                None => Self::Csv { file: need("a file")?.into(), label: None },
+            },
+            (name, None) => Self::Published(catalogue::find(name).ok_or_else(|| unknown(text))?),
+            _ => return Err(unknown(text)),
+        })
+    }
+}
+
+fn unknown(text: &str) -> Error {
+    let mut known: Vec<&str> = FORMS.iter().map(|(form, _)| *form).collect();
+    known.splice(1..1, catalogue::PUBLISHED.iter().map(|set| set.name));
+    Error::Config(format!("unknown data set `{text}`; known are: {}", known.join(", ")))
+}
+
+impl Serialize for DatasetName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for DatasetName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<DatasetName> {
+        text.parse()
+    }
+
+    #[test]
+    fn text_round_trips() {
+        let forms = [
+            "digits",
+            "mnist",
+            "fashion-mnist",
+            "cifar10",
+            "cifar100",
+            "oxford-pets",
+            "folder:/data/my pictures",
+            "pairs:images,masks/of them",
+            "shapes",
+            "shapes:n=40,size=64,seed=7",
+            "csv:a,b.csv",
+            "csv:a,b.csv,label=kind of thing",
+        ];
+        for text in forms {
+            let name = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(name.to_string(), text);
+            assert!(!name.short().contains(['/', ':', ',', ' ']), "{}", name.short());
+        }
+        assert_eq!(parse("folder:/data/my pictures").expect("a path").short(), "folder-mypictures");
+        assert_eq!(parse("folder:..").expect("a path").short(), "folder");
+    }
+
+    #[test]
+    fn mistakes_are_told_with_what_is_known() {
+        let message = |text| parse(text).expect_err("should be refused").to_string();
+        for text in ["", "minst", "digits:8", "mnist:1", "tar:x"] {
+            let message = message(text);
+            assert!(message.contains(text) && message.contains("cifar100") && message.contains("pairs:"), "{message}");
+        }
+        assert!(message("folder:").contains("a path is missing"));
+        assert!(message("folder").contains("a path is missing"));
+        assert!(message("pairs:images").contains("pairs:IMAGES,MASKS"));
+        assert!(message("csv:").contains("a file is missing"));
+        assert!(message("shapes:size=0").contains("size"));
+        assert!(message("shapes:colour=red").contains("colour"));
+    }
+}

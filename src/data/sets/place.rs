@@ -1,0 +1,97 @@
+//! Where files of published data sets lie, and whether they are there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::data::files::unpack_folder;
+use crate::error::{Error, Result};
+
+use super::catalogue::{Published, PublishedFile};
+
+/// What may come out of a published archive: a few times what does.
+const MAX_UNPACKED: u64 = 4 << 30;
+
+/// How a data set is opened.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OpenOptions {
+    /// Folder that has a folder for each published set, and what is unpacked of others; none is `BRASA_DATA_DIR`, or the
+    /// system's folder for what can be fetched again (`~/.cache/brasa/data`).
+    pub data_dir: Option<PathBuf>,
+    /// Fetch what is not there.
+    pub download: bool,
+    /// Pictures may differ in size, as something [resizes](crate::data::Resize) them: none is refused, and the description
+    /// says that heights and widths are 0 even if the first ones do not differ.
+    pub any_size: bool,
+}
+
+impl OpenOptions {
+    /// The folder that data sets are in.
+    ///
+    /// # Errors
+    /// If none is named and the system has no folder for the user.
+    pub fn folder(&self) -> Result<PathBuf> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let home = || std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
+        self.data_dir
+            .clone()
+            .or_else(|| variable("BRASA_DATA_DIR"))
+            .or_else(|| {
+                let cache = if cfg!(windows) {
+                    variable("LOCALAPPDATA")
+                } else if cfg!(target_os = "macos") {
+                    home().map(|home| home.join("Library/Caches"))
+                } else {
+                    variable("XDG_CACHE_HOME").or_else(|| home().map(|home| home.join(".cache")))
+                };
+                cache.map(|cache| cache.join("brasa").join("data"))
+            })
+            .ok_or_else(|| {
+                Error::Config("there is no home folder to keep data sets in: name one with --data-dir".into())
+            })
+    }
+
+    /// The folder that the files of `set` are in.
+    ///
+    /// # Errors
+    /// As of [`folder`](Self::folder).
+    pub fn folder_of(&self, set: &Published) -> Result<PathBuf> {
+        Ok(self.folder()?.join(set.name))
+    }
+}
+
+/// The files of `set` that are not in `folder`, in any form.
+pub(crate) fn missing<'a>(set: &'a Published, folder: &Path) -> Vec<&'a PublishedFile> {
+    set.files.iter().filter(|file| !folder.join(file.unpacked).exists() && !folder.join(file.name).is_file()).collect()
+}
+
+/// The folder of `set`, if all of its files are there; unpacks what has to be.
+pub(super) fn find_files(set: &'static Published, folder: &Path) -> Result<()> {
+    let missing = missing(set, folder);
+    if !missing.is_empty() {
+        let files = missing.iter().map(|file| set.url(file)).collect();
+        return Err(Error::DataMissing { name: set.name.into(), folder: folder.to_owned(), files });
+    }
+    set.files.iter().filter(|file| file.unpack).try_for_each(|file| unpack(file, folder))
+}
+
+/// Unpacks a file, unless that was done.
+pub(super) fn unpack(file: &PublishedFile, folder: &Path) -> Result<()> {
+    unpack_folder(&folder.join(file.name), folder, file.unpacked, MAX_UNPACKED)
+}
+
+/// The names in a folder, sorted.
+pub(super) fn names_in(folder: &Path) -> Result<Vec<String>> {
+    let io = |error| Error::io(folder, error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let name = entry.map_err(io)?.file_name();
+        let name =
+            name.into_string().map_err(|name| Error::format(folder.join(name), "its name is not UTF-8: rename it"))?;
+        // what the system or an editor left there
+        if !name.starts_with('.') && name != "__MACOSX" {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}

@@ -1,0 +1,222 @@
+//! Tables of numbers: CSV files with a class in each row.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use csv::{ReaderBuilder, StringRecord, Trim};
+
+use crate::data::memory::stratified;
+use crate::data::{Dataset, Description, Goal, Normalization, Sample, Split, Target, Values};
+use crate::error::{Error, Result};
+use crate::units;
+
+use super::{HELD_OUT_KEY, HELD_OUT_PERCENT};
+
+/// The largest file that is read: a table is held in memory.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Rows of numbers with a class each, in memory.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Table {
+    description: Description,
+    values: Vec<f32>,
+    labels: Vec<u32>,
+}
+
+/// Opens `csv:FILE`: a fixed 20 % of each class is held out, and the features of both parts are standardised, so that each
+/// has mean 0 and standard deviation 1 over the training part; one that does not vary there only loses its mean.
+///
+/// # Errors
+/// As of [`parse_csv`], and if the file is too large, or has too few rows for a test part.
+pub fn open_csv(file: &Path, label: Option<&str>) -> Result<Split<Table>> {
+    let io = |error| Error::io(file, error);
+    let reader = File::open(file).map_err(io)?;
+    if reader.metadata().map_err(io)?.len() > MAX_BYTES {
+        let most = units::bytes(MAX_BYTES);
+        return Err(Error::format(file, format!("it is larger than {most}, the most that is held in memory")));
+    }
+    parse_csv(file, reader.take(MAX_BYTES), label)?.split()
+}
+
+/// Reads rows of numbers, separated by commas, with a class in the column called `label`, or in the last one. Classes that are
+/// all whole numbers are sorted as numbers, others as words. A first row without any number is the columns' names.
+/// `path` is for messages.
+///
+/// # Errors
+/// If a row is of another length, a feature is no finite number, a class is empty or a fraction, or each row has a class of
+/// its own.
+pub fn parse_csv(path: &Path, text: impl Read, label: Option<&str>) -> Result<Table> {
+    let wrong = |reason: String| Error::format(path, reason);
+    let mut reader = ReaderBuilder::new().has_headers(false).trim(Trim::All).from_reader(text);
+    let mut record = StringRecord::new();
+    let mut next = |record: &mut StringRecord| {
+        reader
+            .read_record(record)
+            .map_err(|error| wrong(error.to_string().trim_start_matches("CSV error: ").to_owned()))
+    };
+    if !next(&mut record)? {
+        return Err(wrong("it is empty: expected a row of numbers and a class for each sample".into()));
+    }
+    let columns = record.len();
+    let label_column = match label {
+        None => columns - 1,
+        Some(label) => record.iter().position(|name| name == label).ok_or_else(|| {
+            wrong(format!(
+                "there is no column `{label}` in its first line, which has: {}",
+                record.iter().collect::<Vec<_>>().join(", ")
+            ))
+        })?,
+    };
+    if columns < 2 {
+        return Err(wrong("its first line has one column: expected features and a class, separated by commas".into()));
+    }
+    let is_number = |text: &str| text.parse::<f32>().is_ok();
+    let mut features = (0..columns).filter(|&column| column != label_column);
+    let has_names = label.is_some() || !features.any(|column| is_number(&record[column]));
+    let (mut values, mut names) = (Vec::new(), Vec::<String>::new());
+    let mut more = if has_names { next(&mut record)? } else { true };
+    while more {
+        let line = record.position().map_or(0, csv::Position::line);
+        for (column, text) in record.iter().enumerate() {
+            if column == label_column {
+                if text.is_empty() {
+                    return Err(wrong(format!("line {line}: the class, column {}, is empty", column + 1)));
+                }
+                names.push(text.to_owned());
+            } else {
+                match text.parse::<f32>() {
+                    Ok(value) if value.is_finite() => values.push(value),
+                    _ => {
+                        return Err(wrong(format!(
+                            "line {line}: column {} is `{text}` instead of a number",
+                            column + 1
+                        )));
+                    }
+                }
+            }
+        }
+        more = next(&mut record)?;
+    }
+    let classes = sort_classes(&names).map_err(wrong)?;
+    let place = |name: &String| classes.iter().position(|class| class == name);
+    let mut places = std::collections::HashMap::new();
+    let labels = names
+        .iter()
+        .map(|name| *places.entry(name).or_insert_with(|| place(name).unwrap_or_default() as u32))
+        .collect();
+    let description = Description {
+        name: format!("csv:{}", path.display()),
+        goal: Goal::Classify,
+        classes,
+        shape: vec![columns - 1],
+        normalization: Normalization::default(),
+    };
+    Ok(Table { description, values, labels })
+}
+
+/// The different ones, in order.
+fn sort_classes(names: &[String]) -> Result<Vec<String>, String> {
+    let mut classes = names.to_vec();
+    if classes.is_empty() {
+        return Err("there is no row below the columns' names".into());
+    }
+    if classes.iter().all(|class| class.parse::<i64>().is_ok()) {
+        classes.sort_by_key(|class| class.parse::<i64>().unwrap_or_default());
+    } else if let Some(class) =
+        classes.iter().find(|class| class.parse::<f64>().is_ok_and(|value| value.fract() != 0.0))
+    {
+        return Err(format!(
+            "`{class}` is no class: expected whole numbers or words (name their column with `,label=COLUMN`)"
+        ));
+    } else {
+        classes.sort_unstable();
+    }
+    classes.dedup();
+    match classes.len() {
+        1 => Err(format!("all rows are of class `{}`: there is nothing to tell apart", classes[0])),
+        count if count == names.len() => {
+            Err("each row has a class of its own: name the column of the classes with `,label=COLUMN`".into())
+        }
+        _ => Ok(classes),
+    }
+}
+
+impl Table {
+    /// The classes of all rows.
+    pub fn labels(&self) -> &[u32] {
+        &self.labels
+    }
+
+    fn width(&self) -> usize {
+        self.description.shape[0]
+    }
+
+    /// Both parts, standardised.
+    fn split(&self) -> Result<Split<Self>> {
+        let (train, test) = stratified(&self.labels, self.description.classes.len(), HELD_OUT_PERCENT, HELD_OUT_KEY);
+        if test.is_empty() {
+            let name = self.description.name.trim_start_matches("csv:");
+            return Err(Error::format(name, "there are too few rows to hold any out: at least 3 of a class"));
+        }
+        let (mut train, mut test) = (self.select(&train), self.select(&test));
+        let scales = train.scales();
+        train.standardise(&scales);
+        test.standardise(&scales);
+        Ok(Split { train, test })
+    }
+
+    fn select(&self, indices: &[usize]) -> Self {
+        let width = self.width();
+        let values = indices.iter().flat_map(|&row| &self.values[row * width..(row + 1) * width]).copied().collect();
+        let labels = indices.iter().map(|&row| self.labels[row]).collect();
+        Self { description: self.description.clone(), values, labels }
+    }
+
+    /// Mean and standard deviation of each feature; 1 where it does not vary.
+    fn scales(&self) -> Vec<(f64, f64)> {
+        let rows = self.labels.len() as f64;
+        let column = |feature| self.values.iter().skip(feature).step_by(self.width()).map(|&value| f64::from(value));
+        (0..self.width())
+            .map(|feature| {
+                let mean = column(feature).sum::<f64>() / rows;
+                let variance = column(feature).map(|value| (value - mean).powi(2)).sum::<f64>() / rows;
+                (mean, if variance > 0.0 { variance.sqrt() } else { 1.0 })
+            })
+            .collect()
+    }
+
+    fn standardise(&mut self, scales: &[(f64, f64)]) {
+        for row in self.values.chunks_exact_mut(scales.len()) {
+            for (value, (mean, std)) in row.iter_mut().zip(scales) {
+                *value = ((f64::from(*value) - mean) / std) as f32;
+            }
+        }
+    }
+}
+
+impl Dataset for Table {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    fn get(&self, index: usize, sample: &mut Sample) -> Result<()> {
+        let width = self.width();
+        let row = &self.values[index * width..(index + 1) * width];
+        sample.shape.clear();
+        sample.shape.push(width);
+        match &mut sample.input {
+            Values::F32(values) => {
+                values.clear();
+                values.extend_from_slice(row);
+            }
+            other => *other = Values::F32(row.to_vec()),
+        }
+        sample.target = Target::Class(self.labels[index]);
+        Ok(())
+    }
+}
