@@ -21,7 +21,7 @@ fn brasa(arguments: &[&str]) -> Ran {
 /// Runs the program with these environment variables.
 fn brasa_with(arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_brasa"));
-    for variable in ["BRASA_DEVICE", "BRASA_DEBUG", "BRASA_DUMP", "BRASA_VALIDATE"] {
+    for variable in ["BRASA_DATA_DIR", "BRASA_DEVICE", "BRASA_DEBUG", "BRASA_DUMP", "BRASA_VALIDATE"] {
         command.env_remove(variable);
     }
     let output = command.args(arguments).envs(variables.iter().copied()).output();
@@ -88,7 +88,8 @@ fn wrong_flags_are_refused_with_what_is_known() {
     refuses(&["--epoch", "3"], 2, &["--epoch", "--epochs"]);
     refuses(&["trian"], 2, &["trian"]);
     refuses(&["--model", "vgg"], 2, &["vgg", "mlp", "resnet20"]);
-    refuses(&["--dataset", "mnist"], 2, &["mnist", "digits"]);
+    refuses(&["--dataset", "minst"], 2, &["minst", "digits", "mnist", "folder:PATH"]);
+    refuses(&["--dataset", "shapes:size=0"], 2, &["size is `0`"]);
     refuses(&["--optimizer", "lbfgs"], 2, &["lbfgs", "adamw"]);
     refuses(&["--epochs", "many"], 2, &["many", "--epochs"]);
     refuses(&["--epochs", "0"], 2, &["epochs is 0"]);
@@ -488,4 +489,80 @@ fn a_full_disk_is_an_error() {
     let message = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("error: standard output: ") && !message.contains("panicked"), "{message}");
+}
+
+#[test]
+fn data_sets_are_listed_with_where_their_files_are() {
+    let place = folder();
+    let variables = [("BRASA_DATA_DIR", text(place.path()))];
+    let ran = brasa_with(&["data"], &variables);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    for word in ["oxford-pets", "CC BY-SA 4.0", "missing", "images.tar.gz", "folder:PATH", "shapes", text(place.path())]
+    {
+        assert!(ran.stdout.contains(word), "`{word}` is missing in: {}", ran.stdout);
+    }
+    let ran = brasa_with(&["data", "cifar10", "--json"], &variables);
+    let told = json_lines(&ran.stdout);
+    assert_eq!((told.len(), told[0]["bytes"].as_u64()), (1, Some(170_052_171)));
+    assert!(told[0]["missing"][0].as_str().expect("an address").ends_with("/cifar-10-binary.tar.gz"));
+    std::fs::create_dir_all(place.path().join("cifar10/cifar-10-batches-bin")).expect("writable");
+    assert!(brasa_with(&["data", "cifar10"], &variables).stdout.contains("there"));
+    refuses(&["data", "minst"], 2, &["minst", "mnist"]);
+    refuses(&["data", "--download"], 2, &["NAME"]);
+}
+
+#[test]
+fn a_data_set_that_is_not_there_is_told_with_what_to_do() {
+    let place = folder();
+    let out = place.path().join("runs");
+    let flags = ["--dataset", "mnist", "--device", "cpu", "--data-dir", text(place.path()), "--out", text(&out)];
+    refuses(&flags, 1, &["brasa data mnist --download", "train-images-idx3-ubyte.gz", text(place.path())]);
+    assert!(!out.exists(), "what cannot start leaves nothing behind");
+}
+
+/// A server that has something else under every name.
+#[test]
+fn what_is_fetched_is_checked() {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = format!("http://{}/files/", listener.local_addr().expect("bound"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head).and_then(|_| {
+                let body = vec![7; 9_912_422];
+                write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len())?;
+                stream.write_all(&body)
+            });
+        }
+    });
+    let place = folder();
+    let variables = [("BRASA_DATA_URL_MNIST", address.as_str())];
+    let ran = brasa_with(&["data", "mnist", "--download", "--data-dir", text(place.path())], &variables);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+    for word in [&format!("{address}train-images-idx3-ubyte.gz"), "SHA-256", "440fcabf73cc", "was not kept"] {
+        assert!(ran.stderr.contains(word), "`{word}` is missing in: {}", ran.stderr);
+    }
+    assert_eq!(std::fs::read_dir(place.path().join("mnist")).expect("made").count(), 0);
+}
+
+#[test]
+fn a_network_learns_from_a_folder_of_pictures() {
+    let place = folder();
+    for number in 0..24_u8 {
+        let (class, level) = if number % 2 == 0 { ("dark", number) } else { ("light", 255 - number) };
+        let path = place.path().join("my pictures").join(class);
+        std::fs::create_dir_all(&path).expect("writable");
+        image::GrayImage::from_pixel(8, 8, image::Luma([level]))
+            .save(path.join(format!("{number}.png")))
+            .expect("writable");
+    }
+    let set = format!("folder:{}", text(&place.path().join("my pictures")));
+    let out = place.path().join("runs");
+    let set = ["--dataset", &set, "--model", "mlp", "--batch-size", "8", "--epochs", "20"];
+    let ran = brasa(&[&set[..], &["--device", "cpu", "--no-ui", "--out", text(&out)]].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let (_, accuracy) = curve(&out.join("folder-mypictures-mlp-1"));
+    assert!(accuracy >= 1.0, "{}", ran.stdout);
 }

@@ -1,6 +1,8 @@
 //! Files fetched over HTTP: whole or not at all, resumed where a transfer broke, and checked.
 
 #[cfg(test)]
+pub(super) mod server;
+#[cfg(test)]
 mod tests;
 
 use std::fs::{self, File, OpenOptions, TryLockError};

@@ -31,7 +31,7 @@ pub(crate) fn unpack_folder(archive: &Path, parent: &Path, folder: &str, most: u
     walk(archive, tar.entries(), &mut |found, contents| {
         let wrong =
             |reason: &str| Error::format(archive, format!("member `{}` {reason}; nothing was unpacked", found.name));
-        let path = beside.path().join(inside(found.name).map_err(|reason| wrong(reason))?);
+        let path = beside.path().join(inside(found.name).map_err(wrong)?);
         let io = |error| Error::io(&path, error);
         match found.kind {
             Kind::Folder => fs::create_dir_all(&path).map_err(io),

@@ -36,7 +36,7 @@ pub fn fetch(
 }
 
 #[cfg(feature = "download")]
-fn fetch_missing(
+pub(super) fn fetch_missing(
     set: &'static Published,
     folder: &std::path::Path,
     progress: &mut dyn FnMut(Progress<'_>),

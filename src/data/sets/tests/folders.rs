@@ -305,6 +305,7 @@ fn damaged_archives_are_named() {
 
 /// Real pictures, where they are: 60,000 in two compressed archives.
 #[test]
+#[expect(clippy::print_stderr, reason = "a test that does nothing has to say so")]
 fn cifar10_as_pictures_is_read() {
     let path = Path::new("../shared/data/cifar10");
     if !path.join("train.tar.gz").is_file() {

@@ -1,6 +1,8 @@
 //! Files in the published layouts, made here, and what the readers say of them. `tests/malformed.rs` damages them.
 
 mod csv;
+#[cfg(feature = "download")]
+mod fetching;
 mod folders;
 mod masks;
 mod published;
@@ -44,6 +46,19 @@ fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
         builder.append_data(&mut header, name, *bytes).expect("in memory");
     }
     builder.into_inner().expect("in memory")
+}
+
+/// A tar archive of one member without contents, whose name may lead anywhere, unlike those that the crate writes.
+fn raw_tar(name: &str, kind: tar::EntryType) -> Vec<u8> {
+    let mut header = tar::Header::new_gnu();
+    header.as_gnu_mut().expect("it is one").name[..name.len()].copy_from_slice(name.as_bytes());
+    header.set_entry_type(kind);
+    header.set_size(0);
+    if kind.is_symlink() {
+        header.set_link_name("/etc").expect("short");
+    }
+    header.set_cksum();
+    [&header.as_bytes()[..], &[0; 1024]].concat()
 }
 
 fn encode(picture: impl Into<DynamicImage>, format: ImageFormat) -> Vec<u8> {
