@@ -96,7 +96,6 @@ fn damaged_files_are_refused_or_read() {
     for (number, case) in cases().iter().enumerate() {
         check_whole(case);
         let counts = sweep(case, number as u64 + 1);
-        println!("{:<40} {counts:?}", case.label);
         assert!(counts.refused + counts.broken > case.rounds / 20, "{}: {counts:?}: is it damaged at all?", case.label);
     }
 }

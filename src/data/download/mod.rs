@@ -20,7 +20,7 @@ use crate::units;
 /// How often a transfer is taken up again without having come any further.
 const ATTEMPTS: u32 = 4;
 /// What is waited before that, times the number of failures.
-const PAUSE: Duration = Duration::from_millis(300);
+const PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 300 });
 /// How long the other side may say nothing.
 const SILENCE: Duration = Duration::from_secs(60);
 

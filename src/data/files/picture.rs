@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use image::metadata::Orientation;
-use image::{DynamicImage, ImageDecoder, ImageReader, Limits};
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
 
 use crate::data::Sample;
 
@@ -81,6 +81,9 @@ fn open(bytes: &[u8]) -> Result<(impl ImageDecoder, Orientation), String> {
     if reader.format().is_none() {
         return Err("it is no JPEG, PNG, BMP, WebP or GIF".into());
     }
+    if reader.format() == Some(ImageFormat::Jpeg) && is_cut_off(bytes) {
+        return Err("it is cut off: its end marker is missing".into());
+    }
     reader.limits(limits);
     let mut decoder = reader.into_decoder().map_err(|error| error.to_string())?;
     let (width, height) = decoder.dimensions();
@@ -93,4 +96,24 @@ fn open(bytes: &[u8]) -> Result<(impl ImageDecoder, Orientation), String> {
     // metadata that cannot be read do not make a picture unreadable
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     Ok((decoder, orientation))
+}
+
+/// Whether a JPEG has no end: the decoder would fill what is missing with grey, and say nothing.
+fn is_cut_off(jpeg: &[u8]) -> bool {
+    const END: [u8; 2] = [0xff, 0xd9];
+    const SCAN: u8 = 0xda;
+    // segments, which say how long they are, come before the pixels; a preview in one of them has an end of its own
+    let mut at = 2;
+    loop {
+        match jpeg.get(at..at + 4) {
+            Some([0xff, 0xff, ..]) => at += 1,
+            Some([0xff, SCAN, ..]) => break,
+            Some([0xff, _, high, low]) => at += 2 + usize::from(u16::from_be_bytes([*high, *low])),
+            // damaged in another way, which the decoder tells, or cut off before the pixels
+            Some(_) => return false,
+            None => return true,
+        }
+    }
+    // among pixels, these bytes are nothing else
+    !jpeg[at..].windows(2).any(|two| two == END)
 }

@@ -41,7 +41,9 @@ pub(super) struct Collected {
 
 impl Collected {
     /// All of them, with what each is for.
-    pub(super) fn finish(self) -> (Pictures, Vec<Part>) {
+    pub(super) fn finish(mut self) -> (Pictures, Vec<Part>) {
+        self.members.shrink_to_fit();
+        self.classes.shrink_to_fit();
         let places = match self.archives.is_empty() {
             true => Places::Files(self.paths),
             false => Places::Members(self.archives.into(), self.members),

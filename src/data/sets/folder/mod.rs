@@ -3,6 +3,7 @@
 mod collect;
 mod pictures;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::data::files::{decode_picture, picture_header, plain_tar};
@@ -135,23 +136,35 @@ fn sources(path: &Path) -> Result<Sources> {
         return Ok(Sources::One(path.to_owned()));
     }
     let names = names_in(path)?;
-    let of = |part: &str| -> Vec<PathBuf> {
-        let is_it = |name: &&String| {
-            let stem = archive_stem(name).unwrap_or(name);
-            let is_shard = stem.len() < name.len() && stem.strip_prefix(part).is_some_and(|rest| rest.starts_with('-'));
-            (stem == part || is_shard) && (stem.len() < name.len() || path.join(name).is_dir())
-        };
-        names.iter().filter(is_it).map(|name| path.join(name)).collect()
-    };
-    let train = of("train");
-    let test = TEST_NAMES.into_iter().map(of).find(|found| !found.is_empty()).unwrap_or_default();
-    match (train.is_empty(), test.first()) {
-        (false, _) => Ok(Sources::Parts(train, test)),
+    let train = part_in(path, &names, "train");
+    let test = TEST_NAMES.iter().map(|part| part_in(path, &names, part)).find(|found| !found.is_empty());
+    match (train.is_empty(), test) {
+        (false, test) => Ok(Sources::Parts(train, test.unwrap_or_default())),
         (true, None) => Ok(Sources::One(path.to_owned())),
         (true, Some(test)) => {
-            Err(Error::format(path, format!("there is {}, but no `train` beside it", test.display())))
+            Err(Error::format(path, format!("there is {}, but no `train` beside it", test[0].display())))
         }
     }
+}
+
+/// What is called `part` in a folder that has these names in it: a folder, or else an archive, or else several archives. Of
+/// one archive there may also be a compressed copy, and of an archive its unpacked contents.
+fn part_in(path: &Path, names: &[String], part: &str) -> Vec<PathBuf> {
+    if path.join(part).is_dir() {
+        return vec![path.join(part)];
+    }
+    let mut archives = BTreeMap::new();
+    for name in names {
+        if let Some(stem) = archive_stem(name) {
+            // they are sorted, so that the uncompressed one comes first
+            archives.entry(stem).or_insert_with(|| path.join(name));
+        }
+    }
+    if let Some(whole) = archives.remove(part) {
+        return vec![whole];
+    }
+    let is_piece = |stem: &str| stem.strip_prefix(part).is_some_and(|rest| rest.starts_with('-'));
+    archives.into_iter().filter(|(stem, _)| is_piece(stem)).map(|(_, archive)| archive).collect()
 }
 
 /// The name of a tar archive without its ending.

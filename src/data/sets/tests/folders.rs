@@ -67,6 +67,9 @@ fn parts_may_be_folders_or_archives_of_any_kind() {
         &|place| {
             write(&place.join("train.tar.gz"), &gzip(&packed(&tree("./train/"))));
             write(&place.join("test.tgz"), &gzip(&packed(&test)));
+            // what has another name, or is there in a better form, is left alone
+            write(&place.join("trainer.tar"), b"");
+            write(&place.join("train-0.tar"), b"");
             place.into()
         },
         &|place| {
@@ -265,6 +268,31 @@ fn broken_pictures_are_told_when_they_are_read() {
     }
     let bomb = messages.iter().find(|message| message.contains("3.png")).expect("refused");
     assert!(bomb.contains("60000x60000") || bomb.to_lowercase().contains("limit") || bomb.contains("size"), "{bomb}");
+}
+
+#[test]
+fn pictures_of_any_kind_that_are_cut_off_are_told() {
+    let formats = [ImageFormat::Png, ImageFormat::Bmp, ImageFormat::WebP, ImageFormat::Gif, ImageFormat::Jpeg];
+    for format in formats {
+        let noisy = RgbImage::from_fn(40, 30, |x, y| {
+            image::Rgb([(x * x * 7 + y * 13) as u8, (x * y * 5) as u8, (y * y) as u8])
+        });
+        let whole = encode(noisy, format);
+        for quarters in 1..4 {
+            let place = temporary();
+            for class in ["a", "b"] {
+                (0..3).for_each(|number| write(&place.path().join(format!("{class}/{number}.png")), &whole));
+            }
+            write(&place.path().join("a/0.png"), &whole[..whole.len() * quarters / 4]);
+            let data = opened(&format!("folder:{}", text(place.path().into())), place.path());
+            let errors: Vec<_> = [&data.train, &data.test]
+                .iter()
+                .flat_map(|part| (0..part.len()).filter_map(|index| part.get(index, &mut Sample::default()).err()))
+                .collect();
+            assert_eq!(errors.len(), 1, "{format:?}, {quarters} quarters");
+            says(&errors[0].to_string(), &["a/0.png"]);
+        }
+    }
 }
 
 #[test]
