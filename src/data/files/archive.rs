@@ -1,7 +1,7 @@
 //! Tar archives: what lies in them and where, so that each member can be read by itself.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use tar::{Entries, Header, PaxExtensions};
@@ -37,7 +37,7 @@ pub(crate) struct Found<'a> {
 /// Extensions of the format are read here rather than by the crate, because that would read a name of any length.
 pub(crate) fn walk<R: Read>(
     path: &Path,
-    entries: std::io::Result<Entries<'_, R>>,
+    entries: io::Result<Entries<'_, R>>,
     visit: &mut dyn FnMut(&Found<'_>, &mut dyn Read) -> Result<()>,
 ) -> Result<()> {
     let mut long_name = None;
@@ -94,7 +94,7 @@ fn trim_nul(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len())]
 }
 
-fn damaged(path: &Path, error: &std::io::Error) -> Error {
+fn damaged(path: &Path, error: &io::Error) -> Error {
     Error::format(path, format!("it is no whole tar archive: {error}"))
 }
 
@@ -120,7 +120,7 @@ impl Archive {
     /// If it is damaged or cut off, also behind the last whole member.
     pub(crate) fn index(&self, visit: &mut dyn FnMut(&Found<'_>) -> Result<()>) -> Result<()> {
         let file = File::open(&self.path).map_err(|error| Error::io(&self.path, error))?;
-        let mut archive = tar::Archive::new(file);
+        let mut archive = tar::Archive::new(Skipping { file: BufReader::new(file), position: 0 });
         let mut end = 0;
         walk(&self.path, archive.entries_with_seek(), &mut |found, _| {
             end = found.offset.saturating_add(found.size.div_ceil(BLOCK).saturating_mul(BLOCK));
@@ -156,16 +156,43 @@ impl Archive {
     }
 }
 
+/// A file whose buffer is kept over short steps: what is smaller than the buffer is skipped without asking the system.
+struct Skipping {
+    file: BufReader<File>,
+    position: u64,
+}
+
+impl Read for Skipping {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(into)?;
+        self.position += read as u64;
+        Ok(read)
+    }
+}
+
+impl Seek for Skipping {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.position = match to {
+            SeekFrom::Current(step) => {
+                self.file.seek_relative(step)?;
+                self.position.saturating_add_signed(step)
+            }
+            other => self.file.seek(other)?,
+        };
+        Ok(self.position)
+    }
+}
+
 #[cfg(unix)]
-fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
+fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
 }
 
 #[cfg(windows)]
-fn read_exact_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> std::io::Result<()> {
+fn read_exact_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match std::os::windows::fs::FileExt::seek_read(file, bytes, offset)? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             read => {
                 bytes = &mut bytes[read..];
                 offset += read as u64;
