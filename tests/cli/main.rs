@@ -459,10 +459,11 @@ fn weights_that_find_no_room_are_an_error_and_leave_the_rest() {
     // in blocks of 512 or 1024 bytes: the metrics of an epoch fit, 69 KB of weights do not
     let shell = "trap '' XFSZ; ulimit -f 24; exec \"$0\" \"$@\"";
     for (more, words) in [
-        (&["--epochs", "1"][..], &["error: ", "model.safetensors"][..]),
+        (&["--epochs", "1"][..], &["warning: not saved: ", "best.safetensors", "error: ", "step-00000023"][..]),
         (&["--epochs", "1", "--lr", "1e30"], &["warning: not saved: ", "model.safetensors", "error: step 2: "]),
     ] {
         let arguments = ["--model", "mlp", "--batch-size", "64", "--device", "cpu", "--out", text(out.path())];
+        let arguments = [&arguments[..], &["--tensorboard=false"]].concat();
         let program = env!("CARGO_BIN_EXE_brasa");
         let output = Command::new("sh").args(["-c", shell, program]).args(arguments).args(more).output();
         let output = output.expect("the program starts");
@@ -473,13 +474,15 @@ fn weights_that_find_no_room_are_an_error_and_leave_the_rest() {
         }
         assert!(!message.contains("panicked"), "{message}");
     }
-    let files = |run: &str| {
-        let entries = std::fs::read_dir(out.path().join(run)).expect("it was made");
+    let files = |folder: &str| {
+        let entries = std::fs::read_dir(out.path().join(folder)).expect("it was made");
         let mut names: Vec<_> = entries.map(|entry| entry.expect("readable").file_name()).collect();
         names.sort();
         names
     };
-    assert_eq!(files("digits-mlp-1"), ["config.toml", "environment.toml", "metrics.jsonl"], "and nothing half written");
+    let expected = ["checkpoints", "config.toml", "confusion.json", "environment.toml", "metrics.jsonl"];
+    assert_eq!(files("digits-mlp-1"), expected, "and nothing half written");
+    assert!(files("digits-mlp-1/checkpoints").is_empty(), "and nothing half written");
     assert!(metrics(&out.path().join("digits-mlp-1")).len() > 20);
 }
 
