@@ -113,7 +113,7 @@ impl Trainer {
         }
         prepared.learner.load(state, progress.steps).map_err(|error| match error {
             Error::Shape(message) => Error::format(&path, message),
-            Error::State(mismatch) => StateMismatch { path: Some(path.clone()), ..*mismatch }.into(),
+            Error::State(mismatch) => Box::new(StateMismatch { path: Some(path.clone()), ..*mismatch }).into(),
             other => other,
         })?;
         prepared.rates.load(progress.scheduler.clone());
