@@ -75,116 +75,107 @@ const fn unary_row(
     name: &'static str,
     domain: Domain,
     wgsl: Wgsl,
-    cost: u32,
     reference: fn(f64) -> f64,
     gradient: Option<UnaryGradient>,
 ) -> UnaryRow {
-    UnaryRow { op, name, domain, wgsl, cost, reference, gradient }
+    UnaryRow { op, name, domain, wgsl, cost: 1, reference, gradient }
 }
 
 /// One row for each [`Unary`], in its order.
 pub static UNARY: [UnaryRow; 21] = [
-    unary_row(Unary::Neg, "neg", Domain::Number, ["-", "-", "negate_uint", ""], 1, |x| -x, Some(|g, _, _| -g)),
+    unary_row(Unary::Neg, "neg", Domain::Number, ["-", "-", "negate_uint", ""], |x| -x, Some(|g, _, _| -g)),
     unary_row(
         Unary::Abs,
         "abs",
         Domain::Number,
         ["abs", "abs", "identity_uint", ""],
-        1,
         f64::abs,
         Some(|g, x, _| g * x.sign()),
     ),
-    unary_row(Unary::Sign, "sign", Domain::Number, ["sign_float", "sign", "sign_uint", ""], 1, sign, None),
-    unary_row(Unary::Exp, "exp", Domain::Float, ["exp", "", "", ""], 8, f64::exp, Some(|g, _, y| g * y)),
+    unary_row(Unary::Sign, "sign", Domain::Number, ["sign_float", "sign", "sign_uint", ""], sign, None),
+    unary_row(Unary::Exp, "exp", Domain::Float, ["exp", "", "", ""], f64::exp, Some(|g, _, y| g * y)).costing(8),
     unary_row(
         Unary::Expm1,
         "expm1",
         Domain::Float,
         ["exp_minus_1", "", "", ""],
-        8,
         f64::exp_m1,
         Some(|g, _, y| g * (y + 1.0)),
-    ),
-    unary_row(Unary::Log, "log", Domain::Float, ["logarithm", "", "", ""], 8, f64::ln, Some(|g, x, _| g / x)),
+    )
+    .costing(8),
+    unary_row(Unary::Log, "log", Domain::Float, ["logarithm", "", "", ""], f64::ln, Some(|g, x, _| g / x)).costing(8),
     unary_row(
         Unary::Log1p,
         "log1p",
         Domain::Float,
         ["log_plus_1", "", "", ""],
-        8,
         f64::ln_1p,
         Some(|g, x, _| g / (x + 1.0)),
-    ),
-    unary_row(
-        Unary::Sqrt,
-        "sqrt",
-        Domain::Float,
-        ["square_root", "", "", ""],
-        3,
-        f64::sqrt,
-        Some(|g, _, y| g * 0.5 / y),
-    ),
+    )
+    .costing(8),
+    unary_row(Unary::Sqrt, "sqrt", Domain::Float, ["square_root", "", "", ""], f64::sqrt, Some(|g, _, y| g * 0.5 / y))
+        .costing(3),
     unary_row(
         Unary::Rsqrt,
         "rsqrt",
         Domain::Float,
         ["inverseSqrt", "", "", ""],
-        3,
         |x| x.sqrt().recip(),
         Some(|g, _, y| g * (y * y * y) * -0.5),
-    ),
+    )
+    .costing(3),
     unary_row(
         Unary::Recip,
         "reciprocal",
         Domain::Float,
         ["reciprocal", "", "", ""],
-        3,
         f64::recip,
         Some(|g, _, y| -(g * (y * y))),
-    ),
-    unary_row(Unary::Sin, "sin", Domain::Float, ["sine", "", "", ""], 8, f64::sin, Some(|g, x, _| g * x.cos())),
-    unary_row(Unary::Cos, "cos", Domain::Float, ["cosine", "", "", ""], 8, f64::cos, Some(|g, x, _| -(g * x.sin()))),
+    )
+    .costing(3),
+    unary_row(Unary::Sin, "sin", Domain::Float, ["sine", "", "", ""], f64::sin, Some(|g, x, _| g * x.cos())).costing(8),
+    unary_row(Unary::Cos, "cos", Domain::Float, ["cosine", "", "", ""], f64::cos, Some(|g, x, _| -(g * x.sin())))
+        .costing(8),
     unary_row(
         Unary::Tanh,
         "tanh",
         Domain::Float,
         ["tanh_stable", "", "", ""],
-        8,
         f64::tanh,
         Some(|g, _, y| g * (1.0 - y * y)),
-    ),
+    )
+    .costing(8),
     unary_row(
         Unary::Erf,
         "erf",
         Domain::Float,
         ["erf", "", "", ""],
-        12,
         erf,
         Some(|g, x, _| g * (-(x * x)).exp() * std::f64::consts::FRAC_2_SQRT_PI),
-    ),
+    )
+    .costing(12),
     unary_row(
         Unary::Sigmoid,
         "sigmoid",
         Domain::Float,
         ["sigmoid", "", "", ""],
-        8,
         |x| ((-x).exp() + 1.0).recip(),
         Some(|g, _, y| g * (y * (1.0 - y))),
-    ),
-    unary_row(Unary::Floor, "floor", Domain::Float, ["floor", "", "", ""], 1, f64::floor, None),
-    unary_row(Unary::Ceil, "ceil", Domain::Float, ["ceil", "", "", ""], 1, f64::ceil, None),
-    unary_row(Unary::Round, "round", Domain::Float, ["round", "", "", ""], 1, f64::round_ties_even, None),
-    unary_row(Unary::Not, "logical_not", Domain::Bool, ["", "", "", "!"], 1, |x| f64::from(x == 0.0), None),
+    )
+    .costing(8),
+    unary_row(Unary::Floor, "floor", Domain::Float, ["floor", "", "", ""], f64::floor, None),
+    unary_row(Unary::Ceil, "ceil", Domain::Float, ["ceil", "", "", ""], f64::ceil, None),
+    unary_row(Unary::Round, "round", Domain::Float, ["round", "", "", ""], f64::round_ties_even, None),
+    unary_row(Unary::Not, "logical_not", Domain::Bool, ["", "", "", "!"], |x| f64::from(x == 0.0), None),
     unary_row(
         Unary::IsFinite,
         "isfinite",
         Domain::Float,
         ["is_finite", "", "", ""],
-        1,
         |x| f64::from(x.is_finite()),
         None,
     ),
-    unary_row(Unary::IsNan, "isnan", Domain::Float, ["is_nan", "", "", ""], 1, |x| f64::from(x.is_nan()), None),
+    unary_row(Unary::IsNan, "isnan", Domain::Float, ["is_nan", "", "", ""], |x| f64::from(x.is_nan()), None),
 ];
 
 /// `(gradient of y, a, b, y)` to the gradients of `a` and `b`.
@@ -212,12 +203,11 @@ const fn binary_row(
     name: &'static str,
     domain: Domain,
     wgsl: Wgsl,
-    cost: u32,
     float: fn(f64, f64) -> f64,
     integer: fn(i64, i64) -> i64,
     gradient: Option<BinaryGradient>,
 ) -> BinaryRow {
-    BinaryRow { op, name, domain, wgsl, cost, float, integer, gradient }
+    BinaryRow { op, name, domain, wgsl, cost: 1, float, integer, gradient }
 }
 
 /// One row for each [`Binary`], in its order.
@@ -227,7 +217,6 @@ pub static BINARY: [BinaryRow; 18] = [
         "add",
         Domain::NumberOrBool,
         ["+", "+", "+", "|"],
-        1,
         |a, b| a + b,
         |a, b| a + b,
         Some(|g, _, _, _| (g.clone(), g.clone())),
@@ -237,7 +226,6 @@ pub static BINARY: [BinaryRow; 18] = [
         "sub",
         Domain::Number,
         ["-", "-", "-", ""],
-        1,
         |a, b| a - b,
         |a, b| a - b,
         Some(|g, _, _, _| (g.clone(), -g)),
@@ -247,7 +235,6 @@ pub static BINARY: [BinaryRow; 18] = [
         "mul",
         Domain::NumberOrBool,
         ["*", "*", "*", "&"],
-        1,
         |a, b| a * b,
         i64::wrapping_mul,
         Some(|g, a, b, _| (g * b, g * a)),
@@ -257,41 +244,31 @@ pub static BINARY: [BinaryRow; 18] = [
         "div",
         Domain::Number,
         ["/", "divide_int", "divide_uint", ""],
-        3,
         |a, b| a / b,
         |a, b| a.checked_div(b).unwrap_or(0),
         Some(|g, _, b, y| {
             let over = g / b;
             (over.clone(), -(over * y))
         }),
-    ),
+    )
+    .costing(3),
     // a = b · whole + y with a constant whole number
     binary_row(
         Binary::Rem,
         "fmod",
         Domain::Number,
         ["remainder_float", "remainder_int", "remainder_uint", ""],
-        1,
         |a, b| a % b,
         |a, b| a.checked_rem(b).unwrap_or(0),
         Some(|g, a, b, y| (g.clone(), -(g * ((a - y) / b).round()))),
     ),
-    binary_row(
-        Binary::Pow,
-        "pow",
-        Domain::Float,
-        ["power", "", "", ""],
-        16,
-        f64::powf,
-        no_integers,
-        Some(pow_gradient),
-    ),
+    binary_row(Binary::Pow, "pow", Domain::Float, ["power", "", "", ""], f64::powf, no_integers, Some(pow_gradient))
+        .costing(16),
     binary_row(
         Binary::Atan2,
         "atan2",
         Domain::Float,
         ["arc_tangent", "", "", ""],
-        16,
         f64::atan2,
         no_integers,
         Some(|g, a, b, _| {
@@ -300,13 +277,13 @@ pub static BINARY: [BinaryRow; 18] = [
             let over = square.eq(0.0).where_(0.0, g / square);
             (&over * b, -(over * a))
         }),
-    ),
+    )
+    .costing(16),
     binary_row(
         Binary::Max,
         "maximum",
         Domain::Any,
         ["maximum", "max", "max", "|"],
-        1,
         max,
         i64::max,
         Some(|g, a, b, _| extremum_gradient(g, &b.lt(a), &a.lt(b), &a.eq(b))),
@@ -316,20 +293,18 @@ pub static BINARY: [BinaryRow; 18] = [
         "minimum",
         Domain::Any,
         ["minimum", "min", "min", "&"],
-        1,
         min,
         i64::min,
         Some(|g, a, b, _| extremum_gradient(g, &a.lt(b), &b.lt(a), &a.eq(b))),
     ),
-    binary_row(Binary::And, "bitwise_and", Domain::Bits, ["", "&", "&", "&"], 1, no_floats, |a, b| a & b, None),
-    binary_row(Binary::Or, "bitwise_or", Domain::Bits, ["", "|", "|", "|"], 1, no_floats, |a, b| a | b, None),
-    binary_row(Binary::Xor, "bitwise_xor", Domain::Bits, ["", "^", "^", "!="], 1, no_floats, |a, b| a ^ b, None),
+    binary_row(Binary::And, "bitwise_and", Domain::Bits, ["", "&", "&", "&"], no_floats, |a, b| a & b, None),
+    binary_row(Binary::Or, "bitwise_or", Domain::Bits, ["", "|", "|", "|"], no_floats, |a, b| a | b, None),
+    binary_row(Binary::Xor, "bitwise_xor", Domain::Bits, ["", "^", "^", "!="], no_floats, |a, b| a ^ b, None),
     binary_row(
         Binary::Shl,
         "shl",
         Domain::Integer,
         ["", "shift_left_int", "shift_left_uint", ""],
-        1,
         no_floats,
         |a, b| a << (b & 31),
         None,
@@ -339,7 +314,6 @@ pub static BINARY: [BinaryRow; 18] = [
         "shr",
         Domain::Integer,
         ["", "shift_right_int", "shift_right_uint", ""],
-        1,
         no_floats,
         |a, b| a >> (b & 31),
         None,
@@ -349,7 +323,6 @@ pub static BINARY: [BinaryRow; 18] = [
         "eq",
         Domain::Any,
         ["==", "==", "==", "=="],
-        1,
         |a, b| f64::from(a == b),
         |a, b| i64::from(a == b),
         None,
@@ -359,7 +332,6 @@ pub static BINARY: [BinaryRow; 18] = [
         "ne",
         Domain::Any,
         ["!=", "!=", "!=", "!="],
-        1,
         |a, b| f64::from(a != b),
         |a, b| i64::from(a != b),
         None,
@@ -369,7 +341,6 @@ pub static BINARY: [BinaryRow; 18] = [
         "lt",
         Domain::Any,
         ["<", "<", "<", "less_bool"],
-        1,
         |a, b| f64::from(a < b),
         |a, b| i64::from(a < b),
         None,
@@ -379,7 +350,6 @@ pub static BINARY: [BinaryRow; 18] = [
         "le",
         Domain::Any,
         ["<=", "<=", "<=", "less_equal_bool"],
-        1,
         |a, b| f64::from(a <= b),
         |a, b| i64::from(a <= b),
         None,
@@ -397,6 +367,11 @@ pub fn binary(op: Binary) -> &'static BinaryRow {
 }
 
 impl UnaryRow {
+    /// Of what is not cheap.
+    const fn costing(self, cost: u32) -> Self {
+        Self { cost, ..self }
+    }
+
     /// The output's type for an input of type `dtype`, or an error.
     pub fn output_dtype(&self, dtype: DType) -> Result<DType> {
         if !self.domain.contains(dtype) {
@@ -407,6 +382,11 @@ impl UnaryRow {
 }
 
 impl BinaryRow {
+    /// Of what is not cheap.
+    const fn costing(self, cost: u32) -> Self {
+        Self { cost, ..self }
+    }
+
     /// The output's type for inputs of these types, or an error.
     pub fn output_dtype(&self, a: DType, b: DType) -> Result<DType> {
         if a != b {

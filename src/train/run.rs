@@ -141,7 +141,7 @@ impl<'a> Run<'a> {
     }
 
     /// Trains, saves, and says how it was.
-    pub(super) fn to_the_end(mut self, control: &Control) -> Result<Summary> {
+    pub(super) fn complete(mut self, control: &Control) -> Result<Summary> {
         match self.train(control) {
             Ok(end) => self.finish(end),
             Err(error) => {

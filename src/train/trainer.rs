@@ -162,7 +162,7 @@ impl Trainer {
     ///
     /// If a step fails, what was learned before it is saved, too.
     pub fn run(self, control: &Control, listen: &mut dyn FnMut(Event)) -> Result<Summary> {
-        Run::new(self, listen)?.to_the_end(control)
+        Run::new(self, listen)?.complete(control)
     }
 }
 

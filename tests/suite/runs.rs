@@ -107,39 +107,30 @@ fn an_average_that_forgets_at_once_is_the_model() {
 fn what_is_frozen_stays_and_the_rest_learns() {
     // what is chosen here is chosen on the host, so one device will do
     let (device, out) = (Device::cpu(), folder());
-    {
-        let model = ModelName::new("resnet20").expect("a model of that name");
-        let few = Config { model, epochs: 1, batch_size: 32, ..settings(&device, out.path()) };
-        let data = || {
-            let data = brasa::data::digits().expect("they are bundled");
-            let few = |data, count| Pipeline::new(Arc::new(data)).take(count);
-            Split { train: few(data.train, 64), test: few(data.test, 32) }
-        };
-        let first = train(Trainer::with_data(few.clone(), data()).expect("good settings")).0;
-        let loaded = Some(first.folder.join("model.safetensors"));
-        let frozen = Config { weights: loaded, freeze: vec!["conv1.*".into(), "layer*".into()], ..few };
-        let spec = ModelSpec { input: vec![1, 8, 8], classes: 10, seed: 0 };
-        let before = saved(&first, "resnet20", &spec, &device);
-        for freeze_statistics in [false, true] {
-            let config = Config { freeze_statistics, ..frozen.clone() };
-            let second = train(Trainer::with_data(config, data()).expect("good settings")).0;
-            let after = saved(&second, "resnet20", &spec, &device);
-            for (old, new) in before.variables().iter().zip(after.variables()) {
-                let [old_values, new_values] =
-                    [old, &new].map(|variable| variable.tensor().to_dtype(DType::F32).to_vec::<f32>().expect("values"));
-                let name = new.name();
-                let is_statistic = name.contains("running_") || name.contains("num_batches");
-                let stays = if is_statistic {
-                    freeze_statistics
-                } else {
-                    name.starts_with("conv1") || name.starts_with("layer")
-                };
-                assert_eq!(
-                    old_values == new_values,
-                    stays,
-                    "{device:?} {name}, statistics frozen: {freeze_statistics}"
-                );
-            }
+    let model = ModelName::new("resnet20").expect("a model of that name");
+    let few = Config { model, epochs: 1, batch_size: 32, ..settings(&device, out.path()) };
+    let data = || {
+        let data = brasa::data::digits().expect("they are bundled");
+        let few = |data, count| Pipeline::new(Arc::new(data)).take(count);
+        Split { train: few(data.train, 64), test: few(data.test, 32) }
+    };
+    let first = train(Trainer::with_data(few.clone(), data()).expect("good settings")).0;
+    let loaded = Some(first.folder.join("model.safetensors"));
+    let frozen = Config { weights: loaded, freeze: vec!["conv1.*".into(), "layer*".into()], ..few };
+    let spec = ModelSpec { input: vec![1, 8, 8], classes: 10, seed: 0 };
+    let before = saved(&first, "resnet20", &spec, &device);
+    for freeze_statistics in [false, true] {
+        let config = Config { freeze_statistics, ..frozen.clone() };
+        let second = train(Trainer::with_data(config, data()).expect("good settings")).0;
+        let after = saved(&second, "resnet20", &spec, &device);
+        for (old, new) in before.variables().iter().zip(after.variables()) {
+            let [old_values, new_values] =
+                [old, &new].map(|variable| variable.tensor().to_dtype(DType::F32).to_vec::<f32>().expect("values"));
+            let name = new.name();
+            let is_statistic = name.contains("running_") || name.contains("num_batches");
+            let stays =
+                if is_statistic { freeze_statistics } else { name.starts_with("conv1") || name.starts_with("layer") };
+            assert_eq!(old_values == new_values, stays, "{device:?} {name}, statistics frozen: {freeze_statistics}");
         }
     }
 }
