@@ -278,7 +278,7 @@ impl Pipeline {
         self
     }
 
-    /// Batches of `size` samples (32, and the last one is kept).
+    /// Batches of `size` samples; of 32, the last one kept, if nothing is said.
     ///
     /// # Panics
     /// If `size` is 0.
@@ -290,7 +290,7 @@ impl Pipeline {
         self
     }
 
-    /// Passes over the data, one after the other (1).
+    /// Passes over the data, one after the other; 1 if nothing is said.
     #[must_use]
     pub fn epochs(mut self, count: usize) -> Self {
         self.epochs = Some(count);
@@ -304,7 +304,7 @@ impl Pipeline {
         self
     }
 
-    /// Batches that may be ready before anybody asks for them (4).
+    /// Batches that may be ready before anybody asks for them; 4 if nothing is said.
     #[must_use]
     pub fn prefetch(mut self, batches: usize) -> Self {
         self.prefetch = batches;
@@ -323,14 +323,14 @@ impl Pipeline {
         self
     }
 
-    /// Decides everything that is random (0).
+    /// Decides everything that is random; 0 if nothing is said.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Whether a broken sample ends the batches with an error (no: it is skipped).
+    /// Whether a broken sample ends the batches with an error; if nothing is said, it is skipped.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;
