@@ -1,5 +1,7 @@
 //! Brightness, contrast, saturation and hue on the host, as in torchvision; levels are floats from 0 to 255.
 
+use super::warp::floor;
+
 /// How much each of three channels counts in grey (ITU-R BT.601, rounded as in torchvision).
 pub(super) const GREY: [f32; 3] = [0.2989, 0.587, 0.114];
 
@@ -69,7 +71,38 @@ fn to_hsv([red, green, blue]: [f32; 3]) -> [f32; 3] {
 /// Each channel is the largest level but for its part of the circle.
 fn from_hsv([hue, saturation, value]: [f32; 3]) -> [f32; 3] {
     [5.0_f32, 3.0, 1.0].map(|offset| {
-        let sixths = (offset + hue * 6.0).rem_euclid(6.0);
+        let sixths = offset + hue * 6.0;
+        let sixths = sixths - floor(sixths * (1.0 / 6.0)) as f32 * 6.0;
         value - value * saturation * sixths.min(4.0 - sixths).clamp(0.0, 1.0)
     })
+}
+
+/// A level rounded to a byte, halves to even ones as the device does.
+pub(super) fn to_byte(level: f32) -> u8 {
+    // at this size the last bit of a float counts ones, so the sum is rounded there, and its low bits are the number
+    const ROUND: f32 = 12_582_912.0;
+    ((level.clamp(0.0, 255.0) + ROUND).to_bits() & 0xff) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_rounded_to_even() {
+        for step in -100..2700 {
+            let level = step as f32 / 10.0;
+            assert_eq!(to_byte(level), level.clamp(0.0, 255.0).round_ties_even() as u8, "{level}");
+        }
+        assert_eq!([0.5, 1.5, 2.5, 254.5, 0.500_001].map(to_byte), [0, 2, 2, 254, 1]);
+        assert_eq!(to_byte(f32::INFINITY), 255);
+    }
+
+    #[test]
+    fn floors_are_floors() {
+        for step in -40..40 {
+            let value = step as f32 / 8.0;
+            assert_eq!(floor(value), value.floor() as i32, "{value}");
+        }
+    }
 }

@@ -12,19 +12,28 @@ pub(super) fn blur(
     scratch: &mut Vec<f32>,
 ) {
     let weights = taps(deviation, radius);
-    let along = |weights: &[f32], at: usize, size: usize, value: &dyn Fn(usize) -> f32| -> f32 {
-        let tap = |(tap, weight): (usize, &f32)| weight * value(reflected((at + tap) as i64 - radius as i64, size));
-        weights.iter().enumerate().map(tap).sum()
-    };
-    scratch.clear();
-    for line in levels.chunks_exact(width) {
-        scratch.extend((0..width).map(|column| along(&weights, column, width, &|place| line[place])));
-    }
-    for row in 0..height {
-        for column in 0..width {
-            levels[row * width + column] = along(&weights, row, height, &|place| scratch[place * width + column]);
+    let place = |at: usize, tap: usize, size: usize| reflected((at + tap) as i64 - radius as i64, size);
+    // whole lines are added up, tap by tap
+    let mut padded = vec![0.0; width + 2 * radius];
+    for line in levels.chunks_exact_mut(width) {
+        padded.iter_mut().enumerate().for_each(|(at, value)| *value = line[place(at, 0, width)]);
+        line.fill(0.0);
+        for (tap, weight) in weights.iter().enumerate() {
+            add(line, &padded[tap..], *weight);
         }
     }
+    scratch.clear();
+    scratch.extend_from_slice(levels);
+    for (row, line) in levels.chunks_exact_mut(width).enumerate() {
+        line.fill(0.0);
+        for (tap, weight) in weights.iter().enumerate() {
+            add(line, &scratch[place(row, tap, height) * width..], *weight);
+        }
+    }
+}
+
+fn add(line: &mut [f32], other: &[f32], weight: f32) {
+    line.iter_mut().zip(other).for_each(|(sum, value)| *sum += weight * value);
 }
 
 /// The weights of a Gaussian; they add up to 1.

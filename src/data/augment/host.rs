@@ -42,8 +42,7 @@ impl Augment {
                 levels.extend(pixels.iter().map(|&pixel| f32::from(pixel)));
             }
             self.recolor(parameters, [channels, height, width], scratch);
-            let rounded = |&level: &f32| level.clamp(0.0, 255.0).round_ties_even() as u8;
-            pixels.iter_mut().zip(scratch.levels.iter().map(rounded)).for_each(|(pixel, level)| *pixel = level);
+            pixels.iter_mut().zip(&scratch.levels).for_each(|(pixel, level)| *pixel = color::to_byte(*level));
         }
         let rectangle = erased(parameters);
         for channel in pixels.chunks_exact_mut(height * width) {

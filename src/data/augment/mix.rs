@@ -1,5 +1,6 @@
 //! Pictures of a batch mixed with each other: mixup and CutMix.
 
+use super::color::to_byte;
 use super::draw::{BOX, PARAMETERS, PARTNER, SHARE, clipped, put_rectangle};
 use super::{Augment, Change};
 use crate::data::{Random, Targets};
@@ -47,8 +48,7 @@ impl Mixer {
             let own = &mut pictures[number * size..(number + 1) * size];
             if row.share < 1.0 {
                 for (own, other) in own.iter_mut().zip(other) {
-                    *own =
-                        (f32::from(*own) * row.share + f32::from(*other) * (1.0 - row.share)).round_ties_even() as u8;
+                    *own = to_byte(f32::from(*own) * row.share + f32::from(*other) * (1.0 - row.share));
                 }
             }
             let [top, left, bottom, right] = row.rectangle;

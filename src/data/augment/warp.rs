@@ -110,7 +110,7 @@ fn settled(place: f32, size: usize, edge: Outside) -> f32 {
     }
 }
 
-/// Resamples a picture of `channels` channels bilinearly, not rounded.
+/// Resamples all channels of a picture bilinearly, not rounded.
 pub(super) fn resample(
     from: &[u8],
     to: &mut [f32],
@@ -123,25 +123,40 @@ pub(super) fn resample(
     for y in 0..height {
         for x in 0..width {
             let [u, v] = place(parameters, x, y, [height, width], edge);
-            let (left, top) = (u.floor(), v.floor());
-            let (right_part, lower_part) = (u - left, v - top);
-            let (left, top) = (left as i64, top as i64);
-            let taps = [
-                (top, left, (1.0 - lower_part) * (1.0 - right_part)),
-                (top, left + 1, (1.0 - lower_part) * right_part),
-                (top + 1, left, lower_part * (1.0 - right_part)),
-                (top + 1, left + 1, lower_part * right_part),
-            ]
-            .map(|(row, column, weight)| {
-                let is_inside = (0..height as i64).contains(&row) && (0..width as i64).contains(&column);
-                (is_inside.then(|| row as usize * width + column as usize), weight)
+            let (left, top) = (floor(u), floor(v));
+            let (right_part, lower_part) = (u - left as f32, v - top as f32);
+            let weights = [
+                (1.0 - lower_part) * (1.0 - right_part),
+                (1.0 - lower_part) * right_part,
+                lower_part * (1.0 - right_part),
+                lower_part * right_part,
+            ];
+            let channels = from.chunks_exact(size).zip(to.iter_mut().skip(y * width + x).step_by(size));
+            let is_inner = left >= 0 && top >= 0 && (left as usize) + 1 < width && (top as usize) + 1 < height;
+            if is_inner {
+                let first = top as usize * width + left as usize;
+                for (from, to) in channels {
+                    let taps = [from[first], from[first + 1], from[first + width], from[first + width + 1]];
+                    *to = (0..4).map(|tap| f32::from(taps[tap]) * weights[tap]).sum();
+                }
+                continue;
+            }
+            let places = [(top, left), (top, left + 1), (top + 1, left), (top + 1, left + 1)].map(|(row, column)| {
+                let is_inside = (0..height as i32).contains(&row) && (0..width as i32).contains(&column);
+                is_inside.then(|| row as usize * width + column as usize)
             });
-            for (from, to) in from.chunks_exact(size).zip(to.chunks_exact_mut(size)) {
-                let value = |(tap, weight): (Option<usize>, f32)| tap.map_or(fill, |tap| f32::from(from[tap])) * weight;
-                to[y * width + x] = taps.map(value).iter().sum();
+            for (from, to) in channels {
+                let value = |tap: usize| places[tap].map_or(fill, |place| f32::from(from[place])) * weights[tap];
+                *to = (0..4).map(value).sum();
             }
         }
     }
+}
+
+/// The largest whole number that is not above `value`, without the call that `f32::floor` is on older processors.
+pub(super) fn floor(value: f32) -> i32 {
+    let whole = value as i32;
+    whole - i32::from(value < whole as f32)
 }
 
 /// The classes of a mask in their new places, the nearest ones.
