@@ -58,6 +58,18 @@ fn saved(summary: &Summary, name: &str, spec: &ModelSpec, device: &Device) -> Bo
 }
 
 #[test]
+fn recipes_are_good_settings() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/recipes");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("recipes").flatten() {
+        let config = Config::load(&entry.path()).and_then(Config::resolve);
+        assert!(config.is_ok(), "{:?}", config.err());
+        count += 1;
+    }
+    assert!(count >= 4);
+}
+
+#[test]
 fn parts_of_a_batch_are_worth_the_batch() {
     for device in common::devices() {
         let out = folder();
