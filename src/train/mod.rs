@@ -21,7 +21,7 @@ mod trainer;
 
 pub use callback::{Callback, Context, EarlyStopping};
 pub use checkpoint::CHECKPOINT_VERSION;
-pub use clock::StageReport;
+pub use clock::{StageReport, what_binds};
 pub use config::{Config, ModelName, OnNan, OptimizerName, Precision};
 pub use control::Control;
 pub use environment::Environment;

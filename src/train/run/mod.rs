@@ -1,56 +1,25 @@
 //! The training loop.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+mod saving;
+mod telling;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use serde::Serialize;
 
 use crate::data::{Batch, HostTimes, Loader, State};
 use crate::error::Result;
 use crate::stage::Stage;
 use crate::timing::TimeSource;
 
-use super::callback::{Callback, Context, Requests};
-use super::checkpoint::{self, EpochSums, Progress};
-use super::clock::{HOST, StageClock};
-use super::learner::{Learner, StepResult};
-use super::scores::Confusion;
-use super::trainer::{Trainer, steps_per_epoch};
-use super::{Config, Control, Environment, EpochMetrics, Event, Start, StepMetrics, Summary, TestMetrics};
+use crate::train::callback::{Callback, Context, Requests};
+use crate::train::checkpoint::{EpochSums, Progress};
+use crate::train::clock::{HOST, StageClock};
+use crate::train::learner::{Learner, StepResult};
+use crate::train::trainer::Trainer;
+use crate::train::{Control, EpochMetrics, Event, Summary, TestMetrics};
 
-/// The weights of the last checkpoint, and those of the best evaluation.
-const WEIGHTS: &str = "model.safetensors";
-const BEST: &str = "best.safetensors";
-/// What was taken for what in the last evaluation.
-const CONFUSION: &str = "confusion.json";
-
-/// A line of `metrics.jsonl`.
-#[derive(Serialize)]
-struct Line {
-    /// `train` for one step, `epoch` for the mean over one pass, `test` for the held-out samples.
-    kind: &'static str,
-    step: u64,
-    epoch: usize,
-    loss: f64,
-    accuracy: f64,
-    lr: f64,
-    elapsed_s: f64,
-    #[serde(flatten)]
-    test: Option<TestDetails>,
-}
-
-/// What is said of evaluations only.
-#[derive(Serialize)]
-struct TestDetails {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    top5: Option<f64>,
-    mean_precision: f64,
-    mean_recall: f64,
-    mean_f1: f64,
-    mean_iou: f64,
-}
+use telling::TestDetails;
 
 /// A run under way.
 pub(super) struct Run<'a> {
@@ -235,45 +204,6 @@ impl<'a> Run<'a> {
         result
     }
 
-    /// Reads what the last steps gave, writes it down and tells it.
-    fn read_metrics(&mut self) -> Result<()> {
-        let (results, failure) = self.on_device(Learner::read_metrics)?;
-        let start = Instant::now();
-        for result in results {
-            self.steps += 1;
-            self.learning_rate = self.rates.pop_front().unwrap_or(self.learning_rate);
-            self.sums.add(result);
-            self.write_line("train", result.loss.into(), result.accuracy().into(), None)?;
-            let metrics = self.step_metrics(result);
-            self.call(|callback, run| callback.on_train_batch_end(run, &metrics))?;
-            if self.steps.is_multiple_of(self.trainer.config.log_every as u64) {
-                (self.listen)(Event::Step(metrics));
-            }
-        }
-        self.log_took(start);
-        failure.map_or(Ok(()), Err)
-    }
-
-    fn step_metrics(&self, result: StepResult) -> StepMetrics {
-        let here = self.start.elapsed().as_secs_f64();
-        let per_epoch = steps_per_epoch(&self.trainer.config, &self.trainer.data.train);
-        let total = (self.trainer.config.epochs * per_epoch) as u64;
-        StepMetrics {
-            step: self.steps as usize,
-            epoch: self.epoch + 1,
-            loss: result.loss,
-            learning_rate: self.learning_rate,
-            accuracy: result.accuracy(),
-            samples_per_second: self.samples_per_second(),
-            elapsed_s: self.seconds_before + here,
-            left_s: here / (self.steps - self.steps_before) as f64 * total.saturating_sub(self.steps) as f64,
-        }
-    }
-
-    fn samples_per_second(&self) -> f64 {
-        (self.sums.samples - self.samples_before) as f64 / self.epoch_start.elapsed().as_secs_f64()
-    }
-
     fn epoch_done(&mut self) -> Result<()> {
         let skipped_steps = self.trainer.learner.skipped_steps()?;
         let loss_scale = self.trainer.learner.loss_scale()?;
@@ -331,94 +261,6 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn write_confusion(&self, confusion: &Confusion) -> Result<()> {
-        let json = serde_json::to_vec(confusion).expect("plain numbers");
-        self.trainer.folder.write(CONFUSION, &json).map(drop)
-    }
-
-    fn save_is_due(&self) -> bool {
-        let since = self.steps_handed_over() - self.saved_steps.unwrap_or(self.steps_before);
-        self.trainer.config.save_every.is_due(since, self.saved.elapsed())
-    }
-
-    fn steps_handed_over(&self) -> u64 {
-        self.steps + self.rates.len() as u64
-    }
-
-    /// Saves; a failure is told and not the end of the run, as the disk may have room again when it ends.
-    fn save_if_possible(&mut self) {
-        if let Err(error) = self.save() {
-            (self.listen)(Event::SaveFailed { message: error.to_string() });
-            // not again at once
-            self.saved = Instant::now();
-        }
-    }
-
-    fn save_best_if_possible(&mut self) {
-        if let Err(error) = self.save_weights(BEST) {
-            (self.listen)(Event::SaveFailed { message: error.to_string() });
-        }
-    }
-
-    fn save_weights_if_possible(&mut self) {
-        match self.save_weights(WEIGHTS) {
-            Ok(path) => (self.listen)(Event::Saved { path }),
-            Err(error) => (self.listen)(Event::SaveFailed { message: error.to_string() }),
-        }
-    }
-
-    fn save_weights(&self, name: &str) -> Result<PathBuf> {
-        let weights = crate::nn::to_safetensors(self.trainer.learner.model())?;
-        self.trainer.folder.write(name, &weights)
-    }
-
-    /// Writes a checkpoint and the weights, and removes old checkpoints; if that fails, those before are still there.
-    fn save(&mut self) -> Result<()> {
-        self.requests.save = false;
-        self.saved = Instant::now();
-        if self.saved_steps == Some(self.steps) && self.steps > self.steps_before {
-            return Ok(());
-        }
-        let start = Instant::now();
-        let progress = self.progress()?;
-        let folder = self.trainer.folder.checkpoints();
-        crate::files::create_folder(&folder)?;
-        let path = folder.join(checkpoint::file_name(self.steps));
-        checkpoint::save(&path, self.trainer.learner.state()?, &progress)?;
-        self.saved_steps = Some(self.steps);
-        let weights = self.save_weights(WEIGHTS)?;
-        for (_, old) in checkpoint::list(&folder).into_iter().skip(self.trainer.config.keep) {
-            // one that cannot be removed is no harm
-            let _ = std::fs::remove_file(old);
-        }
-        self.log_took(start);
-        self.call(|callback, run| callback.on_save(run, &path))?;
-        (self.listen)(Event::Saved { path: weights });
-        Ok(())
-    }
-
-    fn progress(&self) -> Result<Progress> {
-        let device = &self.trainer.device;
-        let random = crate::runtime::random_state(device)?;
-        let states = self.trainer.callbacks.iter();
-        let callbacks: BTreeMap<_, _> =
-            states.filter_map(|callback| Some((callback.name().to_owned(), callback.state()?))).collect();
-        Ok(Progress {
-            steps: self.steps,
-            epoch: self.epoch,
-            sums: self.sums,
-            data: self.data.clone(),
-            scheduler: self.trainer.rates.state(),
-            random: [random.seed, random.position, random.draws],
-            test: self.test,
-            best: self.best,
-            callbacks,
-            seconds: self.seconds_before + self.start.elapsed().as_secs_f64(),
-            metrics_bytes: self.trainer.folder.metrics_bytes(),
-            environment: Environment::new(device, self.trainer.config.precision),
-        })
-    }
-
     fn finish(mut self, end: End) -> Result<Summary> {
         self.save()?;
         let device = self.trainer.device.info().selector.clone();
@@ -446,34 +288,6 @@ impl<'a> Run<'a> {
         Ok(summary)
     }
 
-    fn started(&mut self) -> Result<()> {
-        let Trainer { config, device, folder, data, learner, memory, .. } = &self.trainer;
-        let memory = *memory;
-        let Config { dataset, model, epochs, batch_size, .. } = config;
-        let start = Start {
-            name: folder.name().to_owned(),
-            folder: folder.path().to_owned(),
-            device: device.info().name.clone(),
-            dataset: dataset.to_string(),
-            model: model.to_string(),
-            parameters: learner.parameter_count(),
-            train_samples: data.train.samples_per_epoch(),
-            test_samples: data.test.samples_per_epoch(),
-            epochs: *epochs,
-            steps_done: self.steps as usize,
-            steps_per_epoch: steps_per_epoch(config, &data.train),
-            batch_size: *batch_size,
-            environment: Environment::new(device, config.precision),
-        };
-        self.call(|callback, run| callback.on_train_begin(run, &start))?;
-        (self.listen)(Event::Started(Box::new(start)));
-        (self.listen)(Event::Memory(memory));
-        for message in std::mem::take(&mut self.trainer.notices) {
-            (self.listen)(Event::Notice { message });
-        }
-        Ok(())
-    }
-
     /// Calls all callbacks at one of their moments.
     fn call(&mut self, mut moment: impl FnMut(&mut dyn Callback, &mut Context<'_>) -> Result<()>) -> Result<()> {
         let Trainer { callbacks, learner, folder, data, .. } = &mut self.trainer;
@@ -486,12 +300,6 @@ impl<'a> Run<'a> {
             requests: &mut self.requests,
         };
         callbacks.iter_mut().try_for_each(|callback| moment(callback.as_mut(), &mut context))
-    }
-
-    fn write_line(&mut self, kind: &'static str, loss: f64, accuracy: f64, test: Option<TestDetails>) -> Result<()> {
-        let (lr, step, epoch) = (self.learning_rate, self.steps, self.epoch + 1);
-        let elapsed_s = self.seconds_before + self.start.elapsed().as_secs_f64();
-        self.trainer.folder.append_metrics(&Line { kind, step, epoch, loss, accuracy, lr, elapsed_s, test })
     }
 
     fn log_took(&mut self, since: Instant) {

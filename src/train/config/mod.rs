@@ -1,16 +1,18 @@
 //! The settings of a run: one struct for the file, the flags and the library.
 
+mod check;
+mod names;
+
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
 use crate::data::{Augment, DatasetName, On, OpenOptions};
 use crate::error::{Error, Result};
-use crate::models::{Entry, MODELS, Task};
 use crate::optim::Schedule;
 
 use super::save::SaveEvery;
+pub use names::{ModelName, OnNan, OptimizerName, Precision};
 
 /// Everything that decides a training run. Written, resolved, to the run's folder as `config.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -177,126 +179,6 @@ impl Default for Config {
     }
 }
 
-/// The name of a network for pictures: one of [`MODELS`](crate::models::MODELS).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ModelName(&'static Entry);
-
-impl ModelName {
-    /// The network called `name`.
-    ///
-    /// # Errors
-    /// If there is none, or it does something else.
-    pub fn new(name: &str) -> Result<Self> {
-        let known = Self::all();
-        known.iter().find(|model| model.0.name == name).copied().ok_or_else(|| {
-            let names = known.iter().map(|model| model.0.name).collect::<Vec<_>>().join(", ");
-            Error::Config(format!("unknown model `{name}`; known are: {names}"))
-        })
-    }
-
-    /// All of them.
-    pub fn all() -> &'static [Self] {
-        static ALL: LazyLock<Vec<ModelName>> =
-            LazyLock::new(|| MODELS.iter().filter(|entry| entry.task != Task::Continue).map(ModelName).collect());
-        &ALL
-    }
-}
-
-impl std::fmt::Display for ModelName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.0.name)
-    }
-}
-
-impl Serialize for ModelName {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.name)
-    }
-}
-
-impl<'de> Deserialize<'de> for ModelName {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        Self::new(&name).map_err(serde::de::Error::custom)
-    }
-}
-
-#[cfg(feature = "cli")]
-impl clap::ValueEnum for ModelName {
-    fn value_variants<'a>() -> &'a [Self] {
-        Self::all()
-    }
-
-    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        Some(clap::builder::PossibleValue::new(self.0.name).help(self.0.about))
-    }
-}
-
-/// Optimizers by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum), value(rename_all = "lower"))]
-#[serde(rename_all = "lowercase")]
-pub enum OptimizerName {
-    /// Gradient descent with momentum
-    SGD,
-    /// Adam (Kingma and Ba 2015)
-    Adam,
-    /// Adam with decoupled weight decay (Loshchilov and Hutter 2019)
-    AdamW,
-    /// Adam with Nesterov's momentum (Dozat 2016)
-    NAdam,
-    /// Adam that starts without its second moment (Liu et al. 2020)
-    RAdam,
-    /// Adam by the largest gradient (Kingma and Ba 2015)
-    Adamax,
-    /// Gradients over their root mean square (Hinton 2012)
-    RMSprop,
-    /// Gradients over the root of the sum of all squares (Duchi et al. 2011)
-    Adagrad,
-    /// Adagrad over a window, without units (Zeiler 2012)
-    Adadelta,
-    /// Signs of a momentum (Chen et al. 2023)
-    Lion,
-    /// Adam scaled by layer, for large batches (You et al. 2020)
-    Lamb,
-}
-
-/// What numbers are computed in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "kebab-case")]
-pub enum Precision {
-    /// Strict 32-bit floats, sums included: nothing is rounded to fewer bits
-    F32,
-    /// Mixed: products of 16-bit floats, added up in 32 bits; weights, normalisation, loss and update in 32 bits; the loss
-    /// is scaled so that small gradients survive
-    F16,
-}
-
-/// What happens when a step gives a number that is not finite. It changes nothing in any case.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "kebab-case")]
-pub enum OnNan {
-    /// The run ends with the op, module and line where it appeared first
-    Stop,
-    /// The run goes on with the next batch; such steps are counted
-    Skip,
-}
-
-/// Gives the name that flags and files use.
-macro_rules! display_as_in_files {
-    ($($name:ident),*) => {$(
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                // Serialising a variant without fields writes its name through the formatter.
-                self.serialize(f)
-            }
-        }
-    )*};
-}
-display_as_in_files!(OptimizerName, Precision, OnNan, On);
-
 impl Config {
     /// Reads a configuration file; what it does not mention keeps its default.
     pub fn load(path: &Path) -> Result<Self> {
@@ -312,76 +194,6 @@ impl Config {
     /// The text of a configuration file with all settings.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a flat struct of numbers and strings is valid TOML")
-    }
-
-    /// Checks every setting and fills in those that follow from others.
-    pub fn resolve(mut self) -> Result<Self> {
-        // the upper limits are beyond all use, and keep products of settings within their types
-        let counts = [
-            ("epochs", self.epochs, 1_000_000),
-            ("batch-size", self.batch_size, 1 << 20),
-            ("workers", self.workers, 1024),
-            ("log-every", self.log_every, 1_000_000),
-            ("accumulate", self.accumulate, 1 << 16),
-            ("keep", self.keep, 1_000_000),
-            ("image-size", self.image_size.unwrap_or(1), 1 << 14),
-            ("patience", self.patience.unwrap_or(1), 1_000_000),
-        ];
-        for (name, value, most) in counts {
-            if value == 0 {
-                return Err(Error::Config(format!("{name} is 0, but must be at least 1")));
-            }
-            if value > most {
-                return Err(Error::Config(format!("{name} is {value}, but must be at most {most}")));
-            }
-        }
-        let lr = *self.lr.get_or_insert(match self.optimizer {
-            OptimizerName::SGD => 0.05,
-            OptimizerName::Adam | OptimizerName::AdamW | OptimizerName::NAdam | OptimizerName::Adamax => 0.002,
-            OptimizerName::Lamb => 0.005,
-            // its first steps are much smaller than Adam's
-            OptimizerName::RAdam | OptimizerName::RMSprop | OptimizerName::Adagrad => 0.01,
-            OptimizerName::Adadelta => 1.0,
-            // a quarter of Adam's, as its authors advise
-            OptimizerName::Lion => 0.0005,
-        });
-        if !(lr.is_finite() && lr > 0.0) {
-            return Err(Error::Config(format!("lr is {lr}, but must be a positive number")));
-        }
-        if !(0.0..1.0).contains(&self.momentum) {
-            return Err(Error::Config(format!("momentum is {}, but must lie in 0..1", self.momentum)));
-        }
-        // the library's defaults: PyTorch's, and for lamb its paper's
-        let decay = *self.weight_decay.get_or_insert(match self.optimizer {
-            OptimizerName::AdamW | OptimizerName::Lamb => 0.01,
-            _ => 0.0,
-        });
-        if !(decay.is_finite() && decay >= 0.0) {
-            return Err(Error::Config(format!("weight-decay is {decay}, but must not be negative")));
-        }
-        if let Some(norm) = self.clip_norm.filter(|norm| !(norm.is_finite() && *norm > 0.0)) {
-            return Err(Error::Config(format!("clip-norm is {norm}, but must be a positive number")));
-        }
-        if let Some(value) = self.clip_value.filter(|value| !(value.is_finite() && *value > 0.0)) {
-            return Err(Error::Config(format!("clip-value is {value}, but must be a positive number")));
-        }
-        if let Some(decay) = self.ema.filter(|decay| !(0.0..1.0).contains(decay)) {
-            return Err(Error::Config(format!("ema is {decay}, but must lie in 0..1")));
-        }
-        if !(0.0..=1.0).contains(&self.label_smoothing) {
-            let smoothing = self.label_smoothing;
-            return Err(Error::Config(format!("label-smoothing is {smoothing}, but must lie in 0..=1")));
-        }
-        self.schedule.check()?;
-        if let Some(name) = &self.name {
-            let is_plain = Path::new(name).components().count() == 1
-                && !name.contains(['/', '\\'])
-                && !matches!(name.as_str(), "." | "..");
-            if !is_plain {
-                return Err(Error::Config(format!("name is `{name}`, but must be the name of one folder in --out")));
-            }
-        }
-        Ok(self)
     }
 
     /// How the data set is opened.

@@ -1,0 +1,79 @@
+//! What settings must be, and what follows from others.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+use super::{Config, OptimizerName};
+
+impl Config {
+    /// Checks every setting and fills in those that follow from others.
+    pub fn resolve(mut self) -> Result<Self> {
+        // the upper limits are beyond all use, and keep products of settings within their types
+        let counts = [
+            ("epochs", self.epochs, 1_000_000),
+            ("batch-size", self.batch_size, 1 << 20),
+            ("workers", self.workers, 1024),
+            ("log-every", self.log_every, 1_000_000),
+            ("accumulate", self.accumulate, 1 << 16),
+            ("keep", self.keep, 1_000_000),
+            ("image-size", self.image_size.unwrap_or(1), 1 << 14),
+            ("patience", self.patience.unwrap_or(1), 1_000_000),
+        ];
+        for (name, value, most) in counts {
+            if value == 0 {
+                return Err(Error::Config(format!("{name} is 0, but must be at least 1")));
+            }
+            if value > most {
+                return Err(Error::Config(format!("{name} is {value}, but must be at most {most}")));
+            }
+        }
+        let lr = *self.lr.get_or_insert(match self.optimizer {
+            OptimizerName::SGD => 0.05,
+            OptimizerName::Adam | OptimizerName::AdamW | OptimizerName::NAdam | OptimizerName::Adamax => 0.002,
+            OptimizerName::Lamb => 0.005,
+            // its first steps are much smaller than Adam's
+            OptimizerName::RAdam | OptimizerName::RMSprop | OptimizerName::Adagrad => 0.01,
+            OptimizerName::Adadelta => 1.0,
+            // a quarter of Adam's, as its authors advise
+            OptimizerName::Lion => 0.0005,
+        });
+        if !(lr.is_finite() && lr > 0.0) {
+            return Err(Error::Config(format!("lr is {lr}, but must be a positive number")));
+        }
+        if !(0.0..1.0).contains(&self.momentum) {
+            return Err(Error::Config(format!("momentum is {}, but must lie in 0..1", self.momentum)));
+        }
+        // the library's defaults: PyTorch's, and for lamb its paper's
+        let decay = *self.weight_decay.get_or_insert(match self.optimizer {
+            OptimizerName::AdamW | OptimizerName::Lamb => 0.01,
+            _ => 0.0,
+        });
+        if !(decay.is_finite() && decay >= 0.0) {
+            return Err(Error::Config(format!("weight-decay is {decay}, but must not be negative")));
+        }
+        if let Some(norm) = self.clip_norm.filter(|norm| !(norm.is_finite() && *norm > 0.0)) {
+            return Err(Error::Config(format!("clip-norm is {norm}, but must be a positive number")));
+        }
+        if let Some(value) = self.clip_value.filter(|value| !(value.is_finite() && *value > 0.0)) {
+            return Err(Error::Config(format!("clip-value is {value}, but must be a positive number")));
+        }
+        if let Some(decay) = self.ema.filter(|decay| !(0.0..1.0).contains(decay)) {
+            return Err(Error::Config(format!("ema is {decay}, but must lie in 0..1")));
+        }
+        if !(0.0..=1.0).contains(&self.label_smoothing) {
+            let smoothing = self.label_smoothing;
+            return Err(Error::Config(format!("label-smoothing is {smoothing}, but must lie in 0..=1")));
+        }
+        self.schedule.check()?;
+        if let Some(name) = &self.name {
+            let is_plain = Path::new(name).components().count() == 1
+                && !name.contains(['/', '\\'])
+                && !matches!(name.as_str(), "." | "..");
+            if !is_plain {
+                return Err(Error::Config(format!("name is `{name}`, but must be the name of one folder in --out")));
+            }
+        }
+        Ok(self)
+    }
+}
