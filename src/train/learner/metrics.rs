@@ -62,6 +62,8 @@ pub(super) struct Ring {
     /// Where the next part puts its own. Like all state it stays where it is if a step does not count.
     position: Var,
     unread: VecDeque<Unread>,
+    /// Batches whose results were read, to be used again.
+    spent: Vec<Batch>,
     /// Entries read so far.
     read: usize,
     /// Steps read so far.
@@ -99,6 +101,7 @@ impl Ring {
             values: [zeros("metrics.loss")?, zeros("metrics.correct")?, zeros("metrics.targets")?],
             position: Var::state("metrics.position", &Tensor::scalar(0_i32, device))?,
             unread: VecDeque::new(),
+            spent: Vec::new(),
             read: 0,
             steps: 0,
             open: StepResult::default(),
@@ -165,6 +168,7 @@ impl Ring {
             let [loss, correct, targets] = [0, 1, 2].map(|value: usize| values[value][at]);
             let (correct, targets) = (correct.into(), targets.into());
             let part = StepResult { loss, correct, targets, samples: batch.samples };
+            self.spent.push(batch);
             self.open = if self.open.samples == 0 { part } else { self.open.with(part) };
             if ends_step {
                 self.steps += 1;
@@ -172,6 +176,11 @@ impl Ring {
             }
         }
         Ok(steps)
+    }
+
+    /// The batches whose results were read since the last call.
+    pub(super) fn take_spent(&mut self) -> Vec<Batch> {
+        std::mem::take(&mut self.spent)
     }
 
     /// How many of the unread parts counted, once it is known that the last one did not.

@@ -250,6 +250,11 @@ impl Learner {
         self.metrics.room() >= parts
     }
 
+    /// Batches that are no longer needed.
+    pub(super) fn take_spent(&mut self) -> Vec<Batch> {
+        self.metrics.take_spent()
+    }
+
     /// What the steps since the last call gave, in order, and the error that ended them, if one did. Waits for the device.
     pub(super) fn read_metrics(&mut self) -> Result<(Vec<StepResult>, Option<Error>)> {
         let unread = self.metrics.unread();

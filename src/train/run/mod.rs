@@ -137,6 +137,7 @@ impl<'a> Run<'a> {
                 let full = !self.trainer.learner.has_room(self.trainer.config.accumulate);
                 if full || is_last || stopping || due {
                     self.read_metrics()?;
+                    self.trainer.learner.take_spent().into_iter().for_each(|batch| batches.recycle(batch));
                 }
                 if (due || self.requests.save) && !is_last {
                     self.save_if_possible();
@@ -231,7 +232,9 @@ impl<'a> Run<'a> {
             let batch = self.next_batch(&mut batches)?;
             samples += batch.samples;
             self.on_device(|learner| learner.evaluate(&batch))?;
-            if batch.last {
+            let is_last = batch.last;
+            batches.recycle(batch);
+            if is_last {
                 break;
             }
         }
