@@ -114,7 +114,7 @@ fn what_cannot_be_gone_on_from_is_named() {
     let ran = brasa(&flags(out.path(), "1", &["--name", "run"]));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let run = out.path().join("run");
-    refuses(&["--resume", text(&run), "--model", "cnn"], 1, &["step-", "cnn", "model"]);
+    refuses(&["--resume", text(&run), "--model", "cnn"], 1, &["step-", "another model", "conv1.weight"]);
     // a damaged checkpoint is left out, and there is no other one
     let checkpoints = run.join("checkpoints");
     for entry in std::fs::read_dir(&checkpoints).expect("a folder").flatten() {
