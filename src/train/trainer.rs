@@ -70,7 +70,8 @@ impl Trainer {
     /// augmentation) is for `config` to say.
     ///
     /// ```
-    ///     ///
+    /// use std::sync::Arc;
+    ///
     /// use brasa::data::{Pipeline, Split, digits};
     /// use brasa::train::{Config, Control, Trainer};
     ///
