@@ -259,6 +259,32 @@ fn callbacks_are_called_in_order_and_steer_the_run() {
     assert_eq!((rates[0], rates[22]), (0.001, 0.0005));
 }
 
+/// Asks for the end when this step is done.
+struct StopAt(usize);
+
+impl Callback for StopAt {
+    fn on_train_batch_end(&mut self, run: &mut Context<'_>, step: &StepMetrics) -> Result<()> {
+        if step.step == self.0 {
+            run.stop("it is time");
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_callback_can_end_a_run_at_any_step() {
+    let device = Device::cpu();
+    // an epoch has 23 steps; with the last one it is complete, and judged
+    for (step, is_judged) in [(2, false), (23, true), (25, true)] {
+        let out = folder();
+        let mut trainer = Trainer::new(settings(&device, out.path())).expect("good settings");
+        trainer.add_callback(StopAt(step));
+        let summary = train(trainer).0;
+        assert_eq!((summary.steps, summary.stopped.as_deref()), (step, Some("it is time")));
+        assert_eq!(summary.test.is_some(), is_judged, "stopped at step {step}");
+    }
+}
+
 #[test]
 fn patience_ends_a_run_that_does_not_get_better() {
     let (out, device) = (folder(), Device::cpu());

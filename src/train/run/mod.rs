@@ -145,7 +145,8 @@ impl<'a> Run<'a> {
                 if stopping {
                     return Ok(End::Interrupted);
                 }
-                if let (Some(reason), false) = (self.requests.stop.take(), is_last) {
+                // what is asked for at the last step waits for the evaluation
+                if !is_last && let Some(reason) = self.requests.stop.take() {
                     return Ok(End::Stopped(reason));
                 }
             }
