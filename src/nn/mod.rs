@@ -68,5 +68,5 @@ pub use transformer::{
     Activation, Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
     TransformerOptions,
 };
+pub(crate) use weights::{NamedValue, in_files, reason, serialize};
 pub use weights::{from_safetensors, load_weights, save_weights, to_safetensors};
-pub(crate) use weights::{in_files, reason};

@@ -1,5 +1,6 @@
 //! A model's weights as a safetensors file, under PyTorch's names.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use half::{bf16, f16};
@@ -21,19 +22,35 @@ use super::state::{LoadOptions, LoadReport, fit, named};
 /// # Errors
 /// If the device fails.
 pub fn to_safetensors<M: Module + ?Sized>(model: &M) -> Result<Vec<u8>> {
-    let named = named(model);
-    // read first: the views below borrow the bytes
-    let mut values = Vec::with_capacity(named.len());
-    for (name, variable) in &named {
+    let mut values = Vec::new();
+    for (name, variable) in named(model) {
         let bytes = pollster::block_on(variable.tensor().to_bytes())?;
-        values.push((name, variable.shape().to_vec(), stored(variable, bytes)));
+        let (dtype, bytes) = stored(&variable, bytes);
+        values.push(NamedValue { name, dtype, shape: variable.shape().to_vec(), bytes });
     }
-    let mut views = Vec::with_capacity(values.len());
-    for (name, shape, (dtype, bytes)) in &values {
+    serialize(&values, None, Path::new("weights"))
+}
+
+/// One tensor of a safetensors file.
+pub(crate) struct NamedValue {
+    pub(crate) name: String,
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<usize>,
+    /// As they are stored, as many as type and shape ask for.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The contents of a safetensors file with these values; `path` is for messages.
+pub(crate) fn serialize(
+    values: &[NamedValue],
+    metadata: Option<HashMap<String, String>>,
+    path: &Path,
+) -> Result<Vec<u8>> {
+    let views = values.iter().map(|NamedValue { name, dtype, shape, bytes }| {
         let view = TensorView::new(*dtype, shape.clone(), bytes).expect("bytes are those of the shape and type");
-        views.push((name, view));
-    }
-    safetensors::serialize(views, None).map_err(|error| Error::format("weights", reason(&error)))
+        (name, view)
+    });
+    safetensors::serialize(views, metadata).map_err(|error| Error::format(path, reason(&error)))
 }
 
 /// Writes the weights of `model` to `path`, whole or not at all.

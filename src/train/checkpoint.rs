@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensors;
-use safetensors::tensor::TensorView;
 use serde::{Deserialize, Serialize};
 
 use crate::data::State;
@@ -16,7 +15,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::files::write_whole;
-use crate::nn::{in_files, reason};
+use crate::nn::{NamedValue, in_files, reason, serialize};
 use crate::optim::Scheduler;
 use crate::shape::Shape;
 use crate::tensor::Tensor;
@@ -68,16 +67,10 @@ pub(super) struct EpochSums {
 
 /// Writes a checkpoint, whole or not at all.
 pub(super) fn save(path: &Path, state: BTreeMap<String, Tensor>, progress: &Progress) -> Result<()> {
-    // read first: the views below borrow the bytes
     let mut values = Vec::with_capacity(state.len());
     for (name, tensor) in state {
         let bytes = pollster::block_on(tensor.to_bytes())?;
-        values.push((name, in_files(tensor.dtype()), tensor.shape().to_vec(), bytes));
-    }
-    let mut views = Vec::with_capacity(values.len());
-    for (name, dtype, shape, bytes) in &values {
-        let view = TensorView::new(*dtype, shape.clone(), bytes).expect("bytes are those of the shape and type");
-        views.push((name, view));
+        values.push(NamedValue { name, dtype: in_files(tensor.dtype()), shape: tensor.shape().to_vec(), bytes });
     }
     let json = serde_json::to_string(progress).expect("plain numbers and strings");
     let metadata = HashMap::from([
@@ -85,8 +78,7 @@ pub(super) fn save(path: &Path, state: BTreeMap<String, Tensor>, progress: &Prog
         ("version".to_owned(), CHECKPOINT_VERSION.to_string()),
         ("progress".to_owned(), json),
     ]);
-    let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| Error::format(path, reason(&error)))?;
-    write_whole(path, &bytes)
+    write_whole(path, &serialize(&values, Some(metadata), path)?)
 }
 
 /// Reads a checkpoint; its tensors lie on `device`.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::files::{TEMPORARY, write_whole};
+use crate::files::{TEMPORARY, create_folder, write_whole};
 
 /// Where checkpoints are, in a run's folder.
 pub(super) const CHECKPOINTS: &str = "checkpoints";
@@ -23,7 +23,7 @@ pub(super) struct RunFolder {
 impl RunFolder {
     /// Makes a new folder in `out`: `name`, or else the first free `prefix-1`, `prefix-2`, … Never one that exists.
     pub(super) fn create(out: &Path, name: Option<&str>, prefix: &str) -> Result<Self> {
-        std::fs::create_dir_all(out).map_err(|error| Error::io(out, error))?;
+        create_folder(out)?;
         let (name, path) = match name {
             Some(name) => {
                 let path = out.join(name);

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use super::*;
 use crate::error::Error;
 
@@ -52,18 +54,24 @@ fn a_file_holds_samples_from_run_to_run() {
     assert!(store.get(2, &mut read).expect("it reads") && read == table);
 }
 
+/// Writes the first two of four samples to `path`: the file, and the length of its head.
+fn two_of_four(path: &Path) -> (Vec<u8>, usize) {
+    let store = opened(path, 4).expect("a new file");
+    for number in 0..2 {
+        store.put(number, &sample(number as u8, number == 1)).expect("it writes");
+    }
+    drop(store);
+    let whole = std::fs::read(path).expect("it is there");
+    let head = whole.iter().position(|&byte| byte == b'\n').expect("a line") + 1;
+    (whole, head)
+}
+
 /// Wherever a file ends, the samples before that are there, and the rest can be written.
 #[test]
 fn a_file_that_was_cut_off_is_mended() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("samples");
-    let store = opened(&path, 4).expect("a new file");
-    for number in 0..2 {
-        store.put(number, &sample(number as u8, number == 1)).expect("it writes");
-    }
-    drop(store);
-    let whole = std::fs::read(&path).expect("it is there");
-    let head = whole.iter().position(|&byte| byte == b'\n').expect("a line") + 1;
+    let (whole, head) = two_of_four(&path);
     let first = head + 16 + (whole[head + 8] as usize);
     for end in head..whole.len() {
         std::fs::write(&path, &whole[..end]).expect("it writes");
@@ -82,13 +90,7 @@ fn a_file_that_was_cut_off_is_mended() {
 fn what_was_damaged_is_not_there() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("samples");
-    let store = opened(&path, 4).expect("a new file");
-    for number in 0..2 {
-        store.put(number, &sample(number as u8, number == 1)).expect("it writes");
-    }
-    drop(store);
-    let whole = std::fs::read(&path).expect("it is there");
-    let head = whole.iter().position(|&byte| byte == b'\n').expect("a line") + 1;
+    let (whole, head) = two_of_four(&path);
     for place in head..whole.len() {
         let mut damaged = whole.clone();
         damaged[place] ^= 0x11;

@@ -43,7 +43,7 @@ pub(super) fn fetch_missing(
 ) -> Result<()> {
     use crate::data::download::Transfer;
 
-    std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
+    crate::files::create_folder(folder)?;
     for file in super::place::missing(set, folder) {
         let to = folder.join(file.name);
         let transfer = Transfer { url: set.url(file), to: &to, bytes: file.bytes, sha256: file.sha256 };

@@ -114,11 +114,6 @@ impl Ring {
         self.unread.len()
     }
 
-    /// True if it must be read before the next part.
-    pub(super) fn is_full(&self) -> bool {
-        self.unread.len() == self.len
-    }
-
     /// Parts that may follow before it must be read.
     pub(super) fn room(&self) -> usize {
         self.len - self.unread.len()

@@ -227,7 +227,7 @@ impl Learner {
         let samples: usize = batches.iter().map(|batch| batch.samples).sum();
         let parts = batches.len();
         for (number, batch) in batches.into_iter().enumerate() {
-            debug_assert!(!self.metrics_full(), "metrics must be read before they are overwritten");
+            debug_assert!(self.has_room(1), "metrics must be read before they are overwritten");
             self.share.set(batch.samples as f32 / samples as f32);
             let is_last = number + 1 == parts;
             let step = match &mut self.accumulate {
@@ -240,12 +240,7 @@ impl Learner {
         Ok(())
     }
 
-    /// True if the metrics must be read before the next step.
-    pub(super) fn metrics_full(&self) -> bool {
-        self.metrics.is_full()
-    }
-
-    /// True if the metrics must be read before a step of `parts` parts.
+    /// False if the metrics must be read before a step of `parts` parts.
     pub(super) fn has_room(&self, parts: usize) -> bool {
         self.metrics.room() >= parts
     }
