@@ -13,7 +13,7 @@ fn sample(number: u8, is_mask: bool) -> Sample {
     sample
 }
 
-fn opened(path: &std::path::Path, samples: usize) -> Result<Store> {
+fn opened(path: &Path, samples: usize) -> Result<Store> {
     let store = Store::new(Cache::Disk(path.to_owned()), samples);
     store.prepare("test", samples, "map")?;
     Ok(store)
