@@ -4,7 +4,7 @@ use crate::plan::Kernel;
 use crate::stage::Stage;
 
 /// Where a time comes from, most trustworthy first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeSource {
     /// The device's own clock, read at the boundaries of the work.

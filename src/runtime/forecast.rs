@@ -2,7 +2,7 @@
 
 use std::ops::Add;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
 use crate::dtype::DType;
@@ -16,7 +16,7 @@ use super::var::{Var, VarKind};
 
 /// Bytes that a captured step takes on its device, by purpose. What kernels use within themselves, and what the driver needs
 /// besides, is not known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Forecast {
     /// Parameters and other variables of a model.
     pub model_bytes: u64,

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::stage::Stage;
 use crate::timing::{StageTimes, TimeSource};
 
 /// One stage's times in a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StageReport {
     /// The stage.
     pub stage: Stage,

@@ -55,7 +55,7 @@ pub enum Event {
 }
 
 /// What a run starts with.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Start {
     /// The run's name.
     pub name: String,
@@ -87,7 +87,7 @@ pub struct Start {
 }
 
 /// Memory of the device that a run takes, told before its first step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryNeed {
     /// Of the training step, for all sizes of batches.
     pub training: Forecast,

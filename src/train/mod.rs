@@ -13,6 +13,7 @@ mod folder;
 mod learner;
 mod pictures;
 mod rates;
+pub mod record;
 mod run;
 mod save;
 mod scores;

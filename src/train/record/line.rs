@@ -1,0 +1,51 @@
+//! Lines of `metrics.jsonl`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::train::MeanScores;
+
+/// What a line is about.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// One training step.
+    Train,
+    /// The mean over one pass.
+    Epoch,
+    /// The held-out samples.
+    Test,
+}
+
+/// A line of `metrics.jsonl`. What a kind has nothing to say of is left out.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Line {
+    /// What it is about.
+    pub kind: Kind,
+    /// Steps done, this one included.
+    pub step: u64,
+    /// The pass, from 1.
+    pub epoch: usize,
+    /// Mean loss.
+    pub loss: f64,
+    /// Part of the targets that were classified correctly.
+    pub accuracy: f64,
+    /// The learning rate.
+    pub lr: f64,
+    /// Seconds of training and evaluation so far.
+    pub elapsed_s: f64,
+    /// Training samples a second, in this pass so far.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub samples_per_second: Option<f64>,
+    /// Euclidean norm of all gradients together, before clipping.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gradient_norm: Option<f64>,
+    /// Bytes in use on the device.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub memory_bytes: Option<u64>,
+    /// Part of the targets whose class is among the five likeliest.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub top5: Option<f64>,
+    /// Means over classes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mean: Option<MeanScores>,
+}

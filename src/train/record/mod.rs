@@ -1,0 +1,42 @@
+//! What a run writes into its folder while it goes on, for whoever looks at it: the window, of this process or another
+//! one, and programs of one's own. Each file is one of these types as JSON; reading them is for
+//! [`crate::runs`].
+
+mod line;
+mod plan;
+mod predictions;
+mod status;
+
+use serde::{Deserialize, Serialize};
+
+use super::{MemoryNeed, Start};
+
+pub use line::{Kind, Line};
+pub use plan::{KernelRecord, PlanRecord};
+pub use predictions::{Predictions, Sample, Sheet};
+pub use status::{Lane, RunState, Span, Status, Timeline};
+
+/// What the run is: [`RunRecord`], written when it begins and when it goes on.
+pub const RUN: &str = "run.json";
+/// Its numbers, step by step: a [`Line`] each.
+pub const METRICS: &str = "metrics.jsonl";
+/// How it is right now: [`Status`], written anew about once a second.
+pub const STATUS: &str = "status.json";
+/// Its training step as kernels: [`PlanRecord`].
+pub const PLAN: &str = "plan.json";
+/// What the model says about some held-out samples: [`Predictions`], written anew after each evaluation.
+pub const PREDICTIONS: &str = "predictions.json";
+/// What was taken for what in the last evaluation: [`Confusion`](super::Confusion).
+pub const CONFUSION: &str = "confusion.json";
+
+/// What a run is, as it is written when it begins.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Model, data and device.
+    #[serde(flatten)]
+    pub start: Start,
+    /// What it takes of the device's memory.
+    pub memory: MemoryNeed,
+    /// Names of the classes, if the data has them.
+    pub classes: Vec<String>,
+}
