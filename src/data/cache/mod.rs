@@ -1,4 +1,4 @@
-//! Samples that are kept, so that they are read and worked on only once.
+//! Samples that are kept, so that they are read and worked on only once, but for those that two workers need at one moment.
 
 mod disk;
 

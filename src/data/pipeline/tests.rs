@@ -483,6 +483,8 @@ fn a_cache_reads_once_and_freezes_what_comes_before() {
     for cache in [Cache::Memory, Cache::Disk(folder.path().join("samples"))] {
         let data = Odd::new(10, false);
         let kept = Pipeline::new(data.clone()).shuffle().map(random).cache(cache).batch(10, Last::Keep).epochs(3);
+        // of two workers one may need a sample while the other is reading it for the epoch before
+        let kept = kept.workers(1);
         let batches = run(&kept);
         assert_eq!(data.read.load(Ordering::SeqCst), 10);
         let of = |batch: &Batch| {
