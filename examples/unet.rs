@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     // writes masks beside pictures into the run's event files: `tensorboard --logdir runs`
     trainer.add_tensorboard();
     let summary = trainer.run(&Control::default(), &mut |event| {
-        if let Event::Evaluated { epoch, test, confusion } = event {
+        if let Event::Evaluated { epoch, test, confusion, .. } = event {
             let [inside, outside, border] = [0, 1, 2].map(|class| 100.0 * confusion.class(class).iou);
             println!(
                 "epoch {epoch:2}: loss {:.4}, mean IoU {:.1} % (inside {inside:.1}, outside {outside:.1}, border {border:.1})",

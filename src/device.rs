@@ -208,6 +208,15 @@ impl Device {
         }
     }
 
+    /// Says whether this device draws a window as well, from now on: what waits on it is then kept short (two submissions of at
+    /// most 8 ms, as far as launches can be cut), so that the window and the desktop do not stutter. Results are the same. Means
+    /// nothing on the CPU.
+    pub fn set_beside_display(&self, on: bool) {
+        if let Backend::Gpu { gpu, .. } = self.backend() {
+            gpu.set_beside_display(on);
+        }
+    }
+
     /// Makes something go wrong: for tests.
     #[doc(hidden)]
     pub fn inject(&self, fault: Fault) {

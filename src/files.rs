@@ -10,6 +10,16 @@ pub(crate) const TEMPORARY: &str = ".brasa-";
 
 /// Writes a file under a temporary name beside it, then renames it: readers see the old contents or the new.
 pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
+    write(path, contents, true)
+}
+
+/// The same for what is written every moment: it does not wait until the contents are on the disk, so that after a power cut
+/// the file may be empty.
+pub(crate) fn replace(path: &Path, contents: &[u8]) -> Result<()> {
+    write(path, contents, false)
+}
+
+fn write(path: &Path, contents: &[u8], lasting: bool) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || {
         let mut builder = tempfile::Builder::new();
@@ -20,7 +30,9 @@ pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
         let mut file = builder.tempfile_in(folder)?;
         file.write_all(contents)?;
         // The rename must not reach the disk before the contents.
-        file.as_file().sync_all()?;
+        if lasting {
+            file.as_file().sync_all()?;
+        }
         file.persist(path).map_err(|error| error.error)
     };
     write().map(drop).map_err(|error| Error::io(path, error))

@@ -1,5 +1,7 @@
 //! Measured times: how long each stage and each kernel took, and how that is known.
 
+pub(crate) mod spans;
+
 use crate::plan::Kernel;
 use crate::stage::Stage;
 

@@ -108,6 +108,8 @@ impl Listener {
                     percent(test.accuracy)
                 ));
             }
+            Event::Paused => self.message("paused"),
+            Event::Resumed => self.message("going on"),
             Event::Notice { message } => self.message(message),
             Event::SaveFailed { message } => self.message(&format!("warning: not saved: {message}")),
             Event::Saved { path } => self.saved = Some(path.clone()),

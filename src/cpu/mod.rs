@@ -44,6 +44,7 @@ use pulp::Arch;
 use crate::dtype::DType;
 use crate::plan::{Body, Place, Plan};
 use crate::stage::Stage;
+use crate::timing::spans::{SpanLog, WorkSpan};
 use crate::timing::{KernelTime, StageTimes, TimeSource};
 
 use contract::{CompiledContract, ContractState};
@@ -108,6 +109,7 @@ pub(crate) struct Bound {
     /// Since they were last asked for.
     stages: StageTimes,
     profile: Option<Profile>,
+    log: Option<Arc<SpanLog>>,
     _memory: Vec<Memory>,
 }
 
@@ -163,7 +165,8 @@ impl Compiled {
         let times = vec![0.0; states.len()];
         let stages = StageTimes::default();
         let memory = externals.iter().cloned().chain(slots).collect();
-        let mut bound = Bound { ready: self.0.clone(), views, states, times, stages, profile: None, _memory: memory };
+        let ready = self.0.clone();
+        let mut bound = Bound { ready, views, states, times, stages, profile: None, log: None, _memory: memory };
         bound.profile_kernels(crate::debug::profile());
         Some(bound)
     }
@@ -205,7 +208,9 @@ impl Bound {
         let env = Env { arch: Arch::new(), views: &self.views, uniforms, status };
         let mut stages = [0.0; Stage::ALL.len()];
         let mut before = Instant::now();
+        let mut spans: Vec<(Stage, Instant, Instant)> = Vec::new();
         for wave in &ready.plan.waves {
+            let start = before;
             let kernels = &ready.kernels[wave.clone()];
             let states = &mut self.states[wave.clone()];
             let long = kernels.iter().filter(|kernel| kernel.nanoseconds() > WORTH_A_THREAD_NANOSECONDS).count();
@@ -233,6 +238,12 @@ impl Bound {
                     self.times[number] = elapsed();
                 }
             }
+            let stage = ready.plan.kernels[wave.start].stage;
+            match spans.last_mut() {
+                _ if self.log.is_none() => {}
+                Some((last, _, end)) if *last == stage => *end = before,
+                _ => spans.push((stage, start, before)),
+            }
             for number in wave.clone() {
                 stages[ready.plan.kernels[number].stage as usize] += self.times[number];
             }
@@ -241,6 +252,10 @@ impl Bound {
             if ready.plan.kernels.iter().any(|kernel| kernel.stage == stage) {
                 self.stages.add(stage, milliseconds, TimeSource::WallClock);
             }
+        }
+        if let Some(log) = &self.log {
+            let number = log.number();
+            spans.into_iter().for_each(|(stage, start, end)| log.push(WorkSpan { stage, start, end, number }));
         }
         if let Some(profile) = &mut self.profile {
             profile.runs += 1;
@@ -256,6 +271,11 @@ impl Bound {
     /// Adds up the times of every kernel from now on (or not).
     pub(crate) fn profile_kernels(&mut self, on: bool) {
         self.profile = on.then(|| Profile { sums: vec![0.0; self.times.len()], runs: 0 });
+    }
+
+    /// Notes in `log` when each stage ran, from now on.
+    pub(crate) fn note_spans(&mut self, log: &Arc<SpanLog>) {
+        self.log = Some(Arc::clone(log));
     }
 
     /// What each kernel took, on average, in the profiled runs since the last call.

@@ -1,11 +1,12 @@
 //! Samples put together.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Values;
 use super::pipeline::State;
 use crate::dtype::DType;
 use crate::shape::Shape;
+use crate::stage::Stage;
 
 /// What a model should say about the samples of a batch.
 #[derive(Clone, PartialEq, Debug)]
@@ -98,7 +99,7 @@ impl Batch {
 }
 
 /// Time that one batch took on the threads that made it, stage by stage, all threads together.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostTimes {
     /// Reading samples.
     pub load: Duration,
@@ -106,6 +107,21 @@ pub struct HostTimes {
     pub augment: Duration,
     /// Putting them together.
     pub batch: Duration,
+    /// The pieces of this work in time.
+    pub work: Vec<Work>,
+}
+
+/// What a thread did for a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Work {
+    /// The number of the worker; `None` for the thread that puts batches together.
+    pub worker: Option<usize>,
+    /// What it did.
+    pub stage: Stage,
+    /// From when
+    pub start: Instant,
+    /// to when.
+    pub end: Instant,
 }
 
 impl HostTimes {
@@ -113,5 +129,18 @@ impl HostTimes {
         self.load += other.load;
         self.augment += other.augment;
         self.batch += other.batch;
+        self.work.extend(other.work);
+    }
+
+    /// Notes when `worker` did what was counted, beginning at `start`. Each sample goes through all stages, but their sums are put
+    /// one behind the other.
+    pub(super) fn note(&mut self, worker: usize, start: Instant) {
+        let mut start = start;
+        for (stage, took) in [(Stage::Load, self.load), (Stage::Augment, self.augment), (Stage::Batch, self.batch)] {
+            if !took.is_zero() {
+                self.work.push(Work { worker: Some(worker), stage, start, end: start + took });
+                start += took;
+            }
+        }
     }
 }

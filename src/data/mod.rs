@@ -24,9 +24,10 @@ mod sets;
 mod subset;
 
 pub use augment::Augment;
-pub use batch::{Batch, HostTimes, Targets, Upload};
+pub use batch::{Batch, HostTimes, Targets, Upload, Work};
 pub use cache::Cache;
 pub use dataset::{Dataset, Description, Goal, Normalization, Split};
+pub(crate) use files::{MAX_PICTURE_BYTES, decode_picture, read_file};
 pub use loader::{Loader, Skipped};
 pub use memory::InMemory;
 pub use permutation::Permutation;

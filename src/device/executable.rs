@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::plan::{Body, Place, Plan};
 use crate::shape::MAX_ELEMENTS;
+use crate::timing::spans::SpanLog;
 use crate::timing::{KernelTime, StageTimes};
 use crate::{cpu, gpu};
 
@@ -82,6 +83,15 @@ impl Device {
             Backend::Gpu { gpu, .. } => Prepared::Gpu(Arc::new(gpu::Program::new(gpu, Arc::clone(&plan))?)),
         };
         Ok(Executable { device: self.downgrade(), plan, kind })
+    }
+
+    /// The WGSL text of each kernel of `plan`, where it can be written: of the native CPU backend, what a GPU would run.
+    pub(crate) fn wgsl(&self, plan: &Plan) -> Vec<Option<String>> {
+        let caps = match self.backend() {
+            Backend::Cpu(_) => &gpu::Capabilities::GENERAL,
+            Backend::Gpu { gpu, .. } => &gpu.caps,
+        };
+        plan.kernels.iter().map(|kernel| gpu::text(plan, kernel, caps).ok()).collect()
     }
 
     /// The plan, but for a kernel that a test wants wrong.
@@ -187,6 +197,14 @@ impl Bound {
         match &mut self.kind {
             Replay::Cpu(bound) => bound.stage_times(),
             Replay::Gpu(bound) => bound.stage_times(),
+        }
+    }
+
+    /// Notes in `log` when each stage ran, from now on.
+    pub(crate) fn note_spans(&mut self, log: &Arc<SpanLog>) {
+        match &mut self.kind {
+            Replay::Cpu(bound) => bound.note_spans(log),
+            Replay::Gpu(bound) => bound.note_spans(log),
         }
     }
 

@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::timing::spans::SpanLog;
 use crate::timing::{KernelTime, StageTimes, TimeSource};
 
 use super::context::Gpu;
 use super::dispatch::{Dispatch, Memory, bind};
 use super::fences::Fences;
+use super::pace::DISPLAY_MILLISECONDS;
 use super::passes::{Cost, Measured, Pass, Rules, cut};
 use super::program::Program;
 use super::recorder::Recorder;
@@ -37,6 +39,8 @@ pub(crate) struct Bound {
     in_flight: VecDeque<wgpu::SubmissionIndex>,
     costs: Vec<Cost>,
     rules: Rules,
+    /// By a test, whatever the device is.
+    budget_is_given: bool,
     passes: Vec<Pass>,
     timing: Timing,
 }
@@ -60,6 +64,7 @@ struct Timing {
     replays: u64,
     /// What the last measured replay took.
     last_milliseconds: f64,
+    log: Option<Arc<SpanLog>>,
 }
 
 impl Bound {
@@ -80,6 +85,7 @@ impl Bound {
             in_flight: VecDeque::new(),
             costs: program.costs.clone(),
             rules: Rules { kernel_passes: false, pass_submissions: false, budget_milliseconds: budget(gpu) },
+            budget_is_given: false,
             passes: Vec::new(),
             timing: Timing {
                 wanted: program.plan.literal_sizes,
@@ -92,6 +98,7 @@ impl Bound {
                 learnt: 0,
                 replays: 0,
                 last_milliseconds: 0.0,
+                log: None,
             },
             program,
         };
@@ -111,6 +118,11 @@ impl Bound {
         self.recut();
     }
 
+    /// Notes in `log` when each timed stage ran, from now on.
+    pub(crate) fn note_spans(&mut self, log: &Arc<SpanLog>) {
+        self.timing.log = Some(Arc::clone(log));
+    }
+
     /// Runs the program once more, after all work recorded before. Waits only if too many replays are under way.
     pub(crate) fn run(&mut self, uniforms: &[u32]) -> Result<()> {
         assert_eq!(uniforms.len(), self.program.plan.uniforms, "one word for each host value of the plan");
@@ -122,9 +134,12 @@ impl Bound {
             gpu.check()?;
         }
         self.collect();
+        self.timing.fences.number = self.timing.number();
         let by_fence = self.timing.wanted && !gpu.clock.is_trusted();
-        if by_fence != self.rules.pass_submissions {
-            self.rules.pass_submissions = by_fence;
+        let rules = Rules { pass_submissions: by_fence, ..self.rules };
+        let rules = if self.budget_is_given { rules } else { Rules { budget_milliseconds: budget(gpu), ..rules } };
+        if rules != self.rules {
+            self.rules = rules;
             self.recut();
         }
         let slot = if by_fence { None } else { self.timing.begin(self.rules.kernel_passes) };
@@ -135,7 +150,10 @@ impl Bound {
         }
         for (number, pass) in self.passes.iter().enumerate() {
             if pass.submits_before {
-                self.timing.fences.submit(gpu, &mut recorder, by_fence.then(|| &self.passes[number - 1]), false);
+                let pass = by_fence.then(|| &self.passes[number - 1]);
+                if let Some(submission) = self.timing.fences.submit(gpu, &mut recorder, pass, false) {
+                    gpu.pace.submitted(gpu, &submission);
+                }
             }
             self.record(&mut recorder, number, pass, slot.is_some());
         }
@@ -148,7 +166,10 @@ impl Bound {
         if let (Some(slot), Some(timer)) = (slot, &self.timing.timer) {
             timer.fetch(slot);
         }
-        self.in_flight.extend(submission);
+        if let Some(submission) = submission {
+            gpu.pace.submitted(gpu, &submission);
+            self.in_flight.push_back(submission);
+        }
         if let Some(memory) = self.unused.take() {
             // Whatever was not initialized when it was bound, wgpu looks at again in each launch. Now everything is.
             self.dispatches = bind(&self.program, &memory);
@@ -159,6 +180,7 @@ impl Bound {
     /// Cuts submissions as on a GPU where they may take this long.
     #[cfg(test)]
     pub(super) fn set_budget(&mut self, milliseconds: f64) {
+        self.budget_is_given = true;
         self.rules.budget_milliseconds = milliseconds;
         self.recut();
     }
@@ -205,14 +227,16 @@ impl Bound {
     /// Takes the times that have arrived.
     fn collect(&mut self) {
         let clock = &self.program.gpu.clock;
-        let timed = self.timing.timer.as_mut().map(|timer| timer.collect(clock)).unwrap_or_default();
+        let log = self.timing.log.clone();
+        let log = log.as_deref();
+        let timed = self.timing.timer.as_mut().map(|timer| timer.collect(clock, log)).unwrap_or_default();
         for replay in timed {
             match replay {
                 Some(measured) => self.learn(&measured, TimeSource::Timestamp),
                 None => self.timing.untimed += 1,
             }
         }
-        for measured in self.timing.fences.collect() {
+        for measured in self.timing.fences.collect(log) {
             self.learn(&measured, TimeSource::Fence);
         }
         if self.timing.learnt > 0 && self.timing.learnt < LEARNING_REPLAYS && self.rules.budget_milliseconds.is_finite()
@@ -252,12 +276,18 @@ impl Timing {
         self.replays += 1;
         let short = self.last_milliseconds < SHORT_MILLISECONDS && self.replays > ALWAYS_TIMED;
         let skipped = short && !profile && !self.replays.is_multiple_of(TIMED_ONE_IN);
+        let number = self.number();
         let timer = self.timer.as_mut()?;
-        let slot = if skipped { None } else { timer.begin() };
+        let slot = if skipped { None } else { timer.begin(number) };
         if slot.is_none() {
             self.untimed += 1;
         }
         slot
+    }
+
+    /// The number of the replay that is handed over now, for the log of spans.
+    fn number(&self) -> u64 {
+        self.log.as_ref().map_or(0, |log| log.number())
     }
 
     /// What was measured since the last call, scaled to all replays.
@@ -272,5 +302,9 @@ impl Timing {
 }
 
 fn budget(gpu: &Gpu) -> f64 {
-    if gpu.caps.software { f64::INFINITY } else { BUDGET_MILLISECONDS }
+    match (gpu.caps.software, gpu.pace.is_beside_display()) {
+        (true, _) => f64::INFINITY,
+        (false, true) => DISPLAY_MILLISECONDS,
+        (false, false) => BUDGET_MILLISECONDS,
+    }
 }

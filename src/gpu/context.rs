@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use super::adapter::{Adapter, capabilities, describe, wanted};
 use super::counters::{Cells, Made};
 use super::health::Health;
+use super::pace::Pace;
 use super::pipeline::Pipelines;
 use super::readback::ReadbackPool;
 use super::recorder::Recorder;
@@ -34,12 +35,13 @@ const COMPUTE_LIMITS: [&str; 9] = [
 pub(crate) struct Gpu {
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
-    pub(super) caps: Capabilities,
+    pub(crate) caps: Capabilities,
     pub(super) poller: Poller,
     pub(super) waiter: Waiter,
     pub(super) pipelines: Pipelines,
     pub(super) readbacks: ReadbackPool,
     pub(super) clock: Clock,
+    pub(super) pace: Pace,
     /// One atomic word: the largest number of a place that met an index outside its range.
     pub(super) status: wgpu::Buffer,
     /// Compile kernels with bounds checks and bounded loops.
@@ -148,6 +150,7 @@ impl Gpu {
             pipelines: Pipelines::default(),
             readbacks: ReadbackPool::default(),
             clock: Clock::new(&device, &queue),
+            pace: Pace::default(),
             status,
             checked: crate::debug::checked(),
             max_buffer_bytes: device.limits().max_buffer_size,
@@ -237,6 +240,11 @@ impl Gpu {
     /// How many objects were made so far.
     pub(crate) fn counters(&self) -> Counters {
         self.counters.get()
+    }
+
+    /// Whether it draws a window as well, from now on.
+    pub(crate) fn set_beside_display(&self, on: bool) {
+        self.pace.set_beside_display(on);
     }
 
     /// Submits what is recorded and waits until the device has done everything.

@@ -10,6 +10,7 @@ use super::context::Gpu;
 use super::passes::{Measured, Pass};
 use super::recorder::Recorder;
 use super::waiter::Ticket;
+use crate::timing::spans::{SpanLog, WorkSpan};
 
 /// Submissions on their way, oldest first.
 #[derive(Debug, Default)]
@@ -18,6 +19,8 @@ pub(super) struct Fences {
     /// The passes that are done, of a replay that is not.
     begun: Measured,
     last_done: Option<Instant>,
+    /// The number of the replay that is submitted now, for the log of spans.
+    pub(super) number: u64,
 }
 
 #[derive(Debug)]
@@ -26,6 +29,7 @@ struct Fence {
     /// It is the last of its replay.
     last: bool,
     submitted: Instant,
+    number: u64,
     done: Arc<OnceLock<Instant>>,
 }
 
@@ -50,19 +54,23 @@ impl Fences {
                 settled.settle(true);
             });
             gpu.waiter.watch(&gpu.poller, submission.clone(), vec![ticket]);
-            self.waiting.push_back(Fence { pass: pass.clone(), last, submitted, done });
+            self.waiting.push_back(Fence { pass: pass.clone(), last, submitted, number: self.number, done });
         }
         Some(submission)
     }
 
     /// Replays that are done. A pass takes from its submission, or since the work before was done.
-    pub(super) fn collect(&mut self) -> Vec<Measured> {
+    pub(super) fn collect(&mut self, log: Option<&SpanLog>) -> Vec<Measured> {
         let mut result = Vec::new();
         while let Some(&done) = self.waiting.front().and_then(|fence| fence.done.get()) {
             let Some(fence) = self.waiting.pop_front() else { break };
             let started = self.last_done.map_or(fence.submitted, |last| last.max(fence.submitted));
             let milliseconds = done.saturating_duration_since(started).as_secs_f64() * 1e3;
             self.last_done = Some(done);
+            if let Some(log) = log {
+                let (stage, number) = (fence.pass.stage, fence.number);
+                log.push(WorkSpan { stage, start: started.min(done), end: done, number });
+            }
             self.begun.push((fence.pass, milliseconds));
             if fence.last {
                 result.push(std::mem::take(&mut self.begun));

@@ -15,6 +15,7 @@ mod counters;
 mod dispatch;
 mod fences;
 mod health;
+mod pace;
 mod passes;
 mod pipeline;
 mod program;
@@ -38,6 +39,7 @@ pub(crate) use program::Program;
 pub(crate) use readback::Read;
 #[cfg(test)]
 pub(crate) use render::{Binding, Launch};
+pub(crate) use render::{Capabilities, text};
 pub(crate) use transfer::Span;
 /// Memory on a GPU.
 pub(crate) use wgpu::Buffer;

@@ -45,6 +45,8 @@ fn kernel(label: &str, stage: Stage, reads: &[usize], writes: &[usize]) -> Kerne
         stage,
         body: Body::Loop(LoopKernel { axes: vec![ELEMENTS], outer: 1, phases: Vec::new() }),
         nodes: Vec::new(),
+        values: Vec::new(),
+        modules: Vec::new(),
         reads: reads.to_vec(),
         writes: writes.to_vec(),
         flops: ELEMENTS as u64,

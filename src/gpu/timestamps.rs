@@ -2,10 +2,17 @@
 //!
 //! Queries are written at the boundaries of passes, resolved at the end of a replay and read some replays later, so that
 //! nobody waits for them. They are believed only after a check: some drivers return zeros, or a clock that stands.
+//!
+//! Where on the host's clock a replay lies is concluded from when the host heard of its end: that is never before the end, and
+//! the quickest news of the last replays is taken for immediate. So lengths, distances and order are the device's own, and
+//! all of them may be shown too late by what the quickest news took.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use crate::timing::spans::{SpanLog, WorkSpan};
 
 use super::context::Gpu;
 use super::counters::Made;
@@ -15,6 +22,8 @@ use super::passes::{Measured, Pass};
 const MAX_PASSES: u32 = 2048;
 /// Replays whose times may be on their way; one more than may be in flight.
 const SLOTS: usize = 4;
+/// Replays whose news say how the two clocks stand: few enough that the clocks do not drift apart meanwhile.
+const NEWS: usize = 64;
 /// After this many implausible replays in a row the clock is not used any more.
 const MAX_IMPLAUSIBLE: u32 = 3;
 
@@ -24,6 +33,10 @@ pub(super) struct Clock {
     milliseconds_per_tick: f64,
     trusted: AtomicBool,
     implausible: AtomicU32,
+    /// What `offsets` are counted from on the host.
+    zero: Instant,
+    /// Of the last replays: milliseconds of the host's clock when it heard of the end, less those of the device's at the end.
+    offsets: Mutex<VecDeque<f64>>,
 }
 
 impl Clock {
@@ -34,6 +47,8 @@ impl Clock {
             milliseconds_per_tick: period * 1e-6,
             trusted: AtomicBool::new(period > 0.0),
             implausible: AtomicU32::new(0),
+            zero: Instant::now(),
+            offsets: Mutex::default(),
         }
     }
 
@@ -53,6 +68,20 @@ impl Clock {
             tracing::warn!("the GPU's timestamps make no sense; stages are timed by fences from now on");
         }
         result
+    }
+
+    /// Where these ticks are on the host's clock, which heard of the last of them at `heard`.
+    fn place(&self, ticks: &[[u64; 2]], heard: Instant) -> Vec<[Instant; 2]> {
+        let device = |tick: u64| tick as f64 * self.milliseconds_per_tick;
+        let Some(&[_, last]) = ticks.last() else { return Vec::new() };
+        let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        if offsets.len() == NEWS {
+            offsets.pop_front();
+        }
+        offsets.push_back(heard.saturating_duration_since(self.zero).as_secs_f64() * 1e3 - device(last));
+        let offset = offsets.iter().copied().fold(f64::INFINITY, f64::min);
+        let host = |tick| self.zero + Duration::from_secs_f64(((device(tick) + offset) / 1e3).max(0.0));
+        ticks.iter().map(|&both| both.map(host)).collect()
     }
 
     #[cfg(test)]
@@ -90,6 +119,8 @@ struct Slot {
     buffer: wgpu::Buffer,
     state: Arc<Mutex<State>>,
     started: Instant,
+    /// The number of its replay, for the log of spans.
+    number: u64,
     passes: Vec<Pass>,
 }
 
@@ -114,6 +145,7 @@ impl Timer {
             buffer: gpu.buffer("timestamps", bytes, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST),
             state: Arc::new(Mutex::new(State::Idle)),
             started: Instant::now(),
+            number: 0,
             passes: Vec::new(),
         });
         gpu.count(Made::Buffer);
@@ -129,10 +161,10 @@ impl Timer {
         }
     }
 
-    /// A place for the times of a replay that starts now, if one is free.
-    pub(super) fn begin(&mut self) -> Option<usize> {
+    /// A place for the times of replay `number`, which starts now, if one is free.
+    pub(super) fn begin(&mut self, number: u64) -> Option<usize> {
         let free = self.slots.iter().position(|slot| matches!(get(&slot.state), State::Idle))?;
-        self.slots[free].started = Instant::now();
+        (self.slots[free].started, self.slots[free].number) = (Instant::now(), number);
         Some(free)
     }
 
@@ -168,26 +200,37 @@ impl Timer {
     }
 
     /// The replays whose times have arrived, oldest first; `None` for those whose times are implausible.
-    pub(super) fn collect(&mut self, clock: &Clock) -> Vec<Option<Measured>> {
+    pub(super) fn collect(&mut self, clock: &Clock, log: Option<&SpanLog>) -> Vec<Option<Measured>> {
         let arrived = self.slots.iter_mut().filter_map(|slot| match get(&slot.state) {
             State::Mapped(when) => Some((slot, when)),
             State::Idle | State::Pending => None,
         });
         let mut arrived: Vec<_> = arrived.collect();
         arrived.sort_by_key(|(slot, _)| slot.started);
-        arrived.into_iter().map(|(slot, when)| slot.take(clock, when)).collect()
+        arrived.into_iter().map(|(slot, when)| slot.take(clock, when, log)).collect()
     }
 }
 
 impl Slot {
-    fn take(&mut self, clock: &Clock, arrived: Instant) -> Option<Measured> {
+    fn take(&mut self, clock: &Clock, arrived: Instant, log: Option<&SpanLog>) -> Option<Measured> {
         let view = self.buffer.get_mapped_range(0..self.passes.len() as u64 * 16).ok();
         let ticks = view.map(|view| bytemuck::pod_collect_to_vec::<_, [u64; 2]>(&view));
         self.buffer.unmap();
         set(&self.state, State::Idle);
         // From before it was recorded until the news came: the work took no longer.
         let wall = arrived.saturating_duration_since(self.started).as_secs_f64() * 1e3;
-        let milliseconds = clock.interpret(&ticks?, wall)?;
+        let ticks = ticks?;
+        let milliseconds = clock.interpret(&ticks, wall)?;
+        if let Some(log) = log {
+            let mut spans: Vec<WorkSpan> = Vec::new();
+            for (pass, [start, end]) in self.passes.iter().zip(clock.place(&ticks, arrived)) {
+                match spans.last_mut() {
+                    Some(last) if last.stage == pass.stage => last.end = end,
+                    _ => spans.push(WorkSpan { stage: pass.stage, start, end, number: self.number }),
+                }
+            }
+            spans.into_iter().for_each(|span| log.push(span));
+        }
         Some(self.passes.drain(..).zip(milliseconds).collect())
     }
 }
@@ -203,6 +246,26 @@ fn set(state: &Mutex<State>, new: State) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn replays_lie_where_the_quickest_news_put_them() {
+        let clock = Clock {
+            milliseconds_per_tick: 1.0,
+            trusted: AtomicBool::new(true),
+            implausible: AtomicU32::new(0),
+            zero: Instant::now(),
+            offsets: Mutex::default(),
+        };
+        let at = |ms: u64| clock.zero + Duration::from_millis(ms);
+        let close = |placed: Instant, ms: u64| {
+            let apart = placed.max(at(ms)) - placed.min(at(ms));
+            assert!(apart < Duration::from_micros(1), "{apart:?}");
+        };
+        // the device is 1000 ms ahead; the first news take 5 ms, the second 2 ms, the third 9 ms
+        close(clock.place(&[[1010, 1020]], at(25))[0][1], 25);
+        close(clock.place(&[[1030, 1040], [1040, 1050]], at(52))[1][0], 42);
+        close(clock.place(&[[1060, 1070]], at(79))[0][0], 62);
+    }
 
     #[test]
     fn ticks_that_cannot_be_true_are_refused() {

@@ -18,7 +18,7 @@ pub enum Norm {
 
 impl Norm {
     /// The norm of `tensors` as if they were one vector, of shape `[]`.
-    fn of(self, tensors: &[Tensor]) -> Option<Tensor> {
+    pub(super) fn of(self, tensors: &[Tensor]) -> Option<Tensor> {
         let sum = |f: &dyn Fn(&Tensor) -> Tensor| tensors.iter().map(|tensor| f(tensor).sum()).reduce(|a, b| a + b);
         match self {
             Self::Euclidean => Some(sum(&|tensor| tensor.square())?.sqrt()),

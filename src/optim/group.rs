@@ -121,8 +121,9 @@ impl<R: Rule> Grouped<R> {
         Ok(self)
     }
 
-    /// The gradients of each group as one vector, placed as the parameters are; gaps are zero.
-    fn gradients(&self, gradients: &Gradients) -> Vec<Tensor> {
+    /// The gradients of each group as one vector, placed as the parameters are; gaps are zero. And their norm before it is
+    /// limited.
+    fn gradients(&self, gradients: &Gradients) -> (Vec<Tensor>, Tensor) {
         let mut packed: Vec<_> = self.groups.iter().map(|group| group.pack(gradients)).collect();
         for gradient in &packed {
             check_finite(std::slice::from_ref(gradient.node()));
@@ -133,12 +134,16 @@ impl<R: Rule> Grouped<R> {
                 accumulated.assign(&gradient.zeros_like());
             }
         }
+        let norm = Norm::Euclidean.of(&packed).expect("an optimizer has groups");
         match self.clip {
             None => {}
             Some(Clip::Norm(max_norm, norm)) => packed = clip::clip_grad_norm(&packed, max_norm, norm).0,
             Some(Clip::Value(max_value)) => packed = clip::clip_grad_value(&packed, max_value),
         }
-        if self.maximize { packed.iter().map(|gradient| -gradient).collect() } else { packed }
+        if self.maximize {
+            packed.iter_mut().for_each(|gradient| *gradient = -&*gradient);
+        }
+        (packed, norm)
     }
 
     fn entries(&self) -> Vec<state::Entry<'_>> {
@@ -157,15 +162,17 @@ impl<R: Rule> Group<R> {
 }
 
 impl<R: Rule> Optimizer for Grouped<R> {
-    fn update(&self, gradients: &Gradients) {
+    fn update(&self, gradients: &Gradients) -> Tensor {
         Stage::Update.scope(|| {
-            for (group, gradient) in self.groups.iter().zip(self.gradients(gradients)) {
+            let (gradients, norm) = self.gradients(gradients);
+            for (group, gradient) in self.groups.iter().zip(gradients) {
                 let arena = &group.layout.arena;
                 let rate = group.learning_rate.tensor(arena.whole().device());
                 let at = Update { parameters: arena.tensor(), gradient, rate, layout: &group.layout };
                 arena.assign(&group.options.update(&group.state, &at));
             }
-        });
+            norm
+        })
     }
 
     fn accumulate(&self, gradients: &Gradients) {

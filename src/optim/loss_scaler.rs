@@ -84,13 +84,13 @@ impl LossScaler {
     /// Traces `optimizer`'s update by `gradients`, which comes to nothing if they are not finite, and adapts the factor.
     ///
     /// The whole step is skipped then: everything it assigns, whoever assigned it. Limits to the gradients' norm that the
-    /// optimizer has apply to their true size.
+    /// optimizer has apply to their true size, which is what this returns the norm of, as [`Optimizer::update`].
     ///
     /// # Panics
     /// Outside of a step that is being traced.
     #[track_caller]
-    pub fn update(&self, optimizer: &dyn Optimizer, gradients: &Gradients) {
-        self.unless_overflow(|| optimizer.update(gradients));
+    pub fn update(&self, optimizer: &dyn Optimizer, gradients: &Gradients) -> Tensor {
+        self.unless_overflow(|| optimizer.update(gradients))
     }
 
     /// [`LossScaler::update`] for a part of a batch: see [`Optimizer::accumulate`]. A part whose gradients overflow is left
@@ -105,8 +105,8 @@ impl LossScaler {
 
     /// Traces `apply`, which checks gradients, and what happens if they are not finite.
     #[track_caller]
-    fn unless_overflow(&self, apply: impl FnOnce()) {
-        let ((), overflow) = catch_non_finite(apply);
+    fn unless_overflow<T>(&self, apply: impl FnOnce() -> T) -> T {
+        let (result, overflow) = catch_non_finite(apply);
         let overflow = overflow.expect("LossScaler: only in a captured step (runtime::Step)");
         let LossScaleOptions { growth, backoff, growth_interval, .. } = self.options;
         Stage::Update.scope(|| {
@@ -119,6 +119,7 @@ impl LossScaler {
             self.skipped.assign(&(self.skipped.tensor() + overflow.to_dtype(DType::U32)));
         });
         skip_if(&overflow, &self.state());
+        result
     }
 
     /// The factor now; waits for the device.

@@ -85,8 +85,9 @@ use crate::tensor::Tensor;
 pub trait Optimizer: Send + Sync {
     /// Traces one update of all parameters, in [`Stage::Update`](crate::Stage::Update).
     ///
-    /// A parameter that the loss does not depend on counts as having gradient zero.
-    fn update(&self, gradients: &Gradients);
+    /// A parameter that the loss does not depend on counts as having gradient zero. Returns the Euclidean norm of all gradients
+    /// together before anything limits it, of shape `[]`; nothing computes it unless it is used.
+    fn update(&self, gradients: &Gradients) -> Tensor;
 
     /// Traces that these gradients are added to those of the next [`update`](Self::update): a batch in several parts, each
     /// with its share of the loss.

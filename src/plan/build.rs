@@ -1,6 +1,7 @@
 //! Puts a plan together: program → stored values → groups → kernels → order → memory.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::graph::{Op, Program};
 use crate::status;
@@ -112,12 +113,21 @@ fn kernel(program: &Program, group: &Group, mut body: Body) -> Kernel {
     axes::canonicalize(&mut body);
     let (reads, writes) = (body.reads(), body.writes());
     let bytes_of = |node: &usize| program.nodes[*node].shape.bytes(program.nodes[*node].dtype);
+    let mut modules = Vec::new();
+    for module in group.members.iter().filter_map(|&member| program.nodes[member].module.as_ref()) {
+        if !modules.contains(module) {
+            modules.push(Arc::clone(module));
+        }
+    }
+    let value = |&node: &usize| (program.nodes[node].dtype, program.nodes[node].shape.clone());
     let touched: u64 = group.reads.iter().chain(&group.stores).map(bytes_of).sum();
     Kernel {
         label: describe::label(program, group, &body),
         stage: group.stage,
         flops: describe::flops(&body),
         nodes: group.stores.clone(),
+        values: group.stores.iter().map(value).collect(),
+        modules,
         reads: reads.into_iter().collect(),
         writes: writes.into_iter().collect(),
         bytes: touched,

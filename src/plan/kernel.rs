@@ -1,7 +1,10 @@
 //! A plan as data: kernels over numbered buffers. Nothing here names a GPU type; both executors run it.
 
+use std::sync::Arc;
+
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, ReduceOp, Unary};
+use crate::shape::Shape;
 use crate::stage::Stage;
 
 use super::index::{Cond, Ix};
@@ -75,6 +78,10 @@ pub struct Kernel {
     pub body: Body,
     /// The program's nodes whose values it stores.
     pub nodes: Vec<usize>,
+    /// Element type and shape of each of these values.
+    pub values: Vec<(DType, Shape)>,
+    /// Paths of the modules whose work it does, in the order of that work; for reports.
+    pub modules: Vec<Arc<str>>,
     /// Buffers it reads, without repetition.
     pub reads: Vec<BufferId>,
     /// Buffers it writes, without repetition. One that is also in `reads` is updated in place: every element is read

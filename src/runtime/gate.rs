@@ -38,6 +38,12 @@ pub fn skip_if(skip: &Tensor, except: &[Var]) {
     });
 }
 
+/// Makes assignments to `variables` in the step being traced happen whatever [`skip_if`] says. Outside of a trace it does
+/// nothing.
+pub fn never_skip(variables: &[Var]) {
+    trace::with(|trace| trace.unskipped.extend(variables.iter().map(Var::id)));
+}
+
 /// Makes what the trace assigned depend on what it checked, and on `halted`, which becomes 1 when a check fails.
 pub(super) fn close(halted: &Var) {
     let taken = trace::with(|trace| (std::mem::take(&mut trace.checked), std::mem::take(&mut trace.skips)));

@@ -24,7 +24,7 @@ pub use checkpoint::checkpoint;
 pub(crate) use eval::limit_waiting;
 pub use eval::{PlanCacheStats, plan_cache_stats, realize};
 pub use forecast::{Forecast, preview};
-pub use gate::{catch_non_finite, check_finite, skip_if};
+pub use gate::{catch_non_finite, check_finite, never_skip, skip_if};
 pub use hyper::Hyper;
 pub use random::{RandomState, random_inputs, random_state, random_variables, seed, set_random_state};
 pub use signature::Signature;

@@ -13,6 +13,7 @@ use crate::plan::{Plan, PlanOptions};
 use crate::shape::Shape;
 use crate::stage::Stage;
 use crate::tensor::Tensor;
+use crate::timing::spans::{SpanLog, WorkSpan};
 use crate::timing::{KernelTime, StageTimes, TimeSource};
 
 use super::capture::{Captured, Planned};
@@ -69,6 +70,8 @@ pub struct Step {
     profiled: bool,
     /// What the host took to hand over inputs given as bytes, and what signatures took that were forgotten.
     times: StageTimes,
+    /// Where it is noted when work was done.
+    log: Option<Arc<SpanLog>>,
 }
 
 /// What a captured step consists of.
@@ -101,6 +104,7 @@ impl Step {
             runs: 0,
             profiled: false,
             times: StageTimes::default(),
+            log: None,
         })
     }
 
@@ -175,7 +179,11 @@ impl Step {
         for ((_, _, bytes), storage) in inputs.iter().zip(&captured.inputs) {
             device.write(storage, 0, bytes)?;
         }
-        self.times.add(Stage::Upload, start.elapsed().as_secs_f64() * 1e3, TimeSource::WallClock);
+        let end = Instant::now();
+        self.times.add(Stage::Upload, (end - start).as_secs_f64() * 1e3, TimeSource::WallClock);
+        if let Some(log) = &self.log {
+            log.push(WorkSpan { stage: Stage::Upload, start, end, number: log.number() });
+        }
         self.replay(&signature)
     }
 
@@ -230,6 +238,14 @@ impl Step {
         times
     }
 
+    /// Notes in `log` when inputs were copied and when each stage ran, from now on.
+    pub(crate) fn note_spans(&mut self, log: &Arc<SpanLog>) {
+        self.log = Some(Arc::clone(log));
+        for captured in self.captured.values_mut() {
+            captured.bound.note_spans(log);
+        }
+    }
+
     /// Times every kernel by itself from now on (or not). Steps run slower meanwhile.
     pub fn profile_kernels(&mut self, on: bool) {
         self.profiled = on;
@@ -241,6 +257,11 @@ impl Step {
     /// What each kernel took, over the runs since profiling began, in the order of the plans.
     pub fn kernel_times(&mut self) -> Vec<KernelTime> {
         self.captured.values_mut().flat_map(|captured| captured.bound.kernel_times()).collect()
+    }
+
+    /// The same of the kernels for inputs of `signature` only.
+    pub(crate) fn kernel_times_for(&mut self, signature: &Signature) -> Vec<KernelTime> {
+        self.captured.get_mut(signature).map(|captured| captured.bound.kernel_times()).unwrap_or_default()
     }
 
     /// Finds where the first non-finite value appears for these inputs, by running every node on its own. Changes no
@@ -305,6 +326,9 @@ impl Step {
             Ok(mut captured) => {
                 if self.profiled {
                     captured.bound.profile_kernels(true);
+                }
+                if let Some(log) = &self.log {
+                    captured.bound.note_spans(log);
                 }
                 self.captured.insert(signature.clone(), captured);
                 Ok(())

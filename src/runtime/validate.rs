@@ -191,7 +191,9 @@ mod tests {
         let phases = vec![phase(0, Level::Outer), phase(sizes[0], Level::Inner)];
         let body = Body::Loop(LoopKernel { axes: sizes.to_vec(), outer: 1, phases });
         let (label, nodes, reads, writes) = ("map.test".into(), Vec::new(), Vec::new(), vec![0]);
-        let kernel = Kernel { label, stage: Stage::Forward, body, nodes, reads, writes, flops: 0, bytes: 0 };
+        let (values, modules) = (Vec::new(), Vec::new());
+        let kernel =
+            Kernel { label, stage: Stage::Forward, body, nodes, values, modules, reads, writes, flops: 0, bytes: 0 };
         let elements = sizes[0] + sizes[1] + 1;
         let buffer = Buffer { dtype, elements, place: Place::External(0), label: "gradients".into() };
         Plan { buffers: vec![buffer], kernels: vec![kernel], ..Plan::default() }

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::nn::Module;
 
 use super::event::{EpochMetrics, Start, StepMetrics, Summary, TestMetrics};
-use super::learner::Learner;
+use super::learner::{Learner, Prediction};
 use super::scores::Confusion;
 
 /// Something that is called at the moments of a run. All methods do nothing unless they are written.
@@ -98,6 +98,9 @@ pub struct Context<'a> {
     pub(super) folder: &'a Path,
     pub(super) steps: u64,
     pub(super) epoch: usize,
+    pub(super) mid_epoch: bool,
+    /// What the model said about the first held-out samples in the last evaluation.
+    pub(super) predictions: &'a [Prediction],
     pub(super) requests: &'a mut Requests,
 }
 
@@ -130,6 +133,11 @@ impl Context<'_> {
         self.epoch
     }
 
+    /// True in an evaluation that was asked for within a pass: one more than those after each pass.
+    pub fn mid_epoch(&self) -> bool {
+        self.mid_epoch
+    }
+
     /// Ends the run after this step, in good order; `reason` is part of its summary.
     pub fn stop(&mut self, reason: impl Into<String>) {
         self.requests.stop.get_or_insert(reason.into());
@@ -155,7 +163,8 @@ impl Context<'_> {
     }
 }
 
-/// Ends a run whose test loss has not become smaller for some epochs: Keras' `EarlyStopping`.
+/// Ends a run whose test loss has not become smaller for some epochs: Keras' `EarlyStopping`. Evaluations within an epoch do
+/// not count.
 pub struct EarlyStopping {
     patience: usize,
     best: f64,
@@ -175,6 +184,9 @@ impl Callback for EarlyStopping {
     }
 
     fn on_test_end(&mut self, run: &mut Context<'_>, test: &TestMetrics, _confusion: &Confusion) -> Result<()> {
+        if run.mid_epoch() {
+            return Ok(());
+        }
         if test.loss < self.best {
             (self.best, self.since) = (test.loss, 0);
         } else {

@@ -1,7 +1,8 @@
 //! How a front end steers a run.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 /// A handle to a run that is going on, shared between threads. What is asked for happens after the step that is under way.
 #[derive(Clone, Debug, Default)]
@@ -17,12 +18,24 @@ struct Shared {
     evaluate: AtomicBool,
     /// The bits of a factor for the learning rate, and 0, which is none of them, if none was asked for.
     learning_rate_factor: AtomicU64,
+    /// Held for a moment by whoever asked, so that a run that is about to wait does not miss it.
+    asking: Mutex<()>,
+    asked: Condvar,
+}
+
+impl Shared {
+    /// Wakes a run that waits.
+    fn wake(&self) {
+        drop(self.asking.lock().unwrap_or_else(PoisonError::into_inner));
+        self.asked.notify_all();
+    }
 }
 
 impl Control {
     /// Asks the run to end, and to save. A paused run ends, too.
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared.wake();
     }
 
     /// True once the run has been asked to end.
@@ -38,6 +51,7 @@ impl Control {
     /// Lets a paused run go on.
     pub fn resume(&self) {
         self.shared.pause.store(false, Ordering::Relaxed);
+        self.shared.wake();
     }
 
     /// True while the run has been asked to wait.
@@ -48,11 +62,13 @@ impl Control {
     /// Asks for a checkpoint.
     pub fn save(&self) {
         self.shared.save.store(true, Ordering::Relaxed);
+        self.shared.wake();
     }
 
     /// Asks for an evaluation, beside those after each epoch.
     pub fn evaluate(&self) {
         self.shared.evaluate.store(true, Ordering::Relaxed);
+        self.shared.wake();
     }
 
     /// From the next step on, learning rates are those of the schedule times `factor`.
@@ -63,6 +79,27 @@ impl Control {
     pub fn set_learning_rate_factor(&self, factor: f64) {
         assert!(factor.is_finite() && factor > 0.0, "a learning rate factor is a positive number, not {factor}");
         self.shared.learning_rate_factor.store(factor.to_bits(), Ordering::Relaxed);
+        self.shared.wake();
+    }
+
+    /// True if something is asked of a run.
+    pub(super) fn is_heard(&self) -> bool {
+        self.pausing() || self.is_asked()
+    }
+
+    /// True if it is anything but a pause.
+    fn is_asked(&self) -> bool {
+        let Shared { save, evaluate, learning_rate_factor, .. } = &*self.shared;
+        let once = save.load(Ordering::Relaxed) || evaluate.load(Ordering::Relaxed);
+        once || learning_rate_factor.load(Ordering::Relaxed) != 0 || self.stopping()
+    }
+
+    /// Waits while a run is to pause and nothing else is asked for, at most so long.
+    pub(super) fn wait(&self, most: Duration) {
+        let asking = self.shared.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.pausing() && !self.is_asked() {
+            drop(self.shared.asked.wait_timeout(asking, most));
+        }
     }
 
     /// Whether a checkpoint was asked for since the last call.

@@ -26,8 +26,12 @@ pub enum Event {
     Epoch(EpochMetrics),
     /// The held-out samples were judged.
     Evaluated {
-        /// After this pass, from 1.
+        /// In this pass, from 1.
         epoch: usize,
+        /// Training steps done.
+        step: usize,
+        /// True if it was asked for within the pass; else the pass was complete.
+        mid_epoch: bool,
         /// How well.
         #[serde(flatten)]
         test: TestMetrics,
@@ -35,6 +39,10 @@ pub enum Event {
         #[serde(skip)]
         confusion: Arc<Confusion>,
     },
+    /// The run waits for its user.
+    Paused,
+    /// The run goes on.
+    Resumed,
     /// Something that should be known, and is no reason to end the run.
     Notice {
         /// What.
@@ -189,7 +197,9 @@ pub struct StepMetrics {
     pub accuracy: f32,
     /// Training samples a second, in this pass so far.
     pub samples_per_second: f64,
-    /// Seconds since training began.
+    /// Euclidean norm of all gradients together, before anything limited it.
+    pub gradient_norm: f32,
+    /// Seconds of training and evaluation so far.
     pub elapsed_s: f64,
     /// Seconds to go, estimated.
     pub left_s: f64,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::files::{TEMPORARY, create_folder, write_whole};
+use crate::files::{TEMPORARY, create_folder, replace, write_whole};
 
 /// Where checkpoints are, in a run's folder.
 pub(super) const CHECKPOINTS: &str = "checkpoints";
@@ -93,6 +93,11 @@ impl RunFolder {
         written.map_err(|error| Error::io(self.path.join("metrics.jsonl"), error))?;
         self.metrics_bytes += text.len() as u64;
         Ok(())
+    }
+
+    /// Writes a file of the run that is written again and again; see [`replace`].
+    pub(super) fn replace(&self, file_name: &str, contents: &[u8]) -> Result<()> {
+        replace(&self.path.join(file_name), contents)
     }
 
     /// Writes a file of the run whole or not at all, and returns its path.

@@ -1,7 +1,12 @@
 //! Pictures of a batch with what a model says about them, side by side.
 
+use image::codecs::png::{CompressionType, FilterType, PngEncoder};
+use image::{ExtendedColorType, ImageEncoder as _};
+
 use crate::data::{Batch, IGNORED};
 
+/// A picture without larger levels is brightened.
+pub(super) const FEW: u8 = 64;
 /// Pixels around each picture.
 const BORDER: usize = 2;
 const RIGHT: [u8; 3] = [40, 170, 70];
@@ -51,14 +56,50 @@ fn sides(batch: &Batch) -> [usize; 2] {
 
 /// One picture of a batch as RGB.
 fn picture(batch: &Batch, row: usize) -> Vec<u8> {
-    let (channels, pixels) = (batch.shape[1], sides(batch).iter().product::<usize>());
     let bytes = batch.inputs.as_bytes();
-    // pictures with few levels, such as the digits with 16, are brightened
-    let largest = usize::from(bytes.iter().copied().max().unwrap_or(255).max(1));
-    let level = |byte: u8| if largest < 64 { (usize::from(byte) * 255 / largest) as u8 } else { byte };
-    let planes = &bytes[row * channels * pixels..(row + 1) * channels * pixels];
-    let at = |pixel: usize, channel: usize| level(planes[channel.min(channels - 1) * pixels + pixel]);
-    (0..pixels).flat_map(|pixel| [0, 1, 2].map(|channel| at(pixel, channel))).collect()
+    let (channels, elements) = (batch.shape[1], batch.shape[1..].iter().product::<usize>());
+    let pixels = interleaved(&bytes[row * elements..(row + 1) * elements], channels, largest(bytes));
+    match channels {
+        3 => pixels,
+        channels => pixels
+            .chunks_exact(channels)
+            .flat_map(|pixel| [0, 1, 2].map(|at: usize| pixel[at.min(channels - 1)]))
+            .collect(),
+    }
+}
+
+/// The largest level of some pictures.
+pub(super) fn largest(bytes: &[u8]) -> u8 {
+    bytes.iter().copied().max().unwrap_or(255).max(1)
+}
+
+/// A picture `[channels, height, width]` as `[height, width, channels]`. If `largest` is its largest level, and small, as of the
+/// digits with 16, it is brightened.
+pub(super) fn interleaved(planes: &[u8], channels: usize, largest: u8) -> Vec<u8> {
+    let level =
+        |byte: u8| if largest < FEW { (u16::from(byte) * 255 / u16::from(largest)).min(255) as u8 } else { byte };
+    let pixels = planes.len() / channels.max(1);
+    (0..pixels).flat_map(|pixel| (0..channels).map(move |channel| level(planes[channel * pixels + pixel]))).collect()
+}
+
+/// Pictures of one size, `[pictures, height, width, channels]` with one channel or three, in rows of `columns`, as a PNG file.
+pub(super) fn sheet(pixels: &[u8], [height, width, channels]: [usize; 3], columns: usize) -> Result<Vec<u8>, String> {
+    let cells = pixels.chunks_exact(height * width * channels);
+    let rows = cells.len().div_ceil(columns);
+    let line = columns * width * channels;
+    let mut all = vec![0; rows * height * line];
+    for (number, cell) in cells.enumerate() {
+        let corner = number / columns * height * line + number % columns * width * channels;
+        for (y, row) in cell.chunks_exact(width * channels).enumerate() {
+            all[corner + y * line..][..row.len()].copy_from_slice(row);
+        }
+    }
+    let color = if channels == 1 { ExtendedColorType::L8 } else { ExtendedColorType::Rgb8 };
+    let mut file = Vec::new();
+    let encoder = PngEncoder::new_with_quality(&mut file, CompressionType::Fast, FilterType::Sub);
+    let (width, height) = ((columns * width) as u32, (rows * height) as u32);
+    encoder.write_image(&all, width, height, color).map_err(|error| error.to_string())?;
+    Ok(file)
 }
 
 fn colored(classes: &[u8]) -> Vec<u8> {

@@ -45,6 +45,11 @@ impl Rates {
         self.factor = factor;
     }
 
+    /// What the schedule's rates are multiplied by.
+    pub(super) fn factor(&self) -> f64 {
+        self.factor
+    }
+
     /// What a checkpoint keeps.
     pub(super) fn state(&self) -> (Scheduler, f64) {
         (self.scheduler.clone(), self.factor)

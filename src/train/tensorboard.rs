@@ -7,15 +7,16 @@ use crate::stage::Stage;
 
 use super::callback::{Callback, Context};
 use super::event::{EpochMetrics, Start, StepMetrics, Summary, TestMetrics};
-use super::learner::Prediction;
+use super::learner::Inside;
 use super::pictures;
 use super::scores::Confusion;
 
 /// Pictures that are shown with what the model says about them.
 const PICTURES: usize = 16;
 
-/// Writes event files into the run's folder: scalars of steps, epochs and evaluations, histograms of weights and gradients,
-/// pictures with predictions, the model's graph, the settings, and what each stage took.
+/// Writes event files into the run's folder: scalars of steps, epochs and evaluations, histograms of weights, and of gradients
+/// and activations for the first held-out samples, the part of ReLUs' units that are dead for them, pictures with predictions,
+/// the model's graph, the settings, and what each stage took.
 pub struct TensorBoard {
     every: u64,
     settings: Vec<(String, Setting)>,
@@ -45,9 +46,16 @@ impl TensorBoard {
             }
         }
         let Some(batch) = &self.shown else { return Ok(()) };
-        for (name, gradient) in run.learner().gradients(batch)? {
-            let name = format!("gradients/{}", name.replace('.', "/"));
-            self.write(|events| events.histogram(&name, &Histogram::of(&gradient), step))?;
+        let Inside { gradients, activations, dead } = run.learner().inside(batch)?;
+        for (kind, named) in [("gradients", gradients), ("activations", activations)] {
+            for (name, values) in named {
+                let name = format!("{kind}/{}", name.replace('.', "/"));
+                self.write(|events| events.histogram(&name, &Histogram::of(&values), step))?;
+            }
+        }
+        for (name, part) in dead {
+            let name = format!("dead/{}", name.replace('.', "/"));
+            self.write(|events| events.scalar(&name, part, step))?;
         }
         Ok(())
     }
@@ -55,15 +63,14 @@ impl TensorBoard {
     fn predictions(&mut self, run: &Context<'_>) -> Result<()> {
         let Some(batch) = &self.shown else { return Ok(()) };
         let Values::U8(_) = &batch.inputs else { return Ok(()) };
-        let predictions = run.learner().predict(batch)?;
+        let Some(predictions) = run.predictions.get(..batch.samples) else { return Ok(()) };
         let (size, pixels) = match &batch.targets {
             Targets::Masks(masks) => {
-                let said: Vec<u8> = predictions.iter().flat_map(Prediction::classes).collect();
+                let said: Vec<u8> = predictions.iter().flat_map(|said| said.mask.iter().copied()).collect();
                 pictures::masks(batch, masks, &said)
             }
-            Targets::Classes(classes) | Targets::Mixed { first: classes, .. } => {
-                let right = |(said, of): (&Prediction, &u32)| said.class() == Some(*of);
-                pictures::marked(batch, &predictions.iter().zip(classes).map(right).collect::<Vec<_>>())
+            Targets::Classes(_) | Targets::Mixed { .. } => {
+                pictures::marked(batch, &predictions.iter().map(|said| said.accuracy == 1.0).collect::<Vec<_>>())
             }
         };
         let step = run.steps();
@@ -100,6 +107,7 @@ impl Callback for TensorBoard {
             events.scalar("loss/train", step.loss, number)?;
             events.scalar("accuracy/train", step.accuracy, number)?;
             events.scalar("learning_rate", rate, number)?;
+            events.scalar("gradient_norm", step.gradient_norm, number)?;
             events.scalar("samples_per_second", speed, number)?;
             events.flush()
         })

@@ -49,12 +49,12 @@ pub struct Trainer {
 }
 
 /// Everything of a run but its folder.
-struct Prepared {
-    config: Config,
+pub(super) struct Prepared {
+    pub(super) config: Config,
     device: Device,
-    data: Split<Pipeline>,
-    learner: Learner,
-    memory: MemoryNeed,
+    pub(super) data: Split<Pipeline>,
+    pub(super) learner: Learner,
+    pub(super) memory: MemoryNeed,
     rates: Rates,
     notices: Vec<String>,
 }
@@ -134,6 +134,11 @@ impl Trainer {
         Config::load(&folder.join("config.toml"))
     }
 
+    /// What it computes on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
     /// Adds a callback; they are called in the order in which they are added.
     pub fn add_callback(&mut self, callback: impl Callback + 'static) {
         self.callbacks.push(Box::new(callback));
@@ -163,12 +168,12 @@ impl Trainer {
     ///
     /// If a step fails, what was learned before it is saved, too.
     pub fn run(self, control: &Control, listen: &mut dyn FnMut(Event)) -> Result<Summary> {
-        Run::new(self, listen)?.complete(control)
+        Run::new(self, listen).complete(control)
     }
 }
 
 impl Prepared {
-    fn new(config: Config, open: impl FnOnce(&Config) -> Result<Split<Pipeline>>) -> Result<Self> {
+    pub(super) fn new(config: Config, open: impl FnOnce(&Config) -> Result<Split<Pipeline>>) -> Result<Self> {
         let config = config.resolve()?;
         let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
         let data = batched(open(&config)?, &config)?;

@@ -45,7 +45,12 @@ fn a_run_leaves_everything_that_is_promised() {
         "events",
         "metrics.jsonl",
         "model.safetensors",
+        "pictures.png",
+        "plan.json",
+        "predictions.json",
+        "run.json",
         "stages.json",
+        "status.json",
     ];
     assert_eq!(names, expected);
 }

@@ -24,7 +24,9 @@ fn brasa(arguments: &[&str]) -> Ran {
 /// Runs the program with these environment variables.
 fn brasa_with(arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_brasa"));
-    for variable in ["BRASA_DATA_DIR", "BRASA_DEVICE", "BRASA_DEBUG", "BRASA_DUMP", "BRASA_VALIDATE"] {
+    let settings = ["BRASA_DATA_DIR", "BRASA_DEVICE", "BRASA_DEBUG", "BRASA_DUMP", "BRASA_VALIDATE"];
+    // nor should a window open on anybody's desktop
+    for variable in settings.into_iter().chain(["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"]) {
         command.env_remove(variable);
     }
     let output = command.args(arguments).envs(variables.iter().copied()).output();
@@ -262,11 +264,14 @@ fn a_schedule_moves_the_learning_rate_and_every_optimizer_trains() {
     }
 }
 
-/// What must be equal in two runs of the same seed: everything but the times.
+/// What must be equal in two runs of the same seed: everything but times and memory.
 fn metrics(run: &Path) -> Vec<Value> {
     let mut lines = json_lines(&std::fs::read_to_string(run.join("metrics.jsonl")).expect("it was saved"));
     for line in &mut lines {
-        line.as_object_mut().expect("an object").remove("elapsed_s").expect("a time");
+        for field in ["elapsed_s", "memory_bytes"] {
+            line.as_object_mut().expect("an object").remove(field).expect("a number");
+        }
+        line.as_object_mut().expect("an object").remove("samples_per_second");
     }
     lines
 }
@@ -312,6 +317,19 @@ fn results_go_to_standard_output_and_messages_to_standard_error() {
 
 /// The shell's view of Ctrl-C: the run stops after a step, saves, and says so by its exit code.
 #[cfg(unix)]
+#[cfg(all(unix, not(target_os = "macos"), feature = "ui"))]
+#[test]
+fn without_a_display_it_says_so_and_trains_in_the_terminal() {
+    let out = folder();
+    let ran = brasa(&["--model", "mlp", "--epochs", "1", "--device", "cpu", "--out", text(out.path())]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no window: there is no display"), "{}", ran.stderr);
+    assert!(out.path().join("digits-mlp-1/model.safetensors").exists());
+    let ran = brasa(&["view", text(out.path())]);
+    assert_eq!(ran.code, Some(2), "there is nothing to fall back on");
+    assert!(ran.stderr.contains("no window can be opened: there is no display"), "{}", ran.stderr);
+}
+
 #[test]
 fn an_interrupted_run_is_saved() {
     use std::io::{BufRead as _, BufReader};
@@ -463,7 +481,7 @@ fn weights_that_find_no_room_are_an_error_and_leave_the_rest() {
         (&["--epochs", "1", "--lr", "1e30"], &["warning: not saved: ", "model.safetensors", "error: step 2: "]),
     ] {
         let arguments = ["--model", "mlp", "--batch-size", "64", "--device", "cpu", "--out", text(out.path())];
-        let arguments = [&arguments[..], &["--tensorboard=false"]].concat();
+        let arguments = [&arguments[..], &["--tensorboard=false", "--no-ui"]].concat();
         let program = env!("CARGO_BIN_EXE_brasa");
         let output = Command::new("sh").args(["-c", shell, program]).args(arguments).args(more).output();
         let output = output.expect("the program starts");
@@ -480,7 +498,15 @@ fn weights_that_find_no_room_are_an_error_and_leave_the_rest() {
         names.sort();
         names
     };
-    let expected = ["checkpoints", "config.toml", "confusion.json", "environment.toml", "metrics.jsonl"];
+    let expected = [
+        "checkpoints",
+        "config.toml",
+        "confusion.json",
+        "environment.toml",
+        "metrics.jsonl",
+        "run.json",
+        "status.json",
+    ];
     assert_eq!(files("digits-mlp-1"), expected, "and nothing half written");
     assert!(files("digits-mlp-1/checkpoints").is_empty(), "and nothing half written");
     assert!(metrics(&out.path().join("digits-mlp-1")).len() > 20);

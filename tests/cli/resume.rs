@@ -29,11 +29,13 @@ fn bytes(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Lines of `metrics.jsonl` without what depends on the clock.
+/// Lines of `metrics.jsonl` without what depends on the clock and on the process.
 fn metrics(run: &Path) -> Vec<serde_json::Value> {
     let lines = super::json_lines(&String::from_utf8(bytes(&run.join("metrics.jsonl"))).expect("UTF-8"));
     let timeless = |mut line: serde_json::Value| {
-        line.as_object_mut().expect("an object").remove("elapsed_s");
+        for field in ["elapsed_s", "samples_per_second", "memory_bytes"] {
+            line.as_object_mut().expect("an object").remove(field);
+        }
         line
     };
     lines.into_iter().map(timeless).collect()

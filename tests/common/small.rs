@@ -85,7 +85,7 @@ impl Training {
             match &scaler {
                 Some((scaler, weight)) => scaler.update(&optimizer, &scaler.backward(&(&loss * *weight))),
                 None => optimizer.update(&loss.backward()),
-            }
+            };
             vec![loss]
         })
         .expect("a step");

@@ -149,7 +149,9 @@ fn network(parameters: &[Var], optimizers: Vec<Box<dyn Optimizer>>, device: &Dev
         let hidden = (input.matmul(&w1.t()) + b1).tanh();
         let loss = (hidden.matmul(&w2.t()) + b2).cross_entropy(&target);
         let gradients = loss.backward();
-        optimizers.iter().for_each(|optimizer| optimizer.update(&gradients));
+        for optimizer in &optimizers {
+            optimizer.update(&gradients);
+        }
         vec![loss]
     })
     .expect("a step")
@@ -287,8 +289,8 @@ fn a_saved_state_continues_as_if_nothing_had_happened() {
 struct Shared(std::sync::Arc<dyn Optimizer>);
 
 impl Optimizer for Shared {
-    fn update(&self, gradients: &brasa::autodiff::Gradients) {
-        self.0.update(gradients);
+    fn update(&self, gradients: &brasa::autodiff::Gradients) -> Tensor {
+        self.0.update(gradients)
     }
     fn accumulate(&self, gradients: &brasa::autodiff::Gradients) {
         self.0.accumulate(gradients);

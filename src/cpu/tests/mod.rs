@@ -127,6 +127,8 @@ fn plan(bodies: Vec<Body>, data: &[Data]) -> Plan {
             stage: Stage::Forward,
             body,
             nodes: Vec::new(),
+            values: Vec::new(),
+            modules: Vec::new(),
             reads: Vec::new(),
             writes: Vec::new(),
             flops: 0,

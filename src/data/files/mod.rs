@@ -17,18 +17,19 @@ use crate::units;
 
 pub(super) use archive::{Archive, Kind, walk};
 pub(super) use mask::read_mask;
-pub(super) use picture::{PictureHeader, decode_picture, is_picture_name, picture_header};
+pub(crate) use picture::decode_picture;
+pub(super) use picture::{PictureHeader, is_picture_name, picture_header};
 pub(super) use stream::Stream;
 pub(super) use unpack::{plain_tar, unpack_folder};
 
 /// The largest file with one picture or mask that is read.
-pub(super) const MAX_PICTURE_BYTES: u64 = 256 << 20;
+pub(crate) const MAX_PICTURE_BYTES: u64 = 256 << 20;
 
 /// All bytes of a file, into memory that is used again.
 ///
 /// # Errors
 /// If it cannot be read, or has more than `most` bytes.
-pub(super) fn read_file(path: &Path, most: u64, bytes: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn read_file(path: &Path, most: u64, bytes: &mut Vec<u8>) -> Result<()> {
     bytes.clear();
     let file = File::open(path).map_err(|error| Error::io(path, error))?;
     file.take(most + 1).read_to_end(bytes).map_err(|error| Error::io(path, error))?;

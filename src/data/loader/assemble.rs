@@ -11,8 +11,9 @@ use super::work::{Chunk, Shared};
 use super::{Delivery, Skipped};
 use crate::data::augment::{self, identity};
 use crate::data::pipeline::{On, Order, Recipe, State};
-use crate::data::{Batch, HostTimes, Last};
+use crate::data::{Batch, HostTimes, Last, Work};
 use crate::error::Error;
+use crate::stage::Stage;
 
 /// Puts batches together. It runs on a thread of its own, so that whoever takes batches only waits for them.
 pub(super) struct Assembler {
@@ -59,7 +60,7 @@ impl Assembler {
 
     fn add(&mut self, mut chunk: Chunk) -> Result<(), Gone> {
         self.clock = Instant::now();
-        self.times.add(chunk.times);
+        self.times.add(take(&mut chunk.times));
         self.skipped.add(take(&mut chunk.broken));
         let whole = chunk.rows.len();
         let mut first = 0;
@@ -119,7 +120,9 @@ impl Assembler {
         let mut weights = vec![1.0; samples];
         weights.resize(count, 0.0);
         let mut times = take(&mut self.times);
-        times.batch += self.clock.elapsed();
+        let (start, end) = (self.clock, Instant::now());
+        times.batch += end - start;
+        times.work.push(Work { worker: None, stage: Stage::Batch, start, end });
         let on_device = self.recipe.on == On::Device && !augment.is_none();
         Batch {
             epoch,

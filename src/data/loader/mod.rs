@@ -97,7 +97,7 @@ impl Loader {
         this.spawn("brasa-batches".into(), move || assembler.run())?;
         for number in 0..*workers {
             let (shared, recipe, strict) = (Arc::clone(&this.shared), Arc::clone(&recipe), pipeline.strict);
-            this.spawn(format!("brasa-worker-{number}"), move || shared.work(&recipe, strict))?;
+            this.spawn(format!("brasa-worker-{number}"), move || shared.work(number, &recipe, strict))?;
         }
         Ok(this)
     }

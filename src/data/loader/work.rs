@@ -135,7 +135,7 @@ impl Shared {
     }
 
     /// Makes chunks until there is nothing more to do.
-    pub(super) fn work(&self, recipe: &Recipe, strict: bool) {
+    pub(super) fn work(&self, worker: usize, recipe: &Recipe, strict: bool) {
         let (mut items, mut scratch) = (Vec::new(), Scratch::default());
         while let Some((number, ticket, rows)) = self.begin(&mut items) {
             let mut chunk = Chunk {
@@ -146,7 +146,7 @@ impl Shared {
                 failure: None,
                 times: HostTimes::default(),
             };
-            let mut at = 0;
+            let (mut at, start) = (0, Instant::now());
             let made = catch_unwind(AssertUnwindSafe(|| {
                 chunk.fill(recipe, strict, &items, self.size, &mut scratch, &mut at);
             }));
@@ -155,6 +155,7 @@ impl Shared {
                 chunk.failure = Some(Error::format(&recipe.description.name, message));
                 scratch = Scratch::default();
             }
+            chunk.times.note(worker, start);
             self.finish(number, chunk);
         }
     }

@@ -61,6 +61,20 @@ pub(crate) struct Binding {
     pub writable: bool,
 }
 
+impl Capabilities {
+    /// Of no adapter in particular: for showing what kernels look like.
+    pub(crate) const GENERAL: Self = Self {
+        max_binding_bytes: 1 << 31,
+        max_storage_buffers: 64,
+        max_workgroup_invocations: 256,
+        max_workgroup_bytes: 16 << 10,
+        max_groups: 65_535,
+        f16: true,
+        launch_milliseconds: f64::INFINITY,
+        software: false,
+    };
+}
+
 /// One dispatch. Bindings of group 0 are the storage windows in order, then, each only if used: the sizes (uniform), the
 /// host values (uniform), the status word (storage, atomic).
 #[derive(Clone, Debug)]
@@ -100,6 +114,13 @@ pub(crate) fn render(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Resul
         });
     }
     Ok(launches)
+}
+
+/// The different modules of a kernel's dispatches, as one text.
+pub(crate) fn text(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Result<String> {
+    let mut texts: Vec<String> = render(plan, kernel, caps)?.into_iter().map(|launch| launch.wgsl).collect();
+    texts.dedup();
+    Ok(texts.join("\n// ---\n\n"))
 }
 
 /// The `grid` slot and the workgroups for `work` invocations in groups of `threads`; more groups than fit into one

@@ -6,7 +6,7 @@ use crate::data::Batch;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::runtime::Var;
+use crate::runtime::{Var, never_skip};
 use crate::tensor::Tensor;
 
 use super::super::scores::Confusion;
@@ -14,6 +14,9 @@ use super::task::{Answers, Question};
 
 /// Most parts of steps whose metrics stay on the device until they are read; a single step may have more.
 const MOST_UNREAD: usize = 64;
+
+/// Numbers that a part of a step puts down.
+const VALUES: usize = 4;
 
 /// What one training step gave.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -24,6 +27,8 @@ pub(in crate::train) struct StepResult {
     pub correct: f64,
     /// Targets that count.
     pub targets: f64,
+    /// Euclidean norm of all gradients together, before anything limits it.
+    pub gradient_norm: f32,
     /// Samples in the batch.
     pub samples: usize,
 }
@@ -42,6 +47,8 @@ impl StepResult {
             loss: (sum / samples.max(1) as f64) as f32,
             correct: self.correct + part.correct,
             targets: self.targets + part.targets,
+            // of the sum of gradients, which the last part has
+            gradient_norm: part.gradient_norm,
             samples,
         }
     }
@@ -57,9 +64,9 @@ struct Unread {
 /// Metrics of the last steps, kept on the device so that a step need not wait for them. A step of several parts (gradient
 /// accumulation) has an entry for each.
 pub(super) struct Ring {
-    /// Loss, correct targets, and targets that count.
-    values: [Var; 3],
-    /// Where the next part puts its own. Like all state it stays where it is if a step does not count.
+    /// Loss, correct targets, targets that count, and norm of the gradients: `[entries, 4]`.
+    values: Var,
+    /// Where the next part puts its own. It stays where it is from a step on that halts.
     position: Var,
     unread: VecDeque<Unread>,
     /// Batches whose results were read, to be used again.
@@ -96,9 +103,8 @@ impl Ring {
     /// For this many steps of so many parts, or the most that there may be.
     pub(super) fn new(steps: usize, parts: usize, device: &Device) -> Result<Self> {
         let len = steps.saturating_mul(parts).min(MOST_UNREAD).max(parts);
-        let zeros = |name| Var::state(name, &Tensor::zeros([len], device));
         Ok(Self {
-            values: [zeros("metrics.loss")?, zeros("metrics.correct")?, zeros("metrics.targets")?],
+            values: Var::state("metrics.values", &Tensor::zeros([len, VALUES], device))?,
             position: Var::state("metrics.position", &Tensor::scalar(0_i32, device))?,
             unread: VecDeque::new(),
             spent: Vec::new(),
@@ -134,35 +140,36 @@ impl Ring {
         Some((self.steps + 1, self.unread.pop_front()?.batch))
     }
 
-    /// What a traced step calls to put down its loss, its number of correct targets, and its number of targets.
-    pub(super) fn recorder(&self) -> impl Fn([&Tensor; 3]) + Send + 'static {
+    /// What a traced step calls to put down its loss, its number of correct targets, its number of targets, and the norm of
+    /// its gradients.
+    pub(super) fn recorder(&self) -> impl Fn([&Tensor; VALUES]) + Send + 'static {
         let (values, position, len) = (self.values.clone(), self.position.clone(), self.len);
         move |results| {
             let now = position.tensor();
-            let here = Tensor::arange(len, position.device()).eq(&now);
-            for (ring, value) in values.iter().zip(results) {
-                let value = value.detach().expand([len]);
-                ring.assign(&here.where_(&value, ring.tensor()));
-            }
+            let here = Tensor::arange(len, position.device()).eq(&now).unsqueeze(1).expand([len, VALUES]);
+            // chosen by column, which needs no memory of its own, as a stack would
+            let column = Tensor::arange(VALUES, position.device()).unsqueeze(0).expand([len, VALUES]);
+            let [first, others @ ..] = results.map(|value| value.detach().expand([len, VALUES]));
+            let results = (1..).zip(others).fold(first, |before, (at, value)| column.ge(at).where_(&value, before));
+            values.assign(&here.where_(&results, values.tensor()));
             let next = &now + 1;
             position.assign(&next.eq(len as i32).where_(now.zeros_like(), &next));
+            // what is skipped has results, too
+            never_skip(&[values.clone(), position.clone()]);
         }
     }
 
     /// The results of the first `count` parts that were not read yet, put together to steps.
     pub(super) fn read(&mut self, count: usize) -> Result<Vec<StepResult>> {
-        let mut values = Vec::with_capacity(self.values.len());
-        for var in &self.values {
-            values.push(var.tensor().to_vec::<f32>()?);
-        }
+        let values = self.values.tensor().to_vec::<f32>()?;
         let first = self.read;
         self.read += count;
         let mut steps = Vec::new();
         for (number, Unread { batch, ends_step }) in self.unread.drain(..count).enumerate() {
-            let at = (first + number) % self.len;
-            let [loss, correct, targets] = [0, 1, 2].map(|value: usize| values[value][at]);
+            let at = (first + number) % self.len * VALUES;
+            let [loss, correct, targets, gradient_norm] = [0, 1, 2, 3].map(|value| values[at + value]);
             let (correct, targets) = (correct.into(), targets.into());
-            let part = StepResult { loss, correct, targets, samples: batch.samples };
+            let part = StepResult { loss, correct, targets, gradient_norm, samples: batch.samples };
             self.spent.push(batch);
             self.open = if self.open.samples == 0 { part } else { self.open.with(part) };
             if ends_step {

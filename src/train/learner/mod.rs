@@ -4,26 +4,28 @@ mod average;
 mod inspect;
 mod metrics;
 mod optimizer;
+mod plan;
+mod state;
+mod steps;
 mod task;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::data::{Batch, Description, Format, Goal, Received};
+use crate::data::{Batch, Description, Format, Goal};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::models::{self, ModelSpec};
-use crate::nn::{self, LoadOptions, LoadReport, Mode, Module, freeze_statistics};
+use crate::nn::{self, LoadOptions, LoadReport, Module, freeze_statistics};
 use crate::optim::{LossScaleOptions, LossScaler, Optimizer};
-use crate::runtime::{Forecast, Hyper, Signature, Step, Var, catch_non_finite, skip_if};
-use crate::stage::Stage;
+use crate::runtime::{Forecast, Hyper, Signature, Step, Var};
 use crate::tensor::{Tensor, autocast};
 use crate::timing::StageTimes;
+use crate::timing::spans::SpanLog;
 
 use super::config::{Config, OnNan, Precision};
 use average::Average;
-pub(super) use inspect::Prediction;
+pub(super) use inspect::{Inside, Prediction, likeliest};
 pub(super) use metrics::{Evaluated, StepResult};
 use metrics::{Evaluation, Ring};
 use optimizer::optimizer;
@@ -53,11 +55,13 @@ pub(super) struct Learner {
     formats: [Format; 2],
     /// Steps handed to the device, for the average.
     handed_over: u64,
+    /// When the device did what.
+    log: Arc<SpanLog>,
 }
 
 /// How numbers are computed in a step.
 #[derive(Clone, Copy)]
-struct Numbers {
+pub(super) struct Numbers {
     precision: Precision,
     statistics_frozen: bool,
 }
@@ -92,7 +96,7 @@ impl Learner {
             OnNan::Skip => Some(Var::state("skipped", &Tensor::scalar(0_u32, device))?),
         };
         let question = Question::new(data, config.label_smoothing);
-        let numbers = Numbers { precision: config.precision, statistics_frozen: config.freeze_statistics };
+        let numbers = Numbers::of(config);
         let mut learner = Self {
             metrics: Ring::new(config.log_every, config.accumulate, device)?,
             evaluation: Evaluation::new(&question, device)?,
@@ -106,6 +110,7 @@ impl Learner {
             share: Hyper::new(1.0),
             formats,
             handed_over: 0,
+            log: Arc::default(),
             model,
             average,
             optimizer,
@@ -118,65 +123,10 @@ impl Learner {
             learner.accumulate = Some(accumulate.halting_with(&learner.train));
         }
         learner.evaluate = learner.evaluate_step()?;
+        let Self { train, accumulate, evaluate, log, .. } = &mut learner;
+        let steps = [Some(train), accumulate.as_mut(), Some(evaluate)];
+        steps.into_iter().flatten().for_each(|step| step.note_spans(log));
         Ok((learner, loaded))
-    }
-
-    /// A step that computes gradients, of a share of the loss if there are several parts, and updates, or adds them up.
-    fn train_step(&self, in_parts: bool, updates: bool) -> Result<Step> {
-        let (model, optimizer, scaler) = (self.model.clone(), self.optimizer.clone(), self.scaler.clone());
-        let (question, numbers, record) = (self.question.clone(), self.numbers, self.metrics.recorder());
-        let (format, share) = (self.formats[0].clone(), self.share.clone());
-        let skipped = self.skipped.clone();
-        let follow = self.average.as_ref().filter(|_| updates).map(|average| average.follower(optimizer.clone()));
-        Step::new(&self.device, move |inputs| {
-            let Received { inputs, labels, .. } = format.receive(inputs);
-            let logits = numbers.forward(model.as_ref(), &inputs);
-            let loss = Stage::Loss.scope(|| question.loss(&logits, &labels));
-            let part = if in_parts { &loss * share.tensor(loss.device()) } else { loss.clone() };
-            let apply = |gradients: &_| match (&scaler, updates) {
-                (None, true) => optimizer.update(gradients),
-                (None, false) => optimizer.accumulate(gradients),
-                (Some(scaler), true) => scaler.update(optimizer.as_ref(), gradients),
-                (Some(scaler), false) => scaler.accumulate(optimizer.as_ref(), gradients),
-            };
-            let learn = || match &scaler {
-                None => apply(&part.backward()),
-                Some(scaler) => apply(&scaler.backward(&part)),
-            };
-            let mut counted = None;
-            match &skipped {
-                None => learn(),
-                Some(skipped) => {
-                    let ((), bad) = catch_non_finite(learn);
-                    let bad = bad.expect("a step that is being traced");
-                    Stage::Update.scope(|| skipped.assign(&(skipped.tensor() + bad.to_dtype(DType::U32))));
-                    counted = Some((bad, skipped));
-                }
-            }
-            follow.iter().for_each(|follow| follow());
-            Stage::Log.scope(|| {
-                let [correct, all] = question.correct(&logits, &labels.classes);
-                record([&loss, &correct, &all]);
-            });
-            if let Some((bad, skipped)) = counted {
-                skip_if(&bad, std::slice::from_ref(skipped));
-            }
-            Vec::new()
-        })
-    }
-
-    fn evaluate_step(&self) -> Result<Step> {
-        let model = self.average.as_ref().map_or(&self.model, Average::model).clone();
-        let (evaluation, question, numbers) = (self.evaluation.clone(), self.question.clone(), self.numbers);
-        let format = self.formats[1].clone();
-        Step::new(&self.device, move |inputs| {
-            Stage::Evaluate.scope(|| {
-                let Received { inputs, labels, weights } = format.receive(inputs);
-                let logits = Mode::Evaluate.scope(|| numbers.forward(model.as_ref(), &inputs));
-                evaluation.add(&question.answers(&logits, &labels.classes, &weights));
-            });
-            Vec::new()
-        })
     }
 
     /// True if it classifies pixels.
@@ -305,56 +255,6 @@ impl Learner {
         self.scaler.as_ref().map(|scaler| scaler.scale()).transpose()
     }
 
-    /// Everything that training goes on from, by name.
-    pub(super) fn state(&self) -> Result<BTreeMap<String, Tensor>> {
-        let mut state = BTreeMap::new();
-        let mut insert = |prefix: &str, name: &str, value| state.insert(format!("{prefix}.{name}"), value);
-        for (name, value) in nn::state(self.model.as_ref()) {
-            insert("model", &name, value);
-        }
-        if let Some(average) = &self.average {
-            for (name, value) in nn::state(average.model().as_ref()) {
-                insert("average", &name, value);
-            }
-        }
-        for (name, value) in self.optimizer.state_dict() {
-            insert("optimizer", &name, value);
-        }
-        for variable in self.other_state() {
-            insert("other", variable.name(), variable.tensor());
-        }
-        Ok(state)
-    }
-
-    /// Sets everything that [`Learner::state`] gave, after `steps` steps; nothing that does not fit is taken.
-    pub(super) fn load(&mut self, mut state: BTreeMap<String, Tensor>, steps: u64) -> Result<()> {
-        let mut part = |prefix: &str| {
-            let prefix = format!("{prefix}.");
-            let names: Vec<_> = state.keys().filter(|name| name.starts_with(&prefix)).cloned().collect();
-            let entry = |name: String| (name[prefix.len()..].to_owned(), state.remove(&name).expect("it is there"));
-            names.into_iter().map(entry).collect::<BTreeMap<_, _>>()
-        };
-        let (model, average, optimizer, other) = (part("model"), part("average"), part("optimizer"), part("other"));
-        nn::load_state(self.model.as_ref(), &model)?;
-        if let Some(own) = &self.average {
-            nn::load_state(own.model().as_ref(), &average)?;
-        }
-        self.optimizer.load_state_dict(&optimizer)?;
-        for variable in self.other_state() {
-            let name = variable.name();
-            let value = other.get(name).ok_or_else(|| Error::Shape(format!("the checkpoint lacks {name}")))?;
-            variable.set(value)?;
-        }
-        self.handed_over = steps;
-        self.metrics.set_steps(steps);
-        Ok(())
-    }
-
-    fn other_state(&self) -> Vec<Var> {
-        let scaler = self.scaler.iter().flat_map(|scaler| scaler.state());
-        scaler.chain(self.skipped.clone()).collect()
-    }
-
     /// What the device did since the last call, by stage.
     pub(super) fn stage_times(&mut self) -> StageTimes {
         let mut times = self.train.stage_times();
@@ -363,6 +263,11 @@ impl Learner {
         }
         times.merge(&self.evaluate.stage_times());
         times
+    }
+
+    /// When the device does what, noted until somebody takes it.
+    pub(super) fn log(&self) -> &SpanLog {
+        &self.log
     }
 
     fn train_signature(&self, rows: usize) -> Signature {
@@ -375,7 +280,12 @@ impl Learner {
 }
 
 impl Numbers {
-    fn forward(self, model: &dyn Module, inputs: &Tensor) -> Tensor {
+    pub(super) fn of(config: &Config) -> Self {
+        Self { precision: config.precision, statistics_frozen: config.freeze_statistics }
+    }
+
+    /// What `model` makes of `inputs`.
+    pub(super) fn forward(self, model: &dyn Module, inputs: &Tensor) -> Tensor {
         let run = || match self.precision {
             Precision::F32 => model.forward(inputs),
             Precision::F16 => autocast(DType::F16, || model.forward(inputs)),

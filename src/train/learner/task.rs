@@ -56,6 +56,17 @@ impl Question {
         }
     }
 
+    /// What logits `[rows, classes, ...]` say of each pixel, i32 `[rows, ...]`; and for each row the sum of the losses of the
+    /// targets that count, how many of them are right, and how many there are: f32 `[rows]` each.
+    pub(super) fn by_sample(&self, logits: &Tensor, labels: &Tensor) -> (Tensor, [Tensor; 3]) {
+        let said = logits.argmax(1);
+        let counts = self.ignored().map_or_else(|| labels.ge(0), |ignored| labels.ne(ignored));
+        let losses = logits.cross_entropy_with(labels, &CrossEntropy { reduction: Reduction::None, ..self.options() });
+        let right = said.eq(labels).logical_and(&counts).to_dtype(DType::F32);
+        let each = [counts.where_(losses, 0.0), right, counts.to_dtype(DType::F32)];
+        (said, each.map(|values| values.flatten(1, -1).sum_dim(1)))
+    }
+
     /// Everything evaluation wants to know of a batch whose rows count by `weights` (0 or 1, `[rows]`).
     pub(super) fn answers(&self, logits: &Tensor, labels: &Tensor, weights: &Tensor) -> Answers {
         let logits = &logits.to_dtype(DType::F32);

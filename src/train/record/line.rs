@@ -1,6 +1,6 @@
 //! Lines of `metrics.jsonl`.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::train::MeanScores;
 
@@ -25,7 +25,8 @@ pub struct Line {
     pub step: u64,
     /// The pass, from 1.
     pub epoch: usize,
-    /// Mean loss.
+    /// Mean loss; not a number of a step that was skipped, which JSON has as `null`.
+    #[serde(deserialize_with = "number")]
     pub loss: f64,
     /// Part of the targets that were classified correctly.
     pub accuracy: f64,
@@ -48,4 +49,8 @@ pub struct Line {
     /// Means over classes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub mean: Option<MeanScores>,
+}
+
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }

@@ -39,4 +39,19 @@ pub struct RunRecord {
     pub memory: MemoryNeed,
     /// Names of the classes, if the data has them.
     pub classes: Vec<String>,
+    /// What the model is given.
+    pub input: InputRecord,
+}
+
+/// What a model is given, and asked.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct InputRecord {
+    /// Shape of a sample: `[channels, height, width]`, or `[features]`.
+    pub shape: Vec<usize>,
+    /// What of a picture's bytes becomes 0, for each channel or for all of them.
+    pub mean: Vec<f32>,
+    /// How many steps of a byte become 1.
+    pub std: Vec<f32>,
+    /// True if classes of pixels are asked for, not of pictures.
+    pub segments: bool,
 }

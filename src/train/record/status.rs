@@ -61,7 +61,8 @@ pub struct Status {
 /// The last steps of a run, in time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Timeline {
-    /// What worked beside each other: each of the loader's threads, the upload, the device.
+    /// What worked beside each other: `loader 1` and so on, the threads that make samples, and `batches`, which puts them
+    /// together (`test loader 1` and `test batches` in an evaluation), `upload`, the device by its selector, and `host`.
     pub lanes: Vec<Lane>,
 }
 
@@ -83,6 +84,6 @@ pub struct Span {
     pub start_ms: f64,
     /// And to its end.
     pub end_ms: f64,
-    /// The training step (or batch of the evaluation) it belongs to, counted from 1 in this process.
+    /// The training step it belongs to, or the batch, of all evaluations: each counted from 1 in this process.
     pub step: u64,
 }

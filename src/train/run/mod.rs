@@ -1,10 +1,18 @@
 //! The training loop.
 
+mod evaluating;
+mod plan;
+mod predicting;
 mod saving;
+mod status;
+mod steering;
 mod telling;
+mod timeline;
+mod watch;
 
+use std::any::Any;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 use crate::data::{Batch, HostTimes, Loader, State};
@@ -15,29 +23,44 @@ use crate::timing::TimeSource;
 use crate::train::callback::{Callback, Context, Requests};
 use crate::train::checkpoint::{EpochSums, Progress};
 use crate::train::clock::{HOST, StageClock};
-use crate::train::learner::{Learner, StepResult};
+use crate::train::learner::{Learner, Prediction, StepResult};
+use crate::train::record::{Kind, PlanRecord, RunState, Sheet};
+use crate::train::shown::Shown;
 use crate::train::trainer::Trainer;
 use crate::train::{Control, EpochMetrics, Event, Summary, TestMetrics};
 
-use telling::TestDetails;
+pub(super) use saving::{BEST, WEIGHTS};
+use status::Report;
+use timeline::{Part, Recorder};
+use watch::Watch;
 
 /// A run under way.
 pub(super) struct Run<'a> {
     trainer: Trainer,
     listen: &'a mut dyn FnMut(Event),
     clock: StageClock,
-    start: Instant,
+    watch: Watch,
+    report: Report,
+    timeline: Recorder,
+    plan: PlanRecord,
+    shown: Shown,
+    pictures: Option<Sheet>,
+    masks: Option<Sheet>,
+    predictions: Vec<Prediction>,
+    /// Training steps, and batches of evaluations, that were handed over by this process.
+    handed_over: [u64; 2],
     /// Seconds of the run before it was resumed.
     seconds_before: f64,
     /// Steps done before it was resumed.
     steps_before: u64,
-    /// How long the host was held up by the device.
+    /// How long the host was held up by the device, as far as it is not charged to a stage.
     device_wait: Duration,
     /// Steps whose results are known.
     steps: u64,
     /// The pass under way, from 0.
     epoch: usize,
-    epoch_start: Instant,
+    /// When it began, on the watch.
+    epoch_start: Duration,
     /// Samples of this pass that were done before the run was resumed.
     samples_before: usize,
     sums: EpochSums,
@@ -49,6 +72,8 @@ pub(super) struct Run<'a> {
     learning_rate: f64,
     saved: Instant,
     saved_steps: Option<u64>,
+    /// Something but a step has changed since.
+    unsaved: bool,
     test: Option<TestMetrics>,
     best: Option<TestMetrics>,
     skipped_samples: usize,
@@ -64,36 +89,39 @@ enum End {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(mut trainer: Trainer, listen: &'a mut dyn FnMut(Event)) -> Result<Self> {
-        let now = Instant::now();
-        let progress = trainer.progress.take();
-        let mut run = Self {
+    pub(super) fn new(trainer: Trainer, listen: &'a mut dyn FnMut(Event)) -> Self {
+        Self {
             clock: StageClock::default(),
-            start: now,
+            watch: Watch::start(),
+            report: Report::default(),
+            timeline: Recorder::new(trainer.device.info().selector.clone()),
+            plan: PlanRecord::default(),
+            shown: Shown::default(),
+            pictures: None,
+            masks: None,
+            predictions: Vec::new(),
+            handed_over: [0; 2],
             seconds_before: 0.0,
             steps_before: 0,
             device_wait: Duration::ZERO,
             steps: 0,
             epoch: 0,
-            epoch_start: now,
+            epoch_start: Duration::ZERO,
             samples_before: 0,
             sums: EpochSums::default(),
             data: trainer.data.train.beginning(),
             rates: VecDeque::new(),
             learning_rate: trainer.rates.now(),
-            saved: now,
+            saved: Instant::now(),
             saved_steps: None,
+            unsaved: false,
             test: None,
             best: None,
             skipped_samples: 0,
             requests: Requests::default(),
             listen,
             trainer,
-        };
-        if let Some(progress) = progress {
-            run.go_on_from(progress)?;
         }
-        Ok(run)
     }
 
     fn go_on_from(&mut self, progress: Progress) -> Result<()> {
@@ -111,48 +139,71 @@ impl<'a> Run<'a> {
 
     /// Trains, saves, and says how it was.
     pub(super) fn complete(mut self, control: &Control) -> Result<Summary> {
-        match self.train(control) {
-            Ok(end) => self.finish(end),
-            Err(error) => {
-                // The first error is the one to return; a second one would only hide it.
-                self.save_weights_if_possible();
+        let trained = catch_unwind(AssertUnwindSafe(|| self.train(control)));
+        if matches!(trained, Ok(Err(_))) {
+            // The first error is the one to return; a second one would only hide it.
+            self.save_weights_if_possible();
+        }
+        let ended = trained.and_then(|end| catch_unwind(AssertUnwindSafe(|| end.and_then(|end| self.finish(end)))));
+        match ended {
+            Ok(Ok(summary)) => Ok(summary),
+            Ok(Err(error)) => {
+                self.report_as(RunState::Failed, Some(error.to_string()));
                 Err(error)
+            }
+            Err(panic) => {
+                self.report_as(RunState::Failed, Some(format!("a panic: {}", words(panic.as_ref()))));
+                resume_unwind(panic)
             }
         }
     }
 
     fn train(&mut self, control: &Control) -> Result<End> {
+        if let Some(progress) = self.trainer.progress.take() {
+            self.go_on_from(progress)?;
+        }
         let mut batches = self.trainer.data.train.resume(&self.data)?;
         self.started()?;
         while self.epoch < self.trainer.config.epochs {
-            self.epoch_start = Instant::now();
+            self.epoch_start = self.watch.elapsed();
             let number = self.epoch + 1;
             self.call(|callback, run| callback.on_epoch_begin(run, number))?;
             // a checkpoint may have been written behind the last step of a pass
             let mut is_last = self.data.epoch() > self.epoch;
             while !is_last {
                 is_last = self.step(&mut batches)?;
-                let stopping = control.stopping();
                 let due = self.save_is_due();
                 let full = !self.trainer.learner.has_room(self.trainer.config.accumulate);
-                if full || is_last || stopping || due {
+                let stopping = control.stopping();
+                let known = full || is_last || due || control.is_heard();
+                if known {
                     self.read_metrics()?;
                     self.trainer.learner.take_spent().into_iter().for_each(|batch| batches.recycle(batch));
                 }
-                if (due || self.requests.save) && !is_last {
+                if is_last && !stopping {
+                    // what is asked for at the last step waits for the evaluation
+                    break;
+                }
+                if due && !is_last {
                     self.save_if_possible();
                 }
-                if stopping {
+                // perhaps by who was just told of the step
+                if known && control.is_heard() && self.obey(control)? {
                     return Ok(End::Interrupted);
                 }
-                // what is asked for at the last step waits for the evaluation
-                if !is_last && let Some(reason) = self.requests.stop.take() {
+                if self.requests.save {
+                    self.save_if_possible();
+                }
+                if let Some(reason) = self.requests.stop.take() {
                     return Ok(End::Stopped(reason));
                 }
+                self.report();
             }
             self.skipped_samples = batches.skipped().count;
             self.epoch_done()?;
-            self.evaluate()?;
+            // it comes now
+            control.take_evaluate();
+            self.evaluate(false)?;
             (self.epoch, self.sums, self.samples_before) = (self.epoch + 1, EpochSums::default(), 0);
             if self.requests.save || self.trainer.config.save_every.is_due_after_epoch(self.saved.elapsed()) {
                 self.save_if_possible();
@@ -160,38 +211,49 @@ impl<'a> Run<'a> {
             if let Some(reason) = self.requests.stop.take() {
                 return Ok(End::Stopped(reason));
             }
+            if self.epoch < self.trainer.config.epochs && self.obey(control)? {
+                return Ok(End::Interrupted);
+            }
         }
         Ok(End::Completed)
     }
 
     /// One training step; true if it is the last one of its pass.
     fn step(&mut self, batches: &mut Loader) -> Result<bool> {
+        self.handed_over[0] += 1;
+        let number = self.handed_over[0];
+        self.time_kernels(number);
         let mut parts = Vec::with_capacity(self.trainer.config.accumulate);
         let mut is_last = false;
         while parts.len() < self.trainer.config.accumulate && !is_last {
-            let batch = self.next_batch(batches)?;
+            let batch = self.next_batch(batches, Part::Train)?;
             is_last = batch.last;
             parts.push(batch);
         }
         if let Some(batch) = parts.last() {
             self.data = batch.state.clone();
         }
-        if let Some(factor) = self.requests.learning_rate_factor.take() {
-            self.trainer.rates.set_factor(factor);
-        }
         let learning_rate = self.trainer.rates.now();
+        self.begin(Part::Train);
         self.on_device(|learner| learner.train(parts, learning_rate))?;
         self.trainer.rates.step_done();
         self.rates.push_back(learning_rate);
         Ok(is_last)
     }
 
+    /// A training step, or a batch of an evaluation, is handed to the device.
+    fn begin(&mut self, part: Part) {
+        self.timeline.begin();
+        self.trainer.learner.log().begin(self.handed_over[part as usize]);
+    }
+
     /// Takes the next batch, and charges what it cost and how long it was waited for.
-    fn next_batch(&mut self, loader: &mut Loader) -> Result<Batch> {
+    fn next_batch(&mut self, loader: &mut Loader, part: Part) -> Result<Batch> {
         let asked = Instant::now();
         let batch = loader.next().expect("a loader has batches for all epochs")?;
-        let HostTimes { load, augment, batch: together } = batch.times;
-        let pieces = [(Stage::Load, load), (Stage::Augment, augment), (Stage::Batch, together)];
+        let HostTimes { load, augment, batch: together, work } = &batch.times;
+        self.timeline.add_loading(work, part, self.handed_over[part as usize]);
+        let pieces = [(Stage::Load, *load), (Stage::Augment, *augment), (Stage::Batch, *together)];
         // A stage that did nothing (augmentation switched off) is not run at all.
         let pieces: Vec<_> = pieces.into_iter().filter(|(_, busy)| !busy.is_zero()).collect();
         self.clock.add_waited(&pieces, asked.elapsed(), HOST, TimeSource::WallClock);
@@ -218,58 +280,17 @@ impl<'a> Run<'a> {
             skipped_steps,
             loss_scale,
         };
-        self.write_line("epoch", metrics.loss, metrics.accuracy, None)?;
+        let line = self.line(Kind::Epoch, metrics.loss, metrics.accuracy);
+        self.trainer.folder.append_metrics(&line)?;
         self.call(|callback, run| callback.on_epoch_end(run, &metrics))?;
-        (self.listen)(Event::Epoch(metrics));
+        self.tell(Event::Epoch(metrics));
         self.log_took(start);
         Ok(())
     }
 
-    fn evaluate(&mut self) -> Result<()> {
-        self.trainer.learner.begin_evaluation()?;
-        let mut batches = self.trainer.data.test.start()?;
-        let mut samples = 0;
-        loop {
-            let batch = self.next_batch(&mut batches)?;
-            samples += batch.samples;
-            self.on_device(|learner| learner.evaluate(&batch))?;
-            let is_last = batch.last;
-            batches.recycle(batch);
-            if is_last {
-                break;
-            }
-        }
-        let evaluated = self.on_device(Learner::read_evaluation)?;
-        let start = Instant::now();
-        let test = TestMetrics::new(&evaluated, samples, self.trainer.learner.segments());
-        let confusion = Arc::new(evaluated.confusion);
-        let TestMetrics { loss, accuracy, top5, mean, .. } = test;
-        let details = TestDetails {
-            top5,
-            mean_precision: mean.precision,
-            mean_recall: mean.recall,
-            mean_f1: mean.f1,
-            mean_iou: mean.iou,
-        };
-        self.write_line("test", loss, accuracy, Some(details))?;
-        self.write_confusion(&confusion)?;
-        self.trainer.rates.evaluated(loss);
-        self.test = Some(test);
-        if self.best.is_none_or(|best| test.score() > best.score()) {
-            self.best = Some(test);
-            self.save_best_if_possible();
-        }
-        self.call(|callback, run| callback.on_test_end(run, &test, &confusion))?;
-        (self.listen)(Event::Evaluated { epoch: self.epoch + 1, test, confusion });
-        self.log_took(start);
-        Ok(())
-    }
-
-    fn finish(mut self, end: End) -> Result<Summary> {
+    fn finish(&mut self, end: End) -> Result<Summary> {
         self.save()?;
-        let device = self.trainer.device.info().selector.clone();
-        let times = self.trainer.learner.stage_times();
-        self.clock.add_device(&times, self.device_wait, &device);
+        self.take_device_times();
         let (completed, stopped) = match end {
             End::Completed => (true, None),
             End::Stopped(reason) => (true, Some(reason)),
@@ -282,18 +303,29 @@ impl<'a> Run<'a> {
             test: self.test,
             best: self.best,
             skipped_samples: self.skipped_samples,
-            seconds: self.seconds_before + self.start.elapsed().as_secs_f64(),
+            seconds: self.seconds(),
             stages: self.clock.report(),
             folder: self.trainer.folder.path().to_owned(),
         };
         self.trainer.folder.write("stages.json", &serde_json::to_vec(&summary.stages).expect("plain data"))?;
         self.call(|callback, run| callback.on_train_end(run, &summary))?;
-        (self.listen)(Event::Finished(summary.clone()));
+        let state = if summary.completed { RunState::Completed } else { RunState::Stopped };
+        self.report_as(state, summary.stopped.clone());
+        self.tell(Event::Finished(summary.clone()));
         Ok(summary)
     }
 
     /// Calls all callbacks at one of their moments.
-    fn call(&mut self, mut moment: impl FnMut(&mut dyn Callback, &mut Context<'_>) -> Result<()>) -> Result<()> {
+    fn call(&mut self, moment: impl FnMut(&mut dyn Callback, &mut Context<'_>) -> Result<()>) -> Result<()> {
+        self.call_in(false, moment)
+    }
+
+    /// The same, perhaps in an evaluation within a pass.
+    fn call_in(
+        &mut self,
+        mid_epoch: bool,
+        mut moment: impl FnMut(&mut dyn Callback, &mut Context<'_>) -> Result<()>,
+    ) -> Result<()> {
         let Trainer { callbacks, learner, folder, data, .. } = &mut self.trainer;
         let mut context = Context {
             learner,
@@ -301,22 +333,48 @@ impl<'a> Run<'a> {
             folder: folder.path(),
             steps: self.steps,
             epoch: self.epoch + 1,
+            mid_epoch,
+            predictions: &self.predictions,
             requests: &mut self.requests,
         };
-        callbacks.iter_mut().try_for_each(|callback| moment(callback.as_mut(), &mut context))
+        callbacks.iter_mut().try_for_each(|callback| moment(callback.as_mut(), &mut context))?;
+        if let Some(factor) = self.requests.learning_rate_factor.take() {
+            self.set_learning_rate_factor(factor);
+        }
+        Ok(())
+    }
+
+    /// Charges the stages of the device with what it has done, as far as that is known by now; waits for nothing.
+    fn take_device_times(&mut self) {
+        let times = self.trainer.learner.stage_times();
+        if times.iter().next().is_some() {
+            let waited = std::mem::take(&mut self.device_wait);
+            self.clock.add_device(&times, waited, &self.trainer.device.info().selector);
+        }
     }
 
     fn log_took(&mut self, since: Instant) {
         let took = since.elapsed();
         self.clock.add(Stage::Log, took, took, HOST, TimeSource::WallClock);
+        self.timeline.add_log(since, self.handed_over[0]);
     }
 }
 
 impl EpochSums {
     fn add(&mut self, result: StepResult) {
+        if !result.loss.is_finite() {
+            // a step that was skipped
+            return;
+        }
         self.loss += f64::from(result.loss) * result.samples as f64;
         self.correct += result.correct;
         self.targets += result.targets;
         self.samples += result.samples;
     }
+}
+
+/// The message of a panic.
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }

@@ -11,8 +11,8 @@ use crate::train::{Environment, Event};
 use super::Run;
 
 /// The weights of the last checkpoint, and those of the best evaluation.
-const WEIGHTS: &str = "model.safetensors";
-const BEST: &str = "best.safetensors";
+pub(in crate::train) const WEIGHTS: &str = "model.safetensors";
+pub(in crate::train) const BEST: &str = "best.safetensors";
 
 impl Run<'_> {
     pub(super) fn save_is_due(&self) -> bool {
@@ -27,7 +27,7 @@ impl Run<'_> {
     /// Saves; a failure is told and not the end of the run, as the disk may have room again when it ends.
     pub(super) fn save_if_possible(&mut self) {
         if let Err(error) = self.save() {
-            (self.listen)(Event::SaveFailed { message: error.to_string() });
+            self.tell(Event::SaveFailed { message: error.to_string() });
             // not again at once
             self.saved = Instant::now();
         }
@@ -35,14 +35,14 @@ impl Run<'_> {
 
     pub(super) fn save_best_if_possible(&mut self) {
         if let Err(error) = self.save_weights(BEST) {
-            (self.listen)(Event::SaveFailed { message: error.to_string() });
+            self.tell(Event::SaveFailed { message: error.to_string() });
         }
     }
 
     pub(super) fn save_weights_if_possible(&mut self) {
         match self.save_weights(WEIGHTS) {
-            Ok(path) => (self.listen)(Event::Saved { path }),
-            Err(error) => (self.listen)(Event::SaveFailed { message: error.to_string() }),
+            Ok(path) => self.tell(Event::Saved { path }),
+            Err(error) => self.tell(Event::SaveFailed { message: error.to_string() }),
         }
     }
 
@@ -55,7 +55,7 @@ impl Run<'_> {
     pub(super) fn save(&mut self) -> Result<()> {
         self.requests.save = false;
         self.saved = Instant::now();
-        if self.saved_steps == Some(self.steps) && self.steps > self.steps_before {
+        if self.saved_steps == Some(self.steps) && self.steps > self.steps_before && !self.unsaved {
             return Ok(());
         }
         let start = Instant::now();
@@ -64,7 +64,7 @@ impl Run<'_> {
         crate::files::create_folder(&folder)?;
         let path = folder.join(checkpoint::file_name(self.steps));
         checkpoint::save(&path, self.trainer.learner.state()?, &progress)?;
-        self.saved_steps = Some(self.steps);
+        (self.saved_steps, self.unsaved) = (Some(self.steps), false);
         let weights = self.save_weights(WEIGHTS)?;
         for (_, old) in checkpoint::list(&folder).into_iter().skip(self.trainer.config.keep) {
             // one that cannot be removed is no harm
@@ -72,7 +72,7 @@ impl Run<'_> {
         }
         self.log_took(start);
         self.call(|callback, run| callback.on_save(run, &path))?;
-        (self.listen)(Event::Saved { path: weights });
+        self.tell(Event::Saved { path: weights });
         Ok(())
     }
 
@@ -92,7 +92,7 @@ impl Run<'_> {
             test: self.test,
             best: self.best,
             callbacks,
-            seconds: self.seconds_before + self.start.elapsed().as_secs_f64(),
+            seconds: self.seconds(),
             metrics_bytes: self.trainer.folder.metrics_bytes(),
             environment: Environment::new(device, self.trainer.config.precision),
         })

@@ -2,44 +2,14 @@
 
 use std::time::Instant;
 
-use serde::Serialize;
-
+use crate::data::{Goal, Normalization};
 use crate::error::Result;
 use crate::train::learner::{Learner, StepResult};
-use crate::train::scores::Confusion;
+use crate::train::record::{InputRecord, Kind, Line, RUN, RunRecord, RunState};
 use crate::train::trainer::{Trainer, steps_per_epoch};
 use crate::train::{Config, Environment, Event, Start, StepMetrics};
 
 use super::Run;
-
-/// What was taken for what in the last evaluation.
-const CONFUSION: &str = "confusion.json";
-
-/// A line of `metrics.jsonl`.
-#[derive(Serialize)]
-struct Line {
-    /// `train` for one step, `epoch` for the mean over one pass, `test` for the held-out samples.
-    kind: &'static str,
-    step: u64,
-    epoch: usize,
-    loss: f64,
-    accuracy: f64,
-    lr: f64,
-    elapsed_s: f64,
-    #[serde(flatten)]
-    test: Option<TestDetails>,
-}
-
-/// What is said of evaluations only.
-#[derive(Serialize)]
-pub(super) struct TestDetails {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) top5: Option<f64>,
-    pub(super) mean_precision: f64,
-    pub(super) mean_recall: f64,
-    pub(super) mean_f1: f64,
-    pub(super) mean_iou: f64,
-}
 
 impl Run<'_> {
     /// Reads what the last steps gave, writes it down and tells it.
@@ -50,11 +20,12 @@ impl Run<'_> {
             self.steps += 1;
             self.learning_rate = self.rates.pop_front().unwrap_or(self.learning_rate);
             self.sums.add(result);
-            self.write_line("train", result.loss.into(), result.accuracy().into(), None)?;
+            let line = self.line(Kind::Train, result.loss.into(), result.accuracy().into());
+            self.trainer.folder.append_metrics(&Line { gradient_norm: Some(result.gradient_norm.into()), ..line })?;
             let metrics = self.step_metrics(result);
             self.call(|callback, run| callback.on_train_batch_end(run, &metrics))?;
             if self.steps.is_multiple_of(self.trainer.config.log_every as u64) {
-                (self.listen)(Event::Step(metrics));
+                self.tell(Event::Step(metrics));
             }
         }
         self.log_took(start);
@@ -62,9 +33,6 @@ impl Run<'_> {
     }
 
     fn step_metrics(&self, result: StepResult) -> StepMetrics {
-        let here = self.start.elapsed().as_secs_f64();
-        let per_epoch = steps_per_epoch(&self.trainer.config, &self.trainer.data.train);
-        let total = (self.trainer.config.epochs * per_epoch) as u64;
         StepMetrics {
             step: self.steps as usize,
             epoch: self.epoch + 1,
@@ -72,13 +40,14 @@ impl Run<'_> {
             learning_rate: self.learning_rate,
             accuracy: result.accuracy(),
             samples_per_second: self.samples_per_second(),
-            elapsed_s: self.seconds_before + here,
-            left_s: here / (self.steps - self.steps_before) as f64 * total.saturating_sub(self.steps) as f64,
+            gradient_norm: result.gradient_norm,
+            elapsed_s: self.seconds(),
+            left_s: self.seconds_left(),
         }
     }
 
     pub(super) fn samples_per_second(&self) -> f64 {
-        (self.sums.samples - self.samples_before) as f64 / self.epoch_start.elapsed().as_secs_f64()
+        (self.sums.samples - self.samples_before) as f64 / (self.watch.elapsed() - self.epoch_start).as_secs_f64()
     }
 
     pub(super) fn started(&mut self) -> Result<()> {
@@ -100,29 +69,58 @@ impl Run<'_> {
             batch_size: *batch_size,
             environment: Environment::new(device, config.precision),
         };
+        let of = data.test.description().clone();
+        let Normalization { mean, std } = of.normalization;
+        let input = InputRecord { shape: of.shape, mean, std, segments: of.goal == Goal::Segment };
+        let record = RunRecord { start: start.clone(), memory, classes: of.classes, input };
+        let record = serde_json::to_vec(&record).expect("plain data");
+        folder.write(RUN, &record)?;
         self.call(|callback, run| callback.on_train_begin(run, &start))?;
-        (self.listen)(Event::Started(Box::new(start)));
-        (self.listen)(Event::Memory(memory));
+        self.tell(Event::Started(Box::new(start)));
+        self.tell(Event::Memory(memory));
         for message in std::mem::take(&mut self.trainer.notices) {
-            (self.listen)(Event::Notice { message });
+            self.tell(Event::Notice { message });
         }
+        self.write_plan()?;
+        self.read_shown();
+        self.report_as(RunState::Running, None);
         Ok(())
     }
 
-    pub(super) fn write_line(
-        &mut self,
-        kind: &'static str,
-        loss: f64,
-        accuracy: f64,
-        test: Option<TestDetails>,
-    ) -> Result<()> {
-        let (lr, step, epoch) = (self.learning_rate, self.steps, self.epoch + 1);
-        let elapsed_s = self.seconds_before + self.start.elapsed().as_secs_f64();
-        self.trainer.folder.append_metrics(&Line { kind, step, epoch, loss, accuracy, lr, elapsed_s, test })
+    /// What is said of the step under way.
+    pub(super) fn line(&self, kind: Kind, loss: f64, accuracy: f64) -> Line {
+        Line {
+            kind,
+            step: self.steps,
+            epoch: self.epoch + 1,
+            loss,
+            accuracy,
+            lr: self.learning_rate,
+            elapsed_s: self.seconds(),
+            samples_per_second: (kind != Kind::Test).then(|| self.samples_per_second()),
+            gradient_norm: None,
+            memory_bytes: Some(self.trainer.device.memory().live_bytes),
+            top5: None,
+            mean: None,
+        }
     }
 
-    pub(super) fn write_confusion(&self, confusion: &Confusion) -> Result<()> {
-        let json = serde_json::to_vec(confusion).expect("plain numbers");
-        self.trainer.folder.write(CONFUSION, &json).map(drop)
+    /// Seconds of training and evaluation.
+    pub(super) fn seconds(&self) -> f64 {
+        self.seconds_before + self.watch.elapsed().as_secs_f64()
+    }
+
+    /// Seconds to go, if steps go on to take as long as those of this process; 0 as long as there was none.
+    pub(super) fn seconds_left(&self) -> f64 {
+        let left = self.steps_in_all().saturating_sub(self.steps) as f64;
+        match self.steps - self.steps_before {
+            0 => 0.0,
+            done => self.watch.elapsed().as_secs_f64() / done as f64 * left,
+        }
+    }
+
+    pub(super) fn steps_in_all(&self) -> u64 {
+        let config = &self.trainer.config;
+        (config.epochs * steps_per_epoch(config, &self.trainer.data.train)) as u64
     }
 }

@@ -153,6 +153,8 @@ impl Case {
             stage: Stage::Forward,
             body: body.clone(),
             nodes: Vec::new(),
+            values: Vec::new(),
+            modules: Vec::new(),
             reads: body.reads().into_iter().collect(),
             writes: body.writes().into_iter().collect(),
             flops: 0,

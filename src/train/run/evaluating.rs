@@ -1,0 +1,63 @@
+//! Judging by the held-out samples, after each pass and when it is asked for.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::error::Result;
+use crate::train::learner::Learner;
+use crate::train::record::{CONFUSION, Kind, Line};
+use crate::train::scores::Confusion;
+use crate::train::{Event, TestMetrics};
+
+use super::Run;
+use super::timeline::Part;
+
+impl Run<'_> {
+    /// Judges what was learned; the same bits are learned with and without it. What is done `mid_epoch` does not count for what
+    /// goes by epochs: a schedule that waits for a plateau, and the end of a run for want of progress.
+    pub(super) fn evaluate(&mut self, mid_epoch: bool) -> Result<()> {
+        self.trainer.learner.begin_evaluation()?;
+        let mut batches = self.trainer.data.test.start()?;
+        let mut samples = 0;
+        loop {
+            self.handed_over[Part::Test as usize] += 1;
+            let batch = self.next_batch(&mut batches, Part::Test)?;
+            samples += batch.samples;
+            self.begin(Part::Test);
+            self.on_device(|learner| learner.evaluate(&batch))?;
+            let is_last = batch.last;
+            batches.recycle(batch);
+            self.report();
+            if is_last {
+                break;
+            }
+        }
+        let evaluated = self.on_device(Learner::read_evaluation)?;
+        let start = Instant::now();
+        let test = TestMetrics::new(&evaluated, samples, self.trainer.learner.segments());
+        let confusion = Arc::new(evaluated.confusion);
+        let TestMetrics { loss, accuracy, top5, mean, .. } = test;
+        let line = Line { top5, mean: Some(mean), ..self.line(Kind::Test, loss, accuracy) };
+        self.trainer.folder.append_metrics(&line)?;
+        self.write_confusion(&confusion)?;
+        if !mid_epoch {
+            self.trainer.rates.evaluated(loss);
+        }
+        (self.test, self.unsaved) = (Some(test), true);
+        if self.best.is_none_or(|best| test.score() > best.score()) {
+            self.best = Some(test);
+            self.save_best_if_possible();
+        }
+        self.predict();
+        self.call_in(mid_epoch, |callback, run| callback.on_test_end(run, &test, &confusion))?;
+        let (epoch, step) = (self.epoch + 1, self.steps as usize);
+        self.tell(Event::Evaluated { epoch, step, mid_epoch, test, confusion });
+        self.log_took(start);
+        Ok(())
+    }
+
+    fn write_confusion(&self, confusion: &Confusion) -> Result<()> {
+        let json = serde_json::to_vec(confusion).expect("plain numbers");
+        self.trainer.folder.write(CONFUSION, &json).map(drop)
+    }
+}

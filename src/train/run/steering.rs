@@ -1,0 +1,55 @@
+//! What a user may ask of a run while it goes on.
+
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::train::record::RunState;
+use crate::train::{Control, Event};
+
+use super::Run;
+
+/// How often a run that waits says that it is still there.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+impl Run<'_> {
+    /// Does what was asked for, between two steps, and waits while the run is to pause. True if it is to end.
+    pub(super) fn obey(&mut self, control: &Control) -> Result<bool> {
+        let mut paused = false;
+        loop {
+            if let Some(factor) = control.take_learning_rate_factor() {
+                self.set_learning_rate_factor(factor);
+                let message =
+                    format!("from step {} on, learning rates are those of the schedule times {factor}", self.steps + 1);
+                self.tell(Event::Notice { message });
+            }
+            if control.take_evaluate() {
+                self.watch.go_on();
+                self.evaluate(true)?;
+            }
+            if control.take_save() || self.requests.save {
+                self.save_if_possible();
+            }
+            let ends = control.stopping() || self.requests.stop.is_some();
+            if ends || !control.pausing() {
+                if paused {
+                    self.watch.go_on();
+                    self.tell(Event::Resumed);
+                    self.report_as(RunState::Running, None);
+                }
+                return Ok(control.stopping());
+            }
+            self.watch.hold();
+            if !paused {
+                paused = true;
+                self.tell(Event::Paused);
+            }
+            self.report_as(RunState::Paused, None);
+            control.wait(HEARTBEAT);
+        }
+    }
+
+    pub(super) fn set_learning_rate_factor(&mut self, factor: f64) {
+        self.trainer.rates.set_factor(factor);
+        self.unsaved = true;
+    }
+}
