@@ -1,9 +1,12 @@
-//! Files of every reader, damaged in thousands of ways: no panic, bounded memory, and errors that name what they are about.
+//! Files of every reader of data sets and of runs, damaged in thousands of ways: no panic, bounded memory, and errors that
+//! name what they are about.
 
 mod damage;
 mod files;
+mod recordings;
 
 use std::alloc::System;
+use std::sync::Mutex;
 
 use brasa::data::{Dataset, DatasetName, OpenOptions, Sample, open};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -13,6 +16,9 @@ use files::{Case, cases};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Held by a test while it runs, because the allocator's count is that of the process.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// The most that opening a set of a few tiny files and reading all of it may take from the allocator, in all: that of a few
 /// pictures of the largest size, which a header can say that a small file has.
@@ -90,9 +96,9 @@ fn check_whole(case: &Case) {
     assert!(errors.is_empty(), "{}: {errors:?}", case.file);
 }
 
-/// One test, because the allocator's count is that of the process.
 #[test]
 fn damaged_files_are_refused_or_read() {
+    let _alone = ALONE.lock().expect("no test panicked before");
     for (number, case) in cases().iter().enumerate() {
         check_whole(case);
         let counts = sweep(case, number as u64 + 1);

@@ -24,6 +24,7 @@ mod models;
 mod ops;
 mod optim;
 mod plans;
+mod recorded;
 mod regression;
 mod runs;
 mod schedules;

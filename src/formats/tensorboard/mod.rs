@@ -1,7 +1,8 @@
-//! Event files, which TensorBoard shows: scalars, histograms, pictures, a graph, and the settings of a run.
+//! Event files, which TensorBoard shows: writing scalars, histograms, pictures, a graph, and the settings of a run, and reading
+//! scalars and histograms, those of other programs too.
 //!
 //! ```
-//! use brasa::formats::tensorboard::EventWriter;
+//! use brasa::formats::tensorboard::{EventReader, EventWriter, Recorded};
 //!
 //! # let folder = tempfile::tempdir().unwrap();
 //! let mut events = EventWriter::create(folder.path(), 0)?;
@@ -9,6 +10,15 @@
 //!     events.scalar("loss/train", 1.0 / step as f32, step)?;
 //! }
 //! events.flush()?;
+//!
+//! let mut reader = EventReader::new(events.path().to_owned());
+//! let mut losses = Vec::new();
+//! reader.read(1 << 20, &mut |event| {
+//!     if let Recorded::Scalar { value, .. } = event.what {
+//!         losses.push((event.step, value));
+//!     }
+//! })?;
+//! assert_eq!((losses.len(), losses[9].0), (10, 10));
 //! # Ok::<(), brasa::Error>(())
 //! ```
 
@@ -16,6 +26,8 @@ mod graph;
 mod histogram;
 mod hparams;
 mod proto;
+mod read;
+mod read_value;
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -30,6 +42,8 @@ pub use graph::GraphNode;
 pub use histogram::Histogram;
 pub use hparams::Setting;
 use proto::{Event, Image, SessionLog, Summary, Value, ValueKind, What};
+pub use read::{EventReader, Recorded, RecordedEvent};
+pub use read_value::Bucket;
 
 /// What every file begins with.
 const VERSION: &str = "brain.Event:2";
@@ -68,6 +82,11 @@ impl EventWriter {
         }
         writer.flush()?;
         Ok(writer)
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// A number.

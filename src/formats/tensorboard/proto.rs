@@ -1,4 +1,4 @@
-//! The messages of event files, as far as they are written here: field numbers and types are those of TensorFlow's
+//! The messages of event files, as far as they are written and read here: field numbers and types are those of TensorFlow's
 //! `event.proto`, `summary.proto`, `histogram.proto`, `graph.proto` and of TensorBoard's `hparams` plugin.
 
 use std::collections::BTreeMap;
@@ -60,6 +60,50 @@ pub(super) enum ValueKind {
     Image(Image),
     #[prost(message, tag = "5")]
     Histogram(HistogramProto),
+}
+
+/// What is read of an [`Event`]; all else is passed over.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ReadEvent {
+    #[prost(double, tag = "1")]
+    pub wall_time: f64,
+    #[prost(int64, tag = "2")]
+    pub step: i64,
+    /// A [`Summary`], whose values are taken one by one.
+    #[prost(bytes = "vec", tag = "5")]
+    pub summary: Vec<u8>,
+    #[prost(message, optional, tag = "7")]
+    pub session_log: Option<SessionLog>,
+}
+
+/// What is read of a [`Value`].
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ReadValue {
+    #[prost(string, tag = "1")]
+    pub tag: String,
+    #[prost(float, optional, tag = "2")]
+    pub simple: Option<f32>,
+    #[prost(message, optional, tag = "5")]
+    pub histogram: Option<HistogramProto>,
+    #[prost(message, optional, tag = "8")]
+    pub tensor: Option<TensorProto>,
+    #[prost(message, optional, tag = "9")]
+    pub metadata: Option<SummaryMetadata>,
+}
+
+/// A tensor of numbers.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TensorProto {
+    /// 1 is f32, 2 is f64.
+    #[prost(int32, tag = "1")]
+    pub dtype: i32,
+    /// The numbers as they lie in memory, little endian, if they are not in one of the lists.
+    #[prost(bytes = "vec", tag = "4")]
+    pub content: Vec<u8>,
+    #[prost(float, repeated, tag = "5")]
+    pub floats: Vec<f32>,
+    #[prost(double, repeated, tag = "6")]
+    pub doubles: Vec<f64>,
 }
 
 #[derive(Clone, PartialEq, Message)]

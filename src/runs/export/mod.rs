@@ -1,0 +1,11 @@
+//! Curves for other programs: as a table, and as pictures for a text.
+
+#[cfg(feature = "ui")]
+mod chart;
+#[cfg(feature = "ui")]
+mod scale;
+mod table;
+
+#[cfg(feature = "ui")]
+pub use chart::{Chart, ChartLine};
+pub use table::csv;

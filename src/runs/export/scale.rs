@@ -1,0 +1,83 @@
+//! How numbers lie along an axis, and how they are written there.
+
+use std::ops::Range;
+
+/// Names at an axis, about.
+const TICKS: usize = 8;
+/// Beyond, numbers are so far apart that drawing would overflow.
+const MOST: f64 = 1e300;
+
+/// An axis: the range of its places, which are logarithms to base 10 if it is logarithmic.
+pub(super) struct Scale {
+    pub(super) range: Range<f64>,
+    pub(super) ticks: usize,
+    log: bool,
+}
+
+impl Scale {
+    /// Where a number lies, if it does.
+    pub(super) fn place(log: bool, number: f64) -> Option<f64> {
+        let place = if log { number.log10() } else { number };
+        (place.abs() < MOST).then_some(place)
+    }
+
+    /// An axis for these numbers, and a part of their range more on either side.
+    pub(super) fn of(log: bool, numbers: impl Iterator<Item = f64>, more: f64) -> Self {
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for place in numbers.filter_map(|number| Self::place(log, number)) {
+            (low, high) = (low.min(place), high.max(place));
+        }
+        if low > high {
+            (low, high) = (0.0, 1.0);
+        }
+        // one number alone, or some that differ in their last bits
+        let least = if log { 0.1 } else { (low.abs().max(high.abs()) * 1e-6).max(1e-12) };
+        let room = if high - low < least { least } else { (high - low) * more };
+        let range = low - room..high + room;
+        // of a logarithmic axis, whole powers have names, or a few numbers between two of them
+        let ticks = if log && range.end - range.start > 1.0 { (range.end - range.start) as usize + 1 } else { TICKS };
+        Self { range, ticks: ticks.min(TICKS), log }
+    }
+
+    /// The number at a place, as short as it can be told from its neighbours.
+    pub(super) fn word(&self, place: f64) -> String {
+        let (number, fine) = match self.log {
+            true => (10f64.powf(place), 10f64.powf(place) * 0.05),
+            false => (place, (self.range.end - self.range.start) / (4.0 * TICKS as f64)),
+        };
+        if number.abs() < fine {
+            return "0".into();
+        }
+        let digits = (number.abs() / fine).log10().ceil().clamp(0.0, 6.0) as usize;
+        if (1e-3..1e6).contains(&number.abs()) {
+            let decimals = digits as i32 - 1 - number.abs().log10().floor() as i32;
+            let text = format!("{number:.*}", decimals.clamp(0, 9) as usize);
+            return if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text };
+        }
+        let text = format!("{number:.*e}", digits.saturating_sub(1));
+        match text.split_once('e') {
+            Some((digits, power)) if digits.contains('.') => {
+                format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.'))
+            }
+            _ => text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_finely_as_the_axis_needs() {
+        let linear = |low: f64, high| Scale::of(false, [low, high].into_iter(), 0.0);
+        let words = |scale: &Scale, places: &[f64]| places.iter().map(|place| scale.word(*place)).collect::<Vec<_>>();
+        assert_eq!(words(&linear(0.0, 1.0), &[0.0, 0.2, 0.6000000001, 1.0]), ["0", "0.2", "0.6", "1"]);
+        assert_eq!(words(&linear(0.0, 5e5), &[100_000.0, 250_000.0]), ["100000", "250000"]);
+        assert_eq!(words(&linear(0.0, 4e9), &[1e9, 2.5e9]), ["1e9", "2.5e9"]);
+        assert_eq!(words(&linear(0.999, 1.0), &[0.9992, 0.9998]), ["0.9992", "0.9998"]);
+        assert_eq!(words(&linear(-1.0, 1.0), &[-0.5, 1e-17]), ["-0.5", "0"]);
+        let log = Scale::of(true, [1e-5, 10.0].into_iter(), 0.0);
+        assert_eq!(words(&log, &[-5.0, -2.0, 0.0, 1.0]), ["1e-5", "0.01", "1", "10"]);
+    }
+}

@@ -1,0 +1,122 @@
+//! Reads a folder on from where it was left.
+
+use std::path::Path;
+
+use crate::train::record::{CONFUSION, METRICS, PLAN, PREDICTIONS, RUN, RunRecord, STATUS};
+
+use super::events::{Another, EventFiles};
+use super::json::{self, Watched};
+use super::lines::{Lines, Reached};
+use super::news::News;
+use super::problems::Problems;
+
+/// The settings of a run.
+const CONFIG: &str = "config.toml";
+
+/// How far a folder was read.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    config: Watched,
+    run: Watched,
+    status: Watched,
+    plan: Watched,
+    predictions: Watched,
+    confusion: Watched,
+    lines: Lines,
+    /// Why the lines cannot be read.
+    lines_problem: Option<String>,
+    events: EventFiles,
+    /// As the run says.
+    steps_per_epoch: Option<usize>,
+    /// Whether numbers were read, whose epochs are those of `steps_per_epoch`.
+    begun: bool,
+    /// Problems that were told.
+    told: Vec<String>,
+}
+
+impl Reader {
+    /// Reads what is new, about `most` bytes of numbers.
+    pub(super) fn read(&mut self, folder: &Path, most: u64) -> News {
+        let mut news = News::default();
+        if let Err(error) = std::fs::read_dir(folder) {
+            // what was read stays
+            self.tell(vec![format!("the folder: {error}")], &mut news);
+            return news;
+        }
+        if self.pass(folder, most, &mut news).is_err() {
+            // read anew, all of it, before what was known is dropped
+            *self = Self { told: std::mem::take(&mut self.told), ..Self::default() };
+            news = News { restart: true, ..News::default() };
+            while self.pass(folder, most, &mut news).is_ok() && news.more {}
+        }
+        let mut problems = Problems::default();
+        for (name, watched) in [
+            (CONFIG, &self.config),
+            (RUN, &self.run),
+            (STATUS, &self.status),
+            (PLAN, &self.plan),
+            (PREDICTIONS, &self.predictions),
+            (CONFUSION, &self.confusion),
+        ] {
+            watched.problem().into_iter().for_each(|reason| problems.add(format!("{name}: {reason}")));
+        }
+        self.lines_problem.iter().for_each(|reason| problems.add(format!("{METRICS}: {reason}")));
+        problems.extend(&self.lines.problems);
+        self.events.problems(&mut problems);
+        self.tell(problems.into_list(), &mut news);
+        news
+    }
+
+    /// One look at everything.
+    fn pass(&mut self, folder: &Path, most: u64, news: &mut News) -> Result<(), Another> {
+        let Self { config, run, status, plan, predictions, confusion, .. } = self;
+        read(&mut news.config, config, folder, CONFIG, json::settings);
+        read(&mut news.run, run, folder, RUN, json::json::<RunRecord>);
+        read(&mut news.status, status, folder, STATUS, json::status);
+        read(&mut news.plan, plan, folder, PLAN, json::plan);
+        read(&mut news.predictions, predictions, folder, PREDICTIONS, json::predictions);
+        read(&mut news.confusion, confusion, folder, CONFUSION, json::confusion);
+        if let Some(run) = &news.run {
+            let steps = Some(run.start.steps_per_epoch).filter(|&steps| steps > 0);
+            if self.begun && steps != self.steps_per_epoch {
+                return Err(Another);
+            }
+            self.steps_per_epoch = steps;
+        }
+        let steps_per_epoch = self.steps_per_epoch;
+        let epoch = |step: u64| steps_per_epoch.map(|steps| (step as f64 / steps as f64) as f32);
+        let reached = self.lines.read(&folder.join(METRICS), most, |line| news.line(&line, epoch(line.step)));
+        self.begun = true;
+        (news.more, self.lines_problem) = match reached {
+            Reached::End => (false, None),
+            Reached::More => (true, None),
+            Reached::Another => return Err(Another),
+            Reached::Failed(reason) => (false, Some(reason)),
+        };
+        // what lines tell of is not taken from events, so they come first
+        if !news.more {
+            news.more = self.events.read(folder, most, |step| epoch(step).unwrap_or(f32::NAN), news)?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, problems: Vec<String>, news: &mut News) {
+        if self.told != problems {
+            self.told.clone_from(&problems);
+            news.problems = Some(problems);
+        }
+    }
+}
+
+/// Reads a file that is written anew as a whole, if it changed.
+fn read<T>(
+    news: &mut Option<T>,
+    watched: &mut Watched,
+    folder: &Path,
+    name: &str,
+    parse: fn(&[u8]) -> Result<T, String>,
+) {
+    if let Some(value) = watched.read(&folder.join(name), parse) {
+        *news = Some(value);
+    }
+}

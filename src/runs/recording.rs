@@ -1,0 +1,122 @@
+//! One run, as read so far.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::error::Result;
+use crate::formats::tensorboard::Bucket;
+use crate::train::Confusion;
+use crate::train::record::{PlanRecord, Predictions, RunRecord, Status};
+
+use super::reader::Reader;
+use super::{RecordedState, Series, export, state};
+
+/// Bytes read before what they say is taken in.
+const PIECE: u64 = 8 << 20;
+
+/// One run as read from its folder so far. What a file does not tell, or not yet, is missing.
+#[derive(Debug, Default)]
+pub struct Recording {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Its path below the folder that is looked at; the folder's own name if it is that one.
+    pub name: String,
+    /// The settings, as `config.toml` has them.
+    pub config: Option<toml::Table>,
+    /// What it is.
+    pub run: Option<RunRecord>,
+    /// How it is now, or was at last.
+    pub status: Option<Status>,
+    /// Its training step as kernels.
+    pub plan: Option<PlanRecord>,
+    /// What the model says about some samples.
+    pub predictions: Option<Predictions>,
+    /// What was taken for what in the last evaluation.
+    pub confusion: Option<Confusion>,
+    /// Numbers by tag: of our own runs `loss/train`, `loss/test`, `accuracy/train`, `accuracy/test`, `learning_rate`,
+    /// `gradient_norm`, `samples_per_second`, `memory_bytes`, `epoch/loss`, `epoch/accuracy`, `test/mean_iou`, `test/mean_f1`,
+    /// `test/mean_precision`, `test/mean_recall`, `test/top5` from `metrics.jsonl`, all else from event files.
+    pub series: BTreeMap<String, Series>,
+    /// Histograms by tag, at most 200 of each, evenly spaced.
+    pub histograms: BTreeMap<String, Vec<RecordedHistogram>>,
+    /// What could not be read: file and reason. What can be read again is no problem any more.
+    pub problems: Vec<String>,
+    /// Grows whenever anything changed.
+    pub version: u64,
+    /// Tags that `metrics.jsonl` tells of, whatever event files do.
+    pub(super) measured: BTreeSet<String>,
+    pub(super) reader: Reader,
+}
+
+/// How values were distributed at a step.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RecordedHistogram {
+    /// Training steps done.
+    pub step: u64,
+    /// Seconds since the run began.
+    pub seconds: f64,
+    /// How many values there were from where to where, in order, 64 buckets at most.
+    pub buckets: Vec<Bucket>,
+}
+
+impl Recording {
+    /// Reads what a folder has. One that is missing or cannot be read is a recording with a problem.
+    pub fn open(folder: &Path) -> Self {
+        let mut recording = Self::unread(folder, own_name(folder));
+        recording.refresh();
+        recording
+    }
+
+    /// Of a folder that is still to be read.
+    pub(super) fn unread(folder: &Path, name: String) -> Self {
+        Self { folder: folder.to_owned(), name, ..Self::default() }
+    }
+
+    /// Reads what is new, and returns whether anything changed.
+    pub fn refresh(&mut self) -> bool {
+        let before = self.version;
+        let mut reader = std::mem::take(&mut self.reader);
+        loop {
+            let news = reader.read(&self.folder, PIECE);
+            let more = news.more;
+            self.apply(news);
+            if !more {
+                break;
+            }
+        }
+        self.reader = reader;
+        self.version != before
+    }
+
+    /// Whether the model says the class of each pixel, so that mean intersection over union is what counts.
+    pub fn segments(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.input.segments)
+    }
+
+    /// The best score of an evaluation: accuracy, of segmentation mean intersection over union.
+    pub fn best(&self) -> Option<f64> {
+        self.series.get(if self.segments() { "test/mean_iou" } else { "accuracy/test" })?.max()
+    }
+
+    /// What the run is doing, as far as it can be told.
+    pub fn state(&self) -> RecordedState {
+        state::of(self.status.as_ref())
+    }
+
+    /// Writes series as a table with the columns `run`, `tag`, `step`, `epoch`, `seconds`, `value`, a row for each point. Tags
+    /// that the run does not have have no rows.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn to_csv(&self, tags: &[&str], out: &mut impl Write) -> Result<()> {
+        export::csv(&[self], tags, out)
+    }
+}
+
+/// The name of a folder, as of the one that is looked at.
+pub(super) fn own_name(folder: &Path) -> String {
+    let name = |folder: &Path| folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    let whole = || name(&std::path::absolute(folder).ok()?.canonicalize().ok()?);
+    name(folder).or_else(whole).unwrap_or_else(|| folder.to_string_lossy().into_owned())
+}
