@@ -45,6 +45,7 @@
 //!   sets and the loader.
 //! * [`runtime`] has variables ([`Var`]), captured steps ([`Step`]), checkpointing and seeds.
 //! * [`train`] is the training loop of the program `brasa`, without a front end: settings in, events out.
+//! * [`runs`] reads what runs wrote and are writing: curves, states, predictions, event files of other programs.
 //! * [`custom`] makes an op of a WGSL kernel of one's own.
 //! * [`Device::from_wgpu`] shares a device with an application that uses [`wgpu`] itself.
 //! * [`debug`] lists the environment variables that show what happens.
@@ -60,6 +61,7 @@
 extern crate self as brasa;
 
 pub mod autodiff;
+pub mod bench;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod cpu;
@@ -80,6 +82,7 @@ pub mod ops;
 pub mod optim;
 pub mod plan;
 pub mod prelude;
+pub mod runs;
 pub mod runtime;
 pub mod semantics;
 pub mod shape;
@@ -88,6 +91,8 @@ mod status;
 pub mod tensor;
 pub mod timing;
 pub mod train;
+#[cfg(feature = "ui")]
+pub mod ui;
 mod units;
 
 pub use device::Device;

@@ -7,6 +7,8 @@ mod eval;
 mod listener;
 mod report;
 mod train;
+#[cfg(feature = "ui")]
+mod view;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -42,6 +44,9 @@ enum Command {
     /// Train a network; also what happens without a command
     #[command(after_help = EXIT_CODES)]
     Train(Box<train::TrainArgs>),
+    /// Open the window over recorded runs, and over those that other processes are training
+    #[cfg(feature = "ui")]
+    View(view::ViewArgs),
     /// Judge the weights of a run by held-out samples, class by class
     Eval(eval::EvalArgs),
     /// List the devices that can compute, with what they can do
@@ -73,6 +78,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Some(Command::Train(args)) => {
                 train::run(&args, matches.subcommand_matches("train").expect("clap parsed this command"))
             }
+            #[cfg(feature = "ui")]
+            Some(Command::View(args)) => view::run(args),
             Some(Command::Eval(args)) => eval::run(&args),
             Some(Command::Devices(args)) => devices::run(&args),
             Some(Command::Data(args)) => data::run(&args),

@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::train::{Config, Control, Trainer};
@@ -22,7 +24,7 @@ pub(super) struct TrainArgs {
     /// Go on with the run in this folder from its last checkpoint. Its settings hold unless other ones are given
     #[arg(long, value_name = "RUN", conflicts_with = "config-file")]
     resume: Option<PathBuf>,
-    /// No window (there is none yet: training is always headless)
+    /// No window: train in the terminal, as happens where there is no display
     #[arg(long)]
     no_ui: bool,
     /// Write one JSON object per event, line by line, to standard output
@@ -41,6 +43,17 @@ pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
         // the trainer would do it, too, but without a word
         super::data::fetch_with_bar(&config.dataset, &config.open_options())?;
     }
+    #[cfg(feature = "ui")]
+    let config = if args.no_ui || args.json {
+        config
+    } else {
+        // settings that make no sense are an error of the command line, not something for a window to show
+        config.clone().resolve()?;
+        match in_window(config, args.resume.clone()) {
+            Ok(done) => return Ok(done),
+            Err(config) => *config,
+        }
+    };
     let mut trainer = match &args.resume {
         Some(run) => Trainer::resume(run, config)?,
         None => Trainer::new(config)?,
@@ -48,19 +61,46 @@ pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
     trainer.add_tensorboard();
     let control = Control::default();
     let on_signal = control.clone();
-    let handler = ctrlc::set_handler(move || {
+    on_interrupt(move || {
         if on_signal.stopping() {
             std::process::exit(super::INTERRUPTED.into());
         }
         on_signal.stop();
     });
-    if let Err(error) = handler {
-        tracing::warn!("Ctrl-C will end the run without saving: {error}");
-    }
     let mut listener = Listener::new(args.json);
     let summary = trainer.run(&control, &mut |event| listener.hear(event)).inspect_err(|_| listener.run_failed())?;
     listener.finish()?;
     Ok(if summary.completed { ExitCode::SUCCESS } else { ExitCode::from(super::INTERRUPTED) })
+}
+
+/// Trains in the window; the settings come back if there is none.
+#[cfg(feature = "ui")]
+#[expect(clippy::print_stderr, reason = "what happens instead is a message to the user")]
+fn in_window(config: Config, resume: Option<PathBuf>) -> std::result::Result<ExitCode, Box<Config>> {
+    let options = crate::ui::Options { train: Some(Box::new(config)), resume, ..crate::ui::Options::default() };
+    let closer = options.closer.clone();
+    // where there is no window after all, the terminal has it
+    on_interrupt(move || closer.close());
+    match crate::ui::open(options) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err((options, why)) => {
+            eprintln!("no window: {why}; training goes on in the terminal (--no-ui says so at once)");
+            Err(options.train.expect("it was put in"))
+        }
+    }
+}
+
+/// Has Ctrl-C do this from now on, instead of what it did before.
+fn on_interrupt(act: impl Fn() + Send + Sync + 'static) {
+    type Act = Box<dyn Fn() + Send + Sync>;
+    static ACT: OnceLock<Mutex<Act>> = OnceLock::new();
+    let is_first = ACT.get().is_none();
+    let current = ACT.get_or_init(|| Mutex::new(Box::new(|| {})));
+    *current.lock() = Box::new(act);
+    // there may be one handler only
+    if is_first && let Err(error) = ctrlc::set_handler(|| current.lock()()) {
+        tracing::warn!("Ctrl-C will end the run without saving: {error}");
+    }
 }
 
 /// The file's settings, overridden by the flags and environment variables that were given.

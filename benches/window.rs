@@ -1,0 +1,88 @@
+//! What a frame of the window costs our own CPU, page by page, with ten runs of a million points.
+//!
+//! `cargo bench --bench window [-- POINTS]`. Layout and tessellation are counted, drawing the triangles is not.
+
+#![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
+
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use brasa::train::{Config, Control, Trainer};
+use brasa::ui::{Options, Page, SavedSettings, Window};
+use cpu_time::ThreadTime;
+
+const RUNS: usize = 10;
+const WARM_UP: usize = 10;
+const FRAMES: usize = 200;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let points = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(1_000_000_usize);
+    let runs = tempfile::tempdir()?;
+    // a real run gives stages, a plan, histograms and predictions; nine more have its files and longer curves
+    let config = Config { epochs: 2, device: Some("cpu".into()), out: runs.path().into(), ..Config::default() };
+    let mut trainer = Trainer::new(config)?;
+    trainer.add_tensorboard();
+    let real = trainer.run(&Control::default(), &mut |_| {})?.folder;
+    for number in 0..RUNS {
+        let folder = runs.path().join(format!("long-{number}"));
+        std::fs::create_dir(&folder)?;
+        for entry in std::fs::read_dir(&real)?.flatten().filter(|entry| entry.path().is_file()) {
+            std::fs::copy(entry.path(), folder.join(entry.file_name()))?;
+        }
+        write_curve(&folder.join("metrics.jsonl"), points, number)?;
+    }
+    let start = Instant::now();
+    let mut window =
+        Window::new(Options { roots: vec![runs.path().into()], ..Options::default() }, SavedSettings::default());
+    let context = egui::Context::default();
+    let size = egui::Rect::from_min_size(egui::Pos2::ZERO, egui::vec2(1280.0, 800.0));
+    let frame = |window: &mut Window| {
+        let began = ThreadTime::now();
+        let input = egui::RawInput { screen_rect: Some(size), ..egui::RawInput::default() };
+        let output = context.run_ui(input, |ui| window.ui(ui));
+        let triangles = context.tessellate(output.shapes, output.pixels_per_point);
+        std::hint::black_box(triangles);
+        began.elapsed()
+    };
+    while window.points() < RUNS * points {
+        frame(&mut window);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    println!("{RUNS} runs of {points} points read in {:.1} s", start.elapsed().as_secs_f64());
+    for page in Page::ALL {
+        window.open_page(page);
+        (0..WARM_UP).for_each(|_| {
+            frame(&mut window);
+            std::thread::sleep(Duration::from_millis(20));
+        });
+        let mut times: Vec<Duration> = (0..FRAMES).map(|_| frame(&mut window)).collect();
+        times.sort_unstable();
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let name = format!("{page:?}").to_lowercase();
+        println!(
+            "{name:<12} median {:>7.3} ms   99th percentile {:>7.3} ms",
+            ms(times[FRAMES / 2]),
+            ms(times[FRAMES * 99 / 100])
+        );
+    }
+    Ok(())
+}
+
+/// A noisy descent.
+fn write_curve(path: &Path, points: usize, run: usize) -> std::io::Result<()> {
+    let mut file = BufWriter::new(std::fs::File::create(path)?);
+    let mut noise = run as u64 + 1;
+    for step in 1..=points {
+        noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let random = (noise >> 40) as f64 / (1_u64 << 24) as f64;
+        let loss = 2.3 * (-4.0 * step as f64 / points as f64).exp() + 0.3 * random;
+        let (epoch, seconds) = (1 + step / 1000, step as f64 * 1e-3);
+        let accuracy = 1.0 - 0.4 * loss;
+        writeln!(
+            file,
+            r#"{{"kind":"train","step":{step},"epoch":{epoch},"loss":{loss},"accuracy":{accuracy},"lr":0.001,"elapsed_s":{seconds}}}"#
+        )?;
+    }
+    file.flush()
+}

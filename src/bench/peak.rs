@@ -1,0 +1,91 @@
+//! The device's limits as our own kernels reach them: what kernels of a plan are compared with.
+
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Device;
+use crate::error::Result;
+use crate::runtime::Step;
+use crate::tensor::Tensor;
+use crate::timing::TimeSource;
+
+/// Sides of the matrices that are multiplied: the best rate of these counts, as small devices are slower with large ones.
+const SIDES: [usize; 3] = [512, 1024, 2048];
+/// Elements that are read and written: 64 MiB, larger than caches.
+const ELEMENTS: usize = 16 << 20;
+/// A size is measured until it has taken this long, three times at least; a larger one is left out if a single run of it would
+/// take longer than that.
+const BUDGET_S: f64 = 0.5;
+const LEAST_RUNS: usize = 3;
+
+/// What a device was measured to do at most.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Peak {
+    /// Thousands of millions of f32 operations a second, in a product of two square matrices: 2·n³ operations.
+    pub gflops: f64,
+    /// Thousands of millions of bytes a second, read and written, adding one to 64 MiB of f32.
+    pub gigabytes: f64,
+    /// How times are known; the least direct one.
+    pub source: TimeSource,
+}
+
+/// Measures `device`; takes some seconds, in which it should do nothing else.
+///
+/// # Errors
+/// If the device fails, or has no 128 MiB of memory to spare.
+pub fn measure_peak(device: &Device) -> Result<Peak> {
+    let mut add = Step::new(device, |inputs| vec![&inputs[0] + 1.0])?;
+    let values = Tensor::zeros([ELEMENTS], device);
+    let (copied, mut source) = shortest(&mut add, &[values], device)?;
+    let mut gflops = 0.0_f64;
+    for side in SIDES {
+        let mut product = Step::new(device, |inputs| vec![inputs[0].matmul(&inputs[1])])?;
+        let matrix = || Tensor::full([side, side], 0.5, device);
+        let (time, known) = shortest(&mut product, &[matrix(), matrix()], device)?;
+        source = source.max(known);
+        gflops = gflops.max(2.0 * (side as f64).powi(3) / time * 1e-9);
+        // the next one is eight times as much
+        if 8.0 * time > BUDGET_S {
+            break;
+        }
+    }
+    Ok(Peak { gflops, gigabytes: 2.0 * 4.0 * ELEMENTS as f64 / copied * 1e-9, source })
+}
+
+/// Seconds of the shortest of several runs, after one that does not count.
+fn shortest(step: &mut Step, inputs: &[Tensor], device: &Device) -> Result<(f64, TimeSource)> {
+    step.run(inputs)?;
+    device.sync()?;
+    step.profile_kernels(true);
+    let (start, mut best, mut runs) = (Instant::now(), f64::INFINITY, 0);
+    let mut source = TimeSource::Timestamp;
+    while runs < LEAST_RUNS || start.elapsed().as_secs_f64() < BUDGET_S {
+        let began = Instant::now();
+        step.run(inputs)?;
+        device.sync()?;
+        let wall = began.elapsed().as_secs_f64();
+        let kernels = step.kernel_times();
+        let in_kernels: f64 = kernels.iter().map(|kernel| kernel.milliseconds * 1e-3).sum();
+        let is_known = in_kernels > 0.0;
+        best = best.min(if is_known { in_kernels } else { wall });
+        source = kernels.iter().map(|kernel| kernel.source).fold(source, TimeSource::max);
+        if !is_known {
+            source = TimeSource::WallClock;
+        }
+        runs += 1;
+    }
+    Ok((best, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore = "takes seconds, and says nothing of a machine that does something else"]
+    fn a_cpu_does_something() {
+        let peak = measure_peak(&Device::cpu()).expect("memory for 128 MiB");
+        assert!(peak.gflops > 0.1 && peak.gigabytes > 0.1, "{peak:?}");
+    }
+}

@@ -1,0 +1,220 @@
+//! The flags of `brasa train` as fields of a form: names, helps and values are those of the command line, and so is what is
+//! said about mistakes.
+
+use std::ffi::OsString;
+
+use clap::{Arg, ArgAction, Args as _, Command, FromArgMatches as _};
+
+use crate::error::{Error, Result};
+use crate::train::Config;
+
+/// Which flags stand together under which title. Every flag is in here, or nobody would find it.
+pub(super) const SECTIONS: [(&str, &[&str]); 6] = [
+    ("Data", &["dataset", "image-size", "data-dir", "download", "strict"]),
+    ("Model", &["model", "weights", "freeze", "freeze-statistics"]),
+    (
+        "Training",
+        &["epochs", "batch-size", "optimizer", "lr", "schedule", "momentum", "weight-decay", "accumulate", "seed"],
+    ),
+    (
+        "Augmentation and regularisation",
+        &["augment", "augment-on", "label-smoothing", "ema", "clip-norm", "clip-value"],
+    ),
+    ("Device and precision", &["device", "precision", "workers", "on-nan"]),
+    ("Run folder", &["out", "name", "save-every", "keep", "patience", "tensorboard", "log-every"]),
+];
+
+/// One flag.
+pub(super) struct Field {
+    /// Its name on the command line, without dashes.
+    pub(super) key: &'static str,
+    pub(super) help: String,
+    pub(super) kind: FieldKind,
+    /// As it would be given on the command line; empty if it is not.
+    pub(super) value: String,
+    /// What it is if it is not given.
+    pub(super) hint: String,
+    /// What is wrong with the value.
+    pub(super) problem: Option<String>,
+}
+
+/// How a flag is chosen.
+pub(super) enum FieldKind {
+    /// Yes or no.
+    Switch,
+    /// One of a few, each with its own help.
+    Choice(Vec<(String, String)>),
+    /// Anything else.
+    Text,
+}
+
+/// All flags.
+pub(super) struct Form {
+    pub(super) fields: Vec<Field>,
+    /// The settings as they are chosen, or what is wrong with them together.
+    config: std::result::Result<Config, String>,
+}
+
+impl Form {
+    /// A form that says what `config` says.
+    pub(super) fn new(config: &Config) -> Self {
+        let values = toml::Table::try_from(config).unwrap_or_default();
+        let field = |key: &'static str| {
+            let argument = argument(key);
+            let value = values.get(key).map(shown).unwrap_or_default();
+            let default = argument.get_default_values().first().map(|value| value.to_string_lossy().into_owned());
+            let kind = kind(&argument);
+            Field { key, help: help_of(&argument), kind, value, hint: default.unwrap_or_default(), problem: None }
+        };
+        let fields = SECTIONS.iter().flat_map(|(_, keys)| keys.iter().copied().map(field)).collect();
+        let mut form = Self { fields, config: Err(String::new()) };
+        form.check();
+        form
+    }
+
+    /// The field of this flag.
+    pub(super) fn field(&mut self, key: &str) -> &mut Field {
+        self.fields.iter_mut().find(|field| field.key == key).expect("a flag of the table")
+    }
+
+    /// To be called after a change: finds out what is wrong with each field, and with all of them.
+    pub(super) fn check(&mut self) {
+        for field in &mut self.fields {
+            field.problem = parse(&field.arguments()).err();
+        }
+        let all: Vec<OsString> = self.fields.iter().flat_map(Field::arguments).collect();
+        self.config =
+            parse(&all).and_then(|config| config.clone().resolve().map(|_| config).map_err(|error| error.to_string()));
+    }
+
+    /// The settings, or what is wrong with them.
+    pub(super) fn config(&self) -> std::result::Result<&Config, &str> {
+        self.config.as_ref().map_err(String::as_str)
+    }
+}
+
+impl Field {
+    /// As on the command line.
+    fn arguments(&self) -> Vec<OsString> {
+        let value = self.value.trim();
+        let flag = |value: &str| OsString::from(format!("--{}={value}", self.key));
+        match (self.key, value) {
+            // those that are on by being there
+            ("freeze-statistics", "true") => vec!["--freeze-statistics".into()],
+            ("freeze-statistics", "false") | (_, "") => Vec::new(),
+            ("freeze", patterns) => patterns.split([',', ' ']).filter(|one| !one.is_empty()).map(flag).collect(),
+            _ => vec![flag(value)],
+        }
+    }
+}
+
+/// The help of a flag, as it stands in the form.
+#[cfg(test)]
+pub(super) fn help(key: &str) -> Option<String> {
+    SECTIONS.iter().any(|(_, keys)| keys.contains(&key)).then(|| help_of(&argument(key)))
+}
+
+/// The flags as clap knows them.
+fn command() -> Command {
+    Config::augment_args(Command::new("brasa").no_binary_name(true).disable_help_flag(true))
+}
+
+fn argument(key: &str) -> Arg {
+    let command = command();
+    let argument = command.get_arguments().find(|argument| argument.get_long() == Some(key));
+    argument.unwrap_or_else(|| panic!("no flag is called {key}")).clone()
+}
+
+fn help_of(argument: &Arg) -> String {
+    argument.get_help().map(ToString::to_string).unwrap_or_default()
+}
+
+fn kind(argument: &Arg) -> FieldKind {
+    let possible = argument.get_possible_values();
+    let is_switch = matches!(argument.get_action(), ArgAction::SetTrue)
+        || (!possible.is_empty() && possible.iter().all(|value| matches!(value.get_name(), "true" | "false")));
+    if is_switch {
+        return FieldKind::Switch;
+    }
+    if possible.is_empty() {
+        return FieldKind::Text;
+    }
+    let help = |value: &clap::builder::PossibleValue| value.get_help().map(ToString::to_string).unwrap_or_default();
+    FieldKind::Choice(possible.iter().map(|value| (value.get_name().to_owned(), help(value))).collect())
+}
+
+/// A value of a settings file as it is given on the command line.
+fn shown(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Array(values) => values.iter().map(shown).collect::<Vec<_>>().join(" "),
+        other => other.to_string(),
+    }
+}
+
+/// What the command line makes of these flags, or the first line of what it says about them.
+fn parse(arguments: &[OsString]) -> std::result::Result<Config, String> {
+    let config = || -> Result<Config> {
+        let failed = |error: clap::Error| {
+            let text = error.to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            // what follows an empty line is about help and usage
+            Error::Config(text.split("\n\n").next().unwrap_or_default().trim_end().to_owned())
+        };
+        let matches = command().try_get_matches_from(arguments).map_err(failed)?;
+        Config::from_arg_matches(&matches).map_err(failed)
+    };
+    config().map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_flag_has_its_place() {
+        let command = command();
+        let flags: BTreeSet<_> = command.get_arguments().filter_map(Arg::get_long).collect();
+        let placed: BTreeSet<_> = SECTIONS.iter().flat_map(|(_, keys)| keys.iter().copied()).collect();
+        assert_eq!(flags, placed);
+    }
+
+    #[test]
+    fn a_form_says_what_its_settings_say() {
+        let mut config = Config { epochs: 3, lr: Some(0.5), seed: 7, ..Config::default() };
+        config.freeze = vec!["layer1.*".into(), "conv1.*".into()];
+        config.freeze_statistics = true;
+        config.tensorboard = false;
+        assert_eq!(Form::new(&config).config(), Ok(&config));
+        assert_eq!(Form::new(&Config::default()).config(), Ok(&Config::default()));
+    }
+
+    #[test]
+    fn mistakes_are_said_where_they_are() {
+        let mut form = Form::new(&Config::default());
+        form.field("epochs").value = "many".into();
+        form.check();
+        let problem = form.field("epochs").problem.clone().expect("not a number");
+        assert!(problem.contains("many") && problem.contains("epochs"), "{problem}");
+        assert_eq!(form.fields.iter().filter(|field| field.problem.is_some()).count(), 1);
+        assert!(form.config().is_err());
+        form.field("epochs").value = "2".into();
+        form.field("momentum").value = "1.5".into();
+        form.check();
+        assert!(form.fields.iter().all(|field| field.problem.is_none()), "each of them is a number");
+        assert!(form.config().expect_err("out of range").contains("momentum"));
+    }
+
+    #[test]
+    fn kinds_follow_the_flags() {
+        let form = Form::new(&Config::default());
+        let kind = |key: &str| &form.fields.iter().find(|field| field.key == key).expect("a flag").kind;
+        assert!(matches!(kind("tensorboard"), FieldKind::Switch));
+        assert!(matches!(kind("freeze-statistics"), FieldKind::Switch));
+        assert!(
+            matches!(kind("model"), FieldKind::Choice(models) if models.iter().any(|(name, _)| name == "resnet20"))
+        );
+        assert!(matches!(kind("lr"), FieldKind::Text));
+    }
+}

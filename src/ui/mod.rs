@@ -1,0 +1,24 @@
+//! The window: live curves, stages, the plan, histograms and predictions of runs, and control of one's own run.
+//!
+//! **Invariant:** pages read [`Recording`](crate::runs::Recording)s, which come from run folders, and steer by a
+//! [`Control`](crate::train::Control); nothing here touches a tensor, and training never waits for the window. One's own run is
+//! seen as any other one is: through its folder.
+
+mod export;
+mod form;
+mod frame;
+mod pages;
+mod palette;
+mod portuguese;
+mod runs;
+mod selection;
+mod session;
+mod settings;
+mod steer;
+mod text;
+mod translate;
+mod window;
+
+pub use frame::open;
+pub use settings::{Language, Page};
+pub use window::{Closer, Options, SavedSettings, Window};

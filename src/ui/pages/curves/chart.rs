@@ -1,0 +1,243 @@
+//! One chart: the curves of one family, of all runs that are drawn.
+
+use egui::{Color32, Id, Ui, Vec2b};
+use egui_plot::{
+    FilledArea, GridMark, HoverPosition, Line, LineStyle, Plot, PlotBounds, PlotPoint, PlotPoints, PlotUi,
+};
+
+use crate::runs::export::{Chart as Drawing, ChartLine};
+use crate::runs::{BandPoint, Recording, Series, XAxis, band};
+use crate::units::bytes;
+
+use crate::ui::selection::Selection;
+use crate::ui::settings::CurveSettings;
+use crate::ui::steer::duration;
+use crate::ui::text::Text;
+
+use super::families::Family;
+use super::seeds::groups;
+
+/// Places in a line for each point of the chart's width: more cannot be seen.
+const PER_POINT: f32 = 1.0;
+const EXPORT_PLACES: usize = 2000;
+const EXPORT_SIZE: (u32, u32) = (1280, 800);
+
+/// What is drawn, and how.
+pub(super) struct Chart<'a> {
+    pub(super) family: &'a Family,
+    pub(super) runs: &'a [&'a Recording],
+    pub(super) settings: &'a CurveSettings,
+    pub(super) selection: &'a Selection,
+}
+
+/// A line before it is drawn.
+struct Curve<'a> {
+    label: String,
+    color: Color32,
+    series: &'a Series,
+    /// Of held-out samples.
+    is_test: bool,
+}
+
+impl Chart<'_> {
+    pub(super) fn ui(&self, ui: &mut Ui, id: Id, text: Text) {
+        let most = ((ui.available_width() * PER_POINT) as usize).max(64);
+        let x = self.settings.x();
+        let [log_x, log_y] = [self.settings.log_x, self.settings.log_y];
+        let is_bytes = self.family.name.ends_with("_bytes");
+        let y_text = move |value: f64| if is_bytes { bytes(value.max(0.0) as u64) } else { number(value) };
+        let plot = Plot::new(id.with(&self.family.name))
+            .link_axis(id, Vec2b::new(true, false))
+            .link_cursor(id, Vec2b::new(true, false))
+            .allow_scroll(false)
+            .y_axis_min_width(38.0)
+            .x_axis_formatter(move |mark: GridMark, _: &_| mark_text(mark, log_x, |value| x_text(x.of, value)))
+            .y_axis_formatter(move |mark: GridMark, _: &_| mark_text(mark, log_y, y_text))
+            .label_formatter(move |position| {
+                let HoverPosition::NearDataPoint { plot_name, position: PlotPoint { x: at, y }, .. } = position else {
+                    return None;
+                };
+                let [at, y] = [unlog(*at, log_x), unlog(*y, log_y)];
+                Some(format!("{plot_name}\n{}\n{}", y_text(y), x_text(x.of, at)))
+            });
+        plot.show(ui, |plot| {
+            let range = self.range(plot);
+            if self.settings.band {
+                self.bands(plot, range, most, text);
+            } else {
+                self.lines(plot, range, most);
+            }
+        });
+    }
+
+    /// What is seen of the horizontal axis, in its own units, with a margin so that lines go on to the edges.
+    fn range(&self, plot: &PlotUi<'_>) -> std::ops::RangeInclusive<f64> {
+        let bounds: PlotBounds = plot.plot_bounds();
+        if plot.auto_bounds().x || !bounds.is_valid() {
+            return f64::NEG_INFINITY..=f64::INFINITY;
+        }
+        let margin = 0.05 * bounds.width();
+        let [low, high] = [bounds.min()[0] - margin, bounds.max()[0] + margin].map(|x| unlog(x, self.settings.log_x));
+        low..=high
+    }
+
+    fn curves(&self) -> Vec<Curve<'_>> {
+        let mut curves = Vec::new();
+        for run in self.runs {
+            for (tag, part) in &self.family.tags {
+                if let Some(series) = run.series.get(tag) {
+                    let label = if part.is_empty() { run.name.clone() } else { format!("{} ({part})", run.name) };
+                    let color = self.selection.color(&run.folder);
+                    curves.push(Curve { label, color, series, is_test: *part == "test" });
+                }
+            }
+        }
+        curves
+    }
+
+    fn lines(&self, plot: &mut PlotUi<'_>, range: std::ops::RangeInclusive<f64>, most: usize) {
+        let x = self.settings.x();
+        let mut points = Vec::new();
+        for Curve { label, color, series, is_test } in self.curves() {
+            let smooth = self.settings.smoothing > 0.0 && series.len() > 2 && !is_test;
+            series.decimated(x, range.clone(), most, &mut points);
+            let raw = if smooth { color.gamma_multiply(0.25) } else { color };
+            let width = if is_test { 1.8 } else { 1.2 };
+            self.line(plot, &label, &points, |line| {
+                let style = if is_test { LineStyle::dashed_loose() } else { LineStyle::Solid };
+                line.color(raw).width(width).style(style).allow_hover(!smooth)
+            });
+            if smooth {
+                series.smoothed(x, range.clone(), self.settings.smoothing, most, &mut points);
+                self.line(plot, &label, &points, |line| line.color(color).width(1.8));
+            }
+        }
+    }
+
+    /// Draws a line, or several where it has gaps.
+    fn line(
+        &self,
+        plot: &mut PlotUi<'_>,
+        label: &str,
+        points: &[[f64; 2]],
+        dress: impl Fn(Line<'static>) -> Line<'static>,
+    ) {
+        for piece in points.split(|point| self.place(*point).is_none()) {
+            let placed: Vec<[f64; 2]> = piece.iter().filter_map(|point| self.place(*point)).collect();
+            if !placed.is_empty() {
+                plot.line(dress(Line::new(label, PlotPoints::from(placed))));
+            }
+        }
+    }
+
+    /// Where a point is drawn; nowhere if it has no logarithm.
+    fn place(&self, [x, y]: [f64; 2]) -> Option<[f64; 2]> {
+        let log = |value: f64, log: bool| if log { value.log10() } else { value };
+        let place = [log(x, self.settings.log_x), log(y, self.settings.log_y)];
+        place.iter().all(|value| value.is_finite()).then_some(place)
+    }
+
+    fn bands(&self, plot: &mut PlotUi<'_>, range: std::ops::RangeInclusive<f64>, most: usize, text: Text) {
+        for group in groups(self.runs) {
+            let color = self.selection.color(&group[0].folder);
+            for (tag, part) in &self.family.tags {
+                let series: Vec<&Series> = group.iter().filter_map(|run| run.series.get(tag)).collect();
+                if series.is_empty() {
+                    continue;
+                }
+                let weight = if *part == "test" { 0.0 } else { self.settings.smoothing };
+                let points = band(&series, self.settings.x(), range.clone(), weight, most);
+                let label = text.f("{}, {} runs {}", &[&group[0].name, &series.len(), part]);
+                self.band(plot, &label, color, &points, *part == "test");
+            }
+        }
+    }
+
+    fn band(&self, plot: &mut PlotUi<'_>, label: &str, color: Color32, points: &[BandPoint], is_test: bool) {
+        let placed = |of: fn(&BandPoint) -> f64| -> Vec<Option<[f64; 2]>> {
+            points.iter().map(|point| self.place([point.x, of(point)])).collect()
+        };
+        let (mean, low, high) = (placed(|point| point.mean), placed(|point| point.low), placed(|point| point.high));
+        let edges = low.iter().zip(&high).filter_map(|(low, high)| Some(((*low)?, (*high)?)));
+        let (xs, (lows, highs)): (Vec<f64>, (Vec<f64>, Vec<f64>)) =
+            edges.map(|(low, high)| (low[0], (low[1], high[1]))).unzip();
+        if xs.len() > 1 {
+            let area = FilledArea::new(label, &xs, &lows, &highs).fill_color(color.gamma_multiply(0.2));
+            plot.add(area.allow_hover(false));
+        }
+        let mean: Vec<[f64; 2]> = mean.into_iter().flatten().collect();
+        let style = if is_test { LineStyle::dashed_loose() } else { LineStyle::Solid };
+        plot.line(Line::new(label, PlotPoints::from(mean)).color(color).width(1.8).style(style));
+    }
+
+    /// The chart for a file: everything, not only what is seen.
+    pub(super) fn for_export(&self) -> Drawing<'_> {
+        let x = self.settings.x();
+        let all = f64::NEG_INFINITY..=f64::INFINITY;
+        let line = |Curve { label, color, series, is_test }: Curve<'_>| {
+            let (mut points, mut faint) = (Vec::new(), None);
+            let [r, g, b, _] = color.to_array();
+            series.decimated(x, all.clone(), EXPORT_PLACES, &mut points);
+            if self.settings.smoothing > 0.0 && !is_test {
+                let mut smooth = Vec::new();
+                series.smoothed(x, all.clone(), self.settings.smoothing, EXPORT_PLACES, &mut smooth);
+                faint = Some(std::mem::replace(&mut points, smooth));
+            }
+            ChartLine { label, color: [r, g, b], points, faint }
+        };
+        Drawing {
+            title: &self.family.name,
+            x: x.of,
+            log_x: self.settings.log_x,
+            log_y: self.settings.log_y,
+            lines: self.curves().into_iter().map(line).collect(),
+            size: EXPORT_SIZE,
+        }
+    }
+}
+
+fn unlog(value: f64, log: bool) -> f64 {
+    if log { 10_f64.powf(value) } else { value }
+}
+
+fn mark_text(mark: GridMark, log: bool, text: impl Fn(f64) -> String) -> String {
+    match log {
+        false => text(mark.value),
+        // between powers of ten there is no round number
+        true if mark.value.fract() != 0.0 => String::new(),
+        true => text(10_f64.powf(mark.value)),
+    }
+}
+
+fn x_text(axis: XAxis, value: f64) -> String {
+    match axis {
+        XAxis::Time => duration(value),
+        XAxis::Step | XAxis::Epoch => number(value),
+    }
+}
+
+/// A number with as many digits as are of use.
+fn number(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 {
+        "0".into()
+    } else if !(1e-3..1e6).contains(&size) {
+        format!("{value:.1e}")
+    } else if size >= 1e3 || value.fract() == 0.0 {
+        format!("{value:.0}")
+    } else {
+        let text = format!("{value:.4}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_of_use() {
+        let said = [0.0, 1.0, 0.5, 0.1234567, 1234.5, 12_345_678.0, 1e-5, -2.5].map(number);
+        assert_eq!(said, ["0", "1", "0.5", "0.1235", "1234", "1.2e7", "1.0e-5", "-2.5"]);
+    }
+}

@@ -1,0 +1,158 @@
+//! What this machine has to compute with.
+
+use std::sync::Arc;
+
+use egui::{Button, Grid, RichText, ScrollArea, Ui};
+use parking_lot::Mutex;
+
+use crate::bench::{Peak, measure_peak};
+use crate::device::{Device, DeviceInfo};
+use crate::units::{bytes, thousands};
+
+use crate::ui::palette;
+use crate::ui::text::Text;
+use crate::ui::window::Seen;
+
+/// What the page remembers.
+#[derive(Default)]
+pub(super) struct Devices {
+    asked: bool,
+    found: Arc<Mutex<Option<Vec<DeviceInfo>>>>,
+    measured: Arc<Mutex<Measured>>,
+}
+
+/// What threads that measure have told.
+#[derive(Default)]
+struct Measured {
+    /// The device that is being measured, by selector.
+    under_way: Option<String>,
+    /// By the device's name.
+    results: Vec<(String, Result<Peak, String>)>,
+}
+
+impl Devices {
+    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
+        if !self.asked {
+            self.asked = true;
+            let (found, context) = (Arc::clone(&self.found), ui.ctx().clone());
+            // drivers take their time
+            std::thread::spawn(move || {
+                *found.lock() = Some(Device::list());
+                context.request_repaint();
+            });
+        }
+        for (name, result) in &self.measured.lock().results {
+            if let Ok(peak) = result {
+                seen.settings.peaks.insert(name.clone(), *peak);
+            }
+        }
+        let text = seen.text;
+        let found = self.found.lock().clone();
+        let Some(devices) = found else {
+            ui.horizontal(|ui| {
+                ui.spinner();
+                ui.label(text.t("asking the drivers"));
+            });
+            return;
+        };
+        ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
+            in_use(ui, seen);
+            for device in &devices {
+                self.device(ui, seen, device);
+                ui.add_space(14.0);
+            }
+            ui.separator();
+            ui.weak(text.t(
+                "Utilisation is not shown: drivers tell it to their own tools (nvidia-smi, radeontop, Activity Monitor), \
+                 not through Vulkan, Metal or DX12.",
+            ));
+        });
+    }
+
+    fn device(&self, ui: &mut Ui, seen: &Seen<'_>, device: &DeviceInfo) {
+        let text = seen.text;
+        ui.horizontal(|ui| {
+            ui.label(RichText::new(&device.selector).monospace().color(palette::EMBER));
+            ui.heading(&device.name);
+        });
+        Grid::new(&device.selector).num_columns(2).spacing([18.0, 4.0]).show(ui, |ui| {
+            let mut row = |name: &str, value: String| {
+                ui.weak(name);
+                ui.label(value);
+                ui.end_row();
+            };
+            row(text.t("type"), device.kind.name().to_owned());
+            row(text.t("backend"), device.backend.clone());
+            row(text.t("driver"), device.driver.clone());
+            row(text.t("memory"), device.memory_bytes.map_or_else(|| text.t("unknown").to_owned(), bytes));
+            if device.max_buffer_bytes != u64::MAX {
+                let largest = [bytes(device.max_buffer_bytes), bytes(device.max_binding_bytes)];
+                row(text.t("largest buffer, binding"), largest.join(", "));
+                row(text.t("storage buffers in a kernel"), device.max_storage_buffers.to_string());
+                row(text.t("invocations in a workgroup"), thousands(device.max_workgroup_invocations));
+            }
+            row(text.t("features"), features(text, device));
+            if let Some(peak) = seen.settings.peaks.get(&device.name) {
+                let said = text.f(
+                    "{} GFLOP/s in a product of f32 matrices, {} GB/s read and written ({})",
+                    &[&format!("{:.1}", peak.gflops), &format!("{:.1}", peak.gigabytes), &peak.source.name()],
+                );
+                row(text.t("measured limits"), said);
+            }
+        });
+        self.measure(ui, text, device);
+    }
+
+    fn measure(&self, ui: &mut Ui, text: Text, device: &DeviceInfo) {
+        let (under_way, error) = {
+            let measured = self.measured.lock();
+            let last = measured.results.iter().rev().find(|(name, _)| *name == device.name);
+            (measured.under_way.clone(), last.and_then(|(_, result)| result.as_ref().err().cloned()))
+        };
+        ui.horizontal(|ui| {
+            let button = ui.add_enabled(under_way.is_none(), Button::new(text.t("Measure its limits")));
+            let hint = text.t("Takes some seconds, in which the device should do nothing else");
+            if button.on_hover_text(hint).clicked() {
+                self.start(ui.ctx().clone(), device);
+            }
+            if under_way.as_ref() == Some(&device.selector) {
+                ui.spinner();
+            }
+            if let Some(error) = error {
+                ui.colored_label(palette::BAD, error);
+            }
+        });
+    }
+
+    fn start(&self, context: egui::Context, device: &DeviceInfo) {
+        let (measured, selector, name) = (Arc::clone(&self.measured), device.selector.clone(), device.name.clone());
+        measured.lock().under_way = Some(selector.clone());
+        std::thread::spawn(move || {
+            let result = Device::named(&selector).and_then(|device| measure_peak(&device));
+            let mut measured = measured.lock();
+            measured.under_way = None;
+            measured.results.push((name, result.map_err(|error| error.to_string())));
+            context.request_repaint();
+        });
+    }
+}
+
+/// Memory of the run that is looked at.
+fn in_use(ui: &mut Ui, seen: &Seen<'_>) {
+    let Some(run) = seen.selection.focus(seen.runs) else { return };
+    let (Some(status), Some(record)) = (&run.status, &run.run) else { return };
+    let line = seen.text.f(
+        "{} on {}: {} in use, {} at most",
+        &[&run.name, &record.start.device, &bytes(status.memory_bytes), &bytes(status.memory_peak_bytes)],
+    );
+    ui.strong(line);
+    ui.add_space(10.0);
+}
+
+fn features(text: Text, device: &DeviceInfo) -> String {
+    let subgroups = device.subgroups.map(|(least, most)| text.f("subgroups of {} to {}", &[&least, &most]));
+    let known =
+        [device.f16.then(|| "f16".to_owned()), subgroups, device.timestamps.then(|| text.t("timestamps").to_owned())];
+    let known: Vec<String> = known.into_iter().flatten().collect();
+    if known.is_empty() { text.t("none of the optional ones").to_owned() } else { known.join(", ") }
+}

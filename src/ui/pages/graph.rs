@@ -1,0 +1,254 @@
+//! The training step as its kernels, in waves, and each of them in detail.
+
+use std::collections::HashMap;
+
+use egui::{
+    Align2, Color32, ComboBox, FontId, Grid, Panel, Rect, RichText, ScrollArea, Sense, Stroke, TextEdit, Ui, Vec2, pos2,
+};
+
+use crate::train::record::{KernelRecord, PlanRecord};
+use crate::units::{bytes, thousands};
+
+use crate::ui::palette;
+use crate::ui::text::Text;
+use crate::ui::translate::{Dialect, translate};
+use crate::ui::window::Seen;
+
+/// Points.
+const NODE: Vec2 = Vec2::new(210.0, 38.0);
+const GAP: Vec2 = Vec2::new(14.0, 26.0);
+const DETAILS: f32 = 400.0;
+
+/// What the page remembers.
+pub(super) struct Graph {
+    by_time: bool,
+    chosen: Option<usize>,
+    dialect: Dialect,
+    zoom: f32,
+    /// Texts that were translated, of this kernel's WGSL.
+    translated: HashMap<(String, &'static str), Result<String, String>>,
+}
+
+impl Default for Graph {
+    fn default() -> Self {
+        Self { by_time: false, chosen: None, dialect: Dialect::Wgsl, zoom: 1.0, translated: HashMap::new() }
+    }
+}
+
+impl Graph {
+    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
+        let text = seen.text;
+        let Some(plan) = seen.selection.focus(seen.runs).and_then(|run| run.plan.as_ref()) else {
+            return super::nothing(ui, text.t("This run has written no plan"));
+        };
+        ui.horizontal_wrapped(|ui| {
+            ui.strong(text.f("{} kernels, {} of memory", &[&plan.kernels.len(), &bytes(plan.bytes)]));
+            ui.separator();
+            ui.label(text.t("coloured by"));
+            ui.selectable_value(&mut self.by_time, false, text.t("stage"));
+            ui.selectable_value(&mut self.by_time, true, text.t("time"));
+            ui.separator();
+            for (sign, factor, what) in [("-", 0.8, text.t("smaller")), ("+", 1.25, text.t("larger"))] {
+                if ui.small_button(sign).on_hover_text(what).clicked() {
+                    self.zoom = (self.zoom * factor).clamp(0.3, 2.0);
+                }
+            }
+            let measured: f64 = plan.kernels.iter().filter_map(|kernel| kernel.milliseconds).sum();
+            if measured > 0.0 {
+                ui.label(text.f("{} ms a step in kernels", &[&format!("{measured:.3}")]));
+            }
+        });
+        if let Some(kernel) = self.chosen.and_then(|number| plan.kernels.get(number)) {
+            Panel::right("kernel").default_size(DETAILS).size_range(240.0..=900.0).show(ui, |ui| {
+                self.details(ui, text, kernel, seen);
+            });
+        }
+        ScrollArea::both().auto_shrink([false, false]).show(ui, |ui| self.picture(ui, plan));
+    }
+
+    fn picture(&mut self, ui: &mut Ui, plan: &PlanRecord) {
+        let zoom = self.zoom;
+        let (node, gap) = (NODE * zoom, GAP * zoom);
+        let places = places(&plan.kernels);
+        let columns = places.iter().map(|place| place.0 + 1).max().unwrap_or(1);
+        let rows = places.iter().map(|place| place.1 + 1).max().unwrap_or(1);
+        let size = Vec2::new(columns as f32 * (node.x + gap.x) + 60.0, rows as f32 * (node.y + gap.y));
+        let (area, _) = ui.allocate_exact_size(size.max(ui.available_size()), Sense::hover());
+        let rect = |number: usize| {
+            let (column, row) = places[number];
+            let corner = pos2(column as f32 * (node.x + gap.x) + 50.0, row as f32 * (node.y + gap.y));
+            Rect::from_min_size(area.min + corner.to_vec2(), node)
+        };
+        let seen = ui.clip_rect();
+        let line = ui.visuals().weak_text_color().gamma_multiply(0.6);
+        for (number, kernel) in plan.kernels.iter().enumerate() {
+            for &before in &kernel.after {
+                let (from, to) = (rect(before).center_bottom(), rect(number).center_top());
+                let touched = self.chosen.is_some_and(|chosen| chosen == number || chosen == before);
+                if seen.intersects(Rect::from_two_pos(from, to)) {
+                    let stroke = if touched { Stroke::new(1.8, palette::EMBER) } else { Stroke::new(0.7, line) };
+                    let bend = Vec2::new(0.0, gap.y.max((to.y - from.y) * 0.4));
+                    let points = [from, from + bend, to - bend, to];
+                    ui.painter().add(egui::epaint::CubicBezierShape::from_points_stroke(
+                        points,
+                        false,
+                        Color32::TRANSPARENT,
+                        stroke,
+                    ));
+                }
+            }
+        }
+        let slowest = plan.kernels.iter().filter_map(|kernel| kernel.milliseconds).fold(0.0, f64::max);
+        let mut last_wave = None;
+        for (number, kernel) in plan.kernels.iter().enumerate() {
+            let place = rect(number);
+            if !seen.intersects(place) {
+                continue;
+            }
+            if last_wave != Some(kernel.wave) {
+                let at = pos2(area.left() + 4.0, place.center().y);
+                let (font, color) = (FontId::proportional(11.0 * zoom), ui.visuals().weak_text_color());
+                ui.painter().text(at, Align2::LEFT_CENTER, format!("{}", kernel.wave + 1), font, color);
+                last_wave = Some(kernel.wave);
+            }
+            self.node(ui, place, number, kernel, slowest);
+        }
+    }
+
+    fn node(&mut self, ui: &mut Ui, place: Rect, number: usize, kernel: &KernelRecord, slowest: f64) {
+        let response = ui.interact(place, ui.scope_id().with(("kernel", number)), Sense::click());
+        response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &kernel.label));
+        let fill = match (self.by_time, kernel.milliseconds) {
+            (true, Some(time)) if slowest > 0.0 => palette::heat((time / slowest).sqrt() as f32),
+            (true, _) => Color32::from_gray(90),
+            (false, _) => palette::of_stage(kernel.stage),
+        };
+        let ink = palette::ink_on(fill);
+        let chosen = self.chosen == Some(number);
+        let width = if chosen { 2.5 } else { f32::from(u8::from(response.hovered())) };
+        let painter = ui.painter_at(place.expand(2.0));
+        painter.rect(place, 5.0, fill, Stroke::new(width, ui.visuals().strong_text_color()), egui::StrokeKind::Outside);
+        let font = |size: f32| FontId::proportional(size * self.zoom);
+        let left = place.left() + 6.0 * self.zoom;
+        painter.text(pos2(left, place.top() + 11.0 * self.zoom), Align2::LEFT_CENTER, &kernel.label, font(12.0), ink);
+        let mut below = kernel.modules.first().cloned().unwrap_or_default();
+        if let Some(time) = kernel.milliseconds {
+            below = format!("{time:.3} ms  {below}");
+        }
+        painter.text(pos2(left, place.bottom() - 10.0 * self.zoom), Align2::LEFT_CENTER, below, font(10.5), ink);
+        if response.clicked() {
+            self.chosen = (!chosen).then_some(number);
+        }
+        response.on_hover_text(&kernel.label);
+    }
+
+    fn details(&mut self, ui: &mut Ui, text: Text, kernel: &KernelRecord, seen: &Seen<'_>) {
+        let peak = seen.settings.peak_of(seen.selection.focus(seen.runs));
+        ui.horizontal(|ui| {
+            ui.heading(RichText::new(&kernel.label).size(16.0));
+            if ui.small_button("×").on_hover_text(text.t("close")).clicked() {
+                self.chosen = None;
+            }
+        });
+        Grid::new("facts").num_columns(2).spacing([14.0, 4.0]).show(ui, |ui| {
+            let mut row = |name: &str, value: String| {
+                ui.weak(name);
+                ui.add(egui::Label::new(value).wrap());
+                ui.end_row();
+            };
+            row(text.t("stage"), format!("{}, {} {}", kernel.stage.name(), text.t("wave"), kernel.wave + 1));
+            row(text.t("modules"), kernel.modules.join(", "));
+            row(text.t("writes"), kernel.writes.join(", "));
+            row(text.t("operations"), thousands(kernel.flops));
+            row(text.t("memory traffic"), bytes(kernel.bytes));
+            match kernel.milliseconds.filter(|time| *time > 0.0) {
+                Some(time) => {
+                    let source = kernel.source.map_or("", |source| source.name());
+                    row(text.t("time"), format!("{time:.4} ms ({source})"));
+                    let (gflops, gigabytes) = (kernel.flops as f64 / time * 1e-6, kernel.bytes as f64 / time * 1e-6);
+                    let of = |rate: f64, most: Option<f64>| match most {
+                        Some(most) => format!("{rate:.2}  ({:.0} % {} {most:.1})", 100.0 * rate / most, text.t("of")),
+                        None => format!("{rate:.2}"),
+                    };
+                    row("GFLOP/s", of(gflops, peak.map(|peak| peak.gflops)));
+                    row("GB/s", of(gigabytes, peak.map(|peak| peak.gigabytes)));
+                    if peak.is_none() {
+                        row("", text.t("the device's limits are measured on the page Devices").to_owned());
+                    }
+                }
+                None => row(text.t("time"), text.t("not measured").to_owned()),
+            }
+        });
+        if kernel.wgsl.is_empty() {
+            ui.weak(text.t("this kernel has no text"));
+            return;
+        }
+        ui.horizontal(|ui| {
+            let label = ui.label(text.t("text in"));
+            let choice = ComboBox::from_id_salt("dialect").selected_text(self.dialect.name());
+            choice
+                .show_ui(ui, |ui| {
+                    for dialect in Dialect::ALL {
+                        ui.selectable_value(&mut self.dialect, dialect, dialect.name());
+                    }
+                })
+                .response
+                .labelled_by(label.id);
+        });
+        let dialect = self.dialect;
+        let key = (kernel.wgsl.clone(), dialect.name());
+        let shown = self.translated.entry(key).or_insert_with(|| translate(&kernel.wgsl, dialect));
+        ScrollArea::both().auto_shrink([false, false]).show(ui, |ui| match shown {
+            Ok(code) => {
+                // it can be marked and copied, and not changed
+                let mut code = code.as_str();
+                ui.add(TextEdit::multiline(&mut code).code_editor().desired_width(f32::INFINITY));
+            }
+            Err(error) => {
+                ui.colored_label(palette::BAD, error.as_str());
+            }
+        });
+    }
+}
+
+/// Column and row of each kernel: a row for each wave, wide waves over several.
+fn places(kernels: &[KernelRecord]) -> Vec<(usize, usize)> {
+    const MOST: usize = 6;
+    let mut places = Vec::with_capacity(kernels.len());
+    let (mut row, mut column, mut wave) = (0, 0, kernels.first().map_or(0, |kernel| kernel.wave));
+    for kernel in kernels {
+        if kernel.wave != wave || column == MOST {
+            (row, column, wave) = (row + 1, 0, kernel.wave);
+        }
+        places.push((column, row));
+        column += 1;
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::Stage;
+
+    #[test]
+    fn waves_are_rows() {
+        let kernel = |wave| KernelRecord {
+            label: String::new(),
+            stage: Stage::Forward,
+            wave,
+            modules: Vec::new(),
+            after: Vec::new(),
+            writes: Vec::new(),
+            flops: 0,
+            bytes: 0,
+            wgsl: String::new(),
+            milliseconds: None,
+            source: None,
+        };
+        let of = |waves: &[usize]| places(&waves.iter().map(|&wave| kernel(wave)).collect::<Vec<_>>());
+        assert_eq!(of(&[0, 0, 1, 2]), [(0, 0), (1, 0), (0, 1), (0, 2)]);
+        assert_eq!(of(&[5; 7]).last(), Some(&(0, 1)), "a wide wave goes on below");
+        assert!(of(&[]).is_empty());
+    }
+}

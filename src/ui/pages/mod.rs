@@ -1,0 +1,94 @@
+//! The pages, one file each.
+
+mod about;
+mod curves;
+mod devices;
+mod graph;
+mod histograms;
+mod predictions;
+mod runs;
+mod stages;
+mod start;
+
+use std::path::PathBuf;
+
+use egui::Ui;
+
+use crate::train::Config;
+
+use super::settings::Page;
+use super::text::Text;
+use super::window::Seen;
+
+/// What the pages remember between frames.
+pub(super) struct Pages {
+    start: start::Start,
+    curves: curves::Curves,
+    stages: stages::Stages,
+    graph: graph::Graph,
+    histograms: histograms::Histograms,
+    predictions: predictions::PredictionsPage,
+    devices: devices::Devices,
+    runs: runs::Runs,
+}
+
+impl Pages {
+    /// The form starts with `config`.
+    pub(super) fn new(config: Option<&Config>) -> Self {
+        Self {
+            start: start::Start::new(config.unwrap_or(&Config::default())),
+            curves: curves::Curves::default(),
+            stages: stages::Stages::default(),
+            graph: graph::Graph::default(),
+            histograms: histograms::Histograms::default(),
+            predictions: predictions::PredictionsPage::default(),
+            devices: devices::Devices::default(),
+            runs: runs::Runs::default(),
+        }
+    }
+
+    /// Draws the page that is open; `dropped` are files and folders that were dropped on the window.
+    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>, dropped: &[PathBuf]) {
+        match seen.settings.page {
+            Page::Start => self.start.take_dropped(dropped),
+            Page::Predictions => self.predictions.take_dropped(seen, dropped),
+            _ => {
+                if let Some(folder) = dropped.iter().find(|path| path.is_dir()) {
+                    seen.asks.root = Some(folder.clone());
+                }
+            }
+        }
+        match seen.settings.page {
+            Page::Start => self.start.ui(ui, seen),
+            Page::Curves => self.curves.ui(ui, seen),
+            Page::Stages => self.stages.ui(ui, seen),
+            Page::Graph => self.graph.ui(ui, seen),
+            Page::Histograms => self.histograms.ui(ui, seen),
+            Page::Predictions => self.predictions.ui(ui, seen),
+            Page::Devices => self.devices.ui(ui, seen),
+            Page::Runs => self.runs.ui(ui, seen),
+            Page::About => about::ui(ui, seen),
+        }
+    }
+}
+
+/// The name of a page.
+pub(super) fn title(page: Page, text: Text) -> &'static str {
+    match page {
+        Page::Start => text.t("Start"),
+        Page::Curves => text.t("Curves"),
+        Page::Stages => text.t("Stages"),
+        Page::Graph => text.t("Graph"),
+        Page::Histograms => text.t("Histograms"),
+        Page::Predictions => text.t("Predictions"),
+        Page::Devices => text.t("Devices"),
+        Page::Runs => text.t("Runs"),
+        Page::About => text.t("About"),
+    }
+}
+
+/// What stands where there is nothing to show yet.
+fn nothing(ui: &mut Ui, message: &str) {
+    ui.add_space(ui.available_height() * 0.35);
+    ui.vertical_centered(|ui| ui.weak(message));
+}

@@ -1,0 +1,103 @@
+//! Where the time goes: the ten stages, and the last steps in time.
+
+mod timeline;
+
+use egui::{Align2, Color32, FontId, Grid, Rect, RichText, ScrollArea, Sense, Ui, Vec2};
+
+use crate::train::{StageReport, what_binds};
+
+use crate::ui::palette;
+use crate::ui::text::Text;
+use crate::ui::window::Seen;
+
+use timeline::TimelineView;
+
+/// Points.
+const BAR: Vec2 = Vec2::new(300.0, 16.0);
+
+/// What the page remembers.
+#[derive(Default)]
+pub(super) struct Stages {
+    timeline: TimelineView,
+}
+
+impl Stages {
+    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
+        let text = seen.text;
+        let Some(run) = seen.selection.focus(seen.runs) else {
+            return super::nothing(ui, text.t("No run is chosen"));
+        };
+        let Some(status) = run.status.as_ref().filter(|status| !status.stages.is_empty()) else {
+            return super::nothing(ui, text.t("This run has not told where its time goes"));
+        };
+        ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
+            ui.label(RichText::new(what_binds(&status.stages)).size(16.0).strong());
+            ui.add_space(6.0);
+            bars(ui, text, &status.stages, status.step.max(1));
+            ui.add_space(12.0);
+            ui.horizontal(|ui| {
+                ui.heading(text.t("The last steps"));
+                self.timeline.controls(ui, text);
+            });
+            if status.timeline.lanes.is_empty() {
+                ui.weak(text.t("nothing was recorded"));
+            } else {
+                self.timeline.ui(ui, text, &status.timeline);
+            }
+        });
+    }
+}
+
+fn bars(ui: &mut Ui, text: Text, stages: &[StageReport], steps: u64) {
+    let longest = stages.iter().map(|stage| stage.busy_ms.max(stage.exposed_ms)).fold(1e-9, f64::max);
+    Grid::new("stages").num_columns(6).striped(true).spacing([14.0, 5.0]).show(ui, |ui| {
+        for title in [
+            text.t("stage"),
+            text.t("busy, and what training waited for"),
+            text.t("busy ms a step"),
+            text.t("waited ms a step"),
+            text.t("share"),
+            text.t("where, known by"),
+        ] {
+            ui.weak(title);
+        }
+        ui.end_row();
+        for stage in stages {
+            let color = palette::of_stage(stage.stage);
+            ui.colored_label(readable(ui, color), stage.stage.name());
+            bar(ui, text, stage, longest, color);
+            let each = |ms: f64| format!("{:.3}", ms / steps as f64);
+            ui.monospace(each(stage.busy_ms));
+            ui.monospace(each(stage.exposed_ms));
+            ui.monospace(format!("{:>5.1} %", 100.0 * stage.share));
+            match stage.source {
+                Some(source) => ui.label(format!("{}, {}", stage.device, source.name())),
+                None => ui.weak(text.t("did not run")),
+            };
+            ui.end_row();
+        }
+    });
+}
+
+/// Busy time as a pale bar, exposed time as a full one on it.
+fn bar(ui: &mut Ui, text: Text, stage: &StageReport, longest: f64, color: Color32) {
+    let (area, response) = ui.allocate_exact_size(BAR, Sense::hover());
+    let part = |ms: f64, height: f32| {
+        let width = (ms / longest) as f32 * area.width();
+        Rect::from_min_size(area.left_center() - Vec2::new(0.0, height / 2.0), Vec2::new(width, height))
+    };
+    ui.painter().rect_filled(part(stage.busy_ms, BAR.y), 2.0, color.gamma_multiply(0.35));
+    ui.painter().rect_filled(part(stage.exposed_ms, BAR.y - 6.0), 2.0, color);
+    if stage.source.is_none() {
+        let (font, weak) = (FontId::proportional(11.0), ui.visuals().weak_text_color());
+        ui.painter().text(area.left_center(), Align2::LEFT_CENTER, "–", font, weak);
+    }
+    let busy = format!("{:.1}", stage.busy_ms);
+    let exposed = format!("{:.1}", stage.exposed_ms);
+    response.on_hover_text(text.f("{} ms of work in all; training waited {} ms for it", &[&busy, &exposed]));
+}
+
+/// The colour, darker on light ground, so that words in it can be read.
+fn readable(ui: &Ui, color: Color32) -> Color32 {
+    if ui.visuals().dark_mode { color } else { color.lerp_to_gamma(Color32::BLACK, 0.35) }
+}

@@ -1,0 +1,154 @@
+//! The last steps in time: a lane for each thread and device.
+
+use egui::{Align2, Color32, FontId, Rect, Sense, Ui, Vec2, pos2};
+
+use crate::train::record::{Lane, Span, Timeline};
+
+use crate::ui::palette;
+use crate::ui::text::Text;
+
+/// Points.
+const LANE: f32 = 24.0;
+const NAMES: f32 = 90.0;
+const AXIS: f32 = 18.0;
+/// Spans narrower than this are drawn together with their neighbours.
+const NARROWEST: f32 = 1.0;
+/// Milliseconds.
+const SHORTEST: f64 = 0.01;
+
+/// Which part of the time is seen.
+#[derive(Default)]
+pub(super) struct TimelineView {
+    /// From and to, in milliseconds; everything if nobody has zoomed in.
+    seen: Option<[f64; 2]>,
+    /// The timeline as it was when somebody stopped it.
+    held: Option<Timeline>,
+}
+
+impl TimelineView {
+    pub(super) fn controls(&mut self, ui: &mut Ui, text: Text) {
+        let mut hold = self.held.is_some();
+        if ui.toggle_value(&mut hold, text.t("hold")).on_hover_text(text.t("Keeps these steps on the screen")).changed()
+        {
+            self.held = hold.then(Timeline::default);
+        }
+        if ui.button(text.t("Show all")).clicked() {
+            self.seen = None;
+        }
+        ui.weak(text.t("drag to move, scroll with Ctrl to zoom"));
+    }
+
+    pub(super) fn ui(&mut self, ui: &mut Ui, text: Text, live: &Timeline) {
+        // the moment of holding is the first frame after it
+        if self.held.as_ref().is_some_and(|held| held.lanes.is_empty()) {
+            self.held = Some(live.clone());
+        }
+        let timeline = self.held.as_ref().unwrap_or(live);
+        let Some(all) = extent(timeline) else { return };
+        let size = Vec2::new(ui.available_width(), LANE * timeline.lanes.len() as f32 + AXIS);
+        let (area, response) = ui.allocate_exact_size(size, Sense::click_and_drag());
+        let plot = Rect::from_min_max(pos2(area.left() + NAMES, area.top()), area.max);
+        let mut seen = self.seen.unwrap_or(all);
+        let scale = f64::from(plot.width()) / (seen[1] - seen[0]).max(SHORTEST);
+        if response.dragged() {
+            let moved = f64::from(response.drag_delta().x) / scale;
+            seen = seen.map(|edge| edge - moved);
+            self.seen = Some(seen);
+        }
+        if let Some(pointer) = response.hover_pos() {
+            let zoom = ui.input(|input| f64::from(input.zoom_delta()));
+            if zoom != 1.0 {
+                let center = seen[0] + f64::from(pointer.x - plot.left()) / scale;
+                let zoomed = seen.map(|edge| center + (edge - center) / zoom);
+                if zoomed[1] - zoomed[0] > SHORTEST {
+                    self.seen = Some(zoomed);
+                }
+            }
+        }
+        let [from, to] = self.seen.unwrap_or(seen);
+        let place = |ms: f64| plot.left() + ((ms - from) / (to - from)) as f32 * plot.width();
+        let painter = ui.painter_at(area);
+        let (weak, font) = (ui.visuals().weak_text_color(), FontId::proportional(12.0));
+        axis(&painter, plot, [from, to], weak);
+        let mut hovered: Option<(&Lane, &Span)> = None;
+        for (number, lane) in timeline.lanes.iter().enumerate() {
+            let top = area.top() + LANE * number as f32;
+            let row = Rect::from_min_size(pos2(plot.left(), top + 2.0), Vec2::new(plot.width(), LANE - 4.0));
+            painter.rect_filled(row, 2.0, ui.visuals().faint_bg_color);
+            painter.text(
+                pos2(area.left(), row.center().y),
+                Align2::LEFT_CENTER,
+                &lane.name,
+                font.clone(),
+                ui.visuals().text_color(),
+            );
+            let mut drawn = f32::NEG_INFINITY;
+            for span in &lane.spans {
+                let (left, right) = (place(span.start_ms), place(span.end_ms));
+                if right < plot.left() || left > plot.right() || right < drawn + NARROWEST {
+                    continue;
+                }
+                let span_area =
+                    Rect::from_x_y_ranges(left.max(plot.left())..=right.max(left + NARROWEST), row.y_range());
+                painter.rect_filled(span_area, 1.0, shade(span));
+                drawn = right;
+                if response.hover_pos().is_some_and(|pointer| span_area.contains(pointer)) {
+                    hovered = Some((lane, span));
+                }
+            }
+        }
+        if let Some((lane, span)) = hovered {
+            let took = format!("{:.3}", span.end_ms - span.start_ms);
+            response.on_hover_text_at_pointer(
+                text.f("{}: {} of step {}, {} ms", &[&lane.name, &span.stage.name(), &span.step, &took]),
+            );
+        }
+    }
+}
+
+/// Neighbouring steps differ a little, so that one sees where one ends.
+fn shade(span: &Span) -> Color32 {
+    let color = palette::of_stage(span.stage);
+    if span.step.is_multiple_of(2) { color } else { color.gamma_multiply(0.8) }
+}
+
+fn extent(timeline: &Timeline) -> Option<[f64; 2]> {
+    let spans = || timeline.lanes.iter().flat_map(|lane| &lane.spans);
+    let from = spans().map(|span| span.start_ms).reduce(f64::min)?;
+    let to = spans().map(|span| span.end_ms).reduce(f64::max)?;
+    let is_good = from.is_finite() && to.is_finite();
+    is_good.then_some([from, to.max(from + SHORTEST)])
+}
+
+/// Lines at round numbers of milliseconds since what is seen begins.
+fn axis(painter: &egui::Painter, plot: Rect, [from, to]: [f64; 2], color: Color32) {
+    const LINES: f64 = 8.0;
+    let rough = (to - from) / LINES;
+    let power = 10_f64.powf(rough.log10().floor());
+    let step =
+        [1.0, 2.0, 5.0, 10.0].map(|times| times * power).into_iter().find(|step| *step >= rough).unwrap_or(rough);
+    let mut at = 0.0;
+    while at <= to - from {
+        let x = plot.left() + (at / (to - from)) as f32 * plot.width();
+        painter.vline(x, plot.y_range(), (0.5, color.gamma_multiply(0.4)));
+        let text = if step >= 1.0 { format!("{at:.0} ms") } else { format!("{at:.2} ms") };
+        painter.text(pos2(x + 2.0, plot.bottom()), Align2::LEFT_BOTTOM, text, FontId::proportional(10.0), color);
+        at += step;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::Stage;
+
+    #[test]
+    fn an_extent_takes_in_all_lanes() {
+        let span = |start_ms, end_ms| Span { stage: Stage::Load, start_ms, end_ms, step: 1 };
+        let lane = |spans| Lane { name: String::new(), spans };
+        let timeline = Timeline { lanes: vec![lane(vec![span(3.0, 4.0)]), lane(vec![span(1.0, 2.0), span(2.0, 9.0)])] };
+        assert_eq!(extent(&timeline), Some([1.0, 9.0]));
+        assert_eq!(extent(&Timeline::default()), None);
+        assert_eq!(extent(&Timeline { lanes: vec![lane(vec![span(f64::NAN, f64::INFINITY)])] }), None);
+    }
+}

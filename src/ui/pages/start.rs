@@ -1,0 +1,295 @@
+//! What to train, and how: every flag of the command line, with its help, checked as it is typed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use egui::{Button, CollapsingHeader, ComboBox, Grid, RichText, ScrollArea, TextEdit, Ui};
+use parking_lot::Mutex;
+
+use crate::device::Device;
+use crate::train::{Config, Control, RunForecast, forecast};
+use crate::units::{bytes, thousands};
+
+use crate::ui::form::{Field, FieldKind, Form, SECTIONS};
+use crate::ui::palette;
+use crate::ui::steer::duration;
+use crate::ui::text::Text;
+use crate::ui::window::Seen;
+
+/// Points of a value.
+const VALUE_WIDTH: f32 = 260.0;
+
+/// The form, and what was found out about what it says.
+pub(super) struct Start {
+    form: Form,
+    forecast: Option<Forecasting>,
+    /// Names of devices to choose from; found out when the page is first seen, as drivers take their time.
+    devices: Arc<Mutex<Option<Vec<NamedDevice>>>>,
+    asked_for_devices: bool,
+}
+
+/// A device by selector and name.
+type NamedDevice = (String, String);
+
+/// A forecast that is being made, or was.
+struct Forecasting {
+    control: Control,
+    result: Arc<Mutex<Option<Result<RunForecast, String>>>>,
+}
+
+impl Start {
+    pub(super) fn new(config: &Config) -> Self {
+        // a name is taken once it was used
+        let config = Config { name: None, ..config.clone() };
+        Self { form: Form::new(&config), forecast: None, devices: Arc::default(), asked_for_devices: false }
+    }
+
+    /// A folder that was dropped is trained on.
+    pub(super) fn take_dropped(&mut self, dropped: &[PathBuf]) {
+        if let Some(path) = dropped.first() {
+            self.form.field("dataset").value = dataset_of(path);
+            self.changed();
+        }
+    }
+
+    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
+        if !self.asked_for_devices {
+            self.asked_for_devices = true;
+            let (devices, context) = (Arc::clone(&self.devices), ui.ctx().clone());
+            std::thread::spawn(move || {
+                let found = Device::list().into_iter().map(|device| (device.selector, device.name)).collect();
+                *devices.lock() = Some(found);
+                context.request_repaint();
+            });
+        }
+        self.actions(ui, seen);
+        ui.separator();
+        let mut changed = false;
+        ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
+            for (title, keys) in SECTIONS {
+                let open = CollapsingHeader::new(RichText::new(seen.text.any(title)).strong()).default_open(true);
+                open.show(ui, |ui| {
+                    Grid::new(title).num_columns(2).spacing([16.0, 6.0]).show(ui, |ui| {
+                        for &key in keys {
+                            changed |= self.row(ui, seen.text, key);
+                            ui.end_row();
+                        }
+                    });
+                });
+            }
+        });
+        if changed {
+            self.changed();
+        }
+    }
+
+    fn changed(&mut self) {
+        self.form.check();
+        if let Some(old) = self.forecast.take() {
+            old.control.stop();
+        }
+    }
+
+    /// Start, forecast, and back to the defaults.
+    fn actions(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
+        let text = seen.text;
+        let running = seen.session.is_some_and(|session| session.is_running());
+        ui.horizontal_wrapped(|ui| {
+            let good = self.form.config().is_ok();
+            let label = if running { text.t("Stop the run and start this one") } else { text.t("Start training") };
+            let button = Button::new(RichText::new(label).strong()).fill(palette::EMBER.gamma_multiply(0.55));
+            if ui.add_enabled(good, button).clicked()
+                && let Ok(config) = self.form.config()
+            {
+                seen.asks.start = Some(Box::new(config.clone()));
+            }
+            let forecast = ui.add_enabled(good && !self.is_forecasting(), Button::new(text.t("Forecast")));
+            let forecast = forecast.on_hover_text(text.t(
+                "Makes the model, does a few steps and throws them away: what the run will take of memory and of time",
+            ));
+            if forecast.clicked() {
+                self.make_forecast(ui.ctx().clone());
+            }
+            if ui.button(text.t("Defaults")).on_hover_text(text.t("Everything as it is without any flag")).clicked() {
+                self.form = Form::new(&Config::default());
+                self.changed();
+            }
+        });
+        ui.vertical(|ui| self.messages(ui, text));
+    }
+
+    /// What is wrong, and what the run would take.
+    fn messages(&self, ui: &mut Ui, text: Text) {
+        if let Err(problem) = self.form.config() {
+            ui.colored_label(palette::BAD, problem);
+        }
+        if let Some(forecasting) = &self.forecast {
+            match &*forecasting.result.lock() {
+                None => {
+                    ui.horizontal(|ui| {
+                        ui.spinner();
+                        ui.label(text.t("making the model and timing a few steps"));
+                    });
+                }
+                Some(Ok(forecast)) => show_forecast(ui, text, forecast),
+                Some(Err(error)) => {
+                    ui.colored_label(palette::BAD, error);
+                }
+            }
+        }
+    }
+
+    fn is_forecasting(&self) -> bool {
+        self.forecast.as_ref().is_some_and(|forecasting| forecasting.result.lock().is_none())
+    }
+
+    fn make_forecast(&mut self, context: egui::Context) {
+        let Ok(config) = self.form.config().cloned() else { return };
+        let (control, result) = (Control::default(), Arc::new(Mutex::new(None)));
+        self.forecast = Some(Forecasting { control: control.clone(), result: Arc::clone(&result) });
+        std::thread::spawn(move || {
+            let made = forecast(config, &control).map_err(|error| error.to_string());
+            *result.lock() = Some(made);
+            context.request_repaint();
+        });
+    }
+
+    /// A flag: its name and its value; true if it was changed.
+    fn row(&mut self, ui: &mut Ui, text: Text, key: &str) -> bool {
+        let devices = if key == "device" { self.devices.lock().clone() } else { None };
+        let field = self.form.field(key);
+        let help = text.any(&field.help).to_owned();
+        let name = ui.label(key).on_hover_text(&help);
+        let mut changed = false;
+        ui.horizontal(|ui| {
+            changed = match &field.kind {
+                FieldKind::Switch => switch(ui, field, &name),
+                FieldKind::Choice(choices) => {
+                    let chosen = choice(ui, key, &field.value, choices, &name);
+                    let is_new = chosen.is_some();
+                    field.value = chosen.unwrap_or_else(|| std::mem::take(&mut field.value));
+                    is_new
+                }
+                FieldKind::Text => {
+                    let mut edit = TextEdit::singleline(&mut field.value).desired_width(VALUE_WIDTH);
+                    // whatever messages come and go, the field that is typed in stays the same one
+                    edit = edit.id(egui::Id::unique(("field", key)));
+                    if !field.hint.is_empty() {
+                        edit = edit.hint_text(field.hint.as_str());
+                    }
+                    if field.problem.is_some() {
+                        edit = edit.text_color(palette::BAD);
+                    }
+                    let typed = ui.add(edit).labelled_by(name.id).on_hover_text(&help).changed();
+                    typed | suggestions(ui, text, field, devices.as_deref())
+                }
+            };
+            if let Some(problem) = &field.problem {
+                ui.colored_label(palette::BAD, problem.lines().next().unwrap_or_default()).on_hover_text(problem);
+            }
+        });
+        changed
+    }
+}
+
+fn switch(ui: &mut Ui, field: &mut Field, name: &egui::Response) -> bool {
+    let mut on = field.value == "true";
+    let check = ui.checkbox(&mut on, "").labelled_by(name.id);
+    if check.changed() {
+        field.value = on.to_string();
+    }
+    check.changed()
+}
+
+fn choice(ui: &mut Ui, key: &str, value: &str, choices: &[(String, String)], label: &egui::Response) -> Option<String> {
+    let mut chosen = None;
+    let shown = ComboBox::from_id_salt(key).selected_text(value).width(VALUE_WIDTH).show_ui(ui, |ui| {
+        for (name, help) in choices {
+            if ui.selectable_label(name == value, name).on_hover_text(help).clicked() && name != value {
+                chosen = Some(name.clone());
+            }
+        }
+    });
+    shown.response.labelled_by(label.id);
+    chosen
+}
+
+/// Values to choose from where any text may stand.
+fn suggestions(ui: &mut Ui, text: Text, field: &mut Field, devices: Option<&[NamedDevice]>) -> bool {
+    let known: Vec<(String, String)> = match field.key {
+        "dataset" => {
+            let names = ["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "oxford-pets", "shapes"];
+            names.map(|name| (name.to_owned(), String::new())).to_vec()
+        }
+        "device" => match devices {
+            Some(devices) => devices.to_vec(),
+            None => {
+                ui.spinner();
+                return false;
+            }
+        },
+        "augment" => ["none", "shift", "cifar"].map(|name| (name.to_owned(), String::new())).to_vec(),
+        "schedule" => ["onecycle", "constant", "cosine", "cosine:warmup=100", "plateau:patience=2"]
+            .map(|name| (name.to_owned(), String::new()))
+            .to_vec(),
+        _ => return false,
+    };
+    let mut changed = false;
+    ui.menu_button("…", |ui| {
+        for (value, about) in known {
+            let label = if about.is_empty() { value.clone() } else { format!("{value}   {about}") };
+            if ui.button(label).clicked() {
+                field.value = value;
+                changed = true;
+                ui.close();
+            }
+        }
+    })
+    .response
+    .on_hover_text(text.t("Values to choose from"));
+    changed
+}
+
+fn show_forecast(ui: &mut Ui, text: Text, forecast: &RunForecast) {
+    let RunForecast { memory, step_ms, steps, seconds } = forecast;
+    let step = format!("{:.2} ms", step_ms.unwrap_or(f64::NAN));
+    let (whole, total) = (duration(seconds.unwrap_or(f64::NAN)), bytes(memory.training.total_bytes()));
+    ui.label(
+        text.f(
+            "{} a step, {} steps, about {} in all; {} of memory to train",
+            &[&step, &thousands(steps), &whole, &total],
+        ),
+    );
+    match memory.free_bytes {
+        Some(free) if !memory.fits() => {
+            let line = text.f("only {} are free: use a smaller batch or model", &[&bytes(free)]);
+            ui.colored_label(palette::BAD, line);
+        }
+        Some(free) => {
+            ui.weak(text.f("{} are free", &[&bytes(free)]));
+        }
+        None => {
+            ui.weak(text.t("how much is free is unknown"));
+        }
+    }
+}
+
+/// What a dropped path is as a data set.
+fn dataset_of(path: &Path) -> String {
+    let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
+    format!("{}:{}", if is_csv { "csv" } else { "folder" }, path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_dropped_becomes_the_data_set() {
+        let mut start = Start::new(&Config::default());
+        start.take_dropped(&[PathBuf::from("/pictures/cats and dogs")]);
+        let config = start.form.config().expect("any path may be typed");
+        assert_eq!(config.dataset.to_string(), "folder:/pictures/cats and dogs");
+        assert_eq!(dataset_of(Path::new("a/b.CSV")), "csv:a/b.CSV");
+    }
+}

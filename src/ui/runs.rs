@@ -1,0 +1,96 @@
+//! The list of runs at the left: which are drawn, in which colour, and which one is looked at.
+
+use egui::{Color32, Label, RichText, ScrollArea, Sense, Ui, Vec2};
+
+use crate::runs::{RecordedState, Recording};
+
+use super::palette;
+use super::window::Seen;
+
+/// Rows of the list, in points.
+const ROW: f32 = 24.0;
+
+/// Draws the list.
+pub(super) fn run_list(ui: &mut Ui, seen: &mut Seen<'_>) {
+    ui.add_space(4.0);
+    ui.horizontal(|ui| {
+        ui.strong(seen.text.t("Runs"));
+        ui.weak(seen.runs.len().to_string());
+        let all = seen.runs.iter().all(|run| seen.selection.is_shown(&run.folder));
+        let label = if all { seen.text.t("none") } else { seen.text.t("all") };
+        if ui.small_button(label).on_hover_text(seen.text.t("Draw all runs, or none")).clicked() {
+            seen.runs.iter().for_each(|run| seen.selection.show(&run.folder, !all));
+        }
+    });
+    ui.separator();
+    if seen.runs.is_empty() {
+        ui.weak(seen.text.t("No runs yet"));
+    }
+    // newest first: their numbers count up
+    ScrollArea::vertical().auto_shrink([false, false]).show_rows(ui, ROW, seen.runs.len(), |ui, rows| {
+        for row in rows {
+            let run = &seen.runs[seen.runs.len() - 1 - row];
+            entry(ui, seen, run);
+        }
+    });
+}
+
+fn entry(ui: &mut Ui, seen: &mut Seen<'_>, run: &Recording) {
+    ui.horizontal(|ui| {
+        ui.set_height(ROW - ui.spacing().item_spacing.y);
+        let mut shown = seen.selection.is_shown(&run.folder);
+        let color = seen.selection.color(&run.folder);
+        let name = seen.text.f("Draw {}", &[&run.name]);
+        let check = ui.add(egui::Checkbox::without_text(&mut shown));
+        check.widget_info(|| egui::WidgetInfo::selected(egui::Role::CheckBox, true, shown, &name));
+        if check.changed() {
+            seen.selection.show(&run.folder, shown);
+        }
+        if check.on_hover_text(seen.text.t("Double click: draw this one alone")).double_clicked() {
+            seen.selection.show_only(&run.folder);
+        }
+        let mut chosen = color;
+        let button = ui.scope(|ui| {
+            ui.spacing_mut().interact_size = Vec2::splat(14.0);
+            egui::color_picker::color_edit_button_srgba(ui, &mut chosen, egui::color_picker::Alpha::Opaque)
+        });
+        if button.inner.changed() {
+            seen.selection.set_color(&run.folder, chosen);
+        }
+        let focused = seen.selection.focus(seen.runs).is_some_and(|focus| focus.folder == run.folder);
+        let text = RichText::new(&run.name);
+        let text = if focused { text.strong() } else { text };
+        let (dot, _) = ui.allocate_exact_size(Vec2::splat(8.0), Sense::hover());
+        ui.painter().circle_filled(dot.center(), 3.5, light(run));
+        let label = ui.add(Label::new(text).truncate().sense(Sense::click()));
+        let label = label.on_hover_ui(|ui| details(ui, seen, run));
+        if label.clicked() {
+            seen.selection.set_focus(&run.folder);
+        }
+    });
+}
+
+fn light(run: &Recording) -> Color32 {
+    match run.state() {
+        RecordedState::Running => palette::GOOD,
+        RecordedState::Paused | RecordedState::Stopped => palette::WARN,
+        RecordedState::Failed | RecordedState::Silent { .. } => palette::BAD,
+        RecordedState::Completed | RecordedState::Foreign => Color32::GRAY,
+    }
+}
+
+fn details(ui: &mut Ui, seen: &Seen<'_>, run: &Recording) {
+    ui.set_max_width(420.0);
+    ui.label(RichText::new(&run.name).strong());
+    ui.label(super::steer::state(seen.text, run));
+    if let Some(record) = &run.run {
+        ui.label(seen.text.f("{} on {}, {}", &[&record.start.model, &record.start.dataset, &record.start.device]));
+    }
+    if let Some(best) = run.best() {
+        ui.label(seen.text.f("best test score {}", &[&format!("{:.2} %", 100.0 * best)]));
+    }
+    ui.weak(run.folder.display().to_string());
+    for problem in &run.problems {
+        ui.colored_label(palette::WARN, problem);
+    }
+}

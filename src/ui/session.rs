@@ -1,0 +1,115 @@
+//! One's own run: a thread that trains, and what the window knows of it beside its folder.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+
+use crate::error::Result;
+use crate::train::{Config, Control, Event, Summary, Trainer};
+
+/// A run in this process.
+pub(super) struct Session {
+    control: Control,
+    known: Arc<Mutex<Known>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the training thread tells.
+#[derive(Clone, Default)]
+pub(super) struct Known {
+    /// Where the run is saved, once it has begun.
+    pub(super) folder: Option<PathBuf>,
+    /// The last thing that should be known.
+    pub(super) notice: Option<String>,
+    /// How it ended, if it did; an error, or a panic, as text.
+    pub(super) ended: Option<std::result::Result<Box<Summary>, String>>,
+}
+
+/// What to train.
+pub(super) enum Task {
+    /// A new run.
+    New(Box<Config>),
+    /// The run in this folder goes on, with these settings.
+    Resume(PathBuf, Box<Config>),
+}
+
+impl Session {
+    /// Starts training on a thread of its own; `changed` is called there when something is known that was not before.
+    pub(super) fn start(task: Task, changed: impl Fn() + Send + 'static) -> Self {
+        let control = Control::default();
+        let known = Arc::new(Mutex::new(Known::default()));
+        let (obeyed, told) = (control.clone(), Arc::clone(&known));
+        let train = move || {
+            // a bug in the trainer must not take the window with it
+            let ended = catch_unwind(AssertUnwindSafe(|| train(task, &obeyed, &told, &changed)));
+            told.lock().ended = Some(match ended {
+                Ok(Ok(summary)) => Ok(Box::new(summary)),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(panic) => Err(format!("the trainer crashed: {}", said(panic.as_ref()))),
+            });
+            changed();
+        };
+        let thread = std::thread::Builder::new().name("training".into()).spawn(train);
+        let thread = match thread {
+            Ok(thread) => Some(thread),
+            Err(error) => {
+                known.lock().ended = Some(Err(format!("no thread to train on: {error}")));
+                None
+            }
+        };
+        Self { control, known, thread }
+    }
+
+    /// The handle that steers it.
+    pub(super) fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// What is known by now.
+    pub(super) fn known(&self) -> Known {
+        self.known.lock().clone()
+    }
+
+    /// True until it has ended, and saved.
+    pub(super) fn is_running(&self) -> bool {
+        self.known.lock().ended.is_none()
+    }
+
+    /// Has it end and save, and waits until it has.
+    pub(super) fn finish(mut self) {
+        self.control.stop();
+        if let Some(thread) = self.thread.take() {
+            // what went wrong in it is among what is known
+            let _ = thread.join();
+        }
+    }
+}
+
+fn train(task: Task, control: &Control, known: &Mutex<Known>, changed: &dyn Fn()) -> Result<Summary> {
+    let mut trainer = match task {
+        Task::New(config) => Trainer::new(*config)?,
+        Task::Resume(folder, config) => Trainer::resume(&folder, *config)?,
+    };
+    trainer.add_tensorboard();
+    let device = trainer.device().clone();
+    device.set_beside_display(true);
+    let done = trainer.run(control, &mut |event| {
+        match event {
+            Event::Started(start) => known.lock().folder = Some(start.folder),
+            Event::Notice { message } | Event::SaveFailed { message } => known.lock().notice = Some(message),
+            // the folder says the rest
+            _ => return,
+        }
+        changed();
+    });
+    device.set_beside_display(false);
+    done
+}
+
+fn said(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why")
+}

@@ -1,0 +1,123 @@
+//! What the window remembers from one day to the next.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bench::Peak;
+use crate::runs::{Recording, XAxis};
+
+/// The languages that the window speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    /// English.
+    English,
+    /// Brazilian Portuguese.
+    Portuguese,
+}
+
+impl Language {
+    /// That of the desktop, if it is one of these.
+    pub(super) fn of_desktop() -> Self {
+        match sys_locale::get_locale() {
+            Some(locale) if locale.to_lowercase().starts_with("pt") => Self::Portuguese,
+            _ => Self::English,
+        }
+    }
+}
+
+/// The pages of the window.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Page {
+    /// What to train, and how.
+    Start,
+    /// Numbers over time.
+    Curves,
+    /// Where the time goes.
+    Stages,
+    /// The plan's kernels.
+    Graph,
+    /// Weights, gradients and activations.
+    Histograms,
+    /// Held-out samples, and what the model says.
+    Predictions,
+    /// What this machine has.
+    Devices,
+    /// All runs and their settings.
+    Runs,
+    /// What this is.
+    About,
+}
+
+impl Page {
+    /// All of them, in the order of their tabs.
+    pub const ALL: [Self; 9] = [
+        Self::Start,
+        Self::Curves,
+        Self::Stages,
+        Self::Graph,
+        Self::Histograms,
+        Self::Predictions,
+        Self::Devices,
+        Self::Runs,
+        Self::About,
+    ];
+}
+
+/// How numbers over time are drawn.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct CurveSettings {
+    /// What the horizontal axis counts.
+    pub(super) axis: XAxis,
+    pub(super) log_x: bool,
+    pub(super) log_y: bool,
+    /// Weight of the past in the moving average, as TensorBoard's slider.
+    pub(super) smoothing: f64,
+    /// Mean and band over runs that differ in nothing but their seed.
+    pub(super) band: bool,
+    /// Points from one chart's left edge to the next one's.
+    pub(super) chart_width: f32,
+    pub(super) filter: String,
+}
+
+impl Default for CurveSettings {
+    fn default() -> Self {
+        let filter = String::new();
+        Self { axis: XAxis::Step, log_x: false, log_y: false, smoothing: 0.6, band: false, chart_width: 420.0, filter }
+    }
+}
+
+/// Everything that is remembered.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Settings {
+    pub(super) language: Language,
+    pub(super) page: Page,
+    pub(super) curves: CurveSettings,
+    /// How much of a mask is seen over its picture.
+    pub(super) mask_opacity: f32,
+    /// What devices were measured to do, by name.
+    pub(super) peaks: BTreeMap<String, Peak>,
+}
+
+impl Settings {
+    /// What the device of this run was measured to do.
+    pub(super) fn peak_of(&self, run: Option<&Recording>) -> Option<Peak> {
+        self.peaks.get(&run?.run.as_ref()?.start.device).copied()
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            language: Language::of_desktop(),
+            page: Page::Curves,
+            curves: CurveSettings::default(),
+            mask_opacity: 0.5,
+            peaks: BTreeMap::new(),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The bar at the bottom: how one's own run is getting on, and what can be done about it.
+
+use egui::{Align2, Button, Color32, DragValue, FontId, Id, LayerId, Order, ProgressBar, RichText, Ui};
+
+use crate::runs::{RecordedState, Recording};
+use crate::train::Control;
+use crate::train::record::Status;
+use crate::units::bytes;
+
+use super::palette;
+use super::session::{Known, Session};
+use super::text::Text;
+use super::window::Seen;
+
+/// What the bar remembers between frames.
+pub(super) struct Steering {
+    /// The learning rate's factor as it is being changed.
+    factor: f64,
+}
+
+impl Default for Steering {
+    fn default() -> Self {
+        Self { factor: 1.0 }
+    }
+}
+
+/// Pauses the run, or lets it go on.
+pub(super) fn toggle_pause(control: &Control) {
+    if control.pausing() {
+        control.resume();
+    } else {
+        control.pause();
+    }
+}
+
+impl Steering {
+    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
+        ui.add_space(3.0);
+        match seen.session {
+            Some(session) => {
+                let known = session.known();
+                let own = known.folder.as_ref().and_then(|folder| seen.runs.iter().find(|run| run.folder == *folder));
+                let status = own.and_then(|run| run.status.as_ref());
+                ui.horizontal_wrapped(|ui| {
+                    self.buttons(ui, seen.text, session, status);
+                    progress(ui, seen.text, &known, session, status);
+                });
+                message(ui, seen.text, &known, status);
+            }
+            None => of_others(ui, seen),
+        }
+        ui.add_space(2.0);
+    }
+
+    fn buttons(&mut self, ui: &mut Ui, text: Text, session: &Session, status: Option<&Status>) {
+        let control = session.control();
+        let running = session.is_running();
+        let enabled = running && !control.stopping();
+        let pause = if control.pausing() { text.t("Resume") } else { text.t("Pause") };
+        if ui.add_enabled(enabled, Button::new(pause)).on_hover_text("Ctrl+P").clicked() {
+            toggle_pause(control);
+        }
+        let stop = ui.add_enabled(enabled, Button::new(text.t("Stop")));
+        if stop.on_hover_text(text.t("Ends the run after this step, and saves it")).clicked() {
+            control.stop();
+        }
+        let save = ui.add_enabled(enabled, Button::new(text.t("Save")));
+        if save.on_hover_text(text.t("Writes a checkpoint now (Ctrl+S)")).clicked() {
+            control.save();
+        }
+        let evaluate = ui.add_enabled(enabled, Button::new(text.t("Evaluate")));
+        if evaluate.on_hover_text(text.t("Judges the held-out samples now (Ctrl+E)")).clicked() {
+            control.evaluate();
+        }
+        let label = ui.label(text.t("Learning rate ×"));
+        let drag = DragValue::new(&mut self.factor).range(1e-4..=1e4).speed(0.01).max_decimals(4);
+        let drag = ui.add_enabled(enabled, drag).labelled_by(label.id);
+        let drag =
+            drag.on_hover_text(text.t("What the schedule's learning rate is multiplied by from the next step on"));
+        if drag.changed() {
+            control.set_learning_rate_factor(self.factor);
+        } else if !drag.has_focus()
+            && !drag.dragged()
+            && let Some(status) = status.filter(|_| !running)
+        {
+            self.factor = status.learning_rate_factor;
+        }
+    }
+}
+
+fn progress(ui: &mut Ui, text: Text, known: &Known, session: &Session, status: Option<&Status>) {
+    let Some(status) = status else {
+        if session.is_running() {
+            ui.spinner();
+            ui.label(text.t("opening the data and the device"));
+        }
+        return;
+    };
+    let part = if status.steps > 0 { status.step as f32 / status.steps as f32 } else { 0.0 };
+    let said = text.f("epoch {}, step {} of {}", &[&status.epoch, &status.step, &status.steps]);
+    let bar = ProgressBar::new(part).desired_width(220.0).text(said).fill(palette::EMBER.gamma_multiply(0.8));
+    ui.add(bar);
+    if known.ended.is_none() {
+        if session.control().stopping() {
+            ui.label(text.t("saving"));
+        } else if session.control().pausing() {
+            ui.label(RichText::new(text.t("paused")).strong());
+        } else {
+            ui.label(text.f("{} left", &[&duration(status.left_s)]));
+        }
+    }
+    ui.label(text.f("{} in use", &[&bytes(status.memory_bytes)]));
+}
+
+fn message(ui: &mut Ui, text: Text, known: &Known, status: Option<&Status>) {
+    match (&known.ended, &known.notice) {
+        (Some(Err(error)), _) => {
+            ui.colored_label(palette::BAD, text.f("The run failed: {}", &[error]));
+            if status.is_some() {
+                ui.label(text.t("It can go on from its last checkpoint: brasa train --resume RUN"));
+            }
+        }
+        (Some(Ok(summary)), _) => {
+            let score = summary.test.map(|test| format!("{:.2} %", 100.0 * test.score())).unwrap_or_default();
+            let line = match (&summary.stopped, summary.completed) {
+                (Some(reason), _) => text.f("Stopped: {}. Test score {}", &[reason, &score]),
+                (None, true) => text.f("Done. Test score {}, saved in {}", &[&score, &summary.folder.display()]),
+                (None, false) => text.f("Stopped and saved in {}", &[&summary.folder.display()]),
+            };
+            ui.add(egui::Label::new(line).truncate());
+        }
+        (None, Some(notice)) => {
+            ui.add(egui::Label::new(RichText::new(notice).weak()).truncate());
+        }
+        (None, None) => {}
+    }
+}
+
+/// Where the window only looks: how the run in focus is.
+fn of_others(ui: &mut Ui, seen: &Seen<'_>) {
+    let Some(run) = seen.selection.focus(seen.runs) else {
+        ui.label(seen.text.t("No run here yet. Start one on the first page, or drop a folder of runs on the window."));
+        return;
+    };
+    ui.horizontal_wrapped(|ui| {
+        ui.add(egui::Label::new(RichText::new(&run.name).strong()).truncate());
+        ui.label(state(seen.text, run));
+        if let Some(status) = &run.status {
+            ui.label(seen.text.f("epoch {}, step {} of {}", &[&status.epoch, &status.step, &status.steps]));
+        }
+    });
+}
+
+/// How a run is, in words.
+pub(super) fn state(text: Text, run: &Recording) -> RichText {
+    let (word, color) = match run.state() {
+        RecordedState::Running => (text.t("running"), palette::GOOD),
+        RecordedState::Paused => (text.t("paused"), palette::WARN),
+        RecordedState::Completed => (text.t("done"), palette::GOOD),
+        RecordedState::Stopped => (text.t("stopped"), palette::WARN),
+        RecordedState::Failed => (text.t("failed"), palette::BAD),
+        RecordedState::Silent { .. } => (text.t("gone without an end"), palette::BAD),
+        RecordedState::Foreign => (text.t("of another program"), Color32::GRAY),
+    };
+    RichText::new(word).color(color)
+}
+
+/// A time to go, as people say it.
+pub(super) fn duration(seconds: f64) -> String {
+    let seconds = if seconds.is_finite() { seconds.max(0.0) as u64 } else { 0 };
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
+        _ => format!("{}:{:02} h", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// While files are held over the window: what dropping them would do.
+pub(super) fn hint_of_drop(ui: &Ui, seen: &Seen<'_>) {
+    if ui.input(|input| input.raw.hovered_files.is_empty()) {
+        return;
+    }
+    let text = match seen.settings.page {
+        super::Page::Predictions => seen.text.t("Drop a picture to have it judged"),
+        super::Page::Start => seen.text.t("Drop a folder of pictures to train on"),
+        _ => seen.text.t("Drop a folder of runs to look at"),
+    };
+    let area = ui.ctx().content_rect();
+    let painter = ui.ctx().layer_painter(LayerId::new(Order::Foreground, Id::unique("drop")));
+    painter.rect_filled(area, 0.0, Color32::from_black_alpha(190));
+    painter.text(area.center(), Align2::CENTER_CENTER, text, FontId::proportional(26.0), Color32::WHITE);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_well() {
+        let said = [0.4, 59.0, 61.0, 3599.0, 7260.0, f64::INFINITY, -1.0].map(duration);
+        assert_eq!(said, ["0 s", "59 s", "1:01 min", "59:59 min", "2:01 h", "0 s", "0 s"]);
+    }
+}

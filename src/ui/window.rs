@@ -1,0 +1,360 @@
+//! What is in the window, wherever it is shown.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use egui::{Align, CentralPanel, Key, KeyboardShortcut, Layout, Modifiers, Panel, RichText, Ui};
+
+use crate::runs::{Recording, Series, Watcher};
+use crate::train::Config;
+
+use super::pages::{self, Pages};
+use super::palette;
+use super::runs::run_list;
+use super::selection::Selection;
+use super::session::{Session, Task};
+use super::settings::{Language, Page, Settings};
+use super::steer::{self, Steering};
+use super::text::Text;
+
+/// How often run folders are looked at, and thereby how often the window is drawn if nobody touches it.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Points; in a narrower window the list of runs is opened by a button.
+const NARROW: f32 = 760.0;
+
+/// What the window shows, and what it does first.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Folders with runs, or runs.
+    pub roots: Vec<PathBuf>,
+    /// What to train; `None` only looks.
+    pub train: Option<Box<Config>>,
+    /// The run to go on with, by the settings in `train`.
+    pub resume: Option<PathBuf>,
+    /// Closes it.
+    pub closer: Closer,
+}
+
+/// Closes the window from outside, as when Ctrl-C is pressed; its run is saved first.
+#[derive(Clone, Debug, Default)]
+pub struct Closer {
+    asked: Arc<AtomicBool>,
+    context: Arc<OnceLock<egui::Context>>,
+}
+
+impl Closer {
+    /// Has the run end and save, and the window close.
+    pub fn close(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+        repaint(&self.context)();
+    }
+}
+
+/// The contents of the window. An application of one's own that uses egui can show them, too.
+pub struct Window {
+    settings: Settings,
+    watcher: Watcher,
+    selection: Selection,
+    session: Option<Session>,
+    /// Starts once the run that is under way has ended.
+    next: Option<Box<Config>>,
+    steering: Steering,
+    pages: Pages,
+    /// The folder of the session's run was put into focus.
+    followed: bool,
+    /// Whether the list of runs is shown; as there is room for it, until somebody says so.
+    list_open: Option<bool>,
+    closing: bool,
+    closer: Closer,
+}
+
+/// What pages see, and may ask for.
+pub(super) struct Seen<'a> {
+    pub(super) text: Text,
+    pub(super) runs: &'a [Recording],
+    pub(super) selection: &'a mut Selection,
+    pub(super) settings: &'a mut Settings,
+    /// One's own run.
+    pub(super) session: Option<&'a Session>,
+    pub(super) asks: &'a mut Asks,
+}
+
+/// What pages ask for; done after the frame.
+#[derive(Default)]
+pub(super) struct Asks {
+    /// Train this, instead of what is trained now.
+    pub(super) start: Option<Box<Config>>,
+    /// Look at this folder, too.
+    pub(super) root: Option<PathBuf>,
+}
+
+impl Window {
+    /// A window that shows what `options` say; training starts at once if they say so.
+    pub fn new(options: Options, settings: SavedSettings) -> Self {
+        let Options { mut roots, train, resume, closer } = options;
+        if let Some(config) = &train {
+            roots.push(resume.clone().unwrap_or_else(|| config.out.clone()));
+        }
+        let watcher = Watcher::new(roots, LOOK_EVERY, repaint(&closer.context));
+        let pages = Pages::new(train.as_deref());
+        let mut settings = settings.0;
+        if train.is_none() && settings.page == Page::Start {
+            settings.page = Page::Curves;
+        }
+        let task = train.map(|config| match resume {
+            Some(folder) => Task::Resume(folder, config),
+            None => Task::New(config),
+        });
+        let session = task.map(|task| Session::start(task, repaint(&closer.context)));
+        Self {
+            settings,
+            watcher,
+            selection: Selection::default(),
+            session,
+            next: None,
+            steering: Steering::default(),
+            pages,
+            followed: false,
+            list_open: None,
+            closing: false,
+            closer,
+        }
+    }
+
+    /// What should be remembered for the next time.
+    pub fn settings(&self) -> SavedSettings {
+        SavedSettings(self.settings.clone())
+    }
+
+    /// The page that is open.
+    pub fn page(&self) -> Page {
+        self.settings.page
+    }
+
+    /// Opens a page.
+    pub fn open_page(&mut self, page: Page) {
+        self.settings.page = page;
+    }
+
+    /// Speaks this language from now on.
+    pub fn speak(&mut self, language: Language) {
+        self.settings.language = language;
+    }
+
+    /// True while a run of this window goes on.
+    pub fn is_training(&self) -> bool {
+        self.session.as_ref().is_some_and(Session::is_running)
+    }
+
+    /// Has the run of this window end and save, and waits for it.
+    pub fn finish(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.finish();
+        }
+    }
+
+    /// Points of all curves that were read so far.
+    pub fn points(&self) -> usize {
+        self.watcher.lock().iter().flat_map(|run| run.series.values()).map(Series::len).sum()
+    }
+
+    /// What is done before each frame, and while the window is hidden.
+    pub fn logic(&mut self, ctx: &egui::Context) {
+        self.closer.context.get_or_init(|| ctx.clone());
+        if self.closer.asked.swap(false, Ordering::Relaxed) {
+            self.finish();
+            ctx.send_viewport_cmd(egui::ViewportCommand::Close);
+        }
+        if let (Some(config), false) = (&self.next, self.is_training()) {
+            let config = config.clone();
+            self.next = None;
+            self.start(config);
+        }
+        if let (Some(session), false) = (&self.session, self.followed)
+            && let Some(folder) = session.known().folder
+        {
+            self.watcher.nudge();
+            let runs = self.watcher.lock();
+            if runs.iter().any(|run| run.folder == folder) {
+                self.selection.follow(&runs);
+                self.selection.set_focus(&folder);
+                self.followed = true;
+            }
+        }
+    }
+
+    /// Draws the window.
+    pub fn ui(&mut self, ui: &mut Ui) {
+        self.logic(&ui.ctx().clone());
+        self.shortcuts(ui);
+        self.before_closing(ui);
+        let mut asks = Asks::default();
+        let mut files: Vec<PathBuf> =
+            ui.input(|input| input.raw.dropped_files.iter().map(|file| file.path().to_owned()).collect());
+        {
+            let runs = self.watcher.lock();
+            self.selection.follow(&runs);
+            let mut seen = Seen {
+                text: Text(self.settings.language),
+                runs: &runs,
+                selection: &mut self.selection,
+                settings: &mut self.settings,
+                session: self.session.as_ref(),
+                asks: &mut asks,
+            };
+            let narrow = ui.available_width() < NARROW;
+            let mut list_open = self.list_open.unwrap_or(!narrow);
+            Panel::top("tabs").show(ui, |ui| top(ui, &mut seen, narrow, &mut list_open));
+            if list_open == narrow || self.list_open.is_some() {
+                self.list_open = Some(list_open);
+            }
+            Panel::bottom("steering").show(ui, |ui| self.steering.ui(ui, &mut seen));
+            if list_open {
+                Panel::left("runs")
+                    .default_size(230.0)
+                    .size_range(140.0..=420.0)
+                    .show(ui, |ui| run_list(ui, &mut seen));
+            }
+            CentralPanel::default().show(ui, |ui| {
+                let drop = std::mem::take(&mut files);
+                self.pages.ui(ui, &mut seen, &drop);
+            });
+            steer::hint_of_drop(ui, &seen);
+        }
+        if let Some(root) = asks.root {
+            self.watcher.add_root(root);
+        }
+        if let Some(config) = asks.start {
+            self.settings.page = Page::Curves;
+            match &self.session {
+                Some(session) if session.is_running() => {
+                    session.control().stop();
+                    self.next = Some(config);
+                }
+                _ => self.start(config),
+            }
+        }
+    }
+
+    fn start(&mut self, config: Box<Config>) {
+        if let Some(ended) = self.session.take() {
+            ended.finish();
+        }
+        self.watcher.add_root(config.out.clone());
+        self.followed = false;
+        self.session = Some(Session::start(Task::New(config), repaint(&self.closer.context)));
+    }
+
+    fn shortcuts(&mut self, ui: &mut Ui) {
+        const NUMBERS: [Key; 9] =
+            [Key::Num1, Key::Num2, Key::Num3, Key::Num4, Key::Num5, Key::Num6, Key::Num7, Key::Num8, Key::Num9];
+        for (key, page) in NUMBERS.into_iter().zip(Page::ALL) {
+            if ui.input_mut(|input| input.consume_shortcut(&KeyboardShortcut::new(Modifiers::COMMAND, key))) {
+                self.settings.page = page;
+            }
+        }
+        let pressed =
+            |key| ui.input_mut(|input| input.consume_shortcut(&KeyboardShortcut::new(Modifiers::COMMAND, key)));
+        if pressed(Key::B) {
+            self.list_open = Some(!self.list_open.unwrap_or(ui.available_width() >= NARROW));
+        }
+        let Some(session) = self.session.as_ref().filter(|session| session.is_running()) else { return };
+        if pressed(Key::P) {
+            steer::toggle_pause(session.control());
+        }
+        if pressed(Key::S) {
+            session.control().save();
+        }
+        if pressed(Key::E) {
+            session.control().evaluate();
+        }
+    }
+
+    /// Closing while something trains asks first.
+    fn before_closing(&mut self, ui: &mut Ui) {
+        let context = ui.ctx().clone();
+        if ui.input(|input| input.viewport().close_requested()) && self.is_training() && !self.closing {
+            context.send_viewport_cmd(egui::ViewportCommand::CancelClose);
+            self.closing = true;
+        }
+        if !self.closing {
+            return;
+        }
+        let text = Text(self.settings.language);
+        let answer = egui::Modal::new(egui::Id::unique("closing")).show(&context, |ui| {
+            ui.set_max_width(360.0);
+            ui.heading(text.t("Training is going on"));
+            ui.label(text.t("Closing ends the run. What was learned is saved, and the run can be resumed."));
+            ui.add_space(8.0);
+            ui.horizontal(|ui| {
+                let close = ui.button(text.t("Save and close")).clicked();
+                let stay = ui.button(text.t("Go on training")).clicked();
+                (close, stay)
+            })
+            .inner
+        });
+        let (close, stay) = answer.inner;
+        if close {
+            self.finish();
+            context.send_viewport_cmd(egui::ViewportCommand::Close);
+        } else if stay || answer.should_close() {
+            self.closing = false;
+        }
+    }
+}
+
+/// What is remembered; opaque, and of use for [`Window::new`] alone.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct SavedSettings(Settings);
+
+fn repaint(context: &Arc<OnceLock<egui::Context>>) -> impl Fn() + Send + 'static {
+    let context = Arc::clone(context);
+    move || {
+        if let Some(context) = context.get() {
+            context.request_repaint();
+        }
+    }
+}
+
+/// Name, tabs, and what is about the window itself.
+fn top(ui: &mut Ui, seen: &mut Seen<'_>, narrow: bool, list_open: &mut bool) {
+    let text = seen.text;
+    ui.add_space(4.0);
+    ui.horizontal_wrapped(|ui| {
+        ui.toggle_value(list_open, if *list_open { "«" } else { "»" })
+            .on_hover_text(text.t("Show or hide the list of runs (Ctrl+B)"));
+        if !narrow {
+            ui.label(RichText::new("brasa").strong().size(18.0).color(palette::EMBER));
+            ui.add_space(6.0);
+        }
+        for (number, page) in Page::ALL.into_iter().enumerate() {
+            let chosen = seen.settings.page == page;
+            let tab = ui.selectable_label(chosen, pages::title(page, text));
+            if tab.on_hover_text(format!("Ctrl+{}", number + 1)).clicked() {
+                seen.settings.page = page;
+            }
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            let language = match seen.settings.language {
+                Language::English => "EN",
+                Language::Portuguese => "PT",
+            };
+            if ui.button(language).on_hover_text(text.t("Speak the other language: English, Portuguese")).clicked() {
+                seen.settings.language = match seen.settings.language {
+                    Language::English => Language::Portuguese,
+                    Language::Portuguese => Language::English,
+                };
+            }
+            let dark = ui.visuals().dark_mode;
+            let (word, theme) =
+                if dark { (text.t("light"), egui::Theme::Light) } else { (text.t("dark"), egui::Theme::Dark) };
+            if ui.button(word).on_hover_text(text.t("Light or dark")).clicked() {
+                ui.ctx().set_theme(theme);
+            }
+        });
+    });
+    ui.add_space(2.0);
+}

@@ -1,0 +1,107 @@
+//! One's own run: started, paused, changed, stopped, resumed.
+
+use std::path::{Path, PathBuf};
+
+use brasa::train::Config;
+use brasa::train::record::{Line, METRICS, RunState, STATUS, Status};
+use brasa::ui::{Options, Page};
+use egui_kittest::kittest::Queryable as _;
+
+use crate::{Seen, config, wait, window};
+
+fn status(run: &Path) -> Option<Status> {
+    serde_json::from_slice(&std::fs::read(run.join(STATUS)).ok()?).ok()
+}
+
+fn lines(run: &Path) -> Vec<Line> {
+    let text = std::fs::read_to_string(run.join(METRICS)).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// The only run in `out`, once there is one.
+fn only_run(out: &Path) -> Option<PathBuf> {
+    std::fs::read_dir(out).ok()?.flatten().map(|entry| entry.path()).find(|path| path.join(STATUS).exists())
+}
+
+fn start(out: &Path, config: Config) -> (Seen, PathBuf) {
+    let mut seen = window(Options { train: Some(Box::new(config)), ..Options::default() });
+    wait(&mut seen, "the run begins", |_| only_run(out).is_some_and(|run| !lines(&run).is_empty()));
+    let run = only_run(out).expect("it was just there");
+    (seen, run)
+}
+
+#[test]
+fn a_run_is_paused_changed_stopped_and_resumed() {
+    let out = tempfile::tempdir().expect("a folder");
+    let long = Config { epochs: 10_000, log_every: 1, ..config(out.path()) };
+    let (mut seen, run) = start(out.path(), long.clone());
+    wait(&mut seen, "its buttons are there", |seen| seen.query_by_label("Pause").is_some());
+
+    seen.get_by_label("Pause").click();
+    wait(&mut seen, "it pauses", |_| status(&run).is_some_and(|status| status.state == RunState::Paused));
+    let paused = lines(&run).len();
+    seen.run_steps(20);
+    assert_eq!(lines(&run).len(), paused, "a paused run does no steps");
+
+    seen.get_by_role_and_label(egui::accesskit::Role::SpinButton, "Learning rate ×").set_value_accesskit(0.5);
+    wait(&mut seen, "the button says what it does now", |seen| seen.query_by_label("Resume").is_some());
+    seen.get_by_label("Resume").click();
+    wait(&mut seen, "it goes on", |_| lines(&run).len() > paused + 5);
+    let after = status(&run).expect("it is running");
+    wait(&mut seen, "the factor arrives", |_| status(&run).is_some_and(|status| status.learning_rate_factor == 0.5));
+    assert_eq!(after.state, RunState::Running);
+
+    let evaluations = || lines(&run).iter().filter(|line| line.kind == brasa::train::record::Kind::Test).count();
+    let before = evaluations();
+    seen.get_by_label("Evaluate").click();
+    wait(&mut seen, "it evaluates", |_| evaluations() > before);
+
+    seen.get_by_label("Stop").click();
+    wait(&mut seen, "it stops", |seen| !seen.state().is_training());
+    assert_eq!(status(&run).expect("written at the end").state, RunState::Stopped);
+    assert!(run.join("model.safetensors").exists(), "what was learned is saved");
+
+    let done = lines(&run).len();
+    drop(seen);
+    let resumed = Config { name: run.file_name().map(|name| name.to_string_lossy().into_owned()), ..long };
+    let options = Options { train: Some(Box::new(resumed)), resume: Some(run.clone()), ..Options::default() };
+    let mut seen = window(options);
+    wait(&mut seen, "it goes on where it was", |_| lines(&run).len() > done + 5);
+    seen.state_mut().finish();
+    assert!(!seen.state().is_training());
+}
+
+#[test]
+fn a_run_is_replaced_from_the_form() {
+    let out = tempfile::tempdir().expect("a folder");
+    let (mut seen, first) = start(out.path(), Config { epochs: 10_000, ..config(out.path()) });
+    seen.state_mut().open_page(Page::Start);
+    seen.step();
+    seen.get_by_role_and_label(egui::accesskit::Role::TextInput, "epochs").focus();
+    seen.step();
+    seen.key_press_modifiers(egui::Modifiers::COMMAND, egui::Key::A);
+    seen.get_by_role_and_label(egui::accesskit::Role::TextInput, "epochs").type_text("nonsense");
+    seen.run_steps(3);
+    assert!(seen.query_all_by_label_contains("invalid value 'nonsense'").next().is_some(), "mistakes are said at once");
+    seen.key_press_modifiers(egui::Modifiers::COMMAND, egui::Key::A);
+    seen.get_by_role_and_label(egui::accesskit::Role::TextInput, "epochs").type_text("1");
+    seen.run_steps(3);
+    assert!(seen.query_all_by_label_contains("invalid value").next().is_none());
+    seen.get_by_label("Stop the run and start this one").click();
+    let second = out.path().join("digits-cnn-2");
+    wait(&mut seen, "the other run ends", |_| {
+        status(&second).is_some_and(|status| status.state == RunState::Completed)
+    });
+    assert_eq!(status(&first).expect("it was stopped").state, RunState::Stopped);
+}
+
+#[test]
+fn what_goes_wrong_is_said_and_the_window_stays() {
+    let out = tempfile::tempdir().expect("a folder");
+    let bad = Config { dataset: "folder:/nowhere/at/all".parse().expect("a path"), ..config(out.path()) };
+    let mut seen = window(Options { train: Some(Box::new(bad)), ..Options::default() });
+    wait(&mut seen, "it says so", |seen| seen.query_all_by_label_contains("/nowhere/at/all").next().is_some());
+    seen.get_by_label("Devices").click();
+    seen.run_steps(3);
+    assert_eq!(seen.state().page(), Page::Devices);
+}
