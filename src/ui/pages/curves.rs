@@ -2,6 +2,7 @@
 
 mod chart;
 mod families;
+mod lines;
 mod seeds;
 
 use egui::{ComboBox, Grid, Id, ScrollArea, Slider, TextEdit, Ui, Vec2, Window};
@@ -16,6 +17,7 @@ use crate::ui::window::Seen;
 
 use chart::Chart;
 use families::{Family, families};
+use lines::Lines;
 
 /// Height of a chart over its width.
 const ASPECT: f32 = 0.62;
@@ -30,6 +32,7 @@ pub(super) struct Curves {
     /// The chart that is shown alone.
     large: Option<String>,
     export: Option<export::Dialog>,
+    lines: Lines,
 }
 
 impl Curves {
@@ -127,7 +130,13 @@ impl Curves {
                 if !ui.is_rect_visible(ui.available_rect_before_wrap()) {
                     return;
                 }
-                let chart = Chart { family, runs: shown, settings: &seen.settings.curves, selection: seen.selection };
+                let chart = Chart {
+                    family,
+                    runs: shown,
+                    settings: &seen.settings.curves,
+                    selection: seen.selection,
+                    lines: &self.lines,
+                };
                 chart.ui(ui, Id::unique(("chart", self.resets)), seen.text);
             });
         });
@@ -157,8 +166,13 @@ impl Curves {
                     if ui.button(format.name()).clicked()
                         && let Some(family) = families.iter().find(|family| family.name == chosen)
                     {
-                        let chart =
-                            Chart { family, runs: shown, settings: &seen.settings.curves, selection: seen.selection };
+                        let chart = Chart {
+                            family,
+                            runs: shown,
+                            settings: &seen.settings.curves,
+                            selection: seen.selection,
+                            lines: &self.lines,
+                        };
                         let tags: Vec<&str> = family.tags.iter().map(|(tag, _)| tag.as_str()).collect();
                         let result = export::write(&chart.for_export(), shown, &tags, format, &dialog.folder);
                         dialog.result = Some(result);

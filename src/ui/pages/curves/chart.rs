@@ -15,6 +15,7 @@ use crate::ui::steer::duration;
 use crate::ui::text::Text;
 
 use super::families::Family;
+use super::lines::{Lines, View};
 use super::seeds::groups;
 
 /// Places in a line for each point of the chart's width: more cannot be seen.
@@ -28,10 +29,13 @@ pub(super) struct Chart<'a> {
     pub(super) runs: &'a [&'a Recording],
     pub(super) settings: &'a CurveSettings,
     pub(super) selection: &'a Selection,
+    pub(super) lines: &'a Lines,
 }
 
 /// A line before it is drawn.
 struct Curve<'a> {
+    run: &'a Recording,
+    tag: &'a str,
     label: String,
     color: Color32,
     series: &'a Series,
@@ -88,7 +92,7 @@ impl Chart<'_> {
                 if let Some(series) = run.series.get(tag) {
                     let label = if part.is_empty() { run.name.clone() } else { format!("{} ({part})", run.name) };
                     let color = self.selection.color(&run.folder);
-                    curves.push(Curve { label, color, series, is_test: *part == "test" });
+                    curves.push(Curve { run, tag, label, color, series, is_test: *part == "test" });
                 }
             }
         }
@@ -97,18 +101,20 @@ impl Chart<'_> {
 
     fn lines(&self, plot: &mut PlotUi<'_>, range: std::ops::RangeInclusive<f64>, most: usize) {
         let x = self.settings.x();
-        let mut points = Vec::new();
-        for Curve { label, color, series, is_test } in self.curves() {
+        for Curve { run, tag, label, color, series, is_test } in self.curves() {
             let smooth = self.settings.smoothing > 0.0 && series.len() > 2 && !is_test;
-            series.decimated(x, range.clone(), most, &mut points);
+            let points = |weight| {
+                let view = View { version: run.version, axis: x, range: range.clone(), most, weight };
+                self.lines.points(&run.folder, tag, series, view)
+            };
             let raw = if smooth { color.gamma_multiply(0.25) } else { color };
             let width = if is_test { 1.8 } else { 1.2 };
-            self.line(plot, &label, &points, |line| {
+            self.line(plot, &label, &points(None), |line| {
                 let style = if is_test { LineStyle::dashed_loose() } else { LineStyle::Solid };
                 line.color(raw).width(width).style(style).allow_hover(!smooth)
             });
             if smooth {
-                series.smoothed(x, range.clone(), self.settings.smoothing, most, &mut points);
+                let points = points(Some(self.settings.smoothing));
                 self.line(plot, &label, &points, |line| line.color(color).width(1.8));
             }
         }
@@ -174,7 +180,7 @@ impl Chart<'_> {
     pub(super) fn for_export(&self) -> Drawing<'_> {
         let x = self.settings.x();
         let all = f64::NEG_INFINITY..=f64::INFINITY;
-        let line = |Curve { label, color, series, is_test }: Curve<'_>| {
+        let line = |Curve { label, color, series, is_test, .. }: Curve<'_>| {
             let (mut points, mut faint) = (Vec::new(), None);
             let [r, g, b, _] = color.to_array();
             series.decimated(x, all.clone(), EXPORT_PLACES, &mut points);
