@@ -31,14 +31,13 @@ const NO_OPS: [&str; 22] = [
 
 /// Names of `brasa::nn` that are no layers: what they are made of, told or described by, and what stands for the three
 /// dropouts of channels.
-const NO_LAYERS: [&str; 22] = [
+const NO_LAYERS: [&str; 20] = [
     "Activation",
     "Attention",
     "AttentionMasks",
     "AttentionOptions",
     "BagMode",
     "ChannelDropout",
-    "Generator",
     "InProjection",
     "Init",
     "Initial",
@@ -51,7 +50,6 @@ const NO_LAYERS: [&str; 22] = [
     "Module",
     "Nonlinearity",
     "RecurrentOptions",
-    "Scope",
     "Summary",
     "TransformerOptions",
 ];
