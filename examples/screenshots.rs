@@ -1,7 +1,7 @@
 //! The pictures of the README: trains the digits for a few epochs without a display, opens every page of the window on no
 //! screen, and writes what is seen to `docs/`.
 //!
-//! `cargo run --release --example screenshots [FOLDER]`
+//! `cargo run --example screenshots [FOLDER]`
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 

@@ -257,3 +257,8 @@ impl Error {
         Self::Format { path: path.into(), reason: reason.into() }
     }
 }
+
+/// What a panic said, if it was words.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> Option<&str> {
+    panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+}

@@ -34,6 +34,8 @@ pub use permutation::Permutation;
 pub use pipeline::{Format, Labels, Last, On, Pipeline, Received, Resize, State};
 pub use random::Random;
 pub use sample::{IGNORED, Sample, Target, Values};
+#[cfg(feature = "ui")]
+pub(crate) use sets::known_forms;
 pub use sets::{
     Cifar, ClassFolders, DIGITS_TEST_PERCENT, DatasetName, Masked, OpenOptions, PUBLISHED, Progress, Published,
     PublishedFile, Shapes, ShapesOptions, Table, digits, fetch, open, open_csv, open_folder, open_pairs, parse_cifar,

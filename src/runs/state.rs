@@ -35,6 +35,11 @@ impl RecordedState {
     pub fn is_alive(self) -> bool {
         matches!(self, Self::Running | Self::Paused)
     }
+
+    /// Whether the run ended before its time, so that it may be resumed from its last checkpoint.
+    pub fn is_unfinished(self) -> bool {
+        matches!(self, Self::Stopped | Self::Failed | Self::Silent { .. })
+    }
 }
 
 pub(super) fn of(status: Option<&Status>) -> RecordedState {

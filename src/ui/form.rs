@@ -59,12 +59,13 @@ impl Form {
     /// A form that says what `config` says.
     pub(super) fn new(config: &Config) -> Self {
         let values = toml::Table::try_from(config).unwrap_or_default();
+        let command = command();
         let field = |key: &'static str| {
-            let argument = argument(key);
+            let argument = argument(&command, key);
             let value = values.get(key).map(shown).unwrap_or_default();
             let default = argument.get_default_values().first().map(|value| value.to_string_lossy().into_owned());
-            let kind = kind(&argument);
-            Field { key, help: help_of(&argument), kind, value, hint: default.unwrap_or_default(), problem: None }
+            let kind = kind(argument);
+            Field { key, help: help_of(argument), kind, value, hint: default.unwrap_or_default(), problem: None }
         };
         let fields = SECTIONS.iter().flat_map(|(_, keys)| keys.iter().copied().map(field)).collect();
         let mut form = Self { fields, config: Err(String::new()) };
@@ -79,12 +80,13 @@ impl Form {
 
     /// To be called after a change: finds out what is wrong with each field, and with all of them.
     pub(super) fn check(&mut self) {
+        let mut command = command();
         for field in &mut self.fields {
-            field.problem = parse(&field.arguments()).err();
+            field.problem = parse(&mut command, &field.arguments()).err();
         }
         let all: Vec<OsString> = self.fields.iter().flat_map(Field::arguments).collect();
-        self.config =
-            parse(&all).and_then(|config| config.clone().resolve().map(|_| config).map_err(|error| error.to_string()));
+        self.config = parse(&mut command, &all)
+            .and_then(|config| config.clone().resolve().map(|_| config).map_err(|error| error.to_string()));
     }
 
     /// The settings, or what is wrong with them.
@@ -111,7 +113,7 @@ impl Field {
 /// The help of a flag, as it stands in the form.
 #[cfg(test)]
 pub(super) fn help(key: &str) -> Option<String> {
-    SECTIONS.iter().any(|(_, keys)| keys.contains(&key)).then(|| help_of(&argument(key)))
+    SECTIONS.iter().any(|(_, keys)| keys.contains(&key)).then(|| help_of(argument(&command(), key)))
 }
 
 /// The flags as clap knows them.
@@ -119,10 +121,9 @@ fn command() -> Command {
     Config::augment_args(Command::new("brasa").no_binary_name(true).disable_help_flag(true))
 }
 
-fn argument(key: &str) -> Arg {
-    let command = command();
+fn argument<'a>(command: &'a Command, key: &str) -> &'a Arg {
     let argument = command.get_arguments().find(|argument| argument.get_long() == Some(key));
-    argument.unwrap_or_else(|| panic!("no flag is called {key}")).clone()
+    argument.unwrap_or_else(|| panic!("no flag is called {key}"))
 }
 
 fn help_of(argument: &Arg) -> String {
@@ -153,15 +154,15 @@ fn shown(value: &toml::Value) -> String {
 }
 
 /// What the command line makes of these flags, or the first line of what it says about them.
-fn parse(arguments: &[OsString]) -> std::result::Result<Config, String> {
-    let config = || -> Result<Config> {
+fn parse(command: &mut Command, arguments: &[OsString]) -> std::result::Result<Config, String> {
+    let mut config = || -> Result<Config> {
         let failed = |error: clap::Error| {
             let text = error.to_string();
             let text = text.strip_prefix("error: ").unwrap_or(&text);
             // what follows an empty line is about help and usage
             Error::Config(text.split("\n\n").next().unwrap_or_default().trim_end().to_owned())
         };
-        let matches = command().try_get_matches_from(arguments).map_err(failed)?;
+        let matches = command.try_get_matches_from_mut(arguments).map_err(failed)?;
         Config::from_arg_matches(&matches).map_err(failed)
     };
     config().map_err(|error| error.to_string())

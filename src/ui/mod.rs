@@ -7,6 +7,7 @@
 mod export;
 mod form;
 mod frame;
+mod later;
 mod pages;
 mod palette;
 mod portuguese;

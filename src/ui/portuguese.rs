@@ -18,6 +18,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "Checkpoints to keep; the weights of the best evaluation are kept beside them",
         "Checkpoints a guardar; os pesos da melhor avaliação são guardados junto com eles",
     ),
+    ("Close", "Fechar"),
     (
         "Closing ends the run. What was learned is saved, and the run can be resumed.",
         "Fechar encerra a execução. O que foi aprendido é salvo, e a execução pode ser retomada.",
@@ -68,6 +69,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("For example resnet20 or lr = 0.1", "Por exemplo resnet20 ou lr = 0.1"),
     ("Forecast", "Previsão"),
     ("Go on training", "Continuar treinando"),
+    ("Go on with {}", "Continuar {}"),
     ("Graph", "Grafo"),
     ("Histograms", "Histogramas"),
     ("How gradients change the weights", "Como os gradientes mudam os pesos"),
@@ -78,10 +80,6 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
          multistep:at=300/600,gamma=0.1, plateau:patience=2 (verificado depois de cada época), ...",
     ),
     ("Into the folder", "Na pasta"),
-    (
-        "It can go on from its last checkpoint: brasa train --resume RUN",
-        "Ela pode continuar do último checkpoint: brasa train --resume RUN",
-    ),
     ("Judges the held-out samples now (Ctrl+E)", "Avalia as amostras de teste agora (Ctrl+E)"),
     (
         "Keep a moving average of the weights with this decay, and evaluate and save that (such as 0.999)",
@@ -162,6 +160,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "Redimensionar as imagens para quadrados com este lado em pixels; necessário se os tamanhos diferem",
     ),
     ("Resume", "Retomar"),
+    (
+        "Resumes the run from its last checkpoint, as brasa train --resume does",
+        "Retoma a execução do último checkpoint, como faz brasa train --resume",
+    ),
     ("Run folder", "Pasta da execução"),
     ("Runs", "Execuções"),
     ("Samples in a training step", "Amostras em um passo de treinamento"),
@@ -201,6 +203,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "The run's folder in it, which must not exist yet [default: DATASET-MODEL-NUMBER]",
         "A pasta da execução dentro dela, que ainda não pode existir [padrão: DATASET-MODEL-NUMBER]",
     ),
+    ("The window was lost and opened again", "A janela se perdeu e foi reaberta"),
     ("This run has not told where its time goes", "Esta execução não informou onde gasta seu tempo"),
     ("This run has written no plan", "Esta execução não gravou nenhum plano"),
     ("Threads that prepare batches; changes nothing but the speed", "Threads que preparam lotes; só muda a velocidade"),
@@ -234,6 +237,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     (
         "What the schedule's learning rate is multiplied by from the next step on",
         "Fator que multiplica a taxa de aprendizado do schedule a partir do próximo passo",
+    ),
+    (
+        "What trains in it was not disturbed, unless it used the same device.",
+        "O treinamento nela não foi perturbado, a menos que usasse o mesmo dispositivo.",
     ),
     (
         "What to do with a step that gives NaN or infinity, and changes nothing",
@@ -272,7 +279,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("best test score", "melhor pontuação de teste"),
     ("best test score {}", "melhor pontuação de teste {}"),
     ("busy ms a step", "ms ocupados por passo"),
-    ("busy, and what training waited for", "ocupação, e o que o treinamento esperou"),
+    ("busy, and waited for", "ocupado, e esperado"),
     ("by {}", "por {}"),
     ("class", "classe"),
     ("classes", "classes"),

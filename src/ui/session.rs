@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
-use crate::error::Result;
+use crate::error::{Result, panic_message};
 use crate::train::{Config, Control, Event, Summary, Trainer};
 
 /// A run in this process.
@@ -32,8 +32,8 @@ pub(super) struct Known {
 pub(super) enum Task {
     /// A new run.
     New(Box<Config>),
-    /// The run in this folder goes on, with these settings.
-    Resume(PathBuf, Box<Config>),
+    /// The run in this folder goes on, with these settings or its own.
+    Resume(PathBuf, Option<Box<Config>>),
 }
 
 impl Session {
@@ -48,7 +48,10 @@ impl Session {
             told.lock().ended = Some(match ended {
                 Ok(Ok(summary)) => Ok(Box::new(summary)),
                 Ok(Err(error)) => Err(error.to_string()),
-                Err(panic) => Err(format!("the trainer crashed: {}", said(panic.as_ref()))),
+                Err(panic) => {
+                    let said = panic_message(panic.as_ref()).unwrap_or("it did not say why");
+                    Err(format!("the trainer crashed: {said}"))
+                }
             });
             changed();
         };
@@ -91,7 +94,8 @@ impl Session {
 fn train(task: Task, control: &Control, known: &Mutex<Known>, changed: &dyn Fn()) -> Result<Summary> {
     let mut trainer = match task {
         Task::New(config) => Trainer::new(*config)?,
-        Task::Resume(folder, config) => Trainer::resume(&folder, *config)?,
+        Task::Resume(folder, Some(config)) => Trainer::resume(&folder, *config)?,
+        Task::Resume(folder, None) => Trainer::resume(&folder, Trainer::config_of(&folder)?)?,
     };
     trainer.add_tensorboard();
     let device = trainer.device().clone();
@@ -107,9 +111,4 @@ fn train(task: Task, control: &Control, known: &Mutex<Known>, changed: &dyn Fn()
     });
     device.set_beside_display(false);
     done
-}
-
-fn said(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why")
 }

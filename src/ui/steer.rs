@@ -8,7 +8,7 @@ use crate::train::record::Status;
 use crate::units::bytes;
 
 use super::palette;
-use super::session::{Known, Session};
+use super::session::{Known, Session, Task};
 use super::text::Text;
 use super::window::Seen;
 
@@ -45,10 +45,11 @@ impl Steering {
                     self.buttons(ui, seen.text, session, status);
                     progress(ui, seen.text, &known, session, status);
                 });
-                message(ui, seen.text, &known, status);
+                message(ui, seen.text, &known);
             }
             None => of_others(ui, seen),
         }
+        go_on(ui, seen);
         ui.add_space(2.0);
     }
 
@@ -112,13 +113,10 @@ fn progress(ui: &mut Ui, text: Text, known: &Known, session: &Session, status: O
     ui.label(text.f("{} in use", &[&bytes(status.memory_bytes)]));
 }
 
-fn message(ui: &mut Ui, text: Text, known: &Known, status: Option<&Status>) {
+fn message(ui: &mut Ui, text: Text, known: &Known) {
     match (&known.ended, &known.notice) {
         (Some(Err(error)), _) => {
             ui.colored_label(palette::BAD, text.f("The run failed: {}", &[error]));
-            if status.is_some() {
-                ui.label(text.t("It can go on from its last checkpoint: brasa train --resume RUN"));
-            }
         }
         (Some(Ok(summary)), _) => {
             let score = summary.test.map(|test| format!("{:.2} %", 100.0 * test.score())).unwrap_or_default();
@@ -133,6 +131,21 @@ fn message(ui: &mut Ui, text: Text, known: &Known, status: Option<&Status>) {
             ui.add(egui::Label::new(RichText::new(notice).weak()).truncate());
         }
         (None, None) => {}
+    }
+}
+
+/// Where nothing trains: lets the run in focus go on if it ended before its time.
+fn go_on(ui: &mut Ui, seen: &mut Seen<'_>) {
+    if seen.session.is_some_and(Session::is_running) {
+        return;
+    }
+    let Some(run) = seen.selection.focus(seen.runs).filter(|run| run.state().is_unfinished()) else { return };
+    let button = ui.button(seen.text.f("Go on with {}", &[&run.name]));
+    if button
+        .on_hover_text(seen.text.t("Resumes the run from its last checkpoint, as brasa train --resume does"))
+        .clicked()
+    {
+        seen.asks.start = Some(Task::Resume(run.folder.clone(), None));
     }
 }
 

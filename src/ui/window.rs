@@ -1,11 +1,12 @@
 //! What is in the window, wherever it is shown.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use egui::{Align, CentralPanel, Key, KeyboardShortcut, Layout, Modifiers, Panel, RichText, Ui};
+use parking_lot::Mutex;
 
 use crate::runs::{Recording, Series, Watcher};
 use crate::train::Config;
@@ -20,7 +21,9 @@ use super::steer::{self, Steering};
 use super::text::Text;
 
 /// How often run folders are looked at, and thereby how often the window is drawn if nobody touches it.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// As good as at once; egui draws twice when it is told to draw without any delay.
+const SOON: Duration = Duration::from_millis(1);
 /// Points; in a narrower window the list of runs is opened by a button.
 const NARROW: f32 = 760.0;
 
@@ -37,11 +40,14 @@ pub struct Options {
     pub closer: Closer,
 }
 
+/// Where the window is drawn, once it is.
+type Shown = Arc<Mutex<Option<egui::Context>>>;
+
 /// Closes the window from outside, as when Ctrl-C is pressed; its run is saved first.
 #[derive(Clone, Debug, Default)]
 pub struct Closer {
     asked: Arc<AtomicBool>,
-    context: Arc<OnceLock<egui::Context>>,
+    context: Shown,
 }
 
 impl Closer {
@@ -59,7 +65,7 @@ pub struct Window {
     selection: Selection,
     session: Option<Session>,
     /// Starts once the run that is under way has ended.
-    next: Option<Box<Config>>,
+    next: Option<Task>,
     steering: Steering,
     pages: Pages,
     /// The folder of the session's run was put into focus.
@@ -68,6 +74,8 @@ pub struct Window {
     list_open: Option<bool>,
     closing: bool,
     closer: Closer,
+    /// Why the window was lost and opened again, until somebody has read it.
+    failure: Option<String>,
 }
 
 /// What pages see, and may ask for.
@@ -85,7 +93,7 @@ pub(super) struct Seen<'a> {
 #[derive(Default)]
 pub(super) struct Asks {
     /// Train this, instead of what is trained now.
-    pub(super) start: Option<Box<Config>>,
+    pub(super) start: Option<Task>,
     /// Look at this folder, too.
     pub(super) root: Option<PathBuf>,
 }
@@ -104,7 +112,7 @@ impl Window {
             settings.page = Page::Curves;
         }
         let task = train.map(|config| match resume {
-            Some(folder) => Task::Resume(folder, config),
+            Some(folder) => Task::Resume(folder, Some(config)),
             None => Task::New(config),
         });
         let session = task.map(|task| Session::start(task, repaint(&closer.context)));
@@ -120,6 +128,7 @@ impl Window {
             list_open: None,
             closing: false,
             closer,
+            failure: None,
         }
     }
 
@@ -155,6 +164,17 @@ impl Window {
         }
     }
 
+    /// To be called when the window is about to be opened again after it failed because of `why`.
+    pub(super) fn reopened(&mut self, why: String) {
+        *self.closer.context.lock() = None;
+        self.failure = Some(why);
+    }
+
+    /// True once its [`Closer`] was told to.
+    pub(super) fn is_asked_to_close(&self) -> bool {
+        self.closer.asked.load(Ordering::Relaxed)
+    }
+
     /// Points of all curves that were read so far.
     pub fn points(&self) -> usize {
         self.watcher.lock().iter().flat_map(|run| run.series.values()).map(Series::len).sum()
@@ -162,15 +182,15 @@ impl Window {
 
     /// What is done before each frame, and while the window is hidden.
     pub fn logic(&mut self, ctx: &egui::Context) {
-        self.closer.context.get_or_init(|| ctx.clone());
+        self.closer.context.lock().get_or_insert_with(|| ctx.clone());
         if self.closer.asked.swap(false, Ordering::Relaxed) {
             self.finish();
             ctx.send_viewport_cmd(egui::ViewportCommand::Close);
         }
-        if let (Some(config), false) = (&self.next, self.is_training()) {
-            let config = config.clone();
-            self.next = None;
-            self.start(config);
+        if !self.is_training()
+            && let Some(task) = self.next.take()
+        {
+            self.start(task);
         }
         if let (Some(session), false) = (&self.session, self.followed)
             && let Some(folder) = session.known().folder
@@ -190,6 +210,7 @@ impl Window {
         self.logic(&ui.ctx().clone());
         self.shortcuts(ui);
         self.before_closing(ui);
+        self.after_failing(ui);
         let mut asks = Asks::default();
         let mut files: Vec<PathBuf> =
             ui.input(|input| input.raw.dropped_files.iter().map(|file| file.path().to_owned()).collect());
@@ -226,25 +247,27 @@ impl Window {
         if let Some(root) = asks.root {
             self.watcher.add_root(root);
         }
-        if let Some(config) = asks.start {
+        if let Some(task) = asks.start {
             self.settings.page = Page::Curves;
             match &self.session {
                 Some(session) if session.is_running() => {
                     session.control().stop();
-                    self.next = Some(config);
+                    self.next = Some(task);
                 }
-                _ => self.start(config),
+                _ => self.start(task),
             }
         }
     }
 
-    fn start(&mut self, config: Box<Config>) {
+    fn start(&mut self, task: Task) {
         if let Some(ended) = self.session.take() {
             ended.finish();
         }
-        self.watcher.add_root(config.out.clone());
+        if let Task::New(config) = &task {
+            self.watcher.add_root(config.out.clone());
+        }
         self.followed = false;
-        self.session = Some(Session::start(Task::New(config), repaint(&self.closer.context)));
+        self.session = Some(Session::start(task, repaint(&self.closer.context)));
     }
 
     fn shortcuts(&mut self, ui: &mut Ui) {
@@ -269,6 +292,22 @@ impl Window {
         }
         if pressed(Key::E) {
             session.control().evaluate();
+        }
+    }
+
+    /// Says why the window is another one than a moment ago.
+    fn after_failing(&mut self, ui: &Ui) {
+        let Some(why) = &self.failure else { return };
+        let text = Text(self.settings.language);
+        let answer = egui::Modal::new(egui::Id::unique("failed")).show(ui.ctx(), |ui| {
+            ui.set_max_width(480.0);
+            ui.heading(text.t("The window was lost and opened again"));
+            ui.label(text.t("What trains in it was not disturbed, unless it used the same device."));
+            ui.label(RichText::new(why).monospace());
+            ui.button(text.t("Close")).clicked()
+        });
+        if answer.inner || answer.should_close() {
+            self.failure = None;
         }
     }
 
@@ -310,11 +349,13 @@ impl Window {
 #[serde(transparent)]
 pub struct SavedSettings(Settings);
 
-fn repaint(context: &Arc<OnceLock<egui::Context>>) -> impl Fn() + Send + 'static {
+fn repaint(context: &Shown) -> impl Fn() + Send + 'static {
     let context = Arc::clone(context);
     move || {
-        if let Some(context) = context.get() {
-            context.request_repaint();
+        // not to be held while egui takes its own lock
+        let shown = context.lock().clone();
+        if let Some(context) = shown {
+            context.request_repaint_after(SOON);
         }
     }
 }

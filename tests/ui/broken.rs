@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use brasa::formats::tensorboard::{EventWriter, Histogram};
 use brasa::ui::{Options, Page};
 use egui_kittest::kittest::Queryable as _;
 
@@ -27,6 +28,24 @@ fn damaged_and_foreign_files_are_named_and_the_rest_is_shown() {
     let long = out.path().join("n".repeat(250));
     std::fs::create_dir(&long).expect("a long name");
     write(&long.join("metrics.jsonl"), &copy("metrics.jsonl"));
+    // a data set, a class and a curve of 500 characters
+    let wordy = out.path().join("wordy");
+    std::fs::create_dir(&wordy).expect("a folder");
+    for name in ["status.json", "predictions.json", "run.json", "plan.json"] {
+        let text = String::from_utf8(copy(name)).expect("JSON");
+        write(
+            &wordy.join(name),
+            text.replace("digits", &"d".repeat(500))
+                .replace("\"7\"", &format!("\"{}\"", "seven ".repeat(84)))
+                .as_bytes(),
+        );
+    }
+    write(&wordy.join("metrics.jsonl"), &copy("metrics.jsonl"));
+    let mut events = EventWriter::create(&wordy, 0).expect("writable");
+    let tag = "t".repeat(500);
+    events.scalar(&tag, 0.5, 1).expect("writable");
+    events.histogram(&tag, &Histogram::of(&[1.0, 2.0]), 1).expect("writable");
+    events.flush().expect("writable");
     let empty = out.path().join("empty");
     std::fs::create_dir(empty).expect("a folder");
 

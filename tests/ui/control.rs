@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use brasa::device::Fault;
 use brasa::train::Config;
 use brasa::train::record::{Line, METRICS, RunState, STATUS, Status};
 use brasa::ui::{Options, Page};
 use egui_kittest::kittest::Queryable as _;
 
-use crate::{Seen, config, wait, window};
+use crate::{Seen, common, config, wait, window};
 
 fn status(run: &Path) -> Option<Status> {
     serde_json::from_slice(&std::fs::read(run.join(STATUS)).ok()?).ok()
@@ -93,6 +94,35 @@ fn a_run_is_replaced_from_the_form() {
         status(&second).is_some_and(|status| status.state == RunState::Completed)
     });
     assert_eq!(status(&first).expect("it was stopped").state, RunState::Stopped);
+}
+
+#[test]
+fn a_run_whose_device_is_lost_says_so_and_goes_on_when_asked() {
+    let Some(gpu) = common::devices().into_iter().nth(1) else { return };
+    let out = tempfile::tempdir().expect("a folder");
+    let save_every = "5".parse().expect("steps");
+    let (mut seen, run) = start(
+        out.path(),
+        Config { epochs: 10_000, device: Some("gpu".into()), save_every, log_every: 1, ..config(out.path()) },
+    );
+    wait(&mut seen, "there is a checkpoint", |_| lines(&run).len() > 10);
+    gpu.inject(Fault::Lost);
+    wait(&mut seen, "it ends", |seen| !seen.state().is_training());
+    wait(&mut seen, "it says why", |seen| seen.query_all_by_label_contains("The run failed").next().is_some());
+    assert_eq!(status(&run).expect("it was written").state, RunState::Failed);
+    for page in Page::ALL {
+        seen.state_mut().open_page(page);
+        seen.run_steps(3);
+    }
+    wait(&mut seen, "it may go on", |seen| seen.query_by_label("Go on with digits-cnn-1").is_some());
+    // the bar has grown by a line
+    seen.run_steps(3);
+    seen.get_by_label("Go on with digits-cnn-1").click();
+    let is_running = |run: &Path| status(run).is_some_and(|status| status.state == RunState::Running);
+    wait(&mut seen, "it goes on", |_| is_running(&run));
+    let first = status(&run).expect("it runs").step;
+    wait(&mut seen, "it learns", |_| status(&run).is_some_and(|status| status.step > first));
+    seen.state_mut().finish();
 }
 
 #[test]

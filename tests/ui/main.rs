@@ -1,8 +1,11 @@
 //! The window, driven by its real widgets: found by the names that a screen reader says.
 
 mod broken;
+#[path = "../common/mod.rs"]
+mod common;
 mod control;
 mod pages;
+mod snapshots;
 mod viewing;
 
 use std::path::Path;

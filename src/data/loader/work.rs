@@ -1,6 +1,5 @@
 //! The work of the threads: chunks of samples made side by side.
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,7 +8,7 @@ use std::time::Instant;
 use super::rows::Rows;
 use crate::data::HostTimes;
 use crate::data::pipeline::{Dispenser, Failure, Item, On, Recipe, Scratch, Ticket};
-use crate::error::Error;
+use crate::error::{Error, panic_message};
 
 /// What became of the items of a ticket.
 pub(super) struct Chunk {
@@ -151,7 +150,8 @@ impl Shared {
                 chunk.fill(recipe, strict, &items, self.size, &mut scratch, &mut at);
             }));
             if let Err(panic) = made {
-                let message = format!("sample {}: an operation panicked: {}", at, words(panic.as_ref()));
+                let said = panic_message(panic.as_ref()).unwrap_or("no message");
+                let message = format!("sample {at}: an operation panicked: {said}");
                 chunk.failure = Some(Error::format(&recipe.description.name, message));
                 scratch = Scratch::default();
             }
@@ -195,10 +195,4 @@ impl Chunk {
             }
         }
     }
-}
-
-/// The message of a panic.
-fn words(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

@@ -40,6 +40,8 @@ pub use table::{Table, open_csv, parse_csv};
 
 #[cfg(feature = "cli")]
 pub(crate) use name::FORMS;
+#[cfg(feature = "ui")]
+pub(crate) use name::known_forms;
 #[cfg(feature = "cli")]
 pub(crate) use place::missing;
 

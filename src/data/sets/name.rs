@@ -123,10 +123,15 @@ impl FromStr for DatasetName {
     }
 }
 
-fn unknown(text: &str) -> Error {
+/// The names of data sets, those that take a path among them.
+pub(crate) fn known_forms() -> Vec<&'static str> {
     let mut known: Vec<&str> = FORMS.iter().map(|(form, _)| *form).collect();
     known.splice(1..1, catalogue::PUBLISHED.iter().map(|set| set.name));
-    Error::Config(format!("unknown data set `{text}`; known are: {}", known.join(", ")))
+    known
+}
+
+fn unknown(text: &str) -> Error {
+    Error::Config(format!("unknown data set `{text}`; known are: {}", known_forms().join(", ")))
 }
 
 impl Serialize for DatasetName {

@@ -10,13 +10,12 @@ mod telling;
 mod timeline;
 mod watch;
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 use crate::data::{Batch, HostTimes, Loader, State};
-use crate::error::Result;
+use crate::error::{Result, panic_message};
 use crate::stage::Stage;
 use crate::timing::TimeSource;
 
@@ -152,7 +151,8 @@ impl<'a> Run<'a> {
                 Err(error)
             }
             Err(panic) => {
-                self.report_as(RunState::Failed, Some(format!("a panic: {}", words(panic.as_ref()))));
+                let said = panic_message(panic.as_ref()).unwrap_or("without a message");
+                self.report_as(RunState::Failed, Some(format!("a panic: {said}")));
                 resume_unwind(panic)
             }
         }
@@ -371,10 +371,4 @@ impl EpochSums {
         self.targets += result.targets;
         self.samples += result.samples;
     }
-}
-
-/// The message of a panic.
-fn words(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }

@@ -130,13 +130,7 @@ impl Curves {
                 if !ui.is_rect_visible(ui.available_rect_before_wrap()) {
                     return;
                 }
-                let chart = Chart {
-                    family,
-                    runs: shown,
-                    settings: &seen.settings.curves,
-                    selection: seen.selection,
-                    lines: &self.lines,
-                };
+                let chart = Chart::new(family, shown, seen, &self.lines);
                 chart.ui(ui, Id::unique(("chart", self.resets)), seen.text);
             });
         });
@@ -166,13 +160,7 @@ impl Curves {
                     if ui.button(format.name()).clicked()
                         && let Some(family) = families.iter().find(|family| family.name == chosen)
                     {
-                        let chart = Chart {
-                            family,
-                            runs: shown,
-                            settings: &seen.settings.curves,
-                            selection: seen.selection,
-                            lines: &self.lines,
-                        };
+                        let chart = Chart::new(family, shown, seen, &self.lines);
                         let tags: Vec<&str> = family.tags.iter().map(|(tag, _)| tag.as_str()).collect();
                         let result = export::write(&chart.for_export(), shown, &tags, format, &dialog.folder);
                         dialog.result = Some(result);

@@ -1,14 +1,12 @@
 //! What this machine has to compute with.
 
-use std::sync::Arc;
-
 use egui::{Button, Grid, RichText, ScrollArea, Ui};
-use parking_lot::Mutex;
 
 use crate::bench::{Peak, measure_peak};
 use crate::device::{Device, DeviceInfo};
 use crate::units::{bytes, thousands};
 
+use crate::ui::later::{Later, Machine};
 use crate::ui::palette;
 use crate::ui::text::Text;
 use crate::ui::window::Seen;
@@ -16,39 +14,19 @@ use crate::ui::window::Seen;
 /// What the page remembers.
 #[derive(Default)]
 pub(super) struct Devices {
-    asked: bool,
-    found: Arc<Mutex<Option<Vec<DeviceInfo>>>>,
-    measured: Arc<Mutex<Measured>>,
-}
-
-/// What threads that measure have told.
-#[derive(Default)]
-struct Measured {
-    /// The device that is being measured, by selector.
-    under_way: Option<String>,
-    /// By the device's name.
-    results: Vec<(String, Result<Peak, String>)>,
+    /// The device that is being measured, or was at last.
+    measured: Option<(DeviceInfo, Later<Result<Peak, String>>)>,
 }
 
 impl Devices {
-    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
-        if !self.asked {
-            self.asked = true;
-            let (found, context) = (Arc::clone(&self.found), ui.ctx().clone());
-            // drivers take their time
-            std::thread::spawn(move || {
-                *found.lock() = Some(Device::list());
-                context.request_repaint();
-            });
-        }
-        for (name, result) in &self.measured.lock().results {
-            if let Ok(peak) = result {
-                seen.settings.peaks.insert(name.clone(), *peak);
-            }
+    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>, machine: &mut Machine) {
+        if let Some((device, result)) = &self.measured
+            && let Some(Ok(peak)) = &*result.get()
+        {
+            seen.settings.peaks.insert(device.name.clone(), *peak);
         }
         let text = seen.text;
-        let found = self.found.lock().clone();
-        let Some(devices) = found else {
+        let Some(devices) = machine.devices(ui.ctx()) else {
             ui.horizontal(|ui| {
                 ui.spinner();
                 ui.label(text.t("asking the drivers"));
@@ -69,7 +47,7 @@ impl Devices {
         });
     }
 
-    fn device(&self, ui: &mut Ui, seen: &Seen<'_>, device: &DeviceInfo) {
+    fn device(&mut self, ui: &mut Ui, seen: &Seen<'_>, device: &DeviceInfo) {
         let text = seen.text;
         ui.horizontal(|ui| {
             ui.label(RichText::new(&device.selector).monospace().color(palette::EMBER));
@@ -103,36 +81,28 @@ impl Devices {
         self.measure(ui, text, device);
     }
 
-    fn measure(&self, ui: &mut Ui, text: Text, device: &DeviceInfo) {
-        let (under_way, error) = {
-            let measured = self.measured.lock();
-            let last = measured.results.iter().rev().find(|(name, _)| *name == device.name);
-            (measured.under_way.clone(), last.and_then(|(_, result)| result.as_ref().err().cloned()))
-        };
+    fn measure(&mut self, ui: &mut Ui, text: Text, device: &DeviceInfo) {
+        let (mut under_way, mut of_this, mut error) = (false, false, None);
+        if let Some((measured, result)) = &self.measured {
+            let result = result.get();
+            (under_way, of_this) = (result.is_none(), measured.selector == device.selector);
+            error = result.as_ref().filter(|_| of_this).and_then(|result| result.as_ref().err().cloned());
+        }
         ui.horizontal(|ui| {
-            let button = ui.add_enabled(under_way.is_none(), Button::new(text.t("Measure its limits")));
+            let button = ui.add_enabled(!under_way, Button::new(text.t("Measure its limits")));
             let hint = text.t("Takes some seconds, in which the device should do nothing else");
             if button.on_hover_text(hint).clicked() {
-                self.start(ui.ctx().clone(), device);
+                let selector = device.selector.clone();
+                let work = move || Device::named(&selector).and_then(|device| measure_peak(&device));
+                let result = Later::start(ui.ctx(), move || work().map_err(|error| error.to_string()));
+                self.measured = Some((device.clone(), result));
             }
-            if under_way.as_ref() == Some(&device.selector) {
+            if under_way && of_this {
                 ui.spinner();
             }
             if let Some(error) = error {
                 ui.colored_label(palette::BAD, error);
             }
-        });
-    }
-
-    fn start(&self, context: egui::Context, device: &DeviceInfo) {
-        let (measured, selector, name) = (Arc::clone(&self.measured), device.selector.clone(), device.name.clone());
-        measured.lock().under_way = Some(selector.clone());
-        std::thread::spawn(move || {
-            let result = Device::named(&selector).and_then(|device| measure_peak(&device));
-            let mut measured = measured.lock();
-            measured.under_way = None;
-            measured.results.push((name, result.map_err(|error| error.to_string())));
-            context.request_repaint();
         });
     }
 }

@@ -1,7 +1,5 @@
 //! The training step as its kernels, in waves, and each of them in detail.
 
-use std::collections::HashMap;
-
 use egui::{
     Align2, Color32, ComboBox, FontId, Grid, Panel, Rect, RichText, ScrollArea, Sense, Stroke, TextEdit, Ui, Vec2, pos2,
 };
@@ -25,13 +23,20 @@ pub(super) struct Graph {
     chosen: Option<usize>,
     dialect: Dialect,
     zoom: f32,
-    /// Texts that were translated, of this kernel's WGSL.
-    translated: HashMap<(String, &'static str), Result<String, String>>,
+    /// The text that was translated last.
+    translated: Option<Translated>,
+}
+
+/// A text in another language, or why there is none.
+struct Translated {
+    wgsl: String,
+    dialect: Dialect,
+    result: Result<String, String>,
 }
 
 impl Default for Graph {
     fn default() -> Self {
-        Self { by_time: false, chosen: None, dialect: Dialect::Wgsl, zoom: 1.0, translated: HashMap::new() }
+        Self { by_time: false, chosen: None, dialect: Dialect::Wgsl, zoom: 1.0, translated: None }
     }
 }
 
@@ -196,9 +201,12 @@ impl Graph {
                 .labelled_by(label.id);
         });
         let dialect = self.dialect;
-        let key = (kernel.wgsl.clone(), dialect.name());
-        let shown = self.translated.entry(key).or_insert_with(|| translate(&kernel.wgsl, dialect));
-        ScrollArea::both().auto_shrink([false, false]).show(ui, |ui| match shown {
+        let known = self.translated.take().filter(|known| known.dialect == dialect && known.wgsl == kernel.wgsl);
+        let shown = self.translated.insert(known.unwrap_or_else(|| {
+            let (wgsl, result) = (kernel.wgsl.clone(), translate(&kernel.wgsl, dialect));
+            Translated { wgsl, dialect, result }
+        }));
+        ScrollArea::both().auto_shrink([false, false]).show(ui, |ui| match &shown.result {
             Ok(code) => {
                 // it can be marked and copied, and not changed
                 let mut code = code.as_str();

@@ -16,6 +16,7 @@ use egui::Ui;
 
 use crate::train::Config;
 
+use super::later::Machine;
 use super::settings::Page;
 use super::text::Text;
 use super::window::Seen;
@@ -30,6 +31,7 @@ pub(super) struct Pages {
     predictions: predictions::PredictionsPage,
     devices: devices::Devices,
     runs: runs::Runs,
+    machine: Machine,
 }
 
 impl Pages {
@@ -44,6 +46,7 @@ impl Pages {
             predictions: predictions::PredictionsPage::default(),
             devices: devices::Devices::default(),
             runs: runs::Runs::default(),
+            machine: Machine::default(),
         }
     }
 
@@ -59,13 +62,13 @@ impl Pages {
             }
         }
         match seen.settings.page {
-            Page::Start => self.start.ui(ui, seen),
+            Page::Start => self.start.ui(ui, seen, &mut self.machine),
             Page::Curves => self.curves.ui(ui, seen),
             Page::Stages => self.stages.ui(ui, seen),
             Page::Graph => self.graph.ui(ui, seen),
             Page::Histograms => self.histograms.ui(ui, seen),
             Page::Predictions => self.predictions.ui(ui, seen),
-            Page::Devices => self.devices.ui(ui, seen),
+            Page::Devices => self.devices.ui(ui, seen, &mut self.machine),
             Page::Runs => self.runs.ui(ui, seen),
             Page::About => about::ui(ui, seen),
         }

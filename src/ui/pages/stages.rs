@@ -14,6 +14,8 @@ use timeline::TimelineView;
 
 /// Points.
 const BAR: Vec2 = Vec2::new(300.0, 16.0);
+/// Points; what the other columns of the table take.
+const OTHER_COLUMNS: f32 = 520.0;
 
 /// What the page remembers.
 #[derive(Default)]
@@ -33,7 +35,7 @@ impl Stages {
         ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
             ui.label(RichText::new(what_binds(&status.stages)).size(16.0).strong());
             ui.add_space(6.0);
-            bars(ui, text, &status.stages, status.step.max(1));
+            ScrollArea::horizontal().show(ui, |ui| bars(ui, text, &status.stages, status.step.max(1)));
             ui.add_space(12.0);
             ui.horizontal(|ui| {
                 ui.heading(text.t("The last steps"));
@@ -50,10 +52,11 @@ impl Stages {
 
 fn bars(ui: &mut Ui, text: Text, stages: &[StageReport], steps: u64) {
     let longest = stages.iter().map(|stage| stage.busy_ms.max(stage.exposed_ms)).fold(1e-9, f64::max);
+    let width = (ui.available_width() - OTHER_COLUMNS).clamp(BAR.x / 2.0, BAR.x);
     Grid::new("stages").num_columns(6).striped(true).spacing([14.0, 5.0]).show(ui, |ui| {
         for title in [
             text.t("stage"),
-            text.t("busy, and what training waited for"),
+            text.t("busy, and waited for"),
             text.t("busy ms a step"),
             text.t("waited ms a step"),
             text.t("share"),
@@ -65,7 +68,7 @@ fn bars(ui: &mut Ui, text: Text, stages: &[StageReport], steps: u64) {
         for stage in stages {
             let color = palette::of_stage(stage.stage);
             ui.colored_label(readable(ui, color), stage.stage.name());
-            bar(ui, text, stage, longest, color);
+            bar(ui, text, stage, longest, width);
             let each = |ms: f64| format!("{:.3}", ms / steps as f64);
             ui.monospace(each(stage.busy_ms));
             ui.monospace(each(stage.exposed_ms));
@@ -80,8 +83,9 @@ fn bars(ui: &mut Ui, text: Text, stages: &[StageReport], steps: u64) {
 }
 
 /// Busy time as a pale bar, exposed time as a full one on it.
-fn bar(ui: &mut Ui, text: Text, stage: &StageReport, longest: f64, color: Color32) {
-    let (area, response) = ui.allocate_exact_size(BAR, Sense::hover());
+fn bar(ui: &mut Ui, text: Text, stage: &StageReport, longest: f64, width: f32) {
+    let color = palette::of_stage(stage.stage);
+    let (area, response) = ui.allocate_exact_size(Vec2::new(width, BAR.y), Sense::hover());
     let part = |ms: f64, height: f32| {
         let width = (ms / longest) as f32 * area.width();
         Rect::from_min_size(area.left_center() - Vec2::new(0.0, height / 2.0), Vec2::new(width, height))

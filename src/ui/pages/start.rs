@@ -1,17 +1,18 @@
 //! What to train, and how: every flag of the command line, with its help, checked as it is typed.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use egui::{Button, CollapsingHeader, ComboBox, Grid, RichText, ScrollArea, TextEdit, Ui};
-use parking_lot::Mutex;
 
-use crate::device::Device;
+use crate::data::known_forms;
+use crate::device::DeviceInfo;
 use crate::train::{Config, Control, RunForecast, forecast};
 use crate::units::{bytes, thousands};
 
 use crate::ui::form::{Field, FieldKind, Form, SECTIONS};
+use crate::ui::later::{Later, Machine};
 use crate::ui::palette;
+use crate::ui::session::Task;
 use crate::ui::steer::duration;
 use crate::ui::text::Text;
 use crate::ui::window::Seen;
@@ -22,26 +23,15 @@ const VALUE_WIDTH: f32 = 260.0;
 /// The form, and what was found out about what it says.
 pub(super) struct Start {
     form: Form,
-    forecast: Option<Forecasting>,
-    /// Names of devices to choose from; found out when the page is first seen, as drivers take their time.
-    devices: Arc<Mutex<Option<Vec<NamedDevice>>>>,
-    asked_for_devices: bool,
-}
-
-/// A device by selector and name.
-type NamedDevice = (String, String);
-
-/// A forecast that is being made, or was.
-struct Forecasting {
-    control: Control,
-    result: Arc<Mutex<Option<Result<RunForecast, String>>>>,
+    /// A forecast that is being made, or was, and what stops it.
+    forecast: Option<(Control, Later<Result<RunForecast, String>>)>,
 }
 
 impl Start {
     pub(super) fn new(config: &Config) -> Self {
         // a name is taken once it was used
         let config = Config { name: None, ..config.clone() };
-        Self { form: Form::new(&config), forecast: None, devices: Arc::default(), asked_for_devices: false }
+        Self { form: Form::new(&config), forecast: None }
     }
 
     /// A folder that was dropped is trained on.
@@ -52,16 +42,7 @@ impl Start {
         }
     }
 
-    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
-        if !self.asked_for_devices {
-            self.asked_for_devices = true;
-            let (devices, context) = (Arc::clone(&self.devices), ui.ctx().clone());
-            std::thread::spawn(move || {
-                let found = Device::list().into_iter().map(|device| (device.selector, device.name)).collect();
-                *devices.lock() = Some(found);
-                context.request_repaint();
-            });
-        }
+    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>, machine: &mut Machine) {
         self.actions(ui, seen);
         ui.separator();
         let mut changed = false;
@@ -71,7 +52,7 @@ impl Start {
                 open.show(ui, |ui| {
                     Grid::new(title).num_columns(2).spacing([16.0, 6.0]).show(ui, |ui| {
                         for &key in keys {
-                            changed |= self.row(ui, seen.text, key);
+                            changed |= self.row(ui, seen.text, key, machine);
                             ui.end_row();
                         }
                     });
@@ -85,8 +66,8 @@ impl Start {
 
     fn changed(&mut self) {
         self.form.check();
-        if let Some(old) = self.forecast.take() {
-            old.control.stop();
+        if let Some((control, _)) = self.forecast.take() {
+            control.stop();
         }
     }
 
@@ -101,14 +82,14 @@ impl Start {
             if ui.add_enabled(good, button).clicked()
                 && let Ok(config) = self.form.config()
             {
-                seen.asks.start = Some(Box::new(config.clone()));
+                seen.asks.start = Some(Task::New(Box::new(config.clone())));
             }
             let forecast = ui.add_enabled(good && !self.is_forecasting(), Button::new(text.t("Forecast")));
             let forecast = forecast.on_hover_text(text.t(
                 "Makes the model, does a few steps and throws them away: what the run will take of memory and of time",
             ));
             if forecast.clicked() {
-                self.make_forecast(ui.ctx().clone());
+                self.make_forecast(ui.ctx());
             }
             if ui.button(text.t("Defaults")).on_hover_text(text.t("Everything as it is without any flag")).clicked() {
                 self.form = Form::new(&Config::default());
@@ -123,8 +104,8 @@ impl Start {
         if let Err(problem) = self.form.config() {
             ui.colored_label(palette::BAD, problem);
         }
-        if let Some(forecasting) = &self.forecast {
-            match &*forecasting.result.lock() {
+        if let Some((_, result)) = &self.forecast {
+            match &*result.get() {
                 None => {
                     ui.horizontal(|ui| {
                         ui.spinner();
@@ -140,23 +121,20 @@ impl Start {
     }
 
     fn is_forecasting(&self) -> bool {
-        self.forecast.as_ref().is_some_and(|forecasting| forecasting.result.lock().is_none())
+        self.forecast.as_ref().is_some_and(|(_, result)| result.get().is_none())
     }
 
-    fn make_forecast(&mut self, context: egui::Context) {
+    fn make_forecast(&mut self, context: &egui::Context) {
         let Ok(config) = self.form.config().cloned() else { return };
-        let (control, result) = (Control::default(), Arc::new(Mutex::new(None)));
-        self.forecast = Some(Forecasting { control: control.clone(), result: Arc::clone(&result) });
-        std::thread::spawn(move || {
-            let made = forecast(config, &control).map_err(|error| error.to_string());
-            *result.lock() = Some(made);
-            context.request_repaint();
-        });
+        let control = Control::default();
+        let obeyed = control.clone();
+        let made = Later::start(context, move || forecast(config, &obeyed).map_err(|error| error.to_string()));
+        self.forecast = Some((control, made));
     }
 
     /// A flag: its name and its value; true if it was changed.
-    fn row(&mut self, ui: &mut Ui, text: Text, key: &str) -> bool {
-        let devices = if key == "device" { self.devices.lock().clone() } else { None };
+    fn row(&mut self, ui: &mut Ui, text: Text, key: &str, machine: &mut Machine) -> bool {
+        let devices = if key == "device" { machine.devices(ui.ctx()) } else { None };
         let field = self.form.field(key);
         let help = text.any(&field.help).to_owned();
         let name = ui.label(key).on_hover_text(&help);
@@ -215,14 +193,15 @@ fn choice(ui: &mut Ui, key: &str, value: &str, choices: &[(String, String)], lab
 }
 
 /// Values to choose from where any text may stand.
-fn suggestions(ui: &mut Ui, text: Text, field: &mut Field, devices: Option<&[NamedDevice]>) -> bool {
+fn suggestions(ui: &mut Ui, text: Text, field: &mut Field, devices: Option<&[DeviceInfo]>) -> bool {
     let known: Vec<(String, String)> = match field.key {
         "dataset" => {
-            let names = ["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "oxford-pets", "shapes"];
-            names.map(|name| (name.to_owned(), String::new())).to_vec()
+            // a path has to be typed, or dropped
+            let names = known_forms().into_iter().filter(|form| !form.contains(':'));
+            names.map(|name| (name.to_owned(), String::new())).collect()
         }
         "device" => match devices {
-            Some(devices) => devices.to_vec(),
+            Some(devices) => devices.iter().map(|device| (device.selector.clone(), device.name.clone())).collect(),
             None => {
                 ui.spinner();
                 return false;

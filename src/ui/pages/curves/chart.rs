@@ -13,6 +13,7 @@ use crate::ui::selection::Selection;
 use crate::ui::settings::CurveSettings;
 use crate::ui::steer::duration;
 use crate::ui::text::Text;
+use crate::ui::window::Seen;
 
 use super::families::Family;
 use super::lines::{Lines, View};
@@ -25,11 +26,11 @@ const EXPORT_SIZE: (u32, u32) = (1280, 800);
 
 /// What is drawn, and how.
 pub(super) struct Chart<'a> {
-    pub(super) family: &'a Family,
-    pub(super) runs: &'a [&'a Recording],
-    pub(super) settings: &'a CurveSettings,
-    pub(super) selection: &'a Selection,
-    pub(super) lines: &'a Lines,
+    family: &'a Family,
+    runs: &'a [&'a Recording],
+    settings: &'a CurveSettings,
+    selection: &'a Selection,
+    lines: &'a Lines,
 }
 
 /// A line before it is drawn.
@@ -43,7 +44,12 @@ struct Curve<'a> {
     is_test: bool,
 }
 
-impl Chart<'_> {
+impl<'a> Chart<'a> {
+    /// The curves of `family`, of these runs, drawn as the settings say.
+    pub(super) fn new(family: &'a Family, runs: &'a [&'a Recording], seen: &'a Seen<'_>, lines: &'a Lines) -> Self {
+        Self { family, runs, settings: &seen.settings.curves, selection: seen.selection, lines }
+    }
+
     pub(super) fn ui(&self, ui: &mut Ui, id: Id, text: Text) {
         let most = ((ui.available_width() * PER_POINT) as usize).max(64);
         let x = self.settings.x();

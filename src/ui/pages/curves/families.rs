@@ -1,6 +1,6 @@
 //! Which curves belong into one chart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::runs::Recording;
 
@@ -17,7 +17,9 @@ const FIRST: [&str; 6] = ["loss", "accuracy", "learning_rate", "gradient_norm", 
 
 /// The charts for the curves of these runs whose names contain `filter`.
 pub(super) fn families(runs: &[&Recording], filter: &str) -> Vec<Family> {
-    of_tags(runs.iter().flat_map(|run| run.series.keys()).map(String::as_str), filter)
+    // runs have the same tags, most of them
+    let tags: BTreeSet<&str> = runs.iter().flat_map(|run| run.series.keys()).map(String::as_str).collect();
+    of_tags(tags.into_iter(), filter)
 }
 
 fn of_tags<'a>(tags: impl Iterator<Item = &'a str>, filter: &str) -> Vec<Family> {

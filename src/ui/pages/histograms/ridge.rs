@@ -9,7 +9,7 @@ use crate::ui::text::Text;
 /// Most histograms that are drawn behind each other.
 const MOST: usize = 32;
 /// Places from left to right.
-const PLACES: usize = 96;
+const PLACES: usize = 64;
 /// Part of the height that the largest one takes.
 const TALLEST: f32 = 0.45;
 /// Points.

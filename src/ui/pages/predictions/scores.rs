@@ -78,7 +78,7 @@ pub(super) fn table(ui: &mut Ui, text: Text, run: &Recording) {
     let names = classes(run);
     ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
         Grid::new("classes").striped(true).spacing([26.0, 5.0]).show(ui, |ui| {
-            let score = if is_segmentation(run) { "Dice" } else { "F1" };
+            let score = if run.segments() { "Dice" } else { "F1" };
             for title in [text.t("class"), text.t("precision"), text.t("recall"), score, "IoU", text.t("targets")] {
                 ui.weak(title);
             }
@@ -105,10 +105,6 @@ fn means(ui: &mut Ui, text: Text, confusion: &Confusion) {
     }
     ui.monospace(confusion.total().to_string());
     ui.end_row();
-}
-
-fn is_segmentation(run: &Recording) -> bool {
-    run.predictions.as_ref().is_some_and(|predictions| predictions.masks.is_some())
 }
 
 fn short(names: &[String], class: usize) -> String {
