@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use eframe::{App, NativeOptions};
 use egui::{IconData, ViewportBuilder};
+use parking_lot::Mutex;
 
 use crate::error::panic_message;
 
@@ -30,28 +31,40 @@ enum Contents {
     Shown(Box<Window>),
 }
 
-struct Desktop<'a>(&'a mut Window);
+/// Why the graphics device was lost, if it was.
+type Lost = Arc<Mutex<Option<String>>>;
+
+struct Desktop<'a> {
+    window: &'a mut Window,
+    lost: Lost,
+}
 
 impl App for Desktop<'_> {
     fn logic(&mut self, ctx: &egui::Context, _frame: &mut eframe::Frame) {
-        self.0.logic(ctx);
+        self.window.logic(ctx);
     }
 
     fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {
-        self.0.ui(ui);
+        if self.lost.lock().is_some() {
+            // whatever is drawn on a lost device makes the drawing library panic
+            return ui.ctx().send_viewport_cmd(egui::ViewportCommand::Close);
+        }
+        self.window.ui(ui);
     }
 
     fn save(&mut self, storage: &mut dyn eframe::Storage) {
-        eframe::set_value(storage, NAME, &self.0.settings());
+        eframe::set_value(storage, NAME, &self.window.settings());
     }
 
     fn on_exit(&mut self) {
-        self.0.finish();
+        if self.lost.lock().is_none() {
+            self.window.finish();
+        }
     }
 }
 
-/// Opens the window, and returns when it is closed. A window that fails, as when the graphics device is lost, is opened again;
-/// if that cannot be, what trains in it goes on, and this returns when it has ended.
+/// Opens the window, and returns when it is closed. A window whose graphics device is lost is opened again; if that cannot be,
+/// what trains in it goes on, and this returns when it has ended.
 ///
 /// # Errors
 /// Why there is none: no display, or nothing that draws on it. The options come back, so that the run can go on without.
@@ -62,29 +75,31 @@ pub fn open(options: Options) -> Result<(), (Box<Options>, String)> {
     let mut contents = Contents::Waiting(Box::new(options));
     loop {
         let opened = Instant::now();
-        // a lost device makes the drawing library panic
+        // a device that is lost within a frame makes the drawing library panic
         let ended = catch_unwind(AssertUnwindSafe(|| show(&mut contents)));
-        let why = match ended {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => error.to_string(),
-            Err(panic) => panic_message(panic.as_ref()).unwrap_or("it did not say why").to_owned(),
+        let (why, again) = match ended {
+            Ok(Ok(None)) => return Ok(()),
+            Ok(Ok(Some(lost))) => (lost, opened.elapsed() > WORTH_ANOTHER),
+            Ok(Err(error)) => (error.to_string(), false),
+            // after a panic winit shows nothing any more
+            Err(panic) => (panic_message(panic.as_ref()).unwrap_or("it did not say why").to_owned(), false),
         };
         match contents {
             Contents::Waiting(options) => return Err((options, why)),
-            Contents::Shown(mut window) if opened.elapsed() < WORTH_ANOTHER => {
+            Contents::Shown(ref mut window) if again => {
+                tracing::error!("the window's graphics device was lost, and it is opened again: {why}");
+                window.reopened(why);
+            }
+            Contents::Shown(mut window) => {
                 go_on_without(&mut window, &why);
                 return Ok(());
-            }
-            Contents::Shown(ref mut window) => {
-                tracing::error!("the window failed and is opened again: {why}");
-                window.reopened(why);
             }
         }
     }
 }
 
-/// Shows the window until it is closed or fails.
-fn show(contents: &mut Contents) -> eframe::Result {
+/// Shows the window until it is closed, or its graphics device is lost because of what this returns.
+fn show(contents: &mut Contents) -> eframe::Result<Option<String>> {
     let icon = image::load_from_memory(ICON).map(|icon| {
         let icon = icon.to_rgba8();
         IconData { width: icon.width(), height: icon.height(), rgba: icon.into_raw() }
@@ -96,18 +111,38 @@ fn show(contents: &mut Contents) -> eframe::Result {
         .with_min_inner_size(LEAST_SIZE)
         .with_icon(Arc::new(icon.unwrap_or_default()));
     let native = NativeOptions { viewport, ..NativeOptions::default() };
+    let lost = Lost::default();
+    let noticed = Arc::clone(&lost);
     let create: eframe::AppCreator<'_> = Box::new(move |creation| {
+        if let Some(drawing) = &creation.wgpu_render_state {
+            watch(&drawing.device, &noticed, &creation.egui_ctx);
+        }
         if let Contents::Waiting(options) = contents {
             let settings = creation.storage.and_then(|storage| eframe::get_value(storage, NAME));
             let window = Window::new(*std::mem::take(options), settings.unwrap_or_default());
             *contents = Contents::Shown(Box::new(window));
         }
         match contents {
-            Contents::Shown(window) => Ok(Box::new(Desktop(window))),
+            Contents::Shown(window) => Ok(Box::new(Desktop { window, lost: noticed })),
             Contents::Waiting(_) => unreachable!("it was made above"),
         }
     });
-    eframe::run_native(NAME, native, create)
+    eframe::run_native(NAME, native, create)?;
+    Ok(lost.lock().take())
+}
+
+/// Notices when the device is lost.
+fn watch(device: &wgpu::Device, lost: &Lost, context: &egui::Context) {
+    let (lost, context) = (Arc::clone(lost), context.clone());
+    device.set_device_lost_callback(move |reason, message| {
+        // which is how every window ends
+        if reason != wgpu::DeviceLostReason::Destroyed {
+            *lost.lock() = Some(message);
+            context.request_repaint();
+        }
+    });
+    // by default, they are panics
+    device.on_uncaptured_error(Arc::new(|error| tracing::error!("the window cannot be drawn: {error}")));
 }
 
 /// Waits for the end of the run whose window cannot be shown any more.

@@ -55,20 +55,23 @@ impl<'a> Chart<'a> {
         let x = self.settings.x();
         let [log_x, log_y] = [self.settings.log_x, self.settings.log_y];
         let is_bytes = self.family.name.ends_with("_bytes");
-        let y_text = move |value: f64| if is_bytes { bytes(value.max(0.0) as u64) } else { number(value) };
+        let y_text =
+            move |value: f64, step: f64| if is_bytes { bytes(value.max(0.0) as u64) } else { number(value, step) };
         let plot = Plot::new(id.with(&self.family.name))
             .link_axis(id, Vec2b::new(true, false))
             .link_cursor(id, Vec2b::new(true, false))
             .allow_scroll(false)
             .y_axis_min_width(38.0)
-            .x_axis_formatter(move |mark: GridMark, _: &_| mark_text(mark, log_x, |value| x_text(x.of, value)))
+            .x_axis_formatter(move |mark: GridMark, _: &_| {
+                mark_text(mark, log_x, |value, step| x_text(x.of, value, step))
+            })
             .y_axis_formatter(move |mark: GridMark, _: &_| mark_text(mark, log_y, y_text))
             .label_formatter(move |position| {
                 let HoverPosition::NearDataPoint { plot_name, position: PlotPoint { x: at, y }, .. } = position else {
                     return None;
                 };
                 let [at, y] = [unlog(*at, log_x), unlog(*y, log_y)];
-                Some(format!("{plot_name}\n{}\n{}", y_text(y), x_text(x.of, at)))
+                Some(format!("{plot_name}\n{}\n{}", y_text(y, y), x_text(x.of, at, at)))
             });
         plot.show(ui, |plot| {
             let range = self.range(plot);
@@ -212,33 +215,39 @@ fn unlog(value: f64, log: bool) -> f64 {
     if log { 10_f64.powf(value) } else { value }
 }
 
-fn mark_text(mark: GridMark, log: bool, text: impl Fn(f64) -> String) -> String {
+fn mark_text(mark: GridMark, log: bool, text: impl Fn(f64, f64) -> String) -> String {
+    let power = 10_f64.powf(mark.value);
     match log {
-        false => text(mark.value),
+        false => text(mark.value, mark.step_size),
         // between powers of ten there is no round number
         true if mark.value.fract() != 0.0 => String::new(),
-        true => text(10_f64.powf(mark.value)),
+        true => text(power, power),
     }
 }
 
-fn x_text(axis: XAxis, value: f64) -> String {
+fn x_text(axis: XAxis, value: f64, step: f64) -> String {
     match axis {
         XAxis::Time => duration(value),
-        XAxis::Step | XAxis::Epoch => number(value),
+        XAxis::Step | XAxis::Epoch => number(value, step),
     }
 }
 
-/// A number with as many digits as are of use.
-fn number(value: f64) -> String {
+/// A number with as many digits as are of use, and enough to tell it from one that is larger by `step`.
+fn number(value: f64, step: f64) -> String {
     let size = value.abs();
+    // digits after the point: of the mantissa, and of the number itself
+    let after =
+        |unit: f64, least: usize| (((unit / step.abs()).log10() - 1e-9).ceil().clamp(0.0, 15.0) as usize).max(least);
     if value == 0.0 {
         "0".into()
     } else if !(1e-3..1e6).contains(&size) {
-        format!("{value:.1e}")
-    } else if size >= 1e3 || value.fract() == 0.0 {
+        let digits = after(10_f64.powf(size.log10().floor()), 1);
+        format!("{value:.digits$e}")
+    } else if value.fract() == 0.0 || (size >= 1e3 && step.abs() >= 1.0) {
         format!("{value:.0}")
     } else {
-        let text = format!("{value:.4}");
+        let digits = after(1.0, 4);
+        let text = format!("{value:.digits$}");
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     }
 }
@@ -249,7 +258,10 @@ mod tests {
 
     #[test]
     fn numbers_have_the_digits_of_use() {
-        let said = [0.0, 1.0, 0.5, 0.1234567, 1234.5, 12_345_678.0, 1e-5, -2.5].map(number);
+        let said = [0.0, 1.0, 0.5, 0.1234567, 1234.5, 12_345_678.0, 1e-5, -2.5].map(|value| number(value, value));
         assert_eq!(said, ["0", "1", "0.5", "0.1235", "1234", "1.2e7", "1.0e-5", "-2.5"]);
+        let near = [(8.0e-5, 1e-7), (8.01e-5, 1e-7), (2.00001, 1e-5), (1234.5, 0.5), (12_345_678.0, 1.0)];
+        let said = near.map(|(value, step)| number(value, step));
+        assert_eq!(said, ["8.00e-5", "8.01e-5", "2.00001", "1234.5", "1.2345678e7"]);
     }
 }
