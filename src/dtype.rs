@@ -1,7 +1,9 @@
 //! Element types, and one element of any of them.
 
-use half::f16;
+use std::borrow::Cow;
 use std::fmt;
+
+use half::f16;
 
 /// The type of a tensor's elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -120,7 +122,7 @@ pub trait Element: Copy + Send + Sync + 'static {
     /// The corresponding element type.
     const DTYPE: DType;
     /// The bytes of `values`, as they lie in memory.
-    fn to_bytes(values: &[Self]) -> Vec<u8>;
+    fn to_bytes(values: &[Self]) -> Cow<'_, [u8]>;
     /// The values in `bytes`, whose length is a multiple of the element's size.
     fn from_bytes(bytes: &[u8]) -> Vec<Self>;
 }
@@ -129,8 +131,8 @@ macro_rules! pod_element {
     ($($rust:ty => $dtype:ident),*) => {$(
         impl Element for $rust {
             const DTYPE: DType = DType::$dtype;
-            fn to_bytes(values: &[Self]) -> Vec<u8> {
-                bytemuck::cast_slice(values).to_vec()
+            fn to_bytes(values: &[Self]) -> Cow<'_, [u8]> {
+                Cow::Borrowed(bytemuck::cast_slice(values))
             }
             fn from_bytes(bytes: &[u8]) -> Vec<Self> {
                 bytemuck::pod_collect_to_vec(bytes)
@@ -142,7 +144,7 @@ pod_element!(f32 => F32, f16 => F16, i32 => I32, u32 => U32, u8 => U8);
 
 impl Element for bool {
     const DTYPE: DType = DType::Bool;
-    fn to_bytes(values: &[Self]) -> Vec<u8> {
+    fn to_bytes(values: &[Self]) -> Cow<'_, [u8]> {
         values.iter().map(|&v| u8::from(v)).collect()
     }
     fn from_bytes(bytes: &[u8]) -> Vec<Self> {

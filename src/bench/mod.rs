@@ -1,7 +1,25 @@
-//! What a device can do, measured on it.
+//! What devices can do, measured on them: whether a GPU is worth it, and for what.
 //!
-//! **Invariant:** every figure was measured in the process that shows it, by kernels that training uses as well.
+//! [`run`] measures the cases of some suites on some devices, one after the other, and gives a [`Report`] that says how it was
+//! measured, can be kept, and compared with another ([`compare`]).
+//!
+//! **Invariant:** every figure was measured in the process that shows it, by kernels that training uses as well, and says how
+//! it is known.
 
+mod cases;
+mod compare;
+mod crossover;
+mod machine;
+mod method;
 mod peak;
+mod report;
+mod run;
+mod stages;
 
+pub use compare::{Change, compare};
+pub use crossover::{Crossing, Crossover, Family, crossover};
+pub use machine::Machine;
+pub use method::{Measured, Method};
 pub use peak::{Peak, measure_peak};
+pub use report::{DeviceReport, Report, Row, StageRow, Suite};
+pub use run::{Options, Progress, all_devices, run};

@@ -24,7 +24,8 @@ const LEAST_RUNS: usize = 3;
 pub struct Peak {
     /// Thousands of millions of f32 operations a second, in a product of two square matrices: 2·n³ operations.
     pub gflops: f64,
-    /// Thousands of millions of bytes a second, read and written, adding one to 64 MiB of f32.
+    /// Thousands of millions of bytes a second: read and written when one is added to 64 MiB of f32, or read when they are
+    /// summed, whichever is more.
     pub gigabytes: f64,
     /// How times are known; the least direct one.
     pub source: TimeSource,
@@ -37,7 +38,11 @@ pub struct Peak {
 pub fn measure_peak(device: &Device) -> Result<Peak> {
     let mut add = Step::new(device, |inputs| vec![&inputs[0] + 1.0])?;
     let values = Tensor::zeros([ELEMENTS], device);
-    let (copied, mut source) = shortest(&mut add, &[values], device)?;
+    let (copied, mut source) = shortest(&mut add, std::slice::from_ref(&values), device)?;
+    let mut sum = Step::new(device, |inputs| vec![inputs[0].sum()])?;
+    let (read, known) = shortest(&mut sum, &[values], device)?;
+    source = source.max(known);
+    let each = 4.0 * ELEMENTS as f64 * 1e-9;
     let mut gflops = 0.0_f64;
     for side in SIDES {
         let mut product = Step::new(device, |inputs| vec![inputs[0].matmul(&inputs[1])])?;
@@ -50,7 +55,7 @@ pub fn measure_peak(device: &Device) -> Result<Peak> {
             break;
         }
     }
-    Ok(Peak { gflops, gigabytes: 2.0 * 4.0 * ELEMENTS as f64 / copied * 1e-9, source })
+    Ok(Peak { gflops, gigabytes: (2.0 * each / copied).max(each / read), source })
 }
 
 /// Seconds of the shortest of several runs, after one that does not count.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::train::{Confusion, Judged, Trainer, evaluate};
 use crate::units::thousands;
 
-use super::report::percent;
+use super::report::{percent, table};
 
 /// Classes of which a matrix is printed; more are no pleasure to read.
 const MOST_IN_MATRIX: usize = 20;
@@ -103,20 +103,4 @@ fn matrix(classes: &[String], confusion: &Confusion) -> String {
     };
     let rows: Vec<Vec<String>> = std::iter::once(header).chain(classes.iter().enumerate().map(row)).collect();
     table(&rows)
-}
-
-/// Columns, the first one from the left, the others from the right.
-fn table(rows: &[Vec<String>]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
-            0 => format!("{cell:<width$}"),
-            _ => format!("  {cell:>width$}"),
-        });
-        text.push_str(cells.collect::<String>().trim_end());
-        text.push('\n');
-    }
-    text
 }

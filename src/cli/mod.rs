@@ -1,6 +1,7 @@
 //! The program: flags, terminal and JSON listeners, exit codes. Results go to standard output, messages to standard
 //! error.
 
+mod bench;
 mod data;
 mod devices;
 mod eval;
@@ -49,6 +50,8 @@ enum Command {
     View(view::ViewArgs),
     /// Judge the weights of a run by held-out samples, class by class
     Eval(eval::EvalArgs),
+    /// Measure what the devices can do: is the GPU worth it, and for what?
+    Bench(bench::BenchArgs),
     /// List the devices that can compute, with what they can do
     Devices(devices::DevicesArgs),
     /// List the data sets, or say where one is, or fetch it
@@ -81,6 +84,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             #[cfg(feature = "ui")]
             Some(Command::View(args)) => view::run(args),
             Some(Command::Eval(args)) => eval::run(&args),
+            Some(Command::Bench(args)) => bench::run(&args),
             Some(Command::Devices(args)) => devices::run(&args),
             Some(Command::Data(args)) => data::run(&args),
         }

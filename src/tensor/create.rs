@@ -37,7 +37,8 @@ impl Tensor {
     #[track_caller]
     pub fn full<T: Element>(shape: impl Into<Shape>, value: T, device: &Device) -> Self {
         let mut bits = [0; 4];
-        let bytes = T::to_bytes(&[value]);
+        let value = [value];
+        let bytes = T::to_bytes(&value);
         bits[..bytes.len()].copy_from_slice(&bytes);
         let shape = shape.into().in_memory("full");
         Self::constant(shape, Scalar { dtype: T::DTYPE, bits: u32::from_le_bytes(bits) }, device)

@@ -1,5 +1,6 @@
 //! The program as its users meet it: what it prints, where, and with which exit code.
 
+mod bench;
 #[path = "../common/mod.rs"]
 mod common;
 mod eval;

@@ -35,12 +35,12 @@ fn check(dtype: DType, results: &[(&str, Tensor)]) {
 fn bytes_of(tensor: &Tensor) -> Vec<u8> {
     use brasa::Element;
     match tensor.dtype() {
-        DType::F32 => f32::to_bytes(&tensor.to_vec().expect("values")),
-        DType::F16 => half::f16::to_bytes(&tensor.to_vec().expect("values")),
-        DType::I32 => i32::to_bytes(&tensor.to_vec().expect("values")),
-        DType::U32 => u32::to_bytes(&tensor.to_vec().expect("values")),
-        DType::U8 => u8::to_bytes(&tensor.to_vec().expect("values")),
-        DType::Bool => bool::to_bytes(&tensor.to_vec().expect("values")),
+        DType::F32 => f32::to_bytes(&tensor.to_vec().expect("values")).into_owned(),
+        DType::F16 => half::f16::to_bytes(&tensor.to_vec().expect("values")).into_owned(),
+        DType::I32 => i32::to_bytes(&tensor.to_vec().expect("values")).into_owned(),
+        DType::U32 => u32::to_bytes(&tensor.to_vec().expect("values")).into_owned(),
+        DType::U8 => u8::to_bytes(&tensor.to_vec().expect("values")).into_owned(),
+        DType::Bool => bool::to_bytes(&tensor.to_vec().expect("values")).into_owned(),
     }
 }
 

@@ -1,0 +1,153 @@
+//! What is measured: inputs that stay the same for all runs, and one step of plain tensor code.
+
+mod infer;
+mod matmul;
+mod ops;
+mod train;
+mod transfer;
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::runtime::Step;
+use crate::tensor::Tensor;
+
+use super::method::Work;
+use super::{Options, Suite};
+
+type Make = Box<dyn Fn(&Device) -> Result<Box<dyn Work>>>;
+
+/// One thing that is measured.
+pub(super) struct Case {
+    pub(super) suite: Suite,
+    pub(super) name: String,
+    pub(super) what: String,
+    pub(super) flops: f64,
+    pub(super) bytes: f64,
+    pub(super) samples: usize,
+    /// Several runs are started before the device is waited for.
+    pub(super) throughput: bool,
+    /// Part of the quick selection.
+    quick: bool,
+    pub(super) make: Make,
+}
+
+impl Case {
+    fn new(suite: Suite, name: impl Into<String>, make: impl Fn(&Device) -> Result<Box<dyn Work>> + 'static) -> Self {
+        let (what, make) = (String::new(), Box::new(make));
+        let (flops, bytes, samples) = (0.0, 0.0, 0);
+        Self { suite, name: name.into(), what, flops, bytes, samples, throughput: false, quick: false, make }
+    }
+
+    fn what(mut self, what: impl Into<String>) -> Self {
+        self.what = what.into();
+        self
+    }
+
+    fn flops(mut self, flops: f64) -> Self {
+        self.flops = flops;
+        self
+    }
+
+    fn bytes(mut self, bytes: f64) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    fn samples(mut self, samples: usize) -> Self {
+        self.samples = samples;
+        self
+    }
+
+    fn throughput(mut self) -> Self {
+        self.throughput = true;
+        self
+    }
+
+    fn quick(mut self, quick: bool) -> Self {
+        self.quick = quick;
+        self
+    }
+}
+
+/// The cases that `options` ask for.
+pub(super) fn all(options: &Options) -> impl Iterator<Item = Case> + '_ {
+    let cases = if options.method.as_notebook {
+        matmul::as_notebook(options.quick)
+    } else {
+        let suites: [fn() -> Vec<Case>; 5] = [matmul::cases, ops::cases, train::cases, infer::cases, transfer::cases];
+        suites.iter().flat_map(|cases| cases()).collect()
+    };
+    let wanted = |case: &Case| {
+        let in_time = case.quick || !options.quick;
+        in_time && options.suites.contains(&case.suite) && case.name.contains(&options.filter)
+    };
+    cases.into_iter().filter(wanted)
+}
+
+/// The product of two square matrices.
+pub(super) fn square(side: usize) -> Case {
+    matmul::square(side, DType::F32)
+}
+
+/// `x + 1`.
+pub(super) fn add_one(elements: usize) -> Case {
+    ops::add_one("add1", elements)
+}
+
+/// A 3×3 convolution of so many pictures.
+pub(super) fn convolution(batch: usize) -> Case {
+    ops::convolution(batch, false)
+}
+
+/// A training step of the tutorial's CNN.
+pub(super) fn training(batch: usize) -> Case {
+    train::step("train_cnn", train::CNN, batch)
+}
+
+/// A step that is replayed with the same inputs.
+struct Replay {
+    device: Device,
+    step: Step,
+    inputs: Vec<Tensor>,
+}
+
+/// Replays `function` of `inputs`, which are computed first.
+fn replay(
+    device: &Device,
+    inputs: Vec<Tensor>,
+    function: impl FnMut(&[Tensor]) -> Vec<Tensor> + Send + 'static,
+) -> Result<Box<dyn Work>> {
+    for input in &inputs {
+        input.realize()?;
+    }
+    device.sync()?;
+    Ok(Box::new(Replay { device: device.clone(), step: Step::new(device, function)?, inputs }))
+}
+
+impl Work for Replay {
+    fn start(&mut self) -> Result<()> {
+        self.step.run(&self.inputs).map(drop)
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.device.sync()
+    }
+
+    fn step(&mut self) -> Option<&mut Step> {
+        Some(&mut self.step)
+    }
+}
+
+/// Anything that ends when it returns.
+struct Call<F>(F);
+
+impl<F: FnMut() -> Result<()>> Work for Call<F> {
+    fn start(&mut self) -> Result<()> {
+        (self.0)()
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        Ok(())
+    }
+}

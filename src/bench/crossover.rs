@@ -1,0 +1,180 @@
+//! From which size on is a GPU worth it?
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Device;
+use crate::error::Result;
+
+use super::Method;
+use super::cases::{self, Case};
+use super::method::measure;
+
+/// From one coarse size to the next.
+const STRIDE: usize = 4;
+/// How often the interval between two coarse sizes is halved, in proportion.
+const HALVINGS: usize = 3;
+/// Overtaking once may be chance; from so many coarse sizes on in a row it is not.
+const IN_A_ROW: usize = 2;
+
+/// What grows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// Products of two square matrices, by their side.
+    Matmul,
+    /// Adding 1 to a tensor, by its elements.
+    Elementwise,
+    /// A 3×3 convolution of pictures of 64×32×32, by their number.
+    Convolution,
+    /// A training step of the tutorial's CNN, by the size of its batch.
+    Training,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Matmul, Self::Elementwise, Self::Convolution, Self::Training];
+
+    /// What is done, and what its size is.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Matmul => "product of two n x n matrices",
+            Self::Elementwise => "x + 1 of n elements",
+            Self::Convolution => "3x3 convolution of n pictures of 64x32x32",
+            Self::Training => "training step of the tutorial CNN, batch n",
+        }
+    }
+
+    /// The least and the largest size that is tried.
+    const fn sizes(self) -> [usize; 2] {
+        match self {
+            Self::Matmul => [16, 4096],
+            Self::Elementwise => [1 << 8, 1 << 26],
+            Self::Convolution => [1, 64],
+            Self::Training => [1, 1024],
+        }
+    }
+
+    fn case(self, size: usize) -> Case {
+        match self {
+            Self::Matmul => cases::square(size),
+            Self::Elementwise => cases::add_one(size),
+            Self::Convolution => cases::convolution(size),
+            Self::Training => cases::training(size),
+        }
+    }
+}
+
+/// Both devices at one size.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Crossing {
+    /// How large.
+    pub size: usize,
+    /// Seconds of one run on the first device and on the second, waited for.
+    pub seconds: [f64; 2],
+}
+
+/// Where one device overtakes another.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Crossover {
+    /// What grows.
+    pub family: Family,
+    /// The devices by selector: the one that is to be overtaken, and the other.
+    pub devices: [String; 2],
+    /// What was measured, in the order of sizes.
+    pub points: Vec<Crossing>,
+    /// The largest size at which the second was slower, and the least one from which on it was faster; without the first it
+    /// was faster everywhere, without the second nowhere.
+    pub between: [Option<usize>; 2],
+}
+
+/// Searches the size at which `other` overtakes `reference`: sizes grow by fours until it is faster twice in a row or a run takes
+/// too long for `method`, then the last step is halved.
+///
+/// # Errors
+/// If a device fails.
+pub fn crossover(family: Family, reference: &Device, other: &Device, method: &Method) -> Result<Crossover> {
+    let mut time = |size: usize| -> Result<Crossing> {
+        let case = family.case(size);
+        let on = |device| measure((case.make)(device)?, method, false).map(|measured| measured.median_s);
+        Ok(Crossing { size, seconds: [on(reference)?, on(other)?] })
+    };
+    let (points, between) = search(family.sizes(), method.longest_s, &mut time)?;
+    let devices = [reference, other].map(|device| device.info().selector.clone());
+    Ok(Crossover { family, devices, points, between })
+}
+
+type Found = (Vec<Crossing>, [Option<usize>; 2]);
+
+fn search([least, most]: [usize; 2], longest_s: f64, time: &mut dyn FnMut(usize) -> Result<Crossing>) -> Result<Found> {
+    let is_faster = |point: &Crossing| point.seconds[1] < point.seconds[0];
+    let mut points: Vec<Crossing> = Vec::new();
+    let mut size = least;
+    while size <= most {
+        let point = time(size)?;
+        points.push(point);
+        let row = points.iter().rev().take_while(|point| is_faster(point)).count();
+        // the next one would take longer by more than the stride
+        let too_long = point.seconds.iter().any(|seconds| seconds * STRIDE as f64 > longest_s);
+        if row >= IN_A_ROW || too_long {
+            break;
+        }
+        size *= STRIDE;
+    }
+    let row = points.iter().rev().take_while(|point| is_faster(point)).count();
+    let first = (row > 0).then(|| points.len() - row);
+    let mut faster = first.map(|first| points[first].size);
+    let mut slower = match first {
+        Some(0) => None,
+        Some(first) => Some(points[first - 1].size),
+        None => points.last().map(|point| point.size),
+    };
+    if let (Some(low), Some(high)) = (&mut slower, &mut faster) {
+        for _ in 0..HALVINGS {
+            let middle = ((*low as f64) * (*high as f64)).sqrt().round() as usize;
+            if middle <= *low || middle >= *high {
+                break;
+            }
+            let point = time(middle)?;
+            *(if is_faster(&point) { &mut *high } else { &mut *low }) = middle;
+            points.push(point);
+        }
+    }
+    points.sort_by_key(|point| point.size);
+    Ok((points, [slower, faster]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device that takes a microsecond for each unit against one that takes `latency` and a tenth of that.
+    fn found(latency: f64, sizes: [usize; 2]) -> Found {
+        let mut time = |size: usize| {
+            let each = size as f64 * 1e-6;
+            Ok(Crossing { size, seconds: [each, latency + each / 10.0] })
+        };
+        search(sizes, 1e9, &mut time).expect("it cannot fail")
+    }
+
+    #[test]
+    fn the_size_is_found() {
+        // 0.9 s us = 100 us: at 111
+        let (points, [slower, faster]) = found(100e-6, [1, 1 << 20]);
+        let (slower, faster) = (slower.expect("small ones"), faster.expect("large ones"));
+        assert!(slower <= 111 && faster > 111 && (faster as f64) < 1.3 * slower as f64, "{slower} {faster}");
+        assert!(points.is_sorted_by_key(|point| point.size));
+        assert_eq!(found(1.0, [1, 1000]).1, [Some(256), None]);
+        assert_eq!(found(0.0, [1, 1000]).1, [None, Some(1)]);
+    }
+
+    #[test]
+    fn what_takes_too_long_is_not_tried() {
+        let mut sizes = Vec::new();
+        let mut time = |size: usize| {
+            sizes.push(size);
+            Ok(Crossing { size, seconds: [size as f64, 2.0 * size as f64] })
+        };
+        let (_, between) = search([1, 1 << 20], 100.0, &mut time).expect("it cannot fail");
+        assert_eq!((&sizes[..], between), (&[1, 4, 16][..], [Some(16), None]));
+    }
+}

@@ -1,0 +1,260 @@
+//! How a case is measured.
+
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::runtime::Step;
+use crate::timing::TimeSource;
+
+/// Runs between two waits for the device take this long at least where throughput is asked for: waiting has its own cost.
+const CHUNK_S: f64 = 0.01;
+const LARGEST_CHUNK: usize = 1000;
+/// The first run compiles; the second is warm, unless it took so long that nobody wants another.
+const LONG_WARM_UP_S: f64 = 10.0;
+
+/// What a case does.
+pub(super) trait Work {
+    /// Starts one run; need not wait for its end.
+    fn start(&mut self) -> Result<()>;
+
+    /// Waits for the end of all runs.
+    fn wait(&mut self) -> Result<()>;
+
+    /// What is replayed, if the device's clock can tell how long its kernels take.
+    fn step(&mut self) -> Option<&mut Step> {
+        None
+    }
+}
+
+/// How long and how often a case is measured.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Method {
+    /// Visits to each case, between which others are measured: what disturbs for a second spoils one of them.
+    pub rounds: usize,
+    /// Measured runs in all rounds, at least.
+    pub least_runs: usize,
+    /// Seconds of measured runs in all rounds, at least.
+    pub budget_s: f64,
+    /// Cases of which one run would take longer are left out, in seconds.
+    pub longest_s: f64,
+    /// One loop as it comes: no warm-up, nothing is waited for. For comparing with figures taken like that.
+    pub as_notebook: bool,
+}
+
+impl Method {
+    /// Half a second and six runs for each case, in three rounds.
+    pub fn thorough() -> Self {
+        Self { rounds: 3, least_runs: 6, budget_s: 0.5, longest_s: 20.0, as_notebook: false }
+    }
+
+    /// A tenth of a second and three runs for each case, in three rounds, and only short ones.
+    pub fn quick() -> Self {
+        Self { rounds: 3, least_runs: 3, budget_s: 0.1, longest_s: 1.0, as_notebook: false }
+    }
+
+    /// What it does, in words.
+    pub fn describe(&self) -> String {
+        if self.as_notebook {
+            return "no warm-up, no waiting for the device: what a loop seems to take to a program that does not wait for its \
+                    results"
+                .into();
+        }
+        format!(
+            "one run that compiles and one that warms up, then at least {} runs and {} s in {} rounds, between which the other \
+             cases are measured; a run ends when the device has been waited for (several short steps together where throughput \
+             is asked for); medians, with half the range of quartiles and rounds as spread",
+            self.least_runs, self.budget_s, self.rounds
+        )
+    }
+}
+
+/// What was measured. Times are in seconds, of one run.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Measured {
+    /// The first run, with planning and compilation.
+    pub first_s: f64,
+    /// The median.
+    pub median_s: f64,
+    /// The first and the third quartile, or the least and the largest median of a round if they are further apart.
+    pub range_s: [f64; 2],
+    /// The shortest one.
+    pub least_s: f64,
+    /// Of 100 runs, 95 and 99 took no longer; `None` where there were fewer than 20.
+    pub tail_s: Option<[f64; 2]>,
+    /// How many were measured.
+    pub runs: usize,
+    /// Steps in each measured run, whose time is divided by this.
+    pub together: usize,
+    /// How much longer the last round's runs took than the first's, as part of it: a device that slows down shows here.
+    pub drift: f64,
+    /// Time in kernels alone, of one run, and how it is known, where it can be known.
+    pub in_kernels: Option<(f64, TimeSource)>,
+    /// How the times of runs are known.
+    pub source: TimeSource,
+}
+
+impl Measured {
+    /// Half of the range, as part of the median.
+    pub fn spread(&self) -> f64 {
+        (self.range_s[1] - self.range_s[0]) / 2.0 / self.median_s.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// A case that is being measured: warm, and visited in rounds.
+pub(super) struct Sampler {
+    work: Box<dyn Work>,
+    first_s: f64,
+    together: usize,
+    rounds: Vec<Vec<f64>>,
+}
+
+impl Sampler {
+    /// Runs `work` until it is warm; with `throughput`, several steps are started before the device is waited for.
+    pub(super) fn new(mut work: Box<dyn Work>, throughput: bool) -> Result<Self> {
+        let first_s = timed(&mut *work, 1)?;
+        let one_s = if first_s < LONG_WARM_UP_S { timed(&mut *work, 1)? } else { first_s };
+        let together =
+            if throughput { ((CHUNK_S / one_s.max(1e-9)).ceil() as usize).clamp(1, LARGEST_CHUNK) } else { 1 };
+        Ok(Self { work, first_s, together, rounds: Vec::new() })
+    }
+
+    /// One visit.
+    pub(super) fn visit(&mut self, method: &Method) -> Result<()> {
+        let (least, budget_s) = (method.least_runs.div_ceil(method.rounds), method.budget_s / method.rounds as f64);
+        let (mut times, begun) = (Vec::new(), Instant::now());
+        while times.len() < least || begun.elapsed().as_secs_f64() < budget_s {
+            times.push(timed(&mut *self.work, self.together)? / self.together as f64);
+            if begun.elapsed().as_secs_f64() > method.longest_s {
+                break;
+            }
+        }
+        self.rounds.push(times);
+        Ok(())
+    }
+
+    /// What all visits told.
+    pub(super) fn finish(mut self) -> Result<Measured> {
+        let mut measured = Measured::of(self.first_s, &self.rounds, self.together);
+        if let Some(step) = self.work.step() {
+            step.profile_kernels(true);
+            timed(&mut *self.work, 1)?;
+            measured.in_kernels = self.work.step().and_then(|step| {
+                let kernels = step.kernel_times();
+                let source = kernels.iter().map(|kernel| kernel.source).max()?;
+                Some((kernels.iter().map(|kernel| kernel.milliseconds * 1e-3).sum(), source))
+            });
+        }
+        Ok(measured)
+    }
+}
+
+/// Measures one case alone, all rounds after each other.
+pub(super) fn measure(work: Box<dyn Work>, method: &Method, throughput: bool) -> Result<Measured> {
+    let mut sampler = Sampler::new(work, throughput)?;
+    (0..method.rounds).try_for_each(|_| sampler.visit(method))?;
+    sampler.finish()
+}
+
+/// What one run takes that nobody waits for, and that nothing was warm for.
+pub(super) fn measure_as_notebook(mut work: Box<dyn Work>) -> Result<Measured> {
+    let start = Instant::now();
+    work.start()?;
+    let seconds = start.elapsed().as_secs_f64();
+    work.wait()?;
+    Ok(Measured::of(seconds, &[vec![seconds]], 1))
+}
+
+/// Seconds of `count` runs.
+fn timed(work: &mut dyn Work, count: usize) -> Result<f64> {
+    let start = Instant::now();
+    for _ in 0..count {
+        work.start()?;
+    }
+    work.wait()?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+impl Measured {
+    fn of(first_s: f64, rounds: &[Vec<f64>], together: usize) -> Self {
+        let median = |times: &[f64]| at(&sorted(times), 0.5);
+        let medians: Vec<f64> = rounds.iter().map(|times| median(times)).collect();
+        let times = sorted(&rounds.concat());
+        let low = medians.iter().copied().fold(at(&times, 0.25), f64::min);
+        let high = medians.iter().copied().fold(at(&times, 0.75), f64::max);
+        Self {
+            first_s,
+            median_s: at(&times, 0.5),
+            range_s: [low, high],
+            least_s: times[0],
+            tail_s: (times.len() >= 20).then(|| [at(&times, 0.95), at(&times, 0.99)]),
+            runs: times.len(),
+            together,
+            drift: medians[medians.len() - 1] / medians[0] - 1.0,
+            in_kernels: None,
+            source: TimeSource::WallClock,
+        }
+    }
+}
+
+fn sorted(times: &[f64]) -> Vec<f64> {
+    let mut times = times.to_vec();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// The value below which this part of the sorted times lies, between two of them in proportion (numpy's `linear`).
+fn at(times: &[f64], part: f64) -> f64 {
+    let place = part * (times.len() - 1) as f64;
+    let (low, high) = (times[place.floor() as usize], times[place.ceil() as usize]);
+    low + (high - low) * place.fract()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn figures_are_those_of_the_times() {
+        let measured = Measured::of(9.0, &[vec![1.0, 3.0], vec![2.0], vec![4.0, 100.0]], 1);
+        assert_eq!((measured.median_s, measured.least_s, measured.runs), (3.0, 1.0, 5));
+        assert_eq!(measured.range_s, [2.0, 52.0], "the last round is further off than the quartile, 4");
+        assert!((measured.spread() - 25.0 / 3.0).abs() < 1e-12);
+        assert_eq!(measured.drift, 52.0 / 2.0 - 1.0);
+        assert_eq!(measured.tail_s, None);
+        let many: Vec<f64> = (0..=100).map(f64::from).collect();
+        let measured = Measured::of(0.0, &[many], 1);
+        assert_eq!((measured.range_s, measured.tail_s), ([25.0, 75.0], Some([95.0, 99.0])));
+    }
+
+    #[test]
+    fn runs_are_counted_and_waited_for() {
+        type Counts = Arc<Mutex<[usize; 2]>>;
+        struct Counting(Counts);
+        impl Work for Counting {
+            fn start(&mut self) -> Result<()> {
+                self.0.lock()[0] += 1;
+                Ok(())
+            }
+            fn wait(&mut self) -> Result<()> {
+                self.0.lock()[1] += 1;
+                Ok(())
+            }
+        }
+        let counts = Counts::default();
+        let counted = || std::mem::take(&mut *counts.lock());
+        let work = || Box::new(Counting(Arc::clone(&counts)));
+        let method = Method { rounds: 2, least_runs: 4, budget_s: 0.0, longest_s: 1.0, as_notebook: false };
+        let measured = measure(work(), &method, false).expect("it cannot fail");
+        assert_eq!((counted(), measured.runs, measured.together), ([6, 6], 4, 1));
+        let measured = measure(work(), &method, true).expect("it cannot fail");
+        assert_eq!((counted(), measured.together), ([2 + 4 * LARGEST_CHUNK, 6], LARGEST_CHUNK));
+        measure_as_notebook(work()).expect("it cannot fail");
+        assert_eq!(counted(), [1, 1]);
+    }
+}

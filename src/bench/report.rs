@@ -1,0 +1,210 @@
+//! What a benchmark found.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::stage::Stage;
+use crate::timing::TimeSource;
+
+use super::{Machine, Measured, Method, Peak};
+
+/// A group of cases.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum Suite {
+    /// Products of matrices, and the loops of the lecture notebook
+    Matmul,
+    /// Elementwise, sums, softmax, norms, transposes, lookups, convolution, attention
+    Ops,
+    /// The ten stages of a training run
+    Stages,
+    /// Training steps of whole networks
+    Train,
+    /// Inference: latency of one sample, throughput of many
+    Infer,
+    /// To the device and back
+    Transfer,
+}
+
+impl Suite {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Matmul, Self::Ops, Self::Stages, Self::Train, Self::Infer, Self::Transfer];
+
+    /// The lower-case name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Matmul => "matmul",
+            Self::Ops => "ops",
+            Self::Stages => "stages",
+            Self::Train => "train",
+            Self::Infer => "infer",
+            Self::Transfer => "transfer",
+        }
+    }
+}
+
+/// A benchmark of one machine.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Another one for each report.
+    pub id: String,
+    /// Of brasa.
+    pub version: String,
+    /// `release` or `debug`; the latter says nothing about speed.
+    pub build: String,
+    /// Where.
+    pub machine: Machine,
+    /// How.
+    pub method: Method,
+    /// What was found on each device.
+    pub devices: Vec<DeviceReport>,
+}
+
+/// What was found on one device.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct DeviceReport {
+    /// `cpu`, `gpu:0`, …
+    pub selector: String,
+    /// The adapter's name.
+    pub name: String,
+    /// What kind of processor it is, in words.
+    pub kind: String,
+    /// The programming interface it is reached through.
+    pub backend: String,
+    /// The driver and its version.
+    pub driver: String,
+    /// What it was measured to do at most, if that could be measured.
+    pub peak: Option<Peak>,
+    /// Why nothing more was measured on it, if it failed.
+    pub failure: Option<String>,
+    /// The cases.
+    pub rows: Vec<Row>,
+    /// The stages of a training run, if they were asked for.
+    pub stages: Vec<StageRow>,
+}
+
+/// One case on one device.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// Its suite.
+    pub suite: Suite,
+    /// Its name; the same case has the same name on every device and in every version.
+    pub name: String,
+    /// What one run is.
+    pub what: String,
+    /// Arithmetic operations of one run; 0 where they are not counted.
+    pub flops: f64,
+    /// The least that has to be read and written in one run; 0 where it is not counted.
+    pub bytes: f64,
+    /// Samples in one run; 0 where there are none.
+    pub samples: usize,
+    /// What was measured.
+    pub measured: Option<Measured>,
+    /// Or why nothing was.
+    pub left_out: Option<String>,
+}
+
+/// One of the ten stages.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct StageRow {
+    /// Which.
+    pub stage: Stage,
+    /// Milliseconds of work in one step.
+    pub busy_ms: f64,
+    /// Where it was done, as `host + gpu:0`.
+    pub place: String,
+    /// How it is known; `None` if it did not run.
+    pub source: Option<TimeSource>,
+}
+
+impl Row {
+    /// The share of what the device was measured to do at most, and whether that is its arithmetic (else its memory): the
+    /// larger of the two, which is what bounds this case.
+    pub fn share_of(&self, peak: &Peak) -> Option<(f64, bool)> {
+        let seconds = self.measured?.median_s;
+        let arithmetic = self.flops * 1e-9 / seconds / peak.gflops;
+        let memory = self.bytes * 1e-9 / seconds / peak.gigabytes;
+        (self.flops > 0.0 || self.bytes > 0.0).then(|| (arithmetic.max(memory), arithmetic >= memory))
+    }
+}
+
+impl Report {
+    pub(super) fn new(method: Method) -> Self {
+        let machine = Machine::look();
+        Self {
+            id: format!("{:x}-{:x}", machine.unix_ms, std::process::id()),
+            version: env!("CARGO_PKG_VERSION").into(),
+            build: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
+            machine,
+            method,
+            devices: Vec::new(),
+        }
+    }
+
+    /// As JSON, for [`Report::load`].
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("plain data")
+    }
+
+    /// Writes it, whole or not at all.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        files::write_whole(path, self.to_json().as_bytes())
+    }
+
+    /// Reads what [`Report::save`] wrote.
+    ///
+    /// # Errors
+    /// If there is no such file, or it is no report.
+    pub fn load(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
+        serde_json::from_str(&text)
+            .map_err(|error| Error::format(path, format!("not a report of `brasa bench --json`: {error}")))
+    }
+
+    /// The case of this name on this device.
+    pub fn row(&self, device: &str, suite: Suite, name: &str) -> Option<&Row> {
+        let device = self.devices.iter().find(|one| one.selector == device)?;
+        device.rows.iter().find(|row| row.suite == suite && row.name == name)
+    }
+}
+
+impl DeviceReport {
+    pub(super) fn new(device: &Device) -> Self {
+        let info = device.info();
+        Self {
+            selector: info.selector.clone(),
+            name: info.name.clone(),
+            kind: info.kind.name().into(),
+            backend: info.backend.clone(),
+            driver: info.driver.clone(),
+            peak: None,
+            failure: None,
+            rows: Vec::new(),
+            stages: Vec::new(),
+        }
+    }
+
+    /// One that could not even be opened.
+    pub(super) fn failed(selector: &str, failure: String) -> Self {
+        let none = String::new;
+        Self {
+            selector: selector.into(),
+            name: none(),
+            kind: none(),
+            backend: none(),
+            driver: none(),
+            peak: None,
+            failure: Some(failure),
+            rows: Vec::new(),
+            stages: Vec::new(),
+        }
+    }
+}

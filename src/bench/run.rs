@@ -1,0 +1,184 @@
+//! Suite after suite, device after device.
+
+use crate::device::{Device, DeviceKind};
+use crate::error::{Error, Result};
+
+use super::cases::{self, Case};
+use super::method::{Sampler, measure_as_notebook};
+use super::{DeviceReport, Measured, Method, Report, Row, Suite, measure_peak, stages};
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which suites.
+    pub suites: Vec<Suite>,
+    /// Devices by selector or part of their names, as for [`Device::named`]; none: all.
+    pub devices: Vec<String>,
+    /// Cases whose name contains this.
+    pub filter: String,
+    /// Only the short cases.
+    pub quick: bool,
+    /// How.
+    pub method: Method,
+}
+
+impl Default for Options {
+    /// Everything, thoroughly.
+    fn default() -> Self {
+        let suites = Suite::ALL.to_vec();
+        Self { suites, devices: Vec::new(), filter: String::new(), quick: false, method: Method::thorough() }
+    }
+}
+
+/// What is being measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Progress {
+    /// Device by selector.
+    pub device: String,
+    /// Case, or what else is done.
+    pub case: String,
+    /// Cases done, over all devices.
+    pub done: usize,
+    /// Cases in all.
+    pub of: usize,
+}
+
+/// Measures, and tells of each case before it begins. A device or a case that fails is in the report with its reason, and the
+/// others are measured.
+///
+/// ```
+/// use brasa::bench::{Method, Options, Suite, run};
+///
+/// let method = Method { rounds: 1, least_runs: 1, budget_s: 0.0, ..Method::quick() };
+/// let options = Options {
+///     suites: vec![Suite::Matmul], devices: vec!["cpu".into()], filter: "matmul_64".into(), quick: true, method,
+/// };
+/// let report = run(&options, &mut |_| {})?;
+/// let row = report.row("cpu", Suite::Matmul, "matmul_64").expect("it was asked for");
+/// assert!(row.measured.is_some());
+/// # Ok::<(), brasa::Error>(())
+/// ```
+///
+/// # Errors
+/// If nothing fits `options`.
+pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> {
+    let mut report = Report::new(options.method);
+    let selectors = match &options.devices[..] {
+        [] => all_devices(),
+        some => some.to_vec(),
+    };
+    let cases: Vec<Case> = cases::all(options).collect();
+    let with_stages =
+        options.suites.contains(&Suite::Stages) && options.filter.is_empty() && !options.method.as_notebook;
+    if cases.is_empty() && !with_stages {
+        return Err(Error::Config(format!("no case of these suites has `{}` in its name", options.filter)));
+    }
+    // what the device can do at most, each case, and the stages
+    let each = 1 + cases.len() + usize::from(with_stages);
+    let of = each * selectors.len();
+    for (number, selector) in selectors.iter().enumerate() {
+        let mut done = number * each;
+        let mut told = |case: &str| {
+            tell(Progress { device: selector.clone(), case: case.into(), done, of });
+            done += 1;
+        };
+        told("what it can do at most");
+        let device = match Device::named(selector) {
+            Ok(device) => device,
+            Err(error) => {
+                report.devices.push(DeviceReport::failed(selector, error.to_string()));
+                continue;
+            }
+        };
+        let mut found = DeviceReport::new(&device);
+        if !options.method.as_notebook {
+            match measure_peak(&device) {
+                Ok(peak) => found.peak = Some(peak),
+                Err(error) => found.failure = Some(error.to_string()),
+            }
+        }
+        for suite in &options.suites {
+            let cases: Vec<&Case> = cases.iter().filter(|case| case.suite == *suite).collect();
+            let rows = together(&cases, &device, &found, &options.method, &mut told);
+            found.rows.extend(rows);
+            // the rest would fail in the same way
+            if let Err(error) = device.sync() {
+                found.failure = Some(error.to_string());
+                break;
+            }
+        }
+        if with_stages && found.failure.is_none() {
+            told("the ten stages");
+            match stages::measure(&device) {
+                Ok(rows) => found.stages = rows,
+                Err(error) => found.failure = Some(error.to_string()),
+            }
+        }
+        report.devices.push(found);
+    }
+    Ok(report)
+}
+
+/// The devices of this machine by selector; the CPU, which others are held against, comes first.
+pub fn all_devices() -> Vec<String> {
+    let mut devices = Device::list();
+    devices.sort_by_key(|info| info.kind != DeviceKind::Cpu);
+    devices.into_iter().map(|info| info.selector).collect()
+}
+
+/// Measures cases in rounds.
+fn together(
+    cases: &[&Case],
+    device: &Device,
+    found: &DeviceReport,
+    method: &Method,
+    told: &mut dyn FnMut(&str),
+) -> Vec<Row> {
+    let prepare = |case: &Case| -> std::result::Result<Sampler, String> {
+        let expected =
+            found.peak.map_or(0.0, |peak| (case.flops / peak.gflops * 1e-9).max(case.bytes / peak.gigabytes * 1e-9));
+        if expected > method.longest_s {
+            return Err(format!("one run would take at least {expected:.0} s here"));
+        }
+        (case.make)(device).and_then(|work| Sampler::new(work, case.throughput)).map_err(|error| error.to_string())
+    };
+    if method.as_notebook {
+        let one = |case: &&Case| {
+            told(&case.name);
+            row(case, (case.make)(device).and_then(measure_as_notebook).map_err(|error| error.to_string()))
+        };
+        return cases.iter().map(one).collect();
+    }
+    let mut samplers: Vec<std::result::Result<Sampler, String>> = Vec::new();
+    for case in cases {
+        told(&case.name);
+        samplers.push(prepare(case));
+    }
+    for _ in 0..method.rounds {
+        for sampler in &mut samplers {
+            let visited = sampler.as_mut().map(|sampler| sampler.visit(method));
+            if let Ok(Err(error)) = visited {
+                *sampler = Err(error.to_string());
+            }
+        }
+    }
+    let finish = |sampler: Sampler| sampler.finish().map_err(|error| error.to_string());
+    cases.iter().zip(samplers).map(|(case, sampler)| row(case, sampler.and_then(finish))).collect()
+}
+
+fn row(case: &Case, measured: std::result::Result<Measured, String>) -> Row {
+    let (measured, left_out) = match measured {
+        Ok(measured) => (Some(measured), None),
+        Err(why) => (None, Some(why)),
+    };
+    Row {
+        suite: case.suite,
+        name: case.name.clone(),
+        what: case.what.clone(),
+        flops: case.flops,
+        bytes: case.bytes,
+        samples: case.samples,
+        measured,
+        left_out,
+    }
+}

@@ -1,0 +1,410 @@
+//! A report as people read it, and as spreadsheets do.
+
+use std::fmt::Write as _;
+
+use crate::bench::{Change, Crossing, Crossover, DeviceReport, Measured, Report, Row, StageRow, Suite};
+use crate::error::{Error, Result};
+use crate::units::thousands;
+
+use super::super::report::table;
+
+/// How tables look.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Columns.
+    Plain,
+    /// With bars between them.
+    Markdown,
+}
+
+/// Differences below this part are none, whatever the spread.
+const SAME: f64 = 0.02;
+/// A processor with more to do than this is not measured in peace.
+const BUSY: f64 = 0.5;
+/// Runs that slow down by more than this part are told of.
+const DRIFT: f64 = 0.15;
+
+/// All of a report.
+pub(super) fn report(report: &Report, style: Style) -> String {
+    let mut text = head(report);
+    for suite in Suite::ALL {
+        if suite == Suite::Stages {
+            if report.devices.iter().any(|device| !device.stages.is_empty()) {
+                title(&mut text, "stages: milliseconds of work in a training step, tutorial CNN, batch 128", style);
+                text += &draw(&stages(report), style);
+                text.push('\n');
+            }
+            continue;
+        }
+        let rows = cases(report, suite);
+        if rows.len() > 1 {
+            title(&mut text, suite.name(), style);
+            text += &draw(&rows, style);
+            if let Some(verdict) = verdict(report, suite) {
+                let _ = writeln!(text, "{verdict}");
+            }
+            text.push('\n');
+        }
+    }
+    text += &left_out(report);
+    text
+}
+
+fn title(text: &mut String, words: &str, style: Style) {
+    let _ = match style {
+        Style::Plain => writeln!(text, "{words}"),
+        Style::Markdown => writeln!(text, "### {words}\n"),
+    };
+}
+
+fn head(report: &Report) -> String {
+    let machine = &report.machine;
+    let mut text = format!("brasa {}, report {}\n", report.version, report.id);
+    let clock = machine.clock_mhz.map(|mhz| format!(" at {:.1} GHz", mhz / 1e3)).unwrap_or_default();
+    let _ = writeln!(text, "{}; {}, {} threads{clock}", machine.system, machine.processor, machine.threads);
+    for device in &report.devices {
+        let _ = write!(text, "{:<6} ", device.selector);
+        if let Some(failure) = &device.failure {
+            let _ = write!(text, "FAILED: {failure}; ");
+        }
+        let _ = write!(text, "{} ({}, {}; {})", device.name, device.kind, device.backend, device.driver);
+        if let Some(peak) = device.peak {
+            let (gflops, gigabytes) = (number(peak.gflops), number(peak.gigabytes));
+            let _ = write!(text, ": at most {gflops} GFLOP/s and {gigabytes} GB/s, by {}", peak.source.name());
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(text, "Method: {}.", report.method.describe());
+    if !report.method.as_notebook {
+        text += "Times are wall clock; `of peak` is the share of what the device was measured to do at most, c of its arithmetic, m \
+                 of its memory.\n";
+    }
+    if report.build == "debug" {
+        text += "This is a debug build, whose figures say nothing: build with --release.\n";
+    }
+    if machine.load.is_some_and(|load| load > BUSY) {
+        let _ = writeln!(
+            text,
+            "Something else was running (load {:.1}): expect wider spreads.",
+            machine.load.unwrap_or(0.0)
+        );
+    }
+    text.push('\n');
+    text
+}
+
+/// A header and a line for each case of the suite.
+fn cases(report: &Report, suite: Suite) -> Vec<Vec<String>> {
+    let devices: Vec<&DeviceReport> = report.devices.iter().filter(|device| !device.rows.is_empty()).collect();
+    let mut names: Vec<&str> = Vec::new();
+    for row in devices.iter().flat_map(|device| &device.rows).filter(|row| row.suite == suite) {
+        if !names.contains(&row.name.as_str()) {
+            names.push(&row.name);
+        }
+    }
+    let with_first = suite == Suite::Train;
+    let with_peak = !matches!(suite, Suite::Infer) && !report.method.as_notebook;
+    let mut header = vec!["case".to_owned()];
+    for device in &devices {
+        header.extend([device.selector.clone(), "rate".into()]);
+        header.extend(with_peak.then(|| "of peak".into()));
+        header.extend(with_first.then(|| "first step".into()));
+    }
+    let others: Vec<&&DeviceReport> = devices.iter().skip(1).collect();
+    header.extend(others.iter().map(|other| format!("{} against {}", other.selector, devices[0].selector)));
+    let mut rows = vec![header];
+    for name in names {
+        let mut cells = vec![name.to_owned()];
+        for device in &devices {
+            let row = report.row(&device.selector, suite, name);
+            let measured = row.and_then(|row| row.measured);
+            let none = || "–".to_owned();
+            cells.push(measured.map_or_else(none, |measured| time(&measured)));
+            cells.push(row.and_then(rate).unwrap_or_default());
+            if with_peak {
+                let share = row.zip(device.peak).and_then(|(row, peak)| row.share_of(&peak));
+                let said = share.map(|(share, of_compute)| {
+                    format!("{:.0} % {}", 100.0 * share, if of_compute { "c" } else { "m" })
+                });
+                cells.push(said.unwrap_or_default());
+            }
+            if with_first {
+                cells.push(measured.map_or_else(none, |measured| seconds(measured.first_s)));
+            }
+        }
+        for other in &others {
+            cells.push(against(report, suite, name, &devices[0].selector, &other.selector).unwrap_or_default());
+        }
+        rows.push(cells);
+    }
+    rows
+}
+
+/// The reference's time by the other's: above 1, the other is faster; `None` where one of them was not measured.
+fn speedup(report: &Report, suite: Suite, name: &str, reference: &str, other: &str) -> Option<f64> {
+    let of = |device: &str| report.row(device, suite, name)?.measured;
+    Some(of(reference)?.median_s / of(other)?.median_s)
+}
+
+fn against(report: &Report, suite: Suite, name: &str, reference: &str, other: &str) -> Option<String> {
+    let ratio = speedup(report, suite, name, reference, other)?;
+    let spread = |device: &str| report.row(device, suite, name)?.measured.map(|measured| measured.spread());
+    let unsure = SAME.max(spread(reference)? + spread(other)?);
+    Some(match ratio {
+        ratio if (ratio.ln()).abs() <= unsure => "the same".into(),
+        ratio if ratio > 1.0 => format!("{} x faster", number(ratio)),
+        ratio => format!("{} x slower", number(1.0 / ratio)),
+    })
+}
+
+/// In one sentence: what the table says about each device after the first.
+fn verdict(report: &Report, suite: Suite) -> Option<String> {
+    let reference = report.devices.iter().find(|device| !device.rows.is_empty())?;
+    let mut sentences = Vec::new();
+    for device in report.devices.iter().filter(|device| device.selector != reference.selector) {
+        let names = device.rows.iter().filter(|row| row.suite == suite).map(|row| row.name.as_str());
+        let mut ratios: Vec<(f64, &str)> = names
+            .filter_map(|name| Some((speedup(report, suite, name, &reference.selector, &device.selector)?, name)))
+            .collect();
+        ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (Some(worst), Some(best)) = (ratios.first(), ratios.last()) else { continue };
+        let faster = ratios.iter().filter(|(ratio, _)| *ratio > 1.0).count();
+        let said = |(ratio, name): &(f64, &str)| match *ratio > 1.0 {
+            true => format!("{} x faster ({name})", number(*ratio)),
+            false => format!("{} x slower ({name})", number(1.0 / ratio)),
+        };
+        sentences.push(format!(
+            "{} is faster than {} in {faster} of {} cases: from {} to {}.",
+            device.selector,
+            reference.selector,
+            ratios.len(),
+            said(worst),
+            said(best)
+        ));
+    }
+    (!sentences.is_empty()).then(|| sentences.join("\n"))
+}
+
+fn stages(report: &Report) -> Vec<Vec<String>> {
+    let devices: Vec<&DeviceReport> = report.devices.iter().filter(|device| !device.stages.is_empty()).collect();
+    let mut header = vec!["stage".to_owned()];
+    header.extend(
+        devices.iter().flat_map(|device| [format!("on {}", device.selector), "where".into(), "known by".into()]),
+    );
+    header.extend(devices.iter().skip(1).map(|device| format!("{} against {}", device.selector, devices[0].selector)));
+    let mut rows = vec![header];
+    for (number_of, stage) in devices[0].stages.iter().enumerate() {
+        let of = |device: &DeviceReport| device.stages.get(number_of).filter(|row| row.source.is_some()).cloned();
+        let mut cells = vec![stage.stage.name().to_owned()];
+        for device in &devices {
+            match of(device) {
+                Some(StageRow { busy_ms, place, source, .. }) => {
+                    cells.extend([
+                        format!("{busy_ms:.3} ms"),
+                        place,
+                        source.map_or("", |source| source.name()).to_owned(),
+                    ]);
+                }
+                None => cells.extend(["did not run".into(), String::new(), String::new()]),
+            }
+        }
+        for device in devices.iter().skip(1) {
+            let ratio = of(devices[0]).zip(of(device)).map(|(one, other)| one.busy_ms / other.busy_ms);
+            cells.push(match ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0) {
+                Some(ratio) if ratio >= 1.0 => format!("{} x faster", number(ratio)),
+                Some(ratio) => format!("{} x slower", number(1.0 / ratio)),
+                None => String::new(),
+            });
+        }
+        rows.push(cells);
+    }
+    rows
+}
+
+/// What was not measured, and what slowed down.
+fn left_out(report: &Report) -> String {
+    let mut text = String::new();
+    for device in &report.devices {
+        for row in &device.rows {
+            if let Some(why) = &row.left_out {
+                let _ = writeln!(text, "{} on {} was left out: {why}", row.name, device.selector);
+            }
+            if let Some(measured) = row.measured.filter(|measured| measured.drift > DRIFT) {
+                let part = 100.0 * measured.drift;
+                let _ = writeln!(
+                    text,
+                    "{} on {} slowed down by {part:.0} % while it was measured: heat, or something else that ran",
+                    row.name, device.selector
+                );
+            }
+        }
+    }
+    text
+}
+
+/// How one report differs from another.
+pub(super) fn changes(first: &Report, second: &Report, changes: &[Change], style: Style) -> String {
+    let mut text =
+        format!("first   {} (brasa {})\nsecond  {} (brasa {})\n", first.id, first.version, second.id, second.version);
+    if first.machine.processor != second.machine.processor || first.machine.system != second.machine.system {
+        text += "These are different machines.\n";
+    }
+    if first.method != second.method {
+        text += "They were measured in different ways.\n";
+    }
+    text.push('\n');
+    let header = ["case", "device", "first", "second", "second is", "between"].map(str::to_owned).to_vec();
+    let row = |change: &Change| {
+        let [one, other] = change.seconds.map(seconds);
+        let verdict = match change {
+            change if !change.is_clear() => "the same within the spread".into(),
+            change if change.speedup > 1.0 => format!("{} x faster", number(change.speedup)),
+            change => format!("{} x slower", number(1.0 / change.speedup)),
+        };
+        let between = format!("{:.2} and {:.2}", change.between[0], change.between[1]);
+        vec![change.name.clone(), change.device.clone(), one, other, verdict, between]
+    };
+    let rows: Vec<Vec<String>> = std::iter::once(header).chain(changes.iter().map(row)).collect();
+    text + &draw(&rows, style)
+}
+
+/// Where devices overtake each other.
+pub(super) fn crossovers(found: &[Crossover], style: Style) -> String {
+    let mut text = String::new();
+    for Crossover { family, devices: [reference, other], points, between } in found {
+        let said = match between {
+            [_, None] => format!("{other} does not overtake {reference} up to the largest size that was tried"),
+            [None, Some(least)] => {
+                format!("{other} is faster than {reference} from the smallest size on, n = {}", thousands(least))
+            }
+            [Some(slower), Some(faster)] => {
+                format!("{other} overtakes {reference} between n = {} and {}", thousands(slower), thousands(faster))
+            }
+        };
+        title(&mut text, family.name(), style);
+        let header = vec!["n".to_owned(), reference.clone(), other.clone(), String::new()];
+        let row = |point: &Crossing| {
+            let [one, another] = point.seconds;
+            let verdict = match one / another {
+                ratio if ratio >= 1.0 => format!("{} x faster", number(ratio)),
+                ratio => format!("{} x slower", number(1.0 / ratio)),
+            };
+            vec![thousands(point.size), seconds(one), seconds(another), verdict]
+        };
+        let rows: Vec<Vec<String>> = std::iter::once(header).chain(points.iter().map(row)).collect();
+        text += &draw(&rows, style);
+        let _ = writeln!(text, "{said}.\n");
+    }
+    text
+}
+
+/// A line for each case and device.
+pub(super) fn csv(report: &Report) -> Result<String> {
+    let wrong = |error: csv::Error| Error::Config(error.to_string());
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let header = [
+        "suite",
+        "case",
+        "device",
+        "median_s",
+        "low_s",
+        "high_s",
+        "least_s",
+        "runs",
+        "first_run_s",
+        "in_kernels_s",
+        "flops",
+        "bytes",
+        "samples",
+        "left_out",
+    ];
+    writer.write_record(header).map_err(wrong)?;
+    for device in &report.devices {
+        for row in &device.rows {
+            let of = |get: &dyn Fn(&Measured) -> String| row.measured.as_ref().map(get).unwrap_or_default();
+            let record = [
+                row.suite.name().to_owned(),
+                row.name.clone(),
+                device.selector.clone(),
+                of(&|measured| measured.median_s.to_string()),
+                of(&|measured| measured.range_s[0].to_string()),
+                of(&|measured| measured.range_s[1].to_string()),
+                of(&|measured| measured.least_s.to_string()),
+                of(&|measured| measured.runs.to_string()),
+                of(&|measured| measured.first_s.to_string()),
+                of(&|measured| measured.in_kernels.map(|(seconds, _)| seconds.to_string()).unwrap_or_default()),
+                row.flops.to_string(),
+                row.bytes.to_string(),
+                row.samples.to_string(),
+                row.left_out.clone().unwrap_or_default(),
+            ];
+            writer.write_record(record).map_err(wrong)?;
+        }
+    }
+    let bytes = writer.into_inner().map_err(|error| Error::Config(error.to_string()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn draw(rows: &[Vec<String>], style: Style) -> String {
+    if style == Style::Plain {
+        return table(rows);
+    }
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+        if number == 0 {
+            let _ = writeln!(text, "| --- {}|", "| ---: ".repeat(row.len() - 1));
+        }
+    }
+    text
+}
+
+/// `1.23 ms ±4 %`.
+fn time(measured: &Measured) -> String {
+    format!("{} ±{:.0} %", seconds(measured.median_s), 100.0 * measured.spread())
+}
+
+/// What that is in a second, in the unit of the case.
+fn rate(row: &Row) -> Option<String> {
+    let measured = row.measured?;
+    let each = |amount: f64| amount / measured.median_s;
+    match row {
+        Row { samples: 1, .. } => {
+            let [p95, p99] = measured.tail_s?;
+            Some(format!("p95 {}, p99 {}", seconds(p95), seconds(p99)))
+        }
+        Row { samples: 2.., .. } => Some(format!("{}/s", number(each(row.samples as f64)))),
+        Row { flops, .. } if *flops > 0.0 => Some(format!("{} GFLOP/s", number(each(flops * 1e-9)))),
+        Row { bytes, .. } if *bytes > 0.0 => Some(format!("{} GB/s", number(each(bytes * 1e-9)))),
+        _ => None,
+    }
+}
+
+/// Three digits of a time, with its unit.
+fn seconds(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 => format!("{} s", number(s)),
+        s if s >= 1e-3 => format!("{} ms", number(1e3 * s)),
+        s => format!("{} µs", number(1e6 * s)),
+    }
+}
+
+/// Three digits.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 99.95 => thousands(value.round() as i64),
+        size if size >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits() {
+        assert_eq!([0.1234, 9.999, 12.345, 99.96, 123_456.0].map(number), ["0.12", "10.0", "12.3", "100", "123,456"]);
+        assert_eq!([2.0, 0.0123, 4.5e-6].map(seconds), ["2.00 s", "12.3 ms", "4.50 µs"]);
+    }
+}

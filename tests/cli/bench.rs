@@ -1,0 +1,122 @@
+//! `brasa bench`.
+
+use serde_json::Value;
+
+use crate::{brasa, devices, folder, refuses, text};
+
+const SHORT: [&str; 6] = ["bench", "matmul", "--quick", "--filter", "matmul_64", "--device"];
+
+fn short(device: &str, more: &[&str]) -> crate::Ran {
+    let arguments: Vec<&str> = SHORT.iter().copied().chain([device]).chain(more.iter().copied()).collect();
+    let ran = brasa(&arguments);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    ran
+}
+
+#[test]
+fn a_report_says_what_was_measured_and_how() {
+    for device in devices() {
+        let report: Value = serde_json::from_str(&short(device, &["--json"]).stdout).expect("JSON");
+        assert_eq!(report["version"], env!("CARGO_PKG_VERSION"));
+        let found = &report["devices"][0];
+        assert!(found["peak"]["gflops"].as_f64().expect("a number") > 0.0);
+        let rows = found["rows"].as_array().expect("a list");
+        assert_eq!(rows.len(), 1);
+        let row = &rows[0];
+        assert_eq!((&row["name"], &row["flops"]), (&"matmul_64".into(), &(2.0 * 64f64.powi(3)).into()));
+        let time = |key: &str| row["measured"][key].as_f64().expect("a number");
+        assert!(time("least_s") > 0.0 && time("least_s") <= time("median_s") && time("runs") >= 3.0, "{row}");
+        let kernels = row["measured"]["in_kernels"][0].as_f64().expect("the device tells");
+        assert!(kernels > 0.0 && kernels < 1.0, "{row}");
+    }
+}
+
+#[test]
+fn tables_can_be_read_by_people_and_by_programs() {
+    let plain = short("cpu", &[]).stdout;
+    for word in ["Method: ", "at most ", "GFLOP/s", "matmul_64", "of peak"] {
+        assert!(plain.contains(word), "`{word}` is missing in {plain}");
+    }
+    let markdown = short("cpu", &["--markdown"]).stdout;
+    assert!(markdown.contains("| matmul_64 | ") && markdown.contains("| --- |"), "{markdown}");
+    let csv = short("cpu", &["--csv"]).stdout;
+    let mut lines = csv.lines();
+    let columns = lines.next().expect("a header").split(',').count();
+    let line = lines.next().expect("a case");
+    assert!(line.starts_with("matmul,matmul_64,cpu,") && line.split(',').count() == columns, "{csv}");
+    assert_eq!(lines.next(), None);
+}
+
+#[test]
+fn two_reports_are_compared() {
+    let out = folder();
+    let [one, other] = ["a.json", "b.json"].map(|name| out.path().join(name));
+    short("cpu", &["--save", text(&one)]);
+    // the same case, twice as fast
+    let mut report: Value = serde_json::from_slice(&std::fs::read(&one).expect("it was saved")).expect("JSON");
+    let measured = &mut report["devices"][0]["rows"][0]["measured"];
+    for key in ["median_s", "least_s"] {
+        measured[key] = (measured[key].as_f64().expect("a number") / 1000.0).into();
+    }
+    for number in 0..2 {
+        let end = measured["range_s"][number].as_f64().expect("a number");
+        measured["range_s"][number] = (end / 1000.0).into();
+    }
+    std::fs::write(&other, report.to_string()).expect("writable");
+    let same = brasa(&["bench", "--compare", text(&one), text(&one)]);
+    assert!(same.code == Some(0) && same.stdout.contains("the same within the spread"), "{}", same.stdout);
+    let faster = brasa(&["bench", "--compare", text(&one), text(&other)]).stdout;
+    assert!(faster.contains("1,000 x faster"), "{faster}");
+    std::fs::write(&other, "{}").expect("writable");
+    refuses(&["bench", "--compare", text(&one), text(&other)], 1, &["b.json", "not a report"]);
+    refuses(&["bench", "--compare", text(&one), "/nowhere.json"], 1, &["/nowhere.json"]);
+}
+
+#[test]
+fn the_notebooks_loop_can_be_run_as_it_was() {
+    let ran = brasa(&["bench", "matmul", "--as-notebook", "--quick", "--filter", "small", "--device", "cpu"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("no warm-up") && ran.stdout.contains("notebook_small"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_device_that_fails_leaves_a_report_of_the_rest() {
+    let ran = short("cpu", &["--device", "gpu:99"]);
+    assert!(ran.stdout.contains("gpu:99") && ran.stdout.contains("FAILED"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("matmul_64  "), "{}", ran.stdout);
+    let alone = brasa(&["bench", "matmul", "--quick", "--device", "gpu:99"]);
+    assert!(alone.code == Some(1) && alone.stdout.contains("FAILED"), "{}", alone.stdout);
+}
+
+#[test]
+fn sizes_at_which_devices_overtake_each_other_are_searched() {
+    if devices().len() < 2 {
+        return;
+    }
+    let ran = brasa(&["bench", "--crossover", "--quick", "--json", "--device", "cpu", "--device", "gpu"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let found: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(found.as_array().expect("a list").len(), 4);
+    for one in found.as_array().expect("a list") {
+        let points = one["points"].as_array().expect("a list");
+        assert!(points.is_sorted_by_key(|point| point["size"].as_u64()), "{one}");
+        let faster = |point: &Value| point["seconds"][1].as_f64() < point["seconds"][0].as_f64();
+        for point in points {
+            // what it says is what it measured
+            let size = point["size"].as_u64().expect("a size");
+            if one["between"][0] == size {
+                assert!(!faster(point), "{one}");
+            }
+            if one["between"][1] == size {
+                assert!(faster(point), "{one}");
+            }
+        }
+    }
+    refuses(&["bench", "--crossover", "--device", "cpu"], 2, &["only one device"]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    refuses(&["bench", "nonsense"], 2, &["nonsense", "matmul"]);
+    refuses(&["bench", "matmul", "--filter", "no such case"], 2, &["no such case"]);
+}
