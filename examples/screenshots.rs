@@ -1,7 +1,7 @@
 //! The pictures of the README: trains the digits for a few epochs without a display, opens every page of the window on no
 //! screen, and writes what is seen to `docs/`.
 //!
-//! `cargo run --example screenshots [FOLDER]`
+//! `cargo run --release --example screenshots [FOLDER]`
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use brasa::train::{Config, Control, Trainer};
 use brasa::ui::{Language, Options, Page, SavedSettings, Window};
 use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::args_os().nth(1).map_or_else(|| PathBuf::from("docs"), PathBuf::from);
@@ -39,6 +40,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build_ui_state(|ui, window: &mut Window| window.ui(ui), window);
     for page in Page::ALL {
         seen.state_mut().open_page(page);
+        if page == Page::Benchmark {
+            seen.step();
+            seen.get_by_label("Measure all devices").click();
+            while seen.query_by_label("round_trip").is_none() {
+                seen.step();
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
         // files are read, and drivers asked, on other threads
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(2) {

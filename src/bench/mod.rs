@@ -15,6 +15,8 @@ mod peak;
 mod report;
 mod run;
 mod stages;
+#[cfg(feature = "cli")]
+mod words;
 
 pub use compare::{Change, compare};
 pub use crossover::{Crossing, Crossover, Family, crossover};
@@ -23,3 +25,5 @@ pub use method::{Measured, Method};
 pub use peak::{Peak, measure_peak};
 pub use report::{DeviceReport, Report, Row, StageRow, Suite};
 pub use run::{Options, Progress, all_devices, run};
+#[cfg(feature = "cli")]
+pub(crate) use words::{number, seconds};

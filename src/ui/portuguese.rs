@@ -14,6 +14,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "Batches whose gradients are added up before the weights change",
         "Lotes cujos gradientes são somados antes de os pesos mudarem",
     ),
+    ("Benchmark", "Benchmark"),
     (
         "Checkpoints to keep; the weights of the best evaluation are kept beside them",
         "Checkpoints a guardar; os pesos da melhor avaliação são guardados junto com eles",
@@ -123,6 +124,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "Mean and range of runs that differ in nothing but their seed",
         "Média e faixa das execuções que só diferem na semente",
     ),
+    ("Measure all devices", "Medir todos os dispositivos"),
     ("Measure its limits", "Medir seus limites"),
     ("Model", "Modelo"),
     ("Momentum of sgd", "Momentum do sgd"),
@@ -140,6 +142,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("No runs yet", "Ainda não há execuções"),
     ("Nothing has been measured yet", "Nada foi medido ainda"),
     ("Nothing was evaluated yet", "Nada foi avaliado ainda"),
+    ("Nothing was measured yet", "Nada foi medido ainda"),
     ("Over", "Por"),
     (
         "Part of each label that is spread over all classes, as in PyTorch's cross_entropy",
@@ -192,6 +195,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("Stopped and saved in {}", "Interrompida e salva em {}"),
     ("Stopped: {}. Test score {}", "Interrompida: {}. Pontuação de teste {}"),
     (
+        "Takes about a minute: products, operations, stages, training, inference and transfers",
+        "Leva cerca de um minuto: produtos, operações, etapas, treinamento, inferência e transferências",
+    ),
+    (
         "Takes some seconds, in which the device should do nothing else",
         "Leva alguns segundos, durante os quais o dispositivo não deve fazer mais nada",
     ),
@@ -203,6 +210,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "The run's folder in it, which must not exist yet [default: DATASET-MODEL-NUMBER]",
         "A pasta da execução dentro dela, que ainda não pode existir [padrão: DATASET-MODEL-NUMBER]",
     ),
+    ("The ten stages, in ms a step", "As dez etapas, em ms por passo"),
     ("The window was lost and opened again", "A janela se perdeu e foi reaberta"),
     ("This run has not told where its time goes", "Esta execução não informou onde gasta seu tempo"),
     ("This run has written no plan", "Esta execução não gravou nenhum plano"),
@@ -239,13 +247,14 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "Fator que multiplica a taxa de aprendizado do schedule a partir do próximo passo",
     ),
     (
-        "What trains in it was not disturbed, unless it used the same device.",
-        "O treinamento nela não foi perturbado, a menos que usasse o mesmo dispositivo.",
-    ),
-    (
         "What to do with a step that gives NaN or infinity, and changes nothing",
         "O que fazer com um passo que dá NaN ou infinito e não muda nada",
     ),
+    (
+        "What trains in it was not disturbed, unless it used the same device.",
+        "O treinamento nela não foi perturbado, a menos que usasse o mesmo dispositivo.",
+    ),
+    ("What trains now is in the way: pause it first", "O treinamento em andamento atrapalha: pause-o primeiro"),
     (
         "When a checkpoint is written that the run can go on from: after so many steps (500), or seconds (30s), \
          minutes or hours; also at the end, and after an epoch if the last one is older than 10 seconds",
@@ -274,6 +283,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("all", "tudo"),
     ("also those that are equal", "também as iguais"),
     ("asking the drivers", "consultando os drivers"),
+    ("at most {} GFLOP/s and {} GB/s", "no máximo {} GFLOP/s e {} GB/s"),
     ("backend", "backend"),
     ("best score", "melhor pontuação"),
     ("best test score", "melhor pontuação de teste"),
@@ -281,6 +291,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("busy ms a step", "ms ocupados por passo"),
     ("busy, and waited for", "ocupado, e esperado"),
     ("by {}", "por {}"),
+    ("case", "caso"),
     ("class", "classe"),
     ("classes", "classes"),
     ("close", "fechar"),
@@ -336,6 +347,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("nothing was recorded", "nada foi registrado"),
     ("of", "de"),
     ("of another program", "de outro programa"),
+    ("of its limit", "do seu limite"),
     ("only {} are free: use a smaller batch or model", "só {} livres: use um lote ou um modelo menor"),
     ("open a page", "abrir uma página"),
     ("opening the data and the device", "abrindo os dados e o dispositivo"),
@@ -346,6 +358,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("pictures of your own", "suas próprias imagens"),
     ("precision", "precisão"),
     ("quantiles", "quantis"),
+    ("rate", "taxa"),
     ("recall", "revocação"),
     (
         "rows: what it is; columns: what the model says. {} of {} are right",
@@ -378,6 +391,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "the device's limits are measured on the page Devices",
         "os limites do dispositivo são medidos na página Dispositivos",
     ),
+    ("the same", "igual"),
     ("this kernel has no text", "este kernel não tem texto"),
     ("time", "tempo"),
     ("timestamps", "timestamps"),
@@ -401,6 +415,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "{} a step, {} steps, about {} in all; {} of memory to train",
         "{} por passo, {} passos, cerca de {} ao todo; {} de memória para treinar",
     ),
+    ("{} against {}", "{} em relação a {}"),
     ("{} are free", "{} livres"),
     (
         "{} explodes: its values went from {} to {} (root mean square)",
@@ -419,6 +434,8 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("{} on {}: {} in use, {} at most", "{} em {}: {} em uso, no máximo {}"),
     ("{} samples of {} are taken for {}", "{} amostras de {} são tomadas por {}"),
     ("{} vanishes: all of its values are 0", "{} desaparece: todos os seus valores são 0"),
+    ("{} × faster", "{} × mais rápido"),
+    ("{} × slower", "{} × mais lento"),
     ("{}, {} runs {}", "{}, {} execuções {}"),
     (
         "{}: {} of its units are 0 for every sample that was looked at",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bench::Peak;
+use crate::bench::{Peak, Report};
 use crate::runs::{Recording, XAxis};
 
 /// The languages that the window speaks.
@@ -45,6 +45,8 @@ pub enum Page {
     Predictions,
     /// What this machine has.
     Devices,
+    /// What its devices do, side by side.
+    Benchmark,
     /// All runs and their settings.
     Runs,
     /// What this is.
@@ -53,7 +55,7 @@ pub enum Page {
 
 impl Page {
     /// All of them, in the order of their tabs.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Start,
         Self::Curves,
         Self::Stages,
@@ -61,6 +63,7 @@ impl Page {
         Self::Histograms,
         Self::Predictions,
         Self::Devices,
+        Self::Benchmark,
         Self::Runs,
         Self::About,
     ];
@@ -101,6 +104,8 @@ pub(super) struct Settings {
     pub(super) mask_opacity: f32,
     /// What devices were measured to do, by name.
     pub(super) peaks: BTreeMap<String, Peak>,
+    /// The last benchmark of this machine.
+    pub(super) benchmark: Option<Report>,
 }
 
 impl Settings {
@@ -118,6 +123,7 @@ impl Default for Settings {
             curves: CurveSettings::default(),
             mask_opacity: 0.5,
             peaks: BTreeMap::new(),
+            benchmark: None,
         }
     }
 }

@@ -271,8 +271,18 @@ impl Window {
     }
 
     fn shortcuts(&mut self, ui: &mut Ui) {
-        const NUMBERS: [Key; 9] =
-            [Key::Num1, Key::Num2, Key::Num3, Key::Num4, Key::Num5, Key::Num6, Key::Num7, Key::Num8, Key::Num9];
+        const NUMBERS: [Key; 10] = [
+            Key::Num1,
+            Key::Num2,
+            Key::Num3,
+            Key::Num4,
+            Key::Num5,
+            Key::Num6,
+            Key::Num7,
+            Key::Num8,
+            Key::Num9,
+            Key::Num0,
+        ];
         for (key, page) in NUMBERS.into_iter().zip(Page::ALL) {
             if ui.input_mut(|input| input.consume_shortcut(&KeyboardShortcut::new(Modifiers::COMMAND, key))) {
                 self.settings.page = page;
@@ -374,7 +384,7 @@ fn top(ui: &mut Ui, seen: &mut Seen<'_>, narrow: bool, list_open: &mut bool) {
         for (number, page) in Page::ALL.into_iter().enumerate() {
             let chosen = seen.settings.page == page;
             let tab = ui.selectable_label(chosen, pages::title(page, text));
-            if tab.on_hover_text(format!("Ctrl+{}", number + 1)).clicked() {
+            if tab.on_hover_text(format!("Ctrl+{}", (number + 1) % 10)).clicked() {
                 seen.settings.page = page;
             }
         }

@@ -135,3 +135,19 @@ fn what_goes_wrong_is_said_and_the_window_stays() {
     seen.run_steps(3);
     assert_eq!(seen.state().page(), Page::Devices);
 }
+
+#[test]
+fn devices_are_measured_side_by_side() {
+    let mut seen = window(Options::default());
+    seen.state_mut().open_page(Page::Benchmark);
+    seen.run_steps(3);
+    // all of them take a minute
+    for suite in ["matmul", "ops", "stages", "train", "infer"] {
+        seen.get_by_label(suite).click();
+        seen.run_steps(2);
+    }
+    seen.get_by_label("Measure all devices").click();
+    wait(&mut seen, "it is measured", |seen| seen.query_by_label("round_trip").is_some());
+    assert!(seen.query_by_label("upload_64mib").is_some() && seen.query_by_label("matmul_64").is_none());
+    assert!(seen.query_all_by_label_contains("gpu:0 against cpu").next().is_some() || common::devices().len() < 2);
+}

@@ -28,6 +28,7 @@ fn every_page_is_reached_by_its_tab_and_says_something() {
         ("Histograms", "weights/"),
         ("Predictions", "after step"),
         ("Devices", "Measure its limits"),
+        ("Benchmark", "Measure all devices"),
         ("Runs", "best test score"),
         ("About", "Portuguese for ember"),
     ];

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::bench::{Change, Crossing, Crossover, DeviceReport, Measured, Report, Row, StageRow, Suite};
+use crate::bench::{
+    Change, Crossing, Crossover, DeviceReport, Measured, Report, Row, StageRow, Suite, number, seconds,
+};
 use crate::error::{Error, Result};
 use crate::units::thousands;
 
@@ -17,8 +19,6 @@ pub(super) enum Style {
     Markdown,
 }
 
-/// Differences below this part are none, whatever the spread.
-const SAME: f64 = 0.02;
 /// A processor with more to do than this is not measured in peace.
 const BUSY: f64 = 0.5;
 /// Runs that slow down by more than this part are told of.
@@ -119,8 +119,8 @@ fn cases(report: &Report, suite: Suite) -> Vec<Vec<String>> {
             let row = report.row(&device.selector, suite, name);
             let measured = row.and_then(|row| row.measured);
             let none = || "–".to_owned();
-            cells.push(measured.map_or_else(none, |measured| time(&measured)));
-            cells.push(row.and_then(rate).unwrap_or_default());
+            cells.push(measured.map_or_else(none, |measured| measured.in_words()));
+            cells.push(row.and_then(Row::rate_in_words).unwrap_or_default());
             if with_peak {
                 let share = row.zip(device.peak).and_then(|(row, peak)| row.share_of(&peak));
                 let said = share.map(|(share, of_compute)| {
@@ -133,28 +133,24 @@ fn cases(report: &Report, suite: Suite) -> Vec<Vec<String>> {
             }
         }
         for other in &others {
-            cells.push(against(report, suite, name, &devices[0].selector, &other.selector).unwrap_or_default());
+            let ratio = report.ratio(suite, name, &devices[0].selector, &other.selector);
+            cells.push(match ratio {
+                Some(ratio) if ratio.is_same => "the same".into(),
+                Some(ratio) => times(ratio.value),
+                None => String::new(),
+            });
         }
         rows.push(cells);
     }
     rows
 }
 
-/// The reference's time by the other's: above 1, the other is faster; `None` where one of them was not measured.
-fn speedup(report: &Report, suite: Suite, name: &str, reference: &str, other: &str) -> Option<f64> {
-    let of = |device: &str| report.row(device, suite, name)?.measured;
-    Some(of(reference)?.median_s / of(other)?.median_s)
-}
-
-fn against(report: &Report, suite: Suite, name: &str, reference: &str, other: &str) -> Option<String> {
-    let ratio = speedup(report, suite, name, reference, other)?;
-    let spread = |device: &str| report.row(device, suite, name)?.measured.map(|measured| measured.spread());
-    let unsure = SAME.max(spread(reference)? + spread(other)?);
-    Some(match ratio {
-        ratio if (ratio.ln()).abs() <= unsure => "the same".into(),
-        ratio if ratio > 1.0 => format!("{} x faster", number(ratio)),
-        ratio => format!("{} x slower", number(1.0 / ratio)),
-    })
+/// A ratio as what the other one is.
+fn times(ratio: f64) -> String {
+    match ratio > 1.0 {
+        true => format!("{} x faster", number(ratio)),
+        false => format!("{} x slower", number(1.0 / ratio)),
+    }
 }
 
 /// In one sentence: what the table says about each device after the first.
@@ -164,15 +160,12 @@ fn verdict(report: &Report, suite: Suite) -> Option<String> {
     for device in report.devices.iter().filter(|device| device.selector != reference.selector) {
         let names = device.rows.iter().filter(|row| row.suite == suite).map(|row| row.name.as_str());
         let mut ratios: Vec<(f64, &str)> = names
-            .filter_map(|name| Some((speedup(report, suite, name, &reference.selector, &device.selector)?, name)))
+            .filter_map(|name| Some((report.ratio(suite, name, &reference.selector, &device.selector)?.value, name)))
             .collect();
         ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (Some(worst), Some(best)) = (ratios.first(), ratios.last()) else { continue };
         let faster = ratios.iter().filter(|(ratio, _)| *ratio > 1.0).count();
-        let said = |(ratio, name): &(f64, &str)| match *ratio > 1.0 {
-            true => format!("{} x faster ({name})", number(*ratio)),
-            false => format!("{} x slower ({name})", number(1.0 / ratio)),
-        };
+        let said = |(ratio, name): &(f64, &str)| format!("{} ({name})", times(*ratio));
         sentences.push(format!(
             "{} is faster than {} in {faster} of {} cases: from {} to {}.",
             device.selector,
@@ -210,11 +203,7 @@ fn stages(report: &Report) -> Vec<Vec<String>> {
         }
         for device in devices.iter().skip(1) {
             let ratio = of(devices[0]).zip(of(device)).map(|(one, other)| one.busy_ms / other.busy_ms);
-            cells.push(match ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0) {
-                Some(ratio) if ratio >= 1.0 => format!("{} x faster", number(ratio)),
-                Some(ratio) => format!("{} x slower", number(1.0 / ratio)),
-                None => String::new(),
-            });
+            cells.push(ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0).map(times).unwrap_or_default());
         }
         rows.push(cells);
     }
@@ -258,8 +247,7 @@ pub(super) fn changes(first: &Report, second: &Report, changes: &[Change], style
         let [one, other] = change.seconds.map(seconds);
         let verdict = match change {
             change if !change.is_clear() => "the same within the spread".into(),
-            change if change.speedup > 1.0 => format!("{} x faster", number(change.speedup)),
-            change => format!("{} x slower", number(1.0 / change.speedup)),
+            change => times(change.speedup),
         };
         let between = format!("{:.2} and {:.2}", change.between[0], change.between[1]);
         vec![change.name.clone(), change.device.clone(), one, other, verdict, between]
@@ -285,11 +273,7 @@ pub(super) fn crossovers(found: &[Crossover], style: Style) -> String {
         let header = vec!["n".to_owned(), reference.clone(), other.clone(), String::new()];
         let row = |point: &Crossing| {
             let [one, another] = point.seconds;
-            let verdict = match one / another {
-                ratio if ratio >= 1.0 => format!("{} x faster", number(ratio)),
-                ratio => format!("{} x slower", number(1.0 / ratio)),
-            };
-            vec![thousands(point.size), seconds(one), seconds(another), verdict]
+            vec![thousands(point.size), seconds(one), seconds(another), times(one / another)]
         };
         let rows: Vec<Vec<String>> = std::iter::once(header).chain(points.iter().map(row)).collect();
         text += &draw(&rows, style);
@@ -357,54 +341,4 @@ fn draw(rows: &[Vec<String>], style: Style) -> String {
         }
     }
     text
-}
-
-/// `1.23 ms ±4 %`.
-fn time(measured: &Measured) -> String {
-    format!("{} ±{:.0} %", seconds(measured.median_s), 100.0 * measured.spread())
-}
-
-/// What that is in a second, in the unit of the case.
-fn rate(row: &Row) -> Option<String> {
-    let measured = row.measured?;
-    let each = |amount: f64| amount / measured.median_s;
-    match row {
-        Row { samples: 1, .. } => {
-            let [p95, p99] = measured.tail_s?;
-            Some(format!("p95 {}, p99 {}", seconds(p95), seconds(p99)))
-        }
-        Row { samples: 2.., .. } => Some(format!("{}/s", number(each(row.samples as f64)))),
-        Row { flops, .. } if *flops > 0.0 => Some(format!("{} GFLOP/s", number(each(flops * 1e-9)))),
-        Row { bytes, .. } if *bytes > 0.0 => Some(format!("{} GB/s", number(each(bytes * 1e-9)))),
-        _ => None,
-    }
-}
-
-/// Three digits of a time, with its unit.
-fn seconds(seconds: f64) -> String {
-    match seconds {
-        s if s >= 1.0 => format!("{} s", number(s)),
-        s if s >= 1e-3 => format!("{} ms", number(1e3 * s)),
-        s => format!("{} µs", number(1e6 * s)),
-    }
-}
-
-/// Three digits.
-fn number(value: f64) -> String {
-    match value.abs() {
-        size if size >= 99.95 => thousands(value.round() as i64),
-        size if size >= 9.995 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_have_three_digits() {
-        assert_eq!([0.1234, 9.999, 12.345, 99.96, 123_456.0].map(number), ["0.12", "10.0", "12.3", "100", "123,456"]);
-        assert_eq!([2.0, 0.0123, 4.5e-6].map(seconds), ["2.00 s", "12.3 ms", "4.50 µs"]);
-    }
 }

@@ -1,6 +1,7 @@
 //! The pages, one file each.
 
 mod about;
+mod benchmark;
 mod curves;
 mod devices;
 mod graph;
@@ -30,6 +31,7 @@ pub(super) struct Pages {
     histograms: histograms::Histograms,
     predictions: predictions::PredictionsPage,
     devices: devices::Devices,
+    benchmark: benchmark::Benchmark,
     runs: runs::Runs,
     machine: Machine,
 }
@@ -45,6 +47,7 @@ impl Pages {
             histograms: histograms::Histograms::default(),
             predictions: predictions::PredictionsPage::default(),
             devices: devices::Devices::default(),
+            benchmark: benchmark::Benchmark::default(),
             runs: runs::Runs::default(),
             machine: Machine::default(),
         }
@@ -69,6 +72,7 @@ impl Pages {
             Page::Histograms => self.histograms.ui(ui, seen),
             Page::Predictions => self.predictions.ui(ui, seen),
             Page::Devices => self.devices.ui(ui, seen, &mut self.machine),
+            Page::Benchmark => self.benchmark.ui(ui, seen),
             Page::Runs => self.runs.ui(ui, seen),
             Page::About => about::ui(ui, seen),
         }
@@ -85,6 +89,7 @@ pub(super) fn title(page: Page, text: Text) -> &'static str {
         Page::Histograms => text.t("Histograms"),
         Page::Predictions => text.t("Predictions"),
         Page::Devices => text.t("Devices"),
+        Page::Benchmark => text.t("Benchmark"),
         Page::Runs => text.t("Runs"),
         Page::About => text.t("About"),
     }
