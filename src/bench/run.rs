@@ -92,10 +92,8 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
         };
         let mut found = DeviceReport::new(&device);
         if !options.method.as_notebook {
-            match measure_peak(&device) {
-                Ok(peak) => found.peak = Some(peak),
-                Err(error) => found.failure = Some(error.to_string()),
-            }
+            // without it there are no shares of it; what it needs, small devices may not have
+            found.peak = measure_peak(&device).ok();
         }
         for suite in &options.suites {
             let cases: Vec<&Case> = cases.iter().filter(|case| case.suite == *suite).collect();

@@ -65,9 +65,11 @@ fn head(report: &Report) -> String {
     for device in &report.devices {
         let _ = write!(text, "{:<6} ", device.selector);
         if let Some(failure) = &device.failure {
-            let _ = write!(text, "FAILED: {failure}; ");
+            let _ = write!(text, "FAILED: {failure} ");
         }
-        let _ = write!(text, "{} ({}, {}; {})", device.name, device.kind, device.backend, device.driver);
+        if !device.name.is_empty() {
+            let _ = write!(text, "{} ({}, {}; {})", device.name, device.kind, device.backend, device.driver);
+        }
         if let Some(peak) = device.peak {
             let (gflops, gigabytes) = (number(peak.gflops), number(peak.gigabytes));
             let _ = write!(text, ": at most {gflops} GFLOP/s and {gigabytes} GB/s, by {}", peak.source.name());
