@@ -1,6 +1,7 @@
 //! Where a training step's time goes, kernel by kernel.
 //!
-//! `cargo bench --bench kernels -- MODEL BATCH CHANNELS SIDE [cpu|gpu]`, for example `cnn 32 1 8 cpu`.
+//! `cargo bench --bench kernels -- MODEL BATCH CHANNELS SIDE [cpu|gpu]`, for example `cnn 32 1 8 cpu`, `unet 8 3 128`, or, with
+//! a vocabulary and a length, `gpt 8 96 128`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
@@ -18,7 +19,12 @@ fn main() -> Result<(), Error> {
     let number = |n: usize, default: usize| arguments.get(n).and_then(|text| text.parse().ok()).unwrap_or(default);
     let (name, batch, channels, side) = (text(0, "tutorial-cnn"), number(1, 128), number(2, 3), number(3, 32));
     let device = Device::named(&text(4, "cpu"))?;
-    let model = create(&name, &ModelSpec { input: vec![channels, side, side], classes: 10, seed: 1 }, &device)?;
+    let (input, classes, targets) = match name.as_str() {
+        "gpt" => (vec![side], channels, vec![side]),
+        "unet" => (vec![channels, side, side], 3, vec![side, side]),
+        _ => (vec![channels, side, side], 10, vec![]),
+    };
+    let model = create(&name, &ModelSpec { input: input.clone(), classes, seed: 1 }, &device)?;
     let optimizer = Adam::new(&model.parameters(), AdamOptions::default())?;
     let mut step = Step::new(&device, move |inputs| {
         let logits = model.forward(&inputs[0]);
@@ -26,13 +32,18 @@ fn main() -> Result<(), Error> {
         optimizer.update(&loss.backward());
         vec![loss]
     })?;
-    let (pixels, labels) = (Shape::from([batch, channels, side, side]), Shape::from(batch));
-    let values: Vec<u8> = bytemuck::cast_slice(&vec![0.25f32; pixels.numel()]).to_vec();
-    let classes: Vec<u8> = bytemuck::cast_slice(&vec![3i32; batch]).to_vec();
+    let shape = |rest: &[usize]| Shape::from([&[batch], rest].concat());
+    let (samples, labels) = (shape(&input), shape(&targets));
+    let ones = |shape: &Shape| bytemuck::cast_slice(&vec![1i32; shape.numel()]).to_vec();
+    let (dtype, values): (DType, Vec<u8>) = match name.as_str() {
+        "gpt" => (DType::I32, ones(&samples)),
+        _ => (DType::F32, bytemuck::cast_slice(&vec![0.25f32; samples.numel()]).to_vec()),
+    };
+    let classes: Vec<u8> = ones(&labels);
     let mut rounds = Vec::new();
     for round in 0..WARM_UP + ROUNDS {
         step.profile_kernels(round >= WARM_UP);
-        step.run_bytes(&[(&pixels, DType::F32, &values), (&labels, DType::I32, &classes)])?;
+        step.run_bytes(&[(&samples, dtype, &values), (&labels, DType::I32, &classes)])?;
         device.sync()?;
         if round >= WARM_UP {
             rounds.push(step.kernel_times());

@@ -1,5 +1,7 @@
-// Sum of products for real GPUs: 256 threads bring a 64x16 and a 16x64 piece of the operands into workgroup memory, and
-// each adds up a 4x4 tile of the 64x64 results in registers.
+// Sum of products for real GPUs: 256 threads bring 16 summed points of the operands into workgroup memory, and each adds up
+// blocks of 4x4 results in registers. A workgroup has one such block of each thread, 64x64 results, or two in one or both
+// directions: every value that is read from workgroup memory is then used twice as often. While a piece is multiplied, the
+// next one is on its way from memory to registers.
 
 //@slot bindings
 @group(0) @binding(0) var<storage, read> left: array<f32>;
@@ -31,25 +33,36 @@ fn step_count() -> u32 {
 
 //@slot types
 alias Sum = vec4f;
+const ROWS: u32 = 64u;
+const COLUMNS: u32 = 64u;
 //@end
 
-// [k][row / 4] and [k][column / 4]
-var<workgroup> left_tile: array<Sum, 256>;
-var<workgroup> right_tile: array<Sum, 256>;
+// [block of 64][k][row / 4] and [block of 64][k][column / 4]
+var<workgroup> left_tile: array<Sum, ROWS * 4u>;
+var<workgroup> right_tile: array<Sum, COLUMNS * 4u>;
 
-// `fetch_left` and `fetch_right` write this thread's four elements of the pieces for step `step` into workgroup memory,
-// zeros outside; `finish` handles four neighbouring results in one row.
+// `load_left` and `load_right` give this thread's four elements of step `step` of the 64 rows or columns from `first` on,
+// zeros behind the last step; `place_left` and `place_right` put them where they belong, from `start` on; `finish` handles
+// four neighbouring results in one row.
 //@slot compute
-fn fetch_left(batch: u32, row: u32, step: u32, thread: u32) {
+fn load_left(batch: u32, first: u32, step: u32, thread: u32) -> Sum {
     let k = thread / 16u;
-    let r = row + thread % 16u * 4u;
-    left_tile[thread] = Sum(left[r * 16u + k], left[(r + 1u) * 16u + k], left[(r + 2u) * 16u + k], left[(r + 3u) * 16u + k]);
+    let r = first + thread % 16u * 4u;
+    return Sum(left[r * 16u + k], left[(r + 1u) * 16u + k], left[(r + 2u) * 16u + k], left[(r + 3u) * 16u + k]);
 }
 
-fn fetch_right(batch: u32, column: u32, step: u32, thread: u32) {
+fn place_left(start: u32, thread: u32, value: Sum) {
+    left_tile[start + thread] = value;
+}
+
+fn load_right(batch: u32, first: u32, step: u32, thread: u32) -> Sum {
     let k = thread / 16u;
-    let c = k * 64u + column + thread % 16u * 4u;
-    right_tile[thread] = Sum(right[c], right[c + 1u], right[c + 2u], right[c + 3u]);
+    let c = k * 64u + first + thread % 16u * 4u;
+    return Sum(right[c], right[c + 1u], right[c + 2u], right[c + 3u]);
+}
+
+fn place_right(start: u32, thread: u32, value: Sum) {
+    right_tile[start + thread] = value;
 }
 
 fn finish(batch: u32, row: u32, column: u32, sum: Sum) {
@@ -67,31 +80,46 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
     }
     let tiles = work / column_tiles();
     let batch = tiles / row_tiles();
-    let row = tiles % row_tiles() * 64u;
-    let column = work % column_tiles() * 64u;
+    let row = tiles % row_tiles() * ROWS;
+    let column = work % column_tiles() * COLUMNS;
     let left_part = thread / 16u;
     let right_part = thread % 16u;
+//@slot begin
+    var left0 = load_left(batch, row, 0u, thread);
+    var right0 = load_right(batch, column, 0u, thread);
     var sum0 = Sum();
     var sum1 = Sum();
     var sum2 = Sum();
     var sum3 = Sum();
+//@end
     for (var step = 0u; step < step_count(); step++) {
-        fetch_left(batch, row, step, thread);
-        fetch_right(batch, column, step, thread);
+//@slot place
+        place_left(0u, thread, left0);
+        place_right(0u, thread, right0);
+//@end
         workgroupBarrier();
+//@slot ahead
+        left0 = load_left(batch, row, step + 1u, thread);
+        right0 = load_right(batch, column, step + 1u, thread);
+//@end
         for (var k = 0u; k < 256u; k += 16u) {
-            let a = left_tile[k + left_part];
-            let b = right_tile[k + right_part];
-            sum0 += a.x * b;
-            sum1 += a.y * b;
-            sum2 += a.z * b;
-            sum3 += a.w * b;
+//@slot products
+            let a0 = left_tile[k + left_part];
+            let b0 = right_tile[k + right_part];
+            sum0 += a0.x * b0;
+            sum1 += a0.y * b0;
+            sum2 += a0.z * b0;
+            sum3 += a0.w * b0;
+//@end
         }
         workgroupBarrier();
     }
-    let first = row + left_part * 4u;
-    finish(batch, first, column + right_part * 4u, sum0);
-    finish(batch, first + 1u, column + right_part * 4u, sum1);
-    finish(batch, first + 2u, column + right_part * 4u, sum2);
-    finish(batch, first + 3u, column + right_part * 4u, sum3);
+    let first_row = row + left_part * 4u;
+    let first_column = column + right_part * 4u;
+//@slot results
+    finish(batch, first_row, first_column, sum0);
+    finish(batch, first_row + 1u, first_column, sum1);
+    finish(batch, first_row + 2u, first_column, sum2);
+    finish(batch, first_row + 3u, first_column, sum3);
+//@end
 }

@@ -103,6 +103,9 @@ pub use shape::Shape;
 pub use stage::Stage;
 pub use tensor::{Tensor, no_grad};
 
+/// How this was compiled: `release` or `debug`.
+pub(crate) const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
+
 /// The README's examples, so that they are compiled and run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

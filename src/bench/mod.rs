@@ -24,6 +24,6 @@ pub use machine::Machine;
 pub use method::{Measured, Method};
 pub use peak::{Peak, measure_peak};
 pub use report::{DeviceReport, Report, Row, StageRow, Suite};
-pub use run::{Options, Progress, all_devices, run};
+pub use run::{Options, Progress, run, selectors};
 #[cfg(feature = "cli")]
 pub(crate) use words::{number, seconds};

@@ -66,7 +66,7 @@ pub struct Report {
 }
 
 /// What was found on one device.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceReport {
     /// `cpu`, `gpu:0`, …
     pub selector: String,
@@ -139,7 +139,7 @@ impl Report {
         Self {
             id: format!("{:x}-{:x}", machine.unix_ms, std::process::id()),
             version: env!("CARGO_PKG_VERSION").into(),
-            build: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
+            build: crate::BUILD.into(),
             machine,
             method,
             devices: Vec::new(),
@@ -185,26 +185,17 @@ impl DeviceReport {
             kind: info.kind.name().into(),
             backend: info.backend.clone(),
             driver: info.driver.clone(),
-            peak: None,
-            failure: None,
-            rows: Vec::new(),
-            stages: Vec::new(),
+            ..Self::default()
         }
+    }
+
+    /// A stage, if it ran.
+    pub fn stage(&self, stage: Stage) -> Option<&StageRow> {
+        self.stages.iter().find(|row| row.stage == stage && row.source.is_some())
     }
 
     /// One that could not even be opened.
     pub(super) fn failed(selector: &str, failure: String) -> Self {
-        let none = String::new;
-        Self {
-            selector: selector.into(),
-            name: none(),
-            kind: none(),
-            backend: none(),
-            driver: none(),
-            peak: None,
-            failure: Some(failure),
-            rows: Vec::new(),
-            stages: Vec::new(),
-        }
+        Self { selector: selector.into(), failure: Some(failure), ..Self::default() }
     }
 }

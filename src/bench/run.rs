@@ -63,10 +63,7 @@ pub struct Progress {
 /// If nothing fits `options`.
 pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> {
     let mut report = Report::new(options.method);
-    let selectors = match &options.devices[..] {
-        [] => all_devices(),
-        some => some.to_vec(),
-    };
+    let selectors = selectors(&options.devices);
     let cases: Vec<Case> = cases::all(options).collect();
     let with_stages =
         options.suites.contains(&Suite::Stages) && options.filter.is_empty() && !options.method.as_notebook;
@@ -117,8 +114,12 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
     Ok(report)
 }
 
-/// The devices of this machine by selector; the CPU, which others are held against, comes first.
-pub fn all_devices() -> Vec<String> {
+/// The devices that were asked for; if none was, those of this machine. The CPU, which others are held against, comes first
+/// then.
+pub fn selectors(asked: &[String]) -> Vec<String> {
+    if !asked.is_empty() {
+        return asked.to_vec();
+    }
     let mut devices = Device::list();
     devices.sort_by_key(|info| info.kind != DeviceKind::Cpu);
     devices.into_iter().map(|info| info.selector).collect()

@@ -5,6 +5,7 @@ use pulp::Arch;
 use super::contract::Operands;
 use super::execute::STRIP;
 use super::micro::Tile;
+use super::windows::Windows;
 
 /// Summed points of a step: a panel of them fills two thirds of the first-level cache.
 const DEPTH: usize = 256;
@@ -15,7 +16,7 @@ const MOST_PLAIN_ROWS: usize = 480;
 /// Most columns of a block.
 pub(super) const MOST_COLUMNS: usize = STRIP;
 /// Blocks that a large contraction should have.
-const ENOUGH_PIECES: usize = 8;
+pub(super) const ENOUGH_PIECES: usize = 8;
 /// Multiplications below which a block is not divided further.
 const SMALL_BLOCK: usize = 2_000_000;
 /// Pieces of a contraction whose sums are cut.
@@ -38,7 +39,7 @@ pub(super) struct Blocking {
 }
 
 /// The size of each of the fewest equal parts of `total` that are no larger than `most`, in whole `unit`s.
-fn even(total: usize, most: usize, unit: usize) -> usize {
+pub(super) fn even(total: usize, most: usize, unit: usize) -> usize {
     let parts = total.div_ceil(most).max(1);
     total.div_ceil(parts).next_multiple_of(unit).max(unit)
 }
@@ -46,6 +47,10 @@ fn even(total: usize, most: usize, unit: usize) -> usize {
 impl Blocking {
     /// For batches, rows, columns and summed points of so many.
     pub(super) fn new(arch: Arch, operands: &Operands, [batches, rows_all, columns_all, k_all]: [usize; 4]) -> Self {
+        if let Operands::Windows(operands) = operands {
+            let tile = Tile::of_windows(arch, columns_all, rows_all, operands.0.run());
+            return Self::of_windows(&operands.0, tile, [batches, rows_all, columns_all, k_all]);
+        }
         let tile = Tile::new(arch, rows_all);
         let most_rows = if matches!(operands, Operands::Plain(..)) { MOST_PLAIN_ROWS } else { MOST_ROWS };
         let (most_rows, most_columns) = (most_rows / tile.rows * tile.rows, MOST_COLUMNS / tile.columns * tile.columns);
@@ -87,5 +92,20 @@ impl Blocking {
             chunk = k_all.div_ceil(chunks).next_multiple_of(depth);
         }
         Self { tile, rows, columns, chunk, depth }
+    }
+
+    /// For a product whose columns are windows: their blocks are those of the grid.
+    fn of_windows(windows: &Windows, tile: Tile, [batches, rows_all, columns_all, k_all]: [usize; 4]) -> Self {
+        let rows = even(rows_all, MOST_ROWS.next_multiple_of(tile.columns), tile.columns);
+        let columns = if windows.places_are_summed { windows.block_taps() } else { windows.block_places() };
+        if !windows.places_are_summed {
+            return Self { tile, rows, columns, chunk: k_all.max(1), depth: even(k_all, DEPTH, 1) };
+        }
+        let depth = windows.block_places();
+        let count = batches * rows_all.div_ceil(rows) * columns_all.div_ceil(columns);
+        let wanted = ENOUGH_CHUNKS.div_ceil(count);
+        let room = MOST_PARTIAL / (batches * rows_all * columns_all).max(1);
+        let chunks = if count < ENOUGH_PIECES { wanted.min(room).max(1) } else { 1 };
+        Self { tile, rows, columns, chunk: k_all.div_ceil(chunks).next_multiple_of(depth), depth }
     }
 }

@@ -5,17 +5,18 @@ use std::ops::Range;
 use pulp::Arch;
 
 use crate::dtype::DType;
-use crate::plan::{ContractKernel, Store};
+use crate::plan::{ContractKernel, Store, Tape, ValueId};
 
 use super::blocking::{Blocking, MOST_COLUMNS};
-use super::execute::{Env, Inputs, STRIP, Spread};
+use super::execute::{Env, Inputs, Registers, STRIP, Spread};
 use super::gemm::{self, Matrix, Part};
 use super::memory::{Blocks, Memory};
-use super::micro::{Block, Tile};
-use super::pack::{Groups, Operand};
+use super::micro::{Block, Tile, WindowBlock};
+use super::pack::{Groups, Operand, Panels};
 use super::program::Program;
 use super::scratch::{Scratch, for_each_piece};
 use super::view::View;
+use super::windows::Windows;
 
 /// Multiplications below which a kernel runs on the calling thread.
 const INLINE: usize = 1_000_000;
@@ -47,6 +48,8 @@ pub(super) enum Operands {
     Plain(Matrix, Matrix),
     /// Packed for the micro-kernel.
     Packed(Box<[Operand; 2]>),
+    /// The second one is evaluated into grids, the first one packed.
+    Windows(Box<(Windows, Operand)>),
 }
 
 /// Memory for the pieces of cut sums.
@@ -78,6 +81,24 @@ fn stores_along(stores: &[Store], m: &[usize], n: &[usize], axes: &[usize]) -> b
     })
 }
 
+/// `target[i][j] = source[j][i]`, where a row of `source` has `stride` words, of which the first ones are wanted. Eight lines of
+/// `target` at a time: more of them, often a power of two apart, would drive each other out of the first-level cache.
+fn turn(source: &[u32], stride: usize, target: &mut [u32]) {
+    const TOGETHER: usize = 8;
+    let columns = source.len() / stride;
+    for (number, target) in target.chunks_mut(TOGETHER * columns).enumerate() {
+        let mut lines = target.chunks_exact_mut(columns);
+        let mut lines: [&mut [u32]; TOGETHER] = std::array::from_fn(|_| lines.next().unwrap_or_default());
+        for (j, words) in source.chunks_exact(stride).enumerate() {
+            for (line, &word) in lines.iter_mut().zip(&words[number * TOGETHER..]) {
+                if let Some(place) = line.get_mut(j) {
+                    *place = word;
+                }
+            }
+        }
+    }
+}
+
 impl CompiledContract {
     /// Makes `kernel` ready; `dtypes` are the buffers'.
     pub(super) fn new(kernel: &ContractKernel, dtypes: &[DType], arch: Arch) -> Self {
@@ -87,9 +108,21 @@ impl CompiledContract {
         let (mut lhs, mut rhs) = (&kernel.lhs, &kernel.rhs);
         let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
         let across = stores_along(&kernel.stores, &m, &n, axes);
+        let windows = |own: &[usize], (tape, value): &(Tape, ValueId)| {
+            let groups = Groups { batch: &batch, own, summed: &k };
+            if kernel.accumulator.is_float() { Windows::new(axes, &groups, (tape, *value), dtypes) } else { None }
+        };
+        let mut found = windows(&n, rhs);
         // Tiles half empty cost more than results written with gaps.
         let (plain, swapped) = (Tile::padded(arch, size(&m), size(&n)), Tile::padded(arch, size(&n), size(&m)));
-        if if across { 2 * swapped <= 3 * plain } else { 3 * swapped < 2 * plain } {
+        let mut swap = if across { 2 * swapped <= 3 * plain } else { 3 * swapped < 2 * plain };
+        if found.is_none() {
+            found = windows(&m, lhs);
+            swap |= found.is_some();
+        } else {
+            swap = false;
+        }
+        if swap {
             std::mem::swap(&mut m, &mut n);
             std::mem::swap(&mut lhs, &mut rhs);
         }
@@ -97,8 +130,9 @@ impl CompiledContract {
         let matrix = |own, tape| Matrix::new(axes, &groups(own), tape, dtypes);
         let operand = |own, tape| Operand::new(axes, &groups(own), tape, dtypes);
         let (lhs, rhs) = ((&lhs.0, lhs.1), (&rhs.0, rhs.1));
-        let operands = match (matrix(&m, lhs), matrix(&n, rhs)) {
-            (Some(lhs), Some(rhs)) => Operands::Plain(lhs, rhs),
+        let operands = match (matrix(&m, lhs), matrix(&n, rhs), found) {
+            (Some(lhs), Some(rhs), _) => Operands::Plain(lhs, rhs),
+            (_, _, Some(windows)) => Operands::Windows(Box::new((windows, operand(&m, lhs)))),
             _ => Operands::Packed(Box::new([operand(&m, lhs), operand(&n, rhs)])),
         };
         let [batches, rows_all, columns_all, k_all] = [size(&batch), size(&m), size(&n), size(&k)];
@@ -115,6 +149,7 @@ impl CompiledContract {
         let slots = match &operands {
             Operands::Plain(..) => epilogue.slots,
             Operands::Packed(packed) => packed.iter().map(Operand::slots).fold(epilogue.slots, usize::max),
+            Operands::Windows(operands) => epilogue.slots.max(operands.0.slots()).max(operands.1.slots()),
         };
         Self {
             batch: batches,
@@ -197,6 +232,9 @@ impl CompiledContract {
         let columns = piece.columns.len();
         let (lhs, rhs) = match &self.operands {
             Operands::Packed(packed) => (&packed[0], &packed[1]),
+            Operands::Windows(operands) => {
+                return self.sum_windows(env, (registers, panels), (&operands.0, &operands.1), piece, summed);
+            }
             Operands::Plain(lhs, rhs) => {
                 let len = piece.rows.len() * columns;
                 panels.sums.reserve(len);
@@ -223,6 +261,39 @@ impl CompiledContract {
                 panels.sums.copy_within(row * stride..row * stride + columns, row * columns);
             }
         }
+    }
+
+    /// The same for windows. Their points are the micro-kernel's rows, so its sums are turned over at the end.
+    fn sum_windows(
+        &self,
+        env: &Env<'_>,
+        (registers, panels): (&mut Registers, &mut Panels),
+        (windows, operand): (&Windows, &Operand),
+        piece: &Piece,
+        summed: Range<usize>,
+    ) {
+        let Blocking { tile, depth, .. } = self.blocks;
+        let stride = piece.rows.len().next_multiple_of(tile.columns);
+        let len = piece.columns.len().next_multiple_of(tile.rows) * stride;
+        panels.sums.reserve(len);
+        panels.sums[..len].fill(0);
+        if !windows.places_are_summed {
+            windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), &mut panels.lhs);
+        }
+        for start in summed.clone().step_by(depth) {
+            let summed = start..summed.end.min(start + depth);
+            if windows.places_are_summed {
+                windows.fill(env, registers, (piece.batch, summed.clone(), piece.columns.clone()), &mut panels.lhs);
+            }
+            let range = (piece.batch, summed.clone(), piece.rows.clone());
+            operand.pack(env, registers, range, tile.columns, (&mut panels.rhs, &mut panels.lines));
+            let (at, rhs) = (windows.distances(&piece.columns, &summed), &panels.rhs[..stride * summed.len()]);
+            WindowBlock { grid: &panels.lhs, at, rhs, sums: &mut panels.sums[..len], stride, tile }.run(env.arch);
+        }
+        let (rows, columns) = (piece.rows.len(), piece.columns.len());
+        panels.lines.reserve(rows * columns);
+        turn(&panels.sums[..columns * stride], stride, &mut panels.lines[..rows * columns]);
+        std::mem::swap(&mut panels.sums, &mut panels.lines);
     }
 
     /// Adds up the chunks' sums of a piece, in order.

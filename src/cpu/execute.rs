@@ -10,7 +10,7 @@ use super::elementwise::{self, Arg, CHUNK};
 use super::philox;
 use super::program::{Action, Operand, Program, Step};
 use super::recipe::Recipes;
-use super::view::View;
+use super::view::{Run, View};
 use super::words::Words;
 use crate::dtype::DType;
 
@@ -59,6 +59,8 @@ impl Default for Spread {
 #[derive(Default)]
 pub(super) struct Registers {
     slots: Vec<Words>,
+    /// Where a register's value lies in a buffer and was not copied.
+    direct: Vec<Option<Run>>,
     indices: Vec<i64>,
     tested: Vec<i64>,
     values: Vec<i64>,
@@ -71,17 +73,25 @@ impl Registers {
         if self.slots.len() < count {
             self.slots.resize_with(count, Words::default);
             self.slots.iter_mut().for_each(|slot| slot.reserve(STRIP));
+            self.direct.resize(count, None);
         }
         self.indices.resize(STRIP, 0);
         self.tested.resize(STRIP, 0);
     }
 
     fn arg(&self, operand: Operand) -> Arg<'_> {
-        Arg { words: &self.slots[operand.slot], splat: operand.splat }
+        let words = match &self.direct[operand.slot] {
+            Some(run) => run.words(),
+            None => &self.slots[operand.slot],
+        };
+        Arg { words, splat: operand.splat }
     }
 
     /// The first `len` words of a value; a splat is spread first.
     pub(super) fn words(&mut self, operand: Operand, len: usize) -> &[u32] {
+        if let Some(run) = &self.direct[operand.slot] {
+            return &run.words()[..len];
+        }
         let words = &mut self.slots[operand.slot];
         if operand.splat && len > CHUNK {
             let bits = words[0];
@@ -111,12 +121,13 @@ impl Program {
         for step in &self.steps {
             let mut target = std::mem::take(&mut registers.slots[step.target.slot]);
             let words = &mut target[..if step.target.splat { CHUNK } else { len.next_multiple_of(CHUNK) }];
-            self.compute(step, env, registers, at, inputs, words);
+            let direct = self.compute(step, env, registers, at, inputs, words);
             registers.slots[step.target.slot] = target;
+            registers.direct[step.target.slot] = direct;
         }
         for (access, operand) in &self.stores {
             registers.words(*operand, len);
-            let Registers { slots, indices, tested, values, recipes } = &mut *registers;
+            let Registers { slots, indices, tested, values, recipes, .. } = &mut *registers;
             let words = &slots[operand.slot];
             let view = &env.views[access.buffer];
             self.space.walk(&access.forms, at, values, |row, begin, count| {
@@ -137,6 +148,7 @@ impl Program {
         }
     }
 
+    /// Leaves the step's value in `words`, or says where it lies.
     #[inline]
     fn compute(
         &self,
@@ -146,7 +158,7 @@ impl Program {
         at: (usize, usize, usize),
         inputs: &Inputs<'_>,
         words: &mut [u32],
-    ) {
+    ) -> Option<Run> {
         let len = at.2;
         let arch = env.arch;
         let splat = step.target.splat;
@@ -158,10 +170,7 @@ impl Program {
             Action::Coord(access) => {
                 let Registers { indices, values, .. } = registers;
                 self.space.walk(&access.forms, points, values, |row, begin, count| {
-                    access.position.fill(row, &mut indices[..count]);
-                    for (word, &index) in words[begin..].iter_mut().zip(&indices[..count]) {
-                        *word = index as u32;
-                    }
+                    access.position.fill_words(arch, row, &mut indices[..count], &mut words[begin..begin + count]);
                 });
             }
             Action::Valid(access) => {
@@ -173,7 +182,13 @@ impl Program {
                     }
                 });
             }
-            Action::Load(access) => self.load(access, env, registers, points, words),
+            Action::Load(access) => {
+                // Whole chunks only: the elements behind them may be another thread's.
+                let stay = step.may_stay && !splat && len == words.len();
+                if let Some(direct) = self.load(access, env, registers, points, (words, stay)) {
+                    return Some(direct);
+                }
+            }
             Action::Gather { access, stride, value } => {
                 let Registers { slots, indices, tested, values, .. } = registers;
                 let value = (&slots[value.slot], value.splat);
@@ -240,16 +255,19 @@ impl Program {
             let bits = words[0];
             words.fill(bits);
         }
+        None
     }
 
+    /// Copies elements into `words`; if they may `stay` where they are, and lie there next to each other, says where instead.
     fn load(
         &self,
         access: &Access,
         env: &Env<'_>,
         registers: &mut Registers,
         points: (usize, usize, usize),
-        words: &mut [u32],
-    ) {
+        (words, stay): (&mut [u32], bool),
+    ) -> Option<Run> {
+        let mut direct = None;
         let view = &env.views[access.buffer];
         let Registers { indices, tested, values, recipes, .. } = registers;
         let position = &access.position;
@@ -265,6 +283,10 @@ impl Program {
                 return;
             }
             let (low, high) = access.extent(row, count);
+            if stay && high - low == points.2 && position.stride == 1 && access.dtype.size_bytes() == size_of::<u32>() {
+                direct = Some(view.run(position.start(row), count));
+                return;
+            }
             words[..low].fill(0);
             words[high..].fill(0);
             let words = &mut words[low..high];
@@ -282,6 +304,7 @@ impl Program {
                 stride => typed!(view, access.dtype, read_strided(start, stride, words)),
             }
         });
+        direct
     }
 }
 

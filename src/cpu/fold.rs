@@ -81,16 +81,21 @@ struct Row<'a, F> {
     f: F,
 }
 
-/// Joins `lanes[i]` with `lanes[i + half]` until one is left.
+/// Joins `lanes[i]` with `lanes[i + half]` until one is left. Each half is a loop of its own, of a length known beforehand, so
+/// that it becomes vector instructions.
 #[inline(always)]
 fn halve<const N: usize>(mut lanes: [u32; N], f: impl Fn(u32, u32) -> u32) -> u32 {
-    let mut half = N / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] = f(lanes[i], lanes[i + half]);
-        }
-        half /= 2;
+    macro_rules! half {
+        ($($half:literal)*) => {
+            $(if N >= 2 * $half {
+                for i in 0..$half {
+                    lanes[i] = f(lanes[i], lanes[i + $half]);
+                }
+            })*
+        };
     }
+    const { assert!(N.is_power_of_two() && N <= 64, "halved to the end") };
+    half!(32 16 8 4 2 1);
     lanes[0]
 }
 

@@ -7,6 +7,7 @@ use crate::plan::{InstrOp, Ix, Level, LoopKernel, Phase};
 
 use super::execute::STRIP;
 use super::fold::Fold;
+use super::joined::{Joined, Part};
 use super::memory::{Blocks, Memory};
 use super::program::{Program, expressions};
 use super::reshape::tiled_map;
@@ -36,6 +37,8 @@ pub(super) struct CompiledLoop {
     pub(super) folds: Vec<Fold>,
     /// Outer points of a piece.
     pub(super) block: usize,
+    /// Outer points that go through all phases together, which then share registers; the piece's unless rows are short.
+    pub(super) together: usize,
     /// Inner points of a piece; `row` unless rows are cut.
     pub(super) chunk: usize,
     pub(super) parallel: bool,
@@ -146,6 +149,16 @@ impl CompiledLoop {
         };
         let outer = if walk == Walk::Rows && reduces { natural } else { outer };
         let mut folds = Vec::new();
+        let sweeps = kernel.phases.iter().filter(|phase| phase.level == Level::Inner);
+        let is_joined = walk == Walk::Rows && (1..=STRIP).contains(&row) && sweeps.clone().count() > 1;
+        let mut parts = Vec::new();
+        if is_joined {
+            let joined = Joined::new(sweeps);
+            let walked = [outer.as_slice(), &inner].concat();
+            parts = Program::of_parts(&kernel.axes, (&[], &walked), (&joined.tape, &joined.parts), 0, dtypes);
+        }
+        let shared_slots = parts.last().map_or(0, |program| program.slots);
+        let mut parts = parts.into_iter();
         let phases: Vec<CompiledPhase> = kernel
             .phases
             .iter()
@@ -156,12 +169,14 @@ impl CompiledLoop {
                     (Level::Inner, Walk::Columns) => (inner.clone(), outer.clone()),
                     (Level::Inner, Walk::FlatColumns) => (Vec::new(), [inner.as_slice(), &outer].concat()),
                 };
-                let results: Vec<usize> = phase.reductions.iter().map(|&(_, value)| value).collect();
                 debug_assert!(expressions(&phase.tape, &phase.stores).iter().all(|ix| {
                     (0..rank).all(|axis| !ix.uses(axis) || phase.level == Level::Inner || axis < kernel.outer)
                 }));
-                let program =
-                    Program::new(&kernel.axes, (&fixed, &walked), &phase.tape, &phase.stores, &results, dtypes);
+                let of_sweep = if phase.level == Level::Inner { parts.next() } else { None };
+                let program = of_sweep.unwrap_or_else(|| {
+                    let (walk, part) = ((fixed.as_slice(), walked.as_slice()), [Part::whole(phase)]);
+                    Program::of_parts(&kernel.axes, walk, (&phase.tape, &part), shared_slots, dtypes).remove(0)
+                });
                 let first = folds.len();
                 folds.extend(phase.reductions.iter().map(|&(op, value)| Fold::new(op, phase.tape.instrs[value].dtype)));
                 CompiledPhase { level: phase.level, program, folds: first..folds.len() }
@@ -192,7 +207,8 @@ impl CompiledLoop {
         }
         let slots = phases.iter().map(|phase| phase.program.slots).max().unwrap_or(0);
         let parallel = nanoseconds > INLINE_NANOSECONDS;
-        Self { points, row, walk, phases, folds, block, chunk, parallel, slots, nanoseconds }
+        let together = if is_joined { STRIP / row } else { block };
+        Self { points, row, walk, phases, folds, block, together, chunk, parallel, slots, nanoseconds }
     }
 
     /// Pieces that each row is cut into.

@@ -1,6 +1,9 @@
 //! The innermost loops of a contraction: tiles of sums that stay in vector registers.
+#![expect(unsafe_code, reason = "distances into a grid are checked together, not each of them")]
 
 use pulp::{Arch, Simd, WithSimd};
+
+use super::windows::Distances;
 
 /// Rows of a tile and its columns, for this machine's vectors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +18,27 @@ const VECTORS: usize = 2;
 impl Tile {
     /// The tile for `rows` rows: it fills the vector registers, or is a third smaller where that wastes fewer rows.
     pub(super) fn new(arch: Arch, rows: usize) -> Self {
+        let lanes = Self::lanes(arch);
+        let (large, small) = if lanes >= 16 { (12, 8) } else { (6, 4) };
+        let rows = if rows.next_multiple_of(small) < rows.next_multiple_of(large) { small } else { large };
+        Self { rows, columns: VECTORS * lanes }
+    }
+
+    /// The tile for windows at `rows` points, of which `run` each lie next to each other, and `columns` columns: one vector
+    /// where a second would be empty, and rows in one run if they can be, which then need one address.
+    pub(super) fn of_windows(arch: Arch, rows: usize, columns: usize, run: usize) -> Self {
+        let lanes = Self::lanes(arch);
+        let wide = if columns <= lanes { 1 } else { VECTORS };
+        let heights: &[usize] = match (lanes >= 16, wide) {
+            (true, 1) => &[16, 8],
+            (true, _) => &[8],
+            (false, _) => &[4],
+        };
+        let in_runs = heights.iter().copied().find(|&height| run.is_multiple_of(height));
+        Self { rows: in_runs.unwrap_or(Self::new(arch, rows).rows), columns: wide * lanes }
+    }
+
+    fn lanes(arch: Arch) -> usize {
         struct Lanes;
         impl WithSimd for Lanes {
             type Output = usize;
@@ -23,10 +47,7 @@ impl Tile {
                 S::F32_LANES
             }
         }
-        let lanes = arch.dispatch(Lanes);
-        let (large, small) = if lanes >= 16 { (12, 8) } else { (6, 4) };
-        let rows = if rows.next_multiple_of(small) < rows.next_multiple_of(large) { small } else { large };
-        Self { rows, columns: VECTORS * lanes }
+        arch.dispatch(Lanes)
     }
 
     /// Sums computed for a result of this size, those that fall outside included.
@@ -113,11 +134,110 @@ fn multiply<S: Simd, const ROWS: usize>(simd: S, lhs: &[u32], rhs: &[u32], sums:
             }
         }
     }
+    add(simd, tile, sums, stride);
+}
+
+/// Adds a tile to the sums from the first on.
+#[inline(always)]
+fn add<S: Simd, const ROWS: usize, const WIDE: usize>(
+    simd: S,
+    tile: [[S::f32s; WIDE]; ROWS],
+    sums: &mut [u32],
+    stride: usize,
+) {
     for (sums, new) in sums.chunks_mut(stride).zip(tile) {
-        let sums = &mut bytemuck::cast_slice_mut::<u32, f32>(sums)[..VECTORS * S::F32_LANES];
+        let sums = &mut bytemuck::cast_slice_mut::<u32, f32>(sums)[..WIDE * S::F32_LANES];
         let (sums, _) = S::as_mut_simd_f32s(sums);
         for (sum, new) in sums.iter_mut().zip(new) {
             *sum = simd.add_f32s(*sum, new);
+        }
+    }
+}
+
+/// `sums += windows · rhs` for one block, where row i of the windows at summed point k is `grid[own[i] + summed[k]]`.
+pub(super) struct WindowBlock<'a> {
+    pub(super) grid: &'a [u32],
+    pub(super) at: Distances<'a>,
+    /// `[panel][k][tile.columns]`
+    pub(super) rhs: &'a [u32],
+    /// Row-major, a whole number of tiles in both directions.
+    pub(super) sums: &'a mut [u32],
+    /// Words of a row of `sums`.
+    pub(super) stride: usize,
+    pub(super) tile: Tile,
+}
+
+impl WindowBlock<'_> {
+    pub(super) fn run(self, arch: Arch) {
+        arch.dispatch(self);
+    }
+
+    #[inline(always)]
+    fn with_rows<S: Simd, const ROWS: usize>(self, simd: S) {
+        if self.tile.columns == S::F32_LANES {
+            self.with_tile::<S, ROWS, 1>(simd);
+        } else {
+            self.with_tile::<S, ROWS, VECTORS>(simd);
+        }
+    }
+
+    #[inline(always)]
+    fn with_tile<S: Simd, const ROWS: usize, const WIDE: usize>(self, simd: S) {
+        let Self { grid, at: Distances { own, summed }, rhs, sums, stride, tile } = self;
+        let grid: &[f32] = bytemuck::cast_slice(grid);
+        let farthest = |at: &[u32]| at.iter().copied().max().unwrap_or(0) as usize;
+        assert!(farthest(own) + farthest(summed) < grid.len(), "windows reach beyond their grid");
+        for (j, rhs) in rhs.chunks_exact(summed.len() * tile.columns).enumerate() {
+            let (rhs, _) = S::as_simd_f32s(bytemuck::cast_slice(rhs));
+            let (rhs, _) = rhs.as_chunks::<WIDE>();
+            for (i, own) in own.chunks(ROWS).enumerate() {
+                let sums = &mut sums[i * ROWS * stride + j * WIDE * S::F32_LANES..];
+                let start = grid.as_ptr().wrapping_add(own[0] as usize);
+                if own.len() == ROWS && own.iter().zip(own[0]..).all(|(&at, next)| at == next) {
+                    let row = |row: usize| start.wrapping_add(row);
+                    add(simd, window_tile::<S, ROWS, WIDE>(simd, row, summed, rhs), sums, stride);
+                } else {
+                    // Rows behind the last one repeat it.
+                    let rows: [*const f32; ROWS] =
+                        std::array::from_fn(|row| grid.as_ptr().wrapping_add(own[row.min(own.len() - 1)] as usize));
+                    add(simd, window_tile::<S, ROWS, WIDE>(simd, |row| rows[row], summed, rhs), sums, stride);
+                }
+            }
+        }
+    }
+}
+
+/// The sums of one tile; `row(i)` is where row i lies at distance 0. All rows at all distances must be readable.
+#[inline(always)]
+fn window_tile<S: Simd, const ROWS: usize, const WIDE: usize>(
+    simd: S,
+    row: impl Fn(usize) -> *const f32,
+    summed: &[u32],
+    rhs: &[[S::f32s; WIDE]],
+) -> [[S::f32s; WIDE]; ROWS] {
+    let mut tile = [[simd.splat_f32s(0.0); WIDE]; ROWS];
+    for (&at, b) in summed.iter().zip(rhs) {
+        for (number, sums) in tile.iter_mut().enumerate() {
+            // SAFETY: the caller has checked that the farthest row at the farthest distance lies in the grid.
+            let a = simd.splat_f32s(unsafe { row(number).wrapping_add(at as usize).read() });
+            for (sum, &b) in sums.iter_mut().zip(b) {
+                *sum = simd.mul_add_e_f32s(a, b, *sum);
+            }
+        }
+    }
+    tile
+}
+
+impl WithSimd for WindowBlock<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        match self.tile.rows {
+            16 => self.with_tile::<S, 16, 1>(simd),
+            12 => self.with_rows::<S, 12>(simd),
+            8 => self.with_rows::<S, 8>(simd),
+            6 => self.with_rows::<S, 6>(simd),
+            _ => self.with_rows::<S, 4>(simd),
         }
     }
 }

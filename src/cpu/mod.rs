@@ -15,6 +15,7 @@ mod elementwise;
 mod execute;
 mod fold;
 mod gemm;
+mod joined;
 mod loops;
 mod math;
 mod memory;
@@ -33,6 +34,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 mod view;
+mod windows;
 mod words;
 
 use std::sync::Arc;

@@ -17,7 +17,7 @@ pub(super) struct Panels {
     pub(super) lhs: Words,
     pub(super) rhs: Words,
     pub(super) sums: Words,
-    lines: Words,
+    pub(super) lines: Words,
 }
 
 /// One operand: a matrix for each batch, indexed by k and by its own group (m or n).

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use pulp::Arch;
+
 use crate::plan::Ix;
 
 use super::space::MAX_RANK;
@@ -186,6 +188,33 @@ impl Position {
         }
         for quotient in &self.quotients {
             quotient.add(row, target);
+        }
+    }
+}
+
+impl Position {
+    /// The values along the piece, as words; `indices` are for keeping them in between.
+    pub(super) fn fill_words(&self, arch: Arch, row: &Row<'_>, indices: &mut [i64], words: &mut [u32]) {
+        if self.nested.is_some() || !self.quotients.is_empty() {
+            self.fill(row, indices);
+            words.iter_mut().zip(indices).for_each(|(word, index)| *word = *index as u32);
+            return;
+        }
+        let start = row.values[self.form] as u32;
+        match &self.steps {
+            Steps::Even(stride) => {
+                let (stride, start) = (*stride as u32, start.wrapping_add((stride * row.first as i64) as u32));
+                arch.dispatch(|| {
+                    for (word, j) in words.iter_mut().zip(0_u32..) {
+                        *word = start.wrapping_add(stride.wrapping_mul(j));
+                    }
+                });
+            }
+            Steps::Table(table) => arch.dispatch(|| {
+                for (word, &step) in words.iter_mut().zip(&table[row.first..]) {
+                    *word = start.wrapping_add(step.cast_unsigned());
+                }
+            }),
         }
     }
 }

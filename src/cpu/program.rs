@@ -6,6 +6,7 @@ use crate::plan::{Cond, InstrOp, Ix, Store, Tape, ValueId};
 
 use super::access::Access;
 use super::elementwise::Kind;
+use super::joined::Part;
 use super::space::Space;
 
 /// Where a value lies while a strip is computed.
@@ -34,6 +35,8 @@ pub(super) struct Program {
 pub(super) struct Step {
     pub(super) target: Operand,
     pub(super) action: Action,
+    /// What it loads may stay in memory: it is not needed any more when something is written.
+    pub(super) may_stay: bool,
 }
 
 /// What a step computes.
@@ -82,19 +85,6 @@ pub(super) fn expressions<'a>(tape: &'a Tape, stores: &'a [Store]) -> Vec<&'a Ix
     found
 }
 
-/// The values that an instruction reads.
-fn operands(op: &InstrOp) -> impl Iterator<Item = ValueId> {
-    let values = match *op {
-        InstrOp::Gather { value, .. } | InstrOp::CheckIndex { value, .. } => [Some(value), None, None],
-        InstrOp::Unary(_, a) | InstrOp::Cast(a) | InstrOp::Bitcast(a) => [Some(a), None, None],
-        InstrOp::Binary(_, a, b) => [Some(a), Some(b), None],
-        InstrOp::Select(c, a, b) => [Some(c), Some(a), Some(b)],
-        InstrOp::Random { seed, position, .. } => [Some(seed), Some(position), None],
-        _ => [None; 3],
-    };
-    values.into_iter().flatten()
-}
-
 /// On bool, arithmetic is logic.
 fn on_dtype(op: Binary, dtype: DType) -> Binary {
     match (dtype, op) {
@@ -125,72 +115,111 @@ impl Program {
     /// `tape` over the axes `fixed` and `walked` of `axes`, keeping the values `results`. `dtypes` are the buffers'.
     pub(super) fn new(
         axes: &[usize],
-        (fixed, walked): (&[usize], &[usize]),
+        walk: (&[usize], &[usize]),
         tape: &Tape,
         stores: &[Store],
         results: &[ValueId],
         dtypes: &[DType],
     ) -> Self {
-        let space = Space::new(axes, fixed, walked, &expressions(tape, stores));
+        let part = Part { end: tape.instrs.len(), stores: stores.to_vec(), results: results.to_vec() };
+        Self::of_parts(axes, walk, (tape, &[part]), 0, dtypes).remove(0)
+    }
+
+    /// The parts of `tape`, which run one after the other over the same strip: later ones read what earlier ones have left in
+    /// registers. The first `taken` registers are others'.
+    pub(super) fn of_parts(
+        axes: &[usize],
+        (fixed, walked): (&[usize], &[usize]),
+        (tape, parts): (&Tape, &[Part]),
+        taken: usize,
+        dtypes: &[DType],
+    ) -> Vec<Self> {
+        let all_stores: Vec<Store> = parts.iter().flat_map(|part| part.stores.iter().cloned()).collect();
+        let all_results = || parts.iter().flat_map(|part| part.results.iter().copied());
+        let space = Space::new(axes, fixed, walked, &expressions(tape, &all_stores));
         let count = tape.instrs.len();
         // The last instruction that reads each value; `count` for what must stay to the end, None for what nobody reads.
         let mut last_use = vec![None; count];
-        for value in results.iter().copied().chain(stores.iter().map(|store| store.value)) {
+        for value in all_results().chain(all_stores.iter().map(|store| store.value)) {
             last_use[value] = Some(count);
         }
         for (number, instr) in tape.instrs.iter().enumerate().rev() {
             let checks = matches!(instr.op, InstrOp::CheckIndex { .. });
             if last_use[number].is_some() || checks {
-                for value in operands(&instr.op) {
+                for value in instr.op.values() {
                     last_use[value] = last_use[value].max(Some(number));
                 }
             }
         }
-        let mut slots = Slots::default();
+        let copied = copied(tape, &all_stores, all_results());
+        let mut slots = Slots { count: taken, ..Slots::default() };
         let mut values: Vec<Option<Operand>> = vec![None; count];
         let mut steps = Vec::new();
-        for (number, instr) in tape.instrs.iter().enumerate() {
-            let checks = matches!(instr.op, InstrOp::CheckIndex { .. });
-            if last_use[number].is_none() && !checks {
-                continue;
-            }
-            let action = compile(&instr.op, instr.dtype, &space, dtypes, tape, |value| {
-                values[value].expect("a value is defined before it is used")
-            });
-            let splat = match &action {
-                Action::Const(_) | Action::Uniform(_) => true,
-                Action::Coord(access) | Action::Valid(access) | Action::Load(access) => access.is_constant(),
-                Action::Gather { access, value, .. } => access.is_constant() && value.splat,
-                Action::Random { access, seed, position, .. } => access.is_constant() && seed.splat && position.splat,
-                Action::Reduced(_) | Action::Accumulator => false,
-                _ => operands(&instr.op).all(|value| values[value].is_some_and(|operand| operand.splat)),
-            };
-            let target = Operand { slot: slots.take(), splat };
-            for value in operands(&instr.op) {
-                if last_use[value] == Some(number)
-                    && let Some(operand) = values[value]
-                    && !slots.free.contains(&operand.slot)
-                {
-                    slots.free.push(operand.slot);
+        let mut programs = Vec::new();
+        let mut start = 0;
+        for part in parts {
+            for number in start..part.end {
+                let instr = &tape.instrs[number];
+                let checks = matches!(instr.op, InstrOp::CheckIndex { .. });
+                if last_use[number].is_none() && !checks {
+                    continue;
                 }
+                let action = compile(&instr.op, instr.dtype, &space, dtypes, tape, |value| {
+                    values[value].expect("a value is defined before it is used")
+                });
+                let splat = match &action {
+                    Action::Const(_) | Action::Uniform(_) => true,
+                    Action::Coord(access) | Action::Valid(access) | Action::Load(access) => access.is_constant(),
+                    Action::Gather { access, value, .. } => access.is_constant() && value.splat,
+                    Action::Random { access, seed, position, .. } => {
+                        access.is_constant() && seed.splat && position.splat
+                    }
+                    Action::Reduced(_) | Action::Accumulator => false,
+                    _ => instr.op.values().all(|value| values[value].is_some_and(|operand| operand.splat)),
+                };
+                let target = Operand { slot: slots.take(), splat };
+                for value in instr.op.values() {
+                    if last_use[value] == Some(number)
+                        && let Some(operand) = values[value]
+                        && !slots.free.contains(&operand.slot)
+                    {
+                        slots.free.push(operand.slot);
+                    }
+                }
+                if last_use[number].is_none() {
+                    slots.free.push(target.slot);
+                }
+                values[number] = Some(target);
+                steps.push(Step { target, action, may_stay: !copied[number] });
             }
-            if last_use[number].is_none() {
-                slots.free.push(target.slot);
-            }
-            values[number] = Some(target);
-            steps.push(Step { target, action });
-        }
-        let operand = |value: ValueId| values[value].expect("results are defined");
-        let stores = stores
-            .iter()
-            .map(|store| {
+            start = part.end;
+            let operand = |value: ValueId| values[value].expect("results are defined");
+            let store = |store: &Store| {
                 let access = Access::new(&space, store.buffer, dtypes[store.buffer], &store.index, &[]);
                 (access, operand(store.value))
-            })
-            .collect();
-        let results = results.iter().map(|&value| operand(value)).collect();
-        Self { space, steps, stores, results, slots: slots.count }
+            };
+            let stores = part.stores.iter().map(store).collect();
+            let results = part.results.iter().map(|&value| operand(value)).collect();
+            let steps = std::mem::take(&mut steps);
+            programs.push(Self { space: space.clone(), steps, stores, results, slots: slots.count });
+        }
+        programs
     }
+}
+
+/// Which values are needed when something has been written, or element by element.
+fn copied(tape: &Tape, stores: &[Store], results: impl Iterator<Item = ValueId>) -> Vec<bool> {
+    let mut copied = vec![false; tape.instrs.len()];
+    stores.iter().for_each(|store| copied[store.value] = true);
+    results.filter(|_| !stores.is_empty()).for_each(|value| copied[value] = true);
+    for instr in &tape.instrs {
+        match instr.op {
+            InstrOp::Gather { value, .. } => copied[value] = true,
+            InstrOp::Random { seed, position, .. } => (copied[seed], copied[position]) = (true, true),
+            _ => {}
+        }
+    }
+    copied
 }
 
 impl Program {

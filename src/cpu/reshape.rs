@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::graph::{Binary, ReduceOp};
-use crate::plan::{Cond, ContractKernel, Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape};
+use crate::plan::{ContractKernel, Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape};
 
 use super::gemm::is_plain;
 
@@ -13,50 +13,12 @@ const MOST_TILE: usize = 32;
 /// Elements of a tile's side, at least; smaller ones are not worth the walk.
 const LEAST_TILE: usize = 8;
 
-/// `tape` with all its index expressions mapped.
-fn map_tape(tape: &Tape, f: &impl Fn(&Ix) -> Ix) -> Tape {
-    let conditions = |valid: &[Cond]| valid.iter().map(|condition| condition.map(f)).collect::<Vec<_>>();
-    let instrs = tape.instrs.iter().map(|instr| {
-        let mut op = instr.op.clone();
-        match &mut op {
-            InstrOp::Coord(ix) | InstrOp::Random { counter: ix, .. } => *ix = f(ix),
-            InstrOp::Valid(valid) => *valid = conditions(valid),
-            InstrOp::Load { index, valid, .. } | InstrOp::Gather { base: index, valid, .. } => {
-                *index = f(index);
-                *valid = conditions(valid);
-            }
-            _ => {}
-        }
-        Instr { op, dtype: instr.dtype }
-    });
-    Tape { instrs: instrs.collect() }
-}
-
 /// `tape` appended to `to`; returns the number that its value 0 got.
 fn append(to: &mut Tape, tape: &Tape) -> usize {
     let first = to.instrs.len();
     for instr in &tape.instrs {
         let mut op = instr.op.clone();
-        match &mut op {
-            InstrOp::Gather { value, .. } | InstrOp::CheckIndex { value, .. } => *value += first,
-            InstrOp::Unary(_, a) | InstrOp::Cast(a) | InstrOp::Bitcast(a) => *a += first,
-            InstrOp::Binary(_, a, b) | InstrOp::Random { seed: a, position: b, .. } => {
-                *a += first;
-                *b += first;
-            }
-            InstrOp::Select(a, b, c) => {
-                *a += first;
-                *b += first;
-                *c += first;
-            }
-            InstrOp::Const(_)
-            | InstrOp::Uniform(_)
-            | InstrOp::Coord(_)
-            | InstrOp::Valid(_)
-            | InstrOp::Load { .. }
-            | InstrOp::Reduced(_)
-            | InstrOp::Accumulator => {}
-        }
+        op.map_values(|value| value + first);
         to.instrs.push(Instr { op, dtype: instr.dtype });
     }
     first
@@ -129,6 +91,7 @@ pub(super) fn tiled_map(kernel: &LoopKernel) -> Option<LoopKernel> {
     axes.extend([rows, columns]);
     let f = |ix: &Ix| ix.substitute(&coords, &axes);
     let stores = phase.stores.iter().map(|store| Store { index: f(&store.index), ..store.clone() }).collect();
-    let phase = Phase { tape: map_tape(&phase.tape, &f), stores, ..phase.clone() };
+    let mut phase = Phase { stores, ..phase.clone() };
+    phase.tape.map_indices(&mut |ix| f(ix));
     Some(LoopKernel { outer: axes.len(), phases: vec![phase], axes })
 }

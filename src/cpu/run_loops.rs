@@ -43,21 +43,27 @@ impl CompiledLoop {
     fn run_whole(&self, env: &Env<'_>) {
         for_each_piece(self.blocks(), self.parallel, |block, scratch| {
             self.prepare(scratch);
-            let points = self.block_points(block);
+            let all = self.block_points(block);
             let mut reduced = std::mem::take(&mut scratch.reduced);
-            for phase in &self.phases {
-                match phase.level {
-                    Level::Outer => self.outer(phase, env, scratch, points.clone(), (&reduced, 0)),
-                    Level::Inner => {
-                        self.inner(phase, env, scratch, (points.clone(), 0..self.row), (&reduced, 0));
-                        for fold in phase.folds.clone() {
-                            reduced[fold][..points.len()].copy_from_slice(&scratch.partial[fold][..points.len()]);
-                        }
-                    }
-                }
+            for start in all.clone().step_by(self.together.max(1)) {
+                self.through_phases(env, scratch, start..all.end.min(start + self.together), &mut reduced);
             }
             scratch.reduced = reduced;
         });
+    }
+
+    fn through_phases(&self, env: &Env<'_>, scratch: &mut Scratch, points: Range<usize>, reduced: &mut [Vec<u32>]) {
+        for phase in &self.phases {
+            match phase.level {
+                Level::Outer => self.outer(phase, env, scratch, points.clone(), (reduced, 0)),
+                Level::Inner => {
+                    self.inner(phase, env, scratch, (points.clone(), 0..self.row), (reduced, 0));
+                    for fold in phase.folds.clone() {
+                        reduced[fold][..points.len()].copy_from_slice(&scratch.partial[fold][..points.len()]);
+                    }
+                }
+            }
+        }
     }
 
     fn run_cut(&self, env: &Env<'_>, state: &mut LoopState) {

@@ -1,8 +1,8 @@
 //! The bounds-checked raw views through which kernels touch memory from many threads.
 //!
-//! All unchecked access to data is here, in `offsets` and in `gemm`. A [`View`] checks every range against its length, so a
-//! wrong plan panics instead of reading foreign memory. That no two threads touch one element at a time is the plan's promise:
-//! points of a kernel write different elements, and read none that another point writes.
+//! All unchecked access to data is here, in `offsets`, in `micro` and in `gemm`. A [`View`] checks every range against its
+//! length, so a wrong plan panics instead of reading foreign memory. That no two threads touch one element at a time is the
+//! plan's promise: points of a kernel write different elements, and read none that another point writes.
 #![expect(unsafe_code, reason = "kernels share buffers between threads, element by element")]
 
 use bytemuck::Pod;
@@ -56,6 +56,21 @@ pub(super) struct View {
     bytes: usize,
 }
 
+/// Elements of 32 bits that are read where they lie, before anything else runs on the thread that asked for them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    start: *const u32,
+    len: usize,
+}
+
+impl Run {
+    #[inline(always)]
+    pub(super) fn words(&self) -> &[u32] {
+        // SAFETY: the range was checked; by the module's promise nobody writes what this point reads.
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
+    }
+}
+
 // SAFETY: see the module's promise.
 unsafe impl Send for View {}
 // SAFETY: as above.
@@ -79,6 +94,12 @@ impl View {
         assert!(inside, "elements {start}..={last} of a buffer of {limit}");
         // SAFETY: `start` is below the number of elements.
         unsafe { self.start.cast::<T>().add(start as usize) }
+    }
+
+    /// Where `len` consecutive elements of 32 bits lie, at least one.
+    #[inline(always)]
+    pub(super) fn run(&self, start: i64, len: usize) -> Run {
+        Run { start: self.checked(start, 1, len), len }
     }
 
     /// Reads consecutive elements.

@@ -6,7 +6,7 @@ use crate::debug;
 use crate::device::{DeviceInfo, DeviceKind};
 
 use super::passes::LAUNCH_MILLISECONDS;
-use super::render::Capabilities;
+use super::render::{BUSY_GROUPS, Capabilities};
 
 /// An adapter that can be opened.
 pub(crate) struct Adapter {
@@ -81,6 +81,7 @@ pub(super) fn capabilities(device: &wgpu::Device) -> Capabilities {
         max_groups: limits.max_compute_workgroups_per_dimension,
         f16: device.features().contains(wgpu::Features::SHADER_F16),
         launch_milliseconds: if software { f64::INFINITY } else { LAUNCH_MILLISECONDS },
+        busy_groups: BUSY_GROUPS,
         software,
     }
 }

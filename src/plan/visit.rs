@@ -1,13 +1,51 @@
-//! Walks over everything in a kernel's body that names a buffer or an index.
+//! Walks over everything in a kernel's body that names a buffer, an index or a value.
 
 use std::collections::BTreeSet;
 
 use super::index::{Cond, Ix};
-use super::kernel::{Body, BufferId, InstrOp, Store, Tape};
+use super::kernel::{Body, BufferId, InstrOp, Store, Tape, ValueId};
 use super::routine::Routine;
 
+impl InstrOp {
+    /// The values it reads.
+    pub fn values(&self) -> impl Iterator<Item = ValueId> + use<> {
+        let values = match *self {
+            Self::Gather { value, .. } | Self::CheckIndex { value, .. } => [Some(value), None, None],
+            Self::Unary(_, a) | Self::Cast(a) | Self::Bitcast(a) => [Some(a), None, None],
+            Self::Binary(_, a, b) | Self::Random { seed: a, position: b, .. } => [Some(a), Some(b), None],
+            Self::Select(a, b, c) => [Some(a), Some(b), Some(c)],
+            Self::Const(_)
+            | Self::Uniform(_)
+            | Self::Coord(_)
+            | Self::Valid(_)
+            | Self::Load { .. }
+            | Self::Reduced(_)
+            | Self::Accumulator => [None; 3],
+        };
+        values.into_iter().flatten()
+    }
+
+    /// Replaces every value it reads.
+    pub fn map_values(&mut self, f: impl Fn(ValueId) -> ValueId) {
+        match self {
+            Self::Gather { value, .. } | Self::CheckIndex { value, .. } => *value = f(*value),
+            Self::Unary(_, a) | Self::Cast(a) | Self::Bitcast(a) => *a = f(*a),
+            Self::Binary(_, a, b) | Self::Random { seed: a, position: b, .. } => (*a, *b) = (f(*a), f(*b)),
+            Self::Select(a, b, c) => (*a, *b, *c) = (f(*a), f(*b), f(*c)),
+            Self::Const(_)
+            | Self::Uniform(_)
+            | Self::Coord(_)
+            | Self::Valid(_)
+            | Self::Load { .. }
+            | Self::Reduced(_)
+            | Self::Accumulator => {}
+        }
+    }
+}
+
 impl Tape {
-    fn map_indices(&mut self, f: &mut impl FnMut(&Ix) -> Ix) {
+    /// Replaces every index expression.
+    pub fn map_indices(&mut self, f: &mut impl FnMut(&Ix) -> Ix) {
         let conditions = |valid: &mut Vec<Cond>, f: &mut dyn FnMut(&Ix) -> Ix| {
             for condition in valid {
                 *condition = condition.map(&mut *f);

@@ -33,7 +33,7 @@ impl Environment {
         let info = device.info();
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
+            build: crate::BUILD.to_owned(),
             target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
             adapter: info.name.clone(),
             backend: info.backend.clone(),

@@ -64,13 +64,15 @@ fn both_languages_fill_every_page() {
 fn a_kernel_shows_its_text_in_every_language() {
     let (_out, mut seen) = recorded();
     seen.state_mut().open_page(Page::Graph);
-    seen.run_steps(3);
-    let kernels: Vec<_> = seen.get_all_by_role(egui::accesskit::Role::Button).collect();
-    let kernel =
-        kernels.into_iter().find(|node| node.accesskit_node().label().is_some_and(|label| label.contains('[')));
-    kernel.expect("a kernel").click();
-    seen.run_steps(3);
-    assert!(seen.query_all_by_label_contains("memory traffic").next().is_some());
+    wait(&mut seen, "the plan is read", |seen| kernel(seen).is_some());
+    kernel(&seen).expect("a kernel").click();
+    wait(&mut seen, "the kernel's text", |seen| seen.query_all_by_label_contains("memory traffic").next().is_some());
+}
+
+/// The button of one kernel of the plan: its label ends with its shape.
+fn kernel(seen: &Seen) -> Option<egui_kittest::Node<'_>> {
+    let mut buttons = seen.get_all_by_role(egui::accesskit::Role::Button);
+    buttons.find(|node| node.accesskit_node().label().is_some_and(|label| label.contains('[')))
 }
 
 #[test]

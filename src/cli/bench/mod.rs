@@ -108,10 +108,7 @@ fn progress_bar() -> ProgressBar {
 
 /// From which sizes on the devices are worth it.
 fn search(args: &BenchArgs, method: &Method, style: Style) -> Result<ExitCode> {
-    let selectors = match &args.device[..] {
-        [] => bench::all_devices(),
-        some => some.to_vec(),
-    };
+    let selectors = bench::selectors(&args.device);
     let devices = selectors.iter().map(|selector| Device::named(selector)).collect::<Result<Vec<_>>>()?;
     let [reference, others @ ..] = &devices[..] else { unreachable!("there is always a CPU") };
     if others.is_empty() {

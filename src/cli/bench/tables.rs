@@ -188,15 +188,14 @@ fn stages(report: &Report) -> Vec<Vec<String>> {
     );
     header.extend(devices.iter().skip(1).map(|device| format!("{} against {}", device.selector, devices[0].selector)));
     let mut rows = vec![header];
-    for (number_of, stage) in devices[0].stages.iter().enumerate() {
-        let of = |device: &DeviceReport| device.stages.get(number_of).filter(|row| row.source.is_some()).cloned();
-        let mut cells = vec![stage.stage.name().to_owned()];
+    for &StageRow { stage, .. } in &devices[0].stages {
+        let mut cells = vec![stage.name().to_owned()];
         for device in &devices {
-            match of(device) {
+            match device.stage(stage) {
                 Some(StageRow { busy_ms, place, source, .. }) => {
                     cells.extend([
                         format!("{busy_ms:.3} ms"),
-                        place,
+                        place.clone(),
                         source.map_or("", |source| source.name()).to_owned(),
                     ]);
                 }
@@ -204,7 +203,8 @@ fn stages(report: &Report) -> Vec<Vec<String>> {
             }
         }
         for device in devices.iter().skip(1) {
-            let ratio = of(devices[0]).zip(of(device)).map(|(one, other)| one.busy_ms / other.busy_ms);
+            let ratio =
+                devices[0].stage(stage).zip(device.stage(stage)).map(|(one, other)| one.busy_ms / other.busy_ms);
             cells.push(ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0).map(times).unwrap_or_default());
         }
         rows.push(cells);

@@ -27,6 +27,9 @@ use crate::plan::{Body, BufferId, Kernel, Plan, Routine, RoutineKind};
 pub(crate) use library::MOVE_BYTES;
 use module::Module;
 
+/// Workgroups that keep a GPU busy. No adapter tells how many cores it has; large ones have some 130 (H100: 132).
+pub(crate) const BUSY_GROUPS: usize = 128;
+
 /// What the renderer has to know about an adapter.
 #[derive(Clone, Debug)]
 pub(crate) struct Capabilities {
@@ -44,6 +47,8 @@ pub(crate) struct Capabilities {
     pub f16: bool,
     /// A launch that may pessimistically take longer is cut; infinite where no watchdog resets the adapter.
     pub launch_milliseconds: f64,
+    /// Workgroups that keep all of its cores busy.
+    pub busy_groups: usize,
     /// True for CPU-type adapters such as llvmpipe, where workgroup memory is slow.
     pub software: bool,
 }
@@ -71,6 +76,7 @@ impl Capabilities {
         max_groups: 65_535,
         f16: true,
         launch_milliseconds: f64::INFINITY,
+        busy_groups: BUSY_GROUPS,
         software: false,
     };
 }

@@ -9,6 +9,7 @@ use crate::bench::{self, DeviceReport, Method, Options, Progress, Report, Row, S
 
 use crate::ui::later::Later;
 use crate::ui::palette;
+use crate::ui::session::Session;
 use crate::ui::text::Text;
 use crate::ui::window::Seen;
 
@@ -69,7 +70,7 @@ impl Benchmark {
             if start.on_hover_text(hint).clicked() {
                 self.start(ui.ctx());
             }
-            if seen.session.is_some_and(crate::ui::session::Session::is_running) {
+            if seen.session.is_some_and(Session::is_running) {
                 ui.colored_label(palette::WARN, text.t("What trains now is in the way: pause it first"));
             }
             if let Some(measuring) = &self.measuring
@@ -200,10 +201,10 @@ fn stages(ui: &mut Ui, text: Text, devices: &[&DeviceReport]) {
             ui.weak(&device.selector);
         }
         ui.end_row();
-        for (place, stage) in first.stages.iter().enumerate() {
+        for stage in &first.stages {
             ui.label(stage.stage.name());
             for device in &measured {
-                let row = device.stages.get(place).filter(|row| row.source.is_some());
+                let row = device.stage(stage.stage);
                 let cell = ui.monospace(row.map_or_else(|| "–".to_owned(), |row| format!("{:.3}", row.busy_ms)));
                 if let Some(row) = row {
                     cell.on_hover_text(&row.place);

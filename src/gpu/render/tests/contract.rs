@@ -185,6 +185,60 @@ fn operands_may_be_mixed_expressions() {
     }));
 }
 
+/// Workgroups with several blocks of results: where there are enough of them, and few results outside.
+#[test]
+fn large_tiles() {
+    for ([b, m, n, k], tile) in [
+        ([1usize, 127, 125, 17], "128x128"),
+        ([2, 64, 128, 36], "64x128"),
+        ([3, 121, 61, 16], "128x64"),
+        ([1, 250, 120, 33], "128x128"),
+        ([1, 130, 140, 20], "64x64"),
+    ] {
+        for turned in [false, true] {
+            let mut case = Case::new();
+            let mut product = Product::plain(b, m, n, k);
+            if turned {
+                let [m, n, k] = [m, n, k].map(|size| size as i64);
+                (product.left, product.right) = ([m * k, 1, m], [k * n, 1, k]);
+            }
+            let body = product.build(&mut case);
+            let caps = Capabilities { busy_groups: 1, ..capabilities(false, false) };
+            case.check_on(&body, &caps);
+            let launches = render(&case.plan, &case.kernel(&body), &caps).expect("it renders");
+            let (rows, columns) = tile.split_once('x').expect("two numbers");
+            // the operands may have been exchanged
+            let either = [(rows, columns), (columns, rows)];
+            let used = either.iter().any(|(rows, columns)| {
+                launches[0].wgsl.contains(&format!("ROWS: u32 = {rows}u;\nconst COLUMNS: u32 = {columns}u;"))
+            });
+            assert!(used, "{tile} for {b}x{m}x{n}x{k}\n{}", launches[0].wgsl);
+        }
+    }
+}
+
+#[test]
+fn tiles_of_all_sizes_give_the_same_bits() {
+    let Some(gpu) = runner::gpu() else { return };
+    let mut case = Case::new();
+    let body = Product::plain(1, 128, 256, 45).build(&mut case);
+    for bytes in &mut case.contents {
+        let values = decode(DType::F32, bytes).into_iter().map(|value| value as f32 * 0.1);
+        *bytes = values.flat_map(f32::to_le_bytes).collect();
+    }
+    let results = [(1, false), (3, false), (usize::MAX, false), (1, true)].map(|(busy_groups, software)| {
+        let caps = Capabilities { busy_groups, ..capabilities(software, false) };
+        let launches = render(&case.plan, &case.kernel(&body), &caps).expect("it renders");
+        let mut contents = case.contents.clone();
+        gpu.run(&launches, &mut contents, &case.uniforms);
+        (launches[0].wgsl.clone(), contents)
+    });
+    for (number, (text, contents)) in results.iter().enumerate() {
+        assert!(contents == &results[0].1, "other bits");
+        assert!(results[..number].iter().all(|(other, _)| other != text), "four kinds of tiles");
+    }
+}
+
 #[test]
 fn results_larger_than_a_binding_are_cut() {
     for turned in [false, true] {

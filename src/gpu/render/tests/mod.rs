@@ -30,6 +30,7 @@ fn capabilities(software: bool, f16: bool) -> Capabilities {
         max_groups: 65_535,
         f16,
         launch_milliseconds: f64::INFINITY,
+        busy_groups: 128,
         software,
     }
 }

@@ -1,0 +1,310 @@
+//! Operands that are windows of something smaller, as those of a convolution are: neighbouring windows overlap.
+//!
+//! Where an axis of the operand's own and a summed one only ever appear as one sum, `unit + ratio · other`, the operand is
+//! evaluated once for each value of that sum, into a *grid*, and not once for each pair of the two. A row of the product and a
+//! summed point are then distances into the grid, which the micro-kernel adds; nothing is copied for each window.
+//!
+//! Of the operand's own and the summed axes one group are the *places* of the windows (in a convolution image, line and
+//! column) and the other the *taps* (channel and position in the window). Places are own in the convolution itself and summed
+//! in the gradient of its weights. Blocks are ranges of places: some leading points (images) as a whole, or lines of one.
+
+use std::ops::Range;
+
+use crate::dtype::DType;
+use crate::plan::{InstrOp, Ix, Tape, ValueId};
+
+use super::blocking::{ENOUGH_PIECES, even};
+use super::execute::{Env, Inputs, Registers, STRIP};
+use super::pack::Groups;
+use super::program::{Program, expressions};
+use super::words::Words;
+
+/// Words of a grid: a quarter of a second-level cache of a megabyte.
+const MOST_WORDS: usize = 64 << 10;
+/// How many times an element of the grid has to be used in place of one that is packed.
+const LEAST_OVERLAP: usize = 2;
+/// Most taps of a block of them, if they are several channels'.
+const MANY_TAPS: usize = 512;
+
+/// A pair of axes that only appear as `unit + ratio · other`.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    own: usize,
+    summed: usize,
+    /// True if the operand's own axis is the one counted by one.
+    own_is_unit: bool,
+    ratio: i64,
+}
+
+/// An operand that is evaluated into grids.
+#[derive(Debug)]
+pub(super) struct Windows {
+    program: Program,
+    /// True if the places are summed.
+    pub(super) places_are_summed: bool,
+    /// Leading points, lines of each, places of a line.
+    lead: usize,
+    lines: usize,
+    line: usize,
+    /// Steps of the grid's first window axis from line to line, and those of a window.
+    line_step: usize,
+    reach: usize,
+    /// Words of the grid for a step along the first window axis.
+    pitch: usize,
+    channels: usize,
+    /// Taps of a channel.
+    taps: usize,
+    /// Leading points of a block, and lines of each.
+    block_lead: usize,
+    block_lines: usize,
+    /// Channels of a block.
+    block_channels: usize,
+    /// Distances of a block's places and taps, in order.
+    place_at: Vec<u32>,
+    tap_at: Vec<u32>,
+}
+
+/// Part of the product: distances of the operand's own and of the summed points.
+pub(super) struct Distances<'a> {
+    pub(super) own: &'a [u32],
+    pub(super) summed: &'a [u32],
+}
+
+impl Pair {
+    /// The pair of axes `own` and `summed` of `axes`, if all `expressions` see one sum and windows overlap.
+    fn new(axes: &[usize], own: usize, summed: usize, expressions: &[&Ix]) -> Option<Self> {
+        // The first linear form in which they are tells what the ratio can only be.
+        let mut strides = expressions.iter().filter_map(|ix| Some(ix.affine(axes.len())?.0));
+        let known = strides.find(|strides| strides[own] != 0 || strides[summed] != 0)?;
+        let candidate = |own_is_unit: bool| {
+            let (unit, other) = if own_is_unit { (known[own], known[summed]) } else { (known[summed], known[own]) };
+            let ratio = if unit == 0 { 0 } else { other / unit };
+            (ratio != 0 && other % unit == 0).then_some(Self { own, summed, own_is_unit, ratio })
+        };
+        let overlap = |pair: &Self| (pair.ratio.unsigned_abs() as usize) < axes[pair.unit()];
+        let mut both = [true, false].into_iter().filter_map(candidate);
+        both.find(|pair| overlap(pair) && pair.holds(axes, expressions))
+    }
+
+    fn unit(&self) -> usize {
+        if self.own_is_unit { self.own } else { self.summed }
+    }
+
+    fn other(&self) -> usize {
+        if self.own_is_unit { self.summed } else { self.own }
+    }
+
+    /// True if all expressions depend on the sum alone.
+    fn holds(&self, axes: &[usize], expressions: &[&Ix]) -> bool {
+        let same: Vec<Ix> = (0..axes.len()).map(Ix::axis).collect();
+        let (mut without, mut sum) = (same.clone(), same.clone());
+        without[self.other()] = Ix::constant(0);
+        sum[self.unit()] = Ix::axis(self.unit()).plus(&Ix::axis(self.other()).times(self.ratio));
+        expressions.iter().all(|ix| ix.substitute(&without, axes).substitute(&sum, axes) == ix.substitute(&same, axes))
+    }
+
+    /// What has to be added to make the sum never negative.
+    fn shift(&self, axes: &[usize]) -> i64 {
+        -(self.ratio * (axes[self.other()] as i64 - 1)).min(0)
+    }
+
+    /// Values of the sum.
+    fn extent(&self, axes: &[usize]) -> usize {
+        axes[self.unit()] + self.ratio.unsigned_abs() as usize * (axes[self.other()] - 1)
+    }
+
+    /// What a step along `axis`, one of the two, adds.
+    fn step(&self, axis: usize) -> i64 {
+        if axis == self.unit() { 1 } else { self.ratio }
+    }
+}
+
+/// The largest divisor of `number` that is no larger than `most`, at least 1.
+fn divisor(number: usize, most: usize) -> usize {
+    (1..=number.min(most)).rev().find(|&candidate| number.is_multiple_of(candidate)).unwrap_or(1)
+}
+
+impl Windows {
+    /// `operand` as windows; `None` if it has none that overlap, or too large ones.
+    pub(super) fn new(
+        axes: &[usize],
+        groups: &Groups<'_>,
+        (tape, value): (&Tape, ValueId),
+        dtypes: &[DType],
+    ) -> Option<Self> {
+        let checks = tape.instrs.iter().any(|instr| matches!(instr.op, InstrOp::CheckIndex { .. }));
+        if checks || !tape.instrs[value].dtype.is_float() || axes.contains(&0) {
+            return None;
+        }
+        let expressions = expressions(tape, &[]);
+        let long = |group: &[usize]| group.iter().copied().filter(|&axis| axes[axis] > 1).collect::<Vec<usize>>();
+        let (own, summed) = (long(groups.own), long(groups.summed));
+        let mut pairs: Vec<Pair> = Vec::new();
+        for &axis in own.iter().rev() {
+            let free = summed.iter().rev().filter(|&&other| pairs.iter().all(|pair| pair.summed != other));
+            let found = free.filter_map(|&other| Pair::new(axes, axis, other, &expressions)).next();
+            pairs.extend(found);
+        }
+        let product = |group: &mut dyn Iterator<Item = usize>| group.map(|axis| axes[axis]).product::<usize>();
+        let copied = product(&mut pairs.iter().flat_map(|pair| [pair.own, pair.summed]));
+        let evaluated: usize = pairs.iter().map(|pair| pair.extent(axes)).product();
+        if pairs.is_empty() || copied < LEAST_OVERLAP * evaluated {
+            return None;
+        }
+        let places_are_summed =
+            product(&mut pairs.iter().map(|pair| pair.own)) < product(&mut pairs.iter().map(|pair| pair.summed));
+        let (places, taps) = if places_are_summed { (&summed, &own) } else { (&own, &summed) };
+        // Leading axes without windows, then those with one.
+        let pair_of = |axis: usize| pairs.iter().find(|pair| pair.own == axis || pair.summed == axis);
+        let [(lead_axes, window_axes), (channel_axes, tap_axes)] = [places, taps].map(|group| {
+            let lead = group.iter().take_while(|&&axis| pair_of(axis).is_none()).count();
+            group.split_at(lead)
+        });
+        let windows: Vec<&Pair> = window_axes.iter().filter_map(|&axis| pair_of(axis)).collect();
+        let in_order = windows.len() == window_axes.len() && tap_axes.iter().all(|&axis| pair_of(axis).is_some());
+        if !in_order || window_axes.iter().zip(&windows).any(|(&axis, pair)| pair.step(axis) < 0) {
+            return None;
+        }
+        let extents: Vec<usize> = windows.iter().map(|pair| pair.extent(axes)).collect();
+        let stride_of = |number: usize| extents[number + 1..].iter().product::<usize>();
+
+        let mut reduced = axes.to_vec();
+        let mut coords: Vec<Ix> = (0..axes.len()).map(Ix::axis).collect();
+        for (pair, &extent) in windows.iter().zip(&extents) {
+            (reduced[pair.unit()], reduced[pair.other()]) = (extent, 1);
+            coords[pair.unit()] = Ix::axis(pair.unit()).plus(&Ix::constant(-pair.shift(axes)));
+            coords[pair.other()] = Ix::constant(0);
+        }
+        let mut moved = tape.clone();
+        moved.map_indices(&mut |ix| ix.substitute(&coords, &reduced));
+        let fixed = [groups.batch, lead_axes, channel_axes].concat();
+        let walked: Vec<usize> = windows.iter().map(|pair| pair.unit()).collect();
+        let program = Program::new(&reduced, (&fixed, &walked), &moved, &[], &[value], dtypes);
+
+        let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
+        let line_step = windows[0].step(window_axes[0]) as usize;
+        let mut found = Self {
+            program,
+            places_are_summed,
+            lead: size(lead_axes),
+            lines: axes[window_axes[0]],
+            line: size(&window_axes[1..]),
+            line_step,
+            reach: extents[0] - line_step * (axes[window_axes[0]] - 1),
+            pitch: stride_of(0),
+            channels: size(channel_axes),
+            taps: size(tap_axes),
+            block_lead: 1,
+            block_lines: 1,
+            block_channels: size(channel_axes),
+            place_at: Vec::new(),
+            tap_at: Vec::new(),
+        };
+        found.cut()?;
+        // Distances of all points of some axes, in order, from that of the first.
+        let walk = |axes_walked: &[usize], sizes: &[usize]| {
+            let mut at = vec![0_i64];
+            for (&axis, &size) in axes_walked.iter().zip(sizes) {
+                let number = windows.iter().position(|pair| pair.own == axis || pair.summed == axis);
+                let number = number.expect("it is one of a pair");
+                let step = windows[number].step(axis) * stride_of(number) as i64;
+                at = at.iter().flat_map(|&at| (0..size as i64).map(move |coord| at + step * coord)).collect();
+            }
+            at
+        };
+        let repeated = |at: &[i64], count: usize, stride: usize, base: i64| {
+            let blocks = (0..count).flat_map(|block| at.iter().map(move |&at| (block * stride) as i64 + at + base));
+            blocks.map(|at| u32::try_from(at).ok()).collect::<Option<Vec<u32>>>()
+        };
+        let mut sizes = window_axes.iter().map(|&axis| axes[axis]).collect::<Vec<usize>>();
+        sizes[0] = found.block_lines;
+        found.place_at = repeated(&walk(window_axes, &sizes), found.block_lead, found.lead_words(), 0)?;
+        let tap_sizes: Vec<usize> = tap_axes.iter().map(|&axis| axes[axis]).collect();
+        let base: i64 = windows.iter().enumerate().map(|(n, pair)| pair.shift(axes) * stride_of(n) as i64).sum();
+        found.tap_at = repeated(&walk(tap_axes, &tap_sizes), found.block_channels, found.channel_words(), base)?;
+        Some(found)
+    }
+
+    /// Chooses the blocks; `None` if the least is too large.
+    fn cut(&mut self) -> Option<()> {
+        if self.places_are_summed {
+            self.block_channels = even(self.channels, (MANY_TAPS / self.taps).max(1), 1);
+        }
+        let words = |lines: usize| self.block_channels * (self.line_step * (lines - 1) + self.reach) * self.pitch;
+        let fits = |lines: usize| lines * self.line <= STRIP && words(lines) <= MOST_WORDS;
+        if fits(self.lines) {
+            self.block_lines = self.lines;
+            let most = (STRIP / (self.lines * self.line)).min(MOST_WORDS / words(self.lines));
+            self.block_lead = even(self.lead, most.min(self.lead.div_ceil(ENOUGH_PIECES)), 1);
+        } else {
+            let most = (1..=self.lines).take_while(|&lines| fits(lines)).last()?;
+            self.block_lines = divisor(self.lines, most);
+        }
+        (self.block_channels * self.taps <= STRIP || !self.places_are_summed).then_some(())
+    }
+
+    /// Places of a block; the last one may have fewer.
+    pub(super) fn block_places(&self) -> usize {
+        self.block_lead * self.block_lines * self.line
+    }
+
+    /// Taps of a block; the last one may have fewer.
+    pub(super) fn block_taps(&self) -> usize {
+        self.block_channels * self.taps
+    }
+
+    /// How many of the operand's own points lie next to each other in the grid.
+    pub(super) fn run(&self) -> usize {
+        let at = if self.places_are_summed { &self.tap_at } else { &self.place_at };
+        at.windows(2).take_while(|pair| pair[1] == pair[0] + 1).count() + 1
+    }
+
+    /// Registers needed.
+    pub(super) fn slots(&self) -> usize {
+        self.program.slots
+    }
+
+    fn channel_words(&self) -> usize {
+        (self.line_step * (self.block_lines - 1) + self.reach) * self.pitch
+    }
+
+    fn lead_words(&self) -> usize {
+        self.block_channels * self.channel_words()
+    }
+
+    /// Evaluates the grid of a block: its places, whole blocks of them, and its taps.
+    pub(super) fn fill(
+        &self,
+        env: &Env<'_>,
+        registers: &mut Registers,
+        (batch, places, taps): (usize, Range<usize>, Range<usize>),
+        grid: &mut Words,
+    ) {
+        grid.reserve(self.block_lead * self.lead_words());
+        let of_lead = self.lines * self.line;
+        let first_line = places.start % of_lead / self.line;
+        let channels = taps.start / self.taps..taps.end.div_ceil(self.taps);
+        let start = first_line * self.line_step * self.pitch;
+        let leads = places.start / of_lead..places.end.div_ceil(of_lead);
+        for (lead, grid) in leads.zip(grid.chunks_exact_mut(self.lead_words())) {
+            let image = (batch * self.lead + lead) * self.channels;
+            for (channel, target) in channels.clone().zip(grid.chunks_exact_mut(self.channel_words())) {
+                for (number, target) in target.chunks_mut(STRIP).enumerate() {
+                    let at = (image + channel, start + number * STRIP, target.len());
+                    self.program.run(env, registers, at, &Inputs::default());
+                    target.copy_from_slice(registers.words(self.program.results[0], target.len()));
+                }
+            }
+        }
+    }
+
+    /// The distances of `own` and `summed` points, which lie in one block.
+    pub(super) fn distances(&self, own: &Range<usize>, summed: &Range<usize>) -> Distances<'_> {
+        let (places, taps) = if self.places_are_summed { (summed, own) } else { (own, summed) };
+        let place = places.start % self.block_places();
+        let tap = taps.start % self.block_taps();
+        let (places, taps) = (&self.place_at[place..place + places.len()], &self.tap_at[tap..tap + taps.len()]);
+        let (own, summed) = if self.places_are_summed { (taps, places) } else { (places, taps) };
+        Distances { own, summed }
+    }
+}
