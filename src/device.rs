@@ -6,6 +6,7 @@ mod fault;
 mod info;
 mod interop;
 mod memory;
+mod notes;
 mod storage;
 mod usage;
 
@@ -27,6 +28,7 @@ pub(crate) use executable::{Bound, Executable};
 #[doc(hidden)]
 pub use fault::Fault;
 pub use info::{DeviceInfo, DeviceKind};
+pub use notes::Note;
 pub use storage::Storage;
 pub(crate) use usage::Purpose;
 pub use usage::{Counters, MemoryUse};

@@ -1,7 +1,7 @@
 //! Files that are there whole or not at all.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
@@ -36,6 +36,20 @@ fn write(path: &Path, contents: &[u8], lasting: bool) -> Result<()> {
         file.persist(path).map_err(|error| error.error)
     };
     write().map(drop).map_err(|error| Error::io(path, error))
+}
+
+/// The user's folder for what can be made or fetched again (`~/.cache/brasa`), if the system has one.
+pub(crate) fn cache_folder() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = || std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
+    let cache = if cfg!(windows) {
+        variable("LOCALAPPDATA")
+    } else if cfg!(target_os = "macos") {
+        home().map(|home| home.join("Library/Caches"))
+    } else {
+        variable("XDG_CACHE_HOME").or_else(|| home().map(|home| home.join(".cache")))
+    };
+    cache.map(|cache| cache.join("brasa"))
 }
 
 /// Makes a folder and those above it; it may be there already.

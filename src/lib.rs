@@ -56,10 +56,6 @@
 //! [`Step`]: runtime::Step
 //! [`Var`]: runtime::Var
 
-// the table of ops, which names the crate as its users do, is a module of unit tests too
-#[cfg(test)]
-extern crate self as brasa;
-
 pub mod autodiff;
 pub mod bench;
 #[cfg(feature = "cli")]
@@ -69,6 +65,7 @@ pub mod custom;
 pub mod data;
 pub mod debug;
 pub mod device;
+pub mod doctor;
 pub mod dtype;
 pub mod error;
 mod files;

@@ -75,3 +75,16 @@ fn half_value(half: u32) -> f32 {
 fn round_to_half(x: f32) -> f32 {
     return half_value(half_bits(x));
 }
+
+// Two halves in a word, the first one in the lower bits.
+fn half_of_word(word: u32, index: u32) -> f32 {
+    return half_value((word >> ((index & 1u) * 16u)) & 65535u);
+}
+
+fn halves_of_words(low: u32, high: u32) -> vec4f {
+    return vec4f(half_value(low & 65535u), half_value(low >> 16u), half_value(high & 65535u), half_value(high >> 16u));
+}
+
+fn word_of_halves(a: f32, b: f32) -> u32 {
+    return half_bits(a) | (half_bits(b) << 16u);
+}

@@ -62,7 +62,7 @@ fn reciprocal_4(x: vec4f) -> vec4f {
 
 // Square root that keeps 0, infinity and NaN whatever the driver makes of them.
 fn square_root(x: f32) -> f32 {
-    return select(x, sqrt(x), x != 0.0 && is_finite(x) || x < 0.0);
+    return select(x, sqrt(x), (x != 0.0 && is_finite(x)) || x < 0.0);
 }
 
 fn square_root_4(x: vec4f) -> vec4f {

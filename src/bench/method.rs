@@ -8,6 +8,8 @@ use crate::error::Result;
 use crate::runtime::Step;
 use crate::timing::TimeSource;
 
+use super::energy::Meter;
+
 /// Runs between two waits for the device take this long at least where throughput is asked for: waiting has its own cost.
 const CHUNK_S: f64 = 0.01;
 const LARGEST_CHUNK: usize = 1000;
@@ -93,6 +95,9 @@ pub struct Measured {
     pub in_kernels: Option<(f64, TimeSource)>,
     /// How the times of runs are known.
     pub source: TimeSource,
+    /// Energy of one run in joules, where the system tells: of the whole device, with what it uses when idle.
+    #[serde(default)]
+    pub joules: Option<f64>,
 }
 
 impl Measured {
@@ -108,6 +113,8 @@ pub(super) struct Sampler {
     first_s: f64,
     together: usize,
     rounds: Vec<Vec<f64>>,
+    /// Joules, and the runs they were used in.
+    energy: Option<(f64, usize)>,
 }
 
 impl Sampler {
@@ -117,11 +124,12 @@ impl Sampler {
         let one_s = if first_s < LONG_WARM_UP_S { timed(&mut *work, 1)? } else { first_s };
         let together =
             if throughput { ((CHUNK_S / one_s.max(1e-9)).ceil() as usize).clamp(1, LARGEST_CHUNK) } else { 1 };
-        Ok(Self { work, first_s, together, rounds: Vec::new() })
+        Ok(Self { work, first_s, together, rounds: Vec::new(), energy: None })
     }
 
-    /// One visit.
-    pub(super) fn visit(&mut self, method: &Method) -> Result<()> {
+    /// One visit, with what `meter` tells of it.
+    pub(super) fn visit(&mut self, method: &Method, meter: Option<&Meter>) -> Result<()> {
+        let before = meter.and_then(Meter::read);
         let (least, budget_s) = (method.least_runs.div_ceil(method.rounds), method.budget_s / method.rounds as f64);
         let (mut times, begun) = (Vec::new(), Instant::now());
         while times.len() < least || begun.elapsed().as_secs_f64() < budget_s {
@@ -130,6 +138,11 @@ impl Sampler {
                 break;
             }
         }
+        if let Some(((meter, before), after)) = meter.zip(before).zip(meter.and_then(Meter::read)) {
+            let (joules, runs) = self.energy.get_or_insert((0.0, 0));
+            *joules += meter.joules(&before, &after);
+            *runs += times.len() * self.together;
+        }
         self.rounds.push(times);
         Ok(())
     }
@@ -137,6 +150,8 @@ impl Sampler {
     /// What all visits told.
     pub(super) fn finish(mut self) -> Result<Measured> {
         let mut measured = Measured::of(self.first_s, &self.rounds, self.together);
+        // counters stand still for a millisecond at times: what used nothing was too short to be seen
+        measured.joules = self.energy.filter(|(joules, _)| *joules > 0.0).map(|(joules, runs)| joules / runs as f64);
         if let Some(step) = self.work.step() {
             step.profile_kernels(true);
             timed(&mut *self.work, 1)?;
@@ -153,7 +168,7 @@ impl Sampler {
 /// Measures one case alone, all rounds after each other.
 pub(super) fn measure(work: Box<dyn Work>, method: &Method, throughput: bool) -> Result<Measured> {
     let mut sampler = Sampler::new(work, throughput)?;
-    (0..method.rounds).try_for_each(|_| sampler.visit(method))?;
+    (0..method.rounds).try_for_each(|_| sampler.visit(method, None))?;
     sampler.finish()
 }
 
@@ -194,6 +209,7 @@ impl Measured {
             drift: medians[medians.len() - 1] / medians[0] - 1.0,
             in_kernels: None,
             source: TimeSource::WallClock,
+            joules: None,
         }
     }
 }

@@ -9,6 +9,7 @@
 mod cases;
 mod compare;
 mod crossover;
+mod energy;
 mod machine;
 mod method;
 mod peak;

@@ -80,6 +80,9 @@ pub struct DeviceReport {
     pub driver: String,
     /// What it was measured to do at most, if that could be measured.
     pub peak: Option<Peak>,
+    /// What tells the energy that it uses, or `not available here: ` and why.
+    #[serde(default)]
+    pub energy: String,
     /// Why nothing more was measured on it, if it failed.
     pub failure: Option<String>,
     /// The cases.

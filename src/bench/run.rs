@@ -4,6 +4,7 @@ use crate::device::{Device, DeviceKind};
 use crate::error::{Error, Result};
 
 use super::cases::{self, Case};
+use super::energy::Meter;
 use super::method::{Sampler, measure_as_notebook};
 use super::{DeviceReport, Measured, Method, Report, Row, Suite, measure_peak, stages};
 
@@ -88,13 +89,19 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
             }
         };
         let mut found = DeviceReport::new(&device);
+        let meter = Meter::of(device.info());
+        found.energy = match &meter {
+            Ok(meter) => meter.source().into(),
+            Err(why) => format!("not available here: {why}"),
+        };
+        let meter = meter.ok();
         if !options.method.as_notebook {
             // without it there are no shares of it; what it needs, small devices may not have
             found.peak = measure_peak(&device).ok();
         }
         for suite in &options.suites {
             let cases: Vec<&Case> = cases.iter().filter(|case| case.suite == *suite).collect();
-            let rows = together(&cases, &device, &found, &options.method, &mut told);
+            let rows = together(&cases, &device, &found, &options.method, meter.as_ref(), &mut told);
             found.rows.extend(rows);
             // the rest would fail in the same way
             if let Err(error) = device.sync() {
@@ -131,6 +138,7 @@ fn together(
     device: &Device,
     found: &DeviceReport,
     method: &Method,
+    meter: Option<&Meter>,
     told: &mut dyn FnMut(&str),
 ) -> Vec<Row> {
     let prepare = |case: &Case| -> std::result::Result<Sampler, String> {
@@ -155,7 +163,7 @@ fn together(
     }
     for _ in 0..method.rounds {
         for sampler in &mut samplers {
-            let visited = sampler.as_mut().map(|sampler| sampler.visit(method));
+            let visited = sampler.as_mut().map(|sampler| sampler.visit(method, meter));
             if let Ok(Err(error)) = visited {
                 *sampler = Err(error.to_string());
             }

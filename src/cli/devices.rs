@@ -15,13 +15,15 @@ pub(super) struct DevicesArgs {
     json: bool,
 }
 
-/// Lists the devices.
+/// Lists the devices, and what brasa makes of each: `+` before what it uses, `-` before what costs.
 pub(super) fn run(args: &DevicesArgs) -> Result<ExitCode> {
     let devices = Device::list();
     let mut text = String::new();
     for (number, device) in devices.iter().enumerate() {
         if args.json {
-            text += &(serde_json::to_string(device).expect("plain data") + "\n");
+            let mut value = serde_json::to_value(device).expect("plain data");
+            value["notes"] = serde_json::to_value(device.notes()).expect("plain data");
+            text += &(value.to_string() + "\n");
         } else {
             if number > 0 {
                 text.push('\n');
@@ -48,10 +50,13 @@ fn describe(text: &mut String, device: &DeviceInfo) {
     }
     let features = features(device);
     row("features", &if features.is_empty() { "none of the optional ones".to_owned() } else { features.join(", ") });
+    for note in device.notes() {
+        let _ = writeln!(text, "  {} {}: {}", if note.costs { "-" } else { "+" }, note.about, note.text);
+    }
 }
 
 /// What bounds kernels; the CPU backend has no such bounds.
-fn limits(device: &DeviceInfo) -> Vec<String> {
+pub(super) fn limits(device: &DeviceInfo) -> Vec<String> {
     if device.max_buffer_bytes == u64::MAX {
         return Vec::new();
     }
@@ -64,7 +69,7 @@ fn limits(device: &DeviceInfo) -> Vec<String> {
     ]
 }
 
-fn features(device: &DeviceInfo) -> Vec<String> {
+pub(super) fn features(device: &DeviceInfo) -> Vec<String> {
     let subgroups = device.subgroups.map(|(least, most)| {
         if least == most { format!("subgroups of {least}") } else { format!("subgroups of {least} to {most}") }
     });

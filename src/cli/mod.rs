@@ -4,6 +4,7 @@
 mod bench;
 mod data;
 mod devices;
+mod doctor;
 mod eval;
 mod listener;
 mod report;
@@ -54,6 +55,8 @@ enum Command {
     Bench(bench::BenchArgs),
     /// List the devices that can compute, with what they can do
     Devices(devices::DevicesArgs),
+    /// Hold every op, a short training and what a device must withstand against f64: is it safe to train here?
+    Doctor(doctor::DoctorArgs),
     /// List the data sets, or say where one is, or fetch it
     Data(data::DataArgs),
 }
@@ -86,6 +89,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Some(Command::Eval(args)) => eval::run(&args),
             Some(Command::Bench(args)) => bench::run(&args),
             Some(Command::Devices(args)) => devices::run(&args),
+            Some(Command::Doctor(args)) => doctor::run(&args),
             Some(Command::Data(args)) => data::run(&args),
         }
     });

@@ -1,6 +1,7 @@
 //! Training: settings, the loop, and what it reports. Knows no front end: a listener gets [`Event`]s, a [`Control`]
 //! steers.
 
+mod auto;
 mod callback;
 mod checkpoint;
 mod clock;

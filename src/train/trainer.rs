@@ -8,6 +8,7 @@ use crate::error::{Error, Result, StateMismatch};
 use crate::formats::tensorboard::Setting;
 use crate::tensor::Tensor;
 
+use super::auto::{AUTO, Choice, choose};
 use super::callback::{Callback, EarlyStopping};
 use super::checkpoint::{self, Progress};
 use super::folder::RunFolder;
@@ -174,12 +175,17 @@ impl Trainer {
 
 impl Prepared {
     pub(super) fn new(config: Config, open: impl FnOnce(&Config) -> Result<Split<Pipeline>>) -> Result<Self> {
-        let config = config.resolve()?;
+        let mut config = config.resolve()?;
+        let mut notices = Vec::new();
+        if config.device.as_deref() == Some(AUTO) {
+            let Choice { device, why } = choose(&config)?;
+            config.device = Some(device);
+            notices.push(why);
+        }
         let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
         let data = batched(open(&config)?, &config)?;
         let formats = [data.train.format(), data.test.format()];
         let (mut learner, loaded) = Learner::new(&config, formats, &device)?;
-        let mut notices = Vec::new();
         if let (Some(path), Some(report)) = (&config.weights, loaded) {
             let fresh = report.missing.len();
             let mut message = format!("{} variables loaded from {}", report.loaded, path.display());

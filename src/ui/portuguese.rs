@@ -262,8 +262,8 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
          (30s), minutos ou horas; também no fim, e depois de uma época se o último tiver mais de 10 segundos",
     ),
     (
-        "Where to compute: best, cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default: best]",
-        "Onde calcular: best, cpu, gpu, gpu:N ou parte de um nome (veja `brasa devices`) [padrão: best]",
+        "Where to compute: best, auto (tries them all), cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default: best]",
+        "Onde calcular: best, auto (experimenta todos), cpu, gpu, gpu:N ou parte de um nome (veja `brasa devices`) [padrão: best]",
     ),
     (
         "Who augments: the loader's threads or the device that trains",

@@ -120,3 +120,14 @@ fn what_makes_no_sense_is_refused() {
     refuses(&["bench", "nonsense"], 2, &["nonsense", "matmul"]);
     refuses(&["bench", "matmul", "--filter", "no such case"], 2, &["no such case"]);
 }
+
+#[test]
+fn products_are_drawn() {
+    let folder = folder();
+    for name in ["plot.png", "plot.svg"] {
+        let path = folder.path().join(name);
+        short("cpu", &["--plot", text(&path)]);
+        assert!(std::fs::metadata(&path).expect("it was drawn").len() > 1000);
+    }
+    refuses(&[&SHORT[..], &["cpu", "--plot", "plot.gif"]].concat(), 2, &[".png or .svg"]);
+}

@@ -1,8 +1,10 @@
 //! The program as its users meet it: what it prints, where, and with which exit code.
 
+mod auto;
 mod bench;
 #[path = "../common/mod.rs"]
 mod common;
+mod doctor;
 mod eval;
 mod resume;
 
@@ -361,7 +363,8 @@ fn devices_are_listed() {
     assert!(ran.stdout.contains("cpu  ") && ran.stdout.contains("driver"), "{}", ran.stdout);
     let ran = brasa(&["devices", "--json"]);
     let devices = json_lines(&ran.stdout);
-    assert!(devices.iter().any(|device| device["selector"] == "cpu"), "{}", ran.stdout);
+    let cpu = devices.iter().find(|device| device["selector"] == "cpu").expect("it is always there");
+    assert_eq!(cpu["notes"][0]["about"], "type", "{}", ran.stdout);
 }
 
 /// What a finished run left behind: its losses step by step, and its test accuracy.

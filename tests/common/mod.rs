@@ -3,7 +3,6 @@
 #![allow(dead_code, unreachable_pub, reason = "each test crate uses its own part")]
 
 pub mod reference;
-pub mod rows;
 pub mod small;
 
 use std::backtrace::Backtrace;
@@ -13,22 +12,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+pub use brasa::doctor::rows::values;
 use brasa::graph::reference::decode;
 use brasa::{Device, Tensor};
-
-/// Sample values without a generator's state: a number in [0, 1) for each (seed, element).
-pub fn unit(seed: u64, element: usize) -> f64 {
-    let mut bits = (seed << 32).wrapping_add(element as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    for (shift, factor) in [(30, 0xBF58_476D_1CE4_E5B9_u64), (27, 0x94D0_49BB_1331_11EB)] {
-        bits = (bits ^ (bits >> shift)).wrapping_mul(factor);
-    }
-    (bits >> 40) as f64 / (1_u64 << 24) as f64
-}
-
-/// `count` numbers in `low..high`, exact in f32.
-pub fn values(seed: u64, count: usize, low: f64, high: f64) -> Vec<f64> {
-    (0..count).map(|element| f64::from((low + (high - low) * unit(seed, element)) as f32)).collect()
-}
 
 /// The same as f32.
 pub fn floats(seed: u64, count: usize, low: f64, high: f64) -> Vec<f32> {

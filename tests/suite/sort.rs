@@ -5,7 +5,8 @@ use brasa::runtime::{Step, Var};
 use brasa::tensor::ScatterOp;
 use brasa::{DType, Device, Element, Error, Shape, Tensor};
 
-use crate::common::{devices, panic_of, read, unit};
+use crate::common::{devices, panic_of, read};
+use brasa::doctor::rows::unit;
 
 /// Numbers with many repeats, both zeros, infinities and NaN.
 fn awkward(seed: u64, count: usize) -> Vec<f32> {

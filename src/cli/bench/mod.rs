@@ -1,5 +1,7 @@
 //! `brasa bench`: is the GPU worth it?
 
+#[cfg(feature = "ui")]
+mod plot;
 mod tables;
 
 use std::path::PathBuf;
@@ -46,6 +48,10 @@ pub(super) struct BenchArgs {
     /// Keep the report as JSON in this file, too
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
+    /// Draw it, too: products of matrices by their size, or what --crossover found (FILE.png or FILE.svg)
+    #[cfg(feature = "ui")]
+    #[arg(long, value_name = "FILE", conflicts_with = "compare")]
+    plot: Option<PathBuf>,
     /// Measure nothing; say how the second report differs from the first
     #[arg(long, num_args = 2, value_names = ["FIRST", "SECOND"], conflicts_with_all = ["suites", "quick", "save", "as_notebook"])]
     compare: Option<Vec<PathBuf>>,
@@ -88,6 +94,10 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
     if let Some(path) = &args.save {
         report.save(path)?;
     }
+    #[cfg(feature = "ui")]
+    if let Some(path) = &args.plot {
+        plot::products(&report, path)?;
+    }
     let text = if args.json {
         report.to_json() + "\n"
     } else if args.csv {
@@ -100,7 +110,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-fn progress_bar() -> ProgressBar {
+pub(super) fn progress_bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
     bar.set_style(ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}").expect("a good template"));
     bar
@@ -126,6 +136,10 @@ fn search(args: &BenchArgs, method: &Method, style: Style) -> Result<ExitCode> {
         }
     }
     bar.finish_and_clear();
+    #[cfg(feature = "ui")]
+    if let Some(path) = &args.plot {
+        plot::crossovers(&found, path)?;
+    }
     let text = if args.json {
         serde_json::to_string_pretty(&found).expect("plain data") + "\n"
     } else {

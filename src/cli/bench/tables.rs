@@ -76,6 +76,9 @@ fn head(report: &Report) -> String {
         }
         text.push('\n');
     }
+    for device in report.devices.iter().filter(|device| !device.energy.is_empty()) {
+        let _ = writeln!(text, "Energy of {}: {}.", device.selector, device.energy);
+    }
     let _ = writeln!(text, "Method: {}.", report.method.describe());
     if !report.method.as_notebook {
         text += "Times are wall clock; `of peak` is the share of what the device was measured to do at most, c of its arithmetic, m \
@@ -105,12 +108,15 @@ fn cases(report: &Report, suite: Suite) -> Vec<Vec<String>> {
         }
     }
     let with_first = suite == Suite::Train;
+    let with_energy =
+        |device: &DeviceReport| device.rows.iter().any(|row| row.measured.is_some_and(|m| m.joules.is_some()));
     let with_peak = !matches!(suite, Suite::Infer) && !report.method.as_notebook;
     let mut header = vec!["case".to_owned()];
     for device in &devices {
         header.extend([device.selector.clone(), "rate".into()]);
         header.extend(with_peak.then(|| "of peak".into()));
         header.extend(with_first.then(|| "first step".into()));
+        header.extend(with_energy(device).then(|| "energy".into()));
     }
     let others: Vec<&&DeviceReport> = devices.iter().skip(1).collect();
     header.extend(others.iter().map(|other| format!("{} against {}", other.selector, devices[0].selector)));
@@ -132,6 +138,10 @@ fn cases(report: &Report, suite: Suite) -> Vec<Vec<String>> {
             }
             if with_first {
                 cells.push(measured.map_or_else(none, |measured| seconds(measured.first_s)));
+            }
+            if with_energy(device) {
+                let joules = measured.and_then(|measured| measured.joules);
+                cells.push(joules.map_or_else(none, |joules| format!("{} mJ", number(1e3 * joules))));
             }
         }
         for other in &others {
@@ -297,6 +307,7 @@ pub(super) fn csv(report: &Report) -> Result<String> {
         "high_s",
         "least_s",
         "runs",
+        "joules",
         "first_run_s",
         "in_kernels_s",
         "flops",
@@ -317,6 +328,7 @@ pub(super) fn csv(report: &Report) -> Result<String> {
                 of(&|measured| measured.range_s[1].to_string()),
                 of(&|measured| measured.least_s.to_string()),
                 of(&|measured| measured.runs.to_string()),
+                of(&|measured| measured.joules.map(|joules| joules.to_string()).unwrap_or_default()),
                 of(&|measured| measured.first_s.to_string()),
                 of(&|measured| measured.in_kernels.map(|(seconds, _)| seconds.to_string()).unwrap_or_default()),
                 row.flops.to_string(),

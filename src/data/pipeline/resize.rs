@@ -2,8 +2,9 @@
 
 use std::cell::RefCell;
 
-use fast_image_resize::images::{Image, ImageRef};
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::images::{TypedImage, TypedImageRef};
+use fast_image_resize::pixels::U8;
+use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 
 use crate::data::{Sample, Target, Values};
 use crate::error::{Error, Result};
@@ -75,11 +76,11 @@ impl Resize {
         resizer: &mut Resizer,
     ) -> Result<()> {
         let wrong = |error: &dyn std::fmt::Display| Error::Shape(format!("resize of [{height}, {width}]: {error}"));
-        let source =
-            ImageRef::new(width as u32, height as u32, source, PixelType::U8).map_err(|error| wrong(&error))?;
-        let mut result = Image::from_slice_u8(self.width as u32, self.height as u32, target, PixelType::U8)
-            .map_err(|error| wrong(&error))?;
-        resizer.resize(&source, &mut result, options).map_err(|error| wrong(&error))
+        // Images whose kind of pixel is known at run time only would bring the code for all of them.
+        let source = TypedImageRef::<U8>::from_buffer(width as u32, height as u32, source);
+        let result = TypedImage::<U8>::from_buffer(self.width as u32, self.height as u32, target);
+        let (source, mut result) = (source.map_err(|error| wrong(&error))?, result.map_err(|error| wrong(&error))?);
+        resizer.resize_typed(&source, &mut result, options).map_err(|error| wrong(&error))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::data::files::unpack_folder;
 use crate::error::{Error, Result};
+use crate::files::cache_folder;
 
 use super::catalogue::{Published, PublishedFile};
 
@@ -30,24 +31,10 @@ impl OpenOptions {
     /// # Errors
     /// If none is named and the system has no folder for the user.
     pub fn folder(&self) -> Result<PathBuf> {
-        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let home = || std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
-        self.data_dir
-            .clone()
-            .or_else(|| variable("BRASA_DATA_DIR"))
-            .or_else(|| {
-                let cache = if cfg!(windows) {
-                    variable("LOCALAPPDATA")
-                } else if cfg!(target_os = "macos") {
-                    home().map(|home| home.join("Library/Caches"))
-                } else {
-                    variable("XDG_CACHE_HOME").or_else(|| home().map(|home| home.join(".cache")))
-                };
-                cache.map(|cache| cache.join("brasa").join("data"))
-            })
-            .ok_or_else(|| {
-                Error::Config("there is no home folder to keep data sets in: name one with --data-dir".into())
-            })
+        let named = std::env::var_os("BRASA_DATA_DIR").filter(|value| !value.is_empty()).map(PathBuf::from);
+        self.data_dir.clone().or(named).or_else(|| cache_folder().map(|cache| cache.join("data"))).ok_or_else(|| {
+            Error::Config("there is no home folder to keep data sets in: name one with --data-dir".into())
+        })
     }
 
     /// The folder that the files of `set` are in.

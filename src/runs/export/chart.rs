@@ -5,7 +5,6 @@ use std::path::Path;
 use plotters::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::runs::XAxis;
 
 use super::scale::Scale;
 
@@ -23,7 +22,9 @@ pub struct Chart<'a> {
     /// What is above it; nothing if it is empty.
     pub title: &'a str,
     /// What the horizontal axis counts.
-    pub x: XAxis,
+    pub x: &'a str,
+    /// What the vertical axis counts; nothing beside it if it is empty.
+    pub y: &'a str,
     /// Whether the horizontal axis is drawn by its logarithm, without points that have none.
     pub log_x: bool,
     /// Whether the vertical axis is.
@@ -108,15 +109,11 @@ impl Chart<'_> {
             builder.caption(self.title, (FONT, LETTERS + 5).into_font().color(&ink));
         }
         let mut chart = builder.build_cartesian_2d(x.range.clone(), y.range.clone())?;
-        let word = match self.x {
-            XAxis::Step => "step",
-            XAxis::Epoch => "epoch",
-            XAxis::Time => "seconds",
-        };
         let letters = (FONT, LETTERS).into_font().color(&ink);
         chart
             .configure_mesh()
-            .x_desc(word)
+            .x_desc(self.x)
+            .y_desc(self.y)
             .x_labels(x.ticks)
             .y_labels(y.ticks)
             .x_label_formatter(&|place| x.word(*place))
@@ -185,7 +182,7 @@ mod tests {
             ChartLine { label: "run <1> & more".into(), color: [200, 60, 20], points, faint: Some(gap.clone()) },
             ChartLine { label: String::new(), color: [20, 60, 200], points: gap, faint: None },
         ];
-        Chart { title: "loss/train", x: XAxis::Step, log_x: false, log_y: true, lines, size: (640, 400) }
+        Chart { title: "loss/train", x: "step", y: "", log_x: false, log_y: true, lines, size: (640, 400) }
     }
 
     #[test]
@@ -220,7 +217,7 @@ mod tests {
         for points in [vec![], vec![[0.0, 0.0]], vec![[5.0, f64::NAN]], vec![[-1.0, -1.0], [-2.0, 0.0]], huge] {
             for (log_x, log_y) in [(false, false), (true, true), (false, true)] {
                 let lines = vec![ChartLine { label: "a".repeat(500), points: points.clone(), ..Default::default() }];
-                let chart = Chart { title: "", x: XAxis::Time, log_x, log_y, lines, size: (64, 64) };
+                let chart = Chart { title: "", x: "seconds", y: "", log_x, log_y, lines, size: (64, 64) };
                 chart.to_svg().expect("a picture");
             }
         }

@@ -20,6 +20,15 @@ pub enum XAxis {
 impl XAxis {
     pub(super) const ALL: [Self; 3] = [Self::Step, Self::Epoch, Self::Time];
 
+    /// What it counts.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Epoch => "epoch",
+            Self::Time => "seconds",
+        }
+    }
+
     /// This axis, drawn by its logarithm.
     pub fn log(self) -> Axis {
         Axis { of: self, log: true }

@@ -10,6 +10,8 @@ mod runner;
 mod table;
 mod texts;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::dtype::{DType, Scalar};
 use crate::gpu::render::{Capabilities, Launch, render};
 use crate::graph::reference::decode;
@@ -176,7 +178,8 @@ fn close(dtype: DType, want: f64, have: f64, tolerance: f64) -> bool {
     want == have || (want - have).abs() <= tolerance * want.abs().max(1.0)
 }
 
-/// Parses, validates and translates a module to all three of wgpu's languages.
+/// Parses, validates and translates a module to all three of wgpu's languages. `BRASA_DUMP` names a folder that gets what
+/// other compilers can be held against: `NUMBER.wgsl` and `NUMBER.hlsl`.
 pub(super) fn validate(launch: &Launch) {
     let Launch { label, wgsl: text, .. } = launch;
     let module =
@@ -199,6 +202,14 @@ pub(super) fn validate(launch: &Launch) {
     naga::back::hlsl::Writer::new(&mut out, &options, &pipeline)
         .write(&module, &info, None)
         .unwrap_or_else(|e| panic!("{label}: HLSL: {e}\n{text}"));
+    if let Some(folder) = crate::debug::dump_folder() {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        std::fs::create_dir_all(folder).expect("a folder to dump to");
+        for (extension, contents) in [("wgsl", text), ("hlsl", &out)] {
+            std::fs::write(folder.join(format!("{number}.{extension}")), contents).expect("writable");
+        }
+    }
 }
 
 /// A tape in the making.

@@ -2,6 +2,7 @@
 
 use crate::autodiff::grad;
 use crate::device::Device;
+use crate::doctor::rows;
 use crate::dtype::DType;
 use crate::plan::{Plan, PlanOptions};
 use crate::runtime::Step;
@@ -10,10 +11,6 @@ use crate::tensor::Tensor;
 
 use super::BUFFERS;
 use super::texts::Texts;
-
-#[path = "../../../../tests/common/rows/mod.rs"]
-#[allow(dead_code, unreachable_pub, reason = "a module of the tests that run these ops; here their shapes are enough")]
-mod rows;
 
 /// The plan of `function` over inputs of these shapes and types, for an adapter that binds eight buffers, one of which may
 /// be the status word.

@@ -202,7 +202,8 @@ impl<'a> Chart<'a> {
         };
         Drawing {
             title: &self.family.name,
-            x: x.of,
+            x: x.of.unit(),
+            y: "",
             log_x: self.settings.log_x,
             log_y: self.settings.log_y,
             lines: self.curves().into_iter().map(line).collect(),

@@ -1,6 +1,6 @@
 //! Reductions, cumulative ops and norms.
 
-use brasa::DType;
+use crate::DType;
 
 use super::{Input, Row, reduction, row};
 

@@ -1,7 +1,7 @@
 //! Products and attention.
 
-use brasa::tensor::Mask;
-use brasa::{DType, Tensor};
+use crate::tensor::Mask;
+use crate::{DType, Tensor};
 
 use super::{Row, row};
 

@@ -1,6 +1,6 @@
 //! Elementwise ops.
 
-use brasa::DType;
+use crate::DType;
 
 use super::{Row, binary, row, unary};
 

@@ -1,4 +1,6 @@
-//! One row per op: its name, sample inputs and how to call it; one file for each family.
+//! The table of ops: a row for each, with its name, sample inputs and how to call it; a file for each family.
+//!
+//! `brasa doctor` holds a driver against it, and the tests hold the ops' rules, the kernels and both backends against it.
 
 mod activations;
 mod composed;
@@ -12,21 +14,64 @@ mod reductions;
 mod sorting;
 mod windows;
 
-use brasa::{DType, Tensor};
+use crate::{DType, Device, Result, Scalar, Tensor};
 
 /// A sample input.
 #[derive(Clone, Debug)]
 pub struct Input {
+    /// Its shape.
     pub shape: Vec<usize>,
+    /// No value is less.
     pub low: f64,
+    /// Every value is less.
     pub high: f64,
+    /// Its type.
     pub dtype: DType,
+}
+
+impl Input {
+    /// Values within its bounds, the same ones for the same seed, exact in its type.
+    pub fn sample(&self, seed: u64) -> Vec<f64> {
+        let count = self.shape.iter().product();
+        let round = |value: f64| if self.dtype == DType::Bool { value.floor() } else { value };
+        let values = values(seed, count, self.low, self.high).into_iter();
+        values.map(|value| Scalar::new(self.dtype, round(value)).to_f64()).collect()
+    }
+
+    /// A leaf with these values.
+    ///
+    /// # Errors
+    /// If the device has no memory for it.
+    pub fn leaf(&self, values: &[f64], device: &Device) -> Result<Tensor> {
+        let mut bytes = Vec::new();
+        for &value in values {
+            bytes.extend_from_slice(&Scalar::new(self.dtype, value).bits.to_le_bytes()[..self.dtype.size_bytes()]);
+        }
+        Tensor::from_bytes(&bytes, self.shape.as_slice(), self.dtype, device)
+    }
+}
+
+/// A number in [0, 1) for each element of each seed, without a generator's state.
+pub fn unit(seed: u64, element: usize) -> f64 {
+    let mut bits = (seed << 32).wrapping_add(element as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    for (shift, factor) in [(30, 0xBF58_476D_1CE4_E5B9_u64), (27, 0x94D0_49BB_1331_11EB)] {
+        bits = (bits ^ (bits >> shift)).wrapping_mul(factor);
+    }
+    (bits >> 40) as f64 / (1_u64 << 24) as f64
+}
+
+/// `count` numbers in `low..high`, exact in f32.
+pub fn values(seed: u64, count: usize, low: f64, high: f64) -> Vec<f64> {
+    (0..count).map(|element| f64::from((low + (high - low) * unit(seed, element)) as f32)).collect()
 }
 
 /// An op with its samples.
 pub struct Row {
+    /// What it is called: the method, or what it is tried with.
     pub name: &'static str,
+    /// Applies it.
     pub call: fn(&[Tensor]) -> Tensor,
+    /// The inputs of each case.
     pub cases: Vec<Vec<Input>>,
     /// Allowed error on devices, in units of f32's rounding times the size of the values.
     pub tolerance: f64,
@@ -97,7 +142,7 @@ fn reduction(name: &'static str, call: fn(&[Tensor]) -> Tensor) -> Row {
 }
 
 /// The rows of one kind of ops.
-type Family = fn() -> Vec<Row>;
+pub type Family = fn() -> Vec<Row>;
 
 /// Every family with its rows.
 pub const FAMILIES: [(&str, Family); 11] = [
@@ -115,6 +160,9 @@ pub const FAMILIES: [(&str, Family); 11] = [
 ];
 
 /// The rows of one family.
+///
+/// # Panics
+/// If there is none of that name.
 pub fn family(name: &str) -> Vec<Row> {
     let (_, rows) = FAMILIES.into_iter().find(|family| family.0 == name).expect("a family of that name");
     rows()

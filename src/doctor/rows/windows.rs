@@ -1,7 +1,7 @@
 //! Convolution and pooling.
 
-use brasa::ops::conv::ConvOptions;
-use brasa::ops::pool::PoolOptions;
+use crate::ops::conv::ConvOptions;
+use crate::ops::pool::PoolOptions;
 
 use super::{Row, row};
 

@@ -1,7 +1,7 @@
 //! Movement.
 
-use brasa::tensor::PadMode;
-use brasa::{DType, Tensor};
+use crate::tensor::PadMode;
+use crate::{DType, Tensor};
 
 use super::{Row, row};
 

@@ -1,7 +1,7 @@
 //! Sorting, and places that are data.
 
-use brasa::DType;
-use brasa::tensor::ScatterOp;
+use crate::DType;
+use crate::tensor::ScatterOp;
 
 use super::{Input, Row, row};
 
@@ -14,7 +14,7 @@ fn indices(bound: usize, shape: &[usize]) -> Input {
 }
 
 /// A scatter into `[4, 3]` along the first axis: (self, source, index) of the usual shapes.
-fn scatter(name: &'static str, call: fn(&[brasa::Tensor]) -> brasa::Tensor) -> Row {
+fn scatter(name: &'static str, call: fn(&[crate::Tensor]) -> crate::Tensor) -> Row {
     row(name, call).case(vec![floats(&[4, 3]), floats(&[7, 3]), indices(4, &[7, 3])]).case(vec![
         floats(&[5, 3]),
         floats(&[7, 3]),
@@ -22,7 +22,7 @@ fn scatter(name: &'static str, call: fn(&[brasa::Tensor]) -> brasa::Tensor) -> R
     ])
 }
 
-pub fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<Row> {
     vec![
         row("sort", |x| x[0].sort(1, false).0).on([&[3, 7]]).on([&[2, 5, 3]]).on([&[1, 1]]).on([&[0, 3]]).on([&[3, 0]]),
         row("sort_descending", |x| x[0].sort(0, true).0).on([&[11, 2]]),

@@ -1,6 +1,6 @@
 //! Interpolation and sampling.
 
-use brasa::tensor::{Interpolation, Outside};
+use crate::tensor::{Interpolation, Outside};
 
 use super::{Row, row};
 

@@ -1,6 +1,6 @@
 //! Functions of real numbers, rounding and limits.
 
-use brasa::DType;
+use crate::DType;
 
 use super::{Row, binary, row, unary};
 

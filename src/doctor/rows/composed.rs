@@ -1,6 +1,6 @@
 //! Softmax, losses and normalisation.
 
-use brasa::tensor::{CrossEntropy, Reduction};
+use crate::tensor::{CrossEntropy, Reduction};
 
 use super::{Row, row};
 

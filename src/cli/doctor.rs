@@ -1,0 +1,162 @@
+//! `brasa doctor`: is this driver right?
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::bench;
+use crate::device::Device;
+use crate::doctor::{self, Options, Problem, Progress, Report, Verdict};
+use crate::error::{Error, Result};
+use crate::files::write_whole;
+
+/// Deviations that are shown; the file and --json have all.
+const SHOWN: usize = 20;
+
+/// Flags of `brasa doctor`.
+#[derive(clap::Args)]
+pub(super) struct DoctorArgs {
+    /// Which device to examine, may be given several times [default: every device of the machine]
+    #[arg(long, value_name = "DEVICE")]
+    device: Vec<String>,
+    /// Only ops whose name contains this, and nothing else
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    filter: String,
+    /// Where to write the report to, to be shared (Markdown)
+    #[arg(long, value_name = "FILE", default_value = "brasa-doctor.md")]
+    out: PathBuf,
+    /// Write JSON to standard output, a line for each device
+    #[arg(long)]
+    json: bool,
+    /// Make a kernel of this op wrong, to see that it is found
+    #[arg(long, value_name = "OP", hide = true)]
+    plant_fault: Option<String>,
+}
+
+/// Examines devices, and ends with 1 unless training is safe on all of them.
+pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
+    let options = Options { filter: args.filter.clone(), planted: args.plant_fault.clone() };
+    let known = || doctor::rows::FAMILIES.iter().flat_map(|(_, family)| family());
+    if !known().any(|row| row.name.contains(&args.filter)) {
+        return Err(Error::Config(format!("no op has `{}` in its name", args.filter)));
+    }
+    if let Some(planted) = args.plant_fault.as_ref().filter(|planted| !known().any(|row| row.name == planted.as_str()))
+    {
+        return Err(Error::Config(format!("there is no op `{planted}`")));
+    }
+    let mut document = String::new();
+    let mut is_safe = true;
+    for selector in bench::selectors(&args.device) {
+        let bar = super::bench::progress_bar();
+        let examined = Device::named(&selector).map(|device| {
+            doctor::examine(&device, &options, &mut |Progress { what, done, of }| {
+                bar.set_length(of as u64);
+                bar.set_position(done as u64);
+                bar.set_message(format!("{selector}: {what}"));
+            })
+        });
+        bar.finish_and_clear();
+        let report = match examined {
+            Ok(report) => report,
+            // the others are examined all the same
+            Err(error) if args.device.len() != 1 => {
+                is_safe = false;
+                let _ =
+                    writeln!(document, "## {selector}\n\n**not safe to train here: it cannot be opened: {error}**\n");
+                super::print_result(&format!("{selector}: it cannot be opened: {error}\n\n"))?;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        is_safe &= report.verdict() != Verdict::NotSafe;
+        document += &in_markdown(&report);
+        let text = if args.json { json(&report) } else { in_words(&report) };
+        super::print_result(&text)?;
+    }
+    let heading = format!("# brasa doctor, version {}, {}\n\n", env!("CARGO_PKG_VERSION"), crate::BUILD);
+    write_whole(&args.out, (heading + &document).as_bytes())?;
+    if !args.json {
+        super::print_result(&format!("The whole report is in {}.\n", args.out.display()))?;
+    }
+    Ok(ExitCode::from(u8::from(!is_safe)))
+}
+
+fn json(report: &Report) -> String {
+    let mut value = serde_json::to_value(report).expect("plain data");
+    value["verdict"] = serde_json::to_value(report.verdict()).expect("plain data");
+    value.to_string() + "\n"
+}
+
+/// `conv2d(f32[2, 3], f32[4]), gradient of input 1`, and what is wrong.
+fn deviation(found: &doctor::Deviation) -> (String, String) {
+    let part = if found.part.is_empty() { String::new() } else { format!(", {}", found.part) };
+    let what = format!("{}({}){part}", found.op, found.inputs.join(", "));
+    let problem = match &found.problem {
+        Problem::Differs { index, got, expected, allowed } => {
+            format!("element {index} is {got} instead of {expected} (may be off by {allowed:.1e})")
+        }
+        Problem::Failed(error) => error.clone(),
+    };
+    (what, problem)
+}
+
+fn counts(report: &Report) -> String {
+    let sweep = &report.sweep;
+    let wrong = match sweep.deviations.len() {
+        0 => "all agree with f64".to_owned(),
+        1 => "1 result does not agree with f64".to_owned(),
+        many => format!("{many} results do not agree with f64"),
+    };
+    let lost = if sweep.lost { "; the device was lost, the rest was not tried" } else { "" };
+    format!("{} ops with {} inputs, forward and gradients: {wrong}{lost}", sweep.ops, sweep.cases)
+}
+
+fn in_words(report: &Report) -> String {
+    let mut text = format!("{}, driver {}\n", report.device, report.device.driver);
+    let _ = writeln!(text, "  {:<18} {}", "ops", counts(report));
+    for found in report.sweep.deviations.iter().take(SHOWN) {
+        let (what, problem) = deviation(found);
+        let _ = writeln!(text, "    {what}: {problem}");
+    }
+    let more = report.sweep.deviations.len().saturating_sub(SHOWN);
+    if more > 0 {
+        let _ = writeln!(text, "    and {more} more");
+    }
+    for check in &report.checks {
+        let (word, seen) = check.outcome.in_words();
+        let _ = writeln!(text, "  {:<18} {word}: {seen}", check.name);
+    }
+    let _ = writeln!(text, "  {}\n", report.verdict());
+    text
+}
+
+fn in_markdown(report: &Report) -> String {
+    let info = &report.device;
+    let machine = &report.machine;
+    let mut text = format!("## {info}\n\n**{}**\n\n", report.verdict());
+    let limits = super::devices::limits(info);
+    let features = super::devices::features(info);
+    let mut row = |name: &str, value: &str| {
+        let _ = writeln!(text, "* {name}: {value}");
+    };
+    row("driver", &info.driver);
+    row("system", &machine.system);
+    row("processor", &format!("{}, {} threads", machine.processor, machine.threads));
+    row("limits", &if limits.is_empty() { "none".to_owned() } else { limits.join(", ") });
+    row("features", &if features.is_empty() { "none of the optional ones".to_owned() } else { features.join(", ") });
+    let _ = writeln!(text, "\n| check | outcome | what was seen |\n| --- | --- | --- |");
+    let ops = if report.sweep.deviations.is_empty() && !report.sweep.lost { "passed" } else { "FAILED" };
+    let _ = writeln!(text, "| ops | {ops} | {} |", counts(report));
+    for check in &report.checks {
+        let (word, seen) = check.outcome.in_words();
+        let _ = writeln!(text, "| {} | {word} | {} |", check.name, seen.replace('|', "\\|"));
+    }
+    if !report.sweep.deviations.is_empty() {
+        let _ = writeln!(text, "\n| op | what is wrong |\n| --- | --- |");
+        for found in &report.sweep.deviations {
+            let (what, problem) = deviation(found);
+            let _ = writeln!(text, "| {what} | {} |", problem.replace('|', "\\|").replace('\n', " "));
+        }
+    }
+    text + "\n"
+}

@@ -1,0 +1,45 @@
+//! `brasa doctor`.
+
+use serde_json::Value;
+
+use crate::{brasa, devices, folder, refuses, text};
+
+#[test]
+fn a_right_driver_passes_and_a_planted_fault_is_named() {
+    let folder = folder();
+    let file = folder.path().join("report.md");
+    for device in devices() {
+        let flags = ["doctor", "--filter", "layer_norm", "--device", device, "--out", text(&file)];
+        let ran = brasa(&flags);
+        assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+        assert!(ran.stdout.contains("\n  safe to train here\n"), "{}", ran.stdout);
+        let ran = brasa(&[&flags[..], &["--plant-fault", "layer_norm"]].concat());
+        assert_eq!(ran.code, Some(1), "{}{}", ran.stdout, ran.stderr);
+        for word in ["\n    layer_norm(f32[", "element 0 is ", "not safe to train here"] {
+            assert!(ran.stdout.contains(word), "`{word}` is missing in: {}", ran.stdout);
+        }
+        let report = std::fs::read_to_string(&file).expect("it was written");
+        assert!(report.contains("| layer_norm(f32[") && report.contains("**not safe to train here"), "{report}");
+    }
+}
+
+#[test]
+fn a_whole_report_is_json() {
+    let folder = folder();
+    let out = folder.path().join("report.md");
+    let ran = brasa(&["doctor", "--device", "cpu", "--json", "--out", text(&out)]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    let report: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!((&report["verdict"], &report["sweep"]["deviations"]), (&"safe".into(), &Value::Array(Vec::new())));
+    assert!(report["sweep"]["ops"].as_u64() > Some(300) && report["sweep"]["cases"].as_u64() > Some(1000));
+    let outcomes = report["checks"].as_array().expect("a list");
+    assert_eq!(outcomes.len(), 6);
+    assert!(outcomes.iter().all(|check| check["outcome"]["failed"].is_null()), "{report}");
+}
+
+#[test]
+fn wrong_names_are_refused() {
+    refuses(&["doctor", "--filter", "no_such_op"], 2, &["no_such_op"]);
+    refuses(&["doctor", "--plant-fault", "no_such_op"], 2, &["no_such_op"]);
+    refuses(&["doctor", "--device", "no such device"], 1, &["no such device"]);
+}
