@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
 use crate::error::Result;
+use crate::train::ModelName;
 
 use super::Method;
 use super::cases::{self, Case};
@@ -26,21 +27,23 @@ pub enum Family {
     Elementwise,
     /// A 3×3 convolution of pictures of 64×32×32, by their number.
     Convolution,
-    /// A training step of the tutorial's CNN, by the size of its batch.
-    Training,
+    /// A training step of a network, by the size of its batch.
+    Training(ModelName),
 }
 
 impl Family {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Matmul, Self::Elementwise, Self::Convolution, Self::Training];
+    /// All of them, with this network.
+    pub const fn all(model: ModelName) -> [Self; 4] {
+        [Self::Matmul, Self::Elementwise, Self::Convolution, Self::Training(model)]
+    }
 
     /// What is done, and what its size is.
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> String {
         match self {
-            Self::Matmul => "product of two n x n matrices",
-            Self::Elementwise => "x + 1 of n elements",
-            Self::Convolution => "3x3 convolution of n pictures of 64x32x32",
-            Self::Training => "training step of the tutorial CNN, batch n",
+            Self::Matmul => "product of two n x n matrices".into(),
+            Self::Elementwise => "x + 1 of n elements".into(),
+            Self::Convolution => "3x3 convolution of n pictures of 64x32x32".into(),
+            Self::Training(model) => format!("training step of {model}, batch n"),
         }
     }
 
@@ -50,7 +53,7 @@ impl Family {
             Self::Matmul => [16, 4096],
             Self::Elementwise => [1 << 8, 1 << 26],
             Self::Convolution => [1, 64],
-            Self::Training => [1, 1024],
+            Self::Training(_) => [1, 1024],
         }
     }
 
@@ -59,7 +62,7 @@ impl Family {
             Self::Matmul => cases::square(size),
             Self::Elementwise => cases::add_one(size),
             Self::Convolution => cases::convolution(size),
-            Self::Training => cases::training(size),
+            Self::Training(model) => cases::training(model, size),
         }
     }
 }

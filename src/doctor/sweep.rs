@@ -93,10 +93,12 @@ fn difference(got: &[f64], expected: &[f64], dtype: DType, tolerance: f64) -> Op
     let scale = expected.iter().filter(|value| value.is_finite()).fold(1.0_f64, |scale, value| scale.max(value.abs()));
     let excess = |index: usize| {
         let (got, expected) = (got[index], expected[index]);
-        let allowed = tolerance * rounding * (scale + expected.abs());
         let both_overflow = !got.is_finite() && expected.abs() > largest;
-        let same = got == expected || got.is_nan() && expected.is_nan() || both_overflow;
-        let off = if same { 0.0 } else { (got - expected).abs() };
+        if got == expected || got.is_nan() && expected.is_nan() || both_overflow {
+            return None;
+        }
+        let allowed = tolerance * rounding * (scale + expected.abs());
+        let off = (got - expected).abs();
         // what is no number is further away than any
         if off <= allowed { None } else { Some((if off.is_nan() { f64::INFINITY } else { off - allowed }, allowed)) }
     };

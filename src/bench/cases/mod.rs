@@ -11,6 +11,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::runtime::Step;
 use crate::tensor::Tensor;
+use crate::train::ModelName;
 
 use super::method::Work;
 use super::{Options, Suite};
@@ -100,9 +101,9 @@ pub(super) fn convolution(batch: usize) -> Case {
     ops::convolution(batch, false)
 }
 
-/// A training step of the tutorial's CNN.
-pub(super) fn training(batch: usize) -> Case {
-    train::step("train_cnn", train::CNN, batch)
+/// A training step of a network.
+pub(super) fn training(model: ModelName, batch: usize) -> Case {
+    train::step("train", train::Network::of(model), batch)
 }
 
 /// A step that is replayed with the same inputs.

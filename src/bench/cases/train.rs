@@ -2,10 +2,11 @@
 
 use crate::device::Device;
 use crate::error::Result;
-use crate::models::{ModelSpec, create};
+use crate::models::{MODELS, ModelSpec, Task, create};
 use crate::optim::{Adam, AdamOptions, Optimizer};
 use crate::stage::Stage;
 use crate::tensor::Tensor;
+use crate::train::ModelName;
 
 use super::super::Suite;
 use super::super::method::Work;
@@ -65,6 +66,14 @@ pub(super) fn step(name: &str, network: Network, batch: usize) -> Case {
 }
 
 impl Network {
+    /// What a model is measured with: pictures as large as those of CIFAR-10, unless it is among those above.
+    pub(super) fn of(model: ModelName) -> Self {
+        let segments = MODELS.iter().any(|entry| entry.name == model.name() && entry.task == Task::Segment);
+        let alike = if segments { UNET } else { CNN };
+        let known = [MLP, RESNET20].into_iter().find(|network| network.model == model.name());
+        known.unwrap_or(Self { model: model.name(), ..alike })
+    }
+
     pub(super) fn spec(self) -> ModelSpec {
         ModelSpec { input: self.input.to_vec(), classes: self.classes, seed: 1 }
     }

@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::bench::{self, Family, Method, Options, Progress, Report, Suite};
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::train::ModelName;
 
 use tables::Style;
 
@@ -36,6 +37,9 @@ pub(super) struct BenchArgs {
     /// Instead of the suites: from which size on is each device faster than the CPU, or than the first --device?
     #[arg(long, conflicts_with_all = ["suites", "as_notebook", "filter", "save", "csv"])]
     crossover: bool,
+    /// The network of --crossover
+    #[arg(long, value_name = "NAME", default_value = "tutorial-cnn", requires = "crossover", value_parser = ModelName::new)]
+    model: ModelName,
     /// Write the whole report as JSON to standard output, for --compare
     #[arg(long, group = "format")]
     json: bool,
@@ -124,11 +128,12 @@ fn search(args: &BenchArgs, method: &Method, style: Style) -> Result<ExitCode> {
     if others.is_empty() {
         return Err(Error::Config("there is only one device here, which nothing can overtake".into()));
     }
+    let families = Family::all(args.model);
     let bar = progress_bar();
-    bar.set_length((others.len() * Family::ALL.len()) as u64);
+    bar.set_length((others.len() * families.len()) as u64);
     let mut found = Vec::new();
     for other in others {
-        for family in Family::ALL {
+        for family in families {
             bar.set_message(format!("{}: {}", other.info().selector, family.name()));
             bar.tick();
             found.push(bench::crossover(family, reference, other, method)?);

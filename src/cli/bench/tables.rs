@@ -281,7 +281,7 @@ pub(super) fn crossovers(found: &[Crossover], style: Style) -> String {
                 format!("{other} overtakes {reference} between n = {} and {}", thousands(slower), thousands(faster))
             }
         };
-        title(&mut text, family.name(), style);
+        title(&mut text, &family.name(), style);
         let header = vec!["n".to_owned(), reference.clone(), other.clone(), String::new()];
         let row = |point: &Crossing| {
             let [one, another] = point.seconds;

@@ -25,6 +25,11 @@ impl ModelName {
         })
     }
 
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        self.0.name
+    }
+
     /// All of them.
     pub fn all() -> &'static [Self] {
         static ALL: LazyLock<Vec<ModelName>> =
