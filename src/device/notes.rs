@@ -70,7 +70,9 @@ impl DeviceInfo {
             notes.push(Note { about: "buffers", costs: true, text });
         }
         let (invocations, memory) = (self.max_workgroup_invocations, self.max_workgroup_bytes);
-        notes.push(if invocations < TILE_INVOCATIONS || memory < TILE_BYTES {
+        notes.push(if self.kind == DeviceKind::Software {
+            note("workgroups", false, "products from registers, as nothing is faster there")
+        } else if invocations < TILE_INVOCATIONS || memory < TILE_BYTES {
             note("workgroups", true, "too small for tiles: products are computed from registers, and wait for memory")
         } else if memory < LARGE_TILE_BYTES {
             note("workgroups", true, "products in tiles of 64x64 results; for 128x128 the memory is too small")
@@ -111,7 +113,7 @@ mod tests {
             max_binding_bytes: 128 << 20,
             max_workgroup_bytes: 4 << 10,
             memory_bytes: None,
-            kind: DeviceKind::Software,
+            kind: DeviceKind::Other,
             ..info
         };
         assert_eq!(costs(&poor), ["type", "f16", "timestamps", "bindings", "buffers", "workgroups", "memory"]);

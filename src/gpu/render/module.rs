@@ -152,7 +152,8 @@ impl<'a> Module<'a> {
         let text = match register {
             Register::Float => {
                 let value = scalar.to_f64() as f32;
-                if value.is_normal() || value.to_bits() == 0 {
+                // the shortest decimal of the largest number is larger than it, which Tint refuses
+                if value.is_normal() && value.abs() < f32::MAX || value.to_bits() == 0 {
                     format!("{value:?}f")
                 } else {
                     format!("from_bits({}u)", value.to_bits())
@@ -397,4 +398,19 @@ impl Layout {
 /// `text` as `width` equal values.
 pub(crate) fn splat(text: &str, register: Register, width: usize) -> String {
     if width == 1 { text.into() } else { format!("vec4<{}>({text})", register.name()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_are_exact_in_every_compiler() {
+        let text = |value: f32| Module::constant(Scalar::new(DType::F32, f64::from(value)), 1);
+        assert_eq!(text(0.1), "0.1f");
+        assert_eq!(text(f32::MAX.next_down()), "3.4028233e38f");
+        for value in [f32::MAX, f32::MIN, f32::INFINITY, f32::NAN, -0.0, 1e-40] {
+            assert_eq!(text(value), format!("from_bits({}u)", value.to_bits()));
+        }
+    }
 }
