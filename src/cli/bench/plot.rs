@@ -26,10 +26,10 @@ pub(super) fn products(report: &Report, path: &Path) -> Result<()> {
         return Err(Error::Config("there is nothing to plot: no product of square matrices was measured".into()));
     }
     let title = "Products of two n x n matrices";
-    write(&Chart { title, x: "n", y: "GFLOP/s", log_x: true, log_y: true, lines, size: SIZE }, path)
+    write(&Chart { title, x: "n", y: "GFLOP/s", log_x: true, log_y: true, low_legend: true, lines, size: SIZE }, path)
 }
 
-/// What each size takes, two lines for each search: how often it is done in a second, relative to the reference's largest.
+/// How many times as fast as the reference each device is, by the size, and where it is even.
 pub(super) fn crossovers(found: &[Crossover], path: &Path) -> Result<()> {
     let mut lines = Vec::new();
     for (search, color) in found.iter().zip(COLORS.iter().cycle()) {
@@ -45,7 +45,7 @@ pub(super) fn crossovers(found: &[Crossover], path: &Path) -> Result<()> {
     lines.push(ChartLine { label: format!("as fast as {reference}"), color: [90; 3], points: even, faint: None });
     let title = "From which size on is it worth it?";
     let y = format!("times as fast as {reference}");
-    write(&Chart { title, x: "n", y: &y, log_x: true, log_y: true, lines, size: SIZE }, path)
+    write(&Chart { title, x: "n", y: &y, log_x: true, log_y: true, low_legend: true, lines, size: SIZE }, path)
 }
 
 fn write(chart: &Chart<'_>, path: &Path) -> Result<()> {

@@ -29,6 +29,8 @@ pub struct Chart<'a> {
     pub log_x: bool,
     /// Whether the vertical axis is.
     pub log_y: bool,
+    /// Whether the legend is at the bottom, out of the way of what grows, instead of at the top.
+    pub low_legend: bool,
     /// The curves, the first one at the back.
     pub lines: Vec<ChartLine>,
     /// Width and height in pixels.
@@ -145,7 +147,13 @@ impl Chart<'_> {
         }
         if self.lines.iter().any(|line| !line.label.is_empty()) {
             let mut legend = chart.configure_series_labels();
-            legend.position(SeriesLabelPosition::UpperRight).label_font(letters);
+            legend
+                .position(if self.low_legend {
+                    SeriesLabelPosition::LowerRight
+                } else {
+                    SeriesLabelPosition::UpperRight
+                })
+                .label_font(letters);
             legend.background_style(WHITE.mix(0.8)).border_style(ink.mix(0.3)).margin(8).draw()?;
         }
         area.present()
@@ -182,7 +190,16 @@ mod tests {
             ChartLine { label: "run <1> & more".into(), color: [200, 60, 20], points, faint: Some(gap.clone()) },
             ChartLine { label: String::new(), color: [20, 60, 200], points: gap, faint: None },
         ];
-        Chart { title: "loss/train", x: "step", y: "", log_x: false, log_y: true, lines, size: (640, 400) }
+        Chart {
+            title: "loss/train",
+            x: "step",
+            y: "",
+            log_x: false,
+            log_y: true,
+            low_legend: false,
+            lines,
+            size: (640, 400),
+        }
     }
 
     #[test]
@@ -217,7 +234,8 @@ mod tests {
         for points in [vec![], vec![[0.0, 0.0]], vec![[5.0, f64::NAN]], vec![[-1.0, -1.0], [-2.0, 0.0]], huge] {
             for (log_x, log_y) in [(false, false), (true, true), (false, true)] {
                 let lines = vec![ChartLine { label: "a".repeat(500), points: points.clone(), ..Default::default() }];
-                let chart = Chart { title: "", x: "seconds", y: "", log_x, log_y, lines, size: (64, 64) };
+                let chart =
+                    Chart { title: "", x: "seconds", y: "", log_x, log_y, low_legend: false, lines, size: (64, 64) };
                 chart.to_svg().expect("a picture");
             }
         }

@@ -204,6 +204,7 @@ impl<'a> Chart<'a> {
             title: &self.family.name,
             x: x.of.unit(),
             y: "",
+            low_legend: false,
             log_x: self.settings.log_x,
             log_y: self.settings.log_y,
             lines: self.curves().into_iter().map(line).collect(),
