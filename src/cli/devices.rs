@@ -48,8 +48,7 @@ fn describe(text: &mut String, device: &DeviceInfo) {
     if !limits.is_empty() {
         row("limits", &limits.join(", "));
     }
-    let features = features(device);
-    row("features", &if features.is_empty() { "none of the optional ones".to_owned() } else { features.join(", ") });
+    row("features", &features(device));
     for note in device.notes() {
         let _ = writeln!(text, "  {} {}: {}", if note.costs { "-" } else { "+" }, note.about, note.text);
     }
@@ -69,12 +68,12 @@ pub(super) fn limits(device: &DeviceInfo) -> Vec<String> {
     ]
 }
 
-pub(super) fn features(device: &DeviceInfo) -> Vec<String> {
+/// What it has of what not all have.
+pub(super) fn features(device: &DeviceInfo) -> String {
     let subgroups = device.subgroups.map(|(least, most)| {
         if least == most { format!("subgroups of {least}") } else { format!("subgroups of {least} to {most}") }
     });
-    [device.f16.then(|| "f16".to_owned()), subgroups, device.timestamps.then(|| "timestamps".to_owned())]
-        .into_iter()
-        .flatten()
-        .collect()
+    let known = [device.f16.then(|| "f16".to_owned()), subgroups, device.timestamps.then(|| "timestamps".to_owned())];
+    let known: Vec<String> = known.into_iter().flatten().collect();
+    if known.is_empty() { "none of the optional ones".to_owned() } else { known.join(", ") }
 }

@@ -135,7 +135,6 @@ fn in_markdown(report: &Report) -> String {
     let machine = &report.machine;
     let mut text = format!("## {info}\n\n**{}**\n\n", report.verdict());
     let limits = super::devices::limits(info);
-    let features = super::devices::features(info);
     let mut row = |name: &str, value: &str| {
         let _ = writeln!(text, "* {name}: {value}");
     };
@@ -143,7 +142,7 @@ fn in_markdown(report: &Report) -> String {
     row("system", &machine.system);
     row("processor", &format!("{}, {} threads", machine.processor, machine.threads));
     row("limits", &if limits.is_empty() { "none".to_owned() } else { limits.join(", ") });
-    row("features", &if features.is_empty() { "none of the optional ones".to_owned() } else { features.join(", ") });
+    row("features", &super::devices::features(info));
     let _ = writeln!(text, "\n| check | outcome | what was seen |\n| --- | --- | --- |");
     let ops = if report.sweep.deviations.is_empty() && !report.sweep.lost { "passed" } else { "FAILED" };
     let _ = writeln!(text, "| ops | {ops} | {} |", counts(report));

@@ -1,6 +1,6 @@
 //! `--device auto`: the device on which the steps of this very run are the fastest.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -50,13 +50,12 @@ pub(super) fn choose(config: &Config) -> Result<Choice> {
         return Ok(Choice { device: only.selector.clone(), why });
     }
     let (path, key) = (path(), key(config, &devices));
-    let mut memory = path.as_ref().map(load).unwrap_or_default();
-    let known = memory.measured.iter().position(|(known, _)| *known == key).map(|at| memory.measured.remove(at).1);
-    let (tried, when) = match known {
-        Some(tried) => (tried, "measured by an earlier run"),
-        None => (devices.iter().map(|info| attempt(config, info)).collect::<Result<_>>()?, "measured now"),
-    };
-    let choice = decide(&tried, when);
+    let mut memory = path.as_deref().map(load).unwrap_or_default();
+    if let Some((_, tried)) = memory.measured.iter().find(|(known, _)| *known == key) {
+        return Ok(decide(tried, "measured by an earlier run"));
+    }
+    let tried = devices.iter().map(|info| attempt(config, info)).collect::<Result<Vec<_>>>()?;
+    let choice = decide(&tried, "measured now");
     memory.measured.push((key, tried));
     let surplus = memory.measured.len().saturating_sub(KEPT);
     memory.measured.drain(..surplus);
@@ -114,12 +113,12 @@ fn path() -> Option<PathBuf> {
 }
 
 /// Nothing if there is none or it is damaged.
-fn load(path: &PathBuf) -> Memory {
+fn load(path: &Path) -> Memory {
     std::fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
 /// Whole or not at all; that it cannot be kept costs the next run a moment, and this one nothing.
-fn save(memory: &Memory, path: &std::path::Path) {
+fn save(memory: &Memory, path: &Path) {
     let text = serde_json::to_vec(memory).expect("plain data");
     let folder = path.parent().map_or(Ok(()), create_folder);
     if let Err(error) = folder.and_then(|()| write_whole(path, &text)) {

@@ -9,7 +9,7 @@ mod form;
 mod frame;
 mod later;
 mod pages;
-mod palette;
+pub(crate) mod palette;
 mod portuguese;
 mod runs;
 mod selection;

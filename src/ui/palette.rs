@@ -26,7 +26,7 @@ pub(super) const WARN: Color32 = Color32::from_rgb(214, 150, 20);
 pub(super) const EMBER: Color32 = Color32::from_rgb(232, 96, 36);
 
 /// The `number`th colour, again from the start after ten.
-pub(super) fn color(number: usize) -> Color32 {
+pub(crate) fn color(number: usize) -> Color32 {
     COLORS[number % COLORS.len()]
 }
 

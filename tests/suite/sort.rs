@@ -1,12 +1,12 @@
 //! Sorting, searching and scattering against plain loops: the same bits on every device.
 
 use brasa::autodiff::grad;
+use brasa::doctor::rows::unit;
 use brasa::runtime::{Step, Var};
 use brasa::tensor::ScatterOp;
 use brasa::{DType, Device, Element, Error, Shape, Tensor};
 
 use crate::common::{devices, panic_of, read};
-use brasa::doctor::rows::unit;
 
 /// Numbers with many repeats, both zeros, infinities and NaN.
 fn awkward(seed: u64, count: usize) -> Vec<f32> {

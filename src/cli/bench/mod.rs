@@ -54,7 +54,7 @@ pub(super) struct BenchArgs {
     save: Option<PathBuf>,
     /// Draw it, too: products of matrices by their size, or what --crossover found (FILE.png or FILE.svg)
     #[cfg(feature = "ui")]
-    #[arg(long, value_name = "FILE", conflicts_with = "compare")]
+    #[arg(long, value_name = "FILE", conflicts_with = "compare", value_parser = plot::path)]
     plot: Option<PathBuf>,
     /// Measure nothing; say how the second report differs from the first
     #[arg(long, num_args = 2, value_names = ["FIRST", "SECOND"], conflicts_with_all = ["suites", "quick", "save", "as_notebook"])]
@@ -98,10 +98,6 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
     if let Some(path) = &args.save {
         report.save(path)?;
     }
-    #[cfg(feature = "ui")]
-    if let Some(path) = &args.plot {
-        plot::products(&report, path)?;
-    }
     let text = if args.json {
         report.to_json() + "\n"
     } else if args.csv {
@@ -110,6 +106,10 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
         tables::report(&report, style)
     };
     super::print_result(&text)?;
+    #[cfg(feature = "ui")]
+    if let Some(path) = &args.plot {
+        plot::products(&report, path)?;
+    }
     let failed = report.devices.iter().all(|device| device.failure.is_some());
     Ok(ExitCode::from(u8::from(failed)))
 }
@@ -141,15 +141,15 @@ fn search(args: &BenchArgs, method: &Method, style: Style) -> Result<ExitCode> {
         }
     }
     bar.finish_and_clear();
-    #[cfg(feature = "ui")]
-    if let Some(path) = &args.plot {
-        plot::crossovers(&found, path)?;
-    }
     let text = if args.json {
         serde_json::to_string_pretty(&found).expect("plain data") + "\n"
     } else {
         tables::crossovers(&found, style)
     };
     super::print_result(&text)?;
+    #[cfg(feature = "ui")]
+    if let Some(path) = &args.plot {
+        plot::crossovers(&found, path)?;
+    }
     Ok(ExitCode::SUCCESS)
 }

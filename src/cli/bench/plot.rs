@@ -1,26 +1,31 @@
 //! Tables as pictures.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::bench::{Crossover, Report, Suite};
 use crate::error::{Error, Result};
 use crate::runs::export::{Chart, ChartLine};
+use crate::ui::palette;
 
 const SIZE: (u32, u32) = (960, 600);
-/// Okabe and Ito's colours, which most eyes tell apart (2008, "Color Universal Design").
-const COLORS: [[u8; 3]; 6] =
-    [[0, 114, 178], [213, 94, 0], [0, 158, 115], [204, 121, 167], [230, 159, 0], [86, 180, 233]];
+
+/// The name of a picture, as a flag has it: what is wrong with it is told before anything is measured.
+pub(super) fn path(name: &str) -> std::result::Result<PathBuf, String> {
+    let path = PathBuf::from(name);
+    let known = path.extension().is_some_and(|extension| extension == "png" || extension == "svg");
+    if known { Ok(path) } else { Err("a plot's name ends with .png or .svg".into()) }
+}
 
 /// The rates of products of square matrices, a line for each device.
 pub(super) fn products(report: &Report, path: &Path) -> Result<()> {
     let side = |name: &str| name.strip_prefix("matmul_")?.parse::<f64>().ok();
     let mut lines = Vec::new();
-    for (device, color) in report.devices.iter().zip(COLORS.iter().cycle()) {
+    for (number, device) in report.devices.iter().enumerate() {
         let rows = device.rows.iter().filter(|row| row.suite == Suite::Matmul);
         let points =
             rows.filter_map(|row| Some([side(&row.name)?, row.flops / row.measured.as_ref()?.median_s * 1e-9]));
         let points: Vec<[f64; 2]> = points.collect();
-        lines.push(ChartLine { label: device.selector.clone(), color: *color, points, faint: None });
+        lines.push(line(number, device.selector.clone(), points));
     }
     if lines.iter().all(|line| line.points.is_empty()) {
         return Err(Error::Config("there is nothing to plot: no product of square matrices was measured".into()));
@@ -32,11 +37,11 @@ pub(super) fn products(report: &Report, path: &Path) -> Result<()> {
 /// How many times as fast as the reference each device is, by the size, and where it is even.
 pub(super) fn crossovers(found: &[Crossover], path: &Path) -> Result<()> {
     let mut lines = Vec::new();
-    for (search, color) in found.iter().zip(COLORS.iter().cycle()) {
+    for (number, search) in found.iter().enumerate() {
         let ratio = |point: &crate::bench::Crossing| [point.size as f64, point.seconds[0] / point.seconds[1]];
         let points: Vec<[f64; 2]> = search.points.iter().map(ratio).collect();
         let label = format!("{} on {}", search.family.name(), search.devices[1]);
-        lines.push(ChartLine { label, color: *color, points, faint: None });
+        lines.push(line(number, label, points));
     }
     let all = || found.iter().flat_map(|search| &search.points).map(|point| point.size as f64);
     let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
@@ -48,10 +53,16 @@ pub(super) fn crossovers(found: &[Crossover], path: &Path) -> Result<()> {
     write(&Chart { title, x: "n", y: &y, log_x: true, log_y: true, low_legend: true, lines, size: SIZE }, path)
 }
 
+/// A line in the colour that the window would give it.
+fn line(number: usize, label: String, points: Vec<[f64; 2]>) -> ChartLine {
+    let [r, g, b, _] = palette::color(number).to_array();
+    ChartLine { label, color: [r, g, b], points, faint: None }
+}
+
 fn write(chart: &Chart<'_>, path: &Path) -> Result<()> {
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("png") => chart.write_png(path),
-        Some("svg") => crate::files::write_whole(path, chart.to_svg()?.as_bytes()),
-        _ => Err(Error::Config(format!("{}: a plot's name ends with .png or .svg", path.display()))),
+    if path.extension().is_some_and(|extension| extension == "png") {
+        chart.write_png(path)
+    } else {
+        crate::files::write_whole(path, chart.to_svg()?.as_bytes())
     }
 }
