@@ -10,7 +10,7 @@ use super::elementwise::{self, Arg, CHUNK};
 use super::philox;
 use super::program::{Action, Operand, Program, Step};
 use super::recipe::Recipes;
-use super::view::{Run, View};
+use super::view::{Run, RunMut, View};
 use super::words::Words;
 use crate::dtype::DType;
 
@@ -55,12 +55,22 @@ impl Default for Spread {
     }
 }
 
+/// Where a register's value is.
+#[derive(Clone, Copy)]
+enum Held {
+    /// In its slot: a word for each element, or a chunk that stands for all if the operand is a splat.
+    Slot,
+    /// In its slot, a chunk that stands for all of this strip's elements.
+    Splat,
+    /// In a buffer: not copied, or computed right there.
+    Buffer(Run),
+}
+
 /// The memory of one strip's values.
 #[derive(Default)]
 pub(super) struct Registers {
     slots: Vec<Words>,
-    /// Where a register's value lies in a buffer and was not copied.
-    direct: Vec<Option<Run>>,
+    held: Vec<Held>,
     indices: Vec<i64>,
     tested: Vec<i64>,
     values: Vec<i64>,
@@ -73,27 +83,29 @@ impl Registers {
         if self.slots.len() < count {
             self.slots.resize_with(count, Words::default);
             self.slots.iter_mut().for_each(|slot| slot.reserve(STRIP));
-            self.direct.resize(count, None);
+            self.held.resize(count, Held::Slot);
         }
         self.indices.resize(STRIP, 0);
         self.tested.resize(STRIP, 0);
     }
 
     fn arg(&self, operand: Operand) -> Arg<'_> {
-        let words = match &self.direct[operand.slot] {
-            Some(run) => run.words(),
-            None => &self.slots[operand.slot],
-        };
-        Arg { words, splat: operand.splat }
+        let slot = &self.slots[operand.slot];
+        match &self.held[operand.slot] {
+            Held::Slot => Arg { words: slot, splat: operand.splat },
+            Held::Splat => Arg { words: slot, splat: true },
+            Held::Buffer(run) => Arg { words: run.words(), splat: operand.splat },
+        }
     }
 
     /// The first `len` words of a value; a splat is spread first.
     pub(super) fn words(&mut self, operand: Operand, len: usize) -> &[u32] {
-        if let Some(run) = &self.direct[operand.slot] {
+        let held = self.held[operand.slot];
+        if let Held::Buffer(run) = &self.held[operand.slot] {
             return &run.words()[..len];
         }
         let words = &mut self.slots[operand.slot];
-        if operand.splat && len > CHUNK {
+        if (operand.splat || matches!(held, Held::Splat)) && len > CHUNK {
             let bits = words[0];
             words[CHUNK..len].fill(bits);
         }
@@ -118,14 +130,25 @@ impl Program {
     pub(super) fn run(&self, env: &Env<'_>, registers: &mut Registers, at: (usize, usize, usize), inputs: &Inputs<'_>) {
         let len = at.2;
         debug_assert!(len <= STRIP && len > 0, "a strip of {len} elements");
-        for step in &self.steps {
+        let mut written = None;
+        for (number, step) in self.steps.iter().enumerate() {
+            let place = self.written_in_place.filter(|_| number + 1 == self.steps.len());
+            if let Some((store, mut run)) = place.and_then(|store| self.place(store, step, env, registers, at)) {
+                self.compute(step, env, registers, at, inputs, run.words_mut());
+                registers.held[step.target.slot] = Held::Buffer(run.done());
+                written = Some(store);
+                continue;
+            }
             let mut target = std::mem::take(&mut registers.slots[step.target.slot]);
             let words = &mut target[..if step.target.splat { CHUNK } else { len.next_multiple_of(CHUNK) }];
-            let direct = self.compute(step, env, registers, at, inputs, words);
+            let held = self.compute(step, env, registers, at, inputs, words);
             registers.slots[step.target.slot] = target;
-            registers.direct[step.target.slot] = direct;
+            registers.held[step.target.slot] = held;
         }
-        for (access, operand) in &self.stores {
+        for (number, (access, operand)) in self.stores.iter().enumerate() {
+            if written == Some(number) {
+                continue;
+            }
             registers.words(*operand, len);
             let Registers { slots, indices, tested, values, recipes, .. } = &mut *registers;
             let words = &slots[operand.slot];
@@ -148,6 +171,54 @@ impl Program {
         }
     }
 
+    /// Where the walked points `at` lie, if the program only loads them and they lie next to each other. They may be any number.
+    pub(super) fn lying(&self, env: &Env<'_>, registers: &mut Registers, at: (usize, usize, usize)) -> Option<Run> {
+        let [Step { target, action: Action::Load(access), may_stay: true }] = self.steps.as_slice() else {
+            return None;
+        };
+        let is_run = access.position.straight && access.position.stride == 1 && access.scattered.is_empty();
+        if target.splat || !is_run || access.dtype.size_bytes() != size_of::<u32>() || !self.stores.is_empty() {
+            return None;
+        }
+        let mut run = None;
+        self.space.walk(&access.forms, at, &mut registers.values, |row, _, count| {
+            if count == at.2 && access.extent(row, count) == (0, count) {
+                run = Some(env.views[access.buffer].run(access.position.start(row), count));
+            }
+        });
+        run
+    }
+
+    /// Where `step` may write what is stored by number `store`, without a register between: one run of whole chunks, of which
+    /// nothing is read that stands elsewhere.
+    fn place(
+        &self,
+        store: usize,
+        step: &Step,
+        env: &Env<'_>,
+        registers: &mut Registers,
+        at: (usize, usize, usize),
+    ) -> Option<(usize, RunMut)> {
+        let len = at.2;
+        if !len.is_multiple_of(CHUNK) {
+            return None;
+        }
+        let access = &self.stores[store].0;
+        let mut run = None;
+        self.space.walk(&access.forms, at, &mut registers.values, |row, _, count| {
+            if count == len {
+                run = Some(env.views[access.buffer].run_mut(access.position.start(row), count));
+            }
+        });
+        run.filter(|run| {
+            step.action.operands().all(|operand| match &registers.held[operand.slot] {
+                Held::Buffer(read) => !read.overlaps(run),
+                Held::Slot | Held::Splat => true,
+            })
+        })
+        .map(|run| (store, run))
+    }
+
     /// Leaves the step's value in `words`, or says where it lies.
     #[inline]
     fn compute(
@@ -158,7 +229,7 @@ impl Program {
         at: (usize, usize, usize),
         inputs: &Inputs<'_>,
         words: &mut [u32],
-    ) -> Option<Run> {
+    ) -> Held {
         let len = at.2;
         let arch = env.arch;
         let splat = step.target.splat;
@@ -185,8 +256,8 @@ impl Program {
             Action::Load(access) => {
                 // Whole chunks only: the elements behind them may be another thread's.
                 let stay = step.may_stay && !splat && len == words.len();
-                if let Some(direct) = self.load(access, env, registers, points, (words, stay)) {
-                    return Some(direct);
+                if let Some(run) = self.load(access, env, registers, points, (words, stay)) {
+                    return Held::Buffer(run);
                 }
             }
             Action::Gather { access, stride, value } => {
@@ -248,14 +319,24 @@ impl Program {
                     }
                 });
             }
-            Action::Reduced(number) => spread(&inputs.reduced[*number], inputs.spread, &mut words[..len]),
+            Action::Reduced(number) => {
+                let results = &inputs.reduced[*number];
+                if let Spread::Rows { first, row, skip } = inputs.spread
+                    && step.may_stay
+                    && skip + len <= row
+                {
+                    words[..CHUNK].fill(results[first]);
+                    return Held::Splat;
+                }
+                spread(results, inputs.spread, &mut words[..len]);
+            }
             Action::Accumulator => words[..len].copy_from_slice(&inputs.accumulator[..len]),
         }
         if splat {
             let bits = words[0];
             words.fill(bits);
         }
-        None
+        Held::Slot
     }
 
     /// Copies elements into `words`; if they may `stay` where they are, and lie there next to each other, says where instead.

@@ -61,7 +61,13 @@ impl Fold {
 
     /// All of `values` as one.
     pub(super) fn row(&self, arch: Arch, values: &[u32]) -> u32 {
-        with_join!(self, |f| arch.dispatch(Row { values, identity: self.identity, f }))
+        let identity = self.identity;
+        if self.kind == Kind::Float && values.len() >= CHUNK {
+            let floats = FloatRow { op: self.op, values: bytemuck::cast_slice(values), identity };
+            let lanes = arch.dispatch(floats);
+            return with_join!(self, |f| halve(lanes, f));
+        }
+        with_join!(self, |f| arch.dispatch(Row { values, identity, f }))
     }
 
     /// `sum` joined with one value after the other.
@@ -126,6 +132,71 @@ impl<F: Fn(u32, u32) -> u32> WithSimd for Row<'_, F> {
             _ => in_lanes::<CHUNK>(values, identity, f),
         }
     }
+}
+
+/// [`CHUNK`] lanes of a row of floats, as [`in_lanes`] has them, in registers: of an array of words the compiler makes memory,
+/// and each addition then waits for the one before to be stored.
+struct FloatRow<'a> {
+    op: ReduceOp,
+    values: &'a [f32],
+    identity: u32,
+}
+
+impl WithSimd for FloatRow<'_> {
+    type Output = [u32; CHUNK];
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> [u32; CHUNK] {
+        let Self { op, values, identity } = self;
+        match op {
+            ReduceOp::Sum => float_lanes(simd, values, identity, |a, b| simd.add_f32s(a, b), |a, b| a + b),
+            ReduceOp::Prod => float_lanes(simd, values, identity, |a, b| simd.mul_f32s(a, b), |a, b| a * b),
+            ReduceOp::Max => {
+                let join = |a, b| {
+                    let larger = simd.select_f32s(simd.less_than_or_equal_f32s(a, b), b, a);
+                    simd.select_f32s(simd.equal_f32s(b, b), larger, b) // NaN if either is
+                };
+                float_lanes(simd, values, identity, join, maximum)
+            }
+            ReduceOp::Min => {
+                let join = |a, b| {
+                    let smaller = simd.select_f32s(simd.less_than_or_equal_f32s(b, a), b, a);
+                    simd.select_f32s(simd.equal_f32s(b, b), smaller, b)
+                };
+                float_lanes(simd, values, identity, join, minimum)
+            }
+        }
+    }
+}
+
+/// Joins elements [`CHUNK`] apart.
+#[inline(always)]
+fn float_lanes<S: Simd>(
+    simd: S,
+    values: &[f32],
+    identity: u32,
+    join: impl Fn(S::f32s, S::f32s) -> S::f32s,
+    join_one: impl Fn(f32, f32) -> f32,
+) -> [u32; CHUNK] {
+    let identity = f32::from_bits(identity);
+    let mut lanes = [identity; CHUNK];
+    let mut chunks = values.chunks_exact(CHUNK);
+    if S::F32_LANES >= 4 {
+        let count = CHUNK / S::F32_LANES;
+        let mut sums = [simd.splat_f32s(identity); CHUNK / 4];
+        for chunk in &mut chunks {
+            let (vectors, _) = S::as_simd_f32s(chunk);
+            for i in 0..count {
+                sums[i] = join(sums[i], vectors[i]);
+            }
+        }
+        S::as_mut_simd_f32s(&mut lanes).0.copy_from_slice(&sums[..count]);
+    } else {
+        for chunk in &mut chunks {
+            lanes.iter_mut().zip(chunk).for_each(|(lane, &value)| *lane = join_one(*lane, value));
+        }
+    }
+    lanes.iter_mut().zip(chunks.remainder()).for_each(|(lane, &value)| *lane = join_one(*lane, value));
+    lanes.map(f32::to_bits)
 }
 
 struct Columns<'a, F> {

@@ -24,6 +24,8 @@ pub(super) struct Program {
     pub(super) space: Space,
     pub(super) steps: Vec<Step>,
     pub(super) stores: Vec<(Access, Operand)>,
+    /// The store whose value the last step may compute where it belongs.
+    pub(super) written_in_place: Option<usize>,
     /// The values asked for at compilation, in that order.
     pub(super) results: Vec<Operand>,
     /// Registers needed.
@@ -35,7 +37,8 @@ pub(super) struct Program {
 pub(super) struct Step {
     pub(super) target: Operand,
     pub(super) action: Action,
-    /// What it loads may stay in memory: it is not needed any more when something is written.
+    /// What it loads may stay in memory, and one word may stand for all: it is neither needed any more when something is
+    /// written, nor word by word.
     pub(super) may_stay: bool,
 }
 
@@ -135,12 +138,12 @@ impl Program {
         dtypes: &[DType],
     ) -> Vec<Self> {
         let all_stores: Vec<Store> = parts.iter().flat_map(|part| part.stores.iter().cloned()).collect();
-        let all_results = || parts.iter().flat_map(|part| part.results.iter().copied());
+        let all_results = parts.iter().flat_map(|part| part.results.iter().copied());
         let space = Space::new(axes, fixed, walked, &expressions(tape, &all_stores));
         let count = tape.instrs.len();
         // The last instruction that reads each value; `count` for what must stay to the end, None for what nobody reads.
         let mut last_use = vec![None; count];
-        for value in all_results().chain(all_stores.iter().map(|store| store.value)) {
+        for value in all_results.chain(all_stores.iter().map(|store| store.value)) {
             last_use[value] = Some(count);
         }
         for (number, instr) in tape.instrs.iter().enumerate().rev() {
@@ -151,13 +154,13 @@ impl Program {
                 }
             }
         }
-        let copied = copied(tape, &all_stores, all_results());
+        let copied = copied(tape, parts);
         let mut slots = Slots { count: taken, ..Slots::default() };
         let mut values: Vec<Option<Operand>> = vec![None; count];
         let mut steps = Vec::new();
         let mut programs = Vec::new();
         let mut start = 0;
-        for part in parts {
+        for (place, part) in parts.iter().enumerate() {
             for number in start..part.end {
                 let instr = &tape.instrs[number];
                 let checks = matches!(instr.op, InstrOp::CheckIndex { .. });
@@ -198,28 +201,58 @@ impl Program {
                 let access = Access::new(&space, store.buffer, dtypes[store.buffer], &store.index, &[]);
                 (access, operand(store.value))
             };
-            let stores = part.stores.iter().map(store).collect();
+            let stores: Vec<_> = part.stores.iter().map(store).collect();
             let results = part.results.iter().map(|&value| operand(value)).collect();
             let steps = std::mem::take(&mut steps);
-            programs.push(Self { space: space.clone(), steps, stores, results, slots: slots.count });
+            // What is read where it lies may be what is written there, so nothing must be read after it.
+            let is_last = place + 1 == parts.len();
+            let written_in_place = steps.last().filter(|_| is_last).and_then(|step| written_by(step, &stores));
+            programs.push(Self { space: space.clone(), steps, stores, written_in_place, results, slots: slots.count });
         }
         programs
     }
 }
 
-/// Which values are needed when something has been written, or element by element.
-fn copied(tape: &Tape, stores: &[Store], results: impl Iterator<Item = ValueId>) -> Vec<bool> {
+/// The only store of what `step` computes, if a vector loop can write it: consecutive elements of 32 bits.
+fn written_by(step: &Step, stores: &[(Access, Operand)]) -> Option<usize> {
+    let is_loop = matches!(step.action, Action::Unary(..) | Action::Binary(..) | Action::Select(..) | Action::Cast(..));
+    let mut of_step = (0..stores.len()).filter(|&store| stores[store].1.slot == step.target.slot);
+    let store = of_step.next().filter(|_| is_loop && !step.target.splat && of_step.next().is_none())?;
+    let access = &stores[store].0;
+    let is_run = access.position.straight && access.position.stride == 1;
+    (is_run && access.dtype.size_bytes() == size_of::<u32>()).then_some(store)
+}
+
+/// Which values are needed when something has been written, or word by word.
+fn copied(tape: &Tape, parts: &[Part]) -> Vec<bool> {
     let mut copied = vec![false; tape.instrs.len()];
-    stores.iter().for_each(|store| copied[store.value] = true);
-    results.filter(|_| !stores.is_empty()).for_each(|value| copied[value] = true);
+    let mut writes = false;
+    for part in parts {
+        part.stores.iter().for_each(|store| copied[store.value] = true);
+        writes |= !part.stores.is_empty();
+        part.results.iter().filter(|_| writes).for_each(|&value| copied[value] = true);
+    }
     for instr in &tape.instrs {
         match instr.op {
-            InstrOp::Gather { value, .. } => copied[value] = true,
+            InstrOp::Gather { value, .. } | InstrOp::CheckIndex { value, .. } => copied[value] = true,
             InstrOp::Random { seed, position, .. } => (copied[seed], copied[position]) = (true, true),
             _ => {}
         }
     }
     copied
+}
+
+impl Action {
+    /// What a vector loop reads.
+    pub(super) fn operands(&self) -> impl Iterator<Item = Operand> {
+        let operands = match *self {
+            Self::Unary(_, _, a) | Self::Cast(_, _, a) => [Some(a), None, None],
+            Self::Binary(_, _, a, b) => [Some(a), Some(b), None],
+            Self::Select(c, a, b) => [Some(c), Some(a), Some(b)],
+            _ => [None; 3],
+        };
+        operands.into_iter().flatten()
+    }
 }
 
 impl Program {

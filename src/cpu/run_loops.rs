@@ -194,7 +194,16 @@ impl CompiledLoop {
             for fold in phase.folds.clone() {
                 trees[fold].clear();
             }
-            for start in inner.clone().step_by(STRIP) {
+            // A plain sum is bound by memory, which is read fastest without a stop at each strip.
+            let lying = phase.program.lying(env, registers, (0, point * self.row + inner.start, inner.len()));
+            for words in lying.iter().flat_map(|run| run.words().chunks(STRIP)) {
+                for fold in phase.folds.clone() {
+                    let mut sum = [self.folds[fold].row(env.arch, words)];
+                    trees[fold].push(&self.folds[fold], env.arch, &mut sum);
+                }
+            }
+            let strips = if lying.is_some() { inner.end..inner.end } else { inner.clone() };
+            for start in strips.step_by(STRIP) {
                 let len = STRIP.min(inner.end - start);
                 let spread = Spread::Rows { first: first + at, row: self.row, skip: start };
                 let inputs = Inputs { reduced, spread, accumulator: &[] };

@@ -14,6 +14,28 @@ pub(super) trait Stored: Pod {
     fn load(self) -> u32;
     /// The element.
     fn store(bits: u32) -> Self;
+    /// Reads as many consecutive elements as `target` has words.
+    ///
+    /// # Safety
+    /// They lie inside one allocation, are initialised, and nobody writes them.
+    #[inline(always)]
+    unsafe fn load_run(source: *const Self, target: &mut [u32]) {
+        for (i, value) in target.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            *value = unsafe { source.add(i).read() }.load();
+        }
+    }
+    /// Writes consecutive elements.
+    ///
+    /// # Safety
+    /// They lie inside one allocation, `source` is none of them, and nobody else reads or writes them.
+    #[inline(always)]
+    unsafe fn store_run(target: *mut Self, source: &[u32]) {
+        for (i, &bits) in source.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { target.add(i).write(Self::store(bits)) };
+        }
+    }
 }
 
 impl Stored for u32 {
@@ -24,6 +46,16 @@ impl Stored for u32 {
     #[inline(always)]
     fn store(bits: u32) -> Self {
         bits
+    }
+    #[inline(always)]
+    unsafe fn load_run(source: *const Self, target: &mut [u32]) {
+        // SAFETY: the caller's promise; registers are no part of a buffer.
+        unsafe { target.as_mut_ptr().copy_from_nonoverlapping(source, target.len()) };
+    }
+    #[inline(always)]
+    unsafe fn store_run(target: *mut Self, source: &[u32]) {
+        // SAFETY: the caller's promise.
+        unsafe { target.copy_from_nonoverlapping(source.as_ptr(), source.len()) };
     }
 }
 
@@ -71,6 +103,31 @@ impl Run {
     }
 }
 
+/// Elements of 32 bits that are written where they lie, by the thread that asked for them.
+pub(super) struct RunMut(Run);
+
+impl RunMut {
+    #[inline(always)]
+    pub(super) fn words_mut(&mut self) -> &mut [u32] {
+        // SAFETY: the range was checked; by the module's promise nobody else reads or writes it.
+        unsafe { std::slice::from_raw_parts_mut(self.0.start.cast_mut(), self.0.len) }
+    }
+
+    /// What was written, to be read.
+    pub(super) fn done(self) -> Run {
+        self.0
+    }
+}
+
+impl Run {
+    /// True if an element of one is one of the other.
+    pub(super) fn overlaps(&self, other: &RunMut) -> bool {
+        let ends = |run: &Self| (run.start.addr(), run.start.addr() + run.len * size_of::<u32>());
+        let ((a, a_end), (b, b_end)) = (ends(self), ends(&other.0));
+        a < b_end && b < a_end
+    }
+}
+
 // SAFETY: see the module's promise.
 unsafe impl Send for View {}
 // SAFETY: as above.
@@ -102,6 +159,12 @@ impl View {
         Run { start: self.checked(start, 1, len), len }
     }
 
+    /// The same, to be written.
+    #[inline(always)]
+    pub(super) fn run_mut(&self, start: i64, len: usize) -> RunMut {
+        RunMut(self.run(start, len))
+    }
+
     /// Reads consecutive elements.
     #[inline(always)]
     pub(super) fn read_run<T: Stored>(&self, start: i64, target: &mut [u32]) {
@@ -109,10 +172,8 @@ impl View {
             return;
         }
         let source = self.checked::<T>(start, 1, target.len());
-        for (i, value) in target.iter_mut().enumerate() {
-            // SAFETY: the range was checked and all bytes are initialised.
-            *value = unsafe { source.add(i).read() }.load();
-        }
+        // SAFETY: the range was checked and all bytes are initialised; see the module's promise for other threads.
+        unsafe { T::load_run(source, target) };
     }
 
     /// Reads elements `stride` apart.
@@ -173,10 +234,8 @@ impl View {
             return;
         }
         let target = self.checked::<T>(start, 1, source.len());
-        for (i, &bits) in source.iter().enumerate() {
-            // SAFETY: the range was checked.
-            unsafe { target.add(i).write(T::store(bits)) };
-        }
+        // SAFETY: as in `read_run`; what is written comes from registers.
+        unsafe { T::store_run(target, source) };
     }
 
     /// Writes elements `stride` apart.
