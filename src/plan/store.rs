@@ -16,6 +16,9 @@ const MAX_DEPTH: u32 = 64;
 /// A kernel that reads more than this leaves no room for its outputs and for merging.
 const MAX_READS: usize = 10;
 
+/// Points for each element of a stored value from which on reading it costs little: biases, means, scales of channels.
+const SPREAD: usize = 32;
+
 /// Why a value lies in memory. Costs are those of computing one element, see [`cost`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Why {
@@ -122,7 +125,7 @@ pub(super) fn choose_stored(
 /// What it takes to compute one element of a node from what is stored.
 #[derive(Clone, Default)]
 struct Inline {
-    /// In units of a cheap instruction; a load counts as 4.
+    /// In units of a cheap instruction; a load counts as 4, one of an element that many points read as 1.
     cost: u32,
     depth: u32,
     /// Stored nodes it reads.
@@ -215,7 +218,7 @@ impl Chooser<'_> {
         let mut result = Inline { cost: cost(node), depth: 0, reads: BTreeSet::new() };
         for &input in &node.inputs {
             if self.stored(input) {
-                result.cost += if self.program.nodes[input].shape.numel() == 1 { 1 } else { 4 };
+                result.cost += self.load_cost(input, number);
                 result.reads.insert(input);
             } else {
                 let inner = &self.inline[input];
@@ -225,6 +228,12 @@ impl Chooser<'_> {
             }
         }
         result
+    }
+
+    /// What reading a stored node costs its user: little, if that is one of the many that read each element from a cache.
+    fn load_cost(&self, stored: usize, user: usize) -> u32 {
+        let [elements, points] = [stored, user].map(|number| self.program.nodes[number].shape.numel());
+        if elements == 1 || elements.saturating_mul(SPREAD) <= points { 1 } else { 4 }
     }
 
     /// True for nodes that are never worth memory: moved values, constants, and what is made of host scalars only.
