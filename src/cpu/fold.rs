@@ -63,9 +63,7 @@ impl Fold {
     pub(super) fn row(&self, arch: Arch, values: &[u32]) -> u32 {
         let identity = self.identity;
         if self.kind == Kind::Float && values.len() >= CHUNK {
-            let floats = FloatRow { op: self.op, values: bytemuck::cast_slice(values), identity };
-            let lanes = arch.dispatch(floats);
-            return with_join!(self, |f| halve(lanes, f));
+            return arch.dispatch(FloatRow { op: self.op, values: bytemuck::cast_slice(values), identity });
         }
         with_join!(self, |f| arch.dispatch(Row { values, identity, f }))
     }
@@ -134,8 +132,8 @@ impl<F: Fn(u32, u32) -> u32> WithSimd for Row<'_, F> {
     }
 }
 
-/// [`CHUNK`] lanes of a row of floats, as [`in_lanes`] has them, in registers: of an array of words the compiler makes memory,
-/// and each addition then waits for the one before to be stored.
+/// A row of floats, joined as [`in_lanes`] does it with [`CHUNK`] lanes, but in registers: of an array of words the compiler
+/// makes memory, and each addition then waits for the one before to be stored.
 struct FloatRow<'a> {
     op: ReduceOp,
     values: &'a [f32],
@@ -143,60 +141,75 @@ struct FloatRow<'a> {
 }
 
 impl WithSimd for FloatRow<'_> {
-    type Output = [u32; CHUNK];
+    type Output = u32;
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> [u32; CHUNK] {
+    fn with_simd<S: Simd>(self, simd: S) -> u32 {
         let Self { op, values, identity } = self;
         match op {
-            ReduceOp::Sum => float_lanes(simd, values, identity, |a, b| simd.add_f32s(a, b), |a, b| a + b),
-            ReduceOp::Prod => float_lanes(simd, values, identity, |a, b| simd.mul_f32s(a, b), |a, b| a * b),
+            ReduceOp::Sum => join_floats(simd, values, identity, |a, b| simd.add_f32s(a, b), |a, b| a + b),
+            ReduceOp::Prod => join_floats(simd, values, identity, |a, b| simd.mul_f32s(a, b), |a, b| a * b),
             ReduceOp::Max => {
                 let join = |a, b| {
                     let larger = simd.select_f32s(simd.less_than_or_equal_f32s(a, b), b, a);
                     simd.select_f32s(simd.equal_f32s(b, b), larger, b) // NaN if either is
                 };
-                float_lanes(simd, values, identity, join, maximum)
+                join_floats(simd, values, identity, join, maximum)
             }
             ReduceOp::Min => {
                 let join = |a, b| {
                     let smaller = simd.select_f32s(simd.less_than_or_equal_f32s(b, a), b, a);
                     simd.select_f32s(simd.equal_f32s(b, b), smaller, b)
                 };
-                float_lanes(simd, values, identity, join, minimum)
+                join_floats(simd, values, identity, join, minimum)
             }
         }
     }
 }
 
-/// Joins elements [`CHUNK`] apart.
+/// Joins elements [`CHUNK`] apart, then the lanes.
 #[inline(always)]
-fn float_lanes<S: Simd>(
+fn join_floats<S: Simd>(
     simd: S,
     values: &[f32],
     identity: u32,
     join: impl Fn(S::f32s, S::f32s) -> S::f32s,
     join_one: impl Fn(f32, f32) -> f32,
-) -> [u32; CHUNK] {
+) -> u32 {
     let identity = f32::from_bits(identity);
-    let mut lanes = [identity; CHUNK];
+    if S::F32_LANES < 4 {
+        let join = |a, b| join_one(f32::from_bits(a), f32::from_bits(b)).to_bits();
+        return in_lanes::<CHUNK>(bytemuck::cast_slice(values), identity.to_bits(), join);
+    }
+    let mut count = CHUNK / S::F32_LANES;
+    let mut sums = [simd.splat_f32s(identity); CHUNK / 4];
     let mut chunks = values.chunks_exact(CHUNK);
-    if S::F32_LANES >= 4 {
-        let count = CHUNK / S::F32_LANES;
-        let mut sums = [simd.splat_f32s(identity); CHUNK / 4];
-        for chunk in &mut chunks {
-            let (vectors, _) = S::as_simd_f32s(chunk);
-            for i in 0..count {
-                sums[i] = join(sums[i], vectors[i]);
-            }
-        }
-        S::as_mut_simd_f32s(&mut lanes).0.copy_from_slice(&sums[..count]);
-    } else {
-        for chunk in &mut chunks {
-            lanes.iter_mut().zip(chunk).for_each(|(lane, &value)| *lane = join_one(*lane, value));
+    for chunk in &mut chunks {
+        let (vectors, _) = S::as_simd_f32s(chunk);
+        for i in 0..count {
+            sums[i] = join(sums[i], vectors[i]);
         }
     }
-    lanes.iter_mut().zip(chunks.remainder()).for_each(|(lane, &value)| *lane = join_one(*lane, value));
-    lanes.map(f32::to_bits)
+    let mut lanes = [identity; CHUNK];
+    if !chunks.remainder().is_empty() {
+        S::as_mut_simd_f32s(&mut lanes).0.copy_from_slice(&sums[..count]);
+        lanes.iter_mut().zip(chunks.remainder()).for_each(|(lane, &value)| *lane = join_one(*lane, value));
+        sums[..count].copy_from_slice(S::as_simd_f32s(&lanes).0);
+    }
+    while count > 1 {
+        count /= 2;
+        for i in 0..count {
+            sums[i] = join(sums[i], sums[i + count]);
+        }
+    }
+    S::as_mut_simd_f32s(&mut lanes).0[0] = sums[0];
+    let mut half = S::F32_LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = join_one(lanes[i], lanes[i + half]);
+        }
+        half /= 2;
+    }
+    lanes[0].to_bits()
 }
 
 struct Columns<'a, F> {
