@@ -13,8 +13,11 @@ pub struct Machine {
     pub processor: String,
     /// Threads that it runs at a time.
     pub threads: usize,
-    /// The clock of its first core in MHz, where the system tells; it changes.
+    /// The clock of its cores in MHz, on average, before anything was measured, where the system tells.
     pub clock_mhz: Option<f64>,
+    /// The same right after everything was measured.
+    #[serde(default)]
+    pub clock_after_mhz: Option<f64>,
     /// Processes that wanted to run in the last minute, on average, where the system tells: more than nothing disturbs.
     pub load: Option<f64>,
     /// When, in milliseconds since 1970.
@@ -43,9 +46,34 @@ impl Machine {
             system,
             processor: of_core("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
-            clock_mhz: of_core("cpu MHz").and_then(|text| text.parse().ok()),
+            clock_mhz: clock(&info),
+            clock_after_mhz: None,
             load: read("/proc/loadavg").split(' ').next().and_then(|text| text.parse().ok()),
             unix_ms: since.as_millis() as u64,
         }
+    }
+
+    /// Notes the clock at the end.
+    pub(super) fn look_again(&mut self) {
+        self.clock_after_mhz = clock(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default());
+    }
+}
+
+/// The mean clock of the cores of `/proc/cpuinfo`, in MHz.
+fn clock(info: &str) -> Option<f64> {
+    let lines = info.lines().filter(|line| line.starts_with("cpu MHz"));
+    let clocks: Vec<f64> = lines.filter_map(|line| line.split_once(':')?.1.trim().parse().ok()).collect();
+    (!clocks.is_empty()).then(|| clocks.iter().sum::<f64>() / clocks.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_of_all_cores_count() {
+        let info = "processor\t: 0\ncpu MHz\t\t: 2000.5\nprocessor\t: 1\ncpu MHz\t\t: 3000.5\n";
+        assert_eq!(clock(info), Some(2500.5));
+        assert_eq!(clock("processor\t: 0\nBogoMIPS\t: 50.00\n"), None);
     }
 }

@@ -6,6 +6,7 @@
 //! **Invariant:** every figure was measured in the process that shows it, by kernels that training uses as well, and says how
 //! it is known.
 
+mod advice;
 mod cases;
 mod compare;
 mod crossover;
@@ -19,6 +20,7 @@ mod stages;
 #[cfg(feature = "cli")]
 mod words;
 
+pub use advice::Advice;
 pub use compare::{Change, compare};
 pub use crossover::{Crossing, Crossover, Family, crossover};
 pub use machine::Machine;

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cpu::by_the_crate_alone;
 use crate::device::Device;
 use crate::error::Result;
 use crate::runtime::Step;
@@ -29,6 +30,10 @@ pub struct Peak {
     pub gigabytes: f64,
     /// How times are known; the least direct one.
     pub source: TimeSource,
+    /// Of a CPU: what the `gemm` crate alone does on all threads with the same matrices, in turn with ours, in the units of
+    /// `gflops`.
+    #[serde(default)]
+    pub yardstick_gflops: Option<f64>,
 }
 
 /// Measures `device`; takes some seconds, in which it should do nothing else.
@@ -44,18 +49,41 @@ pub fn measure_peak(device: &Device) -> Result<Peak> {
     source = source.max(known);
     let each = 4.0 * ELEMENTS as f64 * 1e-9;
     let mut gflops = 0.0_f64;
+    let mut yardstick = None;
     for side in SIDES {
         let mut product = Step::new(device, |inputs| vec![inputs[0].matmul(&inputs[1])])?;
         let matrix = || Tensor::full([side, side], 0.5, device);
         let (time, known) = shortest(&mut product, &[matrix(), matrix()], device)?;
         source = source.max(known);
-        gflops = gflops.max(2.0 * (side as f64).powi(3) / time * 1e-9);
+        let operations = 2.0 * (side as f64).powi(3) * 1e-9;
+        gflops = gflops.max(operations / time);
+        if device.is_cpu() {
+            yardstick = Some((operations / shortest_of_the_crate(side)).max(yardstick.unwrap_or(0.0)));
+        }
         // the next one is eight times as much
         if 8.0 * time > BUDGET_S {
             break;
         }
     }
-    Ok(Peak { gflops, gigabytes: (2.0 * each / copied).max(each / read), source })
+    Ok(Peak { gflops, gigabytes: (2.0 * each / copied).max(each / read), source, yardstick_gflops: yardstick })
+}
+
+/// The same for a product by the `gemm` crate.
+fn shortest_of_the_crate(side: usize) -> f64 {
+    let matrix = vec![0.5; side * side];
+    let mut result = vec![0.0; side * side];
+    let mut timed = || {
+        let began = Instant::now();
+        by_the_crate_alone(side, &matrix, &matrix, &mut result);
+        began.elapsed().as_secs_f64()
+    };
+    timed();
+    let (start, mut best, mut runs) = (Instant::now(), f64::INFINITY, 0);
+    while runs < LEAST_RUNS || start.elapsed().as_secs_f64() < BUDGET_S {
+        best = best.min(timed());
+        runs += 1;
+    }
+    best
 }
 
 /// Seconds of the shortest of several runs, after one that does not count.

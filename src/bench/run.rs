@@ -38,9 +38,9 @@ pub struct Progress {
     pub device: String,
     /// Case, or what else is done.
     pub case: String,
-    /// Cases done, over all devices.
+    /// Visits to cases done, over all devices.
     pub done: usize,
-    /// Cases in all.
+    /// Visits in all.
     pub of: usize,
 }
 
@@ -71,8 +71,9 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
     if cases.is_empty() && !with_stages {
         return Err(Error::Config(format!("no case of these suites has `{}` in its name", options.filter)));
     }
-    // what the device can do at most, each case, and the stages
-    let each = 1 + cases.len() + usize::from(with_stages);
+    // what the device can do at most; each case to warm it up and in each round; the stages
+    let rounds = if options.method.as_notebook { 0 } else { options.method.rounds };
+    let each = 1 + cases.len() * (1 + rounds) + usize::from(with_stages);
     let of = each * selectors.len();
     for (number, selector) in selectors.iter().enumerate() {
         let mut done = number * each;
@@ -118,6 +119,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
         }
         report.devices.push(found);
     }
+    report.machine.look_again();
     Ok(report)
 }
 
@@ -162,7 +164,8 @@ fn together(
         samplers.push(prepare(case));
     }
     for _ in 0..method.rounds {
-        for sampler in &mut samplers {
+        for (case, sampler) in cases.iter().zip(&mut samplers) {
+            told(&case.name);
             let visited = sampler.as_mut().map(|sampler| sampler.visit(method, meter));
             if let Ok(Err(error)) = visited {
                 *sampler = Err(error.to_string());

@@ -1,6 +1,8 @@
 //! Figures of a report, as people read them.
 
-use super::{Measured, Report, Row, Suite};
+use crate::units::{bytes, thousands};
+
+use super::{Advice, Measured, Report, Row, Suite};
 
 /// Differences below this part are none, whatever the spread.
 const SAME: f64 = 0.02;
@@ -8,7 +10,7 @@ const SAME: f64 = 0.02;
 /// Three digits.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
-        size if size >= 99.95 => crate::units::thousands(value.round() as i64),
+        size if size >= 99.95 => thousands(value.round() as i64),
         size if size >= 9.995 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
     }
@@ -20,6 +22,23 @@ pub(crate) fn seconds(seconds: f64) -> String {
         s if s >= 1.0 => format!("{} s", number(s)),
         s if s >= 1e-3 => format!("{} ms", number(1e3 * s)),
         s => format!("{} µs", number(1e6 * s)),
+    }
+}
+
+impl Advice {
+    /// What a million samples take, and what an hour of the second device may cost.
+    pub(crate) fn describe(&self) -> String {
+        const SAMPLES: u64 = 1_000_000;
+        let [one, other] = &self.devices;
+        let [first, second] = self.samples_per_second.map(|rate| seconds(SAMPLES as f64 / rate));
+        let (weights, samples, batch) = (thousands(self.weights), thousands(SAMPLES), thousands(self.batch));
+        let (of_weights, of_samples) = (bytes(4 * self.weights as u64), bytes(SAMPLES * self.sample_bytes as u64));
+        format!(
+            "{}: {weights} weights ({of_weights}). {samples} samples ({of_samples}) in batches of {batch} take {first} on {one} \
+             and {second} on {other}: an hour of {other} is worth {} hours of {one}, in rent or in energy.",
+            self.model,
+            number(self.samples_per_second[1] / self.samples_per_second[0])
+        )
     }
 }
 

@@ -269,3 +269,33 @@ impl Tree {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_join_rows_as_lanes_do() {
+        let arch = Arch::new();
+        let values: Vec<u32> = (0..400u32)
+            .map(|i| match i % 97 {
+                13 => -0.0f32,
+                14 => 0.0,
+                number => 0.5 + f32::from(number.wrapping_mul(2_654_435_761).to_le_bytes()[1]) / 256.0,
+            })
+            .map(f32::to_bits)
+            .collect();
+        for op in [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min] {
+            let fold = Fold::new(op, DType::F32);
+            for len in [64, 65, 127, 128, 191, 256, 400] {
+                let expected = with_join!(fold, |f| in_lanes::<CHUNK>(&values[..len], fold.identity, f));
+                assert_eq!(fold.row(arch, &values[..len]), expected, "{op:?} of {len}");
+                for place in [0, 40, len - 1] {
+                    let mut values = values[..len].to_vec();
+                    values[place] = f32::NAN.to_bits();
+                    assert!(f32::from_bits(fold.row(arch, &values)).is_nan(), "{op:?} of {len} with NaN at {place}");
+                }
+            }
+        }
+    }
+}

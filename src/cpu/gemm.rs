@@ -144,6 +144,40 @@ pub(super) fn multiply(views: &[View], operands: (&Matrix, &Matrix), part: &Part
     }
 }
 
+/// `result = lhs · rhs` of row-major `side` x `side` matrices by the crate alone, on all threads: what our own products are held
+/// against.
+pub(crate) fn by_the_crate_alone(side: usize, lhs: &[f32], rhs: &[f32], result: &mut [f32]) {
+    for matrix in [lhs, rhs, &*result] {
+        assert_eq!(matrix.len(), side * side, "a matrix of {side} x {side}");
+    }
+    let stride = side as isize;
+    // Transposed, as below.
+    // SAFETY: all three have side x side elements; without `read_dst` the result is only written.
+    unsafe {
+        get_gemm_fn()(
+            side,
+            side,
+            side,
+            result.as_mut_ptr(),
+            stride,
+            1,
+            false,
+            rhs.as_ptr(),
+            stride,
+            1,
+            lhs.as_ptr(),
+            stride,
+            1,
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            Parallelism::Rayon(0),
+        );
+    }
+}
+
 /// The crate's product of a part of `lhs` and `rhs`, added to `sums` if `adds`, else overwriting them.
 fn multiply_block(views: &[View], (lhs, rhs): (&Matrix, &Matrix), part: &Part, sums: &mut [u32], adds: bool) {
     let (rows, columns, depth) = (part.rows.len(), part.columns.len(), part.summed.len());

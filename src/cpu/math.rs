@@ -28,8 +28,8 @@ fn power_of_two(n: i32) -> f32 {
 /// `e^x`; NaN stays NaN.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
-    // Below, the result rounds to 0, by a multiplication that takes processors a hundred times as long as others: they see
-    // it at each masked place of an attention.
+    // Below, the result rounds to 0, by a multiplication that processors hand to microcode. Each masked place of an attention
+    // is such a one.
     let vanishes = x < -104.0;
     let x = if vanishes { 0.0 } else { x };
     let x = if x > 90.0 { 90.0 } else { x };
@@ -240,6 +240,20 @@ mod tests {
             1.0 - (-t * t).exp() / fraction / std::f64::consts::PI.sqrt()
         };
         value.copysign(x)
+    }
+
+    #[test]
+    fn exponentials_vanish_where_they_round_to_0() {
+        for x in [-104.1, -110.0, -1e30, f32::NEG_INFINITY] {
+            assert_eq!(exp(x).to_bits(), 0, "{x}");
+        }
+        let least = f64::from(f32::from_bits(1));
+        for x in [-104.0f32, -103.97, -103.5, -100.0, -90.0, -87.4] {
+            let truth = f64::from(x).exp();
+            assert!((f64::from(exp(x)) - truth).abs() <= least.max(truth * 5e-7), "{x}: {} for {truth}", exp(x));
+        }
+        assert_eq!(exp(f32::INFINITY), f32::INFINITY);
+        assert!(exp(f32::NAN).is_nan());
     }
 
     #[test]

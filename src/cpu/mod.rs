@@ -51,6 +51,7 @@ use crate::timing::{KernelTime, StageTimes, TimeSource};
 
 use contract::{CompiledContract, ContractState};
 use execute::Env;
+pub(crate) use gemm::by_the_crate_alone;
 use loops::{CompiledLoop, LoopState};
 pub(crate) use memory::{Blocks, Memory};
 use reshape::thin_contract;

@@ -13,6 +13,8 @@ use crate::runtime::Step;
 use crate::tensor::Tensor;
 use crate::train::ModelName;
 
+pub(super) use train::Network;
+
 use super::method::Work;
 use super::{Options, Suite};
 
@@ -103,7 +105,7 @@ pub(super) fn convolution(batch: usize) -> Case {
 
 /// A training step of a network.
 pub(super) fn training(model: ModelName, batch: usize) -> Case {
-    train::step("train", train::Network::of(model), batch)
+    train::step("train", Network::of(model), batch)
 }
 
 /// A step that is replayed with the same inputs.

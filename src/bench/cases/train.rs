@@ -14,11 +14,11 @@ use super::{Case, replay};
 
 /// A network and what it is fed.
 #[derive(Clone, Copy)]
-pub(super) struct Network {
+pub(in crate::bench) struct Network {
     /// In the list of models.
     pub(super) model: &'static str,
     /// Of a sample.
-    pub(super) input: &'static [usize],
+    pub(in crate::bench) input: &'static [usize],
     pub(super) classes: usize,
     /// Shape of a sample's targets; empty for one class of all of it.
     targets: &'static [usize],
@@ -67,14 +67,14 @@ pub(super) fn step(name: &str, network: Network, batch: usize) -> Case {
 
 impl Network {
     /// What a model is measured with: pictures as large as those of CIFAR-10, unless it is among those above.
-    pub(super) fn of(model: ModelName) -> Self {
+    pub(in crate::bench) fn of(model: ModelName) -> Self {
         let segments = MODELS.iter().any(|entry| entry.name == model.name() && entry.task == Task::Segment);
         let alike = if segments { UNET } else { CNN };
         let known = [MLP, RESNET20].into_iter().find(|network| network.model == model.name());
         known.unwrap_or(Self { model: model.name(), ..alike })
     }
 
-    pub(super) fn spec(self) -> ModelSpec {
+    pub(in crate::bench) fn spec(self) -> ModelSpec {
         ModelSpec { input: self.input.to_vec(), classes: self.classes, seed: 1 }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::bench::{
-    Change, Crossing, Crossover, DeviceReport, Measured, Report, Row, StageRow, Suite, number, seconds,
+    Advice, Change, Crossing, Crossover, DeviceReport, Measured, Report, Row, StageRow, Suite, number, seconds,
 };
 use crate::error::{Error, Result};
 use crate::units::thousands;
@@ -21,7 +21,7 @@ pub(super) enum Style {
 
 /// A processor with more to do than this is not measured in peace.
 const BUSY: f64 = 0.5;
-/// Runs that slow down by more than this part are told of.
+/// Runs and clocks that slow down by more than this part are told of.
 const DRIFT: f64 = 0.15;
 
 /// All of a report.
@@ -73,6 +73,9 @@ fn head(report: &Report) -> String {
         if let Some(peak) = device.peak {
             let (gflops, gigabytes) = (number(peak.gflops), number(peak.gigabytes));
             let _ = write!(text, ": at most {gflops} GFLOP/s and {gigabytes} GB/s, by {}", peak.source.name());
+            if let Some(yardstick) = peak.yardstick_gflops {
+                let _ = write!(text, "; the `gemm` crate alone {} GFLOP/s", number(yardstick));
+            }
         }
         text.push('\n');
     }
@@ -86,6 +89,16 @@ fn head(report: &Report) -> String {
     }
     if report.build == "debug" {
         text += "This is a debug build, whose figures say nothing: build with --release.\n";
+    }
+    if let (Some(before), Some(after)) = (machine.clock_mhz, machine.clock_after_mhz)
+        && after < before * (1.0 - DRIFT)
+    {
+        let _ = writeln!(
+            text,
+            "The processor's clock was {:.1} GHz at the end, {:.1} GHz at the beginning: heat, or a limit of power.",
+            after / 1e3,
+            before / 1e3
+        );
     }
     if machine.load.is_some_and(|load| load > BUSY) {
         let _ = writeln!(
@@ -290,6 +303,11 @@ pub(super) fn crossovers(found: &[Crossover], style: Style) -> String {
         let rows: Vec<Vec<String>> = std::iter::once(header).chain(points.iter().map(row)).collect();
         text += &draw(&rows, style);
         let _ = writeln!(text, "{said}.\n");
+    }
+    for found in found {
+        if let Some(advice) = Advice::of(found) {
+            let _ = writeln!(text, "{}", advice.describe());
+        }
     }
     text
 }
