@@ -65,7 +65,7 @@ impl Method {
         }
         format!(
             "one run that compiles and one that warms up, then at least {} runs and {} s in {} rounds, between which the other \
-             cases are measured; a run ends when the device has been waited for (several short steps together where throughput \
+             cases are measured and each of which begins with a run that does not count, if runs are short; a run ends when the device has been waited for (several short steps together where throughput \
              is asked for); medians, with half the range of quartiles and rounds as spread",
             self.least_runs, self.budget_s, self.rounds
         )
@@ -111,6 +111,8 @@ impl Measured {
 pub(super) struct Sampler {
     work: Box<dyn Work>,
     first_s: f64,
+    /// A warm run, or the first one if that took long.
+    one_s: f64,
     together: usize,
     rounds: Vec<Vec<f64>>,
     /// Joules, and the runs they were used in.
@@ -124,13 +126,17 @@ impl Sampler {
         let one_s = if first_s < LONG_WARM_UP_S { timed(&mut *work, 1)? } else { first_s };
         let together =
             if throughput { ((CHUNK_S / one_s.max(1e-9)).ceil() as usize).clamp(1, LARGEST_CHUNK) } else { 1 };
-        Ok(Self { work, first_s, together, rounds: Vec::new(), energy: None })
+        Ok(Self { work, first_s, one_s, together, rounds: Vec::new(), energy: None })
     }
 
     /// One visit, with what `meter` tells of it.
     pub(super) fn visit(&mut self, method: &Method, meter: Option<&Meter>) -> Result<()> {
-        let before = meter.and_then(Meter::read);
         let (least, budget_s) = (method.least_runs.div_ceil(method.rounds), method.budget_s / method.rounds as f64);
+        if self.one_s < budget_s {
+            // what other cases left in the caches is theirs
+            timed(&mut *self.work, 1)?;
+        }
+        let before = meter.and_then(Meter::read);
         let (mut times, begun) = (Vec::new(), Instant::now());
         while times.len() < least || begun.elapsed().as_secs_f64() < budget_s {
             times.push(timed(&mut *self.work, self.together)? / self.together as f64);

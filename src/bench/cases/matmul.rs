@@ -9,7 +9,7 @@ use crate::tensor::Tensor;
 
 use super::super::Suite;
 use super::super::method::Work;
-use super::{Case, replay};
+use super::{Case, compute};
 
 const SMALL: [usize; 2] = [70, 30];
 const LARGE: [usize; 2] = [7000, 3000];
@@ -49,7 +49,7 @@ pub(super) fn square(side: usize, dtype: DType) -> Case {
 fn product(name: &str, [rows, inner, columns]: [usize; 3], dtype: DType) -> Case {
     let make = move |device: &Device| {
         let matrix = |rows: usize, columns: usize| Tensor::rand([rows, columns], device).to_dtype(dtype);
-        replay(device, vec![matrix(rows, inner), matrix(inner, columns)], |inputs| vec![inputs[0].matmul(&inputs[1])])
+        compute(device, vec![matrix(rows, inner), matrix(inner, columns)], |inputs| vec![inputs[0].matmul(&inputs[1])])
     };
     let elements = rows * inner + inner * columns + rows * columns;
     Case::new(Suite::Matmul, name, make)

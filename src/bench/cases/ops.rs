@@ -6,7 +6,7 @@ use crate::tensor::{Mask, Tensor};
 use crate::units::thousands;
 
 use super::super::Suite;
-use super::{Case, replay};
+use super::{Case, compute, replay};
 
 /// 64 MiB of f32, larger than caches.
 const MANY: usize = 16 << 20;
@@ -47,7 +47,7 @@ fn map(
 ) -> Case {
     Case::new(Suite::Ops, name, move |device| {
         let inputs = (0..inputs).map(|_| Tensor::rand([elements], device)).collect();
-        replay(device, inputs, move |inputs| vec![function(inputs)])
+        compute(device, inputs, move |inputs| vec![function(inputs)])
     })
 }
 
@@ -59,13 +59,14 @@ pub(super) fn add_one(name: &str, elements: usize) -> Case {
 
 fn on_rows(name: &str, function: impl Fn(&Tensor) -> Tensor + Copy + Send + 'static) -> Case {
     Case::new(Suite::Ops, name, move |device| {
-        replay(device, vec![Tensor::rand(ROWS, device)], move |inputs| vec![function(&inputs[0])])
+        compute(device, vec![Tensor::rand(ROWS, device)], move |inputs| vec![function(&inputs[0])])
     })
 }
 
 fn transpose() -> Case {
     const SIDE: usize = 4096;
-    let make = |device: &Device| replay(device, vec![Tensor::rand([SIDE, SIDE], device)], |inputs| vec![inputs[0].t()]);
+    let make =
+        |device: &Device| compute(device, vec![Tensor::rand([SIDE, SIDE], device)], |inputs| vec![inputs[0].t()]);
     Case::new(Suite::Ops, "transpose_4096", make)
         .what("a 4096x4096 matrix, transposed and written out")
         .bytes(2.0 * F32 * (SIDE * SIDE) as f64)
@@ -78,7 +79,7 @@ fn embedding() -> Case {
     let make = |device: &Device| {
         let inputs =
             vec![Tensor::rand([VOCABULARY, WIDTH], device), Tensor::randint(0, VOCABULARY as i32, [COUNT], device)];
-        replay(device, inputs, |inputs| vec![inputs[0].embedding(&inputs[1])])
+        compute(device, inputs, |inputs| vec![inputs[0].embedding(&inputs[1])])
     };
     Case::new(Suite::Ops, "embedding_65536x256", make)
         .what("65,536 rows of 256 looked up in 50,000")
@@ -92,11 +93,13 @@ pub(super) fn convolution(batch: usize, with_gradients: bool) -> Case {
     let make = move |device: &Device| {
         let picture = || Tensor::rand([batch, CHANNELS, SIDE, SIDE], device);
         let inputs = vec![picture(), Tensor::rand([CHANNELS, CHANNELS, 3, 3], device), picture()];
+        let convolve = |x: &[Tensor]| x[0].conv2d(&x[1], None, &ConvOptions::default().padding(1));
+        if !with_gradients {
+            return compute(device, inputs, move |inputs| vec![convolve(inputs)]);
+        }
+        // gradients are of what a step is given
         replay(device, inputs, move |inputs| {
-            let y = inputs[0].conv2d(&inputs[1], None, &ConvOptions::default().padding(1));
-            if !with_gradients {
-                return vec![y];
-            }
+            let y = convolve(inputs);
             let gradients = (&y * &inputs[2]).sum().backward();
             let of = |x: &Tensor| gradients.get(x).expect("it depends on both");
             vec![y, of(&inputs[0]), of(&inputs[1])]
@@ -117,7 +120,7 @@ fn attention() -> Case {
     const WIDTH: usize = 64;
     let make = |device: &Device| {
         let inputs = (0..3).map(|_| Tensor::rand([BATCH, HEADS, LENGTH, WIDTH], device)).collect();
-        replay(device, inputs, |x| vec![x[0].scaled_dot_product_attention(&x[1], &x[2], Mask::Causal)])
+        compute(device, inputs, |x| vec![x[0].scaled_dot_product_attention(&x[1], &x[2], Mask::Causal)])
     };
     Case::new(Suite::Ops, "attention_8x8x512x64", make)
         .what("causal attention, 8 heads of 512x64, batch 8; all products counted")
