@@ -73,7 +73,9 @@ pub(super) fn features(device: &DeviceInfo) -> String {
     let subgroups = device.subgroups.map(|(least, most)| {
         if least == most { format!("subgroups of {least}") } else { format!("subgroups of {least} to {most}") }
     });
-    let known = [device.f16.then(|| "f16".to_owned()), subgroups, device.timestamps.then(|| "timestamps".to_owned())];
+    let units = device.cooperative.as_ref().map(|units| format!("matrix units for {units}"));
+    let known =
+        [device.f16.then(|| "f16".to_owned()), units, subgroups, device.timestamps.then(|| "timestamps".to_owned())];
     let known: Vec<String> = known.into_iter().flatten().collect();
     if known.is_empty() { "none of the optional ones".to_owned() } else { known.join(", ") }
 }

@@ -126,14 +126,20 @@ fn in_words(report: &Report) -> String {
         let (word, seen) = check.outcome.in_words();
         let _ = writeln!(text, "  {:<18} {word}: {seen}", check.name);
     }
-    let _ = writeln!(text, "  {}\n", report.verdict());
-    text
+    let _ = writeln!(text, "  {}", report.verdict());
+    if let Some(advice) = report.advice() {
+        let _ = writeln!(text, "  {advice}");
+    }
+    text + "\n"
 }
 
 fn in_markdown(report: &Report) -> String {
     let info = &report.device;
     let machine = &report.machine;
     let mut text = format!("## {info}\n\n**{}**\n\n", report.verdict());
+    if let Some(advice) = report.advice() {
+        text += &format!("{advice}\n\n");
+    }
     let limits = super::devices::limits(info);
     let mut row = |name: &str, value: &str| {
         let _ = writeln!(text, "* {name}: {value}");

@@ -65,6 +65,9 @@ pub struct DeviceInfo {
     pub f16: bool,
     /// Whether the device's own clock can be read.
     pub timestamps: bool,
+    /// Sizes and types of the small matrices that its units (tensor cores, simdgroup matrices) multiply, where they are used:
+    /// `16x16 f16`.
+    pub cooperative: Option<String>,
 }
 
 impl fmt::Display for DeviceInfo {
@@ -108,5 +111,6 @@ pub(crate) fn cpu_info() -> DeviceInfo {
         subgroups: None,
         f16: true,
         timestamps: false,
+        cooperative: None,
     }
 }

@@ -79,6 +79,15 @@ impl DeviceInfo {
         } else {
             note("workgroups", false, "products in tiles of up to 128x128 results")
         });
+        if self.kind != DeviceKind::Software || self.cooperative.is_some() {
+            notes.push(match &self.cooperative {
+                Some(units) => {
+                    let text = format!("products and convolutions by its units for matrices of {units}, summed in f32");
+                    Note { about: "matrix units", costs: false, text }
+                }
+                None => note("matrix units", false, "none that can be reached: products by its ordinary arithmetic"),
+            });
+        }
         notes.push(match self.subgroups {
             Some(_) => note("subgroups", false, "not used yet: sums go through workgroup memory"),
             None => note("subgroups", false, "none, and none needed yet: sums go through workgroup memory"),

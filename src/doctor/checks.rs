@@ -10,12 +10,14 @@ use crate::tensor::Tensor;
 use crate::timing::TimeSource;
 use crate::units::bytes;
 
-use super::{Outcome, training};
+use super::{Outcome, products, training};
 
 type Check = fn(&Device) -> Result<Outcome>;
 
 /// Every check with its name. The last ones may leave the device unusable.
-pub(super) const ALL: [(&str, Check); 6] = [
+pub(super) const ALL: [(&str, Check); 8] = [
+    ("large products in f32", products::in_f32),
+    ("large products in f16", products::in_f16),
     ("training in f32", training::in_f32),
     ("training in f16", training::in_f16),
     ("memory", memory),

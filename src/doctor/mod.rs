@@ -6,6 +6,7 @@
 //! **Invariant:** nothing here loosens a bound for a driver: what the tests ask of the kernels is what is asked here.
 
 mod checks;
+mod products;
 mod report;
 pub mod rows;
 mod sweep;

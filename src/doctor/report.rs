@@ -153,4 +153,12 @@ impl Report {
             Verdict::Safe
         }
     }
+
+    /// What else may help.
+    pub fn advice(&self) -> Option<&'static str> {
+        let is_large =
+            |check: &Check| check.name.starts_with("large products") && matches!(check.outcome, Outcome::Failed(_));
+        let by_units = self.device.cooperative.is_some() && self.checks.iter().any(is_large);
+        by_units.then_some("its matrix units may be what is wrong: examine it again with BRASA_FEATURES=-cooperative")
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::debug;
 use crate::device::{DeviceInfo, DeviceKind};
 
+use super::features;
 use super::passes::LAUNCH_MILLISECONDS;
 use super::render::{BUSY_GROUPS, Capabilities};
 
@@ -47,22 +48,21 @@ fn enumerate() -> Adapters {
     for (number, raw) in found.into_iter().enumerate() {
         let mut identity = identity(&raw);
         identity.1 = list.iter().filter(|other| other.identity.0 == identity.0).count();
-        let info = describe(format!("gpu:{number}"), &raw, &raw.limits(), raw.features());
+        let info = describe(format!("gpu:{number}"), &raw, &raw.limits(), raw.features() & features::wanted());
         list.push(Arc::new(Adapter { raw, info, identity }));
     }
     list.into()
 }
 
-/// The features that kernels and timing make use of where they are.
-pub(super) fn wanted_features() -> wgpu::Features {
-    wgpu::Features::SHADER_F16 | wgpu::Features::TIMESTAMP_QUERY
-}
-
 /// What is best requested of an adapter: all its limits, and those of our features that it has.
 pub(crate) fn wanted(raw: &wgpu::Adapter) -> wgpu::DeviceDescriptor<'static> {
+    #[expect(unsafe_code, reason = "wgpu asks for consent to features that may still have errors of its own")]
+    // SAFETY: the kernels that use cooperative matrices are held against the f64 reference like all others.
+    let experimental_features = unsafe { wgpu::ExperimentalFeatures::enabled() };
     wgpu::DeviceDescriptor {
         label: Some("brasa"),
-        required_features: raw.features() & wanted_features(),
+        required_features: raw.features() & features::wanted(),
+        experimental_features,
         required_limits: raw.limits(),
         memory_hints: wgpu::MemoryHints::Performance,
         ..Default::default()
@@ -70,7 +70,7 @@ pub(crate) fn wanted(raw: &wgpu::Adapter) -> wgpu::DeviceDescriptor<'static> {
 }
 
 /// What kernels may rely on.
-pub(super) fn capabilities(device: &wgpu::Device) -> Capabilities {
+pub(super) fn capabilities(adapter: &wgpu::Adapter, device: &wgpu::Device) -> Capabilities {
     let limits = device.limits();
     let software = device.adapter_info().device_type == wgpu::DeviceType::Cpu;
     Capabilities {
@@ -83,6 +83,7 @@ pub(super) fn capabilities(device: &wgpu::Device) -> Capabilities {
         launch_milliseconds: if software { f64::INFINITY } else { LAUNCH_MILLISECONDS },
         busy_groups: BUSY_GROUPS,
         software,
+        cooperative: features::units(adapter, device.features()),
     }
 }
 
@@ -105,9 +106,10 @@ pub(super) fn describe(
         max_storage_buffers: max_storage_buffers(limits),
         max_workgroup_invocations: limits.max_compute_invocations_per_workgroup,
         max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
-        subgroups: subgroups(features, &info),
+        subgroups: subgroups(raw.features(), &info),
         f16: features.contains(wgpu::Features::SHADER_F16),
         timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
+        cooperative: features::units(raw, features).map(|units| units.to_string()),
         name: info.name,
     }
 }

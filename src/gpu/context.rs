@@ -102,7 +102,7 @@ impl Gpu {
         let opened = pollster::block_on(adapter.raw.request_device(&wanted(&adapter.raw)));
         let (device, queue) =
             opened.map_err(|error| Error::DeviceOpen { device: name.clone(), reason: error.to_string() })?;
-        Self::new(name, device, queue)
+        Self::new(name, &adapter.raw, device, queue)
     }
 
     /// Works on a device that an application has opened on `adapter`, with the limits and features it was opened with.
@@ -123,10 +123,10 @@ impl Gpu {
         if !lacking.is_empty() {
             return Err(Error::DeviceOpen { device: name, reason: lacking.join("; ") });
         }
-        Ok((Self::new(name, device, queue)?, info))
+        Ok((Self::new(name, adapter, device, queue)?, info))
     }
 
-    fn new(name: String, device: wgpu::Device, queue: wgpu::Queue) -> Result<Arc<Self>> {
+    fn new(name: String, adapter: &wgpu::Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Result<Arc<Self>> {
         let health = Arc::new(Health::new(name));
         let listener = Arc::clone(&health);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| listener.report(error.to_string())));
@@ -143,8 +143,8 @@ impl Gpu {
             usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
             mapped_at_creation: false,
         });
-        let gpu = Arc::new(Self {
-            caps: capabilities(&device),
+        let mut gpu = Self {
+            caps: capabilities(adapter, &device),
             poller: Poller { device: device.clone(), health },
             waiter: Waiter::new(),
             pipelines: Pipelines::default(),
@@ -158,9 +158,11 @@ impl Gpu {
             recorder: Mutex::new(Recorder::default()),
             device,
             queue,
-        });
+        };
         gpu.check()?;
-        Ok(gpu)
+        gpu.caps.cooperative = gpu.probed_units();
+        gpu.check()?;
+        Ok(Arc::new(gpu))
     }
 
     /// The error that happened since the last call, if any.

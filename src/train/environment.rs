@@ -23,6 +23,9 @@ pub struct Environment {
     pub backend: String,
     /// The driver and its version; of the CPU, the vector instructions in use.
     pub driver: String,
+    /// Optional features of the adapter that kernels use.
+    #[serde(default)]
+    pub features: Vec<String>,
     /// What numbers are computed in.
     pub precision: Precision,
 }
@@ -38,6 +41,7 @@ impl Environment {
             adapter: info.name.clone(),
             backend: info.backend.clone(),
             driver: info.driver.clone(),
+            features: [info.f16.then(|| "f16".to_owned()), info.cooperative.clone()].into_iter().flatten().collect(),
             precision,
         }
     }

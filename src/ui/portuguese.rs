@@ -332,6 +332,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("loss {}", "perda {}"),
     ("making the model and timing a few steps", "criando o modelo e cronometrando alguns passos"),
     ("masks", "máscaras"),
+    ("matrix units for {}", "unidades de matrizes para {}"),
     ("mean", "média"),
     ("mean over seeds", "média entre sementes"),
     ("measured limits", "limites medidos"),

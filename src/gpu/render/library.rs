@@ -1,8 +1,9 @@
 //! The WGSL files in `shaders/`, embedded, and the two things done to their text: filling slots and adding the library
 //! functions that the result calls.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 /// One embedded file.
 pub(crate) struct ShaderFile {
@@ -21,9 +22,11 @@ macro_rules! shader_files {
 /// Kernel families: valid WGSL as they are, with slots between `//@slot name` and `//@end`.
 pub(crate) const FAMILIES: &[ShaderFile] = shader_files![
     "contract.wgsl",
+    "contract_cooperative.wgsl",
     "contract_tiled.wgsl",
     "map.wgsl",
     "merge.wgsl",
+    "probe_units.wgsl",
     "reduce.wgsl",
     "reduce_group.wgsl",
     "search.wgsl",
@@ -118,11 +121,17 @@ pub(crate) fn link(text: &mut String) {
 
 /// `(name, whole text)` of a library function.
 fn function(name: &str) -> Option<(&'static str, &'static str)> {
-    LIBRARY.iter().find_map(|file| {
-        let head = format!("fn {name}(");
-        let start = if file.text.starts_with(&head) { 0 } else { file.text.find(&format!("\n{head}"))? + 1 };
-        let end = start + file.text[start..].find("\n}")? + 2;
-        Some((&file.text[start + 3..start + 3 + name.len()], &file.text[start..end]))
+    static FUNCTIONS: LazyLock<HashMap<&str, &str>> =
+        LazyLock::new(|| LIBRARY.iter().flat_map(|file| functions(file.text)).collect());
+    FUNCTIONS.get_key_value(name).map(|(name, code)| (*name, *code))
+}
+
+/// The functions of a library file, which begin at the left margin and end with a brace there.
+fn functions(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let starts = text.match_indices("fn ").map(|(at, _)| at).filter(move |&at| at == 0 || text[..at].ends_with('\n'));
+    starts.filter_map(move |start| {
+        let code = &text[start..];
+        Some((&code[3..code.find('(')?], &code[..code.find("\n}")? + 2]))
     })
 }
 

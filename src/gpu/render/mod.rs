@@ -24,6 +24,7 @@ mod tests;
 use crate::error::Result;
 use crate::plan::{Body, BufferId, Kernel, Plan, Routine, RoutineKind};
 
+pub(crate) use contract::{Units, probe_text};
 pub(crate) use library::MOVE_BYTES;
 use module::Module;
 
@@ -51,6 +52,8 @@ pub(crate) struct Capabilities {
     pub busy_groups: usize,
     /// True for CPU-type adapters such as llvmpipe, where workgroup memory is slow.
     pub software: bool,
+    /// What multiplies small matrices.
+    pub cooperative: Option<Units>,
 }
 
 /// A window of a buffer.
@@ -78,6 +81,7 @@ impl Capabilities {
         launch_milliseconds: f64::INFINITY,
         busy_groups: BUSY_GROUPS,
         software: false,
+        cooperative: None,
     };
 }
 

@@ -101,6 +101,11 @@ impl<'a> Module<'a> {
         "status"
     }
 
+    /// The text names f16, though perhaps no buffer has it.
+    pub(crate) fn use_f16(&mut self) {
+        self.half = true;
+    }
+
     /// `value` (float registers) rounded to half precision.
     pub(crate) fn round_to_half(&mut self, value: &str, width: usize) -> String {
         self.half |= self.caps.f16;

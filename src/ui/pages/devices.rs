@@ -121,8 +121,9 @@ fn in_use(ui: &mut Ui, seen: &Seen<'_>) {
 
 fn features(text: Text, device: &DeviceInfo) -> String {
     let subgroups = device.subgroups.map(|(least, most)| text.f("subgroups of {} to {}", &[&least, &most]));
-    let known =
-        [device.f16.then(|| "f16".to_owned()), subgroups, device.timestamps.then(|| text.t("timestamps").to_owned())];
+    let units = device.cooperative.as_ref().map(|units| text.f("matrix units for {}", &[units]));
+    let timestamps = device.timestamps.then(|| text.t("timestamps").to_owned());
+    let known = [device.f16.then(|| "f16".to_owned()), units, subgroups, timestamps];
     let known: Vec<String> = known.into_iter().flatten().collect();
     if known.is_empty() { text.t("none of the optional ones").to_owned() } else { known.join(", ") }
 }

@@ -1,9 +1,11 @@
-//! Contractions: register tiles without workgroup memory, and workgroup tiles for real GPUs.
+//! Contractions: register tiles without workgroup memory, workgroup tiles for real GPUs, and matrix units where they are.
 //!
 //! Operand tapes become functions whose parameters are the parts of their indices: one part for the row (or column),
 //! computed once, one for k, computed once per step and shared by all rows. Convolutions are of this form, too: their
 //! indices and their conditions are sums of a part over positions and a part over the window.
 
+mod cooperative;
+mod fetch;
 mod lanes;
 mod operand;
 mod points;
@@ -12,6 +14,8 @@ mod workgroup_tiles;
 
 use crate::error::Result;
 use crate::plan::ContractKernel;
+
+pub(crate) use cooperative::{Units, probe_text};
 
 use super::Launch;
 use super::module::Module;
@@ -38,7 +42,10 @@ pub(crate) fn render(module: Module<'_>, kernel: &ContractKernel) -> Result<Opti
     let tiles = batch * rows.div_ceil(64) * columns.div_ceil(64);
     let fits = module.caps.max_workgroup_invocations >= 256 && module.caps.max_workgroup_bytes >= 8192;
     let large = rows >= 32 && columns >= 32 && inner >= 16 && tiles >= 4;
-    if large && fits && !module.caps.software {
+    let units = if large { cooperative::tile(module.caps, kernel) } else { None };
+    if let Some(tile) = units {
+        cooperative::render(module, kernel, tile).map(Some)
+    } else if large && fits && !module.caps.software {
         workgroup_tiles::render(module, kernel).map(Some)
     } else {
         register_tiles::render(module, kernel).map(Some)

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::error::Result;
+use crate::gpu::render::grid;
 use crate::gpu::render::module::Module;
 use crate::gpu::render::scalar::Register;
 use crate::gpu::render::space::{Expr, Space, unravel};
@@ -35,6 +36,35 @@ pub(super) fn finish(module: &mut Module<'_>, kernel: &ContractKernel) -> Result
     }
     let sum = Register::of(kernel.accumulator).wide(4);
     Ok(format!("fn finish(batch: u32, row: u32, column: u32, sum: {sum}) {{\n{code}}}\n"))
+}
+
+/// The same where it is called for every place in a workgroup's tile, of which some lie outside.
+pub(super) fn finish_inside(module: &mut Module<'_>, kernel: &ContractKernel) -> Result<String> {
+    let finish = finish(module, kernel)?;
+    let [_, rows, columns, _] = kernel.sizes();
+    let (rows, columns) = (module.number(rows as u64), module.number(columns as u64));
+    let outside = format!("{{\n    if (row >= {rows} || column >= {columns}) {{\n        return;\n    }}\n");
+    Ok(finish.replacen("{\n", &outside, 1))
+}
+
+/// The `grid` slot and the workgroups where each has one tile of results and takes steps of `step_size` values of k.
+pub(super) fn tile_grid(
+    module: &mut Module<'_>,
+    kernel: &ContractKernel,
+    [tile_rows, tile_columns]: [usize; 2],
+    step_size: usize,
+) -> Result<(String, [u32; 3])> {
+    let [batch, rows, columns, inner] = kernel.sizes();
+    let (row_tiles, column_tiles) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
+    let (grid, groups) = grid(module, batch * row_tiles * column_tiles, 1)?;
+    let mut grid = grid.replace("const THREADS: u32 = 1u;\n\n", "");
+    for (name, count) in
+        [("row_tiles", row_tiles), ("column_tiles", column_tiles), ("step_count", inner.div_ceil(step_size))]
+    {
+        let count = module.number(count as u64);
+        let _ = write!(grid, "\nfn {name}() -> u32 {{\n    return {count};\n}}\n");
+    }
+    Ok((grid, groups))
 }
 
 /// Coordinates of the four columns from `first` on; also sets the lane's coordinate.

@@ -81,13 +81,20 @@ pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel) -> Result<
     module.finish("contract.wgsl", &[("grid", &grid), ("compute", &compute)], groups)
 }
 
+/// From this many operations on, a CPU-type adapter's larger tiles are worth the second or two that they take to compile.
+const MANY_FLOPS: usize = 1 << 31;
+
 /// Rows and columns of a register tile: large where there is work for many invocations.
 fn tile_size(module: &Module<'_>, kernel: &ContractKernel) -> (usize, usize) {
-    let [batch, rows, columns, _] = kernel.sizes();
+    let [batch, rows, columns, inner] = kernel.sizes();
     let fit = |size: usize, most: usize| size.next_power_of_two().clamp(1, most);
     let busy = if module.caps.software { 128 } else { 16_384 };
-    let largest = if module.caps.software { 8 } else { 4 };
-    let (mut tile_rows, mut tile_columns) = (fit(rows, largest), fit(columns, 8.min(largest)).max(4));
+    let largest = match module.caps.software {
+        true if 2 * batch * rows * columns * inner >= MANY_FLOPS => 16,
+        true => 8,
+        false => 4,
+    };
+    let (mut tile_rows, mut tile_columns) = (fit(rows, largest), fit(columns, largest).max(4));
     let work = |r: usize, c: usize| batch * rows.div_ceil(r) * columns.div_ceil(c);
     while tile_rows > 1 && work(tile_rows, tile_columns) < busy {
         tile_rows /= 2;

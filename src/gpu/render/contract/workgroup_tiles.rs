@@ -6,18 +6,15 @@
 
 use std::fmt::Write as _;
 
-use crate::dtype::DType;
 use crate::error::Result;
+use crate::gpu::render::Launch;
 use crate::gpu::render::module::Module;
 use crate::gpu::render::scalar::Register;
-use crate::gpu::render::space::{Expr, unravel};
-use crate::gpu::render::{Launch, grid};
 use crate::plan::ContractKernel;
 
-use super::lanes::{Wide, operand_lanes};
-use super::operand::Operand;
-use super::points::{finish, inner_coordinates, point_coordinates};
-use super::{BATCH, COLUMNS, LANES, ROWS};
+use super::fetch::{Fetch, fetch};
+use super::points::{finish_inside, tile_grid};
+use super::{COLUMNS, LANES, ROWS};
 
 /// Rows and columns that the threads cover with one block of 4×4 results each.
 const BLOCK: usize = 64;
@@ -40,28 +37,12 @@ fn blocks(module: &Module<'_>, kernel: &ContractKernel) -> [usize; 2] {
 
 /// One tile for each workgroup.
 pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel) -> Result<Launch> {
-    let [batch, rows, columns, inner] = kernel.sizes();
     let blocks = blocks(&module, kernel);
-    let mut compute = fetch(&mut module, kernel, ROWS)?;
-    compute.push_str(&fetch(&mut module, kernel, COLUMNS)?);
-    let finish = finish(&mut module, kernel)?;
-    // The family calls it for every place in the tile; some lie outside.
-    let (rows_text, columns_text) = (module.number(rows as u64), module.number(columns as u64));
-    compute.push_str(&finish.replacen(
-        "{\n",
-        &format!("{{\n    if (row >= {rows_text} || column >= {columns_text}) {{\n        return;\n    }}\n"),
-        1,
-    ));
+    let mut compute = bring(&mut module, kernel, ROWS)?;
+    compute.push_str(&bring(&mut module, kernel, COLUMNS)?);
+    compute.push_str(&finish_inside(&mut module, kernel)?);
     let [tile_rows, tile_columns] = blocks.map(|count| count * BLOCK);
-    let (row_tiles, column_tiles) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
-    let (mut grid, groups) = grid(&mut module, batch * row_tiles * column_tiles, 1)?;
-    grid = grid.replace("const THREADS: u32 = 1u;\n\n", "");
-    for (name, count) in
-        [("row_tiles", row_tiles), ("column_tiles", column_tiles), ("step_count", inner.div_ceil(STEP))]
-    {
-        let count = module.number(count as u64);
-        let _ = write!(grid, "\nfn {name}() -> u32 {{\n    return {count};\n}}\n");
-    }
+    let (grid, groups) = tile_grid(&mut module, kernel, [tile_rows, tile_columns], STEP)?;
     let sum = Register::of(kernel.accumulator).wide(4);
     let types = format!("alias Sum = {sum};\nconst ROWS: u32 = {tile_rows}u;\nconst COLUMNS: u32 = {tile_columns}u;\n");
     let [begin, place, ahead, products, results] = body(blocks);
@@ -103,57 +84,18 @@ fn body([row_blocks, column_blocks]: [usize; 2]) -> [String; 5] {
     [begin, place, ahead, products, results]
 }
 
-/// The operand's function, `load_left` or `load_right`, by which each thread gets four elements, and `place_left` or
-/// `place_right`.
-fn fetch(module: &mut Module<'_>, kernel: &ContractKernel, side: usize) -> Result<String> {
-    let [_, rows, columns, inner] = kernel.sizes();
-    let (tape, name, points) = match side {
-        ROWS => (&kernel.lhs.0, "left", rows),
-        _ => (&kernel.rhs.0, "right", columns),
-    };
-    let wide = operand_lanes(kernel, tape, side).unwrap_or(Wide::Points);
-    let operand = Operand::new(module, kernel, name, side, wide)?;
-    let inner_text = module.number(inner as u64);
-    let points_text = module.number(points as u64);
-    let (mut load, mut place) = (String::new(), String::new());
-    let batch_axes = kernel.axes[kernel.group(BATCH)].to_vec();
-    let batch = unravel(module, &Expr::scalar("batch"), &batch_axes, "b", &mut load);
-    let value = operand.call("s", "k");
-    let empty = zero(kernel.accumulator, 4);
-    if wide == Wide::Inner {
-        // One row, four values of k: threads of a row are neighbours.
-        load.push_str("    let own = first + thread / 4u;\n    let k = step * 16u + thread % 4u * 4u;\n");
-        let coordinates = point_coordinates(module, kernel, side, wide, "own", "m", &mut load);
-        operand.still(module, kernel, &batch, &coordinates, "s", &mut load);
-        let position = format!("min(k, {inner_text} - 4u) / 4u");
-        let coordinates = inner_coordinates(module, kernel, &position, 4, "k", &mut load);
-        operand.moving(module, kernel, &coordinates, "k", &mut load);
-        let _ = writeln!(load, "    let inside = own < {points_text} && k < {inner_text};");
-        let _ = writeln!(load, "    return select({empty}, {value}, inside);");
-        place.push_str("    let at = start + thread % 4u * 64u + thread / 16u;\n    let lane = thread / 4u % 4u;\n");
+/// `load_left` and `place_left`, or those of the other operand.
+fn bring(module: &mut Module<'_>, kernel: &ContractKernel, side: usize) -> Result<String> {
+    let Fetch { name, mut text, along_k } = fetch(module, kernel, side, [BLOCK, STEP])?;
+    let _ = writeln!(text, "fn place_{name}(start: u32, thread: u32, value: Sum) {{");
+    if along_k {
+        text.push_str("    let at = start + thread % 4u * 64u + thread / 16u;\n    let lane = thread / 4u % 4u;\n");
         for (number, lane) in LANES.iter().enumerate() {
-            let _ = writeln!(place, "    {name}_tile[at + {}u][lane] = value.{lane};", number * 16);
+            let _ = writeln!(text, "    {name}_tile[at + {}u][lane] = value.{lane};", number * 16);
         }
     } else {
-        // One value of k, four rows.
-        load.push_str("    let own = first + thread % 16u * 4u;\n    let k = step * 16u + thread / 16u;\n");
-        let coordinates = point_coordinates(module, kernel, side, wide, "own", "m", &mut load);
-        operand.still(module, kernel, &batch, &coordinates, "s", &mut load);
-        let position = format!("min(k, {inner_text} - 1u)");
-        let coordinates = inner_coordinates(module, kernel, &position, 1, "k", &mut load);
-        operand.moving(module, kernel, &coordinates, "k", &mut load);
-        // Rows behind the last one repeat it, and their results are left out.
-        let _ = writeln!(load, "    return select({empty}, {value}, k < {inner_text});");
-        let _ = writeln!(place, "    {name}_tile[start + thread] = value;");
+        let _ = writeln!(text, "    {name}_tile[start + thread] = value;");
     }
-    Ok(format!(
-        "{}fn load_{name}(batch: u32, first: u32, step: u32, thread: u32) -> Sum {{\n{load}}}\n\n\
-         fn place_{name}(start: u32, thread: u32, value: Sum) {{\n{place}}}\n\n",
-        operand.text
-    ))
-}
-
-/// The zero of the accumulator's type, for pieces of tiles outside the operands.
-fn zero(accumulator: DType, width: usize) -> String {
-    format!("{}()", Register::of(accumulator).wide(width))
+    text.push_str("}\n\n");
+    Ok(text)
 }

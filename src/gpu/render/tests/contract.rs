@@ -1,4 +1,6 @@
+use super::runner::Gpu;
 use super::*;
+use crate::gpu::render::Units;
 use crate::graph::{Binary, Unary};
 use crate::plan::ContractKernel;
 
@@ -62,6 +64,22 @@ impl Product {
     }
 }
 
+/// A product of which the left operand, the right one and the result lie transposed.
+fn product_turned([b, m, n, k]: [usize; 4], [left, right, out]: [bool; 3], dtype: DType) -> Product {
+    let mut product = Product { dtype, ..Product::plain(b, m, n, k) };
+    let [m, n, k] = [m, n, k].map(|size| size as i64);
+    if left {
+        product.left = [m * k, 1, m];
+    }
+    if right {
+        product.right = [k * n, 1, k];
+    }
+    if out {
+        product.out = [m * n, 1, m];
+    }
+    product
+}
+
 #[test]
 fn products_of_all_shapes() {
     for [b, m, n, k] in [
@@ -83,21 +101,10 @@ fn products_of_all_shapes() {
 #[test]
 fn transposed_operands_and_results() {
     for [m, n, k] in [[64usize, 96, 32], [130, 70, 50], [12, 20, 8]] {
-        let [mi, ni, ki] = [m, n, k].map(|size| size as i64);
         for (left_turned, right_turned, out_turned) in
             [(true, false, false), (false, true, false), (true, true, false), (false, false, true), (true, true, true)]
         {
-            let mut product = Product::plain(2, m, n, k);
-            if left_turned {
-                product.left = [mi * ki, 1, mi];
-            }
-            if right_turned {
-                product.right = [ki * ni, 1, ki];
-            }
-            if out_turned {
-                product.out = [mi * ni, 1, mi];
-            }
-            product.check();
+            product_turned([2, m, n, k], [left_turned, right_turned, out_turned], DType::F32).check();
         }
     }
 }
@@ -197,11 +204,7 @@ fn large_tiles() {
     ] {
         for turned in [false, true] {
             let mut case = Case::new();
-            let mut product = Product::plain(b, m, n, k);
-            if turned {
-                let [m, n, k] = [m, n, k].map(|size| size as i64);
-                (product.left, product.right) = ([m * k, 1, m], [k * n, 1, k]);
-            }
+            let product = product_turned([b, m, n, k], [turned, turned, false], DType::F32);
             let body = product.build(&mut case);
             let caps = Capabilities { busy_groups: 1, ..capabilities(false, false) };
             case.check_on(&body, &caps);
@@ -213,6 +216,54 @@ fn large_tiles() {
                 launches[0].wgsl.contains(&format!("ROWS: u32 = {rows}u;\nconst COLUMNS: u32 = {columns}u;"))
             });
             assert!(used, "{tile} for {b}x{m}x{n}x{k}\n{}", launches[0].wgsl);
+        }
+    }
+}
+
+/// Units of an adapter for the widest of the types that it has, or, to look at the texts only, those of GPUs that are made.
+fn units() -> Vec<Units> {
+    match runner::gpu() {
+        Some(Gpu { units: Some(units), .. }) => vec![*units],
+        _ => {
+            let nvidia = Units { subgroups: [32, 32], f16: Some(16), f32: None };
+            vec![nvidia, Units { f16: Some(8), f32: Some(8), ..nvidia }, Units { subgroups: [32, 64], ..nvidia }]
+        }
+    }
+}
+
+/// On adapters without units for small matrices only the texts are checked.
+#[test]
+fn matrix_units() {
+    let plain = [false, false, false];
+    let turnings = [plain, [true, true, false], [true, false, true], [false, true, true]];
+    let round = turnings.map(|turned| ([4usize, 64, 64, 16], turned));
+    let odd = [([1, 250, 120, 33], plain), ([1, 121, 101, 70], turnings[1]), ([1, 130, 140, 64], turnings[3])];
+    for units in units() {
+        for (dtype, size) in [(DType::F16, units.f16), (DType::F32, units.f32)] {
+            if size.is_none() {
+                continue;
+            }
+            let mut tiles = [64, 128].map(|tile| (format!("ROWS: u32 = {tile}u"), false));
+            for (sizes, turned) in round.iter().chain(&odd) {
+                let mut case = Case { tolerance: 2e-5, ..Case::new() };
+                let body = product_turned(*sizes, *turned, dtype).build(&mut case);
+                let caps = Capabilities {
+                    busy_groups: 1,
+                    max_workgroup_bytes: 48 << 10,
+                    cooperative: Some(units),
+                    ..capabilities(false, true)
+                };
+                let launches = render(&case.plan, &case.kernel(&body), &caps).expect("it renders");
+                launches.iter().for_each(validate);
+                let text = &launches[0].wgsl;
+                assert!(text.contains("coopMultiplyAdd"), "{text}");
+                tiles.iter_mut().for_each(|(tile, seen)| *seen |= text.contains(tile.as_str()));
+                if runner::gpu().is_some_and(|gpu| gpu.units == Some(units)) {
+                    case.check_on(&body, &caps);
+                }
+            }
+            // parts of large tiles do not fit where a subgroup may have 64 invocations and a workgroup no more than 256
+            assert!(tiles[0].1 && (tiles[1].1 || units.subgroups[1] > 32), "small and large tiles");
         }
     }
 }

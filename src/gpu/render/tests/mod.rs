@@ -34,6 +34,7 @@ fn capabilities(software: bool, f16: bool) -> Capabilities {
         launch_milliseconds: f64::INFINITY,
         busy_groups: 128,
         software,
+        cooperative: None,
     }
 }
 
@@ -184,14 +185,21 @@ pub(super) fn validate(launch: &Launch) {
     let Launch { label, wgsl: text, .. } = launch;
     let module =
         naga::front::wgsl::parse_str(text).unwrap_or_else(|e| panic!("{label}: {}\n{text}", e.emit_to_string(text)));
-    let mut validator =
-        naga::valid::Validator::new(naga::valid::ValidationFlags::all(), naga::valid::Capabilities::SHADER_FLOAT16);
+    let cooperative = text.contains("enable wgpu_cooperative_matrix;");
+    let mut capabilities = naga::valid::Capabilities::SHADER_FLOAT16;
+    if cooperative {
+        capabilities |= naga::valid::Capabilities::COOPERATIVE_MATRIX | naga::valid::Capabilities::SUBGROUP;
+    }
+    let mut validator = naga::valid::Validator::new(naga::valid::ValidationFlags::all(), capabilities);
     let info = validator.validate(&module).unwrap_or_else(|e| panic!("{label}: {}\n{text}", e.emit_to_string(text)));
     naga::back::spv::write_vec(&module, &info, &naga::back::spv::Options::default(), None)
         .unwrap_or_else(|e| panic!("{label}: SPIR-V: {e}\n{text}"));
     let options = naga::back::msl::Options { fake_missing_bindings: true, lang_version: (2, 4), ..Default::default() };
     naga::back::msl::write_string(&module, &info, &options, &naga::back::msl::PipelineOptions::default())
         .unwrap_or_else(|e| panic!("{label}: MSL: {e}\n{text}"));
+    if cooperative {
+        return; // DirectX has no such matrices that wgpu could use
+    }
     let options = naga::back::hlsl::Options {
         fake_missing_bindings: true,
         shader_model: naga::back::hlsl::ShaderModel::V6_2,

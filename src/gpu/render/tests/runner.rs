@@ -2,12 +2,14 @@
 
 use std::sync::OnceLock;
 
-use crate::gpu::render::Launch;
+use crate::gpu::render::{Launch, Units};
 
 pub(super) struct Gpu {
     device: wgpu::Device,
     queue: wgpu::Queue,
     pub(super) f16: bool,
+    /// Its units for small matrices, imitated ones too.
+    pub(super) units: Option<Units>,
 }
 
 /// The adapter, if there is one; `BRASA_REQUIRE_GPU=1` makes its absence an error.
@@ -19,15 +21,20 @@ pub(super) fn gpu() -> Option<&'static Gpu> {
             crate::device::tests::skip_without_gpu(); // kernels are then only validated
             return None;
         };
-        let features = adapter.features() & wgpu::Features::SHADER_F16;
+        let features = adapter.features() & crate::gpu::features::wanted();
+        #[expect(unsafe_code, reason = "wgpu asks for consent to features that may still have errors of its own")]
+        // SAFETY: what kernels that use them give is what these tests look at.
+        let experimental_features = unsafe { wgpu::ExperimentalFeatures::enabled() };
         let descriptor = wgpu::DeviceDescriptor {
+            experimental_features,
             required_limits: adapter.limits(),
             required_features: features,
             ..wgpu::DeviceDescriptor::default()
         };
         let (device, queue) =
             pollster::block_on(adapter.request_device(&descriptor)).expect("the adapter gives a device");
-        Some(Gpu { device, queue, f16: !features.is_empty() })
+        let units = crate::gpu::features::offered_units(&adapter, features);
+        Some(Gpu { device, queue, f16: features.contains(wgpu::Features::SHADER_F16), units })
     })
     .as_ref()
 }

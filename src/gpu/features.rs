@@ -1,0 +1,119 @@
+//! Which of an adapter's optional features are used.
+
+use std::sync::OnceLock;
+
+use super::render::Units;
+
+/// The environment variable that says which to do without.
+pub(super) const VARIABLE: &str = "BRASA_FEATURES";
+
+/// What [`Choice`] is about, as it names it.
+const NAMES: [&str; 3] = ["f16", "timestamps", "cooperative"];
+
+/// What a person says about features.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Choice {
+    without: [bool; NAMES.len()],
+    with: [bool; NAMES.len()],
+}
+
+impl Choice {
+    /// `-f16,+cooperative`; what is wrong comes back as well.
+    fn parse(text: &str) -> (Self, Vec<&str>) {
+        let mut choice = Self::default();
+        let mut wrong = Vec::new();
+        for word in text.split([',', ' ']).filter(|word| !word.is_empty()) {
+            let number = |name: &str| NAMES.iter().position(|known| *known == name);
+            match (word.strip_prefix('-').and_then(number), word.strip_prefix('+').and_then(number)) {
+                (Some(number), _) => choice.without[number] = true,
+                (_, Some(number)) => choice.with[number] = true,
+                _ => wrong.push(word),
+            }
+        }
+        (choice, wrong)
+    }
+}
+
+/// `BRASA_FEATURES`: features of adapters to do without, such as `-f16,-cooperative`, and `+cooperative` for units that a
+/// software adapter only imitates.
+fn choice() -> Choice {
+    static CHOICE: OnceLock<Choice> = OnceLock::new();
+    *CHOICE.get_or_init(|| {
+        let text = std::env::var(VARIABLE).unwrap_or_default();
+        let (choice, wrong) = Choice::parse(&text);
+        if !wrong.is_empty() {
+            tracing::warn!(
+                "{VARIABLE}: `{}` is not understood; give - (without) or + (with) and one of {}",
+                wrong.join(" "),
+                NAMES.join(", ")
+            );
+        }
+        choice
+    })
+}
+
+fn without(name: &str) -> bool {
+    NAMES.iter().zip(choice().without).any(|(known, without)| *known == name && without)
+}
+
+/// Those that kernels and timing make use of where they are.
+pub(super) fn wanted() -> wgpu::Features {
+    let mut wanted = wgpu::Features::empty();
+    if !without("f16") {
+        wanted |= wgpu::Features::SHADER_F16;
+    }
+    if !without("timestamps") {
+        wanted |= wgpu::Features::TIMESTAMP_QUERY;
+    }
+    if !without("cooperative") {
+        wanted |= wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SUBGROUP;
+    }
+    wanted
+}
+
+/// The adapter's units for small matrices that a device with these features makes use of. A software adapter's are slower
+/// than its other instructions, and used only on request.
+pub(super) fn units(adapter: &wgpu::Adapter, features: wgpu::Features) -> Option<Units> {
+    let [_, _, asked_for] = choice().with;
+    let worth_it = adapter.get_info().device_type != wgpu::DeviceType::Cpu || asked_for;
+    if worth_it { offered_units(adapter, features) } else { None }
+}
+
+/// The units for square matrices whose products are summed in f32.
+pub(super) fn offered_units(adapter: &wgpu::Adapter, features: wgpu::Features) -> Option<Units> {
+    use wgpu::CooperativeScalarType as Scalar;
+    let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SUBGROUP;
+    if without("cooperative") || !features.contains(needed) {
+        return None;
+    }
+    let info = adapter.get_info();
+    let offered = adapter.cooperative_matrix_properties();
+    let largest = |scalar: Scalar| {
+        let good = offered.iter().filter(|unit| {
+            unit.ab_type == scalar
+                && unit.cr_type == Scalar::F32
+                && (unit.n_size, unit.k_size) == (unit.m_size, unit.m_size)
+                && !unit.saturating_accumulation
+        });
+        good.map(|unit| unit.m_size as usize).max()
+    };
+    let units = Units {
+        subgroups: [info.subgroup_min_size, info.subgroup_max_size].map(|size| size as usize),
+        f16: features.contains(wgpu::Features::SHADER_F16).then(|| largest(Scalar::F16)).flatten(),
+        f32: largest(Scalar::F32),
+    };
+    (units.f16.is_some() || units.f32.is_some()).then_some(units)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_are_left_aside_by_name() {
+        let (choice, wrong) = Choice::parse("-f16, +cooperative -speed f16");
+        assert_eq!((choice.without, choice.with), ([true, false, false], [false, false, true]));
+        assert_eq!(wrong, ["-speed", "f16"]);
+        assert_eq!(Choice::parse(""), (Choice::default(), Vec::new()));
+    }
+}

@@ -1,0 +1,85 @@
+//! How the threads of a workgroup bring a piece of an operand into workgroup memory: four elements each at a time.
+
+use std::fmt::Write as _;
+
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::gpu::render::module::Module;
+use crate::gpu::render::scalar::Register;
+use crate::gpu::render::space::{Expr, unravel};
+use crate::plan::ContractKernel;
+
+use super::lanes::{Wide, operand_lanes};
+use super::operand::Operand;
+use super::points::{inner_coordinates, point_coordinates};
+use super::{BATCH, ROWS};
+
+/// The function that reads an operand by fours.
+pub(super) struct Fetch {
+    /// `left` or `right`; the function is `load_left` or `load_right`.
+    pub name: &'static str,
+    /// Its text, and that of what it calls.
+    pub text: String,
+    /// Whether the four are neighbours along k; if not, along rows or columns.
+    pub along_k: bool,
+}
+
+/// `fn load_left(batch, first, step, number) -> Sum`: the elements of four number `number` of a piece of `points` rows (or
+/// columns, for the other side) from `first` on and `step_size` values of k. Fours along k are numbered along k first,
+/// others along rows first. Behind the last value of k they are zero.
+pub(super) fn fetch(
+    module: &mut Module<'_>,
+    kernel: &ContractKernel,
+    side: usize,
+    [points, step_size]: [usize; 2],
+) -> Result<Fetch> {
+    let [_, rows, columns, inner] = kernel.sizes();
+    let (tape, name, count) = match side {
+        ROWS => (&kernel.lhs.0, "left", rows),
+        _ => (&kernel.rhs.0, "right", columns),
+    };
+    let wide = operand_lanes(kernel, tape, side).unwrap_or(Wide::Points);
+    let operand = Operand::new(module, kernel, name, side, wide)?;
+    let inner_text = module.number(inner as u64);
+    let count_text = module.number(count as u64);
+    let mut load = String::new();
+    let batch_axes = kernel.axes[kernel.group(BATCH)].to_vec();
+    let batch = unravel(module, &Expr::scalar("batch"), &batch_axes, "b", &mut load);
+    let value = operand.call("s", "k");
+    let empty = zero(kernel.accumulator, 4);
+    let along_k = wide == Wide::Inner;
+    if along_k {
+        // Threads of a row are neighbours.
+        let fours = step_size / 4;
+        let _ = writeln!(load, "    let own = first + number / {fours}u;");
+        let _ = writeln!(load, "    let k = step * {step_size}u + number % {fours}u * 4u;");
+        let coordinates = point_coordinates(module, kernel, side, wide, "own", "m", &mut load);
+        operand.still(module, kernel, &batch, &coordinates, "s", &mut load);
+        let position = format!("min(k, {inner_text} - 4u) / 4u");
+        let coordinates = inner_coordinates(module, kernel, &position, 4, "k", &mut load);
+        operand.moving(module, kernel, &coordinates, "k", &mut load);
+        let _ = writeln!(load, "    let inside = own < {count_text} && k < {inner_text};");
+        let _ = writeln!(load, "    return select({empty}, {value}, inside);");
+    } else {
+        let fours = points / 4;
+        let _ = writeln!(load, "    let own = first + number % {fours}u * 4u;");
+        let _ = writeln!(load, "    let k = step * {step_size}u + number / {fours}u;");
+        let coordinates = point_coordinates(module, kernel, side, wide, "own", "m", &mut load);
+        operand.still(module, kernel, &batch, &coordinates, "s", &mut load);
+        let position = format!("min(k, {inner_text} - 1u)");
+        let coordinates = inner_coordinates(module, kernel, &position, 1, "k", &mut load);
+        operand.moving(module, kernel, &coordinates, "k", &mut load);
+        // Rows behind the last one repeat it, and their results are left out.
+        let _ = writeln!(load, "    return select({empty}, {value}, k < {inner_text});");
+    }
+    let text = format!(
+        "{}fn load_{name}(batch: u32, first: u32, step: u32, number: u32) -> Sum {{\n{load}}}\n\n",
+        operand.text
+    );
+    Ok(Fetch { name, text, along_k })
+}
+
+/// The zero of the accumulator's type, for pieces of tiles outside the operands.
+fn zero(accumulator: DType, width: usize) -> String {
+    format!("{}()", Register::of(accumulator).wide(width))
+}
