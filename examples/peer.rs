@@ -299,6 +299,8 @@ impl Peer {
                 fields.insert("runs".into(), json!(count));
                 fields.insert("gflops".into(), if flops > 0.0 { json!(flops / median / 1e9) } else { Value::Null });
                 fields.insert("peak_rss_mib".into(), json!(peak_resident_mib()));
+                let bytes = self.device.memory().peak_bytes;
+                fields.insert("peak_tensor_mib".into(), json!(bytes as f64 / f64::from(1 << 20)));
                 fields.insert("first_call_s".into(), json!(timed.first));
             }
             Err(error) => {

@@ -123,8 +123,14 @@ pub trait Element: Copy + Send + Sync + 'static {
     const DTYPE: DType;
     /// The bytes of `values`, as they lie in memory.
     fn to_bytes(values: &[Self]) -> Cow<'_, [u8]>;
+    /// Appends the values in `bytes`, whose length is a multiple of the element's size.
+    fn append(values: &mut Vec<Self>, bytes: &[u8]);
     /// The values in `bytes`, whose length is a multiple of the element's size.
-    fn from_bytes(bytes: &[u8]) -> Vec<Self>;
+    fn from_bytes(bytes: &[u8]) -> Vec<Self> {
+        let mut values = Vec::with_capacity(bytes.len() / Self::DTYPE.size_bytes());
+        Self::append(&mut values, bytes);
+        values
+    }
 }
 
 macro_rules! pod_element {
@@ -134,8 +140,11 @@ macro_rules! pod_element {
             fn to_bytes(values: &[Self]) -> Cow<'_, [u8]> {
                 Cow::Borrowed(bytemuck::cast_slice(values))
             }
-            fn from_bytes(bytes: &[u8]) -> Vec<Self> {
-                bytemuck::pod_collect_to_vec(bytes)
+            fn append(values: &mut Vec<Self>, bytes: &[u8]) {
+                match bytemuck::try_cast_slice(bytes) {
+                    Ok(aligned) => values.extend_from_slice(aligned),
+                    Err(_) => values.extend(bytemuck::pod_collect_to_vec::<u8, $rust>(bytes)),
+                }
             }
         }
     )*};
@@ -147,7 +156,7 @@ impl Element for bool {
     fn to_bytes(values: &[Self]) -> Cow<'_, [u8]> {
         values.iter().map(|&v| u8::from(v)).collect()
     }
-    fn from_bytes(bytes: &[u8]) -> Vec<Self> {
-        bytes.iter().map(|&b| b != 0).collect()
+    fn append(values: &mut Vec<Self>, bytes: &[u8]) {
+        values.extend(bytes.iter().map(|&b| b != 0));
     }
 }

@@ -5,6 +5,7 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::dtype::Element;
 use crate::free_list::FreeList;
 
 use super::view::View;
@@ -161,11 +162,11 @@ impl Memory {
         (unsafe { self.0.raw.aligned().add(offset as usize) }, len as usize)
     }
 
-    /// A copy of `len` bytes from `offset` on.
-    pub(crate) fn read(&self, offset: u64, len: u64) -> Vec<u8> {
+    /// A copy of the elements in `len` bytes from `offset` on.
+    pub(crate) fn read<T: Element>(&self, offset: u64, len: u64) -> Vec<T> {
         let (start, len) = self.range(offset, len);
         // SAFETY: the range was checked, and all bytes are initialised.
-        unsafe { std::slice::from_raw_parts(start, len) }.to_vec()
+        T::from_bytes(unsafe { std::slice::from_raw_parts(start, len) })
     }
 
     /// Overwrites the bytes from `offset` on.
@@ -201,12 +202,12 @@ mod tests {
         for _ in 0..3 {
             let memory = blocks.zeroed(1 << 20).expect("a megabyte");
             assert_eq!(blocks.kept_bytes(), 0, "the one that waited is in use");
-            assert!(memory.read(0, 1 << 20).iter().all(|&byte| byte == 0));
+            assert!(memory.read::<u8>(0, 1 << 20).iter().all(|&byte| byte == 0));
             memory.write(17, &[1, 2, 3]);
-            assert_eq!(memory.read(16, 5), [0, 1, 2, 3, 0]);
+            assert_eq!(memory.read::<u8>(16, 5), [0, 1, 2, 3, 0]);
             let clone = memory.clone();
             clone.copy_from(&memory, 17, 18, 3);
-            assert_eq!(memory.read(16, 6), [0, 1, 1, 2, 3, 0]);
+            assert_eq!(memory.read::<u8>(16, 6), [0, 1, 1, 2, 3, 0]);
             assert_eq!(memory.0.raw.aligned().align_offset(ALIGNMENT), 0);
             drop((memory, clone));
             assert_eq!(blocks.kept_bytes(), 1 << 20);
@@ -225,6 +226,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "outside a memory")]
     fn reading_beyond_the_end_panics() {
-        Blocks::default().zeroed(8).expect("8 bytes").read(4, 5);
+        Blocks::default().zeroed(8).expect("8 bytes").read::<u8>(4, 5);
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::free_list::size_class;
 use crate::gpu::{self, AllocError, Gpu, Span};
@@ -66,16 +67,16 @@ impl Device {
         Ok(())
     }
 
-    /// The `bytes` bytes of `storage` from byte `offset` on, as they are after the work given to the device before this
+    /// The elements in `bytes` bytes of `storage` from byte `offset` on, as they are after the work given to the device before this
     /// call.
     ///
     /// An index outside its range that any kernel met since the last read becomes an error here.
-    pub(crate) fn read(
+    pub(crate) fn read<T: Element>(
         &self,
         storage: &Storage,
         offset: u64,
         bytes: u64,
-    ) -> impl Future<Output = Result<Vec<u8>>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<T>>> + Send + use<T> {
         in_bounds(storage, offset, bytes);
         let begun = match (storage.memory(), self.backend()) {
             (StorageMemory::Cpu(memory), Backend::Cpu(state)) => {
@@ -169,8 +170,8 @@ fn new_buffer(gpu: &Gpu, pool: &Pool, capacity: u64, label: &str) -> Result<Opti
 }
 
 /// A read under way.
-enum Begun {
-    Cpu(Result<Vec<u8>>),
+enum Begun<T> {
+    Cpu(Result<Vec<T>>),
     Gpu(Arc<Gpu>, Result<gpu::Read>),
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn fresh_devices() -> impl Iterator<Item = Device> {
 }
 
 fn read_all(device: &Device, storage: &Storage) -> Vec<u8> {
-    block_on(device.read(storage, 0, storage.bytes())).expect("read")
+    block_on(device.read::<u8>(storage, 0, storage.bytes())).expect("read")
 }
 
 fn bytes(count: usize, seed: u64) -> Vec<u8> {
@@ -123,7 +123,7 @@ proptest! {
             }
             for (storage, model) in storages.iter().zip(&models) {
                 prop_assert_eq!(&read_all(&device, storage), model);
-                let middle = block_on(device.read(storage, 7, 90)).expect("read");
+                let middle = block_on(device.read::<u8>(storage, 7, 90)).expect("read");
                 prop_assert_eq!(&middle, &model[7..97]);
             }
         }
@@ -136,10 +136,10 @@ fn uploads_larger_than_the_staging_ring_arrive() {
         let data = bytes(70 << 20, 5);
         let storage = device.alloc(data.len() as u64 + 3, "test").expect("alloc");
         device.write(&storage, 3, &data).expect("write to an odd place");
-        let read = block_on(device.read(&storage, 3, data.len() as u64)).expect("read");
+        let read = block_on(device.read::<u8>(&storage, 3, data.len() as u64)).expect("read");
         assert!(read == data, "{device:?}");
         device.write(&storage, 0, &data).expect("write");
-        assert!(block_on(device.read(&storage, 0, data.len() as u64)).expect("read") == data, "{device:?}");
+        assert!(block_on(device.read::<u8>(&storage, 0, data.len() as u64)).expect("read") == data, "{device:?}");
     }
 }
 
@@ -162,7 +162,7 @@ fn a_read_sees_the_moment_of_its_call() {
     for device in fresh_devices() {
         let storage = device.alloc(8, "test").expect("alloc");
         device.write(&storage, 0, &[1; 8]).expect("write");
-        let read = device.read(&storage, 0, 8);
+        let read = device.read::<u8>(&storage, 0, 8);
         device.write(&storage, 0, &[2; 8]).expect("write");
         assert_eq!(block_on(read).expect("read"), [1; 8]);
         assert_eq!(read_all(&device, &storage), [2; 8]);
@@ -191,7 +191,7 @@ fn a_lost_device_says_so_for_ever_and_can_be_opened_again() {
     for device in fresh_devices() {
         let storage = device.alloc(64, "test").expect("alloc");
         let other = device.alloc(64, "test").expect("alloc");
-        let read = device.read(&storage, 0, 64);
+        let read = device.read::<u8>(&storage, 0, 64);
         device.inject(Fault::Lost);
         let _either_is_fine: Result<_> = block_on(read); // begun before: its bytes or an error, but it ends
         let lost = |result: Result<()>| assert!(matches!(result, Err(Error::DeviceLost { .. })), "{result:?}");
@@ -199,7 +199,7 @@ fn a_lost_device_says_so_for_ever_and_can_be_opened_again() {
             lost(device.alloc(64, "test").map(drop));
             lost(device.write(&storage, 0, &[1; 64]));
             lost(device.copy(&storage, 0, &other, 0, 64));
-            lost(block_on(device.read(&storage, 0, 64)).map(drop));
+            lost(block_on(device.read::<u8>(&storage, 0, 64)).map(drop));
             lost(device.sync());
         }
         assert!(device.is_lost());

@@ -81,7 +81,7 @@ pub(super) fn capabilities(adapter: &wgpu::Adapter, device: &wgpu::Device) -> Ca
         max_groups: limits.max_compute_workgroups_per_dimension,
         f16: device.features().contains(wgpu::Features::SHADER_F16),
         launch_milliseconds: if software { f64::INFINITY } else { LAUNCH_MILLISECONDS },
-        busy_groups: BUSY_GROUPS,
+        busy_groups: if software { rayon::current_num_threads() } else { BUSY_GROUPS },
         software,
         cooperative: features::units(adapter, device.features()),
     }

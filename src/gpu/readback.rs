@@ -1,7 +1,9 @@
 //! The way of device bytes to the host.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::dtype::Element;
 use crate::error::Result;
 use crate::status;
 
@@ -82,28 +84,30 @@ impl Gpu {
         Ok(Read { pieces, status, skip: (offset - start) as usize, bytes: bytes as usize })
     }
 
-    /// Waits for a read and takes its bytes. An index outside its range, wherever it was met since the last read, is an
+    /// Waits for a read and takes its elements. An index outside its range, wherever it was met since the last read, is an
     /// error here.
-    pub(crate) async fn finish_read(self: Arc<Self>, read: Read) -> Result<Vec<u8>> {
-        let mut result = Vec::with_capacity(read.bytes + 8);
+    pub(crate) async fn finish_read<T: Element>(self: Arc<Self>, read: Read) -> Result<Vec<T>> {
+        let mut result = Vec::with_capacity(read.bytes / T::DTYPE.size_bytes());
+        let (mut skip, mut left) = (read.skip, read.bytes);
         for piece in read.pieces {
-            self.take_piece(piece, &mut result).await?;
+            let end = (piece.bytes as usize).min(skip + left);
+            left -= end - skip;
+            self.take_piece(piece, skip..end, &mut result).await?;
+            skip = 0;
         }
-        let mut word = Vec::with_capacity(4);
-        self.take_piece(read.status, &mut word).await?;
+        let mut word: Vec<u32> = Vec::with_capacity(1);
+        self.take_piece(read.status, 0..4, &mut word).await?;
         self.check()?;
-        let status: u32 = bytemuck::pod_read_unaligned(&word);
+        let status = word[0];
         if status != 0 {
             let mut recorder = self.recorder();
             recorder.encoder(&self).clear_buffer(&self.status, 0, None);
             return Err(status::error(status));
         }
-        result.drain(..read.skip);
-        result.truncate(read.bytes);
         Ok(result)
     }
 
-    async fn take_piece(&self, piece: Piece, into: &mut Vec<u8>) -> Result<()> {
+    async fn take_piece<T: Element>(&self, piece: Piece, bytes: Range<usize>, into: &mut Vec<T>) -> Result<()> {
         let good = piece.mapped.await;
         let view = if good { piece.buffer.get_mapped_range(0..piece.bytes).ok() } else { None };
         let Some(view) = view else {
@@ -112,7 +116,7 @@ impl Gpu {
             self.check()?;
             unreachable!("a lost device fails every check");
         };
-        into.extend_from_slice(&view);
+        T::append(into, &view[bytes]);
         drop(view);
         self.readbacks.give(piece.buffer);
         Ok(())

@@ -99,7 +99,7 @@ fn two_kernels(device: &Device) -> (Bound, Storage) {
 }
 
 fn values(device: &Device, storage: &Storage) -> Result<Vec<f32>> {
-    let bytes = block_on(device.read(storage, 0, storage.bytes()))?;
+    let bytes = block_on(device.read::<u8>(storage, 0, storage.bytes()))?;
     Ok(bytemuck::pod_collect_to_vec(&bytes))
 }
 
@@ -306,7 +306,7 @@ fn threads_share_a_device() {
                     bound.run(&[0, 1f32.to_bits()]).expect("run");
                     let data = vec![thread ^ round; 100_000];
                     device.write(&own, 0, &data).expect("write");
-                    assert_eq!(block_on(device.read(&own, 0, 100_000)).expect("read"), data);
+                    assert_eq!(block_on(device.read::<u8>(&own, 0, 100_000)).expect("read"), data);
                 }
                 assert_eq!(values(device, &state).expect("read"), [90.0; ELEMENTS]);
             });

@@ -60,7 +60,7 @@ fn leaf(node: &Node) -> Vec<f64> {
     let memory = memory.unwrap_or_else(|| panic!("the reference needs a value for {node:?}"));
     let (storage, first) = memory.get();
     let size = node.dtype.size_bytes();
-    let bytes = node.device.read(&storage, (first * size) as u64, node.shape.bytes(node.dtype));
+    let bytes = node.device.read::<u8>(&storage, (first * size) as u64, node.shape.bytes(node.dtype));
     let bytes = pollster::block_on(bytes).unwrap_or_else(|error| panic!("reading {node:?}: {error}"));
     decode(node.dtype, &bytes)
 }

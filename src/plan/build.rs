@@ -15,7 +15,7 @@ use super::{PlanOptions, axes, compared, copies, describe, overwrite, place, reu
 /// The plan of `program` for a device with these options.
 pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
     let key = program.key();
-    let mut program = split::split(&simplify::simplify(program), options);
+    let mut program = split::split(&simplify::simplify(program, options), options);
     copies::copy_shared(&mut program);
     whole::separate(&mut program);
     // what is copied to where it belongs must be complete before

@@ -23,6 +23,9 @@ pub struct PlanOptions {
     pub recompute_cost: u32,
     /// Cost up to which an elementwise chain is computed as a contraction loads its operand.
     pub prologue_cost: u32,
+    /// Elements of a matrix from which on its product with a vector is a reduction of products, with many threads to a
+    /// row, instead of a contraction.
+    pub reduced_matrix: usize,
     /// False: every node gets a kernel of its own (for comparison and for finding errors).
     pub fuse: bool,
     /// True: sizes are written into kernels as constants.
@@ -40,6 +43,7 @@ impl PlanOptions {
         fused_row: 1 << 15,
         recompute_cost: 10,
         prologue_cost: 7,
+        reduced_matrix: usize::MAX,
         fuse: true,
         literal_sizes: true,
     };
@@ -55,6 +59,8 @@ impl PlanOptions {
             fused_row: 1 << 14,
             recompute_cost: 10,
             prologue_cost: 7,
+            // smaller ones lie in caches, where contractions are as good and join more with their neighbours
+            reduced_matrix: 1 << 16,
             fuse: true,
             literal_sizes: true,
         }

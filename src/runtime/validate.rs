@@ -56,7 +56,7 @@ fn found_status(read: Result<Vec<f64>>) -> Result<u32> {
 fn read(device: &Device, plan: &Plan, buffer: BufferId, storage: &Storage) -> Result<Vec<f64>> {
     let Plan { buffers, .. } = plan;
     let bytes = (buffers[buffer].elements * buffers[buffer].dtype.size_bytes()) as u64;
-    let bytes = pollster::block_on(device.read(storage, 0, bytes))?;
+    let bytes = pollster::block_on(device.read::<u8>(storage, 0, bytes))?;
     Ok(decode(buffers[buffer].dtype, &bytes))
 }
 

@@ -38,7 +38,7 @@ impl Tensor {
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.assert_type::<T>("to_vec");
-        self.bytes_blocking().map(|bytes| T::from_bytes(&bytes))
+        self.elements_blocking()
     }
 
     /// All elements in row-major order, without blocking the thread.
@@ -52,7 +52,7 @@ impl Tensor {
     /// If the elements are of another type.
     pub async fn to_vec_async<T: Element>(&self) -> Result<Vec<T>> {
         self.assert_type::<T>("to_vec_async");
-        self.to_bytes().await.map(|bytes| T::from_bytes(&bytes))
+        self.elements().await
     }
 
     /// The only element; computes it and waits.
@@ -76,8 +76,12 @@ impl Tensor {
     ///
     /// If the device fails, or in a captured step.
     pub async fn to_bytes(&self) -> Result<Vec<u8>> {
-        if let Some(bytes) = self.constant_bytes() {
-            return Ok(bytes);
+        self.elements().await
+    }
+
+    async fn elements<T: Element>(&self) -> Result<Vec<T>> {
+        if self.is_constant() {
+            return Ok(T::from_bytes(&self.constant_bytes()));
         }
         let read = {
             let _exclusive = self.device().exclusive();
@@ -89,29 +93,29 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn bytes_blocking(&self) -> Result<Vec<u8>> {
-        if let Some(bytes) = self.constant_bytes() {
-            return Ok(bytes);
+    fn elements_blocking<T: Element>(&self) -> Result<Vec<T>> {
+        if !self.is_constant() {
+            self.memory()?; // here, so that an error points at the caller
         }
-        self.memory()?; // here, so that an error points at the caller
-        pollster::block_on(self.to_bytes())
+        pollster::block_on(self.elements())
     }
 
-    /// The elements of a constant, which needs no device.
-    fn constant_bytes(&self) -> Option<Vec<u8>> {
+    /// True if no device is needed.
+    fn is_constant(&self) -> bool {
+        self.numel() == 0 || matches!(self.node.op, Op::Const(_))
+    }
+
+    fn constant_bytes(&self) -> Vec<u8> {
         match self.node.op {
-            Op::Const(Scalar { bits, .. }) => {
-                Some(bits.to_le_bytes()[..self.dtype().size_bytes()].repeat(self.numel()))
-            }
-            _ if self.numel() == 0 => Some(Vec::new()),
-            _ => None,
+            Op::Const(Scalar { bits, .. }) => bits.to_le_bytes()[..self.dtype().size_bytes()].repeat(self.numel()),
+            _ => Vec::new(),
         }
     }
 
     /// All elements as f64, whatever their type.
     #[track_caller]
     pub(crate) fn to_f64_vec(&self) -> Result<Vec<f64>> {
-        Ok(crate::graph::reference::decode(self.dtype(), &self.bytes_blocking()?))
+        Ok(crate::graph::reference::decode(self.dtype(), &self.elements_blocking::<u8>()?))
     }
 
     #[track_caller]

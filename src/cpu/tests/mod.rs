@@ -101,7 +101,7 @@ impl Data {
         bits.flat_map(|bits| bits.to_le_bytes()[..self.dtype.size_bytes()].to_vec()).collect()
     }
     fn from_memory(dtype: DType, memory: &Memory) -> Self {
-        let bytes = memory.read(0, memory.bytes());
+        let bytes = memory.read::<u8>(0, memory.bytes());
         let size = dtype.size_bytes();
         let values = bytes.chunks_exact(size).map(|chunk| {
             let mut word = [0; 4];
@@ -170,7 +170,7 @@ fn run(bodies: Vec<Body>, data: &[Data], uniforms: &[u32]) -> (Vec<Data>, u32) {
             let (mut bound, memories) = bind(&plan, data);
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool of threads");
             pool.install(|| bound.run(uniforms, &status));
-            memories.iter().map(|memory| memory.read(0, memory.bytes())).collect()
+            memories.iter().map(|memory| memory.read::<u8>(0, memory.bytes())).collect()
         })
         .collect();
     assert!(results[0] == results[1] && results[0] == results[2], "results depend on the number of threads");

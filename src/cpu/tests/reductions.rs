@@ -156,7 +156,7 @@ fn a_wave_of_large_kernels_runs_side_by_side() {
         assert!(kernels.len() == 2 && kernels.iter().all(|kernel| kernel.milliseconds > 0.0), "{kernels:?}");
         assert!(bound.kernel_times().is_empty(), "they were taken");
         assert!(bound.stage_times().get(Stage::Forward).is_some_and(|time| time.milliseconds > 0.0));
-        memories.iter().map(|memory| memory.read(0, memory.bytes())).collect::<Vec<_>>()
+        memories.iter().map(|memory| memory.read::<u8>(0, memory.bytes())).collect::<Vec<_>>()
     };
     let one_by_one = run(&plan);
     plan.waves = std::iter::once(0..2).collect();

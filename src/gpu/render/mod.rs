@@ -48,7 +48,7 @@ pub(crate) struct Capabilities {
     pub f16: bool,
     /// A launch that may pessimistically take longer is cut; infinite where no watchdog resets the adapter.
     pub launch_milliseconds: f64,
-    /// Workgroups that keep all of its cores busy.
+    /// Workgroups that keep all of its cores busy: for a CPU-type adapter, its threads.
     pub busy_groups: usize,
     /// True for CPU-type adapters such as llvmpipe, where workgroup memory is slow.
     pub software: bool,

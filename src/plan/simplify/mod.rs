@@ -6,17 +6,23 @@
 mod fold;
 mod phases;
 mod sums;
+mod vectors;
 
 use std::collections::HashMap;
 
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, Dim, Op, Program, ProgramNode, ReduceOp, Slot, View};
+use crate::plan::PlanOptions;
 use crate::shape::Shape;
 
 /// An equal program without detours, duplicates and dead nodes.
-pub(super) fn simplify(program: &Program) -> Program {
+pub(super) fn simplify(program: &Program, options: &PlanOptions) -> Program {
     let users = program.users();
-    let mut builder = Builder { uses: users.iter().map(Vec::len).collect(), ..Builder::default() };
+    let mut builder = Builder {
+        uses: users.iter().map(Vec::len).collect(),
+        reduced_matrix: options.reduced_matrix,
+        ..Builder::default()
+    };
     let mut map = Vec::with_capacity(program.nodes.len());
     for (number, node) in program.nodes.iter().enumerate() {
         let mut node = node.clone();
@@ -74,6 +80,8 @@ type Key = (Op, Vec<usize>, Shape, DType, u32, Slot);
 
 #[derive(Default)]
 struct Builder {
+    /// See [`PlanOptions::reduced_matrix`].
+    reduced_matrix: usize,
     nodes: Vec<ProgramNode>,
     /// For each node, whether computing it checks an index.
     checks: Vec<bool>,
@@ -156,7 +164,7 @@ impl Builder {
             }
             Op::View(view) => self.rewrite_view(node, view),
             Op::Reduce { op, axes } => self.rewrite_reduce(node, *op, axes),
-            Op::Contract(contract) => self.by_phases(node, contract),
+            Op::Contract(contract) => self.by_vector(node, contract).or_else(|| self.by_phases(node, contract)),
             _ => None,
         }
     }

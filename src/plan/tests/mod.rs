@@ -3,6 +3,7 @@
 mod compared;
 mod phases;
 mod reasons;
+mod vectors;
 
 use std::collections::HashMap;
 

@@ -84,11 +84,14 @@ pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel) -> Result<
 /// From this many operations on, a CPU-type adapter's larger tiles are worth the second or two that they take to compile.
 const MANY_FLOPS: usize = 1 << 31;
 
+/// Invocations that a core of a CPU-type adapter does at once: llvmpipe's vectors of 256 bits.
+const SOFTWARE_LANES: usize = 8;
+
 /// Rows and columns of a register tile: large where there is work for many invocations.
 fn tile_size(module: &Module<'_>, kernel: &ContractKernel) -> (usize, usize) {
     let [batch, rows, columns, inner] = kernel.sizes();
     let fit = |size: usize, most: usize| size.next_power_of_two().clamp(1, most);
-    let busy = if module.caps.software { 128 } else { 16_384 };
+    let busy = if module.caps.software { SOFTWARE_LANES * module.caps.busy_groups } else { 16_384 };
     let largest = match module.caps.software {
         true if 2 * batch * rows * columns * inner >= MANY_FLOPS => 16,
         true => 8,

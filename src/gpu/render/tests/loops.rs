@@ -237,6 +237,28 @@ fn broadcasts_transposes_and_in_place_updates() {
     }
 }
 
+/// Maps that transpose take their points in blocks, some of which reach over the ends.
+#[test]
+fn transposes_in_blocks() {
+    for [batch, rows, columns] in [[1usize, 16, 16], [1, 33, 20], [3, 50, 36], [2, 16, 100]] {
+        for dtype in DType::ALL {
+            let mut case = Case::new();
+            let (r, c) = (rows as i64, columns as i64);
+            let x = case.data(dtype, batch * rows * columns);
+            let output = case.data(dtype, batch * rows * columns);
+            let mut code = Code::default();
+            let t = code.load(dtype, x, affine(&[r * c, 1, r], 0));
+            let body = map(&[batch, rows, columns], code, vec![store(output, affine(&[r * c, c, 1], 0), t)]);
+            let launches = render(&case.plan, &case.kernel(&body), &capabilities(false, false));
+            if dtype != DType::F16 {
+                let text = &launches.expect("it renders")[0].wgsl;
+                assert!(text.contains("let written ="), "{text}");
+            }
+            case.check(body);
+        }
+    }
+}
+
 #[test]
 fn a_piece_of_an_arena_leaves_its_neighbours_alone() {
     for dtype in DType::ALL {
@@ -488,7 +510,8 @@ fn the_text_does_not_depend_on_sizes() {
         let body = map(&[rows, columns], code, vec![store(output, affine(&[columns as i64, 1], 0), x)]);
         render(&case.plan, &case.kernel(&body), &capabilities(true, true)).expect("it renders")[0].wgsl.clone()
     };
-    assert_eq!(text(8, 16), text(40, 24));
+    assert_eq!(text(8, 16), text(12, 20));
+    assert_eq!(text(32, 32), text(40, 24)); // large enough for blocks
     assert_eq!(text(7, 5), text(11, 33));
 }
 

@@ -32,7 +32,7 @@ fn capabilities(software: bool, f16: bool) -> Capabilities {
         max_groups: 65_535,
         f16,
         launch_milliseconds: f64::INFINITY,
-        busy_groups: 128,
+        busy_groups: if software { 16 } else { 128 },
         software,
         cooperative: None,
     }
