@@ -113,7 +113,7 @@ fn counts(report: &Report) -> String {
 
 fn in_words(report: &Report) -> String {
     let mut text = format!("{}, driver {}\n", report.device, report.device.driver);
-    let _ = writeln!(text, "  {:<18} {}", "ops", counts(report));
+    let _ = writeln!(text, "  {:<22} {}", "ops", counts(report));
     for found in report.sweep.deviations.iter().take(SHOWN) {
         let (what, problem) = deviation(found);
         let _ = writeln!(text, "    {what}: {problem}");
@@ -124,7 +124,7 @@ fn in_words(report: &Report) -> String {
     }
     for check in &report.checks {
         let (word, seen) = check.outcome.in_words();
-        let _ = writeln!(text, "  {:<18} {word}: {seen}", check.name);
+        let _ = writeln!(text, "  {:<22} {word}: {seen}", check.name);
     }
     let _ = writeln!(text, "  {}", report.verdict());
     if let Some(advice) = report.advice() {
