@@ -21,7 +21,16 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn gelu(&self) -> Self {
-        self * (0.5 * (1.0 + (self * std::f64::consts::FRAC_1_SQRT_2).erf()))
+        use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+        let x = self.floats();
+        let value = &x * (0.5 * (1.0 + (&x * FRAC_1_SQRT_2).erf()));
+        value.with_gradient(&[&x], |_, inputs, g| {
+            let x = &inputs[0];
+            // Φ(x) written as 1 - Φ(-x), another value than the one before: it is computed again instead of kept
+            let below = 0.5 * (1.0 - (x * -FRAC_1_SQRT_2).erf());
+            let density = (-0.5 * (x * x)).exp() * (0.5 * FRAC_1_SQRT_2 * FRAC_2_SQRT_PI);
+            vec![Some(g * (below + x * density))]
+        })
     }
 
     /// The approximation of [`Tensor::gelu`] through tanh: `0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³)))`.
