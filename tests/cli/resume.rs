@@ -29,6 +29,12 @@ fn bytes(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// Whether a run has come so far that there is something to go on from: its folder of checkpoints comes before the first one.
+fn has_checkpoint(run: &Path) -> bool {
+    let files = std::fs::read_dir(run.join("checkpoints")).into_iter().flatten().flatten();
+    files.into_iter().any(|file| file.file_name().to_string_lossy().starts_with("step-"))
+}
+
 /// Lines of `metrics.jsonl` without what depends on the clock and on the process.
 fn metrics(run: &Path) -> Vec<serde_json::Value> {
     let lines = super::json_lines(&String::from_utf8(bytes(&run.join("metrics.jsonl"))).expect("UTF-8"));
@@ -52,7 +58,7 @@ fn killed_runs_end_as_if_nothing_had_happened() {
 
         let mut kills = 0;
         for attempt in 0..10 * KILLS {
-            let arguments = if killed.join("checkpoints").exists() {
+            let arguments = if has_checkpoint(&killed) {
                 ["--resume", text(&killed), "--json"].map(str::to_owned).to_vec()
             } else {
                 // killed before there was anything to go on from
