@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use naga::valid::{Capabilities, ValidationFlags, Validator};
+
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders").join(folder);
     let entries = std::fs::read_dir(folder).expect("the folder is there").map(|entry| entry.expect("readable").path());
@@ -13,7 +15,12 @@ fn files(folder: &str) -> Vec<PathBuf> {
 
 fn validate(name: &str, text: &str) -> naga::Module {
     let module = naga::front::wgsl::parse_str(text).unwrap_or_else(|e| panic!("{name}: {}", e.emit_to_string(text)));
-    naga::valid::Validator::new(naga::valid::ValidationFlags::all(), naga::valid::Capabilities::empty())
+    // families are plain WGSL but for those of units for small matrices
+    let capabilities = match text.contains("enable wgpu_cooperative_matrix;") {
+        true => Capabilities::SHADER_FLOAT16 | Capabilities::COOPERATIVE_MATRIX | Capabilities::SUBGROUP,
+        false => Capabilities::empty(),
+    };
+    Validator::new(ValidationFlags::all(), capabilities)
         .validate(&module)
         .unwrap_or_else(|e| panic!("{name}: {}", e.emit_to_string(text)));
     module
