@@ -5,10 +5,12 @@
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
+mod support;
+
 use brasa::models::{ModelSpec, create};
-use brasa::optim::{Adam, AdamOptions, Optimizer};
-use brasa::runtime::Step;
-use brasa::{DType, Device, Error, Shape, Stage};
+use brasa::{DType, Device, Error, Shape};
+
+use support::training_step;
 
 const WARM_UP: usize = 5;
 const ROUNDS: usize = 20;
@@ -25,13 +27,7 @@ fn main() -> Result<(), Error> {
         _ => (vec![channels, side, side], 10, vec![]),
     };
     let model = create(&name, &ModelSpec { input: input.clone(), classes, seed: 1 }, &device)?;
-    let optimizer = Adam::new(&model.parameters(), AdamOptions::default())?;
-    let mut step = Step::new(&device, move |inputs| {
-        let logits = model.forward(&inputs[0]);
-        let loss = Stage::Loss.scope(|| logits.cross_entropy(&inputs[1]));
-        optimizer.update(&loss.backward());
-        vec![loss]
-    })?;
+    let mut step = training_step(&device, model)?;
     let shape = |rest: &[usize]| Shape::from([&[batch], rest].concat());
     let (samples, labels) = (shape(&input), shape(&targets));
     let ones = |shape: &Shape| bytemuck::cast_slice(&vec![1i32; shape.numel()]).to_vec();

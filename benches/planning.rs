@@ -5,13 +5,15 @@
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
+mod support;
+
 use brasa::models::CifarResNet;
-use brasa::nn::{Init, Module};
-use brasa::optim::{Adam, AdamOptions, Optimizer};
+use brasa::nn::Init;
 use brasa::plan::PlanOptions;
-use brasa::runtime::Step;
-use brasa::{DType, Device, Error, Shape, Stage};
+use brasa::{DType, Device, Error, Shape};
 use cpu_time::ThreadTime;
+
+use support::training_step;
 
 const ROUNDS: usize = 5;
 const BATCH: usize = 64;
@@ -24,14 +26,7 @@ fn main() -> Result<(), Error> {
             let mut summary = String::new();
             for _ in 0..ROUNDS {
                 let model = CifarResNet::new(depth, 3, 10, &Init::new(&device, 1))?;
-                let optimizer = Adam::new(&model.parameters(), AdamOptions::default())?;
-                let mut step = Step::new(&device, move |inputs| {
-                    let logits = model.forward(&inputs[0]);
-                    let loss = Stage::Loss.scope(|| logits.cross_entropy(&inputs[1]));
-                    optimizer.update(&loss.backward());
-                    vec![loss]
-                })?
-                .with_options(|o| *o = options);
+                let mut step = training_step(&device, Box::new(model))?.with_options(|o| *o = options);
                 let signature = [(Shape::from([BATCH, 3, 32, 32]), DType::F32), (Shape::from(BATCH), DType::I32)];
                 let start = ThreadTime::now();
                 summary = step.prepare(&signature)?.plan.summary();

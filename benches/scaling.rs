@@ -5,15 +5,17 @@
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
+mod support;
+
 use std::path::PathBuf;
 use std::time::Instant;
 
 use brasa::models::{CifarResNet, Mlp};
 use brasa::nn::{Init, Module};
-use brasa::optim::{Adam, AdamOptions, Optimizer};
 use brasa::runs::export::{Chart, ChartLine};
-use brasa::runtime::Step;
-use brasa::{Device, Error, Stage, Tensor};
+use brasa::{Device, Error, Tensor};
+
+use support::training_step;
 
 const LEAST_RUNS: usize = 5;
 const LEAST_S: f64 = 1.0;
@@ -64,13 +66,7 @@ fn sweep(
 
 /// The median of the steps after the first two.
 fn seconds(device: &Device, model: impl Module + 'static, shape: &[usize]) -> Result<f64, Error> {
-    let optimizer = Adam::new(&model.parameters(), AdamOptions::default())?;
-    let mut step = Step::new(device, move |inputs| {
-        let logits = model.forward(&inputs[0]);
-        let loss = Stage::Loss.scope(|| logits.cross_entropy(&inputs[1]));
-        optimizer.update(&loss.backward());
-        vec![loss]
-    })?;
+    let mut step = training_step(device, Box::new(model))?;
     let inputs = [Tensor::rand(shape, device), Tensor::full([shape[0]], 1, device)];
     for input in &inputs {
         input.realize()?;

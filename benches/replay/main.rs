@@ -10,16 +10,17 @@
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 mod floor;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::time::Instant;
 
 use brasa::models::{ModelSpec, create};
-use brasa::optim::{Adam, AdamOptions, Optimizer};
-use brasa::runtime::Step;
-use brasa::{DType, Device, Error, Shape, Stage};
+use brasa::{DType, Device, Error, Shape};
 use cpu_time::ThreadTime;
 
 use floor::Floor;
+use support::training_step;
 
 const WARM_UP: usize = 10;
 const ROUNDS: usize = 100;
@@ -42,13 +43,7 @@ fn main() -> Result<(), Error> {
 
 fn measure(device: &Device, name: &str, batch: usize, input: &[usize]) -> Result<(), Error> {
     let model = create(name, &ModelSpec { input: input.to_vec(), classes: 10, seed: 1 }, device)?;
-    let optimizer = Adam::new(&model.parameters(), AdamOptions::default())?;
-    let mut step = Step::new(device, move |inputs| {
-        let logits = model.forward(&inputs[0]);
-        let loss = Stage::Loss.scope(|| logits.cross_entropy(&inputs[1]));
-        optimizer.update(&loss.backward());
-        vec![loss]
-    })?;
+    let mut step = training_step(device, model)?;
     let mut shape = vec![batch];
     shape.extend(input);
     let (pixels, labels) = (Shape::from(shape), Shape::from(batch));
