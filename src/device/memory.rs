@@ -67,8 +67,8 @@ impl Device {
         Ok(())
     }
 
-    /// The elements in `bytes` bytes of `storage` from byte `offset` on, as they are after the work given to the device before this
-    /// call.
+    /// The elements in `bytes` bytes of `storage` from byte `offset` on, as they are after the work given to the device
+    /// before this call.
     ///
     /// An index outside its range that any kernel met since the last read becomes an error here.
     pub(crate) fn read<T: Element>(

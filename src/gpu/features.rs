@@ -10,6 +10,9 @@ pub(super) const VARIABLE: &str = "BRASA_FEATURES";
 /// What [`Choice`] is about, as it names it.
 const NAMES: [&str; 3] = ["f16", "timestamps", "cooperative"];
 
+/// Needed to reach units for small matrices.
+const MATRIX_UNITS: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX.union(wgpu::Features::SUBGROUP);
+
 /// What a person says about features.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Choice {
@@ -66,7 +69,7 @@ pub(super) fn wanted() -> wgpu::Features {
         wanted |= wgpu::Features::TIMESTAMP_QUERY;
     }
     if !without("cooperative") {
-        wanted |= wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SUBGROUP;
+        wanted |= MATRIX_UNITS;
     }
     wanted
 }
@@ -82,8 +85,7 @@ pub(super) fn units(adapter: &wgpu::Adapter, features: wgpu::Features) -> Option
 /// The units for square matrices whose products are summed in f32.
 pub(super) fn offered_units(adapter: &wgpu::Adapter, features: wgpu::Features) -> Option<Units> {
     use wgpu::CooperativeScalarType as Scalar;
-    let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SUBGROUP;
-    if without("cooperative") || !features.contains(needed) {
+    if without("cooperative") || !features.contains(MATRIX_UNITS) {
         return None;
     }
     let info = adapter.get_info();

@@ -31,8 +31,8 @@ fn bytes(path: &Path) -> Vec<u8> {
 
 /// Whether a run has come so far that there is something to go on from: its folder of checkpoints comes before the first one.
 fn has_checkpoint(run: &Path) -> bool {
-    let files = std::fs::read_dir(run.join("checkpoints")).into_iter().flatten().flatten();
-    files.into_iter().any(|file| file.file_name().to_string_lossy().starts_with("step-"))
+    let mut files = std::fs::read_dir(run.join("checkpoints")).into_iter().flatten().flatten();
+    files.any(|file| file.file_name().to_string_lossy().starts_with("step-"))
 }
 
 /// Lines of `metrics.jsonl` without what depends on the clock and on the process.

@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::ReduceOp;
-use crate::plan::{Atom, InstrOp, Ix, Level, LoopKernel, Phase};
+use crate::plan::{InstrOp, Ix, Level, LoopKernel, Phase};
 
 use super::module::Module;
 use super::scalar::{self, Register};
 use super::space::{Expr, Lanes, Space, unravel};
 use super::tape::Outside;
-use super::{Launch, grid};
+use super::{Launch, grid, transpose};
 
 /// Longest row that one invocation sweeps on a real GPU.
 const SERIAL_ROW: usize = 64;
@@ -20,11 +20,6 @@ const SERIAL_ROW: usize = 64;
 const ENOUGH_ROWS: usize = 64;
 /// Loop iterations that one invocation may take in all: llvmpipe silently stops at 65,535.
 const MOST_ITERATIONS: usize = 32_768;
-
-/// Points to each side of a block of a map that transposes, 64 bytes of f32.
-const BLOCK_SIDE: usize = 16;
-/// Invocations for a block, each of which takes four points.
-const BLOCK: usize = BLOCK_SIDE * BLOCK_SIDE / 4;
 
 /// What runs four at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +51,7 @@ pub(crate) fn render(mut module: Module<'_>, kernel: &LoopKernel) -> Result<Opti
     }
     if shape.sweeps() == 0 {
         shape.wide = shape.wide_map();
-        shape.read_along = shape.transposed();
+        shape.read_along = if shape.wide == Wide::Outer { transpose::read_axis(kernel) } else { None };
         if kernel.outer <= 1 {
             module.share_between_sizes();
         }
@@ -188,23 +183,6 @@ impl<'k> Shape<'k> {
         Wide::None
     }
 
-    /// The axis along which some load finds its neighbours, where stores find theirs along another one.
-    fn transposed(&self) -> Option<usize> {
-        let last = self.kernel.outer.checked_sub(1).filter(|_| self.wide == Wide::Outer)?;
-        let axes = self.outer_axes();
-        let loads =
-            self.kernel.phases.iter().flat_map(|phase| &phase.tape.instrs).filter_map(|instr| match &instr.op {
-                InstrOp::Load { index, .. } => Some(index),
-                _ => None,
-            });
-        let along = |index: &Ix| {
-            let is_far = |(atom, stride): &(Atom, i64)| *atom == Atom::Axis(last) && stride.unsigned_abs() > 1;
-            let strides_far = index.terms.iter().any(is_far);
-            (0..last).find(|&axis| strides_far && index.terms.contains(&(Atom::Axis(axis), 1)))
-        };
-        loads.filter_map(along).find(|&axis| axes[axis] >= BLOCK_SIDE && axes[last] >= BLOCK_SIDE)
-    }
-
     /// One invocation for each outer point or four.
     fn serial(&self, mut module: Module<'_>, family: &str) -> Result<Launch> {
         let mut space = self.space(self.wide).expect("the choice checked it");
@@ -283,32 +261,16 @@ impl<'k> Shape<'k> {
             let _ = writeln!(code, "    let lanes = {lanes};");
         }
         let sizes = space.axes[..outer].to_vec();
-        let Some(axis) = self.read_along else {
-            let coordinates = unravel(module, &position, &sizes, "o", code);
-            space.coordinates[..outer].clone_from_slice(&coordinates);
-            return work;
+        let coordinates = match self.read_along {
+            Some(axis) => {
+                let (coordinates, invocations) = transpose::block_coordinates(module, &sizes, axis, code);
+                work = invocations;
+                coordinates
+            }
+            None => unravel(module, &position, &sizes, "o", code),
         };
-        // Blocks of as many points to each side: neighbours in a workgroup read neighbours, and its stores fill lines of
-        // memory.
-        let last = outer - 1;
-        let mut blocks = sizes.clone();
-        blocks[axis] = sizes[axis].div_ceil(BLOCK_SIDE);
-        blocks[last] = sizes[last].div_ceil(BLOCK_SIDE / 4);
-        let mut coordinates = unravel(module, &Expr::scalar(format!("(work / {BLOCK}u)")), &blocks, "b", code);
-        let _ = writeln!(code, "    let read = {} * {BLOCK_SIDE}u + work % {BLOCK_SIDE}u;", coordinates[axis].text);
-        let _ = writeln!(
-            code,
-            "    let written = {} * {}u + work / {BLOCK_SIDE}u % {}u;",
-            coordinates[last].text,
-            BLOCK_SIDE / 4,
-            BLOCK_SIDE / 4
-        );
-        let (reads, writes) = (module.number(sizes[axis] as u64), module.number(sizes[last] as u64));
-        let _ = writeln!(code, "    if (read >= {reads} || written >= {writes}) {{\n        return;\n    }}");
-        coordinates[axis] = Expr::scalar("read");
-        coordinates[last] = Expr::scalar("written");
         space.coordinates[..outer].clone_from_slice(&coordinates);
-        blocks.iter().product::<usize>() * BLOCK
+        work
     }
 
     /// Statements of one phase; `threads`: of the workgroup that shares the row.

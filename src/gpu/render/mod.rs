@@ -20,6 +20,7 @@ mod space;
 mod tape;
 #[cfg(test)]
 mod tests;
+mod transpose;
 
 use crate::error::Result;
 use crate::plan::{Body, BufferId, Kernel, Plan, Routine, RoutineKind};

@@ -14,6 +14,10 @@ const MIN_SIDE: usize = 64;
 impl Builder {
     /// `contract` as a reduction of products; `None` if it is not of a large matrix (or many) and a vector.
     pub(super) fn by_vector(&mut self, node: &ProgramNode, contract: &Contract) -> Option<usize> {
+        let elements = |side: usize| self.nodes[node.inputs[side]].shape.numel();
+        if elements(0).max(elements(1)) < self.reduced_matrix || !node.dtype.is_float() {
+            return None;
+        }
         let size = |label: u8| {
             let axis_of = |side: usize, labels: &[u8]| {
                 let axis = labels.iter().position(|&known| known == label)?;
@@ -21,39 +25,33 @@ impl Builder {
             };
             axis_of(0, &contract.lhs).or_else(|| axis_of(1, &contract.rhs)).expect("every label is an operand's")
         };
-        let product = |labels: &mut dyn Iterator<Item = u8>| labels.map(size).product::<usize>();
-        let own = |side: usize| {
-            let (labels, others) =
-                if side == 0 { (&contract.lhs, &contract.rhs) } else { (&contract.rhs, &contract.lhs) };
-            product(&mut labels.iter().copied().filter(|label| !others.contains(label)))
+        // how many rows or columns an operand has that the other one has not
+        let own = |labels: &[u8], others: &[u8]| -> usize {
+            labels.iter().filter(|label| !others.contains(label)).map(|&label| size(label)).product()
         };
         let summed: Vec<u8> = contract.lhs.iter().copied().filter(|label| !contract.out.contains(label)).collect();
-        let matrix = match [own(0), own(1)] {
+        let matrix = match [own(&contract.lhs, &contract.rhs), own(&contract.rhs, &contract.lhs)] {
             [1, points] if points >= MIN_SIDE => 1,
             [points, 1] if points >= MIN_SIDE => 0,
             _ => return None,
         };
-        let inner = product(&mut summed.iter().copied());
-        let operand = &self.nodes[node.inputs[matrix]];
-        let is_large = inner >= MIN_SIDE && operand.shape.numel() >= self.reduced_matrix;
-        if !is_large || !node.dtype.is_float() || is_windows(operand) {
+        let inner: usize = summed.iter().map(|&label| size(label)).product();
+        let is_large = inner >= MIN_SIDE && elements(matrix) >= self.reduced_matrix;
+        if !is_large || is_windows(&self.nodes[node.inputs[matrix]]) {
             return None;
         }
         let space: Vec<u8> = contract.out.iter().chain(&summed).copied().collect();
         let shape = Shape::from(space.iter().map(|&label| size(label)).collect::<Vec<_>>());
         let like = ProgramNode { dtype: DType::F32, ..node.clone() };
-        let mut sides =
-            [0, 1].map(|side| (node.inputs[side], [&contract.lhs, &contract.rhs][side].clone())).into_iter();
-        let mut spread = || {
-            let (input, labels) = sides.next().expect("there are two");
+        let mut factors = Vec::new();
+        for (&input, labels) in node.inputs.iter().zip([&contract.lhs, &contract.rhs]) {
             let source = self.nodes[input].shape.clone();
             let value = self.derive(&like, Op::Cast, vec![input], source);
             let axis = |label: &u8| space.iter().position(|known| known == label).expect("in the output or summed");
             let dims = labels.iter().map(|label| Dim::axis(axis(label))).collect();
             let view = View { dims, fill: Scalar { dtype: DType::F32, bits: 0 } };
-            self.derive(&like, Op::View(view), vec![value], shape.clone())
-        };
-        let factors = vec![spread(), spread()];
+            factors.push(self.derive(&like, Op::View(view), vec![value], shape.clone()));
+        }
         let products = self.derive(&like, Op::Binary(Binary::Mul), factors, shape.clone());
         let axes: Vec<usize> = (contract.out.len()..space.len()).collect();
         let mut kept = shape.to_vec();

@@ -15,7 +15,7 @@ use crate::plan::{ContractKernel, Tape, ValueId};
 
 use super::fetch::{Fetch, fetch};
 use super::points::{finish_inside, tile_grid};
-use super::{COLUMNS, LANES, ROWS};
+use super::{COLUMNS, LANES, ROWS, large_tiles_pay};
 
 /// Units of an adapter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,9 +93,7 @@ pub(super) fn tile(caps: &Capabilities, kernel: &ContractKernel) -> Option<Tile>
         (_, _, Some(size)) => (size, 4),
         _ => return None,
     };
-    let [batch, rows, columns, inner] = kernel.sizes();
-    let count = |[r, c]: [usize; 2]| batch * rows.div_ceil(r) * columns.div_ceil(c);
-    let padded = |sides: [usize; 2]| count(sides) * sides[0] * sides[1];
+    let [_, _, _, inner] = kernel.sizes();
     let step = if inner >= 64 { 32 } else { 16 };
     let shape = |sides, part, step| {
         let tile = Tile { sides, part, step, size, element_bytes, threads: 0, most_subgroups: 0 };
@@ -107,10 +105,9 @@ pub(super) fn tile(caps: &Capabilities, kernel: &ContractKernel) -> Option<Tile>
             && tile.bytes() <= caps.max_workgroup_bytes as usize
             && (0..2).all(|side| (tile.sides[side] * tile.step / 4).is_multiple_of(tile.threads))
     };
-    let busy = |tile: &Tile| count(tile.sides) >= caps.busy_groups && 8 * padded(tile.sides) <= 9 * padded([64, 64]);
     let large = [step, 16].map(|step| shape([128, 128], [64, 32], step));
     let small = [step, 16].map(|step| shape([64, 64], [32, 32], step));
-    let large = large.into_iter().find(|tile| possible(tile) && busy(tile));
+    let large = large.into_iter().find(|tile| possible(tile) && large_tiles_pay(caps, kernel, tile.sides));
     large.or_else(|| small.into_iter().find(possible))
 }
 

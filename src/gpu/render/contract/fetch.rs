@@ -2,10 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::dtype::DType;
 use crate::error::Result;
 use crate::gpu::render::module::Module;
-use crate::gpu::render::scalar::Register;
 use crate::gpu::render::space::{Expr, unravel};
 use crate::plan::ContractKernel;
 
@@ -46,7 +44,8 @@ pub(super) fn fetch(
     let batch_axes = kernel.axes[kernel.group(BATCH)].to_vec();
     let batch = unravel(module, &Expr::scalar("batch"), &batch_axes, "b", &mut load);
     let value = operand.call("s", "k");
-    let empty = zero(kernel.accumulator, 4);
+    // for pieces of tiles outside of the operands
+    let empty = "Sum()";
     let along_k = wide == Wide::Inner;
     if along_k {
         // Threads of a row are neighbours.
@@ -77,9 +76,4 @@ pub(super) fn fetch(
         operand.text
     );
     Ok(Fetch { name, text, along_k })
-}
-
-/// The zero of the accumulator's type, for pieces of tiles outside the operands.
-fn zero(accumulator: DType, width: usize) -> String {
-    format!("{}()", Register::of(accumulator).wide(width))
 }

@@ -14,7 +14,7 @@ use crate::plan::ContractKernel;
 
 use super::fetch::{Fetch, fetch};
 use super::points::{finish_inside, tile_grid};
-use super::{COLUMNS, LANES, ROWS};
+use super::{COLUMNS, LANES, ROWS, large_tiles_pay};
 
 /// Rows and columns that the threads cover with one block of 4×4 results each.
 const BLOCK: usize = 64;
@@ -25,13 +25,8 @@ const BLOCK_WORDS: usize = BLOCK * STEP;
 
 /// Blocks in each direction of a workgroup's results: two where enough workgroups are left and few results are outside.
 fn blocks(module: &Module<'_>, kernel: &ContractKernel) -> [usize; 2] {
-    let [batch, rows, columns, _] = kernel.sizes();
-    let tiles = |[r, c]: [usize; 2]| batch * rows.div_ceil(r * BLOCK) * columns.div_ceil(c * BLOCK);
-    let padded = |blocks: [usize; 2]| tiles(blocks) * blocks[0] * blocks[1];
     let fits = |[r, c]: [usize; 2]| 4 * (r + c) * BLOCK_WORDS <= module.caps.max_workgroup_bytes as usize;
-    let good = |&blocks: &[usize; 2]| {
-        fits(blocks) && tiles(blocks) >= module.caps.busy_groups && 8 * padded(blocks) <= 9 * padded([1, 1])
-    };
+    let good = |&blocks: &[usize; 2]| fits(blocks) && large_tiles_pay(module.caps, kernel, blocks.map(|n| n * BLOCK));
     [[2, 2], [1, 2], [2, 1]].into_iter().find(good).unwrap_or([1, 1])
 }
 

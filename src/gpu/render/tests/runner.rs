@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::gpu::render::{Launch, Units};
+use crate::gpu::wanted;
 
 pub(super) struct Gpu {
     device: wgpu::Device,
@@ -21,18 +22,9 @@ pub(super) fn gpu() -> Option<&'static Gpu> {
             crate::device::tests::skip_without_gpu(); // kernels are then only validated
             return None;
         };
-        let features = adapter.features() & crate::gpu::features::wanted();
-        #[expect(unsafe_code, reason = "wgpu asks for consent to features that may still have errors of its own")]
-        // SAFETY: what kernels that use them give is what these tests look at.
-        let experimental_features = unsafe { wgpu::ExperimentalFeatures::enabled() };
-        let descriptor = wgpu::DeviceDescriptor {
-            experimental_features,
-            required_limits: adapter.limits(),
-            required_features: features,
-            ..wgpu::DeviceDescriptor::default()
-        };
         let (device, queue) =
-            pollster::block_on(adapter.request_device(&descriptor)).expect("the adapter gives a device");
+            pollster::block_on(adapter.request_device(&wanted(&adapter))).expect("the adapter gives a device");
+        let features = device.features();
         let units = crate::gpu::features::offered_units(&adapter, features);
         Some(Gpu { device, queue, f16: features.contains(wgpu::Features::SHADER_F16), units })
     })
