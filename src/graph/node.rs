@@ -11,12 +11,14 @@ use crate::error::{Error, Result};
 use crate::shape::{MAX_ELEMENTS, Shape};
 use crate::stage::Stage;
 
-use super::context::Context;
+use super::context::{Context, traced_like, without_gradient};
 use super::memory::{HostValue, Memory};
 use super::{Op, op_name};
 
 /// A shared handle to a node.
 pub type NodeRef = Arc<Node>;
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// One value of the graph: an operation on other nodes, with its shape and where it came from.
 pub struct Node {
@@ -101,7 +103,6 @@ impl Node {
         source: Option<Source>,
         gradient: Option<GradientRule>,
     ) -> NodeRef {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let caller = Location::caller();
         let context = Context::current();
         let cut =
@@ -110,7 +111,7 @@ impl Node {
         let waiting = |input: &NodeRef| if input.value().is_some() { 0 } else { input.depth };
         let depth = inputs.iter().map(waiting).max().map_or(0, |depth| depth + 1);
         let node = Arc::new(Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id: Self::next_id(),
             op,
             inputs,
             shape,
@@ -128,6 +129,18 @@ impl Node {
         });
         crate::runtime::limit_waiting(&node);
         node
+    }
+
+    /// The same operation on other inputs, in the stage and segment of now.
+    pub(crate) fn again(&self, inputs: Vec<NodeRef>) -> NodeRef {
+        let (op, shape, gradient) = (self.op.clone(), self.shape.clone(), self.gradient.clone());
+        let build = || Self::build(op, inputs, shape, self.dtype, &self.device, None, gradient);
+        traced_like(self, || if self.no_gradient { without_gradient(build) } else { build() })
+    }
+
+    /// A number that nodes from now on are not below.
+    pub(crate) fn next_id() -> u64 {
+        NEXT_ID.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Refuses a value that cannot be in memory.

@@ -1,7 +1,7 @@
 //! ConvNeXt (Liu et al., arXiv 2201.03545), with torchvision's keys.
 
 use crate::error::Result;
-use crate::nn::{Conv2d, Init, Initial, LayerNorm, LayerNorm2d, Linear, Module, Sequential, StochasticDepth};
+use crate::nn::{self, Conv2d, Init, Initial, LayerNorm, LayerNorm2d, Linear, Module, Sequential, StochasticDepth};
 use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
@@ -63,7 +63,7 @@ impl ConvNeXt {
             let mut blocks = Sequential::new();
             for index in 0..count {
                 let probability = stochastic_depth * done as f64 / (total - 1).max(1) as f64;
-                blocks = blocks.push(Block::new(width, probability, &place(2 * stage + 1).at(index))?);
+                blocks = blocks.push(nn::Block(Block::new(width, probability, &place(2 * stage + 1).at(index))?));
                 done += 1;
             }
             features = features.push(blocks);

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::nn::{
-    Embedding, Init, KeyValueCache, LayerNorm, Linear, Module, TransformerEncoderLayer, TransformerOptions,
+    Embedding, Init, KeyValueCache, LayerNorm, Linear, Module, TransformerEncoderLayer, TransformerOptions, block,
 };
 use crate::runtime::Var;
 use crate::tensor::Tensor;
@@ -92,7 +92,7 @@ impl Module for Gpt {
         assert!(sequence <= longest, "gpt: a sequence of {sequence} tokens, but there are positions for {longest}");
         let positions = self.position_embedding.weight.tensor().narrow(0, 0, sequence);
         let first = self.token_embedding.forward(input) + positions;
-        let last = self.blocks.iter().fold(first, |value, block| block.forward(&value));
+        let last = self.blocks.iter().fold(first, |value, module| block(module, &value));
         self.head.forward(&self.norm.forward(&last)).transpose(1, 2)
     }
 

@@ -1,7 +1,7 @@
 //! MobileNetV2 (Sandler et al., arXiv 1801.04381), with torchvision's keys.
 
 use crate::error::Result;
-use crate::nn::{BatchNorm2d, Dropout, Init, Linear, Module, ReLU6, Residual, Sequential};
+use crate::nn::{BatchNorm2d, Block, Dropout, Init, Linear, Module, ReLU6, Residual, Sequential};
 use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
@@ -35,9 +35,9 @@ impl MobileNetV2 {
                 let init = place(features.len()).at("conv");
                 let block = inverted_residual(inputs, outputs, expansion, stride, &init)?;
                 features = if stride == 1 && inputs == outputs {
-                    features.push(Residual(block))
+                    features.push(Block(Residual(block)))
                 } else {
-                    features.push(block)
+                    features.push(Block(block))
                 };
                 inputs = outputs;
             }

@@ -44,6 +44,13 @@ pub struct Entry {
     make: fn(&ModelSpec, &Init) -> Result<Box<dyn Module>>,
 }
 
+impl Entry {
+    /// True if it consists of [blocks](crate::nn::block), whose values need not be kept.
+    pub fn has_blocks(&self) -> bool {
+        !matches!(self.name, "mlp" | "cnn" | "tutorial-cnn")
+    }
+}
+
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name

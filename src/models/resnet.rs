@@ -1,7 +1,7 @@
 //! Residual networks (He et al., arXiv 1512.03385), with torchvision's keys.
 
 use crate::error::Result;
-use crate::nn::{BatchNorm2d, Conv2d, Init, Linear, Module};
+use crate::nn::{BatchNorm2d, Conv2d, Init, Linear, Module, block};
 use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
@@ -227,7 +227,7 @@ impl Module for ResNet {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let stem = self.bn1.forward(&self.conv1.forward(input)).relu().max_pool2d(3, 2, 1);
-        let value = self.blocks.iter().fold(stem, |value, block| block.forward(&value));
+        let value = self.blocks.iter().fold(stem, |value, module| block(module.as_ref(), &value));
         self.fc.forward(&value.mean_dim([2, 3]))
     }
 
@@ -289,7 +289,7 @@ impl Module for CifarResNet {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let stem = self.bn1.forward(&self.conv1.forward(input)).relu();
-        let value = self.blocks.iter().fold(stem, |value, block| block.forward(&value));
+        let value = self.blocks.iter().fold(stem, |value, module| block(module, &value));
         self.fc.forward(&value.mean_dim([2, 3]))
     }
 

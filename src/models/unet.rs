@@ -1,7 +1,7 @@
 //! U-Net for segmentation (Ronneberger, Fischer, Brox, arXiv 1505.04597), with padding and batch norm.
 
 use crate::error::Result;
-use crate::nn::{BatchNorm2d, Conv2d, Init, Module};
+use crate::nn::{BatchNorm2d, Conv2d, Init, Module, block};
 use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
@@ -81,14 +81,14 @@ impl Module for UNet {
     fn forward(&self, input: &Tensor) -> Tensor {
         let mut skips = Vec::new();
         let mut value = input.clone();
-        for block in &self.down {
-            let skip = block.forward(&value);
+        for layers in &self.down {
+            let skip = block(layers, &value);
             value = skip.max_pool2d(2, 2, 0);
             skips.push(skip);
         }
-        value = self.bottom.forward(&value);
-        for (block, skip) in self.up.iter().zip(skips.iter().rev()) {
-            value = block.forward(&Tensor::cat(&[&value.upsample_nearest2d([2, 2]), skip], 1));
+        value = block(&self.bottom, &value);
+        for (layers, skip) in self.up.iter().zip(skips.iter().rev()) {
+            value = block(layers, &Tensor::cat(&[&value.upsample_nearest2d([2, 2]), skip], 1));
         }
         self.head.forward(&value)
     }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::nn::{
-    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Dropout, Flatten, Init, Initial, MaxPool2d, Module, ReLU, Sequential,
+    AdaptiveAvgPool2d, BatchNorm2d, Block, Conv2d, Dropout, Flatten, Init, Initial, MaxPool2d, Module, ReLU, Sequential,
 };
 use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
@@ -53,22 +53,28 @@ impl VGG {
     pub fn new(options: VGGOptions, channels: usize, classes: usize, init: &Init) -> Result<Self> {
         let mut features = Sequential::new();
         let mut inputs = channels;
+        // torchvision counts through all stages
+        let mut before = 0;
         for (stage, &count) in options.convolutions.iter().enumerate() {
             let outputs = options.width << stage.min(3);
+            let mut layers = Sequential::new();
+            let place = |layers: &Sequential| init.at("features").at(before + layers.len());
             for _ in 0..count {
                 let padded = ConvOptions::default().padding(1);
                 let weight = he(outputs, 3, &padded);
-                let place = init.at("features").at(features.len());
                 let bias = Some(Initial::Constant(0.0));
-                features = features.push(Conv2d::with_initial(inputs, outputs, 3, padded, weight, bias, &place)?);
+                let conv = Conv2d::with_initial(inputs, outputs, 3, padded, weight, bias, &place(&layers))?;
+                layers = layers.push(conv);
                 if options.batch_norm {
-                    let place = init.at("features").at(features.len());
-                    features = features.push(BatchNorm2d::new(outputs, &place)?);
+                    let norm = BatchNorm2d::new(outputs, &place(&layers))?;
+                    layers = layers.push(norm);
                 }
-                features = features.push(ReLU);
+                layers = layers.push(ReLU);
                 inputs = outputs;
             }
-            features = features.push(MaxPool2d::new(2));
+            layers = layers.push(MaxPool2d::new(2));
+            before += layers.len();
+            features = features.push(Block(layers));
         }
         let init = init.at("classifier");
         let classifier = Sequential::new()

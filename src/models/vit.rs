@@ -1,7 +1,7 @@
 //! The vision transformer (Dosovitskiy et al., arXiv 2010.11929), with timm's keys.
 
 use crate::error::Result;
-use crate::nn::{Conv2d, Init, Initial, LayerNorm, Linear, Module, Scope};
+use crate::nn::{Conv2d, Init, Initial, LayerNorm, Linear, Module, Scope, block};
 use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
 use crate::tensor::{Mask, Tensor};
@@ -87,7 +87,7 @@ impl Module for VisionTransformer {
             self.pos_embed.shape()[1] - 1
         );
         let first = tokens + self.pos_embed.tensor();
-        let last = self.blocks.iter().fold(first, |value, block| block.forward(&value));
+        let last = self.blocks.iter().fold(first, |value, module| block(module, &value));
         self.head.forward(&self.norm.forward(&last).select(1, 0))
     }
 

@@ -44,7 +44,7 @@ pub(crate) use init::Generator;
 pub use init::{Init, Initial, Nonlinearity, fans};
 pub use linear::{Bilinear, Linear};
 pub(crate) use module::Scope;
-pub use module::{Mode, Module, freeze_statistics};
+pub use module::{Mode, Module, block, checkpoint_blocks, freeze_statistics};
 pub use norm::{
     BatchNorm, BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm, InstanceNorm1d, InstanceNorm2d,
     InstanceNorm3d, InstanceStatistics, LayerNorm, LayerNorm2d, RMSNorm,
@@ -61,7 +61,7 @@ pub use pooling::{
     LPPool3d, MaxPool, MaxPool1d, MaxPool2d, MaxPool3d, MaxUnpool, MaxUnpool1d, MaxUnpool2d, MaxUnpool3d,
 };
 pub use recurrent::{GRU, GRUCell, LSTM, LSTMCell, RNN, RNNCell, RNNReLU, RecurrentOptions};
-pub use sequential::{Residual, Sequential};
+pub use sequential::{Block, Residual, Sequential};
 pub use state::{LoadOptions, LoadReport, load_state, load_state_with, state};
 pub use summary::{LayerSummary, Summary, parameter_count, summary};
 pub use transformer::{

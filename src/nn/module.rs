@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashSet};
 use std::thread::LocalKey;
 
-use crate::graph::in_layer;
-use crate::runtime::{Var, VarKind};
+use crate::graph::{at_callers_line, in_layer};
+use crate::runtime::{Var, VarKind, checkpoint};
 use crate::tensor::Tensor;
 
 /// A function of one tensor with variables of its own.
@@ -79,6 +79,7 @@ pub enum Mode {
 thread_local! {
     static CURRENT: Cell<Mode> = const { Cell::new(Mode::Train) };
     static STATISTICS_FROZEN: Cell<bool> = const { Cell::new(false) };
+    static BLOCKS: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Mode {
@@ -107,6 +108,23 @@ pub fn freeze_statistics<T>(f: impl FnOnce() -> T) -> T {
 /// True if normalisation uses the batch's own statistics now, and moves the running ones.
 pub(crate) fn follows_statistics() -> bool {
     Mode::current() == Mode::Train && !STATISTICS_FROZEN.get()
+}
+
+/// Runs `f` with models whose [blocks](block) keep nothing but their inputs for the backward pass, and compute the rest again
+/// there ([`checkpoint`]): less memory for about a third more time (Chen et al. 2016, arXiv 1604.06174).
+pub fn checkpoint_blocks<T>(f: impl FnOnce() -> T) -> T {
+    let _restore = Restore(&BLOCKS, BLOCKS.replace(true));
+    f()
+}
+
+/// `module` of `input`, as one of the blocks that a deep model consists of: what [`checkpoint_blocks`] computes again.
+#[track_caller]
+pub fn block(module: &(impl Module + ?Sized), input: &Tensor) -> Tensor {
+    if BLOCKS.get() && Mode::current() == Mode::Train {
+        at_callers_line(|| checkpoint(|| module.forward(input)))
+    } else {
+        module.forward(input)
+    }
 }
 
 /// Puts a thread's value back, also when a panic passes.

@@ -80,6 +80,24 @@ impl<M: Module> Module for Residual<M> {
     }
 }
 
+/// A module that is a [`block`](super::block) of its model. It adds nothing to the names of variables.
+pub struct Block<M>(pub M);
+
+impl<M: Module> Module for Block<M> {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        super::block(&self.0, input)
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        self.0.visit(visitor);
+    }
+
+    fn visit_tied(&self, visitor: &mut dyn FnMut(&str, &Var)) {
+        self.0.visit_tied(visitor);
+    }
+}
+
 struct Function<F>(F);
 
 impl<F: Fn(&Tensor) -> Tensor + Send + Sync> Module for Function<F> {

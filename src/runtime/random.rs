@@ -133,14 +133,6 @@ pub fn random_variables(device: &Device) -> Result<(Var, Var)> {
     with(device, |generator| generator.vars(device))
 }
 
-/// Runs `f` with the draws outside of steps counted from `start`, as they were when they had that count.
-pub(super) fn repeating<T>(device: &Device, start: u32, f: impl FnOnce() -> T) -> T {
-    let now = with(device, |generator| std::mem::replace(&mut generator.draws, start));
-    let result = f();
-    with(device, |generator| generator.draws = now.max(generator.draws));
-    result
-}
-
 /// Number of draws outside of steps so far.
 pub(super) fn draws(device: &Device) -> u32 {
     with(device, |generator| generator.draws)

@@ -42,15 +42,6 @@ pub fn autocast<T>(dtype: DType, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// What there is of an [`autocast`] now, to be repeated when this is computed again.
-pub(crate) fn repeat_autocast() -> impl Fn(&dyn Fn() -> Tensor) -> Tensor + Send + Sync {
-    let now = PRODUCTS.get();
-    move |f| match now {
-        Some(dtype) => autocast(dtype, f),
-        None => f(),
-    }
-}
-
 impl Tensor {
     /// An operand of a product, as the [`autocast`] under way has it.
     #[track_caller]

@@ -55,7 +55,6 @@ use crate::shape::Shape;
 
 pub use attention::Mask;
 pub use autocast::autocast;
-pub(crate) use autocast::repeat_autocast;
 pub use grid::Outside;
 pub use interpolate::Interpolation;
 pub use loss::{BinaryCrossEntropy, CTCLoss, CrossEntropy, NLLLoss, Reduction, TripletMargin};

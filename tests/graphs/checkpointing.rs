@@ -1,7 +1,5 @@
 //! Recomputed segments draw the same random numbers again.
 
-use std::sync::Arc;
-
 use brasa::autodiff::grad;
 use brasa::nn::{Dropout, Module};
 use brasa::runtime::{Step, Var, checkpoint, seed};
@@ -24,17 +22,15 @@ fn gradients_with_dropout(device: &Device, checkpointed: bool) -> (Vec<f64>, Vec
             Var::parameter(&format!("w{number}"), &value).expect("memory")
         })
         .collect();
-    let weights = Arc::new(weights);
     let mut step = Step::new(device, move |inputs| {
         let mut value = inputs[0].clone();
         for part in 0..2 {
-            let own = weights.clone();
-            let block = move |inputs: &[Tensor]| {
-                let [first, second] = [own[2 * part].tensor(), own[2 * part + 1].tensor()];
-                let hidden = Dropout::new(0.5).forward(&inputs[0].matmul(&first).tanh());
+            let block = || {
+                let [first, second] = [weights[2 * part].tensor(), weights[2 * part + 1].tensor()];
+                let hidden = Dropout::new(0.5).forward(&value.matmul(&first).tanh());
                 Dropout::new(0.25).forward(&hidden.matmul(&second).tanh())
             };
-            value = if checkpointed { checkpoint(&[&value], block) } else { block(&[value]) };
+            value = if checkpointed { checkpoint(block) } else { block() };
         }
         // a draw after those of the blocks: it must not repeat theirs
         let noise = Tensor::rand(value.shape(), value.device());

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use brasa::models::{
     CifarResNet, ConvNeXt, ConvNeXtOptions, Generator, Gpt, GptOptions, MODELS, MobileNetV2, ModelSpec, ResNet,
-    ResNetOptions, Sampling, Shortcut, Task, VGG, VGGOptions, VisionTransformer, VisionTransformerOptions, create_with,
-    find,
+    ResNetOptions, Sampling, Shortcut, Task, UNet, VGG, VGGOptions, VisionTransformer, VisionTransformerOptions,
+    create_with, find,
 };
 use brasa::nn::{self, Init, Mode, Module, parameter_count, summary};
-use brasa::{DType, Device, Result, Tensor};
+use brasa::runtime::{Step, Var, VarKind};
+use brasa::{DType, Device, Result, Tensor, autodiff};
 
-use crate::common::devices;
 use crate::common::reference::{fill, signed};
+use crate::common::{devices, doubles};
 
 #[derive(serde::Deserialize)]
 struct Record {
@@ -99,6 +100,51 @@ fn whole_networks_compute_what_pytorch_does() {
     for (name, expected) in record().whole {
         let side = if name == "vit-tiny" { 224 } else { 64 };
         assert_logits(&name, &logits(&*published(&name, side), side, 50, &device), &expected);
+    }
+}
+
+/// Gradients of a network for some images, then its running statistics, and the bytes of activations that a step for them plans;
+/// with its blocks computed again, or kept.
+fn gradients(name: &str, again: bool, device: &Device) -> (Vec<Vec<f64>>, u64) {
+    brasa::runtime::seed(device, 7).expect("a seed");
+    let (model, side) = match name {
+        "unet" => {
+            (Box::new(UNet::new(3, &[4, 8, 8], 7, &Init::new(device, 1)).expect("memory")) as Box<dyn Module>, 16)
+        }
+        _ => small(name, &Init::new(device, 1)).expect("a model"),
+    };
+    fill_network(&*model);
+    let model: Arc<dyn Module> = model.into();
+    let inner = model.clone();
+    let mut step = Step::new(device, move |inputs| {
+        let forward = || inner.forward(&inputs[0]);
+        let output = if again { nn::checkpoint_blocks(forward) } else { forward() };
+        let parameters: Vec<Tensor> = inner.parameters().iter().map(Var::tensor).collect();
+        let noise = Tensor::rand(output.shape(), output.device());
+        autodiff::grad(&(output * noise).sum(), &parameters.iter().collect::<Vec<_>>())
+    })
+    .expect("a step");
+    // enough for batch norms over what is one pixel in the end: with two they divide by small differences
+    let input = Tensor::from_slice(&signed("input", 24 * side * side), [8, 3, side, side], device).expect("memory");
+    let forecast = step.forecast(&[vec![(input.shape().clone(), input.dtype())]]).expect("a plan");
+    let outputs = step.run(&[input]).expect("a run");
+    let buffers = model.variables().into_iter().filter(|var| var.kind() == VarKind::Buffer).map(|var| var.tensor());
+    (outputs.into_iter().chain(buffers).map(|tensor| doubles(&tensor)).collect(), forecast.activation_bytes)
+}
+
+#[test]
+fn blocks_computed_again_give_the_same_gradients_and_statistics_with_less_memory() {
+    let names: Vec<String> = record().small.into_keys().chain(["unet".to_owned()]).collect();
+    for (device, name) in devices().iter().flat_map(|device| names.iter().map(move |name| (device, name))) {
+        let (plain, kept) = gradients(name, false, device);
+        let (again, less) = gradients(name, true, device);
+        assert!(less < kept, "{name} on {device:?}: {less} of {kept} bytes");
+        for (number, (got, expected)) in again.iter().zip(&plain).enumerate() {
+            let largest = expected.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+            let what = format!("{name}: tensor {number} on {device:?}");
+            // kernels are cut elsewhere: sums of float32 in another order through tens of layers
+            crate::common::assert_close(&what, got, expected, 0.0, 1e-4 * largest);
+        }
     }
 }
 

@@ -221,10 +221,8 @@ fn checkpointing_a_block_that_reads_a_variable_by_itself_never_ended() {
     for device in devices() {
         let weight = Var::parameter("w", &vector(&[2.0, 3.0], &device)).expect("memory");
         let mut step = Step::new(&device, move |inputs| {
-            let inner = weight.clone();
-            let first = checkpoint(&[&inputs[0]], move |inputs| &inputs[0] * inner.tensor());
-            let inner = weight.clone();
-            let second = checkpoint(&[&first], move |inputs| inputs[0].square() * inner.tensor());
+            let first = checkpoint(|| &inputs[0] * weight.tensor());
+            let second = checkpoint(|| first.square() * weight.tensor());
             // (x w)² w, summed: 3 x² w²; its square: 6 x⁴ w⁵
             let variable = weight.tensor();
             let once = grad(&second.sum(), &[&variable]).remove(0);
@@ -243,7 +241,7 @@ fn checkpointing_a_block_that_reads_a_variable_by_itself_never_ended() {
 fn checkpointed_dropout_moved_the_random_position_twice_a_step() {
     for device in fresh_devices() {
         let mut step = Step::new(&device, |inputs| {
-            let dropped = checkpoint(&[&inputs[0]], |inputs| inputs[0].dropout(0.5));
+            let dropped = checkpoint(|| inputs[0].dropout(0.5));
             grad(&dropped.square().sum(), &[&inputs[0]])
         })
         .expect("a step");

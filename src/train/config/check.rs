@@ -66,6 +66,11 @@ impl Config {
             return Err(Error::Config(format!("label-smoothing is {smoothing}, but must lie in 0..=1")));
         }
         self.schedule.check()?;
+        if self.checkpoint_activations && !self.model.entry().has_blocks() {
+            let model = self.model;
+            let what = format!("checkpoint-activations: model `{model}` has no blocks to compute again; leave it away");
+            return Err(Error::Config(what));
+        }
         if let Some(name) = &self.name {
             let is_plain = Path::new(name).components().count() == 1
                 && !name.contains(['/', '\\'])

@@ -78,6 +78,11 @@ pub struct Config {
     /// What to do with a step that gives NaN or infinity, and changes nothing
     #[cfg_attr(feature = "cli", arg(long, value_enum, value_name = "WHAT", default_value_t = Self::default().on_nan))]
     pub on_nan: OnNan,
+    /// Keep only what goes into each block of the model, and compute the rest again in the backward pass: less memory for
+    /// about a third more time
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().checkpoint_activations))]
+    pub checkpoint_activations: bool,
     /// Start from the weights in this safetensors file: those whose names and shapes fit
     #[cfg_attr(feature = "cli", arg(long, value_name = "FILE"))]
     pub weights: Option<PathBuf>,
@@ -158,6 +163,7 @@ impl Default for Config {
             accumulate: 1,
             ema: None,
             on_nan: OnNan::Stop,
+            checkpoint_activations: false,
             weights: None,
             freeze: Vec::new(),
             freeze_statistics: false,
@@ -267,6 +273,7 @@ mod tests {
             (Config { clip_norm: Some(0.0), ..base() }, "clip-norm"),
             (Config { label_smoothing: 1.5, ..base() }, "label-smoothing"),
             (Config { schedule: Schedule::Step { size: 0, gamma: 0.1 }, ..base() }, "schedule"),
+            (Config { checkpoint_activations: true, ..base() }, "checkpoint-activations"),
             (Config { name: Some("../x".into()), ..base() }, "name"),
             (Config { name: Some("..".into()), ..base() }, "name"),
             (Config { name: Some(String::new()), ..base() }, "name"),

@@ -30,6 +30,11 @@ impl ModelName {
         self.0.name
     }
 
+    /// What is known of it.
+    pub const fn entry(self) -> &'static Entry {
+        self.0
+    }
+
     /// All of them.
     pub fn all() -> &'static [Self] {
         static ALL: LazyLock<Vec<ModelName>> =

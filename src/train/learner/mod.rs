@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::models::{self, ModelSpec};
-use crate::nn::{self, LoadOptions, LoadReport, Module, freeze_statistics};
+use crate::nn::{self, LoadOptions, LoadReport, Module, checkpoint_blocks, freeze_statistics};
 use crate::optim::{LossScaleOptions, LossScaler, Optimizer};
 use crate::runtime::{Forecast, Hyper, Signature, Step, Var};
 use crate::tensor::{Tensor, autocast};
@@ -64,6 +64,7 @@ pub(super) struct Learner {
 pub(super) struct Numbers {
     precision: Precision,
     statistics_frozen: bool,
+    activations_checkpointed: bool,
 }
 
 impl Learner {
@@ -281,14 +282,25 @@ impl Learner {
 
 impl Numbers {
     pub(super) fn of(config: &Config) -> Self {
-        Self { precision: config.precision, statistics_frozen: config.freeze_statistics }
+        Self {
+            precision: config.precision,
+            statistics_frozen: config.freeze_statistics,
+            activations_checkpointed: config.checkpoint_activations,
+        }
     }
 
     /// What `model` makes of `inputs`.
     pub(super) fn forward(self, model: &dyn Module, inputs: &Tensor) -> Tensor {
+        let forward = || {
+            if self.activations_checkpointed {
+                checkpoint_blocks(|| model.forward(inputs))
+            } else {
+                model.forward(inputs)
+            }
+        };
         let run = || match self.precision {
-            Precision::F32 => model.forward(inputs),
-            Precision::F16 => autocast(DType::F16, || model.forward(inputs)),
+            Precision::F32 => forward(),
+            Precision::F16 => autocast(DType::F16, forward),
         };
         if self.statistics_frozen { freeze_statistics(run) } else { run() }
     }

@@ -68,21 +68,21 @@ pub(super) fn rows() -> Vec<Row> {
         one!("checkpoint", |d| {
             let x = d.ranked(2, 2);
             let w = d.shaped(&[x.size(1), 3]);
-            checkpoint(&[&x, &w], |inputs| (inputs[0].matmul(&inputs[1]) * 0.3).tanh().softmax(1))
+            checkpoint(|| (x.matmul(&w) * 0.3).tanh().softmax(1))
         }),
         one!("checkpoint_norm", |d| {
             let x = d.ranked(2, 3);
             let y = d.shaped(x.shape().dims());
-            checkpoint(&[&x, &y], |inputs| (&inputs[0] * inputs[1].sigmoid()).layer_norm(1, None, None, 1e-2).gelu())
+            checkpoint(|| (&x * y.sigmoid()).layer_norm(1, None, None, 1e-2).gelu())
         }),
         one!("checkpoint_dropout", |d| {
             let x = d.solid();
-            checkpoint(&[&x], |inputs| inputs[0].sin().dropout(0.3).exp() - inputs[0].mean())
+            checkpoint(|| x.sin().dropout(0.3).exp() - x.mean())
         }),
         one!("checkpoint_chain", |d| {
             let x = d.solid();
-            let first = checkpoint(&[&x], |inputs| inputs[0].sin() * inputs[0].cos());
-            checkpoint(&[&first, &x], |inputs| (&inputs[0] + &inputs[1]).tanh() * inputs[1].sigmoid())
+            let first = checkpoint(|| x.sin() * x.cos());
+            checkpoint(|| (&first + &x).tanh() * x.sigmoid())
         }),
     ]
 }
