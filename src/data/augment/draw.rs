@@ -29,6 +29,15 @@ pub(super) const SHARE: usize = 21;
 /// and where none is: top, left, bottom and right, in pixels.
 pub(super) const BOX: usize = 22;
 
+/// When a picture is shown: for what goes by turns.
+#[derive(Clone, Copy)]
+pub(in crate::data) struct Turn {
+    /// Passes over the data before.
+    pub(in crate::data) epoch: u64,
+    /// A picture's own in every pass: whether it begins the other way round.
+    pub(in crate::data) begins_turned: bool,
+}
+
 /// A projective map.
 pub(super) type Map = [[f64; 3]; 3];
 
@@ -52,7 +61,7 @@ fn put_map(parameters: &mut [f32; PARAMETERS], map: &Map) {
 
 impl Augment {
     /// Draws what is done to a picture of `shape` `[channels, height, width]`, but for the mix with another one.
-    pub(in crate::data) fn draw(&self, random: &mut Random, shape: &[usize]) -> [f32; PARAMETERS] {
+    pub(in crate::data) fn draw(&self, random: &mut Random, turn: Turn, shape: &[usize]) -> [f32; PARAMETERS] {
         let &[_, height, width] = shape else { return identity() };
         let (h, w) = (height as f64, width as f64);
         let (mut parameters, mut map) = (identity(), UNMOVED);
@@ -102,7 +111,10 @@ impl Augment {
                 Change::Mixup | Change::CutMix => continue,
                 Change::Flip if random.chance(amount) => scaled(-1.0, 1.0),
                 Change::VerticalFlip if random.chance(amount) => scaled(1.0, -1.0),
-                Change::Flip | Change::VerticalFlip => UNMOVED,
+                Change::AlternateFlip if turn.begins_turned != (turn.epoch / amount as u64).is_multiple_of(2) => {
+                    scaled(-1.0, 1.0)
+                }
+                Change::Flip | Change::VerticalFlip | Change::AlternateFlip => UNMOVED,
                 Change::Crop => {
                     let by = |random: &mut Random| random.below(2 * amount as usize + 1) as f64 - amount;
                     moved(by(random), by(random))

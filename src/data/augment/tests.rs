@@ -20,6 +20,8 @@ struct Case {
     expected_mask: Option<Vec<u8>>,
 }
 
+const FIRST: Turn = Turn { epoch: 0, begins_turned: false };
+
 fn of(text: &str) -> Augment {
     text.parse().expect("good text")
 }
@@ -229,7 +231,7 @@ fn moved(parameters: &[f32], [x, y]: [f64; 2]) -> [f64; 2] {
 
 fn drawn(text: &str, shape: [usize; 3]) -> impl Iterator<Item = [f32; PARAMETERS]> {
     let augment = of(text);
-    (0..400).map(move |key| augment.draw(&mut Random::new(&[key]), &shape))
+    (0..400).map(move |key| augment.draw(&mut Random::new(&[key]), FIRST, &shape))
 }
 
 #[test]
@@ -289,11 +291,26 @@ fn what_is_drawn_lies_in_its_range() {
 }
 
 #[test]
+fn an_alternating_flip_shows_each_picture_both_ways_round() {
+    let is_turned = |text: &str, epoch, begins_turned| {
+        of(text).draw(&mut Random::new(&[1]), Turn { epoch, begins_turned }, &[3, 5, 4])[0] < 0.0
+    };
+    for begins_turned in [false, true] {
+        for epoch in 0..6 {
+            let other_way = |epochs: u64| (epoch / epochs % 2 == 1) != begins_turned;
+            assert_eq!(is_turned("alternate-flip", epoch, begins_turned), !other_way(1), "{epoch}");
+            assert_eq!(is_turned("alternate-flip=3", epoch, begins_turned), !other_way(3), "{epoch}");
+        }
+    }
+    assert!("alternate-flip=0.5".parse::<Augment>().is_err());
+}
+
+#[test]
 fn noise_is_normal_and_its_own_for_each_picture() {
     let augment = of("noise=20");
     let shape = [1, 40, 50];
     let noise = |key| {
-        let parameters = augment.draw(&mut Random::new(&[key]), &shape);
+        let parameters = augment.draw(&mut Random::new(&[key]), FIRST, &shape);
         let (pixels, _) = by_host(&augment, shape, &[128; 2000], None, &parameters);
         pixels.into_iter().map(|pixel| f64::from(pixel) - 128.0).collect::<Vec<_>>()
     };
@@ -311,7 +328,7 @@ fn samples_that_are_no_pictures_stay_as_they_are() {
     let augment = of("flip=1,color,erase=1");
     let mut row = Sample { shape: vec![3], input: Values::F32(vec![1.0, 2.0, 3.0]), target: Target::Class(0) };
     let before = row.clone();
-    let parameters = augment.draw(&mut Random::new(&[1]), &row.shape);
+    let parameters = augment.draw(&mut Random::new(&[1]), FIRST, &row.shape);
     augment.apply(&mut row, &parameters, &mut Scratch::default());
     assert_eq!(row, before);
     assert_eq!(parameters, identity());
@@ -324,7 +341,7 @@ fn the_smallest_picture_is_no_exception() {
     for edge in ["fill", "border", "reflect"] {
         let augment = of(&format!("{all},edge={edge}"));
         for key in 0..20 {
-            let parameters = augment.draw(&mut Random::new(&[key]), &[3, 1, 1]);
+            let parameters = augment.draw(&mut Random::new(&[key]), FIRST, &[3, 1, 1]);
             let (pixels, mask) = by_host(&augment, [3, 1, 1], &[10, 200, 30], Some(&[1]), &parameters);
             assert_eq!(pixels.len(), 3);
             assert!(mask == Some(vec![1]) || mask == Some(vec![IGNORED]));

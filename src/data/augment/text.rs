@@ -16,20 +16,21 @@ struct Row {
     default: f64,
     /// Least and largest amount.
     range: [f64; 2],
-    /// Whether it counts pixels.
+    /// Whether it counts pixels or passes.
     whole: bool,
 }
 
 const fn row(change: Change, name: &'static str, default: f64, range: [f64; 2]) -> Row {
-    Row { change, name, default, range, whole: matches!(change, Change::Crop | Change::Cutout) }
+    Row { change, name, default, range, whole: matches!(change, Change::AlternateFlip | Change::Crop | Change::Cutout) }
 }
 
-/// The largest number of pixels: beyond it a float does not hold every number.
+/// The largest number of pixels or passes: beyond it a float does not hold every number.
 const PIXELS: f64 = 65_535.0;
 
-const TABLE: [Row; 19] = [
+const TABLE: [Row; 20] = [
     row(Change::Flip, "flip", 0.5, [0.0, 1.0]),
     row(Change::VerticalFlip, "vertical-flip", 0.5, [0.0, 1.0]),
+    row(Change::AlternateFlip, "alternate-flip", 1.0, [1.0, PIXELS]),
     row(Change::Crop, "crop", 4.0, [0.0, PIXELS]),
     row(Change::ResizedCrop, "resized-crop", 0.08, [0.001, 1.0]),
     row(Change::Rotate, "rotate", 15.0, [0.0, 180.0]),

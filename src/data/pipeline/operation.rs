@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::order::Item;
 use super::{On, Resize};
-use crate::data::augment::{self, Augment, PARAMETERS};
+use crate::data::augment::{self, Augment, PARAMETERS, Turn};
 use crate::data::cache::Store;
 use crate::data::{Dataset, Description, HostTimes, Random, Sample, Target};
 use crate::error::{Error, Result};
@@ -118,7 +118,9 @@ impl Recipe {
         self.check(index, sample)?;
         if !self.augment.is_none() {
             let key = [self.seed, epoch, item.sample, item.draw, AUGMENT];
-            scratch.parameters = self.augment.draw(&mut Random::new(&key), &sample.shape);
+            let begins_turned = Random::new(&[self.seed, item.sample, AUGMENT]).chance(0.5);
+            let turn = Turn { epoch, begins_turned };
+            scratch.parameters = self.augment.draw(&mut Random::new(&key), turn, &sample.shape);
             if self.on == On::Host {
                 self.augment.apply(sample, &scratch.parameters, &mut scratch.augment);
             }
