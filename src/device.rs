@@ -174,11 +174,11 @@ impl Device {
         self.0.ledger.largest(count)
     }
 
-    /// Bytes of its memory that nobody uses, where the system tells: on Linux for what computes on the processor. No
-    /// graphics interface behind wgpu says it of a GPU.
+    /// Bytes of its memory that nobody uses, where the system tells: for what computes on the processor. No graphics interface
+    /// behind wgpu says it of a GPU.
     pub fn free_memory(&self) -> Option<u64> {
         let on_host = matches!(self.info().kind, DeviceKind::Cpu | DeviceKind::Software);
-        on_host.then(info::host_free_bytes).flatten()
+        on_host.then(crate::sensors::host_free_bytes).flatten()
     }
 
     fn cached_bytes(&self) -> u64 {

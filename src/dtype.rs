@@ -6,7 +6,8 @@ use std::fmt;
 use half::f16;
 
 /// The type of a tensor's elements.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum DType {
     /// IEEE single precision, the default.
     F32,

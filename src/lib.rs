@@ -82,6 +82,7 @@ pub mod prelude;
 pub mod runs;
 pub mod runtime;
 pub mod semantics;
+mod sensors;
 pub mod shape;
 pub mod stage;
 mod status;

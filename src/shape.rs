@@ -10,7 +10,7 @@ pub const MAX_ELEMENTS: usize = i32::MAX as usize;
 
 /// The most elements of a value that is never in memory: what is counted of it (elements, operations, bytes) stays within
 /// 64 bits.
-pub(crate) const MAX_COUNTED: usize = 1 << 48;
+pub(crate) const MAX_COUNTED: u64 = 1 << 48;
 
 /// The sizes of a tensor's axes.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]

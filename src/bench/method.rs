@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::runtime::Step;
 use crate::timing::TimeSource;
 
-use super::energy::Meter;
+use crate::sensors::{Meter, Utilisation};
 
 /// Runs between two waits for the device take this long at least where throughput is asked for: waiting has its own cost.
 const CHUNK_S: f64 = 0.01;
@@ -28,6 +28,18 @@ pub(super) trait Work {
     fn step(&mut self) -> Option<&mut Step> {
         None
     }
+
+    /// Bytes that it holds on the device, as far as that is planned.
+    fn memory_bytes(&mut self) -> Option<u64> {
+        None
+    }
+}
+
+/// What tells of a device while it is measured, where something does.
+#[derive(Default)]
+pub(super) struct Sensors {
+    pub(super) meter: Option<Meter>,
+    pub(super) utilisation: Option<Utilisation>,
 }
 
 /// How long and how often a case is measured.
@@ -98,6 +110,12 @@ pub struct Measured {
     /// Energy of one run in joules, where the system tells: of the whole device, with what it uses when idle.
     #[serde(default)]
     pub joules: Option<f64>,
+    /// The part of the device that was at work, 0 to 1, where the system tells: of a processor the time of all its threads.
+    #[serde(default)]
+    pub utilisation: Option<f64>,
+    /// What it holds on the device, where that is planned: variables, activations, inputs and outputs.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
 }
 
 impl Measured {
@@ -117,26 +135,41 @@ pub(super) struct Sampler {
     rounds: Vec<Vec<f64>>,
     /// Joules, and the runs they were used in.
     energy: Option<(f64, usize)>,
+    /// The part of the device that was at work in each round.
+    utilisation: Vec<f64>,
+    /// Measured runs in all rounds, at least; 0: as many as the method says.
+    least_runs: usize,
 }
 
 impl Sampler {
     /// Runs `work` until it is warm; with `throughput`, several steps are started before the device is waited for.
-    pub(super) fn new(mut work: Box<dyn Work>, throughput: bool) -> Result<Self> {
+    pub(super) fn new(mut work: Box<dyn Work>, throughput: bool, least_runs: usize) -> Result<Self> {
         let first_s = timed(&mut *work, 1)?;
         let one_s = if first_s < LONG_WARM_UP_S { timed(&mut *work, 1)? } else { first_s };
         let together =
             if throughput { ((CHUNK_S / one_s.max(1e-9)).ceil() as usize).clamp(1, LARGEST_CHUNK) } else { 1 };
-        Ok(Self { work, first_s, one_s, together, rounds: Vec::new(), energy: None })
+        Ok(Self {
+            work,
+            first_s,
+            one_s,
+            together,
+            rounds: Vec::new(),
+            energy: None,
+            utilisation: Vec::new(),
+            least_runs,
+        })
     }
 
-    /// One visit, with what `meter` tells of it.
-    pub(super) fn visit(&mut self, method: &Method, meter: Option<&Meter>) -> Result<()> {
-        let (least, budget_s) = (method.least_runs.div_ceil(method.rounds), method.budget_s / method.rounds as f64);
+    /// One visit, with what `sensors` tell of it.
+    pub(super) fn visit(&mut self, method: &Method, sensors: &Sensors) -> Result<()> {
+        let least_runs = method.least_runs.max(self.least_runs);
+        let (least, budget_s) = (least_runs.div_ceil(method.rounds), method.budget_s / method.rounds as f64);
         if self.one_s < budget_s {
             // what other cases left in the caches is theirs
             timed(&mut *self.work, 1)?;
         }
-        let before = meter.and_then(Meter::read);
+        let meter = sensors.meter.as_ref();
+        let (before, looked) = (meter.and_then(Meter::read), sensors.utilisation.as_ref().map(Utilisation::look));
         let (mut times, begun) = (Vec::new(), Instant::now());
         while times.len() < least || begun.elapsed().as_secs_f64() < budget_s {
             times.push(timed(&mut *self.work, self.together)? / self.together as f64);
@@ -149,6 +182,9 @@ impl Sampler {
             *joules += meter.joules(&before, &after);
             *runs += times.len() * self.together;
         }
+        if let Some((utilisation, before)) = sensors.utilisation.as_ref().zip(looked) {
+            self.utilisation.extend(utilisation.between(&before, &utilisation.look()));
+        }
         self.rounds.push(times);
         Ok(())
     }
@@ -158,6 +194,9 @@ impl Sampler {
         let mut measured = Measured::of(self.first_s, &self.rounds, self.together);
         // counters stand still for a millisecond at times: what used nothing was too short to be seen
         measured.joules = self.energy.filter(|(joules, _)| *joules > 0.0).map(|(joules, runs)| joules / runs as f64);
+        let rounds = self.utilisation.len();
+        measured.utilisation = (rounds > 0).then(|| self.utilisation.iter().sum::<f64>() / rounds as f64);
+        measured.memory_bytes = self.work.memory_bytes();
         if let Some(step) = self.work.step() {
             step.profile_kernels(true);
             timed(&mut *self.work, 1)?;
@@ -173,8 +212,8 @@ impl Sampler {
 
 /// Measures one case alone, all rounds after each other.
 pub(super) fn measure(work: Box<dyn Work>, method: &Method, throughput: bool) -> Result<Measured> {
-    let mut sampler = Sampler::new(work, throughput)?;
-    (0..method.rounds).try_for_each(|_| sampler.visit(method, None))?;
+    let mut sampler = Sampler::new(work, throughput, 0)?;
+    (0..method.rounds).try_for_each(|_| sampler.visit(method, &Sensors::default()))?;
     sampler.finish()
 }
 
@@ -216,6 +255,8 @@ impl Measured {
             in_kernels: None,
             source: TimeSource::WallClock,
             joules: None,
+            utilisation: None,
+            memory_bytes: None,
         }
     }
 }

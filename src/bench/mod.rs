@@ -10,8 +10,6 @@ mod advice;
 mod cases;
 mod compare;
 mod crossover;
-mod energy;
-mod machine;
 mod method;
 mod peak;
 mod report;
@@ -23,10 +21,11 @@ mod words;
 pub use advice::Advice;
 pub use compare::{Change, compare};
 pub use crossover::{Crossing, Crossover, Family, crossover};
-pub use machine::Machine;
 pub use method::{Measured, Method};
 pub use peak::{Peak, measure_peak};
 pub use report::{DeviceReport, Report, Row, StageRow, Suite};
 pub use run::{Options, Progress, run, selectors};
 #[cfg(feature = "cli")]
 pub(crate) use words::{number, seconds};
+
+pub use crate::sensors::Machine;

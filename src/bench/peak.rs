@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::by_the_crate_alone;
 use crate::device::Device;
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::runtime::Step;
 use crate::tensor::Tensor;
@@ -25,15 +26,28 @@ const LEAST_RUNS: usize = 3;
 pub struct Peak {
     /// Thousands of millions of f32 operations a second, in a product of two square matrices: 2·n³ operations.
     pub gflops: f64,
+    /// The same of f16 operations, summed in f32, where the device has them.
+    #[serde(default)]
+    pub half_gflops: Option<f64>,
     /// Thousands of millions of bytes a second: read and written when one is added to 64 MiB of f32, or read when they are
     /// summed, whichever is more.
     pub gigabytes: f64,
     /// How times are known; the least direct one.
     pub source: TimeSource,
-    /// Of a CPU: what the `gemm` crate alone does on all threads with the same matrices, in turn with ours, in the units of
+    /// Of a CPU: what the `gemm` crate alone does on all threads with the same matrices, right after ours, in the units of
     /// `gflops`.
     #[serde(default)]
     pub yardstick_gflops: Option<f64>,
+}
+
+impl Peak {
+    /// Thousands of millions of operations a second, of numbers of this type.
+    pub(crate) fn gflops_of(&self, dtype: DType) -> f64 {
+        match dtype {
+            DType::F16 => self.half_gflops.unwrap_or(self.gflops),
+            _ => self.gflops,
+        }
+    }
 }
 
 /// Measures `device`; takes some seconds, in which it should do nothing else.
@@ -48,24 +62,35 @@ pub fn measure_peak(device: &Device) -> Result<Peak> {
     let (read, known) = shortest(&mut sum, &[values], device)?;
     source = source.max(known);
     let each = 4.0 * ELEMENTS as f64 * 1e-9;
-    let mut gflops = 0.0_f64;
-    let mut yardstick = None;
-    for side in SIDES {
+    let (gflops, sides) = products(device, DType::F32, &mut source)?;
+    // the CPU backend computes with f32
+    let half = !device.is_cpu() && device.info().f16;
+    let half_gflops = half.then(|| products(device, DType::F16, &mut source).map(|(rate, _)| rate)).transpose()?;
+    let yardstick = |side: &usize| operations(*side) / shortest_of_the_crate(*side);
+    let yardstick_gflops = device.is_cpu().then(|| sides.iter().map(yardstick).fold(0.0, f64::max));
+    Ok(Peak { gflops, half_gflops, gigabytes: (2.0 * each / copied).max(each / read), source, yardstick_gflops })
+}
+
+/// Thousands of millions of operations in a product of two square matrices.
+fn operations(side: usize) -> f64 {
+    2.0 * (side as f64).powi(3) * 1e-9
+}
+
+/// The best rate of several products, and the sides that were tried.
+fn products(device: &Device, dtype: DType, source: &mut TimeSource) -> Result<(f64, &'static [usize])> {
+    let mut best = 0.0_f64;
+    for (number, &side) in SIDES.iter().enumerate() {
         let mut product = Step::new(device, |inputs| vec![inputs[0].matmul(&inputs[1])])?;
-        let matrix = || Tensor::full([side, side], 0.5, device);
+        let matrix = || Tensor::full([side, side], 0.5, device).to_dtype(dtype);
         let (time, known) = shortest(&mut product, &[matrix(), matrix()], device)?;
-        source = source.max(known);
-        let operations = 2.0 * (side as f64).powi(3) * 1e-9;
-        gflops = gflops.max(operations / time);
-        if device.is_cpu() {
-            yardstick = Some((operations / shortest_of_the_crate(side)).max(yardstick.unwrap_or(0.0)));
-        }
+        *source = (*source).max(known);
+        best = best.max(operations(side) / time);
         // the next one is eight times as much
         if 8.0 * time > BUDGET_S {
-            break;
+            return Ok((best, &SIDES[..=number]));
         }
     }
-    Ok(Peak { gflops, gigabytes: (2.0 * each / copied).max(each / read), source, yardstick_gflops: yardstick })
+    Ok((best, &SIDES))
 }
 
 /// The same for a product by the `gemm` crate.

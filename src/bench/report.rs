@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::stage::Stage;
@@ -83,6 +84,21 @@ pub struct DeviceReport {
     /// What tells the energy that it uses, or `not available here: ` and why.
     #[serde(default)]
     pub energy: String,
+    /// What tells how much of it is at work, or why nothing does.
+    #[serde(default)]
+    pub utilisation: String,
+    /// Its clock in MHz before it was measured, where the driver tells, of a graphics card.
+    #[serde(default)]
+    pub clock_mhz: Option<f64>,
+    /// The same right after that,
+    #[serde(default)]
+    pub clock_after_mhz: Option<f64>,
+    /// and what held it down then, if the driver tells of something.
+    #[serde(default)]
+    pub held_down_by: Option<String>,
+    /// The matrix units that products of 16-bit floats use, if there are any.
+    #[serde(default)]
+    pub units: Option<String>,
     /// Why nothing more was measured on it, if it failed.
     pub failure: Option<String>,
     /// The cases.
@@ -100,6 +116,9 @@ pub struct Row {
     pub name: String,
     /// What one run is.
     pub what: String,
+    /// What is multiplied.
+    #[serde(default = "single")]
+    pub dtype: DType,
     /// Arithmetic operations of one run; 0 where they are not counted.
     pub flops: f64,
     /// The least that has to be read and written in one run; 0 where it is not counted.
@@ -110,6 +129,11 @@ pub struct Row {
     pub measured: Option<Measured>,
     /// Or why nothing was.
     pub left_out: Option<String>,
+}
+
+/// What older reports did not tell.
+fn single() -> DType {
+    DType::F32
 }
 
 /// One of the ten stages.
@@ -130,7 +154,7 @@ impl Row {
     /// larger of the two, which is what bounds this case.
     pub fn share_of(&self, peak: &Peak) -> Option<(f64, bool)> {
         let seconds = self.measured?.median_s;
-        let arithmetic = self.flops * 1e-9 / seconds / peak.gflops;
+        let arithmetic = self.flops * 1e-9 / seconds / peak.gflops_of(self.dtype);
         let memory = self.bytes * 1e-9 / seconds / peak.gigabytes;
         (self.flops > 0.0 || self.bytes > 0.0).then(|| (arithmetic.max(memory), arithmetic >= memory))
     }
@@ -188,6 +212,7 @@ impl DeviceReport {
             kind: info.kind.name().into(),
             backend: info.backend.clone(),
             driver: info.driver.clone(),
+            units: info.cooperative.clone(),
             ..Self::default()
         }
     }

@@ -2,10 +2,10 @@
 
 use crate::device::{Device, DeviceKind};
 use crate::error::{Error, Result};
+use crate::sensors::{Card, Meter, Utilisation};
 
 use super::cases::{self, Case};
-use super::energy::Meter;
-use super::method::{Sampler, measure_as_notebook};
+use super::method::{Sampler, Sensors, measure_as_notebook};
 use super::{DeviceReport, Measured, Method, Report, Row, Suite, measure_peak, stages};
 
 /// What to measure.
@@ -69,7 +69,13 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
     let with_stages =
         options.suites.contains(&Suite::Stages) && options.filter.is_empty() && !options.method.as_notebook;
     if cases.is_empty() && !with_stages {
-        return Err(Error::Config(format!("no case of these suites has `{}` in its name", options.filter)));
+        let suites = options.suites.iter().map(|suite| suite.name()).collect::<Vec<_>>().join(", ");
+        let what = if options.method.as_notebook { "the notebook's loops are in the suite matmul" } else { "no case" };
+        let what = match &options.filter[..] {
+            "" => format!("nothing to measure in {suites}: {what}"),
+            filter => format!("nothing to measure in {suites} with `{filter}` in its name"),
+        };
+        return Err(Error::Config(what));
     }
     // what the device can do at most; each case to warm it up and in each round; the stages
     let rounds = if options.method.as_notebook { 0 } else { options.method.rounds };
@@ -90,19 +96,19 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
             }
         };
         let mut found = DeviceReport::new(&device);
-        let meter = Meter::of(device.info());
-        found.energy = match &meter {
-            Ok(meter) => meter.source().into(),
-            Err(why) => format!("not available here: {why}"),
-        };
-        let meter = meter.ok();
+        let (meter, utilisation) = (Meter::of(device.info()), Utilisation::of(device.info()));
+        found.energy = said(meter.as_ref().map(Meter::source));
+        found.utilisation = said(utilisation.as_ref().map(Utilisation::source));
+        let sensors = Sensors { meter: meter.ok(), utilisation: utilisation.ok() };
+        let card = Card::of(device.info()).ok();
+        found.clock_mhz = card.as_ref().and_then(Card::clock).map(|(clock, _)| clock);
         if !options.method.as_notebook {
             // without it there are no shares of it; what it needs, small devices may not have
             found.peak = measure_peak(&device).ok();
         }
         for suite in &options.suites {
             let cases: Vec<&Case> = cases.iter().filter(|case| case.suite == *suite).collect();
-            let rows = together(&cases, &device, &found, &options.method, meter.as_ref(), &mut told);
+            let rows = together(&cases, &device, &found, &options.method, &sensors, &mut told);
             found.rows.extend(rows);
             // the rest would fail in the same way
             if let Err(error) = device.sync() {
@@ -117,10 +123,18 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
                 Err(error) => found.failure = Some(error.to_string()),
             }
         }
+        if let Some((clock, held)) = card.as_ref().and_then(Card::clock) {
+            (found.clock_after_mhz, found.held_down_by) = (Some(clock), held.map(str::to_owned));
+        }
         report.devices.push(found);
     }
     report.machine.look_again();
     Ok(report)
+}
+
+/// What tells something, or why nothing does.
+fn said(source: std::result::Result<&str, &String>) -> String {
+    source.map_or_else(|why| format!("not available here: {why}"), str::to_owned)
 }
 
 /// The devices that were asked for; if none was, those of this machine. The CPU, which others are held against, comes first
@@ -140,16 +154,19 @@ fn together(
     device: &Device,
     found: &DeviceReport,
     method: &Method,
-    meter: Option<&Meter>,
+    sensors: &Sensors,
     told: &mut dyn FnMut(&str),
 ) -> Vec<Row> {
     let prepare = |case: &Case| -> std::result::Result<Sampler, String> {
-        let expected =
-            found.peak.map_or(0.0, |peak| (case.flops / peak.gflops * 1e-9).max(case.bytes / peak.gigabytes * 1e-9));
+        let expected = found.peak.map_or(0.0, |peak| {
+            (case.flops / peak.gflops_of(case.dtype) * 1e-9).max(case.bytes / peak.gigabytes * 1e-9)
+        });
         if expected > method.longest_s {
             return Err(format!("one run would take at least {expected:.0} s here"));
         }
-        (case.make)(device).and_then(|work| Sampler::new(work, case.throughput)).map_err(|error| error.to_string())
+        (case.make)(device)
+            .and_then(|work| Sampler::new(work, case.throughput, case.least_runs))
+            .map_err(|error| error.to_string())
     };
     if method.as_notebook {
         let one = |case: &&Case| {
@@ -166,7 +183,7 @@ fn together(
     for _ in 0..method.rounds {
         for (case, sampler) in cases.iter().zip(&mut samplers) {
             told(&case.name);
-            let visited = sampler.as_mut().map(|sampler| sampler.visit(method, meter));
+            let visited = sampler.as_mut().map(|sampler| sampler.visit(method, sensors));
             if let Ok(Err(error)) = visited {
                 *sampler = Err(error.to_string());
             }
@@ -185,6 +202,7 @@ fn row(case: &Case, measured: std::result::Result<Measured, String>) -> Row {
         suite: case.suite,
         name: case.name.clone(),
         what: case.what.clone(),
+        dtype: case.dtype,
         flops: case.flops,
         bytes: case.bytes,
         samples: case.samples,

@@ -45,11 +45,23 @@ impl Advice {
 impl Measured {
     /// `1.23 ms ±4 %`.
     pub(crate) fn in_words(&self) -> String {
-        format!("{} ±{:.0} %", seconds(self.median_s), 100.0 * self.spread())
+        match self.runs {
+            // of one run there is no spread
+            1 => seconds(self.median_s),
+            _ => format!("{} ±{:.0} %", seconds(self.median_s), 100.0 * self.spread()),
+        }
     }
 }
 
 impl Row {
+    /// What one run is, and how much: `256x256 times 256x256, f32: 33.6 MFLOP, 768 KiB`.
+    pub(crate) fn in_words(&self) -> String {
+        let operations = (self.flops > 0.0).then(|| format!("{} MFLOP", number(self.flops * 1e-6)));
+        let moved = (self.bytes > 0.0).then(|| bytes(self.bytes as u64));
+        let amounts: Vec<String> = operations.into_iter().chain(moved).collect();
+        if amounts.is_empty() { self.what.clone() } else { format!("{}: {}", self.what, amounts.join(", ")) }
+    }
+
     /// What was done in a second, in the unit of the case; the tail of the times where one sample was waited for.
     pub(crate) fn rate_in_words(&self) -> Option<String> {
         let measured = self.measured?;

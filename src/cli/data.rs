@@ -117,12 +117,7 @@ pub(super) fn fetch_with_bar(name: &DatasetName, options: &OpenOptions) -> Resul
     });
     bar.finish_and_clear();
     if let Some(folder) = folder?.filter(|_| fetched) {
-        say(&format!("{} is in {}; licence: {}; see {}", set.name, folder.display(), set.licence, set.home));
+        super::say(&format!("{} is in {}; licence: {}; see {}", set.name, folder.display(), set.licence, set.home));
     }
     Ok(())
-}
-
-#[expect(clippy::print_stderr, reason = "messages belong on standard error")]
-fn say(line: &str) {
-    eprintln!("{line}");
 }

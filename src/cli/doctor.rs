@@ -44,8 +44,9 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     {
         return Err(Error::Config(format!("there is no op `{planted}`")));
     }
-    let mut document = String::new();
-    let mut is_safe = true;
+    let mut document = format!("# brasa doctor, version {}, {}\n\n", env!("CARGO_PKG_VERSION"), crate::BUILD);
+    write_whole(&args.out, document.as_bytes())?;
+    let (mut is_safe, mut last_words) = (true, String::new());
     for selector in bench::selectors(&args.device) {
         let bar = super::bench::progress_bar();
         let examined = Device::named(&selector).map(|device| {
@@ -53,6 +54,10 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
                 bar.set_length(of as u64);
                 bar.set_position(done as u64);
                 bar.set_message(format!("{selector}: {what}"));
+                // a driver may take the process with it: what it was at then stays in the file
+                let so_far =
+                    format!("{document}## {}\n\n**not safe to train here: it ended at `{what}`**\n", device.info());
+                let _ = write_whole(&args.out, so_far.as_bytes());
             })
         });
         bar.finish_and_clear();
@@ -61,24 +66,36 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
             // the others are examined all the same
             Err(error) if args.device.len() != 1 => {
                 is_safe = false;
-                let _ =
-                    writeln!(document, "## {selector}\n\n**not safe to train here: it cannot be opened: {error}**\n");
-                super::print_result(&format!("{selector}: it cannot be opened: {error}\n\n"))?;
+                let verdict = format!("not safe to train here: it cannot be opened: {error}");
+                let _ = writeln!(document, "## {selector}\n\n**{verdict}**\n");
+                let _ = writeln!(last_words, "{selector}: {verdict}");
                 continue;
             }
             Err(error) => return Err(error),
         };
         is_safe &= report.verdict() != Verdict::NotSafe;
-        document += &in_markdown(&report);
+        document += &in_markdown(&report, &args.filter);
+        write_whole(&args.out, document.as_bytes())?;
+        let _ = writeln!(last_words, "{selector}: {}", verdict(&report, &args.filter));
         let text = if args.json { json(&report) } else { in_words(&report) };
         super::print_result(&text)?;
     }
-    let heading = format!("# brasa doctor, version {}, {}\n\n", env!("CARGO_PKG_VERSION"), crate::BUILD);
-    write_whole(&args.out, (heading + &document).as_bytes())?;
+    write_whole(&args.out, document.as_bytes())?;
     if !args.json {
-        super::print_result(&format!("The whole report is in {}.\n", args.out.display()))?;
+        super::print_result(&format!("The whole report is in {}.\n{last_words}", args.out.display()))?;
     }
     Ok(ExitCode::from(u8::from(!is_safe)))
+}
+
+/// In one line: safe, or not, and with which switches.
+fn verdict(report: &Report, filter: &str) -> String {
+    let verdict = report.verdict().to_string();
+    let verdict = match (filter, report.advice()) {
+        ("", None) => verdict,
+        ("", Some(advice)) => format!("{verdict}; {advice}"),
+        (filter, _) => format!("of ops with `{filter}` in their names alone: {verdict}"),
+    };
+    verdict.replace('\n', " ")
 }
 
 fn json(report: &Report) -> String {
@@ -126,20 +143,13 @@ fn in_words(report: &Report) -> String {
         let (word, seen) = check.outcome.in_words();
         let _ = writeln!(text, "  {:<22} {word}: {seen}", check.name);
     }
-    let _ = writeln!(text, "  {}", report.verdict());
-    if let Some(advice) = report.advice() {
-        let _ = writeln!(text, "  {advice}");
-    }
     text + "\n"
 }
 
-fn in_markdown(report: &Report) -> String {
+fn in_markdown(report: &Report, filter: &str) -> String {
     let info = &report.device;
     let machine = &report.machine;
-    let mut text = format!("## {info}\n\n**{}**\n\n", report.verdict());
-    if let Some(advice) = report.advice() {
-        text += &format!("{advice}\n\n");
-    }
+    let mut text = format!("## {info}\n\n**{}**\n\n", verdict(report, filter));
     let limits = super::devices::limits(info);
     let mut row = |name: &str, value: &str| {
         let _ = writeln!(text, "* {name}: {value}");

@@ -104,6 +104,12 @@ fn report_error(error: &Error) {
     eprintln!("error: {error}");
 }
 
+/// A message, which belongs on standard error.
+#[expect(clippy::print_stderr, reason = "the one place where one is shown")]
+fn say(line: &str) {
+    eprintln!("{line}");
+}
+
 /// Writes a result to standard output. A closed pipe (`brasa devices | head -1`) is not our error.
 fn print_result(text: &str) -> Result<()> {
     use std::io::Write as _;

@@ -114,7 +114,7 @@ impl Access {
             return None;
         }
         key.clear();
-        key.extend([self.id as i64, (row.first << 32 | count) as i64]);
+        key.extend([self.id as i64, (row.first as i64) << 32 | count as i64]);
         let base = base(&self.position, row, key);
         for condition in self.conditions() {
             condition.classify(row, key);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::sensors::host_memory_bytes;
+
 /// What kind of processor a device is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,6 +49,8 @@ pub struct DeviceInfo {
     pub backend: String,
     /// The driver and its version.
     pub driver: String,
+    /// Where it is on the PCI bus, such as `0000:03:00.0`, where the driver tells.
+    pub pci_bus: Option<String>,
     /// Bytes of its memory, where the system tells.
     pub memory_bytes: Option<u64>,
     /// Bytes of the largest single allocation.
@@ -76,23 +80,6 @@ impl fmt::Display for DeviceInfo {
     }
 }
 
-/// Bytes of the machine's memory, where the system tells.
-pub(crate) fn host_memory_bytes() -> Option<u64> {
-    meminfo("MemTotal:")
-}
-
-/// Bytes that can be had without others being swapped out, where the system tells.
-pub(super) fn host_free_bytes() -> Option<u64> {
-    meminfo("MemAvailable:")
-}
-
-/// A line of Linux's table of memory, in bytes.
-fn meminfo(name: &str) -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with(name))?;
-    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
-}
-
 /// The entry of the CPU backend.
 pub(crate) fn cpu_info() -> DeviceInfo {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -102,6 +89,7 @@ pub(crate) fn cpu_info() -> DeviceInfo {
         kind: DeviceKind::Cpu,
         backend: "native".into(),
         driver: format!("brasa {}, {}", env!("CARGO_PKG_VERSION"), crate::cpu::vector_instructions()),
+        pci_bus: None,
         memory_bytes: host_memory_bytes(),
         max_buffer_bytes: u64::MAX,
         max_binding_bytes: u64::MAX,

@@ -156,9 +156,13 @@ impl Report {
 
     /// What else may help.
     pub fn advice(&self) -> Option<&'static str> {
-        let is_large =
-            |check: &Check| check.name.starts_with("large products") && matches!(check.outcome, Outcome::Failed(_));
-        let by_units = self.device.cooperative.is_some() && self.checks.iter().any(is_large);
-        by_units.then_some("its matrix units may be what is wrong: examine it again with BRASA_FEATURES=-cooperative")
+        let fails = |name: &str| {
+            let is_it = |check: &Check| check.name.starts_with(name) && matches!(check.outcome, Outcome::Failed(_));
+            self.checks.iter().any(is_it)
+        };
+        if self.device.cooperative.is_some() && fails("large products") {
+            return Some("its matrix units may be what is wrong: examine it again with BRASA_FEATURES=-cooperative");
+        }
+        fails("timestamps").then_some("its clock is wrong, and times of stages with it: BRASA_FEATURES=-timestamps")
     }
 }

@@ -95,11 +95,13 @@ pub(super) fn describe(
     features: wgpu::Features,
 ) -> DeviceInfo {
     let info = raw.get_info();
+    let bus = info.device_pci_bus_id.clone();
     DeviceInfo {
         selector,
         driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
         kind: kind(info.device_type),
         backend: format!("{:?}", info.backend),
+        pci_bus: Some(bus).filter(|bus| !bus.is_empty()),
         memory_bytes: memory_bytes(raw),
         max_buffer_bytes: limits.max_buffer_size,
         max_binding_bytes: limits.max_storage_buffer_binding_size,

@@ -108,7 +108,7 @@ impl Program {
     /// # Errors
     /// If there is one.
     pub(crate) fn check_sizes(&self) -> Result<()> {
-        let large = self.nodes.iter().find(|node| node.shape.numel() > MAX_COUNTED);
+        let large = self.nodes.iter().find(|node| node.shape.numel() as u64 > MAX_COUNTED);
         large.map_or(Ok(()), |node| Err(Error::TooManyElements { what: node.describe(), elements: node.shape.numel() }))
     }
 }

@@ -1,50 +1,64 @@
-//! Joules, where the system tells them without administrator rights; else why not, and never a guess.
+//! Joules that a device has used.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use nvml_wrapper::Nvml;
-
 use crate::device::{DeviceInfo, DeviceKind};
 
+use super::Card;
+use super::card::{number, sensor_file, text};
+use super::nvidia::Nvidia;
+
 /// What tells the energy that a device has used.
-pub(super) enum Meter {
+pub(crate) enum Meter {
     /// Linux's counters of whole processors, in microjoules: file, and the value at which it starts again.
     Rapl(Vec<(PathBuf, u64)>),
     /// A graphics driver's counter, in microjoules.
     Counter(PathBuf),
-    /// A graphics driver's mean power of a moment, in microwatts.
+    /// A graphics driver's power of a moment, in microwatts.
     Power(PathBuf),
-    /// NVIDIA's library, whose counter is in millijoules, and the number of the device in it.
-    Nvml(Box<Nvml>, u32),
+    /// NVIDIA's library, whose counter is in millijoules.
+    Nvidia(Nvidia),
 }
 
 /// What a meter showed.
-pub(super) struct Reading {
+pub(crate) struct Reading {
     values: Vec<u64>,
     at: Instant,
 }
 
 impl Meter {
     /// That of a device, or why it has none.
-    pub(super) fn of(info: &DeviceInfo) -> Result<Self, String> {
-        match info.kind {
-            DeviceKind::Cpu | DeviceKind::Software => Self::of_processor(Path::new("/sys/class/powercap")),
-            _ if info.name.contains("NVIDIA") => Self::of_nvidia(info),
-            _ if cfg!(target_os = "macos") => Err("macOS tells it to administrators only".into()),
-            _ => Self::of_card(Path::new("/sys/class/drm")),
+    pub(crate) fn of(info: &DeviceInfo) -> Result<Self, String> {
+        if matches!(info.kind, DeviceKind::Cpu | DeviceKind::Software) {
+            return if cfg!(target_os = "linux") {
+                Self::of_processor(Path::new("/sys/class/powercap"))
+            } else {
+                Err("this system tells it to administrators only".into())
+            };
+        }
+        match Card::of(info)? {
+            Card::Nvidia(card) => match card.millijoules() {
+                Some(_) => Ok(Self::Nvidia(card)),
+                None => Err("NVIDIA's management library does not tell it of this one".into()),
+            },
+            Card::Folder(card) => Self::of_card(&card),
         }
     }
 
     fn of_processor(root: &Path) -> Result<Self, String> {
         let entries = fs::read_dir(root).map_err(|_| format!("this system has no {}", root.display()))?;
-        let mut zones = Vec::new();
-        for zone in entries.flatten().map(|entry| entry.path()) {
-            // those of cores and memory lie in it, and are counted by it
-            if !text(&zone.join("name")).is_some_and(|name| name.starts_with("package")) {
+        let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        folders.sort();
+        let (mut zones, mut names) = (Vec::new(), Vec::new());
+        for zone in folders {
+            // those of cores and memory lie in it, and are counted by it; laptops have the same one twice (intel-rapl-mmio)
+            let Some(name) = text(&zone.join("name")).filter(|name| name.starts_with("package")) else { continue };
+            if names.contains(&name) {
                 continue;
             }
+            names.push(name);
             let file = zone.join("energy_uj");
             if number(&file).is_none() {
                 return Err(format!("{} may not be read without administrator rights", file.display()));
@@ -58,62 +72,36 @@ impl Meter {
         }
     }
 
-    /// The only card that tells: which of several an adapter is, is not known.
-    fn of_card(root: &Path) -> Result<Self, String> {
-        let cards = fs::read_dir(root).map_err(|_| format!("this system has no {}", root.display()))?;
-        let sensors =
-            cards.flatten().flat_map(|card| fs::read_dir(card.path().join("device/hwmon")).into_iter().flatten());
-        let mut found: Vec<PathBuf> =
-            sensors.flatten().filter_map(|sensor| sensor.path().canonicalize().ok()).collect();
-        found.sort();
-        found.dedup();
-        let [sensor] = &found[..] else {
-            return Err(format!("{} graphics cards have sensors, and which one this is, is not known", found.len()));
-        };
-        let readable = |name: &str| Some(sensor.join(name)).filter(|file| number(file).is_some());
-        readable("energy1_input")
+    fn of_card(card: &Path) -> Result<Self, String> {
+        let power = || ["power1_average", "power1_input"].iter().find_map(|name| sensor_file(card, name));
+        sensor_file(card, "energy1_input")
             .map(Self::Counter)
-            .or_else(|| readable("power1_average").map(Self::Power))
-            .ok_or_else(|| format!("{} has neither energy nor mean power", sensor.display()))
-    }
-
-    fn of_nvidia(info: &DeviceInfo) -> Result<Self, String> {
-        let nvml = Nvml::init().map_err(|error| format!("NVIDIA's management library: {error}"))?;
-        let count = nvml.device_count().map_err(|error| error.to_string())?;
-        let is_it = |&number: &u32| {
-            let name = nvml.device_by_index(number).and_then(|device| device.name());
-            name.is_ok_and(|name| info.name.contains(&name) || name.contains(&info.name))
-        };
-        let alike: Vec<u32> = (0..count).filter(is_it).collect();
-        let [number] = alike[..] else {
-            return Err(format!("{} devices of NVIDIA's management library have its name", alike.len()));
-        };
-        let meter = Self::Nvml(Box::new(nvml), number);
-        meter.read().map(|_| meter).ok_or_else(|| "NVIDIA's management library does not tell it of this one".into())
+            .or_else(|| power().map(Self::Power))
+            .ok_or_else(|| format!("{} has neither energy nor power", card.display()))
     }
 
     /// What tells, for people.
-    pub(super) fn source(&self) -> &'static str {
+    pub(crate) fn source(&self) -> &'static str {
         match self {
             Self::Rapl(_) => "RAPL, of whole processors",
             Self::Counter(_) => "the driver's counter",
-            Self::Power(_) => "the driver's mean power, at both ends of each round",
-            Self::Nvml(..) => "NVML, of the whole card",
+            Self::Power(_) => "the driver's power, at both ends of each round",
+            Self::Nvidia(_) => "NVML, of the whole card",
         }
     }
 
     /// What it shows now, if it still does.
-    pub(super) fn read(&self) -> Option<Reading> {
+    pub(crate) fn read(&self) -> Option<Reading> {
         let values = match self {
             Self::Rapl(zones) => zones.iter().map(|(file, _)| number(file)).collect::<Option<_>>()?,
             Self::Counter(file) | Self::Power(file) => vec![number(file)?],
-            Self::Nvml(nvml, device) => vec![nvml.device_by_index(*device).ok()?.total_energy_consumption().ok()?],
+            Self::Nvidia(card) => vec![card.millijoules()?],
         };
         Some(Reading { values, at: Instant::now() })
     }
 
     /// Joules between two readings.
-    pub(super) fn joules(&self, before: &Reading, after: &Reading) -> f64 {
+    pub(crate) fn joules(&self, before: &Reading, after: &Reading) -> f64 {
         let grown = |range: u64, number: usize| {
             let (before, after) = (before.values[number], after.values[number]);
             // the counter starts again at its end
@@ -128,27 +116,15 @@ impl Meter {
                 let watts = (before.values[0] + after.values[0]) as f64 / 2.0 * 1e-6;
                 watts * (after.at - before.at).as_secs_f64()
             }
-            Self::Nvml(..) => grown(u64::MAX, 0) as f64 * 1e-3,
+            Self::Nvidia(_) => grown(u64::MAX, 0) as f64 * 1e-3,
         }
     }
 }
 
-fn text(file: &Path) -> Option<String> {
-    fs::read_to_string(file).ok()
-}
-
-fn number(file: &Path) -> Option<u64> {
-    text(file)?.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::card::write;
     use super::*;
-
-    fn write(path: &Path, contents: &str) {
-        fs::create_dir_all(path.parent().expect("a folder")).expect("writable");
-        fs::write(path, contents).expect("writable");
-    }
 
     #[test]
     fn processors_are_added_up_and_counters_start_again() {
@@ -156,7 +132,12 @@ mod tests {
         assert!(Meter::of_processor(&root.path().join("none")).is_err_and(|why| why.contains("has no")));
         assert!(Meter::of_processor(root.path()).is_err_and(|why| why.contains("no processor")));
         let file = |zone: &str, name: &str| root.path().join(zone).join(name);
-        for (zone, name, energy) in [("a:0", "package-0", "900"), ("a:0:0", "core", "5"), ("a:1", "package-1", "10")] {
+        for (zone, name, energy) in [
+            ("a:0", "package-0", "900"),
+            ("a:0:0", "core", "5"),
+            ("a:1", "package-1", "10"),
+            ("mmio:0", "package-0", "900"),
+        ] {
             write(&file(zone, "name"), name);
             write(&file(zone, "energy_uj"), energy);
             write(&file(zone, "max_energy_range_uj"), "1000\n");
@@ -173,19 +154,17 @@ mod tests {
     }
 
     #[test]
-    fn one_card_tells_energy_or_power_and_of_two_none_is_guessed() {
-        let root = tempfile::tempdir().expect("a folder");
-        let sensor = |card: &str, name: &str| root.path().join(card).join("device/hwmon/hwmon3").join(name);
-        assert!(Meter::of_card(root.path()).is_err());
-        write(&sensor("card0", "power1_average"), "2000000");
-        let meter = Meter::of_card(root.path()).expect("it has power");
+    fn a_card_tells_energy_or_power() {
+        let card = tempfile::tempdir().expect("a folder");
+        let file = |name: &str| card.path().join("hwmon/hwmon3").join(name);
+        assert!(Meter::of_card(card.path()).is_err_and(|why| why.contains("neither energy nor power")));
+        write(&file("power1_input"), "2000000");
+        let meter = Meter::of_card(card.path()).expect("it has power");
         let (before, mut after) = (meter.read().expect("readable"), meter.read().expect("readable"));
         after.at = before.at + std::time::Duration::from_secs(3);
         after.values[0] = 4_000_000;
         assert!((meter.joules(&before, &after) - 9.0).abs() < 1e-9);
-        write(&sensor("card0", "energy1_input"), "5");
-        assert!(matches!(Meter::of_card(root.path()), Ok(Meter::Counter(_))));
-        write(&sensor("card1", "energy1_input"), "5");
-        assert!(Meter::of_card(root.path()).is_err_and(|why| why.starts_with("2 graphics cards")));
+        write(&file("energy1_input"), "5");
+        assert!(matches!(Meter::of_card(card.path()), Ok(Meter::Counter(_))));
     }
 }

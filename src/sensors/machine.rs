@@ -1,8 +1,9 @@
-//! What is known of the machine that is measured.
+//! What is known of the machine.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 /// A machine, when it was measured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -27,43 +28,52 @@ pub struct Machine {
 impl Machine {
     /// This machine, now.
     pub fn look() -> Self {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let release = read("/etc/os-release");
-        let named =
-            release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")).map(|name| name.trim_matches('"'));
-        let kernel = read("/proc/sys/kernel/osrelease");
-        let system = match named {
-            Some(name) => format!("{name}, {} {}", std::env::consts::OS, kernel.trim()),
-            None => std::env::consts::OS.to_owned(),
-        };
-        let info = read("/proc/cpuinfo");
-        let of_core = |key: &str| {
-            let line = info.lines().find(|line| line.starts_with(key))?;
-            Some(line.split_once(':')?.1.trim().to_owned())
-        };
+        let named = System::long_os_version().ok().or_else(|| System::name().ok());
+        let kernel = System::kernel_version().unwrap_or_default();
+        let system = named.unwrap_or_else(|| std::env::consts::OS.to_owned());
+        let looked =
+            System::new_with_specifics(RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing().with_frequency()));
+        let brand = looked.as_ref().ok().and_then(|system| Some(system.cpus().first()?.brand().trim().to_owned()));
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            system,
-            processor: of_core("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+            system: format!("{system}, {} {kernel}", std::env::consts::OS).trim_end().to_owned(),
+            processor: brand.filter(|name| !name.is_empty()).unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
-            clock_mhz: clock(&info),
+            clock_mhz: looked.ok().and_then(|system| clock(&system)),
             clock_after_mhz: None,
-            load: read("/proc/loadavg").split(' ').next().and_then(|text| text.parse().ok()),
+            // Windows has none, and says 0
+            load: System::load_average().ok().map(|load| load.one).filter(|_| !cfg!(windows)),
             unix_ms: since.as_millis() as u64,
         }
     }
 
     /// Notes the clock at the end.
-    pub(super) fn look_again(&mut self) {
-        self.clock_after_mhz = clock(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default());
+    pub(crate) fn look_again(&mut self) {
+        let kind = RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing().with_frequency());
+        self.clock_after_mhz = System::new_with_specifics(kind).ok().and_then(|system| clock(&system));
     }
 }
 
-/// The mean clock of the cores of `/proc/cpuinfo`, in MHz.
-fn clock(info: &str) -> Option<f64> {
-    let lines = info.lines().filter(|line| line.starts_with("cpu MHz"));
-    let clocks: Vec<f64> = lines.filter_map(|line| line.split_once(':')?.1.trim().parse().ok()).collect();
-    (!clocks.is_empty()).then(|| clocks.iter().sum::<f64>() / clocks.len() as f64)
+/// The mean clock of all cores in MHz.
+fn clock(system: &System) -> Option<f64> {
+    let clocks = system.cpus().iter().map(|core| core.frequency() as f64).filter(|clock| *clock > 0.0);
+    let (count, sum) = clocks.fold((0, 0.0), |(count, sum), clock| (count + 1, sum + clock));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// Bytes of the machine's memory, where the system tells.
+pub(crate) fn host_memory_bytes() -> Option<u64> {
+    memory(System::total_memory)
+}
+
+/// Bytes that can be had without others being swapped out, where the system tells.
+pub(crate) fn host_free_bytes() -> Option<u64> {
+    memory(System::available_memory)
+}
+
+fn memory(of: impl Fn(&System) -> u64) -> Option<u64> {
+    let kind = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
+    System::new_with_specifics(kind).ok().map(|system| of(&system)).filter(|bytes| *bytes > 0)
 }
 
 #[cfg(test)]
@@ -71,9 +81,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_of_all_cores_count() {
-        let info = "processor\t: 0\ncpu MHz\t\t: 2000.5\nprocessor\t: 1\ncpu MHz\t\t: 3000.5\n";
-        assert_eq!(clock(info), Some(2500.5));
-        assert_eq!(clock("processor\t: 0\nBogoMIPS\t: 50.00\n"), None);
+    fn a_machine_has_a_name_and_memory() {
+        let machine = Machine::look();
+        assert!(machine.system.contains(std::env::consts::OS) && !machine.processor.is_empty(), "{machine:?}");
+        let (all, free) = (host_memory_bytes().expect("memory"), host_free_bytes().expect("memory"));
+        assert!(free > 0 && free <= all, "{free} of {all}");
     }
 }

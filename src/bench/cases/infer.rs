@@ -9,6 +9,9 @@ use super::super::Suite;
 use super::train::{CNN, MLP, Network, RESNET20, UNET};
 use super::{Case, replay};
 
+/// With fewer there is no 95th percentile.
+const TAIL_RUNS: usize = 21;
+
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, network, quick) in
@@ -33,6 +36,6 @@ fn forward(name: &str, network: Network, batch: usize, throughput: bool) -> Case
     if throughput {
         case.what(format!("{}, batch {batch}, one after the other", network.model)).throughput()
     } else {
-        case.what(format!("{}, one sample, waited for each time", network.model))
+        case.what(format!("{}, one sample, waited for each time", network.model)).least_runs(TAIL_RUNS)
     }
 }

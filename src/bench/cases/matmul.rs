@@ -54,6 +54,7 @@ fn product(name: &str, [rows, inner, columns]: [usize; 3], dtype: DType) -> Case
     let elements = rows * inner + inner * columns + rows * columns;
     Case::new(Suite::Matmul, name, make)
         .what(format!("{rows}x{inner} times {inner}x{columns}, {dtype}"))
+        .dtype(dtype)
         .flops(2.0 * (rows * inner * columns) as f64)
         .bytes((elements * dtype.size_bytes()) as f64)
 }
@@ -68,7 +69,8 @@ fn loop_of(name: &str, [rows, inner]: [usize; 2], count: usize, quick: bool) -> 
         })?;
         Ok(Box::new(Loop { device: device.clone(), step, count }))
     };
-    Case::new(Suite::Matmul, name, make)
+    // how often is part of what it is: loops of different lengths are different cases
+    Case::new(Suite::Matmul, format!("{name}_x{count}"), make)
         .what(format!("{count} times: random {rows}x{inner} and {inner}x{rows}, their product, its sum"))
         .flops(2.0 * (count * rows * inner * rows) as f64)
         .quick(quick)

@@ -30,6 +30,10 @@ pub(super) struct Case {
     pub(super) samples: usize,
     /// Several runs are started before the device is waited for.
     pub(super) throughput: bool,
+    /// Runs that are measured at least, if more than usual.
+    pub(super) least_runs: usize,
+    /// What is multiplied.
+    pub(super) dtype: DType,
     /// Part of the quick selection.
     quick: bool,
     pub(super) make: Make,
@@ -39,7 +43,9 @@ impl Case {
     fn new(suite: Suite, name: impl Into<String>, make: impl Fn(&Device) -> Result<Box<dyn Work>> + 'static) -> Self {
         let (what, make) = (String::new(), Box::new(make));
         let (flops, bytes, samples) = (0.0, 0.0, 0);
-        Self { suite, name: name.into(), what, flops, bytes, samples, throughput: false, quick: false, make }
+        let (least_runs, dtype) = (0, DType::F32);
+        let name = name.into();
+        Self { suite, name, what, flops, bytes, samples, throughput: false, least_runs, dtype, quick: false, make }
     }
 
     fn what(mut self, what: impl Into<String>) -> Self {
@@ -59,6 +65,16 @@ impl Case {
 
     fn samples(mut self, samples: usize) -> Self {
         self.samples = samples;
+        self
+    }
+
+    fn least_runs(mut self, count: usize) -> Self {
+        self.least_runs = count;
+        self
+    }
+
+    fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = dtype;
         self
     }
 
@@ -153,6 +169,11 @@ impl Work for Replay {
 
     fn step(&mut self) -> Option<&mut Step> {
         Some(&mut self.step)
+    }
+
+    fn memory_bytes(&mut self) -> Option<u64> {
+        let signature = self.inputs.iter().map(|input| (input.shape().clone(), input.dtype())).collect();
+        self.step.forecast(&[signature]).ok().map(|forecast| forecast.total_bytes())
     }
 }
 

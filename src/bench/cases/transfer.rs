@@ -7,7 +7,7 @@ use crate::tensor::Tensor;
 
 use super::super::Suite;
 use super::super::method::Work;
-use super::{Call, Case, replay};
+use super::{Call, Case, compute};
 
 /// Elements of 64 MiB.
 const MANY: usize = 16 << 20;
@@ -26,7 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
         tensor.realize()?;
         Ok(Box::new(Call(move || tensor.to_vec::<f32>().map(drop))))
     };
-    let launch = |device: &Device| replay(device, vec![Tensor::rand([1], device)], |inputs| vec![&inputs[0] + 1.0]);
+    let launch = |device: &Device| compute(device, vec![Tensor::rand([1], device)], |inputs| vec![&inputs[0] + 1.0]);
     let round_trip = |device: &Device| -> Result<Box<dyn Work>> {
         let mut step = Step::new(device, |inputs| vec![&inputs[0] + 1.0])?;
         let device = device.clone();

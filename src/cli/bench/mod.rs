@@ -84,6 +84,12 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
     if args.crossover {
         return search(args, &method, style);
     }
+    #[cfg(feature = "ui")]
+    if args.plot.is_some() && !(args.suites.is_empty() || args.suites.contains(&Suite::Matmul)) {
+        return Err(Error::Config(
+            "--plot draws products of matrices by their size: measure the suite matmul, too".into(),
+        ));
+    }
     let suites = if args.suites.is_empty() { Suite::ALL.to_vec() } else { args.suites.clone() };
     let options =
         Options { suites, devices: args.device.clone(), filter: args.filter.clone(), quick: args.quick, method };
@@ -123,10 +129,18 @@ pub(super) fn progress_bar() -> ProgressBar {
 /// From which sizes on the devices are worth it.
 fn search(args: &BenchArgs, method: &Method, style: Style) -> Result<ExitCode> {
     let selectors = bench::selectors(&args.device);
-    let devices = selectors.iter().map(|selector| Device::named(selector)).collect::<Result<Vec<_>>>()?;
-    let [reference, others @ ..] = &devices[..] else { unreachable!("there is always a CPU") };
+    let mut failures = Vec::new();
+    let mut devices = Vec::new();
+    for selector in &selectors {
+        match Device::named(selector) {
+            Ok(device) => devices.push(device),
+            Err(error) => failures.push(format!("{selector} was left out: {error}")),
+        }
+    }
+    let [reference, others @ ..] = &devices[..] else { return Err(Error::Config(failures.join("; "))) };
     if others.is_empty() {
-        return Err(Error::Config("there is only one device here, which nothing can overtake".into()));
+        failures.push("there is only one device here, which nothing can overtake".into());
+        return Err(Error::Config(failures.join("; ")));
     }
     let families = Family::all(args.model);
     let bar = progress_bar();
@@ -136,7 +150,12 @@ fn search(args: &BenchArgs, method: &Method, style: Style) -> Result<ExitCode> {
         for family in families {
             bar.set_message(format!("{}: {}", other.info().selector, family.name()));
             bar.tick();
-            found.push(bench::crossover(family, reference, other, method)?);
+            match bench::crossover(family, reference, other, method) {
+                Ok(crossover) => found.push(crossover),
+                Err(error) => {
+                    failures.push(format!("{} on {other}: {error}", family.name(), other = other.info().selector))
+                }
+            }
             bar.inc(1);
         }
     }
@@ -147,9 +166,12 @@ fn search(args: &BenchArgs, method: &Method, style: Style) -> Result<ExitCode> {
         tables::crossovers(&found, style)
     };
     super::print_result(&text)?;
+    for failure in &failures {
+        super::say(failure);
+    }
     #[cfg(feature = "ui")]
     if let Some(path) = &args.plot {
         plot::crossovers(&found, path)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(u8::from(found.is_empty())))
 }

@@ -6,7 +6,7 @@ use crate::bench::{
     Advice, Change, Crossing, Crossover, DeviceReport, Measured, Report, Row, StageRow, Suite, number, seconds,
 };
 use crate::error::{Error, Result};
-use crate::units::thousands;
+use crate::units::{bytes, thousands};
 
 use super::super::report::table;
 
@@ -19,8 +19,12 @@ pub(super) enum Style {
     Markdown,
 }
 
+/// Samples of CIFAR-10 to train on.
+const EPOCH: f64 = 50_000.0;
 /// A processor with more to do than this is not measured in peace.
 const BUSY: f64 = 0.5;
+/// A CPU that does less than this part of what the `gemm` crate does is told of.
+const LEAST_SHARE: f64 = 0.9;
 /// Runs and clocks that slow down by more than this part are told of.
 const DRIFT: f64 = 0.15;
 
@@ -47,7 +51,41 @@ pub(super) fn report(report: &Report, style: Style) -> String {
         }
     }
     text += &left_out(report);
+    text += &legend(report, style);
     text
+}
+
+/// What each case is, how often it was run, and what it took in kernels alone.
+fn legend(report: &Report, style: Style) -> String {
+    let mut names: Vec<(Suite, &str)> = Vec::new();
+    for row in report.devices.iter().flat_map(|device| &device.rows).filter(|row| row.measured.is_some()) {
+        if !names.contains(&(row.suite, &row.name)) {
+            names.push((row.suite, &row.name));
+        }
+    }
+    if names.is_empty() {
+        return String::new();
+    }
+    let devices: Vec<&DeviceReport> = report.devices.iter().filter(|device| !device.rows.is_empty()).collect();
+    let mut rows = vec![vec!["case".to_owned(), "one run".into()]];
+    rows[0].extend(devices.iter().map(|device| format!("runs on {}, in kernels", device.selector)));
+    for (suite, name) in names {
+        let row = |device: &&&DeviceReport| report.row(&device.selector, suite, name);
+        let what = devices.iter().find_map(|device| row(&device)).map(Row::in_words);
+        let mut cells = vec![name.to_owned(), what.unwrap_or_default()];
+        cells.extend(devices.iter().map(|device| {
+            let Some(measured) = row(&device).and_then(|row| row.measured) else { return String::new() };
+            let runs = thousands(measured.runs * measured.together);
+            match measured.in_kernels {
+                Some((time, source)) => format!("{runs}, {} ({})", seconds(time), source.name()),
+                None => runs,
+            }
+        }));
+        rows.push(cells);
+    }
+    let mut text = String::new();
+    title(&mut text, "what was measured", style);
+    text + &draw(&rows, style)
 }
 
 fn title(text: &mut String, words: &str, style: Style) {
@@ -72,20 +110,33 @@ fn head(report: &Report) -> String {
         }
         if let Some(peak) = device.peak {
             let (gflops, gigabytes) = (number(peak.gflops), number(peak.gigabytes));
-            let _ = write!(text, ": at most {gflops} GFLOP/s and {gigabytes} GB/s, by {}", peak.source.name());
+            let _ = write!(text, ": at most {gflops} GFLOP/s");
+            if let Some(half) = peak.half_gflops {
+                let units = device.units.as_ref().map(|units| format!(", with units of {units}")).unwrap_or_default();
+                let _ = write!(text, " (f16 {}{units})", number(half));
+            }
+            let _ = write!(text, " and {gigabytes} GB/s, by {}", peak.source.name());
             if let Some(yardstick) = peak.yardstick_gflops {
                 let _ = write!(text, "; the `gemm` crate alone {} GFLOP/s", number(yardstick));
+                if yardstick * LEAST_SHARE > peak.gflops {
+                    let _ = write!(text, ", more than a tenth better: the CPU is not at its best here");
+                }
             }
         }
         text.push('\n');
     }
     for device in report.devices.iter().filter(|device| !device.energy.is_empty()) {
-        let _ = writeln!(text, "Energy of {}: {}.", device.selector, device.energy);
+        let DeviceReport { selector, energy, utilisation, .. } = device;
+        let _ = writeln!(text, "Energy of {selector}: {energy}. Utilisation: {utilisation}.");
+        if let (Some(before), Some(after)) = (device.clock_mhz, device.clock_after_mhz) {
+            let held = device.held_down_by.as_ref().map(|why| format!(", held down by {why}")).unwrap_or_default();
+            let _ = writeln!(text, "Clock of {selector}: {before:.0} MHz before, {after:.0} MHz after{held}.");
+        }
     }
     let _ = writeln!(text, "Method: {}.", report.method.describe());
     if !report.method.as_notebook {
-        text += "Times are wall clock; `of peak` is the share of what the device was measured to do at most, c of its arithmetic, m \
-                 of its memory.\n";
+        text += "Times are wall clock, until the device is done; `of peak` is the share of what the device was measured to do at \
+                 most, c of its arithmetic, m of its memory.\n";
     }
     if report.build == "debug" {
         text += "This is a debug build, whose figures say nothing: build with --release.\n";
@@ -121,6 +172,9 @@ fn cases(report: &Report, suite: Suite) -> Vec<Vec<String>> {
         }
     }
     let with_first = suite == Suite::Train;
+    let with_utilisation = |device: &DeviceReport| {
+        with_first && device.rows.iter().any(|row| row.measured.is_some_and(|m| m.utilisation.is_some()))
+    };
     let with_energy =
         |device: &DeviceReport| device.rows.iter().any(|row| row.measured.is_some_and(|m| m.joules.is_some()));
     let with_peak = !matches!(suite, Suite::Infer) && !report.method.as_notebook;
@@ -128,7 +182,8 @@ fn cases(report: &Report, suite: Suite) -> Vec<Vec<String>> {
     for device in &devices {
         header.extend([device.selector.clone(), "rate".into()]);
         header.extend(with_peak.then(|| "of peak".into()));
-        header.extend(with_first.then(|| "first step".into()));
+        header.extend(with_first.then_some(["first step", "memory"]).into_iter().flatten().map(str::to_owned));
+        header.extend(with_utilisation(device).then(|| "busy".into()));
         header.extend(with_energy(device).then(|| "energy".into()));
     }
     let others: Vec<&&DeviceReport> = devices.iter().skip(1).collect();
@@ -151,10 +206,19 @@ fn cases(report: &Report, suite: Suite) -> Vec<Vec<String>> {
             }
             if with_first {
                 cells.push(measured.map_or_else(none, |measured| seconds(measured.first_s)));
+                cells.push(measured.and_then(|measured| measured.memory_bytes).map_or_else(none, bytes));
+            }
+            if with_utilisation(device) {
+                let part = measured.and_then(|measured| measured.utilisation);
+                cells.push(part.map_or_else(none, |part| format!("{:.0} %", 100.0 * part)));
             }
             if with_energy(device) {
                 let joules = measured.and_then(|measured| measured.joules);
-                cells.push(joules.map_or_else(none, |joules| format!("{} mJ", number(1e3 * joules))));
+                let epoch = row.filter(|row| with_first && row.samples > 0).zip(joules).map(|(row, joules)| {
+                    format!(", {} J an epoch of 50,000", number(joules * EPOCH / row.samples as f64))
+                });
+                let of = |joules: f64| format!("{} mJ{}", number(1e3 * joules), epoch.unwrap_or_default());
+                cells.push(joules.map_or_else(none, of));
             }
         }
         for other in &others {
@@ -266,6 +330,21 @@ pub(super) fn changes(first: &Report, second: &Report, changes: &[Change], style
     if first.method != second.method {
         text += "They were measured in different ways.\n";
     }
+    for (one, other) in [(first, "first"), (second, "second")] {
+        if one.build == "debug" {
+            let _ = writeln!(text, "The {other} was measured with a debug build, which says nothing.");
+        }
+    }
+    for device in &first.devices {
+        let Some(other) = second.devices.iter().find(|other| other.selector == device.selector) else { continue };
+        let of = |device: &DeviceReport| format!("{} ({}; {})", device.name, device.backend, device.driver);
+        if of(device) != of(other) {
+            let _ = writeln!(text, "{} was {}, and is {} in the second.", device.selector, of(device), of(other));
+        }
+    }
+    if [first, second].iter().all(|report| report.devices.iter().any(|device| !device.stages.is_empty())) {
+        text += "Stages are not compared: of one training run each, no spread is known.\n";
+    }
     text.push('\n');
     let header = ["case", "device", "first", "second", "second is", "between"].map(str::to_owned).to_vec();
     let row = |change: &Change| {
@@ -324,19 +403,27 @@ pub(super) fn csv(report: &Report) -> Result<String> {
         "low_s",
         "high_s",
         "least_s",
+        "p95_s",
+        "p99_s",
         "runs",
+        "source",
         "joules",
+        "utilisation",
+        "memory_bytes",
         "first_run_s",
         "in_kernels_s",
+        "in_kernels_source",
         "flops",
         "bytes",
         "samples",
         "left_out",
+        "what",
     ];
     writer.write_record(header).map_err(wrong)?;
     for device in &report.devices {
         for row in &device.rows {
             let of = |get: &dyn Fn(&Measured) -> String| row.measured.as_ref().map(get).unwrap_or_default();
+            let told = |value: Option<String>| value.unwrap_or_default();
             let record = [
                 row.suite.name().to_owned(),
                 row.name.clone(),
@@ -345,15 +432,32 @@ pub(super) fn csv(report: &Report) -> Result<String> {
                 of(&|measured| measured.range_s[0].to_string()),
                 of(&|measured| measured.range_s[1].to_string()),
                 of(&|measured| measured.least_s.to_string()),
+                of(&|measured| told(measured.tail_s.map(|tail| tail[0].to_string()))),
+                of(&|measured| told(measured.tail_s.map(|tail| tail[1].to_string()))),
                 of(&|measured| measured.runs.to_string()),
-                of(&|measured| measured.joules.map(|joules| joules.to_string()).unwrap_or_default()),
+                of(&|measured| measured.source.name().to_owned()),
+                of(&|measured| told(measured.joules.map(|joules| joules.to_string()))),
+                of(&|measured| told(measured.utilisation.map(|part| part.to_string()))),
+                of(&|measured| told(measured.memory_bytes.map(|bytes| bytes.to_string()))),
                 of(&|measured| measured.first_s.to_string()),
-                of(&|measured| measured.in_kernels.map(|(seconds, _)| seconds.to_string()).unwrap_or_default()),
+                of(&|measured| told(measured.in_kernels.map(|(seconds, _)| seconds.to_string()))),
+                of(&|measured| told(measured.in_kernels.map(|(_, source)| source.name().to_owned()))),
                 row.flops.to_string(),
                 row.bytes.to_string(),
                 row.samples.to_string(),
                 row.left_out.clone().unwrap_or_default(),
+                row.what.clone(),
             ];
+            writer.write_record(record).map_err(wrong)?;
+        }
+        for stage in device.stages.iter().filter(|stage| stage.source.is_some()) {
+            let mut record = vec![String::new(); header.len()];
+            let source = stage.source.map_or("", |source| source.name());
+            let told = ["stages", stage.stage.name(), &device.selector, &(1e-3 * stage.busy_ms).to_string()];
+            told.iter().zip(&mut record).for_each(|(from, to)| (*from).clone_into(to));
+            let place = |name: &str| header.iter().position(|column| *column == name).expect("a column");
+            source.clone_into(&mut record[place("source")]);
+            record[place("what")] = format!("work of one training step, on {}", stage.place);
             writer.write_record(record).map_err(wrong)?;
         }
     }

@@ -1,0 +1,15 @@
+//! What a machine tells of itself while it works: energy, utilisation, clocks. Without administrator rights; what is not
+//! told is said to be so with its reason, and never guessed.
+
+mod card;
+mod energy;
+mod machine;
+#[cfg_attr(target_arch = "wasm32", path = "no_nvidia.rs")]
+mod nvidia;
+mod utilisation;
+
+pub(crate) use card::Card;
+pub(crate) use energy::Meter;
+pub use machine::Machine;
+pub(crate) use machine::{host_free_bytes, host_memory_bytes};
+pub(crate) use utilisation::Utilisation;
