@@ -121,6 +121,8 @@ fn main() {
             memory_bytes: Some(123_456_789),
             top5: None,
             mean: None,
+            skipped_steps: None,
+            loss_scale: None,
         };
         text.push_str(&serde_json::to_string(&line).expect("plain numbers"));
         text.push('\n');

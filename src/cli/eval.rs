@@ -57,7 +57,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<ExitCode> {
 }
 
 fn text(judged: &Judged) -> String {
-    let Judged { test, perplexity, classes, confusion } = judged;
+    let Judged { test, perplexity, classes, confusion, skipped } = judged;
     let mut text = String::new();
     let (correct, targets) = (thousands(test.correct as usize), thousands(test.targets as usize));
     let what = if test.by_iou { "pixels" } else { "pictures" };
@@ -71,6 +71,11 @@ fn text(judged: &Judged) -> String {
     if classes.len() <= MOST_IN_MATRIX {
         text.push('\n');
         text += &matrix(classes, confusion);
+    }
+    if skipped.count > 0 {
+        let _ = writeln!(text, "\nskipped        {} samples that could not be read:", thousands(skipped.count));
+        skipped.messages.iter().for_each(|message| text += &format!("  {message}\n"));
+        text += if skipped.count > skipped.messages.len() { "  ...\n" } else { "" };
     }
     text
 }

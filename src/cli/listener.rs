@@ -88,7 +88,7 @@ impl Listener {
                     seconds(step.left_s),
                 ));
             }
-            Event::Epoch(EpochMetrics { epoch, loss: mean, accuracy, samples_per_second, .. }) => {
+            Event::Epoch(EpochMetrics { epoch, loss: mean, accuracy, samples_per_second, skipped_steps, .. }) => {
                 let width = self.epochs.to_string().len();
                 self.epoch_line = format!(
                     "epoch {epoch:>width$}/{}  loss {}  accuracy {:>8}  {:>7} images/s",
@@ -97,6 +97,9 @@ impl Listener {
                     percent(*accuracy),
                     thousands(*samples_per_second as usize),
                 );
+                if *skipped_steps > 0 {
+                    self.epoch_line += &format!("  {} steps skipped", thousands(*skipped_steps));
+                }
             }
             Event::Evaluated { test, .. } => {
                 let line = std::mem::take(&mut self.epoch_line);

@@ -21,8 +21,14 @@ pub(super) fn summary(summary: &Summary) -> String {
         }
         None => text.push_str("test accuracy  not measured: stopped before\n"),
     }
-    if summary.skipped_samples > 0 {
-        let _ = writeln!(text, "skipped        {} samples that could not be read", thousands(summary.skipped_samples));
+    let Summary { skipped_samples, skipped_tests, skipped_steps, .. } = summary;
+    for (count, what) in
+        [(*skipped_samples, "training"), (*skipped_tests, "test")].into_iter().filter(|(count, _)| *count > 0)
+    {
+        let _ = writeln!(text, "skipped        {} {what} samples that could not be read", thousands(count));
+    }
+    if *skipped_steps > 0 {
+        let _ = writeln!(text, "skipped        {} steps in which something was not finite", thousands(*skipped_steps));
     }
     let _ = writeln!(text, "saved in       {}", summary.folder.display());
     text

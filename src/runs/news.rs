@@ -11,7 +11,7 @@ use super::{Point, RecordedHistogram, Recording, Series};
 const MAX_HISTOGRAMS: usize = 200;
 
 /// What lines of `metrics.jsonl` tell of, by the tags that they have in our event files as well.
-const TAGS: [&str; 15] = [
+const TAGS: [&str; 17] = [
     "loss/train",
     "accuracy/train",
     "learning_rate",
@@ -20,6 +20,8 @@ const TAGS: [&str; 15] = [
     "memory_bytes",
     "epoch/loss",
     "epoch/accuracy",
+    "epoch/skipped_steps",
+    "epoch/loss_scale",
     "loss/test",
     "accuracy/test",
     "test/top5",
@@ -75,10 +77,10 @@ impl News {
             }
             Kind::Epoch => {
                 push(&[None; 6]);
-                push(&[loss, accuracy]);
+                push(&[loss, accuracy, line.skipped_steps.map(f64::from), line.loss_scale]);
             }
             Kind::Test => {
-                push(&[None; 8]);
+                push(&[None; 10]);
                 let mean = |of: fn(&crate::train::MeanScores) -> f64| line.mean.as_ref().map(of);
                 push(&[loss, accuracy, line.top5, mean(|mean| mean.iou), mean(|mean| mean.f1)]);
                 push(&[mean(|mean| mean.precision), mean(|mean| mean.recall)]);
@@ -202,6 +204,8 @@ mod tests {
             memory_bytes: Some(6),
             top5: Some(7.0),
             mean: Some(crate::train::MeanScores { precision: 8.0, recall: 9.0, f1: 10.0, iou: 11.0 }),
+            skipped_steps: Some(12),
+            loss_scale: Some(13.0),
         };
         let mut news = News::default();
         news.line(&line(Kind::Train), Some(2.5));
@@ -218,6 +222,8 @@ mod tests {
         let test = [
             ("epoch/loss", 1.0),
             ("epoch/accuracy", 2.0),
+            ("epoch/skipped_steps", 12.0),
+            ("epoch/loss_scale", 13.0),
             ("loss/test", 1.0),
             ("accuracy/test", 2.0),
             ("test/top5", 7.0),

@@ -83,13 +83,16 @@ impl Tensor {
         if self.is_constant() {
             return Ok(T::from_bytes(&self.constant_bytes()));
         }
-        let read = {
-            let _exclusive = self.device().exclusive();
-            let (storage, first) = self.memory()?.get();
-            let size = self.dtype().size_bytes();
-            self.device().read(&storage, (first * size) as u64, (self.numel() * size) as u64)
-        };
-        read.await
+        self.begin_read()?.await
+    }
+
+    /// Has the device copy the elements now, behind the work that it was given before, to be waited for later.
+    #[track_caller]
+    pub(crate) fn begin_read<T: Element>(&self) -> Result<impl Future<Output = Result<Vec<T>>> + Send + use<T>> {
+        let _exclusive = self.device().exclusive();
+        let (storage, first) = self.memory()?.get();
+        let size = self.dtype().size_bytes();
+        Ok(self.device().read(&storage, (first * size) as u64, (self.numel() * size) as u64))
     }
 
     #[track_caller]

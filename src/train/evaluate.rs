@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::data::Batch;
+use crate::data::{Batch, Skipped};
 use crate::device::Device;
 use crate::error::Result;
 use crate::nn::{LoadOptions, load_weights};
@@ -25,6 +25,8 @@ pub struct Judged {
     pub classes: Vec<String>,
     /// What was taken for what.
     pub confusion: Confusion,
+    /// Samples that could not be read.
+    pub skipped: Skipped,
 }
 
 /// Judges the weights in the file `weights` by the test samples of `config`'s data, with its model and precision, on its
@@ -39,7 +41,8 @@ pub fn evaluate(config: Config, weights: &Path) -> Result<Judged> {
     let (mut learner, _) = Learner::new(&config, [data.train.format(), data.test.format()], &device)?;
     load_weights(learner.model(), weights, &LoadOptions::default())?;
     let mut samples = 0;
-    for batch in data.test.start()? {
+    let mut batches = data.test.start()?;
+    for batch in batches.by_ref() {
         let batch: Batch = batch?;
         samples += batch.samples;
         learner.evaluate(&batch)?;
@@ -47,7 +50,8 @@ pub fn evaluate(config: Config, weights: &Path) -> Result<Judged> {
     let evaluated = learner.read_evaluation()?;
     let test = TestMetrics::new(&evaluated, samples, learner.segments());
     let classes = data.test.description().classes.clone();
-    Ok(Judged { perplexity: test.loss.exp(), test, classes, confusion: evaluated.confusion })
+    let skipped = batches.skipped().clone();
+    Ok(Judged { perplexity: test.loss.exp(), test, classes, confusion: evaluated.confusion, skipped })
 }
 
 impl TestMetrics {

@@ -218,8 +218,12 @@ pub struct Summary {
     pub test: Option<TestMetrics>,
     /// The best evaluation.
     pub best: Option<TestMetrics>,
-    /// Training samples that could not be read.
+    /// Training samples that could not be read, in each pass.
     pub skipped_samples: usize,
+    /// Held-out samples that could not be read.
+    pub skipped_tests: usize,
+    /// Steps that changed nothing, because something in them was not finite.
+    pub skipped_steps: u32,
     /// Seconds of training and evaluation.
     pub seconds: f64,
     /// The ten stages, in order.

@@ -63,7 +63,7 @@ pub fn forecast(config: Config, control: &Control) -> Result<RunForecast> {
         learner.train(parts, config.learning_rate())?;
         // waits for the step, which a run does not, so that this is no less than it will take; what it learned is of no
         // interest, nor is that it may be no number
-        learner.read_metrics()?;
+        learner.read_metrics(true)?;
         learner.take_spent().into_iter().for_each(|batch| batches.recycle(batch));
         if number >= WARM.min(steps - 1) {
             milliseconds.push(start.elapsed().as_secs_f64() * 1e3);

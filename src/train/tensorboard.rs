@@ -118,7 +118,8 @@ impl Callback for TensorBoard {
         self.write(|events| {
             events.scalar("epoch/loss", epoch.loss as f32, step)?;
             events.scalar("epoch/accuracy", epoch.accuracy as f32, step)?;
-            events.scalar("epoch/skipped_steps", epoch.skipped_steps as f32, step)
+            events.scalar("epoch/skipped_steps", epoch.skipped_steps as f32, step)?;
+            epoch.loss_scale.map_or(Ok(()), |scale| events.scalar("epoch/loss_scale", scale, step))
         })
     }
 

@@ -52,7 +52,7 @@ fn tables_can_be_read_by_people_and_by_programs() {
     let lines: Vec<csv::StringRecord> = reader.records().map(|line| line.expect("as many as in the header")).collect();
     let [line] = &lines[..] else { panic!("{csv}") };
     assert_eq!(line.iter().take(3).collect::<Vec<_>>(), ["matmul", "matmul_64", "cpu"]);
-    assert_eq!(line.iter().last(), Some("64x64 times 64x64, f32"));
+    assert_eq!(line.iter().next_back(), Some("64x64 times 64x64, f32"));
 }
 
 #[test]

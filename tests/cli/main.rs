@@ -98,6 +98,12 @@ fn wrong_flags_are_refused_with_what_is_known() {
     refuses(&["--model", "vgg"], 2, &["vgg", "mlp", "resnet20"]);
     refuses(&["--dataset", "minst"], 2, &["minst", "digits", "mnist", "folder:PATH"]);
     refuses(&["--dataset", "shapes:size=0"], 2, &["size is `0`"]);
+    let headless = |more: &[&'static str]| [&["--no-ui", "--device", "cpu"], more].concat();
+    refuses(&headless(&["--model", "unet"]), 2, &["`unet`", "each pixel", "`digits`", "shapes"]);
+    let shapes = "shapes:n=20,size=16";
+    refuses(&headless(&["--dataset", shapes, "--model", "cnn"]), 2, &["`cnn`", "one for each pixel", "--model unet"]);
+    refuses(&headless(&["--dataset", shapes, "--model", "unet", "--augment=mixup"]), 2, &["mixup", "masks"]);
+    refuses(&headless(&["--checkpoint-activations"]), 2, &["checkpoint-activations", "no blocks"]);
     refuses(&["--optimizer", "lbfgs"], 2, &["lbfgs", "adamw"]);
     refuses(&["--epochs", "many"], 2, &["many", "--epochs"]);
     refuses(&["--epochs", "0"], 2, &["epochs is 0"]);
@@ -318,8 +324,6 @@ fn results_go_to_standard_output_and_messages_to_standard_error() {
     assert!(ran.stderr.contains("epoch 2/2") && !ran.stderr.contains('\u{1b}'), "plain lines: {}", ran.stderr);
 }
 
-/// The shell's view of Ctrl-C: the run stops after a step, saves, and says so by its exit code.
-#[cfg(unix)]
 #[cfg(all(unix, not(target_os = "macos"), feature = "ui"))]
 #[test]
 fn without_a_display_it_says_so_and_trains_in_the_terminal() {
@@ -333,6 +337,8 @@ fn without_a_display_it_says_so_and_trains_in_the_terminal() {
     assert!(ran.stderr.contains("no window can be opened: there is no display"), "{}", ran.stderr);
 }
 
+/// The shell's view of Ctrl-C: the run stops after a step, saves, and says so by its exit code.
+#[cfg(unix)]
 #[test]
 fn an_interrupted_run_is_saved() {
     use std::io::{BufRead as _, BufReader};

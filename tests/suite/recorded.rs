@@ -41,6 +41,8 @@ fn line(step: u64, loss: f64) -> String {
         memory_bytes: None,
         top5: None,
         mean: None,
+        skipped_steps: None,
+        loss_scale: None,
     };
     serde_json::to_string(&line).expect("JSON") + "\n"
 }

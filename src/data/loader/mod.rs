@@ -21,25 +21,29 @@ use work::Shared;
 const MESSAGES: usize = 8;
 
 /// Samples that could not be used.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Skipped {
     /// How many there were.
     pub count: usize,
-    /// What was wrong with the first few, with the names of their files.
+    /// What was wrong with the first few, with the names of their files; each once, though every pass meets them.
     pub messages: Vec<String>,
 }
 
 impl Skipped {
     fn add(&mut self, broken: Vec<Error>) {
         self.count += broken.len();
-        let room = MESSAGES.saturating_sub(self.messages.len());
-        self.messages.extend(broken.iter().take(room).map(Error::to_string));
+        broken.iter().for_each(|error| self.note(error.to_string()));
     }
 
     fn merge(&mut self, other: Self) {
         self.count += other.count;
-        let room = MESSAGES.saturating_sub(self.messages.len());
-        self.messages.extend(other.messages.into_iter().take(room));
+        other.messages.into_iter().for_each(|message| self.note(message));
+    }
+
+    fn note(&mut self, message: String) {
+        if self.messages.len() < MESSAGES && !self.messages.contains(&message) {
+            self.messages.push(message);
+        }
     }
 }
 

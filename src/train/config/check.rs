@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use crate::data::{Description, Goal};
 use crate::error::{Error, Result};
+use crate::models::Task;
 
 use super::{Config, OptimizerName};
 
@@ -80,5 +82,32 @@ impl Config {
             }
         }
         Ok(self)
+    }
+
+    /// Refuses data that the model does not answer, or that augmentation cannot change.
+    pub(crate) fn check_fits(&self, data: &Description) -> Result<()> {
+        let (model, name) = (self.model, &data.name);
+        let wrong = |what: String| Err(Error::Config(what));
+        match (model.entry().task, data.goal) {
+            (Task::Segment, Goal::Classify) => {
+                return wrong(format!(
+                    "model `{model}` says a class for each pixel, but `{name}` has one for each sample: take a model such as `cnn`, \
+                     or data with masks such as `shapes`"
+                ));
+            }
+            (Task::Classify, Goal::Segment) => {
+                return wrong(format!(
+                    "model `{model}` says one class for a picture, but `{name}` has one for each pixel: take --model unet"
+                ));
+            }
+            _ => {}
+        }
+        if data.shape.len() != 3 && !self.augment.is_none() {
+            return wrong(format!("augment: the samples of `{name}` are no pictures: leave it away"));
+        }
+        if data.goal == Goal::Segment && self.augment.mixes() {
+            return wrong(format!("augment: mixup and cutmix need one class for each picture, and `{name}` has masks"));
+        }
+        Ok(())
     }
 }

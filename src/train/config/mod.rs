@@ -141,6 +141,12 @@ pub struct Config {
     pub log_every: usize,
 }
 
+/// One for each thread of the machine but the one that trains, up to eight: results do not depend on it.
+fn default_workers() -> usize {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    threads.saturating_sub(1).clamp(1, 8)
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -176,7 +182,7 @@ impl Default for Config {
             precision: Precision::F32,
             seed: 0,
             device: None,
-            workers: 1,
+            workers: default_workers(),
             out: "runs".into(),
             name: None,
             tensorboard: true,

@@ -1,6 +1,7 @@
 //! What training and evaluation count on the device, until somebody reads it.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 
 use crate::data::Batch;
 use crate::device::Device;
@@ -12,8 +13,8 @@ use crate::tensor::Tensor;
 use super::super::scores::Confusion;
 use super::task::{Answers, Question};
 
-/// Most parts of steps whose metrics stay on the device until they are read; a single step may have more.
-const MOST_UNREAD: usize = 64;
+/// Most parts of steps that are asked for together; a single step may have more.
+const MOST_ASKED: usize = 32;
 
 /// Numbers that a part of a step puts down.
 const VALUES: usize = 4;
@@ -61,14 +62,28 @@ struct Unread {
     ends_step: bool,
 }
 
+/// What the device hands over once it has come so far.
+struct Asked {
+    values: Pin<Box<dyn Future<Output = Result<Vec<f32>>> + Send>>,
+    /// Parts of steps that were handed to the device before.
+    parts: usize,
+}
+
 /// Metrics of the last steps, kept on the device so that a step need not wait for them. A step of several parts (gradient
 /// accumulation) has an entry for each.
+///
+/// They are asked for block by block, and waited for when the next block has been handed over: the device always has work, and
+/// when something is known does not depend on how fast it is.
 pub(super) struct Ring {
-    /// Loss, correct targets, targets that count, and norm of the gradients: `[entries, 4]`.
+    /// Loss, correct targets, targets that count, and norm of the gradients: `[entries + 1, 4]`. The last row begins with
+    /// `position`, so that one read tells both.
     values: Var,
     /// Where the next part puts its own. It stays where it is from a step on that halts.
     position: Var,
     unread: VecDeque<Unread>,
+    asked: Option<Asked>,
+    /// Parts that are asked for together.
+    block: usize,
     /// Batches whose results were read, to be used again.
     spent: Vec<Batch>,
     /// Entries read so far.
@@ -100,13 +115,17 @@ pub(in crate::train) struct Evaluated {
 }
 
 impl Ring {
-    /// For this many steps of so many parts, or the most that there may be.
+    /// To be asked after this many steps of so many parts, or as many as there may be.
     pub(super) fn new(steps: usize, parts: usize, device: &Device) -> Result<Self> {
-        let len = steps.saturating_mul(parts).min(MOST_UNREAD).max(parts);
+        let block = steps.saturating_mul(parts).min(MOST_ASKED).max(parts);
+        // the block that was asked for and the one under way, each with the rest of a step; one entry tells full from empty
+        let len = 2 * (block + parts - 1) + 1;
         Ok(Self {
-            values: Var::state("metrics.values", &Tensor::zeros([len, VALUES], device))?,
+            values: Var::state("metrics.values", &Tensor::zeros([len + 1, VALUES], device))?,
             position: Var::state("metrics.position", &Tensor::scalar(0_i32, device))?,
             unread: VecDeque::new(),
+            asked: None,
+            block,
             spent: Vec::new(),
             read: 0,
             steps: 0,
@@ -115,14 +134,36 @@ impl Ring {
         })
     }
 
-    /// Parts whose results have not been read.
-    pub(super) fn unread(&self) -> usize {
-        self.unread.len()
+    /// True if there are parts that nobody has asked for.
+    pub(super) fn has_news(&self) -> bool {
+        self.unread.len() > self.parts_asked()
     }
 
-    /// Parts that may follow before it must be read.
-    pub(super) fn room(&self) -> usize {
-        self.len - self.unread.len()
+    /// True if so many were handed over since the last time that it is time to ask.
+    pub(super) fn is_due(&self) -> bool {
+        self.unread.len() >= self.parts_asked() + self.block
+    }
+
+    fn parts_asked(&self) -> usize {
+        self.asked.as_ref().map_or(0, |asked| asked.parts)
+    }
+
+    /// Asks for the results of all parts so far; waits for nothing.
+    pub(super) fn ask(&mut self) -> Result<()> {
+        debug_assert!(self.asked.is_none(), "one question at a time");
+        let values = Box::pin(self.values.tensor().begin_read()?);
+        self.asked = Some(Asked { values, parts: self.unread.len() });
+        Ok(())
+    }
+
+    /// The results that were asked for, put together to steps, and true if all of them counted: else the next one is that of
+    /// the step that halted. Waits until the device has come so far.
+    pub(super) fn answer(&mut self) -> Result<(Vec<StepResult>, bool)> {
+        let Some(Asked { values, parts }) = self.asked.take() else { return Ok((Vec::new(), true)) };
+        let values = pollster::block_on(values)?;
+        let position = values[self.len * VALUES] as usize;
+        let counted = (position + self.len - self.read % self.len) % self.len;
+        Ok((self.take(&values, counted), counted == parts))
     }
 
     /// So many steps were done before.
@@ -132,6 +173,7 @@ impl Ring {
 
     /// A part of a step was handed to the device with this batch.
     pub(super) fn handed_over(&mut self, batch: Batch, ends_step: bool) {
+        debug_assert!(self.unread.len() + 1 < self.len, "metrics must be read before they are overwritten");
         self.unread.push_back(Unread { batch, ends_step });
     }
 
@@ -146,22 +188,23 @@ impl Ring {
         let (values, position, len) = (self.values.clone(), self.position.clone(), self.len);
         move |results| {
             let now = position.tensor();
-            let here = Tensor::arange(len, position.device()).eq(&now).unsqueeze(1).expand([len, VALUES]);
-            // chosen by column, which needs no memory of its own, as a stack would
-            let column = Tensor::arange(VALUES, position.device()).unsqueeze(0).expand([len, VALUES]);
-            let [first, others @ ..] = results.map(|value| value.detach().expand([len, VALUES]));
-            let results = (1..).zip(others).fold(first, |before, (at, value)| column.ge(at).where_(&value, before));
-            values.assign(&here.where_(&results, values.tensor()));
             let next = &now + 1;
-            position.assign(&next.eq(len as i32).where_(now.zeros_like(), &next));
+            let next = next.eq(len as i32).where_(now.zeros_like(), &next);
+            let row = Tensor::arange(len + 1, position.device()).unsqueeze(1).expand([len + 1, VALUES]);
+            // chosen by column, which needs no memory of its own, as a stack would
+            let column = Tensor::arange(VALUES, position.device()).unsqueeze(0).expand([len + 1, VALUES]);
+            let [first, others @ ..] = results.map(|value| value.detach().expand([len + 1, VALUES]));
+            let results = (1..).zip(others).fold(first, |before, (at, value)| column.ge(at).where_(&value, before));
+            let kept = row.eq(len as i32).where_(next.to_dtype(DType::F32), values.tensor());
+            values.assign(&row.eq(&now).where_(&results, kept));
+            position.assign(&next);
             // what is skipped has results, too
             never_skip(&[values.clone(), position.clone()]);
         }
     }
 
     /// The results of the first `count` parts that were not read yet, put together to steps.
-    pub(super) fn read(&mut self, count: usize) -> Result<Vec<StepResult>> {
-        let values = self.values.tensor().to_vec::<f32>()?;
+    fn take(&mut self, values: &[f32], count: usize) -> Vec<StepResult> {
         let first = self.read;
         self.read += count;
         let mut steps = Vec::new();
@@ -177,18 +220,12 @@ impl Ring {
                 steps.push(std::mem::take(&mut self.open));
             }
         }
-        Ok(steps)
+        steps
     }
 
     /// The batches whose results were read since the last call.
     pub(super) fn take_spent(&mut self) -> Vec<Batch> {
         std::mem::take(&mut self.spent)
-    }
-
-    /// How many of the unread parts counted, once it is known that the last one did not.
-    pub(super) fn counted(&self) -> Result<usize> {
-        let position = self.position.tensor().item::<i32>()? as usize;
-        Ok((position + self.len - self.read % self.len) % self.len)
     }
 }
 

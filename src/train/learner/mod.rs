@@ -72,6 +72,7 @@ impl Learner {
     /// loaded into it.
     pub(super) fn new(config: &Config, formats: [Format; 2], device: &Device) -> Result<(Self, Option<LoadReport>)> {
         let data = &formats[0].description.clone();
+        config.check_fits(data)?;
         crate::runtime::seed(device, u64::from(config.seed))?;
         let model = model(config, data, device)?;
         let loaded = config.weights.as_deref().map(|path| load(model.as_ref(), path)).transpose()?;
@@ -178,7 +179,6 @@ impl Learner {
         let samples: usize = batches.iter().map(|batch| batch.samples).sum();
         let parts = batches.len();
         for (number, batch) in batches.into_iter().enumerate() {
-            debug_assert!(self.has_room(1), "metrics must be read before they are overwritten");
             self.share.set(batch.samples as f32 / samples as f32);
             let is_last = number + 1 == parts;
             let step = match &mut self.accumulate {
@@ -191,9 +191,9 @@ impl Learner {
         Ok(())
     }
 
-    /// False if the metrics must be read before a step of `parts` parts.
-    pub(super) fn has_room(&self, parts: usize) -> bool {
-        self.metrics.room() >= parts
+    /// True if it is time to read metrics: else they would be overwritten.
+    pub(super) fn metrics_are_due(&self) -> bool {
+        self.metrics.is_due()
     }
 
     /// Batches that are no longer needed.
@@ -201,17 +201,23 @@ impl Learner {
         self.metrics.take_spent()
     }
 
-    /// What the steps since the last call gave, in order, and the error that ended them, if one did. Waits for the device.
-    pub(super) fn read_metrics(&mut self) -> Result<(Vec<StepResult>, Option<Error>)> {
-        let unread = self.metrics.unread();
-        if unread == 0 {
-            return Ok((Vec::new(), None));
+    /// What steps gave that is not known yet, in order, and the error that ended them, if one did: of those that were asked for
+    /// the last time, which the device has done since, unless it is far behind; what came after them is asked for now. With
+    /// `all` of every step so far, which waits for the device.
+    pub(super) fn read_metrics(&mut self, all: bool) -> Result<(Vec<StepResult>, Option<Error>)> {
+        let (mut results, mut counted) = self.metrics.answer()?;
+        if counted && self.metrics.has_news() {
+            self.metrics.ask()?;
+            // the CPU backend has done what it was given
+            if all || self.device.is_cpu() {
+                let (more, count) = self.metrics.answer()?;
+                results.extend(more);
+                counted = count;
+            }
         }
-        if !self.train.halted()? {
-            return Ok((self.metrics.read(unread)?, None));
+        if counted {
+            return Ok((results, None));
         }
-        let counted = self.metrics.counted()?;
-        let results = self.metrics.read(counted)?;
         let Some((step, batch)) = self.metrics.take_stopped() else {
             return Ok((results, None));
         };
@@ -346,7 +352,7 @@ mod tests {
                 learner.train(vec![batch], 1e30).expect("memory");
             }
             device.inject(Fault::MemoryLimit(0));
-            let (results, error) = learner.read_metrics().expect("it is known which steps counted");
+            let (results, error) = learner.read_metrics(true).expect("it is known which steps counted");
             assert_eq!(results.len(), 1, "{device:?}");
             let Some(Error::NonFinite { step: 2, message }) = error else { panic!("{error:?}") };
             let words = "is not finite; where it appeared could not be found: ";

@@ -49,6 +49,12 @@ pub struct Line {
     /// Means over classes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub mean: Option<MeanScores>,
+    /// Steps so far that changed nothing, because something in them was not finite.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub skipped_steps: Option<u32>,
+    /// What losses are multiplied by, in mixed precision.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub loss_scale: Option<f64>,
 }
 
 fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {

@@ -32,6 +32,7 @@ impl Run<'_> {
                 break;
             }
         }
+        self.tell_broken(Part::Test, batches.skipped());
         let evaluated = self.on_device(Learner::read_evaluation)?;
         let start = Instant::now();
         let test = TestMetrics::new(&evaluated, samples, self.trainer.learner.segments());

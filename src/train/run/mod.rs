@@ -23,13 +23,14 @@ use crate::train::callback::{Callback, Context, Requests};
 use crate::train::checkpoint::{EpochSums, Progress};
 use crate::train::clock::{HOST, StageClock};
 use crate::train::learner::{Learner, Prediction, StepResult};
-use crate::train::record::{Kind, PlanRecord, RunState, Sheet};
+use crate::train::record::{Kind, Line, PlanRecord, RunState, Sheet};
 use crate::train::shown::Shown;
 use crate::train::trainer::Trainer;
 use crate::train::{Control, EpochMetrics, Event, Summary, TestMetrics};
 
 pub(super) use saving::{BEST, WEIGHTS};
 use status::Report;
+use telling::Broken;
 use timeline::{Part, Recorder};
 use watch::Watch;
 
@@ -75,7 +76,7 @@ pub(super) struct Run<'a> {
     unsaved: bool,
     test: Option<TestMetrics>,
     best: Option<TestMetrics>,
-    skipped_samples: usize,
+    broken: Broken,
     requests: Requests,
 }
 
@@ -116,7 +117,7 @@ impl<'a> Run<'a> {
             unsaved: false,
             test: None,
             best: None,
-            skipped_samples: 0,
+            broken: Broken::default(),
             requests: Requests::default(),
             listen,
             trainer,
@@ -173,11 +174,15 @@ impl<'a> Run<'a> {
             while !is_last {
                 is_last = self.step(&mut batches)?;
                 let due = self.save_is_due();
-                let full = !self.trainer.learner.has_room(self.trainer.config.accumulate);
                 let stopping = control.stopping();
-                let known = full || is_last || due || control.is_heard();
-                if known {
-                    self.read_metrics()?;
+                let mut known = is_last || due || control.is_heard();
+                if known || self.trainer.learner.metrics_are_due() {
+                    self.read_metrics(known)?;
+                    if !known && (self.requests.save || self.requests.stop.is_some()) {
+                        // both are of a moment whose steps are all known
+                        self.read_metrics(true)?;
+                        known = true;
+                    }
                     self.trainer.learner.take_spent().into_iter().for_each(|batch| batches.recycle(batch));
                 }
                 if is_last && !stopping {
@@ -199,7 +204,7 @@ impl<'a> Run<'a> {
                 }
                 self.report();
             }
-            self.skipped_samples = batches.skipped().count;
+            self.tell_broken(Part::Train, batches.skipped());
             self.epoch_done()?;
             // it comes now
             control.take_evaluate();
@@ -281,6 +286,7 @@ impl<'a> Run<'a> {
             loss_scale,
         };
         let line = self.line(Kind::Epoch, metrics.loss, metrics.accuracy);
+        let line = Line { skipped_steps: Some(skipped_steps), loss_scale: loss_scale.map(f64::from), ..line };
         self.trainer.folder.append_metrics(&line)?;
         self.call(|callback, run| callback.on_epoch_end(run, &metrics))?;
         self.tell(Event::Epoch(metrics));
@@ -302,7 +308,9 @@ impl<'a> Run<'a> {
             steps: self.steps as usize,
             test: self.test,
             best: self.best,
-            skipped_samples: self.skipped_samples,
+            skipped_samples: self.broken.most[Part::Train as usize],
+            skipped_tests: self.broken.most[Part::Test as usize],
+            skipped_steps: self.trainer.learner.skipped_steps()?,
             seconds: self.seconds(),
             stages: self.clock.report(),
             folder: self.trainer.folder.path().to_owned(),

@@ -2,19 +2,31 @@
 
 use std::time::Instant;
 
-use crate::data::{Goal, Normalization};
+use crate::data::{Goal, Normalization, Skipped};
 use crate::error::Result;
-use crate::train::learner::{Learner, StepResult};
+use crate::train::learner::StepResult;
 use crate::train::record::{InputRecord, Kind, Line, RUN, RunRecord, RunState};
 use crate::train::trainer::{Trainer, steps_per_epoch};
 use crate::train::{Config, Environment, Event, Start, StepMetrics};
 
 use super::Run;
+use super::timeline::Part;
+
+/// Samples that could not be read.
+#[derive(Default)]
+pub(super) struct Broken {
+    /// In a pass over the training data and in an evaluation: each meets them anew.
+    pub(super) most: [usize; 2],
+    /// Met by the loader of training data before this pass.
+    before: usize,
+    /// What was said of them.
+    told: Vec<String>,
+}
 
 impl Run<'_> {
-    /// Reads what the last steps gave, writes it down and tells it.
-    pub(super) fn read_metrics(&mut self) -> Result<()> {
-        let (results, failure) = self.on_device(Learner::read_metrics)?;
+    /// Reads what steps gave, of `all` or of those that it is time for, writes it down and tells it.
+    pub(super) fn read_metrics(&mut self, all: bool) -> Result<()> {
+        let (results, failure) = self.on_device(|learner| learner.read_metrics(all))?;
         let start = Instant::now();
         for result in results {
             self.steps += 1;
@@ -30,6 +42,29 @@ impl Run<'_> {
         }
         self.log_took(start);
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Names samples of a pass that could not be read, each once in a run.
+    pub(super) fn tell_broken(&mut self, part: Part, skipped: &Skipped) {
+        let Broken { most, before, told } = &mut self.broken;
+        // the loader of tests begins anew each time
+        let met = match part {
+            Part::Train => skipped.count - std::mem::replace(before, skipped.count),
+            Part::Test => skipped.count,
+        };
+        let most = &mut most[part as usize];
+        let is_more = met > *most;
+        *most = met.max(*most);
+        let mut news: Vec<String> =
+            skipped.messages.iter().filter(|message| !told.contains(message)).cloned().collect();
+        told.extend(news.iter().cloned());
+        let unnamed = met.saturating_sub(skipped.messages.len());
+        if is_more && unnamed > 0 {
+            news.push(format!("and {unnamed} more samples that cannot be read"));
+        }
+        for message in news {
+            self.tell(Event::Notice { message: format!("skipped: {message}") });
+        }
     }
 
     fn step_metrics(&self, result: StepResult) -> StepMetrics {
@@ -102,6 +137,8 @@ impl Run<'_> {
             memory_bytes: Some(self.trainer.device.memory().live_bytes),
             top5: None,
             mean: None,
+            skipped_steps: None,
+            loss_scale: None,
         }
     }
 

@@ -83,7 +83,7 @@ impl Case {
 
     /// Renders the kernel in all ways, checks the text, and runs it where there is an adapter.
     fn check(&mut self, body: Body) {
-        for (software, f16) in [(true, true), (false, false)] {
+        for (software, f16) in [(true, true), (false, true), (false, false)] {
             self.check_on(&body, &capabilities(software, f16));
         }
     }

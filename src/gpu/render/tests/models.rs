@@ -15,7 +15,7 @@ use crate::plan::{Plan, PlanOptions};
 use crate::runtime::{Step, Var};
 use crate::shape::Shape;
 use crate::stage::Stage;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, autocast};
 
 use super::BUFFERS;
 use super::texts::Texts;
@@ -86,6 +86,11 @@ fn with<R: Rule + 'static>(parameters: &[Var], options: R) -> Box<dyn Optimizer>
 
 /// The plans of a step of training and of one of inference.
 fn plans(name: &str, task: Task, optimizer: MakeOptimizer) -> [Plan; 2] {
+    plans_with(name, task, optimizer, DType::F32)
+}
+
+/// The same with products of numbers of type `products`.
+fn plans_with(name: &str, task: Task, optimizer: MakeOptimizer, products: DType) -> [Plan; 2] {
     let device = Device::cpu();
     let spec = ModelSpec { input: sample(name, task), classes: CLASSES, seed: 1 };
     let (input_type, labels) = match task {
@@ -103,13 +108,14 @@ fn plans(name: &str, task: Task, optimizer: MakeOptimizer) -> [Plan; 2] {
     let network = model(name, &spec);
     let optimizer = optimizer(&network.parameters());
     let train = move |inputs: &[Tensor]| {
-        let logits = Mode::Train.scope(|| network.forward(&inputs[0]));
+        let logits = Mode::Train.scope(|| autocast(products, || network.forward(&inputs[0])));
         let loss = Stage::Loss.scope(|| logits.cross_entropy(&inputs[1]));
         optimizer.update(&loss.backward());
         vec![loss]
     };
     let network = model(name, &spec);
-    let infer = move |inputs: &[Tensor]| vec![Mode::Evaluate.scope(|| network.forward(&inputs[0]))];
+    let infer =
+        move |inputs: &[Tensor]| vec![Mode::Evaluate.scope(|| autocast(products, || network.forward(&inputs[0])))];
     [plan(&inputs, Box::new(train)), plan(&inputs[..1], Box::new(infer))]
 }
 
@@ -133,6 +139,19 @@ fn kernels_of_models_are_valid_everywhere() {
 #[test]
 fn kernels_of_the_other_models_are_valid_everywhere() {
     check_every_second(1);
+}
+
+/// Where `--precision f16` takes them: one model for each kind of layer.
+#[test]
+fn kernels_in_mixed_precision_are_valid_everywhere() {
+    let mut texts = Texts::default();
+    for name in ["tutorial-cnn", "resnet20", "mobilenet-v2", "unet", "gpt"] {
+        let entry = MODELS.iter().find(|entry| entry.name == name).expect("a model");
+        for plan in plans_with(name, entry.task, usual::<AdamOptions>, DType::F16) {
+            texts.check(name, plan);
+        }
+    }
+    assert!(texts.count() > 100, "{} different kernels", texts.count());
 }
 
 /// For the parameters that are matrices, the only ones it is for.

@@ -11,14 +11,16 @@ use super::{capabilities, render, validate};
 pub(super) struct Texts(HashSet<String>);
 
 impl Texts {
-    /// Renders every kernel of `plan` with its sizes in the text and beside it, for adapters with and without f16, and
-    /// checks what is new. `name` says in messages where it comes from.
+    /// Renders every kernel of `plan` with its sizes in the text and beside it, for software and real adapters with and without
+    /// f16, and checks what is new. `name` says in messages where it comes from.
     pub(super) fn check(&mut self, name: &str, mut plan: Plan) {
         plan.kernels.iter_mut().for_each(|kernel| kernel.label = format!("{name}: {}", kernel.label));
         for literal in [true, false] {
             plan.literal_sizes = literal;
             for kernel in &plan.kernels {
-                for caps in [capabilities(true, true), capabilities(false, false)] {
+                for caps in
+                    [(true, true), (false, true), (false, false)].map(|(software, f16)| capabilities(software, f16))
+                {
                     for launch in render(&plan, kernel, &caps).unwrap_or_else(|error| panic!("{error}\n{plan}")) {
                         if self.0.insert(launch.wgsl.clone()) {
                             validate(&launch);
