@@ -178,8 +178,8 @@ impl<'a> Run<'a> {
                 let mut known = is_last || due || control.is_heard();
                 if known || self.trainer.learner.metrics_are_due() {
                     self.read_metrics(known)?;
-                    if !known && (self.requests.save || self.requests.stop.is_some()) {
-                        // both are of a moment whose steps are all known
+                    if !known && (control.is_heard() || self.requests.save || self.requests.stop.is_some()) {
+                        // by who was just told of steps, and wants something at a moment whose steps are all known
                         self.read_metrics(true)?;
                         known = true;
                     }
@@ -192,7 +192,6 @@ impl<'a> Run<'a> {
                 if due && !is_last {
                     self.save_if_possible();
                 }
-                // perhaps by who was just told of the step
                 if known && control.is_heard() && self.obey(control)? {
                     return Ok(End::Interrupted);
                 }

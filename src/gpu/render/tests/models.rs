@@ -109,7 +109,7 @@ fn plans_with(name: &str, task: Task, optimizer: MakeOptimizer, products: DType)
     let optimizer = optimizer(&network.parameters());
     let train = move |inputs: &[Tensor]| {
         let logits = Mode::Train.scope(|| autocast(products, || network.forward(&inputs[0])));
-        let loss = Stage::Loss.scope(|| logits.cross_entropy(&inputs[1]));
+        let loss = Stage::Loss.scope(|| logits.to_dtype(DType::F32).cross_entropy(&inputs[1]));
         optimizer.update(&loss.backward());
         vec![loss]
     };
