@@ -136,7 +136,7 @@ fn gradients(name: &str, again: bool, device: &Device) -> (Vec<Vec<f64>>, u64) {
 fn blocks_computed_again_give_the_same_gradients_and_statistics_with_less_memory() {
     let names: Vec<String> = record().small.into_keys().chain(["unet".to_owned()]).collect();
     // random numbers are a device's, and nobody else must draw some between
-    let devices: Vec<Device> = fresh_devices().collect();
+    let devices = fresh_devices();
     for (device, name) in devices.iter().flat_map(|device| names.iter().map(move |name| (device, name))) {
         let (plain, kept) = gradients(name, false, device);
         let (again, less) = gradients(name, true, device);
