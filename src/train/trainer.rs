@@ -105,8 +105,11 @@ impl Trainer {
     ///
     /// # Errors
     /// If there is no checkpoint that can be read, or it is one of another model.
-    pub fn resume(folder: &Path, config: Config) -> Result<Self> {
+    pub fn resume(folder: &Path, mut config: Config) -> Result<Self> {
+        // the checkpoint has all weights; the file that the run began with may be gone
+        let begun_with = config.weights.take();
         let mut prepared = Prepared::new(config, open)?;
+        prepared.config.weights = begun_with;
         let (path, state, progress) = newest(folder, &prepared.device, &mut prepared.notices)?;
         let environment = Environment::new(&prepared.device, prepared.config.precision);
         if environment != progress.environment {
