@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::data::{self, Last, Pipeline, Split};
+use crate::data::{self, DatasetName, Last, Pipeline, Split};
 use crate::device::Device;
 use crate::error::{Error, Result, StateMismatch};
 use crate::formats::tensorboard::Setting;
@@ -49,6 +49,9 @@ pub struct Trainer {
     pub(super) progress: Option<Progress>,
 }
 
+/// Opens the data for settings; may be called more than once.
+pub(super) type Open<'a> = dyn Fn(&Config) -> Result<Split<Pipeline>> + 'a;
+
 /// Everything of a run but its folder.
 pub(super) struct Prepared {
     pub(super) config: Config,
@@ -63,12 +66,13 @@ pub(super) struct Prepared {
 impl Trainer {
     /// Checks and opens everything that a run with `config` needs; whatever can be wrong before training is found here.
     pub fn new(config: Config) -> Result<Self> {
-        Self::prepared(Prepared::new(config, open)?)
+        Self::prepared(Prepared::new(config, &open)?)
     }
 
     /// The same with data of one's own instead of the one that `config` names: pipelines with the order and the operations
     /// on samples that they have. How batches are made (their size, seed, epochs, shuffling of the training part and its
-    /// augmentation) is for `config` to say.
+    /// augmentation) is for `config` to say. In the run's settings the data set is `program:` and the data's own name:
+    /// [`Trainer::resume_with_data`] goes on with such a run.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -86,7 +90,7 @@ impl Trainer {
     /// # Ok::<(), brasa::Error>(())
     /// ```
     pub fn with_data(config: Config, data: Split<Pipeline>) -> Result<Self> {
-        Self::prepared(Prepared::new(config, |_| Ok(data))?)
+        Self::prepared(Prepared::new(of_program(config, &data), &|_| Ok(data.clone()))?)
     }
 
     fn prepared(prepared: Prepared) -> Result<Self> {
@@ -104,8 +108,21 @@ impl Trainer {
     /// bit for bit, as those of a run that was never interrupted.
     ///
     /// # Errors
-    /// If there is no checkpoint that can be read, or it is one of another model.
-    pub fn resume(folder: &Path, mut config: Config) -> Result<Self> {
+    /// If there is no checkpoint that can be read, or it is one of another model; or if the data were not opened by name, but
+    /// given to [`Trainer::with_data`].
+    pub fn resume(folder: &Path, config: Config) -> Result<Self> {
+        Self::resumed(folder, config, &open)
+    }
+
+    /// The same for a run with data of one's own: those that [`Trainer::with_data`] was given when it began.
+    ///
+    /// # Errors
+    /// If there is no checkpoint that can be read, or it is one of another model, or its place is none in these data.
+    pub fn resume_with_data(folder: &Path, config: Config, data: Split<Pipeline>) -> Result<Self> {
+        Self::resumed(folder, of_program(config, &data), &|_| Ok(data.clone()))
+    }
+
+    fn resumed(folder: &Path, mut config: Config, open: &Open<'_>) -> Result<Self> {
         // the checkpoint has all weights; the file that the run began with may be gone
         let begun_with = config.weights.take();
         let mut prepared = Prepared::new(config, open)?;
@@ -177,11 +194,11 @@ impl Trainer {
 }
 
 impl Prepared {
-    pub(super) fn new(config: Config, open: impl FnOnce(&Config) -> Result<Split<Pipeline>>) -> Result<Self> {
+    pub(super) fn new(config: Config, open: &Open<'_>) -> Result<Self> {
         let mut config = config.resolve()?;
         let mut notices = Vec::new();
         if config.device.as_deref() == Some(AUTO) {
-            let Choice { device, why } = choose(&config)?;
+            let Choice { device, why } = choose(&config, open)?;
             config.device = Some(device);
             notices.push(why);
         }
@@ -242,6 +259,11 @@ fn newest(
 pub(super) fn open(config: &Config) -> Result<Split<Pipeline>> {
     let Split { train, test } = data::open(&config.dataset, &config.open_options())?;
     Ok(Split { train: Pipeline::new(train), test: Pipeline::new(test) })
+}
+
+/// `config` with the truth about where its data come from: settings name a data set even if they were not asked for one.
+fn of_program(config: Config, data: &Split<Pipeline>) -> Config {
+    Config { dataset: DatasetName::Program(data.train.description().name.clone()), ..config }
 }
 
 /// The streams of training and of test batches that `config` asks for.

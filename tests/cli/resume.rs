@@ -142,6 +142,14 @@ fn what_cannot_be_gone_on_from_is_named() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let run = out.path().join("run");
     refuses(&["--resume", text(&run), "--model", "cnn"], 1, &["step-", "another model", "conv1.weight"]);
+    // data that only the program has that began the run
+    let config = run.join("config.toml");
+    let settings = String::from_utf8(bytes(&config)).expect("UTF-8");
+    std::fs::write(&config, settings.replace("\"digits\"", "\"program:rows\"")).expect("writable");
+    for arguments in [["--resume", text(&run)], ["eval", text(&run)]] {
+        refuses(&arguments, 2, &["`rows`", "resume_with_data", "--dataset"]);
+    }
+    std::fs::write(&config, settings).expect("writable");
     // a damaged checkpoint is left out, and there is no other one
     let checkpoints = run.join("checkpoints");
     for entry in std::fs::read_dir(&checkpoints).expect("a folder").flatten() {

@@ -23,6 +23,7 @@ mod memory;
 mod models;
 mod ops;
 mod optim;
+mod own_data;
 mod plans;
 mod recorded;
 mod regression;
