@@ -6,6 +6,7 @@ use crate::data::{self, DatasetName, Last, Pipeline, Split};
 use crate::device::Device;
 use crate::error::{Error, Result, StateMismatch};
 use crate::formats::tensorboard::Setting;
+use crate::nn::LoadReport;
 use crate::tensor::Tensor;
 
 use super::auto::{AUTO, Choice, choose};
@@ -124,9 +125,9 @@ impl Trainer {
 
     fn resumed(folder: &Path, mut config: Config, open: &Open<'_>) -> Result<Self> {
         // the checkpoint has all weights; the file that the run began with may be gone
-        let begun_with = config.weights.take();
+        let begun_with = (config.weights.take(), std::mem::take(&mut config.skip_weights));
         let mut prepared = Prepared::new(config, open)?;
-        prepared.config.weights = begun_with;
+        (prepared.config.weights, prepared.config.skip_weights) = begun_with;
         let (path, state, progress) = newest(folder, &prepared.device, &mut prepared.notices)?;
         let environment = Environment::new(&prepared.device, prepared.config.precision);
         if environment != progress.environment {
@@ -207,12 +208,7 @@ impl Prepared {
         let formats = [data.train.format(), data.test.format()];
         let (mut learner, loaded) = Learner::new(&config, formats, &device)?;
         if let (Some(path), Some(report)) = (&config.weights, loaded) {
-            let fresh = report.missing.len();
-            let mut message = format!("{} variables loaded from {}", report.loaded, path.display());
-            if fresh > 0 {
-                message += &format!("; {fresh} keep their first values: {}", some(&report.missing));
-            }
-            notices.push(message);
+            notices.push(what_was_loaded(path, &report)?);
         }
         let samples = data.train.samples_per_epoch();
         let mut rows = vec![config.batch_size.min(samples)];
@@ -299,6 +295,24 @@ fn memory_need(learner: &mut Learner, rows: &[usize], evaluate_rows: usize, devi
     let (training, inference) = learner.forecast(rows, evaluate_rows)?;
     let needed_bytes = training.new_bytes() + inference.new_bytes();
     Ok(MemoryNeed { training, inference, needed_bytes, free_bytes: device.free_memory() })
+}
+
+/// What a file of weights gave to the model; an error if that is nothing.
+fn what_was_loaded(path: &Path, report: &LoadReport) -> Result<String> {
+    let LoadReport { loaded, missing, unexpected } = report;
+    if *loaded == 0 {
+        let found = match unexpected.is_empty() {
+            true => "what it has is left out, or of other shapes".into(),
+            false => format!("it has {}", some(unexpected)),
+        };
+        let reason = format!("nothing in it fits the model: {found}, and the model has {}", some(missing));
+        return Err(Error::format(path, format!("{reason}; name weights of this network, or train without any")));
+    }
+    let mut message = format!("{loaded} variables loaded from {}", path.display());
+    if !missing.is_empty() {
+        message += &format!("; {} keep their first values: {}", missing.len(), some(missing));
+    }
+    Ok(message)
 }
 
 /// The first few of many names.

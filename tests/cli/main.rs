@@ -7,6 +7,7 @@ mod common;
 mod doctor;
 mod eval;
 mod resume;
+mod weights;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -9,6 +9,7 @@ mod state;
 mod steps;
 mod task;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::data::{Batch, Description, Format, Goal};
@@ -16,7 +17,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::models::{self, ModelSpec};
-use crate::nn::{self, LoadOptions, LoadReport, Module, checkpoint_blocks, freeze_statistics};
+use crate::nn::{self, LoadOptions, LoadReport, Module, checkpoint_blocks, freeze_statistics, matches};
 use crate::optim::{LossScaleOptions, LossScaler, Optimizer};
 use crate::runtime::{Forecast, Hyper, Signature, Step, Var};
 use crate::tensor::{Tensor, autocast};
@@ -74,7 +75,8 @@ impl Learner {
         let data = &formats[0].description.clone();
         crate::runtime::seed(device, u64::from(config.seed))?;
         let model = model(config, data, device)?;
-        let loaded = config.weights.as_deref().map(|path| load(model.as_ref(), path)).transpose()?;
+        let loaded = config.weights.as_deref().map(|path| load(model.as_ref(), path, &config.skip_weights));
+        let loaded = loaded.transpose()?;
         let frozen: Vec<&str> = config.freeze.iter().map(String::as_str).collect();
         let parameters = nn::trainable(model.as_ref(), &frozen)?;
         if parameters.is_empty() {
@@ -312,13 +314,18 @@ pub(super) fn model(config: &Config, data: &Description, device: &Device) -> Res
     Ok(models::create(&config.model.to_string(), &spec, device)?.into())
 }
 
-/// Loads what fits of a file of weights: a head for other classes keeps its first values, and is told.
-fn load(model: &dyn Module, path: &std::path::Path) -> Result<LoadReport> {
-    let whole = nn::load_weights(model, path, &LoadOptions::default().partial());
+/// Loads what fits of a file of weights, but for names that match `skipped`: a head for other classes keeps its first values,
+/// and is told.
+fn load(model: &dyn Module, path: &Path, skipped: &[String]) -> Result<LoadReport> {
+    let variables = model.variables();
+    if let Some(pattern) = skipped.iter().find(|pattern| !variables.iter().any(|var| matches(pattern, var.name()))) {
+        return Err(Error::Config(format!("skip-weights: no variable of the model is called `{pattern}`")));
+    }
+    let asked = skipped.iter().fold(LoadOptions::default().partial(), |options, pattern| options.skip(pattern));
+    let whole = nn::load_weights(model, path, &asked);
     let Err(Error::State(mismatch)) = &whole else { return whole };
     // what has another shape, and what belongs to it
-    let options =
-        mismatch.misshaped.iter().fold(LoadOptions::default().partial(), |options, (name, ..)| options.skip(name));
+    let options = mismatch.misshaped.iter().fold(asked, |options, (name, ..)| options.skip(name));
     nn::load_weights(model, path, &options)
 }
 
