@@ -10,8 +10,9 @@ use crate::nn::LoadReport;
 use crate::tensor::Tensor;
 
 use super::auto::{AUTO, Choice, choose};
-use super::callback::{Callback, EarlyStopping};
+use super::callback::Callback;
 use super::checkpoint::{self, Progress};
+use super::early_stopping::EarlyStopping;
 use super::folder::RunFolder;
 use super::learner::Learner;
 use super::rates::Rates;

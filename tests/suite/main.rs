@@ -13,6 +13,7 @@ mod autodiff;
 mod custom;
 mod determinism;
 mod dtypes;
+mod early_stopping;
 mod faults;
 mod followed;
 mod gate;

@@ -16,15 +16,18 @@ impl Run<'_> {
     /// Judges what was learned; the same bits are learned with and without it. What is done `mid_epoch` does not count for what
     /// goes by epochs: a schedule that waits for a plateau, and the end of a run for want of progress.
     pub(super) fn evaluate(&mut self, mid_epoch: bool) -> Result<()> {
+        self.call_in(mid_epoch, |callback, run| callback.on_test_begin(run))?;
         self.trainer.learner.begin_evaluation()?;
         let mut batches = self.trainer.data.test.start()?;
         let mut samples = 0;
-        loop {
+        for number in 1.. {
+            self.call_in(mid_epoch, |callback, run| callback.on_test_batch_begin(run, number))?;
             self.handed_over[Part::Test as usize] += 1;
             let batch = self.next_batch(&mut batches, Part::Test)?;
             samples += batch.samples;
             self.begin(Part::Test);
             self.on_device(|learner| learner.evaluate(&batch))?;
+            self.call_in(mid_epoch, |callback, run| callback.on_test_batch_end(run, number))?;
             let is_last = batch.last;
             batches.recycle(batch);
             self.report();
