@@ -89,6 +89,10 @@ fn help_explains_settings_and_exit_codes() {
             assert!(ran.stdout.contains(word), "`{word}` is missing in: {}", ran.stdout);
         }
     }
+    for command in ["train", "eval", "bench", "devices", "doctor", "data"] {
+        let help = brasa(&[command, "--help"]).stdout;
+        assert!(!help.contains("[`") && !help.contains("`]"), "a link of the source's documentation: {help}");
+    }
     assert!(brasa(&["--version"]).stdout.starts_with("brasa "));
 }
 
