@@ -11,7 +11,7 @@ use super::{Point, RecordedHistogram, Recording, Series};
 const MAX_HISTOGRAMS: usize = 200;
 
 /// What lines of `metrics.jsonl` tell of, by the tags that they have in our event files as well.
-const TAGS: [&str; 15] = [
+const TAGS: [&str; 17] = [
     "loss/train",
     "accuracy/train",
     "learning_rate",
@@ -27,6 +27,8 @@ const TAGS: [&str; 15] = [
     "test/mean_f1",
     "test/mean_precision",
     "test/mean_recall",
+    "test/micro_f1",
+    "test/perplexity",
 ];
 
 /// What a folder's files say that was not known before.
@@ -81,7 +83,12 @@ impl News {
                 push(&[None; 8]);
                 let mean = |of: fn(&crate::train::MeanScores) -> f64| line.mean.as_ref().map(of);
                 push(&[loss, accuracy, line.top5, mean(|mean| mean.iou), mean(|mean| mean.f1)]);
-                push(&[mean(|mean| mean.precision), mean(|mean| mean.recall)]);
+                push(&[
+                    mean(|mean| mean.precision),
+                    mean(|mean| mean.recall),
+                    line.micro.map(|micro| micro.f1),
+                    line.perplexity,
+                ]);
             }
         }
     }
@@ -201,7 +208,9 @@ mod tests {
             gradient_norm: Some(5.0),
             memory_bytes: Some(6),
             top5: Some(7.0),
+            perplexity: Some(12.0),
             mean: Some(crate::train::MeanScores { precision: 8.0, recall: 9.0, f1: 10.0, iou: 11.0 }),
+            micro: Some(crate::train::MicroScores { f1: 13.0, ..Default::default() }),
         };
         let mut news = News::default();
         news.line(&line(Kind::Train), Some(2.5));
@@ -225,6 +234,8 @@ mod tests {
             ("test/mean_recall", 9.0),
             ("test/mean_f1", 10.0),
             ("test/mean_iou", 11.0),
+            ("test/perplexity", 12.0),
+            ("test/micro_f1", 13.0),
         ];
         for (tag, expected) in test {
             assert_eq!(value(tag), Some((10, 3.0, expected)), "{tag}");

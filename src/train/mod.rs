@@ -37,6 +37,6 @@ pub use event::{EpochMetrics, Event, MemoryNeed, Start, StepMetrics, Summary, Te
 pub use forecast::{RunForecast, forecast};
 pub use predictor::{PredictedPicture, Predictor};
 pub use save::SaveEvery;
-pub use scores::{ClassScores, Confusion, MeanScores};
+pub use scores::{ClassScores, Confusion, MeanScores, MicroScores};
 pub use tensorboard::TensorBoard;
 pub use trainer::Trainer;

@@ -40,7 +40,9 @@ fn line(step: u64, loss: f64) -> String {
         gradient_norm: None,
         memory_bytes: None,
         top5: None,
+        perplexity: None,
         mean: None,
+        micro: None,
     };
     serde_json::to_string(&line).expect("JSON") + "\n"
 }

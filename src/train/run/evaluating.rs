@@ -39,8 +39,9 @@ impl Run<'_> {
         let start = Instant::now();
         let test = TestMetrics::new(&evaluated, samples, self.trainer.learner.segments());
         let confusion = Arc::new(evaluated.confusion);
-        let TestMetrics { loss, accuracy, top5, mean, .. } = test;
-        let line = Line { top5, mean: Some(mean), ..self.line(Kind::Test, loss, accuracy) };
+        let TestMetrics { loss, perplexity, accuracy, top5, mean, micro, .. } = test;
+        let (perplexity, mean, micro) = (Some(perplexity), Some(mean), Some(micro));
+        let line = Line { perplexity, top5, mean, micro, ..self.line(Kind::Test, loss, accuracy) };
         self.trainer.folder.append_metrics(&line)?;
         self.write_confusion(&confusion)?;
         if !mid_epoch {

@@ -313,7 +313,7 @@ impl<'a> Run<'a> {
         self.call(|callback, run| callback.on_train_end(run, &summary))?;
         let state = if summary.completed { RunState::Completed } else { RunState::Stopped };
         self.report_as(state, summary.stopped.clone());
-        self.tell(Event::Finished(summary.clone()));
+        self.tell(Event::Finished(Box::new(summary.clone())));
         Ok(summary)
     }
 

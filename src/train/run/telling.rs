@@ -101,7 +101,9 @@ impl Run<'_> {
             gradient_norm: None,
             memory_bytes: Some(self.trainer.device.memory().live_bytes),
             top5: None,
+            perplexity: None,
             mean: None,
+            micro: None,
         }
     }
 
