@@ -120,9 +120,11 @@ fn main() {
             gradient_norm: Some(value(step, 2)),
             memory_bytes: Some(123_456_789),
             top5: None,
+            perplexity: None,
             mean: None,
             skipped_steps: None,
             loss_scale: None,
+            micro: None,
         };
         text.push_str(&serde_json::to_string(&line).expect("plain numbers"));
         text.push('\n');

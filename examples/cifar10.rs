@@ -8,12 +8,58 @@
 use std::sync::Arc;
 
 use brasa::data::{Last, OpenOptions, Pipeline, open};
-use brasa::models::{ModelSpec, create};
-use brasa::nn::{Mode, Module, save_weights};
+use brasa::nn::{Conv2d, Init, Linear, Mode, Module, save_weights};
+use brasa::ops::conv::ConvOptions;
 use brasa::optim::{Momentum, Optimizer, SGD, SGDOptions};
-use brasa::runtime::Step;
+use brasa::runtime::{Step, Var};
 use brasa::tensor::CrossEntropy;
 use brasa::{DType, Device, Error, Result, Tensor};
+
+/// The network: two convolutions, each with max-pooling, and three linear layers. 62,006 numbers to be learned.
+struct Net {
+    conv1: Conv2d,
+    conv2: Conv2d,
+    fc1: Linear,
+    fc2: Linear,
+    fc3: Linear,
+}
+
+impl Net {
+    /// Layers are told where they are and draw their first weights from `init`, each by its own name.
+    fn new(classes: usize, init: &Init) -> Result<Self> {
+        Ok(Self {
+            // 3 channels to 6, and 6 to 16, with windows of 5x5
+            conv1: Conv2d::new(3, 6, 5, ConvOptions::default(), &init.at("conv1"))?,
+            conv2: Conv2d::new(6, 16, 5, ConvOptions::default(), &init.at("conv2"))?,
+            // what is left of 32x32 pixels: a window takes 4 off, pooling halves; 28, 14, 10, 5
+            fc1: Linear::new(16 * 5 * 5, 120, &init.at("fc1"))?,
+            fc2: Linear::new(120, 84, &init.at("fc2"))?,
+            fc3: Linear::new(84, classes, &init.at("fc3"))?,
+        })
+    }
+}
+
+impl Module for Net {
+    /// `[pictures, 3, 32, 32]` to a number for each class, larger if it is likelier: `[pictures, classes]`.
+    fn forward(&self, pictures: &Tensor) -> Tensor {
+        let x = self.conv1.forward(pictures).relu().max_pool2d(2, 2, 0);
+        let x = self.conv2.forward(&x).relu().max_pool2d(2, 2, 0);
+        // all but the first axis, which is the batch
+        let x = x.flatten(1, -1);
+        let x = self.fc1.forward(&x).relu();
+        let x = self.fc2.forward(&x).relu();
+        self.fc3.forward(&x)
+    }
+
+    /// Where the numbers are that are learned: what PyTorch finds by looking at attributes.
+    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        self.conv1.visit(visitor);
+        self.conv2.visit(visitor);
+        self.fc1.visit(visitor);
+        self.fc2.visit(visitor);
+        self.fc3.visit(visitor);
+    }
+}
 
 fn main() -> Result<()> {
     // 1. Where? The best device there is. `Device::cpu()` is the only line to change for a processor.
@@ -31,9 +77,8 @@ fn main() -> Result<()> {
     let train = Pipeline::new(data.train).shuffle().seed(1).batch(4, Last::Keep).epochs(2);
     let test = Pipeline::new(data.test).batch(100, Last::Pad);
 
-    // 4. The network: two convolutions, each with max-pooling, and three linear layers. 62,006 numbers to be learned.
-    let spec = ModelSpec { input: train.description().shape.clone(), classes: classes.len(), seed: 1 };
-    let model: Arc<dyn Module> = create("tutorial-cnn", &spec, &device)?.into();
+    // 4. The network from above, with the first weights that the seed 1 gives.
+    let model = Arc::new(Net::new(classes.len(), &Init::new(&device, 1))?);
 
     // 5. How it learns: cross-entropy says how wrong it is, SGD with momentum goes downhill.
     let options = SGDOptions { learning_rate: 0.001, momentum: Momentum::Heavy(0.9), ..SGDOptions::default() };

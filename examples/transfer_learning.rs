@@ -1,7 +1,8 @@
 //! Transfer learning: what a network has learned of eight classes helps it with two others, of which there are few pictures.
 //!
-//! `cargo run --release --example transfer_learning -- FOLDER`, where FOLDER has CIFAR-10 as pictures: `train/CLASS/*.png` and
-//! `test/CLASS/*.png`, or `train.tar.gz` and `test.tar.gz` of such folders.
+//! `cargo run --release --example transfer_learning -- cifar10` (after `brasa data cifar10 --download`), or with a folder of the
+//! same pictures: `... -- folder:PATH`, where PATH has `train/CLASS/*.png` and `test/CLASS/*.png`, or `train.tar.gz` and
+//! `test.tar.gz` of such folders.
 //!
 //! Two switches that are easily confused: `freeze` says which *parameters* stay as they are; `freeze_statistics` says that batch
 //! norms use, and keep, the *running statistics* they have. A frozen batch norm still follows the new data's statistics
@@ -21,8 +22,8 @@ const NEW: [&str; 2] = ["cat", "dog"];
 const FEW: usize = 300;
 
 fn main() -> Result<()> {
-    let folder = std::env::args().nth(1).ok_or_else(|| Error::Config("name the folder with CIFAR-10".into()))?;
-    let data = open(&format!("folder:{folder}").parse()?, &OpenOptions::default())?;
+    let name = std::env::args().nth(1).ok_or_else(|| Error::Config("say where CIFAR-10 is".into()))?;
+    let data = open(&name.parse()?, &OpenOptions::default())?;
     let others = data.train.description().classes.iter().filter(|class| !NEW.contains(&class.as_str()));
     let others: Vec<String> = others.cloned().collect();
     let eight = Split {

@@ -185,7 +185,7 @@ pub enum Error {
         files: Vec<String>,
     },
     /// A file could not be fetched.
-    #[error("cannot fetch {url}: {reason}; a copy from elsewhere may be put in its place, {}", to.display())]
+    #[error("cannot fetch {url}: {reason}; a copy from elsewhere may be put in its place, {}{}", to.display(), list_others(.others))]
     Download {
         /// Where it is.
         url: String,
@@ -193,6 +193,8 @@ pub enum Error {
         to: PathBuf,
         /// What went wrong.
         reason: String,
+        /// Addresses of further files of the same set that are not there, and were not tried.
+        others: Vec<String>,
     },
     /// Named weights are not those of the model they were meant for.
     #[error(transparent)]
@@ -236,6 +238,15 @@ impl fmt::Display for LiveMemory {
 fn list_largest(largest: &[LiveMemory]) -> String {
     let pieces: Vec<String> = largest.iter().map(|live| format!("{} for {live}", units::bytes(live.bytes))).collect();
     if pieces.is_empty() { String::new() } else { format!("; the largest are {}", pieces.join(", ")) }
+}
+
+/// `; beside it belong …` or nothing.
+fn list_others(others: &[String]) -> String {
+    if others.is_empty() {
+        String::new()
+    } else {
+        format!("; beside it belong, and are missing too: {}", others.join(" "))
+    }
 }
 
 /// ` in line n of its WGSL` or nothing.

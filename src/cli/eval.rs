@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::data::DatasetName;
 use crate::error::{Error, Result};
-use crate::train::{Confusion, Judged, Trainer, evaluate};
+use crate::train::{Confusion, Judged, TestMetrics, Trainer, evaluate};
 use crate::units::thousands;
 
 use super::report::{percent, table};
@@ -57,7 +57,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<ExitCode> {
 }
 
 fn text(judged: &Judged) -> String {
-    let Judged { test, perplexity, classes, confusion, skipped } = judged;
+    let Judged { test, classes, confusion, skipped } = judged;
     let mut text = String::new();
     let (correct, targets) = (thousands(test.correct as usize), thousands(test.targets as usize));
     let what = if test.by_iou { "pixels" } else { "pictures" };
@@ -65,9 +65,10 @@ fn text(judged: &Judged) -> String {
     if let Some(top5) = test.top5 {
         let _ = writeln!(text, "top 5          {}", percent(top5));
     }
-    let _ = writeln!(text, "loss           {:.4} (perplexity {perplexity:.4})", test.loss);
-    let _ = writeln!(text, "mean IoU       {}\n", percent(test.mean.iou));
-    text += &per_class(classes, confusion);
+    let _ = writeln!(text, "loss           {:.4} (perplexity {:.4})", test.loss, test.perplexity);
+    let _ = writeln!(text, "mean IoU       {}", percent(test.mean.iou));
+    let _ = writeln!(text, "{:<14} {}\n", format!("mean {}", overlap(test)), percent(test.mean.f1));
+    text += &per_class(judged);
     if classes.len() <= MOST_IN_MATRIX {
         text.push('\n');
         text += &matrix(classes, confusion);
@@ -80,18 +81,28 @@ fn text(judged: &Judged) -> String {
     text
 }
 
-fn per_class(classes: &[String], confusion: &Confusion) -> String {
-    let header = ["class", "precision", "recall", "F1", "IoU", "support"].map(str::to_owned);
+/// What F1 is called: of masks, Dice.
+fn overlap(test: &TestMetrics) -> &'static str {
+    if test.by_iou { "Dice" } else { "F1" }
+}
+
+fn per_class(judged: &Judged) -> String {
+    let Judged { test, classes, confusion } = judged;
+    let header = ["class", "precision", "recall", overlap(test), "IoU", "support"].map(str::to_owned);
     let row = |(number, name): (usize, &String)| {
         let scores = confusion.class(number);
         let [precision, recall, f1, iou] = [scores.precision, scores.recall, scores.f1, scores.iou].map(percent);
         [name.clone(), precision, recall, f1, iou, thousands(scores.support as usize)].to_vec()
     };
-    let means = confusion.means();
-    let [precision, recall, f1, iou] = [means.precision, means.recall, means.f1, means.iou].map(percent);
-    let mean = vec!["mean".to_owned(), precision, recall, f1, iou, thousands(confusion.total() as usize)];
+    let together = |name: &str, scores: [f64; 4]| {
+        let scores = scores.map(percent).into_iter();
+        std::iter::once(name.to_owned()).chain(scores).chain([thousands(confusion.total() as usize)]).collect()
+    };
+    let (mean, micro) = (test.mean, test.micro);
+    let mean = together("mean", [mean.precision, mean.recall, mean.f1, mean.iou]);
+    let micro = together("micro", [micro.precision, micro.recall, micro.f1, micro.iou]);
     let rows: Vec<_> =
-        std::iter::once(header.to_vec()).chain(classes.iter().enumerate().map(row)).chain([mean]).collect();
+        std::iter::once(header.to_vec()).chain(classes.iter().enumerate().map(row)).chain([mean, micro]).collect();
     table(&rows)
 }
 

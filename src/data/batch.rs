@@ -26,6 +26,21 @@ pub enum Targets {
     },
 }
 
+impl Targets {
+    /// How many there are, padding included: rows, or pixels of all rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Classes(classes) | Self::Mixed { first: classes, .. } => classes.len(),
+            Self::Masks(masks) => masks.len(),
+        }
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// Samples put together, in host memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {

@@ -110,6 +110,7 @@ pub trait Dataset: Send + Sync {
 }
 
 /// A data set's two parts.
+#[derive(Clone)]
 pub struct Split<D> {
     /// What the model learns from.
     pub train: D,

@@ -54,6 +54,7 @@ pub use padding::{
     ReflectionPad, ReflectionPad1d, ReflectionPad2d, ReflectionPad3d, ReplicationPad, ReplicationPad1d,
     ReplicationPad2d, ReplicationPad3d, ZeroPad, ZeroPad1d, ZeroPad2d, ZeroPad3d,
 };
+pub(crate) use pattern::matches;
 pub use pattern::trainable;
 pub use pooling::{
     AdaptiveAvgPool, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool, AdaptiveMaxPool1d,

@@ -6,7 +6,7 @@ use crate::runtime::Var;
 use super::Module;
 
 /// True if `name` is what `pattern` describes: `*` stands for any characters, also none, dots included.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else {
         return pattern == name;
     };

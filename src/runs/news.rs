@@ -29,6 +29,8 @@ const TAGS: [&str; 17] = [
     "test/mean_f1",
     "test/mean_precision",
     "test/mean_recall",
+    "test/micro_f1",
+    "test/perplexity",
 ];
 
 /// What a folder's files say that was not known before.
@@ -83,7 +85,12 @@ impl News {
                 push(&[None; 10]);
                 let mean = |of: fn(&crate::train::MeanScores) -> f64| line.mean.as_ref().map(of);
                 push(&[loss, accuracy, line.top5, mean(|mean| mean.iou), mean(|mean| mean.f1)]);
-                push(&[mean(|mean| mean.precision), mean(|mean| mean.recall)]);
+                push(&[
+                    mean(|mean| mean.precision),
+                    mean(|mean| mean.recall),
+                    line.micro.map(|micro| micro.f1),
+                    line.perplexity,
+                ]);
             }
         }
     }
@@ -203,9 +210,11 @@ mod tests {
             gradient_norm: Some(5.0),
             memory_bytes: Some(6),
             top5: Some(7.0),
+            perplexity: Some(12.0),
             mean: Some(crate::train::MeanScores { precision: 8.0, recall: 9.0, f1: 10.0, iou: 11.0 }),
             skipped_steps: Some(12),
             loss_scale: Some(13.0),
+            micro: Some(crate::train::MicroScores { f1: 13.0, ..Default::default() }),
         };
         let mut news = News::default();
         news.line(&line(Kind::Train), Some(2.5));
@@ -231,6 +240,8 @@ mod tests {
             ("test/mean_recall", 9.0),
             ("test/mean_f1", 10.0),
             ("test/mean_iou", 11.0),
+            ("test/perplexity", 12.0),
+            ("test/micro_f1", 13.0),
         ];
         for (tag, expected) in test {
             assert_eq!(value(tag), Some((10, 3.0, expected)), "{tag}");

@@ -36,7 +36,7 @@ pub struct Recording {
     pub confusion: Option<Confusion>,
     /// Numbers by tag: of our own runs `loss/train`, `loss/test`, `accuracy/train`, `accuracy/test`, `learning_rate`,
     /// `gradient_norm`, `samples_per_second`, `memory_bytes`, `epoch/loss`, `epoch/accuracy`, `test/mean_iou`, `test/mean_f1`,
-    /// `test/mean_precision`, `test/mean_recall`, `test/top5` from `metrics.jsonl`, all else from event files.
+    /// `test/mean_precision`, `test/mean_recall`, `test/micro_f1`, `test/perplexity`, `test/top5` from `metrics.jsonl`, all else from event files.
     pub series: BTreeMap<String, Series>,
     /// Histograms by tag, at most 200 of each, evenly spaced.
     pub histograms: BTreeMap<String, Vec<RecordedHistogram>>,

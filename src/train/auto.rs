@@ -9,7 +9,9 @@ use crate::error::Result;
 use crate::files::{cache_folder, create_folder, write_whole};
 use crate::units::bytes;
 
-use super::{Config, Control, RunForecast, forecast};
+use super::forecast::forecast_of;
+use super::trainer::Open;
+use super::{Config, Control, RunForecast};
 
 /// What settings say for it.
 pub(super) const AUTO: &str = "auto";
@@ -43,7 +45,7 @@ struct Memory {
 ///
 /// # Errors
 /// If no device can do them; the CPU's error is told.
-pub(super) fn choose(config: &Config) -> Result<Choice> {
+pub(super) fn choose(config: &Config, open: &Open<'_>) -> Result<Choice> {
     let devices = Device::list();
     if let [only] = &devices[..] {
         let why = format!("--device auto: {}, as there is no GPU", only.selector);
@@ -54,7 +56,7 @@ pub(super) fn choose(config: &Config) -> Result<Choice> {
     if let Some((_, tried)) = memory.measured.iter().find(|(known, _)| *known == key) {
         return Ok(decide(tried, "measured by an earlier run"));
     }
-    let tried = devices.iter().map(|info| attempt(config, info)).collect::<Result<Vec<_>>>()?;
+    let tried = devices.iter().map(|info| attempt(config, open, info)).collect::<Result<Vec<_>>>()?;
     let choice = decide(&tried, "measured now");
     memory.measured.push((key, tried));
     let surplus = memory.measured.len().saturating_sub(KEPT);
@@ -66,9 +68,9 @@ pub(super) fn choose(config: &Config) -> Result<Choice> {
 }
 
 /// A few steps on one device. Only the CPU's failure is one: what the settings and the data have wrong, is wrong there, too.
-fn attempt(config: &Config, info: &DeviceInfo) -> Result<Tried> {
+fn attempt(config: &Config, open: &Open<'_>, info: &DeviceInfo) -> Result<Tried> {
     let on_device = Config { device: Some(info.selector.clone()), ..config.clone() };
-    let forecast = forecast(on_device, &Control::default());
+    let forecast = forecast_of(on_device, open, &Control::default());
     let forecast = match forecast {
         Err(error) if info.selector == "cpu" => return Err(error),
         other => other.map_err(|error| error.to_string()),

@@ -14,6 +14,12 @@ use super::scores::Confusion;
 
 /// Something that is called at the moments of a run. All methods do nothing unless they are written.
 ///
+/// Moments are those of Keras' callbacks, and one more, [`on_save`](Self::on_save). What Keras hands over as `logs` comes as
+/// numbers with names, and late where they would have to be waited for: steps are handed to the device long before it has done
+/// them, so `on_train_batch_begin` and `on_test_batch_*` go by what the host does, [`on_train_batch_end`](Self::on_train_batch_end)
+/// by what is known. What is asked for at a moment ([`Context::stop`], [`Context::save`]) is done after the step or the
+/// evaluation that is under way.
+///
 /// An error ends the run, which saves what it has.
 ///
 /// ```
@@ -55,6 +61,12 @@ pub trait Callback: Send {
         Ok(())
     }
 
+    /// The training step of this number, from 1, is about to be handed to the device. Of those before, the last ones may not
+    /// be known yet.
+    fn on_train_batch_begin(&mut self, _run: &mut Context<'_>, _step: usize) -> Result<()> {
+        Ok(())
+    }
+
     /// The results of a training step are known. They are read some steps late, so that the device is never waited for.
     fn on_train_batch_end(&mut self, _run: &mut Context<'_>, _step: &StepMetrics) -> Result<()> {
         Ok(())
@@ -62,6 +74,21 @@ pub trait Callback: Send {
 
     /// A pass over the training data is complete.
     fn on_epoch_end(&mut self, _run: &mut Context<'_>, _epoch: &EpochMetrics) -> Result<()> {
+        Ok(())
+    }
+
+    /// The held-out samples are going to be judged: after each pass, and when it is asked for within one.
+    fn on_test_begin(&mut self, _run: &mut Context<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// The batch of this number, from 1, of an evaluation is about to be handed to the device.
+    fn on_test_batch_begin(&mut self, _run: &mut Context<'_>, _batch: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// It was handed over. What it says is part of what [`on_test_end`](Self::on_test_end) hears, and is not known before.
+    fn on_test_batch_end(&mut self, _run: &mut Context<'_>, _batch: usize) -> Result<()> {
         Ok(())
     }
 
@@ -118,6 +145,11 @@ impl Context<'_> {
         self.learner.learning_model()
     }
 
+    /// The model that is judged and saved: the one that learns, or the moving average of its weights (`ema`).
+    pub fn judged_model(&self) -> &dyn Module {
+        self.learner.model()
+    }
+
     /// The run's folder, for files of one's own.
     pub fn folder(&self) -> &Path {
         self.folder
@@ -160,52 +192,5 @@ impl Context<'_> {
 
     pub(super) fn learner(&self) -> &Learner {
         self.learner
-    }
-}
-
-/// Ends a run whose test loss has not become smaller for some epochs: Keras' `EarlyStopping`. Evaluations within an epoch do
-/// not count.
-pub struct EarlyStopping {
-    patience: usize,
-    best: f64,
-    since: usize,
-}
-
-impl EarlyStopping {
-    /// After `patience` evaluations without a smaller loss.
-    pub fn new(patience: usize) -> Self {
-        Self { patience, best: f64::INFINITY, since: 0 }
-    }
-}
-
-impl Callback for EarlyStopping {
-    fn name(&self) -> &str {
-        "early-stopping"
-    }
-
-    fn on_test_end(&mut self, run: &mut Context<'_>, test: &TestMetrics, _confusion: &Confusion) -> Result<()> {
-        if run.mid_epoch() {
-            return Ok(());
-        }
-        if test.loss < self.best {
-            (self.best, self.since) = (test.loss, 0);
-        } else {
-            self.since += 1;
-            if self.since >= self.patience {
-                run.stop(format!("the test loss has not become smaller for {} epochs", self.since));
-            }
-        }
-        Ok(())
-    }
-
-    fn state(&self) -> Option<Value> {
-        // JSON has no infinity
-        Some(serde_json::json!({ "best": self.best.is_finite().then_some(self.best), "since": self.since }))
-    }
-
-    fn load_state(&mut self, state: Value) -> Result<()> {
-        self.best = state["best"].as_f64().unwrap_or(f64::INFINITY);
-        self.since = state["since"].as_u64().unwrap_or(0) as usize;
-        Ok(())
     }
 }

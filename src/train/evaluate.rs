@@ -19,8 +19,6 @@ pub struct Judged {
     /// As a whole.
     #[serde(flatten)]
     pub test: TestMetrics,
-    /// `e` to the mean loss: of how many equally likely answers the model hesitates.
-    pub perplexity: f64,
     /// Names of the classes.
     pub classes: Vec<String>,
     /// What was taken for what.
@@ -51,7 +49,7 @@ pub fn evaluate(config: Config, weights: &Path) -> Result<Judged> {
     let test = TestMetrics::new(&evaluated, samples, learner.segments());
     let classes = data.test.description().classes.clone();
     let skipped = batches.skipped().clone();
-    Ok(Judged { perplexity: test.loss.exp(), test, classes, confusion: evaluated.confusion, skipped })
+    Ok(Judged { test, classes, confusion: evaluated.confusion, skipped })
 }
 
 impl TestMetrics {
@@ -59,12 +57,14 @@ impl TestMetrics {
         let Evaluated { loss, confusion, top5 } = evaluated;
         Self {
             loss: *loss,
+            perplexity: loss.exp(),
             accuracy: confusion.accuracy(),
             correct: confusion.correct(),
             targets: confusion.total(),
             samples,
             top5: *top5,
             mean: confusion.means(),
+            micro: confusion.micro(),
             by_iou,
         }
     }

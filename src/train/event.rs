@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::runtime::Forecast;
 use crate::units::bytes;
 
-use super::scores::{Confusion, MeanScores};
+use super::record::number;
+use super::scores::{Confusion, MeanScores, MicroScores};
 use super::{Environment, StageReport};
 
 /// Something that happened in a run. As JSON: an object whose `event` is the variant in snake case.
@@ -59,7 +60,7 @@ pub enum Event {
         message: String,
     },
     /// The run is over.
-    Finished(Summary),
+    Finished(Box<Summary>),
 }
 
 /// What a run starts with.
@@ -157,7 +158,11 @@ pub struct EpochMetrics {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestMetrics {
     /// Mean loss.
+    #[serde(deserialize_with = "number")]
     pub loss: f64,
+    /// `e` to the mean loss: of how many equally likely answers the model hesitates. Not a number where an older run has not told.
+    #[serde(deserialize_with = "number", default = "unknown")]
+    pub perplexity: f64,
     /// Part of the targets (samples, or pixels) that was classified correctly.
     pub accuracy: f64,
     /// How many targets were.
@@ -171,8 +176,15 @@ pub struct TestMetrics {
     pub top5: Option<f64>,
     /// Means over classes.
     pub mean: MeanScores,
+    /// Each target counting the same: of classes that exclude each other, the accuracy.
+    #[serde(default)]
+    pub micro: MicroScores,
     /// True if what counts is the mean intersection over union, not the accuracy: segmentation.
     pub by_iou: bool,
+}
+
+fn unknown() -> f64 {
+    f64::NAN
 }
 
 impl TestMetrics {

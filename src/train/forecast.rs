@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::Batch;
 use crate::error::Result;
 
-use super::trainer::{Prepared, open, steps_per_epoch};
+use super::trainer::{Open, Prepared, open, steps_per_epoch};
 use super::{Config, Control, MemoryNeed};
 
 /// Steps that are done before time is taken: the first ones are slower.
@@ -45,6 +45,11 @@ pub struct RunForecast {
 /// As [`Trainer::new`](super::Trainer::new): whatever is wrong with the settings, the data or the device; and if there is not
 /// enough memory.
 pub fn forecast(config: Config, control: &Control) -> Result<RunForecast> {
+    forecast_of(config, &open, control)
+}
+
+/// The same with data as `open` opens them.
+pub(super) fn forecast_of(config: Config, open: &Open<'_>, control: &Control) -> Result<RunForecast> {
     let Prepared { config, data, mut learner, memory, .. } = Prepared::new(config, open)?;
     let steps = config.epochs * steps_per_epoch(&config, &data.train);
     let mut batches = data.train.start()?;

@@ -26,7 +26,7 @@ pub struct ClassScores {
 }
 
 /// Scores of all classes together.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MeanScores {
     /// Mean of the classes' precisions; classes without targets and answers count in none of the means.
     pub precision: f64,
@@ -35,6 +35,22 @@ pub struct MeanScores {
     /// Mean of their F1 (macro F1); of masks, mean Dice.
     pub f1: f64,
     /// Mean of their intersections over unions.
+    pub iou: f64,
+}
+
+/// Scores from the classes' counts added up, so that each target counts the same (micro averages).
+///
+/// As each target has one class and gets one answer, whatever is wrong is a false positive of one class and a false negative of
+/// another: precision, recall and F1 are all the accuracy (of masks, pixel accuracy and micro Dice).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MicroScores {
+    /// Sum of TP over that of TP + FP.
+    pub precision: f64,
+    /// Sum of TP over that of TP + FN.
+    pub recall: f64,
+    /// Twice the sum of TP over that of 2 TP + FP + FN.
+    pub f1: f64,
+    /// Sum of TP over that of TP + FP + FN.
     pub iou: f64,
 }
 
@@ -69,8 +85,7 @@ impl Confusion {
         (0..self.classes).map(|class| self.count(class, class)).sum()
     }
 
-    /// The part of the targets whose class the model said: accuracy, of masks pixel accuracy. With one answer for each target
-    /// it equals micro precision, recall and F1.
+    /// The part of the targets whose class the model said: accuracy, of masks pixel accuracy.
     pub fn accuracy(&self) -> f64 {
         ratio(self.correct(), self.total())
     }
@@ -87,6 +102,13 @@ impl Confusion {
             iou: ratio(true_positive, support + said - true_positive),
             support,
         }
+    }
+
+    /// Scores in which each target counts the same.
+    pub fn micro(&self) -> MicroScores {
+        let (correct, all) = (self.correct(), self.total());
+        let accuracy = ratio(correct, all);
+        MicroScores { precision: accuracy, recall: accuracy, f1: accuracy, iou: ratio(correct, 2 * all - correct) }
     }
 
     /// Means over the classes that have targets or answers.
@@ -132,6 +154,11 @@ mod tests {
         let means = confusion.means();
         close(means.recall, (2.0 / 3.0 + 1.0) / 3.0);
         close(means.iou, (0.5 + 2.0 / 3.0) / 3.0);
+        let (micro, classes) = (confusion.micro(), [0, 1, 2].map(|class| confusion.class(class)));
+        close(micro.f1, confusion.accuracy());
+        // by the definition: all classes' counts added up
+        let union: f64 = classes.iter().map(|class| class.support as f64).sum::<f64>() + (6 - 4) as f64;
+        close(micro.iou, 4.0 / union);
         assert_eq!(Confusion::new(1, vec![0]).means().iou, 0.0);
     }
 }

@@ -128,8 +128,10 @@ impl Callback for TensorBoard {
         self.write(|events| {
             events.scalar("loss/test", test.loss as f32, step)?;
             events.scalar("accuracy/test", test.accuracy as f32, step)?;
+            events.scalar("test/perplexity", test.perplexity as f32, step)?;
             events.scalar("test/mean_iou", test.mean.iou as f32, step)?;
             events.scalar("test/mean_f1", test.mean.f1 as f32, step)?;
+            events.scalar("test/micro_f1", test.micro.f1 as f32, step)?;
             test.top5.map_or(Ok(()), |top5| events.scalar("test/top5", top5 as f32, step))
         })?;
         self.histograms(run)?;

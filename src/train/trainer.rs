@@ -2,15 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::data::{self, Last, Pipeline, Split};
+use crate::data::{self, DatasetName, Last, Pipeline, Split};
 use crate::device::Device;
 use crate::error::{Error, Result, StateMismatch};
 use crate::formats::tensorboard::Setting;
+use crate::nn::LoadReport;
 use crate::tensor::Tensor;
 
 use super::auto::{AUTO, Choice, choose};
-use super::callback::{Callback, EarlyStopping};
+use super::callback::Callback;
 use super::checkpoint::{self, Progress};
+use super::early_stopping::EarlyStopping;
 use super::folder::RunFolder;
 use super::learner::Learner;
 use super::rates::Rates;
@@ -49,6 +51,9 @@ pub struct Trainer {
     pub(super) progress: Option<Progress>,
 }
 
+/// Opens the data for settings; may be called more than once.
+pub(super) type Open<'a> = dyn Fn(&Config) -> Result<Split<Pipeline>> + 'a;
+
 /// Everything of a run but its folder.
 pub(super) struct Prepared {
     pub(super) config: Config,
@@ -63,12 +68,13 @@ pub(super) struct Prepared {
 impl Trainer {
     /// Checks and opens everything that a run with `config` needs; whatever can be wrong before training is found here.
     pub fn new(config: Config) -> Result<Self> {
-        Self::prepared(Prepared::new(config, open)?)
+        Self::prepared(Prepared::new(config, &open)?)
     }
 
     /// The same with data of one's own instead of the one that `config` names: pipelines with the order and the operations
     /// on samples that they have. How batches are made (their size, seed, epochs, shuffling of the training part and its
-    /// augmentation) is for `config` to say.
+    /// augmentation) is for `config` to say. In the run's settings the data set is `program:` and the data's own name:
+    /// [`Trainer::resume_with_data`] goes on with such a run.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -86,7 +92,7 @@ impl Trainer {
     /// # Ok::<(), brasa::Error>(())
     /// ```
     pub fn with_data(config: Config, data: Split<Pipeline>) -> Result<Self> {
-        Self::prepared(Prepared::new(config, |_| Ok(data))?)
+        Self::prepared(Prepared::new(of_program(config, &data), &|_| Ok(data.clone()))?)
     }
 
     fn prepared(prepared: Prepared) -> Result<Self> {
@@ -104,9 +110,25 @@ impl Trainer {
     /// bit for bit, as those of a run that was never interrupted.
     ///
     /// # Errors
-    /// If there is no checkpoint that can be read, or it is one of another model.
+    /// If there is no checkpoint that can be read, or it is one of another model; or if the data were not opened by name, but
+    /// given to [`Trainer::with_data`].
     pub fn resume(folder: &Path, config: Config) -> Result<Self> {
+        Self::resumed(folder, config, &open)
+    }
+
+    /// The same for a run with data of one's own: those that [`Trainer::with_data`] was given when it began.
+    ///
+    /// # Errors
+    /// If there is no checkpoint that can be read, or it is one of another model, or its place is none in these data.
+    pub fn resume_with_data(folder: &Path, config: Config, data: Split<Pipeline>) -> Result<Self> {
+        Self::resumed(folder, of_program(config, &data), &|_| Ok(data.clone()))
+    }
+
+    fn resumed(folder: &Path, mut config: Config, open: &Open<'_>) -> Result<Self> {
+        // the checkpoint has all weights; the file that the run began with may be gone
+        let begun_with = (config.weights.take(), std::mem::take(&mut config.skip_weights));
         let mut prepared = Prepared::new(config, open)?;
+        (prepared.config.weights, prepared.config.skip_weights) = begun_with;
         let (path, state, progress) = newest(folder, &prepared.device, &mut prepared.notices)?;
         let environment = Environment::new(&prepared.device, prepared.config.precision);
         if environment != progress.environment {
@@ -174,11 +196,11 @@ impl Trainer {
 }
 
 impl Prepared {
-    pub(super) fn new(config: Config, open: impl FnOnce(&Config) -> Result<Split<Pipeline>>) -> Result<Self> {
+    pub(super) fn new(config: Config, open: &Open<'_>) -> Result<Self> {
         let mut config = config.resolve()?;
         let mut notices = Vec::new();
         if config.device.as_deref() == Some(AUTO) {
-            let Choice { device, why } = choose(&config)?;
+            let Choice { device, why } = choose(&config, open)?;
             config.device = Some(device);
             notices.push(why);
         }
@@ -187,12 +209,7 @@ impl Prepared {
         let formats = [data.train.format(), data.test.format()];
         let (mut learner, loaded) = Learner::new(&config, formats, &device)?;
         if let (Some(path), Some(report)) = (&config.weights, loaded) {
-            let fresh = report.missing.len();
-            let mut message = format!("{} variables loaded from {}", report.loaded, path.display());
-            if fresh > 0 {
-                message += &format!("; {fresh} keep their first values: {}", some(&report.missing));
-            }
-            notices.push(message);
+            notices.push(what_was_loaded(path, &report)?);
         }
         let samples = data.train.samples_per_epoch();
         let mut rows = vec![config.batch_size.min(samples)];
@@ -241,6 +258,11 @@ pub(super) fn open(config: &Config) -> Result<Split<Pipeline>> {
     Ok(Split { train: Pipeline::new(train), test: Pipeline::new(test) })
 }
 
+/// `config` with the truth about where its data come from: settings name a data set even if they were not asked for one.
+fn of_program(config: Config, data: &Split<Pipeline>) -> Config {
+    Config { dataset: DatasetName::Program(data.train.description().name.clone()), ..config }
+}
+
 /// The streams of training and of test batches that `config` asks for.
 pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pipeline>> {
     let prepared = |pipeline: Pipeline| {
@@ -274,6 +296,24 @@ fn memory_need(learner: &mut Learner, rows: &[usize], evaluate_rows: usize, devi
     let (training, inference) = learner.forecast(rows, evaluate_rows)?;
     let needed_bytes = training.new_bytes() + inference.new_bytes();
     Ok(MemoryNeed { training, inference, needed_bytes, free_bytes: device.free_memory() })
+}
+
+/// What a file of weights gave to the model; an error if that is nothing.
+fn what_was_loaded(path: &Path, report: &LoadReport) -> Result<String> {
+    let LoadReport { loaded, missing, unexpected } = report;
+    if *loaded == 0 {
+        let found = match unexpected.is_empty() {
+            true => "what it has is left out, or of other shapes".into(),
+            false => format!("it has {}", some(unexpected)),
+        };
+        let reason = format!("nothing in it fits the model: {found}, and the model has {}", some(missing));
+        return Err(Error::format(path, format!("{reason}; name weights of this network, or train without any")));
+    }
+    let mut message = format!("{loaded} variables loaded from {}", path.display());
+    if !missing.is_empty() {
+        message += &format!("; {} keep their first values: {}", missing.len(), some(missing));
+    }
+    Ok(message)
 }
 
 /// The first few of many names.

@@ -11,7 +11,7 @@ use crate::train::Config;
 /// Which flags stand together under which title. Every flag is in here, or nobody would find it.
 pub(super) const SECTIONS: [(&str, &[&str]); 6] = [
     ("Data", &["dataset", "image-size", "data-dir", "download", "strict"]),
-    ("Model", &["model", "weights", "freeze", "freeze-statistics"]),
+    ("Model", &["model", "weights", "skip-weights", "freeze", "freeze-statistics"]),
     (
         "Training",
         &["epochs", "batch-size", "optimizer", "lr", "schedule", "momentum", "weight-decay", "accumulate", "seed"],
@@ -104,7 +104,9 @@ impl Field {
             // those that are on by being there
             ("freeze-statistics", "true") => vec!["--freeze-statistics".into()],
             ("freeze-statistics", "false") | (_, "") => Vec::new(),
-            ("freeze", patterns) => patterns.split([',', ' ']).filter(|one| !one.is_empty()).map(flag).collect(),
+            ("freeze" | "skip-weights", patterns) => {
+                patterns.split([',', ' ']).filter(|one| !one.is_empty()).map(flag).collect()
+            }
             _ => vec![flag(value)],
         }
     }
@@ -185,6 +187,8 @@ mod tests {
     fn a_form_says_what_its_settings_say() {
         let mut config = Config { epochs: 3, lr: Some(0.5), seed: 7, ..Config::default() };
         config.freeze = vec!["layer1.*".into(), "conv1.*".into()];
+        config.weights = Some("first.safetensors".into());
+        config.skip_weights = vec!["fc.*".into(), "*.bias".into()];
         config.freeze_statistics = true;
         config.tensorboard = false;
         assert_eq!(Form::new(&config).config(), Ok(&config));

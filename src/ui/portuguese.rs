@@ -102,6 +102,12 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ),
     ("Learning rate ×", "Taxa de aprendizado ×"),
     (
+        "Leave out of these weights what matches, such as `fc.*`, so that a head of the same size begins anew; may be \
+         given several times",
+        "Deixar de fora destes pesos o que corresponde, como `fc.*`, para que uma cabeça do mesmo tamanho comece do zero; \
+         pode ser dado várias vezes",
+    ),
+    (
         "Leave parameters as they are whose names match, such as `layer1.*`; may be given several times. Their batch \
          norms' statistics still follow the data",
         "Deixar como estão os parâmetros cujos nomes correspondem, como `layer1.*`; pode ser dado várias vezes. As \

@@ -12,12 +12,14 @@ fn evaluation_repeats_what_training_said() {
     let judged = brasa(&["eval", text(&run), "--device", "cpu", "--json"]);
     assert_eq!(judged.code, Some(0), "{}", judged.stderr);
     let judged = json_lines(&judged.stdout).pop().expect("an object");
-    for field in ["accuracy", "correct", "targets", "top5", "mean"] {
+    for field in ["accuracy", "correct", "targets", "top5", "mean", "micro", "perplexity"] {
         assert_eq!(judged[field], finished["best"][field], "{field}");
     }
     assert_eq!(judged["classes"].as_array().expect("a list").len(), 10);
     let table = brasa(&["eval", text(&run), "--device", "cpu"]);
-    for word in ["precision", "recall", "support", "is \\ said", "top 5", "best.safetensors"] {
+    for word in
+        ["precision", "recall", "support", "is \\ said", "top 5", "mean F1", "micro", "perplexity", "best.safetensors"]
+    {
         assert!(table.stdout.contains(word), "`{word}` is missing in: {}", table.stdout);
     }
     refuses(&["eval", text(out.path())], 1, &["config.toml"]);

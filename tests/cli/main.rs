@@ -7,6 +7,7 @@ mod common;
 mod doctor;
 mod eval;
 mod resume;
+mod weights;
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -87,6 +88,10 @@ fn help_explains_settings_and_exit_codes() {
         for word in ["--batch-size", "--optimizer", "sgd", "resnet20", "[default: digits]", "Exit codes", "130"] {
             assert!(ran.stdout.contains(word), "`{word}` is missing in: {}", ran.stdout);
         }
+    }
+    for command in ["train", "eval", "bench", "devices", "doctor", "data"] {
+        let help = brasa(&[command, "--help"]).stdout;
+        assert!(!help.contains("[`") && !help.contains("`]"), "a link of the source's documentation: {help}");
     }
     assert!(brasa(&["--version"]).stdout.starts_with("brasa "));
 }

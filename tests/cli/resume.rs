@@ -116,6 +116,25 @@ fn a_complete_run_can_be_made_longer() {
 }
 
 #[test]
+fn the_weights_that_a_run_began_with_are_not_needed_any_more() {
+    let out = folder();
+    let first = brasa(&flags(out.path(), "1", &["--name", "first"]));
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let weights = out.path().join("weights.safetensors");
+    std::fs::rename(out.path().join("first/model.safetensors"), &weights).expect("writable");
+    let tuned = brasa(&flags(out.path(), "1", &["--name", "tuned", "--weights", text(&weights)]));
+    assert_eq!(tuned.code, Some(0), "{}", tuned.stderr);
+    assert!(tuned.stderr.contains("variables loaded from"), "{}", tuned.stderr);
+    std::fs::remove_file(&weights).expect("it is there");
+    let run = out.path().join("tuned");
+    let longer = brasa(&["--resume", text(&run), "--epochs", "2", "--no-ui"]);
+    assert_eq!(longer.code, Some(0), "{}", longer.stderr);
+    assert!(!longer.stderr.contains("variables loaded from"), "{}", longer.stderr);
+    let config = String::from_utf8(bytes(&run.join("config.toml"))).expect("UTF-8");
+    assert!(config.contains("weights.safetensors"), "what it began with is still told: {config}");
+}
+
+#[test]
 fn what_cannot_be_gone_on_from_is_named() {
     let out = folder();
     refuses(&["--resume", text(&out.path().join("none"))], 1, &["none", "config.toml"]);
@@ -123,6 +142,14 @@ fn what_cannot_be_gone_on_from_is_named() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let run = out.path().join("run");
     refuses(&["--resume", text(&run), "--model", "cnn"], 1, &["step-", "another model", "conv1.weight"]);
+    // data that only the program has that began the run
+    let config = run.join("config.toml");
+    let settings = String::from_utf8(bytes(&config)).expect("UTF-8");
+    std::fs::write(&config, settings.replace("\"digits\"", "\"program:rows\"")).expect("writable");
+    for arguments in [["--resume", text(&run)], ["eval", text(&run)]] {
+        refuses(&arguments, 2, &["`rows`", "resume_with_data", "--dataset"]);
+    }
+    std::fs::write(&config, settings).expect("writable");
     // a damaged checkpoint is left out, and there is no other one
     let checkpoints = run.join("checkpoints");
     for entry in std::fs::read_dir(&checkpoints).expect("a folder").flatten() {

@@ -18,7 +18,7 @@ const METRICS: &str = concat!(
     "\n",
     r#"{"kind":"epoch","step":1,"epoch":1,"loss":2.5,"accuracy":0.25,"lr":0.1,"elapsed_s":0.5}"#,
     "\n",
-    r#"{"kind":"test","step":1,"epoch":1,"loss":2.5,"accuracy":0.25,"lr":0.1,"elapsed_s":0.5,"top5":0.5,"mean":{"precision":1,"recall":0.5,"f1":0.5,"iou":0.5}}"#,
+    r#"{"kind":"test","step":1,"epoch":1,"loss":2.5,"accuracy":0.25,"lr":0.1,"elapsed_s":0.5,"top5":0.5,"perplexity":12.2,"mean":{"precision":1,"recall":0.5,"f1":0.5,"iou":0.5},"micro":{"precision":0.25,"recall":0.25,"f1":0.25,"iou":0.1}}"#,
     "\n",
 );
 const STATUS: &str = r#"{"state":"running","step":1,"steps":9,"epoch":1,"elapsed_s":1.0,"left_s":3.5,"learning_rate_factor":1.0,"memory_bytes":5,"memory_peak_bytes":6,"stages":[],"timeline":{"lanes":[{"name":"a","spans":[{"stage":"load","start_ms":0.0,"end_ms":1.0,"step":1}]}]},"written_unix_ms":1700000000000,"process":7}"#;
@@ -108,7 +108,7 @@ fn damaged_runs_are_recordings_with_problems() {
     files.iter().for_each(|(name, bytes)| write(folder, name, bytes));
     let whole = Recording::open(folder);
     assert!(whole.problems.is_empty(), "{:?}", whole.problems);
-    assert_eq!((whole.series["own"].len(), whole.histograms["weights"].len(), whole.series.len()), (6, 6, 14));
+    assert_eq!((whole.series["own"].len(), whole.histograms["weights"].len(), whole.series.len()), (6, 6, 16));
     let sheet = whole.predictions.as_ref().and_then(|predictions| predictions.pictures.as_ref()).expect("pictures");
     assert!(whole.image_sheet(sheet).is_ok());
     use_all(&whole);

@@ -40,9 +40,11 @@ fn line(step: u64, loss: f64) -> String {
         gradient_norm: None,
         memory_bytes: None,
         top5: None,
+        perplexity: None,
         mean: None,
         skipped_steps: None,
         loss_scale: None,
+        micro: None,
     };
     serde_json::to_string(&line).expect("JSON") + "\n"
 }

@@ -210,6 +210,10 @@ impl Callback for Diary {
     fn on_epoch_begin(&mut self, _run: &mut Context<'_>, epoch: usize) -> Result<()> {
         self.note(format!("epoch {epoch}"))
     }
+    fn on_train_batch_begin(&mut self, run: &mut Context<'_>, step: usize) -> Result<()> {
+        assert!((run.steps() as usize) < step);
+        if step <= 2 { self.note(format!("step {step} begins")) } else { Ok(()) }
+    }
     fn on_train_batch_end(&mut self, run: &mut Context<'_>, step: &StepMetrics) -> Result<()> {
         if step.step == 2 {
             run.save();
@@ -219,6 +223,15 @@ impl Callback for Diary {
     }
     fn on_epoch_end(&mut self, _run: &mut Context<'_>, epoch: &EpochMetrics) -> Result<()> {
         self.note(format!("epoch {} ends", epoch.epoch))
+    }
+    fn on_test_begin(&mut self, _run: &mut Context<'_>) -> Result<()> {
+        self.note("test begins")
+    }
+    fn on_test_batch_begin(&mut self, _run: &mut Context<'_>, batch: usize) -> Result<()> {
+        if batch >= 5 { self.note(format!("batch {batch} begins")) } else { Ok(()) }
+    }
+    fn on_test_batch_end(&mut self, _run: &mut Context<'_>, batch: usize) -> Result<()> {
+        if batch >= 5 { self.note(format!("batch {batch}")) } else { Ok(()) }
     }
     fn on_test_end(&mut self, run: &mut Context<'_>, _test: &TestMetrics, _confusion: &Confusion) -> Result<()> {
         run.stop("the diary is full");
@@ -245,10 +258,18 @@ fn callbacks_are_called_in_order_and_steer_the_run() {
     let expected = [
         "begin 2",
         "epoch 1",
+        "step 1 begins",
         "step 1",
+        "step 2 begins",
         "step 2",
         "saved",
         "epoch 1 ends",
+        "test begins",
+        // 359 samples in batches of 64
+        "batch 5 begins",
+        "batch 5",
+        "batch 6 begins",
+        "batch 6",
         "test",
         "saved",
         "end Some(\"the diary is full\")",

@@ -181,7 +181,7 @@ impl Transfer<'_> {
     }
 
     fn failed(&self, reason: &str) -> Error {
-        Error::Download { url: self.url.clone(), to: self.to.to_owned(), reason: reason.into() }
+        Error::Download { url: self.url.clone(), to: self.to.to_owned(), reason: reason.into(), others: Vec::new() }
     }
 
     fn describe(&self, error: &ureq::Error) -> String {

@@ -107,7 +107,7 @@ pub enum On {
     /// The worker threads.
     #[default]
     Host,
-    /// The device that trains, in [`Format::receive`]: the host only draws the random numbers.
+    /// The device that trains, as it receives batches: the host only draws the random numbers.
     Device,
 }
 

@@ -44,10 +44,19 @@ pub(super) fn fetch_missing(
     use crate::data::download::Transfer;
 
     crate::files::create_folder(folder)?;
-    for file in super::place::missing(set, folder) {
+    let missing = super::place::missing(set, folder);
+    for (number, file) in missing.iter().enumerate() {
         let to = folder.join(file.name);
         let transfer = Transfer { url: set.url(file), to: &to, bytes: file.bytes, sha256: file.sha256 };
-        transfer.run(&mut |done| progress(Progress { file: file.name, done, total: file.bytes }))?;
+        let fetched = transfer.run(&mut |done| progress(Progress { file: file.name, done, total: file.bytes }));
+        fetched.map_err(|error| match error {
+            // whoever has no connection needs all of them
+            Error::Download { url, to, reason, .. } => {
+                let others = missing[number + 1..].iter().map(|file| set.url(file)).collect();
+                Error::Download { url, to, reason, others }
+            }
+            other => other,
+        })?;
         if file.unpack {
             super::place::unpack(file, folder)?;
             // what was unpacked of it is all that is read

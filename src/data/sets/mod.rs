@@ -21,7 +21,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 use super::{Dataset, Split};
 
@@ -83,6 +83,13 @@ pub fn open(name: &DatasetName, options: &OpenOptions) -> Result<Split<Arc<dyn D
         DatasetName::Pairs { images, masks } => shared(open_pairs(images, masks, options)?),
         DatasetName::Shapes(options) => shared(Shapes::split(*options)),
         DatasetName::Csv { file, label } => shared(open_csv(file, label.as_deref())?),
+        DatasetName::Program(name) => {
+            let message = format!(
+                "the data `{name}` were made by a program, and cannot be opened by name: go on in that program, by \
+                 Trainer::resume_with_data, or name other data with --dataset"
+            );
+            return Err(Error::Config(message));
+        }
     })
 }
 

@@ -1,7 +1,7 @@
 //! Data sets as text, in flags and files.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,8 @@ use super::catalogue::{self, Published};
 /// Which data set: one by name, or files of one's own.
 ///
 /// Text and back: `digits`, a [published](super::PUBLISHED) set's name, `folder:PATH`, `pairs:IMAGES,MASKS` (the first comma
-/// separates, so `IMAGES` has none in it), `shapes` or `shapes:n=4000,size=64,seed=1`, `csv:FILE` or `csv:FILE,label=COLUMN`.
+/// separates, so `IMAGES` has none in it), `shapes` or `shapes:n=4000,size=64,seed=1`, `csv:FILE` or `csv:FILE,label=COLUMN`; and
+/// `program:NAME`, which settings say of data that cannot be opened by name.
 ///
 /// ```
 /// use brasa::data::DatasetName;
@@ -48,6 +49,8 @@ pub enum DatasetName {
         /// The column with the classes; none is the last one.
         label: Option<String>,
     },
+    /// Data that a program made, and only it can make again, by the name in their description.
+    Program(String),
 }
 
 /// What may stand for a data set, with what it is.
@@ -62,7 +65,7 @@ pub(crate) const FORMS: [(&str, &str); 5] = [
 impl DatasetName {
     /// A short name that may stand in a file's: without paths and settings.
     pub fn short(&self) -> String {
-        let of_path = |kind: &str, path: &PathBuf| {
+        let of_path = |kind: &str, path: &Path| {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             let plain: String = stem.chars().filter(|&c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect();
             if plain.is_empty() { kind.to_owned() } else { format!("{kind}-{plain}") }
@@ -74,6 +77,7 @@ impl DatasetName {
             Self::Pairs { images, .. } => of_path("pairs", images),
             Self::Shapes(_) => "shapes".into(),
             Self::Csv { file, .. } => of_path("csv", file),
+            Self::Program(name) => of_path("program", Path::new(name)),
         }
     }
 }
@@ -90,6 +94,7 @@ impl fmt::Display for DatasetName {
                 write!(f, "csv:{}", file.display())?;
                 label.iter().try_for_each(|label| write!(f, ",label={label}"))
             }
+            Self::Program(name) => write!(f, "program:{name}"),
         }
     }
 }
@@ -117,6 +122,7 @@ impl FromStr for DatasetName {
                 Some((file, label)) => Self::Csv { file: file.into(), label: Some(label.into()) },
                 None => Self::Csv { file: need("a file")?.into(), label: None },
             },
+            ("program", Some(name)) => Self::Program(name.into()),
             (name, None) => Self::Published(catalogue::find(name).ok_or_else(|| unknown(text))?),
             _ => return Err(unknown(text)),
         })
@@ -169,6 +175,8 @@ mod tests {
             "shapes:n=40,size=64,seed=7",
             "csv:a,b.csv",
             "csv:a,b.csv,label=kind of thing",
+            "program:rows: of 4, or so",
+            "program:",
         ];
         for text in forms {
             let name = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -177,6 +185,7 @@ mod tests {
         }
         assert_eq!(parse("folder:/data/my pictures").expect("a path").short(), "folder-mypictures");
         assert_eq!(parse("folder:..").expect("a path").short(), "folder");
+        assert_eq!(parse("program:folder:/data/cats").expect("a name").short(), "program-cats");
     }
 
     #[test]

@@ -73,6 +73,11 @@ impl Config {
             let what = format!("checkpoint-activations: model `{model}` has no blocks to compute again; leave it away");
             return Err(Error::Config(what));
         }
+        if self.weights.is_none() && !self.skip_weights.is_empty() {
+            return Err(Error::Config(
+                "skip-weights: nothing is loaded that could be left out; give weights, too".into(),
+            ));
+        }
         if let Some(name) = &self.name {
             let is_plain = Path::new(name).components().count() == 1
                 && !name.contains(['/', '\\'])

@@ -86,6 +86,10 @@ pub struct Config {
     /// Start from the weights in this safetensors file: those whose names and shapes fit
     #[cfg_attr(feature = "cli", arg(long, value_name = "FILE"))]
     pub weights: Option<PathBuf>,
+    /// Leave out of these weights what matches, such as `fc.*`, so that a head of the same size begins anew; may be given
+    /// several times
+    #[cfg_attr(feature = "cli", arg(long, value_name = "PATTERN"))]
+    pub skip_weights: Vec<String>,
     /// Leave parameters as they are whose names match, such as `layer1.*`; may be given several times. Their batch norms'
     /// statistics still follow the data
     #[cfg_attr(feature = "cli", arg(long, value_name = "PATTERN"))]
@@ -171,6 +175,7 @@ impl Default for Config {
             on_nan: OnNan::Stop,
             checkpoint_activations: false,
             weights: None,
+            skip_weights: Vec::new(),
             freeze: Vec::new(),
             freeze_statistics: false,
             save_every: SaveEvery::default(),
@@ -280,6 +285,7 @@ mod tests {
             (Config { label_smoothing: 1.5, ..base() }, "label-smoothing"),
             (Config { schedule: Schedule::Step { size: 0, gamma: 0.1 }, ..base() }, "schedule"),
             (Config { checkpoint_activations: true, ..base() }, "checkpoint-activations"),
+            (Config { skip_weights: vec!["fc.*".into()], ..base() }, "skip-weights"),
             (Config { name: Some("../x".into()), ..base() }, "name"),
             (Config { name: Some("..".into()), ..base() }, "name"),
             (Config { name: Some(String::new()), ..base() }, "name"),

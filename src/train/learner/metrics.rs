@@ -95,13 +95,28 @@ pub(super) struct Ring {
     len: usize,
 }
 
-/// Sums over the held-out samples.
+/// Targets that the counts of a device hold without overflow, even if all are of one kind.
+const MOST_COUNTED: u64 = i32::MAX as u64;
+
+/// Sums over held-out samples, on the device.
 #[derive(Clone)]
-pub(super) struct Evaluation {
+pub(super) struct Counters {
     loss: Var,
     confusion: Var,
     top: Var,
     has_top: bool,
+}
+
+/// Sums over the held-out samples: those on the device, and what was read of it before its counts could overflow.
+pub(super) struct Evaluation {
+    pub(super) counters: Counters,
+    loss: f64,
+    confusion: Vec<u64>,
+    top: u64,
+    /// Targets that were handed over since it was read.
+    unread: u64,
+    /// Targets after which it is read.
+    pub(super) most_unread: u64,
 }
 
 /// What evaluation found.
@@ -229,8 +244,8 @@ impl Ring {
     }
 }
 
-impl Evaluation {
-    pub(super) fn new(question: &Question, device: &Device) -> Result<Self> {
+impl Counters {
+    fn new(question: &Question, device: &Device) -> Result<Self> {
         let zeros = |name, shape: &[usize], dtype| Var::state(name, &Tensor::zeros_of(shape, dtype, device));
         Ok(Self {
             loss: zeros("evaluation.loss", &[], DType::F32)?,
@@ -248,18 +263,53 @@ impl Evaluation {
             self.top.assign(&(self.top.tensor() + &answers.top));
         }
     }
+}
+
+impl Evaluation {
+    pub(super) fn new(question: &Question, device: &Device) -> Result<Self> {
+        Ok(Self {
+            counters: Counters::new(question, device)?,
+            loss: 0.0,
+            confusion: vec![0; question.classes * question.classes],
+            top: 0,
+            unread: 0,
+            most_unread: MOST_COUNTED,
+        })
+    }
+
+    /// To be called before this many targets are handed over. Waits for the device if its counts might overflow.
+    pub(super) fn make_room(&mut self, targets: usize) -> Result<()> {
+        if self.unread + targets as u64 > self.most_unread {
+            self.read()?;
+        }
+        self.unread += targets as u64;
+        Ok(())
+    }
 
     /// The sums since the last call; waits for the device.
-    pub(super) fn take(&self) -> Result<Evaluated> {
-        let loss = f64::from(self.loss.tensor().item::<f32>()?);
-        let counts = self.confusion.tensor().to_vec::<i32>()?;
-        let top = self.top.tensor().item::<i32>()?;
-        for var in [&self.loss, &self.confusion, &self.top] {
+    pub(super) fn take(&mut self) -> Result<Evaluated> {
+        self.read()?;
+        let classes = self.counters.confusion.shape()[0];
+        let counts = std::mem::replace(&mut self.confusion, vec![0; classes * classes]);
+        let (loss, top) = (std::mem::take(&mut self.loss), std::mem::take(&mut self.top));
+        let confusion = Confusion::new(classes, counts);
+        let targets = confusion.total().max(1) as f64;
+        let top5 = self.counters.has_top.then(|| top as f64 / targets);
+        Ok(Evaluated { loss: loss / targets, top5, confusion })
+    }
+
+    /// Adds up what the device has counted, which counts from 0 on again.
+    fn read(&mut self) -> Result<()> {
+        let Counters { loss, confusion, top, .. } = &self.counters;
+        self.loss += f64::from(loss.tensor().item::<f32>()?);
+        self.top += u64::from(top.tensor().item::<i32>()?.unsigned_abs());
+        for (sum, count) in self.confusion.iter_mut().zip(confusion.tensor().to_vec::<i32>()?) {
+            *sum += u64::from(count.unsigned_abs());
+        }
+        for var in [loss, confusion, top] {
             var.set(&Tensor::zeros_of(var.shape().clone(), var.dtype(), var.device()))?;
         }
-        let classes = self.confusion.shape()[0];
-        let confusion = Confusion::new(classes, counts.into_iter().map(|count| count.max(0) as u64).collect());
-        let targets = confusion.total().max(1) as f64;
-        Ok(Evaluated { loss: loss / targets, top5: self.has_top.then(|| f64::from(top) / targets), confusion })
+        self.unread = 0;
+        Ok(())
     }
 }

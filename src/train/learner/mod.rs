@@ -9,6 +9,7 @@ mod state;
 mod steps;
 mod task;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::data::{Batch, Description, Format, Goal};
@@ -16,7 +17,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::models::{self, ModelSpec};
-use crate::nn::{self, LoadOptions, LoadReport, Module, checkpoint_blocks, freeze_statistics};
+use crate::nn::{self, LoadOptions, LoadReport, Module, checkpoint_blocks, freeze_statistics, matches};
 use crate::optim::{LossScaleOptions, LossScaler, Optimizer};
 use crate::runtime::{Forecast, Hyper, Signature, Step, Var};
 use crate::tensor::{Tensor, autocast};
@@ -75,7 +76,8 @@ impl Learner {
         config.check_fits(data)?;
         crate::runtime::seed(device, u64::from(config.seed))?;
         let model = model(config, data, device)?;
-        let loaded = config.weights.as_deref().map(|path| load(model.as_ref(), path)).transpose()?;
+        let loaded = config.weights.as_deref().map(|path| load(model.as_ref(), path, &config.skip_weights));
+        let loaded = loaded.transpose()?;
         let frozen: Vec<&str> = config.freeze.iter().map(String::as_str).collect();
         let parameters = nn::trainable(model.as_ref(), &frozen)?;
         if parameters.is_empty() {
@@ -98,6 +100,7 @@ impl Learner {
             OnNan::Skip => Some(Var::state("skipped", &Tensor::scalar(0_u32, device))?),
         };
         let question = Question::new(data, config.label_smoothing);
+        question.check_count(config.batch_size, data)?;
         let numbers = Numbers::of(config);
         let mut learner = Self {
             metrics: Ring::new(config.log_every, config.accumulate, device)?,
@@ -242,6 +245,7 @@ impl Learner {
 
     /// Adds `batch` to the evaluation under way.
     pub(super) fn evaluate(&mut self, batch: &Batch) -> Result<()> {
+        self.evaluation.make_room(batch.targets.len())?;
         self.evaluate.run_bytes(&batch.uploads()).map(drop)
     }
 
@@ -318,23 +322,61 @@ pub(super) fn model(config: &Config, data: &Description, device: &Device) -> Res
     Ok(models::create(&config.model.to_string(), &spec, device)?.into())
 }
 
-/// Loads what fits of a file of weights: a head for other classes keeps its first values, and is told.
-fn load(model: &dyn Module, path: &std::path::Path) -> Result<LoadReport> {
-    let whole = nn::load_weights(model, path, &LoadOptions::default().partial());
+/// Loads what fits of a file of weights, but for names that match `skipped`: a head for other classes keeps its first values,
+/// and is told.
+fn load(model: &dyn Module, path: &Path, skipped: &[String]) -> Result<LoadReport> {
+    let variables = model.variables();
+    if let Some(pattern) = skipped.iter().find(|pattern| !variables.iter().any(|var| matches(pattern, var.name()))) {
+        return Err(Error::Config(format!("skip-weights: no variable of the model is called `{pattern}`")));
+    }
+    let asked = skipped.iter().fold(LoadOptions::default().partial(), |options, pattern| options.skip(pattern));
+    let whole = nn::load_weights(model, path, &asked);
     let Err(Error::State(mismatch)) = &whole else { return whole };
     // what has another shape, and what belongs to it
-    let options =
-        mismatch.misshaped.iter().fold(LoadOptions::default().partial(), |options, (name, ..)| options.skip(name));
+    let options = mismatch.misshaped.iter().fold(asked, |options, (name, ..)| options.skip(name));
     nn::load_weights(model, path, &options)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Last, Pipeline, digits};
+    use crate::data::{Dataset as _, Last, Pipeline, digits};
     use crate::device::Fault;
     use crate::device::tests::fresh_devices;
     use crate::train::ModelName;
+
+    #[test]
+    fn counts_that_would_overflow_on_the_device_are_added_up_by_the_host() {
+        for device in fresh_devices() {
+            let data = Arc::new(digits().expect("they are built in").test);
+            let model = ModelName::new("mlp").expect("a model of that name");
+            let config = Config { model, batch_size: 64, ..Config::default() }.resolve().expect("good settings");
+            let pipeline = Pipeline::new(data).batch(64, Last::Pad);
+            let formats = [pipeline.format(), pipeline.format()];
+            let (mut learner, _) = Learner::new(&config, formats, &device).expect("memory");
+            let mut evaluate = |most_unread| {
+                learner.evaluation.most_unread = most_unread;
+                for batch in pipeline.start().expect("threads") {
+                    learner.evaluate(&batch.expect("it loads")).expect("memory");
+                }
+                learner.read_evaluation().expect("the device is there")
+            };
+            let [at_once, in_parts] = [u64::MAX, 150].map(&mut evaluate);
+            assert_eq!(at_once.confusion.total(), 359, "{device:?}");
+            assert_eq!((&at_once.confusion, at_once.top5), (&in_parts.confusion, in_parts.top5), "{device:?}");
+            assert!((at_once.loss - in_parts.loss).abs() < 1e-6 * at_once.loss, "{device:?}");
+        }
+    }
+
+    #[test]
+    fn a_batch_of_more_targets_than_are_counted_exactly_is_refused() {
+        let mut large = digits().expect("they are built in").test.description().clone();
+        (large.goal, large.shape) = (Goal::Segment, vec![3, 1024, 1024]);
+        let question = Question::new(&large, 0.0);
+        assert!(question.check_count(16, &large).is_ok());
+        let error = question.check_count(17, &large).expect_err("2^24 are counted").to_string();
+        assert!(error.contains("batch-size is 17") && error.contains("image-size"), "{error}");
+    }
 
     #[test]
     fn a_diagnosis_that_fails_does_not_hide_what_it_was_for() {

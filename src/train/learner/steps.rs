@@ -64,7 +64,7 @@ impl Learner {
 
     pub(super) fn evaluate_step(&self) -> Result<Step> {
         let model = self.average.as_ref().map_or(&self.model, Average::model).clone();
-        let (evaluation, question, numbers) = (self.evaluation.clone(), self.question.clone(), self.numbers);
+        let (evaluation, question, numbers) = (self.evaluation.counters.clone(), self.question.clone(), self.numbers);
         let format = self.formats[1].clone();
         Step::new(&self.device, move |inputs| {
             Stage::Evaluate.scope(|| {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::train::MeanScores;
+use crate::train::{MeanScores, MicroScores};
 
 /// What a line is about.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -46,6 +46,9 @@ pub struct Line {
     /// Part of the targets whose class is among the five likeliest.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub top5: Option<f64>,
+    /// `e` to the mean loss.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub perplexity: Option<f64>,
     /// Means over classes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub mean: Option<MeanScores>,
@@ -55,8 +58,12 @@ pub struct Line {
     /// What losses are multiplied by, in mixed precision.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loss_scale: Option<f64>,
+    /// Scores in which each target counts the same.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub micro: Option<MicroScores>,
 }
 
-fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+/// What is no number, which JSON has as `null`, is none when it is read, too.
+pub(in crate::train) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{MemoryNeed, Start};
 
+pub(super) use line::number;
 pub use line::{Kind, Line};
 pub use plan::{KernelRecord, PlanRecord};
 pub use predictions::{Predictions, Sample, Sheet};

@@ -16,15 +16,18 @@ impl Run<'_> {
     /// Judges what was learned; the same bits are learned with and without it. What is done `mid_epoch` does not count for what
     /// goes by epochs: a schedule that waits for a plateau, and the end of a run for want of progress.
     pub(super) fn evaluate(&mut self, mid_epoch: bool) -> Result<()> {
+        self.call_in(mid_epoch, |callback, run| callback.on_test_begin(run))?;
         self.trainer.learner.begin_evaluation()?;
         let mut batches = self.trainer.data.test.start()?;
         let mut samples = 0;
-        loop {
+        for number in 1.. {
+            self.call_in(mid_epoch, |callback, run| callback.on_test_batch_begin(run, number))?;
             self.handed_over[Part::Test as usize] += 1;
             let batch = self.next_batch(&mut batches, Part::Test)?;
             samples += batch.samples;
             self.begin(Part::Test);
             self.on_device(|learner| learner.evaluate(&batch))?;
+            self.call_in(mid_epoch, |callback, run| callback.on_test_batch_end(run, number))?;
             let is_last = batch.last;
             batches.recycle(batch);
             self.report();
@@ -37,8 +40,9 @@ impl Run<'_> {
         let start = Instant::now();
         let test = TestMetrics::new(&evaluated, samples, self.trainer.learner.segments());
         let confusion = Arc::new(evaluated.confusion);
-        let TestMetrics { loss, accuracy, top5, mean, .. } = test;
-        let line = Line { top5, mean: Some(mean), ..self.line(Kind::Test, loss, accuracy) };
+        let TestMetrics { loss, perplexity, accuracy, top5, mean, micro, .. } = test;
+        let (perplexity, mean, micro) = (Some(perplexity), Some(mean), Some(micro));
+        let line = Line { perplexity, top5, mean, micro, ..self.line(Kind::Test, loss, accuracy) };
         self.trainer.folder.append_metrics(&line)?;
         self.write_confusion(&confusion)?;
         if !mid_epoch {

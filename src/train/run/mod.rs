@@ -224,6 +224,8 @@ impl<'a> Run<'a> {
 
     /// One training step; true if it is the last one of its pass.
     fn step(&mut self, batches: &mut Loader) -> Result<bool> {
+        let step = self.steps_handed_over() as usize + 1;
+        self.call(|callback, run| callback.on_train_batch_begin(run, step))?;
         self.handed_over[0] += 1;
         let number = self.handed_over[0];
         self.time_kernels(number);
@@ -318,7 +320,7 @@ impl<'a> Run<'a> {
         self.call(|callback, run| callback.on_train_end(run, &summary))?;
         let state = if summary.completed { RunState::Completed } else { RunState::Stopped };
         self.report_as(state, summary.stopped.clone());
-        self.tell(Event::Finished(summary.clone()));
+        self.tell(Event::Finished(Box::new(summary.clone())));
         Ok(summary)
     }
 

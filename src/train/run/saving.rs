@@ -20,7 +20,7 @@ impl Run<'_> {
         self.trainer.config.save_every.is_due(since, self.saved.elapsed())
     }
 
-    fn steps_handed_over(&self) -> u64 {
+    pub(super) fn steps_handed_over(&self) -> u64 {
         self.steps + self.rates.len() as u64
     }
 

@@ -136,9 +136,11 @@ impl Run<'_> {
             gradient_norm: None,
             memory_bytes: Some(self.trainer.device.memory().live_bytes),
             top5: None,
+            perplexity: None,
             mean: None,
             skipped_steps: None,
             loss_scale: None,
+            micro: None,
         }
     }
 

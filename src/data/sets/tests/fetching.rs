@@ -59,7 +59,13 @@ fn a_set_that_is_not_served_whole_is_not_there() {
     let place = temporary();
     let folder = place.path().join("data/made-here");
     let fetch = |set| fetch_missing(set, &folder, &mut |_| {}).expect_err("it is not what it should be").to_string();
-    says(&fetch(published(&server.address, b"other", &archive)), &["SHA-256", "plain.gz"]);
+    says(
+        &fetch(published(&server.address, b"other", &archive)),
+        &["SHA-256", "plain.gz", "missing too", "images.tar.gz"],
+    );
     says(&fetch(published(&server.address, b"plain", &archive)), &["images.tar.gz", "`..`", "nothing was unpacked"]);
+    // nobody answers there
+    let nowhere = fetch(published("http://127.0.0.1:9", b"more", b"and more"));
+    says(&nowhere, &["127.0.0.1:9/plain.gz", "missing too", "127.0.0.1:9/images.tar.gz"]);
     assert!(!place.path().join("evil.txt").exists() && !folder.join("images").exists());
 }

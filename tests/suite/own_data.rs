@@ -1,0 +1,73 @@
+//! Runs on data that a program gives to the trainer.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use brasa::data::{DatasetName, Pipeline, Split, digits};
+use brasa::train::{Config, Control, Event, ModelName, Summary, Trainer, evaluate};
+use brasa::{Device, Error};
+
+use crate::common;
+
+fn settings(device: &Device, out: &Path, name: &str) -> Config {
+    Config {
+        model: ModelName::new("mlp").expect("a model of that name"),
+        epochs: 2,
+        batch_size: 16,
+        device: Some(device.info().selector.clone()),
+        out: out.into(),
+        name: Some(name.into()),
+        augment: "shift".parse().expect("an augmentation"),
+        log_every: 1,
+        ..Config::default()
+    }
+}
+
+/// Some of the digits, in an order of their own.
+fn data() -> Split<Pipeline> {
+    let data = digits().expect("they are bundled");
+    let some = |data, count| Pipeline::new(Arc::new(data)).interleave(3, 8).take(count);
+    Split { train: some(data.train, 200), test: some(data.test, 40) }
+}
+
+/// Runs until this step is known.
+fn run_to(trainer: Trainer, last: usize) -> Summary {
+    let control = Control::default();
+    let asked = control.clone();
+    let listen = &mut |event| {
+        if matches!(&event, Event::Step(step) if step.step == last) {
+            asked.stop();
+        }
+    };
+    trainer.run(&control, listen).expect("a run")
+}
+
+#[test]
+fn a_run_on_data_of_a_program_goes_on_with_them_and_with_no_others() {
+    for device in common::devices() {
+        let out = tempfile::tempdir().expect("a temporary folder");
+        let begin = |name| Trainer::with_data(settings(&device, out.path(), name), data()).expect("good settings");
+        let whole = run_to(begin("whole"), usize::MAX);
+        // within the first pass, and within the second
+        for (name, last) in [("early", 5), ("late", 20)] {
+            let stopped = run_to(begin(name), last);
+            assert!(!stopped.completed && stopped.steps == last, "{stopped:?}");
+            let folder = out.path().join(name);
+            let config = Trainer::config_of(&folder).expect("settings");
+            assert_eq!(config.dataset, DatasetName::Program("digits".into()));
+
+            let refused = Trainer::resume(&folder, config.clone()).err().expect("these are not known by name");
+            let judged = evaluate(config.clone(), &folder.join("model.safetensors")).expect_err("nor here");
+            for error in [refused, judged] {
+                let says = error.to_string();
+                assert!(matches!(error, Error::Config(_)) && says.contains("resume_with_data"), "{says}");
+            }
+
+            let trainer = Trainer::resume_with_data(&folder, config, data()).expect("a checkpoint");
+            let resumed = run_to(trainer, usize::MAX);
+            assert_eq!((resumed.steps, resumed.test), (whole.steps, whole.test), "{device:?}");
+            let weights = |run: &Summary| std::fs::read(run.folder.join("model.safetensors")).expect("weights");
+            assert_eq!(weights(&resumed), weights(&whole), "{device:?}: stopped at step {last}");
+        }
+    }
+}
