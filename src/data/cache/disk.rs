@@ -1,6 +1,7 @@
 //! Samples in one file: a head line, then a record for each, in the order in which they were first asked for.
 //!
-//! A record is its sample's number, the length of what follows and its CRC-32C (16 bytes, little-endian), then the sample.
+//! A record is its sample's number, the length of what follows, the CRC-32C of these two and the sample (16 bytes,
+//! little-endian), then the sample.
 //! A file whose writer was stopped ends in a part of a record, which is cut off when it is opened again; a record that was
 //! damaged is as good as none.
 
@@ -14,7 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use super::{Sample, Target, Values};
 use crate::error::{Error, Result};
 
-const FORMAT: &str = "brasa samples 1";
+const FORMAT: &str = "brasa samples 2";
 const RECORD_HEAD: u64 = 16;
 
 pub(in crate::data) struct Disk {
@@ -136,7 +137,8 @@ fn record_head(index: u64, body: &[u8]) -> [u8; RECORD_HEAD as usize] {
     let mut head = [0; RECORD_HEAD as usize];
     head[..8].copy_from_slice(&index.to_le_bytes());
     head[8..12].copy_from_slice(&(body.len() as u32).to_le_bytes());
-    head[12..].copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
+    let sum = crc32c::crc32c_append(crc32c::crc32c(&head[..12]), body);
+    head[12..].copy_from_slice(&sum.to_le_bytes());
     head
 }
 
