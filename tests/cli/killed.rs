@@ -5,6 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use image::{GrayImage, Luma};
+
 use super::resume::bytes;
 use super::{brasa, devices, folder, metrics, text};
 
@@ -14,18 +16,16 @@ const KILLS: usize = 20;
 const WHILE_WRITING: usize = 3;
 
 /// A small network with dropout, and settings whose state is more than weights: moments, a schedule, an average, the position of
-/// random numbers, sums of an epoch. A checkpoint after each of the short steps, so that most of the time goes into writing.
-const SETTINGS: [&str; 22] = [
+/// random numbers, sums of an epoch. A checkpoint after each of the short steps, so that much of the time goes into writing.
+const SETTINGS: [&str; 20] = [
     "--no-ui",
     "--json",
     "--model",
     "cnn",
-    "--image-size",
-    "4",
     "--batch-size",
-    "64",
+    "4",
     "--epochs",
-    "20",
+    "6",
     "--seed",
     "7",
     "--augment=shift",
@@ -85,8 +85,8 @@ impl Moment {
     fn any(random: &mut Random) -> Self {
         match random.below(4) {
             0 => Self::Early(Duration::from_millis(random.below(400))),
-            1 => Self::Later(random.below(4), Duration::from_micros(random.below(6_000))),
-            _ => Self::Writing(random.below(4)),
+            1 => Self::Later(random.below(3), Duration::from_micros(random.below(6_000))),
+            _ => Self::Writing(random.below(3)),
         }
     }
 
@@ -110,11 +110,28 @@ impl Moment {
     }
 }
 
+/// Writes pictures of two classes, 20 steps in an epoch.
+fn write_pictures(folder: &Path) {
+    for (part, count) in [("train", 160), ("test", 20)] {
+        for number in 0..count {
+            let class = folder.join(part).join(["falling", "rising"][number % 2]);
+            std::fs::create_dir_all(&class).expect("writable");
+            let level =
+                |x: u32, y: u32| (if number % 2 == 0 { 3 - x } else { x } * 50 + y * 9) as u8 + number as u8 % 60;
+            let picture = GrayImage::from_fn(4, 4, |x, y| Luma([level(x, y)]));
+            picture.save(class.join(format!("{number}.png"))).expect("writable");
+        }
+    }
+}
+
 #[test]
 fn killed_runs_end_as_if_nothing_had_happened() {
     for device in devices() {
         let out = folder();
-        let flags = |name| [&SETTINGS[..], &["--device", device, "--out", text(out.path()), "--name", name]].concat();
+        write_pictures(&out.path().join("pictures"));
+        let data = format!("folder:{}", text(&out.path().join("pictures")));
+        let place = ["--dataset", &data, "--device", device, "--out", text(out.path())];
+        let flags = |name| [&SETTINGS[..], &place, &["--name", name]].concat();
         let undisturbed = brasa(&flags("whole"));
         assert_eq!(undisturbed.code, Some(0), "{}", undisturbed.stderr);
         let (whole, killed) = (out.path().join("whole"), out.path().join("killed"));
