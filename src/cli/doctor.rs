@@ -45,7 +45,6 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
         return Err(Error::Config(format!("there is no op `{planted}`")));
     }
     let mut document = format!("# brasa doctor, version {}, {}\n\n", env!("CARGO_PKG_VERSION"), crate::BUILD);
-    write_whole(&args.out, document.as_bytes())?;
     let (mut is_safe, mut last_words) = (true, String::new());
     for selector in bench::selectors(&args.device) {
         let bar = super::bench::progress_bar();

@@ -141,8 +141,11 @@ fn blocks_computed_again_give_the_same_gradients_and_statistics_with_less_memory
         let (plain, kept) = gradients(name, false, device);
         let (again, less) = gradients(name, true, device);
         assert!(less < kept, "{name} on {device:?}: {less} of {kept} bytes");
+        let most = |values: &[f64]| values.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+        let overall = plain.iter().map(|values| most(values)).fold(0.0, f64::max);
         for (number, (got, expected)) in again.iter().zip(&plain).enumerate() {
-            let largest = expected.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+            // some are sums that cancel to nothing
+            let largest = most(expected) + 1e-2 * overall;
             let what = format!("{name}: tensor {number} on {device:?}");
             // kernels are cut elsewhere: sums of float32 in another order through tens of layers
             crate::common::assert_close(&what, got, expected, 0.0, 1e-4 * largest);

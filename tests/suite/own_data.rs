@@ -51,7 +51,8 @@ fn a_run_on_data_of_a_program_goes_on_with_them_and_with_no_others() {
         // within the first pass, and within the second
         for (name, last) in [("early", 5), ("late", 20)] {
             let stopped = run_to(begin(name), last);
-            assert!(!stopped.completed && stopped.steps == last, "{stopped:?}");
+            // a GPU has one more step under way when this one is known
+            assert!(!stopped.completed && (last..=last + 1).contains(&stopped.steps), "{stopped:?}");
             let folder = out.path().join(name);
             let config = Trainer::config_of(&folder).expect("settings");
             assert_eq!(config.dataset, DatasetName::Program("digits".into()));
