@@ -8,6 +8,7 @@ mod export;
 mod form;
 mod frame;
 mod later;
+mod numbers;
 mod pages;
 pub(crate) mod palette;
 mod portuguese;

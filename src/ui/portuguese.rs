@@ -2,6 +2,8 @@
 
 /// English texts and theirs, in the order of the English ones.
 pub(super) const PORTUGUESE: &[(&str, &str)] = &[
+    ("--tensorboard=false, or a larger --log-every", "--tensorboard=false ou um --log-every maior"),
+    ("= {}", "= {}"),
     ("About", "Sobre"),
     (
         "All that is shown is read from run folders: metrics.jsonl, status.json, plan.json, predictions.json and \
@@ -203,6 +205,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "Leva alguns segundos, durante os quais o dispositivo não deve fazer mais nada",
     ),
     ("The last steps", "Os últimos passos"),
+    ("The learning rate of the last step that was reported", "A taxa de aprendizado do último passo informado"),
     ("The model is right about all of them", "O modelo acerta todas"),
     ("The name is Portuguese for ember.", "O nome vem de brasa, o carvão que arde sem chama."),
     ("The run failed: {}", "A execução falhou: {}"),
@@ -262,8 +265,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
          (30s), minutos ou horas; também no fim, e depois de uma época se o último tiver mais de 10 segundos",
     ),
     (
-        "Where to compute: best, auto (tries them all), cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default: best]",
-        "Onde calcular: best, auto (experimenta todos), cpu, gpu, gpu:N ou parte de um nome (veja `brasa devices`) [padrão: best]",
+        "Where to compute: best, auto (tries them all), cpu, gpu, gpu:N or part of a name (see `brasa devices`) \
+         [default: best]",
+        "Onde calcular: best, auto (experimenta todos), cpu, gpu, gpu:N ou parte de um nome (veja `brasa devices`) \
+         [padrão: best]",
     ),
     (
         "Who augments: the loader's threads or the device that trains",
@@ -278,10 +283,23 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "Zoom out to everything (or double click a chart)",
         "Reduzir o zoom até mostrar tudo (ou clique duplo em um gráfico)",
     ),
+    (
+        "a larger --batch-size, which gives its small kernels more to do",
+        "um --batch-size maior, que dá mais trabalho aos seus kernels pequenos",
+    ),
+    (
+        "a larger --batch-size, which needs fewer updates, or --optimizer sgd",
+        "um --batch-size maior, que exige menos atualizações, ou --optimizer sgd",
+    ),
     ("activations", "ativações"),
     ("after step {}", "após o passo {}"),
     ("all", "tudo"),
     ("also those that are equal", "também as iguais"),
+    (
+        "another --device, --precision f16 where the device computes in it, or a larger --batch-size if memory allows",
+        "outro --device, --precision f16 onde o dispositivo calcula nesse formato, ou um --batch-size maior se a \
+         memória permitir",
+    ),
     ("asking the drivers", "consultando os drivers"),
     ("at most {} GFLOP/s and {} GB/s", "no máximo {} GFLOP/s e {} GB/s"),
     ("backend", "backend"),
@@ -309,6 +327,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("evaluate now", "avaliar agora"),
     ("failed", "falhou"),
     ("features", "recursos"),
+    (
+        "fewer --epochs, as each of them ends with an evaluation, or fewer held-out samples",
+        "menos --epochs, pois cada uma termina com uma avaliação, ou menos amostras de teste",
+    ),
     ("filter by name or setting", "filtrar por nome ou configuração"),
     ("filter curves", "filtrar curvas"),
     ("filter names", "filtrar nomes"),
@@ -340,17 +362,24 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("memory traffic", "tráfego de memória"),
     ("model", "modelo"),
     ("modules", "módulos"),
+    ("more --workers, or --augment-on device", "mais --workers ou --augment-on device"),
+    (
+        "more --workers, smaller pictures, or data on a faster disk",
+        "mais --workers, imagens menores ou dados em um disco mais rápido",
+    ),
     ("name", "nome"),
     ("newest", "mais recentes"),
     ("none", "nada"),
     ("none of the optional ones", "nenhum dos opcionais"),
     ("not measured", "não medido"),
     ("nothing was recorded", "nada foi registrado"),
+    ("nothing was run", "nada foi executado"),
     ("of", "de"),
     ("of another program", "de outro programa"),
     ("of its limit", "do seu limite"),
     ("only {} are free: use a smaller batch or model", "só {} livres: use um lote ou um modelo menor"),
     ("open a page", "abrir uma página"),
+    ("open this page", "abrir esta página"),
     ("opening the data and the device", "abrindo os dados e o dispositivo"),
     ("operations", "operações"),
     ("over time", "ao longo do tempo"),
@@ -377,6 +406,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("show or hide the list of runs", "mostrar ou ocultar a lista de execuções"),
     ("small", "pequeno"),
     ("smaller", "menor"),
+    ("smaller pictures, or a larger --batch-size", "imagens menores ou um --batch-size maior"),
     ("sorted by", "ordenadas por"),
     ("stage", "etapa"),
     ("state", "estado"),
@@ -389,13 +419,23 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("test loss", "perda de teste"),
     ("text in", "texto em"),
     (
+        "the device is busy with training, {} of the time with {}",
+        "o dispositivo está ocupado treinando, {} do tempo com {}",
+    ),
+    (
         "the device's limits are measured on the page Devices",
         "os limites do dispositivo são medidos na página Dispositivos",
     ),
+    ("the last steps, {} ms: {}", "os últimos passos, {} ms: {}"),
     ("the same", "igual"),
     ("this kernel has no text", "este kernel não tem texto"),
     ("time", "tempo"),
     ("timestamps", "timestamps"),
+    (
+        "training waits for its data {} of the time, most for {}",
+        "o treinamento espera pelos dados {} do tempo, principalmente por {}",
+    ),
+    ("training waits {} of the time for {}", "o treinamento espera {} do tempo por {}"),
     ("type", "tipo"),
     ("unknown", "desconhecida"),
     ("version", "versão"),
@@ -438,6 +478,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("{} × faster", "{} × mais rápido"),
     ("{} × slower", "{} × mais lento"),
     ("{}, {} runs {}", "{}, {} execuções {}"),
+    ("{}: try {}", "{}: experimente {}"),
     (
         "{}: {} of its units are 0 for every sample that was looked at",
         "{}: {} de suas unidades são 0 em todas as amostras examinadas",

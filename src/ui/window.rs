@@ -271,22 +271,16 @@ impl Window {
     }
 
     fn shortcuts(&mut self, ui: &mut Ui) {
-        const NUMBERS: [Key; 10] = [
-            Key::Num1,
-            Key::Num2,
-            Key::Num3,
-            Key::Num4,
-            Key::Num5,
-            Key::Num6,
-            Key::Num7,
-            Key::Num8,
-            Key::Num9,
-            Key::Num0,
-        ];
-        for (key, page) in NUMBERS.into_iter().zip(Page::ALL) {
+        // Ctrl+0 is egui's, to undo zooming
+        const KEYS: [Key; 9] =
+            [Key::Num1, Key::Num2, Key::Num3, Key::Num4, Key::Num5, Key::Num6, Key::Num7, Key::Num8, Key::Num9];
+        for (key, page) in KEYS.into_iter().zip(Page::ALL) {
             if ui.input_mut(|input| input.consume_shortcut(&KeyboardShortcut::new(Modifiers::COMMAND, key))) {
                 self.settings.page = page;
             }
+        }
+        if ui.input_mut(|input| input.consume_key(Modifiers::NONE, Key::F1)) {
+            self.settings.page = Page::About;
         }
         let pressed =
             |key| ui.input_mut(|input| input.consume_shortcut(&KeyboardShortcut::new(Modifiers::COMMAND, key)));
@@ -384,7 +378,8 @@ fn top(ui: &mut Ui, seen: &mut Seen<'_>, narrow: bool, list_open: &mut bool) {
         for (number, page) in Page::ALL.into_iter().enumerate() {
             let chosen = seen.settings.page == page;
             let tab = ui.selectable_label(chosen, pages::title(page, text));
-            if tab.on_hover_text(format!("Ctrl+{}", (number + 1) % 10)).clicked() {
+            let key = if page == Page::About { "F1".to_owned() } else { format!("Ctrl+{}", number + 1) };
+            if tab.on_hover_text(key).clicked() {
                 seen.settings.page = page;
             }
         }

@@ -6,8 +6,9 @@ use egui::{Grid, Label, RichText, ScrollArea, Sense, TextEdit, Ui};
 
 use crate::runs::Recording;
 
+use crate::ui::numbers::duration;
 use crate::ui::palette;
-use crate::ui::steer::{duration, state};
+use crate::ui::steer::state;
 use crate::ui::text::Text;
 use crate::ui::window::Seen;
 

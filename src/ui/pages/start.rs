@@ -11,9 +11,9 @@ use crate::units::{bytes, thousands};
 
 use crate::ui::form::{Field, FieldKind, Form, SECTIONS};
 use crate::ui::later::{Later, Machine};
+use crate::ui::numbers::duration;
 use crate::ui::palette;
 use crate::ui::session::Task;
-use crate::ui::steer::duration;
 use crate::ui::text::Text;
 use crate::ui::window::Seen;
 

@@ -9,9 +9,9 @@ use crate::runs::export::{Chart as Drawing, ChartLine};
 use crate::runs::{BandPoint, Recording, Series, XAxis, band};
 use crate::units::bytes;
 
+use crate::ui::numbers::{duration, number};
 use crate::ui::selection::Selection;
 use crate::ui::settings::CurveSettings;
-use crate::ui::steer::duration;
 use crate::ui::text::Text;
 use crate::ui::window::Seen;
 
@@ -231,39 +231,5 @@ fn x_text(axis: XAxis, value: f64, step: f64) -> String {
     match axis {
         XAxis::Time => duration(value),
         XAxis::Step | XAxis::Epoch => number(value, step),
-    }
-}
-
-/// A number with as many digits as are of use, and enough to tell it from one that is larger by `step`.
-fn number(value: f64, step: f64) -> String {
-    let size = value.abs();
-    // digits after the point: of the mantissa, and of the number itself
-    let after =
-        |unit: f64, least: usize| (((unit / step.abs()).log10() - 1e-9).ceil().clamp(0.0, 15.0) as usize).max(least);
-    if value == 0.0 {
-        "0".into()
-    } else if !(1e-3..1e6).contains(&size) {
-        let digits = after(10_f64.powf(size.log10().floor()), 1);
-        format!("{value:.digits$e}")
-    } else if value.fract() == 0.0 || (size >= 1e3 && step.abs() >= 1.0) {
-        format!("{value:.0}")
-    } else {
-        let digits = after(1.0, 4);
-        let text = format!("{value:.digits$}");
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_the_digits_of_use() {
-        let said = [0.0, 1.0, 0.5, 0.1234567, 1234.5, 12_345_678.0, 1e-5, -2.5].map(|value| number(value, value));
-        assert_eq!(said, ["0", "1", "0.5", "0.1235", "1234", "1.2e7", "1.0e-5", "-2.5"]);
-        let near = [(8.0e-5, 1e-7), (8.01e-5, 1e-7), (2.00001, 1e-5), (1234.5, 0.5), (12_345_678.0, 1.0)];
-        let said = near.map(|(value, step)| number(value, step));
-        assert_eq!(said, ["8.00e-5", "8.01e-5", "2.00001", "1234.5", "1.2345678e7"]);
     }
 }
