@@ -50,7 +50,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("Draw {}", "Mostrar {}"),
     ("Drop a folder of pictures to train on", "Solte uma pasta de imagens para treinar com ela"),
     ("Drop a folder of runs to look at", "Solte uma pasta de execuções para vê-las"),
-    ("Drop a picture on the window: {} says what it is", "Solte uma imagem na janela: {} diz o que é"),
+    (
+        "Drop a picture on the window, or open one: {} says what it is",
+        "Solte uma imagem na janela ou abra uma: {} diz o que é",
+    ),
     ("Drop a picture to have it judged", "Solte uma imagem para o modelo avaliar"),
     (
         "End the run at a sample that cannot be read, instead of skipping it",
@@ -130,6 +133,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("Measure its limits", "Medir seus limites"),
     ("Model", "Modelo"),
     ("Momentum of sgd", "Momentum do sgd"),
+    ("NVIDIA's management library says: {}", "a biblioteca de gerenciamento da NVIDIA diz: {}"),
     ("Network to train", "Rede a treinar"),
     ("No curve of the chosen runs fits", "Nenhuma curva das execuções escolhidas corresponde"),
     (
@@ -145,6 +149,12 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("Nothing has been measured yet", "Nada foi medido ainda"),
     ("Nothing was evaluated yet", "Nada foi avaliado ainda"),
     ("Nothing was measured yet", "Nada foi medido ainda"),
+    ("Open", "Abrir"),
+    ("Open the {} at this path", "Abrir o que está neste caminho: {}"),
+    (
+        "Orders are among these; the confusion matrix and the classes count all samples",
+        "As ordens valem só entre estas; a matriz de confusão e as classes contam todas as amostras",
+    ),
     ("Over", "Por"),
     (
         "Part of each label that is spread over all classes, as in PyTorch's cross_entropy",
@@ -227,12 +237,6 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
          kernel de computação em WGSL, executado pelo wgpu sobre Vulkan, Metal ou DX12, com um backend nativo de CPU \
          ao lado.",
     ),
-    (
-        "Utilisation is not shown: drivers tell it to their own tools (nvidia-smi, radeontop, Activity Monitor), not \
-         through Vulkan, Metal or DX12.",
-        "A utilização não é mostrada: os drivers a informam às suas próprias ferramentas (nvidia-smi, radeontop, \
-         Activity Monitor), não por Vulkan, Metal ou DX12.",
-    ),
     ("Values to choose from", "Valores para escolher"),
     (
         "Weight decay: decoupled (beside the gradient) for adamw, lion and lamb, coupled (added to the gradient) for \
@@ -292,9 +296,9 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "um --batch-size maior, que exige menos atualizações, ou --optimizer sgd",
     ),
     ("activations", "ativações"),
-    ("after step {}", "após o passo {}"),
     ("all", "tudo"),
     ("also those that are equal", "também as iguais"),
+    ("and {} further classes", "e mais {} classes"),
     (
         "another --device, --precision f16 where the device computes in it, or a larger --batch-size if memory allows",
         "outro --device, --precision f16 onde o dispositivo calcula nesse formato, ou um --batch-size maior se a \
@@ -334,8 +338,13 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("filter by name or setting", "filtrar por nome ou configuração"),
     ("filter curves", "filtrar curvas"),
     ("filter names", "filtrar nomes"),
+    ("free memory", "memória livre"),
     ("gone without an end", "sumiu sem terminar"),
     ("gradients", "gradientes"),
+    (
+        "graphics interfaces do not tell it, and other sources are read for NVIDIA and, on Linux, AMD only",
+        "as interfaces gráficas não a informam, e outras fontes só são lidas para NVIDIA e, no Linux, AMD",
+    ),
     ("hold", "congelar"),
     ("how much is free is unknown", "não se sabe quanto está livre"),
     ("in order", "em ordem"),
@@ -359,6 +368,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("mean over seeds", "média entre sementes"),
     ("measured limits", "limites medidos"),
     ("memory", "memória"),
+    ("memory of this process", "memória deste processo"),
     ("memory traffic", "tráfego de memória"),
     ("model", "modelo"),
     ("modules", "módulos"),
@@ -371,7 +381,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("newest", "mais recentes"),
     ("none", "nada"),
     ("none of the optional ones", "nenhum dos opcionais"),
+    ("none, it is not in use", "nenhuma, não está em uso"),
+    ("not available here, because {}", "indisponível aqui, porque {}"),
     ("not measured", "não medido"),
+    ("nothing is there", "não há nada ali"),
     ("nothing was recorded", "nada foi registrado"),
     ("nothing was run", "nada foi executado"),
     ("of", "de"),
@@ -383,13 +396,16 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("opening the data and the device", "abrindo os dados e o dispositivo"),
     ("operations", "operações"),
     ("over time", "ao longo do tempo"),
+    ("path of a {}", "caminho de: {}"),
     ("pause, or go on", "pausar ou continuar"),
     ("paused", "pausada"),
+    ("picture", "imagem"),
     ("pictures of your own", "suas próprias imagens"),
     ("precision", "precisão"),
     ("quantiles", "quantis"),
     ("rate", "taxa"),
     ("recall", "revocação"),
+    ("right", "certo"),
     (
         "rows: what it is; columns: what the model says. {} of {} are right",
         "linhas: o que é; colunas: o que o modelo diz. Acertos: {} de {}",
@@ -397,6 +413,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("run", "execução"),
     ("running", "em andamento"),
     ("runs over each other", "execuções sobrepostas"),
+    ("sample {}: is {}, taken for {} with {}, {}", "amostra {}: é {}, tomada por {} com {}, {}"),
     ("sample {}: {}", "amostra {}: {}"),
     ("sample {}: {} of its pixels are right, loss {}", "amostra {}: {} dos pixels corretos, perda {}"),
     ("samples", "amostras"),
@@ -426,9 +443,11 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "the device's limits are measured on the page Devices",
         "os limites do dispositivo são medidos na página Dispositivos",
     ),
+    ("the first {} of {} held-out samples, after step {}", "as primeiras {} de {} amostras de teste, após o passo {}"),
     ("the last steps, {} ms: {}", "os últimos passos, {} ms: {}"),
     ("the same", "igual"),
     ("this kernel has no text", "este kernel não tem texto"),
+    ("this system has no {}", "este sistema não tem {}"),
     ("time", "tempo"),
     ("timestamps", "timestamps"),
     (
@@ -438,6 +457,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("training waits {} of the time for {}", "o treinamento espera {} do tempo por {}"),
     ("type", "tipo"),
     ("unknown", "desconhecida"),
+    ("utilisation", "utilização"),
     ("version", "versão"),
     ("waited ms a step", "ms de espera por passo"),
     ("wave", "onda"),
@@ -447,6 +467,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("write a checkpoint", "gravar um checkpoint"),
     ("writes", "escreve"),
     ("written: {}", "gravado: {}"),
+    ("wrong", "errado"),
     ("wrong ones only", "só as erradas"),
     (
         "{} GFLOP/s in a product of f32 matrices, {} GB/s read and written ({})",
@@ -463,7 +484,12 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "{} explode: seus valores foram de {} a {} (média quadrática)",
     ),
     ("{} files cannot be read", "{} arquivos não podem ser lidos"),
+    (
+        "{} graphics cards tell it, and which of them this is, is not known",
+        "{} placas de vídeo a informam, e não se sabe qual delas é esta",
+    ),
     ("{} in use", "{} em uso"),
+    ("{} in use, {} kept for reuse, {} in use at most", "{} em uso, {} guardados para reuso, no máximo {} em uso"),
     ("{} kernels, {} of memory", "{} kernels, {} de memória"),
     ("{} left", "faltam {}"),
     ("{} ms a step in kernels", "{} ms por passo em kernels"),
