@@ -4,6 +4,7 @@
 //! [`Control`](crate::train::Control); nothing here touches a tensor, and training never waits for the window. One's own run is
 //! seen as any other one is: through its folder.
 
+mod dropped;
 mod export;
 mod form;
 mod frame;
@@ -20,6 +21,7 @@ mod session;
 mod settings;
 mod steer;
 mod text;
+mod top;
 mod translate;
 mod utilisation;
 mod window;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use egui::{Align2, Button, Color32, DragValue, FontId, Id, LayerId, Order, ProgressBar, RichText, Ui};
+use egui::{Button, Color32, DragValue, ProgressBar, RichText, Ui};
 
 use crate::runs::{RecordedState, Recording, Series};
 use crate::train::Control;
@@ -189,20 +189,4 @@ pub(super) fn state(text: Text, run: &Recording) -> RichText {
         RecordedState::Foreign => (text.t("of another program"), Color32::GRAY),
     };
     RichText::new(word).color(color)
-}
-
-/// While files are held over the window: what dropping them would do.
-pub(super) fn hint_of_drop(ui: &Ui, seen: &Seen<'_>) {
-    if ui.input(|input| input.raw.hovered_files.is_empty()) {
-        return;
-    }
-    let text = match seen.settings.page {
-        super::Page::Predictions => seen.text.t("Drop a picture to have it judged"),
-        super::Page::Start => seen.text.t("Drop a folder of pictures to train on"),
-        _ => seen.text.t("Drop a folder of runs to look at"),
-    };
-    let area = ui.ctx().content_rect();
-    let painter = ui.ctx().layer_painter(LayerId::new(Order::Foreground, Id::unique("drop")));
-    painter.rect_filled(area, 0.0, Color32::from_black_alpha(190));
-    painter.text(area.center(), Align2::CENTER_CENTER, text, FontId::proportional(26.0), Color32::WHITE);
 }
