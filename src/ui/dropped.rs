@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use egui::{Align2, Color32, Context, FontId, Id, LayerId, Order, Role, Ui, WidgetInfo};
+use egui::{Align2, Color32, Context, FontId, Id, LayerId, Order, Ui};
 
 use crate::runs::find;
 
@@ -37,9 +37,7 @@ impl Notices {
         let Some(notice) = &self.0 else { return };
         let mut read = false;
         ui.horizontal_wrapped(|ui| {
-            let button = ui.small_button("×");
-            button.widget_info(|| WidgetInfo::labeled(Role::Button, true, text.t("close")));
-            read = button.clicked();
+            read = ui.small_button("×").accessible_name(text.t("close")).clicked();
             ui.label(notice.in_words(text));
         });
         if read {

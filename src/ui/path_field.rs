@@ -19,9 +19,9 @@ impl PathField {
     /// Draws the field, called `name`; returns the path once it is to be opened, and is there.
     pub(super) fn ui(&mut self, ui: &mut Ui, text: Text, name: &str) -> Option<PathBuf> {
         let width = (ui.available_width() - 70.0).clamp(80.0, 260.0);
-        let edit =
-            TextEdit::singleline(&mut self.path).desired_width(width).hint_text(text.f("path of a {}", &[&name]));
-        let field = ui.add(edit);
+        let hint = text.f("path of a {}", &[&name]);
+        let edit = TextEdit::singleline(&mut self.path).desired_width(width).hint_text(hint.as_str());
+        let field = ui.add(edit).accessible_name(hint);
         if field.changed() {
             self.missing = false;
         }

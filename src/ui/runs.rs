@@ -1,6 +1,6 @@
 //! The list of runs at the left: which are drawn, in which colour, and which one is looked at.
 
-use egui::{Color32, Label, RichText, Role, ScrollArea, Sense, Ui, Vec2, WidgetInfo};
+use egui::{Color32, Label, RichText, ScrollArea, Sense, Ui, Vec2};
 
 use crate::runs::{RecordedState, Recording};
 
@@ -25,9 +25,7 @@ impl RunList {
         ui.add_space(4.0);
         ui.horizontal(|ui| {
             head(ui, seen);
-            let open = ui.toggle_value(&mut self.opening, "+");
-            let opening = self.opening;
-            open.widget_info(|| WidgetInfo::selected(Role::Button, true, opening, text.t("further runs")));
+            let open = ui.toggle_value(&mut self.opening, "+").accessible_name(text.t("further runs"));
             open.on_hover_text(text.t("Look at the runs in a further folder; it can be dropped on the window as well"));
         });
         if self.opening {
@@ -71,8 +69,7 @@ fn entry(ui: &mut Ui, seen: &mut Seen<'_>, run: &Recording) {
         let mut shown = seen.selection.is_shown(&run.folder);
         let color = seen.selection.color(&run.folder);
         let name = seen.text.f("Draw {}", &[&run.name]);
-        let check = ui.add(egui::Checkbox::without_text(&mut shown));
-        check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, shown, &name));
+        let check = ui.add(egui::Checkbox::without_text(&mut shown)).accessible_name(name);
         if check.changed() {
             seen.selection.show(&run.folder, shown);
         }
@@ -85,8 +82,7 @@ fn entry(ui: &mut Ui, seen: &mut Seen<'_>, run: &Recording) {
             egui::color_picker::color_edit_button_srgba(ui, &mut chosen, egui::color_picker::Alpha::Opaque)
         });
         let name = seen.text.f("colour of {}", &[&run.name]);
-        button.inner.widget_info(|| WidgetInfo::labeled(Role::ColorWell, true, &name));
-        if button.inner.changed() {
+        if button.inner.accessible_name(name).changed() {
             seen.selection.set_color(&run.folder, chosen);
         }
         let focused = seen.selection.focus(seen.runs).is_some_and(|focus| focus.folder == run.folder);

@@ -1,6 +1,6 @@
 //! The bar at the top: name, tabs, and what is about the window itself.
 
-use egui::{Align, Layout, RichText, Role, Ui, WidgetInfo};
+use egui::{Align, Layout, RichText, Ui};
 
 use super::pages;
 use super::palette;
@@ -13,9 +13,7 @@ pub(super) fn top(ui: &mut Ui, seen: &mut Seen<'_>, narrow: bool, list_open: &mu
     ui.add_space(4.0);
     ui.horizontal_wrapped(|ui| {
         let toggle = ui.toggle_value(list_open, if *list_open { "«" } else { "»" });
-        let (open, name) = (*list_open, text.t("list of runs"));
-        toggle.widget_info(|| WidgetInfo::selected(Role::Button, true, open, name));
-        toggle.on_hover_text(text.t("Show or hide the list of runs (Ctrl+B)"));
+        toggle.accessible_name(text.t("list of runs")).on_hover_text(text.t("Show or hide the list of runs (Ctrl+B)"));
         if !narrow {
             ui.label(RichText::new("brasa").strong().size(18.0).color(palette::EMBER));
             ui.add_space(6.0);
@@ -33,8 +31,7 @@ pub(super) fn top(ui: &mut Ui, seen: &mut Seen<'_>, narrow: bool, list_open: &mu
                 Language::English => "EN",
                 Language::Portuguese => "PT",
             };
-            let button = ui.button(language);
-            button.widget_info(|| WidgetInfo::labeled(Role::Button, true, text.t("language")));
+            let button = ui.button(language).accessible_name(text.t("language"));
             if button.on_hover_text(text.t("Speak the other language: English, Portuguese")).clicked() {
                 seen.settings.language = match seen.settings.language {
                     Language::English => Language::Portuguese,

@@ -57,9 +57,7 @@ impl Graph {
             ui.selectable_value(&mut seen.settings.kernels_by_time, true, text.t("time"));
             ui.separator();
             for (sign, factor, what) in [("-", 0.8, text.t("smaller")), ("+", 1.25, text.t("larger"))] {
-                let button = ui.small_button(sign).on_hover_text(what);
-                button.widget_info(|| WidgetInfo::labeled(Role::Button, true, what));
-                if button.clicked() {
+                if ui.small_button(sign).accessible_name(what).on_hover_text(what).clicked() {
                     self.zoom = (self.zoom * factor).clamp(0.3, 2.0);
                 }
             }
@@ -153,9 +151,7 @@ impl Graph {
         let peak = seen.settings.peak_of(seen.selection.focus(seen.runs));
         ui.horizontal(|ui| {
             ui.heading(RichText::new(&kernel.label).size(16.0));
-            let close = ui.small_button("×").on_hover_text(text.t("close"));
-            close.widget_info(|| WidgetInfo::labeled(Role::Button, true, text.t("close")));
-            if close.clicked() {
+            if ui.small_button("×").accessible_name(text.t("close")).on_hover_text(text.t("close")).clicked() {
                 self.chosen = None;
             }
         });

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use egui::{Button, CollapsingHeader, ComboBox, Grid, RichText, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
+use egui::{Button, CollapsingHeader, ComboBox, Grid, RichText, ScrollArea, TextEdit, Ui};
 
 use crate::data::known_forms;
 use crate::device::DeviceInfo;
@@ -251,8 +251,7 @@ fn suggestions(ui: &mut Ui, text: Text, field: &mut Field, devices: Option<&[Dev
         }
     });
     let name = text.f("values of {}", &[&field.key]);
-    menu.response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
-    menu.response.on_hover_text(text.t("Values to choose from"));
+    menu.response.accessible_name(name).on_hover_text(text.t("Values to choose from"));
     changed
 }
 
