@@ -519,6 +519,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "{} graphics cards tell it, and which of them this is, is not known",
         "{} placas de vídeo a informam, e não se sabe qual delas é esta",
     ),
+    ("{} histograms of values from {} to {}", "{} histogramas de valores de {} a {}"),
     ("{} in use", "{} em uso"),
     ("{} in use, {} kept for reuse, {} in use at most", "{} em uso, {} guardados para reuso, no máximo {} em uso"),
     ("{} kernels, {} of memory", "{} kernels, {} de memória"),

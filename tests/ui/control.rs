@@ -140,6 +140,27 @@ fn closing_while_a_run_goes_on_asks_and_saves() {
 }
 
 #[test]
+fn a_picture_is_judged_by_a_run_that_goes_on() {
+    let out = tempfile::tempdir().expect("a folder");
+    let (mut seen, run) = start(out.path(), Config { epochs: 10_000, ..config(out.path()) });
+    let picture = out.path().join("mine.png");
+    image::GrayImage::new(20, 30).save(&picture).expect("writable");
+    seen.state_mut().open_page(Page::Predictions);
+    wait(&mut seen, "the page is there", |seen| seen.query_by_label("pictures of your own").is_some());
+    seen.get_by_label("pictures of your own").click();
+    seen.run_steps(2);
+    let field = seen.get_by_role_and_label(Role::TextInput, "path of a picture");
+    field.focus();
+    field.type_text(&picture.display().to_string());
+    seen.run_steps(2);
+    seen.get_by_label("Open").click();
+    wait(&mut seen, "it is judged", |seen| seen.query_by_label("by digits-cnn-1").is_some());
+    assert!(run.join("model.safetensors").exists(), "the run has saved for it");
+    assert!(seen.query_all_by_label_contains(" %").count() > 1);
+    seen.state_mut().finish();
+}
+
+#[test]
 fn a_run_is_replaced_from_the_form() {
     let out = tempfile::tempdir().expect("a folder");
     let (mut seen, first) = start(out.path(), Config { epochs: 10_000, ..config(out.path()) });
