@@ -87,7 +87,7 @@ fn overlap(test: &TestMetrics) -> &'static str {
 }
 
 fn per_class(judged: &Judged) -> String {
-    let Judged { test, classes, confusion } = judged;
+    let Judged { test, classes, confusion, .. } = judged;
     let header = ["class", "precision", "recall", overlap(test), "IoU", "support"].map(str::to_owned);
     let row = |(number, name): (usize, &String)| {
         let scores = confusion.class(number);

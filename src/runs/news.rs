@@ -11,7 +11,7 @@ use super::{Point, RecordedHistogram, Recording, Series};
 const MAX_HISTOGRAMS: usize = 200;
 
 /// What lines of `metrics.jsonl` tell of, by the tags that they have in our event files as well.
-const TAGS: [&str; 17] = [
+const TAGS: [&str; 19] = [
     "loss/train",
     "accuracy/train",
     "learning_rate",

@@ -9,7 +9,7 @@ use crate::units::{bytes, thousands};
 use crate::ui::later::{Later, Machine};
 use crate::ui::palette;
 use crate::ui::text::Text;
-use crate::ui::utilisation::{Missing, Usage, Watch};
+use crate::ui::utilisation::{Usage, Watch};
 use crate::ui::window::Seen;
 
 /// Points; as wide as the longest name in either language, so that the tables of all devices stand below each other.
@@ -66,10 +66,10 @@ impl Devices {
             row(text.t("driver"), device.driver.clone());
             row(text.t("memory"), device.memory_bytes.map_or_else(|| text.t("unknown").to_owned(), bytes));
             if let Some(usage) = usage {
-                let missing = |why: &Missing| text.f("not available here, because {}", &[&why.in_words(text)]);
+                let missing = |why: &String| text.f("not available here: {}", &[why]);
                 row(text.t("free memory"), usage.free_bytes.as_ref().map_or_else(missing, |free| bytes(*free)));
                 row(text.t("memory of this process"), ours(text, usage));
-                let busy = usage.busy.as_ref().map(|part| format!("{:.0} %", 100.0 * part));
+                let busy = usage.busy.as_ref().map(|(part, by)| format!("{:.0} % ({by})", 100.0 * part));
                 row(text.t("utilisation"), busy.unwrap_or_else(missing));
             }
             if device.max_buffer_bytes != u64::MAX {
