@@ -137,6 +137,7 @@ pub(super) struct Requests {
     pub(super) stop: Option<String>,
     pub(super) save: bool,
     pub(super) learning_rate_factor: Option<f64>,
+    pub(super) notices: Vec<String>,
 }
 
 impl Context<'_> {
@@ -178,6 +179,11 @@ impl Context<'_> {
     /// Has a checkpoint written after this step.
     pub fn save(&mut self) {
         self.requests.save = true;
+    }
+
+    /// Tells whoever listens something that should be known, and is no reason to end the run.
+    pub fn notice(&mut self, message: impl Into<String>) {
+        self.requests.notices.push(message.into());
     }
 
     /// From now on learning rates are those of the schedule times `factor`.

@@ -54,7 +54,8 @@ pub enum Event {
         /// Where.
         path: PathBuf,
     },
-    /// What was learned could not be saved; earlier files are as they were. The run goes on, and saves again later.
+    /// What was learned, or a line of `metrics.jsonl`, could not be saved; earlier files are as they were. The run goes on, and
+    /// saves again later. If there is no room when it ends, it ends with that error, and can go on from its last checkpoint.
     SaveFailed {
         /// What went wrong, with the file.
         message: String,

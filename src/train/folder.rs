@@ -1,7 +1,7 @@
 //! The folder that a run is saved in.
 
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Seek as _, SeekFrom, Write as _};
+use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -16,9 +16,15 @@ pub(super) const CHECKPOINTS: &str = "checkpoints";
 pub(super) struct RunFolder {
     name: String,
     path: PathBuf,
-    metrics: BufWriter<File>,
+    metrics: File,
+    /// Bytes that are in the file.
     metrics_bytes: u64,
+    /// Those that found no room in it.
+    unwritten: Vec<u8>,
 }
+
+/// The most that is kept of lines that find no room: those of a hundred thousand steps and more.
+const MOST_UNWRITTEN: usize = 32 << 20;
 
 impl RunFolder {
     /// Makes a new folder in `out`: `name`, or else the first free `prefix-1`, `prefix-2`, … Never one that exists.
@@ -36,7 +42,7 @@ impl RunFolder {
         };
         let file = path.join("metrics.jsonl");
         let metrics = File::create_new(&file).map_err(|error| Error::io(file, error))?;
-        Ok(Self { name, path, metrics: BufWriter::new(metrics), metrics_bytes: 0 })
+        Ok(Self { name, path, metrics, metrics_bytes: 0, unwritten: Vec::new() })
     }
 
     /// Opens the folder of a run that goes on: what was written to `metrics.jsonl` after `metrics_bytes` bytes is dropped, and
@@ -61,12 +67,26 @@ impl RunFolder {
             }
         }
         let name = path.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
-        Ok(Self { name, path: path.to_owned(), metrics: BufWriter::new(metrics), metrics_bytes })
+        Ok(Self { name, path: path.to_owned(), metrics, metrics_bytes, unwritten: Vec::new() })
     }
 
-    /// Bytes of `metrics.jsonl` so far.
-    pub(super) fn metrics_bytes(&self) -> u64 {
-        self.metrics_bytes
+    /// Length of `metrics.jsonl`, which has all lines now.
+    ///
+    /// # Errors
+    /// If there is no room for those that could not be written before.
+    pub(super) fn metrics_bytes(&mut self) -> Result<u64> {
+        self.write_metrics()?;
+        Ok(self.metrics_bytes)
+    }
+
+    /// True if lines wait for room.
+    pub(super) fn has_unwritten(&self) -> bool {
+        !self.unwritten.is_empty()
+    }
+
+    /// True if no further line can wait.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.unwritten.len() > MOST_UNWRITTEN
     }
 
     /// Where checkpoints are.
@@ -84,14 +104,26 @@ impl RunFolder {
         &self.path
     }
 
-    /// Appends one line to `metrics.jsonl`.
+    /// Appends one line to `metrics.jsonl`. If that fails it is kept, and written before the next one.
     pub(super) fn append_metrics(&mut self, line: &impl Serialize) -> Result<()> {
-        let mut text = serde_json::to_string(line).expect("metrics are plain numbers and strings");
-        text.push('\n');
-        // One write per line: another process that reads along sees whole lines.
-        let written = self.metrics.write_all(text.as_bytes()).and_then(|()| self.metrics.flush());
-        written.map_err(|error| Error::io(self.path.join("metrics.jsonl"), error))?;
-        self.metrics_bytes += text.len() as u64;
+        serde_json::to_writer(&mut self.unwritten, line).expect("metrics are plain numbers and strings");
+        self.unwritten.push(b'\n');
+        self.write_metrics()
+    }
+
+    fn write_metrics(&mut self) -> Result<()> {
+        while !self.unwritten.is_empty() {
+            // one write per line, unless the disk is full: another process that reads along sees whole lines
+            match self.metrics.write(&self.unwritten) {
+                Ok(0) => return Err(Error::io(self.path.join("metrics.jsonl"), ErrorKind::WriteZero.into())),
+                Ok(written) => {
+                    self.unwritten.drain(..written);
+                    self.metrics_bytes += written as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io(self.path.join("metrics.jsonl"), error)),
+            }
+        }
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! A run as TensorBoard shows it.
 
 use crate::data::{Batch, Last, Targets, Values};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::formats::tensorboard::{EventWriter, Histogram, Setting};
 use crate::stage::Stage;
 
@@ -31,9 +31,36 @@ impl TensorBoard {
         Self { every: every as u64, settings, events: None, shown: None }
     }
 
+    /// What shows a run does not end it: if a file cannot be written, no further events are.
+    fn shown(&mut self, run: &mut Context<'_>, written: Result<()>) -> Result<()> {
+        let Err(error @ Error::Io { .. }) = written else { return written };
+        self.events = None;
+        run.notice(format!("{error}: no further TensorBoard events are written"));
+        Ok(())
+    }
+
     /// Writes, if the file is open.
     fn write(&mut self, write: impl FnOnce(&mut EventWriter) -> Result<()>) -> Result<()> {
         self.events.as_mut().map_or(Ok(()), write)
+    }
+
+    fn evaluation(&mut self, run: &Context<'_>, test: &TestMetrics) -> Result<()> {
+        if self.events.is_none() {
+            return Ok(());
+        }
+        let step = run.steps();
+        self.write(|events| {
+            events.scalar("loss/test", test.loss as f32, step)?;
+            events.scalar("accuracy/test", test.accuracy as f32, step)?;
+            events.scalar("test/perplexity", test.perplexity as f32, step)?;
+            events.scalar("test/mean_iou", test.mean.iou as f32, step)?;
+            events.scalar("test/mean_f1", test.mean.f1 as f32, step)?;
+            events.scalar("test/micro_f1", test.micro.f1 as f32, step)?;
+            test.top5.map_or(Ok(()), |top5| events.scalar("test/top5", top5 as f32, step))
+        })?;
+        self.histograms(run)?;
+        self.predictions(run)?;
+        self.write(EventWriter::flush)
     }
 
     fn histograms(&mut self, run: &Context<'_>) -> Result<()> {
@@ -80,14 +107,16 @@ impl TensorBoard {
 
 impl Callback for TensorBoard {
     fn on_train_begin(&mut self, run: &mut Context<'_>, start: &Start) -> Result<()> {
-        self.events = Some(EventWriter::create(run.folder(), start.steps_done as u64)?);
         let graph = run.learner().graph()?;
         let settings = std::mem::take(&mut self.settings);
-        self.write(|events| {
+        let opened = EventWriter::create(run.folder(), start.steps_done as u64).and_then(|mut events| {
             events.graph(&graph)?;
             events.settings(&settings, &["loss/test", "accuracy/test"])?;
-            events.flush()
-        })?;
+            events.flush()?;
+            self.events = Some(events);
+            Ok(())
+        });
+        self.shown(run, opened)?;
         self.shown = match run.test_data().clone().take(PICTURES).batch(PICTURES, Last::Keep).workers(1).start()?.next()
         {
             Some(Ok(batch)) => Some(batch),
@@ -97,57 +126,49 @@ impl Callback for TensorBoard {
         Ok(())
     }
 
-    fn on_train_batch_end(&mut self, _run: &mut Context<'_>, step: &StepMetrics) -> Result<()> {
+    fn on_train_batch_end(&mut self, run: &mut Context<'_>, step: &StepMetrics) -> Result<()> {
         let number = step.step as u64;
         if !number.is_multiple_of(self.every) {
             return Ok(());
         }
         let (rate, speed) = (step.learning_rate as f32, step.samples_per_second as f32);
-        self.write(|events| {
+        let written = self.write(|events| {
             events.scalar("loss/train", step.loss, number)?;
             events.scalar("accuracy/train", step.accuracy, number)?;
             events.scalar("learning_rate", rate, number)?;
             events.scalar("gradient_norm", step.gradient_norm, number)?;
             events.scalar("samples_per_second", speed, number)?;
             events.flush()
-        })
+        });
+        self.shown(run, written)
     }
 
     fn on_epoch_end(&mut self, run: &mut Context<'_>, epoch: &EpochMetrics) -> Result<()> {
         let step = run.steps();
-        self.write(|events| {
+        let written = self.write(|events| {
             events.scalar("epoch/loss", epoch.loss as f32, step)?;
             events.scalar("epoch/accuracy", epoch.accuracy as f32, step)?;
             events.scalar("epoch/skipped_steps", epoch.skipped_steps as f32, step)?;
             epoch.loss_scale.map_or(Ok(()), |scale| events.scalar("epoch/loss_scale", scale, step))
-        })
+        });
+        self.shown(run, written)
     }
 
     fn on_test_end(&mut self, run: &mut Context<'_>, test: &TestMetrics, _confusion: &Confusion) -> Result<()> {
-        let step = run.steps();
-        self.write(|events| {
-            events.scalar("loss/test", test.loss as f32, step)?;
-            events.scalar("accuracy/test", test.accuracy as f32, step)?;
-            events.scalar("test/perplexity", test.perplexity as f32, step)?;
-            events.scalar("test/mean_iou", test.mean.iou as f32, step)?;
-            events.scalar("test/mean_f1", test.mean.f1 as f32, step)?;
-            events.scalar("test/micro_f1", test.micro.f1 as f32, step)?;
-            test.top5.map_or(Ok(()), |top5| events.scalar("test/top5", top5 as f32, step))
-        })?;
-        self.histograms(run)?;
-        self.predictions(run)?;
-        self.write(EventWriter::flush)
+        let written = self.evaluation(run, test);
+        self.shown(run, written)
     }
 
     fn on_train_end(&mut self, run: &mut Context<'_>, summary: &Summary) -> Result<()> {
         let step = run.steps();
-        self.write(|events| {
+        let written = self.write(|events| {
             for stage in Stage::ALL {
                 let report = &summary.stages[stage as usize];
                 events.scalar(&format!("stages/{}_busy_ms", stage.name()), report.busy_ms as f32, step)?;
                 events.scalar(&format!("stages/{}_exposed_ms", stage.name()), report.exposed_ms as f32, step)?;
             }
             events.finish(summary.completed)
-        })
+        });
+        self.shown(run, written)
     }
 }

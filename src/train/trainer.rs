@@ -119,7 +119,8 @@ impl Trainer {
     /// The same for a run with data of one's own: those that [`Trainer::with_data`] was given when it began.
     ///
     /// # Errors
-    /// If there is no checkpoint that can be read, or it is one of another model, or its place is none in these data.
+    /// If there is no checkpoint that can be read, or it is one of another model. If its place is none in these data,
+    /// [`run`](Self::run) says so.
     pub fn resume_with_data(folder: &Path, config: Config, data: Split<Pipeline>) -> Result<Self> {
         Self::resumed(folder, of_program(config, &data), &|_| Ok(data.clone()))
     }

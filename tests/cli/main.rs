@@ -6,6 +6,10 @@ mod bench;
 mod common;
 mod doctor;
 mod eval;
+#[cfg(target_os = "linux")]
+mod full_disk;
+mod killed;
+mod pets;
 mod resume;
 mod weights;
 
@@ -482,60 +486,6 @@ fn a_run_can_be_checked_kernel_by_kernel_without_changing_it() {
         };
         assert!(run("checked", &[("BRASA_VALIDATE", "1")]) == run("plain", &[]), "{device}: the results changed");
     }
-}
-
-/// A limit on the size of files stands for a disk that is full when the weights are saved.
-#[cfg(target_os = "linux")]
-#[test]
-fn weights_that_find_no_room_are_an_error_and_leave_the_rest() {
-    let out = folder();
-    // in blocks of 512 or 1024 bytes: the metrics of an epoch fit, 69 KB of weights do not
-    let shell = "trap '' XFSZ; ulimit -f 24; exec \"$0\" \"$@\"";
-    for (more, words) in [
-        (&["--epochs", "1"][..], &["warning: not saved: ", "best.safetensors", "error: ", "step-00000023"][..]),
-        (&["--epochs", "1", "--lr", "1e30"], &["warning: not saved: ", "model.safetensors", "error: step 2: "]),
-    ] {
-        let arguments = ["--model", "mlp", "--batch-size", "64", "--device", "cpu", "--out", text(out.path())];
-        let arguments = [&arguments[..], &["--tensorboard=false", "--no-ui"]].concat();
-        let program = env!("CARGO_BIN_EXE_brasa");
-        let output = Command::new("sh").args(["-c", shell, program]).args(arguments).args(more).output();
-        let output = output.expect("the program starts");
-        let message = String::from_utf8(output.stderr).expect("UTF-8");
-        assert_eq!(output.status.code(), Some(1), "{message}");
-        for word in words {
-            assert!(message.contains(word), "`{word}` is missing in: {message}");
-        }
-        assert!(!message.contains("panicked"), "{message}");
-    }
-    let files = |folder: &str| {
-        let entries = std::fs::read_dir(out.path().join(folder)).expect("it was made");
-        let mut names: Vec<_> = entries.map(|entry| entry.expect("readable").file_name()).collect();
-        names.sort();
-        names
-    };
-    let expected = [
-        "checkpoints",
-        "config.toml",
-        "confusion.json",
-        "environment.toml",
-        "metrics.jsonl",
-        "run.json",
-        "status.json",
-    ];
-    assert_eq!(files("digits-mlp-1"), expected, "and nothing half written");
-    assert!(files("digits-mlp-1/checkpoints").is_empty(), "and nothing half written");
-    assert!(metrics(&out.path().join("digits-mlp-1")).len() > 20);
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_full_disk_is_an_error() {
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_brasa"));
-    let output = command.arg("devices").stdout(full).output().expect("the program starts");
-    let message = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(1), "{message}");
-    assert!(message.contains("error: standard output: ") && !message.contains("panicked"), "{message}");
 }
 
 #[test]

@@ -203,6 +203,8 @@ pub(crate) fn cases() -> Vec<Case> {
             .map(|n| [(format!("images/{n}.png"), picture(ImageFormat::Png)), (format!("masks/{n}.png"), mask())]);
         files.flatten().collect()
     };
+    let mut named_pairs = pairs();
+    named_pairs.push(("masks/classes.txt".into(), b"none\nsky\nroad\nhouse\n".to_vec()));
     let table = "height,width,kind\n1.5,2,rose\n2.5,1e3,aster\n3,-4,rose\n1,2,\"aster\"\n1,7,rose\n2,2,aster\n";
 
     let mut cases = vec![
@@ -240,6 +242,7 @@ pub(crate) fn cases() -> Vec<Case> {
         last("pets, trimap", 1000, pets_name, trimaps, 60, right_png),
         last("pets, photograph", 500, pets_name, photos, 200, as_it_is),
         last("pair, mask", 1000, pair, pairs(), 60, right_png),
+        last("pair, classes", 1000, pair, named_pairs, 20, as_it_is),
         last(
             "table",
             3000,

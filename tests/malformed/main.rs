@@ -4,6 +4,7 @@
 mod damage;
 mod files;
 mod recordings;
+mod resumed;
 
 use std::alloc::System;
 use std::sync::Mutex;

@@ -43,8 +43,8 @@ impl Run<'_> {
         let TestMetrics { loss, perplexity, accuracy, top5, mean, micro, .. } = test;
         let (perplexity, mean, micro) = (Some(perplexity), Some(mean), Some(micro));
         let line = Line { perplexity, top5, mean, micro, ..self.line(Kind::Test, loss, accuracy) };
-        self.trainer.folder.append_metrics(&line)?;
-        self.write_confusion(&confusion)?;
+        self.write_down(&line)?;
+        self.write_confusion(&confusion);
         if !mid_epoch {
             self.trainer.rates.evaluated(loss);
         }
@@ -61,8 +61,10 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn write_confusion(&self, confusion: &Confusion) -> Result<()> {
+    fn write_confusion(&mut self, confusion: &Confusion) {
         let json = serde_json::to_vec(confusion).expect("plain numbers");
-        self.trainer.folder.write(CONFUSION, &json).map(drop)
+        if let Err(error) = self.trainer.folder.write(CONFUSION, &json) {
+            self.tell(Event::SaveFailed { message: error.to_string() });
+        }
     }
 }

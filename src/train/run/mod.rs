@@ -288,7 +288,7 @@ impl<'a> Run<'a> {
         };
         let line = self.line(Kind::Epoch, metrics.loss, metrics.accuracy);
         let line = Line { skipped_steps: Some(skipped_steps), loss_scale: loss_scale.map(f64::from), ..line };
-        self.trainer.folder.append_metrics(&line)?;
+        self.write_down(&line)?;
         self.call(|callback, run| callback.on_epoch_end(run, &metrics))?;
         self.tell(Event::Epoch(metrics));
         self.log_took(start);
@@ -349,6 +349,9 @@ impl<'a> Run<'a> {
         callbacks.iter_mut().try_for_each(|callback| moment(callback.as_mut(), &mut context))?;
         if let Some(factor) = self.requests.learning_rate_factor.take() {
             self.set_learning_rate_factor(factor);
+        }
+        for message in std::mem::take(&mut self.requests.notices) {
+            self.tell(Event::Notice { message });
         }
         Ok(())
     }

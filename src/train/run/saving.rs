@@ -76,7 +76,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn progress(&self) -> Result<Progress> {
+    fn progress(&mut self) -> Result<Progress> {
+        let metrics_bytes = self.trainer.folder.metrics_bytes()?;
         let device = &self.trainer.device;
         let random = crate::runtime::random_state(device)?;
         let states = self.trainer.callbacks.iter();
@@ -93,7 +94,7 @@ impl Run<'_> {
             best: self.best,
             callbacks,
             seconds: self.seconds(),
-            metrics_bytes: self.trainer.folder.metrics_bytes(),
+            metrics_bytes,
             environment: Environment::new(device, self.trainer.config.precision),
         })
     }

@@ -33,7 +33,7 @@ impl Run<'_> {
             self.learning_rate = self.rates.pop_front().unwrap_or(self.learning_rate);
             self.sums.add(result);
             let line = self.line(Kind::Train, result.loss.into(), result.accuracy().into());
-            self.trainer.folder.append_metrics(&Line { gradient_norm: Some(result.gradient_norm.into()), ..line })?;
+            self.write_down(&Line { gradient_norm: Some(result.gradient_norm.into()), ..line })?;
             let metrics = self.step_metrics(result);
             self.call(|callback, run| callback.on_train_batch_end(run, &metrics))?;
             if self.steps.is_multiple_of(self.trainer.config.log_every as u64) {
@@ -65,6 +65,21 @@ impl Run<'_> {
         for message in news {
             self.tell(Event::Notice { message: format!("skipped: {message}") });
         }
+    }
+
+    /// Adds a line to the run's numbers. What finds no room waits for some, which is told once and does not end the run as long
+    /// as there is not too much of it.
+    pub(super) fn write_down(&mut self, line: &Line) -> Result<()> {
+        let folder = &mut self.trainer.folder;
+        let told = folder.has_unwritten();
+        let Err(error) = folder.append_metrics(line) else { return Ok(()) };
+        if folder.is_crowded() {
+            return Err(error);
+        }
+        if !told {
+            self.tell(Event::SaveFailed { message: error.to_string() });
+        }
+        Ok(())
     }
 
     fn step_metrics(&self, result: StepResult) -> StepMetrics {
