@@ -12,7 +12,7 @@ thread_local! {
 
 /// Runs `f` with products (matrix products, convolutions, attention, linear layers) of floats computed from operands of type
 /// `dtype`, and with results of that type; their sums are f32 all the same. Normalisation and softmax of what comes out of
-/// them are computed in f32. Parameters stay as they are: a cast is part of the kernel that reads them, and its gradient
+/// them are computed in f32, and so is what has operands of both types, element by element or side by side. Parameters stay as they are: a cast is part of the kernel that reads them, and its gradient
 /// comes back in the parameter's own type. PyTorch's `torch.autocast`.
 ///
 /// Together with [`LossScaler`](crate::optim::LossScaler) this is the mixed precision of Micikevicius et al. 2018 (arXiv
@@ -25,6 +25,10 @@ thread_local! {
 /// let x = Tensor::ones([2, 2], &Device::cpu());
 /// assert_eq!(autocast(DType::F16, || x.matmul(&x)).dtype(), DType::F16);
 /// assert_eq!(x.matmul(&x).dtype(), DType::F32);
+/// let residual = autocast(DType::F16, || &x + x.matmul(&x));
+/// assert_eq!((residual.dtype(), residual.to_vec::<f32>()?), (DType::F32, vec![3.0; 4]));
+/// assert_eq!(autocast(DType::F16, || Tensor::cat(&[&x, &x.matmul(&x)], 0)).dtype(), DType::F32);
+/// # Ok::<(), brasa::Error>(())
 /// ```
 ///
 /// # Panics

@@ -28,6 +28,13 @@ impl Tensor {
             Some(first) => *first,
             None => panic!("cat: no tensors"),
         };
+        if tensors.iter().any(|tensor| tensor.dtype() != first.dtype()) {
+            // under an autocast floats of both types may meet
+            let full: Vec<Self> = tensors.iter().map(|tensor| tensor.full_precision()).collect();
+            if full.iter().all(|tensor| tensor.dtype() == DType::F32) {
+                return Self::cat(&full.iter().collect::<Vec<_>>(), axis);
+            }
+        }
         let axis = first.axis("cat", axis);
         let total: usize = ok(tensors
             .iter()

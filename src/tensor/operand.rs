@@ -99,6 +99,10 @@ impl Tensor {
     #[track_caller]
     fn pair(a: Operand, b: Operand) -> (Self, Self) {
         match (a, b) {
+            // where products are f16, what meets them may be f32: a residual, an embedding
+            (Operand::Tensor(a), Operand::Tensor(b)) if a.dtype() != b.dtype() => {
+                (a.full_precision(), b.full_precision())
+            }
             (Operand::Tensor(a), Operand::Tensor(b)) => (a, b),
             (Operand::Tensor(a), number) => {
                 let dtype = number.promoted(a.dtype());

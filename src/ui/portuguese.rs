@@ -97,6 +97,12 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "Keep a moving average of the weights with this decay, and evaluate and save that (such as 0.999)",
         "Manter uma média móvel dos pesos com este decaimento, e avaliar e salvar essa média (por exemplo 0.999)",
     ),
+    (
+        "Keep only what goes into each block of the model, and compute the rest again in the backward pass: less memory for \
+         about a third more time",
+        "Manter apenas o que entra em cada bloco do modelo e calcular o resto de novo na retropropagação: menos memória por \
+         cerca de um terço a mais de tempo",
+    ),
     ("Keeps these steps on the screen", "Mantém estes passos na tela"),
     ("Keys", "Teclas"),
     (

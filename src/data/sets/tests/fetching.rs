@@ -65,7 +65,8 @@ fn a_set_that_is_not_served_whole_is_not_there() {
     );
     says(&fetch(published(&server.address, b"plain", &archive)), &["images.tar.gz", "`..`", "nothing was unpacked"]);
     // nobody answers there
-    let nowhere = fetch(published("http://127.0.0.1:9", b"more", b"and more"));
-    says(&nowhere, &["127.0.0.1:9/plain.gz", "missing too", "127.0.0.1:9/images.tar.gz"]);
+    let (set, empty) = (published("http://127.0.0.1:9", b"more", b"and more"), place.path().join("empty"));
+    let nowhere = fetch_missing(set, &empty, &mut |_| {}).expect_err("nobody answers");
+    says(&nowhere.to_string(), &["127.0.0.1:9/plain.gz", "missing too", "127.0.0.1:9/images.tar.gz"]);
     assert!(!place.path().join("evil.txt").exists() && !folder.join("images").exists());
 }
