@@ -27,7 +27,7 @@ pub(super) fn classified(ui: &mut Ui, text: Text, sheets: &Sheets, said: &Predic
     let (area, response) = ui.allocate_exact_size(CLASSIFIED, Sense::hover());
     let picture = Rect::from_min_size(area.min, Vec2::splat(SIDE)).shrink(2.0);
     let right = sample.accuracy >= 1.0;
-    let (frame, mark) = if right { (palette::GOOD, "✔") } else { (palette::BAD, "✖") };
+    let (frame, mark) = if right { (palette::GOOD, "•") } else { (palette::BAD, "×") };
     if !sheets.picture(ui, picture, number) {
         ui.painter().rect_filled(picture, 2.0, ui.visuals().faint_bg_color);
         let (font, color) = (FontId::proportional(12.0), ui.visuals().weak_text_color());
