@@ -93,13 +93,13 @@ fn draw(sweeps: &[Sweep], device: &Device, file: &std::path::Path) -> Result<(),
         label: "as much time as work".into(),
         color: [170; 3],
         points: vec![[1.0, 1.0], [most, most]],
-        faint: None,
+        ..Default::default()
     };
     let lines = sweeps.iter().map(|sweep| ChartLine {
         label: format!("{} {} to {}", sweep.name, sweep.points[0].0, sweep.points[sweep.points.len() - 1].0),
         color: sweep.color,
         points: sweep.points.iter().map(|point| [point.1, point.2 / sweep.points[0].2]).collect(),
-        faint: None,
+        ..Default::default()
     });
     let title = format!("a training step on {}", device.info());
     let chart = Chart {

@@ -8,7 +8,9 @@ use crate::units::thousands;
 /// The end of a run: the ten stages, the accuracy, and where everything was saved.
 pub(super) fn summary(summary: &Summary) -> String {
     let mut text = stages(&summary.stages);
-    let _ = writeln!(text, "{}", what_binds(&summary.stages));
+    if let Some(binding) = what_binds(&summary.stages) {
+        let _ = writeln!(text, "{binding}");
+    }
     let _ = writeln!(text, "\ntrained        {} steps in {}", thousands(summary.steps), seconds(summary.seconds));
     match summary.test {
         Some(test) => {

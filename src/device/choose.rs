@@ -74,6 +74,16 @@ impl Device {
         gpu::look_again().iter().map(|adapter| adapter.info.clone()).chain([cpu_info()]).collect()
     }
 
+    /// The device with this selector, if this process has opened it.
+    #[cfg(feature = "ui")]
+    pub(crate) fn if_opened(selector: &str) -> Option<Self> {
+        if selector == "cpu" {
+            return Some(Self::cpu());
+        }
+        let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.values().find(|device| device.info().selector == selector).cloned()
+    }
+
     /// Another device on the same hardware, which shares nothing with this one: for work that must not be held up by
     /// others, and for a new start after a loss.
     pub fn reopen(&self) -> Result<Self> {

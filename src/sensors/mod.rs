@@ -12,4 +12,6 @@ pub(crate) use card::Card;
 pub(crate) use energy::Meter;
 pub use machine::Machine;
 pub(crate) use machine::{host_free_bytes, host_memory_bytes};
+#[cfg(feature = "ui")]
+pub(crate) use utilisation::Look;
 pub(crate) use utilisation::Utilisation;

@@ -99,47 +99,6 @@ impl StageClock {
     }
 }
 
-/// One sentence that names what the time of a run went to, and what to try if that is not the device's work.
-///
-/// Loading, augmenting, batching and uploading should cost a step nothing, as they run ahead of it; 5 % is where that is no
-/// longer so.
-pub fn what_binds(stages: &[StageReport]) -> String {
-    const FEEDING: [Stage; 4] = [Stage::Load, Stage::Augment, Stage::Batch, Stage::Upload];
-    let share = |of: &[Stage]| of.iter().map(|&stage| stages[stage as usize].share).sum::<f64>();
-    let largest = |of: &[Stage]| {
-        let mut of = of.to_vec();
-        of.sort_by(|&a, &b| stages[b as usize].share.total_cmp(&stages[a as usize].share));
-        of[0]
-    };
-    let percent = |part: f64| format!("{:.0} %", 100.0 * part);
-    if share(&Stage::ALL) == 0.0 {
-        return "nothing was run".to_owned();
-    }
-    let fed = share(&FEEDING);
-    if fed >= 0.05 {
-        let stage = largest(&FEEDING);
-        let advice = match stage {
-            Stage::Augment => "more --workers, or --augment-on device",
-            Stage::Upload => "smaller pictures, or larger batches",
-            _ => "more --workers, smaller pictures, or data on a faster disk",
-        };
-        return format!(
-            "training waits for its data {} of the time, most for {}: try {advice}",
-            percent(fed),
-            stage.name()
-        );
-    }
-    let stage = largest(&Stage::ALL);
-    let part = percent(share(&[stage]));
-    match stage {
-        Stage::Evaluate => format!("evaluation takes {part} of the time: fewer epochs with more steps each would help"),
-        Stage::Log => {
-            format!("writing things down takes {part} of the time: try --tensorboard=false or a larger --log-every")
-        }
-        _ => format!("the device is busy with training; {} takes most, {part} of the time", stage.name()),
-    }
-}
-
 /// The device of stages that run on the host, whatever the training device is.
 pub(super) const HOST: &str = "host";
 
@@ -162,20 +121,6 @@ mod tests {
         assert!((of(Stage::Forward).share - 0.5).abs() < 1e-9);
         assert_eq!((of(Stage::Augment).source, of(Stage::Augment).busy_ms), (None, 0.0));
         assert!((report.iter().map(|row| row.share).sum::<f64>() - 1.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn what_binds_is_named() {
-        let binds = |stage: Stage, other: u32| {
-            let mut clock = StageClock::default();
-            clock.add(stage, MS, MS, HOST, TimeSource::WallClock);
-            clock.add(Stage::Forward, other * MS, other * MS, "gpu", TimeSource::Timestamp);
-            what_binds(&clock.report())
-        };
-        assert!(binds(Stage::Augment, 3).contains("25 % of the time, most for augment: try more --workers"));
-        assert!(binds(Stage::Load, 99).contains("forward takes most, 99 %"));
-        assert!(binds(Stage::Log, 0).contains("--log-every"));
-        assert_eq!(what_binds(&StageClock::default().report()), "nothing was run");
     }
 
     #[test]

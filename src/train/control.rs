@@ -15,6 +15,8 @@ struct Shared {
     stop: AtomicBool,
     pause: AtomicBool,
     save: AtomicBool,
+    /// Requests to save that were carried out.
+    saves: AtomicU64,
     evaluate: AtomicBool,
     /// The bits of a factor for the learning rate, and 0, which is none of them, if none was asked for.
     learning_rate_factor: AtomicU64,
@@ -65,6 +67,11 @@ impl Control {
         self.shared.wake();
     }
 
+    /// How often the run has done what [`save`](Self::save) asks for; a failure is told by an event, and counts.
+    pub fn saves(&self) -> u64 {
+        self.shared.saves.load(Ordering::Acquire)
+    }
+
     /// Asks for an evaluation, beside those after each epoch.
     pub fn evaluate(&self) {
         self.shared.evaluate.store(true, Ordering::Relaxed);
@@ -105,6 +112,11 @@ impl Control {
     /// Whether a checkpoint was asked for since the last call.
     pub(super) fn take_save(&self) -> bool {
         self.shared.save.swap(false, Ordering::Relaxed)
+    }
+
+    /// A request to save was carried out.
+    pub(super) fn note_save(&self) {
+        self.shared.saves.fetch_add(1, Ordering::Release);
     }
 
     /// Whether an evaluation was asked for since the last call.

@@ -2,6 +2,7 @@
 //! steers.
 
 mod auto;
+mod binding;
 mod callback;
 mod checkpoint;
 mod clock;
@@ -25,9 +26,10 @@ mod shown;
 mod tensorboard;
 mod trainer;
 
+pub use binding::{Binding, what_binds};
 pub use callback::{Callback, Context};
 pub use checkpoint::CHECKPOINT_VERSION;
-pub use clock::{StageReport, what_binds};
+pub use clock::StageReport;
 pub use config::{Config, ModelName, OnNan, OptimizerName, Precision};
 pub use control::Control;
 pub use early_stopping::{EarlyStopping, Monitor};

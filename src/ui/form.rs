@@ -184,6 +184,16 @@ mod tests {
     }
 
     #[test]
+    fn advice_names_flags_that_there_are() {
+        for text in crate::train::Binding::all_texts() {
+            for flag in text.split("--").skip(1) {
+                let flag = flag.split([' ', ',', '=']).next().expect("split gives something");
+                assert!(SECTIONS.iter().any(|(_, keys)| keys.contains(&flag)), "{flag}");
+            }
+        }
+    }
+
+    #[test]
     fn a_form_says_what_its_settings_say() {
         let mut config = Config { epochs: 3, lr: Some(0.5), seed: 7, ..Config::default() };
         config.freeze = vec!["layer1.*".into(), "conv1.*".into()];

@@ -4,12 +4,16 @@
 //! [`Control`](crate::train::Control); nothing here touches a tensor, and training never waits for the window. One's own run is
 //! seen as any other one is: through its folder.
 
+mod dropped;
 mod export;
 mod form;
 mod frame;
 mod later;
+mod legend;
+mod numbers;
 mod pages;
 pub(crate) mod palette;
+mod path_field;
 mod portuguese;
 mod runs;
 mod selection;
@@ -17,7 +21,9 @@ mod session;
 mod settings;
 mod steer;
 mod text;
+mod top;
 mod translate;
+mod utilisation;
 mod window;
 
 pub use frame::open;

@@ -33,9 +33,9 @@ pub(crate) fn color(number: usize) -> Color32 {
 /// A stage's colour: feeding in blues, the model in warm colours, the rest grey to green.
 pub(super) fn of_stage(stage: Stage) -> Color32 {
     match stage {
-        Stage::Load => Color32::from_rgb(40, 92, 150),
-        Stage::Augment => Color32::from_rgb(66, 133, 200),
-        Stage::Batch => Color32::from_rgb(110, 170, 222),
+        Stage::Load => Color32::from_rgb(58, 112, 196),
+        Stage::Augment => Color32::from_rgb(92, 150, 226),
+        Stage::Batch => Color32::from_rgb(144, 192, 240),
         Stage::Upload => Color32::from_rgb(86, 196, 214),
         Stage::Forward => Color32::from_rgb(240, 170, 50),
         Stage::Loss => Color32::from_rgb(244, 208, 90),

@@ -5,24 +5,52 @@ use egui::{Color32, Label, RichText, ScrollArea, Sense, Ui, Vec2};
 use crate::runs::{RecordedState, Recording};
 
 use super::palette;
+use super::path_field::PathField;
 use super::window::Seen;
 
 /// Rows of the list, in points.
 const ROW: f32 = 24.0;
 
-/// Draws the list.
-pub(super) fn run_list(ui: &mut Ui, seen: &mut Seen<'_>) {
-    ui.add_space(4.0);
-    ui.horizontal(|ui| {
-        ui.strong(seen.text.t("Runs"));
-        ui.weak(seen.runs.len().to_string());
-        let all = seen.runs.iter().all(|run| seen.selection.is_shown(&run.folder));
-        let label = if all { seen.text.t("none") } else { seen.text.t("all") };
-        if ui.small_button(label).on_hover_text(seen.text.t("Draw all runs, or none")).clicked() {
-            seen.runs.iter().for_each(|run| seen.selection.show(&run.folder, !all));
+/// What the list remembers.
+#[derive(Default)]
+pub(super) struct RunList {
+    path: PathField,
+    /// The path can be typed.
+    opening: bool,
+}
+
+impl RunList {
+    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
+        let text = seen.text;
+        ui.add_space(4.0);
+        ui.horizontal(|ui| {
+            head(ui, seen);
+            let open = ui.toggle_value(&mut self.opening, "+").accessible_name(text.t("further runs"));
+            open.on_hover_text(text.t("Look at the runs in a further folder; it can be dropped on the window as well"));
+        });
+        if self.opening {
+            let asked = ui.horizontal_wrapped(|ui| self.path.ui(ui, text, text.t("folder of runs")));
+            if let Some(folder) = asked.inner {
+                seen.asks.roots.push(folder);
+                self.opening = false;
+            }
         }
-    });
-    ui.separator();
+        ui.separator();
+        list(ui, seen);
+    }
+}
+
+fn head(ui: &mut Ui, seen: &mut Seen<'_>) {
+    ui.strong(seen.text.t("Runs"));
+    ui.weak(seen.runs.len().to_string());
+    let all = seen.runs.iter().all(|run| seen.selection.is_shown(&run.folder));
+    let label = if all { seen.text.t("none") } else { seen.text.t("all") };
+    if ui.small_button(label).on_hover_text(seen.text.t("Draw all runs, or none")).clicked() {
+        seen.runs.iter().for_each(|run| seen.selection.show(&run.folder, !all));
+    }
+}
+
+fn list(ui: &mut Ui, seen: &mut Seen<'_>) {
     if seen.runs.is_empty() {
         ui.weak(seen.text.t("No runs yet"));
     }
@@ -41,8 +69,7 @@ fn entry(ui: &mut Ui, seen: &mut Seen<'_>, run: &Recording) {
         let mut shown = seen.selection.is_shown(&run.folder);
         let color = seen.selection.color(&run.folder);
         let name = seen.text.f("Draw {}", &[&run.name]);
-        let check = ui.add(egui::Checkbox::without_text(&mut shown));
-        check.widget_info(|| egui::WidgetInfo::selected(egui::Role::CheckBox, true, shown, &name));
+        let check = ui.add(egui::Checkbox::without_text(&mut shown)).accessible_name(name);
         if check.changed() {
             seen.selection.show(&run.folder, shown);
         }
@@ -54,7 +81,8 @@ fn entry(ui: &mut Ui, seen: &mut Seen<'_>, run: &Recording) {
             ui.spacing_mut().interact_size = Vec2::splat(14.0);
             egui::color_picker::color_edit_button_srgba(ui, &mut chosen, egui::color_picker::Alpha::Opaque)
         });
-        if button.inner.changed() {
+        let name = seen.text.f("colour of {}", &[&run.name]);
+        if button.inner.accessible_name(name).changed() {
             seen.selection.set_color(&run.folder, chosen);
         }
         let focused = seen.selection.focus(seen.runs).is_some_and(|focus| focus.folder == run.folder);

@@ -1,6 +1,6 @@
 //! Which runs are drawn, in which colour, and which one pages about one run are about.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use egui::Color32;
@@ -11,26 +11,56 @@ use super::palette;
 
 /// Runs that are drawn together before anybody chooses.
 const SHOWN_AT_FIRST: usize = 10;
+const MOST_REMEMBERED: usize = 1000;
 
 /// What was chosen about runs.
 #[derive(Default)]
 pub(super) struct Selection {
     runs: HashMap<PathBuf, Chosen>,
     focus: Option<PathBuf>,
+    /// What was chosen before, of these runs and of others.
+    remembered: Remembered,
 }
 
 struct Chosen {
     color: Color32,
     shown: bool,
+    /// By a person, so that it is worth remembering.
+    by_hand: bool,
 }
 
+/// Colour and whether it is drawn, of runs by their folders.
+pub(super) type Remembered = BTreeMap<String, ([u8; 3], bool)>;
+
 impl Selection {
+    /// With what was chosen another day.
+    pub(super) fn remembering(remembered: &Remembered) -> Self {
+        Self { remembered: remembered.clone(), ..Self::default() }
+    }
+
+    /// What should be remembered: of all these runs, and of others as far as there is room.
+    pub(super) fn to_remember(&self) -> Remembered {
+        let chosen = self.runs.iter().filter(|(_, chosen)| chosen.by_hand);
+        let mut all: Remembered = chosen
+            .map(|(run, Chosen { color, shown, .. })| (key(run), ([color.r(), color.g(), color.b()], *shown)))
+            .collect();
+        for (run, chosen) in &self.remembered {
+            if all.len() < MOST_REMEMBERED {
+                all.entry(run.clone()).or_insert(*chosen);
+            }
+        }
+        all
+    }
+
     /// Takes in runs that were not there before; the one in focus may be gone.
     pub(super) fn follow(&mut self, runs: &[Recording]) {
         for run in runs {
             if !self.runs.contains_key(&run.folder) {
                 let number = self.runs.len();
-                let chosen = Chosen { color: palette::color(number), shown: number < SHOWN_AT_FIRST };
+                let chosen = match self.remembered.get(&key(&run.folder)) {
+                    Some(&([r, g, b], shown)) => Chosen { color: Color32::from_rgb(r, g, b), shown, by_hand: true },
+                    None => Chosen { color: palette::color(number), shown: number < SHOWN_AT_FIRST, by_hand: false },
+                };
                 self.runs.insert(run.folder.clone(), chosen);
             }
         }
@@ -47,7 +77,7 @@ impl Selection {
     /// Gives the run another colour.
     pub(super) fn set_color(&mut self, run: &Path, color: Color32) {
         if let Some(chosen) = self.runs.get_mut(run) {
-            chosen.color = color;
+            (chosen.color, chosen.by_hand) = (color, true);
         }
     }
 
@@ -58,15 +88,15 @@ impl Selection {
 
     /// Draws the run, or not.
     pub(super) fn show(&mut self, run: &Path, shown: bool) {
-        if let Some(chosen) = self.runs.get_mut(run) {
-            chosen.shown = shown;
+        if let Some(chosen) = self.runs.get_mut(run).filter(|chosen| chosen.shown != shown) {
+            (chosen.shown, chosen.by_hand) = (shown, true);
         }
     }
 
     /// Draws this run alone.
     pub(super) fn show_only(&mut self, run: &Path) {
         for (folder, chosen) in &mut self.runs {
-            chosen.shown = folder == run;
+            (chosen.shown, chosen.by_hand) = (folder == run, true);
         }
     }
 
@@ -85,5 +115,31 @@ impl Selection {
     /// The runs that are drawn, in the order in which they are listed.
     pub(super) fn shown<'a>(&self, runs: &'a [Recording]) -> Vec<&'a Recording> {
         runs.iter().filter(|run| self.is_shown(&run.folder)).collect()
+    }
+}
+
+/// A run's folder, wherever the program was started.
+fn key(run: &Path) -> String {
+    std::path::absolute(run).unwrap_or_else(|_| run.to_owned()).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_chosen_by_hand_is_remembered() {
+        let runs = ["a", "b", "c"].map(|name| Recording::open(name.as_ref()));
+        let mut before = Selection::default();
+        before.follow(&runs);
+        before.show("a".as_ref(), false);
+        before.set_color("b".as_ref(), Color32::RED);
+        let remembered = before.to_remember();
+        assert_eq!(remembered.len(), 2, "nobody chose anything about c");
+        let mut after = Selection::remembering(&remembered);
+        after.follow(&runs);
+        assert!(!after.is_shown("a".as_ref()) && after.is_shown("b".as_ref()));
+        assert_eq!(after.color("b".as_ref()), Color32::RED);
+        assert_eq!(after.to_remember(), remembered);
     }
 }

@@ -4,11 +4,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use crate::error::{Result, panic_message};
 use crate::train::{Config, Control, Event, Summary, Trainer};
+
+/// How long a run may take to save; it does so between two steps.
+const SAVING: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A run in this process.
 pub(super) struct Session {
@@ -79,6 +84,23 @@ impl Session {
     /// True until it has ended, and saved.
     pub(super) fn is_running(&self) -> bool {
         self.known.lock().ended.is_none()
+    }
+
+    /// Has it save, and waits until it has, for a thread that can wait.
+    pub(super) fn saving(&self) -> impl FnOnce() -> std::result::Result<(), String> + Send + 'static {
+        let (control, known) = (self.control.clone(), Arc::clone(&self.known));
+        move || {
+            let (before, start) = (control.saves(), Instant::now());
+            control.save();
+            // at its end, a run saves in any case
+            while control.saves() == before && known.lock().ended.is_none() {
+                if start.elapsed() > SAVING {
+                    return Err(format!("the run has not saved what it knows within {} s", SAVING.as_secs()));
+                }
+                std::thread::sleep(LOOK_EVERY);
+            }
+            Ok(())
+        }
     }
 
     /// Has it end and save, and waits until it has.

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::bench::{Peak, Report};
 use crate::runs::{Recording, XAxis};
 
+use super::selection::Remembered;
+
 /// The languages that the window speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -93,13 +95,73 @@ impl Default for CurveSettings {
     }
 }
 
+/// How histograms are drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum HistogramView {
+    /// One behind the other.
+    #[default]
+    Offset,
+    /// Quantiles over time.
+    Distribution,
+    /// The last ones of all runs over each other.
+    Overlay,
+}
+
+/// The first word of a histogram's tag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum HistogramKind {
+    #[default]
+    All,
+    Weights,
+    Gradients,
+    Activations,
+}
+
+/// Which histograms are drawn, and how.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct HistogramSettings {
+    pub(super) view: HistogramView,
+    pub(super) kind: HistogramKind,
+    pub(super) filter: String,
+}
+
+/// What runs are sorted by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RunOrder {
+    #[default]
+    Newest,
+    Best,
+    Name,
+}
+
+/// Which runs are in the table, and what is compared.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct RunSettings {
+    pub(super) order: RunOrder,
+    pub(super) filter: String,
+    /// Settings that are equal as well.
+    pub(super) all_settings: bool,
+}
+
 /// Everything that is remembered.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Settings {
     pub(super) language: Language,
     pub(super) page: Page,
+    /// Whether the list of runs is shown; as there is room for it, until somebody says so.
+    pub(super) list_open: Option<bool>,
+    pub(super) runs_chosen: Remembered,
     pub(super) curves: CurveSettings,
+    pub(super) histograms: HistogramSettings,
+    pub(super) runs: RunSettings,
+    /// Whether kernels are coloured by their time instead of their stage.
+    pub(super) kernels_by_time: bool,
     /// How much of a mask is seen over its picture.
     pub(super) mask_opacity: f32,
     /// What devices were measured to do, by name.
@@ -120,7 +182,12 @@ impl Default for Settings {
         Self {
             language: Language::of_desktop(),
             page: Page::Curves,
+            list_open: None,
+            runs_chosen: Remembered::new(),
             curves: CurveSettings::default(),
+            histograms: HistogramSettings::default(),
+            runs: RunSettings::default(),
+            kernels_by_time: false,
             mask_opacity: 0.5,
             peaks: BTreeMap::new(),
             benchmark: None,

@@ -1,27 +1,27 @@
 //! The bar at the bottom: how one's own run is getting on, and what can be done about it.
 
-use egui::{Align2, Button, Color32, DragValue, FontId, Id, LayerId, Order, ProgressBar, RichText, Ui};
+use std::path::PathBuf;
 
-use crate::runs::{RecordedState, Recording};
+use egui::{Button, Color32, DragValue, ProgressBar, RichText, Ui};
+
+use crate::runs::{RecordedState, Recording, Series};
 use crate::train::Control;
 use crate::train::record::Status;
 use crate::units::bytes;
 
+use super::numbers::{duration, number};
 use super::palette;
 use super::session::{Known, Session, Task};
 use super::text::Text;
 use super::window::Seen;
 
 /// What the bar remembers between frames.
+#[derive(Default)]
 pub(super) struct Steering {
-    /// The learning rate's factor as it is being changed.
-    factor: f64,
-}
-
-impl Default for Steering {
-    fn default() -> Self {
-        Self { factor: 1.0 }
-    }
+    /// The run that the bar is about.
+    folder: Option<PathBuf>,
+    /// The factor for the learning rate that was asked for, until the run says that it has it.
+    asked: Option<f64>,
 }
 
 /// Pauses the run, or lets it go on.
@@ -41,8 +41,14 @@ impl Steering {
                 let known = session.known();
                 let own = known.folder.as_ref().and_then(|folder| seen.runs.iter().find(|run| run.folder == *folder));
                 let status = own.and_then(|run| run.status.as_ref());
+                let rate = own.and_then(|run| run.series.get("learning_rate")).and_then(Series::last);
+                self.follow(&known, status);
                 ui.horizontal_wrapped(|ui| {
                     self.buttons(ui, seen.text, session, status);
+                    if let Some(rate) = rate {
+                        ui.label(seen.text.f("= {}", &[&number(rate.value, rate.value)]))
+                            .on_hover_text(seen.text.t("The learning rate of the last step that was reported"));
+                    }
                     progress(ui, seen.text, &known, session, status);
                 });
                 message(ui, seen.text, &known);
@@ -74,18 +80,25 @@ impl Steering {
             control.evaluate();
         }
         let label = ui.label(text.t("Learning rate ×"));
-        let drag = DragValue::new(&mut self.factor).range(1e-4..=1e4).speed(0.01).max_decimals(4);
+        let mut factor = self.asked.or(status.map(|status| status.learning_rate_factor)).unwrap_or(1.0);
+        let drag = DragValue::new(&mut factor).range(1e-4..=1e4).speed(0.01).max_decimals(4);
         let drag = ui.add_enabled(enabled, drag).labelled_by(label.id);
         let drag =
             drag.on_hover_text(text.t("What the schedule's learning rate is multiplied by from the next step on"));
         if drag.changed() {
-            control.set_learning_rate_factor(self.factor);
-        } else if !drag.has_focus()
-            && !drag.dragged()
-            && let Some(status) = status.filter(|_| !running)
-        {
-            self.factor = status.learning_rate_factor;
+            control.set_learning_rate_factor(factor);
+            self.asked = Some(factor);
         }
+    }
+
+    /// Forgets what was asked for once the run has it, has ended, or is another one.
+    fn follow(&mut self, known: &Known, status: Option<&Status>) {
+        let has_it =
+            |asked: f64| status.is_some_and(|status| (status.learning_rate_factor - asked).abs() <= 1e-9 * asked.abs());
+        if self.folder != known.folder || known.ended.is_some() || self.asked.is_some_and(has_it) {
+            self.asked = None;
+        }
+        self.folder.clone_from(&known.folder);
     }
 }
 
@@ -176,41 +189,4 @@ pub(super) fn state(text: Text, run: &Recording) -> RichText {
         RecordedState::Foreign => (text.t("of another program"), Color32::GRAY),
     };
     RichText::new(word).color(color)
-}
-
-/// A time to go, as people say it.
-pub(super) fn duration(seconds: f64) -> String {
-    let seconds = if seconds.is_finite() { seconds.max(0.0) as u64 } else { 0 };
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
-        _ => format!("{}:{:02} h", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
-/// While files are held over the window: what dropping them would do.
-pub(super) fn hint_of_drop(ui: &Ui, seen: &Seen<'_>) {
-    if ui.input(|input| input.raw.hovered_files.is_empty()) {
-        return;
-    }
-    let text = match seen.settings.page {
-        super::Page::Predictions => seen.text.t("Drop a picture to have it judged"),
-        super::Page::Start => seen.text.t("Drop a folder of pictures to train on"),
-        _ => seen.text.t("Drop a folder of runs to look at"),
-    };
-    let area = ui.ctx().content_rect();
-    let painter = ui.ctx().layer_painter(LayerId::new(Order::Foreground, Id::unique("drop")));
-    painter.rect_filled(area, 0.0, Color32::from_black_alpha(190));
-    painter.text(area.center(), Align2::CENTER_CENTER, text, FontId::proportional(26.0), Color32::WHITE);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_read_well() {
-        let said = [0.4, 59.0, 61.0, 3599.0, 7260.0, f64::INFINITY, -1.0].map(duration);
-        assert_eq!(said, ["0 s", "59 s", "1:01 min", "59:59 min", "2:01 h", "0 s", "0 s"]);
-    }
 }

@@ -26,7 +26,12 @@ impl Text {
 
     /// This text with each `{}` replaced by the next of `values`.
     pub(super) fn f(self, english: &'static str, values: &[&dyn std::fmt::Display]) -> String {
-        let mut parts = self.t(english).split("{}");
+        self.of(english, values)
+    }
+
+    /// The same of a text that stands elsewhere.
+    pub(super) fn of(self, english: &str, values: &[&dyn std::fmt::Display]) -> String {
+        let mut parts = self.any(english).split("{}");
         let mut text = parts.next().unwrap_or_default().to_owned();
         for (part, value) in parts.zip(values) {
             text += &value.to_string();
@@ -80,6 +85,7 @@ mod tests {
             found.extend(text.iter().filter_map(|key| super::super::form::help(key)));
         }
         found.extend(super::super::form::SECTIONS.iter().map(|(title, _)| (*title).to_owned()));
+        found.extend(crate::train::Binding::all_texts().map(ToOwned::to_owned));
         let known: BTreeSet<String> = PORTUGUESE.iter().map(|(english, _)| (*english).to_owned()).collect();
         let missing: Vec<_> = found.difference(&known).collect();
         assert!(missing.is_empty(), "not translated: {missing:#?}");

@@ -5,20 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use egui::{Align, CentralPanel, Key, KeyboardShortcut, Layout, Modifiers, Panel, RichText, Ui};
+use egui::{CentralPanel, Key, KeyboardShortcut, Modifiers, Panel, RichText, Ui};
 use parking_lot::Mutex;
 
 use crate::runs::{Recording, Series, Watcher};
 use crate::train::Config;
 
-use super::pages::{self, Pages};
-use super::palette;
-use super::runs::run_list;
+use super::dropped::{self, Notices};
+use super::pages::Pages;
+use super::runs::RunList;
 use super::selection::Selection;
 use super::session::{Session, Task};
 use super::settings::{Language, Page, Settings};
 use super::steer::{self, Steering};
 use super::text::Text;
+use super::top::top;
 
 /// How often run folders are looked at, and thereby how often the window is drawn if nobody touches it.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
@@ -70,8 +71,8 @@ pub struct Window {
     pages: Pages,
     /// The folder of the session's run was put into focus.
     followed: bool,
-    /// Whether the list of runs is shown; as there is room for it, until somebody says so.
-    list_open: Option<bool>,
+    run_list: RunList,
+    notices: Notices,
     closing: bool,
     closer: Closer,
     /// Why the window was lost and opened again, until somebody has read it.
@@ -94,8 +95,10 @@ pub(super) struct Seen<'a> {
 pub(super) struct Asks {
     /// Train this, instead of what is trained now.
     pub(super) start: Option<Task>,
-    /// Look at this folder, too.
-    pub(super) root: Option<PathBuf>,
+    /// Look at these folders, too.
+    pub(super) roots: Vec<PathBuf>,
+    /// Tell this, until it was read.
+    pub(super) notice: Option<String>,
 }
 
 impl Window {
@@ -117,15 +120,16 @@ impl Window {
         });
         let session = task.map(|task| Session::start(task, repaint(&closer.context)));
         Self {
+            selection: Selection::remembering(&settings.runs_chosen),
             settings,
             watcher,
-            selection: Selection::default(),
             session,
             next: None,
             steering: Steering::default(),
             pages,
             followed: false,
-            list_open: None,
+            run_list: RunList::default(),
+            notices: Notices::default(),
             closing: false,
             closer,
             failure: None,
@@ -134,7 +138,7 @@ impl Window {
 
     /// What should be remembered for the next time.
     pub fn settings(&self) -> SavedSettings {
-        SavedSettings(self.settings.clone())
+        SavedSettings(Settings { runs_chosen: self.selection.to_remember(), ..self.settings.clone() })
     }
 
     /// The page that is open.
@@ -226,26 +230,33 @@ impl Window {
                 asks: &mut asks,
             };
             let narrow = ui.available_width() < NARROW;
-            let mut list_open = self.list_open.unwrap_or(!narrow);
+            let mut list_open = seen.settings.list_open.unwrap_or(!narrow);
             Panel::top("tabs").show(ui, |ui| top(ui, &mut seen, narrow, &mut list_open));
-            if list_open == narrow || self.list_open.is_some() {
-                self.list_open = Some(list_open);
+            if list_open == narrow || seen.settings.list_open.is_some() {
+                seen.settings.list_open = Some(list_open);
             }
-            Panel::bottom("steering").show(ui, |ui| self.steering.ui(ui, &mut seen));
+            Panel::bottom("steering").show(ui, |ui| {
+                self.notices.ui(ui, seen.text);
+                self.steering.ui(ui, &mut seen);
+            });
             if list_open {
                 Panel::left("runs")
                     .default_size(230.0)
                     .size_range(140.0..=420.0)
-                    .show(ui, |ui| run_list(ui, &mut seen));
+                    .show(ui, |ui| self.run_list.ui(ui, &mut seen));
             }
             CentralPanel::default().show(ui, |ui| {
                 let drop = std::mem::take(&mut files);
                 self.pages.ui(ui, &mut seen, &drop);
             });
-            steer::hint_of_drop(ui, &seen);
+            dropped::hint(ui, &seen);
         }
-        if let Some(root) = asks.root {
+        for root in asks.roots {
+            self.notices.look_for_runs(ui.ctx(), &root);
             self.watcher.add_root(root);
+        }
+        if let Some(notice) = asks.notice {
+            self.notices.say(notice);
         }
         if let Some(task) = asks.start {
             self.settings.page = Page::Curves;
@@ -271,27 +282,22 @@ impl Window {
     }
 
     fn shortcuts(&mut self, ui: &mut Ui) {
-        const NUMBERS: [Key; 10] = [
-            Key::Num1,
-            Key::Num2,
-            Key::Num3,
-            Key::Num4,
-            Key::Num5,
-            Key::Num6,
-            Key::Num7,
-            Key::Num8,
-            Key::Num9,
-            Key::Num0,
-        ];
-        for (key, page) in NUMBERS.into_iter().zip(Page::ALL) {
+        // Ctrl+0 is egui's, to undo zooming
+        const KEYS: [Key; 9] =
+            [Key::Num1, Key::Num2, Key::Num3, Key::Num4, Key::Num5, Key::Num6, Key::Num7, Key::Num8, Key::Num9];
+        for (key, page) in KEYS.into_iter().zip(Page::ALL) {
             if ui.input_mut(|input| input.consume_shortcut(&KeyboardShortcut::new(Modifiers::COMMAND, key))) {
                 self.settings.page = page;
             }
         }
+        if ui.input_mut(|input| input.consume_key(Modifiers::NONE, Key::F1)) {
+            self.settings.page = Page::About;
+        }
         let pressed =
             |key| ui.input_mut(|input| input.consume_shortcut(&KeyboardShortcut::new(Modifiers::COMMAND, key)));
         if pressed(Key::B) {
-            self.list_open = Some(!self.list_open.unwrap_or(ui.available_width() >= NARROW));
+            let open = self.settings.list_open.unwrap_or(ui.available_width() >= NARROW);
+            self.settings.list_open = Some(!open);
         }
         let Some(session) = self.session.as_ref().filter(|session| session.is_running()) else { return };
         if pressed(Key::P) {
@@ -368,44 +374,4 @@ fn repaint(context: &Shown) -> impl Fn() + Send + 'static {
             context.request_repaint_after(SOON);
         }
     }
-}
-
-/// Name, tabs, and what is about the window itself.
-fn top(ui: &mut Ui, seen: &mut Seen<'_>, narrow: bool, list_open: &mut bool) {
-    let text = seen.text;
-    ui.add_space(4.0);
-    ui.horizontal_wrapped(|ui| {
-        ui.toggle_value(list_open, if *list_open { "«" } else { "»" })
-            .on_hover_text(text.t("Show or hide the list of runs (Ctrl+B)"));
-        if !narrow {
-            ui.label(RichText::new("brasa").strong().size(18.0).color(palette::EMBER));
-            ui.add_space(6.0);
-        }
-        for (number, page) in Page::ALL.into_iter().enumerate() {
-            let chosen = seen.settings.page == page;
-            let tab = ui.selectable_label(chosen, pages::title(page, text));
-            if tab.on_hover_text(format!("Ctrl+{}", (number + 1) % 10)).clicked() {
-                seen.settings.page = page;
-            }
-        }
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            let language = match seen.settings.language {
-                Language::English => "EN",
-                Language::Portuguese => "PT",
-            };
-            if ui.button(language).on_hover_text(text.t("Speak the other language: English, Portuguese")).clicked() {
-                seen.settings.language = match seen.settings.language {
-                    Language::English => Language::Portuguese,
-                    Language::Portuguese => Language::English,
-                };
-            }
-            let dark = ui.visuals().dark_mode;
-            let (word, theme) =
-                if dark { (text.t("light"), egui::Theme::Light) } else { (text.t("dark"), egui::Theme::Dark) };
-            if ui.button(word).on_hover_text(text.t("Light or dark")).clicked() {
-                ui.ctx().set_theme(theme);
-            }
-        });
-    });
-    ui.add_space(2.0);
 }

@@ -6,7 +6,9 @@ use brasa::device::Fault;
 use brasa::train::Config;
 use brasa::train::record::{Line, METRICS, RunState, STATUS, Status};
 use brasa::ui::{Options, Page};
-use egui_kittest::kittest::Queryable as _;
+use egui::accesskit::Role;
+use egui::{ViewportCommand, ViewportEvent, ViewportId};
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use crate::{Seen, common, config, wait, window};
 
@@ -31,6 +33,18 @@ fn start(out: &Path, config: Config) -> (Seen, PathBuf) {
     (seen, run)
 }
 
+/// Changes the factor for the learning rate.
+fn set_factor(seen: &mut Seen, factor: f64) {
+    seen.get_by_role_and_label(Role::SpinButton, "Learning rate ×").set_value_accesskit(factor);
+    seen.step();
+}
+
+/// The factor that the bar shows.
+fn factor(seen: &Seen) -> Option<f64> {
+    let field = seen.query_by_role_and_label(Role::SpinButton, "Learning rate ×")?;
+    field.accesskit_node().numeric_value()
+}
+
 #[test]
 fn a_run_is_paused_changed_stopped_and_resumed() {
     let out = tempfile::tempdir().expect("a folder");
@@ -44,7 +58,7 @@ fn a_run_is_paused_changed_stopped_and_resumed() {
     seen.run_steps(20);
     assert_eq!(lines(&run).len(), paused, "a paused run does no steps");
 
-    seen.get_by_role_and_label(egui::accesskit::Role::SpinButton, "Learning rate ×").set_value_accesskit(0.5);
+    set_factor(&mut seen, 0.5);
     wait(&mut seen, "the button says what it does now", |seen| seen.query_by_label("Resume").is_some());
     seen.get_by_label("Resume").click();
     wait(&mut seen, "it goes on", |_| lines(&run).len() > paused + 5);
@@ -68,25 +82,96 @@ fn a_run_is_paused_changed_stopped_and_resumed() {
     let options = Options { train: Some(Box::new(resumed)), resume: Some(run.clone()), ..Options::default() };
     let mut seen = window(options);
     wait(&mut seen, "it goes on where it was", |_| lines(&run).len() > done + 5);
+    wait(&mut seen, "its factor is said", |seen| factor(seen) == Some(0.5));
     seen.state_mut().finish();
     assert!(!seen.state().is_training());
+}
+
+/// Types a value into the form.
+fn fill(seen: &mut Seen, flag: &str, value: &str) {
+    seen.get_by_role_and_label(Role::TextInput, flag).focus();
+    seen.step();
+    seen.key_press_modifiers(egui::Modifiers::COMMAND, egui::Key::A);
+    seen.get_by_role_and_label(Role::TextInput, flag).type_text(value);
+    seen.run_steps(3);
+}
+
+#[test]
+fn a_run_is_started_from_the_form() {
+    let out = tempfile::tempdir().expect("a folder");
+    let mut seen = window(Options::default());
+    seen.state_mut().open_page(Page::Start);
+    seen.run_steps(2);
+    for (flag, value) in [("epochs", "1"), ("device", "cpu"), ("out", &out.path().display().to_string())] {
+        fill(&mut seen, flag, value);
+    }
+    seen.get_by_label("Start training").click();
+    let run = out.path().join("digits-cnn-1");
+    wait(&mut seen, "it trains to the end", |_| status(&run).is_some_and(|status| status.state == RunState::Completed));
+    assert_eq!(seen.state().page(), Page::Curves);
+    wait(&mut seen, "its end is told", |seen| seen.query_all_by_label_contains("Done. Test score").next().is_some());
+}
+
+#[test]
+fn closing_while_a_run_goes_on_asks_and_saves() {
+    let out = tempfile::tempdir().expect("a folder");
+    let (mut seen, run) = start(out.path(), Config { epochs: 10_000, ..config(out.path()) });
+    let close = |seen: &mut Seen| {
+        let root = seen.input_mut().viewports.entry(ViewportId::ROOT).or_default();
+        root.events.push(ViewportEvent::Close);
+        seen.step();
+    };
+    let told = |seen: &Seen, command: ViewportCommand| {
+        seen.output().viewport_output[&ViewportId::ROOT].commands.contains(&command)
+    };
+    close(&mut seen);
+    assert!(told(&seen, ViewportCommand::CancelClose));
+    seen.run_steps(2);
+    seen.get_by_label("Go on training").click();
+    seen.run_steps(3);
+    assert!(seen.query_by_label("Save and close").is_none() && seen.state().is_training());
+    close(&mut seen);
+    seen.run_steps(2);
+    seen.get_by_label("Save and close").click();
+    wait(&mut seen, "it closes", |seen| told(seen, ViewportCommand::Close));
+    assert!(!seen.state().is_training());
+    assert_eq!(status(&run).expect("written at the end").state, RunState::Stopped);
+    assert!(run.join("model.safetensors").exists(), "what was learned is saved");
+}
+
+#[test]
+fn a_picture_is_judged_by_a_run_that_goes_on() {
+    let out = tempfile::tempdir().expect("a folder");
+    let (mut seen, run) = start(out.path(), Config { epochs: 10_000, ..config(out.path()) });
+    let picture = out.path().join("mine.png");
+    image::GrayImage::new(20, 30).save(&picture).expect("writable");
+    seen.state_mut().open_page(Page::Predictions);
+    wait(&mut seen, "the page is there", |seen| seen.query_by_label("pictures of your own").is_some());
+    seen.get_by_label("pictures of your own").click();
+    seen.run_steps(2);
+    let field = seen.get_by_role_and_label(Role::TextInput, "path of a picture");
+    field.focus();
+    field.type_text(&picture.display().to_string());
+    seen.run_steps(2);
+    seen.get_by_label("Open").click();
+    wait(&mut seen, "it is judged", |seen| seen.query_by_label("by digits-cnn-1").is_some());
+    assert!(run.join("model.safetensors").exists(), "the run has saved for it");
+    assert!(seen.query_all_by_label_contains(" %").count() > 1);
+    seen.state_mut().finish();
 }
 
 #[test]
 fn a_run_is_replaced_from_the_form() {
     let out = tempfile::tempdir().expect("a folder");
     let (mut seen, first) = start(out.path(), Config { epochs: 10_000, ..config(out.path()) });
+    wait(&mut seen, "its buttons are there", |seen| seen.query_by_label("Pause").is_some());
+    set_factor(&mut seen, 0.5);
+    wait(&mut seen, "the factor arrives", |_| status(&first).is_some_and(|status| status.learning_rate_factor == 0.5));
     seen.state_mut().open_page(Page::Start);
     seen.step();
-    seen.get_by_role_and_label(egui::accesskit::Role::TextInput, "epochs").focus();
-    seen.step();
-    seen.key_press_modifiers(egui::Modifiers::COMMAND, egui::Key::A);
-    seen.get_by_role_and_label(egui::accesskit::Role::TextInput, "epochs").type_text("nonsense");
-    seen.run_steps(3);
+    fill(&mut seen, "epochs", "nonsense");
     assert!(seen.query_all_by_label_contains("invalid value 'nonsense'").next().is_some(), "mistakes are said at once");
-    seen.key_press_modifiers(egui::Modifiers::COMMAND, egui::Key::A);
-    seen.get_by_role_and_label(egui::accesskit::Role::TextInput, "epochs").type_text("1");
-    seen.run_steps(3);
+    fill(&mut seen, "epochs", "1");
     assert!(seen.query_all_by_label_contains("invalid value").next().is_none());
     seen.get_by_label("Stop the run and start this one").click();
     let second = out.path().join("digits-cnn-2");
@@ -94,6 +179,7 @@ fn a_run_is_replaced_from_the_form() {
         status(&second).is_some_and(|status| status.state == RunState::Completed)
     });
     assert_eq!(status(&first).expect("it was stopped").state, RunState::Stopped);
+    wait(&mut seen, "the factor is that of the new run", |seen| factor(seen) == Some(1.0));
 }
 
 #[test]

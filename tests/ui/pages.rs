@@ -1,7 +1,9 @@
 //! Every page shows real content.
 
 use brasa::train::Config;
-use brasa::ui::{Language, Options, Page};
+use brasa::ui::{Options, Page};
+use egui::accesskit::Role;
+use egui::{Key, Modifiers};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use crate::{Seen, config, trained, wait, window};
@@ -45,16 +47,49 @@ fn every_page_settles_and_names_its_widgets() {
     for page in Page::ALL {
         seen.state_mut().open_page(page);
         wait(&mut seen, "nothing moves any more", |seen| seen.run_ok().is_some());
-        // also checks that every widget has a name
-        seen.run_ok();
+        assert_eq!(seen.unnamed_widgets(), [""; 0], "{page:?}");
+        // a sign such as … is no name
+        let names = seen.get_all_by_role(Role::Button).filter_map(|button| button.accesskit_node().label());
+        let signs: Vec<String> = names.filter(|name| !name.chars().any(char::is_alphabetic)).collect();
+        assert!(signs.is_empty(), "{page:?}: {signs:?}");
     }
+}
+
+#[test]
+fn what_is_painted_is_said() {
+    let (_out, mut seen) = recorded();
+    let says = |seen: &mut Seen, words: &str| {
+        wait(seen, words, |seen| {
+            let pictures = seen.query_all_by_role(Role::Image);
+            pictures.filter_map(|node| node.accesskit_node().label()).any(|label| label.contains(words))
+        });
+    };
+    seen.state_mut().open_page(Page::Stages);
+    says(&mut seen, "backward: ");
+    says(&mut seen, "the last steps, ");
+    seen.state_mut().open_page(Page::Predictions);
+    says(&mut seen, ", taken for ");
+    seen.get_by_label("confusion matrix").click();
+    says(&mut seen, "confusion matrix: ");
 }
 
 #[test]
 fn both_languages_fill_every_page() {
     let (_out, mut seen) = recorded();
-    seen.state_mut().speak(Language::Portuguese);
-    for (page, word) in [(Page::Curves, "Suavização"), (Page::Stages, "Os últimos passos"), (Page::Runs, "melhor")] {
+    seen.get_by_label("language").click();
+    for (page, word) in [
+        (Page::Start, "Iniciar treinamento"),
+        (Page::Curves, "Suavização"),
+        // what to try
+        (Page::Stages, "experimente"),
+        (Page::Graph, "cores por"),
+        (Page::Histograms, "ativações"),
+        (Page::Predictions, "amostras de teste"),
+        (Page::Devices, "memória livre"),
+        (Page::Benchmark, "Medir todos"),
+        (Page::Runs, "melhor"),
+        (Page::About, "Licença"),
+    ] {
         seen.state_mut().open_page(page);
         wait(&mut seen, word, |seen| seen.query_all_by_label_contains(word).next().is_some());
     }
@@ -67,11 +102,79 @@ fn a_kernel_shows_its_text_in_every_language() {
     wait(&mut seen, "the plan is read", |seen| kernel(seen).is_some());
     kernel(&seen).expect("a kernel").click();
     wait(&mut seen, "the kernel's text", |seen| seen.query_all_by_label_contains("memory traffic").next().is_some());
+    // each has something that none of the others has
+    let marks = ["@compute", "kernel void", "[numthreads(", "OpEntryPoint"];
+    for (dialect, mark) in ["WGSL", "MSL (Metal)", "HLSL (DX12)", "SPIR-V (Vulkan)"].iter().zip(marks) {
+        seen.get_by_role_and_label(Role::ComboBox, "text in").click();
+        seen.run_steps(3);
+        seen.get_by_role_and_label(Role::Button, dialect).click();
+        wait(&mut seen, dialect, |seen| code(seen).contains(mark));
+        assert_eq!(marks.iter().filter(|mark| code(&seen).contains(**mark)).count(), 1, "{dialect}");
+    }
+}
+
+/// The text of the kernel that is shown.
+fn code(seen: &Seen) -> String {
+    let mut texts = seen.query_all_by_role(Role::MultilineTextInput);
+    texts.find_map(|node| node.accesskit_node().value()).unwrap_or_default()
+}
+
+#[test]
+fn light_and_dark_are_changed_by_a_click() {
+    let mut seen = window(Options::default());
+    seen.run_steps(2);
+    assert!(seen.ctx.global_style().visuals.dark_mode);
+    seen.get_by_label("light").click();
+    seen.run_steps(2);
+    assert!(!seen.ctx.global_style().visuals.dark_mode);
+    seen.get_by_label("dark").click();
+    seen.run_steps(2);
+    assert!(seen.ctx.global_style().visuals.dark_mode);
+}
+
+#[test]
+fn keys_open_pages_and_leave_zooming_alone() {
+    let mut seen = window(Options::default());
+    let mut press = |modifiers, key| {
+        seen.key_press_modifiers(modifiers, key);
+        seen.run_steps(2);
+        (seen.state().page(), seen.ctx.zoom_factor())
+    };
+    assert_eq!(press(Modifiers::COMMAND, Key::Num9).0, Page::Runs);
+    assert_eq!(press(Modifiers::NONE, Key::F1).0, Page::About);
+    assert!(press(Modifiers::COMMAND, Key::Plus).1 > 1.0);
+    assert_eq!(press(Modifiers::COMMAND, Key::Num0), (Page::About, 1.0));
+    assert_eq!(press(Modifiers::COMMAND, Key::Num2).0, Page::Curves);
+}
+
+#[test]
+fn a_folder_is_opened_by_its_path_and_told() {
+    let out = tempfile::tempdir().expect("a folder");
+    trained(config(out.path()));
+    let mut seen = window(Options::default());
+    seen.run_steps(2);
+    seen.get_by_label("further runs").click();
+    seen.run_steps(2);
+    let field = |seen: &Seen, path: &str| {
+        let field = seen.get_by_role_and_label(Role::TextInput, "path of a folder of runs");
+        field.focus();
+        field.type_text(path);
+    };
+    field(&seen, "/nowhere/at/all");
+    seen.run_steps(2);
+    seen.get_by_label("Open").click();
+    wait(&mut seen, "a mistake is said", |seen| seen.query_by_label("nothing is there").is_some());
+    seen.key_press_modifiers(Modifiers::COMMAND, Key::A);
+    field(&seen, &out.path().display().to_string());
+    seen.run_steps(2);
+    seen.get_by_label("Open").click();
+    wait(&mut seen, "it is told", |seen| seen.query_all_by_label_contains("1 runs in ").next().is_some());
+    wait(&mut seen, "it is listed", |seen| seen.query_all_by_label_contains("digits-cnn-1").next().is_some());
 }
 
 /// The button of one kernel of the plan: its label ends with its shape.
 fn kernel(seen: &Seen) -> Option<egui_kittest::Node<'_>> {
-    let mut buttons = seen.get_all_by_role(egui::accesskit::Role::Button);
+    let mut buttons = seen.get_all_by_role(Role::Button);
     buttons.find(|node| node.accesskit_node().label().is_some_and(|label| label.contains('[')))
 }
 

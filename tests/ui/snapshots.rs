@@ -40,5 +40,10 @@ fn pages_look_as_they_did() {
         let name = format!("{page:?}").to_lowercase();
         differences.extend(seen.try_snapshot_options(&name, &snapshots).err());
     }
+    seen.ctx.set_theme(egui::Theme::Light);
+    seen.state_mut().speak(Language::Portuguese);
+    seen.state_mut().open_page(Page::Stages);
+    wait(&mut seen, "nothing moves any more", |seen| seen.run_ok().is_some());
+    differences.extend(seen.try_snapshot_options("light_portuguese", &snapshots).err());
     assert!(differences.is_empty(), "{differences:#?}");
 }

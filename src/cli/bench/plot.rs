@@ -47,7 +47,12 @@ pub(super) fn crossovers(found: &[Crossover], path: &Path) -> Result<()> {
     let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
     let reference = found.first().map_or("", |search| &search.devices[0]);
     let even = vec![[least, 1.0], [most, 1.0]];
-    lines.push(ChartLine { label: format!("as fast as {reference}"), color: [90; 3], points: even, faint: None });
+    lines.push(ChartLine {
+        label: format!("as fast as {reference}"),
+        color: [90; 3],
+        points: even,
+        ..Default::default()
+    });
     let title = "From which size on is it worth it?";
     let y = format!("times as fast as {reference}");
     write(&Chart { title, x: "n", y: &y, log_x: true, log_y: true, low_legend: true, lines, size: SIZE }, path)
@@ -56,7 +61,7 @@ pub(super) fn crossovers(found: &[Crossover], path: &Path) -> Result<()> {
 /// A line in the colour that the window would give it.
 fn line(number: usize, label: String, points: Vec<[f64; 2]>) -> ChartLine {
     let [r, g, b, _] = palette::color(number).to_array();
-    ChartLine { label, color: [r, g, b], points, faint: None }
+    ChartLine { label, color: [r, g, b], points, ..Default::default() }
 }
 
 fn write(chart: &Chart<'_>, path: &Path) -> Result<()> {

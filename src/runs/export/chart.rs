@@ -15,6 +15,9 @@ const SIDES: std::ops::RangeInclusive<u32> = 64..=16_384;
 /// How much of the paper is seen through a faint line.
 const FAINT: f64 = 0.25;
 const LETTERS: u32 = 15;
+/// Pixels.
+const DASH: i32 = 8;
+const DASH_GAP: i32 = 5;
 
 /// Curves with axes and a legend, as SVG or PNG.
 #[derive(Clone, Debug)]
@@ -48,6 +51,10 @@ pub struct ChartLine {
     pub points: Vec<[f64; 2]>,
     /// What is drawn faintly behind it, such as the values that it smooths.
     pub faint: Option<Vec<[f64; 2]>>,
+    /// What is filled faintly behind it, such as the range of values that it is the mean of: `[x, low, high]`.
+    pub band: Vec<[f64; 3]>,
+    /// Whether it is drawn in dashes.
+    pub dashed: bool,
 }
 
 impl Chart<'_> {
@@ -99,9 +106,14 @@ impl Chart<'_> {
         area: &DrawingArea<B, plotters::coord::Shift>,
     ) -> std::result::Result<(), DrawingAreaErrorKind<B::ErrorType>> {
         area.fill(&WHITE)?;
-        let all = || self.lines.iter().flat_map(|line| line.faint.iter().flatten().chain(&line.points));
+        let all = || {
+            self.lines.iter().flat_map(|line| {
+                let edges = line.band.iter().flat_map(|&[x, low, high]| [[x, low], [x, high]]);
+                line.faint.iter().flatten().chain(&line.points).copied().chain(edges)
+            })
+        };
         let drawn =
-            |point: &&[f64; 2]| Scale::place(self.log_x, point[0]).and(Scale::place(self.log_y, point[1])).is_some();
+            |point: &[f64; 2]| Scale::place(self.log_x, point[0]).and(Scale::place(self.log_y, point[1])).is_some();
         let x = Scale::of(self.log_x, all().filter(drawn).map(|point| point[0]), 0.0);
         let y = Scale::of(self.log_y, all().filter(drawn).map(|point| point[1]), 0.05);
         let ink = RGBColor(60, 60, 60);
@@ -128,6 +140,9 @@ impl Chart<'_> {
         for line in &self.lines {
             let [red, green, blue] = line.color;
             let color = RGBColor(red, green, blue);
+            for band in self.bands(&line.band) {
+                chart.draw_series(std::iter::once(Polygon::new(band, color.mix(FAINT).filled())))?;
+            }
             for part in line.faint.iter().flat_map(|points| self.parts(points)) {
                 chart.draw_series(LineSeries::new(part, color.mix(FAINT).stroke_width(1)))?;
             }
@@ -136,12 +151,22 @@ impl Chart<'_> {
                 if let [dot] = part[..] {
                     chart.draw_series(std::iter::once(Circle::new(dot, 2, color.filled())))?;
                 }
-                chart.draw_series(LineSeries::new(part, color.stroke_width(2)))?;
+                let style = color.stroke_width(2);
+                if line.dashed {
+                    chart.draw_series(DashedLineSeries::new(part, DASH, DASH_GAP, style))?;
+                } else {
+                    chart.draw_series(LineSeries::new(part, style))?;
+                }
             }
             if !line.label.is_empty() {
                 let nothing = std::iter::empty::<(f64, f64)>();
                 let entry = chart.draw_series(LineSeries::new(nothing, color.stroke_width(2)))?;
-                let stroke = move |(x, y): (i32, i32)| PathElement::new([(x, y), (x + 18, y)], color.stroke_width(2));
+                // a dashed line is known by its first two dashes
+                let middle = if line.dashed { 8 } else { 10 };
+                let stroke = move |(x, y): (i32, i32)| {
+                    let part = |from, to| PathElement::new([(x + from, y), (x + to, y)], color.stroke_width(2));
+                    EmptyElement::at((0, 0)) + part(0, middle) + part(20 - middle, 20)
+                };
                 entry.label(&line.label).legend(stroke);
             }
         }
@@ -157,6 +182,18 @@ impl Chart<'_> {
             legend.background_style(WHITE.mix(0.8)).border_style(ink.mix(0.3)).margin(8).draw()?;
         }
         area.present()
+    }
+
+    /// Bands in pieces without their gaps, as their outlines lie on the picture.
+    fn bands(&self, band: &[[f64; 3]]) -> Vec<Vec<(f64, f64)>> {
+        let place = |x: f64, y: f64| Some((Scale::place(self.log_x, x)?, Scale::place(self.log_y, y)?));
+        let edges = |&[x, low, high]: &[f64; 3]| Some((place(x, low)?, place(x, high)?));
+        let parts = band.split(|point| edges(point).is_none()).filter(|part| part.len() > 1);
+        let outline = |part: &[[f64; 3]]| {
+            let (low, high): (Vec<_>, Vec<_>) = part.iter().filter_map(edges).unzip();
+            low.into_iter().chain(high.into_iter().rev()).collect()
+        };
+        parts.map(outline).collect()
     }
 
     /// A curve in pieces, without its gaps, as it lies on the picture.
@@ -187,8 +224,14 @@ mod tests {
         let mut gap = points.clone();
         gap[100][1] = f64::NAN;
         let lines = vec![
-            ChartLine { label: "run <1> & more".into(), color: [200, 60, 20], points, faint: Some(gap.clone()) },
-            ChartLine { label: String::new(), color: [20, 60, 200], points: gap, faint: None },
+            ChartLine {
+                label: "run <1> & more".into(),
+                color: [200, 60, 20],
+                points,
+                faint: Some(gap.clone()),
+                ..Default::default()
+            },
+            ChartLine { color: [20, 60, 200], points: gap, ..Default::default() },
         ];
         Chart {
             title: "loss/train",
@@ -229,11 +272,28 @@ mod tests {
     }
 
     #[test]
+    fn dashes_and_bands_are_drawn() {
+        let points: Vec<[f64; 2]> = (1..50).map(|step| [f64::from(step), f64::from(step)]).collect();
+        let band = points.iter().map(|&[x, y]| [x, y - 0.5, y + 0.5]).collect();
+        let strokes = |line: ChartLine| {
+            let svg = Chart { lines: vec![line], ..chart() }.to_svg().expect("a picture");
+            (svg.matches("<polyline").count(), svg.matches("<polygon").count())
+        };
+        let line = ChartLine { points, ..Default::default() };
+        let plain = strokes(line.clone());
+        let dashed = strokes(ChartLine { dashed: true, ..line.clone() });
+        assert!(dashed.0 > plain.0 + 10, "{dashed:?}");
+        assert_eq!(strokes(ChartLine { band, ..line }).1, plain.1 + 1);
+    }
+
+    #[test]
     fn anything_can_be_drawn() {
         let huge = vec![[0.0, f64::MAX], [1.0, -f64::MAX], [f64::INFINITY, 1.0], [f64::NAN, 0.0]];
         for points in [vec![], vec![[0.0, 0.0]], vec![[5.0, f64::NAN]], vec![[-1.0, -1.0], [-2.0, 0.0]], huge] {
             for (log_x, log_y) in [(false, false), (true, true), (false, true)] {
-                let lines = vec![ChartLine { label: "a".repeat(500), points: points.clone(), ..Default::default() }];
+                let band = points.iter().map(|&[x, y]| [x, y, 2.0 * y]).collect();
+                let (label, points) = ("a".repeat(500), points.clone());
+                let lines = vec![ChartLine { label, points, band, dashed: true, ..Default::default() }];
                 let chart =
                     Chart { title: "", x: "seconds", y: "", log_x, log_y, low_legend: false, lines, size: (64, 64) };
                 chart.to_svg().expect("a picture");

@@ -26,8 +26,12 @@ impl Run<'_> {
                 self.watch.go_on();
                 self.evaluate(true)?;
             }
-            if control.take_save() || self.requests.save {
+            let asked = control.take_save();
+            if asked || self.requests.save {
                 self.save_if_possible();
+            }
+            if asked {
+                control.note_save();
             }
             let ends = control.stopping() || self.requests.stop.is_some();
             if ends || !control.pausing() {

@@ -26,7 +26,8 @@ pub(super) fn ui(ui: &mut Ui, seen: &mut Seen<'_>) {
                 ui.label(what);
                 ui.end_row();
             };
-            row("Ctrl+1 … Ctrl+0", text.t("open a page"));
+            row("Ctrl+1 … Ctrl+9", text.t("open a page"));
+            row("F1", text.t("open this page"));
             row("Ctrl+B", text.t("show or hide the list of runs"));
             row("Ctrl+P", text.t("pause, or go on"));
             row("Ctrl+S", text.t("write a checkpoint"));

@@ -2,6 +2,7 @@
 
 mod chart;
 mod families;
+mod key;
 mod lines;
 mod seeds;
 
@@ -38,6 +39,7 @@ pub(super) struct Curves {
 impl Curves {
     pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
         self.controls(ui, seen);
+        key::lines(ui, seen.text, &seen.settings.curves);
         ui.separator();
         let shown = seen.selection.shown(seen.runs);
         let families = families(&shown, &seen.settings.curves.filter);
@@ -162,7 +164,7 @@ impl Curves {
                     {
                         let chart = Chart::new(family, shown, seen, &self.lines);
                         let tags: Vec<&str> = family.tags.iter().map(|(tag, _)| tag.as_str()).collect();
-                        let result = export::write(&chart.for_export(), shown, &tags, format, &dialog.folder);
+                        let result = export::write(&chart.for_export(text), shown, &tags, format, &dialog.folder);
                         dialog.result = Some(result);
                     }
                 }

@@ -9,13 +9,18 @@ use crate::units::{bytes, thousands};
 use crate::ui::later::{Later, Machine};
 use crate::ui::palette;
 use crate::ui::text::Text;
+use crate::ui::utilisation::{Usage, Watch};
 use crate::ui::window::Seen;
+
+/// Points; as wide as the longest name in either language, so that the tables of all devices stand below each other.
+const NAMES: f32 = 190.0;
 
 /// What the page remembers.
 #[derive(Default)]
 pub(super) struct Devices {
     /// The device that is being measured, or was at last.
     measured: Option<(DeviceInfo, Later<Result<Peak, String>>)>,
+    watch: Watch,
 }
 
 impl Devices {
@@ -35,25 +40,22 @@ impl Devices {
         };
         ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
             in_use(ui, seen);
+            let usages = self.watch.usages(ui.ctx(), &devices);
             for device in &devices {
-                self.device(ui, seen, device);
+                self.device(ui, seen, device, usages.get(&device.selector));
                 ui.add_space(14.0);
             }
-            ui.separator();
-            ui.weak(text.t(
-                "Utilisation is not shown: drivers tell it to their own tools (nvidia-smi, radeontop, Activity Monitor), \
-                 not through Vulkan, Metal or DX12.",
-            ));
         });
     }
 
-    fn device(&mut self, ui: &mut Ui, seen: &Seen<'_>, device: &DeviceInfo) {
+    fn device(&mut self, ui: &mut Ui, seen: &Seen<'_>, device: &DeviceInfo, usage: Option<&Usage>) {
         let text = seen.text;
         ui.horizontal(|ui| {
             ui.label(RichText::new(&device.selector).monospace().color(palette::EMBER));
             ui.heading(&device.name);
         });
-        Grid::new(&device.selector).num_columns(2).spacing([18.0, 4.0]).show(ui, |ui| {
+        let grid = Grid::new(&device.selector).num_columns(2).min_col_width(NAMES).spacing([18.0, 4.0]);
+        grid.show(ui, |ui| {
             let mut row = |name: &str, value: String| {
                 ui.weak(name);
                 ui.label(value);
@@ -63,6 +65,13 @@ impl Devices {
             row(text.t("backend"), device.backend.clone());
             row(text.t("driver"), device.driver.clone());
             row(text.t("memory"), device.memory_bytes.map_or_else(|| text.t("unknown").to_owned(), bytes));
+            if let Some(usage) = usage {
+                let missing = |why: &String| text.f("not available here: {}", &[why]);
+                row(text.t("free memory"), usage.free_bytes.as_ref().map_or_else(missing, |free| bytes(*free)));
+                row(text.t("memory of this process"), ours(text, usage));
+                let busy = usage.busy.as_ref().map(|(part, by)| format!("{:.0} % ({by})", 100.0 * part));
+                row(text.t("utilisation"), busy.unwrap_or_else(missing));
+            }
             if device.max_buffer_bytes != u64::MAX {
                 let largest = [bytes(device.max_buffer_bytes), bytes(device.max_binding_bytes)];
                 row(text.t("largest buffer, binding"), largest.join(", "));
@@ -117,6 +126,13 @@ fn in_use(ui: &mut Ui, seen: &Seen<'_>) {
     );
     ui.strong(line);
     ui.add_space(10.0);
+}
+
+/// What this process holds on a device.
+fn ours(text: Text, usage: &Usage) -> String {
+    let Some(memory) = usage.ours else { return text.t("none, it is not in use").to_owned() };
+    let [live, cached, peak] = [memory.live_bytes, memory.cached_bytes, memory.peak_bytes].map(bytes);
+    text.f("{} in use, {} kept for reuse, {} in use at most", &[&live, &cached, &peak])
 }
 
 fn features(text: Text, device: &DeviceInfo) -> String {

@@ -1,12 +1,15 @@
 //! The training step as its kernels, in waves, and each of them in detail.
 
 use egui::{
-    Align2, Color32, ComboBox, FontId, Grid, Panel, Rect, RichText, ScrollArea, Sense, Stroke, TextEdit, Ui, Vec2, pos2,
+    Align2, Color32, ComboBox, FontId, Grid, Panel, Rect, RichText, Role, ScrollArea, Sense, Stroke, TextEdit, Ui,
+    Vec2, WidgetInfo, pos2,
 };
 
+use crate::stage::Stage;
 use crate::train::record::{KernelRecord, PlanRecord};
 use crate::units::{bytes, thousands};
 
+use crate::ui::legend::legend;
 use crate::ui::palette;
 use crate::ui::text::Text;
 use crate::ui::translate::{Dialect, translate};
@@ -16,10 +19,10 @@ use crate::ui::window::Seen;
 const NODE: Vec2 = Vec2::new(210.0, 38.0);
 const GAP: Vec2 = Vec2::new(14.0, 26.0);
 const DETAILS: f32 = 400.0;
+const NOT_MEASURED: Color32 = Color32::from_gray(90);
 
 /// What the page remembers.
 pub(super) struct Graph {
-    by_time: bool,
     chosen: Option<usize>,
     dialect: Dialect,
     zoom: f32,
@@ -36,7 +39,7 @@ struct Translated {
 
 impl Default for Graph {
     fn default() -> Self {
-        Self { by_time: false, chosen: None, dialect: Dialect::Wgsl, zoom: 1.0, translated: None }
+        Self { chosen: None, dialect: Dialect::Wgsl, zoom: 1.0, translated: None }
     }
 }
 
@@ -50,11 +53,11 @@ impl Graph {
             ui.strong(text.f("{} kernels, {} of memory", &[&plan.kernels.len(), &bytes(plan.bytes)]));
             ui.separator();
             ui.label(text.t("coloured by"));
-            ui.selectable_value(&mut self.by_time, false, text.t("stage"));
-            ui.selectable_value(&mut self.by_time, true, text.t("time"));
+            ui.selectable_value(&mut seen.settings.kernels_by_time, false, text.t("stage"));
+            ui.selectable_value(&mut seen.settings.kernels_by_time, true, text.t("time"));
             ui.separator();
             for (sign, factor, what) in [("-", 0.8, text.t("smaller")), ("+", 1.25, text.t("larger"))] {
-                if ui.small_button(sign).on_hover_text(what).clicked() {
+                if ui.small_button(sign).accessible_name(what).on_hover_text(what).clicked() {
                     self.zoom = (self.zoom * factor).clamp(0.3, 2.0);
                 }
             }
@@ -63,15 +66,18 @@ impl Graph {
                 ui.label(text.f("{} ms a step in kernels", &[&format!("{measured:.3}")]));
             }
         });
+        let colors = Colors::new(&plan.kernels, seen.settings.kernels_by_time);
+        legend(ui, colors.meanings(text));
+        ui.separator();
         if let Some(kernel) = self.chosen.and_then(|number| plan.kernels.get(number)) {
             Panel::right("kernel").default_size(DETAILS).size_range(240.0..=900.0).show(ui, |ui| {
                 self.details(ui, text, kernel, seen);
             });
         }
-        ScrollArea::both().auto_shrink([false, false]).show(ui, |ui| self.picture(ui, plan));
+        ScrollArea::both().auto_shrink([false, false]).show(ui, |ui| self.picture(ui, plan, &colors));
     }
 
-    fn picture(&mut self, ui: &mut Ui, plan: &PlanRecord) {
+    fn picture(&mut self, ui: &mut Ui, plan: &PlanRecord, colors: &Colors) {
         let zoom = self.zoom;
         let (node, gap) = (NODE * zoom, GAP * zoom);
         let places = places(&plan.kernels);
@@ -85,13 +91,13 @@ impl Graph {
             Rect::from_min_size(area.min + corner.to_vec2(), node)
         };
         let seen = ui.clip_rect();
-        let line = ui.visuals().weak_text_color().gamma_multiply(0.6);
+        let line = ui.visuals().weak_text_color().gamma_multiply(0.9);
         for (number, kernel) in plan.kernels.iter().enumerate() {
             for &before in &kernel.after {
                 let (from, to) = (rect(before).center_bottom(), rect(number).center_top());
                 let touched = self.chosen.is_some_and(|chosen| chosen == number || chosen == before);
                 if seen.intersects(Rect::from_two_pos(from, to)) {
-                    let stroke = if touched { Stroke::new(1.8, palette::EMBER) } else { Stroke::new(0.7, line) };
+                    let stroke = if touched { Stroke::new(2.2, palette::EMBER) } else { Stroke::new(1.2, line) };
                     let bend = Vec2::new(0.0, gap.y.max((to.y - from.y) * 0.4));
                     let points = [from, from + bend, to - bend, to];
                     ui.painter().add(egui::epaint::CubicBezierShape::from_points_stroke(
@@ -103,7 +109,6 @@ impl Graph {
                 }
             }
         }
-        let slowest = plan.kernels.iter().filter_map(|kernel| kernel.milliseconds).fold(0.0, f64::max);
         let mut last_wave = None;
         for (number, kernel) in plan.kernels.iter().enumerate() {
             let place = rect(number);
@@ -116,18 +121,13 @@ impl Graph {
                 ui.painter().text(at, Align2::LEFT_CENTER, format!("{}", kernel.wave + 1), font, color);
                 last_wave = Some(kernel.wave);
             }
-            self.node(ui, place, number, kernel, slowest);
+            self.node(ui, place, number, kernel, colors.of(kernel));
         }
     }
 
-    fn node(&mut self, ui: &mut Ui, place: Rect, number: usize, kernel: &KernelRecord, slowest: f64) {
+    fn node(&mut self, ui: &mut Ui, place: Rect, number: usize, kernel: &KernelRecord, fill: Color32) {
         let response = ui.interact(place, ui.scope_id().with(("kernel", number)), Sense::click());
-        response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &kernel.label));
-        let fill = match (self.by_time, kernel.milliseconds) {
-            (true, Some(time)) if slowest > 0.0 => palette::heat((time / slowest).sqrt() as f32),
-            (true, _) => Color32::from_gray(90),
-            (false, _) => palette::of_stage(kernel.stage),
-        };
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &kernel.label));
         let ink = palette::ink_on(fill);
         let chosen = self.chosen == Some(number);
         let width = if chosen { 2.5 } else { f32::from(u8::from(response.hovered())) };
@@ -151,7 +151,7 @@ impl Graph {
         let peak = seen.settings.peak_of(seen.selection.focus(seen.runs));
         ui.horizontal(|ui| {
             ui.heading(RichText::new(&kernel.label).size(16.0));
-            if ui.small_button("×").on_hover_text(text.t("close")).clicked() {
+            if ui.small_button("×").accessible_name(text.t("close")).on_hover_text(text.t("close")).clicked() {
                 self.chosen = None;
             }
         });
@@ -219,6 +219,42 @@ impl Graph {
     }
 }
 
+/// What kernels are filled with.
+struct Colors {
+    /// Milliseconds of the slowest one, if time is what counts.
+    slowest: Option<f64>,
+    stages: Vec<Stage>,
+}
+
+impl Colors {
+    fn new(kernels: &[KernelRecord], by_time: bool) -> Self {
+        let slowest = || kernels.iter().filter_map(|kernel| kernel.milliseconds).fold(0.0, f64::max);
+        let has = |stage: &Stage| kernels.iter().any(|kernel| kernel.stage == *stage);
+        Self { slowest: by_time.then(slowest), stages: Stage::ALL.into_iter().filter(has).collect() }
+    }
+
+    fn of(&self, kernel: &KernelRecord) -> Color32 {
+        match (self.slowest, kernel.milliseconds) {
+            (None, _) => palette::of_stage(kernel.stage),
+            // most kernels take a small part of what the slowest one does
+            (Some(slowest), Some(time)) if slowest > 0.0 => palette::heat((time / slowest).sqrt() as f32),
+            (Some(_), _) => NOT_MEASURED,
+        }
+    }
+
+    fn meanings(&self, text: Text) -> impl Iterator<Item = (Color32, String)> {
+        let entries = match self.slowest {
+            None => self.stages.iter().map(|stage| (palette::of_stage(*stage), stage.name().to_owned())).collect(),
+            Some(slowest) => {
+                let time = |part: f32| (palette::heat(part), format!("{:.3} ms", slowest * f64::from(part * part)));
+                let unknown = (NOT_MEASURED, text.t("not measured").to_owned());
+                [0.0, 0.33, 0.67, 1.0].map(time).into_iter().chain([unknown]).collect::<Vec<_>>()
+            }
+        };
+        entries.into_iter()
+    }
+}
+
 /// Column and row of each kernel: a row for each wave, wide waves over several.
 fn places(kernels: &[KernelRecord]) -> Vec<(usize, usize)> {
     const MOST: usize = 6;
@@ -237,7 +273,6 @@ fn places(kernels: &[KernelRecord]) -> Vec<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::Stage;
 
     #[test]
     fn waves_are_rows() {

@@ -9,6 +9,7 @@ use egui::{Grid, RichText, ScrollArea, TextEdit, Ui, Vec2};
 use crate::runs::{RecordedHistogram, Recording};
 
 use crate::ui::palette;
+use crate::ui::settings::{HistogramKind as Kind, HistogramSettings, HistogramView as View};
 use crate::ui::text::Text;
 use crate::ui::window::Seen;
 
@@ -23,129 +24,98 @@ const DEAD: f64 = 0.5;
 const EXPLODING: f64 = 100.0;
 const TOO_LARGE: f64 = 1e4;
 
-/// How histograms are drawn.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum View {
-    /// One behind the other.
-    #[default]
-    Offset,
-    /// Quantiles over time.
-    Distribution,
-    /// The last ones of all runs over each other.
-    Overlay,
-}
-
-/// What the page remembers.
-#[derive(Default)]
-pub(super) struct Histograms {
-    view: View,
-    filter: String,
-    kind: Kind,
-}
-
-/// The first word of a tag.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum Kind {
-    #[default]
-    All,
-    Weights,
-    Gradients,
-    Activations,
-}
-
-impl Histograms {
-    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
-        let text = seen.text;
-        let Some(focus) = seen.selection.focus(seen.runs) else {
-            return super::nothing(ui, text.t("No run is chosen"));
-        };
-        self.controls(ui, text);
-        let shown = if self.view == View::Overlay { seen.selection.shown(seen.runs) } else { vec![focus] };
-        let warnings: Vec<String> = warnings(text, focus);
-        if !warnings.is_empty() {
-            ScrollArea::vertical().id_salt("warnings").max_height(60.0).show(ui, |ui| {
-                for warning in &warnings {
-                    ui.colored_label(palette::WARN, warning);
+pub(super) fn ui(ui: &mut Ui, seen: &mut Seen<'_>) {
+    let text = seen.text;
+    let Some(focus) = seen.selection.focus(seen.runs) else {
+        return super::nothing(ui, text.t("No run is chosen"));
+    };
+    controls(ui, text, &mut seen.settings.histograms);
+    let settings = &seen.settings.histograms;
+    let shown = if settings.view == View::Overlay { seen.selection.shown(seen.runs) } else { vec![focus] };
+    let warnings: Vec<String> = warnings(text, focus);
+    if !warnings.is_empty() {
+        ScrollArea::vertical().id_salt("warnings").max_height(60.0).show(ui, |ui| {
+            for warning in &warnings {
+                ui.colored_label(palette::WARN, warning);
+            }
+        });
+    }
+    ui.separator();
+    let mut tags: BTreeMap<&str, Vec<(&Recording, &[RecordedHistogram])>> = BTreeMap::new();
+    for run in shown {
+        for (tag, histograms) in run.histograms.iter().filter(|(tag, _)| wants(settings, tag)) {
+            tags.entry(tag).or_default().push((run, histograms));
+        }
+    }
+    if tags.is_empty() {
+        return super::nothing(
+            ui,
+            text.t("No histograms yet: they are written after each evaluation, unless --tensorboard=false"),
+        );
+    }
+    let columns = ((ui.available_width() + GAP) / (CELL.x + GAP)).floor().max(1.0) as usize;
+    ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
+        Grid::new("histograms").num_columns(columns).spacing([GAP, GAP]).show(ui, |ui| {
+            for (number, (tag, of)) in tags.iter().enumerate() {
+                cell(ui, seen, tag, of);
+                if (number + 1).is_multiple_of(columns) {
+                    ui.end_row();
                 }
-            });
+            }
+        });
+    });
+}
+
+fn controls(ui: &mut Ui, text: Text, settings: &mut HistogramSettings) {
+    ui.horizontal_wrapped(|ui| {
+        for (kind, name) in [
+            (Kind::All, text.t("all")),
+            (Kind::Weights, text.t("weights")),
+            (Kind::Gradients, text.t("gradients")),
+            (Kind::Activations, text.t("activations")),
+        ] {
+            ui.selectable_value(&mut settings.kind, kind, name);
         }
         ui.separator();
-        let mut tags: BTreeMap<&str, Vec<(&Recording, &[RecordedHistogram])>> = BTreeMap::new();
-        for run in shown {
-            for (tag, histograms) in run.histograms.iter().filter(|(tag, _)| self.wants(tag)) {
-                tags.entry(tag).or_default().push((run, histograms));
-            }
+        for (view, name) in [
+            (View::Offset, text.t("over time")),
+            (View::Distribution, text.t("quantiles")),
+            (View::Overlay, text.t("runs over each other")),
+        ] {
+            ui.selectable_value(&mut settings.view, view, name);
         }
-        if tags.is_empty() {
-            return super::nothing(
-                ui,
-                text.t("No histograms yet: they are written after each evaluation, unless --tensorboard=false"),
-            );
-        }
-        let columns = ((ui.available_width() + GAP) / (CELL.x + GAP)).floor().max(1.0) as usize;
-        ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
-            Grid::new("histograms").num_columns(columns).spacing([GAP, GAP]).show(ui, |ui| {
-                for (number, (tag, of)) in tags.iter().enumerate() {
-                    self.cell(ui, seen, tag, of);
-                    if (number + 1).is_multiple_of(columns) {
-                        ui.end_row();
-                    }
-                }
-            });
-        });
-    }
+        let filter = TextEdit::singleline(&mut settings.filter).desired_width(130.0);
+        let filter = ui.add(filter.hint_text(text.t("filter names")));
+        filter.on_hover_text(text.t("Draw those whose names contain this"));
+    });
+}
 
-    fn controls(&mut self, ui: &mut Ui, text: Text) {
-        ui.horizontal_wrapped(|ui| {
-            for (kind, name) in [
-                (Kind::All, text.t("all")),
-                (Kind::Weights, text.t("weights")),
-                (Kind::Gradients, text.t("gradients")),
-                (Kind::Activations, text.t("activations")),
-            ] {
-                ui.selectable_value(&mut self.kind, kind, name);
+fn wants(settings: &HistogramSettings, tag: &str) -> bool {
+    let starts = match settings.kind {
+        Kind::All => "",
+        Kind::Weights => "weights/",
+        Kind::Gradients => "gradients/",
+        Kind::Activations => "activations/",
+    };
+    tag.starts_with(starts) && tag.to_lowercase().contains(&settings.filter.trim().to_lowercase())
+}
+
+fn cell(ui: &mut Ui, seen: &Seen<'_>, tag: &str, of: &[(&Recording, &[RecordedHistogram])]) {
+    ui.allocate_ui(CELL, |ui| {
+        ui.set_min_size(CELL);
+        ui.vertical(|ui| {
+            ui.add(egui::Label::new(RichText::new(tag).strong()).truncate());
+            if !ui.is_rect_visible(ui.available_rect_before_wrap()) {
+                return;
             }
-            ui.separator();
-            for (view, name) in [
-                (View::Offset, text.t("over time")),
-                (View::Distribution, text.t("quantiles")),
-                (View::Overlay, text.t("runs over each other")),
-            ] {
-                ui.selectable_value(&mut self.view, view, name);
+            let lines: Vec<_> = of.iter().map(|(run, all)| (seen.selection.color(&run.folder), *all)).collect();
+            match seen.settings.histograms.view {
+                View::Offset => Ridge::over_time(lines[0].0, lines[0].1).ui(ui, seen.text),
+                View::Distribution => distribution(ui, tag, lines[0].0, lines[0].1),
+                View::Overlay => Ridge::overlay(&lines).ui(ui, seen.text),
             }
-            let filter = TextEdit::singleline(&mut self.filter).desired_width(130.0);
-            let filter = ui.add(filter.hint_text(text.t("filter names")));
-            filter.on_hover_text(text.t("Draw those whose names contain this"));
         });
-    }
-
-    fn wants(&self, tag: &str) -> bool {
-        let starts = match self.kind {
-            Kind::All => "",
-            Kind::Weights => "weights/",
-            Kind::Gradients => "gradients/",
-            Kind::Activations => "activations/",
-        };
-        tag.starts_with(starts) && tag.to_lowercase().contains(&self.filter.trim().to_lowercase())
-    }
-
-    fn cell(&self, ui: &mut Ui, seen: &Seen<'_>, tag: &str, of: &[(&Recording, &[RecordedHistogram])]) {
-        ui.allocate_ui(CELL, |ui| {
-            ui.set_min_size(CELL);
-            ui.vertical(|ui| {
-                ui.add(egui::Label::new(RichText::new(tag).strong()).truncate());
-                if !ui.is_rect_visible(ui.available_rect_before_wrap()) {
-                    return;
-                }
-                let lines: Vec<_> = of.iter().map(|(run, all)| (seen.selection.color(&run.folder), *all)).collect();
-                match self.view {
-                    View::Offset => Ridge::over_time(lines[0].0, lines[0].1).ui(ui, seen.text),
-                    View::Distribution => distribution(ui, tag, lines[0].0, lines[0].1),
-                    View::Overlay => Ridge::overlay(&lines).ui(ui, seen.text),
-                }
-            });
-        });
-    }
+    });
 }
 
 /// What somebody should look at.

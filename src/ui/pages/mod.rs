@@ -17,6 +17,7 @@ use egui::Ui;
 
 use crate::train::Config;
 
+use super::dropped::sorted;
 use super::later::Machine;
 use super::settings::Page;
 use super::text::Text;
@@ -28,11 +29,9 @@ pub(super) struct Pages {
     curves: curves::Curves,
     stages: stages::Stages,
     graph: graph::Graph,
-    histograms: histograms::Histograms,
     predictions: predictions::PredictionsPage,
     devices: devices::Devices,
     benchmark: benchmark::Benchmark,
-    runs: runs::Runs,
     machine: Machine,
 }
 
@@ -44,36 +43,31 @@ impl Pages {
             curves: curves::Curves::default(),
             stages: stages::Stages::default(),
             graph: graph::Graph::default(),
-            histograms: histograms::Histograms::default(),
             predictions: predictions::PredictionsPage::default(),
             devices: devices::Devices::default(),
             benchmark: benchmark::Benchmark::default(),
-            runs: runs::Runs::default(),
             machine: Machine::default(),
         }
     }
 
     /// Draws the page that is open; `dropped` are files and folders that were dropped on the window.
     pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>, dropped: &[PathBuf]) {
-        match seen.settings.page {
-            Page::Start => self.start.take_dropped(dropped),
-            Page::Predictions => self.predictions.take_dropped(seen, dropped),
-            _ => {
-                if let Some(folder) = dropped.iter().find(|path| path.is_dir()) {
-                    seen.asks.root = Some(folder.clone());
-                }
-            }
+        if seen.settings.page == Page::Start {
+            self.start.take_dropped(dropped);
+        } else {
+            let pictures = sorted(seen, dropped);
+            self.predictions.take_dropped(seen, &pictures);
         }
         match seen.settings.page {
             Page::Start => self.start.ui(ui, seen, &mut self.machine),
             Page::Curves => self.curves.ui(ui, seen),
             Page::Stages => self.stages.ui(ui, seen),
             Page::Graph => self.graph.ui(ui, seen),
-            Page::Histograms => self.histograms.ui(ui, seen),
+            Page::Histograms => histograms::ui(ui, seen),
             Page::Predictions => self.predictions.ui(ui, seen),
             Page::Devices => self.devices.ui(ui, seen, &mut self.machine),
             Page::Benchmark => self.benchmark.ui(ui, seen),
-            Page::Runs => self.runs.ui(ui, seen),
+            Page::Runs => runs::ui(ui, seen),
             Page::About => about::ui(ui, seen),
         }
     }

@@ -1,27 +1,24 @@
 //! Held-out samples with what the model says about them, what is taken for what, and pictures of one's own.
 
+mod cells;
 mod own;
 mod scores;
 mod sheets;
 
 use std::path::PathBuf;
 
-use egui::{Color32, Rect, ScrollArea, Sense, Slider, Stroke, StrokeKind, Ui, Vec2};
+use egui::{ScrollArea, Slider, Ui};
 
 use crate::runs::Recording;
 use crate::train::record::{Predictions, Sample};
 
+use crate::ui::legend::legend;
 use crate::ui::palette;
 use crate::ui::text::Text;
 use crate::ui::window::Seen;
 
 use own::OwnPictures;
-use sheets::Sheets;
-
-/// Points.
-const SIDE: f32 = 84.0;
-const MASK_SIDE: f32 = 190.0;
-const LINE: f32 = 15.0;
+use sheets::{Sheets, class_color};
 
 /// What comes first.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -84,14 +81,24 @@ impl PredictionsPage {
             },
             View::Confusion => scores::matrix(ui, text, run),
             View::Classes => scores::table(ui, text, run),
-            View::Own => self.own.ui(ui, text, run, seen.settings.mask_opacity),
+            View::Own => {
+                if let Some(path) = self.own.ui(ui, text, run, &mut seen.settings.mask_opacity) {
+                    self.own.judge(run, seen.session, &[path]);
+                }
+            }
         }
     }
 
     fn samples(&mut self, ui: &mut Ui, text: Text, run: &Recording, said: &Predictions, opacity: &mut f32) {
         let masked = said.masks.is_some();
         ui.horizontal_wrapped(|ui| {
-            ui.label(text.f("after step {}", &[&said.step]));
+            let all = run.run.as_ref().map(|record| record.start.test_samples);
+            let all = all.filter(|all| *all > said.samples.len()).unwrap_or(said.samples.len());
+            let of = [said.samples.len(), all];
+            ui.label(text.f("the first {} of {} held-out samples, after step {}", &[&of[0], &of[1], &said.step]))
+                .on_hover_text(
+                    text.t("Orders are among these; the confusion matrix and the classes count all samples"),
+                );
             ui.separator();
             for (order, name) in [
                 (Order::DataSet, text.t("in order")),
@@ -103,13 +110,15 @@ impl PredictionsPage {
                 }
             }
             if masked {
-                let label = ui.label(text.t("masks"));
-                ui.add(Slider::new(opacity, 0.0..=1.0)).labelled_by(label.id);
+                opacity_slider(ui, text, opacity);
                 ui.weak(text.t("left: as it is; right: as the model says"));
             } else {
                 ui.checkbox(&mut self.only_wrong, text.t("wrong ones only"));
             }
         });
+        if masked {
+            mask_legend(ui, text, &said.classes);
+        }
         let mut order: Vec<usize> = (0..said.samples.len()).collect();
         let sample = |number: &usize| &said.samples[*number];
         if self.only_wrong && !masked {
@@ -126,11 +135,7 @@ impl PredictionsPage {
         if let Some(problem) = self.sheets.follow(ui.ctx(), run, said) {
             ui.colored_label(palette::BAD, problem);
         }
-        let cell = if masked {
-            Vec2::new(2.0 * MASK_SIDE + 4.0, MASK_SIDE + LINE)
-        } else {
-            Vec2::new(SIDE, SIDE + 2.0 * LINE)
-        };
+        let cell = if masked { cells::MASKED } else { cells::CLASSIFIED };
         let columns = ((ui.available_width() + 8.0) / (cell.x + 8.0)).floor().max(1.0) as usize;
         let rows = order.len().div_ceil(columns);
         ScrollArea::vertical().auto_shrink([false, false]).show_rows(ui, cell.y + 4.0, rows, |ui, seen_rows| {
@@ -138,73 +143,36 @@ impl PredictionsPage {
                 ui.horizontal(|ui| {
                     for &number in order.iter().skip(row * columns).take(columns) {
                         if masked {
-                            self.masked(ui, text, said, number, *opacity);
+                            cells::masked(ui, text, &self.sheets, said, number, *opacity);
                         } else {
-                            self.classified(ui, text, said, number);
+                            cells::classified(ui, text, &self.sheets, said, number);
                         }
                     }
                 });
             }
         });
     }
-
-    fn classified(&self, ui: &mut Ui, text: Text, said: &Predictions, number: usize) {
-        let sample = &said.samples[number];
-        let (area, response) = ui.allocate_exact_size(Vec2::new(SIDE, SIDE + 2.0 * LINE), Sense::hover());
-        let picture = Rect::from_min_size(area.min, Vec2::splat(SIDE)).shrink(2.0);
-        let right = sample.accuracy >= 1.0;
-        let frame = if right { palette::GOOD } else { palette::BAD };
-        if !self.sheets.picture(ui, picture, number) {
-            ui.painter().rect_filled(picture, 2.0, ui.visuals().faint_bg_color);
-            let font = egui::FontId::proportional(12.0);
-            let color = ui.visuals().weak_text_color();
-            ui.painter().text(picture.center(), egui::Align2::CENTER_CENTER, format!("#{}", sample.index), font, color);
-        }
-        ui.painter().rect_stroke(picture, 2.0, Stroke::new(2.0, frame), StrokeKind::Outside);
-        let name = |class: u32| class_name(&said.classes, class);
-        let (first, sure) = sample.likeliest.first().copied().unwrap_or((0, 0.0));
-        let line = |number: f32, words: String, color: Color32| {
-            let at = egui::pos2(area.left() + 2.0, area.top() + SIDE + LINE * (number + 0.5));
-            let painter = ui.painter_at(area);
-            painter.text(at, egui::Align2::LEFT_CENTER, words, egui::FontId::proportional(11.5), color);
-        };
-        line(0.0, format!("{} {:.0} %", name(first), 100.0 * sure), frame);
-        if let (false, Some(label)) = (right, sample.label) {
-            line(1.0, text.f("is {}", &[&name(label)]), ui.visuals().text_color());
-        }
-        response.on_hover_ui(|ui| {
-            let is = sample.label.map(name).unwrap_or_default();
-            ui.strong(text.f("sample {}: {}", &[&sample.index, &is]));
-            for (class, part) in &sample.likeliest {
-                ui.label(format!("{:>5.1} %  {}", 100.0 * part, name(*class)));
-            }
-            ui.weak(text.f("loss {}", &[&format!("{:.4}", sample.loss)]));
-        });
-    }
-
-    fn masked(&self, ui: &mut Ui, text: Text, said: &Predictions, number: usize, opacity: f32) {
-        let sample = &said.samples[number];
-        let size = Vec2::new(2.0 * MASK_SIDE + 4.0, MASK_SIDE + LINE);
-        let (area, _) = ui.allocate_exact_size(size, Sense::hover());
-        for (side, which) in [0, 1].into_iter().enumerate() {
-            let corner = area.min + Vec2::new(side as f32 * (MASK_SIDE + 4.0), 0.0);
-            let place = Rect::from_min_size(corner, Vec2::splat(MASK_SIDE));
-            self.sheets.picture(ui, place, number);
-            self.sheets.mask(ui, place, number, which, opacity);
-        }
-        let words = text.f(
-            "sample {}: {} of its pixels are right, loss {}",
-            &[&sample.index, &format!("{:.1} %", 100.0 * sample.accuracy), &format!("{:.3}", sample.loss)],
-        );
-        let at = egui::pos2(area.left(), area.bottom() - LINE / 2.0);
-        let color = ui.visuals().text_color();
-        ui.painter().text(at, egui::Align2::LEFT_CENTER, words, egui::FontId::proportional(11.5), color);
-    }
 }
 
 /// The probability of what the model says.
 fn sureness(sample: &Sample) -> f32 {
     sample.likeliest.first().map_or(1.0, |(_, part)| *part)
+}
+
+/// How much of masks is seen.
+fn opacity_slider(ui: &mut Ui, text: Text, opacity: &mut f32) {
+    let label = ui.label(text.t("masks"));
+    ui.add(Slider::new(opacity, 0.0..=1.0)).labelled_by(label.id);
+}
+
+/// The colours of classes in masks.
+fn mask_legend(ui: &mut Ui, text: Text, classes: &[String]) {
+    const MOST: usize = 24;
+    let known = classes.iter().take(MOST).zip(0_u8..);
+    legend(ui, known.map(|(name, class)| (class_color(class), name.chars().take(40).collect())));
+    if classes.len() > MOST {
+        ui.weak(text.f("and {} further classes", &[&(classes.len() - MOST)]));
+    }
 }
 
 /// A class by name, or by number if it has none.

@@ -6,100 +6,85 @@ use egui::{Grid, Label, RichText, ScrollArea, Sense, TextEdit, Ui};
 
 use crate::runs::Recording;
 
+use crate::ui::numbers::duration;
 use crate::ui::palette;
-use crate::ui::steer::{duration, state};
+use crate::ui::settings::RunOrder;
+use crate::ui::steer::state;
 use crate::ui::text::Text;
 use crate::ui::window::Seen;
 
-/// What runs are sorted by.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum Order {
-    #[default]
-    Newest,
-    Best,
-    Name,
+pub(super) fn ui(ui: &mut Ui, seen: &mut Seen<'_>) {
+    let text = seen.text;
+    let settings = &mut seen.settings.runs;
+    ui.horizontal_wrapped(|ui| {
+        ui.label(text.t("sorted by"));
+        for (order, name) in [
+            (RunOrder::Newest, text.t("newest")),
+            (RunOrder::Best, text.t("best score")),
+            (RunOrder::Name, text.t("name")),
+        ] {
+            ui.selectable_value(&mut settings.order, order, name);
+        }
+        let filter = TextEdit::singleline(&mut settings.filter).desired_width(160.0);
+        ui.add(filter.hint_text(text.t("filter by name or setting")))
+            .on_hover_text(text.t("For example resnet20 or lr = 0.1"));
+    });
+    ui.separator();
+    let filter = settings.filter.trim().to_lowercase();
+    let mut runs: Vec<&Recording> = seen.runs.iter().rev().filter(|run| wants(&filter, run)).collect();
+    match settings.order {
+        RunOrder::Newest => {}
+        RunOrder::Name => runs.sort_by(|a, b| a.name.cmp(&b.name)),
+        RunOrder::Best => runs.sort_by(|a, b| {
+            let score = |run: &Recording| run.best().unwrap_or(f64::NEG_INFINITY);
+            score(b).total_cmp(&score(a))
+        }),
+    }
+    if runs.is_empty() {
+        return super::nothing(ui, text.t("No runs yet"));
+    }
+    ScrollArea::both().auto_shrink([false, false]).show(ui, |ui| {
+        table(ui, seen, &runs);
+        ui.add_space(16.0);
+        compare(ui, seen);
+    });
 }
 
-/// What the page remembers.
-#[derive(Default)]
-pub(super) struct Runs {
-    order: Order,
-    filter: String,
-    all_settings: bool,
+fn wants(filter: &str, run: &Recording) -> bool {
+    let settings = || run.config.as_ref().map(ToString::to_string).unwrap_or_default().to_lowercase();
+    filter.is_empty() || run.name.to_lowercase().contains(filter) || settings().contains(filter)
 }
 
-impl Runs {
-    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
-        let text = seen.text;
-        ui.horizontal_wrapped(|ui| {
-            ui.label(text.t("sorted by"));
-            for (order, name) in
-                [(Order::Newest, text.t("newest")), (Order::Best, text.t("best score")), (Order::Name, text.t("name"))]
-            {
-                ui.selectable_value(&mut self.order, order, name);
-            }
-            let filter = TextEdit::singleline(&mut self.filter).desired_width(160.0);
-            ui.add(filter.hint_text(text.t("filter by name or setting")))
-                .on_hover_text(text.t("For example resnet20 or lr = 0.1"));
-        });
-        ui.separator();
-        let mut runs: Vec<&Recording> = seen.runs.iter().rev().filter(|run| self.wants(run)).collect();
-        match self.order {
-            Order::Newest => {}
-            Order::Name => runs.sort_by(|a, b| a.name.cmp(&b.name)),
-            Order::Best => runs.sort_by(|a, b| {
-                let score = |run: &Recording| run.best().unwrap_or(f64::NEG_INFINITY);
-                score(b).total_cmp(&score(a))
-            }),
-        }
-        if runs.is_empty() {
-            return super::nothing(ui, text.t("No runs yet"));
-        }
-        ScrollArea::both().auto_shrink([false, false]).show(ui, |ui| {
-            table(ui, seen, &runs);
-            ui.add_space(16.0);
-            self.compare(ui, seen);
-        });
+/// The settings of the runs that are drawn, in columns, in the order of the list.
+fn compare(ui: &mut Ui, seen: &mut Seen<'_>) {
+    let shown = seen.selection.shown(seen.runs);
+    let runs: Vec<_> = shown.into_iter().rev().filter_map(|run| Some((run, run.config.as_ref()?))).collect();
+    if runs.is_empty() {
+        return;
     }
-
-    fn wants(&self, run: &Recording) -> bool {
-        let filter = self.filter.trim().to_lowercase();
-        let settings = || run.config.as_ref().map(ToString::to_string).unwrap_or_default().to_lowercase();
-        filter.is_empty() || run.name.to_lowercase().contains(&filter) || settings().contains(&filter)
-    }
-
-    /// The settings of the runs that are drawn, in columns.
-    fn compare(&mut self, ui: &mut Ui, seen: &Seen<'_>) {
-        let shown = seen.selection.shown(seen.runs);
-        let runs: Vec<_> = shown.into_iter().filter_map(|run| Some((run, run.config.as_ref()?))).collect();
-        if runs.is_empty() {
-            return;
+    ui.horizontal(|ui| {
+        ui.heading(seen.text.t("Settings of the runs that are drawn"));
+        ui.checkbox(&mut seen.settings.runs.all_settings, seen.text.t("also those that are equal"));
+    });
+    let keys: BTreeSet<&String> = runs.iter().flat_map(|(_, config)| config.keys()).collect();
+    let value = |config: &toml::Table, key: &str| config.get(key).map(plain).unwrap_or_default();
+    let differs = |key: &str| runs.iter().any(|(_, config)| value(config, key) != value(runs[0].1, key));
+    Grid::new("settings").striped(true).spacing([18.0, 4.0]).show(ui, |ui| {
+        ui.weak(seen.text.t("setting"));
+        for (run, _) in &runs {
+            ui.colored_label(seen.selection.color(&run.folder), cut(&run.name));
         }
-        ui.horizontal(|ui| {
-            ui.heading(seen.text.t("Settings of the runs that are drawn"));
-            ui.checkbox(&mut self.all_settings, seen.text.t("also those that are equal"));
-        });
-        let keys: BTreeSet<&String> = runs.iter().flat_map(|(_, config)| config.keys()).collect();
-        let value = |config: &toml::Table, key: &str| config.get(key).map(ToString::to_string).unwrap_or_default();
-        let differs = |key: &str| runs.iter().any(|(_, config)| value(config, key) != value(runs[0].1, key));
-        Grid::new("settings").striped(true).spacing([18.0, 4.0]).show(ui, |ui| {
-            ui.weak(seen.text.t("setting"));
-            for (run, _) in &runs {
-                ui.colored_label(seen.selection.color(&run.folder), cut(&run.name));
+        ui.end_row();
+        for key in keys.into_iter().filter(|key| seen.settings.runs.all_settings || differs(key)) {
+            ui.label(key);
+            for (_, config) in &runs {
+                let text = RichText::new(value(config, key)).monospace();
+                ui.label(if runs.len() > 1 && differs(key) { text.strong() } else { text });
             }
             ui.end_row();
-            for key in keys.into_iter().filter(|key| self.all_settings || differs(key)) {
-                ui.label(key);
-                for (_, config) in &runs {
-                    let text = RichText::new(value(config, key)).monospace();
-                    ui.label(if runs.len() > 1 && differs(key) { text.strong() } else { text });
-                }
-                ui.end_row();
-            }
-        });
-    }
+        }
+    });
 }
-
 fn table(ui: &mut Ui, seen: &mut Seen<'_>, runs: &[&Recording]) {
     let text = seen.text;
     Grid::new("runs").striped(true).spacing([18.0, 5.0]).show(ui, |ui| {
@@ -107,7 +92,7 @@ fn table(ui: &mut Ui, seen: &mut Seen<'_>, runs: &[&Recording]) {
             text.t("run"),
             text.t("state"),
             text.t("best test score"),
-            text.t("test loss"),
+            text.t("best test loss"),
             text.t("epochs"),
             text.t("time"),
             text.t("model"),
@@ -133,9 +118,9 @@ fn row(ui: &mut Ui, seen: &mut Seen<'_>, text: Text, run: &Recording) {
     if let Some(message) = run.status.as_ref().and_then(|status| status.message.as_ref()) {
         state.on_hover_text(message);
     }
-    let last = |tag: &str| run.series.get(tag).and_then(|series| series.last());
     ui.label(run.best().map(|best| format!("{:.2} %", 100.0 * best)).unwrap_or_default());
-    ui.label(last("loss/test").map(|point| format!("{:.4}", point.value)).unwrap_or_default());
+    let least = run.series.get("loss/test").and_then(|series| series.min());
+    ui.label(least.map(|loss| format!("{loss:.4}")).unwrap_or_default());
     ui.label(run.status.as_ref().map(|status| status.epoch.to_string()).unwrap_or_default());
     ui.label(run.status.as_ref().map(|status| duration(status.elapsed_s)).unwrap_or_default());
     let start = run.run.as_ref().map(|record| &record.start);
@@ -146,6 +131,11 @@ fn row(ui: &mut Ui, seen: &mut Seen<'_>, text: Text, run: &Recording) {
         let list = run.problems.join("\n");
         ui.colored_label(palette::WARN, text.f("{} files cannot be read", &[&run.problems.len()])).on_hover_text(list);
     }
+}
+
+/// A setting as it is given on the command line.
+fn plain(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
 /// A name of any length in a column.

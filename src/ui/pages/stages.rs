@@ -2,9 +2,9 @@
 
 mod timeline;
 
-use egui::{Align2, Color32, FontId, Grid, Rect, RichText, ScrollArea, Sense, Ui, Vec2};
+use egui::{Align2, Color32, FontId, Grid, Rect, RichText, Role, ScrollArea, Sense, Ui, Vec2, WidgetInfo};
 
-use crate::train::{StageReport, what_binds};
+use crate::train::{Binding, StageReport, what_binds};
 
 use crate::ui::palette;
 use crate::ui::text::Text;
@@ -12,10 +12,10 @@ use crate::ui::window::Seen;
 
 use timeline::TimelineView;
 
-/// Points.
-const BAR: Vec2 = Vec2::new(300.0, 16.0);
+/// Points: the least width of a bar, and its height.
+const BAR: Vec2 = Vec2::new(150.0, 16.0);
 /// Points; what the other columns of the table take.
-const OTHER_COLUMNS: f32 = 520.0;
+const OTHER_COLUMNS: f32 = 530.0;
 
 /// What the page remembers.
 #[derive(Default)]
@@ -33,9 +33,12 @@ impl Stages {
             return super::nothing(ui, text.t("This run has not told where its time goes"));
         };
         ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
-            ui.label(RichText::new(what_binds(&status.stages)).size(16.0).strong());
+            let said = what_binds(&status.stages).map(|binding| in_words(text, &binding));
+            ui.label(RichText::new(said.unwrap_or_else(|| text.t("nothing was run").to_owned())).size(16.0).strong());
             ui.add_space(6.0);
-            ScrollArea::horizontal().show(ui, |ui| bars(ui, text, &status.stages, status.step.max(1)));
+            ScrollArea::horizontal()
+                .auto_shrink([false, true])
+                .show(ui, |ui| bars(ui, text, &status.stages, status.step.max(1)));
             ui.add_space(12.0);
             ui.horizontal(|ui| {
                 ui.heading(text.t("The last steps"));
@@ -50,9 +53,15 @@ impl Stages {
     }
 }
 
+/// What binds the run, and what to try.
+fn in_words(text: Text, binding: &Binding) -> String {
+    let said = text.of(binding.said, &[&binding.percent(), &binding.stage.name()]);
+    text.f("{}: try {}", &[&said, &text.any(binding.advice)])
+}
+
 fn bars(ui: &mut Ui, text: Text, stages: &[StageReport], steps: u64) {
     let longest = stages.iter().map(|stage| stage.busy_ms.max(stage.exposed_ms)).fold(1e-9, f64::max);
-    let width = (ui.available_width() - OTHER_COLUMNS).clamp(BAR.x / 2.0, BAR.x);
+    let width = (ui.available_width() - OTHER_COLUMNS).max(BAR.x);
     Grid::new("stages").num_columns(6).striped(true).spacing([14.0, 5.0]).show(ui, |ui| {
         for title in [
             text.t("stage"),
@@ -98,10 +107,14 @@ fn bar(ui: &mut Ui, text: Text, stage: &StageReport, longest: f64, width: f32) {
     }
     let busy = format!("{:.1}", stage.busy_ms);
     let exposed = format!("{:.1}", stage.exposed_ms);
-    response.on_hover_text(text.f("{} ms of work in all; training waited {} ms for it", &[&busy, &exposed]));
+    let said = text.f("{} ms of work in all; training waited {} ms for it", &[&busy, &exposed]);
+    let name = format!("{}: {said}", stage.stage.name());
+    response.widget_info(|| WidgetInfo::labeled(Role::Image, true, &name));
+    response.on_hover_text(said);
 }
 
-/// The colour, darker on light ground, so that words in it can be read.
+/// The colour, further from the ground that it is on, so that words in it can be read.
 fn readable(ui: &Ui, color: Color32) -> Color32 {
-    if ui.visuals().dark_mode { color } else { color.lerp_to_gamma(Color32::BLACK, 0.35) }
+    let (away, part) = if ui.visuals().dark_mode { (Color32::WHITE, 0.2) } else { (Color32::BLACK, 0.35) };
+    color.lerp_to_gamma(away, part)
 }

@@ -11,14 +11,18 @@ use crate::units::{bytes, thousands};
 
 use crate::ui::form::{Field, FieldKind, Form, SECTIONS};
 use crate::ui::later::{Later, Machine};
+use crate::ui::numbers::duration;
 use crate::ui::palette;
 use crate::ui::session::Task;
-use crate::ui::steer::duration;
 use crate::ui::text::Text;
 use crate::ui::window::Seen;
 
-/// Points of a value.
-const VALUE_WIDTH: f32 = 260.0;
+/// Points: what names take, what stands beside values, and values at least and at most.
+const NAMES: f32 = 120.0;
+const BESIDE: f32 = 110.0;
+const VALUE: std::ops::RangeInclusive<f32> = 140.0..=420.0;
+/// Points from which on sections stand in two columns.
+const WIDE: f32 = 860.0;
 
 /// The form, and what was found out about what it says.
 pub(super) struct Start {
@@ -47,21 +51,37 @@ impl Start {
         ui.separator();
         let mut changed = false;
         ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
-            for (title, keys) in SECTIONS {
-                let open = CollapsingHeader::new(RichText::new(seen.text.any(title)).strong()).default_open(true);
-                open.show(ui, |ui| {
-                    Grid::new(title).num_columns(2).spacing([16.0, 6.0]).show(ui, |ui| {
-                        for &key in keys {
-                            changed |= self.row(ui, seen.text, key, machine);
-                            ui.end_row();
-                        }
-                    });
-                });
+            if ui.available_width() < WIDE {
+                changed = self.sections(ui, seen.text, &SECTIONS, machine);
+                return;
             }
+            let (left, right) = SECTIONS.split_at(SECTIONS.len() / 2);
+            ui.columns_const(|[first, second]| {
+                changed = self.sections(first, seen.text, left, machine);
+                changed |= self.sections(second, seen.text, right, machine);
+            });
         });
         if changed {
             self.changed();
         }
+    }
+
+    /// Some of the form's parts below each other; true if something was changed.
+    fn sections(&mut self, ui: &mut Ui, text: Text, sections: &[(&str, &[&str])], machine: &mut Machine) -> bool {
+        let mut changed = false;
+        for &(title, keys) in sections {
+            let open = CollapsingHeader::new(RichText::new(text.any(title)).strong()).default_open(true);
+            open.show(ui, |ui| {
+                let width = (ui.available_width() - NAMES - BESIDE).clamp(*VALUE.start(), *VALUE.end());
+                Grid::new(title).num_columns(2).min_col_width(NAMES).spacing([16.0, 6.0]).show(ui, |ui| {
+                    for &key in keys {
+                        changed |= self.row(ui, text, key, width, machine);
+                        ui.end_row();
+                    }
+                });
+            });
+        }
+        changed
     }
 
     fn changed(&mut self) {
@@ -133,7 +153,7 @@ impl Start {
     }
 
     /// A flag: its name and its value; true if it was changed.
-    fn row(&mut self, ui: &mut Ui, text: Text, key: &str, machine: &mut Machine) -> bool {
+    fn row(&mut self, ui: &mut Ui, text: Text, key: &str, width: f32, machine: &mut Machine) -> bool {
         let devices = if key == "device" { machine.devices(ui.ctx()) } else { None };
         let field = self.form.field(key);
         let help = text.any(&field.help).to_owned();
@@ -143,13 +163,13 @@ impl Start {
             changed = match &field.kind {
                 FieldKind::Switch => switch(ui, field, &name),
                 FieldKind::Choice(choices) => {
-                    let chosen = choice(ui, key, &field.value, choices, &name);
+                    let chosen = choice(ui, (key, width), &field.value, choices, &name);
                     let is_new = chosen.is_some();
                     field.value = chosen.unwrap_or_else(|| std::mem::take(&mut field.value));
                     is_new
                 }
                 FieldKind::Text => {
-                    let mut edit = TextEdit::singleline(&mut field.value).desired_width(VALUE_WIDTH);
+                    let mut edit = TextEdit::singleline(&mut field.value).desired_width(width);
                     // whatever messages come and go, the field that is typed in stays the same one
                     edit = edit.id(egui::Id::unique(("field", key)));
                     if !field.hint.is_empty() {
@@ -179,9 +199,15 @@ fn switch(ui: &mut Ui, field: &mut Field, name: &egui::Response) -> bool {
     check.changed()
 }
 
-fn choice(ui: &mut Ui, key: &str, value: &str, choices: &[(String, String)], label: &egui::Response) -> Option<String> {
+fn choice(
+    ui: &mut Ui,
+    (key, width): (&str, f32),
+    value: &str,
+    choices: &[(String, String)],
+    label: &egui::Response,
+) -> Option<String> {
     let mut chosen = None;
-    let shown = ComboBox::from_id_salt(key).selected_text(value).width(VALUE_WIDTH).show_ui(ui, |ui| {
+    let shown = ComboBox::from_id_salt(key).selected_text(value).width(width).show_ui(ui, |ui| {
         for (name, help) in choices {
             if ui.selectable_label(name == value, name).on_hover_text(help).clicked() && name != value {
                 chosen = Some(name.clone());
@@ -214,7 +240,7 @@ fn suggestions(ui: &mut Ui, text: Text, field: &mut Field, devices: Option<&[Dev
         _ => return false,
     };
     let mut changed = false;
-    ui.menu_button("…", |ui| {
+    let menu = ui.menu_button("…", |ui| {
         for (value, about) in known {
             let label = if about.is_empty() { value.clone() } else { format!("{value}   {about}") };
             if ui.button(label).clicked() {
@@ -223,9 +249,9 @@ fn suggestions(ui: &mut Ui, text: Text, field: &mut Field, devices: Option<&[Dev
                 ui.close();
             }
         }
-    })
-    .response
-    .on_hover_text(text.t("Values to choose from"));
+    });
+    let name = text.f("values of {}", &[&field.key]);
+    menu.response.accessible_name(name).on_hover_text(text.t("Values to choose from"));
     changed
 }
 

@@ -1,17 +1,17 @@
 //! One chart: the curves of one family, of all runs that are drawn.
 
+use std::ops::RangeInclusive;
+
 use egui::{Color32, Id, Ui, Vec2b};
-use egui_plot::{
-    FilledArea, GridMark, HoverPosition, Line, LineStyle, Plot, PlotBounds, PlotPoint, PlotPoints, PlotUi,
-};
+use egui_plot::{FilledArea, GridMark, HoverPosition, Line, LineStyle, Plot, PlotBounds, PlotPoints, PlotUi};
 
 use crate::runs::export::{Chart as Drawing, ChartLine};
 use crate::runs::{BandPoint, Recording, Series, XAxis, band};
 use crate::units::bytes;
 
+use crate::ui::numbers::{duration, number};
 use crate::ui::selection::Selection;
 use crate::ui::settings::CurveSettings;
-use crate::ui::steer::duration;
 use crate::ui::text::Text;
 use crate::ui::window::Seen;
 
@@ -44,6 +44,15 @@ struct Curve<'a> {
     is_test: bool,
 }
 
+/// Mean and range over seeds.
+struct Seeds {
+    label: String,
+    color: Color32,
+    points: Vec<BandPoint>,
+    /// Of held-out samples.
+    is_test: bool,
+}
+
 impl<'a> Chart<'a> {
     /// The curves of `family`, of these runs, drawn as the settings say.
     pub(super) fn new(family: &'a Family, runs: &'a [&'a Recording], seen: &'a Seen<'_>, lines: &'a Lines) -> Self {
@@ -67,24 +76,43 @@ impl<'a> Chart<'a> {
             })
             .y_axis_formatter(move |mark: GridMark, _: &_| mark_text(mark, log_y, y_text))
             .label_formatter(move |position| {
-                let HoverPosition::NearDataPoint { plot_name, position: PlotPoint { x: at, y }, .. } = position else {
-                    return None;
-                };
-                let [at, y] = [unlog(*at, log_x), unlog(*y, log_y)];
-                Some(format!("{plot_name}\n{}\n{}", y_text(y, y), x_text(x.of, at, at)))
+                let (HoverPosition::NearDataPoint { position, .. } | HoverPosition::Elsewhere { position }) = position;
+                let at = unlog(position.x, log_x);
+                let values = self.values_at(at, &|value| y_text(value, value), text);
+                (!values.is_empty()).then(|| format!("{}\n{values}", x_text(x.of, at, at)))
             });
         plot.show(ui, |plot| {
             let range = self.range(plot);
             if self.settings.band {
-                self.bands(plot, range, most, text);
+                for Seeds { label, color, points, is_test } in self.seeds(range, most, text) {
+                    self.band(plot, &label, color, &points, is_test);
+                }
             } else {
                 self.lines(plot, range, most);
             }
         });
     }
 
+    /// The values of all curves there, as they were measured, a line for each.
+    fn values_at(&self, at: f64, in_words: &dyn Fn(f64) -> String, text: Text) -> String {
+        const MOST: usize = 16;
+        let axis = self.settings.axis;
+        let curves = self.curves().into_iter().filter_map(|curve| {
+            let [from, to] = curve.series.bounds(axis)?;
+            let point = (from..=to).contains(&at).then(|| curve.series.nearest(axis, at)).flatten()?;
+            Some(format!("{}: {}", curve.label, in_words(point.value)))
+        });
+        let mut lines: Vec<String> = curves.collect();
+        if lines.len() > MOST {
+            let more = lines.len() - MOST;
+            lines.truncate(MOST);
+            lines.push(text.f("and {} more", &[&more]));
+        }
+        lines.join("\n")
+    }
+
     /// What is seen of the horizontal axis, in its own units, with a margin so that lines go on to the edges.
-    fn range(&self, plot: &PlotUi<'_>) -> std::ops::RangeInclusive<f64> {
+    fn range(&self, plot: &PlotUi<'_>) -> RangeInclusive<f64> {
         let bounds: PlotBounds = plot.plot_bounds();
         if plot.auto_bounds().x || !bounds.is_valid() {
             return f64::NEG_INFINITY..=f64::INFINITY;
@@ -108,7 +136,7 @@ impl<'a> Chart<'a> {
         curves
     }
 
-    fn lines(&self, plot: &mut PlotUi<'_>, range: std::ops::RangeInclusive<f64>, most: usize) {
+    fn lines(&self, plot: &mut PlotUi<'_>, range: RangeInclusive<f64>, most: usize) {
         let x = self.settings.x();
         for Curve { run, tag, label, color, series, is_test } in self.curves() {
             let smooth = self.settings.smoothing > 0.0 && series.len() > 2 && !is_test;
@@ -152,7 +180,9 @@ impl<'a> Chart<'a> {
         place.iter().all(|value| value.is_finite()).then_some(place)
     }
 
-    fn bands(&self, plot: &mut PlotUi<'_>, range: std::ops::RangeInclusive<f64>, most: usize, text: Text) {
+    /// What runs that differ in nothing but their seed say together.
+    fn seeds(&self, range: RangeInclusive<f64>, most: usize, text: Text) -> Vec<Seeds> {
+        let mut found = Vec::new();
         for group in groups(self.runs) {
             let color = self.selection.color(&group[0].folder);
             for (tag, part) in &self.family.tags {
@@ -160,12 +190,14 @@ impl<'a> Chart<'a> {
                 if series.is_empty() {
                     continue;
                 }
-                let weight = if *part == "test" { 0.0 } else { self.settings.smoothing };
+                let is_test = *part == "test";
+                let weight = if is_test { 0.0 } else { self.settings.smoothing };
                 let points = band(&series, self.settings.x(), range.clone(), weight, most);
                 let label = text.f("{}, {} runs {}", &[&group[0].name, &series.len(), part]);
-                self.band(plot, &label, color, &points, *part == "test");
+                found.push(Seeds { label: label.trim_end().to_owned(), color, points, is_test });
             }
         }
+        found
     }
 
     fn band(&self, plot: &mut PlotUi<'_>, label: &str, color: Color32, points: &[BandPoint], is_test: bool) {
@@ -186,31 +218,51 @@ impl<'a> Chart<'a> {
     }
 
     /// The chart for a file: everything, not only what is seen.
-    pub(super) fn for_export(&self) -> Drawing<'_> {
-        let x = self.settings.x();
-        let all = f64::NEG_INFINITY..=f64::INFINITY;
+    pub(super) fn for_export(&self, text: Text) -> Drawing<'_> {
+        Drawing {
+            title: &self.family.name,
+            x: self.settings.axis.unit(),
+            y: "",
+            low_legend: false,
+            log_x: self.settings.log_x,
+            log_y: self.settings.log_y,
+            lines: if self.settings.band { self.bands_for_export(text) } else { self.lines_for_export() },
+            size: EXPORT_SIZE,
+        }
+    }
+
+    fn lines_for_export(&self) -> Vec<ChartLine> {
+        let (x, all) = (self.settings.x(), f64::NEG_INFINITY..=f64::INFINITY);
         let line = |Curve { label, color, series, is_test, .. }: Curve<'_>| {
             let (mut points, mut faint) = (Vec::new(), None);
-            let [r, g, b, _] = color.to_array();
             series.decimated(x, all.clone(), EXPORT_PLACES, &mut points);
             if self.settings.smoothing > 0.0 && !is_test {
                 let mut smooth = Vec::new();
                 series.smoothed(x, all.clone(), self.settings.smoothing, EXPORT_PLACES, &mut smooth);
                 faint = Some(std::mem::replace(&mut points, smooth));
             }
-            ChartLine { label, color: [r, g, b], points, faint }
+            ChartLine { label, color: rgb(color), points, faint, dashed: is_test, ..Default::default() }
         };
-        Drawing {
-            title: &self.family.name,
-            x: x.of.unit(),
-            y: "",
-            low_legend: false,
-            log_x: self.settings.log_x,
-            log_y: self.settings.log_y,
-            lines: self.curves().into_iter().map(line).collect(),
-            size: EXPORT_SIZE,
-        }
+        self.curves().into_iter().map(line).collect()
     }
+
+    fn bands_for_export(&self, text: Text) -> Vec<ChartLine> {
+        let all = f64::NEG_INFINITY..=f64::INFINITY;
+        let line = |Seeds { label, color, points, is_test }: Seeds| ChartLine {
+            label,
+            color: rgb(color),
+            points: points.iter().map(|point| [point.x, point.mean]).collect(),
+            band: points.iter().map(|point| [point.x, point.low, point.high]).collect(),
+            dashed: is_test,
+            ..Default::default()
+        };
+        self.seeds(all, EXPORT_PLACES, text).into_iter().map(line).collect()
+    }
+}
+
+fn rgb(color: Color32) -> [u8; 3] {
+    let [r, g, b, _] = color.to_array();
+    [r, g, b]
 }
 
 fn unlog(value: f64, log: bool) -> f64 {
@@ -231,39 +283,5 @@ fn x_text(axis: XAxis, value: f64, step: f64) -> String {
     match axis {
         XAxis::Time => duration(value),
         XAxis::Step | XAxis::Epoch => number(value, step),
-    }
-}
-
-/// A number with as many digits as are of use, and enough to tell it from one that is larger by `step`.
-fn number(value: f64, step: f64) -> String {
-    let size = value.abs();
-    // digits after the point: of the mantissa, and of the number itself
-    let after =
-        |unit: f64, least: usize| (((unit / step.abs()).log10() - 1e-9).ceil().clamp(0.0, 15.0) as usize).max(least);
-    if value == 0.0 {
-        "0".into()
-    } else if !(1e-3..1e6).contains(&size) {
-        let digits = after(10_f64.powf(size.log10().floor()), 1);
-        format!("{value:.digits$e}")
-    } else if value.fract() == 0.0 || (size >= 1e3 && step.abs() >= 1.0) {
-        format!("{value:.0}")
-    } else {
-        let digits = after(1.0, 4);
-        let text = format!("{value:.digits$}");
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_the_digits_of_use() {
-        let said = [0.0, 1.0, 0.5, 0.1234567, 1234.5, 12_345_678.0, 1e-5, -2.5].map(|value| number(value, value));
-        assert_eq!(said, ["0", "1", "0.5", "0.1235", "1234", "1.2e7", "1.0e-5", "-2.5"]);
-        let near = [(8.0e-5, 1e-7), (8.01e-5, 1e-7), (2.00001, 1e-5), (1234.5, 0.5), (12_345_678.0, 1.0)];
-        let said = near.map(|(value, step)| number(value, step));
-        assert_eq!(said, ["8.00e-5", "8.01e-5", "2.00001", "1234.5", "1.2345678e7"]);
     }
 }

@@ -1,6 +1,6 @@
 //! Histograms one behind the other, or over each other, and their quantiles over time.
 
-use egui::{Align2, Color32, FontId, Pos2, Rect, Sense, Shape, Stroke, Ui, Vec2, pos2};
+use egui::{Align2, Color32, FontId, Pos2, Rect, Role, Sense, Shape, Stroke, Ui, Vec2, WidgetInfo, pos2};
 use egui_plot::{FilledArea, Line, Plot, PlotPoints};
 
 use crate::runs::RecordedHistogram;
@@ -96,6 +96,11 @@ impl Ridge {
             let at = pos2(plot.left() + part * plot.width(), plot.bottom() + 1.0);
             painter.text(at, align, short(value), FontId::proportional(10.0), weak);
         }
+        let range = self.range.map(short);
+        response.widget_info(|| {
+            let words = text.f("{} histograms of values from {} to {}", &[&self.rows.len(), &range[0], &range[1]]);
+            WidgetInfo::labeled(Role::Image, true, words)
+        });
         if let Some((step, value)) = hovered {
             response.on_hover_text_at_pointer(text.f("step {}, value {}", &[&step, &short(value)]));
         }

@@ -1,10 +1,15 @@
 //! What is taken for what, and how well each class is told from the others.
 
-use egui::{Align2, Color32, FontId, Grid, Rect, ScrollArea, Sense, Ui, Vec2};
+use std::f32::consts::FRAC_PI_2;
+use std::sync::Arc;
+
+use egui::epaint::TextShape;
+use egui::{Align2, Color32, FontId, Galley, Grid, Rect, Role, ScrollArea, Sense, Ui, Vec2, WidgetInfo, pos2};
 
 use crate::runs::Recording;
 use crate::train::Confusion;
 
+use crate::ui::legend::fitted;
 use crate::ui::text::Text;
 
 use super::class_name;
@@ -13,6 +18,7 @@ use super::class_name;
 const LARGEST_CELL: f32 = 54.0;
 const SMALLEST_CELL: f32 = 6.0;
 const NAMES: f32 = 110.0;
+const GAP: f32 = 6.0;
 
 fn classes(run: &Recording) -> &[String] {
     run.predictions.as_ref().map_or(&[], |predictions| &predictions.classes)
@@ -28,19 +34,22 @@ pub(super) fn matrix(ui: &mut Ui, text: Text, run: &Recording) {
         "rows: what it is; columns: what the model says. {} of {} are right",
         &[&confusion.correct(), &confusion.total()],
     ));
+    let names: Vec<String> = (0..count).map(|class| class_name(classes(run), class as u32)).collect();
     let room = (ui.available_size() - Vec2::splat(NAMES)) / count as f32;
     let cell = room.min_elem().clamp(SMALLEST_CELL, LARGEST_CELL);
     ScrollArea::both().auto_shrink([false, false]).show(ui, |ui| {
-        let (area, response) = ui.allocate_exact_size(Vec2::splat(NAMES + cell * count as f32), Sense::hover());
-        let origin = area.min + Vec2::new(NAMES, 22.0);
+        let font = FontId::proportional((cell * 0.36).clamp(8.0, 14.0));
+        let headings = Headings::new(ui, &names, &font, cell);
+        let corner = Vec2::new(headings.left, headings.top);
+        let size = corner + Vec2::splat(cell * count as f32);
+        let (area, response) = ui.allocate_exact_size(size, Sense::hover());
+        let origin = area.min + corner;
         let place = |of: usize, said: usize| {
             Rect::from_min_size(origin + Vec2::new(said as f32 * cell, of as f32 * cell), Vec2::splat(cell))
         };
         let painter = ui.painter_at(area.expand(2.0));
-        let rows: Vec<u64> = (0..count).map(|of| (0..count).map(|said| confusion.count(of, said)).sum()).collect();
-        let names = classes(run);
-        let font = FontId::proportional((cell * 0.36).clamp(8.0, 14.0));
-        for (of, targets) in rows.into_iter().enumerate() {
+        for of in 0..count {
+            let targets: u64 = (0..count).map(|said| confusion.count(of, said)).sum();
             for said in 0..count {
                 let number = confusion.count(of, said);
                 let part = number as f32 / targets.max(1) as f32;
@@ -51,23 +60,68 @@ pub(super) fn matrix(ui: &mut Ui, text: Text, run: &Recording) {
                     painter.text(place(of, said).center(), Align2::CENTER_CENTER, number, font.clone(), ink);
                 }
             }
-            if cell >= 10.0 {
-                let ink = ui.visuals().text_color();
-                let left = place(of, 0).left_center() - Vec2::new(6.0, 0.0);
-                painter.text(left, Align2::RIGHT_CENTER, short(names, of), font.clone(), ink);
-                let top = place(0, of).center_top() - Vec2::new(0.0, 4.0);
-                painter.text(top, Align2::CENTER_BOTTOM, short(names, of), font.clone(), ink);
-            }
+            headings.draw(ui, of, place(of, 0), place(0, of));
         }
+        response.widget_info(|| WidgetInfo::labeled(Role::Image, true, in_words(text, confusion, &names)));
+        let class = |at: f32| usize::try_from(at.floor() as i64).ok().filter(|class| *class < count);
         let pointed = response.hover_pos().map(|pointer| (pointer - origin) / cell);
-        if let Some(pointed) = pointed.filter(|at| at.min_elem() >= 0.0 && at.max_elem() < count as f32) {
-            let (of, said) = (pointed.y as usize, pointed.x as usize);
-            let [is, says] = [of, said].map(|class| class_name(names, class as u32));
-            response.on_hover_text_at_pointer(
-                text.f("{} samples of {} are taken for {}", &[&confusion.count(of, said), &is, &says]),
-            );
-        }
+        let hint = match pointed.map(|at| (class(at.y), class(at.x))) {
+            Some((Some(of), Some(said))) => {
+                text.f("{} samples of {} are taken for {}", &[&confusion.count(of, said), &names[of], &names[said]])
+            }
+            Some((Some(class), None) | (None, Some(class))) => names[class].clone(),
+            _ => return,
+        };
+        response.on_hover_text_at_pointer(hint);
     });
+}
+
+/// What is most often taken for what, for those who do not see it.
+fn in_words(text: Text, confusion: &Confusion, names: &[String]) -> String {
+    const MOST: usize = 5;
+    let pairs = (0..names.len()).flat_map(|of| (0..names.len()).map(move |said| (of, said)));
+    let mut wrong: Vec<_> = pairs.filter(|(of, said)| of != said && confusion.count(*of, *said) > 0).collect();
+    wrong.sort_by_key(|(of, said)| std::cmp::Reverse(confusion.count(*of, *said)));
+    let said = |(of, said): &(usize, usize)| {
+        text.f("{} samples of {} are taken for {}", &[&confusion.count(*of, *said), &names[*of], &names[*said]])
+    };
+    let said: Vec<String> = wrong.iter().take(MOST).map(said).collect();
+    format!("{}: {}", text.t("confusion matrix"), said.join("; "))
+}
+
+/// Names of classes beside and above the matrix; those above stand upright where they are too wide.
+struct Headings {
+    names: Vec<Arc<Galley>>,
+    upright: bool,
+    left: f32,
+    top: f32,
+}
+
+impl Headings {
+    fn new(ui: &Ui, names: &[String], font: &FontId, cell: f32) -> Self {
+        // smaller ones cannot be read
+        let shown = if cell >= 10.0 { names } else { &[] };
+        let ink = ui.visuals().text_color();
+        let names: Vec<_> = shown.iter().map(|name| fitted(ui, name.clone(), font.clone(), ink, NAMES - GAP)).collect();
+        let widest = names.iter().map(|name| name.size().x).fold(0.0, f32::max);
+        let height = names.first().map_or(0.0, |name| name.size().y);
+        let upright = widest > cell;
+        Self { names, upright, left: widest + GAP, top: GAP + if upright { widest } else { height } }
+    }
+
+    fn draw(&self, ui: &Ui, class: usize, row: Rect, column: Rect) {
+        let Some(name) = self.names.get(class) else { return };
+        let (size, ink) = (name.size(), ui.visuals().text_color());
+        let left = pos2(row.left() - GAP - size.x, row.center().y - size.y / 2.0);
+        ui.painter().galley(left, Arc::clone(name), ink);
+        let bottom = column.top() - GAP;
+        if self.upright {
+            let foot = pos2(column.center().x - size.y / 2.0, bottom);
+            ui.painter().add(TextShape::new(foot, Arc::clone(name), ink).with_angle(-FRAC_PI_2));
+        } else {
+            ui.painter().galley(pos2(column.center().x - size.x / 2.0, bottom - size.y), Arc::clone(name), ink);
+        }
+    }
 }
 
 /// Scores of each class.
@@ -105,10 +159,6 @@ fn means(ui: &mut Ui, text: Text, confusion: &Confusion) {
     }
     ui.monospace(confusion.total().to_string());
     ui.end_row();
-}
-
-fn short(names: &[String], class: usize) -> String {
-    class_name(names, class as u32).chars().take(14).collect()
 }
 
 /// Green on the diagonal, red beside it, stronger with more.

@@ -1,6 +1,6 @@
 //! The last steps in time: a lane for each thread and device.
 
-use egui::{Align2, Color32, FontId, Rect, Sense, Ui, Vec2, pos2};
+use egui::{Align2, Color32, FontId, Rect, Role, Sense, Ui, Vec2, WidgetInfo, pos2};
 
 use crate::train::record::{Lane, Span, Timeline};
 
@@ -66,6 +66,7 @@ impl TimelineView {
             }
         }
         let [from, to] = self.seen.unwrap_or(seen);
+        response.widget_info(|| WidgetInfo::labeled(Role::Image, true, in_words(text, timeline, all)));
         let place = |ms: f64| plot.left() + ((ms - from) / (to - from)) as f32 * plot.width();
         let painter = ui.painter_at(area);
         let (weak, font) = (ui.visuals().weak_text_color(), FontId::proportional(12.0));
@@ -106,6 +107,13 @@ impl TimelineView {
     }
 }
 
+/// How long each lane worked.
+fn in_words(text: Text, timeline: &Timeline, [from, to]: [f64; 2]) -> String {
+    let busy = |lane: &Lane| lane.spans.iter().map(|span| span.end_ms - span.start_ms).sum::<f64>();
+    let lanes: Vec<String> = timeline.lanes.iter().map(|lane| format!("{} {:.1} ms", lane.name, busy(lane))).collect();
+    text.f("the last steps, {} ms: {}", &[&format!("{:.1}", to - from), &lanes.join(", ")])
+}
+
 /// Neighbouring steps differ a little, so that one sees where one ends.
 fn shade(span: &Span) -> Color32 {
     let color = palette::of_stage(span.stage);
@@ -132,7 +140,10 @@ fn axis(painter: &egui::Painter, plot: Rect, [from, to]: [f64; 2], color: Color3
         let x = plot.left() + (at / (to - from)) as f32 * plot.width();
         painter.vline(x, plot.y_range(), (0.5, color.gamma_multiply(0.4)));
         let text = if step >= 1.0 { format!("{at:.0} ms") } else { format!("{at:.2} ms") };
-        painter.text(pos2(x + 2.0, plot.bottom()), Align2::LEFT_BOTTOM, text, FontId::proportional(10.0), color);
+        let words = painter.layout_no_wrap(text, FontId::proportional(10.0), color);
+        // the last one may have no room at its right
+        let left = (x + 2.0).min(plot.right() - words.size().x);
+        painter.galley(pos2(left, plot.bottom() - words.size().y), words, color);
         at += step;
     }
 }

@@ -1,0 +1,50 @@
+//! Numbers as people read them.
+
+/// A number with as many digits as are of use, and enough to tell it from one that is larger by `step`.
+pub(super) fn number(value: f64, step: f64) -> String {
+    let size = value.abs();
+    // digits after the point: of the mantissa, and of the number itself
+    let after =
+        |unit: f64, least: usize| (((unit / step.abs()).log10() - 1e-9).ceil().clamp(0.0, 15.0) as usize).max(least);
+    if value == 0.0 {
+        "0".into()
+    } else if !(1e-3..1e6).contains(&size) {
+        let digits = after(10_f64.powf(size.log10().floor()), 1);
+        format!("{value:.digits$e}")
+    } else if value.fract() == 0.0 || (size >= 1e3 && step.abs() >= 1.0) {
+        format!("{value:.0}")
+    } else {
+        let digits = after(1.0, 4);
+        let text = format!("{value:.digits$}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+/// A time to go, as people say it.
+pub(super) fn duration(seconds: f64) -> String {
+    let seconds = if seconds.is_finite() { seconds.max(0.0) as u64 } else { 0 };
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
+        _ => format!("{}:{:02} h", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_well() {
+        let said = [0.4, 59.0, 61.0, 3599.0, 7260.0, f64::INFINITY, -1.0].map(duration);
+        assert_eq!(said, ["0 s", "59 s", "1:01 min", "59:59 min", "2:01 h", "0 s", "0 s"]);
+    }
+    #[test]
+    fn numbers_have_the_digits_of_use() {
+        let said = [0.0, 1.0, 0.5, 0.1234567, 1234.5, 12_345_678.0, 1e-5, -2.5].map(|value| number(value, value));
+        assert_eq!(said, ["0", "1", "0.5", "0.1235", "1234", "1.2e7", "1.0e-5", "-2.5"]);
+        let near = [(8.0e-5, 1e-7), (8.01e-5, 1e-7), (2.00001, 1e-5), (1234.5, 0.5), (12_345_678.0, 1.0)];
+        let said = near.map(|(value, step)| number(value, step));
+        assert_eq!(said, ["8.00e-5", "8.01e-5", "2.00001", "1234.5", "1.2345678e7"]);
+    }
+}
