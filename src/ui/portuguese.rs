@@ -496,10 +496,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("written: {}", "gravado: {}"),
     ("wrong", "errado"),
     ("wrong ones only", "só as erradas"),
-    (
-        "zoom: scroll with Ctrl or drag with the right button; double click: all",
-        "zoom: role com Ctrl ou arraste com o botão direito; clique duplo: tudo",
-    ),
+    ("zoom: scroll with Ctrl, or drag with the right button", "zoom: role com Ctrl ou arraste com o botão direito"),
     (
         "{} GFLOP/s in a product of f32 matrices, {} GB/s read and written ({})",
         "{} GFLOP/s em um produto de matrizes f32, {} GB/s lidos e escritos ({})",

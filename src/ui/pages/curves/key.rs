@@ -29,7 +29,7 @@ pub(super) fn lines(ui: &mut Ui, text: Text, settings: &CurveSettings) {
             sample(ui, Kind::Faint, text.t("training, not smoothed"));
         }
         ui.separator();
-        ui.weak(text.t("zoom: scroll with Ctrl or drag with the right button; double click: all"));
+        ui.weak(text.t("zoom: scroll with Ctrl, or drag with the right button"));
     });
 }
 
