@@ -44,6 +44,18 @@ impl Card {
         }
     }
 
+    /// Bytes of its memory that nobody uses, if it has its own.
+    #[cfg(feature = "ui")]
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Nvidia(card) => card.free_bytes(),
+            Self::Folder(card) => {
+                let [all, used] = ["total", "used"].map(|what| number(&card.join(format!("mem_info_vram_{what}"))));
+                all?.checked_sub(used?)
+            }
+        }
+    }
+
     /// Its clock in MHz now, and what holds it down, if something does.
     pub(crate) fn clock(&self) -> Option<(f64, Option<&'static str>)> {
         match self {

@@ -18,6 +18,11 @@ impl Nvidia {
         match *self {}
     }
 
+    #[cfg(feature = "ui")]
+    pub(super) fn free_bytes(&self) -> Option<u64> {
+        match *self {}
+    }
+
     pub(super) fn clock(&self) -> Option<(f64, Option<&'static str>)> {
         match *self {}
     }

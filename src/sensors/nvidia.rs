@@ -44,6 +44,12 @@ impl Nvidia {
         Some(f64::from(rates.gpu) / 100.0)
     }
 
+    /// Bytes of its memory that nobody uses.
+    #[cfg(feature = "ui")]
+    pub(super) fn free_bytes(&self) -> Option<u64> {
+        Some(self.library.device_by_index(self.number).ok()?.memory_info().ok()?.free)
+    }
+
     pub(super) fn clock(&self) -> Option<(f64, Option<&'static str>)> {
         const HEAT: ThrottleReasons = ThrottleReasons::SW_THERMAL_SLOWDOWN.union(ThrottleReasons::HW_THERMAL_SLOWDOWN);
         const POWER: ThrottleReasons = ThrottleReasons::SW_POWER_CAP.union(ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN);

@@ -354,10 +354,6 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("did not run", "não rodou"),
     ("done", "concluída"),
     ("drag to move, scroll with Ctrl to zoom", "arraste para mover, role com Ctrl para dar zoom"),
-    (
-        "drag to move; scroll with Ctrl, or drag with the right button, to zoom; double click to see all",
-        "arraste para mover; role com Ctrl, ou arraste com o botão direito, para dar zoom; clique duplo para ver tudo",
-    ),
     ("driver", "driver"),
     ("epoch {}, step {} of {}", "época {}, passo {} de {}"),
     ("epochs", "épocas"),
@@ -506,6 +502,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("written: {}", "gravado: {}"),
     ("wrong", "errado"),
     ("wrong ones only", "só as erradas"),
+    ("zoom: scroll with Ctrl, or drag with the right button", "zoom: role com Ctrl ou arraste com o botão direito"),
     (
         "{} GFLOP/s in a product of f32 matrices, {} GB/s read and written ({})",
         "{} GFLOP/s em um produto de matrizes f32, {} GB/s lidos e escritos ({})",

@@ -10,7 +10,7 @@ use egui::accesskit::Role;
 use egui::{ViewportCommand, ViewportEvent, ViewportId};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
-use crate::{Seen, common, config, wait, window};
+use crate::{Seen, common, config, fill, wait, window};
 
 fn status(run: &Path) -> Option<Status> {
     serde_json::from_slice(&std::fs::read(run.join(STATUS)).ok()?).ok()
@@ -59,7 +59,9 @@ fn a_run_is_paused_changed_stopped_and_resumed() {
     assert_eq!(lines(&run).len(), paused, "a paused run does no steps");
 
     set_factor(&mut seen, 0.5);
-    wait(&mut seen, "the button says what it does now", |seen| seen.query_by_label("Resume").is_some());
+    wait(&mut seen, "it is told", |seen| seen.query_all_by_label_contains("times 0.5").next().is_some());
+    // the bar has grown by a line
+    seen.run_steps(3);
     seen.get_by_label("Resume").click();
     wait(&mut seen, "it goes on", |_| lines(&run).len() > paused + 5);
     let after = status(&run).expect("it is running");
@@ -85,15 +87,6 @@ fn a_run_is_paused_changed_stopped_and_resumed() {
     wait(&mut seen, "its factor is said", |seen| factor(seen) == Some(0.5));
     seen.state_mut().finish();
     assert!(!seen.state().is_training());
-}
-
-/// Types a value into the form.
-fn fill(seen: &mut Seen, flag: &str, value: &str) {
-    seen.get_by_role_and_label(Role::TextInput, flag).focus();
-    seen.step();
-    seen.key_press_modifiers(egui::Modifiers::COMMAND, egui::Key::A);
-    seen.get_by_role_and_label(Role::TextInput, flag).type_text(value);
-    seen.run_steps(3);
 }
 
 #[test]
@@ -149,10 +142,7 @@ fn a_picture_is_judged_by_a_run_that_goes_on() {
     wait(&mut seen, "the page is there", |seen| seen.query_by_label("pictures of your own").is_some());
     seen.get_by_label("pictures of your own").click();
     seen.run_steps(2);
-    let field = seen.get_by_role_and_label(Role::TextInput, "path of a picture");
-    field.focus();
-    field.type_text(&picture.display().to_string());
-    seen.run_steps(2);
+    fill(&mut seen, "path of a picture", &picture.display().to_string());
     seen.get_by_label("Open").click();
     wait(&mut seen, "it is judged", |seen| seen.query_by_label("by digits-cnn-1").is_some());
     assert!(run.join("model.safetensors").exists(), "the run has saved for it");

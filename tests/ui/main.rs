@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use brasa::train::{Config, Control, Summary, Trainer};
 use brasa::ui::{Language, Options, SavedSettings, Window};
+use egui::accesskit::Role;
 use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
 
 /// What takes longer than this has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -42,6 +44,15 @@ fn trained(config: Config) -> Summary {
     let mut trainer = Trainer::new(config).expect("good settings");
     trainer.add_tensorboard();
     trainer.run(&Control::default(), &mut |_| {}).expect("it trains")
+}
+
+/// Types a value into a field.
+fn fill(seen: &mut Seen, field: &str, value: &str) {
+    seen.get_by_role_and_label(Role::TextInput, field).focus();
+    seen.step();
+    seen.key_press_modifiers(egui::Modifiers::COMMAND, egui::Key::A);
+    seen.get_by_role_and_label(Role::TextInput, field).type_text(value);
+    seen.run_steps(3);
 }
 
 /// Draws frames until `done` says so.

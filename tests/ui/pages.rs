@@ -6,7 +6,7 @@ use egui::accesskit::Role;
 use egui::{Key, Modifiers};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
-use crate::{Seen, config, trained, wait, window};
+use crate::{Seen, config, fill, trained, wait, window};
 
 /// Two recorded runs.
 fn recorded() -> (tempfile::TempDir, Seen) {
@@ -105,8 +105,10 @@ fn a_kernel_shows_its_text_in_every_language() {
     // each has something that none of the others has
     let marks = ["@compute", "kernel void", "[numthreads(", "OpEntryPoint"];
     for (dialect, mark) in ["WGSL", "MSL (Metal)", "HLSL (DX12)", "SPIR-V (Vulkan)"].iter().zip(marks) {
+        // nothing moves before it is clicked
+        seen.run_steps(5);
         seen.get_by_role_and_label(Role::ComboBox, "text in").click();
-        seen.run_steps(3);
+        seen.run_steps(5);
         seen.get_by_role_and_label(Role::Button, dialect).click();
         wait(&mut seen, dialect, |seen| code(seen).contains(mark));
         assert_eq!(marks.iter().filter(|mark| code(&seen).contains(**mark)).count(), 1, "{dialect}");
@@ -155,18 +157,10 @@ fn a_folder_is_opened_by_its_path_and_told() {
     seen.run_steps(2);
     seen.get_by_label("further runs").click();
     seen.run_steps(2);
-    let field = |seen: &Seen, path: &str| {
-        let field = seen.get_by_role_and_label(Role::TextInput, "path of a folder of runs");
-        field.focus();
-        field.type_text(path);
-    };
-    field(&seen, "/nowhere/at/all");
-    seen.run_steps(2);
+    fill(&mut seen, "path of a folder of runs", "/nowhere/at/all");
     seen.get_by_label("Open").click();
     wait(&mut seen, "a mistake is said", |seen| seen.query_by_label("nothing is there").is_some());
-    seen.key_press_modifiers(Modifiers::COMMAND, Key::A);
-    field(&seen, &out.path().display().to_string());
-    seen.run_steps(2);
+    fill(&mut seen, "path of a folder of runs", &out.path().display().to_string());
     seen.get_by_label("Open").click();
     wait(&mut seen, "it is told", |seen| seen.query_all_by_label_contains("1 runs in ").next().is_some());
     wait(&mut seen, "it is listed", |seen| seen.query_all_by_label_contains("digits-cnn-1").next().is_some());

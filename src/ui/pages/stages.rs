@@ -14,8 +14,8 @@ use timeline::TimelineView;
 
 /// Points: the least width of a bar, and its height.
 const BAR: Vec2 = Vec2::new(150.0, 16.0);
-/// Points; what the other columns of the table take.
-const OTHER_COLUMNS: f32 = 530.0;
+/// Points; what the other columns of the table take, in the longer language.
+const OTHER_COLUMNS: f32 = 590.0;
 
 /// What the page remembers.
 #[derive(Default)]

@@ -29,9 +29,7 @@ pub(super) fn lines(ui: &mut Ui, text: Text, settings: &CurveSettings) {
             sample(ui, Kind::Faint, text.t("training, not smoothed"));
         }
         ui.separator();
-        ui.weak(
-            text.t("drag to move; scroll with Ctrl, or drag with the right button, to zoom; double click to see all"),
-        );
+        ui.weak(text.t("zoom: scroll with Ctrl, or drag with the right button"));
     });
 }
 

@@ -1,6 +1,6 @@
 //! One sample of the grid.
 
-use egui::{Align2, Color32, FontId, Rect, Role, Sense, Stroke, StrokeKind, Ui, Vec2, WidgetInfo, pos2};
+use egui::{Align2, Color32, FontId, Pos2, Rect, Role, Sense, Shape, Stroke, StrokeKind, Ui, Vec2, WidgetInfo, pos2};
 
 use crate::train::record::Predictions;
 
@@ -16,6 +16,8 @@ const SIDE: f32 = 84.0;
 const MASK_SIDE: f32 = 190.0;
 const GAP: f32 = 4.0;
 const LINE: f32 = 15.0;
+/// Half of a mark's width.
+const MARK: f32 = 5.0;
 /// Of a picture with its lines of words, and of one with its masks.
 pub(super) const CLASSIFIED: Vec2 = Vec2::new(SIDE, SIDE + 2.0 * LINE);
 pub(super) const MASKED: Vec2 = Vec2::new(2.0 * MASK_SIDE + GAP, MASK_SIDE + LINE);
@@ -27,7 +29,7 @@ pub(super) fn classified(ui: &mut Ui, text: Text, sheets: &Sheets, said: &Predic
     let (area, response) = ui.allocate_exact_size(CLASSIFIED, Sense::hover());
     let picture = Rect::from_min_size(area.min, Vec2::splat(SIDE)).shrink(2.0);
     let right = sample.accuracy >= 1.0;
-    let (frame, mark) = if right { (palette::GOOD, "•") } else { (palette::BAD, "×") };
+    let frame = if right { palette::GOOD } else { palette::BAD };
     if !sheets.picture(ui, picture, number) {
         ui.painter().rect_filled(picture, 2.0, ui.visuals().faint_bg_color);
         let (font, color) = (FontId::proportional(12.0), ui.visuals().weak_text_color());
@@ -48,12 +50,13 @@ pub(super) fn classified(ui: &mut Ui, text: Text, sheets: &Sheets, said: &Predic
         font.clone(),
         ui.visuals().weak_text_color(),
     );
-    let line = |number: f32, words: String, color: Color32, right: f32| {
-        let words = fitted(ui, words, font.clone(), color, right - area.left() - 4.0);
-        ui.painter().galley(pos2(area.left() + 2.0, row(number) - words.size().y / 2.0), words, color);
+    mark(ui, pos2(area.left() + MARK, row(0.0)), right, frame);
+    let line = |number: f32, words: String, color: Color32, left: f32, right: f32| {
+        let words = fitted(ui, words, font.clone(), color, right - left - 3.0);
+        ui.painter().galley(pos2(left, row(number) - words.size().y / 2.0), words, color);
     };
-    line(0.0, format!("{mark} {}", name(first)), frame, sureness.left());
-    line(1.0, text.f("is {}", &[&is]), ink, area.right());
+    line(0.0, name(first), frame, area.left() + 3.0 * MARK, sureness.left());
+    line(1.0, text.f("is {}", &[&is]), ink, area.left() + 2.0, area.right());
     response.widget_info(|| {
         let verdict = if right { text.t("right") } else { text.t("wrong") };
         let words = text
@@ -67,6 +70,19 @@ pub(super) fn classified(ui: &mut Ui, text: Text, sheets: &Sheets, said: &Predic
         }
         ui.weak(text.f("loss {}", &[&format!("{:.4}", sample.loss)]));
     });
+}
+
+/// A tick or a cross, which the fonts do not have.
+fn mark(ui: &Ui, center: Pos2, right: bool, color: Color32) {
+    let place = |x: f32, y: f32| center + MARK * Vec2::new(x, y);
+    let lines = if right {
+        vec![vec![place(-0.8, 0.1), place(-0.2, 0.7), place(0.8, -0.7)]]
+    } else {
+        vec![vec![place(-0.7, -0.7), place(0.7, 0.7)], vec![place(-0.7, 0.7), place(0.7, -0.7)]]
+    };
+    for line in lines {
+        ui.painter().add(Shape::line(line, Stroke::new(1.8, color)));
+    }
 }
 
 /// A picture with its mask, and with that of the model.
