@@ -57,6 +57,15 @@ impl Family {
         }
     }
 
+    /// Seconds of one run of this size, waited for: the median.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn seconds(self, size: usize, device: &Device, method: &Method) -> Result<f64> {
+        let work = (self.case(size).make)(device)?;
+        measure(work, method, false).map(|measured| measured.median_s)
+    }
+
     fn case(self, size: usize) -> Case {
         match self {
             Self::Matmul => cases::square(size),
@@ -97,9 +106,7 @@ pub struct Crossover {
 /// If a device fails.
 pub fn crossover(family: Family, reference: &Device, other: &Device, method: &Method) -> Result<Crossover> {
     let mut time = |size: usize| -> Result<Crossing> {
-        let case = family.case(size);
-        let on = |device| measure((case.make)(device)?, method, false).map(|measured| measured.median_s);
-        Ok(Crossing { size, seconds: [on(reference)?, on(other)?] })
+        Ok(Crossing { size, seconds: [family.seconds(size, reference, method)?, family.seconds(size, other, method)?] })
     };
     let (points, between) = search(family.sizes(), method.longest_s, &mut time)?;
     let devices = [reference, other].map(|device| device.info().selector.clone());

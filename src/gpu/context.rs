@@ -129,7 +129,7 @@ impl Gpu {
     fn new(name: String, adapter: &wgpu::Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Result<Arc<Self>> {
         let health = Arc::new(Health::new(name));
         let listener = Arc::clone(&health);
-        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| listener.report(error.to_string())));
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| listener.report(in_words(&error))));
         let listener = Arc::clone(&health);
         device.set_device_lost_callback(move |reason, message| {
             listener.lose(if message.is_empty() { reason_name(reason) } else { &message });
@@ -276,6 +276,16 @@ impl Gpu {
 /// Name and interface, as messages give it.
 pub(crate) fn full_name(info: &DeviceInfo) -> String {
     format!("{} ({})", info.name, info.backend)
+}
+
+/// What the driver said; where tensors find no memory, the allocator tells instead.
+fn in_words(error: &wgpu::Error) -> String {
+    match error {
+        wgpu::Error::OutOfMemory { source } => {
+            format!("out of memory for a buffer of brasa's own ({source}); use a smaller batch or model")
+        }
+        error => error.to_string(),
+    }
 }
 
 fn reason_name(reason: wgpu::DeviceLostReason) -> &'static str {

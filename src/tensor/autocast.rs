@@ -12,8 +12,9 @@ thread_local! {
 
 /// Runs `f` with products (matrix products, convolutions, attention, linear layers) of floats computed from operands of type
 /// `dtype`, and with results of that type; their sums are f32 all the same. Normalisation and softmax of what comes out of
-/// them are computed in f32, and so is what has operands of both types, element by element or side by side. Parameters stay as they are: a cast is part of the kernel that reads them, and its gradient
-/// comes back in the parameter's own type. PyTorch's `torch.autocast`.
+/// them are computed in f32, and so is what has operands of both types, element by element or side by side. Parameters stay
+/// as they are: a cast is part of the kernel that reads them, and its gradient comes back in the parameter's own type.
+/// PyTorch's `torch.autocast`.
 ///
 /// Together with [`LossScaler`](crate::optim::LossScaler) this is the mixed precision of Micikevicius et al. 2018 (arXiv
 /// 1710.03740).

@@ -67,7 +67,8 @@ pub trait Callback: Send {
         Ok(())
     }
 
-    /// The results of a training step are known. They are read some steps late, so that the device is never waited for.
+    /// The results of a training step are known. They are read some steps late, so that the device is never waited for; how
+    /// many depends on `log_every` and on how long steps take.
     fn on_train_batch_end(&mut self, _run: &mut Context<'_>, _step: &StepMetrics) -> Result<()> {
         Ok(())
     }

@@ -21,7 +21,7 @@ pub enum Event {
     Started(Box<Start>),
     /// What the run takes of the device's memory.
     Memory(MemoryNeed),
-    /// A training step, of those that are reported (`log-every`).
+    /// A training step, of those that are reported: one in `log-every`, or one a second where that is more.
     Step(StepMetrics),
     /// A pass over the training data is complete.
     Epoch(EpochMetrics),

@@ -218,7 +218,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "Partir dos pesos deste arquivo safetensors: aqueles cujos nomes e formas correspondem",
     ),
     ("Start training", "Iniciar treinamento"),
-    ("Steps between two reports of the loss", "Passos entre dois relatos da perda"),
+    (
+        "Steps between two reports of the loss; slow ones are reported once a second",
+        "Passos entre dois relatos da perda; os lentos são relatados uma vez por segundo",
+    ),
     ("Stop", "Parar"),
     ("Stop the run and start this one", "Parar a execução e iniciar esta"),
     (

@@ -31,12 +31,13 @@ const NO_OPS: [&str; 22] = [
 
 /// Names of `brasa::nn` that are no layers: what they are made of, told or described by, and what stands for the three
 /// dropouts of channels.
-const NO_LAYERS: [&str; 20] = [
+const NO_LAYERS: [&str; 21] = [
     "Activation",
     "Attention",
     "AttentionMasks",
     "AttentionOptions",
     "BagMode",
+    "Block",
     "ChannelDropout",
     "InProjection",
     "Init",

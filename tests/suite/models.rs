@@ -11,6 +11,7 @@ use brasa::models::{
 };
 use brasa::nn::{self, Init, Mode, Module, parameter_count, summary};
 use brasa::runtime::{Step, Var, VarKind};
+use brasa::tensor::autocast;
 use brasa::{DType, Device, Result, Tensor, autodiff};
 
 use crate::common::reference::{fill, signed};
@@ -150,6 +151,51 @@ fn blocks_computed_again_give_the_same_gradients_and_statistics_with_less_memory
             // kernels are cut elsewhere: sums of float32 in another order through tens of layers
             crate::common::assert_close(&what, got, expected, 0.0, 1e-4 * largest);
         }
+    }
+}
+
+/// The outputs' error in mixed precision, as a part of the largest, and the cosine between the gradients of both precisions.
+fn mixed_precision(model: &dyn Module, input: &Tensor) -> (f64, f64) {
+    let parameters: Vec<Tensor> = model.parameters().iter().map(Var::tensor).collect();
+    let run = |dtype: DType| {
+        let output = Mode::Evaluate.scope(|| autocast(dtype, || model.forward(input))).to_dtype(DType::F32);
+        let weights = signed("weights", output.numel());
+        let weights = Tensor::from_slice(&weights, output.shape().clone(), input.device()).expect("memory");
+        let gradients = autodiff::grad(&(&output * weights).sum(), &parameters.iter().collect::<Vec<_>>());
+        (doubles(&output), gradients.iter().flat_map(doubles).collect::<Vec<f64>>())
+    };
+    let ((full, slopes), (half, half_slopes)) = (run(DType::F32), run(DType::F16));
+    let largest = full.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+    let error = full.iter().zip(&half).map(|(full, half)| (full - half).abs()).fold(0.0, f64::max);
+    assert!(error > 0.0, "nothing is computed in f16");
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let cosine = dot(&slopes, &half_slopes) / (dot(&slopes, &slopes) * dot(&half_slopes, &half_slopes)).sqrt();
+    (error / largest, cosine)
+}
+
+#[test]
+fn mixed_precision_is_near_to_full_precision_in_every_kind_of_network() {
+    for device in devices() {
+        let check = |name: &str, model: &dyn Module, input: &Tensor| {
+            fill_network(model);
+            let (error, cosine) = mixed_precision(model, input);
+            // Each product rounds its operands and its result by 2^-11; a score of them, some summed up.
+            assert!(error < 1e-2, "{name} on {device:?}: outputs differ by {error} of the largest");
+            assert!(cosine > 0.999, "{name} on {device:?}: the cosine of the gradients is {cosine}");
+        };
+        let init = Init::new(&device, 1);
+        let image = |side: usize| {
+            Tensor::from_slice(&signed("input", 6 * side * side), [2, 3, side, side], &device).expect("memory")
+        };
+        for name in record().small.into_keys() {
+            let (model, side) = small(&name, &init).expect("a model");
+            check(&name, &*model, &image(side));
+        }
+        check("unet", &UNet::new(3, &[4, 8, 8], 7, &init).expect("memory"), &image(16));
+        let options = GptOptions { vocabulary: 13, sequence: 9, width: 16, heads: 2, layers: 2 };
+        let tokens: Vec<i32> = (0..18).map(|position| position * 5 % 13).collect();
+        let tokens = Tensor::from_slice(&tokens, [2, 9], &device).expect("memory");
+        check("gpt", &Gpt::new(options, &init).expect("a model"), &tokens);
     }
 }
 

@@ -140,7 +140,7 @@ pub struct Config {
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
         require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().tensorboard))]
     pub tensorboard: bool,
-    /// Steps between two reports of the loss
+    /// Steps between two reports of the loss; slow ones are reported once a second
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().log_every))]
     pub log_every: usize,
 }

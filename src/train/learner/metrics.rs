@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::time::{Duration, Instant};
 
 use crate::data::Batch;
 use crate::device::Device;
@@ -15,6 +16,9 @@ use super::task::{Answers, Question};
 
 /// Most parts of steps that are asked for together; a single step may have more.
 const MOST_ASKED: usize = 32;
+
+/// Where steps take longer than this, they are asked for one by one.
+const PROMPT: Duration = Duration::from_millis(250);
 
 /// Numbers that a part of a step puts down.
 const VALUES: usize = 4;
@@ -72,8 +76,8 @@ struct Asked {
 /// Metrics of the last steps, kept on the device so that a step need not wait for them. A step of several parts (gradient
 /// accumulation) has an entry for each.
 ///
-/// They are asked for block by block, and waited for when the next block has been handed over: the device always has work, and
-/// when something is known does not depend on how fast it is.
+/// They are asked for block by block, or one by one where steps are slow, and waited for when the next block, or step, has been
+/// handed over: the device always has work.
 pub(super) struct Ring {
     /// Loss, correct targets, targets that count, and norm of the gradients: `[entries + 1, 4]`. The last row begins with
     /// `position`, so that one read tells both.
@@ -82,6 +86,8 @@ pub(super) struct Ring {
     position: Var,
     unread: VecDeque<Unread>,
     asked: Option<Asked>,
+    /// When it was asked the last time.
+    asked_at: Instant,
     /// Parts that are asked for together.
     block: usize,
     /// Batches whose results were read, to be used again.
@@ -140,6 +146,7 @@ impl Ring {
             position: Var::state("metrics.position", &Tensor::scalar(0_i32, device))?,
             unread: VecDeque::new(),
             asked: None,
+            asked_at: Instant::now(),
             block,
             spent: Vec::new(),
             read: 0,
@@ -154,9 +161,9 @@ impl Ring {
         self.unread.len() > self.parts_asked()
     }
 
-    /// True if so many were handed over since the last time that it is time to ask.
+    /// True if so many were handed over since the last time, or it was so long ago, that it is time to ask.
     pub(super) fn is_due(&self) -> bool {
-        self.unread.len() >= self.parts_asked() + self.block
+        self.unread.len() >= self.parts_asked() + self.block || self.has_news() && self.asked_at.elapsed() >= PROMPT
     }
 
     fn parts_asked(&self) -> usize {
@@ -168,6 +175,7 @@ impl Ring {
         debug_assert!(self.asked.is_none(), "one question at a time");
         let values = Box::pin(self.values.tensor().begin_read()?);
         self.asked = Some(Asked { values, parts: self.unread.len() });
+        self.asked_at = Instant::now();
         Ok(())
     }
 

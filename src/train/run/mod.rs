@@ -70,6 +70,8 @@ pub(super) struct Run<'a> {
     rates: VecDeque<f64>,
     /// That of the last step whose results are known.
     learning_rate: f64,
+    /// When a step was told the last time.
+    step_told: Instant,
     saved: Instant,
     saved_steps: Option<u64>,
     /// Something but a step has changed since.
@@ -112,6 +114,7 @@ impl<'a> Run<'a> {
             data: trainer.data.train.beginning(),
             rates: VecDeque::new(),
             learning_rate: trainer.rates.now(),
+            step_told: Instant::now(),
             saved: Instant::now(),
             saved_steps: None,
             unsaved: false,

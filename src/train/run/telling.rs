@@ -1,6 +1,6 @@
 //! What a run writes down and tells.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::data::{Goal, Normalization, Skipped};
 use crate::error::Result;
@@ -11,6 +11,9 @@ use crate::train::{Config, Environment, Event, Start, StepMetrics};
 
 use super::Run;
 use super::timeline::Part;
+
+/// A step is told after this time, whatever its number.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// Samples that could not be read.
 #[derive(Default)]
@@ -36,7 +39,9 @@ impl Run<'_> {
             self.write_down(&Line { gradient_norm: Some(result.gradient_norm.into()), ..line })?;
             let metrics = self.step_metrics(result);
             self.call(|callback, run| callback.on_train_batch_end(run, &metrics))?;
-            if self.steps.is_multiple_of(self.trainer.config.log_every as u64) {
+            let is_reported = self.steps.is_multiple_of(self.trainer.config.log_every as u64);
+            if is_reported || self.step_told.elapsed() >= SLOW {
+                self.step_told = Instant::now();
                 self.tell(Event::Step(metrics));
             }
         }

@@ -145,7 +145,7 @@ fn kernels_of_the_other_models_are_valid_everywhere() {
 #[test]
 fn kernels_in_mixed_precision_are_valid_everywhere() {
     let mut texts = Texts::default();
-    for name in ["tutorial-cnn", "resnet20", "mobilenet-v2", "unet"] {
+    for name in ["tutorial-cnn", "resnet20", "mobilenet-v2", "unet", "gpt", "vit-tiny"] {
         let entry = MODELS.iter().find(|entry| entry.name == name).expect("a model");
         for plan in plans_with(name, entry.task, usual::<AdamOptions>, DType::F16) {
             texts.check(name, plan);

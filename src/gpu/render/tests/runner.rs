@@ -5,6 +5,11 @@ use std::sync::OnceLock;
 use crate::gpu::render::{Launch, Units};
 use crate::gpu::wanted;
 
+/// Bytes behind each buffer that kernels can reach, and have to leave as they are.
+const GUARD: usize = 4096;
+/// Of what the guard and what pads a buffer is: a NaN of both floating-point types.
+const POISON: u8 = 0x7f;
+
 pub(super) struct Gpu {
     device: wgpu::Device,
     queue: wgpu::Queue,
@@ -33,13 +38,12 @@ pub(super) fn gpu() -> Option<&'static Gpu> {
 
 impl Gpu {
     fn buffer(&self, contents: &[u8], usage: wgpu::BufferUsages) -> wgpu::Buffer {
-        let size = (contents.len().max(1) as u64).next_multiple_of(16);
+        let size = (contents.len() as u64).next_multiple_of(16) + GUARD as u64;
         let usage = usage | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
         let buffer =
             self.device.create_buffer(&wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false });
         let mut padded = contents.to_vec();
-        // Padding is never zero by luck: kernels must not depend on it.
-        padded.resize(size as usize, 0xa5);
+        padded.resize(size as usize, POISON);
         self.queue.write_buffer(&buffer, 0, &padded);
         buffer
     }
@@ -58,8 +62,12 @@ impl Gpu {
         }
         self.queue.submit([encoder.finish()]);
         for (bytes, storage) in buffers.iter_mut().zip(&storages) {
-            let length = bytes.len();
-            bytes.copy_from_slice(&self.read(storage)[..length]);
+            let all = self.read(storage);
+            let (got, rest) = all.split_at(bytes.len());
+            bytes.copy_from_slice(got);
+            // the word in which the buffer ends may be written as a whole
+            let guard = &rest[bytes.len().next_multiple_of(4) - bytes.len()..];
+            assert!(guard.iter().all(|&byte| byte == POISON), "written behind a buffer of {} bytes", bytes.len());
         }
         u32::from_le_bytes(self.read(&status)[..4].try_into().expect("four bytes"))
     }
@@ -96,10 +104,13 @@ impl Gpu {
         let mut resources: Vec<wgpu::BindingResource<'_>> = Vec::new();
         for binding in &launch.bindings {
             assert_eq!(binding.offset_bytes % 256, 0);
+            // With the guard, where the binding ends with the buffer: an access behind it is then neither clamped nor dropped.
+            let (buffer, end) = (&storages[binding.buffer], binding.offset_bytes + binding.size_bytes);
+            let guarded = end + GUARD as u64 >= buffer.size() - 15;
             resources.push(wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                buffer: &storages[binding.buffer],
+                buffer,
                 offset: binding.offset_bytes,
-                size: std::num::NonZeroU64::new(binding.size_bytes),
+                size: std::num::NonZeroU64::new(binding.size_bytes).filter(|_| !guarded),
             }));
         }
         if !launch.sizes.is_empty() {
