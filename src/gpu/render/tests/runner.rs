@@ -65,8 +65,8 @@ impl Gpu {
             let all = self.read(storage);
             let (got, rest) = all.split_at(bytes.len());
             bytes.copy_from_slice(got);
-            // the word in which the buffer ends may be written as a whole
-            let guard = &rest[bytes.len().next_multiple_of(4) - bytes.len()..];
+            // the vector of four words in which the buffer ends may be written as a whole
+            let guard = &rest[bytes.len().next_multiple_of(16) - bytes.len()..];
             assert!(guard.iter().all(|&byte| byte == POISON), "written behind a buffer of {} bytes", bytes.len());
         }
         u32::from_le_bytes(self.read(&status)[..4].try_into().expect("four bytes"))
