@@ -18,6 +18,9 @@ pub enum TimeSource {
 }
 
 impl TimeSource {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Timestamp, Self::Fence, Self::WallClock];
+
     /// The lower-case name.
     pub const fn name(self) -> &'static str {
         match self {

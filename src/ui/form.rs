@@ -85,8 +85,22 @@ impl Form {
             field.problem = parse(&mut command, &field.arguments()).err();
         }
         let all: Vec<OsString> = self.fields.iter().flat_map(Field::arguments).collect();
-        self.config = parse(&mut command, &all)
-            .and_then(|config| config.clone().resolve().map(|_| config).map_err(|error| error.to_string()));
+        let resolved = parse(&mut command, &all)
+            .and_then(|config| Ok((config.clone().resolve().map_err(|error| error.to_string())?, config)));
+        self.config = resolved.map(|(resolved, config)| {
+            self.hint_at(&resolved);
+            config
+        });
+    }
+
+    /// Says what follows from the other settings where nothing is given, such as an optimizer's learning rate.
+    fn hint_at(&mut self, resolved: &Config) {
+        let values = toml::Table::try_from(resolved).unwrap_or_default();
+        for field in self.fields.iter_mut().filter(|field| field.value.is_empty()) {
+            if let Some(value) = values.get(field.key) {
+                field.hint = shown(value);
+            }
+        }
     }
 
     /// The settings, or what is wrong with them.
@@ -116,6 +130,17 @@ impl Field {
 #[cfg(test)]
 pub(super) fn help(key: &str) -> Option<String> {
     SECTIONS.iter().any(|(_, keys)| keys.contains(&key)).then(|| help_of(argument(&command(), key)))
+}
+
+/// The helps of all values that flags let choose from.
+#[cfg(test)]
+pub(super) fn choices() -> impl Iterator<Item = String> {
+    let fields = Form::new(&Config::default()).fields.into_iter();
+    let helps = fields.flat_map(|field| match field.kind {
+        FieldKind::Choice(choices) => choices,
+        FieldKind::Switch | FieldKind::Text => Vec::new(),
+    });
+    helps.map(|(_, help)| help).filter(|help| !help.is_empty())
 }
 
 /// The flags as clap knows them.
@@ -219,6 +244,17 @@ mod tests {
         form.check();
         assert!(form.fields.iter().all(|field| field.problem.is_none()), "each of them is a number");
         assert!(form.config().expect_err("out of range").contains("momentum"));
+    }
+
+    #[test]
+    fn what_is_not_given_follows_from_the_rest() {
+        let mut form = Form::new(&Config::default());
+        let hint = |form: &mut Form, key: &str| form.field(key).hint.clone();
+        for (optimizer, lr, decay) in [("sgd", "0.05", "0.0"), ("adamw", "0.002", "0.01")] {
+            form.field("optimizer").value = optimizer.into();
+            form.check();
+            assert_eq!((&*hint(&mut form, "lr"), &*hint(&mut form, "weight-decay")), (lr, decay));
+        }
     }
 
     #[test]

@@ -52,6 +52,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::stage::Stage;
+    use crate::timing::TimeSource;
 
     /// The first arguments of `.t(` and `.f(` in the files of this folder.
     fn texts(folder: &Path, found: &mut BTreeSet<String>) {
@@ -85,6 +87,9 @@ mod tests {
             found.extend(text.iter().filter_map(|key| super::super::form::help(key)));
         }
         found.extend(super::super::form::SECTIONS.iter().map(|(title, _)| (*title).to_owned()));
+        found.extend(super::super::form::choices());
+        found.extend(Stage::ALL.map(|stage| stage.name().to_owned()));
+        found.extend(TimeSource::ALL.map(|source| source.name().to_owned()));
         found.extend(crate::train::Binding::all_texts().map(ToOwned::to_owned));
         let known: BTreeSet<String> = PORTUGUESE.iter().map(|(english, _)| (*english).to_owned()).collect();
         let missing: Vec<_> = found.difference(&known).collect();

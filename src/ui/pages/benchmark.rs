@@ -202,7 +202,7 @@ fn stages(ui: &mut Ui, text: Text, devices: &[&DeviceReport]) {
         }
         ui.end_row();
         for stage in &first.stages {
-            ui.label(stage.stage.name());
+            ui.label(text.t(stage.stage.name()));
             for device in &measured {
                 let row = device.stage(stage.stage);
                 let cell = ui.monospace(row.map_or_else(|| "–".to_owned(), |row| format!("{:.3}", row.busy_ms)));

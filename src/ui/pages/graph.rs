@@ -161,14 +161,14 @@ impl Graph {
                 ui.add(egui::Label::new(value).wrap());
                 ui.end_row();
             };
-            row(text.t("stage"), format!("{}, {} {}", kernel.stage.name(), text.t("wave"), kernel.wave + 1));
+            row(text.t("stage"), format!("{}, {} {}", text.t(kernel.stage.name()), text.t("wave"), kernel.wave + 1));
             row(text.t("modules"), kernel.modules.join(", "));
             row(text.t("writes"), kernel.writes.join(", "));
             row(text.t("operations"), thousands(kernel.flops));
             row(text.t("memory traffic"), bytes(kernel.bytes));
             match kernel.milliseconds.filter(|time| *time > 0.0) {
                 Some(time) => {
-                    let source = kernel.source.map_or("", |source| source.name());
+                    let source = kernel.source.map_or("", |source| text.t(source.name()));
                     row(text.t("time"), format!("{time:.4} ms ({source})"));
                     let (gflops, gigabytes) = (kernel.flops as f64 / time * 1e-6, kernel.bytes as f64 / time * 1e-6);
                     let of = |rate: f64, most: Option<f64>| match most {
@@ -244,7 +244,9 @@ impl Colors {
 
     fn meanings(&self, text: Text) -> impl Iterator<Item = (Color32, String)> {
         let entries = match self.slowest {
-            None => self.stages.iter().map(|stage| (palette::of_stage(*stage), stage.name().to_owned())).collect(),
+            None => {
+                self.stages.iter().map(|stage| (palette::of_stage(*stage), text.t(stage.name()).to_owned())).collect()
+            }
             Some(slowest) => {
                 let time = |part: f32| (palette::heat(part), format!("{:.3} ms", slowest * f64::from(part * part)));
                 let unknown = (NOT_MEASURED, text.t("not measured").to_owned());

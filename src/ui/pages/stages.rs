@@ -55,7 +55,7 @@ impl Stages {
 
 /// What binds the run, and what to try.
 fn in_words(text: Text, binding: &Binding) -> String {
-    let said = text.of(binding.said, &[&binding.percent(), &binding.stage.name()]);
+    let said = text.of(binding.said, &[&binding.percent(), &text.t(binding.stage.name())]);
     text.f("{}: try {}", &[&said, &text.any(binding.advice)])
 }
 
@@ -76,14 +76,14 @@ fn bars(ui: &mut Ui, text: Text, stages: &[StageReport], steps: u64) {
         ui.end_row();
         for stage in stages {
             let color = palette::of_stage(stage.stage);
-            ui.colored_label(readable(ui, color), stage.stage.name());
+            ui.colored_label(readable(ui, color), text.t(stage.stage.name()));
             bar(ui, text, stage, longest, width);
             let each = |ms: f64| format!("{:.3}", ms / steps as f64);
             ui.monospace(each(stage.busy_ms));
             ui.monospace(each(stage.exposed_ms));
             ui.monospace(format!("{:>5.1} %", 100.0 * stage.share));
             match stage.source {
-                Some(source) => ui.label(format!("{}, {}", stage.device, source.name())),
+                Some(source) => ui.label(format!("{}, {}", stage.device, text.t(source.name()))),
                 None => ui.weak(text.t("did not run")),
             };
             ui.end_row();
@@ -108,7 +108,7 @@ fn bar(ui: &mut Ui, text: Text, stage: &StageReport, longest: f64, width: f32) {
     let busy = format!("{:.1}", stage.busy_ms);
     let exposed = format!("{:.1}", stage.exposed_ms);
     let said = text.f("{} ms of work in all; training waited {} ms for it", &[&busy, &exposed]);
-    let name = format!("{}: {said}", stage.stage.name());
+    let name = format!("{}: {said}", text.t(stage.stage.name()));
     response.widget_info(|| WidgetInfo::labeled(Role::Image, true, &name));
     response.on_hover_text(said);
 }

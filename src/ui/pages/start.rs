@@ -163,7 +163,7 @@ impl Start {
             changed = match &field.kind {
                 FieldKind::Switch => switch(ui, field, &name),
                 FieldKind::Choice(choices) => {
-                    let chosen = choice(ui, (key, width), &field.value, choices, &name);
+                    let chosen = choice(ui, text, (key, width), &field.value, choices, &name);
                     let is_new = chosen.is_some();
                     field.value = chosen.unwrap_or_else(|| std::mem::take(&mut field.value));
                     is_new
@@ -201,6 +201,7 @@ fn switch(ui: &mut Ui, field: &mut Field, name: &egui::Response) -> bool {
 
 fn choice(
     ui: &mut Ui,
+    text: Text,
     (key, width): (&str, f32),
     value: &str,
     choices: &[(String, String)],
@@ -209,7 +210,7 @@ fn choice(
     let mut chosen = None;
     let shown = ComboBox::from_id_salt(key).selected_text(value).width(width).show_ui(ui, |ui| {
         for (name, help) in choices {
-            if ui.selectable_label(name == value, name).on_hover_text(help).clicked() && name != value {
+            if ui.selectable_label(name == value, name).on_hover_text(text.any(help)).clicked() && name != value {
                 chosen = Some(name.clone());
             }
         }

@@ -101,7 +101,7 @@ impl TimelineView {
         if let Some((lane, span)) = hovered {
             let took = format!("{:.3}", span.end_ms - span.start_ms);
             response.on_hover_text_at_pointer(
-                text.f("{}: {} of step {}, {} ms", &[&lane.name, &span.stage.name(), &span.step, &took]),
+                text.f("{}: {} of step {}, {} ms", &[&lane.name, &text.t(span.stage.name()), &span.step, &took]),
             );
         }
     }
