@@ -17,7 +17,7 @@ use brasa::train::{Config, Control, ModelName, Trainer};
 use brasa::{Error, Result};
 
 /// The classes that are learned from few pictures.
-const NEW: [&str; 2] = ["dog", "horse"];
+const NEW: [&str; 2] = ["airplane", "bird"];
 /// How many pictures there are of them.
 const FEW: usize = 300;
 

@@ -6,9 +6,9 @@ use crate::stage::Stage;
 
 use super::StageReport;
 
-/// Loading, augmenting, batching and uploading should cost a step nothing, as they run ahead of it; this part of the time is
-/// where that is no longer so.
-const FED_TOO_SLOWLY: f64 = 0.05;
+/// Loading, augmenting, batching and uploading should cost a step nothing, as they run ahead of it, and logging little; this part
+/// of the time is where that is no longer so.
+const TOO_MUCH: f64 = 0.05;
 const FEEDING: [Stage; 4] = [Stage::Load, Stage::Augment, Stage::Batch, Stage::Upload];
 
 const WAITING: &str = "training waits for its data {} of the time, most for {}";
@@ -74,8 +74,13 @@ pub fn what_binds(stages: &[StageReport]) -> Option<Binding> {
         of.max_by(|a, b| a.share.total_cmp(&b.share)).filter(|report| report.share > 0.0)
     };
     let fed: f64 = stages.iter().filter(|report| FEEDING.contains(&report.stage)).map(|report| report.share).sum();
-    let is_waiting = fed >= FED_TOO_SLOWLY;
-    let most = largest(if is_waiting { &FEEDING } else { &Stage::ALL })?;
+    let logged = largest(&[Stage::Log]).map_or(0.0, |report| report.share);
+    let is_waiting = fed >= TOO_MUCH && fed >= logged;
+    let most = match () {
+        () if is_waiting => largest(&FEEDING),
+        () if logged >= TOO_MUCH => largest(&[Stage::Log]),
+        () => largest(&Stage::ALL),
+    }?;
     let (said, advice) = Binding::texts(most.stage);
     Some(Binding { said, share: if is_waiting { fed } else { most.share }, stage: most.stage, advice })
 }
@@ -99,8 +104,20 @@ mod tests {
         assert!(said.contains("25 % of the time, most for augment: try more --workers"), "{said}");
         let said = binds(Stage::Load, 0.01).to_string();
         assert!(said.contains("99 % of the time with forward: try another --device"), "{said}");
+        let said = binds(Stage::Log, 0.06).to_string();
+        assert!(said.contains("6 % of the time for log"), "{said}");
         assert!(binds(Stage::Log, 1.0).advice.contains("--log-every"));
         assert_eq!(binds(Stage::Evaluate, 0.6).stage, Stage::Evaluate);
+        let mut stages = [(Stage::Load, 0.06), (Stage::Forward, 0.5), (Stage::Log, 0.44)].map(|(stage, share)| {
+            StageReport { stage, busy_ms: share, exposed_ms: share, share, device: String::new(), source: None }
+        });
+        assert_eq!(
+            what_binds(&stages).map(|binding| binding.stage),
+            Some(Stage::Log),
+            "the larger of both that hold it up"
+        );
+        stages[0].share = 0.45;
+        assert_eq!(what_binds(&stages).map(|binding| binding.stage), Some(Stage::Load));
         assert_eq!(what_binds(&[]), None);
         assert!(Stage::ALL.map(Binding::texts).iter().all(|(said, _)| said.matches("{}").count() == 2));
     }

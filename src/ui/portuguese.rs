@@ -401,10 +401,6 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "a larger --batch-size, which needs fewer updates, or --optimizer sgd",
         "um --batch-size maior, que exige menos atualizações, ou --optimizer sgd",
     ),
-    (
-        "a small GPT: 4 pre-norm transformer blocks of width 128 with 4 heads",
-        "um GPT pequeno: 4 blocos de transformer com normalização prévia, de largura 128, com 4 cabeças",
-    ),
     ("activations", "ativações"),
     ("all", "tudo"),
     ("also those that are equal", "também as iguais"),
