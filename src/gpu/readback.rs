@@ -111,8 +111,7 @@ impl Gpu {
         let good = piece.mapped.await;
         let view = if good { piece.buffer.get_mapped_range(0..piece.bytes).ok() } else { None };
         let Some(view) = view else {
-            // For want of memory, of which the driver has told; or the device goes away, at times before the driver says so.
-            self.check()?;
+            // Mapping fails when the device goes away, at times before the driver says that it has.
             self.poller.health.lose("a readback could not be mapped");
             self.check()?;
             unreachable!("a lost device fails every check");
