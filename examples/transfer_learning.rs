@@ -13,13 +13,13 @@
 use std::sync::Arc;
 
 use brasa::data::{OpenOptions, Pipeline, Split, Subset, open};
-use brasa::train::{Config, Control, ModelName, Trainer};
+use brasa::train::{Config, Control, ModelName, OptimizerName, Trainer};
 use brasa::{Error, Result};
 
 /// The classes that are learned from few pictures.
-const NEW: [&str; 2] = ["airplane", "bird"];
+const NEW: [&str; 2] = ["cat", "deer"];
 /// How many pictures there are of them.
-const FEW: usize = 300;
+const FEW: usize = 200;
 
 fn main() -> Result<()> {
     let name = std::env::args().nth(1).ok_or_else(|| Error::Config("say where CIFAR-10 is".into()))?;
@@ -45,7 +45,14 @@ fn main() -> Result<()> {
         Ok::<_, Error>((accuracy, summary.folder))
     };
 
-    let backbone = Config { epochs: 5, augment: "cifar".parse()?, ..base.clone() };
+    let backbone = Config {
+        epochs: 10,
+        augment: "cifar".parse()?,
+        optimizer: OptimizerName::SGD,
+        lr: Some(0.1),
+        weight_decay: Some(5e-4),
+        ..base.clone()
+    };
     let (_, backbone) = run("backbone, eight classes", backbone, eight)?;
 
     let small = Config { epochs: 40, batch_size: 32, augment: "cifar".parse()?, ..base };

@@ -63,9 +63,9 @@ impl Method {
         Self { rounds: 3, least_runs: 6, budget_s: 0.5, longest_s: 20.0, as_notebook: false }
     }
 
-    /// A tenth of a second and three runs for each case, in three rounds, and only short ones.
+    /// A tenth of a second and five runs for each case, in five rounds, and only short ones.
     pub fn quick() -> Self {
-        Self { rounds: 3, least_runs: 3, budget_s: 0.1, longest_s: 1.0, as_notebook: false }
+        Self { rounds: 5, least_runs: 5, budget_s: 0.1, longest_s: 1.0, as_notebook: false }
     }
 
     /// What it does, in words.
@@ -78,7 +78,7 @@ impl Method {
         format!(
             "one run that compiles and one that warms up, then at least {} runs and {} s in {} rounds, between which the other \
              cases are measured and each of which begins with a run that does not count, if runs are short; a run ends when the device has been waited for (several short steps together where throughput \
-             is asked for); medians, with half the range of quartiles and rounds as spread",
+             is asked for); medians; the spread is how far a quartile or a round's median lies from it at most",
             self.least_runs, self.budget_s, self.rounds
         )
     }
@@ -119,9 +119,10 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Half of the range, as part of the median.
+    /// How far the range's further end lies from the median, as part of the median.
     pub fn spread(&self) -> f64 {
-        (self.range_s[1] - self.range_s[0]) / 2.0 / self.median_s.max(f64::MIN_POSITIVE)
+        let [low, high] = self.range_s;
+        (high - self.median_s).max(self.median_s - low) / self.median_s.max(f64::MIN_POSITIVE)
     }
 }
 
@@ -287,7 +288,7 @@ mod tests {
         let measured = Measured::of(9.0, &[vec![1.0, 3.0], vec![2.0], vec![4.0, 100.0]], 1);
         assert_eq!((measured.median_s, measured.least_s, measured.runs), (3.0, 1.0, 5));
         assert_eq!(measured.range_s, [2.0, 52.0], "the last round is further off than the quartile, 4");
-        assert!((measured.spread() - 25.0 / 3.0).abs() < 1e-12);
+        assert!((measured.spread() - 49.0 / 3.0).abs() < 1e-12, "the high end is further from 3 than the low one");
         assert_eq!(measured.drift, 52.0 / 2.0 - 1.0);
         assert_eq!(measured.tail_s, None);
         let many: Vec<f64> = (0..=100).map(f64::from).collect();

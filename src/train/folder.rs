@@ -1,7 +1,7 @@
 //! The folder that a run is saved in.
 
-use std::fs::File;
-use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
+use std::fs::{File, TryLockError};
+use std::io::{BufRead as _, BufReader, ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -16,6 +16,8 @@ pub(super) const CHECKPOINTS: &str = "checkpoints";
 pub(super) struct RunFolder {
     name: String,
     path: PathBuf,
+    /// Held while the run goes on. A file of its own: on Windows others cannot read what is locked.
+    _lock: File,
     metrics: File,
     /// Bytes that are in the file.
     metrics_bytes: u64,
@@ -40,22 +42,26 @@ impl RunFolder {
             }
             None => first_free(out, prefix)?,
         };
+        let lock = lock(&path)?;
         let file = path.join("metrics.jsonl");
         let metrics = File::create_new(&file).map_err(|error| Error::io(file, error))?;
-        Ok(Self { name, path, metrics, metrics_bytes: 0, unwritten: Vec::new() })
+        Ok(Self { name, path, _lock: lock, metrics, metrics_bytes: 0, unwritten: Vec::new() })
     }
 
     /// Opens the folder of a run that goes on: what was written to `metrics.jsonl` after `metrics_bytes` bytes is dropped, and
-    /// so are files that were being written when it ended.
-    pub(super) fn reopen(path: &Path, metrics_bytes: u64) -> Result<Self> {
+    /// so are files that were being written when it ended. If the file is shorter, `notices` has it.
+    pub(super) fn reopen(path: &Path, metrics_bytes: u64, notices: &mut Vec<String>) -> Result<Self> {
+        let lock = lock(path)?;
         let file = path.join("metrics.jsonl");
         let failed = |error| Error::io(&file, error);
-        let mut metrics = File::options().write(true).open(&file).map_err(failed)?;
+        let mut metrics = File::options().read(true).write(true).open(&file).map_err(failed)?;
         let length = metrics.metadata().map_err(failed)?.len();
-        if length < metrics_bytes {
-            let message = format!("it has {length} bytes instead of at least {metrics_bytes}: was it changed?");
-            return Err(Error::format(&file, message));
-        }
+        let metrics_bytes = if length < metrics_bytes {
+            notices.push(format!("{}: its last lines are lost; the curves have a gap there", file.display()));
+            whole_lines(&mut metrics).map_err(failed)?
+        } else {
+            metrics_bytes
+        };
         metrics.set_len(metrics_bytes).map_err(failed)?;
         metrics.seek(SeekFrom::End(0)).map_err(failed)?;
         for folder in [path.to_owned(), path.join(CHECKPOINTS)] {
@@ -67,15 +73,16 @@ impl RunFolder {
             }
         }
         let name = path.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
-        Ok(Self { name, path: path.to_owned(), metrics, metrics_bytes, unwritten: Vec::new() })
+        Ok(Self { name, path: path.to_owned(), _lock: lock, metrics, metrics_bytes, unwritten: Vec::new() })
     }
 
-    /// Length of `metrics.jsonl`, which has all lines now.
+    /// Length of `metrics.jsonl`, which has all lines now, and keeps them if the power fails.
     ///
     /// # Errors
     /// If there is no room for those that could not be written before.
     pub(super) fn metrics_bytes(&mut self) -> Result<u64> {
         self.write_metrics()?;
+        self.metrics.sync_data().map_err(|error| Error::io(self.path.join("metrics.jsonl"), error))?;
         Ok(self.metrics_bytes)
     }
 
@@ -140,6 +147,33 @@ impl RunFolder {
     }
 }
 
+/// Keeps other processes from training in this folder for as long as the file is open.
+fn lock(folder: &Path) -> Result<File> {
+    let path = folder.join(".lock");
+    let file = File::create(&path).map_err(|error| Error::io(&path, error))?;
+    // some file systems know no locks
+    if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        let message = format!("{}: another process trains in this run; wait until it has ended", folder.display());
+        return Err(Error::Config(message));
+    }
+    Ok(file)
+}
+
+/// Bytes up to the end of the last whole line.
+fn whole_lines(file: &mut File) -> std::io::Result<u64> {
+    let mut whole = 0;
+    let mut lines = BufReader::new(file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match lines.read_until(b'\n', &mut line)? {
+            0 => return Ok(whole),
+            read if line.ends_with(b"\n") => whole += read as u64,
+            _ => return Ok(whole),
+        }
+    }
+}
+
 /// True if the folder was made, false if something of that name was there.
 fn make_new(path: &Path) -> Result<bool> {
     match std::fs::create_dir(path) {
@@ -189,7 +223,33 @@ mod tests {
         assert_eq!(read("a.txt"), "two");
         assert_eq!(read("metrics.jsonl"), "{\"loss\":1.5}\n{\"loss\":1.25}\n");
         let files = std::fs::read_dir(run.path()).expect("readable").count();
-        assert_eq!(files, 2, "no temporary file is left");
+        assert_eq!(files, 3, "a.txt, metrics.jsonl and the lock: no temporary file is left");
+    }
+
+    #[test]
+    fn one_process_trains_in_a_folder() {
+        let out = tempfile::tempdir().expect("a temporary folder");
+        let mut first = RunFolder::create(out.path(), Some("run"), "").expect("writable");
+        first.append_metrics(&1).expect("writable");
+        let path = first.path().to_owned();
+        let error = RunFolder::reopen(&path, 0, &mut Vec::new()).err().expect("it is in use").to_string();
+        assert!(error.contains("another process trains in this run"), "{error}");
+        assert_eq!(std::fs::read(path.join("metrics.jsonl")).expect("readable"), b"1\n", "nothing was cut off");
+        drop(first);
+        RunFolder::reopen(&path, 2, &mut Vec::new()).expect("it is free");
+    }
+
+    #[test]
+    fn lines_that_a_power_cut_took_are_missed_and_no_reason_to_refuse() {
+        let out = tempfile::tempdir().expect("a temporary folder");
+        let path = RunFolder::create(out.path(), Some("run"), "").expect("writable").path().to_owned();
+        std::fs::write(path.join("metrics.jsonl"), "{\"loss\":1.5}\n{\"lo").expect("writable");
+        let mut notices = Vec::new();
+        let mut run = RunFolder::reopen(&path, 1000, &mut notices).expect("it goes on");
+        assert!(notices[0].contains("lines are lost"), "{notices:?}");
+        run.append_metrics(&2).expect("writable");
+        assert_eq!(std::fs::read_to_string(path.join("metrics.jsonl")).expect("readable"), "{\"loss\":1.5}\n2\n");
+        assert_eq!(run.metrics_bytes().expect("writable"), 15);
     }
 
     #[test]

@@ -63,7 +63,12 @@ pub(super) fn forecast_of(config: Config, open: &Open<'_>, control: &Control) ->
         let start = Instant::now();
         let mut parts: Vec<Batch> = Vec::new();
         while parts.len() < config.accumulate && !parts.last().is_some_and(|batch| batch.last) {
-            parts.extend(batches.next().transpose()?);
+            let Some(batch) = batches.next().transpose()? else { break };
+            parts.push(batch);
+        }
+        if parts.is_empty() {
+            // samples that cannot be read make fewer batches than were counted
+            break;
         }
         learner.train(parts, config.learning_rate())?;
         // waits for the step, which a run does not, so that this is no less than it will take; what it learned is of no

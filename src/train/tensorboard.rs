@@ -23,12 +23,14 @@ pub struct TensorBoard {
     events: Option<EventWriter>,
     /// The first samples of the test set.
     shown: Option<Batch>,
+    /// As many of them as there is memory for in a step.
+    looked_into: Option<Batch>,
 }
 
 impl TensorBoard {
     /// With scalars of every `every`th step; `settings` are those of the run.
     pub fn new(every: usize, settings: Vec<(String, Setting)>) -> Self {
-        Self { every: every as u64, settings, events: None, shown: None }
+        Self { every: every as u64, settings, events: None, shown: None, looked_into: None }
     }
 
     /// What shows a run does not end it: if a file cannot be written, no further events are.
@@ -44,7 +46,7 @@ impl TensorBoard {
         self.events.as_mut().map_or(Ok(()), write)
     }
 
-    fn evaluation(&mut self, run: &Context<'_>, test: &TestMetrics) -> Result<()> {
+    fn evaluation(&mut self, run: &mut Context<'_>, test: &TestMetrics) -> Result<()> {
         if self.events.is_none() {
             return Ok(());
         }
@@ -63,7 +65,7 @@ impl TensorBoard {
         self.write(EventWriter::flush)
     }
 
-    fn histograms(&mut self, run: &Context<'_>) -> Result<()> {
+    fn histograms(&mut self, run: &mut Context<'_>) -> Result<()> {
         let step = run.steps();
         for variable in run.model().variables() {
             if variable.dtype().is_float() {
@@ -72,8 +74,15 @@ impl TensorBoard {
                 self.write(|events| events.histogram(&name, &Histogram::of(&values), step))?;
             }
         }
-        let Some(batch) = &self.shown else { return Ok(()) };
-        let Inside { gradients, activations, dead } = run.learner().inside(batch)?;
+        let Some(batch) = &self.looked_into else { return Ok(()) };
+        let Inside { gradients, activations, dead } = match run.learner().inside(batch) {
+            Err(error @ Error::OutOfMemory { .. }) => {
+                self.looked_into = None;
+                run.notice(format!("no histograms of gradients and activations from here on: {error}"));
+                return Ok(());
+            }
+            inside => inside?,
+        };
         for (kind, named) in [("gradients", gradients), ("activations", activations)] {
             for (name, values) in named {
                 let name = format!("{kind}/{}", name.replace('.', "/"));
@@ -109,7 +118,9 @@ impl Callback for TensorBoard {
     fn on_train_begin(&mut self, run: &mut Context<'_>, start: &Start) -> Result<()> {
         let graph = run.learner().graph()?;
         let settings = std::mem::take(&mut self.settings);
-        let opened = EventWriter::create(run.folder(), start.steps_done as u64).and_then(|mut events| {
+        // what was said of the step that it goes on behind still holds
+        let from = if start.steps_done > 0 { start.steps_done as u64 + 1 } else { 0 };
+        let opened = EventWriter::create(run.folder(), from).and_then(|mut events| {
             events.graph(&graph)?;
             events.settings(&settings, &["loss/test", "accuracy/test"])?;
             events.flush()?;
@@ -117,12 +128,13 @@ impl Callback for TensorBoard {
             Ok(())
         });
         self.shown(run, opened)?;
-        self.shown = match run.test_data().clone().take(PICTURES).batch(PICTURES, Last::Keep).workers(1).start()?.next()
-        {
-            Some(Ok(batch)) => Some(batch),
+        let first = |samples: usize| -> Result<_> {
+            let pictures = run.test_data().clone().take(samples).batch(samples, Last::Keep).workers(1);
             // whoever needs these samples says what is wrong with them
-            _ => None,
+            Ok(pictures.start()?.next().and_then(Result::ok))
         };
+        self.shown = first(PICTURES)?;
+        self.looked_into = first(PICTURES.min(run.test_data().batch_size()))?;
         Ok(())
     }
 

@@ -119,8 +119,8 @@ impl Trainer {
     /// The same for a run with data of one's own: those that [`Trainer::with_data`] was given when it began.
     ///
     /// # Errors
-    /// If there is no checkpoint that can be read, or it is one of another model. If its place is none in these data,
-    /// [`run`](Self::run) says so.
+    /// If there is no checkpoint that can be read, or it is one of another model, or its place is none in these data, or another
+    /// process trains in this run.
     pub fn resume_with_data(folder: &Path, config: Config, data: Split<Pipeline>) -> Result<Self> {
         Self::resumed(folder, of_program(config, &data), &|_| Ok(data.clone()))
     }
@@ -145,7 +145,9 @@ impl Trainer {
         let [seed, position, draws] = progress.random;
         let random = crate::runtime::RandomState { seed, position, draws };
         crate::runtime::set_random_state(&prepared.device, random)?;
-        let run_folder = RunFolder::reopen(folder, progress.metrics_bytes)?;
+        // whatever refuses to go on does so before the folder is touched
+        prepared.data.train.accepts(&progress.data)?;
+        let run_folder = RunFolder::reopen(folder, progress.metrics_bytes, &mut prepared.notices)?;
         run_folder.write("config.toml", prepared.config.to_toml().as_bytes())?;
         Ok(prepared.in_folder(run_folder, Some(progress)))
     }

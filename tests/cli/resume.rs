@@ -48,6 +48,11 @@ fn what_cannot_be_gone_on_from_is_named() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let run = out.path().join("run");
     refuses(&["--resume", text(&run), "--model", "cnn"], 1, &["step-", "another model", "conv1.weight"]);
+    // another order of the data; the run is as it was
+    let files = ["config.toml", "metrics.jsonl", "model.safetensors"].map(|name| run.join(name));
+    let before = files.each_ref().map(|file| bytes(file));
+    refuses(&["--resume", text(&run), "--seed", "77"], 1, &["cannot go on in the data", "seed"]);
+    assert_eq!(files.each_ref().map(|file| bytes(file)), before);
     // data that only the program has that began the run
     let config = run.join("config.toml");
     let settings = String::from_utf8(bytes(&config)).expect("UTF-8");

@@ -176,6 +176,32 @@ fn a_run_of_our_own_tells_all_there_is() {
 }
 
 #[test]
+fn what_was_told_of_the_step_that_a_run_goes_on_behind_stays() {
+    let out = folder();
+    let config = |epochs| Config {
+        model: ModelName::new("mlp").expect("a model of that name"),
+        epochs,
+        device: Some("cpu".into()),
+        out: out.path().into(),
+        ..Config::default()
+    };
+    let run = |mut trainer: Trainer| {
+        trainer.add_tensorboard();
+        trainer.run(&Control::default(), &mut |_| {}).expect("a run")
+    };
+    let first = run(Trainer::new(config(1)).expect("good settings"));
+    let second = run(Trainer::resume(&first.folder, config(2)).expect("a checkpoint"));
+    let recording = Recording::open(&first.folder);
+    assert_eq!(recording.problems, Vec::<String>::new());
+    let ends = vec![first.steps as u64, second.steps as u64];
+    assert_eq!(recording.series["epoch/loss"].points().map(|point| point.step).collect::<Vec<_>>(), ends);
+    assert!(!recording.histograms.is_empty());
+    for (name, histograms) in &recording.histograms {
+        assert_eq!(histograms.iter().map(|histogram| histogram.step).collect::<Vec<_>>(), ends, "{name}");
+    }
+}
+
+#[test]
 fn lines_are_read_as_they_come() {
     let folder = folder();
     let path = folder.path().join("metrics.jsonl");

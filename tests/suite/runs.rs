@@ -117,6 +117,26 @@ fn an_average_that_forgets_at_once_is_the_model() {
 }
 
 #[test]
+fn an_average_that_is_saved_within_a_pass_has_the_statistics_of_that_moment() {
+    let (out, device) = (folder(), Device::cpu());
+    let stopped = |ema| {
+        let model = ModelName::new("resnet20").expect("a model of that name");
+        let trainer = Trainer::new(Config { ema, model, ..settings(&device, out.path()) }).expect("good settings");
+        let control = Control::default();
+        let asked = control.clone();
+        let summary = trainer.run(&control, &mut |event| {
+            if matches!(event, Event::Step(StepMetrics { step: 3, .. })) {
+                asked.stop();
+            }
+        });
+        let summary = summary.expect("a run");
+        assert!(!summary.completed && summary.test.is_none(), "{summary:?}");
+        weights(&summary)
+    };
+    assert_eq!(stopped(None), stopped(Some(0.0)), "an average that forgets at once is the model");
+}
+
+#[test]
 fn what_is_frozen_stays_and_the_rest_learns() {
     // what is chosen here is chosen on the host, so one device will do
     let (device, out) = (Device::cpu(), folder());
@@ -726,6 +746,29 @@ fn masks_are_shown_beside_what_the_model_says() {
             assert!(shown.likeliest.is_empty() && shown.label.is_none() && shown.loss > 0.0, "{shown:?}");
         }
     }
+}
+
+#[test]
+fn a_forecast_of_fewer_batches_than_were_counted_ends() {
+    let out = folder();
+    let data = out.path().join("data");
+    for (part, class, pictures) in [("train", "a", 17), ("train", "b", 16), ("test", "a", 1), ("test", "b", 1)] {
+        let class = data.join(part).join(class);
+        std::fs::create_dir_all(&class).expect("writable");
+        for number in 0..pictures {
+            image::RgbImage::new(8, 8).save(class.join(format!("{number}.png"))).expect("writable");
+        }
+    }
+    std::fs::write(data.join("train/a/3.png"), "no picture").expect("writable");
+    let config = Config {
+        dataset: format!("folder:{}", data.display()).parse().expect("a data set"),
+        epochs: 15,
+        batch_size: 32,
+        ..settings(&Device::cpu(), &out.path().join("runs"))
+    };
+    let told = forecast(config, &Control::default()).expect("memory");
+    assert_eq!(told.steps, 30, "33 samples are two batches; without the broken one they are one");
+    assert!(told.step_ms.is_some(), "{told:?}");
 }
 
 #[test]

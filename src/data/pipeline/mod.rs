@@ -352,6 +352,11 @@ impl Pipeline {
         self.order.len() as usize
     }
 
+    /// Samples in a batch, at most; 32 if nothing was said.
+    pub fn batch_size(&self) -> usize {
+        self.batch
+    }
+
     /// Batches in an epoch, if no sample is filtered out or broken; else there may be fewer.
     /// [`Batch::last`](super::Batch::last) says which one is the last.
     pub fn batches_per_epoch(&self) -> usize {
@@ -382,6 +387,13 @@ impl Pipeline {
     pub fn resume(&self, state: &State) -> Result<Loader> {
         state.check(&self.order, self.seed)?;
         Loader::new(self, state)
+    }
+
+    /// # Errors
+    /// Those of [`Pipeline::resume`], before anything is started.
+    pub(crate) fn accepts(&self, state: &State) -> Result<()> {
+        state.check(&self.order, self.seed)?;
+        self.recipe().map(drop)
     }
 
     /// All that the workers have to know.

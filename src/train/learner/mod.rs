@@ -238,8 +238,8 @@ impl Learner {
         self.train.diagnose(&uploads)
     }
 
-    /// To be called before the first batch of an evaluation.
-    pub(super) fn begin_evaluation(&self) -> Result<()> {
+    /// To be called before the first batch of an evaluation, and before weights are saved.
+    pub(super) fn refresh_average(&self) -> Result<()> {
         self.average.as_ref().map_or(Ok(()), Average::refresh)
     }
 

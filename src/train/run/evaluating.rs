@@ -17,7 +17,7 @@ impl Run<'_> {
     /// goes by epochs: a schedule that waits for a plateau, and the end of a run for want of progress.
     pub(super) fn evaluate(&mut self, mid_epoch: bool) -> Result<()> {
         self.call_in(mid_epoch, |callback, run| callback.on_test_begin(run))?;
-        self.trainer.learner.begin_evaluation()?;
+        self.trainer.learner.refresh_average()?;
         let mut batches = self.trainer.data.test.start()?;
         let mut samples = 0;
         for number in 1.. {

@@ -47,6 +47,8 @@ impl Run<'_> {
     }
 
     fn save_weights(&self, name: &str) -> Result<PathBuf> {
+        // an average's running statistics are as old as the last evaluation
+        self.trainer.learner.refresh_average()?;
         let weights = crate::nn::to_safetensors(self.trainer.learner.model())?;
         self.trainer.folder.write(name, &weights)
     }
@@ -64,8 +66,8 @@ impl Run<'_> {
         crate::files::create_folder(&folder)?;
         let path = folder.join(checkpoint::file_name(self.steps));
         checkpoint::save(&path, self.trainer.learner.state()?, &progress)?;
-        (self.saved_steps, self.unsaved) = (Some(self.steps), false);
         let weights = self.save_weights(WEIGHTS)?;
+        (self.saved_steps, self.unsaved) = (Some(self.steps), false);
         for (_, old) in checkpoint::list(&folder).into_iter().skip(self.trainer.config.keep) {
             // one that cannot be removed is no harm
             let _ = std::fs::remove_file(old);
