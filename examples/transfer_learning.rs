@@ -4,6 +4,11 @@
 //! same pictures: `... -- folder:PATH`, where PATH has `train/CLASS/*.png` and `test/CLASS/*.png`, or `train.tar.gz` and
 //! `test.tar.gz` of such folders.
 //!
+//! What that is worth depends on the pair and on how many pictures there are. Bird and deer, 200 pictures, judged by 2,000 others:
+//! 60.5 % from scratch, 71.5 % on the frozen backbone (84.0 % of its own eight classes after ten passes). Other pairs, on
+//! backbones of five to eleven passes: dog and horse 66.7 and 81.2 % of 100 pictures, 77.6 and 83.7 % of 300; airplane and bird,
+//! which color tells apart, 84.7 and 85.3 % of 300; automobile and truck, of which the other eight tell nothing, 80.5 and 68.3 %.
+//!
 //! Two switches that are easily confused: `freeze` says which *parameters* stay as they are; `freeze_statistics` says that batch
 //! norms use, and keep, the *running statistics* they have. A frozen batch norm still follows the new data's statistics
 //! unless the second switch says otherwise; here both are set, so that the backbone is a fixed function.
@@ -17,7 +22,7 @@ use brasa::train::{Config, Control, ModelName, OptimizerName, Trainer};
 use brasa::{Error, Result};
 
 /// The classes that are learned from few pictures.
-const NEW: [&str; 2] = ["cat", "deer"];
+const NEW: [&str; 2] = ["bird", "deer"];
 /// How many pictures there are of them.
 const FEW: usize = 200;
 
@@ -45,14 +50,7 @@ fn main() -> Result<()> {
         Ok::<_, Error>((accuracy, summary.folder))
     };
 
-    let backbone = Config {
-        epochs: 10,
-        augment: "cifar".parse()?,
-        optimizer: OptimizerName::SGD,
-        lr: Some(0.1),
-        weight_decay: Some(5e-4),
-        ..base.clone()
-    };
+    let backbone = Config { epochs: 10, augment: "cifar".parse()?, ..base.clone() };
     let (_, backbone) = run("backbone, eight classes", backbone, eight)?;
 
     let small = Config { epochs: 40, batch_size: 32, augment: "cifar".parse()?, ..base };
@@ -61,7 +59,10 @@ fn main() -> Result<()> {
         weights: Some(backbone.join("model.safetensors")),
         freeze: ["conv1.*", "bn1.*", "layer*"].map(String::from).to_vec(),
         freeze_statistics: true,
-        lr: Some(0.01),
+        optimizer: OptimizerName::SGD,
+        lr: Some(0.05),
+        // without it 64 weights a class learn the few pictures by heart: 68.5 %
+        weight_decay: Some(0.02),
         ..small
     };
     let (transferred, _) = run("frozen backbone, new head", frozen, two)?;

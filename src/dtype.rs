@@ -41,6 +41,16 @@ impl DType {
         matches!(self, Self::F32 | Self::F16)
     }
 
+    /// True if `value` is a number of this integer type; of other types, always.
+    pub(crate) fn holds(self, value: i64) -> bool {
+        match self {
+            Self::F32 | Self::F16 | Self::Bool => true,
+            Self::I32 => i32::try_from(value).is_ok(),
+            Self::U32 => u32::try_from(value).is_ok(),
+            Self::U8 => u8::try_from(value).is_ok(),
+        }
+    }
+
     /// The name in messages and dumps, as in Rust.
     pub const fn name(self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@
 //!
 //! * Two tensors in one op have the same type; nothing is promoted silently. Cast with [`to_dtype`](crate::Tensor::to_dtype).
 //! * A number takes the type of the tensor it meets, except that a float turns an integer or bool tensor into f32, and an
-//!   integer turns bool into i32.
+//!   integer turns bool into i32. A whole number that an integer type does not have panics: `-1` meets no u8.
 //! * Functions of real numbers (`exp`, `sin`, `/`, …) turn integers into f32. Sums and products of bool and u8 are i32.
 //! * Indices, and what counts, are i32 (PyTorch: int64). u8 is for storage: it moves, compares and casts.
 //! * f16 is stored in 16 bits and computed in 32; a result is rounded when it is stored or cast.
@@ -41,7 +41,8 @@
 //!   [`max_with_index`](crate::Tensor::max_with_index) and max pooling, the one that is named in `cummax`.
 //! * `std` and `norm` have gradient 0 where they are 0. `round`, `floor` and their kind have gradient 0 everywhere, and
 //!   so has whatever is computed from integers, bools or comparisons.
-//! * A gradient is a graph: it can be differentiated again.
+//! * A gradient is a graph: it can be differentiated again. Of `prod` and `cumprod` the second derivative is right where no
+//!   element is 0.
 //!
 //! # Nothing at all
 //!

@@ -205,18 +205,28 @@ fn power(a: f32, b: f32) -> f32 {
     return select(magnitude, -magnitude, negative && odd);
 }
 
-// Remainder with the sign of a, as Rust's `%`.
+// Remainder with the sign of a, as Rust's `%`: a long division, in which each step is exact.
 fn remainder_float(a: f32, b: f32) -> f32 {
-    if (!is_finite(a)) {
+    if (!is_finite(a) || is_nan(b) || b == 0.0) {
         return from_bits(0x7fc00000u);
     }
-    if (!is_finite(b) && !is_nan(b)) {
+    if (!is_finite(b)) {
         return a;
     }
     let size = abs(b);
-    var r = abs(a) - size * floor(abs(a) / size);
-    r = select(r, r + size, r < 0.0);
-    r = select(r, r - size, r >= size);
+    var r = abs(a);
+    var part = size;
+    // at most as many steps as there are exponents
+    for (var step = 0; step < 280 && part <= r * 0.5; step++) {
+        part *= 2.0;
+    }
+    for (var step = 0; step < 280; step++) {
+        r = select(r, r - part, r >= part);
+        if (part <= size) {
+            break;
+        }
+        part *= 0.5;
+    }
     return select(r, -r, a < 0.0);
 }
 

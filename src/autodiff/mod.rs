@@ -177,6 +177,7 @@ fn walk(outputs: &[(Tensor, Tensor)], targets: &HashSet<u64>, ends: &HashSet<u64
                 for (input, gradient) in node.inputs.iter().zip(ops::gradient(node, &gradient)) {
                     if let Some(gradient) = gradient.filter(|_| needed.contains(&input.id)) {
                         debug_assert_eq!(*gradient.shape(), input.shape, "gradient rule of {node:?}");
+                        debug_assert_eq!(gradient.dtype(), input.dtype, "gradient rule of {node:?}");
                         let sum = match pending.remove(&input.id) {
                             Some(sum) => sum + gradient,
                             None => gradient,

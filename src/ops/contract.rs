@@ -95,8 +95,8 @@ pub fn matmul(lhs: &Shape, rhs: &Shape) -> Result<MatMul> {
 pub(super) fn gradient(contract: &Contract, node: &NodeRef, g: &Tensor) -> Vec<Option<Tensor>> {
     let [lhs, rhs] = [0, 1].map(|number: usize| Tensor::from_node(node.inputs[number].clone()));
     vec![
-        Some(g.contract(&rhs, &contract.out, &contract.rhs, &contract.lhs)),
-        Some(lhs.contract(g, &contract.lhs, &contract.out, &contract.rhs)),
+        Some(g.contract_as_it_is(&rhs, &contract.out, &contract.rhs, &contract.lhs)),
+        Some(lhs.contract_as_it_is(g, &contract.lhs, &contract.out, &contract.rhs)),
     ]
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn index_add(g: &Tensor, index: &Tensor, axis: usize, size: usize) ->
     let index_labels = &g_labels[axis..axis + index.rank()];
     let value = [u8::MAX];
     let out = [&g_labels[..axis], &value, &g_labels[axis + index.rank()..]].concat();
-    g.contract(&one_hot, &g_labels, &[index_labels, &value].concat(), &out)
+    g.contract_as_it_is(&one_hot, &g_labels, &[index_labels, &value].concat(), &out)
 }
 
 /// [`index_add`] by sorting.

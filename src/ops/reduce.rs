@@ -30,8 +30,8 @@ pub(super) fn gradient(op: ReduceOp, node: &NodeRef, g: &Tensor) -> Tensor {
         ReduceOp::Max | ReduceOp::Min => {
             let winners = x.eq(&y);
             let axes: Vec<isize> = reduced_axes(&x, &y);
-            let count = winners.to_dtype(x.dtype()).sum_keepdim(axes.as_slice());
-            winners.where_(g / count, 0.0)
+            let count = winners.to_dtype(DType::F32).sum_keepdim(axes.as_slice());
+            winners.where_((g.to_dtype(DType::F32) / count).to_dtype(x.dtype()), 0.0)
         }
     }
 }

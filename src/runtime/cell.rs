@@ -150,7 +150,12 @@ impl VarCell {
         self.check(value);
         let previous = self.state().pending.replace(value.clone());
         self.state().snapshot = Weak::new();
-        self.flush().inspect_err(|_| self.state().pending = previous)
+        self.flush().inspect_err(|_| {
+            let mut state = self.state();
+            if is(&state.pending, value) {
+                state.pending = previous;
+            }
+        })
     }
 
     /// True if an arena that is still in use holds its memory.
@@ -221,7 +226,11 @@ impl VarCell {
         let size = self.dtype.size_bytes();
         let bytes = |elements: usize| (elements * size) as u64;
         self.device.copy(&from, bytes(from_offset), &to, bytes(to_offset), bytes(self.shape.numel()))?;
-        self.state().pending = None;
+        let mut state = self.state();
+        // another thread may have assigned a newer one since
+        if is(&state.pending, &node) {
+            state.pending = None;
+        }
         Ok(())
     }
 
@@ -283,6 +292,10 @@ impl VarCell {
         self.state().ownership = Ownership::Arena(parts.iter().map(|(part, _)| part.clone()).collect());
         Ok(())
     }
+}
+
+fn is(pending: &Option<NodeRef>, node: &NodeRef) -> bool {
+    pending.as_ref().is_some_and(|pending| Arc::ptr_eq(pending, node))
 }
 
 /// `flat` with the elements from `offset` on replaced by those of `part`.

@@ -1,5 +1,6 @@
 //! Pooling to a given size: part `i` of `count` runs from `⌊i n / count⌋` to `⌈(i + 1) n / count⌉`.
 
+use crate::dtype::DType;
 use crate::graph::ReduceOp;
 use crate::ops::ok;
 use crate::ops::shape_error;
@@ -76,7 +77,8 @@ impl Tensor {
         let (parts, lengths) = self.parts(axis, count, 0.0);
         let mut along = vec![1; self.rank()];
         along[axis] = count;
-        parts.sum_dim(axis + 1) / lengths.to_dtype(self.dtype()).reshape(along)
+        let sums = parts.countable().sum_dim(axis + 1);
+        (sums / lengths.to_dtype(DType::F32).reshape(along)).to_dtype(self.dtype())
     }
 
     #[track_caller]

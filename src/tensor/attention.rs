@@ -9,9 +9,9 @@ pub enum Mask<'a> {
     #[default]
     None,
     /// Those at its own position and before, the last query at the last key (PyTorch: the first query at the first key,
-    /// which differs where there are more keys than queries).
+    /// which differs where there are more keys than queries). More queries than keys panic: the first ones would see none.
     Causal,
-    /// Those where this bool tensor, broadcast to `[..., queries, keys]`, is true.
+    /// Those where this bool tensor, broadcast to `[..., queries, keys]`, is true. A query that may see none gets NaN.
     Allowed(&'a Tensor),
     /// All, with this float tensor, broadcast to `[..., queries, keys]`, added to the scores.
     Added(&'a Tensor),
@@ -70,6 +70,11 @@ impl Tensor {
             Mask::None => scores,
             Mask::Causal => {
                 let (queries, keys) = (scores.size(-2), scores.size(-1));
+                assert!(
+                    queries <= keys,
+                    "scaled_dot_product_attention: of {queries} queries the first {} would see none of {keys} keys",
+                    queries.saturating_sub(keys)
+                );
                 let row = Self::iota([queries, keys], 0, self.device());
                 let column = Self::iota([queries, keys], 1, self.device());
                 let last = keys as i64 - queries as i64;

@@ -48,21 +48,27 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn contract(&self, other: &Self, lhs: &[u8], rhs: &[u8], out: &[u8]) -> Self {
+        self.operand_of_product().contract_as_it_is(&other.operand_of_product(), lhs, rhs, out)
+    }
+
+    /// [`Tensor::contract`] in the operands' type, whatever [`autocast`](crate::autocast) is under way: gradients have that of
+    /// what they are of, and sums by index are no products to those who ask for them.
+    #[track_caller]
+    pub(crate) fn contract_as_it_is(&self, other: &Self, lhs: &[u8], rhs: &[u8], out: &[u8]) -> Self {
         let contract = Contract { lhs: lhs.to_vec(), rhs: rhs.to_vec(), out: out.to_vec() };
         let shape = ok(contract::shape(&contract, self.shape(), other.shape()));
-        let (this, other) = (&self.operand_of_product(), &other.operand_of_product());
         assert!(
-            this.dtype() == other.dtype(),
+            self.dtype() == other.dtype(),
             "contract: {} and {} do not mix; cast one with to_dtype",
-            this.dtype(),
+            self.dtype(),
             other.dtype()
         );
         assert!(
-            crate::ops::elementwise::Domain::Number.contains(this.dtype()),
+            crate::ops::elementwise::Domain::Number.contains(self.dtype()),
             "contract: not defined for {}; cast with to_dtype",
-            this.dtype()
+            self.dtype()
         );
-        Self::apply(Op::Contract(contract), &[this, other], shape, this.dtype())
+        Self::apply(Op::Contract(contract), &[self, other], shape, self.dtype())
     }
 
     /// A batch of matrix products: `[batch, m, k]`, `[batch, k, n]` → `[batch, m, n]`; nothing broadcasts.

@@ -54,7 +54,10 @@ impl Operand {
         let value = match self {
             Self::Tensor(tensor) => return tensor,
             Self::Float(value) => value,
-            Self::Int(value) => value as f64,
+            Self::Int(value) => {
+                assert!(dtype.holds(value), "{value} is no {dtype}, as what it meets is; cast that with to_dtype");
+                value as f64
+            }
             Self::Bool(value) => f64::from(u8::from(value)),
         };
         Tensor::constant(shape.clone(), Scalar::new(dtype, value), device)
@@ -130,6 +133,12 @@ impl Tensor {
     #[track_caller]
     pub(crate) fn floats(&self) -> Self {
         if self.dtype().is_float() { self.clone() } else { self.to_dtype(DType::F32) }
+    }
+
+    /// As f32 if it is f16, in which numbers of elements do not fit.
+    #[track_caller]
+    pub(super) fn countable(&self) -> Self {
+        if self.dtype() == DType::F16 { self.to_dtype(DType::F32) } else { self.clone() }
     }
 
     /// `self ? a : b`, element by element, broadcast; `self` is bool.

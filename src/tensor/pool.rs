@@ -117,17 +117,19 @@ impl Tensor {
         let dilated = windows.iter().any(|window| window.dilation != 1);
         assert!(!dilated, "{name}: means have no dilation");
         let moved = movement::counted_windows(self.shape(), &windows, &counts);
-        let sums = self.moved(moved, Scalar::new(self.dtype(), 0.0)).sum_dim(last_axes(spatial));
-        if let Some(divisor) = options.divisor {
-            return sums / divisor as f64;
-        }
         let padded = windows.iter().any(|window| window.padding > 0);
-        if options.ceil_mode || padded && !options.count_include_pad {
+        let parts = self.moved(moved, Scalar::new(self.dtype(), 0.0));
+        let sums = parts.countable().sum_dim(last_axes(spatial));
+        let means = if let Some(divisor) = options.divisor {
+            sums / divisor as f64
+        } else if options.ceil_mode || padded && !options.count_include_pad {
             let sizes = &self.shape()[self.rank() - spatial..];
             let counted = window_sizes(&windows, &counts, sizes, options.count_include_pad, self);
-            return sums / counted.to_dtype(self.dtype());
-        }
-        sums / windows.iter().map(|window| window.kernel).product::<usize>() as f64
+            sums / counted.to_dtype(DType::F32)
+        } else {
+            sums / windows.iter().map(|window| window.kernel).product::<usize>() as f64
+        };
+        means.to_dtype(self.dtype())
     }
 
     /// `(Σ x^p)^(1/p)` of each window of `[batch, channels, length]`.

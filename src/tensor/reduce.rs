@@ -97,7 +97,8 @@ impl Tensor {
     pub fn mean_dim(&self, axes: impl Axes) -> Self {
         let axes = axes.axes();
         self.assert_float("mean");
-        self.sum_dim(axes.as_slice()) * (1.0 / self.count("mean", &axes) as f64)
+        let sum = self.countable().sum_dim(axes.as_slice());
+        (sum * (1.0 / self.count("mean", &axes) as f64)).to_dtype(self.dtype())
     }
 
     /// Means over these axes, which stay with size 1.
@@ -106,7 +107,8 @@ impl Tensor {
     pub fn mean_keepdim(&self, axes: impl Axes) -> Self {
         let axes = axes.axes();
         self.assert_float("mean");
-        self.sum_keepdim(axes.as_slice()) * (1.0 / self.count("mean", &axes) as f64)
+        let sum = self.countable().sum_keepdim(axes.as_slice());
+        (sum * (1.0 / self.count("mean", &axes) as f64)).to_dtype(self.dtype())
     }
 
     /// The largest element; NaN if any is.
@@ -228,8 +230,8 @@ impl Tensor {
     pub fn nanmean(&self, axes: impl Axes) -> Self {
         let axes = axes.axes();
         self.assert_float("nanmean");
-        let count = self.isnan().logical_not().sum_dim(axes.as_slice()).to_dtype(self.dtype());
-        self.nansum(axes) / count
+        let count = self.isnan().logical_not().sum_dim(axes.as_slice());
+        (self.countable().nansum(axes) / count.to_dtype(DType::F32)).to_dtype(self.dtype())
     }
 
     /// `ln Σ e^x` along these axes, without overflow.

@@ -125,8 +125,11 @@ impl Tensor {
             ScatterOp::Sum => start(ReduceOp::Sum).add_rows(places, source),
             ScatterOp::Mean => {
                 let sum = start(ReduceOp::Sum).add_rows(places, source);
-                let number = (counts + i32::from(include_self)).maximum(1).to_dtype(self.dtype());
-                let mean = if self.dtype().is_float() { &sum / number } else { sum.div_trunc(number) };
+                let number = (counts + i32::from(include_self)).maximum(1);
+                let mean = match self.dtype().is_float() {
+                    true => (sum.countable() / number.to_dtype(DType::F32)).to_dtype(self.dtype()),
+                    false => sum.div_trunc(number.to_dtype(self.dtype())),
+                };
                 hit.where_(mean, sum)
             }
             ScatterOp::Max => start(ReduceOp::Max).extremum(ReduceOp::Max, scattered),

@@ -16,6 +16,9 @@ impl Tensor {
     #[must_use]
     pub fn softmax(&self, axis: isize) -> Self {
         let x = self.floats().full_precision();
+        if x.size(axis) == 0 {
+            return x;
+        }
         let exp = (&x - x.max_keepdim(axis)).exp();
         let value = &exp / exp.sum_keepdim(axis);
         value.with_gradient(&[&x], move |y, _, g| {
@@ -36,6 +39,9 @@ impl Tensor {
     #[must_use]
     pub fn log_softmax(&self, axis: isize) -> Self {
         let x = self.floats().full_precision();
+        if x.size(axis) == 0 {
+            return x;
+        }
         let shifted = &x - x.max_keepdim(axis);
         let value = &shifted - shifted.exp().sum_keepdim(axis).log();
         value.with_gradient(&[&x], move |y, _, g| vec![Some(g - y.exp() * g.sum_keepdim(axis))])

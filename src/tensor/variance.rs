@@ -28,10 +28,11 @@ impl Tensor {
     pub fn var_keepdim(&self, axes: impl Axes, correction: usize) -> Self {
         let axes = axes.axes();
         self.assert_float("var");
-        let distance = self - self.mean_keepdim(axes.as_slice());
         // fewer elements than the correction: 0/0, as in PyTorch
         let degrees = self.count("var", &axes).saturating_sub(correction);
-        distance.square().sum_keepdim(axes.as_slice()) / degrees as f64
+        let x = self.countable();
+        let distance = &x - x.mean_keepdim(axes.as_slice());
+        (distance.square().sum_keepdim(axes.as_slice()) / degrees as f64).to_dtype(self.dtype())
     }
 
     /// The standard deviation of all elements, by `n - 1`; the gradient is 0 where it is 0.

@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 
+use brasa::autodiff::grad;
 use brasa::graph::reference::{decode, evaluate};
+use brasa::ops::pool::PoolOptions;
+use brasa::tensor::{Mask, autocast};
 use brasa::{DType, Device, Tensor};
 
-use crate::common::{assert_close, devices, values};
+use crate::common::{assert_close, devices, panic_of, values};
 
 const ROWS: usize = 13;
 const COLUMNS: usize = 7;
@@ -106,5 +109,76 @@ fn every_cast() {
             // negative numbers as u8 or u32 saturate or wrap as Rust's `as` does; the reference says how
             check(from, &casts);
         }
+    }
+}
+
+#[test]
+fn halves_are_averaged_in_numbers_that_can_count_them() {
+    for device in devices() {
+        let floats = |tensor: Tensor| tensor.to_dtype(DType::F32).to_vec::<f32>().expect("values");
+        // 0 and 1 in turns: more of them than the largest f16, 65504
+        let turns = Tensor::arange(70_000, &device).remainder(2).to_dtype(DType::F16);
+        assert_eq!(floats(turns.mean()), [0.5], "{device:?}");
+        assert_eq!(floats(turns.var()), [0.25], "{device:?}");
+        assert_eq!(floats(turns.nanmean(0)), [0.5], "{device:?}");
+        // a sum that is cut in parts, and is infinite as f16
+        let ones = Tensor::ones([512, 512], &device).to_dtype(DType::F16);
+        assert_eq!(floats(ones.mean()), [1.0], "{device:?}");
+        let pooled = ones.reshape([1, 1, 512, 512]).avg_pool2d_with(&PoolOptions::new(512));
+        assert_eq!((floats(pooled), ones.mean().dtype()), (vec![1.0], DType::F16), "{device:?}");
+        // 70,000 equal largest elements share the gradient
+        let same = Tensor::ones([70_000], &device).to_dtype(DType::F16);
+        let shares = floats(grad(&(same.max() * 60_000.0), &[&same]).remove(0));
+        assert_close("share", &[f64::from(shares[7])], &[60_000.0 / 70_000.0], 1e-3, 0.0);
+    }
+}
+
+#[test]
+fn sums_by_index_stay_in_their_type_under_autocast() {
+    for device in devices() {
+        let index = Tensor::from_slice(&[0_i32, 2, 2], [3], &device).expect("memory");
+        let source = Tensor::from_slice(&[70_000.0_f32, 1.0, 4097.0], [3], &device).expect("memory");
+        let sums = autocast(DType::F16, || Tensor::zeros([3], &device).index_add(0, &index, &source));
+        assert_eq!(sums.to_vec::<f32>().expect("values"), [70_000.0, 0.0, 4098.0], "{device:?}");
+    }
+}
+
+#[test]
+fn remainders_of_floats_are_exact() {
+    let dividends = [1e9_f32, -1e9, 16_777_217.0, 1e30, 3.0, -0.75, 5.5, f32::MAX, 1e-30, 6.0];
+    let divisors = [7.0_f32, -7.0, 0.1, 3.0, 1e-6, 0.5, 2.75, 1.1, 1e-36, f32::INFINITY];
+    for device in devices() {
+        let a = Tensor::from_slice(&dividends, [10, 1], &device).expect("memory");
+        let b = Tensor::from_slice(&divisors, [1, 10], &device).expect("memory");
+        let expected: Vec<f32> = dividends.iter().flat_map(|a| divisors.map(|b| a % b)).collect();
+        assert_eq!(a.fmod(&b).to_vec::<f32>().expect("values"), expected, "{device:?}");
+    }
+}
+
+#[test]
+fn whole_numbers_that_a_type_does_not_have_are_refused() {
+    let bytes = Tensor::zeros([3], &Device::cpu()).to_dtype(DType::U8);
+    for (message, case) in [
+        ("-1 is no u8", Box::new(|| bytes.eq(-1)) as Box<dyn Fn() -> Tensor>),
+        ("300 is no u8", Box::new(|| bytes.lt(300))),
+        ("-1 is no u32", Box::new(|| bytes.to_dtype(DType::U32) + -1)),
+        ("3000000000 is no i32", Box::new(|| bytes.to_dtype(DType::I32) + 3_000_000_000_i64)),
+    ] {
+        let (said, file, _) = panic_of(|| drop(case()));
+        assert!(said.contains(message) && file.ends_with("dtypes.rs"), "{said} at {file}");
+    }
+}
+
+#[test]
+fn attention_to_nothing_is_refused_or_nothing() {
+    for device in devices() {
+        let tokens = |count: usize| Tensor::ones([count, 3], &device);
+        let (said, ..) =
+            panic_of(|| drop(tokens(4).scaled_dot_product_attention(&tokens(2), &tokens(2), Mask::Causal)));
+        assert!(said.contains("of 4 queries the first 2 would see none of 2 keys"), "{said}");
+        assert_eq!(Tensor::zeros([4, 0], &device).softmax(1).shape().dims(), [4, 0]);
+        assert_eq!(Tensor::zeros([4, 0], &device).log_softmax(-1).to_vec::<f32>().expect("nothing"), [0.0; 0]);
+        let nothing = tokens(4).scaled_dot_product_attention(&tokens(0), &tokens(0), Mask::None);
+        assert_eq!(nothing.to_vec::<f32>().expect("values"), [0.0; 12], "{device:?}");
     }
 }

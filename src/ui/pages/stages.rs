@@ -14,8 +14,8 @@ use timeline::TimelineView;
 
 /// Points: the least width of a bar, and its height.
 const BAR: Vec2 = Vec2::new(150.0, 16.0);
-/// Points; what the other columns of the table take, before they have been seen.
-const OTHER_COLUMNS: f32 = 590.0;
+/// Points; what the other columns of the table take, in the longer language.
+const OTHER_COLUMNS: f32 = 640.0;
 
 /// What the page remembers.
 #[derive(Default)]
@@ -61,10 +61,8 @@ fn in_words(text: Text, binding: &Binding) -> String {
 
 fn bars(ui: &mut Ui, text: Text, stages: &[StageReport], steps: u64) {
     let longest = stages.iter().map(|stage| stage.busy_ms.max(stage.exposed_ms)).fold(1e-9, f64::max);
-    let others = ui.scope_id().with("other columns");
-    let taken = ui.data(|data| data.get_temp::<f32>(others)).unwrap_or(OTHER_COLUMNS);
-    let width = (ui.available_width() - taken).max(BAR.x);
-    let table = Grid::new("stages").num_columns(6).striped(true).spacing([14.0, 5.0]).show(ui, |ui| {
+    let width = (ui.available_width() - OTHER_COLUMNS).max(BAR.x);
+    Grid::new("stages").num_columns(6).striped(true).spacing([14.0, 5.0]).show(ui, |ui| {
         for title in [
             text.t("stage"),
             text.t("busy, and waited for"),
@@ -91,11 +89,6 @@ fn bars(ui: &mut Ui, text: Text, stages: &[StageReport], steps: u64) {
             ui.end_row();
         }
     });
-    let takes = table.response.rect.width() - width;
-    if (takes - taken).abs() > 0.5 {
-        ui.data_mut(|data| data.insert_temp(others, takes));
-        ui.request_repaint();
-    }
 }
 
 /// Busy time as a pale bar, exposed time as a full one on it.
