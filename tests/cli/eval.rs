@@ -39,6 +39,7 @@ fn a_run_leaves_everything_that_is_promised() {
         .collect();
     names.sort();
     let expected = [
+        ".lock",
         "best.safetensors",
         "checkpoints",
         "config.toml",

@@ -39,6 +39,7 @@ fn weights_that_find_no_room_are_an_error_and_leave_the_rest() {
         names
     };
     let expected = [
+        ".lock",
         "checkpoints",
         "config.toml",
         "confusion.json",
