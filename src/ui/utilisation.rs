@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 use crate::device::{Device, DeviceInfo, MemoryUse};
 use crate::sensors::{Card, Look, Utilisation};
 
-const EVERY: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_secs(2);
 /// Nobody looks any more.
-const FORGOTTEN: Duration = Duration::from_secs(3);
+const FORGOTTEN: Duration = Duration::from_secs(6);
 /// Between the first two looks.
 const FIRST: Duration = Duration::from_millis(200);
 
@@ -63,7 +63,8 @@ fn watch(shared: &Mutex<Watched>, context: &egui::Context, devices: &[DeviceInfo
                 return;
             }
         }
-        context.request_repaint();
+        // at once would be drawn twice
+        context.request_repaint_after(Duration::from_millis(1));
         std::thread::sleep(EVERY);
     }
 }

@@ -22,7 +22,7 @@ use super::text::Text;
 use super::top::top;
 
 /// How often run folders are looked at, and thereby how often the window is drawn if nobody touches it.
-const LOOK_EVERY: Duration = Duration::from_millis(300);
+const LOOK_EVERY: Duration = Duration::from_millis(400);
 /// As good as at once; egui draws twice when it is told to draw without any delay.
 const SOON: Duration = Duration::from_millis(1);
 /// Points; in a narrower window the list of runs is opened by a button.
