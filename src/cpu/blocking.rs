@@ -13,6 +13,8 @@ const DEPTH: usize = 256;
 const MOST_ROWS: usize = 240;
 /// Most rows of a block of a plain product: its sums fill a second-level cache, and the columns are packed less often.
 const MOST_PLAIN_ROWS: usize = 480;
+/// Rows below which a plain product is cut along its columns instead: each block packs all of its columns.
+const LEAST_PLAIN_ROWS: usize = 96;
 /// Most columns of a block.
 pub(super) const MOST_COLUMNS: usize = STRIP;
 /// Blocks that a large contraction should have.
@@ -52,7 +54,8 @@ impl Blocking {
             return Self::of_windows(&operands.0, tile, [batches, rows_all, columns_all, k_all]);
         }
         let tile = Tile::new(arch, rows_all);
-        let most_rows = if matches!(operands, Operands::Plain(..)) { MOST_PLAIN_ROWS } else { MOST_ROWS };
+        let plain = matches!(operands, Operands::Plain(..));
+        let most_rows = if plain { MOST_PLAIN_ROWS } else { MOST_ROWS };
         let (most_rows, most_columns) = (most_rows / tile.rows * tile.rows, MOST_COLUMNS / tile.columns * tile.columns);
         let mut rows = even(rows_all, most_rows, tile.rows);
         let mut columns = even(columns_all, most_columns, tile.columns);
@@ -61,6 +64,11 @@ impl Blocking {
         // A small result of long sums is cut along k only, so that each element is packed once.
         let results = batches * rows_all * columns_all;
         let long = k_all >= 8 * DEPTH && results * ENOUGH_CHUNKS <= MOST_PARTIAL;
+        if plain && !long {
+            // Whole rows as far as that goes: an epilogue runs along them in long strips.
+            let parts = ENOUGH_PIECES.min(work / SMALL_BLOCK).div_ceil(pieces(rows_all.max(1), columns).max(1)).max(1);
+            rows = rows.min(even(rows_all, rows_all.div_ceil(parts).max(LEAST_PLAIN_ROWS), tile.rows));
+        }
         let (least_rows, least_columns) = (4 * tile.rows, 4 * tile.columns);
         while !long && pieces(rows, columns) < ENOUGH_PIECES && rows * columns * k_all > SMALL_BLOCK {
             if columns / 2 >= least_columns && (columns > rows || rows / 2 < least_rows) {

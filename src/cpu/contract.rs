@@ -9,7 +9,7 @@ use crate::plan::{ContractKernel, Store, Tape, ValueId};
 
 use super::blocking::{Blocking, MOST_COLUMNS};
 use super::execute::{Env, Inputs, Registers, STRIP, Spread};
-use super::gemm::{self, Matrix, Part};
+use super::gemm::{self, Matrix, Part, Target};
 use super::memory::{Blocks, Memory};
 use super::micro::{Block, Tile, WindowBlock};
 use super::pack::{Groups, Operand, Panels};
@@ -30,6 +30,8 @@ pub(super) struct CompiledContract {
     n: usize,
     k: usize,
     operands: Operands,
+    /// Where a plain product's sums are written as they are made.
+    direct: Option<Target>,
     epilogue: Program,
     /// True if the epilogue walks rows and columns as one.
     flat: bool,
@@ -135,6 +137,10 @@ impl CompiledContract {
             (_, _, Some(windows)) => Operands::Windows(Box::new((windows, operand(&m, lhs)))),
             _ => Operands::Packed(Box::new([operand(&m, lhs), operand(&n, rhs)])),
         };
+        let direct = match operands {
+            Operands::Plain(..) => Target::new(kernel, &groups(&m), &groups(&n), dtypes),
+            _ => None,
+        };
         let [batches, rows_all, columns_all, k_all] = [size(&batch), size(&m), size(&n), size(&k)];
 
         let work = batches * rows_all * columns_all * k_all;
@@ -157,6 +163,7 @@ impl CompiledContract {
             n: columns_all,
             k: k_all,
             operands,
+            direct,
             epilogue,
             flat,
             blocks,
@@ -201,8 +208,10 @@ impl CompiledContract {
         let Some(state) = state else {
             for_each_piece(self.pieces(), self.parallel, |number, scratch| {
                 let piece = self.piece(number);
-                self.sum(env, scratch, &piece, 0..self.k);
-                self.finish(env, scratch, &piece);
+                if !self.sum_in_place(env, &piece) {
+                    self.sum(env, scratch, &piece, 0..self.k);
+                    self.finish(env, scratch, &piece);
+                }
             });
             return;
         };
@@ -223,6 +232,13 @@ impl CompiledContract {
 
     fn partial_at(&self, chunk: usize, piece: &Piece, row: usize) -> i64 {
         ((((chunk * self.batch) + piece.batch) * self.m + row) * self.n + piece.columns.start) as i64
+    }
+
+    /// Leaves the sums of a piece where they belong, if they are what is stored; false if it did not.
+    fn sum_in_place(&self, env: &Env<'_>, piece: &Piece) -> bool {
+        let (Operands::Plain(lhs, rhs), Some(target)) = (&self.operands, &self.direct) else { return false };
+        let Piece { batch, rows, columns } = piece.clone();
+        gemm::multiply_into(env.views, (lhs, rhs), &Part { batch, rows, columns, summed: 0..self.k }, target)
     }
 
     /// Leaves the sums of a piece over `summed` in `scratch.panels.sums`, row-major without gaps.

@@ -49,6 +49,24 @@ pub(super) enum Spread {
     Columns { first: usize, width: usize },
 }
 
+impl Spread {
+    /// Results that a strip of `len` points takes.
+    fn results(&self, len: usize) -> usize {
+        match *self {
+            Self::Rows { row, skip, .. } => (skip + len).div_ceil(row),
+            Self::Columns { width, .. } => width,
+        }
+    }
+
+    /// The same of results that begin with the strip's.
+    fn counted_from_zero(self) -> Self {
+        match self {
+            Self::Rows { row, skip, .. } => Self::Rows { first: 0, row, skip },
+            Self::Columns { width, .. } => Self::Columns { first: 0, width },
+        }
+    }
+}
+
 impl Default for Spread {
     fn default() -> Self {
         Self::Columns { first: 0, width: 1 }
@@ -140,7 +158,12 @@ impl Program {
                 continue;
             }
             let mut target = std::mem::take(&mut registers.slots[step.target.slot]);
-            let words = &mut target[..if step.target.splat { CHUNK } else { len.next_multiple_of(CHUNK) }];
+            let count = match step {
+                Step { target: Operand { splat: true, .. }, .. } => CHUNK,
+                Step { per_row: true, .. } => inputs.spread.results(len).next_multiple_of(CHUNK),
+                _ => len.next_multiple_of(CHUNK),
+            };
+            let words = &mut target[..count];
             let held = self.compute(step, env, registers, at, inputs, words);
             registers.slots[step.target.slot] = target;
             registers.held[step.target.slot] = held;
@@ -173,7 +196,7 @@ impl Program {
 
     /// Where the walked points `at` lie, if the program only loads them and they lie next to each other. They may be any number.
     pub(super) fn lying(&self, env: &Env<'_>, registers: &mut Registers, at: (usize, usize, usize)) -> Option<Run> {
-        let [Step { target, action: Action::Load(access), may_stay: true }] = self.steps.as_slice() else {
+        let [Step { target, action: Action::Load(access), may_stay: true, .. }] = self.steps.as_slice() else {
             return None;
         };
         let is_run = access.position.straight && access.position.stride == 1 && access.scattered.is_empty();
@@ -247,6 +270,12 @@ impl Program {
             Action::Valid(access) => {
                 let Registers { indices, tested, values, .. } = registers;
                 self.space.walk(&access.forms, points, values, |row, begin, count| {
+                    if access.scattered.is_empty() {
+                        let (low, high) = access.extent(row, count);
+                        words[begin..begin + count].fill(0);
+                        words[begin + low..begin + high].fill(1);
+                        return;
+                    }
                     numbers(access, row, &mut indices[..count], tested);
                     for (word, &index) in words[begin..].iter_mut().zip(&indices[..count]) {
                         *word = u32::from(index != NOWHERE);
@@ -256,8 +285,8 @@ impl Program {
             Action::Load(access) => {
                 // Whole chunks only: the elements behind them may be another thread's.
                 let stay = step.may_stay && !splat && len == words.len();
-                if let Some(run) = self.load(access, env, registers, points, (words, stay)) {
-                    return Held::Buffer(run);
+                if let Some(held) = self.load(access, env, registers, points, (words, stay)) {
+                    return held;
                 }
             }
             Action::Gather { access, stride, value } => {
@@ -321,14 +350,17 @@ impl Program {
             }
             Action::Reduced(number) => {
                 let results = &inputs.reduced[*number];
-                if let Spread::Rows { first, row, skip } = inputs.spread
-                    && step.may_stay
-                    && skip + len <= row
-                {
-                    words[..CHUNK].fill(results[first]);
-                    return Held::Splat;
+                if step.per_row {
+                    let (Spread::Rows { first, .. } | Spread::Columns { first, .. }) = inputs.spread;
+                    let count = inputs.spread.results(len);
+                    words[..count].copy_from_slice(&results[first..first + count]);
+                    return Held::Slot;
                 }
-                spread(results, inputs.spread, &mut words[..len]);
+                return spread(results, inputs.spread, step.may_stay, &mut words[..len]);
+            }
+            Action::Spread(value) => {
+                let results = registers.arg(*value).words;
+                return spread(results, inputs.spread.counted_from_zero(), step.may_stay, &mut words[..len]);
             }
             Action::Accumulator => words[..len].copy_from_slice(&inputs.accumulator[..len]),
         }
@@ -339,7 +371,8 @@ impl Program {
         Held::Slot
     }
 
-    /// Copies elements into `words`; if they may `stay` where they are, and lie there next to each other, says where instead.
+    /// Copies elements into `words`; if they may `stay` where they are, and lie there next to each other, says where instead. Of
+    /// none at all, that a chunk of zeros stands for them.
     fn load(
         &self,
         access: &Access,
@@ -347,7 +380,7 @@ impl Program {
         registers: &mut Registers,
         points: (usize, usize, usize),
         (words, stay): (&mut [u32], bool),
-    ) -> Option<Run> {
+    ) -> Option<Held> {
         let mut direct = None;
         let view = &env.views[access.buffer];
         let Registers { indices, tested, values, recipes, .. } = registers;
@@ -365,7 +398,12 @@ impl Program {
             }
             let (low, high) = access.extent(row, count);
             if stay && high - low == points.2 && position.stride == 1 && access.dtype.size_bytes() == size_of::<u32>() {
-                direct = Some(view.run(position.start(row), count));
+                direct = Some(Held::Buffer(view.run(position.start(row), count)));
+                return;
+            }
+            if stay && low == high && count == points.2 {
+                words[..CHUNK].fill(0);
+                direct = Some(Held::Splat);
                 return;
             }
             words[..low].fill(0);
@@ -389,9 +427,14 @@ impl Program {
     }
 }
 
-/// Fills a register with the results of a reduction.
-fn spread(results: &[u32], spread: Spread, mut rest: &mut [u32]) {
+/// Fills a register with one result for each row; of a single row, a chunk of it if one may stand for all.
+fn spread(results: &[u32], spread: Spread, one_may_do: bool, mut rest: &mut [u32]) -> Held {
     match spread {
+        Spread::Rows { first, row, skip } if one_may_do && skip + rest.len() <= row => {
+            let len = rest.len().min(CHUNK);
+            rest[..len].fill(results[first]);
+            return Held::Splat;
+        }
         Spread::Rows { first, row, mut skip } => {
             for &bits in &results[first..] {
                 let (now, later) = rest.split_at_mut((row - skip).min(rest.len()));
@@ -409,4 +452,5 @@ fn spread(results: &[u32], spread: Spread, mut rest: &mut [u32]) {
             }
         }
     }
+    Held::Slot
 }

@@ -2,8 +2,8 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::compile::register_bits;
 use super::elementwise::{CHUNK, Kind, maximum, minimum};
-use super::program::register_bits;
 use crate::dtype::DType;
 use crate::graph::ReduceOp;
 

@@ -12,7 +12,7 @@ use gemm_common::Parallelism;
 use gemm_f32::gemm::f32::get_gemm_fn;
 
 use crate::dtype::DType;
-use crate::plan::{BufferId, ContractKernel, InstrOp, Tape, ValueId};
+use crate::plan::{BufferId, ContractKernel, InstrOp, Store, Tape, ValueId};
 
 use super::pack::Groups;
 use super::view::View;
@@ -98,7 +98,38 @@ pub(super) fn is_plain(kernel: &ContractKernel, dtypes: &[DType]) -> bool {
     plain(&m, &kernel.lhs) && plain(&n, &kernel.rhs)
 }
 
+/// A result that is stored as it is summed: rows at one stride, each without gaps.
+#[derive(Debug)]
+pub(super) struct Target {
+    matrix: Matrix,
+}
+
+impl Target {
+    /// Where the only store of `kernel` puts its sums, if it has no other epilogue and the crate can write there.
+    ///
+    /// A product of more than one row, column and term cannot lie where its operands do: each element of these belongs to
+    /// several results.
+    pub(super) fn new(kernel: &ContractKernel, m: &Groups<'_>, n: &Groups<'_>, dtypes: &[DType]) -> Option<Self> {
+        let axes = &kernel.axes;
+        let ([Store { buffer, index, .. }], [instr]) = (kernel.stores.as_slice(), kernel.epilogue.instrs.as_slice())
+        else {
+            return None;
+        };
+        let several = |group: &[usize]| group.iter().any(|&axis| axes[axis] > 1);
+        let shared = several(m.own) && several(n.own) && several(m.summed);
+        if !matches!(instr.op, InstrOp::Accumulator) || dtypes[*buffer] != DType::F32 || !shared {
+            return None;
+        }
+        let (strides, offset) = index.affine(axes.len())?;
+        let batch = m.batch.iter().map(|&axis| (axes[axis], strides[axis])).collect();
+        let (own, along) = (one_stride(axes, &strides, m.own)?, one_stride(axes, &strides, n.own)?);
+        let matrix = Matrix { buffer: *buffer, offset, batch, own, summed: along };
+        (along == 1).then_some(Self { matrix })
+    }
+}
+
 /// Part of a product: one batch, and ranges of rows, columns and summed points.
+#[derive(Clone)]
 pub(super) struct Part {
     pub(super) batch: usize,
     pub(super) rows: Range<usize>,
@@ -128,20 +159,46 @@ pub(super) fn multiply(views: &[View], operands: (&Matrix, &Matrix), part: &Part
         for (row, sums) in part.rows.clone().step_by(height).zip(sums.chunks_exact_mut(height * columns)) {
             let block =
                 Part { rows: row..row + height, columns: part.columns.clone(), summed: summed.clone(), ..*part };
+            let into = |sums: &mut [u32], adds: bool| {
+                assert_eq!(sums.len(), height * columns, "sums of {height} x {columns}");
+                let target = (sums.as_mut_ptr().cast::<f32>(), columns as isize);
+                // SAFETY: `sums` has as many elements, without gaps between its rows, and nobody else has them.
+                unsafe { multiply_block(views, operands, &block, target, adds) };
+            };
             if start == part.summed.start {
-                multiply_block(views, operands, &block, sums, false);
+                into(sums, false);
             } else if is_vector {
                 spare.reserve(height * columns);
                 let spare = &mut spare[..height * columns];
-                multiply_block(views, operands, &block, spare, false);
+                into(spare, false);
                 for (sum, &more) in sums.iter_mut().zip(&*spare) {
                     *sum = (f32::from_bits(*sum) + f32::from_bits(more)).to_bits();
                 }
             } else {
-                multiply_block(views, operands, &block, sums, true);
+                into(sums, true);
             }
         }
     }
+}
+
+/// Writes the product of a part of `lhs` and `rhs` where it belongs, the same bits as [`multiply`]'s; false if it did not,
+/// because the part has few rows or columns, or nothing is summed.
+pub(super) fn multiply_into(views: &[View], operands: (&Matrix, &Matrix), part: &Part, target: &Target) -> bool {
+    let (rows, columns, k) = (part.rows.len(), part.columns.len(), part.summed.len());
+    if rows <= FEW || columns <= 1 || k == 0 {
+        return false;
+    }
+    let target = &target.matrix;
+    let start = target.at(part.batch, part.rows.start, part.columns.start);
+    let start = views[target.buffer].matrix::<f32>(start, [(target.own, rows), (1, columns)]).cast_mut();
+    let depth = k.div_ceil(k.div_ceil(DEPTH));
+    for at in part.summed.clone().step_by(depth) {
+        let block = Part { summed: at..part.summed.end.min(at + depth), ..part.clone() };
+        // SAFETY: the rows were checked to lie in their buffer; no other piece of this kernel, and no kernel that runs at the
+        // same time, reads or writes these elements.
+        unsafe { multiply_block(views, operands, &block, (start, target.own as isize), at > part.summed.start) };
+    }
+    true
 }
 
 /// `result = lhs · rhs` of row-major `side` x `side` matrices by the crate alone, on all threads: what our own products are held
@@ -178,24 +235,34 @@ pub(crate) fn by_the_crate_alone(side: usize, lhs: &[f32], rhs: &[f32], result: 
     }
 }
 
-/// The crate's product of a part of `lhs` and `rhs`, added to `sums` if `adds`, else overwriting them.
-fn multiply_block(views: &[View], (lhs, rhs): (&Matrix, &Matrix), part: &Part, sums: &mut [u32], adds: bool) {
+/// The crate's product of a part of `lhs` and `rhs`, written to `target`, the first element and the distance between rows;
+/// added to what is there if `adds`.
+///
+/// # Safety
+/// All of the part's results lie inside one allocation, and nobody else reads or writes them. If they are added to, they are
+/// initialised.
+unsafe fn multiply_block(
+    views: &[View],
+    (lhs, rhs): (&Matrix, &Matrix),
+    part: &Part,
+    (target, stride): (*mut f32, isize),
+    adds: bool,
+) {
     let (rows, columns, depth) = (part.rows.len(), part.columns.len(), part.summed.len());
-    assert_eq!(sums.len(), rows * columns, "sums of {rows} x {columns}");
     let l = lhs.at(part.batch, part.rows.start, part.summed.start);
     let r = rhs.at(part.batch, part.columns.start, part.summed.start);
     let l = views[lhs.buffer].matrix::<f32>(l, [(lhs.own, rows), (lhs.summed, depth)]);
     let r = views[rhs.buffer].matrix::<f32>(r, [(rhs.own, columns), (rhs.summed, depth)]);
     // The crate wants results next to each other in a column, so the product is computed transposed.
-    // SAFETY: both matrices were checked to lie in their buffers, which no kernel writes at the same time, and `sums` has
-    // columns x rows elements; without `read_dst` they are only written.
+    // SAFETY: both matrices were checked to lie in their buffers, which no kernel writes at the same time; for the results the
+    // caller's promise.
     unsafe {
         get_gemm_fn()(
             columns,
             rows,
             depth,
-            sums.as_mut_ptr().cast::<f32>(),
-            columns as isize,
+            target,
+            stride,
             1,
             adds,
             r,

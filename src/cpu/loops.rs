@@ -155,7 +155,7 @@ impl CompiledLoop {
         if is_joined {
             let joined = Joined::new(sweeps);
             let walked = [outer.as_slice(), &inner].concat();
-            parts = Program::of_parts(&kernel.axes, (&[], &walked), (&joined.tape, &joined.parts), 0, dtypes);
+            parts = Program::of_parts(&kernel.axes, (&[], &walked), (&joined.tape, &joined.parts), (0, true), dtypes);
         }
         let shared_slots = parts.last().map_or(0, |program| program.slots);
         let mut parts = parts.into_iter();
@@ -173,9 +173,11 @@ impl CompiledLoop {
                     (0..rank).all(|axis| !ix.uses(axis) || phase.level == Level::Inner || axis < kernel.outer)
                 }));
                 let of_sweep = if phase.level == Level::Inner { parts.next() } else { None };
+                let by_rows = phase.level == Level::Inner && walk == Walk::Rows;
                 let program = of_sweep.unwrap_or_else(|| {
                     let (walk, part) = ((fixed.as_slice(), walked.as_slice()), [Part::whole(phase)]);
-                    Program::of_parts(&kernel.axes, walk, (&phase.tape, &part), shared_slots, dtypes).remove(0)
+                    Program::of_parts(&kernel.axes, walk, (&phase.tape, &part), (shared_slots, by_rows), dtypes)
+                        .remove(0)
                 });
                 let first = folds.len();
                 folds.extend(phase.reductions.iter().map(|&(op, value)| Fold::new(op, phase.tape.instrs[value].dtype)));

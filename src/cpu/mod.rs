@@ -9,6 +9,7 @@
 
 mod access;
 mod blocking;
+mod compile;
 mod contract;
 mod custom;
 mod elementwise;

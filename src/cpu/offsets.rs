@@ -165,7 +165,23 @@ impl Offsets {
     /// Writes the elements counted from `base`; points without one are left out.
     pub(super) fn write(&self, view: &View, dtype: DType, base: i64, words: &[u32]) {
         let Some(reach) = self.reach else { return };
-        typed!(self, dtype, write_list(view, base, reach, words));
+        debug_assert!(self.runs.iter().all(|run| !run.same), "points write different elements");
+        if self.runs.is_empty() {
+            typed!(self, dtype, write_list(view, base, reach, words));
+        } else {
+            typed!(self, dtype, write_runs(view, base, reach, words));
+        }
+    }
+
+    fn write_runs<T: Stored>(&self, view: &View, base: i64, reach: (i32, i32), words: &[u32]) {
+        let target = view.checked_reach::<T>(base, reach);
+        for run in &self.runs {
+            // SAFETY: all of the run's elements lie within the reach, all of which was checked.
+            unsafe {
+                let target = target.offset((base + i64::from(run.offset)) as isize);
+                T::store_run(target, &words[run.at..run.at + run.count]);
+            }
+        }
     }
 
     fn write_list<T: Stored>(&self, view: &View, base: i64, reach: (i32, i32), words: &[u32]) {

@@ -1,0 +1,370 @@
+//! Tapes to programs: registers given out, what is the same along a row computed once for the row.
+
+use crate::dtype::{DType, Scalar};
+use crate::graph::Binary;
+use crate::plan::{InstrOp, Ix, Store, Tape, ValueId};
+
+use super::access::Access;
+use super::elementwise::Kind;
+use super::joined::Part;
+use super::program::{Action, Operand, Program, Step, expressions};
+use super::space::Space;
+
+/// The bits of a literal in a register.
+pub(super) fn register_bits(scalar: Scalar) -> u32 {
+    match scalar.dtype {
+        DType::F16 => (scalar.to_f64() as f32).to_bits(),
+        _ => scalar.bits,
+    }
+}
+
+/// On bool, arithmetic is logic.
+fn on_dtype(op: Binary, dtype: DType) -> Binary {
+    match (dtype, op) {
+        (DType::Bool, Binary::Add | Binary::Max) => Binary::Or,
+        (DType::Bool, Binary::Mul | Binary::Min) => Binary::And,
+        (DType::Bool, Binary::Sub) => Binary::Xor,
+        _ => op,
+    }
+}
+
+/// Registers given out and taken back.
+#[derive(Default)]
+struct Slots {
+    free: Vec<usize>,
+    count: usize,
+}
+
+impl Slots {
+    fn take(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            self.count += 1;
+            self.count - 1
+        })
+    }
+
+    fn give_back(&mut self, slot: usize) {
+        if !self.free.contains(&slot) {
+            self.free.push(slot);
+        }
+    }
+}
+
+/// Where the values of a tape are.
+struct Values<'a> {
+    tape: &'a Tape,
+    /// Those made only of results of reductions and of what is the same everywhere.
+    per_row: Vec<bool>,
+    /// Those needed after something was written, or word by word.
+    copied: Vec<bool>,
+    /// With one word for each row if they are `per_row`, else for each point.
+    held: Vec<Option<Operand>>,
+    /// Those `per_row` that were also needed for each point.
+    spread: Vec<Option<Operand>>,
+    slots: Slots,
+    steps: Vec<Step>,
+}
+
+impl Values<'_> {
+    fn push(&mut self, action: Action, splat: bool, value: ValueId, per_row: bool) -> Operand {
+        let target = Operand { slot: self.slots.take(), splat };
+        self.steps.push(Step { target, action, may_stay: !self.copied[value], per_row });
+        target
+    }
+
+    /// Sees to it that `value` can be read by a step for each row or for each point.
+    fn need(&mut self, value: ValueId, per_row: bool) {
+        if !self.per_row[value] {
+            return;
+        }
+        let reduction = match self.tape.instrs[value].op {
+            InstrOp::Reduced(number) => Some(number),
+            _ => None,
+        };
+        if let (true, None, Some(number)) = (per_row, self.held[value], reduction) {
+            self.held[value] = Some(self.push(Action::Reduced(number), false, value, true));
+        }
+        if !per_row && self.spread[value].is_none() {
+            let action = match (reduction, self.held[value]) {
+                (Some(number), _) => Action::Reduced(number),
+                (None, held) => Action::Spread(held.expect("a value is defined before it is used")),
+            };
+            self.spread[value] = Some(self.push(action, false, value, false));
+        }
+    }
+
+    fn operand(&self, value: ValueId, per_row: bool) -> Operand {
+        let place = if self.per_row[value] && !per_row { self.spread[value] } else { self.held[value] };
+        place.expect("a value is defined before it is used")
+    }
+
+    /// The operand for each point.
+    fn whole(&mut self, value: ValueId) -> Operand {
+        self.need(value, false);
+        self.operand(value, false)
+    }
+
+    fn give_back(&mut self, value: ValueId) {
+        for operand in [self.held[value], self.spread[value]].into_iter().flatten() {
+            self.slots.give_back(operand.slot);
+        }
+    }
+
+    fn is_splat(&self, value: ValueId) -> bool {
+        self.held[value].is_some_and(|operand| operand.splat)
+    }
+
+    /// True if instruction `op` computes the same at all points of a row, but not of the strip.
+    fn is_per_row(&self, op: &InstrOp) -> bool {
+        match op {
+            InstrOp::Reduced(_) => true,
+            InstrOp::Unary(..) | InstrOp::Binary(..) | InstrOp::Select(..) | InstrOp::Cast(_) | InstrOp::Bitcast(_) => {
+                op.values().any(|value| self.per_row[value])
+                    && op.values().all(|value| self.per_row[value] || self.is_splat(value))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The last instruction that reads each value; the number of instructions for what must stay to the end, None for what nobody
+/// reads.
+fn last_uses(tape: &Tape, parts: &[Part]) -> Vec<Option<usize>> {
+    let count = tape.instrs.len();
+    let mut last = vec![None; count];
+    for part in parts {
+        for value in part.results.iter().copied().chain(part.stores.iter().map(|store| store.value)) {
+            last[value] = Some(count);
+        }
+    }
+    for (number, instr) in tape.instrs.iter().enumerate().rev() {
+        if last[number].is_some() || is_check(&instr.op) {
+            for value in instr.op.values() {
+                last[value] = last[value].max(Some(number));
+            }
+        }
+    }
+    last
+}
+
+/// True if it is run for what it reports.
+fn is_check(op: &InstrOp) -> bool {
+    matches!(op, InstrOp::CheckIndex { .. })
+}
+
+impl Program {
+    /// `tape` over the axes `fixed` and `walked` of `axes`, keeping the values `results`. `dtypes` are the buffers'.
+    pub(super) fn new(
+        axes: &[usize],
+        walk: (&[usize], &[usize]),
+        tape: &Tape,
+        stores: &[Store],
+        results: &[ValueId],
+        dtypes: &[DType],
+    ) -> Self {
+        let part = Part { end: tape.instrs.len(), stores: stores.to_vec(), results: results.to_vec() };
+        Self::of_parts(axes, walk, (tape, &[part]), (0, false), dtypes).remove(0)
+    }
+
+    /// The parts of `tape`, which run one after the other over the same strip: later ones read what earlier ones have left in
+    /// registers. The first `taken` registers are others'. `by_rows`: the results of reductions are spread by rows.
+    pub(super) fn of_parts(
+        axes: &[usize],
+        (fixed, walked): (&[usize], &[usize]),
+        (tape, parts): (&Tape, &[Part]),
+        (taken, by_rows): (usize, bool),
+        dtypes: &[DType],
+    ) -> Vec<Self> {
+        let all_stores: Vec<Store> = parts.iter().flat_map(|part| part.stores.iter().cloned()).collect();
+        let space = Space::new(axes, fixed, walked, &expressions(tape, &all_stores));
+        let count = tape.instrs.len();
+        let last_use = last_uses(tape, parts);
+        let mut values = Values {
+            tape,
+            per_row: vec![false; count],
+            copied: copied(tape, parts),
+            held: vec![None; count],
+            spread: vec![None; count],
+            slots: Slots { count: taken, ..Slots::default() },
+            steps: Vec::new(),
+        };
+        let mut programs = Vec::new();
+        let mut start = 0;
+        for (place, part) in parts.iter().enumerate() {
+            for number in start..part.end {
+                let instr = &tape.instrs[number];
+                if last_use[number].is_none() && !is_check(&instr.op) {
+                    continue;
+                }
+                let per_row = by_rows && values.is_per_row(&instr.op);
+                values.per_row[number] = per_row;
+                if per_row && matches!(instr.op, InstrOp::Reduced(_)) {
+                    // read once it is known how
+                    continue;
+                }
+                instr.op.values().for_each(|value| values.need(value, per_row));
+                let action =
+                    compile(&instr.op, instr.dtype, &space, dtypes, tape, |value| values.operand(value, per_row));
+                let splat = match &action {
+                    Action::Const(_) | Action::Uniform(_) => true,
+                    Action::Coord(access) | Action::Valid(access) | Action::Load(access) => access.is_constant(),
+                    Action::Gather { access, value, .. } => access.is_constant() && value.splat,
+                    Action::Random { access, seed, position, .. } => {
+                        access.is_constant() && seed.splat && position.splat
+                    }
+                    Action::Reduced(_) | Action::Spread(_) | Action::Accumulator => false,
+                    _ => instr.op.values().all(|value| values.is_splat(value)),
+                };
+                let target = values.push(action, splat, number, per_row);
+                values.held[number] = Some(target);
+                for value in instr.op.values().filter(|&value| last_use[value] == Some(number)) {
+                    values.give_back(value);
+                }
+                if last_use[number].is_none() {
+                    values.give_back(number);
+                }
+            }
+            start = part.end;
+            let store = |store: &Store| {
+                let access = Access::new(&space, store.buffer, dtypes[store.buffer], &store.index, &[]);
+                (access, values.whole(store.value))
+            };
+            let stores: Vec<_> = part.stores.iter().map(store).collect();
+            let results = part.results.iter().map(|&value| values.whole(value)).collect();
+            let steps = std::mem::take(&mut values.steps);
+            // What is read where it lies may be what is written there, so nothing must be read after it.
+            let is_last = place + 1 == parts.len();
+            let written_in_place = steps.last().filter(|_| is_last).and_then(|step| written_by(step, &stores));
+            let slots = values.slots.count;
+            programs.push(Self { space: space.clone(), steps, stores, written_in_place, results, slots });
+        }
+        programs
+    }
+}
+
+/// The only store of what `step` computes, if a vector loop can write it: consecutive elements of 32 bits.
+fn written_by(step: &Step, stores: &[(Access, Operand)]) -> Option<usize> {
+    let is_loop = matches!(step.action, Action::Unary(..) | Action::Binary(..) | Action::Select(..) | Action::Cast(..));
+    let mut of_step = (0..stores.len()).filter(|&store| stores[store].1.slot == step.target.slot);
+    let store = of_step.next().filter(|_| is_loop && !step.target.splat && of_step.next().is_none())?;
+    let access = &stores[store].0;
+    let is_run = access.position.straight && access.position.stride == 1;
+    (is_run && access.dtype.size_bytes() == size_of::<u32>()).then_some(store)
+}
+
+/// Which values are needed when something has been written, or word by word.
+fn copied(tape: &Tape, parts: &[Part]) -> Vec<bool> {
+    let mut copied = vec![false; tape.instrs.len()];
+    let mut writes = false;
+    for part in parts {
+        part.stores.iter().for_each(|store| copied[store.value] = true);
+        writes |= !part.stores.is_empty();
+        part.results.iter().filter(|_| writes).for_each(|&value| copied[value] = true);
+    }
+    for instr in &tape.instrs {
+        match instr.op {
+            InstrOp::Gather { value, .. } | InstrOp::CheckIndex { value, .. } => copied[value] = true,
+            InstrOp::Random { seed, position, .. } => (copied[seed], copied[position]) = (true, true),
+            _ => {}
+        }
+    }
+    copied
+}
+
+fn compile(
+    op: &InstrOp,
+    dtype: DType,
+    space: &Space,
+    dtypes: &[DType],
+    tape: &Tape,
+    operand: impl Fn(ValueId) -> Operand,
+) -> Action {
+    let kind = |value: ValueId| Kind::of(tape.instrs[value].dtype);
+    match *op {
+        InstrOp::Const(scalar) => Action::Const(register_bits(scalar)),
+        InstrOp::Uniform(number) => Action::Uniform(number),
+        InstrOp::Coord(ref ix) => Action::Coord(Access::new(space, 0, dtype, ix, &[])),
+        InstrOp::Valid(ref conditions) => Action::Valid(Access::new(space, 0, dtype, &Ix::constant(0), conditions)),
+        InstrOp::Load { buffer, ref index, ref valid } => {
+            Action::Load(Access::new(space, buffer, dtypes[buffer], index, valid))
+        }
+        InstrOp::Gather { buffer, ref base, stride, value, ref valid } => Action::Gather {
+            access: Access::new(space, buffer, dtypes[buffer], base, valid),
+            stride,
+            value: operand(value),
+        },
+        InstrOp::Unary(op, a) => Action::Unary(op, kind(a), operand(a)),
+        InstrOp::Binary(op, a, b) => {
+            Action::Binary(on_dtype(op, tape.instrs[a].dtype), kind(a), operand(a), operand(b))
+        }
+        InstrOp::Select(c, a, b) => Action::Select(operand(c), operand(a), operand(b)),
+        InstrOp::Cast(a) => Action::Cast(kind(a), dtype, operand(a)),
+        InstrOp::Bitcast(a) => Action::Copy(operand(a)),
+        InstrOp::CheckIndex { value, bound, site } => Action::CheckIndex {
+            value: operand(value),
+            signed: kind(value) == Kind::Int,
+            bound: u32::try_from(bound).unwrap_or(u32::MAX),
+            site,
+        },
+        InstrOp::Random { ref counter, stream, seed, position } => Action::Random {
+            access: Access::new(space, 0, dtype, counter, &[]),
+            stream,
+            seed: operand(seed),
+            position: operand(position),
+        },
+        InstrOp::Reduced(number) => Action::Reduced(number),
+        InstrOp::Accumulator => Action::Accumulator,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Unary;
+    use crate::plan::Instr;
+
+    #[test]
+    fn what_is_the_same_along_a_row_is_computed_once_for_it() {
+        let ops = [
+            InstrOp::Load { buffer: 0, index: Ix::axis(0).times(8).plus(&Ix::axis(1)), valid: Vec::new() },
+            InstrOp::Reduced(0),
+            InstrOp::Unary(Unary::Rsqrt, 1),
+            InstrOp::Binary(Binary::Sub, 0, 1),
+            InstrOp::Binary(Binary::Mul, 3, 2),
+            InstrOp::Binary(Binary::Add, 4, 2),
+        ];
+        let tape = Tape { instrs: ops.map(|op| Instr { op, dtype: DType::F32 }).to_vec() };
+        let part = || [Part { end: tape.instrs.len(), stores: Vec::new(), results: vec![5] }];
+        let programs =
+            |by_rows| Program::of_parts(&[4, 8], (&[], &[0, 1]), (&tape, &part()), (0, by_rows), &[DType::F32]);
+        let steps = |by_rows| {
+            let name = |step: &Step| match step.action {
+                Action::Reduced(_) => "reduced",
+                Action::Spread(_) => "spread",
+                Action::Unary(..) => "unary",
+                Action::Binary(..) => "binary",
+                _ => "other",
+            };
+            let programs = programs(by_rows);
+            programs[0].steps.iter().map(|step| (name(step), step.per_row)).collect::<Vec<_>>()
+        };
+        let [once, all] = [true, false];
+        let expected = [
+            ("other", all),
+            ("reduced", once),
+            ("unary", once),
+            ("reduced", all),
+            ("binary", all),
+            ("spread", all),
+            ("binary", all),
+            ("binary", all),
+        ];
+        assert_eq!(steps(true), expected);
+        assert!(steps(false).iter().all(|&(name, per_row)| !per_row && name != "spread"));
+        // Whoever reads a register finds what was put there: none is given out again before its last use.
+        let programs = programs(true);
+        let target = |number: usize| programs[0].steps[number].target.slot;
+        assert_eq!(programs[0].results[0].slot, target(7));
+        assert!([1, 3].iter().all(|&number| target(number) != target(2)));
+    }
+}
