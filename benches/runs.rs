@@ -124,6 +124,7 @@ fn main() {
             mean: None,
             skipped_steps: None,
             loss_scale: None,
+            joules: None,
             micro: None,
         };
         text.push_str(&serde_json::to_string(&line).expect("plain numbers"));

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::train::{EpochMetrics, Event};
 use crate::units::thousands;
 
-use super::report::{loss, percent, seconds, summary};
+use super::report::{energy, loss, percent, seconds, summary};
 
 /// Listens to a run.
 pub(super) struct Listener {
@@ -88,7 +88,15 @@ impl Listener {
                     seconds(step.left_s),
                 ));
             }
-            Event::Epoch(EpochMetrics { epoch, loss: mean, accuracy, samples_per_second, skipped_steps, .. }) => {
+            Event::Epoch(EpochMetrics {
+                epoch,
+                loss: mean,
+                accuracy,
+                samples_per_second,
+                skipped_steps,
+                joules,
+                ..
+            }) => {
                 let width = self.epochs.to_string().len();
                 self.epoch_line = format!(
                     "epoch {epoch:>width$}/{}  loss {}  accuracy {:>8}  {:>7} images/s",
@@ -97,6 +105,9 @@ impl Listener {
                     percent(*accuracy),
                     thousands(*samples_per_second as usize),
                 );
+                if let Some(joules) = joules {
+                    self.epoch_line += &format!("  {}", energy(*joules));
+                }
                 if *skipped_steps > 0 {
                     self.epoch_line += &format!("  {} steps skipped", thousands(*skipped_steps));
                 }

@@ -12,6 +12,11 @@ pub(super) fn summary(summary: &Summary) -> String {
         let _ = writeln!(text, "{binding}");
     }
     let _ = writeln!(text, "\ntrained        {} steps in {}", thousands(summary.steps), seconds(summary.seconds));
+    let _ = match summary.joules {
+        Some(joules) => writeln!(text, "energy         {} ({})", energy(joules), summary.energy),
+        None if summary.energy.starts_with("not available") => writeln!(text, "energy         {}", summary.energy),
+        None => Ok(()),
+    };
     match summary.test {
         Some(test) => {
             let (correct, targets) = (thousands(test.correct as usize), thousands(test.targets as usize));
@@ -97,6 +102,16 @@ pub(super) fn seconds(seconds: f64) -> String {
     }
 }
 
+/// An energy that people read: `3.2 J`, `410 J`, `12.3 kJ`.
+pub(super) fn energy(joules: f64) -> String {
+    match joules {
+        0.0..10.0 => format!("{joules:.1} J"),
+        10.0..1e3 => format!("{joules:.0} J"),
+        1e3..1e6 => format!("{:.1} kJ", joules / 1e3),
+        _ => format!("{:.1} MJ", joules / 1e6),
+    }
+}
+
 /// Columns, the first one from the left, the others from the right.
 pub(super) fn table(rows: &[Vec<String>]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -120,6 +135,7 @@ mod tests {
     #[test]
     fn numbers_read_well() {
         assert_eq!([4.23, 59.4, 187.0, 7500.0].map(seconds), ["4.2 s", "59 s", "3 min 07 s", "2 h 05 min"]);
+        assert_eq!([3.21, 410.4, 12_340.0, 2.5e6].map(energy), ["3.2 J", "410 J", "12.3 kJ", "2.5 MJ"]);
         assert_eq!(percent(0.98611), "98.61 %");
         assert_eq!([0.12345, 2.3e8].map(loss), ["0.1235", "2.300e8"]);
     }

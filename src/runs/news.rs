@@ -11,7 +11,7 @@ use super::{Point, RecordedHistogram, Recording, Series};
 const MAX_HISTOGRAMS: usize = 200;
 
 /// What lines of `metrics.jsonl` tell of, by the tags that they have in our event files as well.
-const TAGS: [&str; 19] = [
+const TAGS: [&str; 20] = [
     "loss/train",
     "accuracy/train",
     "learning_rate",
@@ -22,6 +22,7 @@ const TAGS: [&str; 19] = [
     "epoch/accuracy",
     "epoch/skipped_steps",
     "epoch/loss_scale",
+    "epoch/joules",
     "loss/test",
     "accuracy/test",
     "test/top5",
@@ -79,10 +80,10 @@ impl News {
             }
             Kind::Epoch => {
                 push(&[None; 6]);
-                push(&[loss, accuracy, line.skipped_steps.map(f64::from), line.loss_scale]);
+                push(&[loss, accuracy, line.skipped_steps.map(f64::from), line.loss_scale, line.joules]);
             }
             Kind::Test => {
-                push(&[None; 10]);
+                push(&[None; 11]);
                 let mean = |of: fn(&crate::train::MeanScores) -> f64| line.mean.as_ref().map(of);
                 push(&[loss, accuracy, line.top5, mean(|mean| mean.iou), mean(|mean| mean.f1)]);
                 push(&[
@@ -214,6 +215,7 @@ mod tests {
             mean: Some(crate::train::MeanScores { precision: 8.0, recall: 9.0, f1: 10.0, iou: 11.0 }),
             skipped_steps: Some(12),
             loss_scale: Some(13.0),
+            joules: Some(14.0),
             micro: Some(crate::train::MicroScores { f1: 13.0, ..Default::default() }),
         };
         let mut news = News::default();
@@ -233,6 +235,7 @@ mod tests {
             ("epoch/accuracy", 2.0),
             ("epoch/skipped_steps", 12.0),
             ("epoch/loss_scale", 13.0),
+            ("epoch/joules", 14.0),
             ("loss/test", 1.0),
             ("accuracy/test", 2.0),
             ("test/top5", 7.0),

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::device::{DeviceInfo, DeviceKind};
 
@@ -121,6 +121,59 @@ impl Meter {
     }
 }
 
+/// How often a [`Tally`] looks: long before any counter starts again, and often enough for the mean of a power.
+const LOOKS: Duration = Duration::from_secs(1);
+
+/// Energy used while something went on, added up from many readings.
+pub(crate) struct Tally {
+    meter: Meter,
+    last: Option<Reading>,
+    joules: f64,
+}
+
+impl Tally {
+    /// One that stands at zero and begins at its first look.
+    pub(crate) fn new(meter: Meter) -> Self {
+        Self { meter, last: None, joules: 0.0 }
+    }
+
+    /// Looks, if the last time was a while ago.
+    pub(crate) fn look(&mut self) {
+        if self.last.as_ref().is_none_or(|last| last.at.elapsed() >= LOOKS) {
+            self.look_now();
+        }
+    }
+
+    /// What has been used up to now.
+    pub(crate) fn joules(&mut self) -> f64 {
+        self.look_now();
+        self.joules
+    }
+
+    /// What is used until the next look is not counted.
+    pub(crate) fn hold(&mut self) {
+        self.look_now();
+        self.last = None;
+    }
+
+    /// What tells, for people.
+    pub(crate) fn source(&self) -> &'static str {
+        match &self.meter {
+            Meter::Power(_) => "the driver's power, once a second",
+            meter => meter.source(),
+        }
+    }
+
+    fn look_now(&mut self) {
+        // Where nothing was told this time, the next reading tells of both.
+        let Some(now) = self.meter.read() else { return };
+        if let Some(last) = &self.last {
+            self.joules += self.meter.joules(last, &now);
+        }
+        self.last = Some(now);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::card::write;
@@ -154,6 +207,25 @@ mod tests {
     }
 
     #[test]
+    fn a_tally_counts_from_look_to_look() {
+        let card = tempfile::tempdir().expect("a folder");
+        let file = card.path().join("hwmon/hwmon3/energy1_input");
+        write(&file, "1000000");
+        let mut tally = Tally::new(Meter::of_card(card.path()).expect("it has a counter"));
+        tally.look();
+        write(&file, "3500000");
+        assert!((tally.joules() - 2.5).abs() < 1e-9);
+        tally.hold();
+        write(&file, "9000000");
+        tally.look();
+        write(&file, "9500000");
+        fs::rename(&file, card.path().join("gone")).expect("movable");
+        assert!((tally.joules() - 2.5).abs() < 1e-9, "nothing is told");
+        fs::rename(card.path().join("gone"), &file).expect("movable");
+        assert!((tally.joules() - 3.0).abs() < 1e-9);
+    }
+
+    #[test]
     fn a_card_tells_energy_or_power() {
         let card = tempfile::tempdir().expect("a folder");
         let file = |name: &str| card.path().join("hwmon/hwmon3").join(name);
@@ -161,7 +233,7 @@ mod tests {
         write(&file("power1_input"), "2000000");
         let meter = Meter::of_card(card.path()).expect("it has power");
         let (before, mut after) = (meter.read().expect("readable"), meter.read().expect("readable"));
-        after.at = before.at + std::time::Duration::from_secs(3);
+        after.at = before.at + Duration::from_secs(3);
         after.values[0] = 4_000_000;
         assert!((meter.joules(&before, &after) - 9.0).abs() < 1e-9);
         write(&file("energy1_input"), "5");

@@ -9,7 +9,7 @@ mod nvidia;
 mod utilisation;
 
 pub(crate) use card::Card;
-pub(crate) use energy::Meter;
+pub(crate) use energy::{Meter, Tally};
 pub use machine::Machine;
 pub(crate) use machine::{host_free_bytes, host_memory_bytes};
 #[cfg(feature = "ui")]

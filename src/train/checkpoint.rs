@@ -50,6 +50,9 @@ pub(super) struct Progress {
     pub callbacks: BTreeMap<String, serde_json::Value>,
     /// Seconds of training and evaluation.
     pub seconds: f64,
+    /// Energy used in them, if it was told all the time.
+    #[serde(default)]
+    pub joules: Option<f64>,
     /// Length of `metrics.jsonl`: what was written after the checkpoint is written again.
     pub metrics_bytes: u64,
     pub environment: Environment,

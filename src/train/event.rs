@@ -153,6 +153,9 @@ pub struct EpochMetrics {
     pub skipped_steps: u32,
     /// What losses are multiplied by now, in mixed precision.
     pub loss_scale: Option<f32>,
+    /// Energy that the device used in this pass, in joules, as [`Summary::energy`] tells it; without the evaluation after it.
+    /// `None` where it is not told, and of a pass that was begun by another process.
+    pub joules: Option<f64>,
 }
 
 /// How well the held-out samples were classified.
@@ -239,6 +242,11 @@ pub struct Summary {
     pub skipped_steps: u32,
     /// Seconds of training and evaluation.
     pub seconds: f64,
+    /// Energy that the device used in these seconds, in joules, idle or not and for whatever else it worked on. `None` where it is
+    /// not told, now or to a process that did part of the run.
+    pub joules: Option<f64>,
+    /// What tells the energy, or `not available here: ` and why.
+    pub energy: String,
     /// The ten stages, in order.
     pub stages: Vec<StageReport>,
     /// Where the run was saved.

@@ -161,7 +161,12 @@ impl Callback for TensorBoard {
             events.scalar("epoch/loss", epoch.loss as f32, step)?;
             events.scalar("epoch/accuracy", epoch.accuracy as f32, step)?;
             events.scalar("epoch/skipped_steps", epoch.skipped_steps as f32, step)?;
-            epoch.loss_scale.map_or(Ok(()), |scale| events.scalar("epoch/loss_scale", scale, step))
+            let told =
+                [("epoch/loss_scale", epoch.loss_scale), ("epoch/joules", epoch.joules.map(|joules| joules as f32))];
+            for (tag, value) in told.into_iter().filter_map(|(tag, value)| Some((tag, value?))) {
+                events.scalar(tag, value, step)?;
+            }
+            Ok(())
         });
         self.shown(run, written)
     }

@@ -44,6 +44,7 @@ fn line(step: u64, loss: f64) -> String {
         mean: None,
         skipped_steps: None,
         loss_scale: None,
+        joules: None,
         micro: None,
     };
     serde_json::to_string(&line).expect("JSON") + "\n"

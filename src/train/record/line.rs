@@ -58,6 +58,9 @@ pub struct Line {
     /// What losses are multiplied by, in mixed precision.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loss_scale: Option<f64>,
+    /// Energy that the device used in the pass, in joules.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub joules: Option<f64>,
     /// Scores in which each target counts the same.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub micro: Option<MicroScores>,

@@ -1,5 +1,6 @@
 //! The training loop.
 
+mod energy;
 mod evaluating;
 mod plan;
 mod predicting;
@@ -28,6 +29,7 @@ use crate::train::shown::Shown;
 use crate::train::trainer::Trainer;
 use crate::train::{Control, EpochMetrics, Event, Summary, TestMetrics};
 
+use energy::Energy;
 pub(super) use saving::{BEST, WEIGHTS};
 use status::Report;
 use telling::Broken;
@@ -40,6 +42,7 @@ pub(super) struct Run<'a> {
     listen: &'a mut dyn FnMut(Event),
     clock: StageClock,
     watch: Watch,
+    energy: Energy,
     report: Report,
     timeline: Recorder,
     plan: PlanRecord,
@@ -95,6 +98,7 @@ impl<'a> Run<'a> {
         Self {
             clock: StageClock::default(),
             watch: Watch::start(),
+            energy: Energy::of(trainer.device.info()),
             report: Report::default(),
             timeline: Recorder::new(trainer.device.info().selector.clone()),
             plan: PlanRecord::default(),
@@ -128,7 +132,8 @@ impl<'a> Run<'a> {
     }
 
     fn go_on_from(&mut self, progress: Progress) -> Result<()> {
-        let Progress { steps, epoch, sums, data, test, best, seconds, mut callbacks, .. } = progress;
+        let Progress { steps, epoch, sums, data, test, best, seconds, joules, mut callbacks, .. } = progress;
+        self.energy.go_on_from(joules);
         (self.steps, self.steps_before, self.saved_steps) = (steps, steps, Some(steps));
         (self.epoch, self.sums, self.samples_before, self.data) = (epoch, sums, sums.samples, data);
         (self.test, self.best, self.seconds_before) = (test, best, seconds);
@@ -170,6 +175,7 @@ impl<'a> Run<'a> {
         self.started()?;
         while self.epoch < self.trainer.config.epochs {
             self.epoch_start = self.watch.elapsed();
+            self.energy.begin_pass();
             let number = self.epoch + 1;
             self.call(|callback, run| callback.on_epoch_begin(run, number))?;
             // a checkpoint may have been written behind the last step of a pass
@@ -274,6 +280,7 @@ impl<'a> Run<'a> {
         let start = Instant::now();
         let result = work(&mut self.trainer.learner);
         self.device_wait += start.elapsed();
+        self.energy.look();
         result
     }
 
@@ -288,9 +295,15 @@ impl<'a> Run<'a> {
             samples_per_second: self.samples_per_second(),
             skipped_steps,
             loss_scale,
+            joules: if self.samples_before == 0 { self.energy.of_pass() } else { None },
         };
         let line = self.line(Kind::Epoch, metrics.loss, metrics.accuracy);
-        let line = Line { skipped_steps: Some(skipped_steps), loss_scale: loss_scale.map(f64::from), ..line };
+        let line = Line {
+            skipped_steps: Some(skipped_steps),
+            loss_scale: loss_scale.map(f64::from),
+            joules: metrics.joules,
+            ..line
+        };
         self.write_down(&line)?;
         self.call(|callback, run| callback.on_epoch_end(run, &metrics))?;
         self.tell(Event::Epoch(metrics));
@@ -316,6 +329,8 @@ impl<'a> Run<'a> {
             skipped_tests: self.broken.most[Part::Test as usize],
             skipped_steps: self.trainer.learner.skipped_steps()?,
             seconds: self.seconds(),
+            joules: self.energy.so_far(),
+            energy: self.energy.source(),
             stages: self.clock.report(),
             folder: self.trainer.folder.path().to_owned(),
         };

@@ -96,6 +96,7 @@ impl Run<'_> {
             best: self.best,
             callbacks,
             seconds: self.seconds(),
+            joules: self.energy.so_far(),
             metrics_bytes,
             environment: Environment::new(device, self.trainer.config.precision),
         })

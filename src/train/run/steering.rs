@@ -43,6 +43,7 @@ impl Run<'_> {
                 return Ok(control.stopping());
             }
             self.watch.hold();
+            self.energy.hold();
             if !paused {
                 paused = true;
                 self.tell(Event::Paused);

@@ -160,6 +160,7 @@ impl Run<'_> {
             mean: None,
             skipped_steps: None,
             loss_scale: None,
+            joules: None,
             micro: None,
         }
     }

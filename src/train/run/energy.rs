@@ -1,0 +1,64 @@
+//! The energy that a run uses, where the machine tells.
+
+use crate::device::DeviceInfo;
+use crate::sensors::{Meter, Tally};
+
+/// Joules of the run's device.
+pub(super) struct Energy {
+    tally: Result<Tally, String>,
+    /// Those of the run before it was resumed; `None` if they are not known.
+    before: Option<f64>,
+    /// What the tally stood at when the pass began.
+    pass: f64,
+}
+
+impl Energy {
+    /// Of a run that begins on this device.
+    pub(super) fn of(info: &DeviceInfo) -> Self {
+        Self { tally: Meter::of(info).map(Tally::new), before: Some(0.0), pass: 0.0 }
+    }
+
+    /// The run goes on, having used so much.
+    pub(super) fn go_on_from(&mut self, joules: Option<f64>) {
+        self.before = joules;
+    }
+
+    /// To be called often while the run works.
+    pub(super) fn look(&mut self) {
+        self.tally.iter_mut().for_each(Tally::look);
+    }
+
+    /// The run waits: what is used now is not its own.
+    pub(super) fn hold(&mut self) {
+        self.tally.iter_mut().for_each(Tally::hold);
+    }
+
+    pub(super) fn begin_pass(&mut self) {
+        self.pass = self.tally.as_mut().map_or(0.0, Tally::joules);
+    }
+
+    /// Joules since the pass began.
+    pub(super) fn of_pass(&mut self) -> Option<f64> {
+        let tally = self.tally.as_mut().ok()?;
+        told(tally.joules() - self.pass)
+    }
+
+    /// Joules of the whole run.
+    pub(super) fn so_far(&mut self) -> Option<f64> {
+        let tally = self.tally.as_mut().ok()?;
+        told(self.before? + tally.joules())
+    }
+
+    /// What tells, or why nothing does.
+    pub(super) fn source(&self) -> String {
+        match &self.tally {
+            Ok(tally) => tally.source().to_owned(),
+            Err(why) => format!("not available here: {why}"),
+        }
+    }
+}
+
+/// Counters stand still for a moment at times: what used nothing was too short to be seen.
+fn told(joules: f64) -> Option<f64> {
+    (joules > 0.0).then_some(joules)
+}
