@@ -8,6 +8,7 @@ mod interop;
 mod memory;
 mod notes;
 mod storage;
+mod tune;
 mod usage;
 
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use fault::Fault;
 pub use info::{DeviceInfo, DeviceKind};
 pub use notes::Note;
 pub use storage::Storage;
+pub use tune::{TuneOptions, TuneProgress, TuneReport, TunedKernel};
 pub(crate) use usage::Purpose;
 pub use usage::{Counters, MemoryUse};
 

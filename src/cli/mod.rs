@@ -9,6 +9,7 @@ mod eval;
 mod listener;
 mod report;
 mod train;
+mod tune;
 #[cfg(feature = "ui")]
 mod view;
 
@@ -53,6 +54,8 @@ enum Command {
     Eval(eval::EvalArgs),
     /// Measure what the devices can do: is the GPU worth it, and for what?
     Bench(bench::BenchArgs),
+    /// Measure which variants of a training's products and convolutions are the fastest on a GPU, and remember it
+    Tune(Box<tune::TuneArgs>),
     /// List the devices that can compute, with what they can do
     Devices(devices::DevicesArgs),
     /// Hold every op, a short training and what a device must withstand against f64: is it safe to train here?
@@ -88,11 +91,15 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Some(Command::View(args)) => view::run(args),
             Some(Command::Eval(args)) => eval::run(&args),
             Some(Command::Bench(args)) => bench::run(&args),
+            Some(Command::Tune(args)) => {
+                tune::run(&args, matches.subcommand_matches("tune").expect("clap parsed this command"))
+            }
             Some(Command::Devices(args)) => devices::run(&args),
             Some(Command::Doctor(args)) => doctor::run(&args),
             Some(Command::Data(args)) => data::run(&args),
         }
     });
+    crate::device::Device::keep_compiled();
     done.unwrap_or_else(|error| {
         report_error(&error);
         ExitCode::from(if matches!(error, Error::Config(_)) { USAGE } else { 1 })

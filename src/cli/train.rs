@@ -104,7 +104,7 @@ fn on_interrupt(act: impl Fn() + Send + Sync + 'static) {
 }
 
 /// The file's settings, overridden by the flags and environment variables that were given.
-fn merge(flags: &Config, matches: &ArgMatches, file: &Path) -> Result<Config> {
+pub(super) fn merge(flags: &Config, matches: &ArgMatches, file: &Path) -> Result<Config> {
     // Read as a config first, so that mistakes are reported with their line.
     let mut table = to_table(&Config::load(file)?)?;
     for (key, value) in to_table(flags)? {

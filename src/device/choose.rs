@@ -84,6 +84,17 @@ impl Device {
         opened.values().find(|device| device.info().selector == selector).cloned()
     }
 
+    /// Keeps what the opened GPUs have compiled for the next process: at the end of one no device is dropped.
+    #[cfg(feature = "cli")]
+    pub(crate) fn keep_compiled() {
+        let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        for device in opened.values() {
+            if let super::Backend::Gpu { gpu, .. } = device.backend() {
+                gpu.keep_compiled();
+            }
+        }
+    }
+
     /// Another device on the same hardware, which shares nothing with this one: for work that must not be held up by
     /// others, and for a new start after a loss.
     pub fn reopen(&self) -> Result<Self> {

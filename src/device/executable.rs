@@ -55,7 +55,7 @@ enum Slots {
 }
 
 /// Refuses kernels that count further than 32 bits reach, as both executors' tapes would.
-fn check_sizes(plan: &Plan) -> Result<()> {
+pub(super) fn check_sizes(plan: &Plan) -> Result<()> {
     plan.kernels.iter().try_for_each(|kernel| {
         let axes: &[usize] = match &kernel.body {
             Body::Loop(kernel) => &kernel.axes,

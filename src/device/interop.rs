@@ -17,7 +17,8 @@ impl Device {
     /// What brasa would like a device on `adapter` to be opened with; applications add what they need themselves.
     ///
     /// These are all limits of the adapter and, where it has them, the features `SHADER_F16` (without it f16 is stored
-    /// but computed in f32) and `TIMESTAMP_QUERY` (without it stages are timed by fences, at a submission for each).
+    /// but computed in f32), `TIMESTAMP_QUERY` (without it stages are timed by fences, at a submission for each) and
+    /// `PIPELINE_CACHE` (without it each process compiles its kernels anew, unless the driver has a cache of its own).
     /// A device with less works too, as long as its limits for buffers and compute shaders are no lower than
     /// WebGPU's defaults: tensors can then be no longer than `max_buffer_size`, and kernels over more than
     /// `max_storage_buffers_per_shader_stage` tensors or `max_storage_buffer_binding_size` bytes are split.

@@ -84,6 +84,7 @@ pub(super) fn capabilities(adapter: &wgpu::Adapter, device: &wgpu::Device) -> Ca
         busy_groups: if software { rayon::current_num_threads() } else { BUSY_GROUPS },
         software,
         cooperative: features::units(adapter, device.features()),
+        tuned: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! One opened adapter.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::device::{Counters, DeviceInfo};
@@ -8,13 +9,16 @@ use crate::error::{Error, Result};
 
 use super::adapter::{Adapter, capabilities, describe, wanted};
 use super::counters::{Cells, Made};
+use super::features;
 use super::health::Health;
 use super::pace::Pace;
 use super::pipeline::Pipelines;
+use super::pipeline_cache::PipelineCache;
 use super::readback::ReadbackPool;
 use super::recorder::Recorder;
 use super::render::Capabilities;
 use super::timestamps::Clock;
+use super::tuned::Place;
 use super::waiter::Waiter;
 
 /// The limits that kernels depend on.
@@ -39,6 +43,9 @@ pub(crate) struct Gpu {
     pub(super) poller: Poller,
     pub(super) waiter: Waiter,
     pub(super) pipelines: Pipelines,
+    pub(super) pipeline_cache: Option<PipelineCache>,
+    /// Where it is remembered what tuning finds.
+    pub(super) tuned_place: Option<Place>,
     pub(super) readbacks: ReadbackPool,
     pub(super) clock: Clock,
     pub(super) pace: Pace,
@@ -98,11 +105,16 @@ impl Poller {
 impl Gpu {
     /// Opens an adapter, with all the limits and those of our features that it has.
     pub(crate) fn open(adapter: &Adapter) -> Result<Arc<Self>> {
+        Self::open_with(adapter, cache_folder().as_deref())
+    }
+
+    /// The same, with what earlier processes found out about it from `folder`.
+    pub(crate) fn open_with(adapter: &Adapter, folder: Option<&Path>) -> Result<Arc<Self>> {
         let name = full_name(&adapter.info);
         let opened = pollster::block_on(adapter.raw.request_device(&wanted(&adapter.raw)));
         let (device, queue) =
             opened.map_err(|error| Error::DeviceOpen { device: name.clone(), reason: error.to_string() })?;
-        Self::new(name, &adapter.raw, device, queue)
+        Self::new(name, &adapter.raw, device, queue, folder)
     }
 
     /// Works on a device that an application has opened on `adapter`, with the limits and features it was opened with.
@@ -123,10 +135,16 @@ impl Gpu {
         if !lacking.is_empty() {
             return Err(Error::DeviceOpen { device: name, reason: lacking.join("; ") });
         }
-        Ok((Self::new(name, adapter, device, queue)?, info))
+        Ok((Self::new(name, adapter, device, queue, cache_folder().as_deref())?, info))
     }
 
-    fn new(name: String, adapter: &wgpu::Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Result<Arc<Self>> {
+    fn new(
+        name: String,
+        adapter: &wgpu::Adapter,
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+        folder: Option<&Path>,
+    ) -> Result<Arc<Self>> {
         let health = Arc::new(Health::new(name));
         let listener = Arc::clone(&health);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| listener.report(in_words(&error))));
@@ -148,6 +166,8 @@ impl Gpu {
             poller: Poller { device: device.clone(), health },
             waiter: Waiter::new(),
             pipelines: Pipelines::default(),
+            pipeline_cache: PipelineCache::open(&device, folder),
+            tuned_place: folder.map(|folder| Place::new(folder, &adapter.get_info())),
             readbacks: ReadbackPool::default(),
             clock: Clock::new(&device, &queue),
             pace: Pace::default(),
@@ -161,6 +181,8 @@ impl Gpu {
         };
         gpu.check()?;
         gpu.caps.cooperative = gpu.probed_units();
+        let place = gpu.tuned_place.as_ref().filter(|_| !features::without("tuned"));
+        gpu.caps.tuned = place.map(|place| Arc::new(place.load()));
         gpu.check()?;
         Ok(Arc::new(gpu))
     }
@@ -262,6 +284,14 @@ impl Gpu {
         self.check()
     }
 
+    /// Keeps what was compiled for the next process, where the driver has such a cache.
+    #[cfg(feature = "cli")]
+    pub(crate) fn keep_compiled(&self) {
+        if let Some(cache) = &self.pipeline_cache {
+            cache.save();
+        }
+    }
+
     /// What the application shares with it.
     pub(crate) fn raw(&self) -> (&wgpu::Device, &wgpu::Queue) {
         (&self.device, &self.queue)
@@ -271,6 +301,11 @@ impl Gpu {
     pub(super) fn recorder(&self) -> MutexGuard<'_, Recorder> {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Where it is kept what processes found out about adapters. Unit tests leave the user's folder alone.
+fn cache_folder() -> Option<PathBuf> {
+    if cfg!(test) { None } else { crate::files::cache_folder() }
 }
 
 /// Name and interface, as messages give it.

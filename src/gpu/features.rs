@@ -8,7 +8,7 @@ use super::render::Units;
 pub(super) const VARIABLE: &str = "BRASA_FEATURES";
 
 /// What [`Choice`] is about, as it names it.
-const NAMES: [&str; 3] = ["f16", "timestamps", "cooperative"];
+const NAMES: [&str; 5] = ["f16", "timestamps", "cooperative", "pipeline-cache", "tuned"];
 
 /// Needed to reach units for small matrices.
 const MATRIX_UNITS: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX.union(wgpu::Features::SUBGROUP);
@@ -37,8 +37,8 @@ impl Choice {
     }
 }
 
-/// `BRASA_FEATURES`: features of adapters to do without, such as `-f16,-cooperative`, and `+cooperative` for units that a
-/// software adapter only imitates.
+/// `BRASA_FEATURES`: features of adapters to do without, such as `-f16,-cooperative`, `-tuned` for what tuning found, and
+/// `+cooperative` for units that a software adapter only imitates.
 fn choice() -> Choice {
     static CHOICE: OnceLock<Choice> = OnceLock::new();
     *CHOICE.get_or_init(|| {
@@ -55,11 +55,12 @@ fn choice() -> Choice {
     })
 }
 
-fn without(name: &str) -> bool {
+/// Whether a person wants to do without this one.
+pub(super) fn without(name: &str) -> bool {
     NAMES.iter().zip(choice().without).any(|(known, without)| *known == name && without)
 }
 
-/// Those that kernels and timing make use of where they are.
+/// Those that kernels, timing and the compiler make use of where they are.
 pub(super) fn wanted() -> wgpu::Features {
     let mut wanted = wgpu::Features::empty();
     if !without("f16") {
@@ -71,13 +72,16 @@ pub(super) fn wanted() -> wgpu::Features {
     if !without("cooperative") {
         wanted |= MATRIX_UNITS;
     }
+    if !without("pipeline-cache") {
+        wanted |= wgpu::Features::PIPELINE_CACHE;
+    }
     wanted
 }
 
 /// The adapter's units for small matrices that a device with these features makes use of. A software adapter's are slower
 /// than its other instructions, and used only on request.
 pub(super) fn units(adapter: &wgpu::Adapter, features: wgpu::Features) -> Option<Units> {
-    let [_, _, asked_for] = choice().with;
+    let [_, _, asked_for, ..] = choice().with;
     let worth_it = adapter.get_info().device_type != wgpu::DeviceType::Cpu || asked_for;
     if worth_it { offered_units(adapter, features) } else { None }
 }
@@ -113,8 +117,11 @@ mod tests {
 
     #[test]
     fn features_are_left_aside_by_name() {
-        let (choice, wrong) = Choice::parse("-f16, +cooperative -speed f16");
-        assert_eq!((choice.without, choice.with), ([true, false, false], [false, false, true]));
+        let (choice, wrong) = Choice::parse("-f16, +cooperative -pipeline-cache -speed f16");
+        assert_eq!(
+            (choice.without, choice.with),
+            ([true, false, false, true, false], [false, false, true, false, false])
+        );
         assert_eq!(wrong, ["-speed", "f16"]);
         assert_eq!(Choice::parse(""), (Choice::default(), Vec::new()));
     }

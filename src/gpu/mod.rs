@@ -2,9 +2,10 @@
 //!
 //! [`adapters`] lists what is there and [`Gpu`] is one of them, opened. All work on it is recorded in one order
 //! ([`recorder`]): uploads through a ring of mapped buffers ([`staging`], [`transfer`]), replays of programs, and reads
-//! ([`readback`]). A [`Program`] is a plan whose kernels are rendered to WGSL ([`render`]) and compiled ([`pipeline`]); a
+//! ([`readback`]). A [`Program`] is a plan whose kernels are rendered to WGSL ([`render`]) and compiled ([`pipeline`], [`pipeline_cache`]); a
 //! [`Bound`] is a program with memory ([`dispatch`]), and is replayed in passes and submissions ([`passes`]) that the device's own clock
-//! ([`timestamps`]) or else the host's ([`fences`]) times.
+//! ([`timestamps`]) or else the host's ([`fences`]) times. What other variants of its contractions would take is measured on request
+//! ([`mod@tune`]) and remembered for the next device ([`tuned`]).
 //!
 //! Invariant: nothing here knows what a gradient is, and a replay makes no buffers, pipelines or bind groups.
 
@@ -19,14 +20,18 @@ mod health;
 mod pace;
 mod passes;
 mod pipeline;
+mod pipeline_cache;
 mod probe;
 mod program;
 mod readback;
 mod recorder;
 mod render;
 mod staging;
+mod stopwatch;
 mod timestamps;
 mod transfer;
+mod tune;
+mod tuned;
 mod waiter;
 
 #[cfg(test)]
@@ -43,5 +48,8 @@ pub(crate) use readback::Read;
 pub(crate) use render::{Binding, Launch};
 pub(crate) use render::{Capabilities, text};
 pub(crate) use transfer::Span;
+#[cfg(test)]
+pub(crate) use tune::remember_last_variants;
+pub(crate) use tune::tune;
 /// Memory on a GPU.
 pub(crate) use wgpu::Buffer;

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 
 use super::context::Gpu;
 use super::counters::Made;
+use super::pipeline_cache::PipelineCache;
 use super::render::Launch;
 
 /// Above this many, those that nothing uses are dropped.
@@ -132,13 +133,18 @@ impl Gpu {
                 // ours write before they read
                 zero_initialize_workgroup_memory: text.foreign.is_some(),
             },
-            cache: None,
+            cache: self.pipeline_cache.as_ref().map(PipelineCache::raw),
         });
         self.count(Made::Pipeline);
         let errors = [pollster::block_on(internal.pop()), pollster::block_on(validation.pop())];
         match errors.into_iter().flatten().next() {
             Some(error) => Err(failed(error)),
-            None => Ok(Pipeline { raw, layout: bind_group_layout }),
+            None => {
+                if let Some(cache) = &self.pipeline_cache {
+                    cache.note_made();
+                }
+                Ok(Pipeline { raw, layout: bind_group_layout })
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use super::context::Gpu;
 use super::passes::{Cost, pessimistic_milliseconds};
 use super::pipeline::Pipeline;
-use super::render::{Binding, Launch, render};
+use super::render::{Binding, Capabilities, Launch, render};
 
 /// A plan, ready to be bound to memory.
 #[derive(Debug)]
@@ -42,8 +42,13 @@ pub(super) struct Prepared {
 impl Program {
     /// Renders and compiles all kernels of a plan.
     pub(crate) fn new(gpu: &Arc<Gpu>, plan: Arc<Plan>) -> Result<Self> {
+        Self::with_capabilities(gpu, plan, &gpu.caps)
+    }
+
+    /// The same, rendered for an adapter that can do this.
+    pub(super) fn with_capabilities(gpu: &Arc<Gpu>, plan: Arc<Plan>, caps: &Capabilities) -> Result<Self> {
         let rendered: Vec<Vec<Launch>> =
-            plan.kernels.par_iter().map(|kernel| render(&plan, kernel, &gpu.caps)).collect::<Result<_>>()?;
+            plan.kernels.par_iter().map(|kernel| render(&plan, kernel, caps)).collect::<Result<_>>()?;
         Self::from_launches(gpu, plan, rendered)
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::device::Device;
+use crate::device::{Device, Storage, TuneOptions, TuneProgress, TuneReport};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{NodeRef, Program};
@@ -198,6 +198,42 @@ impl Step {
             program: captured.program.clone(),
             because: captured.because.clone(),
         })
+    }
+
+    /// Measures on the device which variant of each matrix product and convolution in it is the fastest for inputs of these
+    /// shapes and types, and remembers it for devices that are opened from now on: this one, and steps that run on it, stay
+    /// as they are. All variants give the same bits. It takes as much memory as the step itself, neither runs it nor changes
+    /// any variable, and has to be done once for an adapter and a driver. Other work on the device waits until it is done. On the
+    /// CPU backend there is nothing to measure.
+    ///
+    /// ```
+    /// use brasa::device::TuneOptions;
+    /// use brasa::runtime::Step;
+    /// use brasa::{DType, Device};
+    ///
+    /// let mut step = Step::new(&Device::cpu(), |inputs| vec![inputs[0].matmul(&inputs[0])])?;
+    /// let report = step.tune(&[([64, 64].into(), DType::F32)], &TuneOptions::default(), &mut |_| {})?;
+    /// assert!(report.kernels.is_empty(), "the CPU backend has no variants");
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the device fails or has no memory.
+    pub fn tune(
+        &mut self,
+        inputs: &[(Shape, DType)],
+        options: &TuneOptions,
+        tell: &mut dyn FnMut(TuneProgress),
+    ) -> Result<TuneReport> {
+        let signature = inputs.to_vec();
+        let planned = match self.planned.remove(&signature) {
+            Some(planned) if !planned.is_stale()? => planned,
+            _ => self.plan(&signature)?,
+        };
+        let externals: Vec<u64> = planned.traced.storages.iter().map(Storage::bytes).collect();
+        let report = self.device.tune(&planned.plan, &externals, options, tell);
+        self.planned.insert(signature, planned);
+        report
     }
 
     /// Whether a run met a NaN or infinity and the step has stood still since. Waits for the device.

@@ -25,6 +25,7 @@ mod scores;
 mod shown;
 mod tensorboard;
 mod trainer;
+mod tune;
 
 pub use binding::{Binding, what_binds};
 pub use callback::{Callback, Context};
@@ -42,3 +43,4 @@ pub use save::SaveEvery;
 pub use scores::{ClassScores, Confusion, MeanScores, MicroScores};
 pub use tensorboard::TensorBoard;
 pub use trainer::Trainer;
+pub use tune::{TunedStep, Tuning, tune};

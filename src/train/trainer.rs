@@ -214,9 +214,7 @@ impl Prepared {
         if let (Some(path), Some(report)) = (&config.weights, loaded) {
             notices.push(what_was_loaded(path, &report)?);
         }
-        let samples = data.train.samples_per_epoch();
-        let mut rows = vec![config.batch_size.min(samples)];
-        rows.extend(Some(samples % config.batch_size).filter(|&last| last > 0 && last != rows[0]));
+        let rows = batch_rows(&config, &data.train);
         let steps = config.epochs * steps_per_epoch(&config, &data.train);
         let rates = Rates::new(&config, steps as u64)?;
         let memory = memory_need(&mut learner, &rows, config.batch_size, &device)?;
@@ -288,6 +286,14 @@ pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pi
         .epochs(config.epochs);
     let test = prepared(data.test)?.batch(config.batch_size, Last::Pad);
     Ok(Split { train, test })
+}
+
+/// Rows of the batches of a pass over the training data: of whole ones, and of the last one if it is smaller.
+pub(super) fn batch_rows(config: &Config, train: &Pipeline) -> Vec<usize> {
+    let samples = train.samples_per_epoch();
+    let mut rows = vec![config.batch_size.min(samples)];
+    rows.extend(Some(samples % config.batch_size).filter(|&last| last > 0 && last != rows[0]));
+    rows
 }
 
 /// Steps in a pass over the training data, if no sample is broken.

@@ -11,6 +11,7 @@ mod full_disk;
 mod killed;
 mod pets;
 mod resume;
+mod tune;
 mod weights;
 
 use std::path::Path;
@@ -93,7 +94,7 @@ fn help_explains_settings_and_exit_codes() {
             assert!(ran.stdout.contains(word), "`{word}` is missing in: {}", ran.stdout);
         }
     }
-    for command in ["train", "eval", "bench", "devices", "doctor", "data"] {
+    for command in ["train", "eval", "bench", "tune", "devices", "doctor", "data"] {
         let help = brasa(&[command, "--help"]).stdout;
         assert!(!help.contains("[`") && !help.contains("`]"), "a link of the source's documentation: {help}");
     }

@@ -22,10 +22,12 @@ mod tape;
 mod tests;
 mod transpose;
 
+use std::sync::Arc;
+
 use crate::error::Result;
 use crate::plan::{Body, BufferId, Kernel, Plan, Routine, RoutineKind};
 
-pub(crate) use contract::{Units, probe_text};
+pub(crate) use contract::{Tuned, Units, Variant, identity, probe_text, variants};
 pub(crate) use library::MOVE_BYTES;
 use module::Module;
 
@@ -55,6 +57,8 @@ pub(crate) struct Capabilities {
     pub software: bool,
     /// What multiplies small matrices.
     pub cooperative: Option<Units>,
+    /// Which variants of contractions were measured to be the fastest.
+    pub tuned: Option<Arc<Tuned>>,
 }
 
 /// A window of a buffer.
@@ -83,6 +87,7 @@ impl Capabilities {
         busy_groups: BUSY_GROUPS,
         software: false,
         cooperative: None,
+        tuned: None,
     };
 }
 
@@ -110,6 +115,27 @@ pub(crate) struct Launch {
 
 /// The dispatches that do what `kernel` says, to be run in order; none if there is nothing to compute.
 pub(crate) fn render(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Result<Vec<Launch>> {
+    render_as(plan, kernel, caps, tuned(plan, kernel, caps))
+}
+
+/// The variant that was measured to be faster than that of the rule. Kernels that other sizes share were never measured.
+pub(crate) fn tuned(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Option<Variant> {
+    let (Some(tuned), Body::Contract(contraction)) = (&caps.tuned, &kernel.body) else { return None };
+    if tuned.is_empty() || !plan.literal_sizes {
+        return None;
+    }
+    let variant = *tuned.get(&identity(contraction))?;
+    // a file may say anything
+    variants(caps, contraction).contains(&variant).then_some(variant)
+}
+
+/// The dispatches with this variant of a contraction, or that of the rule.
+pub(crate) fn render_as(
+    plan: &Plan,
+    kernel: &Kernel,
+    caps: &Capabilities,
+    variant: Option<Variant>,
+) -> Result<Vec<Launch>> {
     if let Body::Routine(routine @ Routine { kind: RoutineKind::Custom(invocation), .. }) = &kernel.body {
         return custom::render(plan, &kernel.label, routine, invocation, caps);
     }
@@ -120,7 +146,7 @@ pub(crate) fn render(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Resul
         module.check_windows()?;
         launches.extend(match &body {
             Body::Loop(kernel) => loops::render(module, kernel)?,
-            Body::Contract(kernel) => contract::render(module, kernel)?,
+            Body::Contract(kernel) => contract::render(module, kernel, variant)?,
             Body::Routine(kernel) => Some(routine::render(module, kernel)?),
         });
     }

@@ -8,6 +8,7 @@ mod plan;
 mod state;
 mod steps;
 mod task;
+mod tune;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -10,12 +10,14 @@ mod lanes;
 mod operand;
 mod points;
 mod register_tiles;
+mod variants;
 mod workgroup_tiles;
 
 use crate::error::Result;
 use crate::plan::ContractKernel;
 
 pub(crate) use cooperative::{Units, probe_text};
+pub(crate) use variants::{Tuned, Variant, identity, variants};
 
 use super::module::Module;
 use super::rewrite::exchange;
@@ -39,24 +41,34 @@ fn large_tiles_pay(caps: &Capabilities, kernel: &ContractKernel, sides: [usize; 
     tiles(sides) >= caps.busy_groups && 8 * padded(sides) <= 9 * padded([64, 64])
 }
 
-/// The launch for a contraction; `None` if it has no results.
-pub(crate) fn render(module: Module<'_>, kernel: &ContractKernel) -> Result<Option<Launch>> {
+/// The kernel with rows and columns exchanged, if it is better computed that way.
+fn turned(kernel: &ContractKernel) -> Option<ContractKernel> {
+    let exchanged = exchange(kernel);
+    lanes::prefers_exchange(kernel, &exchanged).then_some(exchanged)
+}
+
+/// Whether there is work for several tiles of 64 by 64 results.
+fn is_large(kernel: &ContractKernel) -> bool {
+    let [batch, rows, columns, inner] = kernel.sizes();
+    rows >= 32 && columns >= 32 && inner >= 16 && batch * rows.div_ceil(64) * columns.div_ceil(64) >= 4
+}
+
+/// The launch for a contraction, in this variant or in that of the rule; `None` if it has no results.
+pub(crate) fn render(module: Module<'_>, kernel: &ContractKernel, variant: Option<Variant>) -> Result<Option<Launch>> {
     let [batch, rows, columns, _] = kernel.sizes();
     if batch * rows * columns == 0 {
         return Ok(None);
     }
-    let exchanged = exchange(kernel);
-    let kernel = if lanes::prefers_exchange(kernel, &exchanged) { &exchanged } else { kernel };
-    let [batch, rows, columns, inner] = kernel.sizes();
-    let tiles = batch * rows.div_ceil(64) * columns.div_ceil(64);
-    let fits = module.caps.max_workgroup_invocations >= 256 && module.caps.max_workgroup_bytes >= 8192;
-    let large = rows >= 32 && columns >= 32 && inner >= 16 && tiles >= 4;
-    let units = if large { cooperative::tile(module.caps, kernel) } else { None };
+    let exchanged = turned(kernel);
+    let kernel = exchanged.as_ref().unwrap_or(kernel);
+    let units = if is_large(kernel) { cooperative::tile(module.caps, kernel) } else { None };
     if let Some(tile) = units {
-        cooperative::render(module, kernel, tile).map(Some)
-    } else if large && fits && !module.caps.software {
-        workgroup_tiles::render(module, kernel).map(Some)
-    } else {
-        register_tiles::render(module, kernel).map(Some)
+        return cooperative::render(module, kernel, tile).map(Some);
+    }
+    match variant.unwrap_or_else(|| variants::rule(module.caps, kernel)) {
+        Variant::Registers { rows, columns, threads } => {
+            register_tiles::render(module, kernel, [rows, columns], threads).map(Some)
+        }
+        Variant::Workgroup { rows, columns } => workgroup_tiles::render(module, kernel, [rows, columns]).map(Some),
     }
 }

@@ -14,10 +14,14 @@ use super::operand::Operand;
 use super::points::{finish, inner_coordinates, point_coordinates};
 use super::{BATCH, COLUMNS, LANES, ROWS};
 
-/// One tile in the registers of each invocation.
-pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel) -> Result<Launch> {
+/// One tile in the registers of each invocation, of which a workgroup has `threads`.
+pub(super) fn render(
+    mut module: Module<'_>,
+    kernel: &ContractKernel,
+    [tile_rows, tile_columns]: [usize; 2],
+    threads: usize,
+) -> Result<Launch> {
     let [batch, rows, columns, inner] = kernel.sizes();
-    let (tile_rows, tile_columns) = tile_size(&module, kernel);
     let column_groups = tile_columns / 4;
     let left_wide = operand_lanes(kernel, &kernel.lhs.0, ROWS).filter(|&wide| wide == Wide::Inner || tile_rows >= 4);
     let left_wide = left_wide.unwrap_or(Wide::None);
@@ -68,7 +72,6 @@ pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel) -> Result<
     }
     let (row_tiles, column_tiles) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
     let work = batch * row_tiles * column_tiles;
-    let threads = if module.caps.software && work <= 1024 { 8 } else { 64 };
     let (mut grid, groups) = grid(&mut module, work, threads)?;
     for (name, count) in [("row_tiles", row_tiles), ("column_tiles", column_tiles)] {
         let count = module.number(count as u64);
@@ -79,33 +82,6 @@ pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel) -> Result<
         left.text, right.text
     );
     module.finish("contract.wgsl", &[("grid", &grid), ("compute", &compute)], groups)
-}
-
-/// From this many operations on, a CPU-type adapter's larger tiles are worth the second or two that they take to compile.
-const MANY_FLOPS: usize = 1 << 31;
-
-/// Invocations that a core of a CPU-type adapter does at once: llvmpipe's vectors of 256 bits.
-const SOFTWARE_LANES: usize = 8;
-
-/// Rows and columns of a register tile: large where there is work for many invocations.
-fn tile_size(module: &Module<'_>, kernel: &ContractKernel) -> (usize, usize) {
-    let [batch, rows, columns, inner] = kernel.sizes();
-    let fit = |size: usize, most: usize| size.next_power_of_two().clamp(1, most);
-    let busy = if module.caps.software { SOFTWARE_LANES * module.caps.busy_groups } else { 16_384 };
-    let largest = match module.caps.software {
-        true if 2 * batch * rows * columns * inner >= MANY_FLOPS => 16,
-        true => 8,
-        false => 4,
-    };
-    let (mut tile_rows, mut tile_columns) = (fit(rows, largest), fit(columns, largest).max(4));
-    let work = |r: usize, c: usize| batch * rows.div_ceil(r) * columns.div_ceil(c);
-    while tile_rows > 1 && work(tile_rows, tile_columns) < busy {
-        tile_rows /= 2;
-        if tile_columns > 4 && work(tile_rows, tile_columns) < busy {
-            tile_columns /= 2;
-        }
-    }
-    (tile_rows, tile_columns)
 }
 
 /// One step of the loop over k: both fragments, then their products.

@@ -14,25 +14,17 @@ use crate::plan::ContractKernel;
 
 use super::fetch::{Fetch, fetch};
 use super::points::{finish_inside, tile_grid};
-use super::{COLUMNS, LANES, ROWS, large_tiles_pay};
+use super::{COLUMNS, LANES, ROWS};
 
 /// Rows and columns that the threads cover with one block of 4×4 results each.
-const BLOCK: usize = 64;
+pub(super) const BLOCK: usize = 64;
 /// Values of k in one step.
 const STEP: usize = 16;
 /// Words of workgroup memory of a block's piece of one operand.
-const BLOCK_WORDS: usize = BLOCK * STEP;
+pub(super) const BLOCK_WORDS: usize = BLOCK * STEP;
 
-/// Blocks in each direction of a workgroup's results: two where enough workgroups are left and few results are outside.
-fn blocks(module: &Module<'_>, kernel: &ContractKernel) -> [usize; 2] {
-    let fits = |[r, c]: [usize; 2]| 4 * (r + c) * BLOCK_WORDS <= module.caps.max_workgroup_bytes as usize;
-    let good = |&blocks: &[usize; 2]| fits(blocks) && large_tiles_pay(module.caps, kernel, blocks.map(|n| n * BLOCK));
-    [[2, 2], [1, 2], [2, 1]].into_iter().find(good).unwrap_or([1, 1])
-}
-
-/// One tile for each workgroup.
-pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel) -> Result<Launch> {
-    let blocks = blocks(&module, kernel);
+/// One tile for each workgroup, of so many blocks in each direction.
+pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel, blocks: [usize; 2]) -> Result<Launch> {
     let mut compute = bring(&mut module, kernel, ROWS)?;
     compute.push_str(&bring(&mut module, kernel, COLUMNS)?);
     compute.push_str(&finish_inside(&mut module, kernel)?);

@@ -1,6 +1,6 @@
 use super::runner::Gpu;
 use super::*;
-use crate::gpu::render::Units;
+use crate::gpu::render::{Tuned, Units, Variant, identity, render_as, variants};
 use crate::graph::{Binary, Unary};
 use crate::plan::ContractKernel;
 
@@ -125,24 +125,34 @@ fn products_of_all_types() {
 /// 3x3 convolution, NCHW, padding 1, as out[o, (b y x)] = Σ weight[o, (c kh kw)] · input.
 fn convolution(batch: usize, channels: usize, filters: usize, height: usize, width: usize, stride: i64) {
     let mut case = Case::new();
-    let input = case.data(DType::F32, batch * channels * height * width);
-    let weight = case.data(DType::F32, filters * channels * 9);
+    let body = convolved(&mut case, DType::F32, [batch, channels, filters, height, width], stride);
+    case.check(body);
+}
+
+fn convolved(
+    case: &mut Case,
+    dtype: DType,
+    [batch, channels, filters, height, width]: [usize; 5],
+    stride: i64,
+) -> Body {
+    let input = case.data(dtype, batch * channels * height * width);
+    let weight = case.data(dtype, filters * channels * 9);
     let (oh, ow) = ((height - 1) / stride as usize + 1, (width - 1) / stride as usize + 1);
     let output = case.data(DType::F32, batch * filters * oh * ow);
     // axes: m = o; n = b, y, x; k = c, kh, kw
     let axes = vec![filters, batch, oh, ow, channels, 3, 3];
     let (c, h, w) = (channels as i64, height as i64, width as i64);
     let mut lhs = Code::default();
-    let a = lhs.load(DType::F32, weight, affine(&[c * 9, 0, 0, 0, 9, 3, 1], 0));
+    let a = lhs.load(dtype, weight, affine(&[c * 9, 0, 0, 0, 9, 3, 1], 0));
     let y = affine(&[0, 0, stride, 0, 0, 1, 0], -1);
     let x = affine(&[0, 0, 0, stride, 0, 0, 1], -1);
     let mut rhs = Code::default();
     let at = affine(&[0, c * h * w, 0, 0, h * w], 0).plus(&y.times(w)).plus(&x);
-    let b = rhs.load_if(DType::F32, input, at, vec![Cond::InRange(y, h), Cond::InRange(x, w)]);
+    let b = rhs.load_if(dtype, input, at, vec![Cond::InRange(y, h), Cond::InRange(x, w)]);
     let mut epilogue = Code::default();
     let sum = epilogue.push(DType::F32, InstrOp::Accumulator);
     let place = affine(&[(oh * ow) as i64, (filters * oh * ow) as i64, ow as i64, 1], 0);
-    case.check(Body::Contract(ContractKernel {
+    Body::Contract(ContractKernel {
         axes,
         counts: [0, 1, 3, 3],
         lhs: (lhs.0, a),
@@ -150,7 +160,7 @@ fn convolution(batch: usize, channels: usize, filters: usize, height: usize, wid
         epilogue: epilogue.0,
         stores: vec![store(output, place, sum)],
         accumulator: DType::F32,
-    }));
+    })
 }
 
 #[test]
@@ -288,6 +298,116 @@ fn tiles_of_all_sizes_give_the_same_bits() {
         assert!(contents == &results[0].1, "other bits");
         assert!(results[..number].iter().all(|(other, _)| other != text), "four kinds of tiles");
     }
+}
+
+/// Odd and prime sizes, operands that lie either way, a convolution, an epilogue; what tuning chooses among.
+#[test]
+fn all_variants_give_the_same_bits() {
+    let plain = [false, false, false];
+    let product = |sizes, turned, dtype| move |case: &mut Case| product_turned(sizes, turned, dtype).build(case);
+    let convolution = |dtype| move |case: &mut Case| convolved(case, dtype, [2, 5, 19, 11, 13], 1);
+    type Build = Box<dyn Fn(&mut Case) -> Body>;
+    let cases: [(&str, Build); 7] = [
+        ("primes", Box::new(product([1, 31, 37, 43], plain, DType::F32))),
+        ("whole vectors, turned", Box::new(product([2, 36, 20, 52], [true, true, false], DType::F32))),
+        ("a result that lies turned", Box::new(product([1, 33, 17, 64], [false, true, true], DType::F32))),
+        ("halves", Box::new(product([1, 29, 35, 68], [false, true, false], DType::F16))),
+        ("few rows", Box::new(product([3, 2, 41, 31], plain, DType::F32))),
+        ("a convolution", Box::new(convolution(DType::F32))),
+        ("a convolution of halves", Box::new(convolution(DType::F16))),
+    ];
+    for (name, build) in cases {
+        for software in [true, false] {
+            let mut case = Case::new();
+            let body = build(&mut case);
+            // with tenths the order of a sum shows
+            for (bytes, buffer) in case.contents.iter_mut().zip(&case.plan.buffers) {
+                let tenths = decode(buffer.dtype, bytes).into_iter().map(|value| value as f32 * 0.1);
+                *bytes = match buffer.dtype {
+                    DType::F16 => tenths.flat_map(|value| half::f16::from_f32(value).to_le_bytes()).collect(),
+                    _ => tenths.flat_map(f32::to_le_bytes).collect(),
+                };
+            }
+            case.plan.literal_sizes = true;
+            let f16 = runner::gpu().is_some_and(|gpu| gpu.f16);
+            let caps = capabilities(software, f16);
+            let Body::Contract(contraction) = &body else { unreachable!("it is one") };
+            let all = variants(&caps, contraction);
+            let kernel = case.kernel(&body);
+            let by_rule = render(&case.plan, &kernel, &caps).expect("it renders");
+            let text = |launches: &[Launch]| launches[0].wgsl.clone();
+            let mut texts = Vec::new();
+            let mut first: Option<Vec<Vec<u8>>> = None;
+            for &variant in &all {
+                let launches = render_as(&case.plan, &kernel, &caps, Some(variant)).expect("it renders");
+                launches.iter().for_each(validate);
+                texts.push(text(&launches));
+                let Some(gpu) = runner::gpu() else { continue };
+                let mut contents = case.contents.clone();
+                gpu.run(&launches, &mut contents, &case.uniforms);
+                assert_ne!(contents, case.contents, "something is computed");
+                let first = first.get_or_insert_with(|| contents.clone());
+                assert!(*first == contents, "{name}: {variant} gives other bits than {}", all[0]);
+            }
+            assert_eq!(texts[0], text(&by_rule), "{name}: the rule's comes first");
+            let different: std::collections::BTreeSet<&String> = texts.iter().collect();
+            assert!(all.len() >= 4 && different.len() == all.len(), "{name}: {all:?}");
+        }
+    }
+}
+
+#[test]
+fn a_remembered_variant_is_rendered_where_the_kernel_has_it() {
+    let mut case = Case::new();
+    let body = Product::plain(1, 31, 37, 43).build(&mut case);
+    case.plan.literal_sizes = true;
+    let (kernel, plain) = (case.kernel(&body), capabilities(false, false));
+    let Body::Contract(contraction) = &body else { unreachable!("it is one") };
+    let all = variants(&plain, contraction);
+    let by_rule = render(&case.plan, &kernel, &plain).expect("it renders");
+    let with = |variant| {
+        let tuned = std::sync::Arc::new(Tuned::from([(identity(contraction), variant)]));
+        Capabilities { tuned: Some(tuned), ..plain.clone() }
+    };
+    let text = |caps: &Capabilities, plan: &Plan| render(plan, &kernel, caps).expect("it renders")[0].wgsl.clone();
+    let other = render_as(&case.plan, &kernel, &plain, Some(all[2])).expect("it renders")[0].wgsl.clone();
+    assert_eq!(text(&with(all[2]), &case.plan), other);
+    assert_ne!(other, by_rule[0].wgsl);
+    // what no list has is not rendered, whatever a file says
+    let absurd = Variant::Registers { rows: 3, columns: 5, threads: 0 };
+    assert_eq!(text(&with(absurd), &case.plan), by_rule[0].wgsl);
+    case.plan.literal_sizes = false;
+    assert_eq!(text(&with(all[2]), &case.plan), text(&plain, &case.plan), "shared kernels are as they are");
+}
+
+#[test]
+fn where_a_contraction_s_values_lie_is_no_part_of_what_it_is_known_by() {
+    let mut case = Case::new();
+    let _other = case.data(DType::F32, 4);
+    let number = |case: &mut Case, sizes: [usize; 4], start: i64| {
+        let Body::Contract(mut kernel) = (Product { sizes, ..Product::plain(1, 31, 37, 43) }).build(case) else {
+            unreachable!("it is one")
+        };
+        kernel.stores[0].index.offset += start;
+        identity(&kernel)
+    };
+    let first = number(&mut Case::new(), [1, 31, 37, 43], 0);
+    assert_eq!(number(&mut case, [1, 31, 37, 43], 0), first, "other buffers");
+    assert_eq!(number(&mut case, [1, 31, 37, 43], 64), first, "further on");
+    assert_ne!(number(&mut case, [1, 31, 37, 43], 65), first, "aligned in another way");
+    assert_ne!(number(&mut case, [1, 32, 37, 43], 0), first, "another size");
+}
+
+#[test]
+fn what_sums_in_another_order_is_no_variant() {
+    let mut case = Case::new();
+    let body = Product::plain(1, 256, 256, 64).build(&mut case);
+    let Body::Contract(contraction) = &body else { unreachable!("it is one") };
+    let units = Units { subgroups: [32, 32], f16: Some(16), f32: Some(8) };
+    let caps = Capabilities { cooperative: Some(units), max_workgroup_bytes: 48 << 10, ..capabilities(false, true) };
+    let by_rule = render(&case.plan, &case.kernel(&body), &caps).expect("it renders");
+    assert!(by_rule[0].wgsl.contains("coopMultiplyAdd"));
+    assert_eq!(variants(&caps, contraction), []);
 }
 
 #[test]

@@ -35,6 +35,7 @@ fn capabilities(software: bool, f16: bool) -> Capabilities {
         busy_groups: if software { 16 } else { 128 },
         software,
         cooperative: None,
+        tuned: None,
     }
 }
 

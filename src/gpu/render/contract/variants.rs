@@ -1,0 +1,197 @@
+//! How a contraction may be shared among invocations: what the rule takes, and what else gives the same bits.
+//!
+//! Each variant adds up a result's products one by one in the order of k, so that which of them runs is a matter of time
+//! alone. What sums in another order is none: sums that were cut, and units for small matrices.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+
+use serde::{Deserialize, Serialize};
+
+use crate::gpu::render::Capabilities;
+use crate::plan::{BufferId, ContractKernel, InstrOp, Ix};
+
+use super::workgroup_tiles::{BLOCK, BLOCK_WORDS};
+use super::{cooperative, is_large, large_tiles_pay, turned};
+
+/// A way to compute a contraction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Variant {
+    /// A tile of results in the registers of each invocation.
+    Registers {
+        /// Rows of the tile.
+        rows: usize,
+        /// Columns of the tile, a multiple of four.
+        columns: usize,
+        /// Invocations in a workgroup.
+        threads: usize,
+    },
+    /// Blocks of 64×64 results for each workgroup, operands in its memory.
+    Workgroup {
+        /// Blocks below each other.
+        rows: usize,
+        /// Blocks beside each other.
+        columns: usize,
+    },
+}
+
+impl Variant {
+    /// Values that come from memory for each product, but for those that a tile reaches beyond the results.
+    pub(crate) fn reads_per_product(self) -> f64 {
+        let [rows, columns] = match self {
+            Self::Registers { rows, columns, .. } => [rows, columns],
+            Self::Workgroup { rows, columns } => [rows, columns].map(|blocks| blocks * BLOCK),
+        };
+        1.0 / rows as f64 + 1.0 / columns as f64
+    }
+}
+
+/// The variants that were measured to be the fastest, by the [`identity`] of the contraction.
+pub(crate) type Tuned = HashMap<u64, Variant>;
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Registers { rows, columns, threads } => write!(f, "{rows}x{columns} in registers, {threads} threads"),
+            Self::Workgroup { rows, columns } => write!(f, "{}x{} in workgroups", rows * BLOCK, columns * BLOCK),
+        }
+    }
+}
+
+/// From this many operations on, a CPU-type adapter's larger tiles are worth the second or two that they take to compile.
+const MANY_FLOPS: usize = 1 << 31;
+/// From this many on they are worth a trial.
+const TRIED_FLOPS: usize = 1 << 27;
+/// Invocations that a core of a CPU-type adapter does at once: llvmpipe's vectors of 256 bits.
+const SOFTWARE_LANES: usize = 8;
+/// Elements that are read and written together where they lie at a multiple of their number.
+const ALIGNMENT: i64 = 4;
+/// Invocations in a workgroup, unless there is little work for a CPU-type adapter.
+const THREADS: usize = 64;
+
+/// What a contraction is known by from one process to the next: all of it but where in memory its values lie, which only have
+/// to be aligned alike. Two that go by one number would take one variant, which is right for both.
+pub(crate) fn identity(kernel: &ContractKernel) -> u64 {
+    let mut kernel = kernel.clone();
+    let mut buffers = Vec::new();
+    let mut renumber = |buffer: &mut BufferId, index: &mut Ix| {
+        let known = buffers.iter().position(|known| known == buffer);
+        let number = known.unwrap_or(buffers.len());
+        if known.is_none() {
+            buffers.push(*buffer);
+        }
+        *buffer = number;
+        index.offset = index.offset.rem_euclid(ALIGNMENT);
+    };
+    for tape in [&mut kernel.lhs.0, &mut kernel.rhs.0, &mut kernel.epilogue] {
+        for instr in &mut tape.instrs {
+            match &mut instr.op {
+                InstrOp::Load { buffer, index, .. } | InstrOp::Gather { buffer, base: index, .. } => {
+                    renumber(buffer, index);
+                }
+                // numbered as a process comes to them
+                InstrOp::CheckIndex { site, .. } => *site = 0,
+                _ => {}
+            }
+        }
+    }
+    for store in &mut kernel.stores {
+        renumber(&mut store.buffer, &mut store.index);
+    }
+    let mut hasher = DefaultHasher::new();
+    kernel.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What is taken without measuring.
+pub(super) fn rule(caps: &Capabilities, kernel: &ContractKernel) -> Variant {
+    let [batch, rows, columns, inner] = kernel.sizes();
+    if is_large(kernel) && has_workgroup_tiles(caps) {
+        let good =
+            |&[r, c]: &[usize; 2]| fits(caps, [r, c]) && large_tiles_pay(caps, kernel, [r, c].map(|n| n * BLOCK));
+        let [rows, columns] = [[2, 2], [1, 2], [2, 1]].into_iter().find(good).unwrap_or([1, 1]);
+        return Variant::Workgroup { rows, columns };
+    }
+    let fit = |size: usize, most: usize| size.next_power_of_two().clamp(1, most);
+    // large where there is work for many invocations
+    let busy = if caps.software { SOFTWARE_LANES * caps.busy_groups } else { 16_384 };
+    let largest = match caps.software {
+        true if 2 * batch * rows * columns * inner >= MANY_FLOPS => 16,
+        true => 8,
+        false => 4,
+    };
+    let mut tile = [fit(rows, largest), fit(columns, largest).max(4)];
+    while tile[0] > 1 && work(kernel, tile) < busy {
+        tile[0] /= 2;
+        if tile[1] > 4 && work(kernel, tile) < busy {
+            tile[1] /= 2;
+        }
+    }
+    in_registers(caps, kernel, tile)
+}
+
+/// All that give the same bits and may be the fastest, what the rule takes first; that alone where nothing else does.
+pub(crate) fn variants(caps: &Capabilities, kernel: &ContractKernel) -> Vec<Variant> {
+    let exchanged = turned(kernel);
+    let kernel = exchanged.as_ref().unwrap_or(kernel);
+    let [batch, rows, columns, inner] = kernel.sizes();
+    if batch * rows * columns == 0 || (is_large(kernel) && cooperative::tile(caps, kernel).is_some()) {
+        return Vec::new();
+    }
+    let rule = rule(caps, kernel);
+    let mut all = vec![rule];
+    if let Variant::Registers { rows, columns, .. } = rule {
+        let threads: &[usize] = if caps.software { &[8, 16, 64] } else { &[32, 128, 256] };
+        all.extend(threads.iter().map(|&threads| Variant::Registers { rows, columns, threads }));
+    }
+    let largest = match caps.software {
+        true if 2 * batch * rows * columns * inner >= TRIED_FLOPS => 16,
+        _ => 8,
+    };
+    let sides = |size: usize, least: usize| {
+        let most = size.next_power_of_two().clamp(least, largest);
+        [1, 2, 4, 8, 16].into_iter().filter(move |&side| (least..=most).contains(&side))
+    };
+    for tile_rows in sides(rows, 1) {
+        all.extend(sides(columns, 4).map(|tile_columns| in_registers(caps, kernel, [tile_rows, tile_columns])));
+    }
+    // a block that is mostly outside of the results cannot win
+    if has_workgroup_tiles(caps) && rows >= BLOCK / 4 && columns >= BLOCK / 4 {
+        let blocks = [[1, 1], [1, 2], [2, 1], [2, 2]].into_iter().filter(|&blocks| fits(caps, blocks));
+        all.extend(blocks.map(|[rows, columns]| Variant::Workgroup { rows, columns }));
+    }
+    let mut seen = Vec::with_capacity(all.len());
+    for variant in all {
+        let possible = match variant {
+            Variant::Registers { threads, .. } => threads <= caps.max_workgroup_invocations as usize,
+            Variant::Workgroup { .. } => true,
+        };
+        if possible && !seen.contains(&variant) {
+            seen.push(variant);
+        }
+    }
+    seen
+}
+
+/// Workgroup memory is slow where the processor computes.
+fn has_workgroup_tiles(caps: &Capabilities) -> bool {
+    caps.max_workgroup_invocations >= 256 && caps.max_workgroup_bytes >= 8192 && !caps.software
+}
+
+/// Whether a workgroup has memory for so many blocks.
+fn fits(caps: &Capabilities, [rows, columns]: [usize; 2]) -> bool {
+    4 * (rows + columns) * BLOCK_WORDS <= caps.max_workgroup_bytes as usize
+}
+
+/// Invocations that tiles of this size take.
+fn work(kernel: &ContractKernel, [tile_rows, tile_columns]: [usize; 2]) -> usize {
+    let [batch, rows, columns, _] = kernel.sizes();
+    batch * rows.div_ceil(tile_rows) * columns.div_ceil(tile_columns)
+}
+
+fn in_registers(caps: &Capabilities, kernel: &ContractKernel, [rows, columns]: [usize; 2]) -> Variant {
+    let few = caps.software && work(kernel, [rows, columns]) <= 1024;
+    Variant::Registers { rows, columns, threads: if few { SOFTWARE_LANES } else { THREADS } }
+}

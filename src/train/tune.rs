@@ -1,0 +1,62 @@
+//! Which variants of a training's kernels are the fastest on its device.
+
+use serde::Serialize;
+
+use crate::device::{Device, DeviceInfo, TuneOptions, TuneProgress, TuneReport};
+use crate::error::Result;
+
+use super::Config;
+use super::auto::{AUTO, choose};
+use super::learner::Learner;
+use super::trainer::{batch_rows, batched, open};
+
+/// What tuning found for one of the steps of a training.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct TunedStep {
+    /// Which one, with the size of its batch.
+    pub step: String,
+    /// What was found.
+    #[serde(flatten)]
+    pub report: TuneReport,
+}
+
+/// What tuning found for a training.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Tuning {
+    /// Where.
+    pub device: DeviceInfo,
+    /// Its steps; none on the CPU backend, whose products have no variants.
+    pub steps: Vec<TunedStep>,
+}
+
+/// Measures the variants of the products and convolutions in the steps that a run with `config` would take, training and
+/// evaluation, and remembers the fastest ones for devices that are opened from now on: see
+/// [`Step::tune`](crate::runtime::Step::tune). Nothing is trained, and no folder is made.
+///
+/// ```
+/// use brasa::device::TuneOptions;
+/// use brasa::train::{Config, tune};
+///
+/// let config = Config { device: Some("cpu".into()), ..Config::default() };
+/// let tuning = tune(config, &TuneOptions::default(), &mut |_| {})?;
+/// assert!(tuning.steps.is_empty(), "there is nothing to tune on the CPU backend");
+/// # Ok::<(), brasa::Error>(())
+/// ```
+///
+/// # Errors
+/// Whatever is wrong with the settings, the data or the device.
+pub fn tune(config: Config, options: &TuneOptions, tell: &mut dyn FnMut(TuneProgress)) -> Result<Tuning> {
+    let mut config = config.resolve()?;
+    if config.device.as_deref() == Some(AUTO) {
+        config.device = Some(choose(&config, &open)?.device);
+    }
+    let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
+    let mut steps = Vec::new();
+    if !device.is_cpu() {
+        let data = batched(open(&config)?, &config)?;
+        let (mut learner, _) = Learner::new(&config, [data.train.format(), data.test.format()], &device)?;
+        let rows = batch_rows(&config, &data.train);
+        steps = learner.tune(&rows, config.batch_size, options, tell)?;
+    }
+    Ok(Tuning { device: device.info().clone(), steps })
+}
