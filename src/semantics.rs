@@ -41,8 +41,8 @@
 //!   [`max_with_index`](crate::Tensor::max_with_index) and max pooling, the one that is named in `cummax`.
 //! * `std` and `norm` have gradient 0 where they are 0. `round`, `floor` and their kind have gradient 0 everywhere, and
 //!   so has whatever is computed from integers, bools or comparisons.
-//! * A gradient is a graph: it can be differentiated again. Of `prod` and `cumprod` the second derivative is right where no
-//!   element is 0.
+//! * A gradient is a graph: it can be differentiated again. Of products that `scatter_reduce` forms the second derivative is
+//!   right where no element is 0.
 //!
 //! # Nothing at all
 //!

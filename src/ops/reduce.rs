@@ -36,15 +36,43 @@ pub(super) fn gradient(op: ReduceOp, node: &NodeRef, g: &Tensor) -> Tensor {
     }
 }
 
-/// The product of the others, also where one of them is zero.
+/// The product of the others: of those before each element and those after it, so without a division, which an element of
+/// zero would spoil here or in the next derivative.
 fn product_gradient(x: &Tensor, g: &Tensor) -> Tensor {
-    let axes = reduced_axes(x, g);
-    let zero = x.eq(0.0);
-    let zeros = zero.to_dtype(DType::I32).sum_keepdim(axes.as_slice());
-    let nonzero = zero.where_(1.0, x);
-    let others = g * nonzero.prod_keepdim(axes.as_slice());
-    let only_zero = zeros.eq(1).where_(&others, 0.0);
-    zero.where_(only_zero, zeros.eq(0).where_(others, 0.0) / &nonzero)
+    let reduced = reduced_axes(x, g);
+    let kept = (0..x.rank().cast_signed()).filter(|axis| !reduced.contains(axis));
+    let order: Vec<isize> = kept.chain(reduced.iter().copied()).collect();
+    let turned = x.permute(order.as_slice());
+    let factors = reduced.iter().map(|&axis| x.shape()[axis.cast_unsigned()]).product();
+    let rows = turned.reshape([turned.numel() / usize::max(factors, 1), factors]);
+    let others = product_so_far(&rows, Side::Before) * product_so_far(&rows, Side::After);
+    let mut back = vec![0; order.len()];
+    for (place, &axis) in order.iter().enumerate() {
+        back[axis.cast_unsigned()] = place.cast_signed();
+    }
+    g * others.reshape(turned.shape()).permute(back.as_slice())
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Before,
+    After,
+}
+
+/// The products of all elements of a row on one side of each, in `⌈log₂ n⌉` steps that double what is covered.
+fn product_so_far(rows: &Tensor, side: Side) -> Tensor {
+    let shifted = |x: &Tensor, by: isize| match side {
+        Side::Before => x.pad(&[(0, 0), (by, -by)], 1.0),
+        Side::After => x.pad(&[(0, 0), (-by, by)], 1.0),
+    };
+    let size = rows.shape()[1].cast_signed();
+    let mut product = if size == 0 { rows.clone() } else { shifted(rows, 1) };
+    let mut covered = 1;
+    while covered < size - 1 {
+        product = &product * shifted(&product, covered);
+        covered *= 2;
+    }
+    product
 }
 
 fn reduced_axes(x: &Tensor, y: &Tensor) -> Vec<isize> {

@@ -73,6 +73,27 @@ fn the_hessian_of_a_function_that_mixes_is_the_closed_form() {
 }
 
 #[test]
+fn products_of_zeros_have_their_second_derivatives() {
+    for device in devices() {
+        // where i differs from j, the derivative by both is the product of the others
+        let x = vector(&[2.0, 0.0, 0.0, 5.0], &device);
+        let expected = [0., 0., 0., 0., 0., 0., 10., 0., 0., 10., 0., 0., 0., 0., 0., 0.];
+        assert_eq!(read(&hessian(&x.prod(), &x)), expected);
+        assert_eq!(read(&hessian(&x.reshape([2, 2]).prod_dim([0, 1]), &x)), expected);
+        // a + a b + a b c
+        let x = vector(&[2.0, 0.0, 3.0], &device);
+        assert_eq!(read(&hessian(&x.cumprod(0).sum(), &x)), [0., 4., 0., 4., 0., 2., 0., 2., 0.]);
+        // many factors, along two axes with one between: one zero in the first product, two in the second
+        let mut many = vec![1.0; 7 * 2 * 11];
+        (many[5], many[22 + 15], many[44 + 12]) = (0.0, 0.0, 0.0);
+        let x = vector(&many, &device).reshape([7, 2, 11]);
+        let got = read(&grad(&x.prod_dim([0, 2]).sum(), &[&x])[0]);
+        let expected: Vec<f32> = (0..many.len()).map(|place| f32::from(u8::from(place == 5))).collect();
+        assert_eq!(got, expected);
+    }
+}
+
+#[test]
 fn what_an_output_does_not_depend_on_has_derivatives_of_zero() {
     let device = Device::cpu();
     let (x, other) = (vector(&[1.0, 2.0], &device), vector(&[3.0], &device));
