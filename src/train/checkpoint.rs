@@ -2,7 +2,8 @@
 //!
 //! Tensors are `model.NAME`, `average.NAME`, `optimizer.NAME` and `other.NAME`; what is no tensor is JSON in the header's
 //! metadata. Any reader of safetensors sees both. A file has a version; one of another version is refused with words that say
-//! which can be read.
+//! which can be read. It also has a checksum over all of this, because a run that went on from damaged numbers would look like
+//! any other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use super::environment::Environment;
 use super::event::TestMetrics;
 
 /// The only version that is written and read.
-pub const CHECKPOINT_VERSION: u32 = 1;
+pub const CHECKPOINT_VERSION: u32 = 2;
 
 const FORMAT: &str = "brasa-checkpoint";
 const SUFFIX: &str = "safetensors";
@@ -76,7 +77,9 @@ pub(super) fn save(path: &Path, state: BTreeMap<String, Tensor>, progress: &Prog
         values.push(NamedValue { name, dtype: in_files(tensor.dtype()), shape: tensor.shape().to_vec(), bytes });
     }
     let json = serde_json::to_string(progress).expect("plain numbers and strings");
+    let tensors = values.iter().map(|value| (value.name.as_str(), value.dtype, &value.shape[..], &value.bytes[..]));
     let metadata = HashMap::from([
+        ("crc32c".to_owned(), checksum(&json, tensors)),
         ("format".to_owned(), FORMAT.to_owned()),
         ("version".to_owned(), CHECKPOINT_VERSION.to_string()),
         ("progress".to_owned(), json),
@@ -87,10 +90,13 @@ pub(super) fn save(path: &Path, state: BTreeMap<String, Tensor>, progress: &Prog
 /// Reads a checkpoint; its tensors lie on `device`.
 pub(super) fn load(path: &Path, device: &Device) -> Result<(BTreeMap<String, Tensor>, Progress)> {
     let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
-    let progress = read_progress(path, &bytes)?;
     let file = SafeTensors::deserialize(&bytes).map_err(|error| Error::format(path, reason(&error)))?;
+    let mut tensors = file.tensors();
+    tensors.sort_by(|a, b| a.0.cmp(&b.0));
+    let in_file = tensors.iter().map(|(name, view)| (name.as_str(), view.dtype(), view.shape(), view.data()));
+    let progress = read_progress(path, &bytes, in_file)?;
     let mut state = BTreeMap::new();
-    for (name, view) in file.tensors() {
+    for (name, view) in tensors {
         let known = DType::ALL.into_iter().find(|&dtype| in_files(dtype) == view.dtype());
         let Some(dtype) = known else {
             let message = format!("`{name}` has elements of type {:?}, which no checkpoint of ours has", view.dtype());
@@ -102,7 +108,19 @@ pub(super) fn load(path: &Path, device: &Device) -> Result<(BTreeMap<String, Ten
     Ok((state, progress))
 }
 
-fn read_progress(path: &Path, bytes: &[u8]) -> Result<Progress> {
+/// Name, type, shape and bytes of a tensor in a file.
+type InFile<'a> = (&'a str, safetensors::Dtype, &'a [usize], &'a [u8]);
+
+/// The CRC-32C of all that a checkpoint says, its tensors in the order of their names.
+fn checksum<'a>(progress: &str, tensors: impl Iterator<Item = InFile<'a>>) -> String {
+    let sum = tensors.fold(crc32c::crc32c(progress.as_bytes()), |sum, (name, dtype, shape, bytes)| {
+        let head = format!("{name}\0{dtype:?}{shape:?}");
+        crc32c::crc32c_append(crc32c::crc32c_append(sum, head.as_bytes()), bytes)
+    });
+    format!("{sum:08x}")
+}
+
+fn read_progress<'a>(path: &Path, bytes: &[u8], tensors: impl Iterator<Item = InFile<'a>>) -> Result<Progress> {
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| Error::format(path, reason(&error)))?;
     let metadata = header.metadata().clone().unwrap_or_default();
     if metadata.get("format").is_none_or(|format| format != FORMAT) {
@@ -114,6 +132,9 @@ fn read_progress(path: &Path, bytes: &[u8]) -> Result<Progress> {
         return Err(Error::format(path, message));
     }
     let json = metadata.get("progress").map_or("", String::as_str);
+    if metadata.get("crc32c") != Some(&checksum(json, tensors)) {
+        return Err(Error::format(path, "it is damaged: what it holds is not what was written (its checksum differs)"));
+    }
     serde_json::from_str(json).map_err(|error| Error::format(path, format!("its progress cannot be read: {error}")))
 }
 

@@ -88,8 +88,13 @@ fn damaged_checkpoints_are_refused_or_gone_on_from() {
         refuses(&[&length.to_le_bytes(), &whole[8..]].concat(), "left out");
     }
     refuses(&with_header(&header.replace("brasa-checkpoint", "other-checkpoint")), "is no checkpoint");
-    let version = header.replace(r#""version":"1""#, r#""version":"9""#);
+    let version = header.replace(r#""version":"2""#, r#""version":"9""#);
     refuses(&with_header(&version), "version 9");
+
+    // one bit of a weight
+    let mut damaged = whole.clone();
+    *damaged.last_mut().expect("it holds something") ^= 1;
+    refuses(&damaged, "checksum");
 
     let mut refused = 0;
     for round in 0..ROUNDS {
