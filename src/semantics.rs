@@ -10,7 +10,8 @@
 //!   integer turns bool into i32. A whole number that an integer type does not have panics: `-1` meets no u8.
 //! * Functions of real numbers (`exp`, `sin`, `/`, …) turn integers into f32. Sums and products of bool and u8 are i32.
 //! * Indices, and what counts, are i32 (PyTorch: int64). u8 is for storage: it moves, compares and casts.
-//! * f16 is stored in 16 bits and computed in 32; a result is rounded when it is stored or cast.
+//! * f16 is stored in 16 bits and computed in 32; a result is rounded when it is stored or cast. A number that meets an f16
+//!   tensor becomes f16 first: 1e5 is infinite there, so `x / 1e5` is 0 (PyTorch divides by the number as it is).
 //!
 //! # Integers
 //!

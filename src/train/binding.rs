@@ -32,7 +32,7 @@ impl Binding {
     /// What is so and what to try if this stage binds. Advice costs no exactness that its user would not be told of.
     fn texts(stage: Stage) -> (&'static str, &'static str) {
         match stage {
-            Stage::Load | Stage::Batch => (WAITING, "more --workers, smaller pictures, or data on a faster disk"),
+            Stage::Load | Stage::Batch => (WAITING, "more --workers, --cache if memory allows, or smaller pictures"),
             Stage::Augment => (WAITING, "more --workers, or --augment-on device"),
             Stage::Upload => (WAITING, "smaller pictures, or a larger --batch-size"),
             Stage::Forward | Stage::Backward => (

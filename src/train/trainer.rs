@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::data::{self, DatasetName, Last, Pipeline, Split};
+use crate::data::{self, Cache, DatasetName, Last, Pipeline, Split};
 use crate::device::Device;
 use crate::error::{Error, Result, StateMismatch};
 use crate::formats::tensorboard::Setting;
@@ -277,15 +277,38 @@ pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pi
             let message = "pictures differ in size, so they do not fit in a batch: give image-size";
             return Err(Error::Config(format!("{}: {message}", of.name)));
         }
-        Ok(pipeline)
+        Ok(if config.cache { pipeline.cache(Cache::Memory) } else { pipeline })
     };
-    let train = prepared(data.train)?
+    let (train, test) = (prepared(data.train)?, prepared(data.test)?);
+    if config.cache {
+        fits_memory(&[&train, &test])?;
+    }
+    let train = train
         .shuffle()
         .augment(config.augment.clone(), config.augment_on)
         .batch(config.batch_size, Last::Keep)
         .epochs(config.epochs);
-    let test = prepared(data.test)?.batch(config.batch_size, Last::Pad);
+    let test = test.batch(config.batch_size, Last::Pad);
     Ok(Split { train, test })
+}
+
+/// An error if the samples of these pipelines, a byte for each pixel and color, are more than the memory that is free, where the
+/// system tells.
+fn fits_memory(pipelines: &[&Pipeline]) -> Result<()> {
+    let bytes = |pipeline: &&Pipeline| {
+        let sample: usize = pipeline.description().shape.iter().product();
+        pipeline.samples_per_epoch() as u64 * sample as u64
+    };
+    let needed: u64 = pipelines.iter().map(bytes).sum();
+    match crate::sensors::host_free_bytes() {
+        Some(free) if needed > free => {
+            let (needed, free) = (crate::units::bytes(needed), crate::units::bytes(free));
+            Err(Error::Config(format!(
+                "cache: the pictures take {needed} of memory and {free} are free: train without it"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Rows of the batches of a pass over the training data: of whole ones, and of the last one if it is smaller.

@@ -10,7 +10,7 @@ use crate::train::Config;
 
 /// Which flags stand together under which title. Every flag is in here, or nobody would find it.
 pub(super) const SECTIONS: [(&str, &[&str]); 6] = [
-    ("Data", &["dataset", "image-size", "data-dir", "download", "strict"]),
+    ("Data", &["dataset", "image-size", "data-dir", "download", "cache", "strict"]),
     ("Model", &["model", "weights", "skip-weights", "freeze", "freeze-statistics"]),
     (
         "Training",

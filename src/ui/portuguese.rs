@@ -129,6 +129,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "Manter apenas o que entra em cada bloco do modelo e calcular o resto de novo na retropropagação: menos memória por \
          cerca de um terço a mais de tempo",
     ),
+    (
+        "Keep pictures in memory once they are read and decoded, so that each is decoded only once",
+        "Mantém as imagens na memória depois de lidas e decodificadas, para decodificar cada uma só uma vez",
+    ),
     ("Keeps these steps on the screen", "Mantém estes passos na tela"),
     ("Keys", "Teclas"),
     (
@@ -493,11 +497,11 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("memory traffic", "tráfego de memória"),
     ("model", "modelo"),
     ("modules", "módulos"),
-    ("more --workers, or --augment-on device", "mais --workers ou --augment-on device"),
     (
-        "more --workers, smaller pictures, or data on a faster disk",
-        "mais --workers, imagens menores ou dados em um disco mais rápido",
+        "more --workers, --cache if memory allows, or smaller pictures",
+        "mais --workers, --cache se houver memória, ou imagens menores",
     ),
+    ("more --workers, or --augment-on device", "mais --workers ou --augment-on device"),
     ("name", "nome"),
     ("newest", "mais recentes"),
     ("none", "nada"),

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use brasa::data::{DatasetName, Pipeline, Split, digits};
+use brasa::data::{Dataset, DatasetName, Description, InMemory, Pipeline, Sample, Split, digits};
 use brasa::train::{Config, Control, Event, ModelName, Summary, Trainer, evaluate};
-use brasa::{Device, Error};
+use brasa::{Device, Error, Result};
 
 use crate::common;
 
@@ -71,4 +72,45 @@ fn a_run_on_data_of_a_program_goes_on_with_them_and_with_no_others() {
             assert_eq!(weights(&resumed), weights(&whole), "{device:?}: stopped at step {last}");
         }
     }
+}
+
+/// The digits, and how often one was asked for.
+struct Counted {
+    data: InMemory,
+    count: Arc<AtomicUsize>,
+}
+
+impl Dataset for Counted {
+    fn description(&self) -> &Description {
+        self.data.description()
+    }
+
+    fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    fn get(&self, index: usize, sample: &mut Sample) -> Result<()> {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.data.get(index, sample)
+    }
+}
+
+#[test]
+fn cached_samples_are_read_once_and_change_nothing() {
+    let (out, device) = (tempfile::tempdir().expect("a temporary folder"), Device::cpu());
+    let run = |name: &str, cache: bool| {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = |data, most| Pipeline::new(Arc::new(Counted { data, count: count.clone() })).take(most);
+        let data = digits().expect("they are bundled");
+        let data = Split { train: counted(data.train, 200), test: counted(data.test, 40) };
+        let config = Config { cache, epochs: 3, tensorboard: false, ..settings(&device, out.path(), name) };
+        let summary = run_to(Trainer::with_data(config, data).expect("good settings"), usize::MAX);
+        let weights = std::fs::read(summary.folder.join("model.safetensors")).expect("weights");
+        (weights, count.load(Ordering::Relaxed))
+    };
+    let ((plain, read), (cached, kept)) = (run("plain", false), run("cached", true));
+    assert!(cached == plain, "the cache changed what was learned");
+    assert!(read >= 3 * 240, "{read}");
+    // two workers may ask for one sample at the same moment
+    assert!((240..2 * 240).contains(&kept), "{kept} of {read}");
 }

@@ -33,6 +33,10 @@ pub struct Config {
     /// Resize pictures to squares of this many pixels; needed if they differ in size
     #[cfg_attr(feature = "cli", arg(long, value_name = "PIXELS"))]
     pub image_size: Option<usize>,
+    /// Keep pictures in memory once they are read and decoded, so that each is decoded only once
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().cache))]
+    pub cache: bool,
     /// End the run at a sample that cannot be read, instead of skipping it
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
         require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().strict))]
@@ -158,6 +162,7 @@ impl Default for Config {
             data_dir: None,
             download: false,
             image_size: None,
+            cache: false,
             strict: false,
             model: ModelName::new("cnn").expect("a model of that name"),
             epochs: 15,

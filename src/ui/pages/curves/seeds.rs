@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::runs::Recording;
 
 /// Settings that say nothing about what is learned.
-const BESIDE: [&str; 6] = ["seed", "name", "out", "workers", "tensorboard", "log-every"];
+const BESIDE: [&str; 7] = ["seed", "name", "out", "workers", "cache", "tensorboard", "log-every"];
 
 /// The runs in groups of equal settings but for the seed, in the order of their first ones.
 pub(super) fn groups<'a>(runs: &[&'a Recording]) -> Vec<Vec<&'a Recording>> {
