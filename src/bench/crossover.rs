@@ -60,8 +60,9 @@ impl Family {
     /// Seconds of one run of this size, waited for: the median.
     ///
     /// # Errors
-    /// If the device fails.
+    /// If the device fails, or `method` measures nothing.
     pub fn seconds(self, size: usize, device: &Device, method: &Method) -> Result<f64> {
+        method.check()?;
         let work = (self.case(size).make)(device)?;
         measure(work, method, false).map(|measured| measured.median_s)
     }
@@ -103,7 +104,7 @@ pub struct Crossover {
 /// too long for `method`, then the last step is halved.
 ///
 /// # Errors
-/// If a device fails.
+/// If a device fails, or `method` measures nothing.
 pub fn crossover(family: Family, reference: &Device, other: &Device, method: &Method) -> Result<Crossover> {
     let mut time = |size: usize| -> Result<Crossing> {
         Ok(Crossing { size, seconds: [family.seconds(size, reference, method)?, family.seconds(size, other, method)?] })
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_size_is_found() {
-        // 0.9 s us = 100 us: at 111
+        // 0.9 µs for each of them is 100 µs at 111
         let (points, [slower, faster]) = found(100e-6, [1, 1 << 20]);
         let (slower, faster) = (slower.expect("small ones"), faster.expect("large ones"));
         assert!(slower <= 111 && faster > 111 && (faster as f64) < 1.3 * slower as f64, "{slower} {faster}");

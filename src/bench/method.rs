@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::runtime::Step;
 use crate::timing::TimeSource;
 
@@ -66,6 +66,16 @@ impl Method {
     /// A tenth of a second and five runs for each case, in five rounds, and only short ones.
     pub fn quick() -> Self {
         Self { rounds: 5, least_runs: 5, budget_s: 0.1, longest_s: 1.0, as_notebook: false }
+    }
+
+    /// An error if it measures nothing.
+    pub(super) fn check(&self) -> Result<()> {
+        for (name, value) in [("rounds", self.rounds), ("least_runs", self.least_runs)] {
+            if value == 0 {
+                return Err(Error::Config(format!("{name} is 0, but must be at least 1")));
+            }
+        }
+        Ok(())
     }
 
     /// What it does, in words.
@@ -320,5 +330,8 @@ mod tests {
         assert_eq!((counted(), measured.together), ([2 + 4 * LARGEST_CHUNK, 6], LARGEST_CHUNK));
         measure_as_notebook(work()).expect("it cannot fail");
         assert_eq!(counted(), [1, 1]);
+        for nothing in [Method { rounds: 0, ..method }, Method { least_runs: 0, ..method }] {
+            assert!(nothing.check().is_err_and(|error| error.to_string().contains("must be at least 1")));
+        }
     }
 }

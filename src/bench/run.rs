@@ -61,8 +61,9 @@ pub struct Progress {
 /// ```
 ///
 /// # Errors
-/// If nothing fits `options`.
+/// If nothing fits `options`, or their method measures nothing.
 pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> {
+    options.method.check()?;
     let mut report = Report::new(options.method);
     let selectors = selectors(&options.devices);
     let cases: Vec<Case> = cases::all(options).collect();

@@ -12,8 +12,8 @@ use super::nvidia::Nvidia;
 
 /// What tells the energy that a device has used.
 pub(crate) enum Meter {
-    /// Linux's counters of whole processors, in microjoules: file, and the value at which it starts again.
-    Rapl(Vec<(PathBuf, u64)>),
+    /// Linux's counters of whole processors, in microjoules: file, and the value at which it starts again, if that is told.
+    Rapl(Vec<(PathBuf, Option<u64>)>),
     /// A graphics driver's counter, in microjoules.
     Counter(PathBuf),
     /// A graphics driver's power of a moment, in microwatts.
@@ -63,7 +63,7 @@ impl Meter {
             if number(&file).is_none() {
                 return Err(format!("{} may not be read without administrator rights", file.display()));
             }
-            zones.push((file, number(&zone.join("max_energy_range_uj")).unwrap_or(u64::MAX)));
+            zones.push((file, number(&zone.join("max_energy_range_uj"))));
         }
         if zones.is_empty() {
             Err(format!("no processor tells it in {}", root.display()))
@@ -102,21 +102,22 @@ impl Meter {
 
     /// Joules between two readings.
     pub(crate) fn joules(&self, before: &Reading, after: &Reading) -> f64 {
-        let grown = |range: u64, number: usize| {
+        let grown = |range: Option<u64>, number: usize| {
             let (before, after) = (before.values[number], after.values[number]);
-            // the counter starts again at its end
-            if after >= before { after - before } else { range.saturating_sub(before).saturating_add(after) }
+            // it started again: at its end, or from a reset (a machine that slept), of which only what came after is known
+            let rest = || range.map_or(0, |range| range.saturating_sub(before));
+            after.checked_sub(before).unwrap_or_else(|| rest().saturating_add(after))
         };
         match self {
             Self::Rapl(zones) => {
                 zones.iter().enumerate().map(|(number, (_, range))| grown(*range, number) as f64).sum::<f64>() * 1e-6
             }
-            Self::Counter(_) => grown(u64::MAX, 0) as f64 * 1e-6,
+            Self::Counter(_) => grown(None, 0) as f64 * 1e-6,
             Self::Power(_) => {
-                let watts = (before.values[0] + after.values[0]) as f64 / 2.0 * 1e-6;
+                let watts = (before.values[0] as f64 + after.values[0] as f64) / 2.0 * 1e-6;
                 watts * (after.at - before.at).as_secs_f64()
             }
-            Self::Nvidia(_) => grown(u64::MAX, 0) as f64 * 1e-3,
+            Self::Nvidia(_) => grown(None, 0) as f64 * 1e-3,
         }
     }
 }
@@ -223,6 +224,8 @@ mod tests {
         assert!((tally.joules() - 2.5).abs() < 1e-9, "nothing is told");
         fs::rename(card.path().join("gone"), &file).expect("movable");
         assert!((tally.joules() - 3.0).abs() < 1e-9);
+        write(&file, "250000");
+        assert!((tally.joules() - 3.25).abs() < 1e-9, "it was reset");
     }
 
     #[test]
