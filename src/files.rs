@@ -47,7 +47,8 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
     } else if cfg!(target_os = "macos") {
         home().map(|home| home.join("Library/Caches"))
     } else {
-        variable("XDG_CACHE_HOME").or_else(|| home().map(|home| home.join(".cache")))
+        // a relative one is to be ignored, as the XDG Base Directory Specification has it
+        variable("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| home().map(|home| home.join(".cache")))
     };
     cache.map(|cache| cache.join("brasa"))
 }

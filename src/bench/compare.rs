@@ -19,15 +19,15 @@ pub struct Change {
     pub speedup: f64,
     /// The least and the most that it may be, by the ranges of both.
     pub between: [f64; 2],
+    /// Whether the difference is larger than the spread of both; of a single run none is known.
+    pub is_clear: bool,
+    /// One of them was run only once.
+    pub is_of_one_run: bool,
 }
 
 impl Change {
-    /// Whether the difference is larger than the spread of both.
-    pub fn is_clear(&self) -> bool {
-        self.between[0] > 1.0 || self.between[1] < 1.0
-    }
-
     fn new(device: &str, suite: Suite, name: &str, first: &Measured, second: &Measured) -> Self {
+        let is_of_one_run = first.runs.min(second.runs) < 2;
         Self {
             device: device.into(),
             suite,
@@ -35,6 +35,8 @@ impl Change {
             seconds: [first.median_s, second.median_s],
             speedup: first.median_s / second.median_s,
             between: [first.range_s[0] / second.range_s[1], first.range_s[1] / second.range_s[0]],
+            is_clear: !is_of_one_run && !first.is_same_as(second),
+            is_of_one_run,
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::train::ModelName;
 
 use super::Method;
@@ -98,36 +98,49 @@ pub struct Crossover {
     /// The largest size at which the second was slower, and the least one from which on it was faster; without the first it
     /// was faster everywhere, without the second nowhere.
     pub between: [Option<usize>; 2],
+    /// What was wrong with the next size, where the search ended at it: it may need more memory than there is.
+    #[serde(default)]
+    pub ended_by: Option<String>,
 }
 
 /// Searches the size at which `other` overtakes `reference`: sizes grow by fours until it is faster twice in a row or a run takes
 /// too long for `method`, then the last step is halved.
 ///
 /// # Errors
-/// If a device fails, or `method` measures nothing.
+/// If a device fails at the smallest size, or `method` measures nothing.
 pub fn crossover(family: Family, reference: &Device, other: &Device, method: &Method) -> Result<Crossover> {
     let mut time = |size: usize| -> Result<Crossing> {
         Ok(Crossing { size, seconds: [family.seconds(size, reference, method)?, family.seconds(size, other, method)?] })
     };
-    let (points, between) = search(family.sizes(), method.longest_s, &mut time)?;
+    let Found { points, between, ended_by } = search(family.sizes(), method.longest_s, &mut time)?;
     let devices = [reference, other].map(|device| device.info().selector.clone());
-    Ok(Crossover { family, devices, points, between })
+    let ended_by = ended_by.map(|error| error.to_string());
+    Ok(Crossover { family, devices, points, between, ended_by })
 }
 
-type Found = (Vec<Crossing>, [Option<usize>; 2]);
+#[derive(Debug)]
+struct Found {
+    points: Vec<Crossing>,
+    between: [Option<usize>; 2],
+    ended_by: Option<Error>,
+}
 
 fn search([least, most]: [usize; 2], longest_s: f64, time: &mut dyn FnMut(usize) -> Result<Crossing>) -> Result<Found> {
     let is_faster = |point: &Crossing| point.seconds[1] < point.seconds[0];
-    let mut points: Vec<Crossing> = Vec::new();
-    let mut size = least;
+    let mut points: Vec<Crossing> = vec![time(least)?];
+    let mut ended_by = None;
+    let mut size = least * STRIDE;
     while size <= most {
-        let point = time(size)?;
-        points.push(point);
         let row = points.iter().rev().take_while(|point| is_faster(point)).count();
-        // the next one would take longer by more than the stride
-        let too_long = point.seconds.iter().any(|seconds| seconds * STRIDE as f64 > longest_s);
-        if row >= IN_A_ROW || too_long {
+        if row >= IN_A_ROW || next(&points).iter().any(|&seconds| seconds > longest_s) {
             break;
+        }
+        match time(size) {
+            Ok(point) => points.push(point),
+            Err(error) => {
+                ended_by = Some(error);
+                break;
+            }
         }
         size *= STRIDE;
     }
@@ -145,13 +158,29 @@ fn search([least, most]: [usize; 2], longest_s: f64, time: &mut dyn FnMut(usize)
             if middle <= *low || middle >= *high {
                 break;
             }
-            let point = time(middle)?;
+            let point = match time(middle) {
+                Ok(point) => point,
+                Err(error) => {
+                    ended_by = Some(error);
+                    break;
+                }
+            };
             *(if is_faster(&point) { &mut *high } else { &mut *low }) = middle;
             points.push(point);
         }
     }
     points.sort_by_key(|point| point.size);
-    Ok((points, [slower, faster]))
+    Ok(Found { points, between: [slower, faster], ended_by })
+}
+
+/// Seconds that the next size may take: they grow at least as the size does, and as they grew from the one before to the last.
+fn next(points: &[Crossing]) -> [f64; 2] {
+    let [.., last] = points else { return [0.0; 2] };
+    let before = points.len().checked_sub(2).map(|before| points[before]);
+    [0, 1].map(|side| {
+        let grown = before.map_or(0.0, |before| last.seconds[side] / before.seconds[side]);
+        last.seconds[side] * grown.max(STRIDE as f64)
+    })
 }
 
 #[cfg(test)]
@@ -164,18 +193,18 @@ mod tests {
             let each = size as f64 * 1e-6;
             Ok(Crossing { size, seconds: [each, latency + each / 10.0] })
         };
-        search(sizes, 1e9, &mut time).expect("it cannot fail")
+        search(sizes, 1e9, &mut time).expect("the first size is measured")
     }
 
     #[test]
     fn the_size_is_found() {
         // 0.9 µs for each of them is 100 µs at 111
-        let (points, [slower, faster]) = found(100e-6, [1, 1 << 20]);
+        let Found { points, between: [slower, faster], .. } = found(100e-6, [1, 1 << 20]);
         let (slower, faster) = (slower.expect("small ones"), faster.expect("large ones"));
         assert!(slower <= 111 && faster > 111 && (faster as f64) < 1.3 * slower as f64, "{slower} {faster}");
         assert!(points.is_sorted_by_key(|point| point.size));
-        assert_eq!(found(1.0, [1, 1000]).1, [Some(256), None]);
-        assert_eq!(found(0.0, [1, 1000]).1, [None, Some(1)]);
+        assert_eq!(found(1.0, [1, 1000]).between, [Some(256), None]);
+        assert_eq!(found(0.0, [1, 1000]).between, [None, Some(1)]);
     }
 
     #[test]
@@ -185,7 +214,29 @@ mod tests {
             sizes.push(size);
             Ok(Crossing { size, seconds: [size as f64, 2.0 * size as f64] })
         };
-        let (_, between) = search([1, 1 << 20], 100.0, &mut time).expect("it cannot fail");
-        assert_eq!((&sizes[..], between), (&[1, 4, 16][..], [Some(16), None]));
+        let found = search([1, 1 << 20], 100.0, &mut time).expect("it cannot fail");
+        assert_eq!((&sizes[..], found.between), (&[1, 4, 16][..], [Some(16), None]));
+        sizes.clear();
+        let mut cubic = |size: usize| {
+            sizes.push(size);
+            Ok(Crossing { size, seconds: [(size as f64).powi(3), 0.0] })
+        };
+        search([1, 1 << 20], 1000.0, &mut cubic).expect("it cannot fail");
+        assert_eq!(sizes, [1, 4], "16 would take 4,096 s");
+    }
+
+    #[test]
+    fn a_size_that_fails_ends_the_search_and_not_what_was_found() {
+        let mut time = |size: usize| match size {
+            ..64 => Ok(Crossing { size, seconds: [size as f64, 2.0] }),
+            _ => Err(Error::Config("too large".into())),
+        };
+        let found = search([1, 1 << 20], 1e9, &mut time).expect("small ones are measured");
+        assert_eq!(found.between, [Some(2), Some(3)]);
+        assert!(found.ended_by.is_none(), "twice in a row");
+        let mut slow = |size: usize| time(size).map(|point| Crossing { seconds: [point.seconds[0], 1e3], ..point });
+        let found = search([1, 1 << 20], 1e9, &mut slow).expect("small ones are measured");
+        assert_eq!((found.points.len(), found.between), (3, [Some(16), None]));
+        assert!(found.ended_by.is_some_and(|error| error.to_string().contains("too large")));
     }
 }

@@ -94,6 +94,9 @@ impl Method {
     }
 }
 
+/// Differences below this part are none, whatever the spread.
+const SAME: f64 = 0.02;
+
 /// What was measured. Times are in seconds, of one run.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Measured {
@@ -133,6 +136,11 @@ impl Measured {
     pub fn spread(&self) -> f64 {
         let [low, high] = self.range_s;
         (high - self.median_s).max(self.median_s - low) / self.median_s.max(f64::MIN_POSITIVE)
+    }
+
+    /// Whether `other` differs by no more than the spread of both, which of single runs is not known.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        (self.median_s / other.median_s).ln().abs() <= SAME.max(self.spread() + other.spread())
     }
 }
 

@@ -97,6 +97,10 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
             }
         };
         let mut found = DeviceReport::new(&device);
+        if report.devices.iter().any(|other| other.selector == found.selector) {
+            // by another name
+            continue;
+        }
         let (meter, utilisation) = (Meter::of(device.info()), Utilisation::of(device.info()));
         found.energy = said(meter.as_ref().map(Meter::source));
         found.utilisation = said(utilisation.as_ref().map(Utilisation::source));
@@ -138,11 +142,17 @@ fn said(source: std::result::Result<&str, &String>) -> String {
     source.map_or_else(|why| format!("not available here: {why}"), str::to_owned)
 }
 
-/// The devices that were asked for; if none was, those of this machine. The CPU, which others are held against, comes first
+/// The devices that were asked for, each once; if none was, those of this machine. The CPU, which others are held against, comes first
 /// then.
 pub fn selectors(asked: &[String]) -> Vec<String> {
     if !asked.is_empty() {
-        return asked.to_vec();
+        let first = |number: usize, selector: &String| !asked[..number].contains(selector);
+        return asked
+            .iter()
+            .enumerate()
+            .filter(|(n, selector)| first(*n, selector))
+            .map(|(_, one)| one.clone())
+            .collect();
     }
     let mut devices = Device::list();
     devices.sort_by_key(|info| info.kind != DeviceKind::Cpu);

@@ -4,9 +4,6 @@ use crate::units::{bytes, thousands};
 
 use super::{Advice, Measured, Report, Row, Suite};
 
-/// Differences below this part are none, whatever the spread.
-const SAME: f64 = 0.02;
-
 /// Three digits.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
@@ -31,11 +28,12 @@ impl Advice {
         const SAMPLES: u64 = 1_000_000;
         let [one, other] = &self.devices;
         let [first, second] = self.samples_per_second.map(|rate| seconds(SAMPLES as f64 / rate));
-        let (weights, samples, batch) = (thousands(self.weights), thousands(SAMPLES), thousands(self.batch));
+        let (weights, samples, [batch, large]) =
+            (thousands(self.weights), thousands(SAMPLES), self.batches.map(thousands));
         let (of_weights, of_samples) = (bytes(4 * self.weights as u64), bytes(SAMPLES * self.sample_bytes as u64));
         format!(
-            "{}: {weights} weights ({of_weights}). {samples} samples ({of_samples}) in batches of {batch} take {first} on {one} \
-             and {second} on {other}: an hour of {other} is worth {} hours of {one}, in rent or in energy.",
+            "{}: {weights} weights ({of_weights}). {samples} samples ({of_samples}) take {first} on {one} in batches of {batch} \
+             and {second} on {other} in batches of {large}, the best that were tried: an hour of {other} is worth {} hours of {one}, in rent or in energy.",
             self.model,
             number(self.samples_per_second[1] / self.samples_per_second[0])
         )
@@ -93,8 +91,7 @@ impl Report {
     pub(crate) fn ratio(&self, suite: Suite, name: &str, reference: &str, other: &str) -> Option<Ratio> {
         let of = |device: &str| self.row(device, suite, name)?.measured;
         let (one, another) = (of(reference)?, of(other)?);
-        let value = one.median_s / another.median_s;
-        Some(Ratio { value, is_same: value.ln().abs() <= SAME.max(one.spread() + another.spread()) })
+        Some(Ratio { value: one.median_s / another.median_s, is_same: one.is_same_as(&another) })
     }
 }
 

@@ -47,37 +47,43 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let mut document = format!("# brasa doctor, version {}, {}\n\n", env!("CARGO_PKG_VERSION"), crate::BUILD);
     let (mut is_safe, mut last_words) = (true, String::new());
     for selector in bench::selectors(&args.device) {
-        let bar = super::bench::progress_bar();
-        let examined = Device::named(&selector).map(|device| {
-            doctor::examine(&device, &options, &mut |Progress { what, done, of }| {
-                bar.set_length(of as u64);
-                bar.set_position(done as u64);
-                bar.set_message(format!("{selector}: {what}"));
-                // a driver may take the process with it: what it was at then stays in the file
-                let so_far =
-                    format!("{document}## {}\n\n**not safe to train here: it ended at `{what}`**\n", device.info());
-                let _ = write_whole(&args.out, so_far.as_bytes());
-            })
-        });
-        bar.finish_and_clear();
-        let report = match examined {
-            Ok(report) => report,
+        let device = match Device::named(&selector) {
+            Ok(device) => device,
             // the others are examined all the same
             Err(error) if args.device.len() != 1 => {
                 is_safe = false;
                 let verdict = format!("not safe to train here: it cannot be opened: {error}");
                 let _ = writeln!(document, "## {selector}\n\n**{verdict}**\n");
                 let _ = writeln!(last_words, "{selector}: {verdict}");
+                if args.json {
+                    let told = serde_json::json!({
+                        "device": { "selector": selector }, "failure": error.to_string(), "verdict": Verdict::NotSafe,
+                    });
+                    super::print_result(&format!("{told}\n"))?;
+                }
                 continue;
             }
             Err(error) => return Err(error),
         };
+        // that it cannot be written is told now, and not minutes later
+        write_whole(&args.out, document.as_bytes())?;
+        let bar = super::bench::progress_bar();
+        let report = doctor::examine(&device, &options, &mut |Progress { what, done, of }| {
+            bar.set_length(of as u64);
+            bar.set_position(done as u64);
+            bar.set_message(format!("{selector}: {what}"));
+            // a driver may take the process with it: what it was at then stays in the file
+            let so_far =
+                format!("{document}## {}\n\n**not safe to train here: it ended at `{what}`**\n", device.info());
+            let _ = write_whole(&args.out, so_far.as_bytes());
+        });
+        bar.finish_and_clear();
         is_safe &= report.verdict() != Verdict::NotSafe;
         document += &in_markdown(&report, &args.filter);
-        write_whole(&args.out, document.as_bytes())?;
         let _ = writeln!(last_words, "{selector}: {}", verdict(&report, &args.filter));
         let text = if args.json { json(&report) } else { in_words(&report) };
         super::print_result(&text)?;
+        write_whole(&args.out, document.as_bytes())?;
     }
     write_whole(&args.out, document.as_bytes())?;
     if !args.json {

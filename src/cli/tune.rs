@@ -62,12 +62,14 @@ fn text(tuning: &Tuning) -> String {
         text += &kernels(&step.report);
     }
     let saved = tuning.steps.iter().find_map(|step| step.report.saved.as_ref());
+    let tried = || tuning.steps.iter().flat_map(|step| &step.report.kernels);
     text += &match saved {
         Some(path) => format!("\nremembered in {}, and used from the next run on\n", path.display()),
-        None if tuning.steps.iter().any(|step| !step.report.kernels.is_empty()) => {
-            "\nnot remembered: there is no cache folder that can be written to\n".to_owned()
+        None if tried().next().is_none() => "\nno kernel has variants to choose from\n".to_owned(),
+        None if tried().all(|kernel| kernel.tried < 2) => {
+            "\nnothing is remembered, as no other variant was tried: give --budget more seconds\n".to_owned()
         }
-        None => "\nno kernel has variants to choose from\n".to_owned(),
+        None => "\nnot remembered: there is no cache folder that can be written to\n".to_owned(),
     };
     text
 }

@@ -70,8 +70,8 @@ pub struct TuneReport {
     pub step_milliseconds: Option<[f64; 2]>,
     /// Whether all variants of all kernels were tried within the time.
     pub complete: bool,
-    /// The file that remembers it: devices that are opened from now on take the fastest ones. `None` if there is no place for
-    /// it, of which there is a warning.
+    /// The file that remembers it: devices that are opened from now on take the fastest ones. `None` if nothing was tried, or if
+    /// there is no place for it, of which there is a warning.
     pub saved: Option<PathBuf>,
 }
 

@@ -157,8 +157,8 @@ impl Report {
     /// What else may help.
     pub fn advice(&self) -> Option<&'static str> {
         let fails = |name: &str| {
-            let is_it = |check: &Check| check.name.starts_with(name) && matches!(check.outcome, Outcome::Failed(_));
-            self.checks.iter().any(is_it)
+            let is_bad = |outcome: &Outcome| matches!(outcome, Outcome::Failed(_) | Outcome::Degraded(_));
+            self.checks.iter().any(|check| check.name.starts_with(name) && is_bad(&check.outcome))
         };
         if self.device.cooperative.is_some() && fails("large products") {
             return Some("its matrix units may be what is wrong: examine it again with BRASA_FEATURES=-cooperative");

@@ -249,18 +249,32 @@ impl Bound {
         for (pass, milliseconds) in replay {
             self.learn_pass(pass, *milliseconds, source);
         }
+        if self.rules.kernel_passes {
+            self.learn_kernels(replay, source);
+        }
         self.timing.last_milliseconds = replay.iter().map(|(_, milliseconds)| milliseconds).sum();
         self.timing.timed += 1;
         self.timing.learnt = self.timing.learnt.saturating_add(1);
     }
 
+    /// Notes what each kernel took; one that runs in pieces may have several passes. A replay that began before kernels were timed
+    /// tells nothing of them.
+    fn learn_kernels(&mut self, replay: &Measured, source: TimeSource) {
+        let kernel = |pass: &Pass| self.costs[pass.launches.start].kernel;
+        let alone =
+            |(pass, _): &(Pass, f64)| self.costs[pass.launches.clone()].iter().all(|cost| cost.kernel == kernel(pass));
+        if !replay.iter().all(alone) {
+            return;
+        }
+        for passes in replay.chunk_by(|(a, _), (b, _)| kernel(a) == kernel(b)) {
+            let (total, samples, weakest) = self.timing.kernels[kernel(&passes[0].0)].get_or_insert((0.0, 0, source));
+            *total += passes.iter().map(|(_, milliseconds)| milliseconds).sum::<f64>();
+            (*samples, *weakest) = (*samples + 1, source.max(*weakest));
+        }
+    }
+
     fn learn_pass(&mut self, pass: &Pass, milliseconds: f64, source: TimeSource) {
         self.timing.stages.add(pass.stage, milliseconds, source);
-        let kernel = self.costs[pass.launches.start].kernel;
-        if self.rules.kernel_passes && self.costs[pass.launches.clone()].iter().all(|cost| cost.kernel == kernel) {
-            let (total, samples, weakest) = self.timing.kernels[kernel].get_or_insert((0.0, 0, source));
-            (*total, *samples, *weakest) = (*total + milliseconds, *samples + 1, source.max(*weakest));
-        }
         if self.timing.learnt < LEARNING_REPLAYS {
             let costs = &mut self.costs[pass.launches.clone()];
             let estimate: f64 = costs.iter().map(|cost| cost.milliseconds).sum();

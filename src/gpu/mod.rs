@@ -51,5 +51,6 @@ pub(crate) use transfer::Span;
 #[cfg(test)]
 pub(crate) use tune::remember_last_variants;
 pub(crate) use tune::tune;
+pub(crate) use tuned::circumstances;
 /// Memory on a GPU.
 pub(crate) use wgpu::Buffer;

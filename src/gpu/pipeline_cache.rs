@@ -37,6 +37,8 @@ struct Shared {
     raw: wgpu::PipelineCache,
     path: PathBuf,
     state: Mutex<State>,
+    /// Held by whoever writes the file.
+    writing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -66,7 +68,7 @@ impl PipelineCache {
         });
         let raw = create(device, data.as_deref()).or_else(|| create(device, None))?;
         let state = State { written: data.as_deref().map(crc32c::crc32c), ..State::default() };
-        Some(Self(Arc::new(Shared { raw, path, state: Mutex::new(state) })))
+        Some(Self(Arc::new(Shared { raw, path, state: Mutex::new(state), writing: Mutex::new(()) })))
     }
 
     /// What pipelines are compiled with.
@@ -117,25 +119,30 @@ impl Drop for Shared {
 
 impl Shared {
     fn save(&self) {
-        let mut state = self.state.lock();
-        if state.made == state.saved || state.is_full {
-            return;
-        }
-        state.saved = state.made;
+        // kernels are compiled meanwhile, so `state` is not held
+        let _alone = self.writing.lock();
+        let written = {
+            let mut state = self.state.lock();
+            if state.made == state.saved || state.is_full {
+                return;
+            }
+            state.saved = state.made;
+            state.written
+        };
         // a device that is lost has none
         let Some(data) = self.raw.get_data() else { return };
         if (HEAD + data.len()) as u64 > MOST_BYTES {
-            state.is_full = true;
+            self.state.lock().is_full = true;
             tracing::debug!("{}: dropped, as it has grown to {} bytes", self.path.display(), data.len());
             let _gone = fs::remove_file(&self.path);
             return;
         }
         let sum = crc32c::crc32c(&data);
-        if state.written == Some(sum) {
+        if written == Some(sum) {
             return;
         }
         match write(&self.path, &data, sum) {
-            Ok(()) => state.written = Some(sum),
+            Ok(()) => self.state.lock().written = Some(sum),
             Err(error) => tracing::debug!("compiled kernels are not kept: {error}"),
         }
     }
@@ -184,9 +191,10 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
     {
         use std::os::unix::fs::MetadataExt as _;
         const WRITABLE_BY_OTHERS: u32 = 0o022;
-        let folder = path.parent().map_or_else(|| Ok(0), |folder| fs::metadata(folder).map(|folder| folder.mode()));
-        if folder.map_err(|error| error.to_string())? & WRITABLE_BY_OTHERS != 0 {
-            return Err("others may write to its folder".into());
+        let folder = fs::metadata(path.parent().unwrap_or(Path::new("."))).map_err(|error| error.to_string())?;
+        let owner = rustix::process::geteuid().as_raw();
+        if folder.mode() & WRITABLE_BY_OTHERS != 0 || [folder.uid(), metadata.uid()] != [owner; 2] {
+            return Err("others may write to its folder, or it is theirs".into());
         }
     }
     let mut contents = fs::read(path).map_err(|error| error.to_string())?;

@@ -17,6 +17,7 @@ use crate::timing::TimeSource;
 use super::bound::Bound;
 use super::context::Gpu;
 use super::dispatch::{Dispatch, Memory, bind};
+use super::features::{VARIABLE, without};
 use super::program::Program;
 use super::render::{Capabilities, Launch, Tuned, Variant, identity, render_as, tuned, variants};
 use super::stopwatch::Stopwatch;
@@ -84,17 +85,16 @@ pub(crate) fn tune(
     });
     let mut report = TuneReport { complete: true, ..TuneReport::default() };
     let mut chosen = gpu.caps.tuned.as_deref().cloned().unwrap_or_default();
-    let mut found = Vec::new();
     let of = begun.len();
     for (done, (contraction, current, once)) in begun.into_iter().enumerate() {
         tell(TuneProgress { kernel: plan.kernels[contraction.kernel].label.clone(), done, of });
         let (kernel, variant, complete) = tuner.choose(&contraction, current, once)?;
-        let was_tried = kernel.tried > 1;
+        // at once, so that what was found is not lost if this ends early
+        if kernel.tried > 1 {
+            report.saved = gpu.remember(&[(contraction.key, variant)]);
+        }
         report.kernels.push(kernel);
         report.complete &= complete;
-        if was_tried {
-            found.push((contraction.key, variant));
-        }
         match variant {
             Some(variant) => chosen.insert(contraction.key, variant),
             None => chosen.remove(&contraction.key),
@@ -102,7 +102,6 @@ pub(crate) fn tune(
     }
     if !report.kernels.is_empty() {
         report.step_milliseconds = Some(tuner.steps(buffers, chosen)?);
-        report.saved = gpu.remember(&found);
     }
     Ok(report)
 }
@@ -149,6 +148,8 @@ impl Tuner<'_> {
         let is_late = |tuner: &Self| Instant::now() >= tuner.deadline;
         self.fill(contraction.kernel)?;
         let (before, source) = if is_late(self) { once } else { self.watch.median(&current.dispatches, once.0)? };
+        // what a single run takes beside the kernel's own work: a fence is waited for
+        let aside = (once.0 - before).max(0.0);
         let mut best = (before, current.variant);
         let mut tried = vec![(before, current)];
         let first = self.first(contraction);
@@ -167,8 +168,12 @@ impl Tuner<'_> {
                 break;
             }
             for candidate in self.candidates(contraction, chunk) {
+                if is_late(self) {
+                    complete = false;
+                    break;
+                }
                 let (once, _) = self.watch.once(&candidate.dispatches)?;
-                if once > HOPELESS * best.0 {
+                if once > aside + HOPELESS * best.0 {
                     tried.push((f64::INFINITY, candidate));
                     continue;
                 }
@@ -352,6 +357,9 @@ pub(crate) fn remember_last_variants(gpu: &Gpu, plan: &Plan) -> usize {
 impl Gpu {
     /// Keeps what was found, where there is a place for it.
     fn remember(&self, found: &[(u64, Option<Variant>)]) -> Option<PathBuf> {
+        if without("tuned") {
+            tracing::warn!("{VARIABLE} says -tuned: what is found is remembered, but not used while it says so");
+        }
         let saved = self.tuned_place.as_ref()?.save(found);
         saved.inspect_err(|error| tracing::warn!("what tuning found cannot be kept: {error}")).ok()
     }

@@ -20,6 +20,15 @@ const VERSION: u32 = 1;
 const MOST_ADAPTERS: usize = 16;
 const MOST_KERNELS: usize = 4096;
 
+/// Its name.
+const FILE: &str = "tiles.json";
+
+/// What the kernels of an adapter depend on beside this program: which of its features a person wants, and what tuning found.
+pub(crate) fn circumstances() -> (String, Option<u32>) {
+    let found = crate::files::cache_folder().and_then(|folder| std::fs::read(folder.join(FILE)).ok());
+    (std::env::var(super::features::VARIABLE).unwrap_or_default(), found.as_deref().map(crc32c::crc32c))
+}
+
 /// The file, and whose part of it is meant.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
@@ -58,7 +67,7 @@ impl Place {
             driver: format!("{driver} {driver_info}").trim().to_owned(),
             brasa: env!("CARGO_PKG_VERSION").into(),
         };
-        Self { path: folder.join("tiles.json"), owner }
+        Self { path: folder.join(FILE), owner }
     }
 
     /// Which variants are the fastest, as far as that was found.

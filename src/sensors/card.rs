@@ -30,8 +30,15 @@ impl Card {
     /// The folder of the card at this address of the PCI bus; without one, that of the only card.
     fn folder_of(pci_bus: Option<&str>, root: &Path) -> Result<PathBuf, String> {
         let entries = fs::read_dir(root).map_err(|_| format!("this system has no {}", root.display()))?;
+        // beside the cards lie their outputs (card0-HDMI-A-1), whose devices are the cards' own folders
+        let is_card = |entry: &fs::DirEntry| {
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix("card"));
+            number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let entries = entries.flatten().filter(is_card);
         let mut cards: Vec<PathBuf> =
-            entries.flatten().filter_map(|card| card.path().join("device").canonicalize().ok()).collect();
+            entries.filter_map(|card| card.path().join("device").canonicalize().ok()).collect();
         cards.sort();
         cards.dedup();
         if let Some(bus) = pci_bus {
@@ -107,8 +114,8 @@ mod tests {
         };
         assert!(Card::folder_of(None, &drm).is_err_and(|why| why.contains("has no")));
         add("card0", "0000:03:00.0");
-        // a card's outputs lie beside it
-        add("card0-HDMI-A-1", "0000:03:00.0");
+        fs::create_dir_all(drm.join("card0-HDMI-A-1")).expect("writable");
+        symlink(drm.join("card0"), drm.join("card0-HDMI-A-1/device")).expect("a link");
         let only = Card::folder_of(None, &drm).expect("one card");
         assert_eq!(Card::Folder(only.clone()).clock(), Some((1500.0, None)));
         add("card1", "0000:0a:00.0");

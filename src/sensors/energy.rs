@@ -10,6 +10,9 @@ use super::Card;
 use super::card::{number, sensor_file, text};
 use super::nvidia::Nvidia;
 
+/// More than any processor takes: a counter that would say so was reset.
+const MOST_WATTS: f64 = 2_000.0;
+
 /// What tells the energy that a device has used.
 pub(crate) enum Meter {
     /// Linux's counters of whole processors, in microjoules: file, and the value at which it starts again, if that is told.
@@ -102,11 +105,13 @@ impl Meter {
 
     /// Joules between two readings.
     pub(crate) fn joules(&self, before: &Reading, after: &Reading) -> f64 {
+        let most = MOST_WATTS * 1e6 * (after.at - before.at).as_secs_f64();
         let grown = |range: Option<u64>, number: usize| {
             let (before, after) = (before.values[number], after.values[number]);
             // it started again: at its end, or from a reset (a machine that slept), of which only what came after is known
             let rest = || range.map_or(0, |range| range.saturating_sub(before));
-            after.checked_sub(before).unwrap_or_else(|| rest().saturating_add(after))
+            let from_its_end = || Some(rest().saturating_add(after)).filter(|&grown| grown as f64 <= most);
+            after.checked_sub(before).or_else(from_its_end).unwrap_or(after)
         };
         match self {
             Self::Rapl(zones) => {
@@ -200,8 +205,11 @@ mod tests {
         let before = meter.read().expect("readable");
         write(&file("a:0", "energy_uj"), "100");
         write(&file("a:1", "energy_uj"), "40");
-        let after = meter.read().expect("readable");
+        let mut after = meter.read().expect("readable");
+        after.at = before.at + Duration::from_secs(1);
         assert!((meter.joules(&before, &after) - 230e-6).abs() < 1e-12);
+        after.at = before.at + Duration::from_nanos(50);
+        assert!((meter.joules(&before, &after) - 130e-6).abs() < 1e-12, "200 uJ in 50 ns are a reset");
         fs::remove_file(file("a:1", "energy_uj")).expect("removable");
         assert!(meter.read().is_none());
         assert!(Meter::of_processor(root.path()).is_err_and(|why| why.contains("administrator")));

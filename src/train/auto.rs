@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::device::{Device, DeviceInfo};
 use crate::error::Result;
 use crate::files::{cache_folder, create_folder, write_whole};
+use crate::gpu::circumstances;
 use crate::units::bytes;
 
 use super::forecast::forecast_of;
 use super::trainer::Open;
-use super::{Config, Control, RunForecast};
+use super::{Config, Control, MemoryNeed};
 
 /// What settings say for it.
 pub(super) const AUTO: &str = "auto";
@@ -23,7 +24,18 @@ pub(super) struct Choice {
     /// To be given to [`Device::named`].
     pub(super) device: String,
     /// For people.
-    pub(super) why: String,
+    why: String,
+    /// Milliseconds of a step on it, if that was measured.
+    step_ms: Option<f64>,
+}
+
+impl Choice {
+    /// Why, and what the run will take there.
+    pub(super) fn in_words(&self, memory: &MemoryNeed, steps: usize) -> String {
+        let Some(step_ms) = self.step_ms else { return self.why.clone() };
+        let (model, seconds) = (bytes(memory.training.model_bytes), step_ms * steps as f64 * 1e-3);
+        format!("{}. The model has {model}, the run {steps} steps, some {seconds:.0} s", self.why)
+    }
 }
 
 /// What was measured on a device, or why it was not.
@@ -31,7 +43,8 @@ pub(super) struct Choice {
 struct Tried {
     selector: String,
     name: String,
-    forecast: std::result::Result<RunForecast, String>,
+    /// Milliseconds.
+    step: std::result::Result<Option<f64>, String>,
 }
 
 /// The file of measurements: what a later run with the same settings on the same devices need not measure again.
@@ -49,7 +62,7 @@ pub(super) fn choose(config: &Config, open: &Open<'_>) -> Result<Choice> {
     let devices = Device::list();
     if let [only] = &devices[..] {
         let why = format!("--device auto: {}, as there is no GPU", only.selector);
-        return Ok(Choice { device: only.selector.clone(), why });
+        return Ok(Choice { device: only.selector.clone(), why, step_ms: None });
     }
     let (path, key) = (path(), key(config, &devices));
     let mut memory = path.as_deref().map(load).unwrap_or_default();
@@ -58,11 +71,14 @@ pub(super) fn choose(config: &Config, open: &Open<'_>) -> Result<Choice> {
     }
     let tried = devices.iter().map(|info| attempt(config, open, info)).collect::<Result<Vec<_>>>()?;
     let choice = decide(&tried, "measured now");
-    memory.measured.push((key, tried));
-    let surplus = memory.measured.len().saturating_sub(KEPT);
-    memory.measured.drain(..surplus);
-    if let Some(path) = path {
-        save(&memory, &path);
+    // what kept a device from it may be gone the next time
+    if tried.iter().all(|tried| matches!(tried.step, Ok(Some(_)))) {
+        memory.measured.push((key, tried));
+        let surplus = memory.measured.len().saturating_sub(KEPT);
+        memory.measured.drain(..surplus);
+        if let Some(path) = path {
+            save(&memory, &path);
+        }
     }
     Ok(choice)
 }
@@ -70,44 +86,53 @@ pub(super) fn choose(config: &Config, open: &Open<'_>) -> Result<Choice> {
 /// A few steps on one device. Only the CPU's failure is one: what the settings and the data have wrong, is wrong there, too.
 fn attempt(config: &Config, open: &Open<'_>, info: &DeviceInfo) -> Result<Tried> {
     let on_device = Config { device: Some(info.selector.clone()), ..config.clone() };
-    let forecast = forecast_of(on_device, open, &Control::default());
-    let forecast = match forecast {
+    let step = match forecast_of(on_device, open, &Control::default()) {
         Err(error) if info.selector == "cpu" => return Err(error),
-        other => other.map_err(|error| error.to_string()),
+        other => other.map(|forecast| forecast.step_ms).map_err(|error| error.to_string()),
     };
-    Ok(Tried { selector: info.selector.clone(), name: info.name.clone(), forecast })
+    Ok(Tried { selector: info.selector.clone(), name: info.name.clone(), step })
 }
 
 fn decide(tried: &[Tried], when: &str) -> Choice {
-    let step = |tried: &Tried| tried.forecast.as_ref().ok().and_then(|forecast| forecast.step_ms);
-    let fastest =
-        tried.iter().min_by(|a, b| step(a).unwrap_or(f64::INFINITY).total_cmp(&step(b).unwrap_or(f64::INFINITY)));
-    let (Some(fastest), Some(least)) = (fastest, fastest.and_then(step)) else {
-        return Choice { device: "cpu".into(), why: "--device auto: cpu, as nothing could be measured".into() };
+    let measured = tried.iter().filter_map(|tried| Some((tried, tried.step.clone().ok()??)));
+    let Some((fastest, least)) = measured.min_by(|(_, a), (_, b)| a.total_cmp(b)) else {
+        let why = "--device auto: cpu, as nothing could be measured".into();
+        return Choice { device: "cpu".into(), why, step_ms: None };
     };
     let mut why = format!("--device auto: {} ({}), where a step takes {least:.3} ms", fastest.selector, fastest.name);
     for other in tried.iter().filter(|other| other.selector != fastest.selector) {
-        why += &match (&other.forecast, step(other)) {
-            (_, Some(ms)) => format!("; {} takes {ms:.3} ms, {:.1} times as long", other.selector, ms / least),
-            (Err(error), None) => format!("; {} cannot: {error}", other.selector),
-            (Ok(_), None) => format!("; {} was not measured", other.selector),
+        why += &match &other.step {
+            Ok(Some(ms)) => format!("; {} takes {ms:.3} ms, {:.1} times as long", other.selector, ms / least),
+            Ok(None) => format!("; {} was not measured", other.selector),
+            Err(error) => format!("; {} cannot: {error}", other.selector),
         };
     }
-    if let Ok(forecast) = &fastest.forecast {
-        let (model, seconds) = (forecast.memory.training.model_bytes, least * forecast.steps as f64 * 1e-3);
-        why += &format!(". The model has {}, the run {} steps, some {seconds:.0} s", bytes(model), forecast.steps);
-    }
     why += &format!(" ({when})");
-    Choice { device: fastest.selector.clone(), why }
+    Choice { device: fastest.selector.clone(), why, step_ms: Some(least) }
 }
 
-/// What the times depend on: this program, the machine's devices with their drivers, and the settings, but for those that
-/// change no step.
+/// What the times depend on: this program, the machine's devices with their drivers and how kernels are made for them, and the
+/// settings, but for those that change no step.
 fn key(config: &Config, devices: &[DeviceInfo]) -> String {
-    let settings =
-        Config { device: None, out: PathBuf::new(), name: None, epochs: 1, seed: 0, lr: None, ..config.clone() };
+    let Config { save_every, keep, log_every, tensorboard, schedule, .. } = Config::default();
+    let settings = Config {
+        device: None,
+        out: PathBuf::new(),
+        name: None,
+        epochs: 1,
+        seed: 0,
+        lr: None,
+        patience: None,
+        save_every,
+        keep,
+        log_every,
+        tensorboard,
+        schedule,
+        ..config.clone()
+    };
     let devices: Vec<[&str; 3]> = devices.iter().map(|info| [&*info.selector, &*info.name, &*info.driver]).collect();
-    serde_json::to_string(&(env!("CARGO_PKG_VERSION"), crate::BUILD, devices, settings)).expect("plain data")
+    let program = (env!("CARGO_PKG_VERSION"), crate::BUILD, circumstances());
+    serde_json::to_string(&(program, devices, settings)).expect("plain data")
 }
 
 fn path() -> Option<PathBuf> {
@@ -125,5 +150,32 @@ fn save(memory: &Memory, path: &Path) {
     let folder = path.parent().map_or(Ok(()), create_folder);
     if let Err(error) = folder.and_then(|()| write_whole(path, &text)) {
         tracing::warn!("what was measured for --device auto cannot be kept: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(selector: &str, step: std::result::Result<Option<f64>, &str>) -> Tried {
+        Tried { selector: selector.into(), name: "test".into(), step: step.map_err(Into::into) }
+    }
+
+    #[test]
+    fn the_fastest_is_chosen_and_the_others_are_told() {
+        let all = [tried("cpu", Ok(Some(6.0))), tried("gpu:0", Ok(Some(2.0))), tried("gpu:1", Err("it is gone"))];
+        let Choice { device, why, step_ms } = decide(&all, "measured now");
+        assert_eq!((&*device, step_ms), ("gpu:0", Some(2.0)));
+        assert!(why.contains("cpu takes 6.000 ms, 3.0 times as long; gpu:1 cannot: it is gone"), "{why}");
+        let Choice { device, step_ms, .. } = decide(&[tried("cpu", Ok(None)), tried("gpu:0", Err("no"))], "");
+        assert_eq!((&*device, step_ms), ("cpu", None));
+    }
+
+    #[test]
+    fn what_changes_no_step_needs_no_other_measurement() {
+        let config = Config::default();
+        let longer = Config { epochs: 99, keep: 7, log_every: 3, patience: Some(2), seed: 5, ..config.clone() };
+        assert_eq!(key(&config, &[]), key(&longer, &[]));
+        assert_ne!(key(&config, &[]), key(&Config { batch_size: 33, ..config.clone() }, &[]));
     }
 }

@@ -9,7 +9,7 @@ use crate::formats::tensorboard::Setting;
 use crate::nn::LoadReport;
 use crate::tensor::Tensor;
 
-use super::auto::{AUTO, Choice, choose};
+use super::auto::{AUTO, choose};
 use super::callback::Callback;
 use super::checkpoint::{self, Progress};
 use super::early_stopping::EarlyStopping;
@@ -202,10 +202,9 @@ impl Prepared {
     pub(super) fn new(config: Config, open: &Open<'_>) -> Result<Self> {
         let mut config = config.resolve()?;
         let mut notices = Vec::new();
-        if config.device.as_deref() == Some(AUTO) {
-            let Choice { device, why } = choose(&config, open)?;
-            config.device = Some(device);
-            notices.push(why);
+        let chosen = (config.device.as_deref() == Some(AUTO)).then(|| choose(&config, open)).transpose()?;
+        if let Some(chosen) = &chosen {
+            config.device = Some(chosen.device.clone());
         }
         let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
         let data = batched(open(&config)?, &config)?;
@@ -218,6 +217,7 @@ impl Prepared {
         let steps = config.epochs * steps_per_epoch(&config, &data.train);
         let rates = Rates::new(&config, steps as u64)?;
         let memory = memory_need(&mut learner, &rows, config.batch_size, &device)?;
+        notices.extend(chosen.map(|chosen| chosen.in_words(&memory, steps)));
         if !memory.fits() {
             tracing::warn!("{memory}");
         }

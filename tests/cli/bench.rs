@@ -74,7 +74,13 @@ fn two_reports_are_compared() {
     let same = brasa(&["bench", "--compare", text(&one), text(&one)]);
     assert!(same.code == Some(0) && same.stdout.contains("the same within the spread"), "{}", same.stdout);
     let faster = brasa(&["bench", "--compare", text(&one), text(&other)]).stdout;
-    assert!(faster.contains("1,000 x faster"), "{faster}");
+    assert!(faster.contains("1,000 x faster") && !faster.contains("one run"), "{faster}");
+    report["devices"][0]["rows"][0]["measured"]["runs"] = 1.into();
+    std::fs::write(&other, report.to_string()).expect("writable");
+    let once = brasa(&["bench", "--compare", text(&one), text(&other)]).stdout;
+    assert!(once.contains("1,000 x faster, by one run"), "{once}");
+    refuses(&["bench", "--compare", text(&one), text(&one), "--filter", "conv"], 2, &["no case", "`conv`"]);
+    refuses(&["bench", "--compare", text(&one), text(&one), "--crossover"], 2, &["--crossover"]);
     std::fs::write(&other, "{}").expect("writable");
     refuses(&["bench", "--compare", text(&one), text(&other)], 1, &["b.json", "not a report"]);
     refuses(&["bench", "--compare", text(&one), "/nowhere.json"], 1, &["/nowhere.json"]);

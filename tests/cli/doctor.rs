@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{brasa, devices, folder, refuses, text};
+use crate::{brasa, devices, folder, json_lines, refuses, text};
 
 #[test]
 fn a_right_driver_passes_and_a_planted_fault_is_named() {
@@ -36,6 +36,19 @@ fn a_whole_report_is_json() {
     let outcomes = report["checks"].as_array().expect("a list");
     assert_eq!(outcomes.len(), 8);
     assert!(outcomes.iter().all(|check| check["outcome"]["failed"].is_null()), "{report}");
+}
+
+#[test]
+fn a_device_that_cannot_be_opened_does_not_keep_the_others_from_being_examined() {
+    let folder = folder();
+    let flags = ["doctor", "--filter", "layer_norm", "--device", "no such device", "--device", "cpu", "--json"];
+    let ran = brasa(&[&flags[..], &["--out", text(&folder.path().join("report.md"))]].concat());
+    assert_eq!(ran.code, Some(1), "{}{}", ran.stdout, ran.stderr);
+    let told = json_lines(&ran.stdout);
+    let verdicts: Vec<_> = told.iter().map(|report| report["verdict"].as_str().expect("a word")).collect();
+    assert_eq!(verdicts, ["not_safe", "safe"], "{told:?}");
+    assert!(told[0]["failure"].as_str().is_some_and(|failure| failure.contains("no such device")), "{told:?}");
+    refuses(&["doctor", "--filter", "layer_norm", "--device", "cpu", "--out", "/nowhere/a.md"], 1, &["/nowhere/a.md"]);
 }
 
 #[test]

@@ -23,10 +23,11 @@ fn what_is_found_is_remembered_and_changes_no_bit() {
     let tune = |more: &[&str]| {
         let ran = brasa_with(&[&["tune"], &common[..], more].concat(), &settings);
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-        assert!(!ran.stderr.contains("brasa tune"), "nothing to warn of: {}", ran.stderr);
-        ran.stdout
+        ran
     };
-    let table = tune(&["--budget", "8"]);
+    let first = tune(&["--budget", "8"]);
+    assert!(!first.stderr.contains("brasa tune"), "nothing to warn of: {}", first.stderr);
+    let table = first.stdout;
     for word in ["training, batch 32", "evaluation, batch 32", "ms before", "the whole step", "tiles.json"] {
         assert!(table.contains(word), "`{word}` is missing in: {table}");
     }
@@ -36,12 +37,14 @@ fn what_is_found_is_remembered_and_changes_no_bit() {
     let path = table.lines().find_map(|line| line.strip_prefix("remembered in ")?.split(", and").next()).expect("told");
     assert!(path.starts_with(text(cache.path())), "{path}");
     fs::write(path, "{\"version\": 1, \"adapt").expect("writable");
-    let damaged = brasa_with(&[&["tune"], &common[..], &["--budget", "0", "--json"]].concat(), &settings);
-    assert!(damaged.code == Some(0) && damaged.stderr.contains("brasa tune"), "{}", damaged.stderr);
-    let told = json_lines(&damaged.stdout).pop().expect("an object");
+    let hasty = brasa_with(&[&["tune"], &common[..], &["--budget", "0", "--json"]].concat(), &settings);
+    assert!(hasty.code == Some(0) && hasty.stderr.contains("brasa tune"), "{}", hasty.stderr);
+    let told = json_lines(&hasty.stdout).pop().expect("an object");
     let kernels = told["steps"][0]["kernels"].as_array().expect("kernels");
     assert!(!kernels.is_empty() && kernels.iter().all(|kernel| kernel["tried"] == 1), "{told}");
     assert_eq!(told["steps"][0]["complete"], false);
+    assert!(tune(&["--budget", "0"]).stdout.contains("no other variant was tried"));
+    assert!(tune(&["--budget", "8"]).stdout.contains("remembered in"));
     assert!(fs::read_to_string(path).expect("text").contains("\"adapters\""));
 }
 

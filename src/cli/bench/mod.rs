@@ -57,7 +57,7 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "compare", value_parser = plot::path)]
     plot: Option<PathBuf>,
     /// Measure nothing; say how the second report differs from the first
-    #[arg(long, num_args = 2, value_names = ["FIRST", "SECOND"], conflicts_with_all = ["suites", "quick", "save", "as_notebook"])]
+    #[arg(long, num_args = 2, value_names = ["FIRST", "SECOND"], conflicts_with_all = ["suites", "device", "quick", "save", "csv", "as_notebook", "crossover"])]
     compare: Option<Vec<PathBuf>>,
 }
 
@@ -67,9 +67,12 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
     if let Some([first, second]) = args.compare.as_deref() {
         let (first, second) = (Report::load(first)?, Report::load(second)?);
         let mut changes = bench::compare(&first, &second);
-        changes.retain(|change| change.name.contains(&args.filter));
         if changes.is_empty() {
             return Err(Error::Config("the two reports have no case on the same device in common".into()));
+        }
+        changes.retain(|change| change.name.contains(&args.filter));
+        if changes.is_empty() {
+            return Err(Error::Config(format!("no case of both reports has `{}` in its name", args.filter)));
         }
         let text = if args.json {
             serde_json::to_string_pretty(&changes).expect("plain data") + "\n"
@@ -101,9 +104,6 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
     });
     bar.finish_and_clear();
     let report = measured?;
-    if let Some(path) = &args.save {
-        report.save(path)?;
-    }
     let text = if args.json {
         report.to_json() + "\n"
     } else if args.csv {
@@ -111,7 +111,12 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
     } else {
         tables::report(&report, style)
     };
-    super::print_result(&text)?;
+    // whichever cannot be written, the other one is
+    let printed = super::print_result(&text);
+    if let Some(path) = &args.save {
+        report.save(path)?;
+    }
+    printed?;
     #[cfg(feature = "ui")]
     if let Some(path) = &args.plot {
         plot::products(&report, path)?;

@@ -350,8 +350,9 @@ pub(super) fn changes(first: &Report, second: &Report, changes: &[Change], style
     let row = |change: &Change| {
         let [one, other] = change.seconds.map(seconds);
         let verdict = match change {
-            change if !change.is_clear() => "the same within the spread".into(),
-            change => times(change.speedup),
+            change if change.is_clear => times(change.speedup),
+            change if change.is_of_one_run => format!("{}, by one run", times(change.speedup)),
+            _ => "the same within the spread".into(),
         };
         let between = format!("{:.2} and {:.2}", change.between[0], change.between[1]);
         vec![change.name.clone(), change.device.clone(), one, other, verdict, between]
@@ -363,7 +364,7 @@ pub(super) fn changes(first: &Report, second: &Report, changes: &[Change], style
 /// Where devices overtake each other.
 pub(super) fn crossovers(found: &[Crossover], style: Style) -> String {
     let mut text = String::new();
-    for Crossover { family, devices: [reference, other], points, between } in found {
+    for Crossover { family, devices: [reference, other], points, between, ended_by } in found {
         let said = match between {
             [_, None] => format!("{other} does not overtake {reference} up to the largest size that was tried"),
             [None, Some(least)] => {
@@ -381,7 +382,11 @@ pub(super) fn crossovers(found: &[Crossover], style: Style) -> String {
         };
         let rows: Vec<Vec<String>> = std::iter::once(header).chain(points.iter().map(row)).collect();
         text += &draw(&rows, style);
-        let _ = writeln!(text, "{said}.\n");
+        let _ = writeln!(text, "{said}.");
+        if let Some(error) = ended_by {
+            let _ = writeln!(text, "The search ended where a size could not be measured: {error}.");
+        }
+        text.push('\n');
     }
     for found in found {
         if let Some(advice) = Advice::of(found) {
