@@ -22,12 +22,7 @@ pub(crate) fn replace(path: &Path, contents: &[u8]) -> Result<()> {
 fn write(path: &Path, contents: &[u8], lasting: bool) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(TEMPORARY);
-        // Temporary files are private by default; this one becomes an ordinary file, whose rights the umask decides.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let mut file = builder.tempfile_in(folder)?;
+        let mut file = temporary(folder)?;
         file.write_all(contents)?;
         // The rename must not reach the disk before the contents.
         if lasting {
@@ -36,6 +31,16 @@ fn write(path: &Path, contents: &[u8], lasting: bool) -> Result<()> {
         file.persist(path).map_err(|error| error.error)
     };
     write().map(drop).map_err(|error| Error::io(path, error))
+}
+
+/// A file that is to be renamed to another one in this folder once it is whole.
+pub(crate) fn temporary(folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(TEMPORARY);
+    // Temporary files are private by default; this one becomes an ordinary file, whose rights the umask decides.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder)
 }
 
 /// The user's folder for what can be made or fetched again (`~/.cache/brasa`), if the system has one.

@@ -102,6 +102,12 @@ pub trait Dataset: Send + Sync {
         self.len() == 0
     }
 
+    /// What tells its samples from those of others, for a [cache](super::Cache) on disk: its name, unless others of the same name and
+    /// size have other samples.
+    fn identity(&self) -> String {
+        self.description().name.clone()
+    }
+
     /// Reads sample `index` into `sample`, whatever was in it before.
     ///
     /// # Errors

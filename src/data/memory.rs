@@ -63,8 +63,9 @@ impl InMemory {
 /// Numbers of the samples to train on and of `percent` of each class (rounded) to test with, chosen by `key`, in order.
 pub(super) fn stratified(labels: &[u32], classes: usize, percent: usize, key: u64) -> (Vec<usize>, Vec<usize>) {
     let mut in_test = vec![false; labels.len()];
-    for class in 0..classes {
-        let members: Vec<usize> = (0..labels.len()).filter(|&i| labels[i] as usize == class).collect();
+    let mut members = vec![Vec::new(); classes];
+    labels.iter().enumerate().for_each(|(sample, &label)| members[label as usize].push(sample));
+    for (class, members) in members.into_iter().enumerate() {
         let held_out = (members.len() * percent + 50) / 100;
         let order = Permutation::new(members.len(), &[key, class as u64]);
         for position in 0..held_out {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 
+use super::permutation::hash;
 use super::{Dataset, Description, Permutation, Sample, Target};
 
 /// Some samples of another data set, by their numbers: PyTorch's `Subset`.
@@ -85,6 +86,12 @@ impl Dataset for Subset {
 
     fn len(&self) -> usize {
         self.indices.len()
+    }
+
+    fn identity(&self) -> String {
+        let mut words: Vec<u64> = self.indices.iter().map(|&index| index as u64).collect();
+        words.extend(self.classes.iter().flatten().map(|class| class.map_or(u64::MAX, u64::from)));
+        format!("{} (subset {:016x})", self.data.identity(), hash(&words))
     }
 
     fn get(&self, index: usize, sample: &mut Sample) -> Result<()> {

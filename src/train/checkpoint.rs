@@ -152,6 +152,16 @@ pub(super) fn list(folder: &Path) -> Vec<(u64, PathBuf)> {
     found
 }
 
+/// Takes checkpoints of more than so many steps out of the list, where a run goes on from an earlier one because they could not
+/// be read: they are no part of what it becomes, and must not count as those that are kept.
+pub(super) fn set_aside(folder: &Path, steps: u64) -> Result<()> {
+    for (_, path) in list(folder).into_iter().filter(|(number, _)| *number > steps) {
+        let aside = path.with_extension(format!("{SUFFIX}.left-out"));
+        std::fs::rename(&path, aside).map_err(|error| Error::io(&path, error))?;
+    }
+    Ok(())
+}
+
 /// The name of the checkpoint after `steps` steps.
 pub(super) fn file_name(steps: u64) -> String {
     format!("step-{steps:08}.{SUFFIX}")

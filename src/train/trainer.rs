@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::data::{self, Cache, DatasetName, Last, Pipeline, Split};
+use crate::data::{self, Cache, DatasetName, Description, Goal, Last, Pipeline, Sample, Split};
 use crate::device::Device;
 use crate::error::{Error, Result, StateMismatch};
 use crate::formats::tensorboard::Setting;
@@ -72,8 +72,8 @@ impl Trainer {
     }
 
     /// The same with data of one's own instead of the one that `config` names: pipelines with the order and the operations
-    /// on samples that they have. How batches are made (their size, seed, epochs, shuffling of the training part and its
-    /// augmentation) is for `config` to say. In the run's settings the data set is `program:` and the data's own name:
+    /// on samples that they have; a training part whose order is not random is shuffled. How batches are made (their size, seed,
+    /// epochs and augmentation) is for `config` to say. In the run's settings the data set is `program:` and the data's own name:
     /// [`Trainer::resume_with_data`] goes on with such a run.
     ///
     /// ```
@@ -148,7 +148,9 @@ impl Trainer {
         // whatever refuses to go on does so before the folder is touched
         prepared.data.train.accepts(&progress.data)?;
         let run_folder = RunFolder::reopen(folder, progress.metrics_bytes, &mut prepared.notices)?;
+        checkpoint::set_aside(&run_folder.checkpoints(), progress.steps)?;
         run_folder.write("config.toml", prepared.config.to_toml().as_bytes())?;
+        run_folder.write("environment.toml", environment.to_toml().as_bytes())?;
         Ok(prepared.in_folder(run_folder, Some(progress)))
     }
 
@@ -283,8 +285,8 @@ pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pi
     if config.cache {
         fits_memory(&[&train, &test])?;
     }
+    let train = if train.is_shuffled() { train } else { train.shuffle() };
     let train = train
-        .shuffle()
         .augment(config.augment.clone(), config.augment_on)
         .batch(config.batch_size, Last::Keep)
         .epochs(config.epochs);
@@ -292,12 +294,21 @@ pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pi
     Ok(Split { train, test })
 }
 
-/// An error if the samples of these pipelines, a byte for each pixel and color, are more than the memory that is free, where the
-/// system tells.
+/// Bytes that a sample takes in memory beside its numbers: itself, and a little for each of the pieces it is allocated in.
+const ASIDE: usize = size_of::<Sample>() + 3 * 16;
+
+/// An error if the samples of these pipelines, a byte for each pixel and color and for each pixel of a mask, are more than the
+/// memory that is free, where the system tells.
 fn fits_memory(pipelines: &[&Pipeline]) -> Result<()> {
     let bytes = |pipeline: &&Pipeline| {
-        let sample: usize = pipeline.description().shape.iter().product();
-        pipeline.samples_per_epoch() as u64 * sample as u64
+        let Description { shape, goal, .. } = pipeline.description();
+        let input: usize = shape.iter().product();
+        let bytes = match (&shape[..], goal) {
+            ([_, height, width], Goal::Segment) => input + height * width,
+            ([_, _, _], Goal::Classify) => input,
+            _ => input * size_of::<f32>(),
+        };
+        pipeline.samples_per_epoch() as u64 * (bytes + ASIDE) as u64
     };
     let needed: u64 = pipelines.iter().map(bytes).sum();
     match crate::sensors::host_free_bytes() {

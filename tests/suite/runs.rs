@@ -1,6 +1,7 @@
 //! Whole training runs through the library: what their settings do.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use brasa::data::{Dataset, Description, Goal, IGNORED, Normalization, On, Pipeline, Sample, Split, Target, Values};
@@ -325,6 +326,111 @@ fn a_callback_can_end_a_run_at_any_step() {
         assert_eq!((summary.steps, summary.stopped.as_deref()), (step, Some("it is time")));
         assert_eq!(summary.test.is_some(), is_judged, "stopped at step {step}");
     }
+}
+
+/// Asks before this step for a checkpoint and for the end.
+struct StopBefore(usize);
+
+impl Callback for StopBefore {
+    fn on_train_batch_begin(&mut self, run: &mut Context<'_>, step: usize) -> Result<()> {
+        if step == self.0 {
+            run.save();
+            run.stop("it is time");
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn what_is_asked_for_before_a_step_happens_behind_it() {
+    for device in common::devices() {
+        let out = folder();
+        let config = Config { log_every: 10, ..settings(&device, out.path()) };
+        let weights = |run: &Summary| std::fs::read(run.folder.join("model.safetensors")).expect("weights");
+        let whole = run(config.clone()).0;
+        let mut trainer = Trainer::new(config.clone()).expect("good settings");
+        trainer.add_callback(StopBefore(14));
+        let stopped = train(trainer).0;
+        assert_eq!((stopped.steps, stopped.stopped.as_deref()), (14, Some("it is time")), "{device:?}");
+        let (resumed, _) = train(Trainer::resume(&stopped.folder, config).expect("a checkpoint"));
+        assert_eq!(weights(&resumed), weights(&whole), "{device:?}");
+    }
+}
+
+#[test]
+fn checkpoints_that_were_left_out_do_not_count() {
+    let (out, device) = (folder(), Device::cpu());
+    let every = Config { save_every: "5".parse().expect("steps"), keep: 2, ..settings(&device, out.path()) };
+    let mut trainer = Trainer::new(Config { keep: 9, ..every.clone() }).expect("good settings");
+    trainer.add_callback(StopAt(22));
+    let run = train(trainer).0.folder;
+    let path = |step: usize| run.join(format!("checkpoints/step-{step:08}.safetensors"));
+    for step in [20, 22] {
+        std::fs::write(path(step), "damaged").expect("writable");
+    }
+    let mut trainer = Trainer::resume(&run, every).expect("an earlier one");
+    trainer.add_callback(StopAt(18));
+    let (summary, events) = train(trainer);
+    let is_told = |event: &Event| matches!(event, Event::Notice { message } if message.contains("left out"));
+    assert_eq!((summary.steps, events.iter().filter(|event| is_told(event)).count()), (18, 2));
+    assert!(path(15).exists() && path(18).exists() && !path(10).exists(), "the two newest of this run");
+    for step in [20, 22] {
+        let aside = path(step).with_extension("safetensors.left-out");
+        assert!(!path(step).exists() && std::fs::read(aside).is_ok_and(|bytes| bytes == b"damaged"));
+    }
+}
+
+#[test]
+fn an_order_that_is_random_already_is_left_as_it_is() {
+    let (out, device) = (folder(), Device::cpu());
+    let config = Config { batch_size: 8, epochs: 3, ..settings(&device, out.path()) };
+    let weights = vec![1.0; Rows::new(None).len()];
+    let plain = || Pipeline::new(Rows::new(None));
+    for train_part in [plain().interleave(2, 4).shuffle_buffer(8), plain().weighted(&weights)] {
+        let data = Split { train: train_part, test: plain() };
+        let summary = train(Trainer::with_data(config.clone(), data).expect("good settings")).0;
+        assert_eq!((summary.steps, summary.test.map(|test| test.accuracy)), (15, Some(1.0)));
+    }
+}
+
+/// Rows that may become unreadable.
+struct Fading(Arc<Rows>, Arc<AtomicBool>);
+
+impl Dataset for Fading {
+    fn description(&self) -> &Description {
+        self.0.description()
+    }
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn get(&self, index: usize, sample: &mut Sample) -> Result<()> {
+        match self.1.load(Ordering::Relaxed) {
+            false => self.0.get(index, sample),
+            true => Err(Error::format(format!("{index}.txt"), "it is gone")),
+        }
+    }
+}
+
+#[test]
+fn a_pass_whose_rest_cannot_be_read_is_over() {
+    let (out, device) = (folder(), Device::cpu());
+    let are_gone = Arc::new(AtomicBool::new(false));
+    let data = || {
+        let fading = Fading(Rows::new(None), are_gone.clone());
+        Split { train: Pipeline::new(Arc::new(fading)), test: Pipeline::new(Rows::new(None)) }
+    };
+    let config = Config { batch_size: 4, epochs: 1, log_every: 1, ..settings(&device, out.path()) };
+    let mut trainer = Trainer::with_data(config.clone(), data()).expect("good settings");
+    trainer.add_callback(StopAt(6));
+    let stopped = train(trainer).0;
+    are_gone.store(true, Ordering::Relaxed);
+    let resume = |config| Trainer::resume_with_data(&stopped.folder, config, data()).expect("a checkpoint");
+    let (summary, _) = train(resume(config.clone()));
+    assert_eq!((summary.steps, summary.completed, summary.test.map(|test| test.samples)), (6, true, Some(40)));
+    // and the next one, when they are there again, is a whole one
+    are_gone.store(false, Ordering::Relaxed);
+    let (summary, _) = train(resume(Config { epochs: 2, ..config }));
+    assert_eq!(summary.steps, 16);
 }
 
 #[test]

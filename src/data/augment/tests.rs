@@ -356,6 +356,22 @@ fn the_smallest_picture_is_no_exception() {
 }
 
 #[test]
+fn what_is_turned_and_moved_may_be_out_of_sight() {
+    let (shape, picture) = ([1, 3, 4], (1..=12).collect::<Vec<u8>>());
+    let device = fresh_devices().next().expect("there is one");
+    for edge in ["fill", "border", "reflect"] {
+        let augment = of(&format!("flip=1,crop=9,edge={edge}"));
+        let key = |key| augment.draw(&mut Random::new(&[key]), FIRST, &shape);
+        let parameters: Vec<[f32; PARAMETERS]> = (0..100).map(key).collect();
+        assert!(parameters.iter().any(|row| row[2] < -4.0) && parameters.iter().any(|row| row[2] > 4.0));
+        let here: Vec<u8> = parameters.iter().flat_map(|row| by_host(&augment, shape, &picture, None, row).0).collect();
+        let pictures = tensor(&picture.repeat(100), &[100, 1, 3, 4], &device);
+        let there = augment.apply_on_device(&pictures, &rows(parameters.as_flattened(), &device));
+        assert_eq!(there.to_vec::<u8>().expect("values"), here, "{edge}");
+    }
+}
+
+#[test]
 fn a_mixed_loss_is_the_weighted_loss_of_two_classes() {
     let pixels = (0..4 * 4).map(|pixel| pixel * 9).collect();
     let classes = ["a", "b", "c"].map(String::from).to_vec();

@@ -74,11 +74,14 @@ pub(super) fn move_exactly<T: Copy>(
         for column in (0..span.start.min(width)).chain(span.end..width) {
             line[column] = columns.place(column, edge).map_or(fill, |place| source[place]);
         }
+        if span.is_empty() {
+            continue;
+        }
         let inner = &mut line[span.clone()];
         if columns.reversed {
             let first = (columns.start - span.end as i64 + 1) as usize;
             inner.iter_mut().zip(source[first..][..span.len()].iter().rev()).for_each(|(to, from)| *to = *from);
-        } else if !span.is_empty() {
+        } else {
             inner.copy_from_slice(&source[(columns.start + span.start as i64) as usize..][..span.len()]);
         }
     }

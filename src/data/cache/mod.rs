@@ -17,8 +17,9 @@ use disk::Disk;
 pub enum Cache {
     /// In memory: for data that fits.
     Memory,
-    /// In one file, which later runs use again. It is bound to the data set's name and size and to the operations before
-    /// it; what a `map` does is not known, so remove the file when one is changed.
+    /// In one file, which later runs use again. It is bound to the [data set](super::Dataset::identity), its size, and the
+    /// operations before it, with the seed if there is a `map`; what that does is not known, so remove the file when one is
+    /// changed.
     Disk(PathBuf),
 }
 
@@ -43,6 +44,10 @@ impl Store {
             Self::Disk(disk) => disk
                 .open(&format!("{samples} samples of {name}, {}", [before, "as read"][usize::from(before.is_empty())])),
         }
+    }
+
+    pub(super) const fn is_in_memory(&self) -> bool {
+        matches!(self, Self::Memory(_))
     }
 
     /// Puts the sample of this number in `sample`, if it is there.

@@ -54,10 +54,10 @@ impl Transfer<'_> {
         let io = |error| Error::io(&part, error);
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&part).map_err(io)?;
-        file.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => self.failed("another process is fetching it: wait for that one"),
-            TryLockError::Error(error) => io(error),
-        })?;
+        // some file systems know no locks
+        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+            return Err(self.failed("another process is fetching it: wait for that one"));
+        }
         let agent: Agent = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_connect(Some(SILENCE))

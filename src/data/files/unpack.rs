@@ -5,8 +5,11 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use rayon::prelude::*;
+
 use crate::data::permutation::hash;
 use crate::error::{Error, Result};
+use crate::files::temporary;
 
 use super::{Archive, Kind, Stream, walk};
 
@@ -28,6 +31,7 @@ pub(crate) fn unpack_folder(archive: &Path, parent: &Path, folder: &str, most: u
     let beside = tempfile::Builder::new().prefix(".unpacking-").tempdir_in(parent);
     let beside = beside.map_err(|error| Error::io(parent, error))?;
     let mut tar = tar::Archive::new(Stream::open(archive, most)?);
+    let mut written = Vec::new();
     walk(archive, tar.entries(), &mut |found, contents| {
         let wrong =
             |reason: &str| Error::format(archive, format!("member `{}` {reason}; nothing was unpacked", found.name));
@@ -38,11 +42,21 @@ pub(crate) fn unpack_folder(archive: &Path, parent: &Path, folder: &str, most: u
             Kind::File => {
                 fs::create_dir_all(path.parent().unwrap_or(beside.path())).map_err(io)?;
                 let mut file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(io)?;
-                let written = io::copy(contents, &mut file).map_err(|error| Error::io(archive, error))?;
-                if written == found.size { Ok(()) } else { Err(wrong("is cut off: fetch the archive again")) }
+                let copied = io::copy(contents, &mut file).map_err(|error| Error::io(archive, error))?;
+                if copied != found.size {
+                    return Err(wrong("is cut off: fetch the archive again"));
+                }
+                drop(file);
+                written.push(path);
+                Ok(())
             }
             Kind::Other => Err(wrong("is a link or a device, which is not unpacked")),
         }
+    })?;
+    // before it gets its name: whoever finds it takes it to be whole, and the archive may be gone by then
+    written.par_iter().try_for_each(|path| {
+        let file = OpenOptions::new().write(true).open(path);
+        file.and_then(|file| file.sync_all()).map_err(|error| Error::io(path, error))
     })?;
     let unpacked = beside.path().join(folder);
     if !unpacked.is_dir() {
@@ -79,19 +93,21 @@ pub(crate) fn plain_tar(archive: &Path, cache: &Path) -> Result<PathBuf> {
     let io = |error| Error::io(archive, error);
     let metadata = fs::metadata(archive).map_err(io)?;
     let changed = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-    let mut words = vec![metadata.len(), changed.as_secs(), changed.subsec_nanos().into()];
+    let version = hash(&[metadata.len(), changed.as_secs(), changed.subsec_nanos().into()]);
     let whole_path = archive.canonicalize().map_err(io)?;
-    words.extend(whole_path.as_os_str().as_encoded_bytes().iter().map(|&byte| u64::from(byte)));
+    let bytes = whole_path.as_os_str().as_encoded_bytes().iter().map(|&byte| u64::from(byte));
+    let place = hash(&bytes.collect::<Vec<u64>>());
     let folder = cache.join("unpacked");
     let stem = name.trim_end_matches(".gz").trim_end_matches(".tgz").trim_end_matches(".tar");
-    let plain = folder.join(format!("{stem}-{:016x}.tar", hash(&words)));
+    let name = format!("{stem}-{place:016x}-");
+    let plain = folder.join(format!("{name}{version:016x}.tar"));
     if plain.is_file() {
         return Ok(plain);
     }
     tracing::info!("{} is unpacked once, to {}", archive.display(), plain.display());
     let in_folder = |error| Error::io(&folder, error);
     fs::create_dir_all(&folder).map_err(in_folder)?;
-    let mut copy = tempfile::Builder::new().prefix(".unpacking-").tempfile_in(&folder).map_err(in_folder)?;
+    let mut copy = temporary(&folder).map_err(in_folder)?;
     let most = metadata.len().saturating_mul(MAX_RATIO).max(MAX_SMALL);
     io::copy(&mut Stream::open(archive, most)?, &mut copy).map_err(io)?;
     // what cannot be read is not kept, and the fault is that of the archive
@@ -99,6 +115,12 @@ pub(crate) fn plain_tar(archive: &Path, cache: &Path) -> Result<PathBuf> {
         Error::Format { reason, .. } => Error::format(archive, reason),
         other => other,
     })?;
+    copy.as_file().sync_all().map_err(in_folder)?;
     copy.persist(&plain).map_err(|error| Error::io(&plain, error.error))?;
+    // copies of what the archive was before
+    let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+    for old in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name) && entry.path() != plain) {
+        let _gone = fs::remove_file(old.path());
+    }
     Ok(plain)
 }

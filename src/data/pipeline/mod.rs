@@ -326,8 +326,26 @@ impl Pipeline {
     /// Decides everything that is random; 0 if nothing is said.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
+        if seed != self.seed {
+            self.forget_what_is_random();
+        }
         self.seed = seed;
         self
+    }
+
+    /// Clones share what they keep in memory; what is random in it is another thing with another seed.
+    fn forget_what_is_random(&mut self) {
+        let samples = self.data.len();
+        let mut is_random = false;
+        for operation in &mut self.operations {
+            match operation {
+                Operation::Map(_) => is_random = true,
+                Operation::Cache(store) if is_random && store.is_in_memory() => {
+                    *store = Arc::new(Store::new(Cache::Memory, samples));
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Whether a broken sample ends the batches with an error; if nothing is said, it is skipped.
@@ -376,7 +394,17 @@ impl Pipeline {
 
     /// The state before the first batch.
     pub fn beginning(&self) -> State {
-        State::start(&self.order, self.seed, 0)
+        self.beginning_of(0)
+    }
+
+    /// The state before the first batch of an epoch.
+    pub(crate) fn beginning_of(&self, epoch: usize) -> State {
+        State::start(&self.order, self.seed, epoch as u64)
+    }
+
+    /// Whether the order is random already.
+    pub(crate) fn is_shuffled(&self) -> bool {
+        self.order.is_random()
     }
 
     /// Starts the workers behind the batch that `state` comes from. Operations, sizes of batches and epochs may differ from

@@ -58,7 +58,7 @@ impl Recipe {
     pub(super) fn prepare(&self) -> Result<()> {
         for (place, operation) in self.operations.iter().enumerate() {
             if let Operation::Cache(store) = operation {
-                store.prepare(&self.data.description().name, self.data.len(), &self.before(place))?;
+                store.prepare(&self.data.identity(), self.data.len(), &self.before(place))?;
             }
         }
         Ok(())
@@ -67,7 +67,8 @@ impl Recipe {
     /// What is done before this place, in words.
     fn before(&self, place: usize) -> String {
         let words = self.operations[..place].iter().map(|operation| match operation {
-            Operation::Map(_) => "map".into(),
+            // which may be random
+            Operation::Map(_) => format!("map with seed {}", self.seed),
             Operation::Filter(_) => "filter".into(),
             Operation::Resize(Resize { height, width }) => format!("resize {height}x{width}"),
             Operation::Cache(_) => "cache".into(),

@@ -161,14 +161,16 @@ impl Order {
         self.picked(Pick::Interleave { streams, block }, self.len, &[6, streams, block]);
     }
 
+    /// Whether chance decides which item comes when.
+    pub(super) fn is_random(&self) -> bool {
+        let random = |(pick, _): &(Pick, u64)| matches!(pick, Pick::Shuffle | Pick::Weighted(_));
+        self.picks.iter().any(random) || self.walks.iter().any(|walk| matches!(walk, Walk::Buffer(_)))
+    }
+
     #[track_caller]
     pub(super) fn weighted(&mut self, weights: &[f64]) {
         self.assert_picks("weighted");
-        let random = |(pick, _): &(Pick, u64)| matches!(pick, Pick::Shuffle | Pick::Weighted(_));
-        assert!(
-            !self.picks.iter().any(random),
-            "weighted: it draws in random order, so nothing need be random before it"
-        );
+        assert!(!self.is_random(), "weighted: it draws in random order, so nothing need be random before it");
         assert_eq!(weights.len() as u64, self.samples, "weighted: there is one weight for each sample of the data set");
         assert!(
             weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0),

@@ -124,12 +124,15 @@ impl Dispenser {
             return None;
         }
         let before = self.state.clone();
-        while items.len() < count
-            && let Some(item) = self.cursor.next()
-        {
-            items.push(item);
+        // a state from elsewhere may count items that are not there
+        let mut is_over = false;
+        while items.len() < count && !is_over {
+            match self.cursor.next() {
+                Some(item) => items.push(item),
+                None => is_over = true,
+            }
         }
-        let ends = self.cursor.left() == 0;
+        let ends = is_over || self.cursor.left() == 0;
         if ends {
             self.cursor.next_epoch();
         }

@@ -340,6 +340,15 @@ fn a_state_of_another_pipeline_is_refused() {
     json["since"] = 1000.into();
     let changed: State = serde_json::from_value(json).expect("still a state");
     assert!(matches!(pipeline.resume(&changed), Err(Error::Resume(_))));
+    // one that counts what is not there ends
+    let plain = Pipeline::new(counted(20)).batch(3, Last::Keep);
+    let state = plain.start().expect("threads").next().expect("a batch").expect("good data").state;
+    let mut json: serde_json::Value = serde_json::to_value(&state).expect("numbers");
+    (json["mark"]["passed"], json["mark"]["position"]) = (0.into(), 20.into());
+    let changed: State = serde_json::from_value(json).expect("still a state");
+    if let Ok(loader) = plain.resume(&changed) {
+        assert!(loader.take(100).count() < 100);
+    }
 }
 
 #[test]
@@ -501,5 +510,34 @@ fn a_cache_reads_once_and_freezes_what_comes_before() {
         // behind a cache, each epoch has its own
         let moving = run(&kept.map(random));
         assert_ne!(of(&moving[0]), of(&moving[1]));
+    }
+}
+
+#[test]
+fn a_cache_is_not_taken_for_that_of_other_samples() {
+    let random = |sample: &mut Sample, random: &mut Random| {
+        sample.input.as_bytes_mut()[1] = random.bits() as u8;
+        Ok(())
+    };
+    let pixels = |pipeline: &Pipeline| run(pipeline).remove(0).inputs.as_bytes().to_vec();
+    let kept = Pipeline::new(counted(10)).map(random).cache(Cache::Memory).batch(10, Last::Keep).seed(1);
+    let first = pixels(&kept);
+    assert_ne!(pixels(&kept.clone().seed(2)), first, "what is random depends on the seed");
+    assert_eq!(pixels(&kept), first);
+    let read = Odd::new(10, false);
+    let plain = Pipeline::new(read.clone()).cache(Cache::Memory).batch(10, Last::Keep).workers(1);
+    assert_eq!(pixels(&plain.clone().seed(3)), pixels(&plain.clone().seed(4)));
+    assert_eq!(read.read.load(Ordering::SeqCst), 10, "what is not, is shared");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let on_disk = |indices: &[usize], seed| {
+        let data = Arc::new(crate::data::Subset::new(counted(10), indices.to_vec()));
+        let path = folder.path().join("samples");
+        Pipeline::new(data).map(random).cache(Cache::Disk(path)).batch(10, Last::Keep).seed(seed)
+    };
+    let first = pixels(&on_disk(&[1, 2, 3], 1));
+    assert_eq!(pixels(&on_disk(&[1, 2, 3], 1)), first);
+    for other in [on_disk(&[1, 2, 4], 1), on_disk(&[1, 2, 3], 2)] {
+        assert!(other.start().is_err_and(|error| error.to_string().contains("remove it")));
     }
 }

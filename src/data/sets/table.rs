@@ -1,5 +1,6 @@
 //! Tables of numbers: CSV files with a class in each row.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -15,6 +16,8 @@ use super::{HELD_OUT_KEY, HELD_OUT_PERCENT};
 
 /// The largest file that is read: a table is held in memory.
 const MAX_BYTES: u64 = 1 << 30;
+/// More different ones are no classes, but numbers or names of the rows.
+const MAX_CLASSES: usize = 1 << 16;
 
 /// Rows of numbers with a class each, in memory.
 #[derive(Clone, PartialEq, Debug)]
@@ -74,7 +77,8 @@ pub fn parse_csv(path: &Path, text: impl Read, label: Option<&str>) -> Result<Ta
     let is_number = |text: &str| text.parse::<f32>().is_ok();
     let mut features = (0..columns).filter(|&column| column != label_column);
     let has_names = label.is_some() || !features.any(|column| is_number(&record[column]));
-    let (mut values, mut names) = (Vec::new(), Vec::<String>::new());
+    // each row has the number of its class in the order in which they are met
+    let (mut values, mut met, mut labels) = (Vec::new(), HashMap::<String, u32>::new(), Vec::new());
     let mut more = if has_names { next(&mut record)? } else { true };
     while more {
         let line = record.position().map_or(0, csv::Position::line);
@@ -83,7 +87,21 @@ pub fn parse_csv(path: &Path, text: impl Read, label: Option<&str>) -> Result<Ta
                 if text.is_empty() {
                     return Err(wrong(format!("line {line}: the class, column {}, is empty", column + 1)));
                 }
-                names.push(text.to_owned());
+                let number = match met.get(text) {
+                    Some(&number) => number,
+                    None => {
+                        let number = met.len() as u32;
+                        if met.len() == MAX_CLASSES {
+                            return Err(wrong(format!(
+                                "line {line}: there are more than {MAX_CLASSES} classes: name the column of the classes with \
+                                 `,label=COLUMN`"
+                            )));
+                        }
+                        met.insert(text.to_owned(), number);
+                        number
+                    }
+                };
+                labels.push(number);
             } else {
                 match text.parse::<f32>() {
                     Ok(value) if value.is_finite() => values.push(value),
@@ -98,13 +116,9 @@ pub fn parse_csv(path: &Path, text: impl Read, label: Option<&str>) -> Result<Ta
         }
         more = next(&mut record)?;
     }
-    let classes = sort_classes(&names).map_err(wrong)?;
-    let place = |name: &String| classes.iter().position(|class| class == name);
-    let mut places = std::collections::HashMap::new();
-    let labels = names
-        .iter()
-        .map(|name| *places.entry(name).or_insert_with(|| place(name).unwrap_or_default() as u32))
-        .collect();
+    let met: Vec<(String, u32)> = met.into_iter().collect();
+    let (classes, numbers) = sort_classes(met, labels.len()).map_err(wrong)?;
+    let labels = labels.into_iter().map(|met: u32| numbers[met as usize]).collect();
     let description = Description {
         name: format!("csv:{}", path.display()),
         goal: Goal::Classify,
@@ -115,31 +129,31 @@ pub fn parse_csv(path: &Path, text: impl Read, label: Option<&str>) -> Result<Ta
     Ok(Table { description, values, labels })
 }
 
-/// The different ones, in order.
-fn sort_classes(names: &[String]) -> Result<Vec<String>, String> {
-    let mut classes = names.to_vec();
-    if classes.is_empty() {
-        return Err("there is no row below the columns' names".into());
+/// The classes of so many rows in order, and for each number in `met` its place there.
+fn sort_classes(mut met: Vec<(String, u32)>, rows: usize) -> Result<(Vec<String>, Vec<u32>), String> {
+    match &met[..] {
+        [] => return Err("there is no row below the columns' names".into()),
+        [(class, _)] => return Err(format!("all rows are of class `{class}`: there is nothing to tell apart")),
+        met if met.len() == rows => {
+            return Err("each row has a class of its own: name the column of the classes with `,label=COLUMN`".into());
+        }
+        _ => {}
     }
-    if classes.iter().all(|class| class.parse::<i64>().is_ok()) {
-        classes.sort_by_key(|class| class.parse::<i64>().unwrap_or_default());
-    } else if let Some(class) =
-        classes.iter().find(|class| class.parse::<f64>().is_ok_and(|value| value.fract() != 0.0))
+    let whole = |class: &str| class.parse::<i64>().ok();
+    let is_fraction = |class: &str| class.parse::<f64>().is_ok_and(|value| value.fract() != 0.0);
+    if met.iter().all(|(class, _)| whole(class).is_some()) {
+        met.sort_by_cached_key(|(class, _)| (whole(class), class.clone()));
+    } else if let Some((class, _)) = met.iter().filter(|(class, _)| is_fraction(class)).min_by_key(|(_, number)| number)
     {
         return Err(format!(
             "`{class}` is no class: expected whole numbers or words (name their column with `,label=COLUMN`)"
         ));
     } else {
-        classes.sort_unstable();
+        met.sort_unstable();
     }
-    classes.dedup();
-    match classes.len() {
-        1 => Err(format!("all rows are of class `{}`: there is nothing to tell apart", classes[0])),
-        count if count == names.len() => {
-            Err("each row has a class of its own: name the column of the classes with `,label=COLUMN`".into())
-        }
-        _ => Ok(classes),
-    }
+    let mut numbers = vec![0; met.len()];
+    met.iter().zip(0..).for_each(|((_, number), place)| numbers[*number as usize] = place);
+    Ok((met.into_iter().map(|(class, _)| class).collect(), numbers))
 }
 
 impl Table {

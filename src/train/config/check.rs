@@ -11,6 +11,13 @@ use super::{Config, OptimizerName};
 impl Config {
     /// Checks every setting and fills in those that follow from others.
     pub fn resolve(mut self) -> Result<Self> {
+        let paths =
+            [("out", Some(&self.out)), ("data-dir", self.data_dir.as_ref()), ("weights", self.weights.as_ref())];
+        if let Some((name, path)) = paths.into_iter().find(|(_, path)| path.is_some_and(|path| path.to_str().is_none()))
+        {
+            let path = path.map(|path| path.display().to_string()).unwrap_or_default();
+            return Err(Error::Config(format!("{name} is {path}, whose name is not UTF-8 and cannot be written down")));
+        }
         // the upper limits are beyond all use, and keep products of settings within their types
         let counts = [
             ("epochs", self.epochs, 1_000_000),

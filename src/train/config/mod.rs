@@ -272,6 +272,20 @@ mod tests {
         assert!(message("epochs = ").contains("line 1"));
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn names_that_cannot_be_written_down_are_refused() {
+        let name = || PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"ru\xffns"));
+        for config in [
+            Config { out: name(), ..Config::default() },
+            Config { weights: Some(name()), ..Config::default() },
+            Config { data_dir: Some(name()), ..Config::default() },
+        ] {
+            let message = config.resolve().expect_err("not UTF-8").to_string();
+            assert!(message.contains("UTF-8"), "{message}");
+        }
+    }
+
     #[test]
     fn values_out_of_range_are_refused() {
         let base = Config::default;

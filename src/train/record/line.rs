@@ -66,6 +66,11 @@ pub struct Line {
     pub micro: Option<MicroScores>,
 }
 
+/// The same of a number of less precision.
+pub(in crate::train) fn number_f32<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f32, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f32::NAN))
+}
+
 /// What is no number, which JSON has as `null`, is none when it is read, too.
 pub(in crate::train) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))

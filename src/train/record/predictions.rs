@@ -1,6 +1,8 @@
 //! What a model says about some held-out samples.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::line::number_f32;
 
 /// Some held-out samples and what the model says about them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -25,11 +27,19 @@ pub struct Sample {
     /// Its class; `None` of segmentation.
     pub label: Option<u32>,
     /// The likeliest classes with their probabilities, likeliest first, five at most; empty of segmentation.
+    #[serde(deserialize_with = "probabilities")]
     pub likeliest: Vec<(u32, f32)>,
     /// Its loss: minus the logarithm of the probability of its class, in segmentation the mean over its pixels.
+    #[serde(deserialize_with = "number_f32")]
     pub loss: f32,
     /// Part of its targets that the model gets right.
     pub accuracy: f32,
+}
+
+/// What is no number, which JSON has as `null`, is none when it is read, too.
+fn probabilities<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u32, f32)>, D::Error> {
+    let read = Vec::<(u32, Option<f32>)>::deserialize(deserializer)?;
+    Ok(read.into_iter().map(|(class, probability)| (class, probability.unwrap_or(f32::NAN))).collect())
 }
 
 /// A PNG file of pictures of one size, in rows.
@@ -43,4 +53,23 @@ pub struct Sheet {
     pub width: usize,
     /// Pictures in a row.
     pub columns: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_number_can_be_read() {
+        let sample = Sample {
+            index: 3,
+            label: Some(1),
+            likeliest: vec![(1, f32::NAN), (0, 0.5)],
+            loss: f32::NAN,
+            accuracy: 0.0,
+        };
+        let text = serde_json::to_string(&sample).expect("plain data");
+        let read: Sample = serde_json::from_str(&text).expect("what was written");
+        assert!(read.loss.is_nan() && read.likeliest[0].1.is_nan() && read.likeliest[1] == (0, 0.5), "{text}");
+    }
 }

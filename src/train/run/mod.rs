@@ -69,6 +69,8 @@ pub(super) struct Run<'a> {
     sums: EpochSums,
     /// Where the training data stands behind the last step that was handed over.
     data: State,
+    /// The first batch after it, if it was looked at.
+    held: Option<Batch>,
     /// Learning rates of the steps whose results are not known yet.
     rates: VecDeque<f64>,
     /// That of the last step whose results are known.
@@ -77,6 +79,8 @@ pub(super) struct Run<'a> {
     step_told: Instant,
     saved: Instant,
     saved_steps: Option<u64>,
+    /// Steps when it was tried to save the last time.
+    tried_steps: u64,
     /// Something but a step has changed since.
     unsaved: bool,
     test: Option<TestMetrics>,
@@ -116,11 +120,13 @@ impl<'a> Run<'a> {
             samples_before: 0,
             sums: EpochSums::default(),
             data: trainer.data.train.beginning(),
+            held: None,
             rates: VecDeque::new(),
             learning_rate: trainer.rates.now(),
             step_told: Instant::now(),
             saved: Instant::now(),
             saved_steps: None,
+            tried_steps: 0,
             unsaved: false,
             test: None,
             best: None,
@@ -134,7 +140,7 @@ impl<'a> Run<'a> {
     fn go_on_from(&mut self, progress: Progress) -> Result<()> {
         let Progress { steps, epoch, sums, data, test, best, seconds, joules, mut callbacks, .. } = progress;
         self.energy.go_on_from(joules);
-        (self.steps, self.steps_before, self.saved_steps) = (steps, steps, Some(steps));
+        (self.steps, self.steps_before, self.saved_steps, self.tried_steps) = (steps, steps, Some(steps), steps);
         (self.epoch, self.sums, self.samples_before, self.data) = (epoch, sums, sums.samples, data);
         (self.test, self.best, self.seconds_before) = (test, best, seconds);
         for callback in &mut self.trainer.callbacks {
@@ -172,6 +178,9 @@ impl<'a> Run<'a> {
             self.go_on_from(progress)?;
         }
         let mut batches = self.trainer.data.train.resume(&self.data)?;
+        if self.data.epoch() == self.epoch && self.data.samples() > 0 {
+            self.look_ahead(&mut batches)?;
+        }
         self.started()?;
         while self.epoch < self.trainer.config.epochs {
             self.epoch_start = self.watch.elapsed();
@@ -184,7 +193,8 @@ impl<'a> Run<'a> {
                 is_last = self.step(&mut batches)?;
                 let due = self.save_is_due();
                 let stopping = control.stopping();
-                let mut known = is_last || due || control.is_heard();
+                let is_asked = self.requests.save || self.requests.stop.is_some();
+                let mut known = is_last || due || control.is_heard() || is_asked;
                 if known || self.trainer.learner.metrics_are_due() {
                     self.read_metrics(known)?;
                     if !known && (control.is_heard() || self.requests.save || self.requests.stop.is_some()) {
@@ -231,6 +241,16 @@ impl<'a> Run<'a> {
         Ok(End::Completed)
     }
 
+    /// Of a pass that was resumed, what is left may be unreadable by now: then it is over.
+    fn look_ahead(&mut self, batches: &mut Loader) -> Result<()> {
+        self.held = batches.next().transpose()?;
+        let pass = self.held.as_ref().map(|batch| batch.state.epoch() - usize::from(batch.last));
+        if pass != Some(self.epoch) {
+            self.data = self.trainer.data.train.beginning_of(self.epoch + 1);
+        }
+        Ok(())
+    }
+
     /// One training step; true if it is the last one of its pass.
     fn step(&mut self, batches: &mut Loader) -> Result<bool> {
         let step = self.steps_handed_over() as usize + 1;
@@ -265,7 +285,10 @@ impl<'a> Run<'a> {
     /// Takes the next batch, and charges what it cost and how long it was waited for.
     fn next_batch(&mut self, loader: &mut Loader, part: Part) -> Result<Batch> {
         let asked = Instant::now();
-        let batch = loader.next().expect("a loader has batches for all epochs")?;
+        let batch = match self.held.take_if(|_| part == Part::Train) {
+            Some(batch) => batch,
+            None => loader.next().expect("a loader has batches for all epochs")?,
+        };
         let HostTimes { load, augment, batch: together, work } = &batch.times;
         self.timeline.add_loading(work, part, self.handed_over[part as usize]);
         let pieces = [(Stage::Load, *load), (Stage::Augment, *augment), (Stage::Batch, *together)];

@@ -16,7 +16,7 @@ pub(in crate::train) const BEST: &str = "best.safetensors";
 
 impl Run<'_> {
     pub(super) fn save_is_due(&self) -> bool {
-        let since = self.steps_handed_over() - self.saved_steps.unwrap_or(self.steps_before);
+        let since = self.steps_handed_over() - self.tried_steps;
         self.trainer.config.save_every.is_due(since, self.saved.elapsed())
     }
 
@@ -29,7 +29,7 @@ impl Run<'_> {
         if let Err(error) = self.save() {
             self.tell(Event::SaveFailed { message: error.to_string() });
             // not again at once
-            self.saved = Instant::now();
+            (self.saved, self.tried_steps) = (Instant::now(), self.steps);
         }
     }
 
@@ -56,7 +56,7 @@ impl Run<'_> {
     /// Writes a checkpoint and the weights, and removes old checkpoints; if that fails, those before are still there.
     pub(super) fn save(&mut self) -> Result<()> {
         self.requests.save = false;
-        self.saved = Instant::now();
+        (self.saved, self.tried_steps) = (Instant::now(), self.steps);
         if self.saved_steps == Some(self.steps) && self.steps > self.steps_before && !self.unsaved {
             return Ok(());
         }

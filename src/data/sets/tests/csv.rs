@@ -48,6 +48,9 @@ fn names_are_found_and_numbers_sorted_as_numbers() {
     assert_eq!(table.labels(), [1, 0, 0]);
     let Values::F32(values) = sample(&table, 1).input else { panic!("floats") };
     assert_eq!(values, [3.0, 4.0]);
+    let spelled = read("1,01\n2,1\n3,01\n4,1\n5,2\n");
+    assert_eq!(spelled.description().classes, ["01", "1", "2"], "each spelling once");
+    assert_eq!(spelled.labels(), [0, 1, 0, 1, 2]);
     assert_eq!(read("a,b,class\n1,2,x\n1,2,y\n1,1,x\n").len(), 3, "the first line has the names");
     assert_eq!(read("1,2,x\n1,2,y\n1,1,x\n").len(), 3, "here it has not");
 }
@@ -70,6 +73,8 @@ fn mistakes_are_told_with_their_line() {
     refuse("1,2,x\n1,2\n", None, &["line: 2", "3 fields"]);
     refuse("1,2,x\n1,2,x\n", None, &["all rows are of class `x`"]);
     refuse("1,2,x\n1,2,y\n", None, &["a class of its own"]);
+    let prices: String = (0..150_000).map(|row| format!("1,{}\n", row / 2)).collect();
+    refuse(&prices, None, &["line 131073", "more than 65536 classes", ",label=COLUMN"]);
     refuse("1,2,0.5\n1,2,1.5\n1,2,0.5\n", None, &["`0.5` is no class"]);
     refuse("a,b,c\n1,2,x\n", Some("kind"), &["no column `kind`", "a, b, c"]);
     let place = temporary();
