@@ -9,7 +9,7 @@ use crate::plan::{ContractKernel, Store, Tape, ValueId};
 
 use super::blocking::{Blocking, MOST_COLUMNS};
 use super::execute::{Env, Inputs, Registers, STRIP, Spread};
-use super::gemm::{self, Matrix, Part, Target};
+use super::gemm::{self, Matrix, Part, Placed, TURNED, Target};
 use super::memory::{Blocks, Memory};
 use super::micro::{Block, Tile, WindowBlock};
 use super::pack::{Groups, Operand, Panels};
@@ -20,6 +20,8 @@ use super::windows::Windows;
 
 /// Multiplications below which a kernel runs on the calling thread.
 const INLINE: usize = 1_000_000;
+/// Blocks of rows from which on it is worth turning an operand over once for all of them.
+const LEAST_TURNED: usize = 3;
 
 /// A [`ContractKernel`] ready to run.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(super) struct CompiledContract {
     n: usize,
     k: usize,
     operands: Operands,
+    /// What the second operand becomes before anything is multiplied, if several blocks of rows would turn it over each.
+    turned: Option<Matrix>,
     /// Where a plain product's sums are written as they are made.
     direct: Option<Target>,
     epilogue: Program,
@@ -54,11 +58,10 @@ pub(super) enum Operands {
     Windows(Box<(Windows, Operand)>),
 }
 
-/// Memory for the pieces of cut sums.
+/// Memory of a kernel's own: the pieces of cut sums, `[chunk][batch][m][n]`, or an operand turned over, `[batch][k][n]`.
 #[derive(Debug)]
 pub(super) struct ContractState {
-    /// `[chunk][batch][m][n]`
-    partial: View,
+    words: View,
     _memory: Memory,
 }
 
@@ -151,6 +154,13 @@ impl CompiledContract {
         } else {
             ([batch.as_slice(), &m].concat(), n.clone())
         };
+        let turned = match &operands {
+            Operands::Plain(_, rhs) if rhs.lies_along_sums() && k_all <= blocks.chunk => {
+                let worth = rows_all.div_ceil(blocks.rows) >= LEAST_TURNED && columns_all > 1;
+                worth.then(|| Matrix::turned(batches, [columns_all, k_all]))
+            }
+            _ => None,
+        };
         let epilogue = Program::new(axes, (&fixed, &walked), &kernel.epilogue, &kernel.stores, &[], dtypes);
         let slots = match &operands {
             Operands::Plain(..) => epilogue.slots,
@@ -163,6 +173,7 @@ impl CompiledContract {
             n: columns_all,
             k: k_all,
             operands,
+            turned,
             direct,
             epilogue,
             flat,
@@ -178,14 +189,15 @@ impl CompiledContract {
         self.k.div_ceil(self.blocks.chunk).max(1)
     }
 
-    /// Memory for cut sums; `Some(None)` if none is needed, `None` if there is none left.
+    /// Memory of its own; `Some(None)` if none is needed, `None` if there is none left.
     pub(super) fn state(&self, blocks: &Blocks) -> Option<Option<ContractState>> {
-        if self.chunks() == 1 {
-            return Some(None);
-        }
-        let bytes = 4 * self.chunks() * self.batch * self.m * self.n;
-        let memory = blocks.scratch(bytes as u64)?;
-        Some(Some(ContractState { partial: memory.view(bytes), _memory: memory }))
+        let words = match self.turned {
+            Some(_) => self.batch * self.k * self.n,
+            None if self.chunks() == 1 => return Some(None),
+            None => self.chunks() * self.batch * self.m * self.n,
+        };
+        let memory = blocks.scratch(4 * words as u64)?;
+        Some(Some(ContractState { words: memory.view(4 * words), _memory: memory }))
     }
 
     fn pieces(&self) -> usize {
@@ -205,20 +217,27 @@ impl CompiledContract {
 
     /// Runs the kernel.
     pub(super) fn run(&self, env: &Env<'_>, state: Option<&mut ContractState>) {
-        let Some(state) = state else {
-            for_each_piece(self.pieces(), self.parallel, |number, scratch| {
-                let piece = self.piece(number);
-                if !self.sum_in_place(env, &piece) {
-                    self.sum(env, scratch, &piece, 0..self.k);
-                    self.finish(env, scratch, &piece);
+        let own = state.map(|state| state.words);
+        let partial = match own {
+            Some(words) if self.turned.is_none() => words,
+            turned => {
+                if let Some(target) = turned {
+                    self.turn(env, target);
                 }
-            });
-            return;
+                for_each_piece(self.pieces(), self.parallel, |number, scratch| {
+                    let piece = self.piece(number);
+                    if !self.sum_in_place(env, turned, &piece) {
+                        self.sum(env, scratch, turned, &piece, 0..self.k);
+                        self.finish(env, scratch, &piece);
+                    }
+                });
+                return;
+            }
         };
-        let (pieces, partial) = (self.pieces(), state.partial);
+        let pieces = self.pieces();
         for_each_piece(pieces * self.chunks(), self.parallel, |number, scratch| {
             let (piece, chunk) = (self.piece(number % pieces), number / pieces);
-            self.sum(env, scratch, &piece, chunk * self.blocks.chunk..self.k.min((chunk + 1) * self.blocks.chunk));
+            self.sum(env, scratch, None, &piece, chunk * self.blocks.chunk..self.k.min((chunk + 1) * self.blocks.chunk));
             for (row, sums) in piece.rows.clone().zip(scratch.panels.sums.chunks_exact(piece.columns.len())) {
                 partial.write_run::<u32>(self.partial_at(chunk, &piece, row), sums);
             }
@@ -234,30 +253,51 @@ impl CompiledContract {
         ((((chunk * self.batch) + piece.batch) * self.m + row) * self.n + piece.columns.start) as i64
     }
 
+    /// Turns the second operand over, into `target`.
+    fn turn(&self, env: &Env<'_>, target: View) {
+        let Operands::Plain(_, rhs) = &self.operands else { unreachable!("only plain operands are turned over") };
+        let blocks = self.n.div_ceil(TURNED);
+        for_each_piece(self.batch * blocks, self.parallel, |number, _| {
+            let (batch, start) = (number / blocks, number % blocks * TURNED);
+            rhs.turn(env.views, (batch, start..self.n.min(start + TURNED)), [self.n, self.k], target);
+        });
+    }
+
+    /// The operands of a plain product, the second one as it was turned over.
+    fn plain<'a>(&'a self, env: &Env<'_>, turned: Option<View>) -> Option<(Placed<'a>, Placed<'a>)> {
+        let Operands::Plain(lhs, rhs) = &self.operands else { return None };
+        let rhs = match (&self.turned, turned) {
+            (Some(matrix), Some(view)) => Placed { matrix, view },
+            _ => rhs.placed(env.views),
+        };
+        Some((lhs.placed(env.views), rhs))
+    }
+
     /// Leaves the sums of a piece where they belong, if they are what is stored; false if it did not.
-    fn sum_in_place(&self, env: &Env<'_>, piece: &Piece) -> bool {
-        let (Operands::Plain(lhs, rhs), Some(target)) = (&self.operands, &self.direct) else { return false };
+    fn sum_in_place(&self, env: &Env<'_>, turned: Option<View>, piece: &Piece) -> bool {
+        let (Some(operands), Some(target)) = (self.plain(env, turned), &self.direct) else { return false };
         let Piece { batch, rows, columns } = piece.clone();
-        gemm::multiply_into(env.views, (lhs, rhs), &Part { batch, rows, columns, summed: 0..self.k }, target)
+        gemm::multiply_into(env.views, operands, &Part { batch, rows, columns, summed: 0..self.k }, target)
     }
 
     /// Leaves the sums of a piece over `summed` in `scratch.panels.sums`, row-major without gaps.
-    fn sum(&self, env: &Env<'_>, scratch: &mut Scratch, piece: &Piece, summed: Range<usize>) {
+    fn sum(&self, env: &Env<'_>, scratch: &mut Scratch, turned: Option<View>, piece: &Piece, summed: Range<usize>) {
         let Scratch { registers, panels, .. } = scratch;
         registers.reserve(self.slots);
         let columns = piece.columns.len();
+        if let Some(operands) = self.plain(env, turned) {
+            let len = piece.rows.len() * columns;
+            panels.sums.reserve(len);
+            let Piece { batch, rows, columns } = piece.clone();
+            let part = Part { batch, rows, columns, summed };
+            return gemm::multiply(operands, &part, &mut panels.sums[..len], &mut panels.lhs);
+        }
         let (lhs, rhs) = match &self.operands {
             Operands::Packed(packed) => (&packed[0], &packed[1]),
             Operands::Windows(operands) => {
                 return self.sum_windows(env, (registers, panels), (&operands.0, &operands.1), piece, summed);
             }
-            Operands::Plain(lhs, rhs) => {
-                let len = piece.rows.len() * columns;
-                panels.sums.reserve(len);
-                let Piece { batch, rows, columns } = piece.clone();
-                let part = Part { batch, rows, columns, summed };
-                return gemm::multiply(env.views, (lhs, rhs), &part, &mut panels.sums[..len], &mut panels.lhs);
-            }
+            Operands::Plain(..) => unreachable!("plain operands are not packed"),
         };
         let stride = columns.next_multiple_of(self.blocks.tile.columns);
         let len = piece.rows.len().next_multiple_of(self.blocks.tile.rows) * stride;

@@ -15,7 +15,7 @@ use crate::dtype::DType;
 use crate::plan::{BufferId, ContractKernel, InstrOp, Store, Tape, ValueId};
 
 use super::pack::Groups;
-use super::view::View;
+use super::view::{Run, View};
 use super::words::Words;
 
 /// Summed points of one call. The crate takes this many together for every size of cache, so that a sum's order does not
@@ -25,6 +25,8 @@ const DEPTH: usize = 512;
 const LANES: usize = 32;
 /// Rows that are multiplied one by one: the crate reads a matrix for one vector without packing it, but not for two.
 const FEW: usize = 2;
+/// Rows that are turned over together: a cache line of the result.
+pub(super) const TURNED: usize = 16;
 
 /// An operand that lies in memory as it is multiplied.
 #[derive(Debug)]
@@ -87,6 +89,46 @@ impl Matrix {
         }
         at
     }
+
+    /// True if it lies along the summed points, so that the crate turns it over each time it packs it.
+    pub(super) fn lies_along_sums(&self) -> bool {
+        self.summed == 1 && self.own != 1
+    }
+
+    /// Where it lies.
+    pub(super) fn placed<'a>(&'a self, views: &[View]) -> Placed<'a> {
+        Placed { matrix: self, view: views[self.buffer] }
+    }
+
+    /// Writes rows `own` of one batch to `target`, of `rows` rows and `summed` summed points, turned over: rows next to each other.
+    pub(super) fn turn(&self, views: &[View], (batch, own): (usize, Range<usize>), [rows, summed]: [usize; 2], target: View) {
+        debug_assert!(self.lies_along_sums() && own.len() <= TURNED);
+        let mut words = [0; TURNED];
+        let words = &mut words[..own.len()];
+        // Lines behind the last one repeat it.
+        let line = |number: usize| self.at(batch, own.end.min(own.start + number + 1) - 1, 0);
+        let lines: [Run; TURNED] = std::array::from_fn(|number| views[self.buffer].run(line(number), summed));
+        for point in 0..summed {
+            for (word, line) in words.iter_mut().zip(&lines) {
+                *word = line.words()[point];
+            }
+            target.write_run::<u32>(((batch * summed + point) * rows + own.start) as i64, words);
+        }
+    }
+
+    /// What [`Matrix::turn`] makes of a matrix.
+    pub(super) fn turned(batches: usize, [rows, summed]: [usize; 2]) -> Self {
+        let batch = vec![(batches, (rows * summed) as i64)];
+        // it lies in no buffer of the plan
+        Self { buffer: BufferId::MAX, offset: 0, batch, own: 1, summed: rows as i64 }
+    }
+}
+
+/// A matrix and the memory that it lies in.
+#[derive(Clone, Copy)]
+pub(super) struct Placed<'a> {
+    pub(super) matrix: &'a Matrix,
+    pub(super) view: View,
 }
 
 /// True if both operands of `kernel` are plain.
@@ -141,8 +183,8 @@ pub(super) struct Part {
 ///
 /// At most [`DEPTH`] terms are added one after the other. A matrix's terms the crate adds up before it adds them to what is
 /// there; those of a vector it adds to what is there, so that each part needs a place of its own.
-pub(super) fn multiply(views: &[View], operands: (&Matrix, &Matrix), part: &Part, sums: &mut [u32], spare: &mut Words) {
-    let (lhs, rhs) = operands;
+pub(super) fn multiply(operands: (Placed<'_>, Placed<'_>), part: &Part, sums: &mut [u32], spare: &mut Words) {
+    let (lhs, rhs) = (operands.0.matrix, operands.1.matrix);
     let (rows, columns, k) = (part.rows.len(), part.columns.len(), part.summed.len());
     assert_eq!(sums.len(), rows * columns, "sums of {rows} x {columns}");
     if k == 0 {
@@ -163,7 +205,7 @@ pub(super) fn multiply(views: &[View], operands: (&Matrix, &Matrix), part: &Part
                 assert_eq!(sums.len(), height * columns, "sums of {height} x {columns}");
                 let target = (sums.as_mut_ptr().cast::<f32>(), columns as isize);
                 // SAFETY: `sums` has as many elements, without gaps between its rows, and nobody else has them.
-                unsafe { multiply_block(views, operands, &block, target, adds) };
+                unsafe { multiply_block(operands, &block, target, adds) };
             };
             if start == part.summed.start {
                 into(sums, false);
@@ -183,7 +225,12 @@ pub(super) fn multiply(views: &[View], operands: (&Matrix, &Matrix), part: &Part
 
 /// Writes the product of a part of `lhs` and `rhs` where it belongs, the same bits as [`multiply`]'s; false if it did not,
 /// because the part has few rows or columns, or nothing is summed.
-pub(super) fn multiply_into(views: &[View], operands: (&Matrix, &Matrix), part: &Part, target: &Target) -> bool {
+pub(super) fn multiply_into(
+    views: &[View],
+    operands: (Placed<'_>, Placed<'_>),
+    part: &Part,
+    target: &Target,
+) -> bool {
     let (rows, columns, k) = (part.rows.len(), part.columns.len(), part.summed.len());
     if rows <= FEW || columns <= 1 || k == 0 {
         return false;
@@ -196,7 +243,7 @@ pub(super) fn multiply_into(views: &[View], operands: (&Matrix, &Matrix), part: 
         let block = Part { summed: at..part.summed.end.min(at + depth), ..part.clone() };
         // SAFETY: the rows were checked to lie in their buffer; no other piece of this kernel, and no kernel that runs at the
         // same time, reads or writes these elements.
-        unsafe { multiply_block(views, operands, &block, (start, target.own as isize), at > part.summed.start) };
+        unsafe { multiply_block(operands, &block, (start, target.own as isize), at > part.summed.start) };
     }
     true
 }
@@ -242,17 +289,17 @@ pub(crate) fn by_the_crate_alone(side: usize, lhs: &[f32], rhs: &[f32], result: 
 /// All of the part's results lie inside one allocation, and nobody else reads or writes them. If they are added to, they are
 /// initialised.
 unsafe fn multiply_block(
-    views: &[View],
-    (lhs, rhs): (&Matrix, &Matrix),
+    (lhs, rhs): (Placed<'_>, Placed<'_>),
     part: &Part,
     (target, stride): (*mut f32, isize),
     adds: bool,
 ) {
     let (rows, columns, depth) = (part.rows.len(), part.columns.len(), part.summed.len());
+    let (Placed { matrix: lhs, view: l_view }, Placed { matrix: rhs, view: r_view }) = (lhs, rhs);
     let l = lhs.at(part.batch, part.rows.start, part.summed.start);
     let r = rhs.at(part.batch, part.columns.start, part.summed.start);
-    let l = views[lhs.buffer].matrix::<f32>(l, [(lhs.own, rows), (lhs.summed, depth)]);
-    let r = views[rhs.buffer].matrix::<f32>(r, [(rhs.own, columns), (rhs.summed, depth)]);
+    let l = l_view.matrix::<f32>(l, [(lhs.own, rows), (lhs.summed, depth)]);
+    let r = r_view.matrix::<f32>(r, [(rhs.own, columns), (rhs.summed, depth)]);
     // The crate wants results next to each other in a column, so the product is computed transposed.
     // SAFETY: both matrices were checked to lie in their buffers, which no kernel writes at the same time; for the results the
     // caller's promise.

@@ -241,3 +241,69 @@ impl WithSimd for WindowBlock<'_> {
         }
     }
 }
+
+/// Columns of a [`ThinBlock`]: whole vectors of any machine.
+pub(super) const THIN: usize = 32;
+
+/// `sums = lhs · rhs`, or `sums += lhs · rhs` if it `adds`, where element (i, k) of lhs is `lhs[i · row + k · step]`.
+pub(super) struct ThinBlock<'a> {
+    pub(super) lhs: &'a [f32],
+    pub(super) row: usize,
+    pub(super) step: usize,
+    /// One line for each summed point.
+    pub(super) rhs: &'a [[f32; THIN]],
+    pub(super) sums: &'a mut [[f32; THIN]],
+    pub(super) adds: bool,
+}
+
+impl WithSimd for ThinBlock<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        if S::F32_LANES >= 16 {
+            self.in_tiles::<S, 8>(simd);
+        } else {
+            self.in_tiles::<S, 4>(simd);
+        }
+    }
+}
+
+impl ThinBlock<'_> {
+    #[inline(always)]
+    fn in_tiles<S: Simd, const ROWS: usize>(self, simd: S) {
+        let Self { lhs, row, step, rhs, sums, adds } = self;
+        let wide = VECTORS * S::F32_LANES;
+        assert!(THIN.is_multiple_of(wide), "columns are whole vectors");
+        if sums.is_empty() {
+            return;
+        }
+        let last = (sums.len() - 1) * row + rhs.len().saturating_sub(1) * step;
+        assert!(rhs.is_empty() || last < lhs.len(), "element {last} of {}", lhs.len());
+        for (number, sums) in sums.chunks_mut(ROWS).enumerate() {
+            // Rows behind the last one repeat it.
+            let starts: [*const f32; ROWS] = std::array::from_fn(|i| {
+                lhs.as_ptr().wrapping_add((number * ROWS + i.min(sums.len() - 1)) * row)
+            });
+            for column in (0..THIN).step_by(wide) {
+                let mut tile = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
+                for (k, line) in rhs.iter().enumerate() {
+                    let (line, _) = S::as_simd_f32s(&line[column..column + wide]);
+                    let b: [S::f32s; VECTORS] = std::array::from_fn(|vector| line[vector]);
+                    for (sums, start) in tile.iter_mut().zip(starts) {
+                        // SAFETY: the last row at the last point was checked to lie in `lhs`.
+                        let a = simd.splat_f32s(unsafe { start.wrapping_add(k * step).read() });
+                        for (sum, &b) in sums.iter_mut().zip(&b) {
+                            *sum = simd.mul_add_e_f32s(a, b, *sum);
+                        }
+                    }
+                }
+                for (sums, tile) in sums.iter_mut().zip(tile) {
+                    let (sums, _) = S::as_mut_simd_f32s(&mut sums[column..column + wide]);
+                    for (sum, new) in sums.iter_mut().zip(tile) {
+                        *sum = if adds { simd.add_f32s(*sum, new) } else { new };
+                    }
+                }
+            }
+        }
+    }
+}

@@ -8,6 +8,7 @@
 //! and `gemm`.
 
 mod access;
+mod attention;
 mod blocking;
 mod compile;
 mod contract;

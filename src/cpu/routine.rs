@@ -1,7 +1,8 @@
-//! Sorting, merging and segments.
+//! Sorting, merging, segments, and which other routines there are.
 
 use half::f16;
 
+use super::attention;
 use super::custom;
 use super::execute::{Env, typed};
 use super::fold::Fold;
@@ -28,13 +29,15 @@ pub(super) struct CompiledRoutine {
 
 impl CompiledRoutine {
     pub(super) fn new(routine: &Routine) -> Self {
-        let nanoseconds = routine.inputs[0].elements as f64
+        let of_input = routine.inputs[0].elements as f64;
+        let nanoseconds = of_input
             * match routine.kind {
                 RoutineKind::Custom(_) => 10.0,
                 RoutineKind::Sort { run, .. } => f64::from(run.max(2).ilog2()).min(12.0),
                 RoutineKind::Merge { .. } => 3.0,
                 RoutineKind::Search { .. } => 0.5,
                 RoutineKind::Segments { .. } => 1.0,
+                RoutineKind::Attention(ref of) => 0.02 * of.flops() as f64 / of_input.max(1.0),
             }
             + 2.0 * routine.output.elements as f64;
         Self { routine: routine.clone(), nanoseconds }
@@ -44,6 +47,7 @@ impl CompiledRoutine {
         let Routine { kind, inputs, output } = &self.routine;
         let parallel = self.nanoseconds > INLINE_NANOSECONDS;
         match *kind {
+            RoutineKind::Attention(ref of) => attention::run(env, &self.routine, of, parallel),
             RoutineKind::Custom(ref kernel) => custom::run(env, kernel, inputs, output),
             RoutineKind::Sort { length, run } => {
                 for_each_run(inputs[0].elements, length, run, parallel, |sorter, start, count| {

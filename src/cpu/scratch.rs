@@ -18,6 +18,7 @@ pub(super) struct Scratch {
     pub(super) trees: Vec<Tree>,
     pub(super) panels: super::pack::Panels,
     pub(super) sorter: super::routine::Sorter,
+    pub(super) attention: super::attention::Work,
 }
 
 thread_local! {

@@ -105,6 +105,8 @@ pub enum Op {
         /// Elements in all.
         len: usize,
     },
+    /// A part of attention, without the scores in memory. All is f32, row-major, its shapes are free.
+    Attention(Attention),
     /// A kernel of the application's, on whole values.
     Kernel(Arc<Invocation>),
     /// The first input, unchanged, but not computed before the second one is: recomputation waits for its gradient.
@@ -113,6 +115,40 @@ pub enum Op {
     Custom,
     /// The input, unchanged; stops gradients. Removed before planning.
     Detach,
+}
+
+/// `softmax(scale · q kᵀ) v` of each head, or its gradients: sizes that all parts share, and which one it is.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Attention {
+    /// What is computed.
+    pub part: AttentionPart,
+    /// Pairs of queries' and keys' matrices; batches of them count as heads, too.
+    pub heads: usize,
+    /// Queries of a head.
+    pub queries: usize,
+    /// Keys of a head, and values.
+    pub keys: usize,
+    /// Elements of a query and of a key.
+    pub features: usize,
+    /// Elements of a value and of an output.
+    pub outputs: usize,
+    /// f32; what products of queries and keys are multiplied by.
+    pub scale: Scalar,
+    /// True if a query sees the keys at its own place and before only, the last query all of them; there are no fewer keys than
+    /// queries.
+    pub causal: bool,
+}
+
+/// The parts of attention. Inputs are (queries, keys, values), and for gradients what `Forward` yields and the gradient of its
+/// outputs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AttentionPart {
+    /// One vector: the outputs, then for each query the logarithm of the sum of its scores' exponentials.
+    Forward,
+    /// The gradient by the queries.
+    Queries,
+    /// One vector: the gradient by the keys, then that by the values.
+    KeysAndValues,
 }
 
 /// Operations of one input.

@@ -5,6 +5,7 @@
 //! A reference computes one node on the host in f64, as plainly as possible.
 
 pub(crate) mod adjoint;
+pub(crate) mod attention;
 pub mod contract;
 pub mod conv;
 pub mod elementwise;
@@ -30,6 +31,7 @@ pub(crate) fn gradient(node: &NodeRef, gradient: &Tensor) -> Vec<Option<Tensor>>
         Op::Search { .. } => vec![None, None],
         // its rule stands beside it (`custom`)
         Op::Kernel(_) => vec![None; node.inputs.len()],
+        Op::Attention(attention) => attention::gradient(attention, node, gradient),
         Op::Segments { .. } => unreachable!("segments are traced without gradient, below a rule of their own"),
         Op::Unary(op) => vec![elementwise::unary_gradient(*op, node, gradient)],
         Op::Binary(op) => elementwise::binary_gradient(*op, node, gradient),
@@ -72,6 +74,7 @@ pub(crate) fn reference(node: &Node, inputs: &[&[f64]]) -> Vec<f64> {
         Op::Merge { length, run } => sort::merged_runs(inputs[0], *length, *run),
         Op::Search { length, queries, right } => sort::found((*length, *queries, *right), inputs),
         Op::Segments { op, width, longest } => sort::segments((*op, node.dtype), (*width, *longest), inputs),
+        Op::Attention(attention) => attention::reference(attention, inputs),
         Op::Kernel(kernel) => {
             let mut value = vec![0.0; node.shape.numel()];
             kernel.evaluate(inputs, &mut value);

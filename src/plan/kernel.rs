@@ -100,7 +100,7 @@ pub enum Body {
     Loop(LoopKernel),
     /// A contraction with its prologues and epilogue.
     Contract(ContractKernel),
-    /// Work whose course depends on data: sorting, and sums over segments.
+    /// Work that has loops of its own: sorting, sums over segments, attention.
     Routine(Routine),
 }
 

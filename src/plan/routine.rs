@@ -1,4 +1,4 @@
-//! Routines: kernels whose course depends on data, so that tapes cannot say what they do. They read and write whole
+//! Routines: kernels that tapes cannot say, as their course depends on data, or their loops are their own (attention). They read and write whole
 //! values in row-major order, and share a kernel with nothing.
 
 use std::fmt;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::custom::Invocation;
 use crate::dtype::DType;
-use crate::graph::{Op, ReduceOp};
-use crate::ops::sort;
+use crate::graph::{Attention, Op, ReduceOp};
+use crate::ops::{attention, sort};
 
 use super::emit::Context;
 use super::kernel::BufferId;
@@ -61,6 +61,8 @@ pub enum RoutineKind {
         /// No segment is longer.
         longest: usize,
     },
+    /// [`Op::Attention`].
+    Attention(Attention),
     /// [`Op::Kernel`]: as the application says.
     Custom(Arc<Invocation>),
 }
@@ -85,7 +87,10 @@ impl Span {
 
 /// True for ops that are routines.
 pub(super) fn is_routine(op: &Op) -> bool {
-    matches!(op, Op::Sort { .. } | Op::Merge { .. } | Op::Search { .. } | Op::Segments { .. } | Op::Kernel(_))
+    matches!(
+        op,
+        Op::Sort { .. } | Op::Merge { .. } | Op::Search { .. } | Op::Segments { .. } | Op::Attention(_) | Op::Kernel(_)
+    )
 }
 
 /// The routine that computes `node`; `None` if it would overwrite what it reads.
@@ -98,6 +103,7 @@ pub(super) fn build(context: Context<'_>, node: usize) -> Option<Routine> {
     let node = &context.program.nodes[node];
     let kind = match node.op {
         Op::Kernel(ref kernel) => RoutineKind::Custom(Arc::clone(kernel)),
+        Op::Attention(ref attention) => RoutineKind::Attention(attention.clone()),
         Op::Sort { length, run } => RoutineKind::Sort { length, run: run.min(length) },
         Op::Merge { length, run } => RoutineKind::Merge { length, run },
         Op::Search { length, queries, right } => RoutineKind::Search { length, queries, right },
@@ -113,6 +119,7 @@ impl Routine {
     pub fn evaluate(&self, inputs: &[&[f64]], output: &mut [f64]) {
         let whole = match self.kind {
             RoutineKind::Custom(ref kernel) => return kernel.evaluate(inputs, output),
+            RoutineKind::Attention(ref of) => attention::reference(of, inputs),
             RoutineKind::Sort { length, run } => sort::sorted_runs(inputs[0], length, run),
             RoutineKind::Merge { length, run } => sort::merged_runs(inputs[0], length, run),
             RoutineKind::Search { length, queries, right } => sort::found((length, queries, right), inputs),
@@ -132,10 +139,11 @@ impl Routine {
         }
     }
 
-    /// Comparisons or sums, about.
+    /// Comparisons, sums or products, about.
     pub(super) fn operations(&self) -> u64 {
         let (elements, first) = (self.output.elements as u64, self.inputs[0].elements as u64);
         match self.kind {
+            RoutineKind::Attention(ref attention) => attention.flops(),
             RoutineKind::Sort { run, .. } => first * u64::from(run.max(2).ilog2()),
             RoutineKind::Merge { .. } => elements / 2,
             RoutineKind::Search { length, .. } => elements * u64::from(length.max(2).ilog2()),

@@ -1,4 +1,8 @@
-//! Attention, composed of two products and a softmax.
+//! Attention: one kernel where there is one, else composed of two products and a softmax.
+
+use crate::dtype::{DType, Scalar};
+use crate::graph::{Attention, AttentionPart, Op};
+use crate::ops::attention;
 
 use super::Tensor;
 
@@ -65,24 +69,57 @@ impl Tensor {
             key.shape(),
             value.shape()
         );
+        if matches!(mask, Mask::Causal) {
+            let (queries, keys) = (self.size(-2), key.size(-2));
+            assert!(
+                queries <= keys,
+                "scaled_dot_product_attention: of {queries} queries the first {} would see none of {keys} keys",
+                queries.saturating_sub(keys)
+            );
+        }
+        if let Some(fused) = self.attend_at_once(key, value, mask, scale) {
+            return fused;
+        }
         let scores = (self * scale).matmul(&key.transpose(-2, -1));
         let scores = match mask {
             Mask::None => scores,
-            Mask::Causal => {
-                let (queries, keys) = (scores.size(-2), scores.size(-1));
-                assert!(
-                    queries <= keys,
-                    "scaled_dot_product_attention: of {queries} queries the first {} would see none of {keys} keys",
-                    queries.saturating_sub(keys)
-                );
-                let row = Self::iota([queries, keys], 0, self.device());
-                let column = Self::iota([queries, keys], 1, self.device());
-                let last = keys as i64 - queries as i64;
-                column.le(row + last).where_(scores, f64::NEG_INFINITY)
-            }
+            Mask::Causal => attention::hide_later(&scores),
             Mask::Allowed(allowed) => allowed.where_(scores, f64::NEG_INFINITY),
             Mask::Added(bias) => scores + bias,
         };
         scores.softmax(-1).matmul(value)
+    }
+
+    /// The same by one kernel that stores no scores; `None` where there is none, or where it would be slower: products of f16
+    /// are for units that multiply small matrices.
+    #[track_caller]
+    fn attend_at_once(&self, key: &Self, value: &Self, mask: Mask<'_>, scale: f64) -> Option<Self> {
+        let causal = match mask {
+            Mask::None => false,
+            Mask::Causal => true,
+            Mask::Allowed(_) | Mask::Added(_) => return None,
+        };
+        let operands = [self, key, value];
+        let [of_query, of_key, of_value] = operands.map(|operand| operand.shape().split_at(operand.rank() - 2));
+        let (&[queries, features], &[keys, width], &[rows, outputs]) = (of_query.1, of_key.1, of_value.1) else {
+            unreachable!("two axes each")
+        };
+        let heads: usize = of_query.0.iter().product();
+        let fits = of_query.0 == of_key.0 && of_key.0 == of_value.0 && features == width && keys == rows;
+        let plain = operands.iter().all(|operand| operand.operand_of_product().dtype() == DType::F32);
+        let sized = attention::FEATURES.contains(&features)
+            && attention::FEATURES.contains(&outputs)
+            && attention::QUERIES.contains(&queries)
+            && attention::KEYS.contains(&keys);
+        if !(fits && plain && sized && heads > 0) {
+            return None;
+        }
+        let scale = Scalar::new(DType::F32, scale);
+        let part = AttentionPart::Forward;
+        let of = Attention { part, heads, queries, keys, features, outputs, scale, causal };
+        let length = of.written();
+        let both = Self::apply(Op::Attention(of), &operands, [length].into(), DType::F32);
+        let shape: Vec<usize> = of_query.0.iter().copied().chain([queries, outputs]).collect();
+        Some(both.narrow(0, 0, heads * queries * outputs).reshape(shape))
     }
 }

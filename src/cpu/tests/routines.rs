@@ -76,3 +76,35 @@ fn segments_of_every_type_and_width() {
         }
     }
 }
+
+#[test]
+fn attention_and_its_gradients() {
+    use crate::graph::{Attention, AttentionPart};
+    // one block and several, with and without whole vectors, chunks and tiles
+    for (heads, queries, keys, features, outputs, causal) in [
+        (1, 1, 1, 1, 1, false),
+        (2, 33, 5, 3, 7, false),
+        (3, 32, 32, 32, 32, true),
+        (2, 70, 301, 17, 40, false),
+        (2, 150, 173, 64, 33, true),
+        (1, 131, 131, 2, 64, true),
+    ] {
+        let scale = Scalar::new(DType::F32, 0.4);
+        let of = |part| Attention { part, heads, queries, keys, features, outputs, scale, causal };
+        let parts = [AttentionPart::Forward, AttentionPart::Queries, AttentionPart::KeysAndValues].map(of);
+        let [of_queries, of_keys, of_values, of_outputs] = parts[0].elements();
+        let mut data = [of_queries, of_keys, of_values, of_outputs].map(|n| Data::random(DType::F32, n)).to_vec();
+        // behind one element each, so that places count
+        data.extend(parts.iter().map(|part| Data::zeros(DType::F32, part.written() + 1)));
+        let whole = |buffer: usize| span(buffer, &data, 0..data[buffer].values.len());
+        let written = |buffer: usize| span(buffer, &data, 1..data[buffer].values.len());
+        let bodies = parts.into_iter().enumerate().map(|(number, part)| {
+            let mut inputs = vec![whole(0), whole(1), whole(2)];
+            if number > 0 {
+                inputs.extend([written(4), whole(3)]);
+            }
+            Body::Routine(Routine { kind: RoutineKind::Attention(part), inputs, output: written(4 + number) })
+        });
+        check(bodies.collect(), &data, 2e-5);
+    }
+}

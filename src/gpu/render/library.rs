@@ -21,6 +21,9 @@ macro_rules! shader_files {
 
 /// Kernel families: valid WGSL as they are, with slots between `//@slot name` and `//@end`.
 pub(crate) const FAMILIES: &[ShaderFile] = shader_files![
+    "attention.wgsl",
+    "attention_keys.wgsl",
+    "attention_queries.wgsl",
     "contract.wgsl",
     "contract_cooperative.wgsl",
     "contract_tiled.wgsl",

@@ -8,6 +8,7 @@
 //! The text is the key of the pipeline cache: with [`Plan::literal_sizes`] off it is the same for all sizes of a
 //! structure. Shaders are compiled unchecked: every index is in bounds by construction.
 
+mod attention;
 mod contract;
 mod custom;
 mod library;
@@ -138,6 +139,9 @@ pub(crate) fn render_as(
 ) -> Result<Vec<Launch>> {
     if let Body::Routine(routine @ Routine { kind: RoutineKind::Custom(invocation), .. }) = &kernel.body {
         return custom::render(plan, &kernel.label, routine, invocation, caps);
+    }
+    if let Body::Routine(routine @ Routine { kind: RoutineKind::Attention(of), .. }) = &kernel.body {
+        return attention::render(plan, kernel, routine, of, caps);
     }
     let mut launches = Vec::new();
     for body in rewrite::pieces(plan, kernel, caps) {

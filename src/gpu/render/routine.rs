@@ -19,7 +19,7 @@ pub(crate) fn render(module: Module<'_>, routine: &Routine) -> Result<Launch> {
         RoutineKind::Merge { length, run } => merge(module, routine, length, run),
         RoutineKind::Search { length, queries, right } => search(module, routine, (length, queries, right)),
         RoutineKind::Segments { .. } => segments(module, routine),
-        RoutineKind::Custom(_) => unreachable!("rendered by itself"),
+        RoutineKind::Attention(_) | RoutineKind::Custom(_) => unreachable!("rendered by itself"),
     }
 }
 

@@ -220,9 +220,10 @@ impl<'a> Writer<'a> {
             Op::Leaf | Op::Reduce { .. } | Op::Contract(_) | Op::Pack { .. } | Op::Custom | Op::Detach => {
                 unreachable!("{:?} lies in memory", node.op)
             }
-            Op::Sort { .. } | Op::Merge { .. } | Op::Search { .. } | Op::Segments { .. } | Op::Kernel(_) => {
+            Op::Sort { .. } | Op::Merge { .. } | Op::Search { .. } | Op::Segments { .. } => {
                 unreachable!("{:?} lies in memory", node.op)
             }
+            Op::Attention(_) | Op::Kernel(_) => unreachable!("{:?} lies in memory", node.op),
         })
     }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::error::Error;
-use crate::graph::ReduceOp;
+use crate::graph::{Attention, AttentionPart, ReduceOp};
+use crate::ops::attention;
 use crate::plan::{Routine, RoutineKind, Span};
 
 impl Case {
@@ -84,6 +85,41 @@ fn segments_are_reduced() {
                 case.tolerance = 1e-3;
                 case.check(Body::Routine(Routine { kind, inputs, output }));
             }
+        }
+    }
+}
+
+#[test]
+fn attention_and_its_gradients() {
+    let small = Capabilities { max_workgroup_bytes: 4 << 10, max_groups: 3, ..capabilities(true, false) };
+    // every head in a launch of its own
+    let slow = Capabilities { launch_milliseconds: 1e-3, ..capabilities(true, false) };
+    for (heads, queries, keys, features, outputs, causal) in
+        [(1, 1, 1, 1, 1, false), (2, 65, 35, 6, 9, false), (3, 40, 70, 8, 4, true), (1, 131, 131, 64, 61, true)]
+    {
+        let scale = Scalar::new(DType::F32, 0.4);
+        let of = |part| Attention { part, heads, queries, keys, features, outputs, scale, causal };
+        let [of_queries, of_keys, of_values, of_outputs] = of(AttentionPart::Forward).elements();
+        for part in [AttentionPart::Forward, AttentionPart::Queries, AttentionPart::KeysAndValues] {
+            let mut case = Case::new();
+            // sums over keys of sums of 61 products of up to 4, which cancel
+            case.tolerance = 2e-4;
+            let operands = [of_queries, of_keys, of_values].map(|elements| case.data(DType::F32, elements));
+            let values = case.values(&case.contents);
+            let forward: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
+            let saved = attention::reference(&of(AttentionPart::Forward), &forward);
+            let saved = case.buffer(DType::F32, std::iter::once(0.0).chain(saved));
+            let slope = case.data(DType::F32, of_outputs);
+            let written = case.data(DType::F32, of(part).written() + 1);
+            let mut inputs: Vec<Span> = operands.map(|buffer| case.span(buffer, 0)).to_vec();
+            if part != AttentionPart::Forward {
+                inputs.extend([case.span(saved, 1), case.span(slope, 0)]);
+            }
+            let output = case.span(written, 1);
+            let body = Body::Routine(Routine { kind: RoutineKind::Attention(of(part)), inputs, output });
+            case.check(body.clone());
+            case.check_on(&body, &small);
+            case.check_on(&body, &slow);
         }
     }
 }
