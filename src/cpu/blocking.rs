@@ -14,7 +14,7 @@ const MOST_ROWS: usize = 240;
 /// Most rows of a block of a plain product: its sums fill a second-level cache, and the columns are packed less often.
 const MOST_PLAIN_ROWS: usize = 480;
 /// Rows below which a plain product is cut along its columns instead: each block packs all of its columns.
-const LEAST_PLAIN_ROWS: usize = 96;
+const LEAST_PLAIN_ROWS: usize = 64;
 /// Most columns of a block.
 pub(super) const MOST_COLUMNS: usize = STRIP;
 /// Blocks that a large contraction should have.

@@ -19,10 +19,13 @@ pub(super) struct Item {
 
 /// List scheduling from the items that depend on nothing: among the ready ones of the earliest stage, the one that adds
 /// least to (or takes most from) the memory alive.
+///
+/// Memory that several items write, such as the vector of all gradients, counts in equal parts. As a whole it would keep the first of
+/// them waiting until nothing else is left, and what they read alive with it.
 pub(super) fn order(items: &[Item], buffers: usize) -> Vec<usize> {
     let mut waiting: Vec<usize> = items.iter().map(|item| item.before.len()).collect();
     let mut after: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
-    let mut readers = vec![0usize; buffers];
+    let (mut readers, mut writers) = (vec![0usize; buffers], vec![0u64; buffers]);
     for (number, item) in items.iter().enumerate() {
         for &before in &item.before {
             after[before].push(number);
@@ -30,13 +33,17 @@ pub(super) fn order(items: &[Item], buffers: usize) -> Vec<usize> {
         for &(buffer, _) in &item.reads {
             readers[buffer] += 1;
         }
+        for &(buffer, _) in &item.writes {
+            writers[buffer] += 1;
+        }
     }
     let mut alive = vec![false; buffers];
     let mut ready: BTreeSet<usize> = (0..items.len()).filter(|&number| waiting[number] == 0).collect();
     let mut result = Vec::with_capacity(items.len());
     while let Some(next) = ready.iter().copied().min_by_key(|&number| {
         let item = &items[number];
-        let taken: u64 = item.writes.iter().filter(|(buffer, _)| !alive[*buffer]).map(|write| write.1).sum();
+        let new = item.writes.iter().filter(|(buffer, _)| !alive[*buffer]);
+        let taken: u64 = new.map(|&(buffer, bytes)| bytes / writers[buffer]).sum();
         let freed: u64 = item.reads.iter().filter(|(buffer, _)| readers[*buffer] == 1).map(|read| read.1).sum();
         (item.stage, i128::from(taken) - i128::from(freed), item.position)
     }) {
