@@ -3,7 +3,7 @@
 mod state;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::dtype::DType;
 use crate::shape::{MAX_ELEMENTS, Shape};
@@ -173,14 +173,16 @@ pub enum Error {
     },
     /// Files of a published data set are not where they should be.
     #[error(
-        "data set {name} is not in {}: fetch it with `brasa data {name} --download`, or put these files there: {}",
-        folder.display(), files.join(" ")
+        "data set {name} is not in {}: fetch it with `brasa data {name} --download{}`, or put these files there: {}",
+        folder.display(), data_dir_flag(.data_dir.as_deref()), files.join(" ")
     )]
     DataMissing {
         /// The data set.
         name: String,
         /// The folder that its files belong in.
         folder: PathBuf,
+        /// The folder of all data sets, if one was named.
+        data_dir: Option<PathBuf>,
         /// The addresses of those that are missing.
         files: Vec<String>,
     },
@@ -238,6 +240,17 @@ impl fmt::Display for LiveMemory {
 fn list_largest(largest: &[LiveMemory]) -> String {
     let pieces: Vec<String> = largest.iter().map(|live| format!("{} for {live}", units::bytes(live.bytes))).collect();
     if pieces.is_empty() { String::new() } else { format!("; the largest are {}", pieces.join(", ")) }
+}
+
+/// ` --data-dir FOLDER`, as a shell takes it, or nothing.
+fn data_dir_flag(folder: Option<&Path>) -> String {
+    let Some(folder) = folder.map(|folder| folder.display().to_string()) else { return String::new() };
+    let is_plain = |sign: char| sign.is_alphanumeric() || "/._-+:\\".contains(sign);
+    if folder.chars().all(is_plain) {
+        format!(" --data-dir {folder}")
+    } else {
+        format!(" --data-dir '{}'", folder.replace('\'', r"'\''"))
+    }
 }
 
 /// `; beside it belong …` or nothing.

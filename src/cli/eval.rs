@@ -1,12 +1,13 @@
 //! `brasa eval`: how good a run's weights are, class by class.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::data::DatasetName;
 use crate::error::{Error, Result};
-use crate::train::{Confusion, Judged, TestMetrics, Trainer, evaluate};
+use crate::train::record::{RUN, RunRecord};
+use crate::train::{Confusion, Judged, TestMetrics, Trainer, evaluate_for};
 use crate::units::thousands;
 
 use super::report::{percent, table};
@@ -25,7 +26,7 @@ pub(super) struct EvalArgs {
     /// Other data to judge by, with the same classes
     #[arg(long, value_name = "DATA")]
     dataset: Option<DatasetName>,
-    /// Where to compute [default: best]
+    /// Where to compute: best, cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default: the device of the run]
     #[arg(long, value_name = "DEVICE", env = "BRASA_DEVICE")]
     device: Option<String>,
     /// Write one JSON object to standard output
@@ -47,7 +48,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<ExitCode> {
         let run = args.run.display();
         Error::Config(format!("{run}: there are no weights; was the run saved?"))
     })?;
-    let judged = evaluate(config, &weights)?;
+    let judged = evaluate_for(config, &weights, learned(&args.run)?.as_deref())?;
     if args.json {
         super::print_result(&(serde_json::to_string(&judged).expect("plain data") + "\n"))?;
     } else {
@@ -56,11 +57,22 @@ pub(super) fn run(args: &EvalArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The classes that the run has learned, if its folder tells.
+fn learned(run: &Path) -> Result<Option<Vec<String>>> {
+    let path = run.join(RUN);
+    match std::fs::read(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(path, error)),
+        // what cannot be read cannot be compared with; the number of classes is in the weights
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok().map(|RunRecord { classes, .. }| classes)),
+    }
+}
+
 fn text(judged: &Judged) -> String {
     let Judged { test, classes, confusion, skipped } = judged;
     let mut text = String::new();
     let (correct, targets) = (thousands(test.correct as usize), thousands(test.targets as usize));
-    let what = if test.by_iou { "pixels" } else { "pictures" };
+    let what = if test.by_iou { "pixels" } else { "samples" };
     let _ = writeln!(text, "accuracy       {} ({correct} of {targets} {what})", percent(test.accuracy));
     if let Some(top5) = test.top5 {
         let _ = writeln!(text, "top 5          {}", percent(top5));

@@ -68,7 +68,7 @@ impl Listener {
                 self.bar.set_length((start.epochs * start.steps_per_epoch) as u64);
                 self.bar.set_position(start.steps_done as u64);
                 self.message(&format!(
-                    "{} on {}: {} parameters, {} training and {} test pictures, on {}",
+                    "{} on {}: {} parameters, {} training and {} test samples, on {}",
                     start.model,
                     start.dataset,
                     thousands(start.parameters),
@@ -81,7 +81,7 @@ impl Listener {
             Event::Step(step) => {
                 self.bar.set_position(step.step as u64);
                 self.bar.set_message(format!(
-                    "loss {}  accuracy {}  {} images/s  {} left",
+                    "loss {}  accuracy {}  {} samples/s  {} left",
                     loss(step.loss),
                     percent(step.accuracy.into()),
                     thousands(step.samples_per_second as usize),
@@ -99,7 +99,7 @@ impl Listener {
             }) => {
                 let width = self.epochs.to_string().len();
                 self.epoch_line = format!(
-                    "epoch {epoch:>width$}/{}  loss {}  accuracy {:>8}  {:>7} images/s",
+                    "epoch {epoch:>width$}/{}  loss {}  accuracy {:>8}  {:>7} samples/s",
                     self.epochs,
                     loss(*mean as f32),
                     percent(*accuracy),

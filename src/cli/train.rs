@@ -35,7 +35,10 @@ pub(super) struct TrainArgs {
 /// Trains as the flags say; `matches` knows which of them were given.
 pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
     let config = match (&args.resume, &args.file) {
-        (Some(run), _) => merge(&args.config, matches, &run.join("config.toml"))?,
+        (Some(run), _) => {
+            check_resumed(matches)?;
+            merge(&args.config, matches, &run.join("config.toml"))?
+        }
         (None, Some(file)) => merge(&args.config, matches, file)?,
         (None, None) => args.config.clone(),
     };
@@ -103,6 +106,21 @@ fn on_interrupt(act: impl Fn() + Send + Sync + 'static) {
     }
 }
 
+/// Refuses flags that say where a run lies and what it begins with: one that goes on has both.
+fn check_resumed(matches: &ArgMatches) -> Result<()> {
+    for (flag, why) in [
+        ("weights", "the run's checkpoint has its weights: begin a new run with these"),
+        ("skip_weights", "the run's checkpoint has its weights: begin a new run with others"),
+        ("name", "the run has its name: leave it away, or begin a new run"),
+        ("out", "the run goes on in its own folder: leave it away, or begin a new run"),
+    ] {
+        if matches.value_source(flag) == Some(ValueSource::CommandLine) {
+            return Err(Error::Config(format!("--{} beside --resume: {why}", flag.replace('_', "-"))));
+        }
+    }
+    Ok(())
+}
+
 /// The file's settings, overridden by the flags and environment variables that were given.
 pub(super) fn merge(flags: &Config, matches: &ArgMatches, file: &Path) -> Result<Config> {
     // Read as a config first, so that mistakes are reported with their line.
@@ -110,11 +128,18 @@ pub(super) fn merge(flags: &Config, matches: &ArgMatches, file: &Path) -> Result
     for (key, value) in to_table(flags)? {
         let given = matches.value_source(&key.replace('-', "_"));
         if matches!(given, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
+            // of two ways to limit gradients, that of the flags takes the place of the file's
+            if let Some((_, other)) = INSTEAD.iter().find(|(one, _)| *one == key) {
+                table.remove(*other);
+            }
             table.insert(key, value);
         }
     }
     table.try_into().map_err(|error: toml::de::Error| Error::format(file, error.message().to_owned()))
 }
+
+/// Settings of which there may be one.
+const INSTEAD: [(&str, &str); 2] = [("clip-norm", "clip-value"), ("clip-value", "clip-norm")];
 
 fn to_table(config: &Config) -> Result<toml::Table> {
     toml::Table::try_from(config).map_err(|error| Error::Config(error.to_string()))
@@ -137,5 +162,19 @@ mod tests {
         assert_eq!((config.epochs, config.batch_size, config.lr, config.log_every), (3, 9, Some(0.5), 2));
         assert_eq!(config.optimizer, crate::train::OptimizerName::SGD);
         assert_eq!(config.augment.to_string(), "crop=1");
+    }
+
+    #[test]
+    fn every_setting_of_a_file_can_be_taken_back() {
+        let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+        file.write_all(b"clip-norm = 1.0\nfreeze-statistics = true\n").expect("writable");
+        let arguments = ["brasa", "--clip-value", "0.5", "--freeze-statistics=false"];
+        let matches = super::super::Cli::command().get_matches_from(arguments);
+        let cli = super::super::Cli::from_arg_matches(&matches).expect("good flags");
+        let config = merge(&cli.train.config, &matches, file.path()).expect("a good file");
+        assert_eq!((config.clip_norm, config.clip_value, config.freeze_statistics), (None, Some(0.5), false));
+        let matches = super::super::Cli::command().get_matches_from(["brasa", "--freeze-statistics"]);
+        let cli = super::super::Cli::from_arg_matches(&matches).expect("good flags");
+        assert!(cli.train.config.freeze_statistics);
     }
 }

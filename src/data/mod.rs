@@ -34,6 +34,7 @@ pub use permutation::Permutation;
 pub use pipeline::{Format, Labels, Last, On, Pipeline, Received, Resize, State};
 pub use random::Random;
 pub use sample::{IGNORED, Sample, Target, Values};
+pub(crate) use sets::absolute;
 #[cfg(feature = "ui")]
 pub(crate) use sets::known_forms;
 pub use sets::{

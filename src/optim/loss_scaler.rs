@@ -22,11 +22,14 @@ pub struct LossScaleOptions {
     pub backoff: f32,
     /// 2000.
     pub growth_interval: u32,
+    /// The factor does not shrink below this, and a step whose gradients overflow in spite of it halts, because no smaller
+    /// factor would help: 2^-14. PyTorch goes on for ever.
+    pub least: f32,
 }
 
 impl Default for LossScaleOptions {
     fn default() -> Self {
-        Self { initial: 65536.0, growth: 2.0, backoff: 0.5, growth_interval: 2000 }
+        Self { initial: 65536.0, growth: 2.0, backoff: 0.5, growth_interval: 2000, least: 1.0 / 16384.0 }
     }
 }
 
@@ -40,6 +43,8 @@ const LARGEST: f32 = 1.0 / f32::MIN_POSITIVE;
 ///   running statistic or random position), it is counted, the factor shrinks, and the next step goes on.
 /// * **A loss that is not finite before it is scaled** is none of the factor's doing: the step halts as without a scaler,
 ///   the factor stays, and [`Step::diagnose`](crate::runtime::Step::diagnose) finds the origin.
+/// * **A factor that cannot shrink any more** ([`LossScaleOptions::least`]) is of no help: a step whose gradients are not finite
+///   halts then, too.
 ///
 /// The factor is a variable of the device like any other; nothing is compiled or waited for when it changes.
 pub struct LossScaler {
@@ -108,13 +113,17 @@ impl LossScaler {
     fn unless_overflow<T>(&self, apply: impl FnOnce() -> T) -> T {
         let (result, overflow) = catch_non_finite(apply);
         let overflow = overflow.expect("LossScaler: only in a captured step (runtime::Step)");
-        let LossScaleOptions { growth, backoff, growth_interval, .. } = self.options;
+        let LossScaleOptions { growth, backoff, growth_interval, least, .. } = self.options;
         Stage::Update.scope(|| {
             let scale = self.scale.tensor();
+            let smaller = &scale * backoff;
+            let is_spent = overflow.logical_and(&smaller.lt(least));
+            let halts = is_spent.where_(f64::INFINITY, scale.zeros_like());
+            check_finite(std::slice::from_ref(halts.node()));
             let (good, larger) = (self.good_steps.tensor() + 1u32, &scale * growth);
             let is_due = good.ge(growth_interval);
             let grown = is_due.logical_and(&larger.le(LARGEST)).where_(&larger, &scale);
-            self.scale.assign(&overflow.where_(&scale * backoff, grown));
+            self.scale.assign(&overflow.where_(smaller.maximum(f64::from(least)), grown));
             self.good_steps.assign(&overflow.logical_or(&is_due).where_(good.zeros_like(), &good));
             self.skipped.assign(&(self.skipped.tensor() + overflow.to_dtype(DType::U32)));
         });
@@ -128,6 +137,11 @@ impl LossScaler {
     /// If the device fails.
     pub fn scale(&self) -> Result<f32> {
         self.scale.tensor().item()
+    }
+
+    /// True if the factor is as small as it gets; waits for the device.
+    pub(crate) fn is_exhausted(&self) -> Result<bool> {
+        Ok(self.scale()? * self.options.backoff < self.options.least)
     }
 
     /// Steps skipped so far; waits for the device.

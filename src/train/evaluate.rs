@@ -4,14 +4,15 @@ use std::path::Path;
 
 use crate::data::{Batch, Skipped};
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::nn::{LoadOptions, load_weights};
 
 use super::Config;
+use super::auto::AUTO;
 use super::event::TestMetrics;
 use super::learner::{Evaluated, Learner};
 use super::scores::Confusion;
-use super::trainer::{batched, open};
+use super::trainer::{batched, open, some};
 
 /// How good a model is, as a whole and class by class.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -33,9 +34,28 @@ pub struct Judged {
 /// # Errors
 /// If the settings, the data, the device or the weights are not what they should be.
 pub fn evaluate(config: Config, weights: &Path) -> Result<Judged> {
-    let config = Config { ema: None, weights: None, accumulate: 1, ..config.resolve()? };
+    evaluate_for(config, weights, None)
+}
+
+/// The same for a model that has learned to tell these classes apart; data with others are refused.
+pub(crate) fn evaluate_for(config: Config, weights: &Path, learned: Option<&[String]>) -> Result<Judged> {
+    // a cache is of use to who reads samples more than once
+    let config =
+        Config { ema: None, weights: None, skip_weights: Vec::new(), accumulate: 1, cache: false, ..config.resolve()? };
+    if config.device.as_deref() == Some(AUTO) {
+        let message = "device is `auto`, which tries steps of a training: for an evaluation take best, cpu, gpu, gpu:N or part \
+                       of a name (see `brasa devices`)";
+        return Err(Error::Config(message.into()));
+    }
     let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
     let data = batched(open(&config)?, &config)?;
+    let of = data.test.description();
+    if let Some(learned) = learned.filter(|learned| *learned != of.classes) {
+        let (name, own, learned) = (&of.name, some(&of.classes), some(learned));
+        let message =
+            format!("`{name}` has the classes {own}, but the model has learned {learned}: judge it by data with these");
+        return Err(Error::Config(message));
+    }
     let (mut learner, _) = Learner::new(&config, [data.train.format(), data.test.format()], &device)?;
     load_weights(learner.model(), weights, &LoadOptions::default())?;
     let mut samples = 0;

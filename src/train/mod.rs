@@ -35,6 +35,8 @@ pub use config::{Config, ModelName, OnNan, OptimizerName, Precision};
 pub use control::Control;
 pub use early_stopping::{EarlyStopping, Monitor};
 pub use environment::Environment;
+#[cfg(feature = "cli")]
+pub(crate) use evaluate::evaluate_for;
 pub use evaluate::{Judged, evaluate};
 pub use event::{EpochMetrics, Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
 pub use forecast::{RunForecast, forecast};

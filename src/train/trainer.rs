@@ -16,7 +16,7 @@ use super::early_stopping::EarlyStopping;
 use super::folder::RunFolder;
 use super::learner::Learner;
 use super::rates::Rates;
-use super::run::Run;
+use super::run::{Run, WEIGHTS};
 use super::{Config, Control, Environment, Event, MemoryNeed, Summary, TensorBoard};
 
 /// A run that is ready to start: settings checked, data and device open, model made, folder there.
@@ -106,7 +106,7 @@ impl Trainer {
     }
 
     /// Goes on with the run in `folder` from its last checkpoint, with `config`: that of the run ([`Trainer::config_of`]), or one
-    /// with other settings, such as more epochs. With the same settings, device, driver and build its weights end up the same,
+    /// with other settings, such as more epochs. Its place, its name and the weights that it began with stay what they were. With the same settings, device, driver and build its weights end up the same,
     /// bit for bit, as those of a run that was never interrupted.
     ///
     /// # Errors
@@ -126,6 +126,10 @@ impl Trainer {
     }
 
     fn resumed(folder: &Path, mut config: Config, open: &Open<'_>) -> Result<Self> {
+        // these say where the run lies and how it began, which nothing can change any more
+        if let Ok(Config { out, name, weights, skip_weights, .. }) = Self::config_of(folder) {
+            config = Config { out, name, weights, skip_weights, ..config };
+        }
         // the checkpoint has all weights; the file that the run began with may be gone
         let begun_with = (config.weights.take(), std::mem::take(&mut config.skip_weights));
         let mut prepared = Prepared::new(config, open)?;
@@ -216,6 +220,8 @@ impl Prepared {
             notices.push(what_was_loaded(path, &report)?);
         }
         let rows = batch_rows(&config, &data.train);
+        learner.check_rows(&rows)?;
+        notices.extend(what_is_left_out(&config, &data.train));
         let steps = config.epochs * steps_per_epoch(&config, &data.train);
         let rates = Rates::new(&config, steps as u64)?;
         let memory = memory_need(&mut learner, &rows, config.batch_size, &device)?;
@@ -252,7 +258,12 @@ fn newest(
         }
     }
     let message = format!("{}: there is no checkpoint that the run could go on from", folder.display());
-    Err(Error::Config(notices.iter().fold(message, |message, notice| message + "; " + notice)))
+    let mut message = notices.iter().fold(message, |message, notice| message + "; " + notice);
+    let weights = folder.join(WEIGHTS);
+    if weights.is_file() {
+        message += &format!("; a new run can begin with its weights: --weights {}", weights.display());
+    }
+    Err(Error::Config(message))
 }
 
 /// The data that `config` names.
@@ -288,7 +299,7 @@ pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pi
     let train = if train.is_shuffled() { train } else { train.shuffle() };
     let train = train
         .augment(config.augment.clone(), config.augment_on)
-        .batch(config.batch_size, Last::Keep)
+        .batch(config.batch_size, Last::KeepSeveral)
         .epochs(config.epochs);
     let test = test.batch(config.batch_size, Last::Pad);
     Ok(Split { train, test })
@@ -322,12 +333,24 @@ fn fits_memory(pipelines: &[&Pipeline]) -> Result<()> {
     }
 }
 
-/// Rows of the batches of a pass over the training data: of whole ones, and of the last one if it is smaller.
+/// Rows of the batches of a pass over the training data: of whole ones, and of the last one if it is smaller. A single sample
+/// that is left is no batch.
 pub(super) fn batch_rows(config: &Config, train: &Pipeline) -> Vec<usize> {
     let samples = train.samples_per_epoch();
     let mut rows = vec![config.batch_size.min(samples)];
-    rows.extend(Some(samples % config.batch_size).filter(|&last| last > 0 && last != rows[0]));
+    rows.extend(Some(samples % config.batch_size).filter(|&last| last > 1 && last != rows[0]));
     rows
+}
+
+/// What is said if a single sample is left at the end of each pass.
+fn what_is_left_out(config: &Config, train: &Pipeline) -> Option<String> {
+    let (samples, rows) = (train.samples_per_epoch(), config.batch_size);
+    (samples > rows && rows > 1 && samples % rows == 1).then(|| {
+        format!(
+            "each pass leaves one of {samples} training samples out, another one each time: batches of {rows} leave a single one, in \
+             which batch norms find no variance; another batch-size takes all"
+        )
+    })
 }
 
 /// Steps in a pass over the training data, if no sample is broken.
@@ -360,7 +383,7 @@ fn what_was_loaded(path: &Path, report: &LoadReport) -> Result<String> {
 }
 
 /// The first few of many names.
-fn some(names: &[String]) -> String {
+pub(super) fn some(names: &[String]) -> String {
     const MOST: usize = 4;
     let first = names.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
     if names.len() > MOST { format!("{first}, ...") } else { first }

@@ -56,6 +56,7 @@ pub fn tune(config: Config, options: &TuneOptions, tell: &mut dyn FnMut(TuneProg
         let data = batched(open(&config)?, &config)?;
         let (mut learner, _) = Learner::new(&config, [data.train.format(), data.test.format()], &device)?;
         let rows = batch_rows(&config, &data.train);
+        learner.check_rows(&rows)?;
         steps = learner.tune(&rows, config.batch_size, options, tell)?;
     }
     Ok(Tuning { device: device.info().clone(), steps })

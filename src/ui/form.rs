@@ -115,9 +115,7 @@ impl Field {
         let value = self.value.trim();
         let flag = |value: &str| OsString::from(format!("--{}={value}", self.key));
         match (self.key, value) {
-            // those that are on by being there
-            ("freeze-statistics", "true") => vec!["--freeze-statistics".into()],
-            ("freeze-statistics", "false") | (_, "") => Vec::new(),
+            (_, "") => Vec::new(),
             ("freeze" | "skip-weights", patterns) => {
                 patterns.split([',', ' ']).filter(|one| !one.is_empty()).map(flag).collect()
             }

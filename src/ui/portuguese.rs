@@ -373,10 +373,11 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ),
     ("What trains now is in the way: pause it first", "O treinamento em andamento atrapalha: pause-o primeiro"),
     (
-        "When a checkpoint is written that the run can go on from: after so many steps (500), or seconds (30s), \
-         minutes or hours; also at the end, and after an epoch if the last one is older than 10 seconds",
-        "Quando é gravado um checkpoint do qual a execução pode continuar: depois de tantos passos (500), ou segundos \
-         (30s), minutos ou horas; também no fim, e depois de uma época se o último tiver mais de 10 segundos",
+        "When a checkpoint is written that the run can go on from: after so many steps (500); or after so many seconds (30s), \
+         minutes or hours, and then also after an epoch if the last one is older than 10 seconds. In any case at the end",
+        "Quando é gravado um checkpoint do qual a execução pode continuar: depois de tantos passos (500); ou depois de tantos \
+         segundos (30s), minutos ou horas, e então também depois de uma época se o último tiver mais de 10 segundos. Em todo \
+         caso, no fim",
     ),
     (
         "Where to compute: best, auto (tries them all), cpu, gpu, gpu:N or part of a name (see `brasa devices`) \

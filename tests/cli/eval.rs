@@ -23,7 +23,30 @@ fn evaluation_repeats_what_training_said() {
         assert!(table.stdout.contains(word), "`{word}` is missing in: {}", table.stdout);
     }
     refuses(&["eval", text(out.path())], 1, &["config.toml"]);
+    refuses(&["eval", text(&run), "--device", "auto"], 2, &["`auto`", "best, cpu, gpu"]);
     refuses(&["eval", text(&run), "--weights", "none.safetensors"], 1, &["none.safetensors"]);
+}
+
+#[test]
+fn data_with_other_classes_are_no_measure() {
+    let place = folder();
+    let write = |name: &str, classes: [&str; 2]| {
+        let rows: String =
+            (0..40).map(|number| format!("{number},{},{}\n", 40 - number, classes[number % 2])).collect();
+        let path = place.path().join(name);
+        std::fs::write(&path, format!("a,b,class\n{rows}")).expect("writable");
+        format!("csv:{}", text(&path))
+    };
+    let [own, same, other] = [("own.csv", ["cat", "dog"]), ("same.csv", ["dog", "cat"]), ("other.csv", ["cat", "cow"])]
+        .map(|(name, classes)| write(name, classes));
+    let ran = brasa(&short(place.path(), &["--name", "run", "--dataset", &own, "--cache"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let run = place.path().join("run");
+    let judged = brasa(&["eval", text(&run), "--dataset", &same]);
+    assert_eq!(judged.code, Some(0), "{}", judged.stderr);
+    assert!(judged.stdout.contains("samples)"), "{}", judged.stdout);
+    let words = ["other.csv", "the classes cat, cow", "has learned cat, dog"];
+    refuses(&["eval", text(&run), "--dataset", &other], 2, &words);
 }
 
 #[test]

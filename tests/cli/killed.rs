@@ -10,14 +10,14 @@ use image::{GrayImage, Luma};
 use super::resume::bytes;
 use super::{brasa, devices, folder, metrics, text};
 
-/// How often the run is killed.
-const KILLS: usize = 20;
-/// Kills of which it must be seen that a checkpoint was being written.
-const WHILE_WRITING: usize = 3;
+/// How often the run is killed, and how often it must be seen that a checkpoint was being written then.
+const KILLS: (usize, usize) = (20, 3);
+/// The same of the run that also writes event files and augments on the device.
+const FEWER_KILLS: (usize, usize) = (6, 1);
 
 /// A small network with dropout, and settings whose state is more than weights: moments, a schedule, an average, the position of
 /// random numbers, sums of an epoch. A checkpoint after each of the short steps, so that much of the time goes into writing.
-const SETTINGS: [&str; 20] = [
+const SETTINGS: [&str; 19] = [
     "--no-ui",
     "--json",
     "--model",
@@ -37,7 +37,6 @@ const SETTINGS: [&str; 20] = [
     "1",
     "--patience",
     "50",
-    "--tensorboard=false",
 ];
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
@@ -124,44 +123,57 @@ fn write_pictures(folder: &Path) {
     }
 }
 
+/// A run that is killed again and again, with these settings beside the common ones, and in the end compared with one that was
+/// left alone.
+fn kill_and_compare(device: &str, more: &[&str], (kills, least): (usize, usize)) {
+    let out = folder();
+    write_pictures(&out.path().join("pictures"));
+    let data = format!("folder:{}", text(&out.path().join("pictures")));
+    let place = ["--dataset", &data, "--device", device, "--out", text(out.path())];
+    let flags = |name| [&SETTINGS[..], more, &place, &["--name", name]].concat();
+    let undisturbed = brasa(&flags("whole"));
+    assert_eq!(undisturbed.code, Some(0), "{}", undisturbed.stderr);
+    let (whole, killed) = (out.path().join("whole"), out.path().join("killed"));
+    let resume = ["--resume", text(&killed), "--json"];
+
+    let (mut random, mut while_writing) = (Random(20), 0);
+    for kill in 0..kills {
+        let arguments = if newest(&killed).is_some() {
+            resume.to_vec()
+        } else {
+            // killed before there was anything to go on from
+            let _ = std::fs::remove_dir_all(&killed);
+            flags("killed")
+        };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_brasa"));
+        let command = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the program starts");
+        let moment = Moment::any(&mut random);
+        assert!(moment.comes(&mut child, &killed), "{device}: it ended before kill {kill}, {moment:?}");
+        child.kill().expect("a child");
+        child.wait().expect("a child");
+        while_writing += usize::from(is_writing(&killed));
+    }
+    assert!(while_writing >= least, "{device}: {while_writing} kills while a checkpoint was being written");
+    let last = brasa(&resume);
+    assert_eq!(last.code, Some(0), "{}", last.stderr);
+    for file in ["model.safetensors", "best.safetensors"] {
+        assert_eq!(bytes(&killed.join(file)), bytes(&whole.join(file)), "{device}: {file}");
+    }
+    assert_eq!(metrics(&killed), metrics(&whole), "{device}");
+    assert_eq!(files(&killed).len(), 2, "old checkpoints and temporary files are removed");
+}
+
 #[test]
 fn killed_runs_end_as_if_nothing_had_happened() {
     for device in devices() {
-        let out = folder();
-        write_pictures(&out.path().join("pictures"));
-        let data = format!("folder:{}", text(&out.path().join("pictures")));
-        let place = ["--dataset", &data, "--device", device, "--out", text(out.path())];
-        let flags = |name| [&SETTINGS[..], &place, &["--name", name]].concat();
-        let undisturbed = brasa(&flags("whole"));
-        assert_eq!(undisturbed.code, Some(0), "{}", undisturbed.stderr);
-        let (whole, killed) = (out.path().join("whole"), out.path().join("killed"));
-        let resume = ["--resume", text(&killed), "--json"];
+        kill_and_compare(device, &["--tensorboard=false"], KILLS);
+    }
+}
 
-        let (mut random, mut while_writing) = (Random(20), 0);
-        for kill in 0..KILLS {
-            let arguments = if newest(&killed).is_some() {
-                resume.to_vec()
-            } else {
-                // killed before there was anything to go on from
-                let _ = std::fs::remove_dir_all(&killed);
-                flags("killed")
-            };
-            let mut command = Command::new(env!("CARGO_BIN_EXE_brasa"));
-            let command = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
-            let mut child = command.spawn().expect("the program starts");
-            let moment = Moment::any(&mut random);
-            assert!(moment.comes(&mut child, &killed), "{device}: it ended before kill {kill}, {moment:?}");
-            child.kill().expect("a child");
-            child.wait().expect("a child");
-            while_writing += usize::from(is_writing(&killed));
-        }
-        assert!(while_writing >= WHILE_WRITING, "{device}: {while_writing} kills while a checkpoint was being written");
-        let last = brasa(&resume);
-        assert_eq!(last.code, Some(0), "{}", last.stderr);
-        for file in ["model.safetensors", "best.safetensors"] {
-            assert_eq!(bytes(&killed.join(file)), bytes(&whole.join(file)), "{device}: {file}");
-        }
-        assert_eq!(metrics(&killed), metrics(&whole), "{device}");
-        assert_eq!(files(&killed).len(), 2, "old checkpoints and temporary files are removed");
+#[test]
+fn neither_event_files_nor_augmentation_on_the_device_change_that() {
+    for device in devices() {
+        kill_and_compare(device, &["--augment-on", "device"], FEWER_KILLS);
     }
 }

@@ -9,8 +9,11 @@ mod eval;
 #[cfg(target_os = "linux")]
 mod full_disk;
 mod killed;
+mod outside;
 mod pets;
 mod resume;
+#[cfg(target_os = "linux")]
+mod shards;
 mod tune;
 mod weights;
 
@@ -123,6 +126,7 @@ fn wrong_flags_are_refused_with_what_is_known() {
     refuses(&["--schedule", "sometimes"], 2, &["sometimes", "cosine"]);
     refuses(&["--schedule", "step:size=0"], 2, &["step:size=0", "at least 1"]);
     refuses(&["--clip-norm", "0"], 2, &["clip-norm is 0"]);
+    refuses(&headless(&["--model", "resnet18", "--batch-size", "1"]), 2, &["batch-size", "bn", "no variance"]);
     refuses(&["--name", "a/b"], 2, &["a/b", "one folder"]);
 }
 
@@ -517,7 +521,8 @@ fn a_data_set_that_is_not_there_is_told_with_what_to_do() {
     let place = folder();
     let out = place.path().join("runs");
     let flags = ["--dataset", "mnist", "--device", "cpu", "--data-dir", text(place.path()), "--out", text(&out)];
-    refuses(&flags, 1, &["brasa data mnist --download", "train-images-idx3-ubyte.gz", text(place.path())]);
+    let command = format!("brasa data mnist --download --data-dir {}", text(place.path()));
+    refuses(&flags, 1, &[&command, "train-images-idx3-ubyte.gz", text(place.path())]);
     assert!(!out.exists(), "what cannot start leaves nothing behind");
 }
 

@@ -69,3 +69,34 @@ fn what_cannot_be_gone_on_from_is_named() {
     }
     refuses(&["--resume", text(&run)], 2, &["no checkpoint", "left out", "step-"]);
 }
+
+#[test]
+fn what_a_run_began_with_cannot_be_changed() {
+    let out = folder();
+    let ran = brasa(&flags(out.path(), "1", &["--name", "run"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let run = out.path().join("run");
+    let before = bytes(&run.join("config.toml"));
+    for flag in [["--weights", "x.safetensors"], ["--skip-weights", "4.*"], ["--name", "other"], ["--out", "elsewhere"]]
+    {
+        refuses(&[&["--resume", text(&run)], &flag[..]].concat(), 2, &[flag[0], "--resume", "begin a new run"]);
+    }
+    assert_eq!(bytes(&run.join("config.toml")), before);
+}
+
+#[test]
+fn a_run_on_a_relative_path_goes_on_from_elsewhere() {
+    let place = folder();
+    let rows: String = (0..40).map(|number| format!("{number},{},{}\n", 40 - number, number % 2)).collect();
+    std::fs::write(place.path().join("rows.csv"), format!("a,b,class\n{rows}")).expect("writable");
+    let within = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_brasa"));
+        command.current_dir(place.path()).args(arguments).output().expect("the program starts")
+    };
+    let flags = ["--dataset", "csv:rows.csv", "--model", "mlp", "--epochs", "1", "--device", "cpu", "--no-ui"];
+    let first = within(&[&flags[..], &["--out", "runs", "--name", "run", "--schedule", "constant"]].concat());
+    assert_eq!(first.status.code(), Some(0), "{}", String::from_utf8_lossy(&first.stderr));
+    let longer = brasa(&["--resume", text(&place.path().join("runs/run")), "--epochs", "2", "--no-ui"]);
+    assert_eq!(longer.code, Some(0), "{}", longer.stderr);
+    assert!(longer.stderr.contains("training and") && longer.stderr.contains("test samples"), "{}", longer.stderr);
+}

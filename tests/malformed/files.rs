@@ -132,6 +132,13 @@ fn cifar10() -> Vec<(String, Vec<u8>)> {
     files
 }
 
+/// Two labels, and the pixels.
+fn cifar100() -> Vec<(String, Vec<u8>)> {
+    let record = |class: u8| [&[class / 5, class][..], &[77; 3072]].concat();
+    let train = (0..4).flat_map(|number| record(20 * number)).collect();
+    vec![("cifar-100-binary/test.bin".into(), record(99)), ("cifar-100-binary/train.bin".into(), train)]
+}
+
 /// Three pictures of each of two classes.
 fn classes(format: ImageFormat) -> Vec<(String, Vec<u8>)> {
     let bytes = picture(format);
@@ -229,6 +236,15 @@ pub(crate) fn cases() -> Vec<Case> {
             |bytes| gzip(&right_tar(bytes)),
         ),
         last("CIFAR batch", 300, |_| "cifar10".into(), below("cifar10", cifar10()), 1, as_it_is),
+        last(
+            "CIFAR-100 archive, damaged in gzip",
+            500,
+            |_| "cifar100".into(),
+            whole("cifar100/cifar-100-binary.tar.gz", tar(&cifar100())),
+            512,
+            |bytes| gzip(&right_tar(bytes)),
+        ),
+        last("CIFAR-100 batch", 300, |_| "cifar100".into(), below("cifar100", cifar100()), 2, as_it_is),
         last("tar of pictures", 3000, archive, whole("x.tar", tar(&classes(ImageFormat::Png))), 512, right_tar),
         last(
             "tar of pictures, checksums damaged",

@@ -217,3 +217,28 @@ fn the_factor_grows_after_good_steps_in_a_row_and_stays_finite() {
         assert_eq!(factors, expected, "{device:?}");
     }
 }
+
+#[test]
+fn a_factor_that_is_of_no_help_any_more_halts() {
+    for device in devices() {
+        let options = LossScaleOptions { initial: 1.0, ..LossScaleOptions::default() };
+        let scaler = scaler(&device, options);
+        let weight = Var::parameter("w", &vector(&[1.0, 2.0], &device)).expect("memory");
+        let optimizer = SGD::new(std::slice::from_ref(&weight), SGDOptions::default()).expect("memory");
+        let own = scaler.clone();
+        let mut step = Step::new(&device, move |inputs| {
+            // the loss is 0, and the gradient of the root there is infinite whatever it is multiplied by
+            let loss = (weight.tensor() * &inputs[0]).sqrt().sum();
+            own.update(&optimizer, &own.backward(&loss));
+            vec![]
+        })
+        .expect("a step");
+        let mut steps = 0;
+        while !step.halted().expect("a word") {
+            assert!(steps < 40, "it skips for ever, on {device:?}");
+            step.run(&[vector(&[0.0, 0.0], &device)]).expect("a run");
+            steps += 1;
+        }
+        assert_eq!((steps, scale(&scaler)), (15, (options.least, 14)), "{device:?}");
+    }
+}

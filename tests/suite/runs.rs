@@ -208,10 +208,163 @@ fn a_step_that_is_not_finite_ends_the_run_or_is_skipped() {
         assert!(matches!(error, Error::NonFinite { step: 1..=10, .. }), "{error}");
         let skipping = Config { on_nan: OnNan::Skip, ..config };
         let (summary, events) = train(Trainer::with_data(skipping, data(Some(11))).expect("good settings"));
+        let is_told = |event: &&Event| matches!(event, Event::Notice { message } if message.contains("was skipped"));
+        let told: Vec<_> = events.iter().filter(is_told).map(|event| format!("{event:?}")).collect();
+        assert_eq!(told.len(), 1, "{device:?}: {told:?}");
+        for words in ["contract", "src/models/mlp.rs:", "module `", "counted only"] {
+            assert!(told[0].contains(words), "{device:?}: `{words}` is missing in {}", told[0]);
+        }
         let skipped = |event: &Event| if let Event::Epoch(epoch) = event { Some(epoch.skipped_steps) } else { None };
         assert_eq!(events.iter().filter_map(skipped).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
         assert_eq!(summary.test.map(|test| test.accuracy), Some(1.0), "{device:?}: the others taught it");
     }
+}
+
+#[test]
+fn a_run_that_a_step_ended_goes_on_from_the_step_before() {
+    for device in common::devices() {
+        let out = folder();
+        let data = |bad| Split { train: Pipeline::new(Rows::new(bad)), test: Pipeline::new(Rows::new(None)) };
+        let config = |name: &str| Config {
+            batch_size: 4,
+            epochs: 3,
+            seed: 3,
+            ema: Some(0.9),
+            schedule: "onecycle".parse().expect("a schedule"),
+            name: Some(name.into()),
+            ..settings(&device, out.path())
+        };
+        let (whole, _) = train(Trainer::with_data(config("whole"), data(None)).expect("good settings"));
+        // before any checkpoint was written, in the first step as in a later one
+        for bad in [0, 11, 25, 38] {
+            let name = format!("stopped-{bad}");
+            let stopped = Trainer::with_data(config(&name), data(Some(bad))).expect("good settings");
+            let mut events = Vec::new();
+            let error = stopped.run(&Control::default(), &mut |event| events.push(event)).expect_err("a NaN");
+            let Error::NonFinite { step, .. } = error else { panic!("{error}") };
+            let is_told = |event: &Event| {
+                let Event::Notice { message } = event else { return false };
+                message.contains(&format!("step {} is saved", step - 1)) && message.contains("--on-nan skip")
+            };
+            assert!(events.iter().any(is_told), "{events:?}");
+            let trainer = Trainer::resume_with_data(&out.path().join(&name), config(&name), data(None));
+            let (resumed, _) = train(trainer.expect("a checkpoint"));
+            assert_eq!((resumed.steps, resumed.test), (whole.steps, whole.test), "{device:?}: step {step}");
+            assert!(weights(&resumed) == weights(&whole), "{device:?}: step {step}");
+            // and with the data as they are, if such steps are skipped from then on
+            let skipping = Config { on_nan: OnNan::Skip, epochs: 4, ..config(&name) };
+            let trainer = Trainer::resume_with_data(&out.path().join(&name), skipping, data(Some(bad)));
+            let (skipped, _) = train(trainer.expect("a checkpoint"));
+            assert_eq!((skipped.steps, skipped.skipped_steps), (40, 1), "{device:?}");
+        }
+        // what the first part of a step has left in statistics is no place to go on from
+        let parts = Config { accumulate: 5, ..config("parts") };
+        let mut events = Vec::new();
+        let trainer = Trainer::with_data(parts, data(Some(11))).expect("good settings");
+        let ended = trainer.run(&Control::default(), &mut |event| events.push(event));
+        assert!(matches!(ended, Err(Error::NonFinite { .. })));
+        let checkpoints = std::fs::read_dir(out.path().join("parts/checkpoints")).map_or(0, Iterator::count);
+        let says = |words: &str| {
+            events.iter().any(|event| matches!(event, Event::Notice { message } if message.contains(words)))
+        };
+        assert_eq!(says("is saved, and the run can go on"), checkpoints == 1, "{events:?}");
+        assert_eq!(says("--weights"), checkpoints == 0, "{events:?}");
+    }
+}
+
+/// Rows of which none is finite.
+struct Nothing(Description);
+
+impl Dataset for Nothing {
+    fn description(&self) -> &Description {
+        &self.0
+    }
+    fn len(&self) -> usize {
+        8
+    }
+    fn get(&self, _index: usize, sample: &mut Sample) -> Result<()> {
+        sample.shape = vec![4];
+        sample.input = Values::F32(vec![f32::INFINITY; 4]);
+        sample.target = Target::Class(0);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_pass_of_skipped_steps_has_no_loss() {
+    let (out, device) = (folder(), Device::cpu());
+    let data = Arc::new(Nothing(Rows::new(None).description().clone()));
+    let data = Split { train: Pipeline::new(data), test: Pipeline::new(Rows::new(None)) };
+    let config = Config { batch_size: 4, epochs: 1, on_nan: OnNan::Skip, ..settings(&device, out.path()) };
+    let (summary, events) = train(Trainer::with_data(config, data).expect("good settings"));
+    assert_eq!(summary.skipped_steps, 2);
+    let epoch = |event: &Event| if let Event::Epoch(epoch) = event { Some(*epoch) } else { None };
+    let epoch = events.iter().find_map(epoch).expect("a pass");
+    assert!(epoch.loss.is_nan() && epoch.accuracy.is_nan(), "{epoch:?}");
+    let text = std::fs::read_to_string(summary.folder.join("metrics.jsonl")).expect("written");
+    let line = text.lines().find(|line| line.contains(r#""kind":"epoch""#)).expect("a pass");
+    assert!(line.contains(r#""loss":null,"accuracy":null"#), "{line}");
+    let of_pass = lines(&summary.folder).into_iter().find(|line| line.kind == Kind::Epoch).expect("a pass");
+    assert!(of_pass.loss.is_nan() && of_pass.accuracy.is_nan());
+}
+
+#[test]
+fn a_last_batch_of_one_sample_is_left_out_and_told() {
+    let (out, device) = (folder(), Device::cpu());
+    let digits = || brasa::data::digits().expect("they are bundled");
+    let data = |count: usize| Split {
+        train: Pipeline::new(Arc::new(digits().train)).take(count),
+        test: Pipeline::new(Arc::new(digits().test)).take(4),
+    };
+    // of 8x8 pixels its last layers have one for each channel
+    let model = ModelName::new("resnet18").expect("a model of that name");
+    let config = Config { model, batch_size: 3, tensorboard: false, ..settings(&device, out.path()) };
+    let (summary, events) = train(Trainer::with_data(config.clone(), data(7)).expect("good settings"));
+    let told = |event: &&Event| matches!(event, Event::Notice { message } if message.contains("leave a single one"));
+    assert_eq!((summary.steps, events.iter().filter(told).count()), (4, 1));
+    let (_, events) =
+        train(Trainer::with_data(Config { epochs: 1, ..config.clone() }, data(6)).expect("good settings"));
+    assert_eq!(events.iter().filter(told).count(), 0);
+    // where nothing is left, that is an error
+    for (config, count) in [(Config { batch_size: 1, ..config.clone() }, 4), (config.clone(), 1)] {
+        let error = Trainer::with_data(config, data(count)).err().expect("no variance").to_string();
+        assert!(error.starts_with("batch-size") && error.contains("bn"), "{error}");
+    }
+    let frozen = Config { batch_size: 1, epochs: 1, freeze_statistics: true, ..config };
+    assert_eq!(train(Trainer::with_data(frozen, data(3)).expect("these need none")).0.steps, 3);
+}
+
+/// Puts something in the way of the weights.
+struct Obstacle;
+
+impl Callback for Obstacle {
+    fn on_train_begin(&mut self, run: &mut Context<'_>, _start: &Start) -> Result<()> {
+        let path = run.folder().join("model.safetensors/full");
+        std::fs::create_dir_all(&path).map_err(|error| Error::io(path, error))
+    }
+}
+
+#[test]
+fn weights_that_cannot_be_written_leave_checkpoints_which_do_not_pile_up() {
+    let (out, device) = (folder(), Device::cpu());
+    let every = "5".parse().expect("steps");
+    let config = Config { save_every: every, name: Some("run".into()), epochs: 1, ..settings(&device, out.path()) };
+    let mut trainer = Trainer::new(config.clone()).expect("good settings");
+    trainer.add_callback(Obstacle);
+    let mut events = Vec::new();
+    let error = trainer.run(&Control::default(), &mut |event| events.push(event)).expect_err("no weights").to_string();
+    assert!(error.contains("model.safetensors"), "{error}");
+    let run = out.path().join("run");
+    let mut names: Vec<_> = std::fs::read_dir(run.join("checkpoints")).expect("a folder").flatten().collect();
+    names.sort_by_key(std::fs::DirEntry::file_name);
+    let names: Vec<_> = names.iter().map(|entry| entry.file_name().into_string().expect("UTF-8")).collect();
+    assert_eq!(names, ["step-00000020.safetensors", "step-00000023.safetensors"]);
+    let is_told = |event: &&Event| matches!(event, Event::Notice { message } if message.ends_with("is saved, and the weights alone are not"));
+    assert_eq!(events.iter().filter(is_told).count(), 5, "{events:?}");
+    assert!(!events.iter().any(|event| matches!(event, Event::Saved { .. })), "{events:?}");
+    std::fs::remove_dir_all(run.join("model.safetensors")).expect("it is there");
+    let (summary, _) = train(Trainer::resume(&run, config).expect("a checkpoint"));
+    assert!(!weights(&summary).is_empty(), "a run that goes on writes them");
 }
 
 /// Writes down when it is called.
@@ -858,14 +1011,16 @@ fn masks_are_shown_beside_what_the_model_says() {
 fn a_forecast_of_fewer_batches_than_were_counted_ends() {
     let out = folder();
     let data = out.path().join("data");
-    for (part, class, pictures) in [("train", "a", 17), ("train", "b", 16), ("test", "a", 1), ("test", "b", 1)] {
+    for (part, class, pictures) in [("train", "a", 17), ("train", "b", 17), ("test", "a", 1), ("test", "b", 1)] {
         let class = data.join(part).join(class);
         std::fs::create_dir_all(&class).expect("writable");
         for number in 0..pictures {
             image::RgbImage::new(8, 8).save(class.join(format!("{number}.png"))).expect("writable");
         }
     }
-    std::fs::write(data.join("train/a/3.png"), "no picture").expect("writable");
+    for broken in ["train/a/3.png", "train/b/5.png"] {
+        std::fs::write(data.join(broken), "no picture").expect("writable");
+    }
     let config = Config {
         dataset: format!("folder:{}", data.display()).parse().expect("a data set"),
         epochs: 15,
@@ -873,7 +1028,7 @@ fn a_forecast_of_fewer_batches_than_were_counted_ends() {
         ..settings(&Device::cpu(), &out.path().join("runs"))
     };
     let told = forecast(config, &Control::default()).expect("memory");
-    assert_eq!(told.steps, 30, "33 samples are two batches; without the broken one they are one");
+    assert_eq!(told.steps, 30, "34 samples are two batches; without the broken ones they are one");
     assert!(told.step_ms.is_some(), "{told:?}");
 }
 

@@ -147,7 +147,7 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    /// Compares the SHA-256 of what was fetched with the published one. If it is another, nothing of it is kept.
+    /// Compares the SHA-256 of what was fetched with the one that is known of the file. If it is another, nothing of it is kept.
     fn check(&self, file: &mut File) -> Result<()> {
         let part = self.beside("part");
         let io = |error| Error::io(&part, error);
@@ -167,7 +167,7 @@ impl Transfer<'_> {
         fs::remove_file(&part).map_err(io)?;
         let _ = fs::remove_file(self.beside("tag"));
         Err(self.failed(&format!(
-            "its SHA-256 is {found} instead of the published {}, so it was not kept: fetch it again, or from another address",
+            "its SHA-256 is {found} instead of {}, which TensorFlow Datasets lists for it, so it was not kept: fetch it again, or from another address",
             self.sha256
         )))
     }
@@ -187,7 +187,13 @@ impl Transfer<'_> {
     fn describe(&self, error: &ureq::Error) -> String {
         match error {
             ureq::Error::HostNotFound => "its host is not known: is there a connection?".into(),
-            other => other.to_string(),
+            // the systems' own words for a name that cannot be asked for
+            other => match other.to_string() {
+                text if ["failed to lookup address", "No such host"].iter().any(|words| text.contains(words)) => {
+                    format!("its host is not known ({text}): is there a connection?")
+                }
+                text => text,
+            },
         }
     }
 }

@@ -135,6 +135,21 @@ fn nobody_there_is_told_with_what_to_do() {
 }
 
 #[test]
+fn a_name_that_cannot_be_looked_up_is_a_matter_of_the_connection() {
+    let place = Place::new();
+    let path = place.path();
+    let transfer = Transfer { url: String::new(), to: &path, bytes: 0, sha256: "" };
+    for words in
+        ["failed to lookup address information: Temporary failure in name resolution", "No such host is known."]
+    {
+        let said = transfer.describe(&ureq::Error::Io(std::io::Error::other(words)));
+        assert!(said.contains("is there a connection?") && said.contains(words), "{said}");
+    }
+    let said = transfer.describe(&ureq::Error::Io(std::io::Error::other("broken pipe")));
+    assert!(!said.contains("connection"), "{said}");
+}
+
+#[test]
 fn one_process_at_a_time() {
     let place = Place::new();
     let other = File::create(place.0.path().join("file.bin.part")).expect("writable");

@@ -4,6 +4,8 @@ use std::io::Cursor;
 
 use png::{BitDepth, ColorType, Decoder, Limits, Transformations};
 
+use super::budget::decoding;
+
 /// The most pixels a mask may have, as of pictures.
 const MAX_PIXELS: u64 = 1 << 26;
 /// The most memory that the decoder may take for itself.
@@ -27,6 +29,7 @@ pub(crate) fn read_mask(bytes: &[u8], numbers: &mut Vec<u8>) -> Result<[usize; 2
             "its pixels are {color:?} of {depth:?} bits, but a mask is an indexed or grey PNG of 8 bits or fewer"
         ));
     }
+    let _memory = decoding(2 * u64::from(width) * u64::from(height));
     let mut reader = decoder.read_info().map_err(|error| error.to_string())?;
     let size = reader.output_buffer_size().ok_or("its size overflows")?;
     let mut packed = vec![0; size];

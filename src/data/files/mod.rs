@@ -1,8 +1,10 @@
 //! Files that data sets lie in: pictures, masks, archives, compressed streams. Nothing here knows a data set.
 //!
-//! **Invariant:** no file, whatever is in it, makes a reader take more memory than a limit that its constant names.
+//! **Invariant:** no file, whatever is in it, makes a reader take more memory than a limit that its constant names; all that
+//! are decoded at a time have one limit together (`budget.rs`).
 
 mod archive;
+mod budget;
 mod mask;
 mod picture;
 mod stream;
@@ -16,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::units;
 
 pub(super) use archive::{Archive, Kind, walk};
+pub(super) use budget::keep;
 pub(super) use mask::read_mask;
 pub(crate) use picture::decode_picture;
 pub(super) use picture::{PictureHeader, is_picture_name, picture_header};

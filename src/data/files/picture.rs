@@ -5,6 +5,7 @@ use std::io::Cursor;
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
 
+use super::budget::decoding;
 use crate::data::Sample;
 
 /// The most pixels a picture may have: more than any camera's, and 192 MiB of RGB.
@@ -52,6 +53,10 @@ pub(crate) fn picture_header(bytes: &[u8]) -> Result<PictureHeader, String> {
 /// If `channels` is neither 1 nor 3.
 pub(crate) fn decode_picture(bytes: &[u8], channels: usize, sample: &mut Sample) -> Result<(), String> {
     let (decoder, orientation) = open(bytes)?;
+    let (width, height) = decoder.dimensions();
+    let pixels = u64::from(width) * u64::from(height);
+    // as the file has it, as bytes of RGB or grey, the planes, and what decoders and turns take beside
+    let _memory = decoding(2 * decoder.total_bytes() + pixels * channels as u64);
     let mut picture = DynamicImage::from_decoder(decoder).map_err(|error| error.to_string())?;
     picture.apply_orientation(orientation);
     let (width, height) = (picture.width() as usize, picture.height() as usize);

@@ -141,14 +141,17 @@ impl Assembler {
 
     fn end_epoch(&mut self) -> Result<(), Gone> {
         let number = self.state.epoch() as u64;
-        if !self.rest.is_empty() {
-            if self.last == Last::Drop {
-                self.shared.recycle(take(&mut self.rest));
-            } else {
-                self.make()?;
-            }
-        }
         let is_resumed = self.state.samples() > 0;
+        let is_kept = match self.last {
+            Last::Drop => false,
+            Last::Keep | Last::Pad => true,
+            Last::KeepSeveral => self.rest.len() > 1 || self.held.is_none() && !is_resumed,
+        };
+        if !is_kept {
+            self.shared.recycle(take(&mut self.rest));
+        } else if !self.rest.is_empty() {
+            self.make()?;
+        }
         self.state = State::start(&self.order, self.recipe.seed, number + 1);
         match self.held.take() {
             Some(held) => self.send(Ok(Batch { last: true, state: self.state.clone(), ..held })),

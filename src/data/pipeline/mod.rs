@@ -93,6 +93,9 @@ pub enum Last {
     /// They are a smaller batch.
     #[default]
     Keep,
+    /// They are a smaller batch, unless it is a single sample, which is left out: a batch norm finds no variance in it, and
+    /// its gradient is as noisy as one can be. An epoch that has no other sample keeps it.
+    KeepSeveral,
     /// They are left out.
     Drop,
     /// They are a batch that is filled with zeros, which [`Batch::weights`](super::Batch::weights) tell apart.
@@ -378,10 +381,13 @@ impl Pipeline {
     /// Batches in an epoch, if no sample is filtered out or broken; else there may be fewer.
     /// [`Batch::last`](super::Batch::last) says which one is the last.
     pub fn batches_per_epoch(&self) -> usize {
-        match self.last {
-            Last::Drop => self.samples_per_epoch() / self.batch,
-            Last::Keep | Last::Pad => self.samples_per_epoch().div_ceil(self.batch),
-        }
+        let (whole, rest) = (self.samples_per_epoch() / self.batch, self.samples_per_epoch() % self.batch);
+        let is_kept = match self.last {
+            Last::Drop => false,
+            Last::Keep | Last::Pad => rest > 0,
+            Last::KeepSeveral => rest > 1 || rest == 1 && whole == 0,
+        };
+        whole + usize::from(is_kept)
     }
 
     /// Starts the workers at the beginning.

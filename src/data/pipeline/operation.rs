@@ -7,7 +7,8 @@ use super::order::Item;
 use super::{On, Resize};
 use crate::data::augment::{self, Augment, PARAMETERS, Turn};
 use crate::data::cache::Store;
-use crate::data::{Dataset, Description, HostTimes, Random, Sample, Target};
+use crate::data::files;
+use crate::data::{Dataset, Description, HostTimes, Random, Sample, Target, Values};
 use crate::error::{Error, Result};
 
 pub(super) type Map = dyn Fn(&mut Sample, &mut Random) -> Result<()> + Send + Sync;
@@ -90,6 +91,7 @@ impl Recipe {
             *stage += now - std::mem::replace(&mut clock, now);
         };
         let (index, sample) = (item.sample as usize, &mut scratch.sample);
+        let _memory = files::keep();
         let cached = |operation: &Operation| matches!(operation, Operation::Cache(_));
         // what is cached is the same in every epoch, whichever comes first
         let frozen = self.operations.iter().rposition(cached).map_or(0, |place| place + 1);
@@ -118,6 +120,7 @@ impl Recipe {
         }
         self.check(index, sample)?;
         if !self.augment.is_none() {
+            self.check_picture(index, sample)?;
             let key = [self.seed, epoch, item.sample, item.draw, AUGMENT];
             let begins_turned = Random::new(&[self.seed, item.sample, AUGMENT]).chance(0.5);
             let turn = Turn { epoch, begins_turned };
@@ -143,6 +146,18 @@ impl Recipe {
         }
         self.data.get(index, sample).map_err(Failure::Sample)?;
         Ok(0)
+    }
+
+    /// Augmentation, on either side, is of bytes.
+    fn check_picture(&self, index: usize, sample: &Sample) -> Result<(), Failure> {
+        if sample.shape.len() == 3 && matches!(sample.input, Values::U8(_)) {
+            return Ok(());
+        }
+        let (name, dtype, shape) = (&self.description.name, sample.input.dtype(), &sample.shape);
+        Err(Failure::Stream(Error::Config(format!(
+            "{name}: sample {index} is {dtype} {shape:?}, but only pictures of bytes, u8 [channels, height, width], are augmented: \
+             make such of it, or leave augment away"
+        ))))
     }
 
     /// The input has as many numbers as its shape says, and the target fits.

@@ -9,6 +9,9 @@ use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use crate::data::{Sample, Target, Values};
 use crate::error::{Error, Result};
 
+/// Most bytes that a thread keeps for its next picture, beyond what is in use.
+const MOST_KEPT: usize = 16 << 20;
+
 thread_local! {
     /// Tables and memory that the next picture uses again.
     static TOOLS: RefCell<Tools> = RefCell::new(Tools::default());
@@ -46,9 +49,9 @@ impl Resize {
         }
         let planes = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear));
         TOOLS.with_borrow_mut(|tools| {
-            tools.from.clear();
-            tools.from.extend_from_slice(pixels);
+            std::mem::swap(&mut tools.from, pixels);
             let size = self.height * self.width;
+            pixels.clear();
             pixels.resize(channels * size, 0);
             let sources = tools.from.chunks_exact((height * width).max(1));
             for (source, target) in sources.zip(pixels.chunks_exact_mut(size)) {
@@ -62,6 +65,13 @@ impl Resize {
                 self.plane(&tools.from, [height, width], mask, &nearest, &mut tools.resizer)?;
             }
             sample.shape[1..].copy_from_slice(&[self.height, self.width]);
+            tools.from.clear();
+            for memory in [&mut tools.from, pixels] {
+                // a large picture is rare, and what it took is not kept by every thread
+                if memory.capacity() > MOST_KEPT {
+                    memory.shrink_to(MOST_KEPT);
+                }
+            }
             Ok(())
         })
     }

@@ -270,7 +270,7 @@ proptest! {
         weighted in any::<bool>(),
         broken in any::<bool>(),
         size in 1..7_usize,
-        last in prop_oneof![Just(Last::Keep), Just(Last::Drop), Just(Last::Pad)],
+        last in prop_oneof![Just(Last::Keep), Just(Last::KeepSeveral), Just(Last::Drop), Just(Last::Pad)],
         workers in 1..4_usize,
         seed in any::<u64>(),
     ) {
@@ -539,5 +539,38 @@ fn a_cache_is_not_taken_for_that_of_other_samples() {
     assert_eq!(pixels(&on_disk(&[1, 2, 3], 1)), first);
     for other in [on_disk(&[1, 2, 4], 1), on_disk(&[1, 2, 3], 2)] {
         assert!(other.start().is_err_and(|error| error.to_string().contains("remove it")));
+    }
+}
+
+#[test]
+fn a_single_sample_at_the_end_is_left_out_but_not_if_it_is_all_there_is() {
+    for (len, expected) in [(7, vec![3, 3]), (8, vec![3, 3, 2]), (1, vec![1]), (2, vec![2]), (3, vec![3])] {
+        let pipeline = Pipeline::new(counted(len)).shuffle().batch(3, Last::KeepSeveral).epochs(2);
+        let batches = run(&pipeline);
+        let rows: Vec<_> = batches.iter().map(Batch::rows).collect();
+        assert_eq!(rows, expected.repeat(2), "of {len}");
+        assert_eq!(pipeline.batches_per_epoch(), expected.len(), "of {len}");
+        assert!(batches[expected.len() - 1].last);
+    }
+    // broken ones are not known before
+    let rows: Vec<_> =
+        run(&Pipeline::new(Odd::new(5, true)).batch(3, Last::KeepSeveral)).iter().map(Batch::rows).collect();
+    assert_eq!(rows, [3]);
+    let rows: Vec<_> = run(&Pipeline::new(counted(3)).batch(1, Last::KeepSeveral)).iter().map(Batch::rows).collect();
+    assert_eq!(rows, [1, 1, 1], "batches of one are what was asked for");
+}
+
+#[test]
+fn floats_are_not_augmented_and_not_taken_for_augmented() {
+    for (augment, on) in [("flip", On::Host), ("mixup=0.2", On::Host), ("crop=1", On::Device), ("cutmix=1", On::Device)]
+    {
+        let pipeline = Pipeline::new(counted(8)).map(|sample, _| {
+            sample.input = crate::data::Values::F32(vec![0.5; sample.input.len()]);
+            Ok(())
+        });
+        let pipeline = pipeline.augment(augment.parse().expect("good text"), on).batch(4, Last::Keep);
+        let error = pipeline.start().expect("threads").find_map(Result::err).expect("they are floats");
+        let says = error.to_string();
+        assert!(matches!(error, Error::Config(_)) && says.contains("sample 0 is f32"), "{augment}: {says}");
     }
 }

@@ -17,7 +17,7 @@ pub struct Progress<'a> {
     pub total: u64,
 }
 
-/// Fetches the files of a published set that are not there, checks them against their published SHA-256, and unpacks what has
+/// Fetches the files of a published set that are not there, checks them against the SHA-256 that TensorFlow Datasets lists for them, and unpacks what has
 /// to be. `progress` hears about each file, many times. Gives the folder that they are in; none for sets that are not published.
 ///
 /// What was fetched of a broken transfer is kept, and gone on from the next time.
@@ -32,13 +32,14 @@ pub fn fetch(
 ) -> Result<Option<PathBuf>> {
     let DatasetName::Published(set) = name else { return Ok(None) };
     let folder = options.folder_of(set)?;
-    fetch_missing(set, &folder, progress).map(|()| Some(folder))
+    fetch_missing(set, &folder, options, progress).map(|()| Some(folder))
 }
 
 #[cfg(feature = "download")]
 pub(super) fn fetch_missing(
     set: &'static Published,
     folder: &std::path::Path,
+    _: &OpenOptions,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<()> {
     use crate::data::download::Transfer;
@@ -67,10 +68,14 @@ pub(super) fn fetch_missing(
 }
 
 #[cfg(not(feature = "download"))]
-fn fetch_missing(set: &'static Published, folder: &std::path::Path, _: &mut dyn FnMut(Progress<'_>)) -> Result<()> {
-    let files: Vec<_> = super::place::missing(set, folder).iter().map(|file| set.url(file)).collect();
-    match files.is_empty() {
+fn fetch_missing(
+    set: &'static Published,
+    folder: &std::path::Path,
+    options: &OpenOptions,
+    _: &mut dyn FnMut(Progress<'_>),
+) -> Result<()> {
+    match super::place::missing(set, folder).is_empty() {
         true => Ok(()),
-        false => Err(Error::DataMissing { name: set.name.into(), folder: folder.to_owned(), files }),
+        false => Err(super::place::not_there(set, folder, options)),
     }
 }

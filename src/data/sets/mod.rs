@@ -33,6 +33,7 @@ pub use folder::{ClassFolders, open_folder};
 pub use idx::parse_idx;
 pub use masked::Masked;
 pub use name::DatasetName;
+pub(crate) use name::absolute;
 pub use pairs::open_pairs;
 pub use place::OpenOptions;
 pub use shapes::{Shapes, ShapesOptions};
@@ -71,7 +72,7 @@ pub fn open(name: &DatasetName, options: &OpenOptions) -> Result<Split<Arc<dyn D
         DatasetName::Digits => shared(digits()?),
         DatasetName::Published(set) => {
             let folder = options.folder_of(set)?;
-            place::find_files(set, &folder)?;
+            place::find_files(set, &folder, options)?;
             match set.name {
                 "cifar10" => shared(cifar::open(Cifar::Ten, &folder)?),
                 "cifar100" => shared(cifar::open(Cifar::Hundred, &folder)?),

@@ -53,6 +53,11 @@ pub enum DatasetName {
     Program(String),
 }
 
+/// The same path from the root on, so that it means the same wherever it is read; as it is where that cannot be told or said.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).ok().filter(|path| path.to_str().is_some()).unwrap_or_else(|| path.to_owned())
+}
+
 /// What may stand for a data set, with what it is.
 pub(crate) const FORMS: [(&str, &str); 5] = [
     ("digits", "1,797 handwritten digits, grey, 8x8 (UCI); ships with the program"),
@@ -63,6 +68,22 @@ pub(crate) const FORMS: [(&str, &str); 5] = [
 ];
 
 impl DatasetName {
+    /// The same with paths from the root on: a run that is resumed elsewhere finds its data.
+    pub(crate) fn absolute(&self) -> Self {
+        match self {
+            Self::Folder(path) => Self::Folder(absolute(path)),
+            Self::Csv { file, label } => Self::Csv { file: absolute(file), label: label.clone() },
+            Self::Pairs { images, masks } => {
+                // the text of it has a comma behind the first path, so that there may be none in it
+                let absolute_images = absolute(images);
+                let is_plain = absolute_images.to_str().is_some_and(|path| !path.contains(','));
+                let images = if is_plain { absolute_images } else { images.clone() };
+                Self::Pairs { images, masks: absolute(masks) }
+            }
+            Self::Digits | Self::Published(_) | Self::Shapes(_) | Self::Program(_) => self.clone(),
+        }
+    }
+
     /// A short name that may stand in a file's: without paths and settings.
     pub fn short(&self) -> String {
         let of_path = |kind: &str, path: &Path| {
@@ -186,6 +207,17 @@ mod tests {
         assert_eq!(parse("folder:/data/my pictures").expect("a path").short(), "folder-mypictures");
         assert_eq!(parse("folder:..").expect("a path").short(), "folder");
         assert_eq!(parse("program:folder:/data/cats").expect("a name").short(), "program-cats");
+    }
+
+    #[test]
+    fn paths_mean_the_same_from_everywhere() {
+        let here = std::env::current_dir().expect("a folder");
+        for form in ["folder:PLACEa/b", "pairs:PLACEimages,PLACEmasks", "csv:PLACEa.csv,label=x", "digits", "mnist"] {
+            let relative = parse(&form.replace("PLACE", "")).expect("a name");
+            let absolute = form.replace("PLACE", &format!("{}/", here.display()));
+            assert_eq!(relative.absolute().to_string(), absolute);
+            assert_eq!(parse(&absolute).expect("a name").absolute().to_string(), absolute);
+        }
     }
 
     #[test]

@@ -23,16 +23,19 @@ const MAX_CLASSES_BYTES: u64 = 1 << 20;
 /// with the number of a class in each pixel, from 0, and 255 where it is not known ([`IGNORED`]). A file `classes.txt` beside
 /// the masks names the classes, one a line; without one, all masks are read to know how many there are.
 ///
-/// A fixed 20 % is held out, unless both folders have folders `train` and `test` (or `val`, `valid`, `validation`) in them.
+/// Both folders may have folders `train` and `test` (or `val`, `valid`, `validation`) in them. Without one to test with, a fixed
+/// 20 % is held out.
 ///
 /// # Errors
 /// If a picture has no mask or a mask no picture, or if there are too few.
 pub fn open_pairs(images: &Path, masks: &Path, options: &OpenOptions) -> Result<Split<Masked>> {
-    let parts = if images.join("train").is_dir() && masks.join("train").is_dir() {
-        let test = super::folder::TEST_NAMES.into_iter().find(|name| images.join(name).is_dir()).unwrap_or("test");
-        [pair(&images.join("train"), &masks.join("train"))?, pair(&images.join(test), &masks.join(test))?]
+    let is_in_parts = images.join("train").is_dir() && masks.join("train").is_dir();
+    let of_part = |part: &str| pair(&images.join(part), &masks.join(part));
+    let test = super::folder::TEST_NAMES.into_iter().find(|name| images.join(name).is_dir());
+    let parts = if let Some(test) = test.filter(|_| is_in_parts) {
+        [of_part("train")?, of_part(test)?]
     } else {
-        let all = pair(images, masks)?;
+        let all = if is_in_parts { of_part("train")? } else { pair(images, masks)? };
         let (train, test) = stratified(&vec![0; all.len()], 1, HELD_OUT_PERCENT, HELD_OUT_KEY);
         let of = |part: &[usize]| -> Vec<[PathBuf; 2]> { part.iter().map(|&index| all[index].clone()).collect() };
         [of(&train), of(&test)]

@@ -52,13 +52,18 @@ pub(crate) fn missing<'a>(set: &'a Published, folder: &Path) -> Vec<&'a Publishe
 }
 
 /// The folder of `set`, if all of its files are there; unpacks what has to be.
-pub(super) fn find_files(set: &'static Published, folder: &Path) -> Result<()> {
-    let missing = missing(set, folder);
-    if !missing.is_empty() {
-        let files = missing.iter().map(|file| set.url(file)).collect();
-        return Err(Error::DataMissing { name: set.name.into(), folder: folder.to_owned(), files });
+pub(super) fn find_files(set: &'static Published, folder: &Path, options: &OpenOptions) -> Result<()> {
+    if !missing(set, folder).is_empty() {
+        return Err(not_there(set, folder, options));
     }
     set.files.iter().filter(|file| file.unpack).try_for_each(|file| unpack(file, folder))
+}
+
+/// Which files are missing, and how to get them.
+pub(super) fn not_there(set: &Published, folder: &Path, options: &OpenOptions) -> Error {
+    let files = missing(set, folder).into_iter().map(|file| set.url(file)).collect();
+    let data_dir = options.data_dir.clone();
+    Error::DataMissing { name: set.name.into(), folder: folder.to_owned(), data_dir, files }
 }
 
 /// Unpacks a file, unless that was done.

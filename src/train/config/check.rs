@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::data::{Description, Goal};
+use crate::data::{Description, Goal, absolute};
 use crate::error::{Error, Result};
 use crate::models::Task;
 
@@ -17,6 +17,10 @@ impl Config {
         {
             let path = path.map(|path| path.display().to_string()).unwrap_or_default();
             return Err(Error::Config(format!("{name} is {path}, whose name is not UTF-8 and cannot be written down")));
+        }
+        self.dataset = self.dataset.absolute();
+        for path in [&mut self.data_dir, &mut self.weights].into_iter().flatten() {
+            *path = absolute(path);
         }
         // the upper limits are beyond all use, and keep products of settings within their types
         let counts = [
@@ -66,6 +70,11 @@ impl Config {
         }
         if let Some(value) = self.clip_value.filter(|value| !(value.is_finite() && *value > 0.0)) {
             return Err(Error::Config(format!("clip-value is {value}, but must be a positive number")));
+        }
+        if self.clip_norm.is_some() && self.clip_value.is_some() {
+            return Err(Error::Config(
+                "clip-norm and clip-value are two ways to limit gradients: give one of them".into(),
+            ));
         }
         if let Some(decay) = self.ema.filter(|decay| !(0.0..1.0).contains(decay)) {
             return Err(Error::Config(format!("ema is {decay}, but must lie in 0..1")));

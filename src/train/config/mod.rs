@@ -99,10 +99,11 @@ pub struct Config {
     #[cfg_attr(feature = "cli", arg(long, value_name = "PATTERN"))]
     pub freeze: Vec<String>,
     /// Let batch norms use the statistics that were loaded, and leave them as they are
-    #[cfg_attr(feature = "cli", arg(long))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().freeze_statistics))]
     pub freeze_statistics: bool,
-    /// When a checkpoint is written that the run can go on from: after so many steps (500), or seconds (30s), minutes or hours;
-    /// also at the end, and after an epoch if the last one is older than 10 seconds
+    /// When a checkpoint is written that the run can go on from: after so many steps (500); or after so many seconds (30s),
+    /// minutes or hours, and then also after an epoch if the last one is older than 10 seconds. In any case at the end
     #[cfg_attr(feature = "cli", arg(long, value_name = "WHEN", default_value_t = Self::default().save_every))]
     pub save_every: SaveEvery,
     /// Checkpoints to keep; the weights of the best evaluation are kept beside them
@@ -301,6 +302,7 @@ mod tests {
             (Config { momentum: 1.0, ..base() }, "momentum"),
             (Config { weight_decay: Some(-0.1), ..base() }, "weight-decay"),
             (Config { clip_norm: Some(0.0), ..base() }, "clip-norm"),
+            (Config { clip_norm: Some(1.0), clip_value: Some(1.0), ..base() }, "clip-norm and clip-value"),
             (Config { label_smoothing: 1.5, ..base() }, "label-smoothing"),
             (Config { schedule: Schedule::Step { size: 0, gamma: 0.1 }, ..base() }, "schedule"),
             (Config { checkpoint_activations: true, ..base() }, "checkpoint-activations"),

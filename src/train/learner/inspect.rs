@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::data::{Batch, Received};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::formats::tensorboard::GraphNode;
 use crate::graph::{Binary, NodeRef, Op, Program, ProgramNode, op_name};
 use crate::nn::{Mode, freeze_statistics};
@@ -49,10 +49,7 @@ impl Learner {
         let (logits, labels) = no_grad(|| {
             Mode::Evaluate.scope(|| {
                 let Received { inputs, labels, .. } = self.formats[1].receive(&self.upload(batch)?);
-                Ok::<_, crate::Error>((
-                    self.numbers.forward(self.model(), &inputs).to_dtype(DType::F32),
-                    labels.classes,
-                ))
+                Ok::<_, Error>((self.numbers.forward(self.model(), &inputs).to_dtype(DType::F32), labels.classes))
             })
         })?;
         if self.segments() { self.masks(&logits, &labels) } else { classes(&logits, &labels) }
@@ -116,6 +113,29 @@ impl Learner {
             vec![Mode::Evaluate.scope(|| self.numbers.forward(self.model(), &inputs))]
         })?;
         Ok(nodes(&info.program))
+    }
+
+    /// An error if one of these batches has a single sample and a batch norm finds one value for each channel in it.
+    pub(in crate::train) fn check_rows(&self, rows: &[usize]) -> Result<()> {
+        if self.numbers.statistics_frozen || !rows.contains(&1) {
+            return Ok(());
+        }
+        let (info, _) = preview(&self.device, &self.formats[1].signature(1), |inputs| {
+            let Received { inputs, .. } = self.formats[1].receive(inputs);
+            vec![Mode::Evaluate.scope(|| self.numbers.forward(self.learning_model(), &inputs))]
+        })?;
+        for variable in self.learning_model().variables() {
+            let Some(layer) = variable.name().strip_suffix(".running_mean") else { continue };
+            let of_layer = |node: &&ProgramNode| node.module.as_deref() == Some(layer);
+            let last = info.program.nodes.iter().filter(of_layer).next_back();
+            if last.is_some_and(|node| node.shape.numel() == variable.shape().numel()) {
+                return Err(Error::Config(format!(
+                    "batch-size: in a batch of one sample `{layer}`, a batch norm, finds one value for each channel, which has no \
+                     variance: train with 2 samples or more in a batch, on larger pictures, or with freeze-statistics"
+                )));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn upload(&self, batch: &Batch) -> Result<Vec<Tensor>> {

@@ -66,6 +66,15 @@ struct Unread {
     ends_step: bool,
 }
 
+/// What says that a step was skipped because something in it was not finite.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Watched {
+    /// Its loss.
+    Loss,
+    /// Its loss, or the norm of its gradients.
+    LossAndGradients,
+}
+
 /// What the device hands over once it has come so far.
 struct Asked {
     values: Pin<Box<dyn Future<Output = Result<Vec<f32>>> + Send>>,
@@ -92,6 +101,10 @@ pub(super) struct Ring {
     block: usize,
     /// Batches whose results were read, to be used again.
     spent: Vec<Batch>,
+    /// Which results say that a step was skipped, until there was one.
+    watched: Option<Watched>,
+    /// The number of the first step that was skipped, and its batch.
+    skipped: Option<(u64, Batch)>,
     /// Entries read so far.
     read: usize,
     /// Steps read so far.
@@ -149,6 +162,8 @@ impl Ring {
             asked_at: Instant::now(),
             block,
             spent: Vec::new(),
+            watched: None,
+            skipped: None,
             read: 0,
             steps: 0,
             open: StepResult::default(),
@@ -236,7 +251,16 @@ impl Ring {
             let [loss, correct, targets, gradient_norm] = [0, 1, 2, 3].map(|value| values[at + value]);
             let (correct, targets) = (correct.into(), targets.into());
             let part = StepResult { loss, correct, targets, gradient_norm, samples: batch.samples };
-            self.spent.push(batch);
+            let is_bad = match self.watched {
+                None => false,
+                Some(Watched::Loss) => !loss.is_finite(),
+                Some(Watched::LossAndGradients) => !(loss.is_finite() && gradient_norm.is_finite()),
+            };
+            if is_bad {
+                (self.watched, self.skipped) = (None, Some((self.steps + 1, batch)));
+            } else {
+                self.spent.push(batch);
+            }
             self.open = if self.open.samples == 0 { part } else { self.open.with(part) };
             if ends_step {
                 self.steps += 1;
@@ -244,6 +268,21 @@ impl Ring {
             }
         }
         steps
+    }
+
+    /// Has the batch of the first step kept that was skipped, as its results say.
+    pub(super) fn watch(&mut self, results: Watched) {
+        self.watched = Some(results);
+    }
+
+    /// The number of that step and its batch, once.
+    pub(super) fn take_skipped(&mut self) -> Option<(u64, Batch)> {
+        self.skipped.take()
+    }
+
+    /// True if no step was read in part.
+    pub(super) fn is_between_steps(&self) -> bool {
+        self.open.samples == 0
     }
 
     /// The batches whose results were read since the last call.

@@ -29,7 +29,7 @@ use super::config::{Config, OnNan, Precision};
 use average::Average;
 pub(super) use inspect::{Inside, Prediction, likeliest};
 pub(super) use metrics::{Evaluated, StepResult};
-use metrics::{Evaluation, Ring};
+use metrics::{Evaluation, Ring, Watched};
 use optimizer::optimizer;
 use task::Question;
 
@@ -123,6 +123,11 @@ impl Learner {
             scaler,
             skipped,
         };
+        if learner.skipped.is_some() {
+            // a gradient that overflows with the scaled loss is the scaler's affair
+            let scaled = learner.scaler.is_some();
+            learner.metrics.watch(if scaled { Watched::Loss } else { Watched::LossAndGradients });
+        }
         learner.train = learner.train_step(config.accumulate > 1, true)?;
         if config.accumulate > 1 {
             let accumulate = learner.train_step(true, false)?;
@@ -225,12 +230,33 @@ impl Learner {
         let Some((step, batch)) = self.metrics.take_stopped() else {
             return Ok((results, None));
         };
+        let mut message = self.origin(&batch);
+        if let Some(scaler) = self.scaler.as_ref().filter(|scaler| scaler.is_exhausted().unwrap_or(false)) {
+            let scale = scaler.scale()?;
+            message += &format!("; the scale of the losses has fallen to {scale:e} and does not help any more");
+        }
+        Ok((results, Some(Error::NonFinite { step, message })))
+    }
+
+    /// In words, once, why the first step was skipped of those that are.
+    pub(super) fn first_skipped(&mut self) -> Option<String> {
+        let (step, batch) = self.metrics.take_skipped()?;
+        let origin = self.origin(&batch);
+        Some(format!("step {step} was skipped: {origin}; further ones are counted only"))
+    }
+
+    /// True if what the device has is what a whole step left.
+    pub(super) fn is_between_steps(&self) -> bool {
+        self.metrics.is_between_steps()
+    }
+
+    /// Where the first value that is not finite appears in a training step on `batch`, as well as that can be said.
+    fn origin(&mut self, batch: &Batch) -> String {
         let general = "the loss or a gradient is not finite";
-        let message = match self.diagnose(&batch) {
+        match self.diagnose(batch) {
             Ok(found) => found.unwrap_or_else(|| general.into()),
             Err(error) => format!("{general}; where it appeared could not be found: {error}"),
-        };
-        Ok((results, Some(Error::NonFinite { step, message })))
+        }
     }
 
     /// Where the first value that is not finite appears in a training step on `batch`.

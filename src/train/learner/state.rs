@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::nn;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
@@ -31,7 +31,8 @@ impl Learner {
         Ok(state)
     }
 
-    /// Sets everything that [`Learner::state`] gave, after `steps` steps; nothing that does not fit is taken.
+    /// Sets everything that [`Learner::state`] gave, after `steps` steps; nothing that does not fit is taken. What only other
+    /// settings than those of the checkpoint need (a count of skipped steps, the scale of losses) begins anew.
     pub(in crate::train) fn load(&mut self, mut state: BTreeMap<String, Tensor>, steps: u64) -> Result<()> {
         let mut part = |prefix: &str| {
             let prefix = format!("{prefix}.");
@@ -46,9 +47,9 @@ impl Learner {
         }
         self.optimizer.load_state_dict(&optimizer)?;
         for variable in self.other_state() {
-            let name = variable.name();
-            let value = other.get(name).ok_or_else(|| Error::Shape(format!("the checkpoint lacks {name}")))?;
-            variable.set(value)?;
+            if let Some(value) = other.get(variable.name()) {
+                variable.set(value)?;
+            }
         }
         self.handed_over = steps;
         self.metrics.set_steps(steps);

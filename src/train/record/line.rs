@@ -28,7 +28,8 @@ pub struct Line {
     /// Mean loss; not a number of a step that was skipped, which JSON has as `null`.
     #[serde(deserialize_with = "number")]
     pub loss: f64,
-    /// Part of the targets that were classified correctly.
+    /// Part of the targets that were classified correctly; not a number of a pass whose steps were all skipped.
+    #[serde(deserialize_with = "number")]
     pub accuracy: f64,
     /// The learning rate.
     pub lr: f64,

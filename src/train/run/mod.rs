@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::data::{Batch, HostTimes, Loader, State};
 use crate::error::{Result, panic_message};
+use crate::optim::Scheduler;
 use crate::stage::Stage;
 use crate::timing::TimeSource;
 
@@ -71,14 +72,18 @@ pub(super) struct Run<'a> {
     data: State,
     /// The first batch after it, if it was looked at.
     held: Option<Batch>,
-    /// Learning rates of the steps whose results are not known yet.
-    rates: VecDeque<f64>,
+    /// Steps whose results are not known yet.
+    under_way: VecDeque<UnderWay>,
+    /// One of them was not finite: nothing has changed since.
+    halted: bool,
     /// That of the last step whose results are known.
     learning_rate: f64,
     /// When a step was told the last time.
     step_told: Instant,
     saved: Instant,
     saved_steps: Option<u64>,
+    /// The checkpoint of `saved_steps` was written, and the weights beside it were not.
+    weights_due: bool,
     /// Steps when it was tried to save the last time.
     tried_steps: u64,
     /// Something but a step has changed since.
@@ -87,6 +92,14 @@ pub(super) struct Run<'a> {
     best: Option<TestMetrics>,
     broken: Broken,
     requests: Requests,
+}
+
+/// A step that was handed to the device.
+struct UnderWay {
+    learning_rate: f64,
+    /// Where the training data and the schedule stood before it.
+    data: State,
+    schedule: (Scheduler, f64),
 }
 
 /// How a run ended.
@@ -121,11 +134,13 @@ impl<'a> Run<'a> {
             sums: EpochSums::default(),
             data: trainer.data.train.beginning(),
             held: None,
-            rates: VecDeque::new(),
+            under_way: VecDeque::new(),
+            halted: false,
             learning_rate: trainer.rates.now(),
             step_told: Instant::now(),
             saved: Instant::now(),
             saved_steps: None,
+            weights_due: false,
             tried_steps: 0,
             unsaved: false,
             test: None,
@@ -156,7 +171,7 @@ impl<'a> Run<'a> {
         let trained = catch_unwind(AssertUnwindSafe(|| self.train(control)));
         if matches!(trained, Ok(Err(_))) {
             // The first error is the one to return; a second one would only hide it.
-            self.save_weights_if_possible();
+            self.save_what_was_learned();
         }
         let ended = trained.and_then(|end| catch_unwind(AssertUnwindSafe(|| end.and_then(|end| self.finish(end)))));
         match ended {
@@ -265,14 +280,14 @@ impl<'a> Run<'a> {
             is_last = batch.last;
             parts.push(batch);
         }
-        if let Some(batch) = parts.last() {
-            self.data = batch.state.clone();
-        }
         let learning_rate = self.trainer.rates.now();
+        let schedule = self.trainer.rates.state();
+        let behind = parts.last().map_or_else(|| self.data.clone(), |batch| batch.state.clone());
+        let data = std::mem::replace(&mut self.data, behind);
         self.begin(Part::Train);
         self.on_device(|learner| learner.train(parts, learning_rate))?;
         self.trainer.rates.step_done();
-        self.rates.push_back(learning_rate);
+        self.under_way.push_back(UnderWay { learning_rate, data, schedule });
         Ok(is_last)
     }
 
@@ -313,8 +328,9 @@ impl<'a> Run<'a> {
         let start = Instant::now();
         let metrics = EpochMetrics {
             epoch: self.epoch + 1,
-            loss: self.sums.loss / self.sums.samples.max(1) as f64,
-            accuracy: self.sums.correct / self.sums.targets.max(1.0),
+            // not a number if all steps were skipped
+            loss: self.sums.loss / self.sums.samples as f64,
+            accuracy: self.sums.correct / self.sums.targets,
             samples_per_second: self.samples_per_second(),
             skipped_steps,
             loss_scale,

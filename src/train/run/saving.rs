@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::train::checkpoint::{self, Progress};
 use crate::train::{Environment, Event};
 
-use super::Run;
+use super::{Run, UnderWay};
 
 /// The weights of the last checkpoint, and those of the best evaluation.
 pub(in crate::train) const WEIGHTS: &str = "model.safetensors";
@@ -21,7 +21,7 @@ impl Run<'_> {
     }
 
     pub(super) fn steps_handed_over(&self) -> u64 {
-        self.steps + self.rates.len() as u64
+        self.steps + self.under_way.len() as u64
     }
 
     /// Saves; a failure is told and not the end of the run, as the disk may have room again when it ends.
@@ -39,10 +39,35 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn save_weights_if_possible(&mut self) {
+    /// After an error. Behind a step that was not finite the device has what the step before it left, which a checkpoint can go
+    /// on from, with other settings: one is written, and those before it are kept, because what ruined the step may have begun
+    /// earlier. Other errors leave steps of which nothing is known: the weights are all that is saved then.
+    pub(super) fn save_what_was_learned(&mut self) {
+        let run = self.trainer.folder.path().display().to_string();
+        let failed = self.under_way.pop_front().filter(|_| self.halted);
+        let mut go_on = format!("a new run can begin with what was learned: --weights {run}/{WEIGHTS}");
+        // of a step in several parts, the first ones have left their traces
+        if let Some(UnderWay { data, schedule, .. }) = failed.filter(|_| self.trainer.learner.is_between_steps()) {
+            self.under_way.clear();
+            self.data = data;
+            self.trainer.rates.load(schedule);
+            match self.write_checkpoint() {
+                Ok(_) => {
+                    let steps = self.steps;
+                    go_on = format!(
+                        "a checkpoint of step {steps} is saved, and the run can go on from it with other settings: --resume {run}, with \
+                         a smaller --lr, or with --on-nan skip if the data are to blame"
+                    );
+                }
+                Err(error) => self.tell(Event::SaveFailed { message: error.to_string() }),
+            }
+        }
         match self.save_weights(WEIGHTS) {
             Ok(path) => self.tell(Event::Saved { path }),
             Err(error) => self.tell(Event::SaveFailed { message: error.to_string() }),
+        }
+        if self.halted {
+            self.tell(Event::Notice { message: go_on });
         }
     }
 
@@ -57,25 +82,44 @@ impl Run<'_> {
     pub(super) fn save(&mut self) -> Result<()> {
         self.requests.save = false;
         (self.saved, self.tried_steps) = (Instant::now(), self.steps);
-        if self.saved_steps == Some(self.steps) && self.steps > self.steps_before && !self.unsaved {
+        let is_current = self.saved_steps == Some(self.steps) && self.steps > self.steps_before && !self.unsaved;
+        if is_current && !self.weights_due {
             return Ok(());
         }
         let start = Instant::now();
+        let mut checkpoint = None;
+        if !is_current {
+            checkpoint = Some(self.write_checkpoint()?);
+            // whatever becomes of the weights, which may need the room
+            for (_, old) in
+                checkpoint::list(&self.trainer.folder.checkpoints()).into_iter().skip(self.trainer.config.keep)
+            {
+                // one that cannot be removed is no harm
+                let _ = std::fs::remove_file(old);
+            }
+        }
+        let weights = self.save_weights(WEIGHTS);
+        self.weights_due = weights.is_err();
+        self.log_took(start);
+        if let Some(path) = checkpoint {
+            self.call(|callback, run| callback.on_save(run, &path))?;
+            if weights.is_err() {
+                let message = format!("{} is saved, and the weights alone are not", path.display());
+                self.tell(Event::Notice { message });
+            }
+        }
+        self.tell(Event::Saved { path: weights? });
+        Ok(())
+    }
+
+    fn write_checkpoint(&mut self) -> Result<PathBuf> {
         let progress = self.progress()?;
         let folder = self.trainer.folder.checkpoints();
         crate::files::create_folder(&folder)?;
         let path = folder.join(checkpoint::file_name(self.steps));
         checkpoint::save(&path, self.trainer.learner.state()?, &progress)?;
-        let weights = self.save_weights(WEIGHTS)?;
         (self.saved_steps, self.unsaved) = (Some(self.steps), false);
-        for (_, old) in checkpoint::list(&folder).into_iter().skip(self.trainer.config.keep) {
-            // one that cannot be removed is no harm
-            let _ = std::fs::remove_file(old);
-        }
-        self.log_took(start);
-        self.call(|callback, run| callback.on_save(run, &path))?;
-        self.tell(Event::Saved { path: weights });
-        Ok(())
+        Ok(path)
     }
 
     fn progress(&mut self) -> Result<Progress> {

@@ -33,7 +33,7 @@ impl Run<'_> {
         let start = Instant::now();
         for result in results {
             self.steps += 1;
-            self.learning_rate = self.rates.pop_front().unwrap_or(self.learning_rate);
+            self.learning_rate = self.under_way.pop_front().map_or(self.learning_rate, |step| step.learning_rate);
             self.sums.add(result);
             let line = self.line(Kind::Train, result.loss.into(), result.accuracy().into());
             self.write_down(&Line { gradient_norm: Some(result.gradient_norm.into()), ..line })?;
@@ -46,6 +46,10 @@ impl Run<'_> {
             }
         }
         self.log_took(start);
+        if let Some(message) = self.trainer.learner.first_skipped() {
+            self.tell(Event::Notice { message });
+        }
+        self.halted |= failure.is_some();
         failure.map_or(Ok(()), Err)
     }
 

@@ -30,25 +30,36 @@ pub(super) struct Collected {
     paths: Vec<PathBuf>,
     archives: Vec<Archive>,
     members: Vec<Member>,
-    classes: Vec<u16>,
-    /// What each is for.
-    parts: Vec<Part>,
-    /// Names of the classes, in the order in which they were found.
-    names: Vec<String>,
-    /// Class and part of the pictures in a folder, by its path.
-    folders: HashMap<String, (u16, Part)>,
+    /// The number of the folder that each lies in.
+    lies_in: Vec<u32>,
+    /// Paths of folders with pictures, by number.
+    folders: Vec<String>,
+    numbers: HashMap<String, u32>,
 }
 
 impl Collected {
-    /// All of them, with what each is for.
-    pub(super) fn finish(mut self) -> (Pictures, Vec<Part>) {
+    /// All of them, with what each is for. The error says what is wrong with their folders.
+    pub(super) fn finish(mut self) -> Result<(Pictures, Vec<Part>), String> {
         self.members.shrink_to_fit();
-        self.classes.shrink_to_fit();
+        let said = what_they_say(&self.folders)?;
+        let (mut names, mut of_name) = (Vec::new(), HashMap::new());
+        let mut of_folder = Vec::with_capacity(said.len());
+        for (class, part) in said {
+            let next = names.len();
+            let number = *of_name.entry(class).or_insert(next);
+            if number == next {
+                names.push(class.to_owned());
+            }
+            let number = u16::try_from(number)
+                .map_err(|_| format!("`{class}` is the 65,537th class, and no more can be told apart"))?;
+            of_folder.push((number, part));
+        }
+        let (classes, parts) = self.lies_in.iter().map(|&folder| of_folder[folder as usize]).unzip();
         let places = match self.archives.is_empty() {
             true => Places::Files(self.paths),
             false => Places::Members(self.archives.into(), self.members),
         };
-        (Pictures { places, classes: self.classes, names: self.names }, self.parts)
+        Ok((Pictures { places, classes, names }, parts))
     }
 
     /// Looks through a folder.
@@ -85,6 +96,9 @@ impl Collected {
         let number = u16::try_from(self.archives.len())
             .map_err(|_| Error::format(path, "there are more than 65,536 archives"))?;
         let archive = Archive::open(path)?;
+        // an archive often has all of its contents in a folder of its name
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let own = super::archive_stem(&file).map(|stem| format!("{stem}/")).unwrap_or_default();
         let mut empty_ones: Vec<String> = Vec::new();
         archive.index(&mut |found| {
             let name = found.name.trim_start_matches("./");
@@ -102,14 +116,17 @@ impl Collected {
                     let place = u32::try_from(found.offset / BLOCK).ok().zip(u32::try_from(found.size).ok());
                     let (block, length) =
                         place.ok_or_else(|| Error::format(path.join(name), "it is too large, or lies beyond 2 TiB"))?;
-                    self.add(path, name)?;
+                    self.add(path, name.strip_prefix(&*own).unwrap_or(name))?;
                     self.members.push(Member { block, length, archive: number });
                 }
                 _ => {}
             }
             Ok(())
         })?;
-        empty_ones.retain(|folder| !is_hidden(folder) && !self.folders.keys().any(|used| is_at_or_below(used, folder)));
+        let with_pictures: Vec<String> =
+            self.folders.iter().map(|used| format!("{own}{used}")).chain(self.folders.iter().cloned()).collect();
+        empty_ones
+            .retain(|folder| !is_hidden(folder) && !with_pictures.iter().any(|used| is_at_or_below(used, folder)));
         if let Some(folder) = empty_ones.first() {
             return Err(empty(&path.join(folder)));
         }
@@ -117,43 +134,75 @@ impl Collected {
         Ok(())
     }
 
-    /// Takes down class and part of the picture called `name`, a path below `root`.
+    /// Takes down the folder of the picture called `name`, a path below `root`.
     fn add(&mut self, root: &Path, name: &str) -> Result<()> {
         let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let (class, part) = match self.folders.get(folder) {
-            Some(known) => *known,
+        let number = match self.numbers.get(folder) {
+            Some(&known) => known,
+            None if folder.is_empty() => {
+                return Err(Error::format(root.join(name), "it lies in no folder, whose name would be its class"));
+            }
             None => {
-                let known = self.what_it_says(folder).map_err(|reason| Error::format(root.join(name), reason))?;
-                self.folders.insert(folder.to_owned(), known);
-                known
+                let number = u32::try_from(self.folders.len())
+                    .map_err(|_| Error::format(root.join(name), "there are more than 4,294,967,296 folders"))?;
+                self.folders.push(folder.to_owned());
+                self.numbers.insert(folder.to_owned(), number);
+                number
             }
         };
-        self.classes.push(class);
-        self.parts.push(part);
+        self.lies_in.push(number);
         Ok(())
     }
+}
 
-    /// Class and part of what lies in `folder`.
-    fn what_it_says(&mut self, folder: &str) -> Result<(u16, Part), String> {
-        let (above, class) = folder.rsplit_once('/').unwrap_or(("", folder));
-        if class.is_empty() {
-            return Err("it lies in no folder, whose name would be its class".into());
-        }
-        let part = above.split('/').find_map(|name| match name {
-            "train" => Some(Part::Train),
-            name if TEST_NAMES.contains(&name) => Some(Part::Test),
-            _ => None,
-        });
-        let number = match self.names.iter().position(|known| known == class) {
-            Some(number) => number,
-            None => {
-                self.names.push(class.to_owned());
-                self.names.len() - 1
-            }
+/// Class and part of the pictures in each of these folders. As in torchvision's `ImageFolder`, the class is the first folder,
+/// whatever lies in it; folders around everything say nothing, and folders `train` and `test` are parts, in which the class is
+/// the first folder again.
+fn what_they_say(folders: &[String]) -> Result<Vec<(&str, Part)>, String> {
+    let paths: Vec<Vec<&str>> = folders.iter().map(|folder| folder.split('/').collect()).collect();
+    let parts: Vec<(Part, usize)> = paths.iter().map(|path| part_of(path)).collect();
+    let of = |wanted: Part| paths.iter().zip(&parts).filter(move |(_, (part, _))| *part == wanted);
+    // one in each class says nothing about the whole
+    let is_one = |wanted| {
+        let mut above = of(wanted).map(|(path, &(_, place))| &path[..place]);
+        above.next().is_none_or(|first| above.all(|other| other == first))
+    };
+    let start = around(paths.iter(), 0);
+    let first_train = of(Part::Train).map(|(_, &(_, place))| place + 1).next();
+    // nor does one beside classes, unless it lies where they do
+    let is_whole = |first: &usize| *first == start + 1 || of(Part::Any).next().is_none();
+    let Some(first) = first_train.filter(is_whole).filter(|_| is_one(Part::Train) && is_one(Part::Test)) else {
+        let stray = of(Part::Test).find(|(_, (_, place))| *place == start).filter(|_| first_train.is_none());
+        return match stray {
+            Some((path, _)) => Err(format!("there is `{}`, but no `train` beside it", path[start])),
+            None => Ok(paths.iter().map(|path| (path[start], Part::Any)).collect()),
         };
-        let number = u16::try_from(number).map_err(|_| "it is in the 65,537th class, more than can be told apart")?;
-        Ok((number, part.unwrap_or(Part::Any)))
-    }
+    };
+    // in the test part there may be one class alone
+    let deeper = around(of(Part::Train).map(|(path, _)| path), first) - first;
+    let says = |(path, &(part, place)): (&Vec<&'_ str>, &(Part, usize))| {
+        let class = (place + 1 + deeper).min(path.len() - 1);
+        (class, part)
+    };
+    let said = paths.iter().zip(&parts).map(|pair| (pair.0, says(pair)));
+    Ok(said.map(|(path, (class, part))| (path[class], part)).collect())
+}
+
+/// What the first folder says that is called as a part is, and its place; a part has folders in it.
+fn part_of(path: &[&str]) -> (Part, usize) {
+    let named = path[..path.len() - 1].iter().enumerate().find_map(|(place, name)| match *name {
+        "train" => Some((Part::Train, place)),
+        name if TEST_NAMES.contains(&name) => Some((Part::Test, place)),
+        _ => None,
+    });
+    named.unwrap_or((Part::Any, 0))
+}
+
+/// Where these paths first differ, from number `from` on; at the last folder of the shortest one at the latest.
+fn around<'a>(paths: impl Iterator<Item = &'a Vec<&'a str>> + Clone, from: usize) -> usize {
+    let Some(first) = paths.clone().next() else { return from };
+    let is_around = |at: &usize| paths.clone().all(|path| path.len() > at + 1 && path[*at] == first[*at]);
+    (from..first.len()).take_while(is_around).count() + from
 }
 
 fn empty(folder: &Path) -> Error {

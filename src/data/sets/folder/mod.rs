@@ -26,7 +26,8 @@ pub struct ClassFolders {
     pictures: Pictures,
 }
 
-/// Opens `folder:PATH`. The class of a picture is the name of the folder that it lies in; classes are sorted by name.
+/// Opens `folder:PATH`. The class of a picture is the name of the top folder that it lies in, whatever folders are in that one;
+/// classes are sorted by name. A folder around all of them says nothing.
 ///
 /// `path` is a folder, or a tar archive of one, compressed or not. It has a folder for each class, or folders `train` and
 /// `test` (or `val`, `valid`, `validation`) of such. In a folder, these may also be archives, `train.tar` and `test.tar`, or
@@ -42,11 +43,14 @@ pub struct ClassFolders {
 pub fn open_folder(path: &Path, options: &OpenOptions) -> Result<Split<ClassFolders>> {
     let (train, test) = match sources(path)? {
         Sources::Parts(train, test) => {
-            let (train, _) = collect(&train, options)?.finish();
-            (train, if test.is_empty() { None } else { Some(collect(&test, options)?.finish().0) })
+            let finish = |part: &[PathBuf]| {
+                let wrong = |reason| Error::format(path, reason);
+                collect(part, options)?.finish().map(|(pictures, _)| pictures).map_err(wrong)
+            };
+            (finish(&train)?, if test.is_empty() { None } else { Some(finish(&test)?) })
         }
         Sources::One(source) => {
-            let (all, parts) = collect(&[source], options)?.finish();
+            let (all, parts) = collect(&[source], options)?.finish().map_err(|reason| Error::format(path, reason))?;
             let of = |part| {
                 let indices: Vec<usize> = (0..parts.len()).filter(|&index| parts[index] == part).collect();
                 (!indices.is_empty()).then(|| all.select(&indices))

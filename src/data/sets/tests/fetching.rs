@@ -36,7 +36,7 @@ fn a_set_is_fetched_checked_and_unpacked() {
     let folder = place.path().join("new/made-here");
     let mut heard = Vec::new();
     let mut fetch = || {
-        fetch_missing(set, &folder, &mut |progress: Progress<'_>| {
+        fetch_missing(set, &folder, &OpenOptions::default(), &mut |progress: Progress<'_>| {
             heard.push((progress.file.to_owned(), progress.done, progress.total));
         })
     };
@@ -58,7 +58,11 @@ fn a_set_that_is_not_served_whole_is_not_there() {
     let server = Server::new(&files, &[], "\"1\"");
     let place = temporary();
     let folder = place.path().join("data/made-here");
-    let fetch = |set| fetch_missing(set, &folder, &mut |_| {}).expect_err("it is not what it should be").to_string();
+    let fetch = |set| {
+        fetch_missing(set, &folder, &OpenOptions::default(), &mut |_| {})
+            .expect_err("it is not what it should be")
+            .to_string()
+    };
     says(
         &fetch(published(&server.address, b"other", &archive)),
         &["SHA-256", "plain.gz", "missing too", "images.tar.gz"],
@@ -66,7 +70,7 @@ fn a_set_that_is_not_served_whole_is_not_there() {
     says(&fetch(published(&server.address, b"plain", &archive)), &["images.tar.gz", "`..`", "nothing was unpacked"]);
     // nobody answers there
     let (set, empty) = (published("http://127.0.0.1:9", b"more", b"and more"), place.path().join("empty"));
-    let nowhere = fetch_missing(set, &empty, &mut |_| {}).expect_err("nobody answers");
+    let nowhere = fetch_missing(set, &empty, &OpenOptions::default(), &mut |_| {}).expect_err("nobody answers");
     says(&nowhere.to_string(), &["127.0.0.1:9/plain.gz", "missing too", "127.0.0.1:9/images.tar.gz"]);
     assert!(!place.path().join("evil.txt").exists() && !folder.join("images").exists());
 }

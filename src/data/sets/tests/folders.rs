@@ -110,6 +110,68 @@ fn parts_may_be_folders_or_archives_of_any_kind() {
     }
 }
 
+/// As in torchvision's `ImageFolder`.
+#[test]
+fn the_class_is_the_top_folder_however_deep_pictures_lie() {
+    let deep: Vec<(String, Vec<u8>)> = (0..10_u8)
+        .flat_map(|number| {
+            let place = ["indoor", "outdoor/wet"][usize::from(number) % 2];
+            [(format!("cat/{place}/{number}.png"), 100 + number), (format!("dog/{place}/{number}.png"), number)]
+        })
+        .map(|(name, level)| (name, png(3, 2, level)))
+        .collect();
+    let below = |prefix: &str, files: &[(String, Vec<u8>)]| -> Vec<(String, Vec<u8>)> {
+        files.iter().map(|(name, bytes)| (format!("{prefix}{name}"), bytes.clone())).collect()
+    };
+    let layouts: [(&str, &dyn Fn(&Path)); 6] = [
+        ("", &|place| write_all(place, &deep)),
+        ("", &|place| {
+            write_all(&place.join("train"), &deep);
+            write_all(&place.join("test"), &deep[..6]);
+        }),
+        // a folder around everything says nothing
+        ("x.tar", &|place| write(&place.join("x.tar"), &packed(&below("pets/", &deep)))),
+        ("x.tar", &|place| {
+            let test = below("pets/v2/val/", &deep[..6]);
+            write(&place.join("x.tar"), &packed(&[below("pets/v2/train/", &deep), test].concat()));
+        }),
+        // nor one of the archive's own name
+        ("", &|place| {
+            write(&place.join("train-0.tar"), &packed(&below("train-0/", &deep[..9])));
+            write(&place.join("train-1.tar"), &packed(&below("train-1/", &deep[9..])));
+        }),
+        ("", &|place| {
+            write_all(place, &deep);
+            write(&place.join("cat/loose.png"), &png(3, 2, 99));
+            // what is called as a part, in a class
+            write(&place.join("cat/indoor/val/old/1.png"), &png(3, 2, 98));
+            write(&place.join("dog/train/old/1.png"), &png(3, 2, 40));
+            write(&place.join("cat/train/old/1.png"), &png(3, 2, 97));
+        }),
+    ];
+    for (number, (file, layout)) in layouts.iter().enumerate() {
+        let (place, cache) = (temporary(), temporary());
+        layout(place.path());
+        let data = opened(&format!("folder:{}", text(place.path().join(file))), cache.path());
+        assert_eq!(data.train.description().classes, ["cat", "dog"], "layout {number}");
+        for (level, target) in [contents(&*data.train), contents(&*data.test)].concat() {
+            assert_eq!(target, Target::Class(u32::from(level < 50)), "layout {number}");
+        }
+    }
+    // in one class alone
+    let place = temporary();
+    write_all(place.path(), &deep);
+    write(&place.path().join("cat/train/old/1.png"), &png(3, 2, 97));
+    let data = opened(&format!("folder:{}", text(place.path().into())), place.path());
+    assert_eq!(
+        (data.train.len() + data.test.len(), &data.train.description().classes[..]),
+        (21, &["cat".into(), "dog".into()][..])
+    );
+    let place = temporary();
+    write(&place.path().join("x.tar"), &packed(&[below("val/", &deep), below("test/", &deep)].concat()));
+    says(&refused(&format!("folder:{}", text(place.path().join("x.tar"))), place.path()), &["x.tar", "no `train`"]);
+}
+
 #[test]
 fn pictures_of_any_kind_and_size_are_read() {
     let place = temporary();

@@ -225,6 +225,18 @@ fn pairs_may_have_parts_names_and_unknown_pixels() {
 }
 
 #[test]
+fn pairs_with_a_part_to_train_on_alone_are_split() {
+    let place = temporary();
+    for number in 0..10 {
+        write(&place.path().join(format!("images/train/{number}.png")), &png(2, 2, 0));
+        write(&place.path().join(format!("masks/train/{number}.png")), &eight(2, &[0, 1, 1, 0]));
+    }
+    let [images, masks] = ["images", "masks"].map(|name| text(place.path().join(name)));
+    let data = opened(&format!("pairs:{images},{masks}"), place.path());
+    assert_eq!((data.train.len(), data.test.len()), (8, 2));
+}
+
+#[test]
 fn pairs_that_are_none_are_told() {
     let refuse = |make: &dyn Fn(&Path), words: &[&str]| {
         let place = temporary();
