@@ -104,12 +104,19 @@ pub struct Crossover {
 }
 
 /// Searches the size at which `other` overtakes `reference`: sizes grow by fours until it is faster twice in a row or a run takes
-/// too long for `method`, then the last step is halved.
+/// too long for `method`, then the last step is halved. `tell` hears of each size before it is measured.
 ///
 /// # Errors
 /// If a device fails at the smallest size, or `method` measures nothing.
-pub fn crossover(family: Family, reference: &Device, other: &Device, method: &Method) -> Result<Crossover> {
+pub fn crossover(
+    family: Family,
+    reference: &Device,
+    other: &Device,
+    method: &Method,
+    tell: &mut dyn FnMut(usize),
+) -> Result<Crossover> {
     let mut time = |size: usize| -> Result<Crossing> {
+        tell(size);
         Ok(Crossing { size, seconds: [family.seconds(size, reference, method)?, family.seconds(size, other, method)?] })
     };
     let Found { points, between, ended_by } = search(family.sizes(), method.longest_s, &mut time)?;
