@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(Advice::of(&[]), None);
         #[cfg(feature = "cli")]
         {
-            let said = advice.describe();
+            let said = advice.describe().join("\n").replace('\u{a0}', " ");
             for words in [
                 "1,000,000 samples (244.1 MiB)",
                 "1,000 s in batches of 1; up to 64 were tried, and larger ones are no faster",

@@ -47,6 +47,12 @@ impl Family {
         }
     }
 
+    /// Whether sizes beyond this one would be tried if they did not take too long.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "for people"))]
+    pub(crate) const fn has_larger(self, size: usize) -> bool {
+        size.saturating_mul(STRIDE) <= self.sizes()[1]
+    }
+
     /// The least and the largest size that is tried.
     const fn sizes(self) -> [usize; 2] {
         match self {

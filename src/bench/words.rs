@@ -23,36 +23,38 @@ pub(crate) fn seconds(seconds: f64) -> String {
 }
 
 impl Advice {
-    /// What a million samples take on each device, and what an hour of those after the first may cost.
-    pub(crate) fn describe(&self) -> String {
+    /// Lines: what a million samples take on each device, and what an hour of those after the first may cost.
+    pub(crate) fn describe(&self) -> Vec<String> {
         const SAMPLES: u64 = 1_000_000;
         let (weights, of_weights) = (thousands(self.weights), bytes(4 * self.weights as u64));
         let of_samples = bytes(SAMPLES * self.sample_bytes as u64);
-        let mut text = format!(
+        let mut lines = vec![format!(
             "Training {}, which has {weights} weights ({of_weights}): {} samples ({of_samples}) take",
             self.model,
             thousands(SAMPLES)
-        );
+        )];
         for growth in &self.devices {
             let (batch, rate) = growth.best();
             let (time, batch, largest) =
                 (seconds(SAMPLES as f64 / rate), thousands(batch), thousands(growth.largest()));
             let why = match &growth.ended {
                 Ended::Level => "larger ones are no faster".to_owned(),
-                Ended::Slow(longest_s) => format!("a step of the next would take more than {longest_s} s"),
+                Ended::Slow(longest_s) => format!("a step of the next would take more than {longest_s}\u{a0}s"),
                 Ended::Largest => "larger ones, which may be faster, are not".to_owned(),
                 Ended::Failed(error) => format!("the next could not be measured: {error}"),
             };
-            text +=
-                &format!("\n  {}: {time} in batches of {batch}; up to {largest} were tried, and {why}", growth.device);
+            lines.push(format!(
+                "  {}: {time} in batches of {batch}; up to {largest} were tried, and {why}",
+                growth.device
+            ));
         }
         if let [reference, others @ ..] = &self.devices[..] {
             for other in others {
                 let times = other.best().1 / reference.best().1;
-                text += &format!("\n{}.", pays_off(&other.device, &reference.device, times));
+                lines.push(format!("{}.", pays_off(&other.device, &reference.device, times)));
             }
         }
-        text
+        lines
     }
 }
 

@@ -29,24 +29,26 @@ const LIMITS: [&str; 5] = [
 /// Lists the devices, and what brasa makes of each: `+` before what it uses, `-` before what costs.
 pub(super) fn run(args: &DevicesArgs) -> Result<ExitCode> {
     let devices = Device::list();
+    let named = std::env::var(VARIABLE).ok().filter(|name| !name.trim().is_empty());
     let mut text = String::new();
     for device in &devices {
         if args.json {
-            text += &(json(device, device.selector == unasked(&devices)) + "\n");
+            let is_default = named.is_none().then(|| device.selector == unasked(&devices));
+            text += &(json(device, is_default) + "\n");
         } else {
             describe(&mut text, device);
             text.push('\n');
         }
     }
     if !args.json {
-        let named = std::env::var(VARIABLE).ok().filter(|name| !name.trim().is_empty());
         text += &closing(&devices, named.as_deref());
     }
     super::print_result(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn json(device: &DeviceInfo, is_default: bool) -> String {
+/// `is_default`: whether it is taken where none is named; `None` where the environment names one.
+fn json(device: &DeviceInfo, is_default: Option<bool>) -> String {
     let mut value = serde_json::to_value(device).expect("plain data");
     if device.max_buffer_bytes == u64::MAX {
         // the CPU backend has no such bounds
@@ -84,11 +86,11 @@ fn closing(devices: &[DeviceInfo], named: Option<&str>) -> String {
         ),
         _ => (
             "Vulkan",
-            "Install its driver (Debian and Ubuntu: mesa-vulkan-drivers for AMD and Intel, the nvidia-driver package for NVIDIA); \
+            "Install its driver (Debian and Ubuntu: mesa-vulkan-drivers for AMD and Intel, the nvidia-driver package for NVIDIA).\n\
              `vulkaninfo --summary` must list the GPU, and in a container /dev/dri or the NVIDIA runtime must be passed in.",
         ),
     };
-    let _ = writeln!(text, "A GPU was looked for through {looked}, and none was found. {check}");
+    let _ = writeln!(text, "A GPU was looked for through {looked}, and none was found.\n{check}");
     text
 }
 
@@ -146,7 +148,7 @@ mod tests {
     fn it_is_told_what_is_taken_and_what_to_do_without_a_gpu() {
         let cpu = Device::cpu().info().clone();
         let alone = closing(std::slice::from_ref(&cpu), None);
-        for words in ["brasa takes cpu", "A GPU was looked for through ", "none was found. "] {
+        for words in ["brasa takes cpu", "A GPU was looked for through ", "none was found.\n"] {
             assert!(alone.contains(words), "`{words}` is missing in {alone}");
         }
         let software = DeviceInfo { selector: "gpu:0".into(), kind: DeviceKind::Software, ..cpu.clone() };
@@ -159,7 +161,7 @@ mod tests {
     #[test]
     fn the_cpu_is_not_said_to_have_what_it_has_not() {
         let cpu = Device::cpu().info().clone();
-        let value: serde_json::Value = serde_json::from_str(&json(&cpu, true)).expect("JSON");
+        let value: serde_json::Value = serde_json::from_str(&json(&cpu, Some(true))).expect("JSON");
         assert!(LIMITS.iter().all(|limit| value[limit].is_null()) && value["default"] == true, "{value}");
         assert_eq!(features(&cpu), "f16 in memory, computed in f32");
     }

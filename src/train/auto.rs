@@ -47,8 +47,10 @@ impl Choice {
         let &Volume { passes, samples, bytes: each, steps } = volume;
         let (model, seconds) = (bytes(memory.training.model_bytes), step_ms * steps as f64 * 1e-3);
         let data = bytes((samples * each) as u64);
+        let (passes, digits) =
+            (if passes == 1 { "one pass".to_owned() } else { format!("{passes} passes") }, usize::from(seconds < 10.0));
         format!(
-            "{}. The model has {model}, each of {passes} passes {} samples ({data}); {} steps, some {seconds:.0} s. {}",
+            "{}. The model has {model}; {passes} of {} samples ({data}) are {} steps, some {seconds:.digits$} s. {}",
             self.why,
             thousands(samples),
             thousands(steps),

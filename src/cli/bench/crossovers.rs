@@ -29,19 +29,23 @@ pub(super) fn crossovers(report: &Report, style: Style) -> String {
         }
     }
     if let Some(advice) = Advice::of(&report.growths) {
-        below(&mut text, &advice.describe(), style);
+        text += &list(&advice.describe(), style);
     }
     text + &list(&report.left_out.iter().map(|why| format!("Left out: {why}")).collect::<Vec<_>>(), style)
 }
 
 fn one(text: &mut String, found: &Crossover, style: Style) {
     let Crossover { family, devices: [reference, other], points, between, ended_by } = found;
-    let largest = points.last().map_or(0, |point| point.size);
     let said = match between {
-        [_, None] => format!(
-            "{other} does not overtake {reference} up to n = {}, the largest that was tried",
-            thousands(largest)
-        ),
+        [_, None] => {
+            let largest = points.last().map_or(0, |point| point.size);
+            let slow = ended_by.is_none() && family.has_larger(largest);
+            let why = if slow { "; the next would take too long" } else { "" };
+            format!(
+                "{other} does not overtake {reference} up to n = {}, the largest that was tried{why}",
+                thousands(largest)
+            )
+        }
         [None, Some(least)] => {
             format!("{other} is faster than {reference} from the smallest size on, n = {}", thousands(least))
         }

@@ -30,7 +30,7 @@ pub(super) fn list(lines: &[String], style: Style) -> String {
         .iter()
         .map(|line| match style {
             Style::Plain => wrap(line),
-            Style::Markdown => format!("- {line}\n"),
+            Style::Markdown => format!("- {}\n", line.trim_start()),
         })
         .collect()
 }
@@ -46,14 +46,14 @@ pub(super) fn below(text: &mut String, sentence: &str, style: Style) {
     };
 }
 
-/// Broken between words, with what follows the first line set in; lines that are there stay apart.
+/// Broken at spaces (but for those that do not break), with what follows the first line set in; lines that are there stay apart.
 fn wrap(text: &str) -> String {
     let mut wrapped = String::new();
     for line in text.lines() {
         let inset = line.len() - line.trim_start().len();
         let mut width = inset;
         wrapped += &" ".repeat(inset);
-        for (number, word) in line.split_whitespace().enumerate() {
+        for (number, word) in line.trim().split(' ').enumerate() {
             let long = word.chars().count();
             if number > 0 && width + 1 + long > WIDTH {
                 let _ = write!(wrapped, "\n{}{word}", " ".repeat(inset + 2));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn nothing_is_wider_than_a_terminal() {
-        let words = "word ".repeat(60);
+        let words = "word ".repeat(60) + "20\u{a0}s";
         let wrapped = wrap(&format!("first\n{words}"));
         assert!(wrapped.lines().all(|line| line.chars().count() <= WIDTH) && wrapped.starts_with("first\nword"));
         assert_eq!(wrapped.lines().nth(2).map(|line| &line[..6]), Some("  word"));

@@ -40,7 +40,10 @@ pub(super) fn report(report: &Report, style: Style) -> String {
             text.push('\n');
         }
     }
-    text += &list(&left_out(report), style);
+    let left_out = left_out(report);
+    if !left_out.is_empty() {
+        text += &(list(&left_out, style) + "\n");
+    }
     text += &legend(report, style);
     text
 }
@@ -57,28 +60,36 @@ fn legend(report: &Report, style: Style) -> String {
         return String::new();
     }
     let devices: Vec<&DeviceReport> = report.devices.iter().filter(|device| !device.rows.is_empty()).collect();
-    let mut rows = vec![vec!["case".to_owned(), "one run is".into()]];
-    rows[0].extend(devices.iter().map(|device| format!("runs on {}", device.selector)));
-    let has_kernels =
+    let is_timed =
         |device: &DeviceReport| device.rows.iter().any(|row| row.measured.is_some_and(|m| m.in_kernels.is_some()));
-    let with_kernels: Vec<&&DeviceReport> = devices.iter().filter(|device| has_kernels(device)).collect();
-    rows[0].extend(with_kernels.iter().map(|device| format!("in kernels on {}", device.selector)));
+    let mut what = vec![vec!["case".to_owned(), "one run is".into()]];
+    let mut runs = vec![vec!["case".to_owned()]];
+    for device in &devices {
+        runs[0].push(format!("runs on {}", device.selector));
+        runs[0].extend(is_timed(device).then(|| "in kernels".into()));
+    }
     for (suite, name) in names {
         let row = |device: &DeviceReport| report.row(&device.selector, suite, name);
-        let measured = |device: &DeviceReport| row(device).and_then(|row| row.measured);
-        let what = devices.iter().find_map(|device| row(device)).map(Row::in_words);
-        let mut cells = vec![name.to_owned(), what.unwrap_or_default()];
-        let runs = |measured: Measured| thousands(measured.runs * measured.together);
-        cells.extend(devices.iter().map(|device| measured(device).map_or(NONE.into(), runs)));
-        cells.extend(with_kernels.iter().map(|device| {
-            let told = measured(device).and_then(|measured| measured.in_kernels);
-            told.map_or(NONE.into(), |(time, source)| format!("{} ({})", seconds(time), source.name()))
-        }));
-        rows.push(cells);
+        what.push(vec![
+            name.to_owned(),
+            devices.iter().find_map(|device| row(device)).map(Row::in_words).unwrap_or_default(),
+        ]);
+        let mut cells = vec![name.to_owned()];
+        for device in &devices {
+            let measured = row(device).and_then(|row| row.measured);
+            cells.push(measured.map_or(NONE.into(), |measured| thousands(measured.runs * measured.together)));
+            let told = measured.and_then(|measured| measured.in_kernels);
+            let said = told.map_or(NONE.into(), |(time, source)| format!("{} ({})", seconds(time), source.name()));
+            cells.extend(is_timed(device).then_some(said));
+        }
+        runs.push(cells);
     }
     let mut text = String::new();
     title(&mut text, "what was measured", style);
-    text += &draw(&rows, 2, style);
+    text += &draw(&what, 2, style);
+    text.push('\n');
+    title(&mut text, "how often", style);
+    text += &draw(&runs, 1, style);
     text.push('\n');
     title(&mut text, "what the columns say", style);
     text + &list(&columns(report), style)
@@ -290,8 +301,10 @@ fn counts(ratios: &[(f64, bool)]) -> String {
         factors.sort_by(f64::total_cmp);
         factors
     };
-    let of = |count: usize| {
-        if count == ratios.len() { format!("all {count}") } else { format!("{count} of {}", ratios.len()) }
+    let of = |count: usize| match ratios.len() {
+        1 => "the only case".to_owned(),
+        all if all == count => format!("all {count} cases"),
+        all => format!("{count} of {all} cases"),
     };
     let said = |word: &str, factors: Vec<f64>| {
         let (first, last) = (number(*factors.first()?), number(*factors.last()?));
@@ -352,9 +365,6 @@ fn left_out(report: &Report) -> Vec<String> {
             }
         }
     }
-    if !lines.is_empty() {
-        lines.push(String::new());
-    }
     lines
 }
 
@@ -364,11 +374,11 @@ mod tests {
 
     #[test]
     fn what_is_the_same_is_neither_faster_nor_slower() {
-        assert_eq!(counts(&[(0.1, false), (0.05, false)]), "slower in all 2 (10.0 to 20.0 x)");
+        assert_eq!(counts(&[(0.1, false), (0.05, false)]), "slower in all 2 cases (10.0 to 20.0 x)");
         assert_eq!(
             counts(&[(2.0, false), (1.01, true), (0.99, true), (0.5, false)]),
-            "faster in 1 of 4 (2.00 x), slower in 1 of 4 (2.00 x), the same in 2 of 4"
+            "faster in 1 of 4 cases (2.00 x), slower in 1 of 4 cases (2.00 x), the same in 2 of 4 cases"
         );
-        assert_eq!(counts(&[(1.01, true)]), "the same in all 1");
+        assert_eq!(counts(&[(1.01, true)]), "the same in the only case");
     }
 }
