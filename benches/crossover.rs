@@ -20,7 +20,7 @@ fn main() -> brasa::Result<()> {
     for family in Family::all(ModelName::new("cnn")?) {
         for [reference, other] in [[0, 1], [1, 0]] {
             let [reference, other] = [&devices[reference], &devices[other]];
-            let found = crossover(family, reference, other, &method)?;
+            let found = crossover(family, reference, other, &method, &mut |_| {})?;
             let [slower, faster] = found.between;
             println!(
                 "{}: {} overtakes {} between {slower:?} and {faster:?}",

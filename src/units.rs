@@ -28,6 +28,14 @@ pub(crate) fn thousands(number: impl fmt::Display) -> String {
     text
 }
 
+/// What a device that does `times` as much as `reference` may cost.
+pub(crate) fn pays_off(device: &str, reference: &str, times: f64) -> String {
+    let decimals = if times < 0.995 { 2 } else { 1 };
+    format!(
+        "{device} pays off if an hour of it costs less than {times:.decimals$} x an hour of {reference}, in rent or in energy"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +43,7 @@ mod tests {
     #[test]
     fn numbers_read_well() {
         assert_eq!([512, 1536, 128 << 20].map(bytes), ["512 B", "1.5 KiB", "128 MiB"]);
+        assert!(pays_off("gpu:0", "cpu", 0.153).contains("less than 0.15 x an hour of cpu"));
         assert_eq!([0, 999, 1000, 1_234_567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
     }
 }

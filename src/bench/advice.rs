@@ -1,11 +1,10 @@
-//! What a crossover means for a person who wants to train that network: how much data goes in, what it takes, and what a device
-//! may cost.
+//! What a person who wants to train a network should know: how much data goes in, what it takes, and what a device may cost.
 
 use crate::device::Device;
 use crate::models::create;
 
+use super::Growth;
 use super::cases::Network;
-use super::{Crossover, Family};
 
 /// What was found of training a network, in other words.
 #[derive(Clone, PartialEq, Debug)]
@@ -16,32 +15,21 @@ pub struct Advice {
     pub weights: usize,
     /// Of one sample as f32 (or a word as i32), in bytes.
     pub sample_bytes: usize,
-    /// The devices by selector.
-    pub devices: [String; 2],
-    /// What each of them trains a second at its best.
-    pub samples_per_second: [f64; 2],
-    /// Samples in a step with which it does.
-    pub batches: [usize; 2],
+    /// What each device does with which batch; the first is the one that others are held against.
+    pub devices: Vec<Growth>,
 }
 
 impl Advice {
-    /// From the batch with which each device was at its best; `None` if it was no training.
-    pub fn of(found: &Crossover) -> Option<Self> {
-        let Family::Training(model) = found.family else { return None };
+    /// From what devices do with one and the same network; `None` without any.
+    pub fn of(devices: &[Growth]) -> Option<Self> {
+        let model = devices.first()?.model;
         let network = Network::of(model);
-        let best = [0, 1].map(|side| {
-            let rates = found.points.iter().map(move |point| (point.size as f64 / point.seconds[side], point.size));
-            rates.max_by(|(a, _), (b, _)| a.total_cmp(b))
-        });
-        let [Some(one), Some(other)] = best else { return None };
         let parameters = create(model.name(), &network.spec(), &Device::cpu()).ok()?.parameters();
         Some(Self {
             model: model.name().into(),
             weights: parameters.iter().map(|parameter| parameter.shape().numel()).sum(),
             sample_bytes: network.input.iter().product::<usize>() * 4,
-            devices: found.devices.clone(),
-            samples_per_second: [one.0, other.0],
-            batches: [one.1, other.1],
+            devices: devices.iter().filter(|growth| growth.model == model).cloned().collect(),
         })
     }
 }
@@ -49,23 +37,36 @@ impl Advice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Crossing;
+    use crate::bench::Ended;
     use crate::train::ModelName;
 
     #[test]
     fn each_device_is_judged_by_its_best_batch() {
         let model = ModelName::new("mlp").expect("there is one");
-        let found = |family| Crossover {
-            family,
-            devices: ["cpu".into(), "gpu:0".into()],
-            points: vec![Crossing { size: 1, seconds: [1e-3, 1e-2] }, Crossing { size: 64, seconds: [0.128, 0.016] }],
-            between: [Some(1), Some(64)],
-            ended_by: None,
+        let of = |device: &str, points: &[(usize, f64)], ended| Growth {
+            device: device.into(),
+            model,
+            points: points.to_vec(),
+            ended,
         };
-        let advice = Advice::of(&found(Family::Training(model))).expect("it is a training");
-        assert_eq!((advice.batches, advice.samples_per_second), ([1, 64], [1000.0, 4000.0]));
+        let cpu = of("cpu", &[(1, 1e-3), (64, 0.128)], Ended::Level);
+        let gpu = of("gpu:0", &[(1, 1e-2), (64, 0.016)], Ended::Slow(20.0));
+        assert_eq!([cpu.best(), gpu.best()], [(1, 1000.0), (64, 4000.0)]);
+        let advice = Advice::of(&[cpu, gpu]).expect("it is a training");
         assert_eq!(advice.sample_bytes, 8 * 8 * 4);
         assert_eq!(advice.weights, 64 * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 10, "64-128-64-10");
-        assert_eq!(Advice::of(&found(Family::Matmul)), None);
+        assert_eq!(Advice::of(&[]), None);
+        #[cfg(feature = "cli")]
+        {
+            let said = advice.describe().join("\n").replace('\u{a0}', " ");
+            for words in [
+                "1,000,000 samples (244.1 MiB)",
+                "1,000 s in batches of 1; up to 64 were tried, and larger ones are no faster",
+                "250 s in batches of 64; up to 64 were tried, and a step of the next would take more than 20 s",
+                "gpu:0 pays off if an hour of it costs less than 4.0 x an hour of cpu",
+            ] {
+                assert!(said.contains(words), "`{words}` is missing in {said}");
+            }
+        }
     }
 }

@@ -47,6 +47,12 @@ impl Family {
         }
     }
 
+    /// Whether sizes beyond this one would be tried if they did not take too long.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "for people"))]
+    pub(crate) const fn has_larger(self, size: usize) -> bool {
+        size.saturating_mul(STRIDE) <= self.sizes()[1]
+    }
+
     /// The least and the largest size that is tried.
     const fn sizes(self) -> [usize; 2] {
         match self {
@@ -104,12 +110,19 @@ pub struct Crossover {
 }
 
 /// Searches the size at which `other` overtakes `reference`: sizes grow by fours until it is faster twice in a row or a run takes
-/// too long for `method`, then the last step is halved.
+/// too long for `method`, then the last step is halved. `tell` hears of each size before it is measured.
 ///
 /// # Errors
 /// If a device fails at the smallest size, or `method` measures nothing.
-pub fn crossover(family: Family, reference: &Device, other: &Device, method: &Method) -> Result<Crossover> {
+pub fn crossover(
+    family: Family,
+    reference: &Device,
+    other: &Device,
+    method: &Method,
+    tell: &mut dyn FnMut(usize),
+) -> Result<Crossover> {
     let mut time = |size: usize| -> Result<Crossing> {
+        tell(size);
         Ok(Crossing { size, seconds: [family.seconds(size, reference, method)?, family.seconds(size, other, method)?] })
     };
     let Found { points, between, ended_by } = search(family.sizes(), method.longest_s, &mut time)?;

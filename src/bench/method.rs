@@ -15,6 +15,12 @@ const CHUNK_S: f64 = 0.01;
 const LARGEST_CHUNK: usize = 1000;
 /// The first run compiles; the second is warm, unless it took so long that nobody wants another.
 const LONG_WARM_UP_S: f64 = 10.0;
+/// Warm runs whose kernels are timed, for the median.
+const PROFILED: usize = 5;
+/// Fewer runs have no 99th percentile.
+pub(super) const TAIL_RUNS: usize = 100;
+/// A sensor that is slower than a visit is read when a case has run for the first time of these, and again after the second.
+const SENSED_S: [f64; 2] = [0.2, 1.0];
 
 /// What a case does.
 pub(super) trait Work {
@@ -86,9 +92,8 @@ impl Method {
                 .into();
         }
         format!(
-            "one run that compiles and one that warms up, then at least {} runs and {} s in {} rounds, between which the other \
-             cases are measured and each of which begins with a run that does not count, if runs are short; a run ends when the device has been waited for (several short steps together where throughput \
-             is asked for); medians; the spread is how far a quartile or a round's median lies from it at most",
+            "two runs that do not count (the first compiles), then {} runs and {} s at least, in {} rounds with the other cases \
+             in between; each run is waited for (short steps that ask for throughput are started together)",
             self.least_runs, self.budget_s, self.rounds
         )
     }
@@ -108,7 +113,7 @@ pub struct Measured {
     pub range_s: [f64; 2],
     /// The shortest one.
     pub least_s: f64,
-    /// Of 100 runs, 95 and 99 took no longer; `None` where there were fewer than 20.
+    /// Of 100 runs, 95 and 99 took no longer; `None` where there were fewer.
     pub tail_s: Option<[f64; 2]>,
     /// How many were measured.
     pub runs: usize,
@@ -116,7 +121,7 @@ pub struct Measured {
     pub together: usize,
     /// How much longer the last round's runs took than the first's, as part of it: a device that slows down shows here.
     pub drift: f64,
-    /// Time in kernels alone, of one run, and how it is known, where it can be known.
+    /// Time in kernels alone, of one run (the median of a few), and how it is known; `None` where the device has no clock for it.
     pub in_kernels: Option<(f64, TimeSource)>,
     /// How the times of runs are known.
     pub source: TimeSource,
@@ -138,9 +143,18 @@ impl Measured {
         (high - self.median_s).max(self.median_s - low) / self.median_s.max(f64::MIN_POSITIVE)
     }
 
-    /// Whether `other` differs by no more than the spread of both, which of single runs is not known.
+    /// How many times as fast `other` is, at least and at most: by the ranges of both, and no nearer than 2 %.
+    pub fn speedup_to(&self, other: &Self) -> [f64; 2] {
+        let speedup = self.median_s / other.median_s;
+        let least = self.range_s[0] / other.range_s[1];
+        let most = self.range_s[1] / other.range_s[0];
+        [least.min(speedup / (1.0 + SAME)), most.max(speedup * (1.0 + SAME))]
+    }
+
+    /// Whether [`speedup_to`](Self::speedup_to) allows for none; of single runs it does not know.
     pub fn is_same_as(&self, other: &Self) -> bool {
-        (self.median_s / other.median_s).ln().abs() <= SAME.max(self.spread() + other.spread())
+        let [least, most] = self.speedup_to(other);
+        least <= 1.0 && most >= 1.0
     }
 }
 
@@ -187,8 +201,10 @@ impl Sampler {
             // what other cases left in the caches is theirs
             timed(&mut *self.work, 1)?;
         }
-        let meter = sensors.meter.as_ref();
-        let (before, looked) = (meter.and_then(Meter::read), sensors.utilisation.as_ref().map(Utilisation::look));
+        // what others show is still of the case before
+        let meter = sensors.meter.as_ref().filter(|meter| meter.is_prompt());
+        let utilisation = sensors.utilisation.as_ref().filter(|utilisation| utilisation.is_prompt());
+        let (before, looked) = (meter.and_then(Meter::read), utilisation.map(Utilisation::look));
         let (mut times, begun) = (Vec::new(), Instant::now());
         while times.len() < least || begun.elapsed().as_secs_f64() < budget_s {
             times.push(timed(&mut *self.work, self.together)? / self.together as f64);
@@ -201,11 +217,41 @@ impl Sampler {
             *joules += meter.joules(&before, &after);
             *runs += times.len() * self.together;
         }
-        if let Some((utilisation, before)) = sensors.utilisation.as_ref().zip(looked) {
+        if let Some((utilisation, before)) = utilisation.zip(looked) {
             self.utilisation.extend(utilisation.between(&before, &utilisation.look()));
         }
         self.rounds.push(times);
         Ok(())
+    }
+
+    /// Goes on for a second or so, for those of the `sensors` that are slower than a visit.
+    pub(super) fn sense(&mut self, sensors: &Sensors) -> Result<()> {
+        let meter = sensors.meter.as_ref().filter(|meter| !meter.is_prompt());
+        let utilisation = sensors.utilisation.as_ref().filter(|utilisation| !utilisation.is_prompt());
+        if meter.is_none() && utilisation.is_none() {
+            return Ok(());
+        }
+        let [settled_s, sensed_s] = SENSED_S;
+        self.run_for(settled_s)?;
+        let (before, looked) = (meter.and_then(Meter::read), utilisation.map(Utilisation::look));
+        let runs = self.run_for(sensed_s)?;
+        if let Some(((meter, before), after)) = meter.zip(before).zip(meter.and_then(Meter::read)) {
+            self.energy = Some((meter.joules(&before, &after), runs));
+        }
+        if let Some((utilisation, before)) = utilisation.zip(looked) {
+            self.utilisation.extend(utilisation.between(&before, &utilisation.look()));
+        }
+        Ok(())
+    }
+
+    /// As many runs as there are in so many seconds, one at least.
+    fn run_for(&mut self, seconds: f64) -> Result<usize> {
+        let (begun, mut runs) = (Instant::now(), 0);
+        while runs == 0 || begun.elapsed().as_secs_f64() < seconds {
+            timed(&mut *self.work, self.together)?;
+            runs += self.together;
+        }
+        Ok(runs)
     }
 
     /// What all visits told.
@@ -216,16 +262,30 @@ impl Sampler {
         let rounds = self.utilisation.len();
         measured.utilisation = (rounds > 0).then(|| self.utilisation.iter().sum::<f64>() / rounds as f64);
         measured.memory_bytes = self.work.memory_bytes();
-        if let Some(step) = self.work.step() {
-            step.profile_kernels(true);
-            timed(&mut *self.work, 1)?;
-            measured.in_kernels = self.work.step().and_then(|step| {
-                let kernels = step.kernel_times();
-                let source = kernels.iter().map(|kernel| kernel.source).max()?;
-                Some((kernels.iter().map(|kernel| kernel.milliseconds * 1e-3).sum(), source))
-            });
-        }
+        measured.in_kernels = self.in_kernels(measured.range_s[1])?;
         Ok(measured)
+    }
+
+    /// Seconds in kernels of one warm run, if the device has a clock for them and that is part of the `whole` run: timing kernels
+    /// one by one takes time, too.
+    fn in_kernels(&mut self, whole: f64) -> Result<Option<(f64, TimeSource)>> {
+        let Some(step) = self.work.step() else { return Ok(None) };
+        step.profile_kernels(true);
+        let mut runs = Vec::new();
+        // the first one is not warm: with clocks in between, work is handed over in other pieces
+        for number in 0..=PROFILED {
+            timed(&mut *self.work, 1)?;
+            let kernels = self.work.step().map(|step| step.kernel_times()).unwrap_or_default();
+            let Some(source) = kernels.iter().map(|kernel| kernel.source).max() else { return Ok(None) };
+            if source == TimeSource::WallClock {
+                return Ok(None);
+            }
+            if number > 0 {
+                runs.push((kernels.iter().map(|kernel| kernel.milliseconds * 1e-3).sum::<f64>(), source));
+            }
+        }
+        runs.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        Ok(runs.get(runs.len() / 2).copied().filter(|(seconds, _)| *seconds <= whole))
     }
 }
 
@@ -267,7 +327,7 @@ impl Measured {
             median_s: at(&times, 0.5),
             range_s: [low, high],
             least_s: times[0],
-            tail_s: (times.len() >= 20).then(|| [at(&times, 0.95), at(&times, 0.99)]),
+            tail_s: (times.len() >= TAIL_RUNS).then(|| [at(&times, 0.95), at(&times, 0.99)]),
             runs: times.len(),
             together,
             drift: medians[medians.len() - 1] / medians[0] - 1.0,
@@ -308,10 +368,56 @@ mod tests {
         assert_eq!(measured.range_s, [2.0, 52.0], "the last round is further off than the quartile, 4");
         assert!((measured.spread() - 49.0 / 3.0).abs() < 1e-12, "the high end is further from 3 than the low one");
         assert_eq!(measured.drift, 52.0 / 2.0 - 1.0);
-        assert_eq!(measured.tail_s, None);
+        assert_eq!(measured.tail_s, None, "5 runs");
         let many: Vec<f64> = (0..=100).map(f64::from).collect();
         let measured = Measured::of(0.0, &[many], 1);
         assert_eq!((measured.range_s, measured.tail_s), ([25.0, 75.0], Some([95.0, 99.0])));
+    }
+
+    #[test]
+    fn what_is_the_same_is_said_of_the_interval_that_is_shown() {
+        let of = |times: [f64; 3]| Measured::of(1.0, &[times.to_vec()], 1);
+        let (one, near, far) = (of([0.9, 1.0, 1.1]), of([0.95, 1.04, 1.2]), of([1.4, 1.5, 1.6]));
+        assert!(one.is_same_as(&near) && !one.is_same_as(&far) && !far.is_same_as(&one));
+        let [least, most] = one.speedup_to(&near);
+        assert!(least < 1.0 && most > 1.0, "{least} {most}");
+        let exact = |time| of([time; 3]);
+        assert!(exact(1.0).is_same_as(&exact(1.015)), "less than 2 %");
+        assert!(!exact(1.0).is_same_as(&exact(1.03)));
+    }
+
+    /// What sleeps a moment each run. A counter counts: a hundred joules a run of what was before for a while, then one.
+    struct Slow(std::path::PathBuf, Instant, u64);
+
+    impl Work for Slow {
+        fn start(&mut self) -> Result<()> {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            self.2 += if self.1.elapsed().as_secs_f64() < SENSED_S[0] / 2.0 { 100_000_000 } else { 1_000_000 };
+            std::fs::write(&self.0, self.2.to_string()).map_err(|error| Error::io(&self.0, error))
+        }
+
+        fn wait(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn slow_sensors_tell_of_the_case_that_runs_and_not_of_the_one_before() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("energy1_input");
+        std::fs::write(&file, "0").expect("writable");
+        let sensors = Sensors { meter: Some(Meter::Counter(file.clone())), utilisation: None };
+        let method = Method { rounds: 1, least_runs: 2, budget_s: 0.0, longest_s: 1.0, as_notebook: false };
+        let sampler = || {
+            let mut sampler = Sampler::new(Box::new(Slow(file.clone(), Instant::now(), 0)), false, 0)?;
+            sampler.visit(&method, &sensors)?;
+            Ok::<_, Error>(sampler)
+        };
+        assert_eq!(sampler().and_then(Sampler::finish).expect("it cannot fail").joules, None, "a visit is too short");
+        let mut longer = sampler().expect("it cannot fail");
+        longer.sense(&sensors).expect("it cannot fail");
+        let joules = longer.finish().expect("it cannot fail").joules;
+        assert!(joules.is_some_and(|joules| (joules - 1.0).abs() < 1e-9), "{joules:?}");
     }
 
     #[test]

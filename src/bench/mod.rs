@@ -10,6 +10,8 @@ mod advice;
 mod cases;
 mod compare;
 mod crossover;
+mod crossovers;
+mod growth;
 mod method;
 mod peak;
 mod report;
@@ -19,12 +21,14 @@ mod stages;
 mod words;
 
 pub use advice::Advice;
-pub use compare::{Change, compare};
+pub use compare::{Change, Comparison, Gap, compare};
 pub use crossover::{Crossing, Crossover, Family, crossover};
+pub use crossovers::{CrossoverOptions, crossovers};
+pub use growth::{Ended, Growth};
 pub use method::{Measured, Method};
 pub use peak::{Peak, measure_peak};
 pub use report::{DeviceReport, Report, Row, StageRow, Suite};
-pub use run::{Options, Progress, run, selectors};
+pub use run::{Options, Progress, names, run, selectors};
 #[cfg(feature = "cli")]
 pub(crate) use words::{number, seconds};
 

@@ -11,7 +11,7 @@ use crate::files;
 use crate::stage::Stage;
 use crate::timing::TimeSource;
 
-use super::{Machine, Measured, Method, Peak};
+use super::{Crossover, Growth, Machine, Measured, Method, Peak};
 
 /// A group of cases.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -64,6 +64,15 @@ pub struct Report {
     pub method: Method,
     /// What was found on each device.
     pub devices: Vec<DeviceReport>,
+    /// Where devices overtake the first one, if that was asked for,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub crossovers: Vec<Crossover>,
+    /// with which batch each of them trains the most,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub growths: Vec<Growth>,
+    /// and what of it could not be measured, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// What was found on one device.
@@ -162,7 +171,7 @@ impl Row {
 
 impl Report {
     pub(super) fn new(method: Method) -> Self {
-        let machine = Machine::look();
+        let machine = Machine { others_busy: Machine::others_at_work(), ..Machine::look() };
         Self {
             id: format!("{:x}-{:x}", machine.unix_ms, std::process::id()),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -170,6 +179,9 @@ impl Report {
             machine,
             method,
             devices: Vec::new(),
+            crossovers: Vec::new(),
+            growths: Vec::new(),
+            left_out: Vec::new(),
         }
     }
 

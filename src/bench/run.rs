@@ -64,12 +64,8 @@ pub struct Progress {
 /// If nothing fits `options`, or their method measures nothing.
 pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> {
     options.method.check()?;
-    let mut report = Report::new(options.method);
-    let selectors = selectors(&options.devices);
     let cases: Vec<Case> = cases::all(options).collect();
-    let with_stages =
-        options.suites.contains(&Suite::Stages) && options.filter.is_empty() && !options.method.as_notebook;
-    if cases.is_empty() && !with_stages {
+    if cases.is_empty() && !with_stages(options) {
         let suites = options.suites.iter().map(|suite| suite.name()).collect::<Vec<_>>().join(", ");
         let what = if options.method.as_notebook { "the notebook's loops are in the suite matmul" } else { "no case" };
         let what = match &options.filter[..] {
@@ -78,63 +74,90 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
         };
         return Err(Error::Config(what));
     }
+    Ok(measure(options, &cases, opened(&options.devices), tell))
+}
+
+/// The cases that [`run`] measures with these options: suite and name.
+pub fn names(options: &Options) -> Vec<(Suite, String)> {
+    cases::all(options).map(|case| (case.suite, case.name)).collect()
+}
+
+fn with_stages(options: &Options) -> bool {
+    options.suites.contains(&Suite::Stages) && options.filter.is_empty() && !options.method.as_notebook
+}
+
+/// A device, as it was asked for.
+pub(super) type Opened = (String, Result<Device>);
+
+/// The devices that were asked for, or those of this machine, each once by whatever names.
+pub(super) fn opened(asked: &[String]) -> Vec<Opened> {
+    let mut opened: Vec<Opened> = Vec::new();
+    for selector in selectors(asked) {
+        let device = Device::named(&selector);
+        let same = |other: &Opened| matches!((&other.1, &device), (Ok(one), Ok(other)) if one == other);
+        if !opened.iter().any(same) {
+            opened.push((selector, device));
+        }
+    }
+    opened
+}
+
+/// Device after device.
+fn measure(options: &Options, cases: &[Case], opened: Vec<Opened>, tell: &mut dyn FnMut(Progress)) -> Report {
+    let mut report = Report::new(options.method);
     // what the device can do at most; each case to warm it up and in each round; the stages
     let rounds = if options.method.as_notebook { 0 } else { options.method.rounds };
-    let each = 1 + cases.len() * (1 + rounds) + usize::from(with_stages);
-    let of = each * selectors.len();
-    for (number, selector) in selectors.iter().enumerate() {
+    let each = 1 + cases.len() * (1 + rounds) + usize::from(with_stages(options));
+    let of = each * opened.len();
+    for (number, (selector, device)) in opened.into_iter().enumerate() {
         let mut done = number * each;
         let mut told = |case: &str| {
             tell(Progress { device: selector.clone(), case: case.into(), done, of });
             done += 1;
         };
-        told("what it can do at most");
-        let device = match Device::named(selector) {
-            Ok(device) => device,
-            Err(error) => {
-                report.devices.push(DeviceReport::failed(selector, error.to_string()));
-                continue;
-            }
-        };
-        let mut found = DeviceReport::new(&device);
-        if report.devices.iter().any(|other| other.selector == found.selector) {
-            // by another name
-            continue;
-        }
-        let (meter, utilisation) = (Meter::of(device.info()), Utilisation::of(device.info()));
-        found.energy = said(meter.as_ref().map(Meter::source));
-        found.utilisation = said(utilisation.as_ref().map(Utilisation::source));
-        let sensors = Sensors { meter: meter.ok(), utilisation: utilisation.ok() };
-        let card = Card::of(device.info()).ok();
-        found.clock_mhz = card.as_ref().and_then(Card::clock).map(|(clock, _)| clock);
-        if !options.method.as_notebook {
-            // without it there are no shares of it; what it needs, small devices may not have
-            found.peak = measure_peak(&device).ok();
-        }
-        for suite in &options.suites {
-            let cases: Vec<&Case> = cases.iter().filter(|case| case.suite == *suite).collect();
-            let rows = together(&cases, &device, &found, &options.method, &sensors, &mut told);
-            found.rows.extend(rows);
-            // the rest would fail in the same way
-            if let Err(error) = device.sync() {
-                found.failure = Some(error.to_string());
-                break;
-            }
-        }
-        if with_stages && found.failure.is_none() {
-            told("the ten stages");
-            match stages::measure(&device) {
-                Ok(rows) => found.stages = rows,
-                Err(error) => found.failure = Some(error.to_string()),
-            }
-        }
-        if let Some((clock, held)) = card.as_ref().and_then(Card::clock) {
-            (found.clock_after_mhz, found.held_down_by) = (Some(clock), held.map(str::to_owned));
-        }
-        report.devices.push(found);
+        report.devices.push(match device {
+            Ok(device) => measure_one(&device, options, cases, &mut told),
+            Err(error) => DeviceReport::failed(&selector, error.to_string()),
+        });
     }
     report.machine.look_again();
-    Ok(report)
+    report
+}
+
+fn measure_one(device: &Device, options: &Options, cases: &[Case], told: &mut dyn FnMut(&str)) -> DeviceReport {
+    told("what it can do at most");
+    let mut found = DeviceReport::new(device);
+    let (meter, utilisation) = (Meter::of(device.info()), Utilisation::of(device.info()));
+    found.energy = said(meter.as_ref().map(Meter::source));
+    found.utilisation = said(utilisation.as_ref().map(Utilisation::source));
+    let sensors = Sensors { meter: meter.ok(), utilisation: utilisation.ok() };
+    let card = Card::of(device.info()).ok();
+    found.clock_mhz = card.as_ref().and_then(Card::clock).map(|(clock, _)| clock);
+    if !options.method.as_notebook {
+        // without it there are no shares of it; what it needs, small devices may not have
+        found.peak = measure_peak(device).ok();
+    }
+    for suite in &options.suites {
+        let cases: Vec<&Case> = cases.iter().filter(|case| case.suite == *suite).collect();
+        let rows = together(&cases, device, &found, &options.method, &sensors, told);
+        found.rows.extend(rows);
+        // the rest would fail in the same way
+        if let Err(error) = device.sync() {
+            found.failure = Some(error.to_string());
+            break;
+        }
+    }
+    if with_stages(options) && found.failure.is_none() {
+        told("the ten stages");
+        match stages::measure(device) {
+            Ok(rows) => found.stages = rows,
+            Err(error) => found.failure = Some(error.to_string()),
+        }
+    }
+    if let Some((clock, held)) = card.as_ref().and_then(Card::clock) {
+        (found.clock_after_mhz, found.held_down_by) = (Some(clock), held.map(str::to_owned));
+    }
+    found
 }
 
 /// What tells something, or why nothing does.
@@ -191,10 +214,13 @@ fn together(
         told(&case.name);
         samplers.push(prepare(case));
     }
-    for _ in 0..method.rounds {
+    for round in 1..=method.rounds {
         for (case, sampler) in cases.iter().zip(&mut samplers) {
             told(&case.name);
-            let visited = sampler.as_mut().map(|sampler| sampler.visit(method, sensors));
+            let visited = sampler.as_mut().map(|sampler| {
+                sampler.visit(method, sensors)?;
+                if round == method.rounds { sampler.sense(sensors) } else { Ok(()) }
+            });
             if let Ok(Err(error)) = visited {
                 *sampler = Err(error.to_string());
             }
@@ -219,5 +245,38 @@ fn row(case: &Case, measured: std::result::Result<Measured, String>) -> Row {
         samples: case.samples,
         measured,
         left_out,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Fault;
+
+    #[test]
+    fn a_device_that_fails_half_way_leaves_a_report_of_the_rest() {
+        let method = Method { rounds: 2, least_runs: 2, budget_s: 0.0, ..Method::quick() };
+        let suites = vec![Suite::Matmul, Suite::Infer, Suite::Transfer];
+        let options = Options { suites, quick: true, filter: "m".into(), method, ..Options::default() };
+        let wanted = |case: &Case| ["matmul_64", "infer_mlp_b1", "upload_64mib"].contains(&case.name.as_str());
+        let cases: Vec<Case> = cases::all(&options).filter(wanted).collect();
+        let lost = Device::cpu().reopen().expect("there is always one");
+        let missing = Err(Error::NoAdapter);
+        let opened =
+            vec![("lost".into(), Ok(lost.clone())), ("gpu:9".into(), missing), ("cpu".into(), Ok(Device::cpu()))];
+        let report = measure(&options, &cases, opened, &mut |progress| {
+            if progress.case == "infer_mlp_b1" {
+                lost.inject(Fault::Lost);
+            }
+        });
+        let [failed, missing, whole] = &report.devices[..] else { panic!("{:?}", report.devices.len()) };
+        assert!(failed.failure.as_ref().is_some_and(|why| why.contains("lost")), "{:?}", failed.failure);
+        let [product, inference] = &failed.rows[..] else { panic!("what came before, and where it failed") };
+        assert!(product.measured.is_some() && inference.measured.is_none());
+        assert!(inference.left_out.as_ref().is_some_and(|why| why.contains("lost")), "{:?}", inference.left_out);
+        assert!(missing.failure.is_some() && missing.rows.is_empty());
+        assert!(
+            whole.failure.is_none() && whole.rows.len() == 3 && whole.rows.iter().all(|row| row.measured.is_some())
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Figures of a report, as people read them.
 
-use crate::units::{bytes, thousands};
+use crate::units::{bytes, pays_off, thousands};
 
-use super::{Advice, Measured, Report, Row, Suite};
+use super::{Advice, Ended, Measured, Report, Row, Suite};
 
 /// Three digits.
 pub(crate) fn number(value: f64) -> String {
@@ -23,20 +23,38 @@ pub(crate) fn seconds(seconds: f64) -> String {
 }
 
 impl Advice {
-    /// What a million samples take, and what an hour of the second device may cost.
-    pub(crate) fn describe(&self) -> String {
+    /// Lines: what a million samples take on each device, and what an hour of those after the first may cost.
+    pub(crate) fn describe(&self) -> Vec<String> {
         const SAMPLES: u64 = 1_000_000;
-        let [one, other] = &self.devices;
-        let [first, second] = self.samples_per_second.map(|rate| seconds(SAMPLES as f64 / rate));
-        let (weights, samples, [batch, large]) =
-            (thousands(self.weights), thousands(SAMPLES), self.batches.map(thousands));
-        let (of_weights, of_samples) = (bytes(4 * self.weights as u64), bytes(SAMPLES * self.sample_bytes as u64));
-        format!(
-            "{}: {weights} weights ({of_weights}). {samples} samples ({of_samples}) take {first} on {one} in batches of {batch} \
-             and {second} on {other} in batches of {large}, the best that were tried: an hour of {other} is worth {} hours of {one}, in rent or in energy.",
+        let (weights, of_weights) = (thousands(self.weights), bytes(4 * self.weights as u64));
+        let of_samples = bytes(SAMPLES * self.sample_bytes as u64);
+        let mut lines = vec![format!(
+            "Training {}, which has {weights} weights ({of_weights}): {} samples ({of_samples}) take",
             self.model,
-            number(self.samples_per_second[1] / self.samples_per_second[0])
-        )
+            thousands(SAMPLES)
+        )];
+        for growth in &self.devices {
+            let (batch, rate) = growth.best();
+            let (time, batch, largest) =
+                (seconds(SAMPLES as f64 / rate), thousands(batch), thousands(growth.largest()));
+            let why = match &growth.ended {
+                Ended::Level => "larger ones are no faster".to_owned(),
+                Ended::Slow(longest_s) => format!("a step of the next would take more than {longest_s}\u{a0}s"),
+                Ended::Largest => "larger ones, which may be faster, are not".to_owned(),
+                Ended::Failed(error) => format!("the next could not be measured: {error}"),
+            };
+            lines.push(format!(
+                "  {}: {time} in batches of {batch}; up to {largest} were tried, and {why}",
+                growth.device
+            ));
+        }
+        if let [reference, others @ ..] = &self.devices[..] {
+            for other in others {
+                let times = other.best().1 / reference.best().1;
+                lines.push(format!("{}.", pays_off(&other.device, &reference.device, times)));
+            }
+        }
+        lines
     }
 }
 
@@ -60,16 +78,12 @@ impl Row {
         if amounts.is_empty() { self.what.clone() } else { format!("{}: {}", self.what, amounts.join(", ")) }
     }
 
-    /// What was done in a second, in the unit of the case; the tail of the times where one sample was waited for.
+    /// What was done in a second, in the unit of the case.
     pub(crate) fn rate_in_words(&self) -> Option<String> {
         let measured = self.measured?;
         let each = |amount: f64| number(amount / measured.median_s);
         match self {
-            Self { samples: 1, .. } => {
-                let [p95, p99] = measured.tail_s?;
-                Some(format!("p95 {}, p99 {}", seconds(p95), seconds(p99)))
-            }
-            Self { samples: 2.., .. } => Some(format!("{}/s", each(self.samples as f64))),
+            Self { samples: 1.., .. } => Some(format!("{}/s", each(self.samples as f64))),
             Self { flops, .. } if *flops > 0.0 => Some(format!("{} GFLOP/s", each(flops * 1e-9))),
             Self { bytes, .. } if *bytes > 0.0 => Some(format!("{} GB/s", each(bytes * 1e-9))),
             _ => None,

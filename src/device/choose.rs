@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter, Adapters, Identity};
 
 use super::info::cpu_info;
-use super::{Device, DeviceInfo, DeviceKind};
+use super::{Device, DeviceInfo};
 
 /// Names the device that [`Device::best`] returns.
 const DEVICE_VARIABLE: &str = "BRASA_DEVICE";
@@ -111,7 +111,7 @@ impl Device {
 
     fn automatic() -> Self {
         for adapter in gpu::adapters().iter() {
-            if !matches!(adapter.info.kind, DeviceKind::Discrete | DeviceKind::Integrated | DeviceKind::Virtual) {
+            if !adapter.info.kind.is_taken_unasked() {
                 continue;
             }
             match Self::opened(adapter) {

@@ -36,6 +36,13 @@ impl DeviceKind {
     }
 }
 
+impl DeviceKind {
+    /// Whether devices of this kind are taken where none is named: GPUs that are known to be some.
+    pub(crate) const fn is_taken_unasked(self) -> bool {
+        matches!(self, Self::Discrete | Self::Integrated | Self::Virtual)
+    }
+}
+
 /// A device, as `brasa devices` lists it.
 #[derive(Clone, PartialEq, Debug, serde::Serialize)]
 pub struct DeviceInfo {
@@ -65,7 +72,7 @@ pub struct DeviceInfo {
     pub max_workgroup_bytes: u32,
     /// Smallest and largest number of invocations that run in step, where the adapter tells; no kernel makes use of it yet.
     pub subgroups: Option<(u32, u32)>,
-    /// Whether kernels can compute with 16-bit floats.
+    /// Whether kernels can read and write 16-bit floats; the CPU computes with them in f32.
     pub f16: bool,
     /// Whether the device's own clock can be read.
     pub timestamps: bool,

@@ -34,7 +34,8 @@ impl DeviceInfo {
         match self.kind {
             DeviceKind::Cpu => {
                 let text = "always there; all its threads, and the widest vector instructions it has";
-                return vec![note("type", false, text)];
+                let half = "--precision f16 saves memory and computes in f32: it is no faster";
+                return vec![note("type", false, text), note("f16", false, half)];
             }
             DeviceKind::Software => {
                 let text = "computes on the processor, where the device cpu does the same several times faster: only used when named";
@@ -71,9 +72,17 @@ impl DeviceInfo {
         }
         let (invocations, memory) = (self.max_workgroup_invocations, self.max_workgroup_bytes);
         notes.push(if self.kind == DeviceKind::Software {
-            note("workgroups", false, "products from registers, as nothing is faster there")
+            note(
+                "workgroups",
+                false,
+                "not used for products: shared memory is no faster than other memory on a processor",
+            )
         } else if invocations < TILE_INVOCATIONS || memory < TILE_BYTES {
-            note("workgroups", true, "too small for tiles: products are computed from registers, and wait for memory")
+            note(
+                "workgroups",
+                true,
+                "their shared memory is too small for products, which read everything from the device's memory: slower",
+            )
         } else if memory < LARGE_TILE_BYTES {
             note("workgroups", true, "products in tiles of 64x64 results; for 128x128 the memory is too small")
         } else {

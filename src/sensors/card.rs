@@ -21,8 +21,9 @@ impl Card {
         match info.kind {
             DeviceKind::Cpu | DeviceKind::Software => Err("this is no graphics card".into()),
             _ if info.name.contains("NVIDIA") => Nvidia::of(info).map(Self::Nvidia),
-            _ if cfg!(target_os = "macos") => Err("macOS tells it to administrators only (powermetrics)".into()),
-            _ if cfg!(target_os = "windows") => Err("Windows tells it to its own tools only (Task Manager)".into()),
+            _ if !cfg!(target_os = "linux") => {
+                Err(format!("brasa does not read the counters of {}'s graphics drivers yet", super::system()))
+            }
             _ => Self::folder_of(info.pci_bus.as_deref(), Path::new("/sys/class/drm")).map(Self::Folder),
         }
     }

@@ -38,7 +38,7 @@ impl Meter {
             return if cfg!(target_os = "linux") {
                 Self::of_processor(Path::new("/sys/class/powercap"))
             } else {
-                Err("this system tells it to administrators only".into())
+                Err(format!("brasa does not read the counters of {}'s processors yet", super::system()))
             };
         }
         match Card::of(info)? {
@@ -88,9 +88,14 @@ impl Meter {
         match self {
             Self::Rapl(_) => "RAPL, of whole processors",
             Self::Counter(_) => "the driver's counter",
-            Self::Power(_) => "the driver's power, at both ends of each round",
+            Self::Power(_) => "the driver's power, at both ends of a second",
             Self::Nvidia(_) => "NVML, of the whole card",
         }
+    }
+
+    /// Whether it is up to date within milliseconds; the others' drivers look at their sensors ten times a second or less.
+    pub(crate) const fn is_prompt(&self) -> bool {
+        matches!(self, Self::Rapl(_))
     }
 
     /// What it shows now, if it still does.

@@ -1,9 +1,11 @@
 //! What is known of the machine.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
+
+use super::utilisation::processor_time;
 
 /// A machine, when it was measured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -21,6 +23,10 @@ pub struct Machine {
     pub clock_after_mhz: Option<f64>,
     /// Processes that wanted to run in the last minute, on average, where the system tells: more than nothing disturbs.
     pub load: Option<f64>,
+    /// The part of all threads that other programs kept busy in the moment before anything was measured, 0 to 1, where the system
+    /// tells and somebody looked.
+    #[serde(default)]
+    pub others_busy: Option<f64>,
     /// When, in milliseconds since 1970.
     pub unix_ms: u64,
 }
@@ -43,8 +49,24 @@ impl Machine {
             clock_after_mhz: None,
             // Windows has none, and says 0
             load: System::load_average().ok().map(|load| load.one).filter(|_| !cfg!(windows)),
+            others_busy: None,
             unix_ms: since.as_millis() as u64,
         }
+    }
+
+    /// The part of all threads that other programs keep busy now; looks for a fifth of a second. The load of the last minute would
+    /// count the compiler that has just made this program.
+    pub(crate) fn others_at_work() -> Option<f64> {
+        let kind = RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing().with_usage());
+        let mut system = System::new_with_specifics(kind).ok()?;
+        let threads = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let (begun, own) = (Instant::now(), processor_time().unwrap_or_default());
+        std::thread::sleep(sysinfo::MINIMUM_CPU_UPDATE_INTERVAL);
+        system.refresh_cpu_usage();
+        let own = processor_time().unwrap_or_default().saturating_sub(own).as_secs_f64();
+        let of_this = own / begun.elapsed().as_secs_f64() / threads;
+        let all = f64::from(system.global_cpu_usage()) / 100.0;
+        Some((all - of_this).clamp(0.0, 1.0)).filter(|part| part.is_finite())
     }
 
     /// Notes the clock at the end.
@@ -84,6 +106,7 @@ mod tests {
     fn a_machine_has_a_name_and_memory() {
         let machine = Machine::look();
         assert!(machine.system.contains(std::env::consts::OS) && !machine.processor.is_empty(), "{machine:?}");
+        assert!(Machine::others_at_work().is_none_or(|part| (0.0..=1.0).contains(&part)));
         let (all, free) = (host_memory_bytes().expect("memory"), host_free_bytes().expect("memory"));
         assert!(free > 0 && free <= all, "{free} of {all}");
     }

@@ -15,3 +15,12 @@ pub(crate) use machine::{host_free_bytes, host_memory_bytes};
 #[cfg(feature = "ui")]
 pub(crate) use utilisation::Look;
 pub(crate) use utilisation::Utilisation;
+
+/// The system's name, for people.
+pub(crate) fn system() -> &'static str {
+    match std::env::consts::OS {
+        "macos" => "macOS",
+        "windows" => "Windows",
+        other => other,
+    }
+}

@@ -56,6 +56,11 @@ impl Utilisation {
         }
     }
 
+    /// Whether it tells of exactly the time between two looks; drivers tell of the last moment, up to a second.
+    pub(crate) const fn is_prompt(&self) -> bool {
+        matches!(self, Self::Threads(_))
+    }
+
     /// Looks, to be asked [`between`](Self::between) later.
     pub(crate) fn look(&self) -> Look {
         let moment = match self {
@@ -76,12 +81,12 @@ impl Utilisation {
 }
 
 #[cfg(not(target_arch = "wasm32"))]
-fn processor_time() -> Option<Duration> {
+pub(super) fn processor_time() -> Option<Duration> {
     cpu_time::ProcessTime::try_now().ok().map(|time| time.as_duration())
 }
 
 #[cfg(target_arch = "wasm32")]
-fn processor_time() -> Option<Duration> {
+pub(super) fn processor_time() -> Option<Duration> {
     None
 }
 

@@ -8,7 +8,7 @@ use crate::device::{Device, DeviceInfo};
 use crate::error::Result;
 use crate::files::{cache_folder, create_folder, write_whole};
 use crate::gpu::circumstances;
-use crate::units::bytes;
+use crate::units::{bytes, pays_off, thousands};
 
 use super::forecast::forecast_of;
 use super::trainer::Open;
@@ -25,16 +25,39 @@ pub(super) struct Choice {
     pub(super) device: String,
     /// For people.
     why: String,
+    /// What the others may cost, or it.
+    cost: String,
     /// Milliseconds of a step on it, if that was measured.
     step_ms: Option<f64>,
 }
 
+/// How much there is to do in a run.
+pub(super) struct Volume {
+    pub(super) passes: usize,
+    pub(super) samples: usize,
+    /// Of a sample.
+    pub(super) bytes: usize,
+    pub(super) steps: usize,
+}
+
 impl Choice {
     /// Why, and what the run will take there.
-    pub(super) fn in_words(&self, memory: &MemoryNeed, steps: usize) -> String {
+    pub(super) fn in_words(&self, memory: &MemoryNeed, volume: &Volume) -> String {
         let Some(step_ms) = self.step_ms else { return self.why.clone() };
+        let &Volume { passes, samples, bytes: each, steps } = volume;
         let (model, seconds) = (bytes(memory.training.model_bytes), step_ms * steps as f64 * 1e-3);
-        format!("{}. The model has {model}, the run {steps} steps, some {seconds:.0} s", self.why)
+        let data = bytes((samples * each) as u64);
+        let (passes, digits) =
+            (if passes == 1 { "one pass".to_owned() } else { format!("{passes} passes") }, usize::from(seconds < 10.0));
+        format!(
+            "{}. The model has {model}; {passes} of {} samples ({data}) are {} steps, some {seconds:.digits$} s. {}",
+            self.why,
+            thousands(samples),
+            thousands(steps),
+            self.cost
+        )
+        .trim_end()
+        .to_owned()
     }
 }
 
@@ -62,7 +85,7 @@ pub(super) fn choose(config: &Config, open: &Open<'_>) -> Result<Choice> {
     let devices = Device::list();
     if let [only] = &devices[..] {
         let why = format!("--device auto: {}, as there is no GPU", only.selector);
-        return Ok(Choice { device: only.selector.clone(), why, step_ms: None });
+        return Ok(Choice { device: only.selector.clone(), why, cost: String::new(), step_ms: None });
     }
     let (path, key) = (path(), key(config, &devices));
     let mut memory = path.as_deref().map(load).unwrap_or_default();
@@ -97,7 +120,7 @@ fn decide(tried: &[Tried], when: &str) -> Choice {
     let measured = tried.iter().filter_map(|tried| Some((tried, tried.step.clone().ok()??)));
     let Some((fastest, least)) = measured.min_by(|(_, a), (_, b)| a.total_cmp(b)) else {
         let why = "--device auto: cpu, as nothing could be measured".into();
-        return Choice { device: "cpu".into(), why, step_ms: None };
+        return Choice { device: "cpu".into(), why, cost: String::new(), step_ms: None };
     };
     let mut why = format!("--device auto: {} ({}), where a step takes {least:.3} ms", fastest.selector, fastest.name);
     for other in tried.iter().filter(|other| other.selector != fastest.selector) {
@@ -108,7 +131,16 @@ fn decide(tried: &[Tried], when: &str) -> Choice {
         };
     }
     why += &format!(" ({when})");
-    Choice { device: fastest.selector.clone(), why, step_ms: Some(least) }
+    Choice { device: fastest.selector.clone(), why, cost: costs(tried), step_ms: Some(least) }
+}
+
+/// What an hour of each GPU may cost, against the CPU, if both were measured.
+fn costs(tried: &[Tried]) -> String {
+    let step_ms = |tried: &Tried| tried.step.clone().ok().flatten();
+    let Some(cpu) = tried.iter().find(|tried| tried.selector == "cpu").and_then(step_ms) else { return String::new() };
+    let others = tried.iter().filter(|tried| tried.selector != "cpu");
+    let said = others.filter_map(|other| Some(pays_off(&other.selector, "cpu", cpu / step_ms(other)?)));
+    said.collect::<Vec<_>>().join("; ")
 }
 
 /// What the times depend on: this program, the machine's devices with their drivers and how kernels are made for them, and the
@@ -164,9 +196,10 @@ mod tests {
     #[test]
     fn the_fastest_is_chosen_and_the_others_are_told() {
         let all = [tried("cpu", Ok(Some(6.0))), tried("gpu:0", Ok(Some(2.0))), tried("gpu:1", Err("it is gone"))];
-        let Choice { device, why, step_ms } = decide(&all, "measured now");
+        let Choice { device, why, cost, step_ms } = decide(&all, "measured now");
         assert_eq!((&*device, step_ms), ("gpu:0", Some(2.0)));
         assert!(why.contains("cpu takes 6.000 ms, 3.0 times as long; gpu:1 cannot: it is gone"), "{why}");
+        assert!(cost.starts_with("gpu:0 pays off if an hour of it costs less than 3.0 x an hour of cpu"), "{cost}");
         let Choice { device, step_ms, .. } = decide(&[tried("cpu", Ok(None)), tried("gpu:0", Err("no"))], "");
         assert_eq!((&*device, step_ms), ("cpu", None));
     }

@@ -10,10 +10,13 @@ use crate::error::Result;
 use super::trainer::{Open, Prepared, open, steps_per_epoch};
 use super::{Config, Control, MemoryNeed};
 
-/// Steps that are done before time is taken: the first ones are slower.
+/// Steps that are done before time is taken, each waited for: the first ones are slower.
 const WARM: usize = 3;
-/// Steps whose time is taken, unless they take long.
-const TIMED: usize = 20;
+/// Steps of a block, whose time is taken as a whole: a run does not wait for its steps either, and a GPU does one while the next
+/// one is being prepared.
+const BLOCK: usize = 10;
+const BLOCKS: usize = 3;
+/// Blocks of slow steps are shorter.
 const LONG_S: f64 = 2.0;
 
 /// What a run would take.
@@ -21,7 +24,7 @@ const LONG_S: f64 = 2.0;
 pub struct RunForecast {
     /// Of the device's memory.
     pub memory: MemoryNeed,
-    /// Milliseconds of one step with its batch: the median of a few. `None` if it was stopped before any was known.
+    /// Milliseconds of one step with its batch, in a row of steps that are not waited for: the median of a few rows. `None` if it was stopped before any was known.
     pub step_ms: Option<f64>,
     /// Steps in all.
     pub steps: usize,
@@ -53,33 +56,45 @@ pub(super) fn forecast_of(config: Config, open: &Open<'_>, control: &Control) ->
     let Prepared { config, data, mut learner, memory, .. } = Prepared::new(config, open)?;
     let steps = config.epochs * steps_per_epoch(&config, &data.train);
     let mut batches = data.train.start()?;
-    let mut milliseconds = Vec::new();
-    let begun = Instant::now();
-    for number in 0..steps.min(WARM + TIMED) {
-        let known = number > WARM && begun.elapsed().as_secs_f64() > LONG_S;
-        if known || control.stopping() {
-            break;
+    let mut left = steps;
+    // milliseconds of each of so many steps, for which is waited at the end; `None` if there are none left
+    let mut row = |count: usize| -> Result<Option<f64>> {
+        let (start, mut done) = (Instant::now(), 0);
+        while done < count.min(left) && !control.stopping() {
+            let mut parts: Vec<Batch> = Vec::new();
+            while parts.len() < config.accumulate && !parts.last().is_some_and(|batch| batch.last) {
+                let Some(batch) = batches.next().transpose()? else { break };
+                parts.push(batch);
+            }
+            if parts.is_empty() {
+                // samples that cannot be read make fewer batches than were counted
+                break;
+            }
+            learner.train(parts, config.learning_rate())?;
+            done += 1;
+            // what it learned is of no interest, nor is that it may be no number
+            if learner.metrics_are_due() {
+                learner.read_metrics(false)?;
+            }
+            learner.take_spent().into_iter().for_each(|batch| batches.recycle(batch));
         }
-        let start = Instant::now();
-        let mut parts: Vec<Batch> = Vec::new();
-        while parts.len() < config.accumulate && !parts.last().is_some_and(|batch| batch.last) {
-            let Some(batch) = batches.next().transpose()? else { break };
-            parts.push(batch);
-        }
-        if parts.is_empty() {
-            // samples that cannot be read make fewer batches than were counted
-            break;
-        }
-        learner.train(parts, config.learning_rate())?;
-        // waits for the step, which a run does not, so that this is no less than it will take; what it learned is of no
-        // interest, nor is that it may be no number
         learner.read_metrics(true)?;
         learner.take_spent().into_iter().for_each(|batch| batches.recycle(batch));
-        if number >= WARM.min(steps - 1) {
-            milliseconds.push(start.elapsed().as_secs_f64() * 1e3);
-        }
+        left -= done;
+        Ok((done > 0).then(|| start.elapsed().as_secs_f64() * 1e3 / done as f64))
+    };
+    let mut step_ms = None;
+    for _ in 0..WARM {
+        step_ms = row(1)?.or(step_ms);
+    }
+    let block = step_ms.map_or(1, |step| ((LONG_S * 1e3 / step) as usize).clamp(1, BLOCK));
+    let (mut milliseconds, begun) = (Vec::new(), Instant::now());
+    while milliseconds.len() < BLOCKS && (milliseconds.is_empty() || begun.elapsed().as_secs_f64() < LONG_S) {
+        let Some(step) = row(block)? else { break };
+        milliseconds.push(step);
     }
     milliseconds.sort_by(f64::total_cmp);
-    let step_ms = milliseconds.get(milliseconds.len() / 2).copied();
+    // of a run that is over by then, its last warm step is what is known
+    let step_ms = milliseconds.get(milliseconds.len() / 2).copied().or(step_ms);
     Ok(RunForecast { memory, step_ms, steps, seconds: step_ms.map(|step| step * steps as f64 / 1e3) })
 }

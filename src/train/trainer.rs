@@ -9,7 +9,7 @@ use crate::formats::tensorboard::Setting;
 use crate::nn::LoadReport;
 use crate::tensor::Tensor;
 
-use super::auto::{AUTO, choose};
+use super::auto::{AUTO, Volume, choose};
 use super::callback::Callback;
 use super::checkpoint::{self, Progress};
 use super::early_stopping::EarlyStopping;
@@ -225,7 +225,12 @@ impl Prepared {
         let steps = config.epochs * steps_per_epoch(&config, &data.train);
         let rates = Rates::new(&config, steps as u64)?;
         let memory = memory_need(&mut learner, &rows, config.batch_size, &device)?;
-        notices.extend(chosen.map(|chosen| chosen.in_words(&memory, steps)));
+        let Description { shape, .. } = data.train.description();
+        // pictures are a byte for each pixel and color
+        let each = if shape.len() == 3 { 1 } else { size_of::<f32>() };
+        let (samples, bytes) = (data.train.samples_per_epoch(), each * shape.iter().product::<usize>());
+        let volume = Volume { passes: config.epochs, samples, bytes, steps };
+        notices.extend(chosen.map(|chosen| chosen.in_words(&memory, &volume)));
         if !memory.fits() {
             tracing::warn!("{memory}");
         }

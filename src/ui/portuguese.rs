@@ -447,6 +447,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("epochs", "épocas"),
     ("evaluate", "avaliação"),
     ("evaluate now", "avaliar agora"),
+    ("f16 in memory, computed in f32", "f16 na memória, calculado em f32"),
     ("failed", "falhou"),
     ("features", "recursos"),
     ("fence", "barreira"),

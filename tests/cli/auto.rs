@@ -22,6 +22,7 @@ fn the_fastest_device_is_taken_and_remembered() {
     let when = |words| if only_cpu { "as there is no GPU" } else { words };
     let first = train("first", "64");
     assert!(first.contains("--device auto: ") && first.contains(when("(measured now)")), "{first}");
+    assert!(first.contains(when("pays off if an hour of it costs less than ")), "{first}");
     let second = train("second", "64");
     assert!(second.contains(when("(measured by an earlier run)")), "{second}");
     let other = train("other", "32");

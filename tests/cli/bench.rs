@@ -26,8 +26,13 @@ fn a_report_says_what_was_measured_and_how() {
         assert_eq!((&row["name"], &row["flops"]), (&"matmul_64".into(), &(2.0 * 64f64.powi(3)).into()));
         let time = |key: &str| row["measured"][key].as_f64().expect("a number");
         assert!(time("least_s") > 0.0 && time("least_s") <= time("median_s") && time("runs") >= 3.0, "{row}");
-        let kernels = row["measured"]["in_kernels"][0].as_f64().expect("the device tells");
-        assert!(kernels > 0.0 && kernels < 1.0, "{row}");
+        // in kernels alone: by the device's clock or not at all, and never more than the run itself
+        let kernels = &row["measured"]["in_kernels"];
+        assert!(device != "cpu" || kernels.is_null(), "{row}");
+        if let Some(seconds) = kernels[0].as_f64() {
+            let longest = row["measured"]["range_s"][1].as_f64().expect("a number");
+            assert!(seconds > 0.0 && seconds <= longest && kernels[1] != "wall_clock", "{row}");
+        }
     }
 }
 
@@ -45,8 +50,14 @@ fn tables_can_be_read_by_people_and_by_programs() {
     ] {
         assert!(plain.contains(word), "`{word}` is missing in {plain}");
     }
+    assert!(plain.lines().all(|line| line.chars().count() <= 100), "too wide for a terminal: {plain}");
     let markdown = short("cpu", &["--markdown"]).stdout;
-    assert!(markdown.contains("| matmul_64 | ") && markdown.contains("| --- |"), "{markdown}");
+    assert!(markdown.contains("| matmul_64 | cpu | ") && markdown.contains("| --- | --- | ---: |"), "{markdown}");
+    assert!(markdown.contains("\n- Method: "), "{markdown}");
+    // a line right behind a table would be a row of it
+    let lines: Vec<&str> = markdown.lines().collect();
+    let ends = lines.windows(2).filter(|two| two[0].starts_with('|') && !two[1].starts_with('|'));
+    assert!(ends.clone().count() > 1 && ends.clone().all(|two| two[1].is_empty()), "{markdown}");
     let csv = short("cpu", &["--csv"]).stdout;
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let lines: Vec<csv::StringRecord> = reader.records().map(|line| line.expect("as many as in the header")).collect();
@@ -78,7 +89,26 @@ fn two_reports_are_compared() {
     report["devices"][0]["rows"][0]["measured"]["runs"] = 1.into();
     std::fs::write(&other, report.to_string()).expect("writable");
     let once = brasa(&["bench", "--compare", text(&one), text(&other)]).stdout;
-    assert!(once.contains("1,000 x faster, by one run"), "{once}");
+    let line = once.lines().find(|line| line.starts_with("matmul_64")).expect("its line");
+    assert!(line.contains("1,000 x faster, by one run") && line.ends_with("–"), "no interval is known: {once}");
+    // what cannot be compared is named
+    report["devices"][0]["rows"][0]["measured"] = Value::Null;
+    report["devices"][0]["rows"][0]["left_out"] = "no memory".into();
+    let mut elsewhere = report["devices"][0].clone();
+    elsewhere["selector"] = "gpu:7".into();
+    report["devices"].as_array_mut().expect("a list").push(elsewhere);
+    std::fs::write(&other, report.to_string()).expect("writable");
+    let ran = brasa(&["bench", "--compare", text(&one), text(&other)]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for words in ["matmul_64 on cpu was left out of the second report: no memory", "gpu:7 is not in the first report"] {
+        assert!(ran.stdout.contains(words), "`{words}` is missing in {}", ran.stdout);
+    }
+    let json = brasa(&["bench", "--compare", text(&one), text(&other), "--json"]).stdout;
+    let compared: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(
+        (compared["changes"].as_array().map(Vec::len), compared["gaps"].as_array().map(Vec::len)),
+        (Some(0), Some(2))
+    );
     refuses(&["bench", "--compare", text(&one), text(&one), "--filter", "conv"], 2, &["no case", "`conv`"]);
     refuses(&["bench", "--compare", text(&one), text(&one), "--crossover"], 2, &["--crossover"]);
     std::fs::write(&other, "{}").expect("writable");
@@ -109,9 +139,15 @@ fn sizes_at_which_devices_overtake_each_other_are_searched() {
     }
     let ran = brasa(&["bench", "--crossover", "--quick", "--json", "--device", "cpu", "--device", "gpu"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let found: Value = serde_json::from_str(&ran.stdout).expect("JSON");
-    assert_eq!(found.as_array().expect("a list").len(), 4);
-    for one in found.as_array().expect("a list") {
+    let report: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    for key in ["id", "machine", "method", "build"] {
+        assert!(!report[key].is_null(), "`{key}` is missing in {report}");
+    }
+    assert_eq!(report["devices"].as_array().map(Vec::len), Some(2));
+    assert_eq!(report["growths"].as_array().map(Vec::len), Some(2), "the best batch of each device");
+    let found = report["crossovers"].as_array().expect("a list");
+    assert_eq!(found.len(), 4);
+    for one in found {
         let points = one["points"].as_array().expect("a list");
         assert!(points.is_sorted_by_key(|point| point["size"].as_u64()), "{one}");
         let faster = |point: &Value| point["seconds"][1].as_f64() < point["seconds"][0].as_f64();
@@ -126,13 +162,45 @@ fn sizes_at_which_devices_overtake_each_other_are_searched() {
             }
         }
     }
-    refuses(&["bench", "--crossover", "--device", "cpu"], 2, &["only one device"]);
+}
+
+#[test]
+fn a_machine_without_a_gpu_is_told_what_its_cpu_trains() {
+    let ran = brasa(&["bench", "--crossover", "--quick", "--model", "mlp", "--device", "cpu"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for words in [
+        "brasa ",
+        "Method: ",
+        "only one device here, cpu",
+        "Training mlp, which has ",
+        " in batches of ",
+        " were tried, ",
+    ] {
+        assert!(ran.stdout.contains(words), "`{words}` is missing in {}", ran.stdout);
+    }
 }
 
 #[test]
 fn what_makes_no_sense_is_refused() {
     refuses(&["bench", "nonsense"], 2, &["nonsense", "matmul"]);
     refuses(&["bench", "matmul", "--filter", "no such case"], 2, &["no such case"]);
+}
+
+#[test]
+fn what_could_not_be_kept_is_told_before_anything_is_measured() {
+    let folder = folder();
+    let begun = std::time::Instant::now();
+    let nowhere = folder.path().join("nowhere/report.json");
+    refuses(&["bench", "--device", "cpu", "--save", text(&nowhere)], 1, &["report.json"]);
+    refuses(&["bench", "--device", "cpu", "--save", text(folder.path())], 2, &["this is a folder"]);
+    assert!(begun.elapsed().as_secs() < 20, "the whole benchmark takes minutes");
+    if cfg!(feature = "ui") {
+        let plot = folder.path().join("plot.svg");
+        let nothing = [&["bench", "--device", "cpu", "--plot", text(&plot)][..], &["--filter", "conv"]].concat();
+        refuses(&nothing, 2, &["none is measured", "matmul_64"]);
+        refuses(&["bench", "--as-notebook", "--device", "cpu", "--plot", text(&plot)], 2, &["none is measured"]);
+        assert!(!plot.exists());
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod resume;
 mod shards;
 mod tune;
 mod weights;
+mod workflow;
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -33,8 +34,19 @@ fn brasa(arguments: &[&str]) -> Ran {
     brasa_with(arguments, &[])
 }
 
-/// Runs the program with these environment variables.
+/// Runs the program with these environment variables; what trains does so without a window, which nobody would close where there
+/// always is a display.
 fn brasa_with(arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+    const HEADLESS: [&str; 4] = ["--no-ui", "--json", "--help", "--version"];
+    let trains = arguments.first().is_none_or(|first| first.starts_with("--") || *first == "train");
+    if trains && !arguments.iter().any(|argument| HEADLESS.contains(argument)) {
+        return brasa_as_it_is(&[arguments, &["--no-ui"]].concat(), variables);
+    }
+    brasa_as_it_is(arguments, variables)
+}
+
+/// The same, with a window if there is a display.
+fn brasa_as_it_is(arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_brasa"));
     let settings = ["BRASA_DATA_DIR", "BRASA_DEVICE", "BRASA_DEBUG", "BRASA_DUMP", "BRASA_VALIDATE", "BRASA_CHECKED"];
     // nor should a window open on anybody's desktop
@@ -128,6 +140,18 @@ fn wrong_flags_are_refused_with_what_is_known() {
     refuses(&["--clip-norm", "0"], 2, &["clip-norm is 0"]);
     refuses(&headless(&["--model", "resnet18", "--batch-size", "1"]), 2, &["batch-size", "bn", "no variance"]);
     refuses(&["--name", "a/b"], 2, &["a/b", "one folder"]);
+}
+
+#[test]
+fn no_test_opens_a_window() {
+    let out = folder();
+    let flags = ["--model", "mlp", "--epochs", "1", "--device", "cpu", "--out", text(out.path())];
+    // a display that is none: whoever wants a window says that it got none
+    for command in [&[][..], &["train"]] {
+        let ran = brasa_with(&[command, &flags[..]].concat(), &[("DISPLAY", ":no-such-display")]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("window"), "{}", ran.stderr);
+    }
 }
 
 #[test]
@@ -342,7 +366,8 @@ fn results_go_to_standard_output_and_messages_to_standard_error() {
 #[test]
 fn without_a_display_it_says_so_and_trains_in_the_terminal() {
     let out = folder();
-    let ran = brasa(&["--model", "mlp", "--epochs", "1", "--device", "cpu", "--out", text(out.path())]);
+    let flags = ["--model", "mlp", "--epochs", "1", "--device", "cpu", "--out", text(out.path())];
+    let ran = brasa_as_it_is(&flags, &[]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stderr.contains("no window: there is no display"), "{}", ran.stderr);
     assert!(out.path().join("digits-mlp-1/model.safetensors").exists());

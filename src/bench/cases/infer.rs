@@ -6,11 +6,9 @@ use crate::nn::Mode;
 use crate::tensor::no_grad;
 
 use super::super::Suite;
+use super::super::method::TAIL_RUNS;
 use super::train::{CNN, MLP, Network, RESNET20, UNET};
 use super::{Case, replay};
-
-/// With fewer there is no 95th percentile.
-const TAIL_RUNS: usize = 21;
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();

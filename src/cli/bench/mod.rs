@@ -1,20 +1,24 @@
 //! `brasa bench`: is the GPU worth it?
 
+mod changes;
+mod crossovers;
+mod csv;
+mod layout;
 #[cfg(feature = "ui")]
 mod plot;
 mod tables;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::bench::{self, Family, Method, Options, Progress, Report, Suite};
-use crate::device::Device;
+use crate::bench::{self, CrossoverOptions, Method, Options, Progress, Report, Suite};
 use crate::error::{Error, Result};
+use crate::files::temporary;
 use crate::train::ModelName;
 
-use tables::Style;
+use layout::Style;
 
 /// Flags of `brasa bench`.
 #[derive(clap::Args)]
@@ -35,7 +39,7 @@ pub(super) struct BenchArgs {
     #[arg(long)]
     as_notebook: bool,
     /// Instead of the suites: from which size on is each device faster than the CPU, or than the first --device?
-    #[arg(long, conflicts_with_all = ["suites", "as_notebook", "filter", "save", "csv"])]
+    #[arg(long, conflicts_with_all = ["suites", "as_notebook", "filter", "csv"])]
     crossover: bool,
     /// The network of --crossover
     #[arg(long, value_name = "NAME", default_value = "tutorial-cnn", requires = "crossover", value_parser = ModelName::new)]
@@ -66,36 +70,39 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
     let style = if args.markdown { Style::Markdown } else { Style::Plain };
     if let Some([first, second]) = args.compare.as_deref() {
         let (first, second) = (Report::load(first)?, Report::load(second)?);
-        let mut changes = bench::compare(&first, &second);
-        if changes.is_empty() {
-            return Err(Error::Config("the two reports have no case on the same device in common".into()));
-        }
-        changes.retain(|change| change.name.contains(&args.filter));
-        if changes.is_empty() {
+        let found = bench::compare(&first, &second, &args.filter);
+        if found.changes.is_empty() && !args.filter.is_empty() {
             return Err(Error::Config(format!("no case of both reports has `{}` in its name", args.filter)));
         }
+        if found.changes.is_empty() && found.gaps.is_empty() {
+            return Err(Error::Config("the two reports have no case on the same device in common".into()));
+        }
         let text = if args.json {
-            serde_json::to_string_pretty(&changes).expect("plain data") + "\n"
+            serde_json::to_string_pretty(&found).expect("plain data") + "\n"
         } else {
-            tables::changes(&first, &second, &changes, style)
+            changes::changes(&first, &second, &found, style)
         };
         super::print_result(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut method = if args.quick { Method::quick() } else { Method::thorough() };
     method.as_notebook = args.as_notebook;
-    if args.crossover {
-        return search(args, &method, style);
-    }
+    // what cannot be written is told now, and not minutes later
+    args.save.as_deref().map_or(Ok(()), can_be_written)?;
     #[cfg(feature = "ui")]
-    if args.plot.is_some() && !(args.suites.is_empty() || args.suites.contains(&Suite::Matmul)) {
-        return Err(Error::Config(
-            "--plot draws products of matrices by their size: measure the suite matmul, too".into(),
-        ));
+    args.plot.as_deref().map_or(Ok(()), can_be_written)?;
+    if args.crossover {
+        return search(args, method, style);
     }
     let suites = if args.suites.is_empty() { Suite::ALL.to_vec() } else { args.suites.clone() };
     let options =
         Options { suites, devices: args.device.clone(), filter: args.filter.clone(), quick: args.quick, method };
+    #[cfg(feature = "ui")]
+    if args.plot.is_some() && !bench::names(&options).iter().any(|(suite, name)| plot::is_drawn(*suite, name)) {
+        let message = "--plot draws products of square matrices by their size, and none is measured: add the suite matmul, and \
+                       leave out --as-notebook and a --filter that excludes `matmul_64` and its like";
+        return Err(Error::Config(message.into()));
+    }
     let bar = progress_bar();
     let measured = bench::run(&options, &mut |Progress { device, case, done, of }| {
         bar.set_length(of as u64);
@@ -107,7 +114,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
     let text = if args.json {
         report.to_json() + "\n"
     } else if args.csv {
-        tables::csv(&report)?
+        csv::lines(&report)?
     } else {
         tables::report(&report, style)
     };
@@ -131,52 +138,41 @@ pub(super) fn progress_bar() -> ProgressBar {
     bar
 }
 
+/// An error if this file cannot be; what it has now stays.
+fn can_be_written(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.is_dir() {
+        return Err(Error::Config(format!("{}: this is a folder; name a file in it", path.display())));
+    }
+    temporary(folder).map(drop).map_err(|error| Error::io(path, error))
+}
+
 /// From which sizes on the devices are worth it.
-fn search(args: &BenchArgs, method: &Method, style: Style) -> Result<ExitCode> {
-    let selectors = bench::selectors(&args.device);
-    let mut failures = Vec::new();
-    let mut devices = Vec::new();
-    for selector in &selectors {
-        match Device::named(selector) {
-            Ok(device) => devices.push(device),
-            Err(error) => failures.push(format!("{selector} was left out: {error}")),
-        }
-    }
-    let [reference, others @ ..] = &devices[..] else { return Err(Error::Config(failures.join("; "))) };
-    if others.is_empty() {
-        failures.push("there is only one device here, which nothing can overtake".into());
-        return Err(Error::Config(failures.join("; ")));
-    }
-    let families = Family::all(args.model);
+fn search(args: &BenchArgs, method: Method, style: Style) -> Result<ExitCode> {
+    let options = CrossoverOptions { devices: args.device.clone(), model: args.model, method };
     let bar = progress_bar();
-    bar.set_length((others.len() * families.len()) as u64);
-    let mut found = Vec::new();
-    for other in others {
-        for family in families {
-            bar.set_message(format!("{}: {}", other.info().selector, family.name()));
-            bar.tick();
-            match bench::crossover(family, reference, other, method) {
-                Ok(crossover) => found.push(crossover),
-                Err(error) => {
-                    failures.push(format!("{} on {other}: {error}", family.name(), other = other.info().selector))
-                }
-            }
-            bar.inc(1);
-        }
-    }
+    let found = bench::crossovers(&options, &mut |Progress { device, case, done, of }| {
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+        bar.set_message(format!("{device}: {case}"));
+        bar.tick();
+    });
     bar.finish_and_clear();
-    let text = if args.json {
-        serde_json::to_string_pretty(&found).expect("plain data") + "\n"
-    } else {
-        tables::crossovers(&found, style)
-    };
-    super::print_result(&text)?;
-    for failure in &failures {
-        super::say(failure);
+    let report = found?;
+    let text = if args.json { report.to_json() + "\n" } else { crossovers::crossovers(&report, style) };
+    let printed = super::print_result(&text);
+    if let Some(path) = &args.save {
+        report.save(path)?;
     }
+    printed?;
     #[cfg(feature = "ui")]
     if let Some(path) = &args.plot {
-        plot::crossovers(&found, path)?;
+        if report.crossovers.is_empty() {
+            super::say("nothing was drawn: no device was held against another");
+        } else {
+            plot::crossovers(&report.crossovers, path)?;
+        }
     }
-    Ok(ExitCode::from(u8::from(found.is_empty())))
+    let failed = report.devices.iter().all(|device| device.failure.is_some());
+    Ok(ExitCode::from(u8::from(failed)))
 }

@@ -16,9 +16,17 @@ pub(super) fn path(name: &str) -> std::result::Result<PathBuf, String> {
     if known { Ok(path) } else { Err("a plot's name ends with .png or .svg".into()) }
 }
 
+/// Whether [`products`] draws this case.
+pub(super) fn is_drawn(suite: Suite, name: &str) -> bool {
+    suite == Suite::Matmul && side(name).is_some()
+}
+
+fn side(name: &str) -> Option<f64> {
+    name.strip_prefix("matmul_")?.parse().ok()
+}
+
 /// The rates of products of square matrices, a line for each device.
 pub(super) fn products(report: &Report, path: &Path) -> Result<()> {
-    let side = |name: &str| name.strip_prefix("matmul_")?.parse::<f64>().ok();
     let mut lines = Vec::new();
     for (number, device) in report.devices.iter().enumerate() {
         let rows = device.rows.iter().filter(|row| row.suite == Suite::Matmul);

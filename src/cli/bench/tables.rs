@@ -1,41 +1,31 @@
-//! A report as people read it, and as spreadsheets do.
+//! A report as people read it.
 
-use std::fmt::Write as _;
-
-use crate::bench::{
-    Advice, Change, Crossing, Crossover, DeviceReport, Measured, Report, Row, StageRow, Suite, number, seconds,
-};
-use crate::error::{Error, Result};
+use crate::bench::{DeviceReport, Measured, Report, Row, StageRow, Suite, number, seconds};
 use crate::units::{bytes, thousands};
 
-use super::super::report::table;
-
-/// How tables look.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
-    /// Columns.
-    Plain,
-    /// With bars between them.
-    Markdown,
-}
+use super::layout::{Style, below, draw, list, title};
 
 /// Samples of CIFAR-10 to train on.
 const EPOCH: f64 = 50_000.0;
-/// A processor with more to do than this is not measured in peace.
-const BUSY: f64 = 0.5;
+/// Where other programs keep a larger part of the processor busy, it is not measured in peace.
+const BUSY: f64 = 0.15;
 /// A CPU that does less than this part of what the `gemm` crate does is told of.
 const LEAST_SHARE: f64 = 0.9;
 /// Runs and clocks that slow down by more than this part are told of.
 const DRIFT: f64 = 0.15;
+/// Where there is nothing.
+const NONE: &str = "–";
 
 /// All of a report.
 pub(super) fn report(report: &Report, style: Style) -> String {
-    let mut text = head(report);
+    let mut text = head(report, &report.method.describe(), style);
     for suite in Suite::ALL {
         if suite == Suite::Stages {
             if report.devices.iter().any(|device| !device.stages.is_empty()) {
-                title(&mut text, "stages: milliseconds of work in a training step, tutorial CNN, batch 128", style);
-                text += &draw(&stages(report), style);
+                let what =
+                    "stages: ms of work in a step of the tutorial CNN, batch 128 (one run only, so no spread is known)";
+                title(&mut text, what, style);
+                text += &draw(&stages(report), 1, style);
                 text.push('\n');
             }
             continue;
@@ -43,19 +33,22 @@ pub(super) fn report(report: &Report, style: Style) -> String {
         let rows = cases(report, suite);
         if rows.len() > 1 {
             title(&mut text, suite.name(), style);
-            text += &draw(&rows, style);
-            if let Some(verdict) = verdict(report, suite) {
-                let _ = writeln!(text, "{verdict}");
+            text += &draw(&rows, 2, style);
+            for verdict in verdicts(report, suite) {
+                below(&mut text, &verdict, style);
             }
             text.push('\n');
         }
     }
-    text += &left_out(report);
+    let left_out = left_out(report);
+    if !left_out.is_empty() {
+        text += &(list(&left_out, style) + "\n");
+    }
     text += &legend(report, style);
     text
 }
 
-/// What each case is, how often it was run, and what it took in kernels alone.
+/// What each case is, how often it was run, what it took in kernels alone, and what the columns say.
 fn legend(report: &Report, style: Style) -> String {
     let mut names: Vec<(Suite, &str)> = Vec::new();
     for row in report.devices.iter().flat_map(|device| &device.rows).filter(|row| row.measured.is_some()) {
@@ -67,102 +60,136 @@ fn legend(report: &Report, style: Style) -> String {
         return String::new();
     }
     let devices: Vec<&DeviceReport> = report.devices.iter().filter(|device| !device.rows.is_empty()).collect();
-    let mut rows = vec![vec!["case".to_owned(), "one run".into()]];
-    rows[0].extend(devices.iter().map(|device| format!("runs on {}, in kernels", device.selector)));
+    let is_timed =
+        |device: &DeviceReport| device.rows.iter().any(|row| row.measured.is_some_and(|m| m.in_kernels.is_some()));
+    let mut what = vec![vec!["case".to_owned(), "one run is".into()]];
+    let mut runs = vec![vec!["case".to_owned()]];
+    for device in &devices {
+        runs[0].push(format!("runs on {}", device.selector));
+        runs[0].extend(is_timed(device).then(|| "in kernels".into()));
+    }
     for (suite, name) in names {
-        let row = |device: &&&DeviceReport| report.row(&device.selector, suite, name);
-        let what = devices.iter().find_map(|device| row(&device)).map(Row::in_words);
-        let mut cells = vec![name.to_owned(), what.unwrap_or_default()];
-        cells.extend(devices.iter().map(|device| {
-            let Some(measured) = row(&device).and_then(|row| row.measured) else { return String::new() };
-            let runs = thousands(measured.runs * measured.together);
-            match measured.in_kernels {
-                Some((time, source)) => format!("{runs}, {} ({})", seconds(time), source.name()),
-                None => runs,
-            }
-        }));
-        rows.push(cells);
+        let row = |device: &DeviceReport| report.row(&device.selector, suite, name);
+        what.push(vec![
+            name.to_owned(),
+            devices.iter().find_map(|device| row(device)).map(Row::in_words).unwrap_or_default(),
+        ]);
+        let mut cells = vec![name.to_owned()];
+        for device in &devices {
+            let measured = row(device).and_then(|row| row.measured);
+            cells.push(measured.map_or(NONE.into(), |measured| thousands(measured.runs * measured.together)));
+            let told = measured.and_then(|measured| measured.in_kernels);
+            let said = told.map_or(NONE.into(), |(time, source)| format!("{} ({})", seconds(time), source.name()));
+            cells.extend(is_timed(device).then_some(said));
+        }
+        runs.push(cells);
     }
     let mut text = String::new();
     title(&mut text, "what was measured", style);
-    text + &draw(&rows, style)
+    text += &draw(&what, 2, style);
+    text.push('\n');
+    title(&mut text, "how often", style);
+    text += &draw(&runs, 1, style);
+    text.push('\n');
+    title(&mut text, "what the columns say", style);
+    text + &list(&columns(report), style)
 }
 
-fn title(text: &mut String, words: &str, style: Style) {
-    let _ = match style {
-        Style::Plain => writeln!(text, "{words}"),
-        Style::Markdown => writeln!(text, "### {words}\n"),
-    };
+/// The words of the tables that are there.
+fn columns(report: &Report) -> Vec<String> {
+    let rows = || report.devices.iter().flat_map(|device| &device.rows);
+    let has = |told: fn(&Measured) -> bool| rows().any(|row| row.measured.as_ref().is_some_and(told));
+    let trains = rows().any(|row| row.suite == Suite::Train);
+    let mut lines = Vec::new();
+    let mut say = |there: bool, line: &str| lines.extend(there.then(|| line.to_owned()));
+    say(
+        !report.method.as_notebook,
+        "time: the median of all runs, by the wall clock; ± is how far a quartile, or the median of a round, lies from it",
+    );
+    let peaks = report.devices.iter().any(|device| device.peak.is_some());
+    say(
+        peaks,
+        "of peak: the share of what the device was measured to do at most, of its arithmetic (c) or its memory (m)",
+    );
+    say(trains, "first step: with planning and compiling");
+    say(trains, "memory: what a step holds on the device: weights, activations, inputs and outputs");
+    say(has(|m| m.utilisation.is_some()) && trains, "busy: the part of the device that was at work");
+    say(
+        has(|m| m.joules.is_some()),
+        "energy: of the whole device in one run, with what it uses when idle; an epoch is 50,000 samples",
+    );
+    say(
+        rows().any(|row| row.suite == Suite::Infer && row.samples == 1),
+        "p95, p99: 95 and 99 of 100 runs took no longer; there must have been 100",
+    );
+    say(has(|m| m.in_kernels.is_some()), "in kernels: of one run, without what it takes to hand work over and to wait");
+    lines
 }
 
-fn head(report: &Report) -> String {
+/// Where and how everything was measured.
+pub(super) fn head(report: &Report, method: &str, style: Style) -> String {
     let machine = &report.machine;
-    let mut text = format!("brasa {}, report {}\n", report.version, report.id);
+    let mut lines = vec![format!("brasa {}, report {}", report.version, report.id)];
     let clock = machine.clock_mhz.map(|mhz| format!(" at {:.1} GHz", mhz / 1e3)).unwrap_or_default();
-    let _ = writeln!(text, "{}; {}, {} threads{clock}", machine.system, machine.processor, machine.threads);
+    lines.push(format!("{}; {}, {} threads{clock}", machine.system, machine.processor, machine.threads));
     for device in &report.devices {
-        let _ = write!(text, "{:<6} ", device.selector);
+        let mut line = format!("{}: ", device.selector);
         if let Some(failure) = &device.failure {
-            let _ = write!(text, "FAILED: {failure} ");
+            line += &format!("FAILED: {failure} ");
         }
         if !device.name.is_empty() {
-            let _ = write!(text, "{} ({}, {}; {})", device.name, device.kind, device.backend, device.driver);
+            line += &format!("{} ({}, {}; {})", device.name, device.kind, device.backend, device.driver);
         }
-        if let Some(peak) = device.peak {
-            let (gflops, gigabytes) = (number(peak.gflops), number(peak.gigabytes));
-            let _ = write!(text, ": at most {gflops} GFLOP/s");
-            if let Some(half) = peak.half_gflops {
-                let units = device.units.as_ref().map(|units| format!(", with units of {units}")).unwrap_or_default();
-                let _ = write!(text, " (f16 {}{units})", number(half));
-            }
-            let _ = write!(text, " and {gigabytes} GB/s, by {}", peak.source.name());
-            if let Some(yardstick) = peak.yardstick_gflops {
-                let _ = write!(text, "; the `gemm` crate alone {} GFLOP/s", number(yardstick));
-                if yardstick * LEAST_SHARE > peak.gflops {
-                    let _ = write!(text, ", more than a tenth better: the CPU is not at its best here");
-                }
-            }
-        }
-        text.push('\n');
+        line += &at_most(device);
+        lines.push(line.trim_end().to_owned());
     }
     for device in report.devices.iter().filter(|device| !device.energy.is_empty()) {
         let DeviceReport { selector, energy, utilisation, .. } = device;
-        let _ = writeln!(text, "Energy of {selector}: {energy}. Utilisation: {utilisation}.");
+        lines.push(format!("Energy of {selector}: {energy}. Utilisation: {utilisation}."));
         if let (Some(before), Some(after)) = (device.clock_mhz, device.clock_after_mhz) {
             let held = device.held_down_by.as_ref().map(|why| format!(", held down by {why}")).unwrap_or_default();
-            let _ = writeln!(text, "Clock of {selector}: {before:.0} MHz before, {after:.0} MHz after{held}.");
+            lines.push(format!("Clock of {selector}: {before:.0} MHz before, {after:.0} MHz after{held}."));
         }
     }
-    let _ = writeln!(text, "Method: {}.", report.method.describe());
-    if !report.method.as_notebook {
-        text += "Times are wall clock, until the device is done; `of peak` is the share of what the device was measured to do at \
-                 most, c of its arithmetic, m of its memory.\n";
-    }
+    lines.push(format!("Method: {method}."));
     if report.build == "debug" {
-        text += "This is a debug build, whose figures say nothing: build with --release.\n";
+        lines.push("This is a debug build, whose figures say nothing: build with --release.".into());
     }
     if let (Some(before), Some(after)) = (machine.clock_mhz, machine.clock_after_mhz)
         && after < before * (1.0 - DRIFT)
     {
-        let _ = writeln!(
-            text,
-            "The processor's clock was {:.1} GHz at the end, {:.1} GHz at the beginning: heat, or a limit of power.",
-            after / 1e3,
-            before / 1e3
-        );
+        let (before, after) = (before / 1e3, after / 1e3);
+        lines.push(format!(
+            "The processor's clock was {after:.1} GHz at the end, {before:.1} GHz at the beginning: heat, or a limit of power."
+        ));
     }
-    if machine.load.is_some_and(|load| load > BUSY) {
-        let _ = writeln!(
-            text,
-            "Something else was running (load {:.1}): expect wider spreads.",
-            machine.load.unwrap_or(0.0)
-        );
+    if let Some(busy) = machine.others_busy.filter(|busy| *busy > BUSY) {
+        let part = 100.0 * busy;
+        lines.push(format!(
+            "Other programs kept {part:.0} % of the processor busy when this began: expect wider spreads."
+        ));
     }
-    text.push('\n');
+    list(&lines, style) + "\n"
+}
+
+fn at_most(device: &DeviceReport) -> String {
+    let Some(peak) = device.peak else { return String::new() };
+    let mut text = format!(": at most {} GFLOP/s", number(peak.gflops));
+    if let Some(half) = peak.half_gflops {
+        let units = device.units.as_ref().map(|units| format!(", with units of {units}")).unwrap_or_default();
+        text += &format!(" (f16 {}{units})", number(half));
+    }
+    text += &format!(" and {} GB/s, by {}", number(peak.gigabytes), peak.source.name());
+    if let Some(yardstick) = peak.yardstick_gflops {
+        text += &format!("; the `gemm` crate alone {} GFLOP/s", number(yardstick));
+        if yardstick * LEAST_SHARE > peak.gflops {
+            text += ", more than a tenth better: the CPU is not at its best here";
+        }
+    }
     text
 }
 
-/// A header and a line for each case of the suite.
+/// A header, and a line for each case of the suite on each device.
 fn cases(report: &Report, suite: Suite) -> Vec<Vec<String>> {
     let devices: Vec<&DeviceReport> = report.devices.iter().filter(|device| !device.rows.is_empty()).collect();
     let mut names: Vec<&str> = Vec::new();
@@ -171,107 +198,129 @@ fn cases(report: &Report, suite: Suite) -> Vec<Vec<String>> {
             names.push(&row.name);
         }
     }
-    let with_first = suite == Suite::Train;
-    let with_utilisation = |device: &DeviceReport| {
-        with_first && device.rows.iter().any(|row| row.measured.is_some_and(|m| m.utilisation.is_some()))
+    let has = |told: fn(&Measured) -> bool| {
+        let mut rows = devices.iter().flat_map(|device| &device.rows).filter(|row| row.suite == suite);
+        rows.any(|row| row.measured.as_ref().is_some_and(told))
     };
-    let with_energy =
-        |device: &DeviceReport| device.rows.iter().any(|row| row.measured.is_some_and(|m| m.joules.is_some()));
-    let with_peak = !matches!(suite, Suite::Infer) && !report.method.as_notebook;
-    let mut header = vec!["case".to_owned()];
-    for device in &devices {
-        header.extend([device.selector.clone(), "rate".into()]);
-        header.extend(with_peak.then(|| "of peak".into()));
-        header.extend(with_first.then_some(["first step", "memory"]).into_iter().flatten().map(str::to_owned));
-        header.extend(with_utilisation(device).then(|| "busy".into()));
-        header.extend(with_energy(device).then(|| "energy".into()));
-    }
-    let others: Vec<&&DeviceReport> = devices.iter().skip(1).collect();
-    header.extend(others.iter().map(|other| format!("{} against {}", other.selector, devices[0].selector)));
-    let mut rows = vec![header];
+    let trains = suite == Suite::Train;
+    let infers = suite == Suite::Infer;
+    let with_energy = has(|measured| measured.joules.is_some());
+    let with_peak = !infers && !report.method.as_notebook;
+    let reference = devices.first().map_or("", |device| device.selector.as_str());
+    let mut header = vec!["case".to_owned(), "device".into(), "time".into()];
+    let mut column = |there: bool, name: &str| header.extend(there.then(|| name.to_owned()));
+    column(devices.len() > 1, &format!("against {reference}"));
+    column(true, "rate");
+    column(infers, "p95");
+    column(infers, "p99");
+    column(with_peak, "of peak");
+    column(trains, "first step");
+    column(trains, "memory");
+    column(trains && has(|measured| measured.utilisation.is_some()), "busy");
+    column(with_energy, "energy");
+    column(with_energy && trains, "of an epoch");
+    let mut rows = vec![header.clone()];
     for name in names {
-        let mut cells = vec![name.to_owned()];
-        for device in &devices {
-            let row = report.row(&device.selector, suite, name);
-            let measured = row.and_then(|row| row.measured);
-            let none = || "–".to_owned();
-            cells.push(measured.map_or_else(none, |measured| measured.in_words()));
-            cells.push(row.and_then(Row::rate_in_words).unwrap_or_default());
-            if with_peak {
-                let share = row.zip(device.peak).and_then(|(row, peak)| row.share_of(&peak));
-                let said = share.map(|(share, of_compute)| {
-                    format!("{:.0} % {}", 100.0 * share, if of_compute { "c" } else { "m" })
-                });
-                cells.push(said.unwrap_or_default());
-            }
-            if with_first {
-                cells.push(measured.map_or_else(none, |measured| seconds(measured.first_s)));
-                cells.push(measured.and_then(|measured| measured.memory_bytes).map_or_else(none, bytes));
-            }
-            if with_utilisation(device) {
-                let part = measured.and_then(|measured| measured.utilisation);
-                cells.push(part.map_or_else(none, |part| format!("{:.0} %", 100.0 * part)));
-            }
-            if with_energy(device) {
-                let joules = measured.and_then(|measured| measured.joules);
-                let epoch = row.filter(|row| with_first && row.samples > 0).zip(joules).map(|(row, joules)| {
-                    format!(", {} J an epoch of 50,000", number(joules * EPOCH / row.samples as f64))
-                });
-                let of = |joules: f64| format!("{} mJ{}", number(1e3 * joules), epoch.unwrap_or_default());
-                cells.push(joules.map_or_else(none, of));
-            }
+        for (number, device) in devices.iter().enumerate() {
+            let Some(row) = report.row(&device.selector, suite, name) else { continue };
+            let cell = |column: &String| match column.as_str() {
+                "case" if number == 0 => name.to_owned(),
+                "case" => String::new(),
+                "device" => device.selector.clone(),
+                column if column.starts_with("against ") => against(report, suite, name, reference, device),
+                column => figure(column, row, device).unwrap_or_else(|| NONE.into()),
+            };
+            rows.push(header.iter().map(cell).collect());
         }
-        for other in &others {
-            let ratio = report.ratio(suite, name, &devices[0].selector, &other.selector);
-            cells.push(match ratio {
-                Some(ratio) if ratio.is_same => "the same".into(),
-                Some(ratio) => times(ratio.value),
-                None => String::new(),
-            });
-        }
-        rows.push(cells);
     }
     rows
 }
 
+/// What a column says of a case, if it is known.
+fn figure(column: &str, row: &Row, device: &DeviceReport) -> Option<String> {
+    let measured = row.measured?;
+    Some(match column {
+        "time" => measured.in_words(),
+        "rate" => row.rate_in_words()?,
+        "p95" => seconds(measured.tail_s?[0]),
+        "p99" => seconds(measured.tail_s?[1]),
+        "of peak" => {
+            let (share, of_compute) = row.share_of(&device.peak?)?;
+            format!("{:.0} % {}", 100.0 * share, if of_compute { "c" } else { "m" })
+        }
+        "first step" => seconds(measured.first_s),
+        "memory" => bytes(measured.memory_bytes?),
+        "busy" => format!("{:.0} %", 100.0 * measured.utilisation?),
+        "energy" => format!("{} mJ", number(1e3 * measured.joules?)),
+        "of an epoch" => format!("{} J", number(measured.joules? * EPOCH / row.samples as f64)),
+        _ => return None,
+    })
+}
+
+fn against(report: &Report, suite: Suite, name: &str, reference: &str, device: &DeviceReport) -> String {
+    if device.selector == reference {
+        return String::new();
+    }
+    match report.ratio(suite, name, reference, &device.selector) {
+        Some(ratio) if ratio.is_same => "the same".into(),
+        Some(ratio) => times(ratio.value),
+        None => NONE.into(),
+    }
+}
+
 /// A ratio as what the other one is.
-fn times(ratio: f64) -> String {
+pub(super) fn times(ratio: f64) -> String {
     match ratio > 1.0 {
         true => format!("{} x faster", number(ratio)),
         false => format!("{} x slower", number(1.0 / ratio)),
     }
 }
 
-/// In one sentence: what the table says about each device after the first.
-fn verdict(report: &Report, suite: Suite) -> Option<String> {
-    let reference = report.devices.iter().find(|device| !device.rows.is_empty())?;
-    let mut sentences = Vec::new();
-    for device in report.devices.iter().filter(|device| device.selector != reference.selector) {
+/// What the table says about each device after the first.
+fn verdicts(report: &Report, suite: Suite) -> Vec<String> {
+    let mut devices = report.devices.iter().filter(|device| !device.rows.is_empty());
+    let Some(reference) = devices.next() else { return Vec::new() };
+    let verdict = |device: &DeviceReport| {
         let names = device.rows.iter().filter(|row| row.suite == suite).map(|row| row.name.as_str());
-        let mut ratios: Vec<(f64, &str)> = names
-            .filter_map(|name| Some((report.ratio(suite, name, &reference.selector, &device.selector)?.value, name)))
+        let ratios: Vec<(f64, bool)> = names
+            .filter_map(|name| report.ratio(suite, name, &reference.selector, &device.selector))
+            .map(|ratio| (ratio.value, ratio.is_same))
             .collect();
-        ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (Some(worst), Some(best)) = (ratios.first(), ratios.last()) else { continue };
-        let faster = ratios.iter().filter(|(ratio, _)| *ratio > 1.0).count();
-        let said = |(ratio, name): &(f64, &str)| format!("{} ({name})", times(*ratio));
-        sentences.push(format!(
-            "{} is faster than {} in {faster} of {} cases: from {} to {}.",
-            device.selector,
-            reference.selector,
-            ratios.len(),
-            said(worst),
-            said(best)
-        ));
-    }
-    (!sentences.is_empty()).then(|| sentences.join("\n"))
+        (!ratios.is_empty())
+            .then(|| format!("{} against {}: {}.", device.selector, reference.selector, counts(&ratios)))
+    };
+    devices.filter_map(verdict).collect()
+}
+
+/// In how many cases a device is faster, slower or neither, and by how much.
+fn counts(ratios: &[(f64, bool)]) -> String {
+    let same = ratios.iter().filter(|(_, is_same)| *is_same).count();
+    let clear = |faster: bool| {
+        let of = ratios.iter().filter(move |(ratio, is_same)| !is_same && (*ratio > 1.0) == faster);
+        let mut factors: Vec<f64> = of.map(|(ratio, _)| if faster { *ratio } else { 1.0 / ratio }).collect();
+        factors.sort_by(f64::total_cmp);
+        factors
+    };
+    let of = |count: usize| match ratios.len() {
+        1 => "the only case".to_owned(),
+        all if all == count => format!("all {count} cases"),
+        all => format!("{count} of {all} cases"),
+    };
+    let said = |word: &str, factors: Vec<f64>| {
+        let (first, last) = (number(*factors.first()?), number(*factors.last()?));
+        let range = if first == last { first } else { format!("{first} to {last}") };
+        Some(format!("{word} in {} ({range} x)", of(factors.len())))
+    };
+    let equal = (same > 0).then(|| format!("the same in {}", of(same)));
+    let parts = [said("faster", clear(true)), said("slower", clear(false)), equal];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn stages(report: &Report) -> Vec<Vec<String>> {
     let devices: Vec<&DeviceReport> = report.devices.iter().filter(|device| !device.stages.is_empty()).collect();
     let mut header = vec!["stage".to_owned()];
     header.extend(
-        devices.iter().flat_map(|device| [format!("on {}", device.selector), "where".into(), "known by".into()]),
+        devices.iter().flat_map(|device| [format!("with {}", device.selector), "done on".into(), "known by".into()]),
     );
     header.extend(devices.iter().skip(1).map(|device| format!("{} against {}", device.selector, devices[0].selector)));
     let mut rows = vec![header];
@@ -300,186 +349,36 @@ fn stages(report: &Report) -> Vec<Vec<String>> {
 }
 
 /// What was not measured, and what slowed down.
-fn left_out(report: &Report) -> String {
-    let mut text = String::new();
+fn left_out(report: &Report) -> Vec<String> {
+    let mut lines = Vec::new();
     for device in &report.devices {
         for row in &device.rows {
             if let Some(why) = &row.left_out {
-                let _ = writeln!(text, "{} on {} was left out: {why}", row.name, device.selector);
+                lines.push(format!("{} on {} was left out: {why}", row.name, device.selector));
             }
             if let Some(measured) = row.measured.filter(|measured| measured.drift > DRIFT) {
                 let part = 100.0 * measured.drift;
-                let _ = writeln!(
-                    text,
+                lines.push(format!(
                     "{} on {} slowed down by {part:.0} % while it was measured: heat, or something else that ran",
                     row.name, device.selector
-                );
+                ));
             }
         }
     }
-    text
+    lines
 }
 
-/// How one report differs from another.
-pub(super) fn changes(first: &Report, second: &Report, changes: &[Change], style: Style) -> String {
-    let mut text =
-        format!("first   {} (brasa {})\nsecond  {} (brasa {})\n", first.id, first.version, second.id, second.version);
-    if first.machine.processor != second.machine.processor || first.machine.system != second.machine.system {
-        text += "These are different machines.\n";
-    }
-    if first.method != second.method {
-        text += "They were measured in different ways.\n";
-    }
-    for (one, other) in [(first, "first"), (second, "second")] {
-        if one.build == "debug" {
-            let _ = writeln!(text, "The {other} was measured with a debug build, which says nothing.");
-        }
-    }
-    for device in &first.devices {
-        let Some(other) = second.devices.iter().find(|other| other.selector == device.selector) else { continue };
-        let of = |device: &DeviceReport| format!("{} ({}; {})", device.name, device.backend, device.driver);
-        if of(device) != of(other) {
-            let _ = writeln!(text, "{} was {}, and is {} in the second.", device.selector, of(device), of(other));
-        }
-    }
-    if [first, second].iter().all(|report| report.devices.iter().any(|device| !device.stages.is_empty())) {
-        text += "Stages are not compared: of one training run each, no spread is known.\n";
-    }
-    text.push('\n');
-    let header = ["case", "device", "first", "second", "second is", "between"].map(str::to_owned).to_vec();
-    let row = |change: &Change| {
-        let [one, other] = change.seconds.map(seconds);
-        let verdict = match change {
-            change if change.is_clear => times(change.speedup),
-            change if change.is_of_one_run => format!("{}, by one run", times(change.speedup)),
-            _ => "the same within the spread".into(),
-        };
-        let between = format!("{:.2} and {:.2}", change.between[0], change.between[1]);
-        vec![change.name.clone(), change.device.clone(), one, other, verdict, between]
-    };
-    let rows: Vec<Vec<String>> = std::iter::once(header).chain(changes.iter().map(row)).collect();
-    text + &draw(&rows, style)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Where devices overtake each other.
-pub(super) fn crossovers(found: &[Crossover], style: Style) -> String {
-    let mut text = String::new();
-    for Crossover { family, devices: [reference, other], points, between, ended_by } in found {
-        let said = match between {
-            [_, None] => format!("{other} does not overtake {reference} up to the largest size that was tried"),
-            [None, Some(least)] => {
-                format!("{other} is faster than {reference} from the smallest size on, n = {}", thousands(least))
-            }
-            [Some(slower), Some(faster)] => {
-                format!("{other} overtakes {reference} between n = {} and {}", thousands(slower), thousands(faster))
-            }
-        };
-        title(&mut text, &family.name(), style);
-        let header = vec!["n".to_owned(), reference.clone(), other.clone(), String::new()];
-        let row = |point: &Crossing| {
-            let [one, another] = point.seconds;
-            vec![thousands(point.size), seconds(one), seconds(another), times(one / another)]
-        };
-        let rows: Vec<Vec<String>> = std::iter::once(header).chain(points.iter().map(row)).collect();
-        text += &draw(&rows, style);
-        let _ = writeln!(text, "{said}.");
-        if let Some(error) = ended_by {
-            let _ = writeln!(text, "The search ended where a size could not be measured: {error}.");
-        }
-        text.push('\n');
+    #[test]
+    fn what_is_the_same_is_neither_faster_nor_slower() {
+        assert_eq!(counts(&[(0.1, false), (0.05, false)]), "slower in all 2 cases (10.0 to 20.0 x)");
+        assert_eq!(
+            counts(&[(2.0, false), (1.01, true), (0.99, true), (0.5, false)]),
+            "faster in 1 of 4 cases (2.00 x), slower in 1 of 4 cases (2.00 x), the same in 2 of 4 cases"
+        );
+        assert_eq!(counts(&[(1.01, true)]), "the same in the only case");
     }
-    for found in found {
-        if let Some(advice) = Advice::of(found) {
-            let _ = writeln!(text, "{}", advice.describe());
-        }
-    }
-    text
-}
-
-/// A line for each case and device.
-pub(super) fn csv(report: &Report) -> Result<String> {
-    let wrong = |error: csv::Error| Error::Config(error.to_string());
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let header = [
-        "suite",
-        "case",
-        "device",
-        "median_s",
-        "low_s",
-        "high_s",
-        "least_s",
-        "p95_s",
-        "p99_s",
-        "runs",
-        "source",
-        "joules",
-        "utilisation",
-        "memory_bytes",
-        "first_run_s",
-        "in_kernels_s",
-        "in_kernels_source",
-        "flops",
-        "bytes",
-        "samples",
-        "left_out",
-        "what",
-    ];
-    writer.write_record(header).map_err(wrong)?;
-    for device in &report.devices {
-        for row in &device.rows {
-            let of = |get: &dyn Fn(&Measured) -> String| row.measured.as_ref().map(get).unwrap_or_default();
-            let told = |value: Option<String>| value.unwrap_or_default();
-            let record = [
-                row.suite.name().to_owned(),
-                row.name.clone(),
-                device.selector.clone(),
-                of(&|measured| measured.median_s.to_string()),
-                of(&|measured| measured.range_s[0].to_string()),
-                of(&|measured| measured.range_s[1].to_string()),
-                of(&|measured| measured.least_s.to_string()),
-                of(&|measured| told(measured.tail_s.map(|tail| tail[0].to_string()))),
-                of(&|measured| told(measured.tail_s.map(|tail| tail[1].to_string()))),
-                of(&|measured| measured.runs.to_string()),
-                of(&|measured| measured.source.name().to_owned()),
-                of(&|measured| told(measured.joules.map(|joules| joules.to_string()))),
-                of(&|measured| told(measured.utilisation.map(|part| part.to_string()))),
-                of(&|measured| told(measured.memory_bytes.map(|bytes| bytes.to_string()))),
-                of(&|measured| measured.first_s.to_string()),
-                of(&|measured| told(measured.in_kernels.map(|(seconds, _)| seconds.to_string()))),
-                of(&|measured| told(measured.in_kernels.map(|(_, source)| source.name().to_owned()))),
-                row.flops.to_string(),
-                row.bytes.to_string(),
-                row.samples.to_string(),
-                row.left_out.clone().unwrap_or_default(),
-                row.what.clone(),
-            ];
-            writer.write_record(record).map_err(wrong)?;
-        }
-        for stage in device.stages.iter().filter(|stage| stage.source.is_some()) {
-            let mut record = vec![String::new(); header.len()];
-            let source = stage.source.map_or("", |source| source.name());
-            let told = ["stages", stage.stage.name(), &device.selector, &(1e-3 * stage.busy_ms).to_string()];
-            told.iter().zip(&mut record).for_each(|(from, to)| (*from).clone_into(to));
-            let place = |name: &str| header.iter().position(|column| *column == name).expect("a column");
-            source.clone_into(&mut record[place("source")]);
-            record[place("what")] = format!("work of one training step, on {}", stage.place);
-            writer.write_record(record).map_err(wrong)?;
-        }
-    }
-    let bytes = writer.into_inner().map_err(|error| Error::Config(error.to_string()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn draw(rows: &[Vec<String>], style: Style) -> String {
-    if style == Style::Plain {
-        return table(rows);
-    }
-    let mut text = String::new();
-    for (number, row) in rows.iter().enumerate() {
-        let _ = writeln!(text, "| {} |", row.join(" | "));
-        if number == 0 {
-            let _ = writeln!(text, "| --- {}|", "| ---: ".repeat(row.len() - 1));
-        }
-    }
-    text
 }

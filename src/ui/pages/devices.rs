@@ -3,7 +3,7 @@
 use egui::{Button, Grid, RichText, ScrollArea, Ui};
 
 use crate::bench::{Peak, measure_peak};
-use crate::device::{Device, DeviceInfo};
+use crate::device::{Device, DeviceInfo, DeviceKind};
 use crate::units::{bytes, thousands};
 
 use crate::ui::later::{Later, Machine};
@@ -139,7 +139,11 @@ fn features(text: Text, device: &DeviceInfo) -> String {
     let subgroups = device.subgroups.map(|(least, most)| text.f("subgroups of {} to {}", &[&least, &most]));
     let units = device.cooperative.as_ref().map(|units| text.f("matrix units for {}", &[units]));
     let timestamps = device.timestamps.then(|| text.t("timestamps").to_owned());
-    let known = [device.f16.then(|| "f16".to_owned()), units, subgroups, timestamps];
+    let half = match device.kind {
+        DeviceKind::Cpu => text.t("f16 in memory, computed in f32"),
+        _ => "f16",
+    };
+    let known = [device.f16.then(|| half.to_owned()), units, subgroups, timestamps];
     let known: Vec<String> = known.into_iter().flatten().collect();
     if known.is_empty() { text.t("none of the optional ones").to_owned() } else { known.join(", ") }
 }
