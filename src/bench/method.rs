@@ -262,7 +262,7 @@ impl Sampler {
         let rounds = self.utilisation.len();
         measured.utilisation = (rounds > 0).then(|| self.utilisation.iter().sum::<f64>() / rounds as f64);
         measured.memory_bytes = self.work.memory_bytes();
-        measured.in_kernels = self.in_kernels(measured.range_s[1])?;
+        measured.in_kernels = self.in_kernels(measured.median_s)?;
         Ok(measured)
     }
 
