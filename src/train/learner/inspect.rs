@@ -127,7 +127,7 @@ impl Learner {
         for variable in self.learning_model().variables() {
             let Some(layer) = variable.name().strip_suffix(".running_mean") else { continue };
             let of_layer = |node: &&ProgramNode| node.module.as_deref() == Some(layer);
-            let last = info.program.nodes.iter().filter(of_layer).next_back();
+            let last = info.program.nodes.iter().rfind(of_layer);
             if last.is_some_and(|node| node.shape.numel() == variable.shape().numel()) {
                 return Err(Error::Config(format!(
                     "batch-size: in a batch of one sample `{layer}`, a batch norm, finds one value for each channel, which has no \

@@ -110,6 +110,9 @@ fn parts_may_be_folders_or_archives_of_any_kind() {
     }
 }
 
+/// What is opened in a folder, and what writes there.
+type Layout<'a> = (&'a str, &'a dyn Fn(&Path));
+
 /// As in torchvision's `ImageFolder`.
 #[test]
 fn the_class_is_the_top_folder_however_deep_pictures_lie() {
@@ -123,7 +126,7 @@ fn the_class_is_the_top_folder_however_deep_pictures_lie() {
     let below = |prefix: &str, files: &[(String, Vec<u8>)]| -> Vec<(String, Vec<u8>)> {
         files.iter().map(|(name, bytes)| (format!("{prefix}{name}"), bytes.clone())).collect()
     };
-    let layouts: [(&str, &dyn Fn(&Path)); 6] = [
+    let layouts: [Layout<'_>; 6] = [
         ("", &|place| write_all(place, &deep)),
         ("", &|place| {
             write_all(&place.join("train"), &deep);
