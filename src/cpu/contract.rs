@@ -237,7 +237,13 @@ impl CompiledContract {
         let pieces = self.pieces();
         for_each_piece(pieces * self.chunks(), self.parallel, |number, scratch| {
             let (piece, chunk) = (self.piece(number % pieces), number / pieces);
-            self.sum(env, scratch, None, &piece, chunk * self.blocks.chunk..self.k.min((chunk + 1) * self.blocks.chunk));
+            self.sum(
+                env,
+                scratch,
+                None,
+                &piece,
+                chunk * self.blocks.chunk..self.k.min((chunk + 1) * self.blocks.chunk),
+            );
             for (row, sums) in piece.rows.clone().zip(scratch.panels.sums.chunks_exact(piece.columns.len())) {
                 partial.write_run::<u32>(self.partial_at(chunk, &piece, row), sums);
             }

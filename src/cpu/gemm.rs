@@ -101,7 +101,13 @@ impl Matrix {
     }
 
     /// Writes rows `own` of one batch to `target`, of `rows` rows and `summed` summed points, turned over: rows next to each other.
-    pub(super) fn turn(&self, views: &[View], (batch, own): (usize, Range<usize>), [rows, summed]: [usize; 2], target: View) {
+    pub(super) fn turn(
+        &self,
+        views: &[View],
+        (batch, own): (usize, Range<usize>),
+        [rows, summed]: [usize; 2],
+        target: View,
+    ) {
         debug_assert!(self.lies_along_sums() && own.len() <= TURNED);
         let mut words = [0; TURNED];
         let words = &mut words[..own.len()];
@@ -225,12 +231,7 @@ pub(super) fn multiply(operands: (Placed<'_>, Placed<'_>), part: &Part, sums: &m
 
 /// Writes the product of a part of `lhs` and `rhs` where it belongs, the same bits as [`multiply`]'s; false if it did not,
 /// because the part has few rows or columns, or nothing is summed.
-pub(super) fn multiply_into(
-    views: &[View],
-    operands: (Placed<'_>, Placed<'_>),
-    part: &Part,
-    target: &Target,
-) -> bool {
+pub(super) fn multiply_into(views: &[View], operands: (Placed<'_>, Placed<'_>), part: &Part, target: &Target) -> bool {
     let (rows, columns, k) = (part.rows.len(), part.columns.len(), part.summed.len());
     if rows <= FEW || columns <= 1 || k == 0 {
         return false;

@@ -281,9 +281,8 @@ impl ThinBlock<'_> {
         assert!(rhs.is_empty() || last < lhs.len(), "element {last} of {}", lhs.len());
         for (number, sums) in sums.chunks_mut(ROWS).enumerate() {
             // Rows behind the last one repeat it.
-            let starts: [*const f32; ROWS] = std::array::from_fn(|i| {
-                lhs.as_ptr().wrapping_add((number * ROWS + i.min(sums.len() - 1)) * row)
-            });
+            let starts: [*const f32; ROWS] =
+                std::array::from_fn(|i| lhs.as_ptr().wrapping_add((number * ROWS + i.min(sums.len() - 1)) * row));
             for column in (0..THIN).step_by(wide) {
                 let mut tile = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
                 for (k, line) in rhs.iter().enumerate() {

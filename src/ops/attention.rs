@@ -41,11 +41,8 @@ impl Attention {
 
     /// Pairs of a query and a key that it sees.
     fn pairs(&self) -> u64 {
-        let of_head = if self.causal {
-            self.queries * (self.seen(0) + self.keys) / 2
-        } else {
-            self.queries * self.keys
-        };
+        let of_head =
+            if self.causal { self.queries * (self.seen(0) + self.keys) / 2 } else { self.queries * self.keys };
         (self.heads * of_head) as u64
     }
 

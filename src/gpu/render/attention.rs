@@ -44,9 +44,8 @@ fn part(mut module: Module<'_>, routine: &Routine, of: &Attention, (first, count
     let fits = |tile: usize| tile * (features + outputs) * 16 + tile * 8 <= module.caps.max_workgroup_bytes as usize;
     let tile = std::iter::successors(Some(TILE), |tile| Some(tile / 2)).take_while(|&tile| tile > 0).find(|&t| fits(t));
     let tile = tile.ok_or_else(|| module.error("this adapter has too little workgroup memory for attention"))?;
-    let mut access = format!(
-        "const FEATURES: u32 = {features}u;\nconst OUTPUTS: u32 = {outputs}u;\nconst TILE: u32 = {tile}u;\n\n"
-    );
+    let mut access =
+        format!("const FEATURES: u32 = {features}u;\nconst OUTPUTS: u32 = {outputs}u;\nconst TILE: u32 = {tile}u;\n\n");
     for (name, value) in [("first_head", first), ("query_count", of.queries), ("key_count", of.keys)] {
         let value = module.number(value as u64);
         let _ = writeln!(access, "fn {name}() -> u32 {{\n    return {value};\n}}\n");
@@ -194,7 +193,8 @@ fn each(head: &str, lines: &[(usize, &str)]) -> String {
 
 /// `fn head -> f32`: the product of a row in registers and row `index` of a tile.
 fn product(head: &str, row: &str, tile: &str, (width, parts): (&str, usize), index: &str) -> String {
-    let mut text = format!("fn {head} -> f32 {{\n    let at = {index} * {width};\n    var sum = {row}_0 * {tile}[at];\n");
+    let mut text =
+        format!("fn {head} -> f32 {{\n    let at = {index} * {width};\n    var sum = {row}_0 * {tile}[at];\n");
     for part in 1..parts {
         let _ = writeln!(text, "    sum = fma({row}_{part}, {tile}[at + {part}u], sum);");
     }
@@ -237,10 +237,7 @@ fn query_rows(features: usize, outputs: usize, scale: f32) -> String {
 fn key_rows(features: usize, outputs: usize) -> String {
     [
         registers(&[("k", features), ("v", outputs), ("dk", features), ("dv", outputs)]),
-        each(
-            "take(row: u32)",
-            &[(features, "k_{} = load_key(row, {}u);"), (outputs, "v_{} = load_value(row, {}u);")],
-        ),
+        each("take(row: u32)", &[(features, "k_{} = load_key(row, {}u);"), (outputs, "v_{} = load_value(row, {}u);")]),
         product("score(query: u32)", "k", "query_tile", ("FEATURES", features), "query"),
         product("slope(query: u32)", "v", "slope_tile", ("OUTPUTS", outputs), "query"),
         each(
@@ -250,10 +247,7 @@ fn key_rows(features: usize, outputs: usize) -> String {
                 (outputs, "dv_{} = fma(vec4f(weight), slope_tile[query * OUTPUTS + {}u], dv_{});"),
             ],
         ),
-        each(
-            "put(row: u32)",
-            &[(features, "store_key(row, {}u, dk_{});"), (outputs, "store_value(row, {}u, dv_{});")],
-        ),
+        each("put(row: u32)", &[(features, "store_key(row, {}u, dk_{});"), (outputs, "store_value(row, {}u, dv_{});")]),
     ]
     .concat()
 }
