@@ -118,9 +118,10 @@ fn second_gradient(attention: &Attention, inputs: &[Tensor], gradient: &Tensor) 
         }
     };
     let wrt = [query, key, value, slope];
-    let [by_query, by_key, by_value, by_slope] =
-        crate::autodiff::pull_back(&value_of, gradient, &wrt).try_into().ok().expect("one gradient for each");
-    vec![Some(by_query), Some(by_key), Some(by_value), None, Some(by_slope)]
+    let mut gradients = crate::autodiff::pull_back(&value_of, gradient, &wrt).into_iter().map(Some);
+    // what the forward part yields is a function of the first three
+    let first: Vec<Option<Tensor>> = gradients.by_ref().take(3).collect();
+    first.into_iter().chain([None]).chain(gradients).collect()
 }
 
 /// Each part, as its formula says it.
