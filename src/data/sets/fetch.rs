@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 use super::{DatasetName, OpenOptions, Published};
 
@@ -17,8 +17,8 @@ pub struct Progress<'a> {
     pub total: u64,
 }
 
-/// Fetches the files of a published set that are not there, checks them against the SHA-256 that TensorFlow Datasets lists for them, and unpacks what has
-/// to be. `progress` hears about each file, many times. Gives the folder that they are in; none for sets that are not published.
+/// Fetches the files of a published set that are not there, checks them against the SHA-256 that TensorFlow Datasets lists for
+/// them, and unpacks what has to be. `progress` hears about each file, many times. Gives the folder that they are in; none for sets that are not published.
 ///
 /// What was fetched of a broken transfer is kept, and gone on from the next time.
 ///
@@ -43,6 +43,7 @@ pub(super) fn fetch_missing(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<()> {
     use crate::data::download::Transfer;
+    use crate::error::Error;
 
     crate::files::create_folder(folder)?;
     let missing = super::place::missing(set, folder);
