@@ -50,8 +50,10 @@ impl Blocking {
     /// For batches, rows, columns and summed points of so many.
     pub(super) fn new(arch: Arch, operands: &Operands, [batches, rows_all, columns_all, k_all]: [usize; 4]) -> Self {
         if let Operands::Windows(operands) = operands {
-            let tile = Tile::of_windows(arch, columns_all, rows_all, operands.0.run());
-            return Self::of_windows(&operands.0, tile, [batches, rows_all, columns_all, k_all]);
+            let windows = &operands.windows;
+            let tile = Tile::of_windows(arch, rows_all, windows.run());
+            let unit = operands.lanes.as_ref().map_or(tile.columns, |(_, height)| height.0);
+            return Self::of_windows(windows, (tile, unit), [batches, rows_all, columns_all, k_all]);
         }
         let tile = Tile::new(arch, rows_all);
         let plain = matches!(operands, Operands::Plain(..));
@@ -102,9 +104,13 @@ impl Blocking {
         Self { tile, rows, columns, chunk, depth }
     }
 
-    /// For a product whose columns are windows: their blocks are those of the grid.
-    fn of_windows(windows: &Windows, tile: Tile, [batches, rows_all, columns_all, k_all]: [usize; 4]) -> Self {
-        let rows = even(rows_all, MOST_ROWS.next_multiple_of(tile.columns), tile.columns);
+    /// For a product whose columns are windows: their blocks are those of the grid. Rows are multiplied in whole `unit`s.
+    fn of_windows(
+        windows: &Windows,
+        (tile, unit): (Tile, usize),
+        [batches, rows_all, columns_all, k_all]: [usize; 4],
+    ) -> Self {
+        let rows = even(rows_all, MOST_ROWS.next_multiple_of(unit), unit);
         let columns = if windows.places_are_summed { windows.block_taps() } else { windows.block_places() };
         if !windows.places_are_summed {
             return Self { tile, rows, columns, chunk: k_all.max(1), depth: even(k_all, DEPTH, 1) };

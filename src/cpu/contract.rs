@@ -10,6 +10,7 @@ use crate::plan::{ContractKernel, Store, Tape, ValueId};
 use super::blocking::{Blocking, MOST_COLUMNS};
 use super::execute::{Env, Inputs, Registers, STRIP, Spread};
 use super::gemm::{self, Matrix, Part, Placed, TURNED, Target};
+use super::lanes::{Height, Lanes, PlacesBlock, SumsBlock};
 use super::memory::{Blocks, Memory};
 use super::micro::{Block, Tile, WindowBlock};
 use super::pack::{Groups, Operand, Panels};
@@ -20,6 +21,9 @@ use super::windows::Windows;
 
 /// Multiplications below which a kernel runs on the calling thread.
 const INLINE: usize = 1_000_000;
+/// Of the lanes that the other operand's points would fill, how many places have to fill to be lanes instead: then nothing is
+/// turned over.
+const LEAST_SHARE: f64 = 0.85;
 /// Blocks of rows from which on it is worth turning an operand over once for all of them.
 const LEAST_TURNED: usize = 3;
 
@@ -55,7 +59,32 @@ pub(super) enum Operands {
     /// Packed for the micro-kernel.
     Packed(Box<[Operand; 2]>),
     /// The second one is evaluated into grids, the first one packed.
-    Windows(Box<(Windows, Operand)>),
+    Windows(Box<Windowed>),
+}
+
+/// Operands of which one is windows.
+#[derive(Debug)]
+pub(super) struct Windowed {
+    pub(super) windows: Windows,
+    pub(super) other: Operand,
+    /// The windows' places as lanes, if that leaves fewer lanes empty than the other operand's points would.
+    pub(super) lanes: Option<(Lanes, Height)>,
+}
+
+impl Windowed {
+    fn new(arch: Arch, windows: Windows, other: Operand, rows: usize) -> Self {
+        let summed = windows.places_are_summed;
+        let others = rows as f64 / rows.next_multiple_of(Tile::wide(arch, rows)) as f64;
+        let lanes = windows.lanes(arch).filter(|lanes| {
+            (!summed || other.is_along_sums()) && lanes.share(arch, rows, summed) >= LEAST_SHARE * others
+        });
+        let height = if summed { Height::of_sums(arch, rows) } else { Height::of_places(arch, rows) };
+        Self { windows, other, lanes: lanes.map(|lanes| (lanes, height)) }
+    }
+
+    fn slots(&self) -> usize {
+        self.windows.slots().max(self.other.slots())
+    }
 }
 
 /// Memory of a kernel's own: the pieces of cut sums, `[chunk][batch][m][n]`, or an operand turned over, `[batch][k][n]`.
@@ -137,7 +166,9 @@ impl CompiledContract {
         let (lhs, rhs) = ((&lhs.0, lhs.1), (&rhs.0, rhs.1));
         let operands = match (matrix(&m, lhs), matrix(&n, rhs), found) {
             (Some(lhs), Some(rhs), _) => Operands::Plain(lhs, rhs),
-            (_, _, Some(windows)) => Operands::Windows(Box::new((windows, operand(&m, lhs)))),
+            (_, _, Some(windows)) => {
+                Operands::Windows(Box::new(Windowed::new(arch, windows, operand(&m, lhs), size(&m))))
+            }
             _ => Operands::Packed(Box::new([operand(&m, lhs), operand(&n, rhs)])),
         };
         let direct = match operands {
@@ -165,7 +196,7 @@ impl CompiledContract {
         let slots = match &operands {
             Operands::Plain(..) => epilogue.slots,
             Operands::Packed(packed) => packed.iter().map(Operand::slots).fold(epilogue.slots, usize::max),
-            Operands::Windows(operands) => epilogue.slots.max(operands.0.slots()).max(operands.1.slots()),
+            Operands::Windows(operands) => epilogue.slots.max(operands.slots()),
         };
         Self {
             batch: batches,
@@ -301,7 +332,10 @@ impl CompiledContract {
         let (lhs, rhs) = match &self.operands {
             Operands::Packed(packed) => (&packed[0], &packed[1]),
             Operands::Windows(operands) => {
-                return self.sum_windows(env, (registers, panels), (&operands.0, &operands.1), piece, summed);
+                return match &operands.lanes {
+                    Some(lanes) => self.sum_lanes(env, (registers, panels), (operands, lanes), piece, summed),
+                    None => self.sum_windows(env, (registers, panels), operands, piece, summed),
+                };
             }
             Operands::Plain(..) => unreachable!("plain operands are not packed"),
         };
@@ -330,7 +364,7 @@ impl CompiledContract {
         &self,
         env: &Env<'_>,
         (registers, panels): (&mut Registers, &mut Panels),
-        (windows, operand): (&Windows, &Operand),
+        Windowed { windows, other, .. }: &Windowed,
         piece: &Piece,
         summed: Range<usize>,
     ) {
@@ -340,15 +374,15 @@ impl CompiledContract {
         panels.sums.reserve(len);
         panels.sums[..len].fill(0);
         if !windows.places_are_summed {
-            windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), &mut panels.lhs);
+            windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), &mut panels.lhs, 0);
         }
         for start in summed.clone().step_by(depth) {
             let summed = start..summed.end.min(start + depth);
             if windows.places_are_summed {
-                windows.fill(env, registers, (piece.batch, summed.clone(), piece.columns.clone()), &mut panels.lhs);
+                windows.fill(env, registers, (piece.batch, summed.clone(), piece.columns.clone()), &mut panels.lhs, 0);
             }
             let range = (piece.batch, summed.clone(), piece.rows.clone());
-            operand.pack(env, registers, range, tile.columns, (&mut panels.rhs, &mut panels.lines));
+            other.pack(env, registers, range, tile.columns, (&mut panels.rhs, &mut panels.lines));
             let (at, rhs) = (windows.distances(&piece.columns, &summed), &panels.rhs[..stride * summed.len()]);
             WindowBlock { grid: &panels.lhs, at, rhs, sums: &mut panels.sums[..len], stride, tile }.run(env.arch);
         }
@@ -356,6 +390,51 @@ impl CompiledContract {
         panels.lines.reserve(rows * columns);
         turn(&panels.sums[..columns * stride], stride, &mut panels.lines[..rows * columns]);
         std::mem::swap(&mut panels.sums, &mut panels.lines);
+    }
+
+    /// The same with places as lanes.
+    fn sum_lanes(
+        &self,
+        env: &Env<'_>,
+        (registers, panels): (&mut Registers, &mut Panels),
+        (Windowed { windows, other, .. }, (lanes, height)): (&Windowed, &(Lanes, Height)),
+        piece: &Piece,
+        summed: Range<usize>,
+    ) {
+        let (rows, columns) = (piece.rows.len(), piece.columns.len());
+        let Panels { lhs: grid, rhs, sums, lines } = panels;
+        let margin = lanes.margin();
+        if windows.places_are_summed {
+            let len = rows * columns;
+            sums.reserve(len);
+            sums[..len].fill(0);
+            for start in summed.clone().step_by(self.blocks.depth) {
+                let summed = start..summed.end.min(start + self.blocks.depth);
+                let places = summed.len();
+                windows.fill(env, registers, (piece.batch, summed.clone(), piece.columns.clone()), grid, margin);
+                other.lines(env, registers, (piece.batch, summed.clone(), piece.rows.clone()), rhs);
+                lanes.spread(rhs, lines, (rows, places));
+                let taps = windows.distances(&piece.columns, &summed).own;
+                let lines = &rhs[..rows * lanes.spread_len(places)];
+                let sums = &mut sums[..len];
+                env.arch.dispatch(SumsBlock { grid, lanes, places, taps, lines, sums, height: *height });
+            }
+            return;
+        }
+        let len = rows.next_multiple_of(height.0) * lanes.spread_len(columns);
+        sums.reserve(len);
+        sums[..len].fill(0);
+        windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), grid, margin);
+        for start in summed.clone().step_by(self.blocks.depth) {
+            let summed = start..summed.end.min(start + self.blocks.depth);
+            let range = (piece.batch, summed.clone(), piece.rows.clone());
+            other.pack(env, registers, range, height.0, (rhs, lines));
+            let summed = windows.distances(&piece.columns, &summed).summed;
+            let rows = &rhs[..rows.next_multiple_of(height.0) * summed.len()];
+            let sums = &mut sums[..len];
+            env.arch.dispatch(PlacesBlock { grid, lanes, places: columns, summed, rows, sums, height: *height });
+        }
+        lanes.gather(sums, (rows, columns));
     }
 
     /// Adds up the chunks' sums of a piece, in order.

@@ -15,39 +15,47 @@ pub(super) struct Tile {
 /// Vectors of a tile's row.
 const VECTORS: usize = 2;
 
+/// Floats of this machine's vectors.
+pub(super) fn lanes_of(arch: Arch) -> usize {
+    struct Lanes;
+    impl WithSimd for Lanes {
+        type Output = usize;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _simd: S) -> usize {
+            S::F32_LANES
+        }
+    }
+    arch.dispatch(Lanes)
+}
+
 impl Tile {
     /// The tile for `rows` rows: it fills the vector registers, or is a third smaller where that wastes fewer rows.
     pub(super) fn new(arch: Arch, rows: usize) -> Self {
-        let lanes = Self::lanes(arch);
+        let lanes = lanes_of(arch);
         let (large, small) = if lanes >= 16 { (12, 8) } else { (6, 4) };
         let rows = if rows.next_multiple_of(small) < rows.next_multiple_of(large) { small } else { large };
         Self { rows, columns: VECTORS * lanes }
     }
 
-    /// The tile for windows at `rows` points, of which `run` each lie next to each other, and `columns` columns: one vector
-    /// where a second would be empty, and rows in one run if they can be, which then need one address.
-    pub(super) fn of_windows(arch: Arch, rows: usize, columns: usize, run: usize) -> Self {
-        let lanes = Self::lanes(arch);
-        let wide = if columns <= lanes { 1 } else { VECTORS };
+    /// The tile for windows at points of which `run` each lie next to each other, and `columns` columns: one vector where a
+    /// second would be empty, and rows in one run if they can be, which then need one address. Otherwise no more than there are
+    /// registers for addresses.
+    pub(super) fn of_windows(arch: Arch, columns: usize, run: usize) -> Self {
+        let lanes = lanes_of(arch);
+        let wide = Self::wide(arch, columns) / lanes;
         let heights: &[usize] = match (lanes >= 16, wide) {
             (true, 1) => &[16, 8],
             (true, _) => &[8],
             (false, _) => &[4],
         };
         let in_runs = heights.iter().copied().find(|&height| run.is_multiple_of(height));
-        Self { rows: in_runs.unwrap_or(Self::new(arch, rows).rows), columns: wide * lanes }
+        Self { rows: in_runs.unwrap_or(heights[heights.len() - 1]), columns: wide * lanes }
     }
 
-    fn lanes(arch: Arch) -> usize {
-        struct Lanes;
-        impl WithSimd for Lanes {
-            type Output = usize;
-            #[inline(always)]
-            fn with_simd<S: Simd>(self, _simd: S) -> usize {
-                S::F32_LANES
-            }
-        }
-        arch.dispatch(Lanes)
+    /// Columns of a tile of windows.
+    pub(super) fn wide(arch: Arch, columns: usize) -> usize {
+        let lanes = lanes_of(arch);
+        if columns <= lanes { lanes } else { VECTORS * lanes }
     }
 
     /// Sums computed for a result of this size, those that fall outside included.
@@ -234,9 +242,7 @@ impl WithSimd for WindowBlock<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         match self.tile.rows {
             16 => self.with_tile::<S, 16, 1>(simd),
-            12 => self.with_rows::<S, 12>(simd),
             8 => self.with_rows::<S, 8>(simd),
-            6 => self.with_rows::<S, 6>(simd),
             _ => self.with_rows::<S, 4>(simd),
         }
     }

@@ -18,6 +18,7 @@ mod execute;
 mod fold;
 mod gemm;
 mod joined;
+mod lanes;
 mod loops;
 mod math;
 mod memory;

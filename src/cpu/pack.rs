@@ -76,6 +76,27 @@ impl Operand {
         self.program.slots
     }
 
+    /// True if its lines are its own points, along k.
+    pub(super) fn is_along_sums(&self) -> bool {
+        self.along_k
+    }
+
+    /// Lines `own` along `summed`, one after the other, if it [`is_along_sums`](Self::is_along_sums).
+    pub(super) fn lines(
+        &self,
+        env: &Env<'_>,
+        registers: &mut Registers,
+        (batch, summed, own): (usize, Range<usize>, Range<usize>),
+        lines: &mut Words,
+    ) {
+        let len = summed.len();
+        lines.reserve(own.len() * len);
+        self.each_line(env, registers, batch, (own.clone(), summed.clone()), |line, first, words| {
+            let at = (line - own.start) * len + first - summed.start;
+            lines[at..at + words.len()].copy_from_slice(words);
+        });
+    }
+
     /// Calls `f(line, first, words)` for pieces of the lines of a matrix; `lines` and `within` are numbers of lines and
     /// of points in each.
     fn each_line(

@@ -10,11 +10,14 @@
 
 use std::ops::Range;
 
+use pulp::Arch;
+
 use crate::dtype::DType;
 use crate::plan::{InstrOp, Ix, Tape, ValueId};
 
 use super::blocking::{ENOUGH_PIECES, even};
 use super::execute::{Env, Inputs, Registers, STRIP};
+use super::lanes::Lanes;
 use super::pack::Groups;
 use super::program::{Program, expressions};
 use super::words::Words;
@@ -46,6 +49,8 @@ pub(super) struct Windows {
     lead: usize,
     lines: usize,
     line: usize,
+    /// Places along the last window axis.
+    last: usize,
     /// Steps of the grid's first window axis from line to line, and those of a window.
     line_step: usize,
     reach: usize,
@@ -189,6 +194,7 @@ impl Windows {
             lead: size(lead_axes),
             lines: axes[window_axes[0]],
             line: size(&window_axes[1..]),
+            last: axes[window_axes[window_axes.len() - 1]],
             line_step,
             reach: extents[0] - line_step * (axes[window_axes[0]] - 1),
             pitch: stride_of(0),
@@ -259,6 +265,12 @@ impl Windows {
         at.windows(2).take_while(|pair| pair[1] == pair[0] + 1).count() + 1
     }
 
+    /// The places as lanes of vectors, if they are neighbours.
+    pub(super) fn lanes(&self, arch: Arch) -> Option<Lanes> {
+        let line = if self.line == 1 { self.block_lines } else { self.last };
+        Lanes::new(arch, &self.place_at, line, self.places_are_summed)
+    }
+
     /// Registers needed.
     pub(super) fn slots(&self) -> usize {
         self.program.slots
@@ -272,15 +284,16 @@ impl Windows {
         self.block_channels * self.channel_words()
     }
 
-    /// Evaluates the grid of a block: its places, whole blocks of them, and its taps.
+    /// Evaluates the grid of a block: its places, whole blocks of them, and its taps. Behind it are `margin` words of no meaning.
     pub(super) fn fill(
         &self,
         env: &Env<'_>,
         registers: &mut Registers,
         (batch, places, taps): (usize, Range<usize>, Range<usize>),
         grid: &mut Words,
+        margin: usize,
     ) {
-        grid.reserve(self.block_lead * self.lead_words());
+        grid.reserve(self.block_lead * self.lead_words() + margin);
         let of_lead = self.lines * self.line;
         let first_line = places.start % of_lead / self.line;
         let channels = taps.start / self.taps..taps.end.div_ceil(self.taps);

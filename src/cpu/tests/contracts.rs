@@ -242,6 +242,13 @@ fn convolutions_and_their_gradients() {
         Convolution { window: 1, padding: 0, from: 17, ..plain },
         Convolution { stride: 3, padding: 2, window: 5, ..plain },
         Convolution { images: 3, from: 20, to: 16, size: [16, 16], ..plain },
+        // Places as lanes: whole vectors, vectors over each other, lines shorter than one, several images to a block.
+        Convolution { images: 5, from: 3, to: 6, size: [32, 32], window: 5, padding: 0, ..plain },
+        Convolution { images: 7, from: 6, to: 7, size: [14, 14], window: 5, padding: 2, ..plain },
+        Convolution { images: 3, from: 5, to: 13, size: [11, 37], ..plain },
+        Convolution { images: 2, from: 9, to: 2, size: [3, 80], window: 3, ..plain },
+        Convolution { images: 1, from: 2, to: 3, size: [70, 64], ..plain },
+        Convolution { images: 2, from: 3, to: 4, size: [40, 33], stride: 2, ..plain },
     ] {
         let [x, weights, y] = c.lens().map(|len| Data::random(DType::F32, len));
         let zeros = |data: &Data| Data::zeros(DType::F32, data.values.len());

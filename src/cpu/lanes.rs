@@ -1,0 +1,276 @@
+//! Windows that lie next to each other as the lanes of vectors.
+//!
+//! The micro-kernel for windows has the other operand's own points as lanes: few filters leave most of them empty, and its
+//! sums lie places by filters where results lie filters by places. Where the places of a line are neighbours in the grid, the
+//! places are the lanes instead: a vector of them at each distance is one load, and sums lie as they are stored. If the
+//! places are summed, each lane has a sum of its own, and these are joined at the end.
+#![expect(unsafe_code, reason = "distances into a grid are checked together, not each of them")]
+
+use pulp::{Arch, Simd, WithSimd};
+
+use super::micro::lanes_of;
+use super::words::Words;
+
+/// Neighbouring places as lanes.
+#[derive(Clone, Copy, Debug)]
+struct Vector {
+    /// The first lane's distance in the grid.
+    at: u32,
+    /// The first place that this vector stands for, which is its lane `skip`.
+    place: usize,
+    skip: usize,
+    /// Places it stands for.
+    count: usize,
+}
+
+/// The vectors that cover a block's places.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    lanes: usize,
+    vectors: Vec<Vector>,
+    /// Distances of the vectors' first lanes.
+    at: Vec<u32>,
+    /// True if vectors stand for all their lanes, one after the other.
+    whole: bool,
+}
+
+/// A share of the lanes that are used, at best 1.
+fn share(used: usize, computed: usize) -> f64 {
+    used as f64 / computed.max(1) as f64
+}
+
+impl Lanes {
+    /// For places at these distances, of which `line` each are neighbours. If the places are summed, no lane may be a stranger's.
+    pub(super) fn new(arch: Arch, places: &[u32], line: usize, summed: bool) -> Option<Self> {
+        let lanes = lanes_of(arch);
+        let neighbours = |line: &[u32]| line.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        if line == 0 || summed && line < lanes || !places.chunks(line).all(neighbours) {
+            return None;
+        }
+        let mut vectors = Vec::new();
+        for (number, distances) in places.chunks(line).enumerate() {
+            for first in (0..distances.len()).step_by(lanes) {
+                // The last vector of a line lies over the one before it.
+                let start = if distances.len() < lanes { 0 } else { first.min(distances.len() - lanes) };
+                let (skip, count) = (first - start, lanes.min(distances.len() - first));
+                vectors.push(Vector { at: distances[start], place: number * line + first, skip, count });
+            }
+        }
+        let whole = vectors.iter().all(|vector| vector.count == lanes);
+        Some(Self { lanes, at: vectors.iter().map(|vector| vector.at).collect(), vectors, whole })
+    }
+
+    /// The share of computed sums that are used.
+    pub(super) fn share(&self, arch: Arch, rows: usize, summed: bool) -> f64 {
+        let places = self.vectors.iter().map(|vector| vector.count).sum();
+        let height = if summed { Height::of_sums(arch, rows) } else { Height::of_places(arch, rows) };
+        share(places, self.vectors.len() * self.lanes) * share(rows, rows.next_multiple_of(height.0))
+    }
+
+    /// Words beside the farthest place that a vector may reach.
+    pub(super) fn margin(&self) -> usize {
+        self.lanes
+    }
+
+    /// Vectors for the first `places` places, which end with a line.
+    fn count(&self, places: usize) -> usize {
+        self.vectors.partition_point(|vector| vector.place < places)
+    }
+
+    /// Words of a line of `places` places that is spread over whole vectors.
+    pub(super) fn spread_len(&self, places: usize) -> usize {
+        self.count(places) * self.lanes
+    }
+
+    /// Words for each place as lanes of vectors, zeros in lanes that another vector stands for. What lies in whole vectors does so
+    /// already.
+    pub(super) fn spread(&self, lines: &mut Words, scratch: &mut Words, (rows, places): (usize, usize)) {
+        if self.whole {
+            return;
+        }
+        let wide = self.spread_len(places);
+        scratch.reserve(rows * wide);
+        for (line, target) in lines.chunks_exact(places).zip(scratch.chunks_exact_mut(wide)).take(rows) {
+            for (vector, target) in self.vectors.iter().zip(target.chunks_exact_mut(self.lanes)) {
+                let (skipped, used) = target.split_at_mut(vector.skip);
+                skipped.fill(0);
+                used[..vector.count].copy_from_slice(&line[vector.place..vector.place + vector.count]);
+            }
+        }
+        std::mem::swap(lines, scratch);
+    }
+
+    /// Sums of whole vectors as sums of places, without gaps.
+    pub(super) fn gather(&self, sums: &mut [u32], (rows, places): (usize, usize)) {
+        if self.whole {
+            return;
+        }
+        let wide = self.spread_len(places);
+        for row in 0..rows {
+            for (number, vector) in self.vectors[..self.count(places)].iter().enumerate() {
+                // Never behind where it is read: rows and vectors before it have lost lanes, not won any.
+                let from = row * wide + number * self.lanes + vector.skip;
+                sums.copy_within(from..from + vector.count, row * places + vector.place);
+            }
+        }
+    }
+}
+
+/// Rows that a micro-kernel works on together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Height(pub(super) usize);
+
+impl Height {
+    fn least_waste(heights: &[usize], rows: usize) -> Self {
+        Self(heights.iter().copied().min_by_key(|&height| rows.next_multiple_of(height)).unwrap_or(1))
+    }
+
+    /// For [`PlacesBlock`].
+    pub(super) fn of_places(arch: Arch, rows: usize) -> Self {
+        Self::least_waste(if lanes_of(arch) >= 16 { &[8, 6, 4] } else { &[4] }, rows)
+    }
+
+    /// For [`SumsBlock`].
+    pub(super) fn of_sums(arch: Arch, rows: usize) -> Self {
+        Self::least_waste(if lanes_of(arch) >= 16 { &[4, 6] } else { &[2] }, rows)
+    }
+}
+
+#[inline(always)]
+fn load<S: Simd>(at: *const f32) -> S::f32s {
+    // SAFETY: the caller has checked that a whole vector lies there.
+    unsafe { at.cast::<S::f32s>().read_unaligned() }
+}
+
+/// The vectors' places and the distances of the other points, checked against the grid.
+fn checked<'a, S: Simd>(grid: &'a [u32], at: &[u32], others: &[u32]) -> &'a [f32] {
+    let farthest = |at: &[u32]| at.iter().copied().max().unwrap_or(0) as usize;
+    assert!(farthest(at) + farthest(others) + S::F32_LANES <= grid.len(), "windows reach beyond their grid");
+    bytemuck::cast_slice(grid)
+}
+
+/// `sums += rows · windows`, where windows at the places of vector v and summed point k are the vector at
+/// `grid[at[v] + summed[k]]`.
+pub(super) struct PlacesBlock<'a> {
+    pub(super) grid: &'a [u32],
+    pub(super) lanes: &'a Lanes,
+    pub(super) places: usize,
+    pub(super) summed: &'a [u32],
+    /// `[panel][k][height]`
+    pub(super) rows: &'a [u32],
+    /// Row-major, a whole number of vectors in each row; rows are a whole number of panels.
+    pub(super) sums: &'a mut [u32],
+    pub(super) height: Height,
+}
+
+impl WithSimd for PlacesBlock<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        match (self.height.0, S::F32_LANES >= 16) {
+            (8, _) => self.with_tile::<S, 8, 3>(simd),
+            (6, _) => self.with_tile::<S, 6, 4>(simd),
+            (_, true) => self.with_tile::<S, 4, 6>(simd),
+            (_, false) => self.with_tile::<S, 4, 2>(simd),
+        }
+    }
+}
+
+impl PlacesBlock<'_> {
+    #[inline(always)]
+    fn with_tile<S: Simd, const ROWS: usize, const WIDE: usize>(self, simd: S) {
+        let Self { grid, lanes, places, summed, rows, sums, height } = self;
+        assert_eq!((height.0, lanes.lanes), (ROWS, S::F32_LANES), "the tile is this machine's");
+        let at = &lanes.at[..lanes.count(places)];
+        let grid = checked::<S>(grid, at, summed);
+        let stride = at.len() * S::F32_LANES;
+        for (panel, sums) in rows.chunks_exact(summed.len() * ROWS).zip(sums.chunks_exact_mut(ROWS * stride)) {
+            let (panel, _) = bytemuck::cast_slice::<u32, f32>(panel).as_chunks::<ROWS>();
+            for (number, at) in at.chunks(WIDE).enumerate() {
+                // Vectors behind the last one repeat it.
+                let starts: [*const f32; WIDE] =
+                    std::array::from_fn(|v| grid.as_ptr().wrapping_add(at[v.min(at.len() - 1)] as usize));
+                let mut tile = [[simd.splat_f32s(0.0); WIDE]; ROWS];
+                for (&distance, panel) in summed.iter().zip(panel) {
+                    let windows: [S::f32s; WIDE] =
+                        std::array::from_fn(|v| load::<S>(starts[v].wrapping_add(distance as usize)));
+                    for (sums, &weight) in tile.iter_mut().zip(panel) {
+                        let weight = simd.splat_f32s(weight);
+                        for (sum, &window) in sums.iter_mut().zip(&windows) {
+                            *sum = simd.mul_add_e_f32s(weight, window, *sum);
+                        }
+                    }
+                }
+                for (sums, tile) in sums.chunks_exact_mut(stride).zip(tile) {
+                    let sums = &mut sums[number * WIDE * S::F32_LANES..];
+                    let (sums, _) = S::as_mut_simd_f32s(bytemuck::cast_slice_mut::<u32, f32>(sums));
+                    for (sum, new) in sums.iter_mut().zip(&tile[..at.len()]) {
+                        *sum = simd.add_f32s(*sum, *new);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `sums += lines · windows`, summed over places: windows of tap t at the places of vector v are the vector at
+/// `grid[at[v] + taps[t]]`.
+pub(super) struct SumsBlock<'a> {
+    pub(super) grid: &'a [u32],
+    pub(super) lanes: &'a Lanes,
+    pub(super) places: usize,
+    pub(super) taps: &'a [u32],
+    /// Row-major, as vectors.
+    pub(super) lines: &'a [u32],
+    /// Row-major, as many rows as `lines`, without gaps.
+    pub(super) sums: &'a mut [u32],
+    pub(super) height: Height,
+}
+
+impl WithSimd for SumsBlock<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        match (self.height.0, S::F32_LANES >= 16) {
+            (6, _) => self.with_tile::<S, 6, 4>(simd),
+            (_, true) => self.with_tile::<S, 4, 6>(simd),
+            (_, false) => self.with_tile::<S, 2, 4>(simd),
+        }
+    }
+}
+
+impl SumsBlock<'_> {
+    #[inline(always)]
+    fn with_tile<S: Simd, const ROWS: usize, const TAPS: usize>(self, simd: S) {
+        let Self { grid, lanes, places, taps: all_taps, lines, sums, height } = self;
+        assert_eq!((height.0, lanes.lanes), (ROWS, S::F32_LANES), "the tile is this machine's");
+        let at = &lanes.at[..lanes.count(places)];
+        let grid = checked::<S>(grid, at, all_taps);
+        let (lines, _) = S::as_simd_f32s(bytemuck::cast_slice(lines));
+        for (lines, sums) in lines.chunks(ROWS * at.len()).zip(sums.chunks_mut(ROWS * all_taps.len())) {
+            // Rows and taps behind the last ones repeat it.
+            let last = lines.len() / at.len() - 1;
+            let rows: [&[S::f32s]; ROWS] = std::array::from_fn(|row| &lines[row.min(last) * at.len()..][..at.len()]);
+            for (number, taps) in all_taps.chunks(TAPS).enumerate() {
+                let starts: [*const f32; TAPS] =
+                    std::array::from_fn(|tap| grid.as_ptr().wrapping_add(taps[tap.min(taps.len() - 1)] as usize));
+                let mut tile = [[simd.splat_f32s(0.0); TAPS]; ROWS];
+                for (v, &at) in at.iter().enumerate() {
+                    let windows: [S::f32s; TAPS] =
+                        std::array::from_fn(|tap| load::<S>(starts[tap].wrapping_add(at as usize)));
+                    for (sums, row) in tile.iter_mut().zip(rows) {
+                        for (sum, &window) in sums.iter_mut().zip(&windows) {
+                            *sum = simd.mul_add_e_f32s(row[v], window, *sum);
+                        }
+                    }
+                }
+                for (sums, tile) in sums.chunks_exact_mut(all_taps.len()).zip(tile) {
+                    let sums = bytemuck::cast_slice_mut::<u32, f32>(&mut sums[number * TAPS..]);
+                    for (sum, lanes) in sums.iter_mut().zip(&tile[..taps.len()]) {
+                        *sum += simd.reduce_sum_f32s(*lanes);
+                    }
+                }
+            }
+        }
+    }
+}
