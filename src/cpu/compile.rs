@@ -252,12 +252,15 @@ fn written_by(step: &Step, stores: &[(Access, Operand)]) -> Option<usize> {
     (is_run && access.dtype.size_bytes() == size_of::<u32>()).then_some(store)
 }
 
-/// Which values are needed when something has been written, or word by word.
+/// Which values are needed when something has been written, or word by word. A contraction's sums lie in no buffer that could be
+/// written.
 fn copied(tape: &Tape, parts: &[Part]) -> Vec<bool> {
     let mut copied = vec![false; tape.instrs.len()];
     let mut writes = false;
     for part in parts {
-        part.stores.iter().for_each(|store| copied[store.value] = true);
+        for store in &part.stores {
+            copied[store.value] = !matches!(tape.instrs[store.value].op, InstrOp::Accumulator);
+        }
         writes |= !part.stores.is_empty();
         part.results.iter().filter(|_| writes).for_each(|&value| copied[value] = true);
     }

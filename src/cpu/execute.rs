@@ -80,7 +80,7 @@ enum Held {
     Slot,
     /// In its slot, a chunk that stands for all of this strip's elements.
     Splat,
-    /// In a buffer: not copied, or computed right there.
+    /// In a buffer, or among a contraction's sums: not copied, or computed right there.
     Buffer(Run),
 }
 
@@ -173,8 +173,11 @@ impl Program {
                 continue;
             }
             registers.words(*operand, len);
-            let Registers { slots, indices, tested, values, recipes, .. } = &mut *registers;
-            let words = &slots[operand.slot];
+            let Registers { slots, held, indices, tested, values, recipes, .. } = &mut *registers;
+            let words = match &held[operand.slot] {
+                Held::Buffer(run) => run.words(),
+                Held::Slot | Held::Splat => &slots[operand.slot],
+            };
             let view = &env.views[access.buffer];
             self.space.walk(&access.forms, at, values, |row, begin, count| {
                 let words = &words[begin..begin + count];
@@ -361,6 +364,9 @@ impl Program {
             Action::Spread(value) => {
                 let results = registers.arg(*value).words;
                 return spread(results, inputs.spread.counted_from_zero(), step.may_stay, &mut words[..len]);
+            }
+            Action::Accumulator if step.may_stay && len == words.len() => {
+                return Held::Buffer(Run::of(&inputs.accumulator[..len]));
             }
             Action::Accumulator => words[..len].copy_from_slice(&inputs.accumulator[..len]),
         }

@@ -10,6 +10,7 @@
 mod access;
 mod attention;
 mod blocking;
+mod border;
 mod compile;
 mod contract;
 mod custom;

@@ -96,6 +96,11 @@ pub(super) struct Run {
 }
 
 impl Run {
+    /// Words of the calling thread's own, which must outlive what reads them.
+    pub(super) fn of(words: &[u32]) -> Self {
+        Self { start: words.as_ptr(), len: words.len() }
+    }
+
     #[inline(always)]
     pub(super) fn words(&self) -> &[u32] {
         // SAFETY: the range was checked; by the module's promise nobody writes what this point reads.

@@ -16,6 +16,7 @@ use crate::dtype::DType;
 use crate::plan::{InstrOp, Ix, Tape, ValueId};
 
 use super::blocking::{ENOUGH_PIECES, even};
+use super::border::Bordered;
 use super::execute::{Env, Inputs, Registers, STRIP};
 use super::lanes::Lanes;
 use super::pack::Groups;
@@ -43,6 +44,8 @@ struct Pair {
 #[derive(Debug)]
 pub(super) struct Windows {
     program: Program,
+    /// The same as lines of a buffer, if it is no more than that.
+    bordered: Option<Bordered>,
     /// True if the places are summed.
     pub(super) places_are_summed: bool,
     /// Leading points, lines of each, places of a line.
@@ -185,11 +188,13 @@ impl Windows {
         let fixed = [groups.batch, lead_axes, channel_axes].concat();
         let walked: Vec<usize> = windows.iter().map(|pair| pair.unit()).collect();
         let program = Program::new(&reduced, (&fixed, &walked), &moved, &[], &[value], dtypes);
+        let bordered = Bordered::new(&reduced, (&fixed, &walked), (&moved, value), dtypes);
 
         let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
         let line_step = windows[0].step(window_axes[0]) as usize;
         let mut found = Self {
             program,
+            bordered,
             places_are_summed,
             lead: size(lead_axes),
             lines: axes[window_axes[0]],
@@ -302,6 +307,10 @@ impl Windows {
         for (lead, grid) in leads.zip(grid.chunks_exact_mut(self.lead_words())) {
             let image = (batch * self.lead + lead) * self.channels;
             for (channel, target) in channels.clone().zip(grid.chunks_exact_mut(self.channel_words())) {
+                if let Some(bordered) = &self.bordered {
+                    bordered.fill(env.views, (image + channel, start), target);
+                    continue;
+                }
                 for (number, target) in target.chunks_mut(STRIP).enumerate() {
                     let at = (image + channel, start + number * STRIP, target.len());
                     self.program.run(env, registers, at, &Inputs::default());

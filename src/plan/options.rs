@@ -40,7 +40,7 @@ impl PlanOptions {
         sort_run: usize::MAX,
         max_row: usize::MAX,
         wanted_parallelism: 1,
-        fused_row: 1 << 15,
+        fused_row: 1 << 16,
         recompute_cost: 10,
         prologue_cost: 7,
         reduced_matrix: usize::MAX,

@@ -18,6 +18,10 @@ const MAX_READS: usize = 10;
 
 /// Points for each element of a stored value from which on reading it costs little: biases, means, scales of channels.
 const SPREAD: usize = 32;
+/// What reading an element costs, in units of a cheap instruction.
+const LOAD: u32 = 4;
+/// The same if many points share it.
+const SHARED_LOAD: u32 = 1;
 
 /// Why a value lies in memory. Costs are those of computing one element, see [`cost`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,6 +131,8 @@ pub(super) fn choose_stored(
 struct Inline {
     /// In units of a cheap instruction; a load counts as 4, one of an element that many points read as 1.
     cost: u32,
+    /// What of it is due to loads that would count as 1 if many points read each element.
+    spared: u32,
     depth: u32,
     /// Stored nodes it reads.
     reads: BTreeSet<usize>,
@@ -215,14 +221,18 @@ impl Chooser<'_> {
 
     fn measure(&self, number: usize) -> Inline {
         let node = &self.program.nodes[number];
-        let mut result = Inline { cost: cost(node), depth: 0, reads: BTreeSet::new() };
+        let mut result = Inline { cost: cost(node), ..Inline::default() };
         for &input in &node.inputs {
+            let shared = self.is_shared(input, number);
             if self.stored(input) {
-                result.cost += self.load_cost(input, number);
+                result.cost += if shared { SHARED_LOAD } else { LOAD };
+                result.spared += if shared { 0 } else { LOAD - SHARED_LOAD };
                 result.reads.insert(input);
             } else {
                 let inner = &self.inline[input];
-                result.cost = result.cost.saturating_add(inner.cost);
+                let spared = if shared { inner.spared } else { 0 };
+                result.cost = result.cost.saturating_add(inner.cost - spared);
+                result.spared = result.spared.saturating_add(inner.spared - spared);
                 result.depth = result.depth.max(inner.depth + 1);
                 result.reads.extend(&inner.reads);
             }
@@ -230,10 +240,10 @@ impl Chooser<'_> {
         result
     }
 
-    /// What reading a stored node costs its user: little, if that is one of the many that read each element from a cache.
-    fn load_cost(&self, stored: usize, user: usize) -> u32 {
-        let [elements, points] = [stored, user].map(|number| self.program.nodes[number].shape.numel());
-        if elements == 1 || elements.saturating_mul(SPREAD) <= points { 1 } else { 4 }
+    /// True if so many points of `user` share an element of `input` that it comes from a cache.
+    fn is_shared(&self, input: usize, user: usize) -> bool {
+        let [elements, points] = [input, user].map(|number| self.program.nodes[number].shape.numel());
+        elements == 1 || elements.saturating_mul(SPREAD) <= points
     }
 
     /// True for nodes that are never worth memory: moved values, constants, and what is made of host scalars only.

@@ -1,0 +1,102 @@
+//! Grids that are a buffer with a border of zeros, as those of most convolutions are: lines are copied as they lie.
+
+use std::ops::Range;
+
+use crate::dtype::DType;
+use crate::plan::{BufferId, Cond, InstrOp, Tape, ValueId};
+
+use super::view::View;
+
+/// What a grid shows.
+#[derive(Debug)]
+pub(super) struct Bordered {
+    buffer: BufferId,
+    /// The element at the first point of all axes.
+    offset: i64,
+    /// Size and stride of the axes that are not the grid's own.
+    fixed: Vec<(usize, i64)>,
+    /// The grid's axes but for the last one.
+    across: Vec<Side>,
+    along: Side,
+}
+
+/// An axis of a grid.
+#[derive(Clone, Debug)]
+struct Side {
+    extent: usize,
+    stride: i64,
+    /// Where there are elements; elsewhere is the border.
+    inside: Range<usize>,
+}
+
+/// Where along `axis` a condition on that axis alone holds, if that is one piece.
+fn piece(condition: &Cond, axes: &[usize], axis: usize) -> Option<Range<usize>> {
+    let mut point = vec![0; axes.len()];
+    let mut holds = (0..axes[axis]).filter(|&coord| {
+        point[axis] = coord;
+        condition.holds(&point)
+    });
+    let Some(first) = holds.next() else { return Some(0..0) };
+    let (mut end, mut whole) = (first + 1, true);
+    for coord in holds {
+        whole &= coord == end;
+        end = coord + 1;
+    }
+    whole.then_some(first..end)
+}
+
+impl Bordered {
+    /// The grid over `walked` axes at points of the `fixed` ones; `None` if it is not of this kind.
+    pub(super) fn new(
+        axes: &[usize],
+        (fixed, walked): (&[usize], &[usize]),
+        (tape, value): (&Tape, ValueId),
+        dtypes: &[DType],
+    ) -> Option<Self> {
+        let [instr] = tape.instrs.as_slice() else { return None };
+        let InstrOp::Load { buffer, ref index, ref valid } = instr.op else { return None };
+        debug_assert_eq!(value, 0, "the tape's only value");
+        let (strides, offset) = index.affine(axes.len())?;
+        let side = |&axis: &usize| Side { extent: axes[axis], stride: strides[axis], inside: 0..axes[axis] };
+        let mut sides: Vec<Side> = walked.iter().map(side).collect();
+        for condition in valid {
+            let mut on = (0..axes.len()).filter(|&axis| axes[axis] > 1 && condition.value().uses(axis));
+            let (axis, None) = (on.next()?, on.next()) else { return None };
+            let inside = &mut sides[walked.iter().position(|&walked| walked == axis)?].inside;
+            let holds = piece(condition, axes, axis)?;
+            *inside = inside.start.max(holds.start)..inside.end.min(holds.end);
+        }
+        let along = sides.pop()?;
+        let fixed = fixed.iter().map(|&axis| (axes[axis], strides[axis])).collect();
+        // Blocks of a single axis are parts of a line.
+        let is_plain = dtypes[buffer] == DType::F32 && along.stride == 1 && !sides.is_empty();
+        is_plain.then_some(Self { buffer, offset, fixed, across: sides, along })
+    }
+
+    /// Fills `grid`, whole lines, from word `start` on, at fixed point number `point`.
+    pub(super) fn fill(&self, views: &[View], (mut point, start): (usize, usize), grid: &mut [u32]) {
+        let view = &views[self.buffer];
+        let Side { extent, ref inside, .. } = self.along;
+        let mut base = self.offset + inside.start as i64;
+        for &(size, stride) in self.fixed.iter().rev() {
+            base += stride * (point % size) as i64;
+            point /= size;
+        }
+        for (number, line) in grid.chunks_exact_mut(extent).enumerate() {
+            let (mut rest, mut at, mut shows) = (start / extent + number, base, !inside.is_empty());
+            for side in self.across.iter().rev() {
+                let coord = rest % side.extent;
+                rest /= side.extent;
+                at += side.stride * coord as i64;
+                shows &= side.inside.contains(&coord);
+            }
+            if !shows {
+                line.fill(0);
+                continue;
+            }
+            line[..inside.start].fill(0);
+            line[inside.end..].fill(0);
+            view.read_run::<u32>(at, &mut line[inside.clone()]);
+        }
+    }
+}
