@@ -52,8 +52,7 @@ impl Blocking {
         if let Operands::Windows(operands) = operands {
             let windows = &operands.windows;
             let tile = Tile::of_windows(arch, rows_all, windows.run());
-            let unit = operands.lanes.as_ref().map_or(tile.columns, |(_, height)| height.0);
-            return Self::of_windows(windows, (tile, unit), [batches, rows_all, columns_all, k_all]);
+            return Self::of_windows(windows, (tile, operands.unit(tile)), [batches, rows_all, columns_all, k_all]);
         }
         let tile = Tile::new(arch, rows_all);
         let plain = matches!(operands, Operands::Plain(..));

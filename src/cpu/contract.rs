@@ -18,6 +18,7 @@ use super::program::Program;
 use super::scratch::{Scratch, for_each_piece};
 use super::view::View;
 use super::windows::Windows;
+use super::winograd::Winograd;
 
 /// Multiplications below which a kernel runs on the calling thread.
 const INLINE: usize = 1_000_000;
@@ -69,6 +70,7 @@ pub(super) struct Windowed {
     pub(super) other: Operand,
     /// The windows' places as lanes, if that leaves fewer lanes empty than the other operand's points would.
     pub(super) lanes: Option<(Lanes, Height)>,
+    pub(super) winograd: Option<Winograd>,
 }
 
 impl Windowed {
@@ -79,7 +81,15 @@ impl Windowed {
             (!summed || other.is_along_sums()) && lanes.share(arch, rows, summed) >= LEAST_SHARE * others
         });
         let height = if summed { Height::of_sums(arch, rows) } else { Height::of_places(arch, rows) };
-        Self { windows, other, lanes: lanes.map(|lanes| (lanes, height)) }
+        let winograd = windows.winograd(arch, rows);
+        Self { windows, other, lanes: lanes.map(|lanes| (lanes, height)), winograd }
+    }
+
+    /// Rows that are multiplied together.
+    pub(super) fn unit(&self, tile: Tile) -> usize {
+        let transformed = self.winograd.as_ref().map(|winograd| winograd.height);
+        let height = transformed.or(self.lanes.as_ref().map(|lanes| lanes.1));
+        height.map_or(tile.columns, |height| height.0)
     }
 
     fn slots(&self) -> usize {
@@ -142,16 +152,17 @@ impl CompiledContract {
         let (mut lhs, mut rhs) = (&kernel.lhs, &kernel.rhs);
         let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
         let across = stores_along(&kernel.stores, &m, &n, axes);
-        let windows = |own: &[usize], (tape, value): &(Tape, ValueId)| {
+        let windows = |own: &[usize], (tape, value): &(Tape, ValueId), others: &[usize]| {
             let groups = Groups { batch: &batch, own, summed: &k };
-            if kernel.accumulator.is_float() { Windows::new(axes, &groups, (tape, *value), dtypes) } else { None }
+            let is_float = kernel.accumulator.is_float();
+            is_float.then(|| Windows::new(axes, &groups, (tape, *value), size(others), dtypes)).flatten()
         };
-        let mut found = windows(&n, rhs);
+        let mut found = windows(&n, rhs, &m);
         // Tiles half empty cost more than results written with gaps.
         let (plain, swapped) = (Tile::padded(arch, size(&m), size(&n)), Tile::padded(arch, size(&n), size(&m)));
         let mut swap = if across { 2 * swapped <= 3 * plain } else { 3 * swapped < 2 * plain };
         if found.is_none() {
-            found = windows(&m, lhs);
+            found = windows(&m, lhs, &n);
             swap |= found.is_some();
         } else {
             swap = false;
@@ -222,10 +233,11 @@ impl CompiledContract {
 
     /// Memory of its own; `Some(None)` if none is needed, `None` if there is none left.
     pub(super) fn state(&self, blocks: &Blocks) -> Option<Option<ContractState>> {
-        let words = match self.turned {
-            Some(_) => self.batch * self.k * self.n,
-            None if self.chunks() == 1 => return Some(None),
-            None => self.chunks() * self.batch * self.m * self.n,
+        let words = match (&self.turned, self.winograd()) {
+            (Some(_), _) => self.batch * self.k * self.n,
+            (_, Some((_, winograd))) => self.batch * winograd.weights_len(self.m),
+            _ if self.chunks() == 1 => return Some(None),
+            _ => self.chunks() * self.batch * self.m * self.n,
         };
         let memory = blocks.scratch(4 * words as u64)?;
         Some(Some(ContractState { words: memory.view(4 * words), _memory: memory }))
@@ -249,16 +261,17 @@ impl CompiledContract {
     /// Runs the kernel.
     pub(super) fn run(&self, env: &Env<'_>, state: Option<&mut ContractState>) {
         let own = state.map(|state| state.words);
+        let prepares = self.turned.is_some() || self.winograd().is_some();
         let partial = match own {
-            Some(words) if self.turned.is_none() => words,
-            turned => {
-                if let Some(target) = turned {
-                    self.turn(env, target);
+            Some(words) if !prepares => words,
+            prepared => {
+                if let Some(target) = prepared {
+                    self.prepare(env, target);
                 }
                 for_each_piece(self.pieces(), self.parallel, |number, scratch| {
                     let piece = self.piece(number);
-                    if !self.sum_in_place(env, turned, &piece) {
-                        self.sum(env, scratch, turned, &piece, 0..self.k);
+                    if !self.sum_in_place(env, prepared, &piece) {
+                        self.sum(env, scratch, prepared, &piece, 0..self.k);
                         self.finish(env, scratch, &piece);
                     }
                 });
@@ -290,8 +303,28 @@ impl CompiledContract {
         ((((chunk * self.batch) + piece.batch) * self.m + row) * self.n + piece.columns.start) as i64
     }
 
-    /// Turns the second operand over, into `target`.
-    fn turn(&self, env: &Env<'_>, target: View) {
+    fn winograd(&self) -> Option<(&Windowed, &Winograd)> {
+        let Operands::Windows(operands) = &self.operands else { return None };
+        Some((operands, operands.winograd.as_ref()?))
+    }
+
+    /// Turns the second operand over, or transforms the first one, into `target`.
+    fn prepare(&self, env: &Env<'_>, target: View) {
+        if let Some((Windowed { other, .. }, winograd)) = self.winograd() {
+            let height = winograd.height.0;
+            let (panels, len) = (self.m.div_ceil(height), winograd.weights_len(height));
+            for_each_piece(self.batch * panels, self.parallel, |number, scratch| {
+                let Scratch { registers, panels: Panels { rhs, lines, .. }, .. } = scratch;
+                registers.reserve(self.slots);
+                let start = number % panels * height;
+                let rows = start..self.m.min(start + height);
+                other.pack(env, registers, (number / panels, 0..self.k, rows), height, (rhs, lines));
+                let mut target = target.run_mut((number * len) as i64, len);
+                let panel = bytemuck::cast_slice(&rhs[..self.k * height]);
+                winograd.weights(panel, bytemuck::cast_slice_mut(target.words_mut()));
+            });
+            return;
+        }
         let Operands::Plain(_, rhs) = &self.operands else { unreachable!("only plain operands are turned over") };
         let blocks = self.n.div_ceil(TURNED);
         for_each_piece(self.batch * blocks, self.parallel, |number, _| {
@@ -318,11 +351,11 @@ impl CompiledContract {
     }
 
     /// Leaves the sums of a piece over `summed` in `scratch.panels.sums`, row-major without gaps.
-    fn sum(&self, env: &Env<'_>, scratch: &mut Scratch, turned: Option<View>, piece: &Piece, summed: Range<usize>) {
+    fn sum(&self, env: &Env<'_>, scratch: &mut Scratch, prepared: Option<View>, piece: &Piece, summed: Range<usize>) {
         let Scratch { registers, panels, .. } = scratch;
         registers.reserve(self.slots);
         let columns = piece.columns.len();
-        if let Some(operands) = self.plain(env, turned) {
+        if let Some(operands) = self.plain(env, prepared) {
             let len = piece.rows.len() * columns;
             panels.sums.reserve(len);
             let Piece { batch, rows, columns } = piece.clone();
@@ -332,9 +365,12 @@ impl CompiledContract {
         let (lhs, rhs) = match &self.operands {
             Operands::Packed(packed) => (&packed[0], &packed[1]),
             Operands::Windows(operands) => {
-                return match &operands.lanes {
-                    Some(lanes) => self.sum_lanes(env, (registers, panels), (operands, lanes), piece, summed),
-                    None => self.sum_windows(env, (registers, panels), operands, piece, summed),
+                return match (&operands.winograd, &operands.lanes, prepared) {
+                    (Some(winograd), _, Some(weights)) => {
+                        self.sum_tiles(env, (registers, panels), (operands, winograd, weights), piece);
+                    }
+                    (_, Some(lanes), _) => self.sum_lanes(env, (registers, panels), (operands, lanes), piece, summed),
+                    _ => self.sum_windows(env, (registers, panels), operands, piece, summed),
                 };
             }
             Operands::Plain(..) => unreachable!("plain operands are not packed"),
@@ -392,6 +428,27 @@ impl CompiledContract {
         std::mem::swap(&mut panels.sums, &mut panels.lines);
     }
 
+    /// The same by transforms of tiles, with transformed weights.
+    fn sum_tiles(
+        &self,
+        env: &Env<'_>,
+        (registers, panels): (&mut Registers, &mut Panels),
+        (Windowed { windows, .. }, winograd, weights): (&Windowed, &Winograd, View),
+        piece: &Piece,
+    ) {
+        let Panels { lhs: grid, sums, winograd: work, .. } = panels;
+        let (rows, columns) = (piece.rows.len(), piece.columns.len());
+        sums.reserve(rows * columns);
+        windows.fill(env, registers, (piece.batch, piece.columns.clone(), 0..self.k), grid, 0);
+        let len = winograd.weights_len(winograd.height.0);
+        let count = self.m.div_ceil(winograd.height.0);
+        let first = piece.batch * count + piece.rows.start / winograd.height.0;
+        let weights = weights.run((first * len) as i64, rows.div_ceil(winograd.height.0) * len);
+        let weights = weights.words().chunks_exact(len);
+        let lead = columns.div_ceil(winograd.places());
+        winograd.sum(env.arch, (grid, lead), weights, (&mut sums[..], rows), work);
+    }
+
     /// The same with places as lanes.
     fn sum_lanes(
         &self,
@@ -402,7 +459,7 @@ impl CompiledContract {
         summed: Range<usize>,
     ) {
         let (rows, columns) = (piece.rows.len(), piece.columns.len());
-        let Panels { lhs: grid, rhs, sums, lines } = panels;
+        let Panels { lhs: grid, rhs, sums, lines, .. } = panels;
         let margin = lanes.margin();
         if windows.places_are_summed {
             let len = rows * columns;
@@ -415,9 +472,9 @@ impl CompiledContract {
                 other.lines(env, registers, (piece.batch, summed.clone(), piece.rows.clone()), rhs);
                 lanes.spread(rhs, lines, (rows, places));
                 let taps = windows.distances(&piece.columns, &summed).own;
-                let lines = &rhs[..rows * lanes.spread_len(places)];
+                let (lines, at) = (&rhs[..rows * lanes.spread_len(places)], lanes.at(places));
                 let sums = &mut sums[..len];
-                env.arch.dispatch(SumsBlock { grid, lanes, places, taps, lines, sums, height: *height });
+                env.arch.dispatch(SumsBlock { grid, at, taps, lines, sums, height: *height });
             }
             return;
         }
@@ -432,7 +489,7 @@ impl CompiledContract {
             let summed = windows.distances(&piece.columns, &summed).summed;
             let rows = &rhs[..rows.next_multiple_of(height.0) * summed.len()];
             let sums = &mut sums[..len];
-            env.arch.dispatch(PlacesBlock { grid, lanes, places: columns, summed, rows, sums, height: *height });
+            env.arch.dispatch(PlacesBlock { grid, at: lanes.at(columns), summed, rows, sums, height: *height });
         }
         lanes.gather(sums, (rows, columns));
     }

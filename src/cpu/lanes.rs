@@ -72,7 +72,11 @@ impl Lanes {
         self.lanes
     }
 
-    /// Vectors for the first `places` places, which end with a line.
+    /// Distances of the first lanes of the vectors for the first `places` places, which end with a line.
+    pub(super) fn at(&self, places: usize) -> &[u32] {
+        &self.at[..self.count(places)]
+    }
+
     fn count(&self, places: usize) -> usize {
         self.vectors.partition_point(|vector| vector.place < places)
     }
@@ -137,9 +141,21 @@ impl Height {
 }
 
 #[inline(always)]
-fn load<S: Simd>(at: *const f32) -> S::f32s {
+fn load_at<S: Simd>(at: *const f32) -> S::f32s {
     // SAFETY: the caller has checked that a whole vector lies there.
     unsafe { at.cast::<S::f32s>().read_unaligned() }
+}
+
+/// The vector that `words` begins with.
+#[inline(always)]
+pub(super) fn load<S: Simd>(words: &[f32]) -> S::f32s {
+    S::as_simd_f32s(&words[..S::F32_LANES]).0[0]
+}
+
+/// Writes the vector that `words` begins with.
+#[inline(always)]
+pub(super) fn store<S: Simd>(words: &mut [f32], vector: S::f32s) {
+    S::as_mut_simd_f32s(&mut words[..S::F32_LANES]).0[0] = vector;
 }
 
 /// The vectors' places and the distances of the other points, checked against the grid.
@@ -153,8 +169,7 @@ fn checked<'a, S: Simd>(grid: &'a [u32], at: &[u32], others: &[u32]) -> &'a [f32
 /// `grid[at[v] + summed[k]]`.
 pub(super) struct PlacesBlock<'a> {
     pub(super) grid: &'a [u32],
-    pub(super) lanes: &'a Lanes,
-    pub(super) places: usize,
+    pub(super) at: &'a [u32],
     pub(super) summed: &'a [u32],
     /// `[panel][k][height]`
     pub(super) rows: &'a [u32],
@@ -179,9 +194,8 @@ impl WithSimd for PlacesBlock<'_> {
 impl PlacesBlock<'_> {
     #[inline(always)]
     fn with_tile<S: Simd, const ROWS: usize, const WIDE: usize>(self, simd: S) {
-        let Self { grid, lanes, places, summed, rows, sums, height } = self;
-        assert_eq!((height.0, lanes.lanes), (ROWS, S::F32_LANES), "the tile is this machine's");
-        let at = &lanes.at[..lanes.count(places)];
+        let Self { grid, at, summed, rows, sums, height } = self;
+        assert_eq!(height.0, ROWS, "the tile is this machine's");
         let grid = checked::<S>(grid, at, summed);
         let stride = at.len() * S::F32_LANES;
         for (panel, sums) in rows.chunks_exact(summed.len() * ROWS).zip(sums.chunks_exact_mut(ROWS * stride)) {
@@ -193,7 +207,7 @@ impl PlacesBlock<'_> {
                 let mut tile = [[simd.splat_f32s(0.0); WIDE]; ROWS];
                 for (&distance, panel) in summed.iter().zip(panel) {
                     let windows: [S::f32s; WIDE] =
-                        std::array::from_fn(|v| load::<S>(starts[v].wrapping_add(distance as usize)));
+                        std::array::from_fn(|v| load_at::<S>(starts[v].wrapping_add(distance as usize)));
                     for (sums, &weight) in tile.iter_mut().zip(panel) {
                         let weight = simd.splat_f32s(weight);
                         for (sum, &window) in sums.iter_mut().zip(&windows) {
@@ -217,8 +231,7 @@ impl PlacesBlock<'_> {
 /// `grid[at[v] + taps[t]]`.
 pub(super) struct SumsBlock<'a> {
     pub(super) grid: &'a [u32],
-    pub(super) lanes: &'a Lanes,
-    pub(super) places: usize,
+    pub(super) at: &'a [u32],
     pub(super) taps: &'a [u32],
     /// Row-major, as vectors.
     pub(super) lines: &'a [u32],
@@ -242,9 +255,8 @@ impl WithSimd for SumsBlock<'_> {
 impl SumsBlock<'_> {
     #[inline(always)]
     fn with_tile<S: Simd, const ROWS: usize, const TAPS: usize>(self, simd: S) {
-        let Self { grid, lanes, places, taps: all_taps, lines, sums, height } = self;
-        assert_eq!((height.0, lanes.lanes), (ROWS, S::F32_LANES), "the tile is this machine's");
-        let at = &lanes.at[..lanes.count(places)];
+        let Self { grid, at, taps: all_taps, lines, sums, height } = self;
+        assert_eq!(height.0, ROWS, "the tile is this machine's");
         let grid = checked::<S>(grid, at, all_taps);
         let (lines, _) = S::as_simd_f32s(bytemuck::cast_slice(lines));
         for (lines, sums) in lines.chunks(ROWS * at.len()).zip(sums.chunks_mut(ROWS * all_taps.len())) {
@@ -257,7 +269,7 @@ impl SumsBlock<'_> {
                 let mut tile = [[simd.splat_f32s(0.0); TAPS]; ROWS];
                 for (v, &at) in at.iter().enumerate() {
                     let windows: [S::f32s; TAPS] =
-                        std::array::from_fn(|tap| load::<S>(starts[tap].wrapping_add(at as usize)));
+                        std::array::from_fn(|tap| load_at::<S>(starts[tap].wrapping_add(at as usize)));
                     for (sums, row) in tile.iter_mut().zip(rows) {
                         for (sum, &window) in sums.iter_mut().zip(&windows) {
                             *sum = simd.mul_add_e_f32s(row[v], window, *sum);

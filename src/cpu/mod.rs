@@ -39,6 +39,7 @@ mod space;
 mod tests;
 mod view;
 mod windows;
+mod winograd;
 mod words;
 
 use std::sync::Arc;

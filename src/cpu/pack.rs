@@ -18,6 +18,7 @@ pub(super) struct Panels {
     pub(super) rhs: Words,
     pub(super) sums: Words,
     pub(super) lines: Words,
+    pub(super) winograd: super::winograd::Work,
 }
 
 /// One operand: a matrix for each batch, indexed by k and by its own group (m or n).

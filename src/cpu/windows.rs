@@ -21,6 +21,7 @@ use super::execute::{Env, Inputs, Registers, STRIP};
 use super::lanes::Lanes;
 use super::pack::Groups;
 use super::program::{Program, expressions};
+use super::winograd::{self, Places, Winograd};
 use super::words::Words;
 
 /// Words of a grid: a quarter of a second-level cache of a megabyte.
@@ -52,6 +53,8 @@ pub(super) struct Windows {
     lead: usize,
     lines: usize,
     line: usize,
+    /// True if blocks are made for [`Winograd`].
+    transforms: bool,
     /// Places along the last window axis.
     last: usize,
     /// Steps of the grid's first window axis from line to line, and those of a window.
@@ -133,11 +136,13 @@ fn divisor(number: usize, most: usize) -> usize {
 }
 
 impl Windows {
-    /// `operand` as windows; `None` if it has none that overlap, or too large ones.
+    /// `operand` as windows, to be multiplied with `others` points of the other one; `None` if it has none that overlap, or too
+    /// large ones.
     pub(super) fn new(
         axes: &[usize],
         groups: &Groups<'_>,
         (tape, value): (&Tape, ValueId),
+        others: usize,
         dtypes: &[DType],
     ) -> Option<Self> {
         let checks = tape.instrs.iter().any(|instr| matches!(instr.op, InstrOp::CheckIndex { .. }));
@@ -199,6 +204,7 @@ impl Windows {
             lead: size(lead_axes),
             lines: axes[window_axes[0]],
             line: size(&window_axes[1..]),
+            transforms: false,
             last: axes[window_axes[window_axes.len() - 1]],
             line_step,
             reach: extents[0] - line_step * (axes[window_axes[0]] - 1),
@@ -211,7 +217,13 @@ impl Windows {
             place_at: Vec::new(),
             tap_at: Vec::new(),
         };
-        found.cut()?;
+        let sizes = |group: &[usize]| group.iter().map(|&axis| axes[axis]).collect::<Vec<usize>>();
+        let in_steps = window_axes.iter().zip(&windows).any(|(&axis, pair)| pair.step(axis) != 1);
+        let is_3x3 = sizes(tap_axes) == [3, 3] && window_axes.len() == 2 && !in_steps && !places_are_summed;
+        found.transforms = is_3x3 && Winograd::pays([found.channels, others, found.line]) && found.cut_in_tiles();
+        if !found.transforms {
+            found.cut()?;
+        }
         // Distances of all points of some axes, in order, from that of the first.
         let walk = |axes_walked: &[usize], sizes: &[usize]| {
             let mut at = vec![0_i64];
@@ -241,17 +253,37 @@ impl Windows {
         if self.places_are_summed {
             self.block_channels = even(self.channels, (MANY_TAPS / self.taps).max(1), 1);
         }
+        self.cut_lines(STRIP, 1)?;
+        (self.block_channels * self.taps <= STRIP || !self.places_are_summed).then_some(())
+    }
+
+    /// Chooses blocks of whole tiles of 2x2 places; false if there are none.
+    fn cut_in_tiles(&mut self) -> bool {
+        let most = winograd::most_places(self.channels).min(STRIP);
+        self.lines.is_multiple_of(2) && self.line.is_multiple_of(2) && self.cut_lines(most, 2).is_some()
+    }
+
+    /// Chooses blocks of at most so many places, and lines in whole `unit`s.
+    fn cut_lines(&mut self, most_places: usize, unit: usize) -> Option<()> {
         let words = |lines: usize| self.block_channels * (self.line_step * (lines - 1) + self.reach) * self.pitch;
-        let fits = |lines: usize| lines * self.line <= STRIP && words(lines) <= MOST_WORDS;
+        let fits = |lines: usize| lines * self.line <= most_places && words(lines) <= MOST_WORDS;
         if fits(self.lines) {
             self.block_lines = self.lines;
-            let most = (STRIP / (self.lines * self.line)).min(MOST_WORDS / words(self.lines));
+            let most = (most_places / (self.lines * self.line)).min(MOST_WORDS / words(self.lines));
             self.block_lead = even(self.lead, most.min(self.lead.div_ceil(ENOUGH_PIECES)), 1);
         } else {
-            let most = (1..=self.lines).take_while(|&lines| fits(lines)).last()?;
-            self.block_lines = divisor(self.lines, most);
+            let units = self.lines / unit;
+            let most = (1..=units).take_while(|&count| fits(count * unit)).last()?;
+            self.block_lines = divisor(units, most) * unit;
         }
-        (self.block_channels * self.taps <= STRIP || !self.places_are_summed).then_some(())
+        Some(())
+    }
+
+    /// What transforms blocks of 3x3 windows, if that is worth it.
+    pub(super) fn winograd(&self, arch: Arch, filters: usize) -> Option<Winograd> {
+        let places = Places { lead: self.block_lead, lines: self.block_lines, columns: self.line };
+        let distances = self.tap_at.get(..self.taps).filter(|_| self.transforms)?;
+        Winograd::new(arch, places, (self.channels, distances, self.pitch), filters)
     }
 
     /// Places of a block; the last one may have fewer.

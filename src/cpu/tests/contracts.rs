@@ -249,6 +249,11 @@ fn convolutions_and_their_gradients() {
         Convolution { images: 2, from: 9, to: 2, size: [3, 80], window: 3, ..plain },
         Convolution { images: 1, from: 2, to: 3, size: [70, 64], ..plain },
         Convolution { images: 2, from: 3, to: 4, size: [40, 33], stride: 2, ..plain },
+        // Tiles of 2x2 places: few and many images to a block, blocks of some lines, panels that are not full, no border.
+        Convolution { images: 11, from: 37, to: 35, size: [8, 16], ..plain },
+        Convolution { images: 2, from: 33, to: 16, size: [64, 48], ..plain },
+        Convolution { images: 3, from: 32, to: 41, size: [12, 20], padding: 0, ..plain },
+        Convolution { images: 2, from: 70, to: 33, size: [6, 18], padding: 2, ..plain },
     ] {
         let [x, weights, y] = c.lens().map(|len| Data::random(DType::F32, len));
         let zeros = |data: &Data| Data::zeros(DType::F32, data.values.len());
