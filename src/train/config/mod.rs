@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::data::{Augment, DatasetName, On, OpenOptions};
+use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::matmul_precision::MatmulPrecision;
 use crate::optim::Schedule;
 
 use super::save::SaveEvery;
@@ -126,6 +128,9 @@ pub struct Config {
     /// What numbers are computed in
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().precision))]
     pub precision: Precision,
+    /// How exactly products of 32-bit floats are computed, where a GPU has units for products of 16-bit ones only
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().matmul_precision))]
+    pub matmul_precision: MatmulPrecision,
     /// Decides weights, order and augmentation: the same seed gives the same numbers on the same device
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().seed))]
     pub seed: u32,
@@ -191,6 +196,7 @@ impl Default for Config {
             augment: Augment::default(),
             augment_on: On::Host,
             precision: Precision::F32,
+            matmul_precision: MatmulPrecision::Highest,
             seed: 0,
             device: None,
             workers: default_workers(),
@@ -217,6 +223,13 @@ impl Config {
     /// The text of a configuration file with all settings.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a flat struct of numbers and strings is valid TOML")
+    }
+
+    /// The device that it names or this one, with its precision.
+    pub(super) fn open_device(&self, instead: Option<&str>) -> Result<Device> {
+        let device = instead.or(self.device.as_deref()).map_or_else(Device::best, Device::named)?;
+        device.set_matmul_precision(self.matmul_precision);
+        Ok(device)
     }
 
     /// How the data set is opened.

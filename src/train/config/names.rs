@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::On;
 use crate::error::{Error, Result};
+use crate::matmul_precision::MatmulPrecision;
 use crate::models::{Entry, MODELS, Task};
 
 /// The name of a network for pictures: one of [`MODELS`](crate::models::MODELS).
@@ -136,4 +137,4 @@ macro_rules! display_as_in_files {
         }
     )*};
 }
-display_as_in_files!(OptimizerName, Precision, OnNan, On);
+display_as_in_files!(OptimizerName, Precision, MatmulPrecision, OnNan, On);
