@@ -72,6 +72,9 @@ pub(super) struct Tile {
 /// Where in the results' memory those of the low terms' products begin.
 const LOW_RESULTS: &str = "MOST_SUBGROUPS * SIZE * SIZE";
 
+/// A factor of 1 that no compiler knows: Mesa's takes `f32(f16(x))` for x, and nothing would be left for the low term.
+const ONE: &str = "var<private> one: Element;\n";
+
 /// Elements between the end of a row in workgroup memory and the next one.
 const GAP: usize = 8;
 
@@ -230,6 +233,9 @@ fn types(tile: Tile, left_along_k: bool, right_along_k: bool) -> String {
     ] {
         let _ = writeln!(text, "const {name}: u32 = {value}u;");
     }
+    if tile.is_split() {
+        text.push_str(ONE);
+    }
     text
 }
 
@@ -248,7 +254,7 @@ fn place(fetch: &Fetch, tile: Tile, side: usize) -> String {
         lanes.map(|(n, lane)| format!("    {name}_tile[{start}at + {n}u] = {value}.{lane};\n")).collect::<String>()
     };
     if tile.is_split() {
-        text.push_str("    let high = vec4<Element>(value);\n");
+        text.push_str("    let high = vec4<Element>(value) * one;\n");
         text.push_str(&put("high", ""));
         text.push_str("    let low = vec4<Element>(low_term(value, Sum(high)));\n");
         text.push_str(&put("low", &format!("{upper}_LENGTH + ")));
@@ -320,6 +326,9 @@ fn body(tile: Tile, operands: [&Fetch; 2]) -> [String; 5] {
              finish_block(batch, row + part_row + {row}u, column + part_column + {column}u, first, lane, lanes);\n    }}\n    \
              workgroupBarrier();\n"
         );
+    }
+    if tile.is_split() {
+        begin.push_str("    one = Element(1.0 + results[0]);\n");
     }
     // all subgroups have read the zeros before the first result is written over them
     begin.push_str("    workgroupBarrier();\n");

@@ -1,11 +1,9 @@
 //! Products of f32 as sums of products of f16 terms, held against the error that [`MatmulPrecision::High`] promises.
 
-use naga::front::wgsl::parse_str;
-
 use super::contract::{convolved, product_turned};
 use super::runner::Gpu;
 use super::*;
-use crate::gpu::render::{Units, probe_terms_text, probe_text, variants};
+use crate::gpu::render::{Binding, Units, probe_terms_text, probe_text, variants};
 use crate::graph::Unary;
 use crate::matmul_precision::MatmulPrecision;
 use crate::plan::ContractKernel;
@@ -254,27 +252,34 @@ fn nothing_changes_elsewhere() {
     assert_eq!(text(&asked, &case, &with), text(&plain, &case, &with), "f16 is exact");
 }
 
+/// The trials of units, and what those of the adapter have right of what they should.
 #[test]
 fn what_tries_units_is_valid() {
     for size in [8, 16] {
-        for text in [true, false]
-            .map(|half| probe_text(size, half, [32, 64]))
-            .into_iter()
-            .chain([probe_terms_text(size, [32, 64])])
-        {
-            let module = parse_str(&text).unwrap_or_else(|e| panic!("{}\n{text}", e.emit_to_string(&text)));
-            assert_eq!(module.entry_points.len(), 1);
+        let subgroups = runner::gpu().and_then(|gpu| gpu.units).map_or([32, 64], |units| units.subgroups);
+        let texts =
+            [probe_text(size, true, subgroups), probe_terms_text(size, subgroups), probe_text(size, false, subgroups)];
+        for (number, wgsl) in texts.into_iter().enumerate() {
+            let mut case = Case::new();
+            let buffer = case.buffer(DType::U32, [0.0; 4]);
             let launch = Launch {
                 label: "trial".into(),
-                wgsl: text,
+                wgsl,
                 foreign: None,
-                bindings: Vec::new(),
+                bindings: vec![Binding { buffer, offset_bytes: 0, size_bytes: 16, writable: true }],
                 sizes: Vec::new(),
                 uses_uniforms: false,
                 uses_status: false,
                 groups: [1; 3],
             };
             validate(&launch);
+            let Some(gpu) = runner::gpu().filter(|gpu| gpu.units.is_some_and(|own| own.f16 == Some(size))) else {
+                continue;
+            };
+            if number < 2 {
+                gpu.run(&[launch], &mut case.contents, &[]);
+                assert_eq!(case.values(&case.contents)[0][0], (size * size) as f64, "trial {number}");
+            }
         }
     }
 }
