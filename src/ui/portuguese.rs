@@ -285,8 +285,8 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("Stopped and saved in {}", "Interrompida e salva em {}"),
     ("Stopped: {}. Test score {}", "Interrompida: {}. Pontuação de teste {}"),
     (
-        "Strict 32-bit floats, sums included: nothing is rounded to fewer bits",
-        "Números de 32 bits em tudo, também nas somas: nada é arredondado para menos bits",
+        "Strict 32-bit floats, sums included: nothing is rounded to fewer bits unless --matmul-precision has it so",
+        "Números de 32 bits em tudo, também nas somas: nada é arredondado para menos bits, a não ser que --matmul-precision o peça",
     ),
     (
         "Sums of products of 16-bit floats, good to 21 bits, where a GPU's matrix units multiply only those; elsewhere as highest",

@@ -108,7 +108,7 @@ pub enum OptimizerName {
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Precision {
-    /// Strict 32-bit floats, sums included: nothing is rounded to fewer bits
+    /// Strict 32-bit floats, sums included: nothing is rounded to fewer bits unless --matmul-precision has it so
     F32,
     /// Mixed: products of 16-bit floats, added up in 32 bits; weights, normalisation, loss and update in 32 bits; the loss
     /// is scaled so that small gradients survive
