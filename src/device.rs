@@ -228,16 +228,17 @@ impl Device {
     }
 
     /// Says how exactly products of f32 are computed on it from now on; [`MatmulPrecision::Highest`] unless said. A
-    /// [`Step`](crate::runtime::Step) keeps the precision that its device had when it was made. A training sets that of its
-    /// settings.
+    /// [`Step`](crate::runtime::Step) keeps the precision that its device had when it was made. A training, an
+    /// evaluation and a [`Predictor`](crate::train::Predictor) set that of their settings.
     ///
     /// ```
     /// use brasa::{Device, MatmulPrecision, Tensor};
     ///
     /// let device = Device::cpu(); // where it changes nothing
+    /// let x = Tensor::full([2, 2], 0.1, &device);
+    /// let highest = x.matmul(&x).to_vec::<f32>()?;
     /// device.set_matmul_precision(MatmulPrecision::High);
-    /// let x = Tensor::full([2, 2], 1.0 / 3.0, &device);
-    /// assert_eq!(x.matmul(&x).to_vec::<f32>()?, [2.0 / 9.0; 4]);
+    /// assert_eq!(x.matmul(&x).to_vec::<f32>()?, highest);
     /// # device.set_matmul_precision(MatmulPrecision::Highest);
     /// # Ok::<(), brasa::Error>(())
     /// ```

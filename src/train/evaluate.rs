@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::data::{Batch, Skipped};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::nn::{LoadOptions, load_weights};
 
@@ -46,7 +47,7 @@ pub(crate) fn evaluate_for(config: Config, weights: &Path, learned: Option<&[Str
                        of a name (see `brasa devices`)";
         return Err(Error::Config(message.into()));
     }
-    let device = config.open_device(None)?;
+    let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
     let data = batched(open(&config)?, &config)?;
     let of = data.test.description();
     if let Some(learned) = learned.filter(|learned| *learned != of.classes) {

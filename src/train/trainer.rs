@@ -212,7 +212,7 @@ impl Prepared {
         if let Some(chosen) = &chosen {
             config.device = Some(chosen.device.clone());
         }
-        let device = config.open_device(None)?;
+        let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
         let data = batched(open(&config)?, &config)?;
         let formats = [data.train.format(), data.test.format()];
         let (mut learner, loaded) = Learner::new(&config, formats, &device)?;

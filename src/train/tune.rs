@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::device::{DeviceInfo, TuneOptions, TuneProgress, TuneReport};
+use crate::device::{Device, DeviceInfo, TuneOptions, TuneProgress, TuneReport};
 use crate::error::Result;
 
 use super::Config;
@@ -50,7 +50,7 @@ pub fn tune(config: Config, options: &TuneOptions, tell: &mut dyn FnMut(TuneProg
     if config.device.as_deref() == Some(AUTO) {
         config.device = Some(choose(&config, &open)?.device);
     }
-    let device = config.open_device(None)?;
+    let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
     let mut steps = Vec::new();
     if !device.is_cpu() {
         let data = batched(open(&config)?, &config)?;

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::data::{Augment, DatasetName, On, OpenOptions};
-use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::matmul_precision::MatmulPrecision;
 use crate::optim::Schedule;
@@ -223,13 +222,6 @@ impl Config {
     /// The text of a configuration file with all settings.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a flat struct of numbers and strings is valid TOML")
-    }
-
-    /// The device that it names or this one, with its precision.
-    pub(super) fn open_device(&self, instead: Option<&str>) -> Result<Device> {
-        let device = instead.or(self.device.as_deref()).map_or_else(Device::best, Device::named)?;
-        device.set_matmul_precision(self.matmul_precision);
-        Ok(device)
     }
 
     /// How the data set is opened.
