@@ -37,7 +37,8 @@ fn step_count() -> u32 {
 
 // Each subgroup has a part. Where subgroups are smaller than they may be, there are more than parts, and those left over do the
 // last part again, as matrices want all invocations to take the same way. PITCH: elements from one row (or value of k) of a
-// tile to the next, more than there are, so that a column does not lie in one bank.
+// tile to the next, more than there are, so that a column does not lie in one bank. TERMS: 2 where an operand of f32 is the sum
+// of two f16, of which the low one lies LENGTH behind the high one.
 //@slot types
 alias Sum = vec4f;
 alias Element = f16;
@@ -50,6 +51,7 @@ const COLUMNS: u32 = 64u;
 const STEP: u32 = 16u;
 const THREADS: u32 = 128u;
 const PARTS: u32 = 4u;
+const TERMS: u32 = 1u;
 const MOST_SUBGROUPS: u32 = 4u;
 const PART_ROWS: u32 = 32u;
 const PART_COLUMNS: u32 = 32u;
@@ -59,10 +61,10 @@ const RIGHT_PITCH: u32 = 72u;
 const RIGHT_LENGTH: u32 = 1152u;
 //@end
 
-var<workgroup> left_tile: array<Element, LEFT_LENGTH>;
-var<workgroup> right_tile: array<Element, RIGHT_LENGTH>;
-// one block for each subgroup
-var<workgroup> results: array<f32, MOST_SUBGROUPS * SIZE * SIZE>;
+var<workgroup> left_tile: array<Element, TERMS * LEFT_LENGTH>;
+var<workgroup> right_tile: array<Element, TERMS * RIGHT_LENGTH>;
+// one block for each subgroup, and of the low terms' products another one
+var<workgroup> results: array<f32, TERMS * MOST_SUBGROUPS * SIZE * SIZE>;
 
 // `load_left` and `load_right` give the elements of four number `number` of a step's piece, zeros behind the last step;
 // `place_left` and `place_right` put them where they belong; `finish` handles four neighbouring results in one row.
@@ -104,7 +106,9 @@ fn finish(batch: u32, row: u32, column: u32, sum: Sum) {
 fn finish_block(batch: u32, row: u32, column: u32, first: u32, lane: u32, lanes: u32) {
     for (var i = lane * 4u; i < SIZE * SIZE; i += lanes * 4u) {
         let at = first + i;
+//@slot sum
         let sum = Sum(results[at], results[at + 1u], results[at + 2u], results[at + 3u]);
+//@end
         finish(batch, row + i / SIZE, column + i % SIZE, sum);
     }
 }

@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::cpu;
 use crate::error::{Error, LiveMemory, Result};
 use crate::gpu::{self, Gpu};
+use crate::matmul_precision::MatmulPrecision;
 
 pub(crate) use executable::{Bound, Executable};
 #[doc(hidden)]
@@ -62,6 +63,8 @@ struct Inner {
     wrong_kernel: AtomicBool,
     /// Bytes that may be in use.
     limit_bytes: AtomicU64,
+    /// Products of f32 need not be exact.
+    high_precision: AtomicBool,
     /// What others keep for this device, by type: see [`Device::kept`].
     kept: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
@@ -127,6 +130,7 @@ impl Device {
             refuse_memory: AtomicBool::new(false),
             wrong_kernel: AtomicBool::new(false),
             limit_bytes: limit_bytes.into(),
+            high_precision: AtomicBool::new(false),
             kept: Mutex::default(),
         }))
     }
@@ -220,6 +224,38 @@ impl Device {
     pub fn set_beside_display(&self, on: bool) {
         if let Backend::Gpu { gpu, .. } = self.backend() {
             gpu.set_beside_display(on);
+        }
+    }
+
+    /// Says how exactly products of f32 are computed on it from now on; [`MatmulPrecision::Highest`] unless said. A
+    /// [`Step`](crate::runtime::Step) keeps the precision that its device had when it was made. A training, an
+    /// evaluation and a [`Predictor`](crate::train::Predictor) set that of their settings.
+    ///
+    /// ```
+    /// use brasa::{Device, MatmulPrecision, Tensor};
+    ///
+    /// let device = Device::cpu(); // where it changes nothing
+    /// let x = Tensor::full([2, 2], 0.1, &device);
+    /// let highest = x.matmul(&x).to_vec::<f32>()?;
+    /// device.set_matmul_precision(MatmulPrecision::High);
+    /// assert_eq!(x.matmul(&x).to_vec::<f32>()?, highest);
+    /// # device.set_matmul_precision(MatmulPrecision::Highest);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
+    pub fn set_matmul_precision(&self, precision: MatmulPrecision) {
+        self.0.high_precision.store(precision == MatmulPrecision::High, Ordering::Relaxed);
+    }
+
+    /// How exactly products of f32 are to be computed on it.
+    pub fn matmul_precision(&self) -> MatmulPrecision {
+        if self.0.high_precision.load(Ordering::Relaxed) { MatmulPrecision::High } else { MatmulPrecision::Highest }
+    }
+
+    /// Whether anything is computed in another way at [`MatmulPrecision::High`].
+    pub(crate) fn splits_products(&self) -> bool {
+        match self.backend() {
+            Backend::Cpu(_) => false,
+            Backend::Gpu { gpu, .. } => gpu.caps.cooperative.is_some_and(gpu::Units::splits),
         }
     }
 

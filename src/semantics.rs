@@ -30,6 +30,8 @@
 //!   zeros and ones, by which NaN and infinities of one sum reach the others, too.
 //! * Convolutions and their gradients need not multiply by the zeros of padding and dilation: whether NaN and infinity
 //!   times such a zero shows in a result is not said.
+//! * Products of f32 are those of their operands as they are, unless
+//!   [`MatmulPrecision::High`](crate::MatmulPrecision::High) is asked for.
 //! * Results that are not normal numbers in f32 (below 1.2e-38) may be 0 on a GPU. The sign of a zero is kept by
 //!   movement, `copysign` and odd functions, but not promised through sums.
 //!

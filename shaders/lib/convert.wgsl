@@ -88,3 +88,13 @@ fn halves_of_words(low: u32, high: u32) -> vec4f {
 fn word_of_halves(a: f32, b: f32) -> u32 {
     return half_bits(a) | (half_bits(b) << 16u);
 }
+
+// What rounding x to half precision left, times 2¹¹, so that it is a half of about the size of `high`, the rounded one.
+fn low_term(x: vec4f, high: vec4f) -> vec4f {
+    return (x - high) * 2048.0;
+}
+
+// Sums of products of high terms, and of a high and a low one, as one.
+fn sum_of_terms(high: vec4f, low: vec4f) -> vec4f {
+    return high + low * (1.0 / 2048.0);
+}

@@ -138,7 +138,8 @@ fn measure_one(device: &Device, options: &Options, cases: &[Case], told: &mut dy
         found.peak = measure_peak(device).ok();
     }
     for suite in &options.suites {
-        let cases: Vec<&Case> = cases.iter().filter(|case| case.suite == *suite).collect();
+        let wanted = |case: &&Case| case.suite == *suite && (case.wanted_on)(device);
+        let cases: Vec<&Case> = cases.iter().filter(wanted).collect();
         let rows = together(&cases, device, &found, &options.method, &sensors, told);
         found.rows.extend(rows);
         // the rest would fail in the same way

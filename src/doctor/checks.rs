@@ -15,9 +15,10 @@ use super::{Outcome, products, training};
 type Check = fn(&Device) -> Result<Outcome>;
 
 /// Every check with its name. The last ones may leave the device unusable.
-pub(super) const ALL: [(&str, Check); 8] = [
+pub(super) const ALL: [(&str, Check); 9] = [
     ("large products in f32", products::in_f32),
     ("large products in f16", products::in_f16),
+    ("large products at high precision", products::at_high_precision),
     ("training in f32", training::in_f32),
     ("training in f16", training::in_f16),
     ("memory", memory),

@@ -5,6 +5,7 @@ use crate::autodiff::grad;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::matmul_precision::MatmulPrecision;
 use crate::ops::conv::ConvOptions;
 use crate::runtime::Step;
 use crate::tensor::Tensor;
@@ -17,27 +18,47 @@ const PRODUCTS: [[usize; 4]; 2] = [[2, 130, 121, 70], [22, 250, 380, 45]];
 /// Pictures, channels in and out, rows and columns; 3x3 values, padded by 1.
 const CONVOLUTION: [usize; 4] = [8, 40, 48, 20];
 
+/// What makes a whole number one that two terms of f16 hold and one does not: 2¹² + 1.
+const TWO_TERMS: f32 = 4097.0;
+
 pub(super) fn in_f32(device: &Device) -> Result<Outcome> {
-    check(device, DType::F32)
+    check(device, DType::F32, [1.0; 2])
 }
 
 pub(super) fn in_f16(device: &Device) -> Result<Outcome> {
-    check(device, DType::F16)
+    check(device, DType::F16, [1.0; 2])
 }
 
-fn check(device: &Device, dtype: DType) -> Result<Outcome> {
+/// Exact as well, if one operand is in need of both terms.
+pub(super) fn at_high_precision(device: &Device) -> Result<Outcome> {
+    if !device.splits_products() {
+        return Ok(Outcome::NotAvailable("products of f32 are always as they are".into()));
+    }
+    let before = device.matmul_precision();
+    device.set_matmul_precision(MatmulPrecision::High);
+    let outcomes = [[TWO_TERMS, 1.0], [1.0, TWO_TERMS]].map(|factors| check(device, DType::F32, factors));
+    device.set_matmul_precision(before);
+    let outcomes = outcomes.into_iter().collect::<Result<Vec<_>>>()?;
+    Ok(match outcomes.into_iter().find(|outcome| !matches!(outcome, Outcome::Passed(_))) {
+        Some(wrong) => Outcome::Degraded(format!("do without --matmul-precision high: {}", wrong.in_words().1)),
+        None => Outcome::Passed("products, a convolution and its gradients are exact as sums of f16 terms".into()),
+    })
+}
+
+/// The first operands of all products times one factor, the second ones times the other.
+fn check(device: &Device, dtype: DType, factors: [f32; 2]) -> Result<Outcome> {
     let mut results = 0;
     for sizes in PRODUCTS {
         for turned in [[false, false], [true, false], [false, true]] {
             let [count, rows, columns, inner] = sizes;
             let name = format!("{count} products of {rows}x{inner} and {inner}x{columns}, {turned:?} transposed");
-            match product(device, dtype, sizes, turned)? {
+            match product(device, dtype, sizes, turned, factors)? {
                 Ok(right) => results += right,
                 Err(wrong) => return Ok(Outcome::Failed(format!("{name}: {wrong}"))),
             }
         }
     }
-    match convolution(device, dtype)? {
+    match convolution(device, dtype, factors)? {
         Ok(right) => results += right,
         Err(wrong) => return Ok(Outcome::Failed(format!("a convolution's {wrong}"))),
     }
@@ -49,13 +70,18 @@ fn whole(seed: u64, count: usize) -> Vec<f32> {
     values(seed, count, -2.4, 2.4).into_iter().map(|value| value.round() as f32).collect()
 }
 
-/// How many are right, or the first that is not.
-fn compare(got: &Tensor, expected: &[f32]) -> Result<Result<usize, String>> {
+/// How many are right, which is the expected ones times a factor, or the first that is not.
+fn compare(got: &Tensor, expected: &[f32], factor: f32) -> Result<Result<usize, String>> {
     let got: Vec<f32> = got.to_dtype(DType::F32).to_vec()?;
-    Ok(match (0..expected.len()).find(|&index| got[index] != expected[index]) {
+    Ok(match (0..expected.len()).find(|&index| got[index] != expected[index] * factor) {
         None => Ok(expected.len()),
-        Some(index) => Err(format!("element {index} is {} instead of {}", got[index], expected[index])),
+        Some(index) => Err(format!("element {index} is {} instead of {}", got[index], expected[index] * factor)),
     })
+}
+
+/// All values times a factor.
+fn times(values: &[f32], factor: f32) -> Vec<f32> {
+    values.iter().map(|value| value * factor).collect()
 }
 
 fn product(
@@ -63,6 +89,7 @@ fn product(
     dtype: DType,
     [count, rows, columns, inner]: [usize; 4],
     turned: [bool; 2],
+    factors: [f32; 2],
 ) -> Result<Result<usize, String>> {
     let [left, right] = [whole(1, count * rows * inner), whole(2, count * inner * columns)];
     let mut expected = vec![0.0; count * rows * columns];
@@ -74,9 +101,9 @@ fn product(
             results.iter_mut().zip(line).for_each(|(sum, other)| *sum += value * other);
         }
     }
-    let tensors = [(left, [count, rows, inner], turned[0]), (right, [count, inner, columns], turned[1])];
-    let tensors = tensors.into_iter().map(|(values, shape, turned)| {
-        let tensor = Tensor::from_slice(&values, shape, device)?.to_dtype(dtype);
+    let tensors = [(left, [count, rows, inner]), (right, [count, inner, columns])];
+    let tensors = tensors.into_iter().zip(factors).zip(turned).map(|(((values, shape), factor), turned)| {
+        let tensor = Tensor::from_slice(&times(&values, factor), shape, device)?.to_dtype(dtype);
         // an input lies in memory in the order of its shape
         Ok(if turned { tensor.transpose(1, 2) } else { tensor })
     });
@@ -88,10 +115,10 @@ fn product(
         });
         vec![left.matmul(&right)]
     })?;
-    compare(&step.run(&tensors)?[0], &expected)
+    compare(&step.run(&tensors)?[0], &expected, factors[0] * factors[1])
 }
 
-fn convolution(device: &Device, dtype: DType) -> Result<Result<usize, String>> {
+fn convolution(device: &Device, dtype: DType, [by_pictures, by_weight]: [f32; 2]) -> Result<Result<usize, String>> {
     let [count, channels, kernels, side] = CONVOLUTION;
     let pictures = whole(3, count * channels * side * side);
     let weight = whole(4, kernels * channels * 9);
@@ -117,8 +144,8 @@ fn convolution(device: &Device, dtype: DType) -> Result<Result<usize, String>> {
     }
     let tensor = |values: &[f32], shape: [usize; 4]| Tensor::from_slice(values, shape, device);
     let inputs = [
-        tensor(&pictures, [count, channels, side, side])?.to_dtype(dtype),
-        tensor(&weight, [kernels, channels, 3, 3])?.to_dtype(dtype),
+        tensor(&times(&pictures, by_pictures), [count, channels, side, side])?.to_dtype(dtype),
+        tensor(&times(&weight, by_weight), [kernels, channels, 3, 3])?.to_dtype(dtype),
         tensor(&slopes, [count, kernels, side, side])?,
     ];
     let mut step = Step::new(device, |inputs| {
@@ -130,10 +157,13 @@ fn convolution(device: &Device, dtype: DType) -> Result<Result<usize, String>> {
     })?;
     let got = step.run(&inputs)?;
     let mut right = 0;
-    for ((name, expected), got) in
-        [("result", result), ("gradient of pictures", to_pictures), ("gradient of weights", to_weight)].iter().zip(&got)
-    {
-        match compare(got, expected)? {
+    let all = [
+        ("result", result, by_pictures * by_weight),
+        ("gradient of pictures", to_pictures, by_weight),
+        ("gradient of weights", to_weight, by_pictures),
+    ];
+    for ((name, expected, factor), got) in all.iter().zip(&got) {
+        match compare(got, expected, *factor)? {
             Ok(count) => right += count,
             Err(wrong) => return Ok(Err(format!("{name}: {wrong}"))),
         }
@@ -153,6 +183,13 @@ mod tests {
                 let outcome = check(&device).expect("it runs");
                 assert!(matches!(outcome, Outcome::Passed(_)), "{device:?}: {outcome:?}");
             }
+            let outcome = at_high_precision(&device).expect("it runs");
+            let as_it_should = match outcome {
+                Outcome::Passed(_) => device.splits_products(),
+                Outcome::NotAvailable(_) => !device.splits_products(),
+                _ => false,
+            };
+            assert!(as_it_should, "{device:?}: {outcome:?}");
         }
     }
 }

@@ -107,6 +107,7 @@ pub(super) fn offered_units(adapter: &wgpu::Adapter, features: wgpu::Features) -
         subgroups: [info.subgroup_min_size, info.subgroup_max_size].map(|size| size as usize),
         f16: features.contains(wgpu::Features::SHADER_F16).then(|| largest(Scalar::F16)).flatten(),
         f32: largest(Scalar::F32),
+        terms: true,
     };
     (units.f16.is_some() || units.f32.is_some()).then_some(units)
 }

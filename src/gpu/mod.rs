@@ -46,7 +46,7 @@ pub(crate) use program::Program;
 pub(crate) use readback::Read;
 #[cfg(test)]
 pub(crate) use render::{Binding, Launch};
-pub(crate) use render::{Capabilities, text};
+pub(crate) use render::{Capabilities, Units, text};
 pub(crate) use transfer::Span;
 #[cfg(test)]
 pub(crate) use tune::remember_last_variants;

@@ -6,24 +6,37 @@ use crate::error::{Error, Result};
 use super::context::Gpu;
 use super::features;
 use super::pipeline::{Slot, Text};
-use super::render::{Units, probe_text};
+use super::render::{Units, probe_terms_text, probe_text};
 
 impl Gpu {
     /// The units that give what they should; contractions do without the others.
     pub(super) fn probed_units(&self) -> Option<Units> {
         let mut units = self.caps.cooperative?;
+        let subgroups = units.subgroups;
         for half in [true, false] {
             let size = if half { &mut units.f16 } else { &mut units.f32 };
             let Some(known) = *size else { continue };
-            let reason = match self.right_results(&probe_text(known, half, self.caps.cooperative?.subgroups)) {
-                Ok(right) if right as usize == known * known => continue,
-                Ok(right) => format!("{right} of {} results are right", known * known),
-                Err(error) => error.to_string(),
-            };
-            *size = None;
-            tracing::warn!("the {known}x{known} matrix units of this GPU are not used: {reason}");
+            if let Err(reason) = self.all_right(known, &probe_text(known, half, subgroups)) {
+                *size = None;
+                tracing::warn!("the {known}x{known} matrix units of this GPU are not used: {reason}");
+            }
+        }
+        if let (Some(size), true) = (units.f16, units.splits())
+            && let Err(reason) = self.all_right(size, &probe_terms_text(size, subgroups))
+        {
+            units.terms = false;
+            tracing::debug!("the matrix units of this GPU do not multiply f32 as sums of f16: {reason}");
         }
         (units.f16.is_some() || units.f32.is_some()).then_some(units)
+    }
+
+    /// Why not, if a trial of units of this size does not give what it should.
+    fn all_right(&self, size: usize, wgsl: &str) -> std::result::Result<(), String> {
+        match self.right_results(wgsl) {
+            Ok(right) if right as usize == size * size => Ok(()),
+            Ok(right) => Err(format!("{right} of {} results are right", size * size)),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     fn right_results(&self, wgsl: &str) -> Result<u32> {

@@ -41,7 +41,8 @@ fn attempt(program: &Program, options: &PlanOptions, forced: &[usize]) -> Result
     let why = store::choose_stored(program, options, forced, &compared);
     let stored: Vec<bool> = why.iter().map(Option::is_some).collect();
     let (homes, buffers, zeroed) = place::place_values(program, &stored);
-    let context = Context { program, homes: &homes, compared: &compared };
+    let precision = options.matmul_precision;
+    let context = Context { program, homes: &homes, compared: &compared, precision };
     if let Some(output) = overwrite::unsafe_output(context) {
         return Err(Misplaced(BTreeSet::from([output])));
     }

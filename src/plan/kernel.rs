@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, ReduceOp, Unary};
+use crate::matmul_precision::MatmulPrecision;
 use crate::shape::Shape;
 use crate::stage::Stage;
 
@@ -161,6 +162,8 @@ pub struct ContractKernel {
     pub stores: Vec<Store>,
     /// Type of the accumulator: f32, i32 or u32.
     pub accumulator: DType,
+    /// Of products of f32; others are exact.
+    pub precision: MatmulPrecision,
 }
 
 impl ContractKernel {

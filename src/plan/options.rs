@@ -1,5 +1,7 @@
 //! What a planner has to know about the device it plans for. Each executor has its own.
 
+use crate::matmul_precision::MatmulPrecision;
+
 /// Limits and costs that decide how a program is cut into kernels.
 ///
 /// Everything that fixes the order of a summation depends on these and on shapes alone, never on measurements.
@@ -30,6 +32,8 @@ pub struct PlanOptions {
     pub fuse: bool,
     /// True: sizes are written into kernels as constants.
     pub literal_sizes: bool,
+    /// Of contractions of f32.
+    pub matmul_precision: MatmulPrecision,
 }
 
 impl PlanOptions {
@@ -46,6 +50,7 @@ impl PlanOptions {
         reduced_matrix: usize::MAX,
         fuse: true,
         literal_sizes: true,
+        matmul_precision: MatmulPrecision::Highest,
     };
 
     /// For a GPU that lets a kernel bind `max_buffers` storage buffers.
@@ -63,6 +68,7 @@ impl PlanOptions {
             reduced_matrix: 1 << 16,
             fuse: true,
             literal_sizes: true,
+            matmul_precision: MatmulPrecision::Highest,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use crate::graph::Program;
+use crate::matmul_precision::MatmulPrecision;
 
 use super::kernel::{Body, InstrOp, Kernel, Level, Place, Plan, Tape};
 
@@ -128,7 +129,11 @@ impl fmt::Display for Kernel {
             Body::Contract(kernel) => {
                 let mut axes = kernel.axes.iter();
                 let groups = kernel.counts.map(|count| axes.by_ref().take(count).copied().collect::<Vec<_>>());
-                write!(f, "{groups:?}\n        lhs:")?;
+                write!(f, "{groups:?}")?;
+                if kernel.precision != MatmulPrecision::Highest {
+                    write!(f, " {:?} precision", kernel.precision)?;
+                }
+                write!(f, "\n        lhs:")?;
                 write_tape(f, &kernel.lhs.0)?;
                 write!(f, "\n        rhs:")?;
                 write_tape(f, &kernel.rhs.0)?;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::device::{Device, DeviceKind, Executable, Purpose};
 use crate::error::{Error, Result};
 use crate::graph::{Memory, Node, NodeRef, Op, Program, Tracer};
+use crate::matmul_precision::MatmulPrecision;
 use crate::plan::{self, PlanOptions};
 
 use super::trace;
@@ -19,13 +20,13 @@ struct Cached {
     used: u64,
 }
 
-/// A device's plans by the key of their program, kept with it.
+/// A device's plans by the key of their program and what they were planned for, kept with it.
 #[derive(Default)]
 struct PlanCache(Mutex<Plans>);
 
 #[derive(Default)]
 struct Plans {
-    by_key: HashMap<u64, Cached>,
+    by_key: HashMap<(u64, PlanOptions), Cached>,
     clock: u64,
     stats: PlanCacheStats,
 }
@@ -55,14 +56,17 @@ pub fn plan_cache_stats(device: &Device) -> PlanCacheStats {
 /// The planner's options for captured steps on `device`.
 pub(crate) fn options_for(device: &Device) -> PlanOptions {
     let info = device.info();
-    match info.kind {
+    let options = match info.kind {
         DeviceKind::Cpu => PlanOptions::CPU,
         // one thread reads a whole row as well as many do
         DeviceKind::Software => {
             PlanOptions { reduced_matrix: usize::MAX, ..PlanOptions::gpu(info.max_storage_buffers as usize) }
         }
         _ => PlanOptions::gpu(info.max_storage_buffers as usize),
-    }
+    };
+    // where it makes no difference, plans are none either
+    let matmul_precision = if device.splits_products() { device.matmul_precision() } else { MatmulPrecision::Highest };
+    PlanOptions { matmul_precision, ..options }
 }
 
 /// The same, for plans that will hardly run twice: kernels do not depend on sizes, so they are rarely compiled.
@@ -121,7 +125,8 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
 
 /// The compiled plan of `program`, from the cache if an equal one was run before.
 fn executable(device: &Device, program: &Program) -> Result<Arc<Executable>> {
-    let key = program.key();
+    let options = one_off_options(device);
+    let key = (program.key(), options);
     let cache = device.kept::<PlanCache>();
     let why = {
         let plans = &mut *cache.plans();
@@ -133,7 +138,7 @@ fn executable(device: &Device, program: &Program) -> Result<Arc<Executable>> {
         }
         if crate::debug::level() > 0 { plans.why_not_reused(program) } else { None }
     };
-    let plan = Arc::new(plan::plan(program, &one_off_options(device)));
+    let plan = Arc::new(plan::plan(program, &options));
     crate::debug::plan_made(program, &plan, why.as_deref());
     let executable = Arc::new(device.prepare(plan)?);
     let plans = &mut *cache.plans();

@@ -34,7 +34,8 @@ const SIGNATURES: usize = 8;
 /// gradients are, by `backward` and the optimizers), a run in which a checked value is NaN or infinite changes nothing,
 /// and neither does any run after it until [`Step::resume`]. An index or label out of range is no such check: it is clamped,
 /// the run counts, and the next read from the device is [`Error::IndexOutOfRange`]; check data where it comes from, as
-/// [`crate::data::Loader`] does.
+/// [`crate::data::Loader`] does. Products of f32 have the precision that was set when the step was made
+/// ([`Device::set_matmul_precision`]).
 ///
 /// ```
 /// use brasa::runtime::{Step, Var};

@@ -72,6 +72,7 @@ impl Predictor {
             return Err(Error::Config(message));
         }
         let device = device.or(config.device.as_deref()).map_or_else(Device::best, Device::named)?;
+        device.set_matmul_precision(config.matmul_precision);
         let spec = ModelSpec { input: input.shape.clone(), classes: classes.len(), seed: u64::from(config.seed) };
         let model = models::create(&config.model.to_string(), &spec, &device)?;
         let saved = [WEIGHTS, BEST].map(|name| folder.join(name));

@@ -20,7 +20,10 @@ pub(super) const SECTIONS: [(&str, &[&str]); 6] = [
         "Augmentation and regularisation",
         &["augment", "augment-on", "label-smoothing", "ema", "clip-norm", "clip-value"],
     ),
-    ("Device and precision", &["device", "precision", "checkpoint-activations", "workers", "on-nan"]),
+    (
+        "Device and precision",
+        &["device", "precision", "matmul-precision", "checkpoint-activations", "workers", "on-nan"],
+    ),
     ("Run folder", &["out", "name", "save-every", "keep", "patience", "tensorboard", "log-every"]),
 ];
 

@@ -110,6 +110,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ),
     ("Graph", "Grafo"),
     ("Histograms", "Histogramas"),
+    (
+        "How exactly products of 32-bit floats are computed, where a GPU has units for products of 16-bit ones only",
+        "Com que exatidão os produtos de números de 32 bits são calculados, onde uma GPU só tem unidades para produtos de 16 bits",
+    ),
     ("How gradients change the weights", "Como os gradientes mudam os pesos"),
     (
         "How the learning rate changes, counted in steps: onecycle, constant, cosine, cosine:warmup=100, \
@@ -220,6 +224,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("Pause", "Pausar"),
     ("Predictions", "Predições"),
     ("Predictions are written after the first evaluation", "As predições são gravadas depois da primeira avaliação"),
+    ("Products of 32-bit floats as they are", "Produtos de números de 32 bits como são"),
     (
         "Random changes to training pictures: none, shift, cifar, or a list such as \
          flip,crop=4,rotate=15,color=0.2,erase=0.25, mixup=0.2 (see `brasa::data::augment`)",
@@ -280,8 +285,12 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("Stopped and saved in {}", "Interrompida e salva em {}"),
     ("Stopped: {}. Test score {}", "Interrompida: {}. Pontuação de teste {}"),
     (
-        "Strict 32-bit floats, sums included: nothing is rounded to fewer bits",
-        "Números de 32 bits em tudo, também nas somas: nada é arredondado para menos bits",
+        "Strict 32-bit floats, sums included: nothing is rounded to fewer bits unless --matmul-precision has it so",
+        "Números de 32 bits em tudo, também nas somas: nada é arredondado para menos bits, a não ser que --matmul-precision o peça",
+    ),
+    (
+        "Sums of products of 16-bit floats, good to 21 bits, where a GPU's matrix units multiply only those; elsewhere as highest",
+        "Somas de produtos de números de 16 bits, exatas até 21 bits, onde as unidades de matrizes da GPU só multiplicam esses; em outros lugares como highest",
     ),
     (
         "Takes about a minute: products, operations, stages, training, inference and transfers",

@@ -335,6 +335,10 @@ fn the_seed_decides_every_bit() {
     let first = run("first", &["--seed", "7"]);
     assert!(first == run("second", &["--seed", "7", "--workers", "3"]), "the number of workers changed the results");
     assert!(first != run("third", &["--seed", "8"]), "the seed changed nothing");
+    let high = run("high", &["--seed", "7", "--matmul-precision", "high"]);
+    assert!(first == high, "on the CPU products are as they are");
+    let config = std::fs::read_to_string(out.path().join("high/config.toml")).expect("it was saved");
+    assert!(config.contains("matmul-precision = \"high\"\n"), "what goes on from it goes on with it: {config}");
     let again = out.path().join("first/config.toml");
     assert!(first == run("fourth", &["--config", text(&again)]), "a run's own settings gave other results");
 }

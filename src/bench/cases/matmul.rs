@@ -4,6 +4,7 @@
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::matmul_precision::MatmulPrecision;
 use crate::runtime::Step;
 use crate::tensor::Tensor;
 
@@ -27,6 +28,7 @@ pub(super) fn cases() -> Vec<Case> {
     }
     for side in HALF_SIDES {
         cases.push(square(side, DType::F16));
+        cases.push(at_high_precision(square(side, DType::F32)));
     }
     cases.push(product("matmul_1x4096x4096", [1, 4096, 4096], DType::F32).quick(true));
     cases
@@ -44,6 +46,19 @@ pub(super) fn square(side: usize, dtype: DType) -> Case {
         _ => format!("matmul_{side}_{dtype}"),
     };
     product(&name, [side; 3], dtype)
+}
+
+/// The same product of f32 by units for f16, on devices where that is another one.
+fn at_high_precision(case: Case) -> Case {
+    let make = move |device: &Device| {
+        let before = device.matmul_precision();
+        device.set_matmul_precision(MatmulPrecision::High);
+        let work = (case.make)(device); // its step keeps the precision
+        device.set_matmul_precision(before);
+        work
+    };
+    let (name, what) = (format!("{}_high", case.name), format!("{} at high precision", case.what));
+    Case { name, what, make: Box::new(make), wanted_on: Device::splits_products, ..case }
 }
 
 fn product(name: &str, [rows, inner, columns]: [usize; 3], dtype: DType) -> Case {

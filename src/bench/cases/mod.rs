@@ -36,6 +36,8 @@ pub(super) struct Case {
     pub(super) dtype: DType,
     /// Part of the quick selection.
     quick: bool,
+    /// Which devices it says anything about.
+    pub(super) wanted_on: fn(&Device) -> bool,
     pub(super) make: Make,
 }
 
@@ -44,8 +46,9 @@ impl Case {
         let (what, make) = (String::new(), Box::new(make));
         let (flops, bytes, samples) = (0.0, 0.0, 0);
         let (least_runs, dtype) = (0, DType::F32);
-        let name = name.into();
-        Self { suite, name, what, flops, bytes, samples, throughput: false, least_runs, dtype, quick: false, make }
+        let (name, wanted_on) = (name.into(), |_: &Device| true);
+        let (throughput, quick) = (false, false);
+        Self { suite, name, what, flops, bytes, samples, throughput, least_runs, dtype, quick, wanted_on, make }
     }
 
     fn what(mut self, what: impl Into<String>) -> Self {

@@ -1,6 +1,7 @@
 //! Matrix products and convolutions.
 
 use super::*;
+use crate::matmul_precision::MatmulPrecision;
 
 /// A contraction of plain loads: operands and output by the axes they have, in memory order.
 pub(super) fn contract(
@@ -25,6 +26,7 @@ pub(super) fn contract(
         epilogue: epilogue.0,
         stores: vec![store(2, &linear(axes, out), sum)],
         accumulator: DType::F32,
+        precision: MatmulPrecision::Highest,
     }
 }
 
@@ -168,6 +170,7 @@ impl Convolution {
             epilogue: epilogue.0,
             stores: vec![store(2, out, sum)],
             accumulator: DType::F32,
+            precision: MatmulPrecision::Highest,
         })
     }
 

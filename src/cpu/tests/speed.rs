@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::contracts::{Convolution, packed};
 use super::*;
+use crate::matmul_precision::MatmulPrecision;
 
 /// Best milliseconds of several runs of one kernel over buffers of `lens` f32 elements.
 fn measure(name: &str, body: Body, lens: &[usize], flops: f64, bytes: f64) {
@@ -76,6 +77,7 @@ fn matmul([m, n, k]: [usize; 3], transposed: [bool; 2]) -> Body {
         epilogue: epilogue.0,
         stores: vec![store(2, &linear(&axes, &[0, 1]), sum)],
         accumulator: DType::F32,
+        precision: MatmulPrecision::Highest,
     })
 }
 

@@ -29,6 +29,7 @@ pub(crate) const FAMILIES: &[ShaderFile] = shader_files![
     "contract_tiled.wgsl",
     "map.wgsl",
     "merge.wgsl",
+    "probe_terms.wgsl",
     "probe_units.wgsl",
     "reduce.wgsl",
     "reduce_group.wgsl",

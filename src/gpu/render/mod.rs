@@ -28,7 +28,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::plan::{Body, BufferId, Kernel, Plan, Routine, RoutineKind};
 
-pub(crate) use contract::{Tuned, Units, Variant, identity, probe_text, variants};
+pub(crate) use contract::{Tuned, Units, Variant, identity, probe_terms_text, probe_text, variants};
 pub(crate) use library::MOVE_BYTES;
 use module::Module;
 

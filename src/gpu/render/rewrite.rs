@@ -76,6 +76,7 @@ pub(crate) fn exchange(kernel: &ContractKernel) -> ContractKernel {
         epilogue: map_tape(&kernel.epilogue, &swap),
         stores,
         accumulator: kernel.accumulator,
+        precision: kernel.precision,
         axes,
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::graph::{Contract, Op};
+use crate::matmul_precision::MatmulPrecision;
 use crate::plan::index::Ix;
 use crate::plan::kernel::{Body, ContractKernel, Tape, ValueId};
 
@@ -54,6 +55,10 @@ pub(super) fn build_contract(
     let stores = writer.stores(&targets, stores)?;
     let epilogue = writer.tape;
     let accumulator = if node.dtype.is_float() { DType::F32 } else { node.dtype };
+    let precision = match context.program.nodes[lhs].dtype {
+        DType::F32 => context.precision,
+        _ => MatmulPrecision::Highest,
+    };
     Ok(Body::Contract(ContractKernel {
         lhs: operand(lhs, &spec.lhs)?,
         rhs: operand(rhs, &spec.rhs)?,
@@ -62,6 +67,7 @@ pub(super) fn build_contract(
         epilogue,
         stores,
         accumulator,
+        precision,
     }))
 }
 

@@ -12,6 +12,7 @@ mod runs;
 mod writer;
 
 use crate::graph::{Op, Program};
+use crate::matmul_precision::MatmulPrecision;
 
 use super::kernel::Body;
 use super::routine;
@@ -42,6 +43,8 @@ pub(super) struct Context<'a> {
     pub homes: &'a [Option<Home>],
     /// For each node, whether it must be read from memory (`compared.rs`).
     pub compared: &'a [bool],
+    /// Of contractions of f32.
+    pub precision: MatmulPrecision,
 }
 
 /// The kernel that computes `members` (stored nodes, in topological order) and writes those in `stores`.

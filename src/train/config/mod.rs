@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{Augment, DatasetName, On, OpenOptions};
 use crate::error::{Error, Result};
+use crate::matmul_precision::MatmulPrecision;
 use crate::optim::Schedule;
 
 use super::save::SaveEvery;
@@ -126,6 +127,9 @@ pub struct Config {
     /// What numbers are computed in
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().precision))]
     pub precision: Precision,
+    /// How exactly products of 32-bit floats are computed, where a GPU has units for products of 16-bit ones only
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().matmul_precision))]
+    pub matmul_precision: MatmulPrecision,
     /// Decides weights, order and augmentation: the same seed gives the same numbers on the same device
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().seed))]
     pub seed: u32,
@@ -191,6 +195,7 @@ impl Default for Config {
             augment: Augment::default(),
             augment_on: On::Host,
             precision: Precision::F32,
+            matmul_precision: MatmulPrecision::Highest,
             seed: 0,
             device: None,
             workers: default_workers(),

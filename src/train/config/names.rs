@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::On;
 use crate::error::{Error, Result};
+use crate::matmul_precision::MatmulPrecision;
 use crate::models::{Entry, MODELS, Task};
 
 /// The name of a network for pictures: one of [`MODELS`](crate::models::MODELS).
@@ -107,7 +108,7 @@ pub enum OptimizerName {
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Precision {
-    /// Strict 32-bit floats, sums included: nothing is rounded to fewer bits
+    /// Strict 32-bit floats, sums included: nothing is rounded to fewer bits unless --matmul-precision has it so
     F32,
     /// Mixed: products of 16-bit floats, added up in 32 bits; weights, normalisation, loss and update in 32 bits; the loss
     /// is scaled so that small gradients survive
@@ -136,4 +137,4 @@ macro_rules! display_as_in_files {
         }
     )*};
 }
-display_as_in_files!(OptimizerName, Precision, OnNan, On);
+display_as_in_files!(OptimizerName, Precision, MatmulPrecision, OnNan, On);

@@ -128,6 +128,8 @@ impl Learner {
             let scaled = learner.scaler.is_some();
             learner.metrics.watch(if scaled { Watched::Loss } else { Watched::LossAndGradients });
         }
+        // its steps keep it, whatever is set later
+        device.set_matmul_precision(config.matmul_precision);
         learner.train = learner.train_step(config.accumulate > 1, true)?;
         if config.accumulate > 1 {
             let accumulate = learner.train_step(true, false)?;

@@ -3,14 +3,18 @@
 //! Operands of type f16 are multiplied exactly and summed in f32, as everywhere else; only the order of the sums within a
 //! small matrix is the unit's own. Each value that is read from workgroup memory is used for as many results as a
 //! subgroup's part has rows or columns: 32 or 64, where threads that multiply by themselves have 4 or 8.
+//!
+//! Units that know f16 only multiply f32 on request as sums of two terms ([`MatmulPrecision::High`], which has the error): the
+//! low one is scaled, so that it does not underflow before the high one does, and its products have sums of their own.
 
 use std::fmt::{self, Write as _};
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::gpu::render::library::fill;
+use crate::gpu::render::library::{fill, link};
 use crate::gpu::render::module::Module;
 use crate::gpu::render::{Capabilities, Launch};
+use crate::matmul_precision::MatmulPrecision;
 use crate::plan::{ContractKernel, Tape, ValueId};
 
 use super::fetch::{Fetch, fetch};
@@ -26,6 +30,15 @@ pub(crate) struct Units {
     pub f16: Option<usize>,
     /// Rows and columns of matrices of f32.
     pub f32: Option<usize>,
+    /// Whether those of f16 may multiply terms of f32: nothing is lost to conversions that truncate or to subnormals.
+    pub terms: bool,
+}
+
+impl Units {
+    /// Whether products of f32 go to them at this precision, and at the highest do not.
+    pub(crate) fn splits(self) -> bool {
+        self.f16.is_some() && self.f32.is_none() && self.terms
+    }
 }
 
 impl fmt::Display for Units {
@@ -47,12 +60,20 @@ pub(super) struct Tile {
     step: usize,
     /// Rows and columns of the unit's matrices.
     size: usize,
-    /// Elements of the operands' type have so many bytes.
+    /// Elements of the unit's operands have so many bytes.
     element_bytes: usize,
+    /// Of so many of them an operand is the sum.
+    terms: usize,
     threads: usize,
     /// Subgroups, if they are as small as they may be.
     most_subgroups: usize,
 }
+
+/// Where in the results' memory those of the low terms' products begin.
+const LOW_RESULTS: &str = "MOST_SUBGROUPS * SIZE * SIZE";
+
+/// A factor of 1 that no compiler knows: Mesa's takes `f32(f16(x))` for x, and nothing would be left for the low term.
+const ONE: &str = "var<private> one: Element;\n";
 
 /// Elements between the end of a row in workgroup memory and the next one.
 const GAP: usize = 8;
@@ -72,7 +93,17 @@ impl Tile {
     fn bytes(self) -> usize {
         let length = |side| [true, false].map(|along_k| self.pitch_and_length(side, along_k)[1]).into_iter().max();
         let operands = (0..2).filter_map(length).sum::<usize>() * self.element_bytes;
-        operands + 4 * self.most_subgroups * self.size * self.size
+        self.terms * (operands + 4 * self.most_subgroups * self.size * self.size)
+    }
+
+    /// Whether an operand is the sum of two terms.
+    fn is_split(self) -> bool {
+        self.terms == 2
+    }
+
+    /// The type of a four on its way to workgroup memory, where it is split.
+    fn brought(self) -> &'static str {
+        if self.is_split() { "Sum" } else { "vec4<Element>" }
     }
 
     /// Fours that a thread brings in a step.
@@ -88,15 +119,17 @@ pub(super) fn tile(caps: &Capabilities, kernel: &ContractKernel) -> Option<Tile>
         return None;
     }
     let half = |(tape, value): &(Tape, ValueId)| tape.instrs[*value].dtype == DType::F16;
-    let (size, element_bytes) = match (half(&kernel.lhs) && half(&kernel.rhs), units.f16, units.f32) {
-        (true, Some(size), _) if caps.f16 => (size, 2),
-        (_, _, Some(size)) => (size, 4),
+    let split = kernel.precision == MatmulPrecision::High && units.splits();
+    let (size, element_bytes, terms) = match (half(&kernel.lhs) && half(&kernel.rhs), units.f16, units.f32) {
+        (true, Some(size), _) if caps.f16 => (size, 2, 1),
+        (_, _, Some(size)) => (size, 4, 1),
+        (false, Some(size), None) if caps.f16 && split => (size, 2, 2),
         _ => return None,
     };
     let [_, _, _, inner] = kernel.sizes();
     let step = if inner >= 64 { 32 } else { 16 };
     let shape = |sides, part, step| {
-        let tile = Tile { sides, part, step, size, element_bytes, threads: 0, most_subgroups: 0 };
+        let tile = Tile { sides, part, step, size, element_bytes, terms, threads: 0, most_subgroups: 0 };
         let threads = tile.parts() * units.subgroups[1];
         Tile { threads, most_subgroups: threads / units.subgroups[0].max(1), ..tile }
     };
@@ -105,7 +138,9 @@ pub(super) fn tile(caps: &Capabilities, kernel: &ContractKernel) -> Option<Tile>
             && tile.bytes() <= caps.max_workgroup_bytes as usize
             && (0..2).all(|side| (tile.sides[side] * tile.step / 4).is_multiple_of(tile.threads))
     };
-    let large = [step, 16].map(|step| shape([128, 128], [64, 32], step));
+    // two terms take twice the registers and twice the memory
+    let (sides, part) = if terms == 1 { ([128, 128], [64, 32]) } else { ([128, 64], [32, 32]) };
+    let large = [step, 16].map(|step| shape(sides, part, step));
     let small = [step, 16].map(|step| shape([64, 64], [32, 32], step));
     let large = large.into_iter().find(|tile| possible(tile) && large_tiles_pay(caps, kernel, tile.sides));
     large.or_else(|| small.into_iter().find(possible))
@@ -124,6 +159,7 @@ pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel, tile: Tile
     let (grid, groups) = tile_grid(&mut module, kernel, tile.sides, tile.step)?;
     let types = types(tile, left.along_k, right.along_k);
     let [begin, place, ahead, products, results] = body(tile, [&left, &right]);
+    let sum = sum(tile);
     if tile.element_bytes == 2 {
         module.use_f16();
     }
@@ -132,6 +168,7 @@ pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel, tile: Tile
         ("grid", grid.as_str()),
         ("types", &types),
         ("compute", &compute),
+        ("sum", &sum),
         ("begin", &begin),
         ("place", &place),
         ("ahead", &ahead),
@@ -152,15 +189,26 @@ fn matrices(size: usize, half: bool) -> String {
 }
 
 /// A kernel that tries units of one size and type.
-pub(crate) fn probe_text(size: usize, half: bool, [least, most]: [usize; 2]) -> String {
+pub(crate) fn probe_text(size: usize, half: bool, subgroups: [usize; 2]) -> String {
+    fill("probe_units.wgsl", &[("types", &probe_types(size, half, subgroups))])
+}
+
+/// A kernel that tries what [`MatmulPrecision::High`] relies on with units for f16.
+pub(crate) fn probe_terms_text(size: usize, subgroups: [usize; 2]) -> String {
+    let mut text = fill("probe_terms.wgsl", &[("types", &probe_types(size, true, subgroups))]);
+    link(&mut text);
+    text
+}
+
+/// The types and sizes of a probe.
+fn probe_types(size: usize, half: bool, [least, most]: [usize; 2]) -> String {
     let f16 = if half { "enable f16;\n" } else { "" };
     let matrices = matrices(size, half);
-    let types = format!(
+    format!(
         "{f16}enable wgpu_cooperative_matrix;\n{matrices}const SIZE: u32 = {size}u;\nconst THREADS: u32 = {most}u;\n\
          const MOST_SUBGROUPS: u32 = {}u;\n",
         most / least.max(1)
-    );
-    fill("probe_units.wgsl", &[("types", &types)])
+    )
 }
 
 fn types(tile: Tile, left_along_k: bool, right_along_k: bool) -> String {
@@ -174,6 +222,7 @@ fn types(tile: Tile, left_along_k: bool, right_along_k: bool) -> String {
         ("STEP", tile.step),
         ("THREADS", tile.threads),
         ("PARTS", tile.parts()),
+        ("TERMS", tile.terms),
         ("MOST_SUBGROUPS", tile.most_subgroups),
         ("PART_ROWS", tile.part[0]),
         ("PART_COLUMNS", tile.part[1]),
@@ -184,6 +233,9 @@ fn types(tile: Tile, left_along_k: bool, right_along_k: bool) -> String {
     ] {
         let _ = writeln!(text, "const {name}: u32 = {value}u;");
     }
+    if tile.is_split() {
+        text.push_str(ONE);
+    }
     text
 }
 
@@ -191,16 +243,37 @@ fn types(tile: Tile, left_along_k: bool, right_along_k: bool) -> String {
 fn place(fetch: &Fetch, tile: Tile, side: usize) -> String {
     let name = fetch.name;
     let fours = if fetch.along_k { tile.step } else { tile.sides[side] } / 4;
-    let pitch = format!("{}_PITCH", name.to_uppercase());
+    let upper = name.to_uppercase();
     let mut text = format!(
-        "fn place_{name}(number: u32, value: vec4<Element>) {{\n    \
-         let at = number / {fours}u * {pitch} + number % {fours}u * 4u;\n"
+        "fn place_{name}(number: u32, value: {}) {{\n    \
+         let at = number / {fours}u * {upper}_PITCH + number % {fours}u * 4u;\n",
+        tile.brought()
     );
-    for (number, lane) in LANES.iter().enumerate() {
-        let _ = writeln!(text, "    {name}_tile[at + {number}u] = value.{lane};");
+    let put = |value: &str, start: &str| {
+        let lanes = LANES.iter().enumerate();
+        lanes.map(|(n, lane)| format!("    {name}_tile[{start}at + {n}u] = {value}.{lane};\n")).collect::<String>()
+    };
+    if tile.is_split() {
+        text.push_str("    let high = vec4<Element>(value) * one;\n");
+        text.push_str(&put("high", ""));
+        text.push_str("    let low = vec4<Element>(low_term(value, Sum(high)));\n");
+        text.push_str(&put("low", &format!("{upper}_LENGTH + ")));
+    } else {
+        text.push_str(&put("value", ""));
     }
     text.push_str("}\n\n");
     text
+}
+
+/// The four results that lie at `at`.
+fn sum(tile: Tile) -> String {
+    let four = |start: &str| format!("Sum({})", [0, 1, 2, 3].map(|n| format!("results[{start}at + {n}u]")).join(", "));
+    let sum = if tile.is_split() {
+        format!("sum_of_terms({}, {})", four(""), four(&format!("{LOW_RESULTS} + ")))
+    } else {
+        four("")
+    };
+    format!("        let sum = {sum};\n")
 }
 
 /// What `main` does for each four that a thread brings and each block that a subgroup adds up, written out so that all of
@@ -212,34 +285,50 @@ fn body(tile: Tile, operands: [&Fetch; 2]) -> [String; 5] {
         let Fetch { name, along_k, .. } = *operands[side];
         for i in 0..tile.fours(side) {
             let number = format!("thread + {}u", i * tile.threads);
-            let load = |step: &str| format!("vec4<Element>(load_{name}(batch, {first}, {step}, {number}));");
+            let load = |step: &str| format!("{}(load_{name}(batch, {first}, {step}, {number}));", tile.brought());
             let _ = writeln!(begin, "    var {name}{i} = {}", load("0u"));
             let _ = writeln!(place, "        place_{name}({number}, {name}{i});");
             let _ = writeln!(ahead, "        {name}{i} = {}", load("step + 1u"));
         }
         // Rows of the left matrix and columns of the right one lie in lines where fours run along k.
         let transposed = if along_k == (side == 0) { "T" } else { "" };
-        let pitch = format!("{}_PITCH", name.to_uppercase());
+        let upper = name.to_uppercase();
+        let pitch = format!("{upper}_PITCH");
         for i in 0..blocks[side] {
             let point = format!("(part_{first} + {}u)", i * tile.size);
             let at = if along_k { format!("{point} * {pitch} + k") } else { format!("k * {pitch} + {point}") };
-            let _ = writeln!(
-                products,
-                "            let {value}{i} = coopLoad{transposed}<{kind}>(&{name}_tile[{at}], {pitch});"
-            );
+            let mut load = |value: String, at: &str| {
+                let load = format!("coopLoad{transposed}<{kind}>(&{name}_tile[{at}], {pitch})");
+                let _ = writeln!(products, "            let {value} = {load};");
+            };
+            load(format!("{value}{i}"), &at);
+            if tile.is_split() {
+                load(format!("{value}{i}_low"), &format!("{upper}_LENGTH + {at}"));
+            }
         }
     }
     for (i, j) in (0..blocks[0]).flat_map(|i| (0..blocks[1]).map(move |j| (i, j))) {
-        let name = format!("sum{i}_{j}");
-        let _ = writeln!(begin, "    var {name} = coopLoadT<Block>(&results[0], SIZE);");
+        let (name, low) = (format!("sum{i}_{j}"), format!("low{i}_{j}"));
+        let sums = [(&name, "first".to_owned()), (&low, format!("{LOW_RESULTS} + first"))];
+        for (name, first) in &sums[..tile.terms] {
+            let _ = writeln!(begin, "    var {name} = coopLoadT<Block>(&results[0], SIZE);");
+            let _ = writeln!(results, "    coopStoreT({name}, &results[{first}], SIZE);");
+        }
         let _ = writeln!(products, "            {name} = coopMultiplyAdd(a{i}, b{j}, {name});");
+        if tile.is_split() {
+            let _ = writeln!(products, "            {low} = coopMultiplyAdd(a{i}, b{j}_low, {low});");
+            let _ = writeln!(products, "            {low} = coopMultiplyAdd(a{i}_low, b{j}, {low});");
+        }
         let (row, column) = (i * tile.size, j * tile.size);
         let _ = write!(
             results,
-            "    coopStoreT({name}, &results[first], SIZE);\n    workgroupBarrier();\n    if (subgroup < PARTS) {{\n        \
+            "    workgroupBarrier();\n    if (subgroup < PARTS) {{\n        \
              finish_block(batch, row + part_row + {row}u, column + part_column + {column}u, first, lane, lanes);\n    }}\n    \
              workgroupBarrier();\n"
         );
+    }
+    if tile.is_split() {
+        begin.push_str("    one = Element(1.0 + results[0]);\n");
     }
     // all subgroups have read the zeros before the first result is written over them
     begin.push_str("    workgroupBarrier();\n");

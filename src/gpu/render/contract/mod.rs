@@ -16,7 +16,7 @@ mod workgroup_tiles;
 use crate::error::Result;
 use crate::plan::ContractKernel;
 
-pub(crate) use cooperative::{Units, probe_text};
+pub(crate) use cooperative::{Units, probe_terms_text, probe_text};
 pub(crate) use variants::{Tuned, Variant, identity, variants};
 
 use super::module::Module;

@@ -10,6 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::render::Capabilities;
+use crate::matmul_precision::MatmulPrecision;
 use crate::plan::{BufferId, ContractKernel, InstrOp, Ix};
 
 use super::workgroup_tiles::{BLOCK, BLOCK_WORDS};
@@ -74,7 +75,8 @@ const THREADS: usize = 64;
 /// What a contraction is known by from one process to the next: all of it but where in memory its values lie, which only have
 /// to be aligned alike. Two that go by one number would take one variant, which is right for both.
 pub(crate) fn identity(kernel: &ContractKernel) -> u64 {
-    let mut kernel = kernel.clone();
+    // no variant depends on it
+    let mut kernel = ContractKernel { precision: MatmulPrecision::Highest, ..kernel.clone() };
     let mut buffers = Vec::new();
     let mut renumber = |buffer: &mut BufferId, index: &mut Ix| {
         let known = buffers.iter().position(|known| known == buffer);

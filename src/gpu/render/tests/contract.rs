@@ -2,10 +2,11 @@ use super::runner::Gpu;
 use super::*;
 use crate::gpu::render::{Tuned, Units, Variant, identity, render_as, variants};
 use crate::graph::{Binary, Unary};
+use crate::matmul_precision::MatmulPrecision;
 use crate::plan::ContractKernel;
 
 /// A matrix product of `[b, m, k]` and `[b, k, n]` with strides given for (b, m, k), (b, k, n) and (b, m, n).
-struct Product {
+pub(super) struct Product {
     sizes: [usize; 4],
     left: [i64; 3],
     right: [i64; 3],
@@ -27,7 +28,7 @@ impl Product {
         }
     }
 
-    fn build(&self, case: &mut Case) -> Body {
+    pub(super) fn build(&self, case: &mut Case) -> Body {
         let [b, m, n, k] = self.sizes;
         let left = case.data(self.dtype, b * m * k.max(1));
         let right = case.data(self.dtype, b * n * k.max(1));
@@ -54,6 +55,7 @@ impl Product {
             epilogue: epilogue.0,
             stores: vec![store(out, affine(&o, 0), value)],
             accumulator,
+            precision: MatmulPrecision::Highest,
         })
     }
 
@@ -65,7 +67,7 @@ impl Product {
 }
 
 /// A product of which the left operand, the right one and the result lie transposed.
-fn product_turned([b, m, n, k]: [usize; 4], [left, right, out]: [bool; 3], dtype: DType) -> Product {
+pub(super) fn product_turned([b, m, n, k]: [usize; 4], [left, right, out]: [bool; 3], dtype: DType) -> Product {
     let mut product = Product { dtype, ..Product::plain(b, m, n, k) };
     let [m, n, k] = [m, n, k].map(|size| size as i64);
     if left {
@@ -129,7 +131,7 @@ fn convolution(batch: usize, channels: usize, filters: usize, height: usize, wid
     case.check(body);
 }
 
-fn convolved(
+pub(super) fn convolved(
     case: &mut Case,
     dtype: DType,
     [batch, channels, filters, height, width]: [usize; 5],
@@ -160,6 +162,7 @@ fn convolved(
         epilogue: epilogue.0,
         stores: vec![store(output, place, sum)],
         accumulator: DType::F32,
+        precision: MatmulPrecision::Highest,
     })
 }
 
@@ -199,6 +202,7 @@ fn operands_may_be_mixed_expressions() {
         epilogue: epilogue.0,
         stores: vec![store(out, affine(&[36, 1], 0), sum)],
         accumulator: DType::F32,
+        precision: MatmulPrecision::Highest,
     }));
 }
 
@@ -235,7 +239,7 @@ fn units() -> Vec<Units> {
     match runner::gpu() {
         Some(Gpu { units: Some(units), .. }) => vec![*units],
         _ => {
-            let nvidia = Units { subgroups: [32, 32], f16: Some(16), f32: None };
+            let nvidia = Units { subgroups: [32, 32], f16: Some(16), f32: None, terms: true };
             vec![nvidia, Units { f16: Some(8), f32: Some(8), ..nvidia }, Units { subgroups: [32, 64], ..nvidia }]
         }
     }
@@ -403,7 +407,7 @@ fn what_sums_in_another_order_is_no_variant() {
     let mut case = Case::new();
     let body = Product::plain(1, 256, 256, 64).build(&mut case);
     let Body::Contract(contraction) = &body else { unreachable!("it is one") };
-    let units = Units { subgroups: [32, 32], f16: Some(16), f32: Some(8) };
+    let units = Units { subgroups: [32, 32], f16: Some(16), f32: Some(8), terms: true };
     let caps = Capabilities { cooperative: Some(units), max_workgroup_bytes: 48 << 10, ..capabilities(false, true) };
     let by_rule = render(&case.plan, &case.kernel(&body), &caps).expect("it renders");
     assert!(by_rule[0].wgsl.contains("coopMultiplyAdd"));

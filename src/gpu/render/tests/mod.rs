@@ -8,6 +8,7 @@ mod models;
 mod routines;
 mod runner;
 mod table;
+mod terms;
 mod texts;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
