@@ -1,12 +1,12 @@
-//! A look at units for small matrices before anything relies on them: wgpu calls them experimental, and what the tests see
-//! on one driver says little about another.
+//! A look at units for small matrices and at subgroups before anything relies on them: wgpu calls the units experimental, which
+//! lanes of a subgroup are active is left to drivers, and what the tests see on one driver says little about another.
 
 use crate::error::{Error, Result};
 
 use super::context::Gpu;
 use super::features;
 use super::pipeline::{Slot, Text};
-use super::render::{Units, probe_text};
+use super::render::{Units, probe_text, subgroup_probe_text};
 
 impl Gpu {
     /// The units that give what they should; contractions do without the others.
@@ -15,7 +15,8 @@ impl Gpu {
         for half in [true, false] {
             let size = if half { &mut units.f16 } else { &mut units.f32 };
             let Some(known) = *size else { continue };
-            let reason = match self.right_results(&probe_text(known, half, self.caps.cooperative?.subgroups)) {
+            let wgsl = probe_text(known, half, self.caps.cooperative?.subgroups);
+            let reason = match self.right_results(("probe_units", &wgsl), ("matrix units", "cooperative")) {
                 Ok(right) if right as usize == known * known => continue,
                 Ok(right) => format!("{right} of {} results are right", known * known),
                 Err(error) => error.to_string(),
@@ -26,9 +27,23 @@ impl Gpu {
         (units.f16.is_some() || units.f32.is_some()).then_some(units)
     }
 
-    fn right_results(&self, wgsl: &str) -> Result<u32> {
+    /// The sizes of its subgroups, if shuffles give what they should; reductions do without the others.
+    pub(super) fn probed_subgroups(&self) -> Option<[usize; 2]> {
+        let sizes = self.caps.subgroups?;
+        let (wgsl, threads) = subgroup_probe_text(&self.caps)?;
+        let reason = match self.right_results(("probe_subgroups", &wgsl), ("subgroups", "subgroups")) {
+            Ok(right) if right as usize == threads => return Some(sizes),
+            Ok(right) => format!("{right} of {threads} results are right"),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!("the subgroups of this GPU are not used: {reason}");
+        None
+    }
+
+    /// How many results a probe counts as right; `what` it tries, and the feature's name.
+    fn right_results(&self, (label, wgsl): (&str, &str), (what, name): (&str, &str)) -> Result<u32> {
         use wgpu::BufferUsages as Usage;
-        let pipeline = self.pipeline("probe_units", Text { wgsl, foreign: None }, &[Slot::Write])?;
+        let pipeline = self.pipeline(label, Text { wgsl, foreign: None }, &[Slot::Write])?;
         let counted = self.buffer("right results", 16, Usage::STORAGE | Usage::COPY_SRC);
         let read = self.buffer("right results to read", 16, Usage::COPY_DST | Usage::MAP_READ);
         let group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
@@ -49,8 +64,7 @@ impl Gpu {
         self.poller.wait(Some(submission));
         self.check().map_err(|error| match error {
             Error::DeviceLost { device, reason } => {
-                let reason =
-                    format!("{reason} (in a trial of its matrix units: set {}=-cooperative)", features::VARIABLE);
+                let reason = format!("{reason} (in a trial of its {what}: set {}=-{name})", features::VARIABLE);
                 Error::DeviceLost { device, reason }
             }
             other => other,

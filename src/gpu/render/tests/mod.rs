@@ -7,6 +7,7 @@ mod loops;
 mod models;
 mod routines;
 mod runner;
+mod subgroups;
 mod table;
 mod texts;
 
@@ -34,6 +35,7 @@ fn capabilities(software: bool, f16: bool) -> Capabilities {
         launch_milliseconds: f64::INFINITY,
         busy_groups: if software { 16 } else { 128 },
         software,
+        subgroups: None,
         cooperative: None,
         tuned: None,
     }
@@ -190,6 +192,9 @@ pub(super) fn validate(launch: &Launch) {
     let mut capabilities = naga::valid::Capabilities::SHADER_FLOAT16;
     if cooperative {
         capabilities |= naga::valid::Capabilities::COOPERATIVE_MATRIX | naga::valid::Capabilities::SUBGROUP;
+    }
+    if text.contains("@builtin(subgroup_invocation_id)") {
+        capabilities |= naga::valid::Capabilities::SUBGROUP;
     }
     let mut validator = naga::valid::Validator::new(naga::valid::ValidationFlags::all(), capabilities);
     let info = validator.validate(&module).unwrap_or_else(|e| panic!("{label}: {}\n{text}", e.emit_to_string(text)));
