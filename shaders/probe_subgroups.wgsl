@@ -5,7 +5,7 @@
 @group(0) @binding(0) var<storage, read_write> right_results: array<atomic<u32>>;
 
 fn joined(a: u32, b: u32) -> u32 {
-    return 31u * a + b;
+    return 29u * (a ^ (a >> 5u)) + b;
 }
 
 var<workgroup> parts: array<u32, THREADS>;
@@ -30,7 +30,7 @@ fn shuffled(thread: u32, lane: u32) -> u32 {
     var part = joined(parts[lane], parts[lane + 4u]);
     part = joined(part, subgroupShuffleXor(part, 2u));
     part = joined(part, subgroupShuffleXor(part, 1u));
-    return subgroupBroadcastFirst(part);
+    return subgroupShuffle(part, 0u);
 }
 //@end
 

@@ -41,7 +41,7 @@ fn compute(work: u32, thread: u32, lane: u32) {
     var part = scratch[lane] + scratch[lane + 4u];
     part = part + subgroupShuffleXor(part, 2u);
     part = part + subgroupShuffleXor(part, 1u);
-    let whole = subgroupBroadcastFirst(part);
+    let whole = subgroupShuffle(part, 0u);
     if (thread == 0u) {
         output[work] = whole;
     }

@@ -98,7 +98,9 @@ impl DeviceInfo {
             });
         }
         notes.push(match self.subgroups {
-            Some(_) => note("subgroups", false, "the last steps of long rows' sums are made in them, with the same bits"),
+            Some(_) => {
+                note("subgroups", false, "the last steps of long rows' sums are made in them, with the same bits")
+            }
             None => note("subgroups", false, "none that are used: sums of long rows go through workgroup memory"),
         });
         if self.memory_bytes.is_none() {

@@ -37,7 +37,7 @@ impl Choice {
     }
 }
 
-/// `BRASA_FEATURES`: features of adapters to do without, such as `-f16,-cooperative`, `-tuned` for what tuning found, and
+/// `BRASA_FEATURES`: features of adapters to do without, such as `-f16,-subgroups`, `-tuned` for what tuning found, and
 /// `+cooperative` for units that a software adapter only imitates.
 fn choice() -> Choice {
     static CHOICE: OnceLock<Choice> = OnceLock::new();

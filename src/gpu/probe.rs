@@ -73,3 +73,25 @@ impl Gpu {
         Ok(read.get_mapped_range(..).map_or(0, |view| bytemuck::pod_read_unaligned(&view[..4])))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::adapters;
+
+    #[test]
+    fn shuffles_from_wrong_lanes_are_noticed() {
+        let adapters = adapters();
+        let Some(adapter) = adapters.first() else { return };
+        let gpu = Gpu::open(adapter).expect("it opens");
+        let Some((wgsl, threads)) = subgroup_probe_text(&gpu.caps) else { return };
+        let right =
+            |wgsl: &str| gpu.right_results(("probe_subgroups", wgsl), ("subgroups", "subgroups")).expect("it runs");
+        assert_eq!(right(&wgsl), threads as u32);
+        for (lane, wrong) in [("Xor(whole_part, 2u)", "Xor(whole_part, 1u)"), ("(whole_part, 0u)", "(whole_part, 1u)")]
+        {
+            assert!(wgsl.contains(lane), "{wgsl}");
+            assert_eq!(right(&wgsl.replace(lane, wrong)), 0, "{wrong} for {lane}");
+        }
+    }
+}

@@ -12,7 +12,7 @@ use super::module::Module;
 use super::scalar::{self, Register};
 use super::space::{Expr, Lanes, Space, unravel};
 use super::tape::Outside;
-use super::tree::{self, Tree};
+use super::tree::{self, Tree, Value};
 use super::{Launch, grid, transpose};
 
 /// Longest row that one invocation sweeps on a real GPU.
@@ -213,8 +213,7 @@ impl<'k> Shape<'k> {
         let threads = wanted.min(module.caps.max_workgroup_invocations as usize).max(1);
         let threads = 1 << threads.ilog2();
         let kinds: BTreeSet<(usize, &str)> = self.scratch().collect();
-        let shuffled = kinds.iter().all(|&(_, name)| name != Register::Bool.name()); // no shuffle takes those
-        let lanes = tree::lanes(module.caps, threads).filter(|_| shuffled);
+        let lanes = tree::lanes(module.caps, threads);
         let group = Some(Group { threads, lanes });
         let mut space = self.space(self.wide).expect("the choice checked it");
         let mut code = String::new();
@@ -392,8 +391,12 @@ impl<'k> Shape<'k> {
     ) -> Result<()> {
         let reductions = &phase.reductions;
         let dtype = |number: usize| phase.tape.instrs[reductions[number].1].dtype;
-        let name = |number: usize| (scratch_name(number, dtype(number)), format!("r{}", first_reduction + number));
-        let values: Vec<_> = (0..reductions.len()).map(name).collect();
+        let value = |number: usize| Value {
+            parts: scratch_name(number, dtype(number)),
+            whole: format!("r{}", first_reduction + number),
+            is_bool: dtype(number) == DType::Bool,
+        };
+        let values: Vec<Value> = (0..reductions.len()).map(value).collect();
         let all: usize = self.kernel.phases.iter().map(|phase| phase.reductions.len()).sum();
         let again = first_reduction + reductions.len() < all;
         let join =

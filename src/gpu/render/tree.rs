@@ -7,6 +7,26 @@ use crate::error::Result;
 
 use super::Capabilities;
 
+/// What is joined.
+pub(super) struct Value {
+    /// The array with the part of each thread.
+    pub(super) parts: String,
+    /// The name of the whole.
+    pub(super) whole: String,
+    /// Whether it is a bool, which no shuffle takes.
+    pub(super) is_bool: bool,
+}
+
+impl Value {
+    /// The expression for variable `name` of another lane.
+    fn shuffled(&self, function: &str, name: &str, lane: usize) -> String {
+        match self.is_bool {
+            true => format!("({function}(select(0u, 1u, {name}), {lane}u) != 0u)"),
+            false => format!("{function}({name}, {lane}u)"),
+        }
+    }
+}
+
 /// A tree over the threads of a workgroup, whose number is a power of two.
 pub(super) struct Tree {
     pub(super) threads: usize,
@@ -27,23 +47,19 @@ impl Tree {
     /// Statements that define each value's whole from the parts in its array; `join` is the expression that joins two parts of
     /// value `number`. They are written out: barriers in loops have been miscompiled. Shuffles need the number `lane`, and
     /// every subgroup does them, so that all threads have the wholes without another barrier.
-    pub(super) fn text(
-        &self,
-        values: &[(String, String)],
-        join: impl Fn(usize, &str, &str) -> Result<String>,
-    ) -> Result<String> {
+    pub(super) fn text(&self, values: &[Value], join: impl Fn(usize, &str, &str) -> Result<String>) -> Result<String> {
         let mut code = "    workgroupBarrier();\n".to_owned();
         let mut half = self.threads / 2;
         while half > self.lanes.unwrap_or(0) {
             let _ = writeln!(code, "    if (thread < {half}u) {{");
-            for (number, (parts, _)) in values.iter().enumerate() {
+            for (number, Value { parts, .. }) in values.iter().enumerate() {
                 let sum = join(number, &format!("{parts}[thread]"), &format!("{parts}[thread + {half}u]"))?;
                 let _ = writeln!(code, "        {parts}[thread] = {sum};");
             }
             code.push_str("    }\n    workgroupBarrier();\n");
             half /= 2;
         }
-        for (number, (parts, whole)) in values.iter().enumerate() {
+        for (number, value @ Value { parts, whole, .. }) in values.iter().enumerate() {
             let Some(lanes) = self.lanes else {
                 let _ = writeln!(code, "    let {whole} = {parts}[0];");
                 continue;
@@ -53,10 +69,11 @@ impl Tree {
             let _ = writeln!(code, "    var {part} = {sum};");
             for half in std::iter::successors(Some(lanes / 2), |half| Some(half / 2)).take_while(|&half| half > 0) {
                 // which of two lanes is the first operand depends on the lane: lane 0 has them in order
-                let sum = join(number, &part, &format!("subgroupShuffleXor({part}, {half}u)"))?;
+                let sum = join(number, &part, &value.shuffled("subgroupShuffleXor", &part, half))?;
                 let _ = writeln!(code, "    {part} = {sum};");
             }
-            let _ = writeln!(code, "    let {whole} = subgroupBroadcastFirst({part});");
+            // no broadcast: Mesa 22.3 aborts when it compiles one of a float
+            let _ = writeln!(code, "    let {whole} = {};", value.shuffled("subgroupShuffle", &part, 0));
         }
         if self.again || self.lanes.is_none() {
             code.push_str("    workgroupBarrier();\n");
@@ -72,7 +89,9 @@ pub(crate) fn probe_text(caps: &Capabilities) -> Option<(String, usize)> {
     let function = |head: &str, lanes: Option<usize>| {
         let tree = Tree { threads, lanes, again: true };
         let join = |_, a: &str, b: &str| Ok(format!("joined({a}, {b})"));
-        let text = tree.text(&[("parts".to_owned(), "whole".to_owned())], join).expect("it joins");
+        let text = tree
+            .text(&[Value { parts: "parts".into(), whole: "whole".into(), is_bool: false }], join)
+            .expect("it joins");
         format!("fn {head} -> u32 {{\n{text}    return whole;\n}}\n\n")
     };
     let trees = format!(

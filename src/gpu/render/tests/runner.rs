@@ -41,6 +41,11 @@ pub(super) fn gpu() -> Option<&'static Gpu> {
 }
 
 impl Gpu {
+    /// Whether kernels for subgroups of these sizes run: all of its own are as large as that, and none is larger.
+    pub(super) fn has(&self, [least, most]: [usize; 2]) -> bool {
+        self.subgroups.is_some_and(|own| least <= own[0] && own[1] <= most)
+    }
+
     fn buffer(&self, contents: &[u8], usage: wgpu::BufferUsages) -> wgpu::Buffer {
         let size = (contents.len() as u64).next_multiple_of(16) + GUARD as u64;
         let usage = usage | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
