@@ -106,7 +106,9 @@ impl Device {
 
     fn on_gpu(gpu: Arc<Gpu>, info: DeviceInfo, identity: gpu::Identity) -> Self {
         // those that gave what they should when the device was opened
-        let info = DeviceInfo { cooperative: gpu.caps.cooperative.map(|units| units.to_string()), ..info };
+        let cooperative = gpu.caps.cooperative.map(|units| units.to_string());
+        let info =
+            DeviceInfo { cooperative, subgroups: info.subgroups.filter(|_| gpu.caps.subgroups.is_some()), ..info };
         let name = gpu::full_name(&info);
         Self::assemble(info, name, Some(identity), Backend::Gpu { gpu, pool: Pool::new(KEPT_BYTES) })
     }

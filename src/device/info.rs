@@ -70,7 +70,7 @@ pub struct DeviceInfo {
     pub max_workgroup_invocations: u32,
     /// Bytes of memory shared by a workgroup.
     pub max_workgroup_bytes: u32,
-    /// Smallest and largest number of invocations that run in step, where the adapter tells; no kernel makes use of it yet.
+    /// Smallest and largest number of invocations that run in step, where reductions make use of it.
     pub subgroups: Option<(u32, u32)>,
     /// Whether kernels can read and write 16-bit floats; the CPU computes with them in f32.
     pub f16: bool,

@@ -98,8 +98,10 @@ impl DeviceInfo {
             });
         }
         notes.push(match self.subgroups {
-            Some(_) => note("subgroups", false, "not used yet: sums go through workgroup memory"),
-            None => note("subgroups", false, "none, and none needed yet: sums go through workgroup memory"),
+            Some(_) => {
+                note("subgroups", false, "the last steps of long rows' sums are made in them, with the same bits")
+            }
+            None => note("subgroups", false, "none that are used: sums of long rows go through workgroup memory"),
         });
         if self.memory_bytes.is_none() {
             let text = "the system does not tell how much there is: a forecast of memory is held against nothing";

@@ -30,6 +30,15 @@ pub(crate) fn fresh_gpu() -> Option<Device> {
     }
 }
 
+/// The same twice, the second of which does without the subgroups that the first uses; `None` if it uses none.
+pub(crate) fn fresh_gpus_with_and_without_subgroups() -> Option<[Device; 2]> {
+    let with = fresh_gpu().filter(|device| device.info().subgroups.is_some())?;
+    let adapter = Arc::clone(&gpu::adapters()[0]);
+    let mut without = Gpu::open(&adapter).expect("an adapter opens twice");
+    Arc::get_mut(&mut without).expect("nobody else has it").caps.subgroups = None;
+    Some([with, Device::on_gpu(without, adapter.info.clone(), adapter.identity.clone())])
+}
+
 pub(crate) fn fresh_devices() -> impl Iterator<Item = Device> {
     let cpu = Device::cpu().reopen().expect("the CPU opens");
     [Some(cpu), fresh_gpu()].into_iter().flatten()

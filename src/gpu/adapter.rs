@@ -83,6 +83,8 @@ pub(super) fn capabilities(adapter: &wgpu::Adapter, device: &wgpu::Device) -> Ca
         launch_milliseconds: if software { f64::INFINITY } else { LAUNCH_MILLISECONDS },
         busy_groups: if software { rayon::current_num_threads() } else { BUSY_GROUPS },
         software,
+        subgroups: features::subgroups(&adapter.get_info(), device.features())
+            .map(|sizes| sizes.map(|size| size as usize)),
         cooperative: features::units(adapter, device.features()),
         tuned: None,
     }
@@ -109,7 +111,7 @@ pub(super) fn describe(
         max_storage_buffers: max_storage_buffers(limits),
         max_workgroup_invocations: limits.max_compute_invocations_per_workgroup,
         max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
-        subgroups: subgroups(raw.features(), &info),
+        subgroups: features::subgroups(&info, features).map(Into::into),
         f16: features.contains(wgpu::Features::SHADER_F16),
         timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         cooperative: features::units(raw, features).map(|units| units.to_string()),
@@ -137,10 +139,6 @@ fn kind(device_type: wgpu::DeviceType) -> DeviceKind {
         wgpu::DeviceType::Cpu => DeviceKind::Software,
         wgpu::DeviceType::Other => DeviceKind::Other,
     }
-}
-
-fn subgroups(features: wgpu::Features, info: &wgpu::AdapterInfo) -> Option<(u32, u32)> {
-    features.contains(wgpu::Features::SUBGROUP).then_some((info.subgroup_min_size, info.subgroup_max_size))
 }
 
 fn instance() -> wgpu::Instance {

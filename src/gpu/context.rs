@@ -180,6 +180,7 @@ impl Gpu {
             queue,
         };
         gpu.check()?;
+        gpu.caps.subgroups = gpu.probed_subgroups();
         gpu.caps.cooperative = gpu.probed_units();
         let place = gpu.tuned_place.as_ref().filter(|_| !features::without("tuned"));
         gpu.caps.tuned = place.map(|place| Arc::new(place.load()));

@@ -8,7 +8,7 @@ use super::render::Units;
 pub(super) const VARIABLE: &str = "BRASA_FEATURES";
 
 /// What [`Choice`] is about, as it names it.
-const NAMES: [&str; 5] = ["f16", "timestamps", "cooperative", "pipeline-cache", "tuned"];
+const NAMES: [&str; 6] = ["f16", "timestamps", "cooperative", "pipeline-cache", "tuned", "subgroups"];
 
 /// Needed to reach units for small matrices.
 const MATRIX_UNITS: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX.union(wgpu::Features::SUBGROUP);
@@ -37,7 +37,7 @@ impl Choice {
     }
 }
 
-/// `BRASA_FEATURES`: features of adapters to do without, such as `-f16,-cooperative`, `-tuned` for what tuning found, and
+/// `BRASA_FEATURES`: features of adapters to do without, such as `-f16,-subgroups`, `-tuned` for what tuning found, and
 /// `+cooperative` for units that a software adapter only imitates.
 fn choice() -> Choice {
     static CHOICE: OnceLock<Choice> = OnceLock::new();
@@ -72,10 +72,25 @@ pub(super) fn wanted() -> wgpu::Features {
     if !without("cooperative") {
         wanted |= MATRIX_UNITS;
     }
+    if !without("subgroups") {
+        wanted |= wgpu::Features::SUBGROUP;
+    }
     if !without("pipeline-cache") {
         wanted |= wgpu::Features::PIPELINE_CACHE;
     }
     wanted
+}
+
+/// The smallest and the largest number of lanes of the subgroups that a device with these features makes use of.
+pub(super) fn subgroups(info: &wgpu::AdapterInfo, features: wgpu::Features) -> Option<[u32; 2]> {
+    if without("subgroups") || !features.contains(wgpu::Features::SUBGROUP) {
+        return None;
+    }
+    let sizes = match info.backend {
+        wgpu::Backend::Metal if info.name.starts_with("Apple") => [32, 32], // wgpu tells what any GPU might have
+        _ => [info.subgroup_min_size, info.subgroup_max_size],
+    };
+    sizes.iter().all(|size| size.is_power_of_two() && *size >= 4).then_some(sizes)
 }
 
 /// The adapter's units for small matrices that a device with these features makes use of. A software adapter's are slower
@@ -121,7 +136,7 @@ mod tests {
         let (choice, wrong) = Choice::parse("-f16, +cooperative -pipeline-cache -speed f16");
         assert_eq!(
             (choice.without, choice.with),
-            ([true, false, false, true, false], [false, false, true, false, false])
+            ([true, false, false, true, false, false], [false, false, true, false, false, false])
         );
         assert_eq!(wrong, ["-speed", "f16"]);
         assert_eq!(Choice::parse(""), (Choice::default(), Vec::new()));

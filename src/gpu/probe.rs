@@ -1,12 +1,24 @@
-//! A look at units for small matrices before anything relies on them: wgpu calls them experimental, and what the tests see
-//! on one driver says little about another.
+//! A look at units for small matrices and at subgroups before anything relies on them: wgpu calls the units experimental, which
+//! lanes of a subgroup are active is left to drivers, and what the tests see on one driver says little about another.
 
 use crate::error::{Error, Result};
 
 use super::context::Gpu;
 use super::features;
 use super::pipeline::{Slot, Text};
-use super::render::{Units, probe_terms_text, probe_text};
+use super::render::{Units, probe_terms_text, probe_text, subgroup_probe_text};
+
+/// What is tried.
+#[derive(Clone, Copy)]
+struct Trial {
+    label: &'static str,
+    what: &'static str,
+    /// Its name in [`features::VARIABLE`].
+    feature: &'static str,
+}
+
+const UNITS: Trial = Trial { label: "probe_units", what: "matrix units", feature: "cooperative" };
+const SUBGROUPS: Trial = Trial { label: "probe_subgroups", what: "subgroups", feature: "subgroups" };
 
 impl Gpu {
     /// The units that give what they should; contractions do without the others.
@@ -16,13 +28,13 @@ impl Gpu {
         for half in [true, false] {
             let size = if half { &mut units.f16 } else { &mut units.f32 };
             let Some(known) = *size else { continue };
-            if let Err(reason) = self.all_right(known, &probe_text(known, half, subgroups)) {
+            if let Err(reason) = self.all_right(known * known, UNITS, &probe_text(known, half, subgroups)) {
                 *size = None;
                 tracing::warn!("the {known}x{known} matrix units of this GPU are not used: {reason}");
             }
         }
         if let (Some(size), true) = (units.f16, units.splits())
-            && let Err(reason) = self.all_right(size, &probe_terms_text(size, subgroups))
+            && let Err(reason) = self.all_right(size * size, UNITS, &probe_terms_text(size, subgroups))
         {
             units.terms = false;
             tracing::debug!("the matrix units of this GPU do not multiply f32 as sums of f16: {reason}");
@@ -30,18 +42,29 @@ impl Gpu {
         (units.f16.is_some() || units.f32.is_some()).then_some(units)
     }
 
-    /// Why not, if a trial of units of this size does not give what it should.
-    fn all_right(&self, size: usize, wgsl: &str) -> std::result::Result<(), String> {
-        match self.right_results(wgsl) {
-            Ok(right) if right as usize == size * size => Ok(()),
-            Ok(right) => Err(format!("{right} of {} results are right", size * size)),
+    /// The sizes of its subgroups, if shuffles give what they should; reductions do without the others.
+    pub(super) fn probed_subgroups(&self) -> Option<[usize; 2]> {
+        let sizes = self.caps.subgroups?;
+        let (wgsl, threads) = subgroup_probe_text(&self.caps)?;
+        if let Err(reason) = self.all_right(threads, SUBGROUPS, &wgsl) {
+            tracing::warn!("the subgroups of this GPU are not used: {reason}");
+            return None;
+        }
+        Some(sizes)
+    }
+
+    /// Why not, if a trial of so many results does not give what it should.
+    fn all_right(&self, results: usize, what: Trial, wgsl: &str) -> std::result::Result<(), String> {
+        match self.right_results(what, wgsl) {
+            Ok(right) if right as usize == results => Ok(()),
+            Ok(right) => Err(format!("{right} of {results} results are right")),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    fn right_results(&self, wgsl: &str) -> Result<u32> {
+    fn right_results(&self, Trial { label, what, feature }: Trial, wgsl: &str) -> Result<u32> {
         use wgpu::BufferUsages as Usage;
-        let pipeline = self.pipeline("probe_units", Text { wgsl, foreign: None }, &[Slot::Write])?;
+        let pipeline = self.pipeline(label, Text { wgsl, foreign: None }, &[Slot::Write])?;
         let counted = self.buffer("right results", 16, Usage::STORAGE | Usage::COPY_SRC);
         let read = self.buffer("right results to read", 16, Usage::COPY_DST | Usage::MAP_READ);
         let group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
@@ -62,13 +85,33 @@ impl Gpu {
         self.poller.wait(Some(submission));
         self.check().map_err(|error| match error {
             Error::DeviceLost { device, reason } => {
-                let reason =
-                    format!("{reason} (in a trial of its matrix units: set {}=-cooperative)", features::VARIABLE);
+                let reason = format!("{reason} (in a trial of its {what}: set {}=-{feature})", features::VARIABLE);
                 Error::DeviceLost { device, reason }
             }
             other => other,
         })?;
         // what cannot be read was not seen to be right
         Ok(read.get_mapped_range(..).map_or(0, |view| bytemuck::pod_read_unaligned(&view[..4])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::adapters;
+
+    #[test]
+    fn shuffles_from_wrong_lanes_are_noticed() {
+        let adapters = adapters();
+        let Some(adapter) = adapters.first() else { return };
+        let gpu = Gpu::open(adapter).expect("it opens");
+        let Some((wgsl, threads)) = subgroup_probe_text(&gpu.caps) else { return };
+        let right = |wgsl: &str| gpu.right_results(SUBGROUPS, wgsl).expect("it runs");
+        assert_eq!(right(&wgsl), threads as u32);
+        for (lane, wrong) in [("Xor(whole_part, 2u)", "Xor(whole_part, 1u)"), ("(whole_part, 0u)", "(whole_part, 1u)")]
+        {
+            assert!(wgsl.contains(lane), "{wgsl}");
+            assert_eq!(right(&wgsl.replace(lane, wrong)), 0, "{wrong} for {lane}");
+        }
     }
 }

@@ -15,11 +15,14 @@ fn files(folder: &str) -> Vec<PathBuf> {
 
 fn validate(name: &str, text: &str) -> naga::Module {
     let module = naga::front::wgsl::parse_str(text).unwrap_or_else(|e| panic!("{name}: {}", e.emit_to_string(text)));
-    // families are plain WGSL but for those of units for small matrices
-    let capabilities = match text.contains("enable wgpu_cooperative_matrix;") {
-        true => Capabilities::SHADER_FLOAT16 | Capabilities::COOPERATIVE_MATRIX | Capabilities::SUBGROUP,
-        false => Capabilities::empty(),
-    };
+    // families are plain WGSL but for those of units for small matrices and of subgroups
+    let mut capabilities = Capabilities::empty();
+    if text.contains("enable wgpu_cooperative_matrix;") {
+        capabilities |= Capabilities::SHADER_FLOAT16 | Capabilities::COOPERATIVE_MATRIX | Capabilities::SUBGROUP;
+    }
+    if text.contains("@builtin(subgroup_invocation_id)") {
+        capabilities |= Capabilities::SUBGROUP;
+    }
     Validator::new(ValidationFlags::all(), capabilities)
         .validate(&module)
         .unwrap_or_else(|e| panic!("{name}: {}", e.emit_to_string(text)));

@@ -9,7 +9,7 @@ use crate::graph::{Attention, AttentionPart};
 use crate::plan::{Body, Kernel, Plan, Routine, Span};
 
 use super::module::Module;
-use super::{Capabilities, Launch, grid, rewrite};
+use super::{Capabilities, Launch, grid, rewrite, routine};
 
 /// Invocations of a workgroup, one for each query or key.
 const THREADS: usize = 64;
@@ -47,8 +47,7 @@ fn part(mut module: Module<'_>, routine: &Routine, of: &Attention, (first, count
     let mut access =
         format!("const FEATURES: u32 = {features}u;\nconst OUTPUTS: u32 = {outputs}u;\nconst TILE: u32 = {tile}u;\n\n");
     for (name, value) in [("first_head", first), ("query_count", of.queries), ("key_count", of.keys)] {
-        let value = module.number(value as u64);
-        let _ = writeln!(access, "fn {name}() -> u32 {{\n    return {value};\n}}\n");
+        routine::number(&mut module, name, value, &mut access);
     }
     visible(&mut module, of, &mut access);
     let [query, key, value] = [0, 1, 2].map(|input| &routine.inputs[input]);
@@ -65,14 +64,13 @@ fn part(mut module: Module<'_>, routine: &Routine, of: &Attention, (first, count
         let saved = &routine.inputs[3];
         load("load_output", saved, of.outputs, None)?;
         load("load_slope", &routine.inputs[4], of.outputs, None)?;
-        load_number(&mut module, "load_log", &Span { offset: saved.offset + outputs_all, ..*saved }, &mut access)?;
+        routine::load(&mut module, "load_log", saved, outputs_all, "f32", &mut access)?;
     }
     let output = &routine.output;
-    let behind = |elements: usize| Span { offset: output.offset + elements, ..*output };
     let (family, rows, blocks) = match of.part {
         AttentionPart::Forward => {
             store_row(&mut module, "store_output", output, of.outputs, &mut access)?;
-            store_number(&mut module, "store_log", &behind(outputs_all), &mut access)?;
+            routine::store(&mut module, "store_log", output, outputs_all, "f32", &mut access)?;
             ("attention.wgsl", forward_rows(features, outputs), of.queries)
         }
         AttentionPart::Queries => {
@@ -82,7 +80,8 @@ fn part(mut module: Module<'_>, routine: &Routine, of: &Attention, (first, count
         AttentionPart::KeysAndValues => {
             let [_, keys_all, ..] = of.elements();
             store_row(&mut module, "store_key", output, of.features, &mut access)?;
-            store_row(&mut module, "store_value", &behind(keys_all), of.outputs, &mut access)?;
+            let values = Span { offset: output.offset + keys_all, ..*output };
+            store_row(&mut module, "store_value", &values, of.outputs, &mut access)?;
             ("attention_keys.wgsl", key_rows(features, outputs), of.keys)
         }
     };
@@ -154,24 +153,6 @@ fn store_row(module: &mut Module<'_>, name: &str, span: &Span, width: usize, tex
         };
     }
     text.push_str("}\n\n");
-    Ok(())
-}
-
-/// `fn name(row: u32) -> f32`
-fn load_number(module: &mut Module<'_>, name: &str, span: &Span, text: &mut String) -> Result<()> {
-    let slot = module.storage(span.buffer)?;
-    module.storages[slot].uses.load = true;
-    let start = module.number(span.offset as u64);
-    let _ = writeln!(text, "fn {name}(row: u32) -> f32 {{\n    return load_{slot}({start} + row);\n}}\n");
-    Ok(())
-}
-
-/// `fn name(row: u32, value: f32)`
-fn store_number(module: &mut Module<'_>, name: &str, span: &Span, text: &mut String) -> Result<()> {
-    let slot = module.storage(span.buffer)?;
-    module.storages[slot].uses.store = true;
-    let start = module.number(span.offset as u64);
-    let _ = writeln!(text, "fn {name}(row: u32, value: f32) {{\n    store_{slot}({start} + row, value);\n}}");
     Ok(())
 }
 

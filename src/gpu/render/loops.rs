@@ -12,6 +12,7 @@ use super::module::Module;
 use super::scalar::{self, Register};
 use super::space::{Expr, Lanes, Space, unravel};
 use super::tape::Outside;
+use super::tree::{self, Tree, Value};
 use super::{Launch, grid, transpose};
 
 /// Longest row that one invocation sweeps on a real GPU.
@@ -32,6 +33,14 @@ enum Wide {
     Points,
     /// The last inner axis.
     Inner,
+}
+
+/// The workgroup that shares a row.
+#[derive(Clone, Copy)]
+struct Group {
+    threads: usize,
+    /// The lanes of shuffles.
+    lanes: Option<usize>,
 }
 
 struct Shape<'k> {
@@ -203,22 +212,26 @@ impl<'k> Shape<'k> {
         let wanted = if steps >= 512 { 256 } else { 64 };
         let threads = wanted.min(module.caps.max_workgroup_invocations as usize).max(1);
         let threads = 1 << threads.ilog2();
+        let kinds: BTreeSet<(usize, &str)> = self.scratch().collect();
+        let lanes = tree::lanes(module.caps, threads);
+        let group = Some(Group { threads, lanes });
         let mut space = self.space(self.wide).expect("the choice checked it");
         let mut code = String::new();
         self.outer_coordinates(&mut module, &mut space, &mut code);
         for phase in &self.kernel.phases {
-            self.phase(&mut module, &mut space, phase, Some(threads), &mut code)?;
+            self.phase(&mut module, &mut space, phase, group, &mut code)?;
         }
-        let mut scratch = String::new();
-        let kinds: BTreeSet<(usize, &str)> = self.scratch().collect();
+        let mut scratch = lanes.map_or(String::new(), |lanes| format!("const LANES: u32 = {lanes}u;\n\n"));
         for (number, name) in kinds {
             let _ = writeln!(scratch, "var<workgroup> scratch_{name}_{number}: array<{name}, {threads}>;");
         }
         let (mut grid, groups) = grid(&mut module, self.outer, 1)?;
         grid = grid.replace("const THREADS: u32 = 1u;", &format!("const THREADS: u32 = {threads}u;"));
-        let compute = format!("fn compute(work: u32, thread: u32) {{\n{code}}}\n");
+        let (family, lane) =
+            if lanes.is_some() { ("reduce_subgroups.wgsl", ", lane: u32") } else { ("reduce_group.wgsl", "") };
+        let compute = format!("fn compute(work: u32, thread: u32{lane}) {{\n{code}}}\n");
         let slots = [("grid", grid.as_str()), ("scratch", scratch.as_str()), ("compute", compute.as_str())];
-        module.finish("reduce_group.wgsl", &slots, groups)
+        module.finish(family, &slots, groups)
     }
 
     /// (position in its phase, register type) of every reduction.
@@ -273,13 +286,13 @@ impl<'k> Shape<'k> {
         work
     }
 
-    /// Statements of one phase; `threads`: of the workgroup that shares the row.
+    /// Statements of one phase; `group` shares the row.
     fn phase(
         &self,
         module: &mut Module<'_>,
         space: &mut Space,
         phase: &Phase,
-        threads: Option<usize>,
+        group: Option<Group>,
         code: &mut String,
     ) -> Result<()> {
         let mut space = space.clone();
@@ -297,7 +310,7 @@ impl<'k> Shape<'k> {
             let mut body = String::new();
             module.tape(&mut space, &phase.tape, Outside::default(), &mut body)?;
             self.stores(module, &mut space, phase, &mut body)?;
-            let head = if threads.is_some() { "if (thread == 0u) " } else { "" };
+            let head = if group.is_some() { "if (thread == 0u) " } else { "" };
             let _ = write!(code, "    {head}{{\n{body}    }}\n");
             return Ok(());
         }
@@ -308,7 +321,7 @@ impl<'k> Shape<'k> {
             let _ = writeln!(code, "    var a{} = {start};", first_reduction + number);
         }
         if self.inner > 0 {
-            self.sweep(module, &mut space, phase, first_reduction, threads, code)?;
+            self.sweep(module, &mut space, phase, first_reduction, group, code)?;
         }
         for (number, &(op, value)) in phase.reductions.iter().enumerate() {
             let dtype = dtype_of(value);
@@ -321,17 +334,17 @@ impl<'k> Shape<'k> {
                 let (low, high) = (pair("x", "y")?, pair("z", "w")?);
                 total = self.combined(module, op, dtype, 1, &low, &high)?;
             }
-            let target = if threads.is_some() {
+            let target = if group.is_some() {
                 format!("{}[thread]", scratch_name(number, dtype))
             } else {
                 format!("let r{name}")
             };
             let _ = writeln!(code, "    {target} = {total};");
         }
-        if let Some(threads) = threads
+        if let Some(group) = group
             && !phase.reductions.is_empty()
         {
-            self.tree(module, phase, first_reduction, threads, code)?;
+            self.tree(module, phase, first_reduction, group, code)?;
         }
         Ok(())
     }
@@ -343,7 +356,7 @@ impl<'k> Shape<'k> {
         space: &mut Space,
         phase: &Phase,
         first_reduction: usize,
-        threads: Option<usize>,
+        group: Option<Group>,
         code: &mut String,
     ) -> Result<()> {
         let outer = self.kernel.outer;
@@ -362,45 +375,33 @@ impl<'k> Shape<'k> {
         }
         self.stores(module, space, phase, &mut body)?;
         let count = module.number(sizes.iter().product::<usize>() as u64);
-        let (start, step) = if threads.is_some() { ("thread", "THREADS") } else { ("0u", "1u") };
+        let (start, step) = if group.is_some() { ("thread", "THREADS") } else { ("0u", "1u") };
         let _ = write!(code, "    for (var q = {start}; q < {count}; q += {step}) {{\n{body}    }}\n");
         Ok(())
     }
 
-    /// The tree over the threads' partial results, written out: barriers in loops have been miscompiled.
+    /// The tree over the threads' partial results.
     fn tree(
         &self,
         module: &Module<'_>,
         phase: &Phase,
         first_reduction: usize,
-        threads: usize,
+        Group { threads, lanes }: Group,
         code: &mut String,
     ) -> Result<()> {
-        code.push_str("    workgroupBarrier();\n");
-        let mut half = threads / 2;
-        while half > 0 {
-            let _ = writeln!(code, "    if (thread < {half}u) {{");
-            for (number, &(op, value)) in phase.reductions.iter().enumerate() {
-                let dtype = phase.tape.instrs[value].dtype;
-                let name = scratch_name(number, dtype);
-                let sum = self.combined(
-                    module,
-                    op,
-                    dtype,
-                    1,
-                    &format!("{name}[thread]"),
-                    &format!("{name}[thread + {half}u]"),
-                )?;
-                let _ = writeln!(code, "        {name}[thread] = {sum};");
-            }
-            code.push_str("    }\n    workgroupBarrier();\n");
-            half /= 2;
-        }
-        for (number, (_, value)) in phase.reductions.iter().enumerate() {
-            let name = scratch_name(number, phase.tape.instrs[*value].dtype);
-            let _ = writeln!(code, "    let r{} = {name}[0];", first_reduction + number);
-        }
-        code.push_str("    workgroupBarrier();\n");
+        let reductions = &phase.reductions;
+        let dtype = |number: usize| phase.tape.instrs[reductions[number].1].dtype;
+        let value = |number: usize| Value {
+            parts: scratch_name(number, dtype(number)),
+            whole: format!("r{}", first_reduction + number),
+            is_bool: dtype(number) == DType::Bool,
+        };
+        let values: Vec<Value> = (0..reductions.len()).map(value).collect();
+        let all: usize = self.kernel.phases.iter().map(|phase| phase.reductions.len()).sum();
+        let again = first_reduction + reductions.len() < all;
+        let join =
+            |number: usize, a: &str, b: &str| self.combined(module, reductions[number].0, dtype(number), 1, a, b);
+        code.push_str(&Tree { threads, lanes, again }.text(&values, join)?);
         Ok(())
     }
 

@@ -22,6 +22,7 @@ mod tape;
 #[cfg(test)]
 mod tests;
 mod transpose;
+mod tree;
 
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ use crate::plan::{Body, BufferId, Kernel, Plan, Routine, RoutineKind};
 pub(crate) use contract::{Tuned, Units, Variant, identity, probe_terms_text, probe_text, variants};
 pub(crate) use library::MOVE_BYTES;
 use module::Module;
+pub(crate) use tree::probe_text as subgroup_probe_text;
 
 /// Workgroups that keep a GPU busy. No adapter tells how many cores it has; large ones have some 130 (H100: 132).
 pub(crate) const BUSY_GROUPS: usize = 128;
@@ -56,6 +58,8 @@ pub(crate) struct Capabilities {
     pub busy_groups: usize,
     /// True for CPU-type adapters such as llvmpipe, where workgroup memory is slow.
     pub software: bool,
+    /// The smallest and the largest number of lanes that a subgroup may have, powers of two, if reductions use subgroups.
+    pub subgroups: Option<[usize; 2]>,
     /// What multiplies small matrices.
     pub cooperative: Option<Units>,
     /// Which variants of contractions were measured to be the fastest.
@@ -87,6 +91,7 @@ impl Capabilities {
         launch_milliseconds: f64::INFINITY,
         busy_groups: BUSY_GROUPS,
         software: false,
+        subgroups: None,
         cooperative: None,
         tuned: None,
     };

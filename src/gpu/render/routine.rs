@@ -24,13 +24,20 @@ pub(crate) fn render(module: Module<'_>, routine: &Routine) -> Result<Launch> {
 }
 
 /// `fn name() -> u32` that returns a number.
-fn number(module: &mut Module<'_>, name: &str, value: usize, text: &mut String) {
+pub(super) fn number(module: &mut Module<'_>, name: &str, value: usize, text: &mut String) {
     let value = module.number(value as u64);
     let _ = writeln!(text, "fn {name}() -> u32 {{\n    return {value};\n}}\n");
 }
 
 /// `fn name(element: u32)` that reads element `first + element` of a span.
-fn load(module: &mut Module<'_>, name: &str, span: &Span, first: usize, ty: &str, text: &mut String) -> Result<()> {
+pub(super) fn load(
+    module: &mut Module<'_>,
+    name: &str,
+    span: &Span,
+    first: usize,
+    ty: &str,
+    text: &mut String,
+) -> Result<()> {
     let slot = module.storage(span.buffer)?;
     module.storages[slot].uses.load = true;
     let at = module.number((span.offset + first) as u64);
@@ -52,15 +59,19 @@ fn store_pair(module: &mut Module<'_>, span: &Span, text: &mut String) -> Result
     Ok(())
 }
 
-/// `fn store_result(element: u32, value: ty)`
-fn store_result(module: &mut Module<'_>, span: &Span, ty: &str, text: &mut String) -> Result<()> {
+/// `fn name(element: u32, value: ty)` that writes element `first + element` of a span.
+pub(super) fn store(
+    module: &mut Module<'_>,
+    name: &str,
+    span: &Span,
+    first: usize,
+    ty: &str,
+    text: &mut String,
+) -> Result<()> {
     let slot = module.storage(span.buffer)?;
     module.storages[slot].uses.store = true;
-    let first = module.number(span.offset as u64);
-    let _ = writeln!(
-        text,
-        "fn store_result(element: u32, value: {ty}) {{\n    store_{slot}({first} + element, value);\n}}"
-    );
+    let at = module.number((span.offset + first) as u64);
+    let _ = writeln!(text, "fn {name}(element: u32, value: {ty}) {{\n    store_{slot}({at} + element, value);\n}}");
     Ok(())
 }
 
@@ -111,7 +122,7 @@ fn search(mut module: Module<'_>, routine: &Routine, (length, queries, right): (
     number(&mut module, "queries_per_row", queries, &mut access);
     load(&mut module, "load_element", &routine.inputs[0], 0, "u32", &mut access)?;
     load(&mut module, "load_query", &routine.inputs[1], 0, "u32", &mut access)?;
-    store_result(&mut module, &routine.output, "u32", &mut access)?;
+    store(&mut module, "store_result", &routine.output, 0, "u32", &mut access)?;
     let (grid, groups) = grid(&mut module, routine.output.elements, 64)?;
     module.finish("search.wgsl", &[("grid", &grid), ("access", &access)], groups)
 }
@@ -134,7 +145,7 @@ fn segments(mut module: Module<'_>, routine: &Routine) -> Result<Launch> {
         None => access.push_str("fn place(p: u32) -> u32 {\n    return p;\n}\n\n"),
     }
     load(&mut module, "load_value", &routine.inputs[0], 0, ty, &mut access)?;
-    store_result(&mut module, &routine.output, ty, &mut access)?;
+    store(&mut module, "store_result", &routine.output, 0, ty, &mut access)?;
     let (grid, groups) = grid(&mut module, routine.output.elements, 64)?;
     module.finish("segment.wgsl", &[("grid", &grid), ("access", &access)], groups)
 }

@@ -7,6 +7,7 @@ mod loops;
 mod models;
 mod routines;
 mod runner;
+mod subgroups;
 mod table;
 mod terms;
 mod texts;
@@ -35,6 +36,7 @@ fn capabilities(software: bool, f16: bool) -> Capabilities {
         launch_milliseconds: f64::INFINITY,
         busy_groups: if software { 16 } else { 128 },
         software,
+        subgroups: None,
         cooperative: None,
         tuned: None,
     }
@@ -99,7 +101,7 @@ impl Case {
             let launches = render(&self.plan, &kernel, caps).expect("it renders");
             launches.iter().for_each(validate);
             let Some(gpu) = runner::gpu() else { continue };
-            if caps.f16 && !gpu.f16 {
+            if caps.f16 && !gpu.f16 || caps.subgroups.is_some_and(|sizes| !gpu.has(sizes)) {
                 continue;
             }
             let mut got = self.contents.clone();
@@ -192,6 +194,10 @@ pub(super) fn validate(launch: &Launch) {
     if cooperative {
         capabilities |= naga::valid::Capabilities::COOPERATIVE_MATRIX | naga::valid::Capabilities::SUBGROUP;
     }
+    let grouped = text.contains("@builtin(subgroup_invocation_id)");
+    if grouped {
+        capabilities |= naga::valid::Capabilities::SUBGROUP;
+    }
     let mut validator = naga::valid::Validator::new(naga::valid::ValidationFlags::all(), capabilities);
     let info = validator.validate(&module).unwrap_or_else(|e| panic!("{label}: {}\n{text}", e.emit_to_string(text)));
     naga::back::spv::write_vec(&module, &info, &naga::back::spv::Options::default(), None)
@@ -216,7 +222,9 @@ pub(super) fn validate(launch: &Launch) {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         std::fs::create_dir_all(folder).expect("a folder to dump to");
-        for (extension, contents) in [("wgsl", text), ("hlsl", &out)] {
+        // what browsers demand and naga does not know
+        let enabled = if grouped { format!("enable subgroups;\n{text}") } else { text.clone() };
+        for (extension, contents) in [("wgsl", &enabled), ("hlsl", &out)] {
             std::fs::write(folder.join(format!("{number}.{extension}")), contents).expect("writable");
         }
     }

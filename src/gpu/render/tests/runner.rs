@@ -14,6 +14,8 @@ pub(super) struct Gpu {
     device: wgpu::Device,
     queue: wgpu::Queue,
     pub(super) f16: bool,
+    /// The smallest and the largest number of lanes of its subgroups.
+    pub(super) subgroups: Option<[usize; 2]>,
     /// Its units for small matrices, imitated ones too.
     pub(super) units: Option<Units>,
 }
@@ -31,12 +33,19 @@ pub(super) fn gpu() -> Option<&'static Gpu> {
             pollster::block_on(adapter.request_device(&wanted(&adapter))).expect("the adapter gives a device");
         let features = device.features();
         let units = crate::gpu::features::offered_units(&adapter, features);
-        Some(Gpu { device, queue, f16: features.contains(wgpu::Features::SHADER_F16), units })
+        let sizes = crate::gpu::features::subgroups(&adapter.get_info(), features);
+        let subgroups = sizes.map(|sizes| sizes.map(|size| size as usize));
+        Some(Gpu { device, queue, f16: features.contains(wgpu::Features::SHADER_F16), subgroups, units })
     })
     .as_ref()
 }
 
 impl Gpu {
+    /// Whether kernels for subgroups of these sizes run: all of its own are as large as that, and none is larger.
+    pub(super) fn has(&self, [least, most]: [usize; 2]) -> bool {
+        self.subgroups.is_some_and(|own| least <= own[0] && own[1] <= most)
+    }
+
     fn buffer(&self, contents: &[u8], usage: wgpu::BufferUsages) -> wgpu::Buffer {
         let size = (contents.len() as u64).next_multiple_of(16) + GUARD as u64;
         let usage = usage | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;

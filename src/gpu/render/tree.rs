@@ -1,0 +1,103 @@
+//! How a workgroup joins what its invocations have: a tree of fixed shape through workgroup memory, whose last levels are
+//! shuffles where the adapter has subgroups. Both forms join the same values in the same order.
+
+use std::fmt::Write as _;
+
+use crate::error::Result;
+
+use super::Capabilities;
+
+/// What is joined.
+pub(super) struct Value {
+    /// The array with the part of each thread.
+    pub(super) parts: String,
+    /// The name of the whole.
+    pub(super) whole: String,
+    /// Whether it is a bool, which no shuffle takes.
+    pub(super) is_bool: bool,
+}
+
+impl Value {
+    /// The expression for variable `name` of another lane.
+    fn shuffled(&self, function: &str, name: &str, lane: usize) -> String {
+        match self.is_bool {
+            true => format!("({function}(select(0u, 1u, {name}), {lane}u) != 0u)"),
+            false => format!("{function}({name}, {lane}u)"),
+        }
+    }
+}
+
+/// A tree over the threads of a workgroup, whose number is a power of two.
+pub(super) struct Tree {
+    pub(super) threads: usize,
+    /// The lanes of a subgroup among which the last levels are shuffled.
+    pub(super) lanes: Option<usize>,
+    /// Whether its workgroup memory is written again.
+    pub(super) again: bool,
+}
+
+/// The lanes of the shuffles. A subgroup may have more: they do the same in groups of as many. What has fewer threads than a
+/// subgroup may have lanes does without.
+pub(super) fn lanes(caps: &Capabilities, threads: usize) -> Option<usize> {
+    let [least, most] = caps.subgroups?;
+    (most <= threads).then_some(least.min(threads / 2))
+}
+
+impl Tree {
+    /// Statements that define each value's whole from the parts in its array; `join` is the expression that joins two parts of
+    /// value `number`. They are written out: barriers in loops have been miscompiled. Shuffles need the number `lane`, and
+    /// every subgroup does them, so that all threads have the wholes without another barrier.
+    pub(super) fn text(&self, values: &[Value], join: impl Fn(usize, &str, &str) -> Result<String>) -> Result<String> {
+        let mut code = "    workgroupBarrier();\n".to_owned();
+        let mut half = self.threads / 2;
+        while half > self.lanes.unwrap_or(0) {
+            let _ = writeln!(code, "    if (thread < {half}u) {{");
+            for (number, Value { parts, .. }) in values.iter().enumerate() {
+                let sum = join(number, &format!("{parts}[thread]"), &format!("{parts}[thread + {half}u]"))?;
+                let _ = writeln!(code, "        {parts}[thread] = {sum};");
+            }
+            code.push_str("    }\n    workgroupBarrier();\n");
+            half /= 2;
+        }
+        for (number, value @ Value { parts, whole, .. }) in values.iter().enumerate() {
+            let Some(lanes) = self.lanes else {
+                let _ = writeln!(code, "    let {whole} = {parts}[0];");
+                continue;
+            };
+            let part = format!("{whole}_part");
+            let sum = join(number, &format!("{parts}[lane]"), &format!("{parts}[lane + {lanes}u]"))?;
+            let _ = writeln!(code, "    var {part} = {sum};");
+            for half in std::iter::successors(Some(lanes / 2), |half| Some(half / 2)).take_while(|&half| half > 0) {
+                // which of two lanes is the first operand depends on the lane: lane 0 has them in order
+                let sum = join(number, &part, &value.shuffled("subgroupShuffleXor", &part, half))?;
+                let _ = writeln!(code, "    {part} = {sum};");
+            }
+            // no broadcast: Mesa 22.3 aborts when it compiles one of a float
+            let _ = writeln!(code, "    let {whole} = {};", value.shuffled("subgroupShuffle", &part, 0));
+        }
+        if self.again || self.lanes.is_none() {
+            code.push_str("    workgroupBarrier();\n");
+        }
+        Ok(code)
+    }
+}
+
+/// A kernel that counts the invocations for which shuffles give what workgroup memory gives, and how many there are.
+pub(crate) fn probe_text(caps: &Capabilities) -> Option<(String, usize)> {
+    let threads = 1 << caps.max_workgroup_invocations.min(256).ilog2();
+    let lanes = lanes(caps, threads)?;
+    let function = |head: &str, lanes: Option<usize>| {
+        let tree = Tree { threads, lanes, again: true };
+        let join = |_, a: &str, b: &str| Ok(format!("joined({a}, {b})"));
+        let text = tree
+            .text(&[Value { parts: "parts".into(), whole: "whole".into(), is_bool: false }], join)
+            .expect("it joins");
+        format!("fn {head} -> u32 {{\n{text}    return whole;\n}}\n\n")
+    };
+    let trees = format!(
+        "const THREADS: u32 = {threads}u;\nconst LANES: u32 = {lanes}u;\n\n{}{}",
+        function("in_memory(thread: u32)", None),
+        function("shuffled(thread: u32, lane: u32)", Some(lanes))
+    );
+    Some((super::library::fill("probe_subgroups.wgsl", &[("trees", &trees)]), threads))
+}
