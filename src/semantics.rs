@@ -29,7 +29,8 @@
 //! * Sums by an index that is data (`index_add`, `scatter_add`, `bincount_with`, gradients of `gather`) may be products with
 //!   zeros and ones, by which NaN and infinities of one sum reach the others, too.
 //! * Convolutions and their gradients need not multiply by the zeros of padding and dilation: whether NaN and infinity
-//!   times such a zero shows in a result is not said.
+//!   times such a zero shows in a result is not said. Results of 3x3 windows may be worked out two by two, all of which such values
+//!   then reach.
 //! * Products of f32 are those of their operands as they are, unless
 //!   [`MatmulPrecision::High`](crate::MatmulPrecision::High) is asked for.
 //! * Results that are not normal numbers in f32 (below 1.2e-38) may be 0 on a GPU. The sign of a zero is kept by
