@@ -8,23 +8,19 @@ use crate::dtype::DType;
 use crate::plan::{ContractKernel, Store, Tape, ValueId};
 
 use super::blocking::{Blocking, MOST_COLUMNS};
-use super::execute::{Env, Inputs, Registers, STRIP, Spread};
+use super::execute::{Env, Inputs, STRIP, Spread};
 use super::gemm::{self, Matrix, Part, Placed, TURNED, Target};
-use super::lanes::{Height, Lanes, PlacesBlock, SumsBlock};
 use super::memory::{Blocks, Memory};
-use super::micro::{Block, Tile, WindowBlock};
-use super::pack::{Groups, Operand, Panels};
+use super::micro::{Block, Tile};
+use super::pack::{Groups, Operand};
 use super::program::Program;
 use super::scratch::{Scratch, for_each_piece};
 use super::view::View;
+use super::windowed::Windowed;
 use super::windows::Windows;
-use super::winograd::Winograd;
 
 /// Multiplications below which a kernel runs on the calling thread.
 const INLINE: usize = 1_000_000;
-/// Of the lanes that the other operand's points would fill, how many places have to fill to be lanes instead: then nothing is
-/// turned over.
-const LEAST_SHARE: f64 = 0.85;
 /// Blocks of rows from which on it is worth turning an operand over once for all of them.
 const LEAST_TURNED: usize = 3;
 
@@ -63,40 +59,6 @@ pub(super) enum Operands {
     Windows(Box<Windowed>),
 }
 
-/// Operands of which one is windows.
-#[derive(Debug)]
-pub(super) struct Windowed {
-    pub(super) windows: Windows,
-    pub(super) other: Operand,
-    /// The windows' places as lanes, if that leaves fewer lanes empty than the other operand's points would.
-    pub(super) lanes: Option<(Lanes, Height)>,
-    pub(super) winograd: Option<Winograd>,
-}
-
-impl Windowed {
-    fn new(arch: Arch, windows: Windows, other: Operand, rows: usize) -> Self {
-        let summed = windows.places_are_summed;
-        let others = rows as f64 / rows.next_multiple_of(Tile::wide(arch, rows)) as f64;
-        let lanes = windows.lanes(arch).filter(|lanes| {
-            (!summed || other.is_along_sums()) && lanes.share(arch, rows, summed) >= LEAST_SHARE * others
-        });
-        let height = if summed { Height::of_sums(arch, rows) } else { Height::of_places(arch, rows) };
-        let winograd = windows.winograd(arch, rows);
-        Self { windows, other, lanes: lanes.map(|lanes| (lanes, height)), winograd }
-    }
-
-    /// Rows that are multiplied together.
-    pub(super) fn unit(&self, tile: Tile) -> usize {
-        let transformed = self.winograd.as_ref().map(|winograd| winograd.height);
-        let height = transformed.or(self.lanes.as_ref().map(|lanes| lanes.1));
-        height.map_or(tile.columns, |height| height.0)
-    }
-
-    fn slots(&self) -> usize {
-        self.windows.slots().max(self.other.slots())
-    }
-}
-
 /// Memory of a kernel's own: the pieces of cut sums, `[chunk][batch][m][n]`, or an operand turned over, `[batch][k][n]`.
 #[derive(Debug)]
 pub(super) struct ContractState {
@@ -106,10 +68,10 @@ pub(super) struct ContractState {
 
 /// Where one piece lies.
 #[derive(Clone)]
-struct Piece {
-    batch: usize,
-    rows: Range<usize>,
-    columns: Range<usize>,
+pub(super) struct Piece {
+    pub(super) batch: usize,
+    pub(super) rows: Range<usize>,
+    pub(super) columns: Range<usize>,
 }
 
 /// True if the results lie closer together along `m` than along `n`.
@@ -123,24 +85,6 @@ fn stores_along(stores: &[Store], m: &[usize], n: &[usize], axes: &[usize]) -> b
         (Some(along_m), Some(along_n)) => along_m < along_n,
         (along_m, along_n) => along_m.is_some() && along_n.is_none(),
     })
-}
-
-/// `target[i][j] = source[j][i]`, where a row of `source` has `stride` words, of which the first ones are wanted. Eight lines of
-/// `target` at a time: more of them, often a power of two apart, would drive each other out of the first-level cache.
-fn turn(source: &[u32], stride: usize, target: &mut [u32]) {
-    const TOGETHER: usize = 8;
-    let columns = source.len() / stride;
-    for (number, target) in target.chunks_mut(TOGETHER * columns).enumerate() {
-        let mut lines = target.chunks_exact_mut(columns);
-        let mut lines: [&mut [u32]; TOGETHER] = std::array::from_fn(|_| lines.next().unwrap_or_default());
-        for (j, words) in source.chunks_exact(stride).enumerate() {
-            for (line, &word) in lines.iter_mut().zip(&words[number * TOGETHER..]) {
-                if let Some(place) = line.get_mut(j) {
-                    *place = word;
-                }
-            }
-        }
-    }
 }
 
 impl CompiledContract {
@@ -233,9 +177,9 @@ impl CompiledContract {
 
     /// Memory of its own; `Some(None)` if none is needed, `None` if there is none left.
     pub(super) fn state(&self, blocks: &Blocks) -> Option<Option<ContractState>> {
-        let words = match (&self.turned, self.winograd()) {
+        let words = match (&self.turned, self.windowed().and_then(Windowed::prepared_len)) {
             (Some(_), _) => self.batch * self.k * self.n,
-            (_, Some((_, winograd))) => self.batch * winograd.weights_len(self.m),
+            (_, Some(len)) => self.batch * len,
             _ if self.chunks() == 1 => return Some(None),
             _ => self.chunks() * self.batch * self.m * self.n,
         };
@@ -261,7 +205,7 @@ impl CompiledContract {
     /// Runs the kernel.
     pub(super) fn run(&self, env: &Env<'_>, state: Option<&mut ContractState>) {
         let own = state.map(|state| state.words);
-        let prepares = self.turned.is_some() || self.winograd().is_some();
+        let prepares = self.turned.is_some() || self.windowed().and_then(Windowed::prepared_len).is_some();
         let partial = match own {
             Some(words) if !prepares => words,
             prepared => {
@@ -303,27 +247,14 @@ impl CompiledContract {
         ((((chunk * self.batch) + piece.batch) * self.m + row) * self.n + piece.columns.start) as i64
     }
 
-    fn winograd(&self) -> Option<(&Windowed, &Winograd)> {
-        let Operands::Windows(operands) = &self.operands else { return None };
-        Some((operands, operands.winograd.as_ref()?))
+    fn windowed(&self) -> Option<&Windowed> {
+        if let Operands::Windows(operands) = &self.operands { Some(operands) } else { None }
     }
 
     /// Turns the second operand over, or transforms the first one, into `target`.
     fn prepare(&self, env: &Env<'_>, target: View) {
-        if let Some((Windowed { other, .. }, winograd)) = self.winograd() {
-            let height = winograd.height.0;
-            let (panels, len) = (self.m.div_ceil(height), winograd.weights_len(height));
-            for_each_piece(self.batch * panels, self.parallel, |number, scratch| {
-                let Scratch { registers, panels: Panels { rhs, lines, .. }, .. } = scratch;
-                registers.reserve(self.slots);
-                let start = number % panels * height;
-                let rows = start..self.m.min(start + height);
-                other.pack(env, registers, (number / panels, 0..self.k, rows), height, (rhs, lines));
-                let mut target = target.run_mut((number * len) as i64, len);
-                let panel = bytemuck::cast_slice(&rhs[..self.k * height]);
-                winograd.weights(panel, bytemuck::cast_slice_mut(target.words_mut()));
-            });
-            return;
+        if let Some(operands) = self.windowed() {
+            return operands.prepare(env, (self.batch, self.k), self.parallel, target);
         }
         let Operands::Plain(_, rhs) = &self.operands else { unreachable!("only plain operands are turned over") };
         let blocks = self.n.div_ceil(TURNED);
@@ -365,13 +296,7 @@ impl CompiledContract {
         let (lhs, rhs) = match &self.operands {
             Operands::Packed(packed) => (&packed[0], &packed[1]),
             Operands::Windows(operands) => {
-                return match (&operands.winograd, &operands.lanes, prepared) {
-                    (Some(winograd), _, Some(weights)) => {
-                        self.sum_tiles(env, (registers, panels), (operands, winograd, weights), piece);
-                    }
-                    (_, Some(lanes), _) => self.sum_lanes(env, (registers, panels), (operands, lanes), piece, summed),
-                    _ => self.sum_windows(env, (registers, panels), operands, piece, summed),
-                };
+                return operands.sum(env, (registers, panels), (piece, summed), &self.blocks, prepared);
             }
             Operands::Plain(..) => unreachable!("plain operands are not packed"),
         };
@@ -393,105 +318,6 @@ impl CompiledContract {
                 panels.sums.copy_within(row * stride..row * stride + columns, row * columns);
             }
         }
-    }
-
-    /// The same for windows. Their points are the micro-kernel's rows, so its sums are turned over at the end.
-    fn sum_windows(
-        &self,
-        env: &Env<'_>,
-        (registers, panels): (&mut Registers, &mut Panels),
-        Windowed { windows, other, .. }: &Windowed,
-        piece: &Piece,
-        summed: Range<usize>,
-    ) {
-        let Blocking { tile, depth, .. } = self.blocks;
-        let stride = piece.rows.len().next_multiple_of(tile.columns);
-        let len = piece.columns.len().next_multiple_of(tile.rows) * stride;
-        panels.sums.reserve(len);
-        panels.sums[..len].fill(0);
-        if !windows.places_are_summed {
-            windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), &mut panels.lhs, 0);
-        }
-        for start in summed.clone().step_by(depth) {
-            let summed = start..summed.end.min(start + depth);
-            if windows.places_are_summed {
-                windows.fill(env, registers, (piece.batch, summed.clone(), piece.columns.clone()), &mut panels.lhs, 0);
-            }
-            let range = (piece.batch, summed.clone(), piece.rows.clone());
-            other.pack(env, registers, range, tile.columns, (&mut panels.rhs, &mut panels.lines));
-            let (at, rhs) = (windows.distances(&piece.columns, &summed), &panels.rhs[..stride * summed.len()]);
-            WindowBlock { grid: &panels.lhs, at, rhs, sums: &mut panels.sums[..len], stride, tile }.run(env.arch);
-        }
-        let (rows, columns) = (piece.rows.len(), piece.columns.len());
-        panels.lines.reserve(rows * columns);
-        turn(&panels.sums[..columns * stride], stride, &mut panels.lines[..rows * columns]);
-        std::mem::swap(&mut panels.sums, &mut panels.lines);
-    }
-
-    /// The same by transforms of tiles, with transformed weights.
-    fn sum_tiles(
-        &self,
-        env: &Env<'_>,
-        (registers, panels): (&mut Registers, &mut Panels),
-        (Windowed { windows, .. }, winograd, weights): (&Windowed, &Winograd, View),
-        piece: &Piece,
-    ) {
-        let Panels { lhs: grid, sums, winograd: work, .. } = panels;
-        let (rows, columns) = (piece.rows.len(), piece.columns.len());
-        sums.reserve(rows * columns);
-        windows.fill(env, registers, (piece.batch, piece.columns.clone(), 0..self.k), grid, 0);
-        let len = winograd.weights_len(winograd.height.0);
-        let count = self.m.div_ceil(winograd.height.0);
-        let first = piece.batch * count + piece.rows.start / winograd.height.0;
-        let weights = weights.run((first * len) as i64, rows.div_ceil(winograd.height.0) * len);
-        let weights = weights.words().chunks_exact(len);
-        let lead = columns.div_ceil(winograd.places());
-        winograd.sum(env.arch, (grid, lead), weights, (&mut sums[..], rows), work);
-    }
-
-    /// The same with places as lanes.
-    fn sum_lanes(
-        &self,
-        env: &Env<'_>,
-        (registers, panels): (&mut Registers, &mut Panels),
-        (Windowed { windows, other, .. }, (lanes, height)): (&Windowed, &(Lanes, Height)),
-        piece: &Piece,
-        summed: Range<usize>,
-    ) {
-        let (rows, columns) = (piece.rows.len(), piece.columns.len());
-        let Panels { lhs: grid, rhs, sums, lines, .. } = panels;
-        let margin = lanes.margin();
-        if windows.places_are_summed {
-            let len = rows * columns;
-            sums.reserve(len);
-            sums[..len].fill(0);
-            for start in summed.clone().step_by(self.blocks.depth) {
-                let summed = start..summed.end.min(start + self.blocks.depth);
-                let places = summed.len();
-                windows.fill(env, registers, (piece.batch, summed.clone(), piece.columns.clone()), grid, margin);
-                other.lines(env, registers, (piece.batch, summed.clone(), piece.rows.clone()), rhs);
-                lanes.spread(rhs, lines, (rows, places));
-                let taps = windows.distances(&piece.columns, &summed).own;
-                let (lines, at) = (&rhs[..rows * lanes.spread_len(places)], lanes.at(places));
-                let sums = &mut sums[..len];
-                env.arch.dispatch(SumsBlock { grid, at, taps, lines, sums, height: *height });
-            }
-            return;
-        }
-        let len = rows.next_multiple_of(height.0) * lanes.spread_len(columns);
-        sums.reserve(len);
-        sums[..len].fill(0);
-        windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), grid, margin);
-        for start in summed.clone().step_by(self.blocks.depth) {
-            let summed = start..summed.end.min(start + self.blocks.depth);
-            let range = (piece.batch, summed.clone(), piece.rows.clone());
-            other.pack(env, registers, range, height.0, (rhs, lines));
-            let summed = windows.distances(&piece.columns, &summed).summed;
-            let rows = &rhs[..rows.next_multiple_of(height.0) * summed.len()];
-            let sums = &mut sums[..len];
-            env.arch.dispatch(PlacesBlock { grid, at: lanes.at(columns), summed, rows, sums, height: *height });
-        }
-        lanes.gather(sums, (rows, columns));
     }
 
     /// Adds up the chunks' sums of a piece, in order.

@@ -61,9 +61,8 @@ impl Lanes {
     }
 
     /// The share of computed sums that are used.
-    pub(super) fn share(&self, arch: Arch, rows: usize, summed: bool) -> f64 {
+    pub(super) fn share(&self, height: Height, rows: usize) -> f64 {
         let places = self.vectors.iter().map(|vector| vector.count).sum();
-        let height = if summed { Height::of_sums(arch, rows) } else { Height::of_places(arch, rows) };
         share(places, self.vectors.len() * self.lanes) * share(rows, rows.next_multiple_of(height.0))
     }
 
@@ -72,7 +71,7 @@ impl Lanes {
         self.lanes
     }
 
-    /// Distances of the first lanes of the vectors for the first `places` places, which end with a line.
+    /// Where the first lanes of the vectors for the first `places` places are, which end with a line.
     pub(super) fn at(&self, places: usize) -> &[u32] {
         &self.at[..self.count(places)]
     }

@@ -38,6 +38,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 mod view;
+mod windowed;
 mod windows;
 mod winograd;
 mod words;

@@ -1,0 +1,227 @@
+//! Products of which one operand is windows: sums over windows with the other operand's points or with places as lanes, or by
+//! transforms of tiles.
+
+use std::ops::Range;
+
+use pulp::Arch;
+
+use super::blocking::Blocking;
+use super::contract::Piece;
+use super::execute::{Env, Registers};
+use super::lanes::{Height, Lanes, PlacesBlock, SumsBlock};
+use super::micro::{Tile, WindowBlock};
+use super::pack::{Operand, Panels};
+use super::scratch::{Scratch, for_each_piece};
+use super::view::View;
+use super::windows::Windows;
+use super::winograd::Winograd;
+
+/// Of the lanes that the other operand's points would fill, how many places have to fill to be lanes instead: then nothing is
+/// turned over.
+const LEAST_SHARE: f64 = 0.85;
+
+/// Operands of which one is windows.
+#[derive(Debug)]
+pub(super) struct Windowed {
+    pub(super) windows: Windows,
+    other: Operand,
+    /// Points of the other operand.
+    rows: usize,
+    way: Way,
+}
+
+/// How they are multiplied.
+#[derive(Debug)]
+enum Way {
+    /// With the other operand's points as lanes.
+    Others,
+    /// With the windows' places as lanes, where that leaves fewer of them empty.
+    Places(Lanes, Height),
+    Tiles(Winograd),
+}
+
+impl Windowed {
+    pub(super) fn new(arch: Arch, windows: Windows, other: Operand, rows: usize) -> Self {
+        let summed = windows.places_are_summed;
+        let others = rows as f64 / rows.next_multiple_of(Tile::wide(arch, rows)) as f64;
+        let height = if summed { Height::of_sums(arch, rows) } else { Height::of_places(arch, rows) };
+        let lanes = windows
+            .lanes(arch)
+            .filter(|lanes| (!summed || other.is_along_sums()) && lanes.share(height, rows) >= LEAST_SHARE * others);
+        let way = match (windows.winograd(arch, rows), lanes) {
+            (Some(winograd), _) => Way::Tiles(winograd),
+            (_, Some(lanes)) => Way::Places(lanes, height),
+            _ => Way::Others,
+        };
+        Self { windows, other, rows, way }
+    }
+
+    /// Rows that are multiplied together, of tiles that are like `tile` where the other operand's points are lanes.
+    pub(super) fn unit(&self, tile: Tile) -> usize {
+        match &self.way {
+            Way::Others => tile.columns,
+            Way::Places(_, height) => height.0,
+            Way::Tiles(winograd) => winograd.height.0,
+        }
+    }
+
+    /// Registers needed.
+    pub(super) fn slots(&self) -> usize {
+        self.windows.slots().max(self.other.slots())
+    }
+
+    /// Words of what the other operand becomes for each batch before anything is multiplied, if it does.
+    pub(super) fn prepared_len(&self) -> Option<usize> {
+        let Way::Tiles(winograd) = &self.way else { return None };
+        Some(winograd.weights_len(self.rows))
+    }
+
+    /// Transforms the other operand, of so many batches and summed points, into `target`.
+    pub(super) fn prepare(&self, env: &Env<'_>, (batches, summed): (usize, usize), parallel: bool, target: View) {
+        let Way::Tiles(winograd) = &self.way else { return };
+        let height = winograd.height.0;
+        let (panels, len) = (self.rows.div_ceil(height), winograd.weights_len(height));
+        for_each_piece(batches * panels, parallel, |number, scratch| {
+            let Scratch { registers, panels: Panels { rhs, lines, .. }, .. } = scratch;
+            registers.reserve(self.slots());
+            let start = number % panels * height;
+            let rows = start..self.rows.min(start + height);
+            self.other.pack(env, registers, (number / panels, 0..summed, rows), height, (rhs, lines));
+            let mut target = target.run_mut((number * len) as i64, len);
+            let panel = bytemuck::cast_slice(&rhs[..summed * height]);
+            winograd.weights(panel, bytemuck::cast_slice_mut(target.words_mut()));
+        });
+    }
+
+    /// Leaves the sums of a piece over `summed` in `panels.sums`, row-major without gaps.
+    pub(super) fn sum(
+        &self,
+        env: &Env<'_>,
+        scratch: (&mut Registers, &mut Panels),
+        (piece, summed): (&Piece, Range<usize>),
+        blocks: &Blocking,
+        prepared: Option<View>,
+    ) {
+        match (&self.way, prepared) {
+            (Way::Others, _) => self.sum_others(env, scratch, (piece, summed), blocks),
+            (Way::Places(lanes, height), _) => self.sum_places(env, scratch, (piece, summed), blocks, (lanes, *height)),
+            (Way::Tiles(winograd), Some(weights)) => self.sum_tiles(env, scratch, (piece, summed), (winograd, weights)),
+            (Way::Tiles(_), None) => unreachable!("tiles are multiplied with transformed weights"),
+        }
+    }
+
+    /// The windows' points are the micro-kernel's rows, so its sums are turned over at the end.
+    fn sum_others(
+        &self,
+        env: &Env<'_>,
+        (registers, panels): (&mut Registers, &mut Panels),
+        (piece, summed): (&Piece, Range<usize>),
+        blocks: &Blocking,
+    ) {
+        let (Self { windows, other, .. }, Blocking { tile, depth, .. }) = (self, *blocks);
+        let stride = piece.rows.len().next_multiple_of(tile.columns);
+        let len = piece.columns.len().next_multiple_of(tile.rows) * stride;
+        panels.sums.reserve(len);
+        panels.sums[..len].fill(0);
+        if !windows.places_are_summed {
+            windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), &mut panels.lhs, 0);
+        }
+        for start in summed.clone().step_by(depth) {
+            let summed = start..summed.end.min(start + depth);
+            if windows.places_are_summed {
+                windows.fill(env, registers, (piece.batch, summed.clone(), piece.columns.clone()), &mut panels.lhs, 0);
+            }
+            let range = (piece.batch, summed.clone(), piece.rows.clone());
+            other.pack(env, registers, range, tile.columns, (&mut panels.rhs, &mut panels.lines));
+            let (at, rhs) = (windows.distances(&piece.columns, &summed), &panels.rhs[..stride * summed.len()]);
+            WindowBlock { grid: &panels.lhs, at, rhs, sums: &mut panels.sums[..len], stride, tile }.run(env.arch);
+        }
+        let (rows, columns) = (piece.rows.len(), piece.columns.len());
+        panels.lines.reserve(rows * columns);
+        turn(&panels.sums[..columns * stride], stride, &mut panels.lines[..rows * columns]);
+        std::mem::swap(&mut panels.sums, &mut panels.lines);
+    }
+
+    fn sum_tiles(
+        &self,
+        env: &Env<'_>,
+        (registers, panels): (&mut Registers, &mut Panels),
+        (piece, summed): (&Piece, Range<usize>),
+        (winograd, weights): (&Winograd, View),
+    ) {
+        let Panels { lhs: grid, sums, winograd: work, .. } = panels;
+        let (rows, columns) = (piece.rows.len(), piece.columns.len());
+        sums.reserve(rows * columns);
+        self.windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed), grid, 0);
+        let len = winograd.weights_len(winograd.height.0);
+        let count = self.rows.div_ceil(winograd.height.0);
+        let first = piece.batch * count + piece.rows.start / winograd.height.0;
+        let weights = weights.run((first * len) as i64, rows.div_ceil(winograd.height.0) * len);
+        let weights = weights.words().chunks_exact(len);
+        let lead = columns.div_ceil(winograd.places());
+        winograd.sum(env.arch, (grid, lead), weights, (&mut sums[..], rows), work);
+    }
+
+    fn sum_places(
+        &self,
+        env: &Env<'_>,
+        (registers, panels): (&mut Registers, &mut Panels),
+        (piece, summed): (&Piece, Range<usize>),
+        blocks: &Blocking,
+        (lanes, height): (&Lanes, Height),
+    ) {
+        let Self { windows, other, .. } = self;
+        let (rows, columns) = (piece.rows.len(), piece.columns.len());
+        let Panels { lhs: grid, rhs, sums, lines, .. } = panels;
+        let margin = lanes.margin();
+        if windows.places_are_summed {
+            let len = rows * columns;
+            sums.reserve(len);
+            sums[..len].fill(0);
+            for start in summed.clone().step_by(blocks.depth) {
+                let summed = start..summed.end.min(start + blocks.depth);
+                let places = summed.len();
+                windows.fill(env, registers, (piece.batch, summed.clone(), piece.columns.clone()), grid, margin);
+                other.lines(env, registers, (piece.batch, summed.clone(), piece.rows.clone()), rhs);
+                lanes.spread(rhs, lines, (rows, places));
+                let taps = windows.distances(&piece.columns, &summed).own;
+                let (lines, at) = (&rhs[..rows * lanes.spread_len(places)], lanes.at(places));
+                let sums = &mut sums[..len];
+                env.arch.dispatch(SumsBlock { grid, at, taps, lines, sums, height });
+            }
+            return;
+        }
+        let len = rows.next_multiple_of(height.0) * lanes.spread_len(columns);
+        sums.reserve(len);
+        sums[..len].fill(0);
+        windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), grid, margin);
+        for start in summed.clone().step_by(blocks.depth) {
+            let summed = start..summed.end.min(start + blocks.depth);
+            let range = (piece.batch, summed.clone(), piece.rows.clone());
+            other.pack(env, registers, range, height.0, (rhs, lines));
+            let summed = windows.distances(&piece.columns, &summed).summed;
+            let rows = &rhs[..rows.next_multiple_of(height.0) * summed.len()];
+            let sums = &mut sums[..len];
+            env.arch.dispatch(PlacesBlock { grid, at: lanes.at(columns), summed, rows, sums, height });
+        }
+        lanes.gather(sums, (rows, columns));
+    }
+}
+
+/// `target[i][j] = source[j][i]`, where a row of `source` has `stride` words, of which the first ones are wanted. Eight lines of
+/// `target` at a time: more of them, often a power of two apart, would drive each other out of the first-level cache.
+fn turn(source: &[u32], stride: usize, target: &mut [u32]) {
+    const TOGETHER: usize = 8;
+    let columns = source.len() / stride;
+    for (number, target) in target.chunks_mut(TOGETHER * columns).enumerate() {
+        let mut lines = target.chunks_exact_mut(columns);
+        let mut lines: [&mut [u32]; TOGETHER] = std::array::from_fn(|_| lines.next().unwrap_or_default());
+        for (j, words) in source.chunks_exact(stride).enumerate() {
+            for (line, &word) in lines.iter_mut().zip(&words[number * TOGETHER..]) {
+                if let Some(place) = line.get_mut(j) {
+                    *place = word;
+                }
+            }
+        }
+    }
+}
