@@ -34,7 +34,7 @@ fn a_whole_report_is_json() {
     assert_eq!((&report["verdict"], &report["sweep"]["deviations"]), (&"safe".into(), &Value::Array(Vec::new())));
     assert!(report["sweep"]["ops"].as_u64() > Some(300) && report["sweep"]["cases"].as_u64() > Some(1000));
     let outcomes = report["checks"].as_array().expect("a list");
-    assert_eq!(outcomes.len(), 8);
+    assert_eq!(outcomes.len(), 9);
     assert!(outcomes.iter().all(|check| check["outcome"]["failed"].is_null()), "{report}");
 }
 
