@@ -253,6 +253,15 @@ impl Device {
         if self.0.high_precision.load(Ordering::Relaxed) { MatmulPrecision::High } else { MatmulPrecision::Highest }
     }
 
+    /// What `f` gives while products of f32 are computed at `precision`.
+    pub(crate) fn at_matmul_precision<T>(&self, precision: MatmulPrecision, f: impl FnOnce() -> T) -> T {
+        let before = self.matmul_precision();
+        self.set_matmul_precision(precision);
+        let result = f();
+        self.set_matmul_precision(before);
+        result
+    }
+
     /// Whether anything is computed in another way at [`MatmulPrecision::High`].
     pub(crate) fn splits_products(&self) -> bool {
         match self.backend() {

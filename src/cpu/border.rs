@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use crate::dtype::DType;
-use crate::plan::{BufferId, Cond, InstrOp, Tape, ValueId};
+use crate::plan::{BufferId, Cond, Tape, ValueId};
 
+use super::program::{LoneLoad, distance};
 use super::view::View;
 
 /// What a grid shows.
@@ -50,13 +51,10 @@ impl Bordered {
     pub(super) fn new(
         axes: &[usize],
         (fixed, walked): (&[usize], &[usize]),
-        (tape, value): (&Tape, ValueId),
+        operand: (&Tape, ValueId),
         dtypes: &[DType],
     ) -> Option<Self> {
-        let [instr] = tape.instrs.as_slice() else { return None };
-        let InstrOp::Load { buffer, ref index, ref valid } = instr.op else { return None };
-        debug_assert_eq!(value, 0, "the tape's only value");
-        let (strides, offset) = index.affine(axes.len())?;
+        let LoneLoad { buffer, strides, offset, valid } = LoneLoad::new(operand, axes.len(), dtypes)?;
         let side = |&axis: &usize| Side { extent: axes[axis], stride: strides[axis], inside: 0..axes[axis] };
         let mut sides: Vec<Side> = walked.iter().map(side).collect();
         for condition in valid {
@@ -69,19 +67,15 @@ impl Bordered {
         let along = sides.pop()?;
         let fixed = fixed.iter().map(|&axis| (axes[axis], strides[axis])).collect();
         // Blocks of a single axis are parts of a line.
-        let is_plain = dtypes[buffer] == DType::F32 && along.stride == 1 && !sides.is_empty();
-        is_plain.then_some(Self { buffer, offset, fixed, across: sides, along })
+        let is_of_lines = along.stride == 1 && !sides.is_empty();
+        is_of_lines.then_some(Self { buffer, offset, fixed, across: sides, along })
     }
 
     /// Fills `grid`, whole lines, from word `start` on, at fixed point number `point`.
-    pub(super) fn fill(&self, views: &[View], (mut point, start): (usize, usize), grid: &mut [u32]) {
+    pub(super) fn fill(&self, views: &[View], (point, start): (usize, usize), grid: &mut [u32]) {
         let view = &views[self.buffer];
         let Side { extent, ref inside, .. } = self.along;
-        let mut base = self.offset + inside.start as i64;
-        for &(size, stride) in self.fixed.iter().rev() {
-            base += stride * (point % size) as i64;
-            point /= size;
-        }
+        let base = self.offset + distance(point, &self.fixed) + inside.start as i64;
         for (number, line) in grid.chunks_exact_mut(extent).enumerate() {
             let (mut rest, mut at, mut shows) = (start / extent + number, base, !inside.is_empty());
             for side in self.across.iter().rev() {

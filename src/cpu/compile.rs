@@ -259,7 +259,7 @@ fn copied(tape: &Tape, parts: &[Part]) -> Vec<bool> {
     let mut writes = false;
     for part in parts {
         for store in &part.stores {
-            copied[store.value] = !matches!(tape.instrs[store.value].op, InstrOp::Accumulator);
+            copied[store.value] |= !matches!(tape.instrs[store.value].op, InstrOp::Accumulator);
         }
         writes |= !part.stores.is_empty();
         part.results.iter().filter(|_| writes).for_each(|&value| copied[value] = true);

@@ -59,7 +59,8 @@ pub(super) enum Operands {
     Windows(Box<Windowed>),
 }
 
-/// Memory of a kernel's own: the pieces of cut sums, `[chunk][batch][m][n]`, or an operand turned over, `[batch][k][n]`.
+/// Memory of a kernel's own: the pieces of cut sums, `[chunk][batch][m][n]`, or an operand
+/// made ready for all blocks: turned over, `[batch][k][n]`, or transformed.
 #[derive(Debug)]
 pub(super) struct ContractState {
     words: View,

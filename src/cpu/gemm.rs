@@ -15,6 +15,7 @@ use crate::dtype::DType;
 use crate::plan::{BufferId, ContractKernel, InstrOp, Store, Tape, ValueId};
 
 use super::pack::Groups;
+use super::program::{LoneLoad, distance};
 use super::view::{Run, View};
 use super::words::Words;
 
@@ -61,16 +62,11 @@ impl Matrix {
     pub(super) fn new(
         axes: &[usize],
         groups: &Groups<'_>,
-        (tape, value): (&Tape, ValueId),
+        operand: (&Tape, ValueId),
         dtypes: &[DType],
     ) -> Option<Self> {
-        let [instr] = tape.instrs.as_slice() else { return None };
-        let InstrOp::Load { buffer, ref index, ref valid } = instr.op else { return None };
-        debug_assert_eq!(value, 0, "the tape's only value");
-        if dtypes[buffer] != DType::F32 || !valid.is_empty() {
-            return None;
-        }
-        let (strides, offset) = index.affine(axes.len())?;
+        let load = LoneLoad::new(operand, axes.len(), dtypes).filter(|load| load.valid.is_empty())?;
+        let LoneLoad { buffer, strides, offset, .. } = load;
         Some(Self {
             buffer,
             offset,
@@ -81,13 +77,8 @@ impl Matrix {
     }
 
     /// The number of the element at these points.
-    fn at(&self, mut batch: usize, own: usize, summed: usize) -> i64 {
-        let mut at = self.offset + self.own * own as i64 + self.summed * summed as i64;
-        for &(size, stride) in self.batch.iter().rev() {
-            at += stride * (batch % size) as i64;
-            batch /= size;
-        }
-        at
+    fn at(&self, batch: usize, own: usize, summed: usize) -> i64 {
+        self.offset + distance(batch, &self.batch) + self.own * own as i64 + self.summed * summed as i64
     }
 
     /// True if it lies along the summed points, so that the crate turns it over each time it packs it.

@@ -14,8 +14,6 @@ use super::words::Words;
 /// Neighbouring places as lanes.
 #[derive(Clone, Copy, Debug)]
 struct Vector {
-    /// The first lane's distance in the grid.
-    at: u32,
     /// The first place that this vector stands for, which is its lane `skip`.
     place: usize,
     skip: usize,
@@ -47,17 +45,18 @@ impl Lanes {
         if line == 0 || summed && line < lanes || !places.chunks(line).all(neighbours) {
             return None;
         }
-        let mut vectors = Vec::new();
+        let (mut vectors, mut at) = (Vec::new(), Vec::new());
         for (number, distances) in places.chunks(line).enumerate() {
             for first in (0..distances.len()).step_by(lanes) {
                 // The last vector of a line lies over the one before it.
                 let start = if distances.len() < lanes { 0 } else { first.min(distances.len() - lanes) };
                 let (skip, count) = (first - start, lanes.min(distances.len() - first));
-                vectors.push(Vector { at: distances[start], place: number * line + first, skip, count });
+                vectors.push(Vector { place: number * line + first, skip, count });
+                at.push(distances[start]);
             }
         }
         let whole = vectors.iter().all(|vector| vector.count == lanes);
-        Some(Self { lanes, at: vectors.iter().map(|vector| vector.at).collect(), vectors, whole })
+        Some(Self { lanes, vectors, at, whole })
     }
 
     /// The share of computed sums that are used.

@@ -82,18 +82,17 @@ impl Operand {
         self.along_k
     }
 
-    /// Lines `own` along `summed`, one after the other, if it [`is_along_sums`](Self::is_along_sums).
+    /// Lines `own` along `summed`, one every `stride` words, if it [`is_along_sums`](Self::is_along_sums).
     pub(super) fn lines(
         &self,
         env: &Env<'_>,
         registers: &mut Registers,
         (batch, summed, own): (usize, Range<usize>, Range<usize>),
-        lines: &mut Words,
+        (lines, stride): (&mut Words, usize),
     ) {
-        let len = summed.len();
-        lines.reserve(own.len() * len);
+        lines.reserve(own.len() * stride);
         self.each_line(env, registers, batch, (own.clone(), summed.clone()), |line, first, words| {
-            let at = (line - own.start) * len + first - summed.start;
+            let at = (line - own.start) * stride + first - summed.start;
             lines[at..at + words.len()].copy_from_slice(words);
         });
     }
@@ -173,13 +172,9 @@ impl Operand {
         }
         // A panel's lines next to each other, then across. The gap keeps them out of each other's cache sets.
         let stride = depth.next_multiple_of(16) + 16;
-        lines.reserve(width * stride);
         for (panel, start) in panels.chunks_exact_mut(depth * width).zip(own.clone().step_by(width)) {
             let end = own.end.min(start + width);
-            self.each_line(env, registers, batch, (start..end, summed.clone()), |line, first, words| {
-                let at = (line - start) * stride + first - summed.start;
-                lines[at..at + words.len()].copy_from_slice(words);
-            });
+            self.lines(env, registers, (batch, summed.clone(), start..end), (lines, stride));
             for (number, four) in lines[..(end - start) * stride].chunks(4 * stride).enumerate() {
                 across(four, stride, &mut panel[4 * number..], width);
             }

@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::graph::{Binary, Unary};
-use crate::plan::{Cond, InstrOp, Ix, Store, Tape};
+use crate::plan::{BufferId, Cond, InstrOp, Ix, Store, Tape, ValueId};
 
 use super::access::Access;
 use super::elementwise::Kind;
@@ -95,6 +95,36 @@ pub(super) fn expressions<'a>(tape: &'a Tape, stores: &'a [Store]) -> Vec<&'a Ix
     }
     found.extend(stores.iter().map(|store| &store.index));
     found
+}
+
+/// A tape that is no more than one load of f32 at places that depend on the axes alone, each at one stride.
+pub(super) struct LoneLoad<'a> {
+    pub(super) buffer: BufferId,
+    /// For each axis.
+    pub(super) strides: Vec<i64>,
+    pub(super) offset: i64,
+    pub(super) valid: &'a [Cond],
+}
+
+impl<'a> LoneLoad<'a> {
+    /// `value` of `tape` over so many axes, if it is one.
+    pub(super) fn new((tape, value): (&'a Tape, ValueId), rank: usize, dtypes: &[DType]) -> Option<Self> {
+        let [instr] = tape.instrs.as_slice() else { return None };
+        let InstrOp::Load { buffer, ref index, ref valid } = instr.op else { return None };
+        debug_assert_eq!(value, 0, "the tape's only value");
+        let (strides, offset) = index.affine(rank)?;
+        (dtypes[buffer] == DType::F32).then_some(Self { buffer, strides, offset, valid })
+    }
+}
+
+/// How far point number `point` of axes, given by size and stride, lies from the first one.
+pub(super) fn distance(mut point: usize, axes: &[(usize, i64)]) -> i64 {
+    let mut distance = 0;
+    for &(size, stride) in axes.iter().rev() {
+        distance += stride * (point % size) as i64;
+        point /= size;
+    }
+    distance
 }
 
 impl Action {

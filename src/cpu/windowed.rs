@@ -42,17 +42,16 @@ enum Way {
 
 impl Windowed {
     pub(super) fn new(arch: Arch, windows: Windows, other: Operand, rows: usize) -> Self {
+        if let Some(winograd) = windows.winograd(arch, rows) {
+            return Self { windows, other, rows, way: Way::Tiles(winograd) };
+        }
         let summed = windows.places_are_summed;
         let others = rows as f64 / rows.next_multiple_of(Tile::wide(arch, rows)) as f64;
         let height = if summed { Height::of_sums(arch, rows) } else { Height::of_places(arch, rows) };
         let lanes = windows
             .lanes(arch)
             .filter(|lanes| (!summed || other.is_along_sums()) && lanes.share(height, rows) >= LEAST_SHARE * others);
-        let way = match (windows.winograd(arch, rows), lanes) {
-            (Some(winograd), _) => Way::Tiles(winograd),
-            (_, Some(lanes)) => Way::Places(lanes, height),
-            _ => Way::Others,
-        };
+        let way = lanes.map_or(Way::Others, |lanes| Way::Places(lanes, height));
         Self { windows, other, rows, way }
     }
 
@@ -182,7 +181,7 @@ impl Windowed {
                 let summed = start..summed.end.min(start + blocks.depth);
                 let places = summed.len();
                 windows.fill(env, registers, (piece.batch, summed.clone(), piece.columns.clone()), grid, margin);
-                other.lines(env, registers, (piece.batch, summed.clone(), piece.rows.clone()), rhs);
+                other.lines(env, registers, (piece.batch, summed.clone(), piece.rows.clone()), (rhs, places));
                 lanes.spread(rhs, lines, (rows, places));
                 let taps = windows.distances(&piece.columns, &summed).own;
                 let (lines, at) = (&rhs[..rows * lanes.spread_len(places)], lanes.at(places));

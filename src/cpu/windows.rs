@@ -239,12 +239,11 @@ impl Windows {
             let blocks = (0..count).flat_map(|block| at.iter().map(move |&at| (block * stride) as i64 + at + base));
             blocks.map(|at| u32::try_from(at).ok()).collect::<Option<Vec<u32>>>()
         };
-        let mut sizes = window_axes.iter().map(|&axis| axes[axis]).collect::<Vec<usize>>();
-        sizes[0] = found.block_lines;
-        found.place_at = repeated(&walk(window_axes, &sizes), found.block_lead, found.lead_words(), 0)?;
-        let tap_sizes: Vec<usize> = tap_axes.iter().map(|&axis| axes[axis]).collect();
+        let mut window_sizes = sizes(window_axes);
+        window_sizes[0] = found.block_lines;
+        found.place_at = repeated(&walk(window_axes, &window_sizes), found.block_lead, found.lead_words(), 0)?;
         let base: i64 = windows.iter().enumerate().map(|(n, pair)| pair.shift(axes) * stride_of(n) as i64).sum();
-        found.tap_at = repeated(&walk(tap_axes, &tap_sizes), found.block_channels, found.channel_words(), base)?;
+        found.tap_at = repeated(&walk(tap_axes, &sizes(tap_axes)), found.block_channels, found.channel_words(), base)?;
         Some(found)
     }
 

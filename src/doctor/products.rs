@@ -34,10 +34,8 @@ pub(super) fn at_high_precision(device: &Device) -> Result<Outcome> {
     if !device.splits_products() {
         return Ok(Outcome::NotAvailable("products of f32 are always as they are".into()));
     }
-    let before = device.matmul_precision();
-    device.set_matmul_precision(MatmulPrecision::High);
-    let outcomes = [[TWO_TERMS, 1.0], [1.0, TWO_TERMS]].map(|factors| check(device, DType::F32, factors));
-    device.set_matmul_precision(before);
+    let both = || [[TWO_TERMS, 1.0], [1.0, TWO_TERMS]].map(|factors| check(device, DType::F32, factors));
+    let outcomes = device.at_matmul_precision(MatmulPrecision::High, both);
     let outcomes = outcomes.into_iter().collect::<Result<Vec<_>>>()?;
     Ok(match outcomes.into_iter().find(|outcome| !matches!(outcome, Outcome::Passed(_))) {
         Some(wrong) => Outcome::Degraded(format!("do without --matmul-precision high: {}", wrong.in_words().1)),

@@ -50,13 +50,8 @@ pub(super) fn square(side: usize, dtype: DType) -> Case {
 
 /// The same product of f32 by units for f16, on devices where that is another one.
 fn at_high_precision(case: Case) -> Case {
-    let make = move |device: &Device| {
-        let before = device.matmul_precision();
-        device.set_matmul_precision(MatmulPrecision::High);
-        let work = (case.make)(device); // its step keeps the precision
-        device.set_matmul_precision(before);
-        work
-    };
+    // its step keeps the precision
+    let make = move |device: &Device| device.at_matmul_precision(MatmulPrecision::High, || (case.make)(device));
     let (name, what) = (format!("{}_high", case.name), format!("{} at high precision", case.what));
     Case { name, what, make: Box::new(make), wanted_on: Device::splits_products, ..case }
 }
