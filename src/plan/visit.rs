@@ -160,6 +160,41 @@ impl Body {
         }
     }
 
+    /// The buffers it reads and writes, each once, in the order in which its code names them.
+    pub(crate) fn in_order_of_use(&self) -> Vec<BufferId> {
+        let mut buffers: Vec<BufferId> = match self {
+            Self::Routine(routine) => routine.inputs.iter().chain([&routine.output]).map(|span| span.buffer).collect(),
+            _ => {
+                let loads = self.tapes().into_iter().flat_map(Tape::loads);
+                loads.chain(self.stores().into_iter().map(|store| store.buffer)).collect()
+            }
+        };
+        let mut seen = BTreeSet::new();
+        buffers.retain(|&buffer| seen.insert(buffer));
+        buffers
+    }
+
+    /// Counts the elements of each buffer from its element `first(buffer)` on.
+    pub(crate) fn rebase(&mut self, first: impl Fn(BufferId) -> usize) {
+        if let Self::Routine(routine) = self {
+            for span in routine.inputs.iter_mut().chain([&mut routine.output]) {
+                span.offset = span.offset.saturating_sub(first(span.buffer)); // empty ones may lie anywhere
+            }
+        }
+        let down = |index: &mut Ix, buffer: BufferId| index.offset -= first(buffer) as i64;
+        for tape in self.tapes_mut() {
+            for instr in &mut tape.instrs {
+                if let InstrOp::Load { buffer, index, .. } | InstrOp::Gather { buffer, base: index, .. } = &mut instr.op
+                {
+                    down(index, *buffer);
+                }
+            }
+        }
+        for store in self.stores_mut() {
+            down(&mut store.index, store.buffer);
+        }
+    }
+
     /// Replaces buffer numbers.
     pub(crate) fn map_buffers(&mut self, f: impl Fn(BufferId) -> BufferId) {
         if let Self::Routine(routine) = self {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::custom::ALIGNMENT;
 use crate::error::Result;
 use crate::graph::{Memory, Node, Op};
 use crate::shape::Shape;
@@ -10,7 +11,8 @@ use crate::tensor::Tensor;
 use super::cell::VarCell;
 use super::var::{Var, VarKind};
 
-/// Variables that share one storage, each at a multiple of four elements; the gaps stay zero.
+/// Variables that share one storage, each where a binding may start; the gaps stay zero. So a kernel that works on one of
+/// them is the same kernel as that of another layer.
 #[derive(Clone, Debug)]
 pub struct Arena {
     whole: Var,
@@ -30,6 +32,7 @@ impl Arena {
         let (dtype, device) = (vars[0].dtype(), vars[0].device().clone());
         let mut offsets = Vec::with_capacity(vars.len());
         let mut len = 0usize;
+        let unit = ALIGNMENT / dtype.size_bytes();
         for var in vars {
             assert!(
                 var.dtype() == dtype && *var.device() == device,
@@ -43,7 +46,7 @@ impl Arena {
                 var.name()
             );
             offsets.push(len);
-            len += var.shape().numel().next_multiple_of(4);
+            len += var.shape().numel().next_multiple_of(unit);
         }
         let shape = Shape::from(len).in_memory(name);
         let storage = device.alloc((len * dtype.size_bytes()) as u64, name.to_owned())?;

@@ -9,7 +9,7 @@ use crate::graph::{Attention, AttentionPart};
 use crate::plan::{Body, Kernel, Plan, Routine, Span};
 
 use super::module::Module;
-use super::{Capabilities, Launch, grid, rewrite, routine};
+use super::{Capabilities, Launch, grid, routine, windows};
 
 /// Invocations of a workgroup, one for each query or key.
 const THREADS: usize = 64;
@@ -30,7 +30,9 @@ pub(super) fn render(
     let launches = (milliseconds / caps.launch_milliseconds).ceil().clamp(1.0, of.heads as f64) as usize;
     let heads = of.heads.div_ceil(launches);
     let launch = |first: usize| {
-        let storages = rewrite::storages(plan, kernel, &Body::Routine(routine.clone()), caps);
+        let mut body = Body::Routine(routine.clone());
+        let storages = windows::bind(plan, kernel, &mut body, caps);
+        let Body::Routine(routine) = &body else { unreachable!("it stays what it is") };
         let module = Module::new(plan, caps, &kernel.label, storages);
         module.check_windows()?;
         part(module, routine, of, (first, heads.min(of.heads - first)))

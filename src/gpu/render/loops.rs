@@ -421,7 +421,8 @@ impl<'k> Shape<'k> {
     fn stores(&self, module: &mut Module<'_>, space: &mut Space, phase: &Phase, code: &mut String) -> Result<()> {
         for store in &phase.stores {
             let last = store.index.range(&self.kernel.axes).1;
-            let reaches_end = last + 1 == module.plan.buffers[store.buffer].elements as i64;
+            let slot = module.storage(store.buffer)?;
+            let reaches_end = last + 1 == module.storages[slot].elements as i64;
             module.store(space, store, reaches_end, code)?;
         }
         Ok(())

@@ -23,6 +23,7 @@ mod tape;
 mod tests;
 mod transpose;
 mod tree;
+mod windows;
 
 use std::sync::Arc;
 
@@ -149,8 +150,8 @@ pub(crate) fn render_as(
         return attention::render(plan, kernel, routine, of, caps);
     }
     let mut launches = Vec::new();
-    for body in rewrite::pieces(plan, kernel, caps) {
-        let storages = rewrite::storages(plan, kernel, &body, caps);
+    for mut body in rewrite::pieces(plan, kernel, caps) {
+        let storages = windows::bind(plan, kernel, &mut body, caps);
         let module = Module::new(plan, caps, &kernel.label, storages);
         module.check_windows()?;
         launches.extend(match &body {

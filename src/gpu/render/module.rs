@@ -38,6 +38,10 @@ pub(crate) struct Storage {
     pub dtype: DType,
     /// First byte and bytes of each window.
     pub windows: Vec<(u64, u64)>,
+    /// The element that indices count from: the first of a single window, else 0.
+    pub first: usize,
+    /// Elements of the buffer from there on.
+    pub elements: usize,
     /// True if the kernel writes it.
     pub writable: bool,
     /// What the kernel does with it.
@@ -46,7 +50,6 @@ pub(crate) struct Storage {
 
 /// The parts of a kernel's module that its code fills while it is generated.
 pub(crate) struct Module<'a> {
-    pub plan: &'a Plan,
     pub caps: &'a Capabilities,
     pub label: &'a str,
     literal: bool,
@@ -62,7 +65,6 @@ const LANES: [&str; 4] = ["x", "y", "z", "w"];
 impl<'a> Module<'a> {
     pub(crate) fn new(plan: &'a Plan, caps: &'a Capabilities, label: &'a str, storages: Vec<Storage>) -> Self {
         Self {
-            plan,
             caps,
             label,
             literal: plan.literal_sizes,
@@ -223,6 +225,7 @@ impl<'a> Module<'a> {
         let storage = &self.storages[slot];
         let (dtype, uses) = (storage.dtype, storage.uses);
         let windows = storage.windows.clone();
+        let first_bytes = storage.first as u64 * dtype.size_bytes() as u64;
         let layout = self.layout(slot);
         let access = if storage.writable { "read_write" } else { "read" };
         for (number, &(offset_bytes, size_bytes)) in windows.iter().enumerate() {
@@ -239,7 +242,7 @@ impl<'a> Module<'a> {
         let mut function = |head: String, body: &dyn Fn(&str, &str) -> String, module: &mut Self| {
             let _ = writeln!(text, "fn {head} {{");
             for (number, window) in windows.iter().enumerate() {
-                let first = window.0 / bytes;
+                let first = (window.0 - first_bytes) / bytes;
                 let start = module.number(first);
                 // a load that is not valid asks for element 0, which may lie before the first window
                 let index = match (first, number) {

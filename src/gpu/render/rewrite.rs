@@ -7,10 +7,8 @@ use crate::gpu::passes::pessimistic_milliseconds;
 
 use super::Capabilities;
 use super::loops::same_order;
-use super::module::{Storage, Uses};
+use super::windows::{buffer_bytes, window, written};
 
-/// Bindings start at multiples of this many bytes.
-const ALIGNMENT: u64 = 256;
 /// Cuts fall on multiples of this many points where the axis is long enough: whole words and vectors stay together.
 const CUT: usize = 64;
 
@@ -79,43 +77,6 @@ pub(crate) fn exchange(kernel: &ContractKernel) -> ContractKernel {
         precision: kernel.precision,
         axes,
     }
-}
-
-/// First and last element that the stores into `buffer` may touch.
-fn written(body: &Body, buffer: BufferId) -> Option<(i64, i64)> {
-    let ranges = body.stores().into_iter().filter(|store| store.buffer == buffer);
-    union(ranges.map(|store| store.index.range(body.axes())))
-}
-
-/// First and last element that loads from `buffer` may touch; `None` if it is not read, everything for gathers.
-fn read(body: &Body, buffer: BufferId, elements: usize) -> Option<(i64, i64)> {
-    let last = elements as i64 - 1;
-    let instrs = body.tapes().into_iter().flat_map(|tape| &tape.instrs);
-    union(instrs.filter_map(|instr| match &instr.op {
-        InstrOp::Load { buffer: b, index, .. } if *b == buffer => {
-            let (low, high) = index.range(body.axes());
-            // Element 0 of the window stands in where a load is not valid.
-            Some((low.clamp(0, last), high.clamp(0, last)))
-        }
-        InstrOp::Gather { buffer: b, .. } if *b == buffer => Some((0, last)),
-        _ => None,
-    }))
-}
-
-fn union(ranges: impl Iterator<Item = (i64, i64)>) -> Option<(i64, i64)> {
-    ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
-}
-
-/// First byte and bytes of the window that holds elements `range`.
-fn window(range: (i64, i64), element_bytes: u64) -> (u64, u64) {
-    let start = range.0.unsigned_abs() * element_bytes / ALIGNMENT * ALIGNMENT;
-    let end = (range.1.unsigned_abs() + 1) * element_bytes;
-    (start, (end - start).next_multiple_of(16))
-}
-
-fn buffer_bytes(plan: &Plan, buffer: BufferId) -> u64 {
-    let buffer = &plan.buffers[buffer];
-    ((buffer.elements * buffer.dtype.size_bytes()) as u64).max(1).next_multiple_of(16)
 }
 
 /// Cuts the kernel into pieces whose writes into each buffer fit into one binding, and which take no longer than a launch
@@ -204,32 +165,4 @@ fn next_cut(plan: &Plan, body: &Body, large: &[BufferId], caps: &Capabilities) -
     });
     let (larger, axis, at) = candidates.min()?;
     (larger < now).then_some((axis, at))
-}
-
-/// The windows through which a piece of the kernel sees its buffers.
-pub(crate) fn storages(plan: &Plan, kernel: &Kernel, body: &Body, caps: &Capabilities) -> Vec<Storage> {
-    let mut buffers = kernel.reads.clone();
-    buffers.extend(kernel.writes.iter().filter(|buffer| !kernel.reads.contains(buffer)));
-    let longest = caps.max_binding_bytes / ALIGNMENT * ALIGNMENT;
-    let describe = |buffer: BufferId| {
-        let dtype = plan.buffers[buffer].dtype;
-        let bytes = buffer_bytes(plan, buffer);
-        let writable = kernel.writes.contains(&buffer);
-        let whole = || {
-            let starts = (0..bytes).step_by(longest as usize);
-            starts.map(|start| (start, longest.min(bytes - start))).collect::<Vec<_>>()
-        };
-        let windows = if bytes <= caps.max_binding_bytes {
-            vec![(0, bytes)]
-        } else {
-            let reads = read(body, buffer, plan.buffers[buffer].elements);
-            let range = union(written(body, buffer).into_iter().chain(reads));
-            match range.map(|range| window(range, dtype.size_bytes() as u64)) {
-                Some(window) if window.1 <= caps.max_binding_bytes => vec![window],
-                _ => whole(),
-            }
-        };
-        Storage { buffer, dtype, windows, writable, uses: Uses::default() }
-    };
-    buffers.into_iter().map(describe).collect()
 }

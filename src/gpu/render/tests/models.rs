@@ -1,5 +1,7 @@
 //! Every kernel of the models' training and inference steps is valid WGSL, and SPIR-V, MSL and HLSL can be made of it.
 
+use std::collections::HashSet;
+
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::models::{
@@ -17,8 +19,8 @@ use crate::shape::Shape;
 use crate::stage::Stage;
 use crate::tensor::{Tensor, autocast};
 
-use super::BUFFERS;
 use super::texts::Texts;
+use super::{BUFFERS, capabilities, render};
 
 const BATCH: usize = 3;
 const CLASSES: usize = 10;
@@ -139,6 +141,23 @@ fn kernels_of_models_are_valid_everywhere() {
 #[test]
 fn kernels_of_the_other_models_are_valid_everywhere() {
     check_every_second(1);
+}
+
+/// Compiling takes a network's first step longer than computing.
+#[test]
+fn deeper_networks_are_not_more_to_compile() {
+    let entry = MODELS.iter().find(|entry| entry.name == "resnet20").expect("a model");
+    let different = |name: &str| {
+        let [plan, _] = plans(name, entry.task, usual::<AdamOptions>);
+        let caps = capabilities(false, true);
+        let launches = plan.kernels.iter().flat_map(|kernel| render(&plan, kernel, &caps).expect("it renders"));
+        let texts: HashSet<String> = launches.map(|launch| launch.wgsl).collect();
+        (plan.kernels.len(), texts.len())
+    };
+    let [(_, resnet32), (kernels, resnet56)] = ["resnet32", "resnet56"].map(different);
+    // how many gradients one kernel sums up depends on how many there are
+    assert!(resnet56 <= resnet32 + 3, "{resnet32} different kernels, deeper {resnet56}");
+    assert!(4 * resnet56 < kernels, "{resnet56} of {kernels} kernels differ");
 }
 
 /// Where `--precision f16` takes them: one model for each kind of layer.
