@@ -1,7 +1,7 @@
 //! Decides which stored values share a kernel.
 //!
 //! Every stored node starts as a kernel of its own, with all unstored nodes below it computed inside. Then kernels are
-//! merged, in four rounds (`rounds.rs`). A merge must keep the graph of kernels acyclic, stay within one stage and within
+//! merged, in five rounds (`rounds.rs`). A merge must keep the graph of kernels acyclic, stay within one stage and within
 //! the number of buffers a kernel may name, and the emitter must be able to write it.
 
 mod group;
@@ -56,6 +56,7 @@ pub(super) fn fuse(
         fuser.merge_rows();
         fuser.merge_siblings();
         fuser.merge_small();
+        fuser.merge_beside_rows();
     }
     let apart = fuser.reasons();
     let mut groups: Vec<Group> = std::mem::take(&mut fuser.groups).into_iter().flatten().collect();

@@ -1,6 +1,6 @@
 //! The rounds of merging: elementwise work joins the contraction or reduction that feeds it; reductions and elementwise
 //! work over the same rows join; kernels that read the same data over the same space join; small independent kernels
-//! over the same space join.
+//! over the same space join, or small ones beside the rows of others.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -101,6 +101,27 @@ impl Fuser<'_> {
             (Kind::Rows(first), Kind::Rows(second)) => first == second,
             (Kind::Map, Kind::Map) => self.numel(a) == self.numel(b),
             _ => false,
+        }
+    }
+
+    /// Small elementwise work joins reductions that have as many rows as it has points, and do not depend on it: what counts
+    /// steps or draws, running means.
+    pub(super) fn merge_beside_rows(&mut self) {
+        let mut rows: HashMap<(Stage, usize), Vec<usize>> = HashMap::new();
+        for number in self.living() {
+            if let Some(runs) = self.group(number).runs() {
+                rows.entry((self.group(number).stage, runs.sizes().0)).or_default().push(number);
+            }
+        }
+        for number in self.living() {
+            let points = self.numel(number);
+            if self.group(number).kind != Kind::Map || points > SMALL {
+                continue;
+            }
+            let Some(beside) = rows.get(&(self.group(number).stage, points)) else { continue };
+            let nearest = beside.partition_point(|&other| other < number);
+            let near = &beside[nearest.saturating_sub(RECENT)..(nearest + RECENT).min(beside.len())];
+            near.iter().any(|&other| !self.order.dependent(number, other) && self.try_merge(other, number));
         }
     }
 
