@@ -114,8 +114,7 @@ fn window(range: (i64, i64), element_bytes: u64) -> (u64, u64) {
 }
 
 fn buffer_bytes(plan: &Plan, buffer: BufferId) -> u64 {
-    let buffer = &plan.buffers[buffer];
-    ((buffer.elements * buffer.dtype.size_bytes()) as u64).max(1).next_multiple_of(16)
+    plan.buffers[buffer].bytes().max(1).next_multiple_of(16)
 }
 
 /// Cuts the kernel into pieces whose writes into each buffer fit into one binding, and which take no longer than a launch
