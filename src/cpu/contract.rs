@@ -185,7 +185,7 @@ impl CompiledContract {
             _ => self.chunks() * self.batch * self.m * self.n,
         };
         let memory = blocks.scratch(4 * words as u64)?;
-        Some(Some(ContractState { words: memory.view(4 * words), _memory: memory }))
+        Some(Some(ContractState { words: memory.view(0, 4 * words as u64), _memory: memory }))
     }
 
     fn pieces(&self) -> usize {

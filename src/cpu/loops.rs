@@ -226,6 +226,6 @@ impl CompiledLoop {
         let words = self.folds.len() * self.chunks() * self.points;
         let memory = blocks.scratch(4 * words as u64)?;
         let reduced = vec![vec![0; self.points]; self.folds.len()];
-        Some(Some(LoopState { reduced, partial: memory.view(4 * words), _memory: memory }))
+        Some(Some(LoopState { reduced, partial: memory.view(0, 4 * words as u64), _memory: memory }))
     }
 }

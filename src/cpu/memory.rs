@@ -184,11 +184,11 @@ impl Memory {
         unsafe { std::ptr::copy(source, target, len_bytes) };
     }
 
-    /// The first `bytes` bytes.
-    pub(super) fn view(&self, bytes: usize) -> View {
-        assert!(bytes as u64 <= self.0.bytes, "a buffer of {bytes} bytes in a memory of {}", self.0.bytes);
-        // SAFETY: so many bytes are there, all of them initialised; whoever runs kernels keeps the memory.
-        unsafe { View::new(self.0.raw.aligned(), bytes) }
+    /// The `len` bytes from `offset` on.
+    pub(super) fn view(&self, offset: u64, len: u64) -> View {
+        let (start, len) = self.range(offset, len);
+        // SAFETY: the range was checked, and all bytes are initialised; whoever runs kernels keeps the memory.
+        unsafe { View::new(start, len) }
     }
 }
 

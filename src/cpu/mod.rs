@@ -159,8 +159,8 @@ impl Compiled {
             Place::External(number) => &externals[number],
             Place::Slot(number) => &slots[number],
         };
-        let views = plan.buffers.iter().map(|b| memory(b.place).view(b.elements * b.dtype.size_bytes())).collect();
-        for &buffer in &plan.zeroed {
+        let views = plan.buffers.iter().map(|b| memory(b.place).view(b.offset_bytes, b.bytes())).collect();
+        for &(buffer, _) in &plan.zeroed {
             memory(plan.buffers[buffer].place).clear();
         }
         let states = self.0.kernels.iter().map(|kernel| {

@@ -160,7 +160,7 @@ impl Executable {
     fn gpu_slot(&self, device: &Device, slot: usize) -> Result<Storage> {
         let Plan { slots, buffers, zeroed, literal_sizes, .. } = &*self.plan;
         let (bytes, purpose) = (slots[slot], self.slot_purpose(slot));
-        if *literal_sizes || zeroed.iter().any(|&buffer| buffers[buffer].place == Place::Slot(slot)) {
+        if *literal_sizes || zeroed.iter().any(|&(buffer, _)| buffers[buffer].place == Place::Slot(slot)) {
             device.alloc(bytes, purpose)
         } else {
             device.alloc_pooled(bytes, purpose)
@@ -170,7 +170,7 @@ impl Executable {
     /// The largest value that lies in a slot.
     fn slot_purpose(&self, slot: usize) -> Purpose {
         let buffers = self.plan.buffers.iter().filter(|buffer| buffer.place == Place::Slot(slot));
-        let largest = buffers.max_by_key(|buffer| buffer.elements * buffer.dtype.size_bytes());
+        let largest = buffers.max_by_key(|buffer| buffer.bytes());
         largest.map_or("an intermediate result".into(), |buffer| format!("{} {}", buffer.dtype, buffer.label).into())
     }
 }

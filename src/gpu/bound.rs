@@ -68,7 +68,7 @@ struct Timing {
 }
 
 impl Bound {
-    /// Binds a program; `buffers` has the memory of each of the plan's buffers.
+    /// Binds a program; `buffers` has what each of the plan's buffers lies in.
     pub(crate) fn new(program: Arc<Program>, buffers: &[&wgpu::Buffer]) -> Result<Self> {
         let gpu = &program.gpu;
         gpu.check()?;

@@ -30,7 +30,7 @@ impl Dispatch {
 /// The memory that a program's launches are bound to.
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
-    /// For each of the plan's buffers.
+    /// What each of the plan's buffers lies in.
     pub(super) buffers: Vec<wgpu::Buffer>,
     /// Where the host values are, if the plan has any.
     pub(super) uniforms: Option<wgpu::Buffer>,
@@ -58,9 +58,10 @@ fn bind_group(program: &Program, launch: &Prepared, memory: &Memory) -> wgpu::Bi
     };
     let windows = launch.bindings.iter().map(|binding| {
         let buffer = &memory.buffers[binding.buffer];
+        let offset = program.plan.buffers[binding.buffer].offset_bytes + binding.offset_bytes;
         // Buffers are padded: the last window of one may reach into its padding, never beyond.
-        let bytes = binding.size_bytes.min(buffer.size() - binding.offset_bytes);
-        window(buffer, binding.offset_bytes, bytes)
+        let bytes = binding.size_bytes.min(buffer.size() - offset);
+        window(buffer, offset, bytes)
     });
     let sizes = launch.sizes.map(|(offset, bytes)| window(&program.sizes, offset, bytes));
     let uniforms = memory.uniforms.as_ref().filter(|_| launch.uses_uniforms).map(wgpu::Buffer::as_entire_binding);

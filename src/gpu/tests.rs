@@ -36,7 +36,7 @@ const ADD: &str = "
 }";
 
 fn buffer(place: Place, label: &str) -> Buffer {
-    Buffer { dtype: DType::F32, elements: ELEMENTS, place, label: label.into() }
+    Buffer { dtype: DType::F32, elements: ELEMENTS, place, offset_bytes: 0, label: label.into() }
 }
 
 fn kernel(label: &str, stage: Stage, reads: &[usize], writes: &[usize]) -> Kernel {
@@ -101,6 +101,46 @@ fn two_kernels(device: &Device) -> (Bound, Storage) {
 fn values(device: &Device, storage: &Storage) -> Result<Vec<f32>> {
     let bytes = block_on(device.read::<u8>(storage, 0, storage.bytes()))?;
     Ok(bytemuck::pod_collect_to_vec(&bytes))
+}
+
+/// `low = state` and `high = state * scale` in two parts of one slot, then `state = low + high`.
+#[test]
+fn buffers_lie_in_parts_of_one_slot() {
+    const SPLIT: &str = "
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> low: array<f32>;
+@group(0) @binding(2) var<storage, read_write> high: array<f32>;
+@group(0) @binding(3) var<uniform> sizes: array<vec4<u32>, 1>;
+@group(0) @binding(4) var<uniform> host: array<vec4<u32>, 1>;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    if id.x < sizes[0].x { low[id.x] = x[id.x]; high[id.x] = x[id.x] * bitcast<f32>(host[0].y); }
+}";
+    const JOIN: &str = "
+@group(0) @binding(0) var<storage, read> low: array<f32>;
+@group(0) @binding(1) var<storage, read> high: array<f32>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+@group(0) @binding(3) var<uniform> sizes: array<vec4<u32>, 1>;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    if id.x < sizes[0].x { y[id.x] = low[id.x] + high[id.x]; }
+}";
+    let Some(device) = fresh_gpu() else { return };
+    let kernels = vec![kernel("split", Stage::Forward, &[0], &[1, 2]), kernel("join", Stage::Update, &[1, 2], &[0])];
+    let mut plan = Plan::clone(&plan(kernels));
+    plan.buffers.push(Buffer { offset_bytes: 4096, ..buffer(Place::Slot(0), "high") });
+    plan.slots = vec![4096 + 4 * ELEMENTS as u64];
+    let sizes = [ELEMENTS as u32];
+    let launches = vec![
+        vec![launch("split", SPLIT, &[(0, false), (1, true), (2, true)], &sizes)],
+        vec![launch("join", JOIN, &[(1, false), (2, false), (0, true)], &sizes)],
+    ];
+    let executable = device.prepare_launches(Arc::new(plan), launches).expect("prepare");
+    let state = device.alloc(4 * ELEMENTS as u64, "state").expect("alloc");
+    let start: Vec<f32> = (0..ELEMENTS).map(|n| n as f32).collect();
+    device.write(&state, 0, bytemuck::cast_slice(&start)).expect("write");
+    let mut bound = executable.bind(std::slice::from_ref(&state)).expect("bind");
+    bound.run(&[0, 0.5f32.to_bits()]).expect("run");
+    let expected: Vec<f32> = start.iter().map(|value| value * 1.5).collect();
+    assert_eq!(values(&device, &state).expect("read"), expected);
 }
 
 #[test]

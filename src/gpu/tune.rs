@@ -59,7 +59,7 @@ struct Candidate {
     dispatches: Vec<Dispatch>,
 }
 
-/// Tries the variants of the contractions of `plan`; `buffers` has memory for each of its buffers, which is overwritten.
+/// Tries the variants of the contractions of `plan`; `buffers` has memory that each of its buffers lies in, which is overwritten.
 pub(crate) fn tune(
     gpu: &Arc<Gpu>,
     plan: &Arc<Plan>,
@@ -270,8 +270,8 @@ impl Tuner<'_> {
         self.fill(kernel)?;
         self.watch.run(&candidate.dispatches, 1)?;
         let read = |&buffer: &BufferId| {
-            let bytes = self.bytes(buffer).min(COMPARED_BYTES);
-            let read = self.gpu.begin_read(&self.memory.buffers[buffer], 0, bytes)?;
+            let (start, bytes) = self.part(buffer);
+            let read = self.gpu.begin_read(&self.memory.buffers[buffer], start, bytes.min(COMPARED_BYTES))?;
             pollster::block_on(Arc::clone(self.gpu).finish_read::<u8>(read))
         };
         self.plan.kernels[kernel].writes.iter().map(read).collect()
@@ -283,18 +283,19 @@ impl Tuner<'_> {
         let kernel = &self.plan.kernels[kernel];
         for &buffer in kernel.reads.iter().chain(&kernel.writes) {
             let noise = noise(self.plan.buffers[buffer].dtype, buffer as u64);
-            let (bytes, target) = (self.bytes(buffer), &self.memory.buffers[buffer]);
+            let ((first, bytes), target) = (self.part(buffer), &self.memory.buffers[buffer]);
             for start in (0..bytes).step_by(noise.len()) {
                 let part = &noise[..noise.len().min((bytes - start) as usize)];
-                self.gpu.recorder().upload(self.gpu, part, target, start)?;
+                self.gpu.recorder().upload(self.gpu, part, target, first + start)?;
             }
         }
         Ok(())
     }
 
-    fn bytes(&self, buffer: BufferId) -> u64 {
+    /// Where a buffer starts in its memory, and how many bytes it has.
+    fn part(&self, buffer: BufferId) -> (u64, u64) {
         let buffer = &self.plan.buffers[buffer];
-        (buffer.elements * buffer.dtype.size_bytes()) as u64
+        (buffer.offset_bytes, buffer.bytes())
     }
 
     /// Milliseconds of the whole plan, as it runs until now and with the variants `chosen`, in turns: once for both if no

@@ -79,11 +79,8 @@ fn attempt(program: &Program, options: &PlanOptions, forced: &[usize]) -> Result
     };
     reuse::update_in_place(&mut plan);
     reuse::drop_unused_buffers(&mut plan);
-    reuse::place_buffers(&mut plan);
-    plan.waves = order::waves(&plan.kernels, |buffer| match plan.buffers[buffer].place {
-        Place::External(n) => (0, n),
-        Place::Slot(n) => (1, n),
-    });
+    reuse::place_buffers(&mut plan, options.mixed_slots);
+    plan.waves = order::waves(&plan.kernels, &plan.buffers);
     Ok(plan)
 }
 
@@ -151,7 +148,7 @@ fn items(
     }
     let owned = |list: &[BufferId]| -> Vec<(BufferId, u64)> {
         let own = list.iter().filter(|&&buffer| matches!(buffers[buffer].place, Place::Slot(_)));
-        own.map(|&buffer| (buffer, (buffers[buffer].elements * buffers[buffer].dtype.size_bytes()) as u64)).collect()
+        own.map(|&buffer| (buffer, buffers[buffer].bytes())).collect()
     };
     let mut items: Vec<Item> = groups
         .iter()

@@ -2,6 +2,7 @@
 //! are checked against it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rayon::prelude::*;
@@ -13,7 +14,9 @@ use crate::ops::elementwise::{binary_value, cast_value, unary_value};
 use crate::ops::random;
 
 use super::index::Cond;
-use super::kernel::{Body, BufferId, ContractKernel, InstrOp, Kernel, Level, LoopKernel, Place, Plan, Store, Tape};
+use super::kernel::{
+    Body, Buffer, BufferId, ContractKernel, InstrOp, Kernel, Level, LoopKernel, Place, Plan, Store, Tape,
+};
 
 /// What is rounded besides what is cast to, or stored as, a narrower type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,32 +28,43 @@ pub enum Rounding {
     Instructions,
 }
 
-/// Runs all of `plan`, unrounded, in memory as a device has it: what shares a place shares its memory. `externals` are the
-/// values of the first external storages; what is not given is NaN, but for the plan's zeros. Returns what each place holds in
-/// the end, and the status words of all kernels, or-ed.
-pub fn interpret_plan(plan: &Plan, externals: &[Vec<f64>], uniforms: &[u32]) -> (HashMap<Place, Vec<f64>>, u32) {
-    let mut places: HashMap<Place, Vec<f64>> = HashMap::new();
-    for buffer in &plan.buffers {
-        let memory = places.entry(buffer.place).or_default();
-        memory.resize(memory.len().max(buffer.elements), f64::NAN);
+/// Runs all of `plan`, unrounded, in memory as a device has it: a kernel that writes a buffer leaves NaN in others that lie in
+/// the same part of a slot. `externals` are the values of the first external storages; what is not given is NaN, but for the
+/// plan's zeros. Returns what each external holds in the end, and the status words of all kernels, or-ed.
+pub fn interpret_plan(plan: &Plan, externals: &[Vec<f64>], uniforms: &[u32]) -> (Vec<Vec<f64>>, u32) {
+    let mut values: Vec<Vec<f64>> = plan.buffers.iter().map(|buffer| vec![f64::NAN; buffer.elements]).collect();
+    for (buffer, gap) in &plan.zeroed {
+        values[*buffer][gap.clone()].fill(0.0);
     }
-    for &buffer in &plan.zeroed {
-        places.entry(plan.buffers[buffer].place).or_default().fill(0.0);
+    for (values, given) in values.iter_mut().zip(externals) {
+        values.clone_from(given);
     }
-    let externals = externals.iter().enumerate();
-    places.extend(externals.map(|(number, values)| (Place::External(number), values.clone())));
+    let mut together: HashMap<Place, Vec<BufferId>> = HashMap::new();
+    for (number, buffer) in plan.buffers.iter().enumerate() {
+        together.entry(buffer.place).or_default().push(number);
+    }
     let mut status = 0;
     for kernel in &plan.kernels {
-        let mut buffers: Vec<Vec<f64>> = vec![Vec::new(); plan.buffers.len()];
-        for &buffer in kernel.reads.iter().chain(&kernel.writes) {
-            buffers[buffer].clone_from(&places[&plan.buffers[buffer].place]);
+        for &written in &kernel.writes {
+            let buffer = &plan.buffers[written];
+            for bytes in kernel.body.written(written).into_iter().map(|part| buffer.bytes_of(part)) {
+                for &other in together[&buffer.place].iter().filter(|&&other| other != written) {
+                    overwrite(&mut values[other], &plan.buffers[other], bytes.clone());
+                }
+            }
         }
-        status |= interpret(plan, kernel, &mut buffers, uniforms, Rounding::None);
-        for &buffer in &kernel.writes {
-            places.insert(plan.buffers[buffer].place, std::mem::take(&mut buffers[buffer]));
-        }
+        status |= interpret(plan, kernel, &mut values, uniforms, Rounding::None);
     }
-    (places, status)
+    // they come first
+    values.truncate(plan.externals);
+    (values, status)
+}
+
+/// Loses those `values` of a buffer that lie in `range`.
+fn overwrite(values: &mut [f64], buffer: &Buffer, range: Range<u64>) {
+    let (own, size) = (buffer.range(), buffer.dtype.size_bytes());
+    let at = |byte: u64| (byte.clamp(own.start, own.end) - own.start) as usize;
+    values[at(range.start) / size..at(range.end).div_ceil(size)].fill(f64::NAN);
 }
 
 /// Runs `kernel` over `buffers` (the values of each of the plan's buffers); returns the status word.

@@ -1,5 +1,6 @@
 //! A plan as data: kernels over numbered buffers. Nothing here names a GPU type; both executors run it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::dtype::{DType, Scalar};
@@ -24,7 +25,7 @@ pub struct Plan {
     /// The kernels in execution order.
     pub kernels: Vec<Kernel>,
     /// Ranges of `kernels` without dependencies among them; they cover it in order.
-    pub waves: Vec<std::ops::Range<usize>>,
+    pub waves: Vec<Range<usize>>,
     /// Bytes of each memory slot that the executor has to provide.
     pub slots: Vec<u64>,
     /// Number of externally provided storages ([`Place::External`]).
@@ -36,8 +37,9 @@ pub struct Plan {
     /// True if sizes should be written into kernels as constants (captured steps), false for one-off work, where
     /// kernels are shared between sizes.
     pub literal_sizes: bool,
-    /// Buffers whose gaps must read as zero: cleared once when memory is provided, never shared with others.
-    pub zeroed: Vec<BufferId>,
+    /// Gaps in plan-owned buffers: elements that no kernel writes and that read as zero. They are cleared once, when memory is
+    /// provided, and no other buffer has them.
+    pub zeroed: Vec<(BufferId, Range<usize>)>,
     /// Structural hash of the program this was made from.
     pub key: u64,
     /// Pairs of kernels that were not fused, and why: (first, second, reason).
@@ -51,20 +53,42 @@ pub struct Plan {
 pub struct Buffer {
     /// The elements' type.
     pub dtype: DType,
-    /// Elements a kernel may touch, from the start of the storage.
+    /// Elements a kernel may touch, from `offset_bytes` on.
     pub elements: usize,
-    /// Where it lies.
+    /// What it lies in.
     pub place: Place,
+    /// Its first byte there, a multiple of 256; of an external storage it is 0.
+    pub offset_bytes: u64,
     /// For messages and dumps.
     pub label: String,
 }
 
-/// Where a buffer lies.
+impl Buffer {
+    /// Bytes of its elements.
+    pub const fn bytes(&self) -> u64 {
+        (self.elements * self.dtype.size_bytes()) as u64
+    }
+
+    /// Its bytes in what it lies in.
+    pub const fn range(&self) -> Range<u64> {
+        self.offset_bytes..self.offset_bytes + self.bytes()
+    }
+
+    /// The bytes of some of its elements in what it lies in.
+    pub const fn bytes_of(&self, elements: Range<usize>) -> Range<u64> {
+        let size = self.dtype.size_bytes();
+        let [start, end] = [(elements.start * size) as u64, (elements.end * size) as u64];
+        self.offset_bytes + start..self.offset_bytes + end
+    }
+}
+
+/// What a buffer lies in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Place {
     /// Storage given at binding: parameters, data, inputs, outputs. Two buffers never name the same one.
     External(usize),
-    /// A slot of the plan's own memory. Buffers with disjoint lifetimes share slots.
+    /// A slot of the plan's own memory. Buffers that share a slot lie in different parts of it, or are never alive
+    /// together.
     Slot(usize),
 }
 
@@ -174,7 +198,7 @@ impl ContractKernel {
     }
 
     /// The range of axis numbers of group 0 (batch), 1 (m), 2 (n) or 3 (k).
-    pub fn group(&self, group: usize) -> std::ops::Range<usize> {
+    pub fn group(&self, group: usize) -> Range<usize> {
         let start: usize = self.counts[..group].iter().sum();
         start..start + self.counts[group]
     }

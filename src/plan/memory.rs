@@ -1,67 +1,160 @@
-//! Places buffers in memory slots: two buffers share a slot if they are never alive together.
+//! Places buffers in memory slots: two buffers have the same bytes only if they are never alive together.
 
-/// When a buffer is alive, in kernel numbers (both ends included), and its size.
-#[derive(Clone, Copy, Debug)]
+use std::cmp::Reverse;
+use std::ops::Range;
+
+/// Where a buffer may start in its slot: where a kernel can bind it.
+const ALIGNMENT: u64 = crate::custom::ALIGNMENT as u64;
+
+/// When a buffer is alive, how large it is, and what else its place depends on.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Life {
+    /// The kernels that touch it first and last.
     pub first: usize,
     pub last: usize,
     pub bytes: u64,
+    /// The buffers that must not lie in its slot.
+    pub conflicts: Vec<usize>,
+    /// Parts that are alive at times of their own, such as those of a vector that many kernels write; none: all of it is alive
+    /// all the time.
+    pub parts: Vec<Part>,
+}
+
+/// Bytes of a buffer or a slot, and the first and the last kernel in whose time they are in use.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub first: usize,
+    pub last: usize,
+    pub bytes: Range<u64>,
 }
 
 impl Life {
-    fn overlaps(&self, other: &Self) -> bool {
-        self.first <= other.last && other.first <= self.last
+    /// What of a slot it has that it starts at byte `offset` of.
+    fn parts(&self, offset: u64) -> Vec<Part> {
+        let whole = || vec![Part { first: self.first, last: self.last, bytes: 0..self.bytes }];
+        let mut parts = if self.parts.is_empty() { whole() } else { self.parts.clone() };
+        for Part { bytes, .. } in &mut parts {
+            *bytes = offset + bytes.start..offset + bytes.end;
+        }
+        parts
+    }
+
+    fn meets(&self, part: &Part) -> bool {
+        self.first <= part.last && part.first <= self.last
     }
 }
 
-/// The sizes of the slots, and the slot of each buffer.
-///
-/// Best fit, largest buffer first; among equals the longest-lived first, and as a second attempt in order of birth. The
-/// attempt that needs less memory wins.
-pub(super) fn place(lives: &[Life]) -> (Vec<u64>, Vec<usize>) {
-    let mut by_size: Vec<usize> = (0..lives.len()).collect();
-    by_size.sort_by_key(|&n| (std::cmp::Reverse(lives[n].bytes), std::cmp::Reverse(lives[n].last - lives[n].first), n));
-    let mut by_birth: Vec<usize> = (0..lives.len()).collect();
-    by_birth.sort_by_key(|&n| (lives[n].first, std::cmp::Reverse(lives[n].bytes), n));
-    let mut by_length = by_size.clone();
-    by_length.sort_by_key(|&n| (std::cmp::Reverse(lives[n].bytes), lives[n].first, n));
-    [by_size, by_birth, by_length]
-        .into_iter()
-        .map(|order| best_fit(lives, &order))
-        .min_by_key(|(slots, _)| slots.iter().sum::<u64>())
-        .expect("three attempts")
+/// The slots, and where each buffer lies in them.
+#[derive(Debug)]
+pub(super) struct Placement {
+    /// Bytes of each slot.
+    pub slots: Vec<u64>,
+    /// For each buffer the number of its slot, and its first byte there.
+    pub places: Vec<(usize, u64)>,
 }
 
-fn best_fit(lives: &[Life], order: &[usize]) -> (Vec<u64>, Vec<usize>) {
-    let mut slots: Vec<u64> = Vec::new();
-    let mut tenants: Vec<Vec<usize>> = Vec::new();
-    let mut place = vec![0; lives.len()];
+#[derive(Debug, Default)]
+struct Slot {
+    bytes: u64,
+    /// What is in use, by where it starts.
+    parts: Vec<Part>,
+}
+
+/// A place for each buffer.
+///
+/// Best fit, in several attempts, of which the one that needs the least memory wins: largest buffer first, among equals the
+/// longest-lived, the one born first or the one that dies last, in slots that are divided and in slots that are not; and in
+/// order of birth, in slots that are not divided but grow. So no slot is larger than the largest buffer that lies in it. What has
+/// parts is the first one in a slot.
+pub(super) fn place(lives: &[Life]) -> Placement {
+    let sorted = |key: fn(&Life) -> (Reverse<u64>, Reverse<usize>, usize)| {
+        let mut order: Vec<usize> = (0..lives.len()).collect();
+        order.sort_by_key(|&n| key(&lives[n]));
+        order
+    };
+    let by_length = sorted(|life| (Reverse(life.bytes), Reverse(life.last - life.first), 0));
+    let by_birth = sorted(|life| (Reverse(life.bytes), Reverse(0), life.first));
+    let by_death = sorted(|life| (Reverse(life.bytes), Reverse(life.last), 0));
+    let mut born: Vec<usize> = (0..lives.len()).collect();
+    born.sort_by_key(|&n| (lives[n].first, Reverse(lives[n].bytes)));
+    let divided = [&by_length, &by_birth, &by_death].map(|order| (order, true));
+    let whole = [&by_length, &by_birth, &born].map(|order| (order, false));
+    let attempts = divided.into_iter().chain(whole).map(|(order, divided)| best_fit(lives, order, divided));
+    attempts.min_by_key(|attempt| attempt.slots.iter().sum::<u64>()).expect("six attempts")
+}
+
+/// Each buffer in turn goes where the least is left over.
+fn best_fit(lives: &[Life], order: &[usize], divided: bool) -> Placement {
+    let mut slots: Vec<Slot> = Vec::new();
+    let mut places: Vec<Option<(usize, u64)>> = vec![None; lives.len()];
+    // for each slot the last buffer that may not lie in it
+    let mut refused: Vec<usize> = Vec::new();
     for &number in order {
         let life = &lives[number];
-        let free = (0..slots.len()).filter(|&slot| tenants[slot].iter().all(|&other| !lives[other].overlaps(life)));
-        // the smallest that is large enough, else the largest, which then grows
-        let slot = free.min_by_key(|&slot| {
-            let size = slots[slot];
-            if size >= life.bytes { (0, size - life.bytes) } else { (1, life.bytes - size) }
+        for (slot, _) in life.conflicts.iter().filter_map(|&other| places[other]) {
+            refused[slot] = number;
+        }
+        let open = slots.iter().enumerate().filter(|&(slot, _)| refused[slot] != number && life.parts.is_empty());
+        let free = open.filter_map(|(slot, held)| {
+            let (rest, offset) = if divided { held.gap(life)? } else { held.whole(life)? };
+            Some((rest, slot, offset))
         });
-        let slot = slot.unwrap_or_else(|| {
-            slots.push(0);
-            tenants.push(Vec::new());
-            slots.len() - 1
-        });
-        slots[slot] = slots[slot].max(life.bytes);
-        tenants[slot].push(number);
-        place[number] = slot;
+        let (slot, offset) = free.min().map_or((slots.len(), 0), |(_, slot, offset)| (slot, offset));
+        if slot == slots.len() {
+            slots.push(Slot::default());
+            refused.push(usize::MAX);
+        }
+        slots[slot].add(life, offset);
+        places[number] = Some((slot, offset));
     }
-    (slots, place)
+    let places = places.into_iter().map(|place| place.expect("each buffer had its turn")).collect();
+    Placement { slots: slots.into_iter().map(|slot| slot.bytes).collect(), places }
+}
+
+/// What would be left over or, which is worse than all of that, lacking.
+type Rest = (bool, u64);
+
+impl Slot {
+    /// The smallest part in which there is room for `life` and nobody else in its time, and where it starts.
+    fn gap(&self, life: &Life) -> Option<(Rest, u64)> {
+        let mut best: Option<(Rest, u64)> = None;
+        let mut start = 0u64;
+        let mut consider = |start: u64, end: u64| {
+            if let Some(rest) = end.checked_sub(start + life.bytes)
+                && best.is_none_or(|((_, least), _)| rest < least)
+            {
+                best = Some(((false, rest), start));
+            }
+        };
+        for part in self.parts.iter().filter(|part| life.meets(part)) {
+            consider(start, part.bytes.start);
+            start = start.max(part.bytes.end.next_multiple_of(ALIGNMENT));
+        }
+        consider(start, self.bytes);
+        best
+    }
+
+    /// All of it, if nobody else is there in the time of `life`.
+    fn whole(&self, life: &Life) -> Option<(Rest, u64)> {
+        let free = !self.parts.iter().any(|part| life.meets(part));
+        free.then_some(((life.bytes > self.bytes, life.bytes.abs_diff(self.bytes)), 0))
+    }
+
+    fn add(&mut self, life: &Life, offset: u64) {
+        self.bytes = self.bytes.max(offset + life.bytes);
+        for part in life.parts(offset) {
+            let position = self.parts.partition_point(|other| other.bytes.start <= part.bytes.start);
+            self.parts.insert(position, part);
+        }
+    }
 }
 
 /// Bytes of the largest set of buffers alive at once.
 pub(super) fn live_peak(lives: &[Life]) -> u64 {
     let mut events: Vec<(usize, bool, u64)> = Vec::new();
-    for life in lives {
-        events.push((life.first, false, life.bytes));
-        events.push((life.last + 1, true, life.bytes));
+    for Part { first, last, bytes } in lives.iter().flat_map(|life| life.parts(0)) {
+        events.push((first, false, bytes.end - bytes.start));
+        events.push((last + 1, true, bytes.end - bytes.start));
     }
     // at one moment, deaths come before births
     events.sort_by_key(|&(time, death, _)| (time, !death));
@@ -81,22 +174,94 @@ pub(super) fn live_peak(lives: &[Life]) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use proptest::sample::Index;
+
+    fn life(first: usize, last: usize, bytes: u64) -> Life {
+        Life { first, last, bytes, ..Life::default() }
+    }
+
+    fn conflict(lives: &mut [Life], a: usize, b: usize) {
+        lives[a].conflicts.push(b);
+        lives[b].conflicts.push(a);
+    }
+
+    /// Buffers of sizes that fill slots and such that leave gaps in them; some conflict, some have a part that is used later than the
+    /// first one, and one that is in use forever.
+    fn lives() -> impl Strategy<Value = Vec<Life>> {
+        let bytes = prop_oneof![(1u64..40).prop_map(|n| n * ALIGNMENT), (1u64..600).prop_map(|n| n * 16)];
+        let one = (0usize..30, 0usize..8, bytes).prop_map(|(first, length, bytes)| life(first, first + length, bytes));
+        let pairs = prop::collection::vec((any::<Index>(), any::<Index>()), 0..40);
+        let parted = prop::collection::vec((any::<Index>(), any::<[Index; 3]>()), 0..4);
+        (prop::collection::vec(one, 1..60), pairs, parted).prop_map(|(mut lives, pairs, parted)| {
+            for (a, b) in pairs {
+                let (a, b) = (a.index(lives.len()), b.index(lives.len()));
+                // as in plans: one kernel touches both
+                if a != b && lives[a].first <= lives[b].last && lives[b].first <= lives[a].last {
+                    conflict(&mut lives, a, b);
+                }
+            }
+            for (number, [one, other, later]) in parted {
+                let number = number.index(lives.len());
+                let Life { first, last, bytes, .. } = lives[number];
+                let [one, other] = [one, other].map(|index| index.index(bytes as usize / 4) as u64 * 4);
+                let (low, high, later) = (one.min(other), one.max(other), first + later.index(last - first + 1));
+                let part = |first, last, bytes| Part { first, last, bytes };
+                lives[number].parts =
+                    vec![part(first, last, 0..low), part(later, last, low..high), part(0, 99, high..bytes)];
+            }
+            lives
+        })
+    }
+
+    fn meet(a: &Part, b: &Part) -> bool {
+        let in_time = a.first <= b.last && b.first <= a.last;
+        in_time && a.bytes.start < b.bytes.end && b.bytes.start < a.bytes.end
+    }
 
     proptest! {
         #[test]
-        fn buffers_alive_together_never_share_a_slot(
-            raw in prop::collection::vec((0usize..30, 0usize..8, 1u64..1000), 1..60)
-        ) {
-            let lives: Vec<Life> =
-                raw.iter().map(|&(first, length, bytes)| Life { first, last: first + length, bytes }).collect();
-            let (slots, places) = place(&lives);
-            for (a, first) in lives.iter().enumerate() {
-                prop_assert!(slots[places[a]] >= first.bytes);
-                for (b, second) in lives.iter().enumerate().skip(a + 1) {
-                    prop_assert!(places[a] != places[b] || !first.overlaps(second));
+        fn no_two_buffers_have_the_same_bytes_at_a_time(lives in lives()) {
+            let orders = [(0..lives.len()).collect::<Vec<_>>(), (0..lives.len()).rev().collect()];
+            let attempts = orders.iter().flat_map(|order| [true, false].map(|divided| best_fit(&lives, order, divided)));
+            for Placement { slots, places } in attempts.chain([place(&lives)]) {
+                for (a, life) in lives.iter().enumerate() {
+                    let (slot, offset) = places[a];
+                    prop_assert!(offset.is_multiple_of(ALIGNMENT));
+                    prop_assert!(offset + life.bytes <= slots[slot]);
+                    for b in (0..a).filter(|&b| places[b].0 == slot) {
+                        let (parts, others) = (life.parts(offset), lives[b].parts(places[b].1));
+                        prop_assert!(!parts.iter().any(|part| others.iter().any(|other| meet(part, other))));
+                        prop_assert!(!life.conflicts.contains(&b));
+                    }
                 }
+                for (slot, &bytes) in slots.iter().enumerate() {
+                    let tenants = lives.iter().zip(&places).filter(|(_, place)| place.0 == slot);
+                    prop_assert_eq!(tenants.map(|(life, _)| life.bytes).max(), Some(bytes));
+                }
+                prop_assert!(slots.iter().sum::<u64>() >= live_peak(&lives));
             }
-            prop_assert!(slots.iter().sum::<u64>() >= live_peak(&lives));
         }
+    }
+
+    #[test]
+    fn slots_are_divided_among_those_that_do_not_conflict() {
+        let mut lives = vec![life(0, 1, 4096), life(2, 3, 2048), life(3, 4, 1008), life(3, 4, 1024)];
+        assert_eq!(place(&lives).slots, [4096]);
+        conflict(&mut lives, 1, 2);
+        let Placement { slots, places } = place(&lives);
+        assert_eq!(slots.iter().sum::<u64>(), 4096 + 1008);
+        assert_ne!(places[1].0, places[2].0);
+    }
+
+    #[test]
+    fn what_a_buffer_does_not_use_yet_is_free() {
+        // a vector that is written from kernel 2 on, the first half from kernel 5 on, with a gap at its end
+        let mut lives = vec![life(2, 9, 4096), life(0, 4, 2048), life(0, 1, 1024), life(0, 1, 1024)];
+        let part = |first, last, bytes| Part { first, last, bytes };
+        lives[0].parts = vec![part(5, 9, 0..2048), part(2, 9, 2048..4088), part(0, 9, 4088..4096)];
+        let Placement { slots, places } = place(&lives);
+        assert_eq!(slots.iter().sum::<u64>(), 4096 + 1024, "one of the small ones would lie in the gap");
+        assert_eq!(places[1], places[0]);
+        assert_eq!(live_peak(&lives), 2048 + 2 * 1024 + 8);
     }
 }

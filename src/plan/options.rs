@@ -32,6 +32,8 @@ pub struct PlanOptions {
     pub fuse: bool,
     /// True: sizes are written into kernels as constants.
     pub literal_sizes: bool,
+    /// True: a slot may have what a kernel only reads beside what it writes. WebGPU binds a buffer in one way at a time.
+    pub mixed_slots: bool,
     /// Of contractions of f32.
     pub matmul_precision: MatmulPrecision,
 }
@@ -50,6 +52,7 @@ impl PlanOptions {
         reduced_matrix: usize::MAX,
         fuse: true,
         literal_sizes: true,
+        mixed_slots: true,
         matmul_precision: MatmulPrecision::Highest,
     };
 
@@ -68,6 +71,7 @@ impl PlanOptions {
             reduced_matrix: 1 << 16,
             fuse: true,
             literal_sizes: true,
+            mixed_slots: false,
             matmul_precision: MatmulPrecision::Highest,
         }
     }

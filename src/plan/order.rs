@@ -1,8 +1,9 @@
 //! The order of kernels: stages first, then whatever keeps the least memory alive.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 
-use super::kernel::{BufferId, Kernel};
+use super::kernel::{Buffer, BufferId, Kernel, Place};
 
 /// A kernel to be ordered.
 pub(super) struct Item {
@@ -66,29 +67,102 @@ pub(super) fn order(items: &[Item], buffers: usize) -> Vec<usize> {
     result
 }
 
-/// Ranges of consecutive kernels none of which touches what another one writes. `place` says where a buffer lies.
-pub(super) fn waves<P: Ord + Copy>(kernels: &[Kernel], place: impl Fn(BufferId) -> P) -> Vec<std::ops::Range<usize>> {
+/// Ranges of consecutive kernels none of which touches memory that another one writes.
+pub(super) fn waves(kernels: &[Kernel], buffers: &[Buffer]) -> Vec<Range<usize>> {
     let mut waves = Vec::new();
     let mut start = 0;
-    let (mut read, mut written): (BTreeSet<P>, BTreeSet<P>) = (BTreeSet::new(), BTreeSet::new());
+    let (mut read, mut written) = (Touched::default(), Touched::default());
     for (number, kernel) in kernels.iter().enumerate() {
-        let reads = kernel.reads.iter().map(|&buffer| place(buffer));
-        let writes: Vec<P> = kernel.writes.iter().map(|&buffer| place(buffer)).collect();
+        let reads = kernel.reads.iter().map(|&buffer| (buffers[buffer].place, buffers[buffer].range()));
+        let reads: Vec<Bytes> = reads.collect();
+        let writes: Vec<Bytes> = kernel.writes.iter().flat_map(|&buffer| writes(kernel, buffer, buffers)).collect();
         let conflict = number > start
             && (kernel.stage != kernels[start].stage
-                || reads.clone().any(|p| written.contains(&p))
-                || writes.iter().any(|p| written.contains(p) || read.contains(p)));
+                || reads.iter().chain(&writes).any(|bytes| written.meets(bytes))
+                || writes.iter().any(|bytes| read.meets(bytes)));
         if conflict {
             waves.push(start..number);
             start = number;
-            read.clear();
-            written.clear();
+            read.0.clear();
+            written.0.clear();
         }
-        read.extend(reads);
-        written.extend(writes);
+        reads.into_iter().for_each(|bytes| read.add(bytes));
+        writes.into_iter().for_each(|bytes| written.add(bytes));
     }
     if start < kernels.len() {
         waves.push(start..kernels.len());
     }
     waves
+}
+
+/// A part of a storage or a slot.
+type Bytes = (Place, Range<u64>);
+
+fn writes(kernel: &Kernel, buffer: BufferId, buffers: &[Buffer]) -> Vec<Bytes> {
+    let parts = kernel.body.written(buffer).into_iter();
+    parts.map(|part| (buffers[buffer].place, buffers[buffer].bytes_of(part))).collect()
+}
+
+/// What some kernels touch.
+#[derive(Default)]
+struct Touched(HashMap<Place, Vec<Range<u64>>>);
+
+impl Touched {
+    fn meets(&self, (place, bytes): &Bytes) -> bool {
+        let parts = self.0.get(place).into_iter().flatten();
+        parts.into_iter().any(|part| part.start < bytes.end && bytes.start < part.end)
+    }
+
+    fn add(&mut self, (place, bytes): Bytes) {
+        self.0.entry(place).or_default().push(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::{DType, Scalar};
+    use crate::plan::{Body, Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape};
+    use crate::stage::Stage;
+
+    /// Writes all 64 elements of buffers.
+    fn kernel(reads: &[BufferId], writes: &[BufferId]) -> Kernel {
+        let tape = Tape { instrs: vec![Instr { op: InstrOp::Const(Scalar::new(DType::F32, 0.0)), dtype: DType::F32 }] };
+        let stores = writes.iter().map(|&buffer| Store { buffer, index: Ix::axis(0), value: 0 });
+        let phase = Phase { level: Level::Outer, tape, reductions: Vec::new(), stores: stores.collect() };
+        Kernel {
+            label: "map.test".into(),
+            stage: Stage::Forward,
+            body: Body::Loop(LoopKernel { axes: vec![64], outer: 1, phases: vec![phase] }),
+            nodes: Vec::new(),
+            values: Vec::new(),
+            modules: Vec::new(),
+            reads: reads.to_vec(),
+            writes: writes.to_vec(),
+            flops: 0,
+            bytes: 0,
+        }
+    }
+
+    #[test]
+    fn waves_end_where_kernels_touch_the_same_bytes() {
+        // 256 bytes each; the third one lies in the second half of the first and the first half of the second
+        let place =
+            |place, offset_bytes| Buffer { dtype: DType::F32, elements: 64, place, offset_bytes, label: String::new() };
+        let buffers = [
+            place(Place::Slot(0), 0),
+            place(Place::Slot(0), 256),
+            place(Place::Slot(0), 128),
+            place(Place::External(0), 0),
+        ];
+        let ends = |kernels: &[Kernel]| waves(kernels, &buffers).iter().map(|wave| wave.end).collect::<Vec<_>>();
+        let [first, second, middle] = [0, 1, 2].map(|buffer| kernel(&[3], &[buffer]));
+        assert_eq!(ends(&[first.clone(), second.clone()]), [2]);
+        assert_eq!(ends(&[first.clone(), middle.clone()]), [1, 2]);
+        assert_eq!(ends(&[second.clone(), first.clone(), middle.clone()]), [2, 3]);
+        let reader = kernel(&[2], &[]);
+        assert_eq!(ends(&[first, reader.clone()]), [1, 2]);
+        assert_eq!(ends(&[reader.clone(), kernel(&[0], &[3])]), [2]);
+        assert_eq!(ends(&[reader, second]), [1, 2]);
+    }
 }

@@ -1,15 +1,19 @@
 //! Memory of a plan: updates in place, buffers that are not needed, slots.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use super::kernel::{Body, Buffer, BufferId, InstrOp, Level, LoopKernel, Place, Plan};
-use super::memory::{self, Life};
+use super::memory::{self, Life, Part, Placement};
+use super::place::between;
 
 /// An elementwise kernel's output takes the place of an input that nobody needs afterwards.
 pub(super) fn update_in_place(plan: &mut Plan) {
     let lives = lives(plan);
     let mut renamed: Vec<BufferId> = (0..plan.buffers.len()).collect();
-    let mut last: Vec<usize> = lives.iter().map(|life| life.map_or(0, |life| life.last)).collect();
+    let mut last: Vec<usize> = lives.iter().map(|life| life.as_ref().map_or(0, |life| life.last)).collect();
+    let has_gaps = |buffer: BufferId| plan.zeroed.iter().any(|(other, _)| *other == buffer);
+    let has_gaps: Vec<bool> = (0..plan.buffers.len()).map(has_gaps).collect();
     for number in 0..plan.kernels.len() {
         plan.kernels[number].body.map_buffers(|buffer| renamed[buffer]);
         let kernel = &plan.kernels[number];
@@ -22,7 +26,9 @@ pub(super) fn update_in_place(plan: &mut Plan) {
         }
         let [store] = phase.stores.as_slice() else { continue };
         let target = store.buffer;
-        if !matches!(plan.buffers[target].place, Place::Slot(_)) || plan.zeroed.contains(&target) {
+        // of a vector that several kernels write, this may not be the first part
+        let is_first = lives[target].as_ref().is_some_and(|life| life.first == number);
+        if !is_first || has_gaps[target] {
             continue;
         }
         let same_point = |buffer: BufferId| {
@@ -34,8 +40,8 @@ pub(super) fn update_in_place(plan: &mut Plan) {
         };
         let fits = |buffer: BufferId| {
             let (from, to) = (&plan.buffers[buffer], &plan.buffers[target]);
-            matches!(from.place, Place::Slot(_))
-                && !plan.zeroed.contains(&buffer)
+            is_owned(plan, buffer)
+                && !has_gaps[buffer]
                 && buffer != target
                 && from.dtype == to.dtype
                 && from.elements == to.elements
@@ -86,35 +92,92 @@ pub(super) fn drop_unused_buffers(plan: &mut Plan) {
             *buffer = names[*buffer];
         }
     }
-    plan.zeroed = plan.zeroed.iter().map(|&buffer| names[buffer]).filter(|&name| name != usize::MAX).collect();
+    plan.zeroed.retain_mut(|(buffer, _)| {
+        *buffer = names[*buffer];
+        *buffer != usize::MAX
+    });
 }
 
-/// First and last kernel that touches each plan-owned buffer.
+fn is_owned(plan: &Plan, buffer: BufferId) -> bool {
+    matches!(plan.buffers[buffer].place, Place::Slot(_))
+}
+
+/// When each plan-owned buffer is alive.
 fn lives(plan: &Plan) -> Vec<Option<Life>> {
     let mut lives: Vec<Option<Life>> = vec![None; plan.buffers.len()];
     for (number, kernel) in plan.kernels.iter().enumerate() {
         for &buffer in kernel.reads.iter().chain(&kernel.writes) {
-            let Buffer { place: Place::Slot(_), elements, dtype, .. } = plan.buffers[buffer] else { continue };
-            let bytes = ((elements * dtype.size_bytes()) as u64).next_multiple_of(16).max(16);
-            lives[buffer].get_or_insert(Life { first: number, last: number, bytes }).last = number;
-        }
-    }
-    // what must keep its zeros is never shared
-    for &buffer in &plan.zeroed {
-        if let Some(life) = &mut lives[buffer] {
-            (life.first, life.last) = (0, plan.kernels.len());
+            if is_owned(plan, buffer) {
+                let bytes = plan.buffers[buffer].bytes().next_multiple_of(16).max(16);
+                let new = || Life { first: number, bytes, ..Life::default() };
+                lives[buffer].get_or_insert_with(new).last = number;
+            }
         }
     }
     lives
 }
 
-pub(super) fn place_buffers(plan: &mut Plan) {
-    let lives = lives(plan);
+/// Notes of the vectors that kernels write in parts that each part is alive from its own writer on. Gaps are alive always.
+fn add_parts(plan: &Plan, lives: &mut [Option<Life>]) {
+    type Ranges = Vec<Range<usize>>;
+    let mut parts: BTreeMap<BufferId, (Vec<(usize, Range<usize>)>, Ranges)> = BTreeMap::new();
+    for (number, kernel) in plan.kernels.iter().enumerate() {
+        for &buffer in &kernel.writes {
+            let written = kernel.body.written(buffer).into_iter().map(|part| (number, part));
+            parts.entry(buffer).or_default().0.extend(written);
+        }
+    }
+    for (buffer, gap) in &plan.zeroed {
+        parts.entry(*buffer).or_default().1.push(gap.clone());
+    }
+    for (buffer, (written, gaps)) in parts {
+        let Buffer { elements, .. } = plan.buffers[buffer];
+        let is_whole = |(_, part): &(usize, Range<usize>)| part.len() == elements;
+        let Some(life) = &mut lives[buffer] else { continue };
+        if gaps.is_empty() && written.iter().any(is_whole) {
+            continue;
+        }
+        let known = written.iter().map(|(_, part)| part).chain(&gaps).cloned().collect();
+        // there should be none
+        let rest = between(known, 0..elements).map(|part| (life.first, life.last, part));
+        let written = written.into_iter().map(|(number, part)| (number, life.last, part));
+        let gaps = gaps.into_iter().map(|gap| (0, plan.kernels.len(), gap));
+        let parts = rest.chain(written).chain(gaps).map(|(first, last, part)| {
+            // smaller types are written in words
+            let Range { start, end } = plan.buffers[buffer].bytes_of(part);
+            Part { first, last, bytes: start / 4 * 4..end.next_multiple_of(4) }
+        });
+        life.parts = parts.collect();
+    }
+}
+
+/// Notes for each of the `owned` buffers, by their positions there, those that a kernel only reads while it writes this one,
+/// or the other way round.
+fn add_conflicts(plan: &Plan, owned: &[BufferId], lives: &mut [Life]) {
+    let position = |buffer: &BufferId| owned.binary_search(buffer).ok();
+    for kernel in &plan.kernels {
+        let only_read = kernel.reads.iter().filter(|buffer| !kernel.writes.contains(buffer));
+        for read in only_read.filter_map(position) {
+            for written in kernel.writes.iter().filter_map(position) {
+                lives[read].conflicts.push(written);
+                lives[written].conflicts.push(read);
+            }
+        }
+    }
+}
+
+/// Decides where the plan's own buffers lie. `mixed`: a slot may have what a kernel only reads beside what it writes.
+pub(super) fn place_buffers(plan: &mut Plan, mixed: bool) {
+    let mut lives = lives(plan);
+    add_parts(plan, &mut lives);
     let owned: Vec<BufferId> = (0..lives.len()).filter(|&buffer| lives[buffer].is_some()).collect();
-    let lives: Vec<Life> = lives.into_iter().flatten().collect();
-    let (slots, places) = memory::place(&lives);
-    for (&buffer, &slot) in owned.iter().zip(&places) {
-        plan.buffers[buffer].place = Place::Slot(slot);
+    let mut lives: Vec<Life> = lives.into_iter().flatten().collect();
+    if !mixed {
+        add_conflicts(plan, &owned, &mut lives);
+    }
+    let Placement { slots, places } = memory::place(&lives);
+    for (&buffer, (slot, offset)) in owned.iter().zip(places) {
+        (plan.buffers[buffer].place, plan.buffers[buffer].offset_bytes) = (Place::Slot(slot), offset);
     }
     plan.live_peak_bytes = memory::live_peak(&lives);
     plan.slots = slots;

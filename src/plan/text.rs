@@ -93,6 +93,7 @@ impl fmt::Display for Plan {
         for (number, buffer) in self.buffers.iter().enumerate() {
             let place = match buffer.place {
                 Place::External(n) => format!("external {n}"),
+                Place::Slot(n) if buffer.offset_bytes > 0 => format!("slot {n} + {} B", buffer.offset_bytes),
                 Place::Slot(n) => format!("slot {n}"),
             };
             writeln!(f, "  b{number}: {} x {} in {place}: {}", buffer.dtype, buffer.elements, buffer.label)?;

@@ -1,6 +1,7 @@
 //! Walks over everything in a kernel's body that names a buffer, an index or a value.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::index::{Cond, Ix};
 use super::kernel::{Body, BufferId, InstrOp, Store, Tape, ValueId};
@@ -193,6 +194,16 @@ impl Body {
         for store in self.stores_mut() {
             down(&mut store.index, store.buffer);
         }
+    }
+
+    /// Of each write into `buffer` the elements from the first to the last one that it may touch.
+    pub(crate) fn written(&self, buffer: BufferId) -> Vec<Range<usize>> {
+        if let Self::Routine(Routine { output, .. }) = self {
+            return if output.buffer == buffer { vec![output.range()] } else { Vec::new() };
+        }
+        let stores = self.stores().into_iter().filter(|store| store.buffer == buffer);
+        let ranges = stores.map(|store| store.index.range(self.axes()));
+        ranges.map(|(first, last)| first as usize..last as usize + 1).collect()
     }
 
     /// Replaces buffer numbers.

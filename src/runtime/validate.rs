@@ -9,7 +9,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::reference::{coordinates, decode};
 use crate::plan::{
-    Body, BufferId, Kernel, Level, Place, Plan, Store,
+    Body, Buffer, BufferId, Kernel, Level, Place, Plan, Store,
     interpret::{Rounding, interpret},
 };
 use crate::status;
@@ -18,25 +18,26 @@ use crate::status;
 pub(super) fn run(device: &Device, plan: &Plan, externals: &[Storage], uniforms: &[u32]) -> Result<()> {
     let slots = plan.slots.iter().map(|&bytes| device.alloc(bytes, "a slot of the plan being validated"));
     let slots: Vec<Storage> = slots.collect::<Result<_>>()?;
-    let storage = |buffer: BufferId| match plan.buffers[buffer].place {
+    let storage = |place: Place| match place {
         Place::External(number) => &externals[number],
         Place::Slot(number) => &slots[number],
     };
+    let read = |buffer: BufferId| read(device, &plan.buffers[buffer], storage(plan.buffers[buffer].place));
     for kernel in &plan.kernels {
         let used: BTreeSet<BufferId> = kernel.reads.iter().chain(&kernel.writes).copied().collect();
         let mut values = vec![Vec::new(); plan.buffers.len()];
         for &buffer in &used {
-            values[buffer] = read(device, plan, buffer, storage(buffer))?;
+            values[buffer] = read(buffer)?;
         }
         let status = interpret(plan, kernel, &mut values, uniforms, Rounding::Instructions);
         let used: Vec<BufferId> = used.into_iter().collect();
-        let storages: Vec<Storage> = used.iter().map(|&buffer| storage(buffer).clone()).collect();
-        device.prepare(Arc::new(alone(plan, kernel, &used)))?.bind(&storages)?.run(uniforms)?;
+        let (alone, places) = alone(plan, kernel, &used);
+        let storages: Vec<Storage> = places.into_iter().map(|place| storage(place).clone()).collect();
+        device.prepare(Arc::new(alone))?.bind(&storages)?.run(uniforms)?;
         let check = Check { device, plan, kernel };
-        check.status(found_status(read(device, plan, used[0], &storages[0]))?, status)?;
+        check.status(found_status(read(used[0]))?, status)?;
         for &buffer in &kernel.writes {
-            let got = read(device, plan, buffer, storage(buffer))?;
-            check.values(buffer, &got, &values[buffer])?;
+            check.values(buffer, &read(buffer)?, &values[buffer])?;
         }
         if status != 0 {
             return Err(status::error(status));
@@ -53,37 +54,41 @@ fn found_status(read: Result<Vec<f64>>) -> Result<u32> {
     }
 }
 
-fn read(device: &Device, plan: &Plan, buffer: BufferId, storage: &Storage) -> Result<Vec<f64>> {
-    let Plan { buffers, .. } = plan;
-    let bytes = (buffers[buffer].elements * buffers[buffer].dtype.size_bytes()) as u64;
-    let bytes = pollster::block_on(device.read::<u8>(storage, 0, bytes))?;
-    Ok(decode(buffers[buffer].dtype, &bytes))
+fn read(device: &Device, buffer: &Buffer, storage: &Storage) -> Result<Vec<f64>> {
+    let bytes = pollster::block_on(device.read::<u8>(storage, buffer.offset_bytes, buffer.bytes()))?;
+    Ok(decode(buffer.dtype, &bytes))
 }
 
-/// A plan of `kernel` only, over `used` buffers as externals.
-fn alone(plan: &Plan, kernel: &Kernel, used: &[BufferId]) -> Plan {
+/// A plan of `kernel` only, over `used` buffers, and what its externals are: what these lie in.
+fn alone(plan: &Plan, kernel: &Kernel, used: &[BufferId]) -> (Plan, Vec<Place>) {
     let names: HashMap<BufferId, usize> = used.iter().enumerate().map(|(name, &buffer)| (buffer, name)).collect();
     let mut kernel = kernel.clone();
     kernel.body.map_buffers(|buffer| names[&buffer]);
     for buffer in kernel.reads.iter_mut().chain(&mut kernel.writes) {
         *buffer = names[buffer];
     }
-    let buffers = used.iter().enumerate().map(|(name, &buffer)| {
-        let mut buffer = plan.buffers[buffer].clone();
-        buffer.place = Place::External(name);
-        buffer
-    });
+    let mut places: Vec<Place> = Vec::new();
+    let mut buffers: Vec<Buffer> = used.iter().map(|&buffer| plan.buffers[buffer].clone()).collect();
+    for buffer in &mut buffers {
+        let known = places.iter().position(|place| *place == buffer.place);
+        let number = known.unwrap_or(places.len());
+        if known.is_none() {
+            places.push(buffer.place);
+        }
+        buffer.place = Place::External(number);
+    }
     #[expect(clippy::single_range_in_vec_init, reason = "one wave of one kernel")]
-    Plan {
-        buffers: buffers.collect(),
+    let plan = Plan {
+        buffers,
         kernels: vec![kernel],
         waves: vec![0..1],
-        externals: used.len(),
+        externals: places.len(),
         uniforms: plan.uniforms,
         literal_sizes: plan.literal_sizes,
         key: plan.key,
         ..Plan::default()
-    }
+    };
+    (plan, places)
 }
 
 /// What a kernel left, against what the interpreter makes of it.
@@ -173,7 +178,7 @@ fn pieces(kernel: &Kernel, buffer: BufferId) -> Vec<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Buffer, Instr, InstrOp, Ix, LoopKernel, Phase, Tape};
+    use crate::plan::{Instr, InstrOp, Ix, LoopKernel, Phase, Tape};
     use crate::stage::Stage;
 
     /// A kernel that stores `sizes[0]` and `sizes[1]` elements one behind the other, and leaves one more alone.
@@ -195,7 +200,7 @@ mod tests {
         let kernel =
             Kernel { label, stage: Stage::Forward, body, nodes, values, modules, reads, writes, flops: 0, bytes: 0 };
         let elements = sizes[0] + sizes[1] + 1;
-        let buffer = Buffer { dtype, elements, place: Place::External(0), label: "gradients".into() };
+        let buffer = Buffer { dtype, elements, place: Place::External(0), offset_bytes: 0, label: "gradients".into() };
         Plan { buffers: vec![buffer], kernels: vec![kernel], ..Plan::default() }
     }
 

@@ -2,7 +2,7 @@
 
 use brasa::graph::{NodeRef, Op};
 use brasa::plan::interpret::interpret_plan;
-use brasa::plan::{Place, PlanOptions, plan};
+use brasa::plan::{PlanOptions, plan};
 use brasa::runtime::traced::Traced;
 use brasa::{Device, Tensor};
 
@@ -35,13 +35,13 @@ impl Trial {
     fn difference(&self, options: &PlanOptions) -> Option<String> {
         let plan = plan(&self.traced.program, options);
         let uniforms: Vec<u32> = self.traced.hosts.iter().map(|host| host.get()).collect();
-        let (places, status) = interpret_plan(&plan, &self.externals, &uniforms);
+        let (outputs, status) = interpret_plan(&plan, &self.externals, &uniforms);
         let program = &self.traced.program;
         if status != 0 {
             return Some(format!("an index that is in range was found outside\n{plan}\n{program}"));
         }
         for (number, ((node, output), expected)) in self.traced.wanted.iter().zip(&self.expected).enumerate() {
-            let got = &places[&Place::External(output.external)][output.offset..][..expected.len()];
+            let got = &outputs[output.external][output.offset..][..expected.len()];
             if let Some(index) = first_difference(got, expected, self.allowed) {
                 let (got, want) = (got[index], expected[index]);
                 return Some(format!(

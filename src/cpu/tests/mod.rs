@@ -118,6 +118,7 @@ fn plan(bodies: Vec<Body>, data: &[Data]) -> Plan {
         dtype: data.dtype,
         elements: data.values.len(),
         place: Place::External(number),
+        offset_bytes: 0,
         label: format!("b{number}"),
     });
     let kernels: Vec<Kernel> = bodies

@@ -3,8 +3,10 @@
 //! So kernels that do the same with other parts of a vector, such as the parameters of two equal layers, have the same
 //! text and are compiled once, however deep a network is.
 
+use std::ops::Range;
+
 use crate::custom;
-use crate::plan::{Body, BufferId, InstrOp, Kernel, Plan, Span};
+use crate::plan::{Body, BufferId, InstrOp, Kernel, Plan};
 
 use super::Capabilities;
 use super::module::{Storage, Uses};
@@ -14,17 +16,14 @@ const ALIGNMENT: u64 = custom::ALIGNMENT as u64;
 
 /// First and last element that the kernel may write of `buffer`.
 pub(super) fn written(body: &Body, buffer: BufferId) -> Option<(i64, i64)> {
-    if let Body::Routine(routine) = body {
-        return of_spans([&routine.output], buffer);
-    }
-    let ranges = body.stores().into_iter().filter(|store| store.buffer == buffer);
-    union(ranges.map(|store| store.index.range(body.axes())))
+    union(body.written(buffer).into_iter().filter_map(ends))
 }
 
 /// First and last element that it may read, everything for gathers.
 fn read(body: &Body, buffer: BufferId) -> Option<(i64, i64)> {
     if let Body::Routine(routine) = body {
-        return of_spans(&routine.inputs, buffer);
+        let spans = routine.inputs.iter().filter(|span| span.buffer == buffer);
+        return union(spans.filter_map(|span| ends(span.range())));
     }
     let instrs = body.tapes().into_iter().flat_map(|tape| &tape.instrs);
     union(instrs.filter_map(|instr| match &instr.op {
@@ -34,9 +33,8 @@ fn read(body: &Body, buffer: BufferId) -> Option<(i64, i64)> {
     }))
 }
 
-fn of_spans<'a>(spans: impl IntoIterator<Item = &'a Span>, buffer: BufferId) -> Option<(i64, i64)> {
-    let spans = spans.into_iter().filter(|span| span.buffer == buffer && span.elements > 0);
-    union(spans.map(|span| (span.offset as i64, (span.offset + span.elements) as i64 - 1)))
+fn ends(range: Range<usize>) -> Option<(i64, i64)> {
+    (!range.is_empty()).then(|| (range.start as i64, range.end as i64 - 1))
 }
 
 fn union(ranges: impl Iterator<Item = (i64, i64)>) -> Option<(i64, i64)> {
@@ -51,8 +49,7 @@ pub(super) fn window(range: (i64, i64), element_bytes: u64) -> (u64, u64) {
 }
 
 pub(super) fn buffer_bytes(plan: &Plan, buffer: BufferId) -> u64 {
-    let buffer = &plan.buffers[buffer];
-    ((buffer.elements * buffer.dtype.size_bytes()) as u64).max(1).next_multiple_of(16)
+    plan.buffers[buffer].bytes().max(1).next_multiple_of(16)
 }
 
 /// Binds what a piece of the kernel touches, in the order in which it does, and has its indices count from there.

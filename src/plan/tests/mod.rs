@@ -12,7 +12,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::graph::{Node, NodeRef, ReduceOp, Source, Tracer, reference};
 use crate::ops::conv::ConvOptions;
-use crate::plan::{Body, InstrOp, Place, Plan, PlanOptions, interpret, plan};
+use crate::plan::{Body, InstrOp, Plan, PlanOptions, interpret, plan};
 use crate::runtime::{checkpoint, trace::collect};
 use crate::shape::Shape;
 use crate::tensor::{Groups, Mask, Tensor};
@@ -71,11 +71,11 @@ impl Trial {
         }
         let plan = plan(&tracer.program, options);
         let inputs: Vec<Vec<f64>> = self.inputs.iter().map(|node| self.leaves[&node.id].clone()).collect();
-        let (places, _) = interpret::interpret_plan(&plan, &inputs, &[]);
+        let (values, _) = interpret::interpret_plan(&plan, &inputs, &[]);
         let nodes: Vec<NodeRef> = outputs.iter().map(|output| output.node().clone()).collect();
         let expected = reference::evaluate(&nodes, &self.leaves);
         for (number, (external, expected)) in externals.iter().zip(&expected).enumerate() {
-            let got = &places[&Place::External(*external)];
+            let got = &values[*external];
             for (index, want) in expected.iter().enumerate() {
                 let same =
                     (got[index] - want).abs() <= 1e-5 * (1.0 + want.abs()) || got[index].is_nan() && want.is_nan();

@@ -65,7 +65,13 @@ impl Case {
             elements += 1;
         }
         let label = format!("buffer{}", self.contents.len());
-        self.plan.buffers.push(Buffer { dtype, elements, place: Place::External(self.contents.len()), label });
+        self.plan.buffers.push(Buffer {
+            dtype,
+            elements,
+            place: Place::External(self.contents.len()),
+            offset_bytes: 0,
+            label,
+        });
         self.contents.push(bytes);
         self.contents.len() - 1
     }
