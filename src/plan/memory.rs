@@ -67,7 +67,8 @@ struct Slot {
 /// order of birth, in slots that are not divided but grow. So no slot is larger than the largest buffer that lies in it. What has
 /// parts is the first one in a slot.
 pub(super) fn place(lives: &[Life]) -> Placement {
-    let sorted = |key: fn(&Life) -> (Reverse<u64>, Reverse<usize>, usize)| {
+    type Key = (Reverse<u64>, Reverse<usize>, usize);
+    let sorted = |key: fn(&Life) -> Key| {
         let mut order: Vec<usize> = (0..lives.len()).collect();
         order.sort_by_key(|&n| key(&lives[n]));
         order

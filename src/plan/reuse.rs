@@ -119,8 +119,9 @@ fn lives(plan: &Plan) -> Vec<Option<Life>> {
 
 /// Notes of the vectors that kernels write in parts that each part is alive from its own writer on. Gaps are alive always.
 fn add_parts(plan: &Plan, lives: &mut [Option<Life>]) {
-    type Ranges = Vec<Range<usize>>;
-    let mut parts: BTreeMap<BufferId, (Vec<(usize, Range<usize>)>, Ranges)> = BTreeMap::new();
+    type Written = Vec<(usize, Range<usize>)>;
+    type Gaps = Vec<Range<usize>>;
+    let mut parts: BTreeMap<BufferId, (Written, Gaps)> = BTreeMap::new();
     for (number, kernel) in plan.kernels.iter().enumerate() {
         for &buffer in &kernel.writes {
             let written = kernel.body.written(buffer).into_iter().map(|part| (number, part));
