@@ -44,7 +44,24 @@ const KEPT_BYTES: u64 = 512 << 20;
 
 /// A handle to a device: a GPU reached through Vulkan, Metal or DX12, or the native CPU backend.
 ///
-/// Cheap to clone. Two handles are equal if they mean the same opened device.
+/// Cheap to clone. Two handles are equal if they mean the same opened device. Tensors are made on a device and stay there; what is
+/// computed of them is computed there, and tensors of two devices do not mix.
+///
+/// ```
+/// use brasa::{Device, Tensor};
+///
+/// # fn main() -> brasa::Result<()> {
+/// for info in Device::list() {
+///     println!("{}: {:?}", info.name, info.kind);
+/// }
+/// // A GPU if there is one, else the CPU; `Device::named` takes what `--device` does.
+/// let device = Device::best()?;
+/// let sum = Tensor::ones([1000, 1000], &device).sum();
+/// assert_eq!(sum.item::<f32>()?, 1e6); // waits for the value
+/// println!("{} B in use", device.memory().live_bytes);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 

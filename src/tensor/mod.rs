@@ -67,6 +67,27 @@ pub(crate) use segment::Groups;
 pub use unique::Unique;
 
 /// A multi-dimensional array on a device, computed when it is needed.
+///
+/// Its methods are PyTorch's, and do not change it. It is a handle: cheap to clone, and what it was computed from is kept as long as a
+/// gradient may be asked for ([`no_grad`]). Reading a value ([`to_vec`](Self::to_vec), [`item`](Self::item)) computes it with all that it
+/// needs, fused into few kernels; a loop over the same shapes is faster as a [`Step`](crate::runtime::Step), which is planned once.
+/// Shapes that do not fit panic at the caller's line.
+///
+/// ```
+/// use brasa::{Device, Tensor};
+///
+/// # fn main() -> brasa::Result<()> {
+/// let device = Device::cpu();
+/// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3], &device)?;
+/// let centred = &x - x.mean_keepdim(0); // [2, 3] - [1, 3]
+/// assert_eq!(centred.to_vec::<f32>()?, [-1.5, -1.5, -1.5, 1.5, 1.5, 1.5]);
+///
+/// let loss = centred.square().sum();
+/// let gradients = loss.backward();
+/// assert_eq!(gradients.get(&x).expect("it depends on x").shape(), x.shape());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Tensor {
     node: NodeRef,
