@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use brasa::doctor::rows::values;
 use brasa::graph::reference::decode;
+use brasa::runtime::Arena;
 use brasa::{Device, Tensor};
 
 /// The same as f32.
@@ -124,4 +125,13 @@ pub fn matrix(seed: u64, rows: usize, columns: usize, device: &Device) -> Tensor
 #[track_caller]
 pub fn vector(values: &[f32], device: &Device) -> Tensor {
     Tensor::from_slice(values, values.len(), device).expect("a small tensor fits")
+}
+
+/// An arena's vector with these values of its members, in their order, and zeros in the gaps.
+pub fn laid_out(arena: &Arena, members: &[&[f32]]) -> Vec<f32> {
+    let mut whole = vec![0.0; arena.numel()];
+    for (&offset, values) in arena.offsets().iter().zip(members) {
+        whole[offset..][..values.len()].copy_from_slice(values);
+    }
+    whole
 }

@@ -8,7 +8,7 @@ use brasa::runtime::{Arena, Step, Var, checkpoint, random_variables};
 use brasa::{Device, Error, Tensor};
 
 use crate::common::small::doubling;
-use crate::common::{devices, fresh_devices, panic_of, read, vector};
+use crate::common::{devices, fresh_devices, laid_out, panic_of, read, vector};
 
 fn members(device: &Device) -> (Var, Var, Arena) {
     let variable = |name: &str, value: f32| Var::state(name, &Tensor::full(4, value, device)).expect("memory");
@@ -23,8 +23,8 @@ fn an_assignment_to_a_member_of_an_arena_was_lost_on_readers_of_the_arena() {
     for device in devices() {
         let (a, b, arena) = members(&device);
         a.assign(&vector(&[3.0; 4], &device));
-        assert_eq!(read(&arena.tensor()), [[3.0; 4], [2.0; 4]].concat(), "{device:?}");
-        arena.assign(&vector(&[7.0; 8], &device));
+        assert_eq!(read(&arena.tensor()), laid_out(&arena, &[&[3.0; 4], &[2.0; 4]]), "{device:?}");
+        arena.assign(&vector(&laid_out(&arena, &[&[7.0; 4]; 2]), &device));
         assert_eq!(read(&b.tensor()), [7.0; 4], "{device:?}");
     }
 }
@@ -42,7 +42,7 @@ fn a_member_assigned_after_its_arena_in_one_step_was_overwritten() {
         })
         .expect("a step");
         let outputs = step.run(&[]).expect("a run");
-        let expected = [[10.0; 4], [15.0; 4]].concat();
+        let expected = laid_out(&arena, &[&[10.0; 4], &[15.0; 4]]);
         assert_eq!((read(&outputs[0]), read(&outputs[1])), (expected.clone(), vec![10.0; 4]), "{device:?}");
         assert_eq!(read(&arena.tensor()), expected, "{device:?}");
     }
@@ -61,8 +61,8 @@ fn an_arena_read_after_its_member_was_assigned_in_one_step_had_the_old_value() {
         })
         .expect("a step");
         let outputs = step.run(&[]).expect("a run");
-        assert_eq!(read(&outputs[0]), [[5.0; 4], [2.0; 4]].concat(), "{device:?}");
-        assert_eq!(read(&arena.tensor()), [[10.0; 4], [4.0; 4]].concat(), "{device:?}");
+        assert_eq!(read(&outputs[0]), laid_out(&arena, &[&[5.0; 4], &[2.0; 4]]), "{device:?}");
+        assert_eq!(read(&arena.tensor()), laid_out(&arena, &[&[10.0; 4], &[4.0; 4]]), "{device:?}");
         assert_eq!(read(&a.tensor()), [10.0; 4], "{device:?}");
     }
 }
@@ -266,7 +266,7 @@ fn a_variable_belongs_to_one_arena_at_a_time() {
     assert!(panic_of(|| Arena::new("twice", &[b.clone(), b.clone()])).0.contains("already"));
     drop(arena);
     let again = Arena::new("second", &[a, b]).expect("memory");
-    assert_eq!(read(&again.tensor()), [[1.0; 4], [2.0; 4]].concat());
+    assert_eq!(read(&again.tensor()), laid_out(&again, &[&[1.0; 4], &[2.0; 4]]));
 }
 
 /// The kernel that computed the maxima read them from memory before they were there, as it found its place in them by an
@@ -302,7 +302,7 @@ fn a_member_of_an_arena_is_computed_from_another_one() {
         })
         .expect("a step");
         step.run(&[vector(&[1.0, 2.0, 3.0, 4.0], &device)]).expect("a run");
-        assert_eq!(read(&arena.tensor()), [1.0, 1.0, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0], "{device:?}");
+        assert_eq!(read(&arena.tensor()), laid_out(&arena, &[&[1.0; 4], &[2.0, 3.0, 4.0, 5.0]]), "{device:?}");
 
         let (a, b, arena) = members(&device);
         let mut step = Step::new(&device, move |inputs| {
@@ -313,7 +313,8 @@ fn a_member_of_an_arena_is_computed_from_another_one() {
         })
         .expect("a step");
         step.run(&[vector(&[1.0, 2.0, 3.0, 4.0], &device)]).expect("a run");
-        assert_eq!(read(&arena.tensor()), [1.0, 3.0, 6.0, 10.0, 10.0, 6.0, 3.0, 1.0], "{device:?}");
+        let expected = laid_out(&arena, &[&[1.0, 3.0, 6.0, 10.0], &[10.0, 6.0, 3.0, 1.0]]);
+        assert_eq!(read(&arena.tensor()), expected, "{device:?}");
     }
 }
 
