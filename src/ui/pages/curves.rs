@@ -1,10 +1,12 @@
 //! Numbers over time: several runs over each other, smoothed, zoomed, exported.
 
+mod axes;
 mod chart;
 mod families;
 mod key;
 mod lines;
 mod seeds;
+mod stroke;
 
 use egui::{ComboBox, Grid, Id, ScrollArea, Slider, TextEdit, Ui, Vec2, Window};
 
