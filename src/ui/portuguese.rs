@@ -415,6 +415,8 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "a larger --batch-size, which needs fewer updates, or --optimizer sgd",
         "um --batch-size maior, que exige menos atualizações, ou --optimizer sgd",
     ),
+    ("a number", "um número"),
+    ("a whole number", "um número inteiro"),
     ("activations", "ativações"),
     ("all", "tudo"),
     ("also those that are equal", "também as iguais"),
