@@ -455,6 +455,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("drag to move, scroll with Ctrl to zoom", "arraste para mover, role com Ctrl para dar zoom"),
     ("driver", "driver"),
     ("epoch", "época"),
+    ("epoch {} of {}, step {} of {}", "época {} de {}, passo {} de {}"),
     ("epoch {}, step {} of {}", "época {}, passo {} de {}"),
     ("epochs", "épocas"),
     ("evaluate", "avaliação"),
