@@ -572,6 +572,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("steps", "passos"),
     ("stopped", "interrompida"),
     ("storage buffers in a kernel", "storage buffers por kernel"),
+    ("subgroups of {}", "subgrupos de {}"),
     ("subgroups of {} to {}", "subgrupos de {} a {}"),
     ("targets", "alvos"),
     ("text in", "texto em"),

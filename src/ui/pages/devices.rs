@@ -136,7 +136,10 @@ fn ours(text: Text, usage: &Usage) -> String {
 }
 
 fn features(text: Text, device: &DeviceInfo) -> String {
-    let subgroups = device.subgroups.map(|(least, most)| text.f("subgroups of {} to {}", &[&least, &most]));
+    let subgroups = device.subgroups.map(|(least, most)| match least == most {
+        true => text.f("subgroups of {}", &[&least]),
+        false => text.f("subgroups of {} to {}", &[&least, &most]),
+    });
     let units = device.cooperative.as_ref().map(|units| text.f("matrix units for {}", &[units]));
     let timestamps = device.timestamps.then(|| text.t("timestamps").to_owned());
     let half = match device.kind {
