@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(said(Unit::Steps, (7.2, 9.1), false, 400.0), ["8", "9"]);
         assert_eq!(said(Unit::Seconds, (0.0, 100.0), false, 400.0), ["0 s", "30 s", "1:00 min", "1:30 min"]);
         assert_eq!(said(Unit::Epochs, (0.0, 1.0), false, 400.0), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
-        assert_eq!(said(Unit::Bytes, (0.0, 3e6), false, 300.0), ["0 B", "1.0 MiB", "2.0 MiB"]);
+        assert_eq!(said(Unit::Bytes, (0.0, 3e6), false, 300.0), ["0 B", "1 MiB", "2 MiB"]);
     }
 
     #[test]

@@ -99,12 +99,13 @@ mod tests {
         let context = egui::Context::default();
         let mut shapes = Vec::new();
         let frame = Rect::from_min_max(pos2(0.0, 0.0), pos2(400.0, 200.0));
-        let _ = context.run_ui(egui::RawInput { screen_rect: Some(frame), ..Default::default() }, |ui| {
+        let mut output = context.run_ui(egui::RawInput { screen_rect: Some(frame), ..Default::default() }, |ui| {
             shapes.clear();
             let bounds = PlotBounds::from_min_max([0.0, -1.0], [400.0, 7.0]);
             let line = Segments::new("line", points.to_vec(), Color32::RED, 1.2).dashed(dashed);
             line.shapes(ui, &PlotTransform::new(frame, bounds, false), &mut shapes);
         });
+        output.textures_delta.clear();
         let clipped = shapes.into_iter().map(|shape| ClippedShape::new(frame, shape)).collect();
         let mut area = Rect::NOTHING;
         for primitive in context.tessellate(clipped, 1.0) {
