@@ -23,6 +23,11 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
+    /// All of them.
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Discrete, Self::Integrated, Self::Virtual, Self::Other, Self::Software, Self::Cpu];
+
     /// The lower-case name.
     pub const fn name(self) -> &'static str {
         match self {

@@ -47,12 +47,19 @@ impl Utilisation {
         }
     }
 
+    /// All that may tell.
+    pub(crate) const SOURCES: [&'static str; 3] = [
+        "processor time of this process, of all threads",
+        "the driver's busy percentage",
+        "NVML, time in which a kernel ran",
+    ];
+
     /// What tells, for people.
     pub(crate) const fn source(&self) -> &'static str {
         match self {
-            Self::Threads(_) => "processor time of this process, of all threads",
-            Self::Percent(_) => "the driver's busy percentage",
-            Self::Nvidia(_) => "NVML, time in which a kernel ran",
+            Self::Threads(_) => Self::SOURCES[0],
+            Self::Percent(_) => Self::SOURCES[1],
+            Self::Nvidia(_) => Self::SOURCES[2],
         }
     }
 

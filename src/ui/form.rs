@@ -1,12 +1,15 @@
 //! The flags of `brasa train` as fields of a form: names, helps and values are those of the command line, and so is what is
 //! said about mistakes.
 
+use std::any::TypeId;
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Args as _, Command, FromArgMatches as _};
 
 use crate::error::{Error, Result};
 use crate::train::Config;
+
+use super::text::Text;
 
 /// Which flags stand together under which title. Every flag is in here, or nobody would find it.
 pub(super) const SECTIONS: [(&str, &[&str]); 6] = [
@@ -37,8 +40,37 @@ pub(super) struct Field {
     pub(super) value: String,
     /// What it is if it is not given.
     pub(super) hint: String,
+    /// What numbers it may be, if it is one.
+    number: Option<NumberKind>,
     /// What is wrong with the value.
-    pub(super) problem: Option<String>,
+    pub(super) problem: Option<Problem>,
+}
+
+/// A number that is given to a flag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NumberKind {
+    Whole,
+    Real,
+}
+
+/// What is wrong with a value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Problem {
+    /// It is no number of this kind.
+    NotA(NumberKind),
+    /// What the command line says about it.
+    Said(String),
+}
+
+impl Problem {
+    /// A few words, to stand below the field.
+    pub(super) fn text(&self, text: Text) -> String {
+        match self {
+            Self::NotA(NumberKind::Whole) => text.t("a whole number").to_owned(),
+            Self::NotA(NumberKind::Real) => text.t("a number").to_owned(),
+            Self::Said(said) => said.clone(),
+        }
+    }
 }
 
 /// How a flag is chosen.
@@ -67,8 +99,9 @@ impl Form {
             let argument = argument(&command, key);
             let value = values.get(key).map(shown).unwrap_or_default();
             let default = argument.get_default_values().first().map(|value| value.to_string_lossy().into_owned());
-            let kind = kind(argument);
-            Field { key, help: help_of(argument), kind, value, hint: default.unwrap_or_default(), problem: None }
+            let (kind, number) = (kind(argument), number_kind(argument));
+            let hint = default.unwrap_or_default();
+            Field { key, help: help_of(argument), kind, value, hint, number, problem: None }
         };
         let fields = SECTIONS.iter().flat_map(|(_, keys)| keys.iter().copied().map(field)).collect();
         let mut form = Self { fields, config: Err(String::new()) };
@@ -85,7 +118,7 @@ impl Form {
     pub(super) fn check(&mut self) {
         let mut command = command();
         for field in &mut self.fields {
-            field.problem = parse(&mut command, &field.arguments()).err();
+            field.problem = parse(&mut command, &field.arguments()).err().map(|said| field.problem_of(&said));
         }
         let all: Vec<OsString> = self.fields.iter().flat_map(Field::arguments).collect();
         let resolved = parse(&mut command, &all)
@@ -113,6 +146,23 @@ impl Form {
 }
 
 impl Field {
+    /// What the command line says about the value, without what the field shows anyway.
+    fn problem_of(&self, said: &str) -> Problem {
+        let value = self.value.trim();
+        match self.number {
+            // what is too large has more digits than it can have, but is a number
+            Some(NumberKind::Whole) if !value.bytes().all(|digit| digit.is_ascii_digit()) => {
+                Problem::NotA(NumberKind::Whole)
+            }
+            Some(NumberKind::Real) if value.parse::<f64>().is_err() => Problem::NotA(NumberKind::Real),
+            _ => {
+                let said = said.lines().next().unwrap_or_default();
+                let reason = said.strip_prefix("invalid value '").and_then(|rest| rest.split_once("': "));
+                Problem::Said(reason.map_or(said, |(_, reason)| reason).to_owned())
+            }
+        }
+    }
+
     /// As on the command line.
     fn arguments(&self) -> Vec<OsString> {
         let value = self.value.trim();
@@ -170,6 +220,16 @@ fn kind(argument: &Arg) -> FieldKind {
     }
     let help = |value: &clap::builder::PossibleValue| value.get_help().map(ToString::to_string).unwrap_or_default();
     FieldKind::Choice(possible.iter().map(|value| (value.get_name().to_owned(), help(value))).collect())
+}
+
+/// What the flag's value is read as, if that is a number.
+fn number_kind(argument: &Arg) -> Option<NumberKind> {
+    let read = argument.get_value_parser().type_id();
+    let is_one_of = |types: &[TypeId]| types.iter().any(|known| read == *known);
+    if is_one_of(&[TypeId::of::<usize>(), TypeId::of::<u32>(), TypeId::of::<u64>()]) {
+        return Some(NumberKind::Whole);
+    }
+    is_one_of(&[TypeId::of::<f32>(), TypeId::of::<f64>()]).then_some(NumberKind::Real)
 }
 
 /// A value of a settings file as it is given on the command line.
@@ -236,8 +296,7 @@ mod tests {
         let mut form = Form::new(&Config::default());
         form.field("epochs").value = "many".into();
         form.check();
-        let problem = form.field("epochs").problem.clone().expect("not a number");
-        assert!(problem.contains("many") && problem.contains("epochs"), "{problem}");
+        assert_eq!(form.field("epochs").problem, Some(Problem::NotA(NumberKind::Whole)));
         assert_eq!(form.fields.iter().filter(|field| field.problem.is_some()).count(), 1);
         assert!(form.config().is_err());
         form.field("epochs").value = "2".into();
@@ -245,6 +304,30 @@ mod tests {
         form.check();
         assert!(form.fields.iter().all(|field| field.problem.is_none()), "each of them is a number");
         assert!(form.config().expect_err("out of range").contains("momentum"));
+    }
+
+    #[test]
+    fn mistakes_are_said_in_few_words() {
+        let mut form = Form::new(&Config::default());
+        for (key, value, said) in [
+            ("image-size", "x", "a whole number"),
+            ("epochs", "-1", "a whole number"),
+            ("epochs", "2.5", "a whole number"),
+            ("lr", "fast", "a number"),
+            ("seed", "99999999999", "number too large to fit in target type"),
+        ] {
+            form.field(key).value = value.into();
+            form.check();
+            let problem = form.field(key).problem.clone().unwrap_or_else(|| panic!("{key} is not {value}"));
+            assert_eq!(problem.text(Text(crate::ui::Language::English)), said);
+        }
+        form.field("schedule").value = "never".into();
+        form.check();
+        assert!(
+            matches!(&form.field("schedule").problem, Some(Problem::Said(said)) if !said.contains("--schedule")),
+            "{:?}",
+            form.field("schedule").problem
+        );
     }
 
     #[test]

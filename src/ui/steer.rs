@@ -7,13 +7,16 @@ use egui::{Button, Color32, DragValue, ProgressBar, RichText, Ui};
 use crate::runs::{RecordedState, Recording, Series};
 use crate::train::Control;
 use crate::train::record::Status;
-use crate::units::bytes;
+use crate::units::{bytes, thousands};
 
 use super::numbers::{duration, number};
 use super::palette;
 use super::session::{Known, Session, Task};
 use super::text::Text;
 use super::window::Seen;
+
+/// Points.
+const BAR: f32 = 140.0;
 
 /// What the bar remembers between frames.
 #[derive(Default)]
@@ -49,7 +52,7 @@ impl Steering {
                         ui.label(seen.text.f("= {}", &[&number(rate.value, rate.value)]))
                             .on_hover_text(seen.text.t("The learning rate of the last step that was reported"));
                     }
-                    progress(ui, seen.text, &known, session, status);
+                    progress(ui, seen.text, &known, session, own.zip(status));
                 });
                 message(ui, seen.text, &known);
             }
@@ -102,8 +105,8 @@ impl Steering {
     }
 }
 
-fn progress(ui: &mut Ui, text: Text, known: &Known, session: &Session, status: Option<&Status>) {
-    let Some(status) = status else {
+fn progress(ui: &mut Ui, text: Text, known: &Known, session: &Session, own: Option<(&Recording, &Status)>) {
+    let Some((run, status)) = own else {
         if session.is_running() {
             ui.spinner();
             ui.label(text.t("opening the data and the device"));
@@ -111,9 +114,11 @@ fn progress(ui: &mut Ui, text: Text, known: &Known, session: &Session, status: O
         return;
     };
     let part = if status.steps > 0 { status.step as f32 / status.steps as f32 } else { 0.0 };
-    let said = text.f("epoch {}, step {} of {}", &[&status.epoch, &status.step, &status.steps]);
-    let bar = ProgressBar::new(part).desired_width(220.0).text(said).fill(palette::EMBER.gamma_multiply(0.8));
-    ui.add(bar);
+    let said = how_far(text, run, status);
+    // words on a bar would have two grounds
+    let bar = ui.add(ProgressBar::new(part).desired_width(BAR).fill(palette::EMBER.gamma_multiply(0.8)));
+    bar.accessible_name(&said);
+    ui.label(said);
     if known.ended.is_none() {
         if session.control().stopping() {
             ui.label(text.t("saving"));
@@ -124,6 +129,20 @@ fn progress(ui: &mut Ui, text: Text, known: &Known, session: &Session, status: O
         }
     }
     ui.label(text.f("{} in use", &[&bytes(status.memory_bytes)]));
+}
+
+/// Epochs and steps that are done, of how many.
+fn how_far(text: Text, run: &Recording, status: &Status) -> String {
+    let (step, steps) = (thousands(status.step), thousands(status.steps));
+    // runs of other programs, and old ones, may have no settings
+    let epochs = run.config.as_ref().and_then(|config| config.get("epochs")?.as_integer());
+    match epochs {
+        Some(epochs) => {
+            let (epoch, epochs) = (thousands(status.epoch), thousands(epochs));
+            text.f("epoch {} of {}, step {} of {}", &[&epoch, &epochs, &step, &steps])
+        }
+        None => text.f("epoch {}, step {} of {}", &[&thousands(status.epoch), &step, &steps]),
+    }
 }
 
 fn message(ui: &mut Ui, text: Text, known: &Known) {
@@ -172,7 +191,7 @@ fn of_others(ui: &mut Ui, seen: &Seen<'_>) {
         ui.add(egui::Label::new(RichText::new(&run.name).strong()).truncate());
         ui.label(state(seen.text, run));
         if let Some(status) = &run.status {
-            ui.label(seen.text.f("epoch {}, step {} of {}", &[&status.epoch, &status.step, &status.steps]));
+            ui.label(how_far(seen.text, run, status));
         }
     });
 }

@@ -52,6 +52,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::device::DeviceKind;
     use crate::stage::Stage;
     use crate::timing::TimeSource;
 
@@ -91,6 +92,9 @@ mod tests {
         found.extend(Stage::ALL.map(|stage| stage.name().to_owned()));
         found.extend(TimeSource::ALL.map(|source| source.name().to_owned()));
         found.extend(crate::train::Binding::all_texts().map(ToOwned::to_owned));
+        found.extend(DeviceKind::ALL.map(|kind| kind.name().to_owned()));
+        found.extend(crate::sensors::Utilisation::SOURCES.map(ToOwned::to_owned));
+        found.insert("native".to_owned());
         let known: BTreeSet<String> = PORTUGUESE.iter().map(|(english, _)| (*english).to_owned()).collect();
         let missing: Vec<_> = found.difference(&known).collect();
         assert!(missing.is_empty(), "not translated: {missing:#?}");

@@ -105,13 +105,26 @@ impl<'a> Source<'a> {
                 _ => Err(why.clone()),
             },
         };
+        let free_bytes = free_bytes.and_then(|free| within(free, self.info.memory_bytes));
         Usage { ours: Device::if_opened(&self.info.selector).map(|device| device.memory()), free_bytes, busy }
     }
+}
+
+/// Free memory, if it is of the memory that the device has: a software GPU may use less of the system's than is free.
+fn within(free: u64, total: Option<u64>) -> Result<u64, String> {
+    let fits = total.is_none_or(|total| free <= total);
+    fits.then_some(free).ok_or_else(|| "the system tells of other memory than the device".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_than_all_memory_is_never_free() {
+        assert_eq!([within(2, Some(3)), within(3, Some(3)), within(9, None)], [Ok(2), Ok(3), Ok(9)]);
+        assert!(within(20, Some(2)).is_err());
+    }
 
     #[test]
     fn the_processor_is_busy_for_a_part_and_has_memory() {

@@ -115,6 +115,24 @@ fn a_kernel_shows_its_text_in_every_language() {
     }
 }
 
+#[test]
+fn mistakes_stay_within_their_column() {
+    let mut seen = window(Options::default());
+    seen.state_mut().open_page(Page::Start);
+    seen.run_steps(3);
+    let place = |seen: &Seen, field| seen.get_by_role_and_label(Role::TextInput, field).rect();
+    let before = ["epochs", "data-dir", "device"].map(|field| place(&seen, field).x_range());
+    fill(&mut seen, "epochs", "abc");
+    fill(&mut seen, "image-size", "x");
+    fill(&mut seen, "schedule", "never and not on any day that anybody has heard of in all of these years");
+    assert_eq!(["epochs", "data-dir", "device"].map(|field| place(&seen, field).x_range()), before);
+    let (first, second) = (place(&seen, "epochs"), place(&seen, "device"));
+    let said: Vec<_> = seen.query_all_by_label("a whole number").map(|node| node.rect()).collect();
+    assert_eq!(said.len(), 2);
+    assert!(said.iter().all(|said| said.right() < second.left()), "{said:?}");
+    assert!(said.iter().any(|said| said.top() >= first.bottom() && said.left() >= first.left() - 1.0), "{said:?}");
+}
+
 /// The text of the kernel that is shown.
 fn code(seen: &Seen) -> String {
     let mut texts = seen.query_all_by_role(Role::MultilineTextInput);

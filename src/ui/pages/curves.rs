@@ -1,12 +1,14 @@
 //! Numbers over time: several runs over each other, smoothed, zoomed, exported.
 
+mod axes;
 mod chart;
 mod families;
 mod key;
 mod lines;
 mod seeds;
+mod stroke;
 
-use egui::{ComboBox, Grid, Id, ScrollArea, Slider, TextEdit, Ui, Vec2, Window};
+use egui::{Align2, ComboBox, Grid, Id, ScrollArea, Slider, TextEdit, Ui, Vec2, Window};
 
 use crate::runs::{Axis, Recording, XAxis};
 
@@ -142,7 +144,9 @@ impl Curves {
         let Some(dialog) = &mut self.export else { return };
         let mut open = true;
         let text = seen.text;
-        Window::new(text.t("Export")).open(&mut open).collapsible(false).resizable(false).show(ui.ctx(), |ui| {
+        let window = Window::new(text.t("Export")).open(&mut open).collapsible(false).resizable(false);
+        let window = window.pivot(Align2::CENTER_CENTER).default_pos(ui.ctx().content_rect().center());
+        window.show(ui.ctx(), |ui| {
             let label = ui.label(text.t("Curve"));
             let chosen = dialog.family.clone().unwrap_or_else(|| families[0].name.clone());
             ComboBox::from_id_salt("family")

@@ -61,15 +61,15 @@ impl Devices {
                 ui.label(value);
                 ui.end_row();
             };
-            row(text.t("type"), device.kind.name().to_owned());
-            row(text.t("backend"), device.backend.clone());
+            row(text.t("type"), text.any(device.kind.name()).to_owned());
+            row(text.t("backend"), text.any(&device.backend).to_owned());
             row(text.t("driver"), device.driver.clone());
             row(text.t("memory"), device.memory_bytes.map_or_else(|| text.t("unknown").to_owned(), bytes));
             if let Some(usage) = usage {
-                let missing = |why: &String| text.f("not available here: {}", &[why]);
+                let missing = |why: &String| text.f("not available here: {}", &[&text.any(why)]);
                 row(text.t("free memory"), usage.free_bytes.as_ref().map_or_else(missing, |free| bytes(*free)));
                 row(text.t("memory of this process"), ours(text, usage));
-                let busy = usage.busy.as_ref().map(|(part, by)| format!("{:.0} % ({by})", 100.0 * part));
+                let busy = usage.busy.as_ref().map(|(part, by)| format!("{:.0} % ({})", 100.0 * part, text.any(by)));
                 row(text.t("utilisation"), busy.unwrap_or_else(missing));
             }
             if device.max_buffer_bytes != u64::MAX {
@@ -136,7 +136,10 @@ fn ours(text: Text, usage: &Usage) -> String {
 }
 
 fn features(text: Text, device: &DeviceInfo) -> String {
-    let subgroups = device.subgroups.map(|(least, most)| text.f("subgroups of {} to {}", &[&least, &most]));
+    let subgroups = device.subgroups.map(|(least, most)| match least == most {
+        true => text.f("subgroups of {}", &[&least]),
+        false => text.f("subgroups of {} to {}", &[&least, &most]),
+    });
     let units = device.cooperative.as_ref().map(|units| text.f("matrix units for {}", &[units]));
     let timestamps = device.timestamps.then(|| text.t("timestamps").to_owned());
     let half = match device.kind {

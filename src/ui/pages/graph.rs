@@ -46,7 +46,10 @@ impl Default for Graph {
 impl Graph {
     pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
         let text = seen.text;
-        let Some(plan) = seen.selection.focus(seen.runs).and_then(|run| run.plan.as_ref()) else {
+        let Some(run) = seen.selection.focus(seen.runs) else {
+            return super::nothing(ui, text.t("No run is chosen"));
+        };
+        let Some(plan) = run.plan.as_ref() else {
             return super::nothing(ui, text.t("This run has written no plan"));
         };
         ui.horizontal_wrapped(|ui| {

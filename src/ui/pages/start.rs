@@ -121,7 +121,11 @@ impl Start {
 
     /// What is wrong, and what the run would take.
     fn messages(&self, ui: &mut Ui, text: Text) {
-        if let Err(problem) = self.form.config() {
+        let wrong = self.form.fields.iter().find_map(|field| Some((field.key, field.problem.as_ref()?)));
+        if let Some((key, problem)) = wrong {
+            // the field may be out of sight
+            ui.colored_label(palette::BAD, format!("{key}: {}", problem.text(text)));
+        } else if let Err(problem) = self.form.config() {
             ui.colored_label(palette::BAD, problem);
         }
         if let Some((_, result)) = &self.forecast {
@@ -158,35 +162,50 @@ impl Start {
         let field = self.form.field(key);
         let help = text.any(&field.help).to_owned();
         let name = ui.label(key).on_hover_text(&help);
-        let mut changed = false;
-        ui.horizontal(|ui| {
-            changed = match &field.kind {
-                FieldKind::Switch => switch(ui, field, &name),
-                FieldKind::Choice(choices) => {
-                    let chosen = choice(ui, text, (key, width), &field.value, choices, &name);
-                    let is_new = chosen.is_some();
-                    field.value = chosen.unwrap_or_else(|| std::mem::take(&mut field.value));
-                    is_new
-                }
-                FieldKind::Text => {
-                    let mut edit = TextEdit::singleline(&mut field.value).desired_width(width);
-                    // whatever messages come and go, the field that is typed in stays the same one
-                    edit = edit.id(egui::Id::unique(("field", key)));
-                    if !field.hint.is_empty() {
-                        edit = edit.hint_text(field.hint.as_str());
-                    }
-                    if field.problem.is_some() {
-                        edit = edit.text_color(palette::BAD);
-                    }
-                    let typed = ui.add(edit).labelled_by(name.id).on_hover_text(&help).changed();
-                    typed | suggestions(ui, text, field, devices.as_deref())
-                }
-            };
+        ui.vertical(|ui| {
+            let changed = ui.horizontal(|ui| value(ui, text, field, (&help, &name), width, devices.as_deref())).inner;
             if let Some(problem) = &field.problem {
-                ui.colored_label(palette::BAD, problem.lines().next().unwrap_or_default()).on_hover_text(problem);
+                // within the column, whatever it says
+                ui.set_max_width(width);
+                ui.add(egui::Label::new(RichText::new(problem.text(text)).color(palette::BAD)).wrap());
             }
-        });
-        changed
+            changed
+        })
+        .inner
+    }
+}
+
+/// The value of a flag, to be changed; true if it was.
+fn value(
+    ui: &mut Ui,
+    text: Text,
+    field: &mut Field,
+    (help, name): (&str, &egui::Response),
+    width: f32,
+    devices: Option<&[DeviceInfo]>,
+) -> bool {
+    let key = field.key;
+    match &field.kind {
+        FieldKind::Switch => switch(ui, field, name),
+        FieldKind::Choice(choices) => {
+            let chosen = choice(ui, text, (key, width), &field.value, choices, name);
+            let is_new = chosen.is_some();
+            field.value = chosen.unwrap_or_else(|| std::mem::take(&mut field.value));
+            is_new
+        }
+        FieldKind::Text => {
+            let mut edit = TextEdit::singleline(&mut field.value).desired_width(width);
+            // whatever messages come and go, the field that is typed in stays the same one
+            edit = edit.id(egui::Id::unique(("field", key)));
+            if !field.hint.is_empty() {
+                edit = edit.hint_text(field.hint.as_str());
+            }
+            if field.problem.is_some() {
+                edit = edit.text_color(palette::BAD);
+            }
+            let typed = ui.add(edit).labelled_by(name.id).on_hover_text(help).changed();
+            typed | suggestions(ui, text, field, devices)
+        }
     }
 }
 

@@ -3,24 +3,26 @@
 use std::ops::RangeInclusive;
 
 use egui::{Color32, Id, Ui, Vec2b};
-use egui_plot::{FilledArea, GridMark, HoverPosition, Line, LineStyle, Plot, PlotBounds, PlotPoints, PlotUi};
+use egui_plot::{FilledArea, HoverPosition, Plot, PlotBounds, PlotUi};
 
 use crate::runs::export::{Chart as Drawing, ChartLine};
-use crate::runs::{BandPoint, Recording, Series, XAxis, band};
-use crate::units::bytes;
+use crate::runs::{BandPoint, Recording, Series, band};
 
-use crate::ui::numbers::{duration, number};
 use crate::ui::selection::Selection;
 use crate::ui::settings::CurveSettings;
 use crate::ui::text::Text;
 use crate::ui::window::Seen;
 
+use super::axes::{self, Unit};
 use super::families::Family;
 use super::lines::{Lines, View};
 use super::seeds::groups;
+use super::stroke::Segments;
 
-/// Places in a line for each point of the chart's width: more cannot be seen.
-const PER_POINT: f32 = 1.0;
+/// Places in a line for each point of the chart's width: a bucket of first, least, greatest and last is then a few pixels wide.
+const PER_POINT: f32 = 2.0;
+/// What is left of a line behind its smoothed one.
+const FAINT: f32 = 0.35;
 const EXPORT_PLACES: usize = 2000;
 const EXPORT_SIZE: (u32, u32) = (1280, 800);
 
@@ -63,23 +65,21 @@ impl<'a> Chart<'a> {
         let most = ((ui.available_width() * PER_POINT) as usize).max(64);
         let x = self.settings.x();
         let [log_x, log_y] = [self.settings.log_x, self.settings.log_y];
-        let is_bytes = self.family.name.ends_with("_bytes");
-        let y_text =
-            move |value: f64, step: f64| if is_bytes { bytes(value.max(0.0) as u64) } else { number(value, step) };
+        let y = if self.family.name.ends_with("_bytes") { Unit::Bytes } else { Unit::Number };
         let plot = Plot::new(id.with(&self.family.name))
             .link_axis(id, Vec2b::new(true, false))
             .link_cursor(id, Vec2b::new(true, false))
             .allow_scroll(false)
-            .y_axis_min_width(38.0)
-            .x_axis_formatter(move |mark: GridMark, _: &_| {
-                mark_text(mark, log_x, |value, step| x_text(x.of, value, step))
-            })
-            .y_axis_formatter(move |mark: GridMark, _: &_| mark_text(mark, log_y, y_text))
+            .x_grid_spacer(move |input| Unit::from(x.of).marks(&input, log_x, axes::ACROSS))
+            .y_grid_spacer(move |input| y.marks(&input, log_y, axes::UP))
+            .custom_x_axes(vec![axes::across(x.of, log_x, text)])
+            .custom_y_axes(vec![axes::up(y, log_y)])
             .label_formatter(move |position| {
                 let (HoverPosition::NearDataPoint { position, .. } | HoverPosition::Elsewhere { position }) = position;
                 let at = unlog(position.x, log_x);
-                let values = self.values_at(at, &|value| y_text(value, value), text);
-                (!values.is_empty()).then(|| format!("{}\n{values}", x_text(x.of, at, at)))
+                let values = self.values_at(at, &|value| y.text(value, value), text);
+                let name = axes::name(x.of, text);
+                (!values.is_empty()).then(|| format!("{name} {}\n{values}", Unit::from(x.of).text(at, at)))
             });
         plot.show(ui, |plot| {
             let range = self.range(plot);
@@ -138,37 +138,33 @@ impl<'a> Chart<'a> {
 
     fn lines(&self, plot: &mut PlotUi<'_>, range: RangeInclusive<f64>, most: usize) {
         let x = self.settings.x();
-        for Curve { run, tag, label, color, series, is_test } in self.curves() {
-            let smooth = self.settings.smoothing > 0.0 && series.len() > 2 && !is_test;
-            let points = |weight| {
-                let view = View { version: run.version, axis: x, range: range.clone(), most, weight };
-                self.lines.points(&run.folder, tag, series, view)
-            };
-            let raw = if smooth { color.gamma_multiply(0.25) } else { color };
-            let width = if is_test { 1.8 } else { 1.2 };
-            self.line(plot, &label, &points(None), |line| {
-                let style = if is_test { LineStyle::dashed_loose() } else { LineStyle::Solid };
-                line.color(raw).width(width).style(style).allow_hover(!smooth)
+        let curves = self.curves();
+        let is_smooth = |curve: &Curve<'_>| self.settings.smoothing > 0.0 && curve.series.len() > 2 && !curve.is_test;
+        let points = |curve: &Curve<'_>, weight| {
+            let view = View { version: curve.run.version, axis: x, range: range.clone(), most, weight };
+            self.lines.points(&curve.run.folder, curve.tag, curve.series, view)
+        };
+        // what is in the background comes first: it covers what lies below it
+        for curve in curves.iter().filter(|curve| is_smooth(curve)) {
+            self.line(plot, &points(curve, None), |points| {
+                Segments::new(&curve.label, points, curve.color, 1.2).faint(FAINT)
             });
-            if smooth {
-                let points = points(Some(self.settings.smoothing));
-                self.line(plot, &label, &points, |line| line.color(color).width(1.8));
-            }
+        }
+        for curve in &curves {
+            let smooth = is_smooth(curve);
+            let width = if smooth || curve.is_test { 1.8 } else { 1.2 };
+            self.line(plot, &points(curve, smooth.then_some(self.settings.smoothing)), |points| {
+                Segments::new(&curve.label, points, curve.color, width).dashed(curve.is_test)
+            });
         }
     }
 
     /// Draws a line, or several where it has gaps.
-    fn line(
-        &self,
-        plot: &mut PlotUi<'_>,
-        label: &str,
-        points: &[[f64; 2]],
-        dress: impl Fn(Line<'static>) -> Line<'static>,
-    ) {
+    fn line(&self, plot: &mut PlotUi<'_>, points: &[[f64; 2]], dress: impl Fn(Vec<[f64; 2]>) -> Segments) {
         for piece in points.split(|point| self.place(*point).is_none()) {
             let placed: Vec<[f64; 2]> = piece.iter().filter_map(|point| self.place(*point)).collect();
             if !placed.is_empty() {
-                plot.line(dress(Line::new(label, PlotPoints::from(placed))));
+                plot.add(dress(placed));
             }
         }
     }
@@ -213,8 +209,7 @@ impl<'a> Chart<'a> {
             plot.add(area.allow_hover(false));
         }
         let mean: Vec<[f64; 2]> = mean.into_iter().flatten().collect();
-        let style = if is_test { LineStyle::dashed_loose() } else { LineStyle::Solid };
-        plot.line(Line::new(label, PlotPoints::from(mean)).color(color).width(1.8).style(style));
+        plot.add(Segments::new(label, mean, color, 1.8).dashed(is_test));
     }
 
     /// The chart for a file: everything, not only what is seen.
@@ -267,21 +262,4 @@ fn rgb(color: Color32) -> [u8; 3] {
 
 fn unlog(value: f64, log: bool) -> f64 {
     if log { 10_f64.powf(value) } else { value }
-}
-
-fn mark_text(mark: GridMark, log: bool, text: impl Fn(f64, f64) -> String) -> String {
-    let power = 10_f64.powf(mark.value);
-    match log {
-        false => text(mark.value, mark.step_size),
-        // between powers of ten there is no round number
-        true if mark.value.fract() != 0.0 => String::new(),
-        true => text(power, power),
-    }
-}
-
-fn x_text(axis: XAxis, value: f64, step: f64) -> String {
-    match axis {
-        XAxis::Time => duration(value),
-        XAxis::Step | XAxis::Epoch => number(value, step),
-    }
 }

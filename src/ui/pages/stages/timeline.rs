@@ -9,7 +9,7 @@ use crate::ui::text::Text;
 
 /// Points.
 const LANE: f32 = 24.0;
-const NAMES: f32 = 90.0;
+const NAMES: f32 = 140.0;
 const AXIS: f32 = 18.0;
 /// Spans narrower than this are drawn together with their neighbours.
 const NARROWEST: f32 = 1.0;
@@ -79,7 +79,7 @@ impl TimelineView {
             painter.text(
                 pos2(area.left(), row.center().y),
                 Align2::LEFT_CENTER,
-                &lane.name,
+                lane_name(text, &lane.name),
                 font.clone(),
                 ui.visuals().text_color(),
             );
@@ -100,9 +100,10 @@ impl TimelineView {
         }
         if let Some((lane, span)) = hovered {
             let took = format!("{:.3}", span.end_ms - span.start_ms);
-            response.on_hover_text_at_pointer(
-                text.f("{}: {} of step {}, {} ms", &[&lane.name, &text.t(span.stage.name()), &span.step, &took]),
-            );
+            response.on_hover_text_at_pointer(text.f(
+                "{}: {} of step {}, {} ms",
+                &[&lane_name(text, &lane.name), &text.t(span.stage.name()), &span.step, &took],
+            ));
         }
     }
 }
@@ -110,8 +111,24 @@ impl TimelineView {
 /// How long each lane worked.
 fn in_words(text: Text, timeline: &Timeline, [from, to]: [f64; 2]) -> String {
     let busy = |lane: &Lane| lane.spans.iter().map(|span| span.end_ms - span.start_ms).sum::<f64>();
-    let lanes: Vec<String> = timeline.lanes.iter().map(|lane| format!("{} {:.1} ms", lane.name, busy(lane))).collect();
+    let said = |lane: &Lane| format!("{} {:.1} ms", lane_name(text, &lane.name), busy(lane));
+    let lanes: Vec<String> = timeline.lanes.iter().map(said).collect();
     text.f("the last steps, {} ms: {}", &[&format!("{:.1}", to - from), &lanes.join(", ")])
+}
+
+/// A lane as its run has called it, in the user's language.
+fn lane_name(text: Text, name: &str) -> String {
+    let numbered = name.rsplit_once(' ').filter(|(_, number)| number.parse::<u32>().is_ok());
+    match (name, numbered) {
+        (_, Some(("loader", number))) => text.f("loader {}", &[&number]),
+        (_, Some(("test loader", number))) => text.f("test loader {}", &[&number]),
+        ("batches", _) => text.t("batches").to_owned(),
+        ("test batches", _) => text.t("test batches").to_owned(),
+        ("upload", _) => text.t("upload").to_owned(),
+        ("host", _) => text.t("host").to_owned(),
+        // a device's own name
+        _ => name.to_owned(),
+    }
 }
 
 /// Neighbouring steps differ a little, so that one sees where one ends.
@@ -152,6 +169,15 @@ fn axis(painter: &egui::Painter, plot: Rect, [from, to]: [f64; 2], color: Color3
 mod tests {
     use super::*;
     use crate::stage::Stage;
+
+    #[test]
+    fn lanes_are_named_in_the_users_language() {
+        use crate::ui::Language;
+        let said = ["loader 2", "test loader 1", "batches", "gpu:0", "my loader 3"];
+        assert_eq!(said.map(|name| lane_name(Text(Language::English), name)), said);
+        let portuguese = ["carregador 2", "carregador de teste 1", "lotes", "gpu:0", "my loader 3"];
+        assert_eq!(said.map(|name| lane_name(Text(Language::Portuguese), name)), portuguese);
+    }
 
     #[test]
     fn an_extent_takes_in_all_lanes() {
