@@ -244,13 +244,14 @@ fn list_largest(largest: &[LiveMemory]) -> String {
 
 /// ` --data-dir FOLDER`, as a shell takes it, or nothing.
 fn data_dir_flag(folder: Option<&Path>) -> String {
-    let Some(folder) = folder.map(|folder| folder.display().to_string()) else { return String::new() };
+    folder.map(|folder| format!(" --data-dir {}", shell_word(folder))).unwrap_or_default()
+}
+
+/// A path as a shell takes it.
+pub(crate) fn shell_word(path: &Path) -> String {
+    let path = path.display().to_string();
     let is_plain = |sign: char| sign.is_alphanumeric() || "/._-+:\\".contains(sign);
-    if folder.chars().all(is_plain) {
-        format!(" --data-dir {folder}")
-    } else {
-        format!(" --data-dir '{}'", folder.replace('\'', r"'\''"))
-    }
+    if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 /// `; beside it belong …` or nothing.

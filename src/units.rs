@@ -28,6 +28,14 @@ pub(crate) fn thousands(number: impl fmt::Display) -> String {
     text
 }
 
+/// `1 step`, `1,000 steps`.
+#[cfg(feature = "cli")]
+pub(crate) fn counted(number: impl fmt::Display, what: &str) -> String {
+    let number = thousands(number);
+    let plural = if number == "1" { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
 /// What a device that does `times` as much as `reference` may cost.
 pub(crate) fn pays_off(device: &str, reference: &str, times: f64) -> String {
     let decimals = if times < 0.995 { 2 } else { 1 };

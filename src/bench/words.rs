@@ -59,11 +59,13 @@ impl Advice {
 }
 
 impl Measured {
-    /// `1.23 ms ±4 %`.
+    /// `1.23 ms ±4 %`, or `1.23 ms ±>100 %` where a round was disturbed.
     pub(crate) fn in_words(&self) -> String {
         match self.runs {
             // of one run there is no spread
             1 => seconds(self.median_s),
+            // a round that was disturbed may lie anywhere: how far says nothing
+            _ if self.spread() > 1.0 => format!("{} ±>100 %", seconds(self.median_s)),
             _ => format!("{} ±{:.0} %", seconds(self.median_s), 100.0 * self.spread()),
         }
     }

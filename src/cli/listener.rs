@@ -1,13 +1,13 @@
 //! Shows a run's events: a bar on a terminal, plain lines without one, JSON lines for machines.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::error::Result;
+use crate::error::{Result, shell_word};
 use crate::train::{EpochMetrics, Event};
-use crate::units::thousands;
+use crate::units::{counted, thousands};
 
 use super::report::{energy, loss, percent, seconds, summary};
 
@@ -109,7 +109,7 @@ impl Listener {
                     self.epoch_line += &format!("  {}", energy(*joules));
                 }
                 if *skipped_steps > 0 {
-                    self.epoch_line += &format!("  {} steps skipped", thousands(*skipped_steps));
+                    self.epoch_line += &format!("  {} skipped", counted(*skipped_steps, "step"));
                 }
             }
             Event::Evaluated { test, .. } => {
@@ -130,23 +130,26 @@ impl Listener {
             Event::Finished(end) => {
                 self.bar.finish_and_clear();
                 if !end.completed {
-                    self.message("stopped by Ctrl-C");
+                    self.message("stopped by Ctrl-C or another signal");
                 }
                 if let Some(reason) = &end.stopped {
                     self.message(&format!("stopped: {reason}"));
                 }
                 self.result(&format!("\n{}", summary(end)));
+                if !end.completed {
+                    self.message(&format!("go on with: brasa --resume {}", shell_word(&end.folder)));
+                }
             }
         }
     }
 
     /// A line above the bar, or alone where there is no terminal.
-    #[expect(clippy::print_stderr, reason = "messages belong on standard error")]
     fn message(&self, line: &str) {
         if std::io::stderr().is_terminal() {
             self.bar.println(line);
         } else {
-            eprintln!("{line}");
+            // a terminal that was closed hears nothing more, and the run is still to be saved
+            let _ = writeln!(std::io::stderr(), "{line}");
         }
     }
 

@@ -6,6 +6,7 @@ mod data;
 mod devices;
 mod doctor;
 mod eval;
+mod interrupt;
 mod listener;
 mod report;
 mod train;
@@ -20,7 +21,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::error::{Error, Result};
 
-/// Exit code of a run that was stopped by Ctrl-C, after saving: 128 and the number of SIGINT, as shells have it.
+/// Exit code of a run that was stopped by Ctrl-C or another signal, after saving: 128 and the number of SIGINT, as shells have it.
 const INTERRUPTED: u8 = 130;
 /// Exit code for flags or settings that make no sense.
 const USAGE: u8 = 2;
@@ -30,7 +31,7 @@ Exit codes:
   0    done
   1    failed: device, file, memory, or a step that gave no finite number
   2    wrong flags or settings
-  130  stopped by Ctrl-C; what was trained is saved (a second Ctrl-C ends at once, without saving)";
+  130  stopped by Ctrl-C, SIGTERM or SIGHUP; what was trained is saved (a second one ends at once, without saving)";
 
 /// Trains neural networks on whatever GPU the machine has.
 #[derive(Parser)]
@@ -72,7 +73,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         .without_time()
         .with_target(false)
         .init();
-    let matches = match Cli::command().try_get_matches_from(args) {
+    let matches = match command().try_get_matches_from(args) {
         Ok(matches) => matches,
         Err(error) => {
             // Help and version are such errors, too; clap knows which stream each belongs on. If that is closed,
@@ -102,8 +103,20 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     crate::device::Device::keep_compiled();
     done.unwrap_or_else(|error| {
         report_error(&error);
-        ExitCode::from(if matches!(error, Error::Config(_)) { USAGE } else { 1 })
+        let is_usage = matches!(error, Error::Config(_) | Error::UnknownDevice { .. } | Error::Shape(_));
+        ExitCode::from(if is_usage { USAGE } else { 1 })
     })
+}
+
+/// What is parsed. A negative number is a value, of which the setting says what is wrong with it, and no unknown flag.
+fn command() -> clap::Command {
+    let take_negative = |command: clap::Command| {
+        command.mut_args(|arg| {
+            let takes = arg.get_action().takes_values();
+            if takes { arg.allow_negative_numbers(true) } else { arg }
+        })
+    };
+    take_negative(Cli::command()).mut_subcommands(take_negative)
 }
 
 #[expect(clippy::print_stderr, reason = "the one place where an error is shown")]
@@ -133,6 +146,6 @@ mod tests {
 
     #[test]
     fn the_flags_are_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 }

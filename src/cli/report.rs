@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::train::{StageReport, Summary, what_binds};
-use crate::units::thousands;
+use crate::units::{counted, thousands};
 
 /// The end of a run: the ten stages, the accuracy, and where everything was saved.
 pub(super) fn summary(summary: &Summary) -> String {
@@ -11,7 +11,7 @@ pub(super) fn summary(summary: &Summary) -> String {
     if let Some(binding) = what_binds(&summary.stages) {
         let _ = writeln!(text, "{binding}");
     }
-    let _ = writeln!(text, "\ntrained        {} steps in {}", thousands(summary.steps), seconds(summary.seconds));
+    let _ = writeln!(text, "\ntrained        {} in {}", counted(summary.steps, "step"), seconds(summary.seconds));
     let _ = match summary.joules {
         Some(joules) => writeln!(text, "energy         {} ({})", energy(joules), summary.energy),
         None if summary.energy.starts_with("not available") => writeln!(text, "energy         {}", summary.energy),
@@ -32,10 +32,10 @@ pub(super) fn summary(summary: &Summary) -> String {
     for (count, what) in
         [(*skipped_samples, "training"), (*skipped_tests, "test")].into_iter().filter(|(count, _)| *count > 0)
     {
-        let _ = writeln!(text, "skipped        {} {what} samples that could not be read", thousands(count));
+        let _ = writeln!(text, "skipped        {} that could not be read", counted(count, &format!("{what} sample")));
     }
     if *skipped_steps > 0 {
-        let _ = writeln!(text, "skipped        {} steps in which something was not finite", thousands(*skipped_steps));
+        let _ = writeln!(text, "skipped        {} in which something was not finite", counted(*skipped_steps, "step"));
     }
     let _ = writeln!(text, "saved in       {}", summary.folder.display());
     text

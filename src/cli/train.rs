@@ -3,15 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use parking_lot::Mutex;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
+use crate::train::record::{RunState, STATUS, Status};
 use crate::train::{Config, Control, Trainer};
+use crate::units::counted;
 
+use super::interrupt::on_interrupt;
 use super::listener::Listener;
+
+/// Signals within this time are one.
+const TWICE: Duration = Duration::from_millis(300);
 
 /// Flags of `brasa train`.
 #[derive(clap::Args)]
@@ -37,11 +43,16 @@ pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
     let config = match (&args.resume, &args.file) {
         (Some(run), _) => {
             check_resumed(matches)?;
+            Trainer::config_of(run)?;
             merge(&args.config, matches, &run.join("config.toml"))?
         }
-        (None, Some(file)) => merge(&args.config, matches, file)?,
+        (None, Some(file)) => merge(&args.config, matches, file).map_err(wrong_file)?,
         (None, None) => args.config.clone(),
     };
+    if let Some(message) = args.resume.as_deref().and_then(|run| already_finished(run, &config)) {
+        super::say(&message);
+        return Ok(ExitCode::SUCCESS);
+    }
     if config.download {
         // the trainer would do it, too, but without a word
         super::data::fetch_with_bar(&config.dataset, &config.open_options())?;
@@ -64,8 +75,11 @@ pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
     trainer.add_tensorboard();
     let control = Control::default();
     let on_signal = control.clone();
+    let first = OnceLock::new();
     on_interrupt(move || {
-        if on_signal.stopping() {
+        // one that closes a terminal may send the same signal twice, as may its shell
+        let is_second = first.get_or_init(Instant::now).elapsed() > TWICE;
+        if is_second && on_signal.stopping() {
             std::process::exit(super::INTERRUPTED.into());
         }
         on_signal.stop();
@@ -93,16 +107,23 @@ fn in_window(config: Config, resume: Option<PathBuf>) -> std::result::Result<Exi
     }
 }
 
-/// Has Ctrl-C do this from now on, instead of what it did before.
-fn on_interrupt(act: impl Fn() + Send + Sync + 'static) {
-    type Act = Box<dyn Fn() + Send + Sync>;
-    static ACT: OnceLock<Mutex<Act>> = OnceLock::new();
-    let is_first = ACT.get().is_none();
-    let current = ACT.get_or_init(|| Mutex::new(Box::new(|| {})));
-    *current.lock() = Box::new(act);
-    // there may be one handler only
-    if is_first && let Err(error) = ctrlc::set_handler(|| current.lock()()) {
-        tracing::warn!("Ctrl-C will end the run without saving: {error}");
+/// What is said of a run that has all the passes that are asked for: going on would train nothing, and write over its record.
+fn already_finished(run: &Path, config: &Config) -> Option<String> {
+    let status: Status = serde_json::from_slice(&std::fs::read(run.join(STATUS)).ok()?).ok()?;
+    // with a message, a callback ended it before its last pass
+    let is_finished = status.state == RunState::Completed && status.message.is_none() && config.epochs <= status.epoch;
+    is_finished.then(|| {
+        let (passes, path) = (counted(status.epoch, "epoch"), shell_word(run));
+        let more = 2 * status.epoch;
+        format!("{} is finished, after {passes}; to train on: brasa --resume {path} --epochs {more}", run.display())
+    })
+}
+
+/// Mistakes in a file that the command line names are wrong settings.
+pub(super) fn wrong_file(error: Error) -> Error {
+    match error {
+        Error::Format { .. } => Error::Config(error.to_string()),
+        other => other,
     }
 }
 

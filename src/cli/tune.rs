@@ -32,7 +32,7 @@ pub(super) struct TuneArgs {
 /// Tunes the steps of the training that the flags describe, and prints what was found; `matches` knows which were given.
 pub(super) fn run(args: &TuneArgs, matches: &ArgMatches) -> Result<ExitCode> {
     let config = match &args.file {
-        Some(file) => super::train::merge(&args.config, matches, file)?,
+        Some(file) => super::train::merge(&args.config, matches, file).map_err(super::train::wrong_file)?,
         None => args.config.clone(),
     };
     if config.download {

@@ -148,6 +148,7 @@ fn find(choose: impl Fn(&Adapters) -> Option<Arc<Adapter>>) -> Result<Arc<Adapte
 
 fn unknown(name: &str, adapters: &Adapters) -> Error {
     let gpus = adapters.iter().map(|adapter| format!("{} ({})", adapter.info.selector, adapter.info.name));
-    let known: Vec<String> = gpus.chain(["cpu, best".into()]).collect();
+    let first = (!adapters.is_empty()).then(|| "gpu".to_owned());
+    let known: Vec<String> = first.into_iter().chain(gpus).chain(["cpu, best".into()]).collect();
     Error::UnknownDevice { name: name.into(), known: known.join(", ") }
 }

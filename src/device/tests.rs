@@ -78,7 +78,10 @@ fn asking_twice_gives_the_same_device() {
 fn unknown_names_say_what_is_known() {
     for name in ["no such adapter", "", "gpu:99"] {
         match Device::named(name) {
-            Err(Error::UnknownDevice { known, .. }) => assert!(known.contains("cpu"), "{known}"),
+            Err(Error::UnknownDevice { known, .. }) => {
+                assert!(known.contains("cpu, best"), "{known}");
+                assert_eq!(known.contains("gpu, "), Device::list().len() > 1, "{known}");
+            }
             Err(Error::NoAdapter) if name == "gpu:99" => {}
             other => panic!("{name}: {other:?}"),
         }

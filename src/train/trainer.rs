@@ -163,7 +163,13 @@ impl Trainer {
     /// # Errors
     /// If there is no run, or its settings cannot be read.
     pub fn config_of(folder: &Path) -> Result<Config> {
-        Config::load(&folder.join("config.toml"))
+        let path = folder.join("config.toml");
+        if path.try_exists().is_ok_and(|exists| !exists) {
+            let why = if folder.is_dir() { "it has no config.toml" } else { "there is no such folder" };
+            let message = format!("{} is no run: {why}; runs are folders such as runs/digits-cnn-1", folder.display());
+            return Err(Error::Config(message));
+        }
+        Config::load(&path)
     }
 
     /// What it computes on.
@@ -212,7 +218,7 @@ impl Prepared {
         if let Some(chosen) = &chosen {
             config.device = Some(chosen.device.clone());
         }
-        let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
+        let device = config.device.as_deref().map_or_else(Device::best, Device::named).map_err(with_auto)?;
         let data = batched(open(&config)?, &config)?;
         let formats = [data.train.format(), data.test.format()];
         let (mut learner, loaded) = Learner::new(&config, formats, &device)?;
@@ -246,6 +252,14 @@ impl Prepared {
             callbacks.push(Box::new(EarlyStopping::new(patience)));
         }
         Trainer { config, device, folder, data, learner, memory, rates, callbacks, notices, progress }
+    }
+}
+
+/// Of what `--device` may be, a library's devices know no [`AUTO`].
+fn with_auto(error: Error) -> Error {
+    match error {
+        Error::UnknownDevice { name, known } => Error::UnknownDevice { name, known: format!("{known}, {AUTO}") },
+        other => other,
     }
 }
 

@@ -55,5 +55,5 @@ fn a_device_that_cannot_be_opened_does_not_keep_the_others_from_being_examined()
 fn wrong_names_are_refused() {
     refuses(&["doctor", "--filter", "no_such_op"], 2, &["no_such_op"]);
     refuses(&["doctor", "--plant-fault", "no_such_op"], 2, &["no_such_op"]);
-    refuses(&["doctor", "--device", "no such device"], 1, &["no such device"]);
+    refuses(&["doctor", "--device", "no such device"], 2, &["no such device"]);
 }

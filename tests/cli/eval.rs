@@ -22,7 +22,8 @@ fn evaluation_repeats_what_training_said() {
     {
         assert!(table.stdout.contains(word), "`{word}` is missing in: {}", table.stdout);
     }
-    refuses(&["eval", text(out.path())], 1, &["config.toml"]);
+    refuses(&["eval", text(out.path())], 2, &["is no run", "it has no config.toml", "runs/digits-cnn-1"]);
+    refuses(&["eval", "nope"], 2, &["nope is no run: there is no such folder", "runs/digits-cnn-1"]);
     refuses(&["eval", text(&run), "--device", "auto"], 2, &["`auto`", "best, cpu, gpu"]);
     refuses(&["eval", text(&run), "--weights", "none.safetensors"], 1, &["none.safetensors"]);
 }

@@ -14,6 +14,8 @@ mod pets;
 mod resume;
 #[cfg(target_os = "linux")]
 mod shards;
+#[cfg(unix)]
+mod signals;
 mod tune;
 mod weights;
 mod workflow;
@@ -156,8 +158,8 @@ fn no_test_opens_a_window() {
 
 #[test]
 fn a_wrong_device_is_refused_with_those_there_are() {
-    refuses(&["--device", "abacus"], 1, &["error: unknown device `abacus`", "cpu"]);
-    refuses(&["train", "--device", ""], 1, &["error: unknown device"]);
+    refuses(&["--device", "abacus"], 2, &["error: unknown device `abacus`", "cpu", "best", "auto"]);
+    refuses(&["train", "--device", ""], 2, &["error: unknown device"]);
 }
 
 #[test]
@@ -186,10 +188,31 @@ fn a_variable_that_is_no_number_is_told() {
 }
 
 #[test]
+fn negative_numbers_are_values_and_no_flags() {
+    for (flag, value, word) in [
+        ("--lr", "-1", "lr is -1, but must be a positive number"),
+        ("--momentum", "-0.5", "momentum is -0.5"),
+        ("--weight-decay", "-0.001", "weight-decay is -0.001"),
+        ("--epochs", "-3", "at least 1"),
+        ("--batch-size", "-3", "at least 1"),
+        ("--seed", "-1", "-1 is not in 0..=4294967295"),
+    ] {
+        for command in [&[][..], &["train"]] {
+            refuses(
+                &[command, &["--no-ui", "--device", "cpu", flag, value]].concat(),
+                2,
+                &[flag.trim_matches('-'), word],
+            );
+        }
+    }
+    refuses(&["tune", "--budget", "-1"], 2, &["--budget", "-1"]);
+}
+
+#[test]
 fn a_model_that_does_not_fit_the_data_is_refused() {
     let out = folder();
     let arguments = ["--device", "cpu", "--model", "tutorial-cnn", "--out", text(out.path())];
-    refuses(&arguments, 1, &["error: model `tutorial-cnn`", "16"]);
+    refuses(&arguments, 2, &["error: model `tutorial-cnn`", "16"]);
     assert_eq!(std::fs::read_dir(out.path()).expect("readable").count(), 0, "nothing is left behind");
 }
 
@@ -203,7 +226,7 @@ fn a_damaged_config_file_is_named_by_line() {
     };
     let refuses_file = |contents: &str, words: &[&str]| {
         let [flag, path] = config(contents);
-        refuses(&[&flag, &path], 1, &[&["error: ", "run.toml"], words].concat());
+        refuses(&[&flag, &path], 2, &[&["error: ", "run.toml"], words].concat());
     };
     refuses_file("epochs = 3\nbatch-size = \"big\"\n", &["line 2", "batch-size"]);
     refuses_file("epoch = 3\n", &["line 1", "epoch", "epochs"]);
@@ -378,31 +401,6 @@ fn without_a_display_it_says_so_and_trains_in_the_terminal() {
     let ran = brasa(&["view", text(out.path())]);
     assert_eq!(ran.code, Some(2), "there is nothing to fall back on");
     assert!(ran.stderr.contains("no window can be opened: there is no display"), "{}", ran.stderr);
-}
-
-/// The shell's view of Ctrl-C: the run stops after a step, saves, and says so by its exit code.
-#[cfg(unix)]
-#[test]
-fn an_interrupted_run_is_saved() {
-    use std::io::{BufRead as _, BufReader};
-    use std::process::Stdio;
-
-    let out = folder();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_brasa"))
-        .args(flags(out.path(), "100000", &["--json"]))
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-    let mut next = || Some(serde_json::from_str::<Value>(&lines.next()?.expect("readable")).expect("JSON"));
-    assert!(std::iter::from_fn(&mut next).any(|event| event["event"] == "step"), "no step before the end");
-    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill is there");
-    assert!(status.success());
-    let last = std::iter::from_fn(&mut next).last().expect("events after the signal");
-    assert_eq!((&last["event"], &last["completed"]), (&Value::from("finished"), &Value::from(false)));
-    assert_eq!(child.wait().expect("it ends").code(), Some(130));
-    let weights = std::fs::read(out.path().join("digits-mlp-1/model.safetensors")).expect("it was saved");
-    safetensors::SafeTensors::deserialize(&weights).expect("a whole file");
 }
 
 #[test]

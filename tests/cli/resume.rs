@@ -22,6 +22,27 @@ fn a_complete_run_can_be_made_longer() {
 }
 
 #[test]
+fn a_finished_run_keeps_its_record() {
+    let out = folder();
+    let first = brasa(&flags(out.path(), "2", &["--name", "run"]));
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let run = out.path().join("run");
+    let record = || {
+        let entries = std::fs::read_dir(&run).expect("a folder").map(|entry| entry.expect("readable").path());
+        let files = entries.filter(|path| path.is_file());
+        files.map(|path| (path.clone(), bytes(&path))).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let before = record();
+    for more in [&[][..], &["--epochs", "1"], &["--json"]] {
+        let again = brasa(&[&["--resume", text(&run)], more].concat());
+        assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""), "{}", again.stderr);
+        let words = ["run is finished, after 2 epochs", "brasa --resume", "--epochs 4"];
+        assert!(words.iter().all(|word| again.stderr.contains(word)), "{}", again.stderr);
+    }
+    assert!(record() == before, "something was written");
+}
+
+#[test]
 fn the_weights_that_a_run_began_with_are_not_needed_any_more() {
     let out = folder();
     let first = brasa(&flags(out.path(), "1", &["--name", "first"]));
@@ -43,22 +64,23 @@ fn the_weights_that_a_run_began_with_are_not_needed_any_more() {
 #[test]
 fn what_cannot_be_gone_on_from_is_named() {
     let out = folder();
-    refuses(&["--resume", text(&out.path().join("none"))], 1, &["none", "config.toml"]);
+    refuses(&["--resume", text(&out.path().join("none"))], 2, &["none is no run: there is no such folder", "runs/"]);
     let ran = brasa(&flags(out.path(), "1", &["--name", "run"]));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let run = out.path().join("run");
-    refuses(&["--resume", text(&run), "--model", "cnn"], 1, &["step-", "another model", "conv1.weight"]);
+    let longer = ["--resume", text(&run), "--epochs", "2"];
+    refuses(&[&longer[..], &["--model", "cnn"]].concat(), 1, &["step-", "another model", "conv1.weight"]);
     // another order of the data; the run is as it was
     let files = ["config.toml", "metrics.jsonl", "model.safetensors"].map(|name| run.join(name));
     let before = files.each_ref().map(|file| bytes(file));
-    refuses(&["--resume", text(&run), "--seed", "77"], 1, &["cannot go on in the data", "seed"]);
+    refuses(&[&longer[..], &["--seed", "77"]].concat(), 1, &["cannot go on in the data", "seed"]);
     assert_eq!(files.each_ref().map(|file| bytes(file)), before);
     // data that only the program has that began the run
     let config = run.join("config.toml");
     let settings = String::from_utf8(bytes(&config)).expect("UTF-8");
     std::fs::write(&config, settings.replace("\"digits\"", "\"program:rows\"")).expect("writable");
-    for arguments in [["--resume", text(&run)], ["eval", text(&run)]] {
-        refuses(&arguments, 2, &["`rows`", "resume_with_data", "--dataset"]);
+    for arguments in [&longer[..], &["eval", text(&run)]] {
+        refuses(arguments, 2, &["`rows`", "resume_with_data", "--dataset"]);
     }
     std::fs::write(&config, settings).expect("writable");
     // a damaged checkpoint is left out, and there is no other one
@@ -67,7 +89,7 @@ fn what_cannot_be_gone_on_from_is_named() {
         let whole = bytes(&entry.path());
         std::fs::write(entry.path(), &whole[..whole.len() / 2]).expect("writable");
     }
-    refuses(&["--resume", text(&run)], 2, &["no checkpoint", "left out", "step-"]);
+    refuses(&longer, 2, &["no checkpoint", "left out", "step-"]);
 }
 
 #[test]

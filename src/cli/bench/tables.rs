@@ -106,6 +106,10 @@ fn columns(report: &Report) -> Vec<String> {
         !report.method.as_notebook,
         "time: the median of all runs, by the wall clock; ± is how far a quartile, or the median of a round, lies from it",
     );
+    say(
+        has(|m| m.runs > 1 && m.spread() > 1.0),
+        "±>100 %: it was disturbed, as by another program; measure again where nothing else runs",
+    );
     let peaks = report.devices.iter().any(|device| device.peak.is_some());
     say(
         peaks,
@@ -356,16 +360,29 @@ fn left_out(report: &Report) -> Vec<String> {
             if let Some(why) = &row.left_out {
                 lines.push(format!("{} on {} was left out: {why}", row.name, device.selector));
             }
-            if let Some(measured) = row.measured.filter(|measured| measured.drift > DRIFT) {
-                let part = 100.0 * measured.drift;
-                lines.push(format!(
-                    "{} on {} slowed down by {part:.0} % while it was measured: heat, or something else that ran",
-                    row.name, device.selector
-                ));
-            }
         }
+        let slowed = device.rows.iter().filter_map(|row| Some((row.name.as_str(), row.measured?.drift)));
+        lines.extend(slowed_down(&slowed.filter(|(_, drift)| *drift > DRIFT).collect::<Vec<_>>(), &device.selector));
     }
     lines
+}
+
+/// What is said of cases that slowed down by these parts while they were measured.
+fn slowed_down(cases: &[(&str, f64)], device: &str) -> Option<String> {
+    const NAMED: usize = 3;
+    let most = cases.iter().map(|(_, drift)| *drift).fold(0.0, f64::max);
+    // how far a round was disturbed says nothing
+    let most = if most > 1.0 { "more than 100 %".to_owned() } else { format!("{:.0} %", 100.0 * most) };
+    let (what, by) = match cases {
+        [] => return None,
+        [(name, _)] => (format!("{name} on {device}"), most),
+        _ => {
+            let names: Vec<&str> = cases.iter().map(|(name, _)| *name).take(NAMED).collect();
+            let rest = if cases.len() > NAMED { ", ..." } else { "" };
+            (format!("{} cases on {device} ({}{rest})", cases.len(), names.join(", ")), format!("{most} at worst"))
+        }
+    };
+    Some(format!("{what} slowed down by {by} while measured: heat, or something else that ran"))
 }
 
 #[cfg(test)]
@@ -380,5 +397,14 @@ mod tests {
             "faster in 1 of 4 cases (2.00 x), slower in 1 of 4 cases (2.00 x), the same in 2 of 4 cases"
         );
         assert_eq!(counts(&[(1.01, true)]), "the same in the only case");
+    }
+
+    #[test]
+    fn cases_that_slowed_down_share_a_line() {
+        assert_eq!(slowed_down(&[], "cpu"), None);
+        let said = |cases: &[(&str, f64)]| slowed_down(cases, "cpu").expect("some");
+        assert!(said(&[("add", 0.2)]).starts_with("add on cpu slowed down by 20 % while"));
+        let many = said(&[("a", 0.2), ("b", 0.5), ("c", 0.3), ("d", 867.7)]);
+        assert!(many.starts_with("4 cases on cpu (a, b, c, ...) slowed down by more than 100 % at worst"), "{many}");
     }
 }

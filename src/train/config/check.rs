@@ -8,6 +8,12 @@ use crate::models::Task;
 
 use super::{Config, OptimizerName};
 
+/// A number of something, of which there is at least one.
+#[cfg(feature = "cli")]
+pub(super) fn count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "it must be a whole number, and at least 1".to_owned())
+}
+
 impl Config {
     /// Checks every setting and fills in those that follow from others.
     pub fn resolve(mut self) -> Result<Self> {

@@ -13,6 +13,8 @@ use crate::matmul_precision::MatmulPrecision;
 use crate::optim::Schedule;
 
 use super::save::SaveEvery;
+#[cfg(feature = "cli")]
+use check::count;
 pub use names::{ModelName, OnNan, OptimizerName, Precision};
 
 /// Everything that decides a training run. Written, resolved, to the run's folder as `config.toml`.
@@ -32,7 +34,7 @@ pub struct Config {
         require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().download))]
     pub download: bool,
     /// Resize pictures to squares of this many pixels; needed if they differ in size
-    #[cfg_attr(feature = "cli", arg(long, value_name = "PIXELS"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "PIXELS", value_parser = count))]
     pub image_size: Option<usize>,
     /// Keep pictures in memory once they are read and decoded, so that each is decoded only once
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
@@ -46,10 +48,10 @@ pub struct Config {
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().model))]
     pub model: ModelName,
     /// Passes over the training data
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().epochs))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = count, default_value_t = Self::default().epochs))]
     pub epochs: usize,
     /// Samples in a training step
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().batch_size))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = count, default_value_t = Self::default().batch_size))]
     pub batch_size: usize,
     /// Learning rate [default: 0.05 for sgd, 0.002 for adam and adamw, 0.0005 to 1 for the others]
     #[cfg_attr(feature = "cli", arg(long, value_name = "RATE"))]
@@ -75,7 +77,7 @@ pub struct Config {
     #[cfg_attr(feature = "cli", arg(long, value_name = "VALUE", conflicts_with = "clip_norm"))]
     pub clip_value: Option<f64>,
     /// Batches whose gradients are added up before the weights change
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().accumulate))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = count, default_value_t = Self::default().accumulate))]
     pub accumulate: usize,
     /// Keep a moving average of the weights with this decay, and evaluate and save that (such as 0.999)
     #[cfg_attr(feature = "cli", arg(long, value_name = "DECAY"))]
@@ -108,10 +110,10 @@ pub struct Config {
     #[cfg_attr(feature = "cli", arg(long, value_name = "WHEN", default_value_t = Self::default().save_every))]
     pub save_every: SaveEvery,
     /// Checkpoints to keep; the weights of the best evaluation are kept beside them
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().keep))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = count, default_value_t = Self::default().keep))]
     pub keep: usize,
     /// Stop when the test loss has not become smaller for so many epochs
-    #[cfg_attr(feature = "cli", arg(long, value_name = "EPOCHS"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "EPOCHS", value_parser = count))]
     pub patience: Option<usize>,
     /// Part of each label that is spread over all classes, as in PyTorch's cross_entropy
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().label_smoothing))]
@@ -137,7 +139,7 @@ pub struct Config {
     #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", env = "BRASA_DEVICE"))]
     pub device: Option<String>,
     /// Threads that prepare batches; changes nothing but the speed
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().workers))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = count, default_value_t = Self::default().workers))]
     pub workers: usize,
     /// Folder that runs are saved in
     #[cfg_attr(feature = "cli", arg(long, value_name = "FOLDER", default_value_os_t = Self::default().out))]
@@ -150,7 +152,7 @@ pub struct Config {
         require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().tensorboard))]
     pub tensorboard: bool,
     /// Steps between two reports of the loss; slow ones are reported once a second
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().log_every))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = count, default_value_t = Self::default().log_every))]
     pub log_every: usize,
 }
 

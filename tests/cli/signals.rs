@@ -1,0 +1,74 @@
+//! The shell's view of Ctrl-C, and of other signals that end a program.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use super::{flags, folder, text};
+
+/// A run that would go on for long.
+fn long(program: &mut Command, arguments: &[&str]) -> Child {
+    let child = program.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    child.spawn().expect("the program starts")
+}
+
+fn send(signal: &str, child: &Child) {
+    let status = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill is there");
+    assert!(status.success());
+}
+
+/// The run stops after a step, saves, and says so by its exit code.
+#[test]
+fn an_interrupted_run_is_saved() {
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let out = folder();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_brasa"));
+        let mut child = long(&mut program, &flags(out.path(), "100000", &["--json"]));
+        let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        let mut next = || Some(serde_json::from_str::<Value>(&lines.next()?.expect("readable")).expect("JSON"));
+        assert!(std::iter::from_fn(&mut next).any(|event| event["event"] == "step"), "no step before the end");
+        send(signal, &child);
+        let last = std::iter::from_fn(&mut next).last().expect("events after the signal");
+        assert_eq!((&last["event"], &last["completed"]), (&Value::from("finished"), &Value::from(false)), "{signal}");
+        assert_eq!(child.wait().expect("it ends").code(), Some(130), "{signal}");
+        let run = out.path().join("digits-mlp-1");
+        let weights = std::fs::read(run.join("model.safetensors")).expect("it was saved");
+        safetensors::SafeTensors::deserialize(&weights).expect("a whole file");
+        assert_eq!(std::fs::read_dir(run.join("checkpoints")).expect("readable").count(), 1, "{signal}");
+    }
+}
+
+#[test]
+fn a_run_that_was_stopped_says_how_to_go_on() {
+    let out = folder();
+    let place = out.path().join("my runs");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_brasa"));
+    let mut child = long(&mut program, &flags(&place, "100000", &["--name", "run"]));
+    let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    let mut next = || lines.next().map(|line| line.expect("readable"));
+    assert!(std::iter::from_fn(&mut next).any(|line| line.contains("epoch")), "no epoch before the end");
+    send("-INT", &child);
+    let last = std::iter::from_fn(&mut next).last().expect("messages after the signal");
+    assert_eq!(last, format!("go on with: brasa --resume '{}'", text(&place.join("run"))));
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+}
+
+/// Closing the terminal is what nohup is for.
+#[test]
+fn a_hangup_that_is_ignored_stays_ignored() {
+    let out = folder();
+    let mut program = Command::new("nohup");
+    program.arg(env!("CARGO_BIN_EXE_brasa"));
+    let mut child = long(&mut program, &flags(out.path(), "100000", &["--json"]));
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let mut next = || Some(serde_json::from_str::<Value>(&lines.next()?.expect("readable")).expect("JSON"));
+    let is_epoch = |event: Value| event["event"] == "epoch";
+    assert!(std::iter::from_fn(&mut next).any(is_epoch), "no pass before the signal");
+    send("-HUP", &child);
+    assert_eq!(std::iter::from_fn(&mut next).filter(|event| event["event"] == "epoch").take(5).count(), 5);
+    assert_eq!(child.try_wait().expect("a child"), None, "it trains");
+    send("-TERM", &child);
+    assert!(std::iter::from_fn(&mut next).any(|event| event["event"] == "finished"));
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+}
