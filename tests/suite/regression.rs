@@ -24,7 +24,7 @@ fn an_assignment_to_a_member_of_an_arena_was_lost_on_readers_of_the_arena() {
         let (a, b, arena) = members(&device);
         a.assign(&vector(&[3.0; 4], &device));
         assert_eq!(read(&arena.tensor()), laid_out(&arena, &[&[3.0; 4], &[2.0; 4]]), "{device:?}");
-        arena.assign(&vector(&laid_out(&arena, &[&[7.0; 4]; 2]), &device));
+        arena.assign(&vector(&laid_out(&arena, &[&[7.0; 4], &[7.0; 4]]), &device));
         assert_eq!(read(&b.tensor()), [7.0; 4], "{device:?}");
     }
 }

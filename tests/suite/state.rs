@@ -106,9 +106,9 @@ fn an_assignment_to_a_member_is_one_to_the_arena_and_the_reverse() {
         assert_eq!(read(&run(&mut step)[0]), laid_out(&arena, &[&[3.0; 4], &[2.0; 4]]), "in a step, {device:?}");
         b.assign(&vector(&[4.0; 4], &device));
         assert_eq!(read(&arena.tensor()), laid_out(&arena, &[&[3.0; 4], &[4.0; 4]]), "outside, {device:?}");
-        arena.assign(&vector(&laid_out(&arena, &[&[7.0; 4]; 2]), &device));
+        arena.assign(&vector(&laid_out(&arena, &[&[7.0; 4], &[7.0; 4]]), &device));
         assert_eq!(read(&a.tensor()), [7.0; 4], "a member, {device:?}");
-        arena.assign(&vector(&laid_out(&arena, &[&[8.0; 4]; 2]), &device));
+        arena.assign(&vector(&laid_out(&arena, &[&[8.0; 4], &[8.0; 4]]), &device));
         a.assign(&vector(&[9.0; 4], &device));
         assert_eq!(read(&a.tensor()), [9.0; 4], "the later one counts, {device:?}");
         assert_eq!(read(&b.tensor()), [8.0; 4], "{device:?}");
