@@ -120,4 +120,11 @@ mod tests {
         assert_eq!([0.1234, 9.999, 12.345, 99.96, 123_456.0].map(number), ["0.12", "10.0", "12.3", "100", "123,456"]);
         assert_eq!([2.0, 0.0123, 4.5e-6].map(seconds), ["2.00 s", "12.3 ms", "4.50 µs"]);
     }
+
+    #[test]
+    fn a_spread_beyond_the_time_itself_is_no_figure() {
+        let said = |rounds: &[Vec<f64>]| Measured::of(0.0, rounds, 1).in_words();
+        assert_eq!(said(&[vec![2.0, 2.0], vec![2.0], vec![4.0, 100.0]]), "2.00 s ±>100 %");
+        assert_eq!(said(&[vec![2.0, 2.0], vec![2.0]]), "2.00 s ±0 %");
+    }
 }

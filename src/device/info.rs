@@ -24,7 +24,7 @@ pub enum DeviceKind {
 
 impl DeviceKind {
     /// All of them.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "ui"))]
     pub(crate) const ALL: [Self; 6] =
         [Self::Discrete, Self::Integrated, Self::Virtual, Self::Other, Self::Software, Self::Cpu];
 
