@@ -316,7 +316,7 @@ fn timed(work: &mut dyn Work, count: usize) -> Result<f64> {
 }
 
 impl Measured {
-    fn of(first_s: f64, rounds: &[Vec<f64>], together: usize) -> Self {
+    pub(super) fn of(first_s: f64, rounds: &[Vec<f64>], together: usize) -> Self {
         let median = |times: &[f64]| at(&sorted(times), 0.5);
         let medians: Vec<f64> = rounds.iter().map(|times| median(times)).collect();
         let times = sorted(&rounds.concat());

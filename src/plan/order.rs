@@ -67,27 +67,33 @@ pub(super) fn order(items: &[Item], buffers: usize) -> Vec<usize> {
     result
 }
 
-/// Ranges of consecutive kernels none of which touches memory that another one writes.
+/// Ranges of consecutive kernels none of which touches memory, or another part of a buffer, that another one writes: whoever reads a
+/// buffer depends on the last one that wrote it.
 pub(super) fn waves(kernels: &[Kernel], buffers: &[Buffer]) -> Vec<Range<usize>> {
     let mut waves = Vec::new();
     let mut start = 0;
     let (mut read, mut written) = (Touched::default(), Touched::default());
     for (number, kernel) in kernels.iter().enumerate() {
-        let reads = kernel.reads.iter().map(|&buffer| (buffers[buffer].place, buffers[buffer].range()));
+        let reads = kernel.reads.iter().map(|&buffer| (buffer, buffers[buffer].range()));
         let reads: Vec<Bytes> = reads.collect();
-        let writes: Vec<Bytes> = kernel.writes.iter().flat_map(|&buffer| writes(kernel, buffer, buffers)).collect();
+        let parts = |&buffer: &BufferId| {
+            let parts = kernel.body.written(buffer).into_iter();
+            parts.map(move |part| (buffer, buffers[buffer].bytes_of(part)))
+        };
+        let writes: Vec<Bytes> = kernel.writes.iter().flat_map(parts).collect();
+        let place = |bytes: &Bytes| buffers[bytes.0].place;
         let conflict = number > start
             && (kernel.stage != kernels[start].stage
-                || reads.iter().chain(&writes).any(|bytes| written.meets(bytes))
-                || writes.iter().any(|bytes| read.meets(bytes)));
+                || reads.iter().chain(&writes).any(|bytes| written.meets(place(bytes), bytes))
+                || writes.iter().any(|bytes| read.meets(place(bytes), bytes)));
         if conflict {
             waves.push(start..number);
             start = number;
             read.0.clear();
             written.0.clear();
         }
-        reads.into_iter().for_each(|bytes| read.add(bytes));
-        writes.into_iter().for_each(|bytes| written.add(bytes));
+        reads.into_iter().for_each(|bytes| read.add(place(&bytes), bytes));
+        writes.into_iter().for_each(|bytes| written.add(place(&bytes), bytes));
     }
     if start < kernels.len() {
         waves.push(start..kernels.len());
@@ -95,25 +101,20 @@ pub(super) fn waves(kernels: &[Kernel], buffers: &[Buffer]) -> Vec<Range<usize>>
     waves
 }
 
-/// A part of a storage or a slot.
-type Bytes = (Place, Range<u64>);
-
-fn writes(kernel: &Kernel, buffer: BufferId, buffers: &[Buffer]) -> Vec<Bytes> {
-    let parts = kernel.body.written(buffer).into_iter();
-    parts.map(|part| (buffers[buffer].place, buffers[buffer].bytes_of(part))).collect()
-}
+/// A buffer, and some bytes of what it lies in.
+type Bytes = (BufferId, Range<u64>);
 
 /// What some kernels touch.
 #[derive(Default)]
-struct Touched(HashMap<Place, Vec<Range<u64>>>);
+struct Touched(HashMap<Place, Vec<Bytes>>);
 
 impl Touched {
-    fn meets(&self, (place, bytes): &Bytes) -> bool {
-        let parts = self.0.get(place).into_iter().flatten();
-        parts.into_iter().any(|part| part.start < bytes.end && bytes.start < part.end)
+    fn meets(&self, place: Place, (buffer, bytes): &Bytes) -> bool {
+        let mut here = self.0.get(&place).into_iter().flatten();
+        here.any(|(other, part)| other == buffer || part.start < bytes.end && bytes.start < part.end)
     }
 
-    fn add(&mut self, (place, bytes): Bytes) {
+    fn add(&mut self, place: Place, bytes: Bytes) {
         self.0.entry(place).or_default().push(bytes);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::kernel::{Body, Buffer, BufferId, InstrOp, Level, LoopKernel, Place, Plan};
+use super::kernel::{Body, BufferId, InstrOp, Level, LoopKernel, Place, Plan};
 use super::memory::{self, Life, Part, Placement};
 use super::place::between;
 
@@ -119,36 +119,37 @@ fn lives(plan: &Plan) -> Vec<Option<Life>> {
 
 /// Notes of the vectors that kernels write in parts that each part is alive from its own writer on. Gaps are alive always.
 fn add_parts(plan: &Plan, lives: &mut [Option<Life>]) {
-    type Written = Vec<(usize, Range<usize>)>;
-    type Gaps = Vec<Range<usize>>;
-    let mut parts: BTreeMap<BufferId, (Written, Gaps)> = BTreeMap::new();
+    /// The writers, of gaps none, and what they write.
+    type Written = Vec<(Option<usize>, Range<usize>)>;
+    let mut parts: BTreeMap<BufferId, Written> = BTreeMap::new();
     for (number, kernel) in plan.kernels.iter().enumerate() {
         for &buffer in &kernel.writes {
-            let written = kernel.body.written(buffer).into_iter().map(|part| (number, part));
-            parts.entry(buffer).or_default().0.extend(written);
+            let written = kernel.body.written(buffer).into_iter().map(|part| (Some(number), part));
+            parts.entry(buffer).or_default().extend(written);
         }
     }
     for (buffer, gap) in &plan.zeroed {
-        parts.entry(*buffer).or_default().1.push(gap.clone());
+        parts.entry(*buffer).or_default().push((None, gap.clone()));
     }
-    for (buffer, (written, gaps)) in parts {
-        let Buffer { elements, .. } = plan.buffers[buffer];
-        let is_whole = |(_, part): &(usize, Range<usize>)| part.len() == elements;
-        let Some(life) = &mut lives[buffer] else { continue };
-        if gaps.is_empty() && written.iter().any(is_whole) {
+    for (number, parts) in parts {
+        let (Some(life), buffer) = (&mut lives[number], &plan.buffers[number]) else { continue };
+        if parts.iter().any(|(writer, part)| writer.is_some() && part.len() == buffer.elements) {
             continue;
         }
-        let known = written.iter().map(|(_, part)| part).chain(&gaps).cloned().collect();
+        let (first, last) = (life.first, life.last);
         // there should be none
-        let rest = between(known, 0..elements).map(|part| (life.first, life.last, part));
-        let written = written.into_iter().map(|(number, part)| (number, life.last, part));
-        let gaps = gaps.into_iter().map(|gap| (0, plan.kernels.len(), gap));
-        let parts = rest.chain(written).chain(gaps).map(|(first, last, part)| {
+        let rest = between(parts.iter().map(|(_, part)| part.clone()).collect(), 0..buffer.elements);
+        let rest = rest.map(|part| (first, last, part));
+        let parts = parts.into_iter().map(|(writer, part)| match writer {
+            Some(writer) => (writer, last, part),
+            None => (0, plan.kernels.len(), part),
+        });
+        let all = rest.chain(parts).map(|(first, last, part)| {
             // smaller types are written in words
-            let Range { start, end } = plan.buffers[buffer].bytes_of(part);
+            let Range { start, end } = buffer.bytes_of(part);
             Part { first, last, bytes: start / 4 * 4..end.next_multiple_of(4) }
         });
-        life.parts = parts.collect();
+        life.parts = all.collect();
     }
 }
 
