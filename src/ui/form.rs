@@ -314,7 +314,7 @@ mod tests {
             ("epochs", "-1", "a whole number"),
             ("epochs", "2.5", "a whole number"),
             ("lr", "fast", "a number"),
-            ("seed", "99999999999", "number too large to fit in target type"),
+            ("seed", "99999999999", "99999999999 is not in 0..=4294967295"),
         ] {
             form.field(key).value = value.into();
             form.check();
