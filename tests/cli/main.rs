@@ -168,7 +168,7 @@ fn a_flag_wins_over_the_variable_that_names_a_device() {
     let variables = [("BRASA_DEVICE", "abacus")];
     let common = ["--model", "mlp", "--epochs", "1", "--out", text(out.path())];
     let ran = brasa_with(&common, &variables);
-    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     assert!(ran.stderr.contains("unknown device `abacus`"), "{}", ran.stderr);
     let ran = brasa_with(&[&common[..], &["--device", "best"]].concat(), &variables);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
