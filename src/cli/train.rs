@@ -43,10 +43,9 @@ pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
     let config = match (&args.resume, &args.file) {
         (Some(run), _) => {
             check_resumed(matches)?;
-            Trainer::config_of(run)?;
-            merge(&args.config, matches, &run.join("config.toml"))?
+            merge(&args.config, matches, &Trainer::config_of(run)?)?
         }
-        (None, Some(file)) => merge(&args.config, matches, file).map_err(wrong_file)?,
+        (None, Some(file)) => merge(&args.config, matches, &named(file)?)?,
         (None, None) => args.config.clone(),
     };
     if let Some(message) = args.resume.as_deref().and_then(|run| already_finished(run, &config)) {
@@ -119,12 +118,12 @@ fn already_finished(run: &Path, config: &Config) -> Option<String> {
     })
 }
 
-/// Mistakes in a file that the command line names are wrong settings.
-pub(super) fn wrong_file(error: Error) -> Error {
-    match error {
+/// The settings in a file that the command line names: mistakes there are wrong settings.
+pub(super) fn named(file: &Path) -> Result<Config> {
+    Config::load(file).map_err(|error| match error {
         Error::Format { .. } => Error::Config(error.to_string()),
         other => other,
-    }
+    })
 }
 
 /// Refuses flags that say where a run lies and what it begins with: one that goes on has both.
@@ -142,10 +141,9 @@ fn check_resumed(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// The file's settings, overridden by the flags and environment variables that were given.
-pub(super) fn merge(flags: &Config, matches: &ArgMatches, file: &Path) -> Result<Config> {
-    // Read as a config first, so that mistakes are reported with their line.
-    let mut table = to_table(&Config::load(file)?)?;
+/// The settings of a file, overridden by the flags and environment variables that were given.
+pub(super) fn merge(flags: &Config, matches: &ArgMatches, file: &Config) -> Result<Config> {
+    let mut table = to_table(file)?;
     for (key, value) in to_table(flags)? {
         let given = matches.value_source(&key.replace('-', "_"));
         if matches!(given, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
@@ -156,7 +154,7 @@ pub(super) fn merge(flags: &Config, matches: &ArgMatches, file: &Path) -> Result
             table.insert(key, value);
         }
     }
-    table.try_into().map_err(|error: toml::de::Error| Error::format(file, error.message().to_owned()))
+    table.try_into().map_err(|error: toml::de::Error| Error::Config(error.message().to_owned()))
 }
 
 /// Settings of which there may be one.
@@ -179,7 +177,8 @@ mod tests {
         let arguments = ["brasa", "--batch-size", "9", "--optimizer", "sgd", "--augment"];
         let matches = super::super::Cli::command().get_matches_from(arguments);
         let cli = super::super::Cli::from_arg_matches(&matches).expect("good flags");
-        let config = merge(&cli.train.config, &matches, file.path()).expect("a good file");
+        let config =
+            merge(&cli.train.config, &matches, &named(file.path()).expect("a good file")).expect("good settings");
         assert_eq!((config.epochs, config.batch_size, config.lr, config.log_every), (3, 9, Some(0.5), 2));
         assert_eq!(config.optimizer, crate::train::OptimizerName::SGD);
         assert_eq!(config.augment.to_string(), "crop=1");
@@ -192,7 +191,8 @@ mod tests {
         let arguments = ["brasa", "--clip-value", "0.5", "--freeze-statistics=false"];
         let matches = super::super::Cli::command().get_matches_from(arguments);
         let cli = super::super::Cli::from_arg_matches(&matches).expect("good flags");
-        let config = merge(&cli.train.config, &matches, file.path()).expect("a good file");
+        let config =
+            merge(&cli.train.config, &matches, &named(file.path()).expect("a good file")).expect("good settings");
         assert_eq!((config.clip_norm, config.clip_value, config.freeze_statistics), (None, Some(0.5), false));
         let matches = super::super::Cli::command().get_matches_from(["brasa", "--freeze-statistics"]);
         let cli = super::super::Cli::from_arg_matches(&matches).expect("good flags");

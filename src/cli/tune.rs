@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::train::{Config, Tuning, tune};
 
 use super::report::table;
+use super::train::{merge, named};
 
 /// Flags of `brasa tune`: those of `brasa train`, as each of its settings may change what is computed.
 #[derive(clap::Args)]
@@ -32,7 +33,7 @@ pub(super) struct TuneArgs {
 /// Tunes the steps of the training that the flags describe, and prints what was found; `matches` knows which were given.
 pub(super) fn run(args: &TuneArgs, matches: &ArgMatches) -> Result<ExitCode> {
     let config = match &args.file {
-        Some(file) => super::train::merge(&args.config, matches, file).map_err(super::train::wrong_file)?,
+        Some(file) => merge(&args.config, matches, &named(file)?)?,
         None => args.config.clone(),
     };
     if config.download {

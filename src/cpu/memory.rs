@@ -106,7 +106,7 @@ impl Blocks {
     pub(crate) fn zeroed(&self, bytes: u64) -> Option<Memory> {
         let (memory, fresh) = self.allocate(bytes)?;
         if !fresh {
-            memory.clear();
+            memory.clear(0, bytes);
         }
         Some(memory)
     }
@@ -149,10 +149,11 @@ impl Memory {
         self.0.bytes
     }
 
-    /// Sets all bytes to zero.
-    pub(super) fn clear(&self) {
-        // SAFETY: `capacity` bytes are allocated there.
-        unsafe { self.0.raw.aligned().write_bytes(0, self.0.raw.capacity) };
+    /// Sets the `len` bytes from `offset` on to zero.
+    pub(super) fn clear(&self, offset: u64, len: u64) {
+        let (start, len) = self.range(offset, len);
+        // SAFETY: the range was checked.
+        unsafe { start.write_bytes(0, len) };
     }
 
     fn range(&self, offset: u64, len: u64) -> (*mut u8, usize) {

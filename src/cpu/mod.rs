@@ -43,6 +43,7 @@ mod windows;
 mod winograd;
 mod words;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
@@ -160,8 +161,10 @@ impl Compiled {
             Place::Slot(number) => &slots[number],
         };
         let views = plan.buffers.iter().map(|b| memory(b.place).view(b.offset_bytes, b.bytes())).collect();
-        for &(buffer, _) in &plan.zeroed {
-            memory(plan.buffers[buffer].place).clear();
+        for (buffer, gap) in &plan.zeroed {
+            let buffer = &plan.buffers[*buffer];
+            let Range { start, end } = buffer.bytes_of(gap.clone());
+            memory(buffer.place).clear(start, end - start);
         }
         let states = self.0.kernels.iter().map(|kernel| {
             Some(match kernel {

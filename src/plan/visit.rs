@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::index::{Cond, Ix};
 use super::kernel::{Body, BufferId, InstrOp, Store, Tape, ValueId};
-use super::routine::Routine;
+use super::routine::{Routine, Span};
 
 impl InstrOp {
     /// The values it reads.
@@ -177,23 +177,10 @@ impl Body {
 
     /// Counts the elements of each buffer from its element `first(buffer)` on.
     pub(crate) fn rebase(&mut self, first: impl Fn(BufferId) -> usize) {
-        if let Self::Routine(routine) = self {
-            for span in routine.inputs.iter_mut().chain([&mut routine.output]) {
-                span.offset = span.offset.saturating_sub(first(span.buffer)); // empty ones may lie anywhere
-            }
-        }
-        let down = |index: &mut Ix, buffer: BufferId| index.offset -= first(buffer) as i64;
-        for tape in self.tapes_mut() {
-            for instr in &mut tape.instrs {
-                if let InstrOp::Load { buffer, index, .. } | InstrOp::Gather { buffer, base: index, .. } = &mut instr.op
-                {
-                    down(index, *buffer);
-                }
-            }
-        }
-        for store in self.stores_mut() {
-            down(&mut store.index, store.buffer);
-        }
+        self.for_each_span(|span| {
+            span.offset = span.offset.saturating_sub(first(span.buffer)); // empty ones may lie anywhere
+        });
+        self.for_each_access(|buffer, index| index.offset -= first(*buffer) as i64);
     }
 
     /// Of each write into `buffer` the elements from the first to the last one that it may touch.
@@ -208,20 +195,26 @@ impl Body {
 
     /// Replaces buffer numbers.
     pub(crate) fn map_buffers(&mut self, f: impl Fn(BufferId) -> BufferId) {
+        self.for_each_span(|span| span.buffer = f(span.buffer));
+        self.for_each_access(|buffer, _| *buffer = f(*buffer));
+    }
+
+    /// Calls `f` for everything that a routine reads or writes.
+    fn for_each_span(&mut self, f: impl FnMut(&mut Span)) {
         if let Self::Routine(routine) = self {
-            for span in routine.inputs.iter_mut().chain([&mut routine.output]) {
-                span.buffer = f(span.buffer);
-            }
+            routine.inputs.iter_mut().chain([&mut routine.output]).for_each(f);
         }
-        for tape in self.tapes_mut() {
-            for instr in &mut tape.instrs {
-                if let InstrOp::Load { buffer, .. } | InstrOp::Gather { buffer, .. } = &mut instr.op {
-                    *buffer = f(*buffer);
-                }
+    }
+
+    /// Calls `f` for every load, gather and store, with its buffer and the element there.
+    fn for_each_access(&mut self, mut f: impl FnMut(&mut BufferId, &mut Ix)) {
+        for instr in self.tapes_mut().into_iter().flat_map(|tape| &mut tape.instrs) {
+            if let InstrOp::Load { buffer, index, .. } | InstrOp::Gather { buffer, base: index, .. } = &mut instr.op {
+                f(buffer, index);
             }
         }
         for store in self.stores_mut() {
-            store.buffer = f(store.buffer);
+            f(&mut store.buffer, &mut store.index);
         }
     }
 
