@@ -13,7 +13,6 @@ use crate::plan::{Routine, Span};
 use super::execute::Env;
 use super::math;
 use super::micro::{THIN, ThinBlock};
-use super::scratch::for_each_piece;
 use super::view::Run;
 use super::words::Words;
 
@@ -36,11 +35,11 @@ pub(super) struct Work {
 }
 
 /// Runs a part for all heads.
-pub(super) fn run(env: &Env<'_>, routine: &Routine, of: &Attention, parallel: bool) {
+pub(super) fn run(env: &Env<'_>, routine: &Routine, of: &Attention) {
     let by_keys = of.part == AttentionPart::KeysAndValues;
     let count = if by_keys { of.keys } else { of.queries };
     let blocks = count.div_ceil(THIN);
-    for_each_piece(of.heads * blocks, parallel, |piece, scratch| {
+    env.threads.for_each_piece(of.heads * blocks, |piece, scratch| {
         let (head, start) = (piece / blocks, piece % blocks * THIN);
         let block = Block { env, routine, of, head, own: start..count.min(start + THIN) };
         let work = &mut scratch.attention;

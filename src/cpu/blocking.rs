@@ -15,6 +15,11 @@ const MOST_ROWS: usize = 240;
 const MOST_PLAIN_ROWS: usize = 480;
 /// Rows below which a plain product is cut along its columns instead: each block packs all of its columns.
 const LEAST_PLAIN_ROWS: usize = 64;
+/// Multiplications that are worth a piece, if there are few of them.
+const WORTH_A_PIECE: usize = 1 << 20;
+/// Multiplications from which on a plain product of a single block is halved, and rows of a half.
+const LEAST_HALVED: usize = 200_000;
+const LEAST_HALF_ROWS: usize = 32;
 /// Most columns of a block.
 pub(super) const MOST_COLUMNS: usize = STRIP;
 /// Blocks that a large contraction should have.
@@ -46,6 +51,11 @@ pub(super) fn even(total: usize, most: usize, unit: usize) -> usize {
     total.div_ceil(parts).next_multiple_of(unit).max(unit)
 }
 
+/// Pieces that so many multiplications should have, so that several threads get some.
+pub(super) fn worthwhile_pieces(multiplications: usize) -> usize {
+    (multiplications / WORTH_A_PIECE).clamp(1, ENOUGH_PIECES)
+}
+
 impl Blocking {
     /// For batches, rows, columns and summed points of so many.
     pub(super) fn new(arch: Arch, operands: &Operands, [batches, rows_all, columns_all, k_all]: [usize; 4]) -> Self {
@@ -69,6 +79,9 @@ impl Blocking {
             // Whole rows as far as that goes: an epilogue runs along them in long strips.
             let parts = ENOUGH_PIECES.min(work / SMALL_BLOCK).div_ceil(pieces(rows_all.max(1), columns).max(1)).max(1);
             rows = rows.min(even(rows_all, rows_all.div_ceil(parts).max(LEAST_PLAIN_ROWS), tile.rows));
+            if pieces(rows, columns) == 1 && work >= LEAST_HALVED {
+                rows = rows.min(even(rows_all, rows_all.div_ceil(2).max(LEAST_HALF_ROWS), tile.rows));
+            }
         }
         let (least_rows, least_columns) = (4 * tile.rows, 4 * tile.columns);
         while !long && pieces(rows, columns) < ENOUGH_PIECES && rows * columns * k_all > SMALL_BLOCK {
@@ -112,6 +125,9 @@ impl Blocking {
         let rows = even(rows_all, MOST_ROWS.next_multiple_of(unit), unit);
         let columns = if windows.places_are_summed { windows.block_taps() } else { windows.block_places() };
         if !windows.places_are_summed {
+            let pieces = batches * rows_all.div_ceil(rows) * columns_all.div_ceil(columns);
+            let parts = worthwhile_pieces(batches * rows_all * columns_all * k_all).div_ceil(pieces.max(1));
+            let rows = rows.min(even(rows_all, rows_all.div_ceil(parts.max(1)).max(LEAST_HALF_ROWS / 2), unit));
             return Self { tile, rows, columns, chunk: k_all.max(1), depth: even(k_all, DEPTH, 1) };
         }
         let depth = windows.block_places();

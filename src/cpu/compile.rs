@@ -37,10 +37,13 @@ struct Slots {
 
 impl Slots {
     fn take(&mut self) -> usize {
-        self.free.pop().unwrap_or_else(|| {
-            self.count += 1;
-            self.count - 1
-        })
+        self.free.pop().unwrap_or_else(|| self.take_new())
+    }
+
+    /// One that was nobody's before.
+    fn take_new(&mut self) -> usize {
+        self.count += 1;
+        self.count - 1
     }
 
     fn give_back(&mut self, slot: usize) {
@@ -61,14 +64,20 @@ struct Values<'a> {
     held: Vec<Option<Operand>>,
     /// Those `per_row` that were also needed for each point.
     spread: Vec<Option<Operand>>,
+    /// Those that are the same at all points of a run.
+    constant: Vec<bool>,
     slots: Slots,
+    constants: Vec<Step>,
     steps: Vec<Step>,
 }
 
 impl Values<'_> {
     fn push(&mut self, action: Action, splat: bool, value: ValueId, per_row: bool) -> Operand {
-        let target = Operand { slot: self.slots.take(), splat };
-        self.steps.push(Step { target, action, may_stay: !self.copied[value], per_row });
+        let is_constant = self.constant[value];
+        let slot = if is_constant { self.slots.take_new() } else { self.slots.take() };
+        let target = Operand { slot, splat };
+        let steps = if is_constant { &mut self.constants } else { &mut self.steps };
+        steps.push(Step { target, action, may_stay: !self.copied[value], per_row });
         target
     }
 
@@ -105,6 +114,9 @@ impl Values<'_> {
     }
 
     fn give_back(&mut self, value: ValueId) {
+        if self.constant[value] {
+            return;
+        }
         for operand in [self.held[value], self.spread[value]].into_iter().flatten() {
             self.slots.give_back(operand.slot);
         }
@@ -112,6 +124,18 @@ impl Values<'_> {
 
     fn is_splat(&self, value: ValueId) -> bool {
         self.held[value].is_some_and(|operand| operand.splat)
+    }
+
+    /// True if instruction `op` computes the same at all points of a run.
+    fn is_constant(&self, op: &InstrOp) -> bool {
+        match op {
+            InstrOp::Const(_) | InstrOp::Uniform(_) => true,
+            InstrOp::Load { index, valid, .. } => valid.is_empty() && index.as_constant().is_some(),
+            InstrOp::Unary(..) | InstrOp::Binary(..) | InstrOp::Select(..) | InstrOp::Cast(_) | InstrOp::Bitcast(_) => {
+                op.values().all(|value| self.constant[value])
+            }
+            _ => false,
+        }
     }
 
     /// True if instruction `op` computes the same at all points of a row, but not of the strip.
@@ -185,7 +209,9 @@ impl Program {
             copied: copied(tape, parts),
             held: vec![None; count],
             spread: vec![None; count],
+            constant: vec![false; count],
             slots: Slots { count: taken, ..Slots::default() },
+            constants: Vec::new(),
             steps: Vec::new(),
         };
         let mut programs = Vec::new();
@@ -215,6 +241,7 @@ impl Program {
                     Action::Reduced(_) | Action::Spread(_) | Action::Accumulator => false,
                     _ => instr.op.values().all(|value| values.is_splat(value)),
                 };
+                values.constant[number] = splat && values.is_constant(&instr.op);
                 let target = values.push(action, splat, number, per_row);
                 values.held[number] = Some(target);
                 for value in instr.op.values().filter(|&value| last_use[value] == Some(number)) {
@@ -231,12 +258,12 @@ impl Program {
             };
             let stores: Vec<_> = part.stores.iter().map(store).collect();
             let results = part.results.iter().map(|&value| values.whole(value)).collect();
-            let steps = std::mem::take(&mut values.steps);
+            let [constants, steps] = [&mut values.constants, &mut values.steps].map(std::mem::take);
             // What is read where it lies may be what is written there, so nothing must be read after it.
             let is_last = place + 1 == parts.len();
             let written_in_place = steps.last().filter(|_| is_last).and_then(|step| written_by(step, &stores));
             let slots = values.slots.count;
-            programs.push(Self { space: space.clone(), steps, stores, written_in_place, results, slots });
+            programs.push(Self { space: space.clone(), constants, steps, stores, written_in_place, results, slots });
         }
         programs
     }

@@ -14,15 +14,15 @@ use super::memory::{Blocks, Memory};
 use super::micro::{Block, Tile};
 use super::pack::{Groups, Operand};
 use super::program::Program;
-use super::scratch::{Scratch, for_each_piece};
+use super::scratch::Scratch;
 use super::view::View;
 use super::windowed::Windowed;
 use super::windows::Windows;
 
-/// Multiplications below which a kernel runs on the calling thread.
-const INLINE: usize = 1_000_000;
+/// Of a multiplication, on one core.
+const NANOSECONDS: f64 = 0.02;
 /// Blocks of rows from which on it is worth turning an operand over once for all of them.
-const LEAST_TURNED: usize = 3;
+const LEAST_TURNED: usize = 2;
 
 /// A [`ContractKernel`] ready to run.
 #[derive(Debug)]
@@ -42,7 +42,6 @@ pub(super) struct CompiledContract {
     flat: bool,
     blocks: Blocking,
     float: bool,
-    pub(super) parallel: bool,
     slots: usize,
     /// Rough time on one core.
     pub(super) nanoseconds: f64,
@@ -166,9 +165,8 @@ impl CompiledContract {
             flat,
             blocks,
             float: kernel.accumulator.is_float(),
-            parallel: work > INLINE,
             slots,
-            nanoseconds: work as f64 * 0.01,
+            nanoseconds: work as f64 * NANOSECONDS,
         }
     }
 
@@ -213,7 +211,7 @@ impl CompiledContract {
                 if let Some(target) = prepared {
                     self.prepare(env, target);
                 }
-                for_each_piece(self.pieces(), self.parallel, |number, scratch| {
+                env.threads.for_each_piece(self.pieces(), |number, scratch| {
                     let piece = self.piece(number);
                     if !self.sum_in_place(env, prepared, &piece) {
                         self.sum(env, scratch, prepared, &piece, 0..self.k);
@@ -224,7 +222,7 @@ impl CompiledContract {
             }
         };
         let pieces = self.pieces();
-        for_each_piece(pieces * self.chunks(), self.parallel, |number, scratch| {
+        env.threads.for_each_piece(pieces * self.chunks(), |number, scratch| {
             let (piece, chunk) = (self.piece(number % pieces), number / pieces);
             self.sum(
                 env,
@@ -237,7 +235,7 @@ impl CompiledContract {
                 partial.write_run::<u32>(self.partial_at(chunk, &piece, row), sums);
             }
         });
-        for_each_piece(pieces, self.parallel, |number, scratch| {
+        env.threads.for_each_piece(pieces, |number, scratch| {
             let piece = self.piece(number);
             self.join_chunks(scratch, &piece, partial);
             self.finish(env, scratch, &piece);
@@ -255,11 +253,11 @@ impl CompiledContract {
     /// Turns the second operand over, or transforms the first one, into `target`.
     fn prepare(&self, env: &Env<'_>, target: View) {
         if let Some(operands) = self.windowed() {
-            return operands.prepare(env, (self.batch, self.k), self.parallel, target);
+            return operands.prepare(env, (self.batch, self.k), target);
         }
         let Operands::Plain(_, rhs) = &self.operands else { unreachable!("only plain operands are turned over") };
         let blocks = self.n.div_ceil(TURNED);
-        for_each_piece(self.batch * blocks, self.parallel, |number, _| {
+        env.threads.for_each_piece(self.batch * blocks, |number, _| {
             let (batch, start) = (number / blocks, number % blocks * TURNED);
             rhs.turn(env.views, (batch, start..self.n.min(start + TURNED)), [self.n, self.k], target);
         });

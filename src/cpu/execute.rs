@@ -10,6 +10,7 @@ use super::elementwise::{self, Arg, CHUNK};
 use super::philox;
 use super::program::{Action, Operand, Program, Step};
 use super::recipe::Recipes;
+use super::scratch::Threads;
 use super::view::{Run, RunMut, View};
 use super::words::Words;
 use crate::dtype::DType;
@@ -27,6 +28,9 @@ pub(super) struct Env<'a> {
     pub(super) views: &'a [View],
     pub(super) uniforms: &'a [u32],
     pub(super) status: &'a AtomicU32,
+    pub(super) threads: Threads<'a>,
+    /// Another number for each run of a plan.
+    pub(super) run: u64,
 }
 
 /// What a tape reads besides buffers.
@@ -93,6 +97,8 @@ pub(super) struct Registers {
     tested: Vec<i64>,
     values: Vec<i64>,
     recipes: Recipes,
+    /// The program whose constants are in their registers, by its address, and the run that it was in.
+    ready: (usize, u64),
 }
 
 impl Registers {
@@ -149,6 +155,11 @@ impl Program {
         let len = at.2;
         debug_assert!(len <= STRIP && len > 0, "a strip of {len} elements");
         let mut written = None;
+        let ready = (std::ptr::from_ref(self).addr(), env.run);
+        if registers.ready != ready {
+            self.constants.iter().for_each(|step| self.step(step, env, registers, at, inputs));
+            registers.ready = ready;
+        }
         for (number, step) in self.steps.iter().enumerate() {
             let place = self.written_in_place.filter(|_| number + 1 == self.steps.len());
             if let Some((store, mut run)) = place.and_then(|store| self.place(store, step, env, registers, at)) {
@@ -157,16 +168,7 @@ impl Program {
                 written = Some(store);
                 continue;
             }
-            let mut target = std::mem::take(&mut registers.slots[step.target.slot]);
-            let count = match step {
-                Step { target: Operand { splat: true, .. }, .. } => CHUNK,
-                Step { per_row: true, .. } => inputs.spread.results(len).next_multiple_of(CHUNK),
-                _ => len.next_multiple_of(CHUNK),
-            };
-            let words = &mut target[..count];
-            let held = self.compute(step, env, registers, at, inputs, words);
-            registers.slots[step.target.slot] = target;
-            registers.held[step.target.slot] = held;
+            self.step(step, env, registers, at, inputs);
         }
         for (number, (access, operand)) in self.stores.iter().enumerate() {
             if written == Some(number) {
@@ -195,6 +197,27 @@ impl Program {
                 }
             });
         }
+    }
+
+    /// Leaves a step's value in its register.
+    #[inline]
+    fn step(
+        &self,
+        step: &Step,
+        env: &Env<'_>,
+        registers: &mut Registers,
+        at: (usize, usize, usize),
+        inputs: &Inputs<'_>,
+    ) {
+        let count = match step {
+            Step { target: Operand { splat: true, .. }, .. } => CHUNK,
+            Step { per_row: true, .. } => inputs.spread.results(at.2).next_multiple_of(CHUNK),
+            _ => at.2.next_multiple_of(CHUNK),
+        };
+        let slot = step.target.slot;
+        let mut target = std::mem::take(&mut registers.slots[slot]);
+        registers.held[slot] = self.compute(step, env, registers, at, inputs, &mut target[..count]);
+        registers.slots[slot] = target;
     }
 
     /// Where the walked points `at` lie, if the program only loads them and they lie next to each other. They may be any number.

@@ -100,16 +100,15 @@ impl Matrix {
         target: View,
     ) {
         debug_assert!(self.lies_along_sums() && own.len() <= TURNED);
-        let mut words = [0; TURNED];
-        let words = &mut words[..own.len()];
         // Lines behind the last one repeat it.
         let line = |number: usize| self.at(batch, own.end.min(own.start + number + 1) - 1, 0);
         let lines: [Run; TURNED] = std::array::from_fn(|number| views[self.buffer].run(line(number), summed));
         for point in 0..summed {
-            for (word, line) in words.iter_mut().zip(&lines) {
+            // Where they belong at once: a line of words put together elsewhere would have to wait before it could be copied.
+            let mut turned = target.run_mut(((batch * summed + point) * rows + own.start) as i64, own.len());
+            for (word, line) in turned.words_mut().iter_mut().zip(&lines) {
                 *word = line.words()[point];
             }
-            target.write_run::<u32>(((batch * summed + point) * rows + own.start) as i64, words);
         }
     }
 

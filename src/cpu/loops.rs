@@ -13,10 +13,10 @@ use super::program::{Program, expressions};
 use super::reshape::tiled_map;
 use super::view::View;
 
-/// Work below this many nanoseconds is not worth waking other threads for.
-const INLINE_NANOSECONDS: f64 = 20_000.0;
 /// Points of a piece, about: long enough to hide the scheduling, short enough for the second-level cache.
 const PIECE: usize = 16 * STRIP;
+/// Points of a piece of a cut row, at least.
+const LEAST_PIECE: usize = 4 * STRIP;
 /// Pieces that a kernel should have before rows are cut.
 const ENOUGH_PIECES: usize = 8;
 /// Most cuts of a row.
@@ -41,7 +41,6 @@ pub(super) struct CompiledLoop {
     pub(super) together: usize,
     /// Inner points of a piece; `row` unless rows are cut.
     pub(super) chunk: usize,
-    pub(super) parallel: bool,
     /// Registers needed.
     pub(super) slots: usize,
     /// Rough time on one core.
@@ -199,18 +198,19 @@ impl CompiledLoop {
             Walk::Rows => (PIECE / row_points).clamp(1, points.div_ceil(2 * ENOUGH_PIECES).max(1)),
         };
         // Maps: whole strips.
-        let block = if reduces { block } else { block.next_multiple_of(phases[0].program.space.strip()) };
+        let strip = phases[0].program.space.strip();
+        let block = if reduces { block } else { ((block + strip / 2) / strip).max(1) * strip };
         let blocks = points.div_ceil(block.max(1));
         let mut chunk = row;
-        if reduces && blocks < ENOUGH_PIECES && points * row >= 2 * PIECE {
-            let chunks = (points * row / PIECE).min(MOST_CHUNKS).div_ceil(blocks.max(1));
-            let unit = if walk == Walk::Rows { 4 * STRIP } else { 64 };
+        let piece = (points * row / ENOUGH_PIECES).clamp(LEAST_PIECE, PIECE);
+        if reduces && blocks < ENOUGH_PIECES && points * row >= 2 * piece {
+            let chunks = (points * row / piece).min(MOST_CHUNKS).div_ceil(blocks.max(1));
+            let unit = if walk == Walk::Rows { STRIP } else { 64 };
             chunk = row.div_ceil(chunks).next_multiple_of(unit).min(row);
         }
         let slots = phases.iter().map(|phase| phase.program.slots).max().unwrap_or(0);
-        let parallel = nanoseconds > INLINE_NANOSECONDS;
         let together = if is_joined { STRIP / row } else { block };
-        Self { points, row, walk, phases, folds, block, together, chunk, parallel, slots, nanoseconds }
+        Self { points, row, walk, phases, folds, block, together, chunk, slots, nanoseconds }
     }
 
     /// Pieces that each row is cut into.

@@ -35,6 +35,7 @@ mod routine;
 mod run_loops;
 mod scratch;
 mod space;
+mod team;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -44,8 +45,8 @@ mod winograd;
 mod words;
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use pulp::Arch;
@@ -63,6 +64,7 @@ use loops::{CompiledLoop, LoopState};
 pub(crate) use memory::{Blocks, Memory};
 use reshape::thin_contract;
 use routine::CompiledRoutine;
+use scratch::{Threads, WORTH_WAKING};
 use view::View;
 
 /// The vector instructions in use: their length decides the order of sums.
@@ -79,8 +81,15 @@ pub(crate) fn vector_instructions() -> &'static str {
     }
 }
 
-/// Kernels of a wave that take longer than this run side by side.
-const WORTH_A_THREAD_NANOSECONDS: f64 = 20_000.0;
+/// A step of fewer nanoseconds, on one core, keeps its threads awake: waking them for each kernel would weigh on it.
+const SHORT_STEP: f64 = 20e6;
+/// Nanoseconds of a kernel that does next to nothing.
+const FIXED: f64 = 1_000.0;
+/// How much longer than an even share of a wave its longest kernel may take if each kernel is to have one thread.
+const UNEVEN: f64 = 1.25;
+
+/// Runs of plans by all devices.
+static RUNS: AtomicU64 = AtomicU64::new(1);
 
 /// A plan whose kernels are ready to run.
 #[derive(Clone, Debug)]
@@ -90,6 +99,8 @@ pub(crate) struct Compiled(Arc<Ready>);
 struct Ready {
     plan: Arc<Plan>,
     kernels: Vec<Kernel>,
+    /// Rough time of all of them on one core.
+    nanoseconds: f64,
 }
 
 /// A kernel ready to run.
@@ -113,7 +124,7 @@ enum State {
 pub(crate) struct Bound {
     ready: Arc<Ready>,
     views: Vec<View>,
-    states: Vec<State>,
+    states: Vec<Mutex<State>>,
     /// Milliseconds of each kernel in the last run.
     times: Vec<f64>,
     /// Since they were last asked for.
@@ -136,7 +147,7 @@ impl Compiled {
     pub(crate) fn new(plan: Arc<Plan>) -> Self {
         let dtypes: Vec<DType> = plan.buffers.iter().map(|buffer| buffer.dtype).collect();
         let arch = Arch::new();
-        let kernels = plan
+        let kernels: Vec<Kernel> = plan
             .kernels
             .iter()
             .map(|kernel| match &kernel.body {
@@ -148,7 +159,8 @@ impl Compiled {
                 Body::Routine(body) => Kernel::Routine(CompiledRoutine::new(body)),
             })
             .collect();
-        Self(Arc::new(Ready { plan, kernels }))
+        let nanoseconds = kernels.iter().map(Kernel::nanoseconds).sum();
+        Self(Arc::new(Ready { plan, kernels, nanoseconds }))
     }
 
     /// Gives the plan its memory: `externals` by number, slots and scratch of its own from `blocks`. `None` if there is
@@ -167,11 +179,11 @@ impl Compiled {
             memory(buffer.place).clear(start, end - start);
         }
         let states = self.0.kernels.iter().map(|kernel| {
-            Some(match kernel {
+            Some(Mutex::new(match kernel {
                 Kernel::Loop(kernel) => State::Loop(kernel.state(blocks)?),
                 Kernel::Contract(kernel) => State::Contract(kernel.state(blocks)?),
                 Kernel::Routine(_) => State::Routine,
-            })
+            }))
         });
         let states = states.collect::<Option<Vec<_>>>()?;
         let times = vec![0.0; states.len()];
@@ -185,20 +197,36 @@ impl Compiled {
 }
 
 impl Kernel {
+    /// Rough time on one core.
     fn nanoseconds(&self) -> f64 {
-        match self {
-            Self::Loop(kernel) => kernel.nanoseconds,
-            Self::Contract(kernel) => kernel.nanoseconds,
-            Self::Routine(kernel) => kernel.nanoseconds,
-        }
+        FIXED
+            + match self {
+                Self::Loop(kernel) => kernel.nanoseconds,
+                Self::Contract(kernel) => kernel.nanoseconds,
+                Self::Routine(kernel) => kernel.nanoseconds,
+            }
     }
 
-    fn run(&self, env: &Env<'_>, state: &mut State) {
-        match (self, state) {
-            (Self::Loop(kernel), State::Loop(state)) => kernel.run(env, state.as_mut()),
-            (Self::Contract(kernel), State::Contract(state)) => kernel.run(env, state.as_mut()),
-            (Self::Routine(kernel), State::Routine) => kernel.run(env),
+    fn run(&self, env: &Env<'_>, state: &Mutex<State>) {
+        let env = Env { threads: env.threads.worth(self.nanoseconds()), ..*env };
+        match (self, &mut *state.lock().unwrap_or_else(PoisonError::into_inner)) {
+            (Self::Loop(kernel), State::Loop(state)) => kernel.run(&env, state.as_mut()),
+            (Self::Contract(kernel), State::Contract(state)) => kernel.run(&env, state.as_mut()),
+            (Self::Routine(kernel), State::Routine) => kernel.run(&env),
             _ => unreachable!("each kernel has the state of its own kind"),
+        }
+    }
+}
+
+/// True if the kernels of a wave take less time on a thread each than one after the other.
+fn side_by_side(kernels: &[Kernel], threads: Threads<'_>) -> bool {
+    let times = kernels.iter().map(Kernel::nanoseconds);
+    match threads {
+        Threads::One => false,
+        Threads::Pool => times.filter(|&time| time > WORTH_WAKING).count() >= 2,
+        Threads::Team(team) => {
+            let (sum, longest) = (times.clone().sum::<f64>(), times.fold(0.0, f64::max));
+            longest <= UNEVEN * sum / team.len() as f64
         }
     }
 }
@@ -206,38 +234,43 @@ impl Kernel {
 impl Bound {
     /// Runs all kernels in order; `uniforms` are the host values' bits. An index out of range raises `status`.
     pub(crate) fn run(&mut self, uniforms: &[u32], status: &AtomicU32) {
-        let ready = self.ready.clone();
-        let total: f64 = ready.kernels.iter().map(Kernel::nanoseconds).sum();
-        if total > WORTH_A_THREAD_NANOSECONDS {
+        let nanoseconds = self.ready.nanoseconds;
+        let helpers = rayon::current_num_threads().min((nanoseconds / WORTH_WAKING) as usize + 1) - 1;
+        let lead = if helpers > 0 && nanoseconds < SHORT_STEP { team::lead(helpers) } else { None };
+        match &lead {
+            _ if helpers == 0 => self.run_with(Threads::One, uniforms, status),
+            Some(lead) => self.run_with(Threads::Team(lead), uniforms, status),
             // On a thread of the pool, so that kernels do not enter and leave it one by one.
-            rayon::scope(|_| self.run_here(&ready, uniforms, status));
-        } else {
-            self.run_here(&ready, uniforms, status);
+            None => rayon::scope(|_| self.run_with(Threads::Pool, uniforms, status)),
         }
     }
 
-    fn run_here(&mut self, ready: &Ready, uniforms: &[u32], status: &AtomicU32) {
-        let env = Env { arch: Arch::new(), views: &self.views, uniforms, status };
+    fn run_with(&mut self, threads: Threads<'_>, uniforms: &[u32], status: &AtomicU32) {
+        let ready = self.ready.clone();
+        let env = Env {
+            arch: Arch::new(),
+            views: &self.views,
+            uniforms,
+            status,
+            threads,
+            run: RUNS.fetch_add(1, Ordering::Relaxed),
+        };
         let mut stages = [0.0; Stage::ALL.len()];
         let mut before = Instant::now();
         let mut spans: Vec<(Stage, Instant, Instant)> = Vec::new();
         for wave in &ready.plan.waves {
             let start = before;
             let kernels = &ready.kernels[wave.clone()];
-            let states = &mut self.states[wave.clone()];
-            let long = kernels.iter().filter(|kernel| kernel.nanoseconds() > WORTH_A_THREAD_NANOSECONDS).count();
+            let states = &self.states[wave.clone()];
             let mut elapsed = || {
                 let now = Instant::now();
                 let milliseconds = (now - before).as_secs_f64() * 1e3;
                 before = now;
                 milliseconds
             };
-            if long >= 2 {
-                rayon::scope(|scope| {
-                    for (kernel, state) in kernels.iter().zip(states) {
-                        let env = &env;
-                        scope.spawn(move |_| kernel.run(env, state));
-                    }
+            if side_by_side(kernels, threads) {
+                threads.for_each_kernel(kernels.len(), |number, threads| {
+                    kernels[number].run(&Env { threads, ..env }, &states[number]);
                 });
                 // Side by side they have no time of their own: shares by expected work.
                 let (milliseconds, sum) = (elapsed(), kernels.iter().map(Kernel::nanoseconds).sum::<f64>());

@@ -8,24 +8,27 @@ const LANES: usize = 16;
 /// The four words of `LANES` consecutive blocks, the first of them number `block`: `[word][lane]`.
 #[inline(always)]
 fn blocks(block: u32, stream: u32, position: u32, seed: u32) -> [[u32; LANES]; 4] {
-    let mut c = [[0; LANES], [stream; LANES], [position; LANES], [0; LANES]];
+    // In the low halves of words of 64 bits, as vector units multiply those.
+    let mut c = [[0; LANES], [u64::from(stream); LANES], [u64::from(position); LANES], [0; LANES]];
     for (lane, word) in c[0].iter_mut().enumerate() {
-        *word = block.wrapping_add(lane as u32);
+        *word = u64::from(block.wrapping_add(lane as u32));
     }
     let mut key = [seed, 0];
     for _ in 0..10 {
+        let [k0, k1] = key.map(u64::from);
+        let mut next = [[0; LANES]; 4];
         for lane in 0..LANES {
-            let a = u64::from(c[0][lane]) * 0xD251_1F53;
-            let b = u64::from(c[2][lane]) * 0xCD9E_8D57;
-            let next =
-                [(b >> 32) as u32 ^ c[1][lane] ^ key[0], b as u32, (a >> 32) as u32 ^ c[3][lane] ^ key[1], a as u32];
-            for (word, value) in c.iter_mut().zip(next) {
-                word[lane] = value;
-            }
+            let a = u64::from(c[0][lane] as u32) * 0xD251_1F53;
+            let b = u64::from(c[2][lane] as u32) * 0xCD9E_8D57;
+            next[0][lane] = (b >> 32) ^ c[1][lane] ^ k0;
+            next[1][lane] = b;
+            next[2][lane] = (a >> 32) ^ c[3][lane] ^ k1;
+            next[3][lane] = a;
         }
+        c = next;
         key = [key[0].wrapping_add(0x9E37_79B9), key[1].wrapping_add(0xBB67_AE85)];
     }
-    c
+    c.map(|word| word.map(|bits| bits as u32))
 }
 
 /// 32 bits for each of consecutive counters from `counter` on. Counters below 0 belong to elements outside of a padded view,
@@ -57,12 +60,14 @@ fn run(counter: i64, stream: u32, position: u32, seed: u32, target: &mut [u32]) 
     let mut block = counter.div_euclid(4) as u32;
     let mut rest = target;
     while !rest.is_empty() {
-        let words = blocks(block, stream, position, seed);
+        let [a, b, c, d] = blocks(block, stream, position, seed);
+        let mut in_order = [[0; 4]; LANES];
+        for lane in 0..LANES {
+            in_order[lane] = [a[lane], b[lane], c[lane], d[lane]];
+        }
         let count = rest.len().min(4 * LANES - skip);
         let (now, later) = rest.split_at_mut(count);
-        for (i, value) in now.iter_mut().enumerate() {
-            *value = words[(skip + i) % 4][(skip + i) / 4];
-        }
+        now.copy_from_slice(&in_order.as_flattened()[skip..skip + count]);
         rest = later;
         skip = 0;
         block = block.wrapping_add(LANES as u32);

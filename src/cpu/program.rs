@@ -21,6 +21,8 @@ pub(super) struct Operand {
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) space: Space,
+    /// What is the same at all points of a run, in registers that nothing else is put into.
+    pub(super) constants: Vec<Step>,
     pub(super) steps: Vec<Step>,
     pub(super) stores: Vec<(Access, Operand)>,
     /// The store whose value the last step may compute where it belongs.

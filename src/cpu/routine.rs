@@ -6,7 +6,6 @@ use super::attention;
 use super::custom;
 use super::execute::{Env, typed};
 use super::fold::Fold;
-use super::scratch::for_each_piece;
 use crate::dtype::DType;
 use crate::plan::{Routine, RoutineKind, Span};
 
@@ -16,8 +15,6 @@ const SHORT_RUN: usize = 1 << 10;
 const DIGIT: u32 = 11;
 /// Elements of a piece of segments, about.
 const PIECE: usize = 1 << 14;
-/// Work below this many nanoseconds is not worth waking other threads for.
-const INLINE_NANOSECONDS: f64 = 20_000.0;
 
 /// A [`Routine`] ready to run.
 #[derive(Debug)]
@@ -45,12 +42,11 @@ impl CompiledRoutine {
 
     pub(super) fn run(&self, env: &Env<'_>) {
         let Routine { kind, inputs, output } = &self.routine;
-        let parallel = self.nanoseconds > INLINE_NANOSECONDS;
         match *kind {
-            RoutineKind::Attention(ref of) => attention::run(env, &self.routine, of, parallel),
+            RoutineKind::Attention(ref of) => attention::run(env, &self.routine, of),
             RoutineKind::Custom(ref kernel) => custom::run(env, kernel, inputs, output),
             RoutineKind::Sort { length, run } => {
-                for_each_run(inputs[0].elements, length, run, parallel, |sorter, start, count| {
+                for_each_run(env, (inputs[0].elements, length, run), |sorter, start, count| {
                     sorter.keys.resize(count, 0);
                     env.views[inputs[0].buffer].read_run::<u32>(at(&inputs[0], start), &mut sorter.keys);
                     let place = start % length;
@@ -61,17 +57,17 @@ impl CompiledRoutine {
                 });
             }
             RoutineKind::Merge { length, run } => {
-                for_each_run(inputs[0].elements / 2, length, 2 * run, parallel, |sorter, start, count| {
+                for_each_run(env, (inputs[0].elements / 2, length, 2 * run), |sorter, start, count| {
                     sorter.read(env, &inputs[0], start, count);
                     let middle = run.min(count);
                     sorter.merge(middle);
                     sorter.write(env, output, start);
                 });
             }
-            RoutineKind::Search { length, queries, right } => self.search(env, (length, queries, right), parallel),
+            RoutineKind::Search { length, queries, right } => self.search(env, (length, queries, right)),
             RoutineKind::Segments { op, dtype, width, longest } => {
                 let segments = Segments { env, routine: &self.routine, fold: Fold::new(op, dtype), dtype, width };
-                segments.run(longest, parallel);
+                segments.run(longest);
             }
         }
     }
@@ -79,10 +75,10 @@ impl CompiledRoutine {
 
 impl CompiledRoutine {
     /// Queries mostly ascend: each starts where the one before it ended.
-    fn search(&self, env: &Env<'_>, (length, queries, right): (usize, usize, bool), parallel: bool) {
+    fn search(&self, env: &Env<'_>, (length, queries, right): (usize, usize, bool)) {
         let Routine { inputs, output, .. } = &self.routine;
         let table = &env.views[inputs[0].buffer];
-        for_each_piece(output.elements.div_ceil(PIECE), parallel, |piece, scratch| {
+        env.threads.for_each_piece(output.elements.div_ceil(PIECE), |piece, scratch| {
             let first = piece * PIECE;
             let words = &mut scratch.sorter.keys;
             words.resize(PIECE.min(output.elements - first), 0);
@@ -138,17 +134,15 @@ fn pair(key: u32, place: u32) -> u64 {
 
 /// Calls `f(sorter, first element, elements)` for every run of every row.
 fn for_each_run(
-    elements: usize,
-    length: usize,
-    run: usize,
-    parallel: bool,
+    env: &Env<'_>,
+    (elements, length, run): (usize, usize, usize),
     f: impl Fn(&mut Sorter, usize, usize) + Sync,
 ) {
     let runs = length.div_ceil(run);
     let rows = elements / length;
     // short rows in one piece: a piece should be worth its scheduling
     let per_piece = (PIECE / run.min(length)).max(1);
-    for_each_piece((rows * runs).div_ceil(per_piece), parallel, |piece, scratch| {
+    env.threads.for_each_piece((rows * runs).div_ceil(per_piece), |piece, scratch| {
         for number in piece * per_piece..(rows * runs).min((piece + 1) * per_piece) {
             let first = number % runs * run;
             f(&mut scratch.sorter, number / runs * length + first, run.min(length - first));
@@ -249,12 +243,12 @@ struct Segments<'a> {
 }
 
 impl Segments<'_> {
-    fn run(&self, longest: usize, parallel: bool) {
+    fn run(&self, longest: usize) {
         let (starts, output) = (&self.routine.inputs[1], &self.routine.output);
         let segments = starts.elements - 1;
         let mean = (self.routine.inputs[0].elements + output.elements) / segments.max(1);
         let per_piece = (PIECE / mean.max(1)).max(1);
-        for_each_piece(segments.div_ceil(per_piece), parallel, |piece, scratch| {
+        self.env.threads.for_each_piece(segments.div_ceil(per_piece), |piece, scratch| {
             let first = piece * per_piece;
             let count = per_piece.min(segments - first);
             // scratch: the bounds, the rows' numbers, one row (or all elements, if rows have one), the sums

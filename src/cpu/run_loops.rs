@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::execute::{Env, Inputs, STRIP, Spread};
 use super::loops::{CompiledLoop, CompiledPhase, LoopState, Walk};
-use super::scratch::{Scratch, for_each_piece, reserve};
+use super::scratch::{Scratch, reserve};
 use crate::plan::Level;
 
 /// Inner points added up one by one before their sum enters the tree.
@@ -41,7 +41,7 @@ impl CompiledLoop {
     }
 
     fn run_whole(&self, env: &Env<'_>) {
-        for_each_piece(self.blocks(), self.parallel, |block, scratch| {
+        env.threads.for_each_piece(self.blocks(), |block, scratch| {
             self.prepare(scratch);
             let all = self.block_points(block);
             let mut reduced = std::mem::take(&mut scratch.reduced);
@@ -71,13 +71,13 @@ impl CompiledLoop {
         for phase in &self.phases {
             let reduced = &state.reduced;
             match phase.level {
-                Level::Outer => for_each_piece(self.blocks(), self.parallel, |block, scratch| {
+                Level::Outer => env.threads.for_each_piece(self.blocks(), |block, scratch| {
                     self.prepare(scratch);
                     let points = self.block_points(block);
                     self.outer(phase, env, scratch, points.clone(), (reduced, points.start));
                 }),
                 Level::Inner => {
-                    for_each_piece(self.blocks() * chunks, self.parallel, |piece, scratch| {
+                    env.threads.for_each_piece(self.blocks() * chunks, |piece, scratch| {
                         self.prepare(scratch);
                         let points = self.block_points(piece / chunks);
                         let chunk = piece % chunks;

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::execute::Registers;
 use super::fold::Tree;
+use super::team::Lead;
 
 /// Everything a piece of a kernel needs besides buffers.
 #[derive(Default)]
@@ -25,17 +26,53 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Calls `f(piece, scratch)` for each piece, on all threads of the current pool if `parallel`.
-///
-/// Rule: `f` starts no parallel work itself, or a thread that waits in it could take a second piece while it holds its
-/// scratch.
-pub(super) fn for_each_piece(pieces: usize, parallel: bool, f: impl Fn(usize, &mut Scratch) + Sync) {
-    if parallel && pieces > 1 {
-        (0..pieces).into_par_iter().with_max_len(1).for_each(|piece| {
-            SCRATCH.with_borrow_mut(|scratch| f(piece, scratch));
-        });
-    } else {
-        SCRATCH.with_borrow_mut(|scratch| (0..pieces).for_each(|piece| f(piece, scratch)));
+/// Who works on the pieces of a kernel.
+#[derive(Clone, Copy)]
+pub(super) enum Threads<'a> {
+    /// The calling thread.
+    One,
+    /// The current pool, some of whose threads may sleep.
+    Pool,
+    /// Threads that are awake.
+    Team(&'a Lead),
+}
+
+/// Nanoseconds of work that are worth waking another thread for.
+pub(super) const WORTH_WAKING: f64 = 20_000.0;
+/// Nanoseconds of work that are worth telling a thread that is awake.
+const WORTH_TELLING: f64 = 6_000.0;
+
+impl Threads<'_> {
+    /// Those of them that work of so many nanoseconds is worth.
+    pub(super) fn worth(self, nanoseconds: f64) -> Self {
+        let least = match self {
+            Self::One => return self,
+            Self::Pool => WORTH_WAKING,
+            Self::Team(_) => WORTH_TELLING,
+        };
+        if nanoseconds > least { self } else { Self::One }
+    }
+
+    /// Calls `f(kernel, threads)` for each of so many kernels of a wave, which may have those threads.
+    pub(super) fn for_each_kernel(self, kernels: usize, f: impl Fn(usize, Threads<'_>) + Sync) {
+        match self {
+            Self::One => (0..kernels).for_each(|kernel| f(kernel, self)),
+            Self::Pool => (0..kernels).into_par_iter().with_max_len(1).for_each(|kernel| f(kernel, Threads::Pool)),
+            Self::Team(lead) => lead.for_each(kernels, &|kernel| f(kernel, Threads::One)),
+        }
+    }
+
+    /// Calls `f(piece, scratch)` for each piece.
+    ///
+    /// Rule: `f` starts no parallel work itself, or a thread that waits in it could take a second piece while it holds its
+    /// scratch.
+    pub(super) fn for_each_piece(self, pieces: usize, f: impl Fn(usize, &mut Scratch) + Sync) {
+        let with_scratch = |piece| SCRATCH.with_borrow_mut(|scratch| f(piece, scratch));
+        match self {
+            Self::Pool if pieces > 1 => (0..pieces).into_par_iter().with_max_len(1).for_each(with_scratch),
+            Self::Team(lead) if pieces > 1 => lead.for_each(pieces, &with_scratch),
+            _ => SCRATCH.with_borrow_mut(|scratch| (0..pieces).for_each(|piece| f(piece, scratch))),
+        }
     }
 }
 

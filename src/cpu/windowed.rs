@@ -11,7 +11,7 @@ use super::execute::{Env, Registers};
 use super::lanes::{Height, Lanes, PlacesBlock, SumsBlock};
 use super::micro::{Tile, WindowBlock};
 use super::pack::{Operand, Panels};
-use super::scratch::{Scratch, for_each_piece};
+use super::scratch::Scratch;
 use super::view::View;
 use super::windows::Windows;
 use super::winograd::Winograd;
@@ -76,11 +76,11 @@ impl Windowed {
     }
 
     /// Transforms the other operand, of so many batches and summed points, into `target`.
-    pub(super) fn prepare(&self, env: &Env<'_>, (batches, summed): (usize, usize), parallel: bool, target: View) {
+    pub(super) fn prepare(&self, env: &Env<'_>, (batches, summed): (usize, usize), target: View) {
         let Way::Tiles(winograd) = &self.way else { return };
         let height = winograd.height.0;
         let (panels, len) = (self.rows.div_ceil(height), winograd.weights_len(height));
-        for_each_piece(batches * panels, parallel, |number, scratch| {
+        env.threads.for_each_piece(batches * panels, |number, scratch| {
             let Scratch { registers, panels: Panels { rhs, lines, .. }, .. } = scratch;
             registers.reserve(self.slots());
             let start = number % panels * height;

@@ -15,7 +15,7 @@ use pulp::Arch;
 use crate::dtype::DType;
 use crate::plan::{InstrOp, Ix, Tape, ValueId};
 
-use super::blocking::{ENOUGH_PIECES, even};
+use super::blocking::{ENOUGH_PIECES, even, worthwhile_pieces};
 use super::border::Bordered;
 use super::execute::{Env, Inputs, Registers, STRIP};
 use super::lanes::Lanes;
@@ -220,9 +220,14 @@ impl Windows {
         let sizes = |group: &[usize]| group.iter().map(|&axis| axes[axis]).collect::<Vec<usize>>();
         let in_steps = window_axes.iter().zip(&windows).any(|(&axis, pair)| pair.step(axis) != 1);
         let is_3x3 = sizes(tap_axes) == [3, 3] && window_axes.len() == 2 && !in_steps && !places_are_summed;
-        found.transforms = is_3x3 && Winograd::pays([found.channels, others, found.line]) && found.cut_in_tiles();
+        let all_places = found.lead * found.lines * found.line;
+        let pays = is_3x3 && Winograd::pays([found.channels, others, found.line, all_places]);
+        found.transforms = pays && found.cut_in_tiles();
         if !found.transforms {
             found.cut()?;
+        }
+        if !places_are_summed {
+            found.share_lines(size(groups.batch), others);
         }
         // Distances of all points of some axes, in order, from that of the first.
         let walk = |axes_walked: &[usize], sizes: &[usize]| {
@@ -276,6 +281,19 @@ impl Windows {
             self.block_lines = divisor(units, most) * unit;
         }
         Some(())
+    }
+
+    /// Divides blocks of few images, so that there are enough for several threads, if it is more to evaluate windows twice than
+    /// to pack `others` points of the other operand twice.
+    fn share_lines(&mut self, batches: usize, others: usize) {
+        let pieces = batches * self.lead.div_ceil(self.block_lead) * (self.lines / self.block_lines);
+        let places = self.lead * self.lines * self.line;
+        let wanted = worthwhile_pieces(batches * places * self.channels * self.taps * others);
+        if pieces < wanted && self.pitch * self.line_step * self.lines > others * self.taps {
+            let unit = if self.transforms { 2 } else { 1 };
+            let most = self.block_lines / unit / wanted.div_ceil(pieces);
+            self.block_lines = divisor(self.lines / unit, most) * unit;
+        }
     }
 
     /// What transforms blocks of 3x3 windows, if that is worth it.

@@ -13,8 +13,9 @@ use super::words::Words;
 
 /// Points of a transformed tile.
 const POINTS: usize = 16;
-/// Channels, filters and columns from which on this is faster than summing over windows.
-const LEAST: [usize; 3] = [32, 16, 16];
+/// Channels, filters, columns and places from which on this is faster than summing over windows: for few places it is too much to
+/// transform the weights.
+const LEAST: [usize; 4] = [32, 16, 16, 1024];
 /// Words of a block's transformed input: three quarters of a second-level cache of a megabyte.
 const MOST_WORDS: usize = 192 << 10;
 
@@ -62,8 +63,8 @@ pub(super) struct Places {
 }
 
 impl Winograd {
-    /// True if it is worth it for so many channels, filters and columns.
-    pub(super) fn pays(sizes: [usize; 3]) -> bool {
+    /// True if it is worth it for so many channels, filters, columns and places.
+    pub(super) fn pays(sizes: [usize; 4]) -> bool {
         sizes.iter().zip(LEAST).all(|(&size, least)| size >= least)
     }
 

@@ -1,0 +1,283 @@
+//! Threads that stay awake between the kernels of a short step.
+//!
+//! Waking a sleeping thread takes longer than many kernels of a small network. So threads of rayon's pool that have helped once
+//! wait for the next kernel without sleep, for as long as steps follow one another, and nobody waits for one that comes late:
+//! pieces of a kernel go to whoever asks first.
+#![expect(unsafe_code, reason = "threads that outlive a kernel call its closure, which is borrowed")]
+
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a member waits for the next kernel before it goes back to the pool: longer than what the host does between two steps.
+const PATIENCE: Duration = Duration::from_micros(200);
+/// How long a member stays at most: others who use the pool get their turn.
+const TURN: Duration = Duration::from_millis(100);
+/// Looks at what is to be done between two looks at the clock.
+const LOOKS: u32 = 32;
+
+/// The one team of the process, as its pool is one.
+static TEAM: Team = Team::new();
+
+/// Threads that work on one kernel after the other.
+struct Team {
+    /// Held by who leads it.
+    led: Mutex<()>,
+    members: AtomicUsize,
+    /// Odd while there is a kernel to work on; grows with each.
+    number: Apart<AtomicUsize>,
+    /// Written by the leader while `number` is even and nobody is `inside`.
+    kernel: UnsafeCell<Kernel>,
+    /// The piece that whoever asks gets.
+    next: Apart<AtomicUsize>,
+    /// Members that may call the kernel's closure.
+    inside: Apart<AtomicUsize>,
+    /// A member's piece panicked.
+    failed: AtomicBool,
+}
+
+// SAFETY: `kernel` is all that is not `Sync`. A member reads it between joining `inside` and leaving it, if `number` is odd and what
+// it was before; the leader, of whom there is one, writes it after it has made `number` even and then found nobody `inside`. Both
+// orders are sequentially consistent, so either the member finds another number or the leader finds the member.
+unsafe impl Sync for Team {}
+
+/// In a cache line of its own, and not in the one that is fetched with it.
+#[repr(align(128))]
+struct Apart<T>(T);
+
+/// What is to be done.
+#[derive(Clone, Copy)]
+struct Kernel {
+    pieces: usize,
+    /// Calls `closure` for a piece.
+    call: unsafe fn(*const (), usize),
+    closure: *const (),
+}
+
+/// # Safety
+/// `closure` is a living `F`.
+unsafe fn call<F: Fn(usize) + Sync>(closure: *const (), piece: usize) {
+    // SAFETY: the caller's.
+    unsafe { (*closure.cast::<F>())(piece) }
+}
+
+/// The right to give the team work.
+pub(super) struct Lead {
+    others: usize,
+    _led: MutexGuard<'static, ()>,
+}
+
+/// Leads a team of the current thread and up to `others` of its pool; `None` while somebody else does.
+pub(super) fn lead(others: usize) -> Option<Lead> {
+    let led = match TEAM.led.try_lock() {
+        Ok(led) => led,
+        Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
+        Err(TryLockError::WouldBlock) => return None,
+    };
+    Some(Lead { others, _led: led })
+}
+
+impl Lead {
+    /// Its threads, the leader's among them.
+    pub(super) fn len(&self) -> usize {
+        self.others + 1
+    }
+
+    /// Calls `f` for each of so many pieces, on whichever threads of the team have come. A piece's own pieces stay on its thread.
+    ///
+    /// # Panics
+    /// If a piece does.
+    pub(super) fn for_each<F: Fn(usize) + Sync>(&self, pieces: usize, f: &F) {
+        let number = TEAM.number.0.load(Ordering::Relaxed);
+        if number % 2 == 1 {
+            return (0..pieces).for_each(f);
+        }
+        for _ in TEAM.members.load(Ordering::Relaxed)..self.others {
+            TEAM.members.fetch_add(1, Ordering::Relaxed);
+            rayon::spawn(|| TEAM.follow());
+        }
+        let kernel = Kernel { pieces, call: call::<F>, closure: std::ptr::from_ref(f).cast() };
+        TEAM.next.0.store(0, Ordering::Relaxed);
+        TEAM.failed.store(false, Ordering::Relaxed);
+        // SAFETY: see `Sync`: this is the leader, the number is even, and since it became so nobody has been inside.
+        unsafe { *TEAM.kernel.get() = kernel };
+        TEAM.number.0.store(number + 1, Ordering::SeqCst);
+        {
+            let _open = Open;
+            // SAFETY: `f` lives.
+            unsafe { TEAM.take(kernel) };
+        }
+        assert!(!TEAM.failed.load(Ordering::Relaxed), "a piece of a kernel panicked on another thread");
+    }
+}
+
+/// There is work; when this is dropped nobody does it any more.
+struct Open;
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        TEAM.number.0.fetch_add(1, Ordering::SeqCst);
+        let mut looks = 0u32;
+        while TEAM.inside.0.load(Ordering::SeqCst) > 0 {
+            looks += 1;
+            if looks.is_multiple_of(1 << 12) { thread::yield_now() } else { std::hint::spin_loop() }
+        }
+    }
+}
+
+/// A member that may call the closure.
+struct Inside;
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        TEAM.inside.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Team {
+    const fn new() -> Self {
+        Self {
+            led: Mutex::new(()),
+            members: AtomicUsize::new(0),
+            number: Apart(AtomicUsize::new(0)),
+            kernel: UnsafeCell::new(Kernel { pieces: 0, call: call::<fn(usize)>, closure: std::ptr::null() }),
+            next: Apart(AtomicUsize::new(0)),
+            inside: Apart(AtomicUsize::new(0)),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes pieces until there are none.
+    ///
+    /// # Safety
+    /// The kernel's closure lives until this returns.
+    unsafe fn take(&self, Kernel { pieces, call, closure }: Kernel) {
+        loop {
+            let piece = self.next.0.fetch_add(1, Ordering::Relaxed);
+            if piece >= pieces {
+                return;
+            }
+            // SAFETY: the caller's.
+            unsafe { call(closure, piece) };
+        }
+    }
+
+    /// Works on kernels as they come, until none has come for a while.
+    fn follow(&self) {
+        let joined = Instant::now();
+        let mut idle = joined;
+        let (mut seen, mut looks) = (0, 0u32);
+        loop {
+            let number = self.number.0.load(Ordering::Acquire);
+            if number % 2 == 1 && number != seen {
+                seen = number;
+                self.inside.0.fetch_add(1, Ordering::SeqCst);
+                let _inside = Inside;
+                if self.number.0.load(Ordering::SeqCst) == number {
+                    // SAFETY: see `Sync`; the leader waits for whoever is inside before its closure dies.
+                    let result = catch_unwind(AssertUnwindSafe(|| unsafe { self.take(*self.kernel.get()) }));
+                    if result.is_err() {
+                        self.failed.store(true, Ordering::Relaxed);
+                    }
+                }
+                idle = Instant::now();
+                looks = LOOKS - 1;
+            }
+            looks = looks.wrapping_add(1);
+            if looks.is_multiple_of(LOOKS) && (idle.elapsed() > PATIENCE || idle - joined > TURN) {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        self.members.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::resume_unwind;
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    /// Waits for whoever leads now: other tests run kernels, too.
+    fn wait_to_lead(others: usize) -> Lead {
+        loop {
+            if let Some(lead) = lead(others) {
+                return lead;
+            }
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn each_piece_is_done_once_before_the_next_kernel() {
+        let lead = wait_to_lead(3);
+        for pieces in (0..500).map(|round| round % 37) {
+            let done: Vec<AtomicU32> = (0..pieces).map(|_| AtomicU32::new(0)).collect();
+            lead.for_each(pieces, &|piece| {
+                done[piece].fetch_add(1, Ordering::Relaxed);
+            });
+            assert!(done.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+        }
+    }
+
+    #[test]
+    fn pieces_are_shared() {
+        let lead = wait_to_lead(1);
+        // Each of two pieces waits for the other one to be begun, so two threads have to come.
+        let begun = AtomicU32::new(0);
+        if rayon::current_num_threads() > 1 {
+            lead.for_each(2, &|_| {
+                begun.fetch_add(1, Ordering::SeqCst);
+                while begun.load(Ordering::SeqCst) < 2 {
+                    thread::yield_now();
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_pieces_own_pieces_stay_on_its_thread() {
+        let lead = wait_to_lead(3);
+        let done = AtomicU32::new(0);
+        lead.for_each(8, &|_| {
+            let mine = thread::current().id();
+            lead.for_each(5, &|_| {
+                assert_eq!(thread::current().id(), mine);
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+        });
+        assert_eq!(done.into_inner(), 40);
+    }
+
+    #[test]
+    fn one_leads_at_a_time() {
+        let lead = wait_to_lead(1);
+        assert!(thread::spawn(|| super::lead(1).is_none()).join().expect("no panic"));
+        drop(lead);
+    }
+
+    #[test]
+    fn a_panic_reaches_the_leader_and_the_team_lives_on() {
+        let lead = wait_to_lead(3);
+        for failing in 0..16 {
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                lead.for_each(16, &|piece| {
+                    if piece == failing {
+                        resume_unwind(Box::new("piece"));
+                    }
+                });
+            }));
+            assert!(result.is_err(), "piece {failing}");
+        }
+        let done = AtomicU32::new(0);
+        lead.for_each(16, &|_| {
+            done.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(done.into_inner(), 16);
+    }
+}
