@@ -5,7 +5,7 @@
 //! cargo run --release --example peer -- --backend cpu --filter matmul
 //! ```
 //!
-//! Inputs are drawn before the first call and stay the same. Up to three calls warm up; then there are at least five runs in at
+//! Inputs are drawn before the first call and stay the same; training steps get theirs as a loader hands them over, as bytes. Up to three calls warm up; then there are at least five runs in at
 //! least two seconds, or two if one takes more than ten. A run ends when the device has been waited for.
 
 #![expect(clippy::print_stdout, reason = "its lines are what it is for")]
@@ -19,7 +19,7 @@ use brasa::ops::conv::ConvOptions;
 use brasa::optim::{Adam, AdamOptions, Optimizer};
 use brasa::runtime::Step;
 use brasa::tensor::no_grad;
-use brasa::{Device, Result, Tensor};
+use brasa::{DType, Device, Element, Result, Shape, Tensor};
 use clap::Parser;
 use serde_json::{Map, Value, json};
 
@@ -53,6 +53,20 @@ struct Peer {
     options: Options,
     device: Device,
     started: f64,
+}
+
+/// Part of a batch on the host.
+struct Batch {
+    shape: Shape,
+    dtype: DType,
+    bytes: Vec<u8>,
+}
+
+impl Batch {
+    fn new<T: Element + bytemuck::Pod>(values: &Tensor) -> Result<Self> {
+        let bytes = bytemuck::cast_slice(&values.to_vec::<T>()?).to_vec();
+        Ok(Self { shape: values.shape().clone(), dtype: values.dtype(), bytes })
+    }
 }
 
 /// What was timed of one workload, in seconds.
@@ -168,9 +182,12 @@ fn training(peer: &Peer) {
             let network = create(model, &ModelSpec { input: shape[1..].to_vec(), classes, seed: 1 }, device)?;
             let options = if model == "gpt" { AdamOptions::adamw() } else { AdamOptions::default() };
             let optimizer = Adam::new(&network.parameters(), options)?;
-            let numbers = |shape: &[usize]| Tensor::randint(0, classes as i32, shape, device);
-            let samples = if model == "gpt" { numbers(&shape) } else { Tensor::rand(shape.clone(), device) };
-            let inputs = realized(&[samples, numbers(&targets)])?;
+            let numbers = |shape: &[usize]| Batch::new::<i32>(&Tensor::randint(0, classes as i32, shape, device));
+            let samples = match model {
+                "gpt" => numbers(&shape),
+                _ => Batch::new::<f32>(&Tensor::rand(shape.clone(), device)),
+            }?;
+            let inputs = [samples, numbers(&targets)?];
             let step = Step::new(device, move |inputs| {
                 let loss = network.forward(&inputs[0]).cross_entropy(&inputs[1]);
                 optimizer.update(&loss.backward());
@@ -234,15 +251,16 @@ impl Peer {
         }
     }
 
-    fn train(&self, name: &str, flops: f64, make: impl FnOnce() -> Result<(Step, Vec<Tensor>)>) {
+    fn train(&self, name: &str, flops: f64, make: impl FnOnce() -> Result<(Step, [Batch; 2])>) {
         if !self.wants(name) {
             return;
         }
         let mut losses: Vec<Tensor> = Vec::new();
         let timed = make().and_then(|(mut step, inputs)| {
+            let inputs = inputs.each_ref().map(|batch| (&batch.shape, batch.dtype, batch.bytes.as_slice()));
             self.time(|| {
                 losses.truncate(1);
-                losses.extend(step.run(&inputs)?);
+                losses.extend(step.run_bytes(&inputs)?);
                 self.device.sync()
             })
         });

@@ -61,6 +61,7 @@ fn matrix_products_of_all_orders() {
         [2, 5, 90, 700],
         [1, 13, 1100, 30],
         [1, 1, 40, 9],
+        [1, 70, 130, 40], // two halves of its rows
     ];
     for axes in shapes {
         for (lhs, rhs, out) in [
@@ -98,7 +99,7 @@ fn nothing_to_sum_gives_zero() {
 
 #[test]
 fn epilogues_with_bias_residual_and_activation() {
-    for axes in [[30, 50, 20], [90, 1300, 7]] {
+    for axes in [[30, 50, 20], [90, 1300, 7], [67, 128, 64]] {
         let mut kernel = contract(&axes, [0, 1, 1, 1], &[0, 2], &[2, 1], &[0, 1]);
         let mut code = Code::default();
         let sum = code.push(InstrOp::Accumulator, DType::F32);
@@ -255,8 +256,12 @@ fn convolutions_and_their_gradients() {
         // Tiles of 2x2 places: few and many images to a block, blocks of some lines, panels that are not full, no border.
         Convolution { images: 11, from: 37, to: 35, size: [8, 16], ..plain },
         Convolution { images: 2, from: 33, to: 16, size: [64, 48], ..plain },
-        Convolution { images: 3, from: 32, to: 41, size: [12, 20], padding: 0, ..plain },
-        Convolution { images: 2, from: 70, to: 33, size: [6, 18], padding: 2, ..plain },
+        Convolution { images: 7, from: 32, to: 41, size: [12, 20], padding: 0, ..plain },
+        Convolution { images: 7, from: 70, to: 33, size: [6, 18], padding: 2, ..plain },
+        // One image in several pieces: its lines, with tiles and without, and its filters.
+        Convolution { images: 1, from: 32, to: 33, size: [32, 34], ..plain },
+        Convolution { images: 1, from: 16, to: 17, size: [36, 33], ..plain },
+        Convolution { images: 1, from: 64, to: 67, size: [8, 9], ..plain },
     ] {
         let [x, weights, y] = c.lens().map(|len| Data::random(DType::F32, len));
         let zeros = |data: &Data| Data::zeros(DType::F32, data.values.len());
