@@ -20,6 +20,8 @@ const WORTH_A_PIECE: usize = 1 << 20;
 /// Multiplications from which on a plain product of a single block is halved, and rows of a half.
 const LEAST_HALVED: usize = 200_000;
 const LEAST_HALF_ROWS: usize = 32;
+/// Rows of a block, if a product with windows is cut along them.
+const LEAST_FILTERS: usize = 16;
 /// Most columns of a block.
 pub(super) const MOST_COLUMNS: usize = STRIP;
 /// Blocks that a large contraction should have.
@@ -127,7 +129,7 @@ impl Blocking {
         if !windows.places_are_summed {
             let pieces = batches * rows_all.div_ceil(rows) * columns_all.div_ceil(columns);
             let parts = worthwhile_pieces(batches * rows_all * columns_all * k_all).div_ceil(pieces.max(1));
-            let rows = rows.min(even(rows_all, rows_all.div_ceil(parts.max(1)).max(LEAST_HALF_ROWS / 2), unit));
+            let rows = rows.min(even(rows_all, rows_all.div_ceil(parts.max(1)).max(LEAST_FILTERS), unit));
             return Self { tile, rows, columns, chunk: k_all.max(1), depth: even(k_all, DEPTH, 1) };
         }
         let depth = windows.block_places();

@@ -1,5 +1,7 @@
 //! How often values of each size occur, as TensorBoard draws it.
 
+use std::sync::LazyLock;
+
 use super::proto::HistogramProto;
 
 /// Smallest bucket limit, growth from one to the next, and largest limit: TensorFlow's, on either side of zero
@@ -7,6 +9,11 @@ use super::proto::HistogramProto;
 const SMALLEST: f64 = 1e-12;
 const GROWTH: f64 = 1.1;
 const LARGEST: f64 = 1e20;
+/// Bits of a number below those that a first guess of its bucket is made from: sign, exponent and four bits of the fraction.
+const BELOW_GUESS: u32 = 48;
+
+/// What is looked up for each value, of which there may be millions.
+static LIMITS: LazyLock<Limits> = LazyLock::new(Limits::new);
 
 /// Values counted in buckets that grow by a tenth from one to the next, on either side of zero.
 ///
@@ -24,9 +31,45 @@ pub struct Histogram {
     not_finite: u64,
     sum: f64,
     sum_squares: f64,
-    /// Number of values in each bucket that is not empty, with its place: 0 for zero itself, `n` for positive values up to the
-    /// `n`th limit, `-n` for negative ones.
-    buckets: std::collections::BTreeMap<i32, u64>,
+    /// The place of each bucket that is not empty, in order, and the number of values in it: 0 for zero itself, `n` for positive
+    /// values up to the `n`th limit, `-n` for negative ones.
+    buckets: Vec<(i32, u64)>,
+}
+
+/// Where buckets end.
+struct Limits {
+    /// Up to the first beyond [`LARGEST`].
+    values: Vec<f64>,
+    /// By the leading bits of a number, from [`SMALLEST`]'s on: how many limits are no larger than the least such number.
+    guesses: Vec<usize>,
+}
+
+impl Limits {
+    fn new() -> Self {
+        let mut values: Vec<f64> = (0..).map(limit).take_while(|&limit| limit <= LARGEST).collect();
+        values.push(limit(values.len() as i32));
+        let least = |key: u64| f64::from_bits(key << BELOW_GUESS);
+        let guesses = (SMALLEST.to_bits() >> BELOW_GUESS..=LARGEST.to_bits() >> BELOW_GUESS)
+            .map(|key| values.partition_point(|&limit| limit <= least(key)))
+            .collect();
+        Self { values, guesses }
+    }
+
+    /// How many of them are no larger than `size`, which lies between [`SMALLEST`] and [`LARGEST`].
+    fn up_to(&self, size: f64) -> usize {
+        let key = (size.to_bits() >> BELOW_GUESS) - (SMALLEST.to_bits() >> BELOW_GUESS);
+        let guess = self.guesses[key as usize];
+        guess + self.values[guess..].iter().take_while(|&&limit| limit <= size).count()
+    }
+
+    fn place(&self, value: f64) -> i32 {
+        let size = value.abs();
+        if size < SMALLEST {
+            return 0;
+        }
+        let number = self.up_to(size.min(LARGEST)) as i32;
+        if value > 0.0 { number } else { -number }
+    }
 }
 
 impl Histogram {
@@ -39,8 +82,11 @@ impl Histogram {
             not_finite: 0,
             sum: 0.0,
             sum_squares: 0.0,
-            buckets: std::collections::BTreeMap::new(),
+            buckets: Vec::new(),
         };
+        let limits = &*LIMITS;
+        let zero = limits.values.len() as i32;
+        let mut counts = vec![0; 2 * limits.values.len() + 1];
         for value in values.iter().copied().map(f64::from) {
             if !value.is_finite() {
                 histogram.not_finite += 1;
@@ -51,8 +97,10 @@ impl Histogram {
             histogram.count += 1;
             histogram.sum += value;
             histogram.sum_squares += value * value;
-            *histogram.buckets.entry(place(value)).or_default() += 1;
+            counts[(zero + limits.place(value)) as usize] += 1;
         }
+        let places = (-zero..).zip(counts);
+        histogram.buckets = places.filter(|&(_, count)| count > 0).collect();
         histogram
     }
 
@@ -68,7 +116,7 @@ impl Histogram {
 
     pub(super) fn message(&self) -> HistogramProto {
         let (mut bucket_limit, mut bucket): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
-        for (&place, &count) in &self.buckets {
+        for &(place, count) in &self.buckets {
             // where the values before this bucket end, so that a gap is not drawn as a part of it
             let before = lower(place);
             if bucket_limit.last().is_none_or(|&last| last < before) {
@@ -82,15 +130,6 @@ impl Histogram {
         let (min, max) = if count == 0 { (0.0, 0.0) } else { (min, max) };
         HistogramProto { min, max, num: count as f64, sum, sum_squares, bucket_limit, bucket }
     }
-}
-
-fn place(value: f64) -> i32 {
-    let size = value.abs();
-    if size < SMALLEST {
-        return 0;
-    }
-    let number = ((size.min(LARGEST) / SMALLEST).ln() / GROWTH.ln()).floor() as i32 + 1;
-    if value > 0.0 { number } else { -number }
 }
 
 fn limit(number: i32) -> f64 {
@@ -117,15 +156,25 @@ mod tests {
     fn every_value_lies_in_its_bucket() {
         let values = [0.0, 1e-13, -1e-13, 1e-12, 1.0, -1.0, 0.3, -7.25e4, 3e19, -1e-6];
         for value in values {
-            let (below, above) = (lower(place(value)), upper(place(value)));
-            // limits are rounded
-            let slack = 1e-9 * value.abs();
-            assert!(below - slack <= value && value <= above + slack, "{below} {value} {above}");
+            let place = LIMITS.place(value);
+            let (below, above) = (lower(place), upper(place));
+            assert!(below <= value && value <= above, "{below} {value} {above}");
         }
         let message = Histogram::of(&values.map(|value| value as f32)).message();
         assert_eq!(message.bucket.iter().sum::<f64>(), 10.0);
         assert!(message.bucket_limit.is_sorted_by(|a, b| a < b), "{:?}", message.bucket_limit);
         assert_eq!((message.min, message.num), (-72500.0, 10.0));
+    }
+
+    #[test]
+    fn places_are_those_of_a_search_through_all_limits() {
+        let by_search = |value: f64| LIMITS.values.partition_point(|&limit| limit <= value) as i32;
+        let sizes = (0..20_000).map(|number| 1e-12 * 1.0037_f64.powi(number)).take_while(|&size| size <= LARGEST);
+        for size in sizes.chain(LIMITS.values.iter().copied().filter(|&limit| limit <= LARGEST)).chain([LARGEST]) {
+            assert_eq!(LIMITS.place(size), by_search(size), "{size}");
+            assert_eq!(LIMITS.place(-size), -by_search(size), "{size}");
+        }
+        assert_eq!(LIMITS.place(f64::from(f32::MAX)), by_search(LARGEST));
     }
 
     #[test]
