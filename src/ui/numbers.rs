@@ -8,13 +8,14 @@ pub(super) fn number(value: f64, step: f64) -> String {
         |unit: f64, least: usize| (((unit / step.abs()).log10() - 1e-9).ceil().clamp(0.0, 15.0) as usize).max(least);
     if value == 0.0 {
         "0".into()
-    } else if !(1e-3..1e6).contains(&size) {
+    } else if !(1e-4..1e6).contains(&size) {
         let digits = after(10_f64.powf(size.log10().floor()), 1);
         format!("{value:.digits$e}")
     } else if value.fract() == 0.0 || (size >= 1e3 && step.abs() >= 1.0) {
         format!("{value:.0}")
     } else {
-        let digits = after(1.0, 4);
+        // two digits of use, however small it is
+        let digits = after(1.0, 4).max((1.0 - size.log10().floor()) as usize);
         let text = format!("{value:.digits$}");
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     }
@@ -41,8 +42,9 @@ mod tests {
     }
     #[test]
     fn numbers_have_the_digits_of_use() {
-        let said = [0.0, 1.0, 0.5, 0.1234567, 1234.5, 12_345_678.0, 1e-5, -2.5].map(|value| number(value, value));
-        assert_eq!(said, ["0", "1", "0.5", "0.1235", "1234", "1.2e7", "1.0e-5", "-2.5"]);
+        let said = [0.0, 1.0, 0.5, 0.1234567, 1234.5, 12_345_678.0, 5e-4, 1.24e-4, 1e-5, -2.5]
+            .map(|value| number(value, value));
+        assert_eq!(said, ["0", "1", "0.5", "0.1235", "1234", "1.2e7", "0.0005", "0.00012", "1.0e-5", "-2.5"]);
         let near = [(8.0e-5, 1e-7), (8.01e-5, 1e-7), (2.00001, 1e-5), (1234.5, 0.5), (12_345_678.0, 1.0)];
         let said = near.map(|(value, step)| number(value, step));
         assert_eq!(said, ["8.00e-5", "8.01e-5", "2.00001", "1234.5", "1.2345678e7"]);
