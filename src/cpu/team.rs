@@ -26,6 +26,8 @@ static TEAM: Team = Team::new();
 struct Team {
     /// Held by who leads it.
     led: Mutex<()>,
+    /// From before there is a kernel to work on until nobody works on it any more.
+    busy: AtomicBool,
     members: AtomicUsize,
     /// Odd while there is a kernel to work on; grows with each.
     number: Apart<AtomicUsize>,
@@ -40,8 +42,8 @@ struct Team {
 }
 
 // SAFETY: `kernel` is all that is not `Sync`. A member reads it between joining `inside` and leaving it, if `number` is odd and what
-// it was before; the leader, of whom there is one, writes it after it has made `number` even and then found nobody `inside`. Both
-// orders are sequentially consistent, so either the member finds another number or the leader finds the member.
+// it was before; who has made the team `busy`, the leader or nobody, writes it after it has made `number` even and then found nobody
+// `inside`. Both orders are sequentially consistent, so either the member finds another number or the leader finds the member.
 unsafe impl Sync for Team {}
 
 /// In a cache line of its own, and not in the one that is fetched with it.
@@ -91,10 +93,10 @@ impl Lead {
     /// # Panics
     /// If a piece does.
     pub(super) fn for_each<F: Fn(usize) + Sync>(&self, pieces: usize, f: &F) {
-        let number = TEAM.number.0.load(Ordering::Relaxed);
-        if number % 2 == 1 {
+        if TEAM.busy.swap(true, Ordering::Acquire) {
             return (0..pieces).for_each(f);
         }
+        let number = TEAM.number.0.load(Ordering::Relaxed);
         for _ in TEAM.members.load(Ordering::Relaxed)..self.others {
             TEAM.members.fetch_add(1, Ordering::Relaxed);
             rayon::spawn(|| TEAM.follow());
@@ -125,6 +127,7 @@ impl Drop for Open {
             looks += 1;
             if looks.is_multiple_of(1 << 12) { thread::yield_now() } else { std::hint::spin_loop() }
         }
+        TEAM.busy.store(false, Ordering::Release);
     }
 }
 
@@ -141,6 +144,7 @@ impl Team {
     const fn new() -> Self {
         Self {
             led: Mutex::new(()),
+            busy: AtomicBool::new(false),
             members: AtomicUsize::new(0),
             number: Apart(AtomicUsize::new(0)),
             kernel: UnsafeCell::new(Kernel { pieces: 0, call: call::<fn(usize)>, closure: std::ptr::null() }),
@@ -175,7 +179,7 @@ impl Team {
             if number % 2 == 1 && number != seen {
                 seen = number;
                 self.inside.0.fetch_add(1, Ordering::SeqCst);
-                let _inside = Inside;
+                let inside = Inside;
                 if self.number.0.load(Ordering::SeqCst) == number {
                     // SAFETY: see `Sync`; the leader waits for whoever is inside before its closure dies.
                     let result = catch_unwind(AssertUnwindSafe(|| unsafe { self.take(*self.kernel.get()) }));
@@ -183,6 +187,7 @@ impl Team {
                         self.failed.store(true, Ordering::Relaxed);
                     }
                 }
+                drop(inside);
                 idle = Instant::now();
                 looks = LOOKS - 1;
             }
@@ -228,16 +233,21 @@ mod tests {
     #[test]
     fn pieces_are_shared() {
         let lead = wait_to_lead(1);
-        // Each of two pieces waits for the other one to be begun, so two threads have to come.
-        let begun = AtomicU32::new(0);
-        if rayon::current_num_threads() > 1 {
+        // Each of two pieces waits a while for the other one to be begun. A member that was just leaving does not come.
+        let two_come = || {
+            let (begun, met) = (AtomicU32::new(0), AtomicU32::new(0));
             lead.for_each(2, &|_| {
-                begun.fetch_add(1, Ordering::SeqCst);
-                while begun.load(Ordering::SeqCst) < 2 {
+                let (others, since) = (begun.fetch_add(1, Ordering::SeqCst), Instant::now());
+                while begun.load(Ordering::SeqCst) < 2 && since.elapsed() < Duration::from_millis(10) {
                     thread::yield_now();
                 }
+                if others == 0 && begun.load(Ordering::SeqCst) == 2 {
+                    met.fetch_add(1, Ordering::Relaxed);
+                }
             });
-        }
+            met.into_inner() == 1
+        };
+        assert!(rayon::current_num_threads() == 1 || (0..1000).any(|_| two_come()), "nobody came");
     }
 
     #[test]
