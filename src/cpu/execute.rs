@@ -156,20 +156,27 @@ impl Program {
         debug_assert!(len <= STRIP && len > 0, "a strip of {len} elements");
         let mut written = None;
         let ready = (std::ptr::from_ref(self).addr(), env.run);
-        if registers.ready != ready {
-            self.constants.iter().for_each(|step| self.step(step, env, registers, at, inputs));
-            registers.ready = ready;
-        }
-        for (number, step) in self.steps.iter().enumerate() {
-            let place = self.written_in_place.filter(|_| number + 1 == self.steps.len());
+        let constants = if registers.ready == ready { &[] } else { self.constants.as_slice() };
+        let last = (constants.len() + self.steps.len()).saturating_sub(1);
+        for (number, step) in constants.iter().chain(&self.steps).enumerate() {
+            let place = self.written_in_place.filter(|_| number == last);
             if let Some((store, mut run)) = place.and_then(|store| self.place(store, step, env, registers, at)) {
                 self.compute(step, env, registers, at, inputs, run.words_mut());
                 registers.held[step.target.slot] = Held::Buffer(run.done());
                 written = Some(store);
                 continue;
             }
-            self.step(step, env, registers, at, inputs);
+            let count = match step {
+                Step { target: Operand { splat: true, .. }, .. } => CHUNK,
+                Step { per_row: true, .. } => inputs.spread.results(len).next_multiple_of(CHUNK),
+                _ => len.next_multiple_of(CHUNK),
+            };
+            let mut target = std::mem::take(&mut registers.slots[step.target.slot]);
+            let held = self.compute(step, env, registers, at, inputs, &mut target[..count]);
+            registers.slots[step.target.slot] = target;
+            registers.held[step.target.slot] = held;
         }
+        registers.ready = ready;
         for (number, (access, operand)) in self.stores.iter().enumerate() {
             if written == Some(number) {
                 continue;
@@ -197,27 +204,6 @@ impl Program {
                 }
             });
         }
-    }
-
-    /// Leaves a step's value in its register.
-    #[inline]
-    fn step(
-        &self,
-        step: &Step,
-        env: &Env<'_>,
-        registers: &mut Registers,
-        at: (usize, usize, usize),
-        inputs: &Inputs<'_>,
-    ) {
-        let count = match step {
-            Step { target: Operand { splat: true, .. }, .. } => CHUNK,
-            Step { per_row: true, .. } => inputs.spread.results(at.2).next_multiple_of(CHUNK),
-            _ => at.2.next_multiple_of(CHUNK),
-        };
-        let slot = step.target.slot;
-        let mut target = std::mem::take(&mut registers.slots[slot]);
-        registers.held[slot] = self.compute(step, env, registers, at, inputs, &mut target[..count]);
-        registers.slots[slot] = target;
     }
 
     /// Where the walked points `at` lie, if the program only loads them and they lie next to each other. They may be any number.
