@@ -37,13 +37,14 @@ const ROWS: u32 = 64u;
 const COLUMNS: u32 = 64u;
 //@end
 
-// [block of 64][k][row / 4] and [block of 64][k][column / 4]
+// [block of 64][k][row / 4] and [block of 64][k][column / 4], in the order of `at_left` and `at_right`
 var<workgroup> left_tile: array<Sum, ROWS * 4u>;
 var<workgroup> right_tile: array<Sum, COLUMNS * 4u>;
 
 // `load_left` and `load_right` give this thread's four elements of step `step` of the 64 rows or columns from `first` on,
-// zeros behind the last step; `place_left` and `place_right` put them where they belong, from `start` on; `finish` handles
-// four neighbouring results in one row.
+// zeros behind the last step; `place_left` and `place_right` put them where they belong, from `start` on, which is where
+// `at_left` and `at_right` say for summed point k of a step and part `part` of a block; `finish` handles four neighbouring
+// results in one row.
 //@slot compute
 fn load_left(batch: u32, first: u32, step: u32, thread: u32) -> Sum {
     let k = thread / 16u;
@@ -52,7 +53,11 @@ fn load_left(batch: u32, first: u32, step: u32, thread: u32) -> Sum {
 }
 
 fn place_left(start: u32, thread: u32, value: Sum) {
-    left_tile[start + thread] = value;
+    left_tile[start + at_left(thread / 16u, thread % 16u)] = value;
+}
+
+fn at_left(k: u32, part: u32) -> u32 {
+    return k * 16u + part;
 }
 
 fn load_right(batch: u32, first: u32, step: u32, thread: u32) -> Sum {
@@ -62,7 +67,11 @@ fn load_right(batch: u32, first: u32, step: u32, thread: u32) -> Sum {
 }
 
 fn place_right(start: u32, thread: u32, value: Sum) {
-    right_tile[start + thread] = value;
+    right_tile[start + at_right(thread / 16u, thread % 16u)] = value;
+}
+
+fn at_right(k: u32, part: u32) -> u32 {
+    return k * 16u + part;
 }
 
 fn finish(batch: u32, row: u32, column: u32, sum: Sum) {
@@ -102,10 +111,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
         left0 = load_left(batch, row, step + 1u, thread);
         right0 = load_right(batch, column, step + 1u, thread);
 //@end
-        for (var k = 0u; k < 256u; k += 16u) {
+        for (var k = 0u; k < 16u; k++) {
 //@slot products
-            let a0 = left_tile[k + left_part];
-            let b0 = right_tile[k + right_part];
+            let a0 = left_tile[at_left(k, left_part)];
+            let b0 = right_tile[at_right(k, right_part)];
             sum0 += a0.x * b0;
             sum1 += a0.y * b0;
             sum2 += a0.z * b0;

@@ -17,7 +17,7 @@ use crate::gpu::render::{Capabilities, Launch};
 use crate::matmul_precision::MatmulPrecision;
 use crate::plan::{ContractKernel, Tape, ValueId};
 
-use super::fetch::{Fetch, fetch};
+use super::fetch::{Fetch, Fours, fetch};
 use super::points::{finish_inside, tile_grid};
 use super::{COLUMNS, LANES, ROWS, large_tiles_pay};
 
@@ -148,8 +148,8 @@ pub(super) fn tile(caps: &Capabilities, kernel: &ContractKernel) -> Option<Tile>
 
 /// One tile for each workgroup.
 pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel, tile: Tile) -> Result<Launch> {
-    let left = fetch(&mut module, kernel, ROWS, [tile.sides[0], tile.step])?;
-    let right = fetch(&mut module, kernel, COLUMNS, [tile.sides[1], tile.step])?;
+    let left = fetch(&mut module, kernel, ROWS, [tile.sides[0], tile.step], Fours::Lying)?;
+    let right = fetch(&mut module, kernel, COLUMNS, [tile.sides[1], tile.step], Fours::Lying)?;
     let mut compute = String::new();
     for (side, fetch) in [&left, &right].into_iter().enumerate() {
         compute.push_str(&fetch.text);

@@ -18,25 +18,38 @@ pub(super) struct Fetch {
     pub name: &'static str,
     /// Its text, and that of what it calls.
     pub text: String,
-    /// Whether the four are neighbours along k; if not, along rows or columns.
+    /// Whether fours are numbered along k first; if not, along rows or columns.
     pub along_k: bool,
 }
 
+/// Which four elements a thread brings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fours {
+    /// Those that are neighbours in memory.
+    Lying,
+    /// Of neighbouring rows or columns, wherever they lie.
+    OfPoints,
+}
+
 /// `fn load_left(batch, first, step, number) -> Sum`: the elements of four number `number` of a piece of `points` rows (or
-/// columns, for the other side) from `first` on and `step_size` values of k. Fours along k are numbered along k first,
-/// others along rows first. Behind the last value of k they are zero.
+/// columns, for the other side) from `first` on and `step_size` values of k. Where k lies along memory, fours are numbered
+/// along k first, so that neighbouring threads read neighbours; elsewhere along rows first. Behind the last value of k they
+/// are zero.
 pub(super) fn fetch(
     module: &mut Module<'_>,
     kernel: &ContractKernel,
     side: usize,
     [points, step_size]: [usize; 2],
+    of: Fours,
 ) -> Result<Fetch> {
     let [_, rows, columns, inner] = kernel.sizes();
     let (tape, name, count) = match side {
         ROWS => (&kernel.lhs.0, "left", rows),
         _ => (&kernel.rhs.0, "right", columns),
     };
-    let wide = operand_lanes(kernel, tape, side).unwrap_or(Wide::Points);
+    let lying = operand_lanes(kernel, tape, side).unwrap_or(Wide::Points);
+    let along_k = lying == Wide::Inner;
+    let wide = if of == Fours::OfPoints { Wide::Points } else { lying };
     let operand = Operand::new(module, kernel, name, side, wide)?;
     let inner_text = module.number(inner as u64);
     let count_text = module.number(count as u64);
@@ -46,8 +59,7 @@ pub(super) fn fetch(
     let value = operand.call("s", "k");
     // for pieces of tiles outside of the operands
     let empty = "Sum()";
-    let along_k = wide == Wide::Inner;
-    if along_k {
+    if wide == Wide::Inner {
         // Threads of a row are neighbours.
         let fours = step_size / 4;
         let _ = writeln!(load, "    let own = first + number / {fours}u;");
@@ -60,9 +72,12 @@ pub(super) fn fetch(
         let _ = writeln!(load, "    let inside = own < {count_text} && k < {inner_text};");
         let _ = writeln!(load, "    return select({empty}, {value}, inside);");
     } else {
-        let fours = points / 4;
-        let _ = writeln!(load, "    let own = first + number % {fours}u * 4u;");
-        let _ = writeln!(load, "    let k = step * {step_size}u + number / {fours}u;");
+        let (fours, k) = match along_k {
+            true => (format!("number / {step_size}u"), format!("number % {step_size}u")),
+            false => (format!("number % {}u", points / 4), format!("number / {}u", points / 4)),
+        };
+        let _ = writeln!(load, "    let own = first + {fours} * 4u;");
+        let _ = writeln!(load, "    let k = step * {step_size}u + {k};");
         let coordinates = point_coordinates(module, kernel, side, wide, "own", "m", &mut load);
         operand.still(module, kernel, &batch, &coordinates, "s", &mut load);
         let position = format!("min(k, {inner_text} - 1u)");

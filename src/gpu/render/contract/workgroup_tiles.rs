@@ -12,7 +12,7 @@ use crate::gpu::render::module::Module;
 use crate::gpu::render::scalar::Register;
 use crate::plan::ContractKernel;
 
-use super::fetch::{Fetch, fetch};
+use super::fetch::{Fetch, Fours, fetch};
 use super::points::{finish_inside, tile_grid};
 use super::{COLUMNS, LANES, ROWS};
 
@@ -56,7 +56,8 @@ fn body([row_blocks, column_blocks]: [usize; 2]) -> [String; 5] {
             let _ = writeln!(begin, "    var {side}{i} = {}", load("0u"));
             let _ = writeln!(place, "        place_{side}({start}u, thread, {side}{i});");
             let _ = writeln!(ahead, "        {side}{i} = {}", load("step + 1u"));
-            let _ = writeln!(products, "            let {values}{i} = {side}_tile[{start}u + k + {side}_part];");
+            let _ =
+                writeln!(products, "            let {values}{i} = {side}_tile[{start}u + at_{side}(k, {side}_part)];");
         }
     }
     for (i, j) in (0..row_blocks).flat_map(|i| (0..column_blocks).map(move |j| (i, j))) {
@@ -71,18 +72,33 @@ fn body([row_blocks, column_blocks]: [usize; 2]) -> [String; 5] {
     [begin, place, ahead, products, results]
 }
 
-/// `load_left` and `place_left`, or those of the other operand.
+/// `load_left`, `place_left` and `at_left`, or those of the other operand.
+///
+/// A vector in workgroup memory has one writer. Four threads that each write a component of it would race: a component may
+/// be written by reading, changing and writing the whole vector (WGSL, "Memory Access Occurrence"), as Metal's and FXC's
+/// compilers do.
 fn bring(module: &mut Module<'_>, kernel: &ContractKernel, side: usize) -> Result<String> {
-    let Fetch { name, mut text, along_k } = fetch(module, kernel, side, [BLOCK, STEP])?;
-    let _ = writeln!(text, "fn place_{name}(start: u32, thread: u32, value: Sum) {{");
-    if along_k {
-        text.push_str("    let at = start + thread % 4u * 64u + thread / 16u;\n    let lane = thread / 4u % 4u;\n");
-        for (number, lane) in LANES.iter().enumerate() {
-            let _ = writeln!(text, "    {name}_tile[at + {}u][lane] = value.{lane};", number * 16);
+    let Fetch { name, mut text, along_k } = fetch(module, kernel, side, [BLOCK, STEP], Fours::OfPoints)?;
+    let (k, part, own) = match along_k {
+        true => ("thread % 16u", "thread / 16u", "part ^ k"),
+        false => ("thread / 16u", "thread % 16u", "part"),
+    };
+    let _ = writeln!(
+        text,
+        "fn place_{name}(start: u32, thread: u32, value: Sum) {{
+    {name}_tile[start + at_{name}({k}, {part})] = value;
+}}
+
+// Parts of one k are neighbours{}.
+fn at_{name}(k: u32, part: u32) -> u32 {{
+    return k * 16u + ({own});
+}}
+",
+        if along_k {
+            ", and in another order for each k, so that neighbouring threads write to different banks"
+        } else {
+            ""
         }
-    } else {
-        let _ = writeln!(text, "    {name}_tile[start + thread] = value;");
-    }
-    text.push_str("}\n\n");
+    );
     Ok(text)
 }

@@ -189,6 +189,36 @@ fn close(dtype: DType, want: f64, have: f64, tolerance: f64) -> bool {
     want == have || (want - have).abs() <= tolerance * want.abs().max(1.0)
 }
 
+/// Whether a component of a vector in workgroup memory is stored by itself. Compilers may write the whole vector for it, and
+/// take back what another invocation has written to the other components.
+fn writes_components(module: &naga::Module, info: &naga::valid::ModuleInfo) -> bool {
+    use naga::{AddressSpace, Expression, Handle, Statement, TypeInner};
+    fn stores(block: &naga::Block, found: &mut Vec<Handle<Expression>>) {
+        for statement in block {
+            match statement {
+                Statement::Store { pointer, .. } => found.push(*pointer),
+                Statement::Block(inner) => stores(inner, found),
+                Statement::If { accept, reject, .. } => [accept, reject].iter().for_each(|inner| stores(inner, found)),
+                Statement::Loop { body, continuing, .. } => {
+                    [body, continuing].iter().for_each(|inner| stores(inner, found));
+                }
+                Statement::Switch { cases, .. } => cases.iter().for_each(|case| stores(&case.body, found)),
+                _ => {}
+            }
+        }
+    }
+    let functions = module.functions.iter().map(|(handle, function)| (function, &info[handle]));
+    let entries = module.entry_points.iter().enumerate();
+    functions.chain(entries.map(|(n, entry)| (&entry.function, info.get_entry_point(n)))).any(|(function, info)| {
+        let mut found = Vec::new();
+        stores(&function.body, &mut found);
+        found.iter().any(|&pointer| {
+            let inner = info[pointer].ty.inner_with(&module.types);
+            matches!(inner, TypeInner::ValuePointer { size: None, space: AddressSpace::WorkGroup, .. })
+        })
+    })
+}
+
 /// Parses, validates and translates a module to all three of wgpu's languages. `BRASA_DUMP` names a folder that gets what
 /// other compilers can be held against: `NUMBER.wgsl` and `NUMBER.hlsl`.
 pub(super) fn validate(launch: &Launch) {
@@ -206,6 +236,7 @@ pub(super) fn validate(launch: &Launch) {
     }
     let mut validator = naga::valid::Validator::new(naga::valid::ValidationFlags::all(), capabilities);
     let info = validator.validate(&module).unwrap_or_else(|e| panic!("{label}: {}\n{text}", e.emit_to_string(text)));
+    assert!(!writes_components(&module, &info), "{label}: a vector in workgroup memory has several writers\n{text}");
     naga::back::spv::write_vec(&module, &info, &naga::back::spv::Options::default(), None)
         .unwrap_or_else(|e| panic!("{label}: SPIR-V: {e}\n{text}"));
     let options = naga::back::msl::Options { fake_missing_bindings: true, lang_version: (2, 4), ..Default::default() };
