@@ -16,9 +16,11 @@ pub struct PlanOptions {
     pub sort_run: usize,
     /// Elements one row of a reduction may have before it is cut in parts that are reduced again.
     pub max_row: usize,
-    /// Independent pieces of work the device wants at the least; small reductions and contractions are split up to
-    /// this. 1: never split for that.
-    pub wanted_parallelism: usize,
+    /// Workgroups the device wants at the least; the sums of small reductions and contractions are cut until there are so
+    /// many. 1: never cut for that.
+    pub wanted_groups: usize,
+    /// Rows, and as many columns, of a contraction's results that a workgroup computes.
+    pub group_tile: usize,
     /// Rows longer than this are not fused with elementwise work on every element (they do not stay in cache).
     pub fused_row: usize,
     /// Cost (as the fusion pass counts it) up to which a value used several times is computed again instead of stored.
@@ -45,7 +47,8 @@ impl PlanOptions {
         max_contract_steps: usize::MAX,
         sort_run: usize::MAX,
         max_row: usize::MAX,
-        wanted_parallelism: 1,
+        wanted_groups: 1,
+        group_tile: 64,
         fused_row: 1 << 16,
         recompute_cost: 10,
         prologue_cost: 7,
@@ -56,14 +59,16 @@ impl PlanOptions {
         matmul_precision: MatmulPrecision::Highest,
     };
 
-    /// For a GPU that lets a kernel bind `max_buffers` storage buffers.
+    /// For a GPU that lets a kernel bind `max_buffers` storage buffers. How many cores it has, wgpu does not tell; 128 is what
+    /// the larger ones have, and costs the others little: the partial results of 128 workgroups are 2 MiB.
     pub const fn gpu(max_buffers: usize) -> Self {
         Self {
             max_buffers,
             max_contract_steps: 16_384,
             sort_run: 1024,
             max_row: 1 << 18,
-            wanted_parallelism: 64,
+            wanted_groups: 128,
+            group_tile: 64,
             fused_row: 1 << 14,
             recompute_cost: 10,
             prologue_cost: 7,
@@ -74,5 +79,10 @@ impl PlanOptions {
             mixed_slots: false,
             matmul_precision: MatmulPrecision::Highest,
         }
+    }
+
+    /// For a processor that stands in for a GPU: it has few threads, each of which reads a row as well as many do.
+    pub const fn software(max_buffers: usize) -> Self {
+        Self { wanted_groups: 64, group_tile: 8, reduced_matrix: usize::MAX, ..Self::gpu(max_buffers) }
     }
 }

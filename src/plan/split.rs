@@ -9,10 +9,11 @@ use crate::shape::Shape;
 
 use super::PlanOptions;
 
-/// Contractions with fewer results than this are split along their sum when that is long.
-const SMALL_OUTPUT: usize = 1 << 14;
-/// A part of a contraction's sum is not made shorter than this for the sake of parallelism.
-const MIN_STEPS: usize = 512;
+/// Parts of a contraction's sum are not made shorter than this for the sake of parallelism.
+const LEAST_STEPS: usize = 256;
+/// Nor are those of a reduction's rows, and in fewer parts they are not cut: the second reduction takes time, too.
+const LEAST_ROW: usize = 1 << 14;
+const LEAST_PARTS: usize = 4;
 
 /// An equal program whose reductions and contractions respect the options' limits.
 pub(super) fn split(program: &Program, options: &PlanOptions) -> Program {
@@ -97,6 +98,27 @@ fn cut(
     push(nodes, ProgramNode { op, inputs: vec![input], shape: Shape::from(shape), dtype, ..like.clone() })
 }
 
+/// Elements in each of `parts` parts of an axis, or of some more: where it can be done, all parts have as many.
+fn chunk(length: usize, parts: usize) -> usize {
+    let chunk = length.div_ceil(parts.min(length));
+    (chunk.div_ceil(2)..=chunk).rev().find(|&even| length.is_multiple_of(even)).unwrap_or(chunk)
+}
+
+/// Workgroups that a contraction makes: one for each square of results, of thin ones for a quarter as many.
+fn groups(results: &[usize], contract: &Contract, tile: usize) -> usize {
+    let product = |wanted: [bool; 2]| -> usize {
+        let sides = |label: &u8| [&contract.lhs, &contract.rhs].map(|side| side.contains(label));
+        let sizes = contract.out.iter().zip(results).filter(|(label, _)| sides(label) == wanted);
+        sizes.map(|(_, &size)| size).product()
+    };
+    let [batch, rows, columns] = [[true, true], [true, false], [false, true]].map(product);
+    if 2 * rows.min(columns) >= tile {
+        batch * rows.div_ceil(tile) * columns.div_ceil(tile)
+    } else {
+        (batch * rows * columns).div_ceil(tile * tile / 4)
+    }
+}
+
 fn split_reduce(
     nodes: &mut Vec<ProgramNode>,
     node: &ProgramNode,
@@ -110,10 +132,9 @@ fn split_reduce(
     let outer = node.shape.numel();
     let parts = if inner > options.max_row {
         inner.div_ceil(options.max_row / 4)
-    } else if outer.saturating_mul(4) < options.wanted_parallelism && inner > options.max_row / 4 {
-        options.wanted_parallelism
     } else {
-        return None;
+        let parts = options.wanted_groups.div_ceil(outer.max(1)).min(inner / LEAST_ROW);
+        Some(parts).filter(|&parts| parts >= LEAST_PARTS)?
     };
     if node.dtype == DType::F16 {
         // partial results stay in the accumulator's precision
@@ -124,8 +145,7 @@ fn split_reduce(
         return Some(push(nodes, ProgramNode { op: Op::Cast, inputs: vec![wide], ..node.clone() }));
     }
     let axis = *axes.iter().max_by_key(|&&axis| shape[axis])?;
-    let parts = parts.min(shape[axis]);
-    let chunk = shape[axis].div_ceil(parts);
+    let chunk = chunk(shape[axis], parts);
     let parts = shape[axis].div_ceil(chunk);
     let pieces = cut(nodes, node, input, axis, parts, chunk, op.identity(node.dtype));
     let inner_axes: Vec<usize> = axes.iter().map(|&a| if a >= axis { a + 1 } else { a }).collect();
@@ -169,14 +189,9 @@ fn split_contract(
     };
     let summed: Vec<u8> = contract.lhs.iter().copied().filter(|label| !contract.out.contains(label)).collect();
     let steps: usize = summed.iter().map(|&label| size(label)).product();
-    let results = node.shape.numel();
-    let mut parts = steps.div_ceil(options.max_contract_steps);
-    if results < SMALL_OUTPUT && results > 0 {
-        // about 64 results make one workgroup's worth of work
-        let wanted = options.wanted_parallelism.div_ceil(results.div_ceil(64));
-        parts = parts.max(wanted.min(steps / MIN_STEPS));
-    }
-    if parts <= 1 {
+    let wanted = options.wanted_groups.div_ceil(groups(&node.shape, contract, options.group_tile).max(1));
+    let parts = steps.div_ceil(options.max_contract_steps).max(wanted.min(steps / LEAST_STEPS));
+    if parts <= 1 || node.shape.numel() == 0 {
         return None;
     }
     // the outermost summed axis that is long enough, else the longest
@@ -186,7 +201,7 @@ fn split_contract(
         .find(|&label| size(label) >= parts)
         .or_else(|| summed.iter().copied().max_by_key(|&label| size(label)))?;
     let length = size(label);
-    let chunk = length.div_ceil(parts.min(length));
+    let chunk = chunk(length, parts);
     let parts = length.div_ceil(chunk);
     if parts <= 1 {
         return None;
@@ -215,7 +230,10 @@ fn split_contract(
         ..node.clone()
     };
     let partial = match &partial.op {
-        Op::Contract(contract) => split_contract(nodes, &partial, contract, options),
+        // with work for all there is no further reason but length
+        Op::Contract(contract) => {
+            split_contract(nodes, &partial, contract, &PlanOptions { wanted_groups: 1, ..*options })
+        }
         _ => None,
     }
     .unwrap_or_else(|| push(nodes, partial));
@@ -230,4 +248,17 @@ fn split_contract(
     let sum = push(nodes, sum);
     let whole = push(nodes, ProgramNode { op: Op::Reshape, inputs: vec![sum], dtype, ..node.clone() });
     Some(push(nodes, ProgramNode { op: Op::Cast, inputs: vec![whole], ..node.clone() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chunk;
+
+    #[test]
+    fn parts_are_even_where_they_can_be() {
+        assert_eq!(chunk(128, 8), 16);
+        assert_eq!(chunk(128, 15), 8, "16 parts of 8 instead of 15 of 9, the last of which would be 2");
+        assert_eq!(chunk(13, 4), 4);
+        assert_eq!(chunk(5, 9), 1);
+    }
 }

@@ -58,10 +58,7 @@ pub(crate) fn options_for(device: &Device) -> PlanOptions {
     let info = device.info();
     let options = match info.kind {
         DeviceKind::Cpu => PlanOptions::CPU,
-        // one thread reads a whole row as well as many do
-        DeviceKind::Software => {
-            PlanOptions { reduced_matrix: usize::MAX, ..PlanOptions::gpu(info.max_storage_buffers as usize) }
-        }
+        DeviceKind::Software => PlanOptions::software(info.max_storage_buffers as usize),
         _ => PlanOptions::gpu(info.max_storage_buffers as usize),
     };
     // where it makes no difference, plans are none either

@@ -3,6 +3,7 @@
 mod compared;
 mod phases;
 mod reasons;
+mod split;
 mod vectors;
 
 use std::collections::HashMap;
