@@ -119,9 +119,10 @@ pub(super) fn describe(
     }
 }
 
-/// Memory that a kernel may see besides the status word.
+/// Memory that a kernel may see besides the status word. Metal counts the uniform buffers, sizes and host values, as well.
 fn max_storage_buffers(limits: &wgpu::Limits) -> u32 {
-    limits.max_storage_buffers_per_shader_stage - 1
+    let all = limits.max_buffers_and_acceleration_structures_per_shader_stage;
+    (limits.max_storage_buffers_per_shader_stage - 1).min(all.saturating_sub(3))
 }
 
 /// What tells an adapter from others, the first of those alike.

@@ -86,11 +86,16 @@ pub(super) fn subgroups(info: &wgpu::AdapterInfo, features: wgpu::Features) -> O
     if without("subgroups") || !features.contains(wgpu::Features::SUBGROUP) {
         return None;
     }
-    let sizes = match info.backend {
+    let sizes = subgroup_sizes(info);
+    sizes.iter().all(|size| size.is_power_of_two() && *size >= 4).then_some(sizes)
+}
+
+/// The smallest and the largest number of lanes of the adapter's subgroups.
+fn subgroup_sizes(info: &wgpu::AdapterInfo) -> [u32; 2] {
+    match info.backend {
         wgpu::Backend::Metal if info.name.starts_with("Apple") => [32, 32], // wgpu tells what any GPU might have
         _ => [info.subgroup_min_size, info.subgroup_max_size],
-    };
-    sizes.iter().all(|size| size.is_power_of_two() && *size >= 4).then_some(sizes)
+    }
 }
 
 /// The adapter's units for small matrices that a device with these features makes use of. A software adapter's are slower
@@ -119,7 +124,7 @@ pub(super) fn offered_units(adapter: &wgpu::Adapter, features: wgpu::Features) -
         good.map(|unit| unit.m_size as usize).max()
     };
     let units = Units {
-        subgroups: [info.subgroup_min_size, info.subgroup_max_size].map(|size| size as usize),
+        subgroups: subgroup_sizes(&info).map(|size| size as usize),
         f16: features.contains(wgpu::Features::SHADER_F16).then(|| largest(Scalar::F16)).flatten(),
         f32: largest(Scalar::F32),
         terms: true,

@@ -4,7 +4,7 @@ use crate::custom::{ALIGNMENT, Invocation};
 use crate::error::{Error, Result};
 use crate::plan::{Plan, Routine, Span};
 
-use super::{Binding, Capabilities, Launch, library};
+use super::{Binding, Capabilities, Launch, folded, library};
 
 /// Invocations of a group that writes zeros.
 const ZERO_THREADS: u64 = 256;
@@ -85,7 +85,7 @@ fn window(plan: &Plan, label: &str, span: &Span, bytes: u64, writable: bool, cap
 
 fn zero(label: &str, window: Binding, caps: &Capabilities) -> Launch {
     let groups = (window.size_bytes / 4).div_ceil(ZERO_THREADS);
-    let columns = groups.min(u64::from(caps.max_groups));
+    let [columns, rows] = folded(groups, caps);
     Launch {
         label: format!("{label} zeros"),
         wgsl: library::ZERO.into(),
@@ -94,6 +94,6 @@ fn zero(label: &str, window: Binding, caps: &Capabilities) -> Launch {
         sizes: Vec::new(),
         uses_uniforms: false,
         uses_status: false,
-        groups: [columns as u32, groups.div_ceil(columns) as u32, 1],
+        groups: [columns as u32, rows as u32, 1],
     }
 }

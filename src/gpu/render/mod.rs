@@ -31,7 +31,7 @@ use crate::error::Result;
 use crate::plan::{Body, BufferId, Kernel, Plan, Routine, RoutineKind};
 
 pub(crate) use contract::{Tuned, Units, Variant, identity, probe_terms_text, probe_text, variants};
-pub(crate) use library::MOVE_BYTES;
+pub(crate) use library::{MOVE_BYTES, TALLY};
 use module::Module;
 pub(crate) use tree::probe_text as subgroup_probe_text;
 
@@ -170,14 +170,17 @@ pub(crate) fn text(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Result<
     Ok(texts.join("\n// ---\n\n"))
 }
 
+/// The columns and rows of a grid of `groups` workgroups, with as few left over as rows of one length allow.
+fn folded(groups: u64, caps: &Capabilities) -> [u64; 2] {
+    let rows = groups.div_ceil(u64::from(caps.max_groups)).max(1);
+    [groups.div_ceil(rows), rows]
+}
+
 /// The `grid` slot and the workgroups for `work` invocations in groups of `threads`; more groups than fit into one
 /// dimension fold into the second.
 fn grid(module: &mut Module<'_>, work: usize, threads: usize) -> Result<(String, [u32; 3])> {
-    let groups = work.div_ceil(threads) as u64;
-    let most = u64::from(module.caps.max_groups);
-    let columns = groups.min(most);
-    let rows = groups.div_ceil(columns.max(1));
-    if rows > most || work as u64 > u64::from(u32::MAX) {
+    let [columns, rows] = folded(work.div_ceil(threads) as u64, module.caps);
+    if rows > u64::from(module.caps.max_groups) || work as u64 > u64::from(u32::MAX) {
         return Err(module.error(format!("it has {work} pieces of work, more than this adapter can count")));
     }
     let (work, columns_text) = (module.number(work as u64), module.number(columns));
