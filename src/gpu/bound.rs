@@ -9,7 +9,7 @@ use crate::timing::{KernelTime, StageTimes, TimeSource};
 
 use super::context::Gpu;
 use super::dispatch::{Dispatch, Memory, bind};
-use super::fences::Fences;
+use super::fences::{End, Fences};
 use super::pace::DISPLAY_MILLISECONDS;
 use super::passes::{Cost, Measured, Pass, Rules, cut};
 use super::program::Program;
@@ -20,10 +20,11 @@ use super::timestamps::Timer;
 const MAX_REPLAYS: usize = 3;
 /// Longest submission, except on software adapters, which no watchdog resets.
 const BUDGET_MILLISECONDS: f64 = 100.0;
-/// Queries cost some 20 µs each on software adapters: once that many replays were timed, of a program that takes no
-/// longer than this many milliseconds only one in so many is.
+/// Queries cost some 20 µs each on software adapters, and fences a submission for each stage, of up to 70 µs on Metal: once
+/// that many replays were timed, of a program that takes no longer than this many milliseconds only one in so many is.
 const ALWAYS_TIMED: u64 = 32;
 const SHORT_MILLISECONDS: f64 = 2.0;
+const SHORT_BY_FENCE_MILLISECONDS: f64 = 20.0;
 const TIMED_ONE_IN: u64 = 16;
 /// After this many measured replays the cuts stay as they are.
 const LEARNING_REPLAYS: u32 = 4;
@@ -65,6 +66,17 @@ struct Timing {
     /// What the last measured replay took.
     last_milliseconds: f64,
     log: Option<Arc<SpanLog>>,
+}
+
+/// How a replay is timed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum How {
+    /// By the device's clock.
+    Queries,
+    /// By when the host learns that its stages are done.
+    Fences,
+    /// Not at all, but the next one is by fences.
+    FencesNext,
 }
 
 impl Bound {
@@ -113,7 +125,7 @@ impl Bound {
         self.rules.kernel_passes = on;
         let gpu = &self.program.gpu;
         if self.timing.wanted && self.timing.timer.is_none() && gpu.clock.is_trusted() && !self.costs.is_empty() {
-            self.timing.timer = Some(Timer::new(gpu, self.costs.len()));
+            self.timing.timer = Timer::new(gpu, self.costs.len());
         }
         self.recut();
     }
@@ -135,14 +147,15 @@ impl Bound {
         }
         self.collect();
         self.timing.fences.number = self.timing.number();
-        let by_fence = self.timing.wanted && !gpu.clock.is_trusted();
+        let timed = self.timing.next(gpu.clock.is_trusted(), self.rules.kernel_passes);
+        let by_fence = timed == Some(How::Fences);
         let rules = Rules { pass_submissions: by_fence, ..self.rules };
         let rules = if self.budget_is_given { rules } else { Rules { budget_milliseconds: budget(gpu), ..rules } };
         if rules != self.rules {
             self.rules = rules;
             self.recut();
         }
-        let slot = if by_fence { None } else { self.timing.begin(self.rules.kernel_passes) };
+        let slot = if timed == Some(How::Queries) { self.timing.begin() } else { None };
 
         let mut recorder = gpu.recorder();
         if let Some(buffer) = &self.uniforms {
@@ -150,8 +163,8 @@ impl Bound {
         }
         for (number, pass) in self.passes.iter().enumerate() {
             if pass.submits_before {
-                let pass = by_fence.then(|| &self.passes[number - 1]);
-                if let Some(submission) = self.timing.fences.submit(gpu, &mut recorder, pass, false) {
+                let end = if by_fence { End::Pass(&self.passes[number - 1]) } else { End::Untimed };
+                if let Some(submission) = self.timing.fences.submit(gpu, &mut recorder, end) {
                     gpu.pace.submitted(gpu, &submission);
                 }
             }
@@ -160,8 +173,12 @@ impl Bound {
         if let (Some(slot), Some(timer)) = (slot, &mut self.timing.timer) {
             timer.resolve(recorder.encoder(gpu), slot, &self.passes);
         }
-        let last = self.passes.last().filter(|_| by_fence);
-        let submission = self.timing.fences.submit(gpu, &mut recorder, last, true);
+        let end = match (timed, self.passes.last()) {
+            (Some(How::Fences), Some(last)) => End::Last(last),
+            (Some(How::FencesNext), _) => End::Before,
+            _ => End::Untimed,
+        };
+        let submission = self.timing.fences.submit(gpu, &mut recorder, end);
         drop(recorder);
         if let (Some(slot), Some(timer)) = (slot, &self.timing.timer) {
             timer.fetch(slot);
@@ -285,14 +302,29 @@ impl Bound {
 }
 
 impl Timing {
-    /// A place for the timestamps of the replay that starts now, if it is to be timed.
-    fn begin(&mut self, profile: bool) -> Option<usize> {
+    /// How the replay that starts now is timed, if it is.
+    fn next(&mut self, clock_is_trusted: bool, profile: bool) -> Option<How> {
+        if !self.wanted {
+            return None;
+        }
         self.replays += 1;
-        let short = self.last_milliseconds < SHORT_MILLISECONDS && self.replays > ALWAYS_TIMED;
-        let skipped = short && !profile && !self.replays.is_multiple_of(TIMED_ONE_IN);
+        let queries = clock_is_trusted && self.timer.is_some();
+        let short = self.last_milliseconds < if queries { SHORT_MILLISECONDS } else { SHORT_BY_FENCE_MILLISECONDS };
+        let is_timed = |replay: u64| !short || profile || replay <= ALWAYS_TIMED || replay.is_multiple_of(TIMED_ONE_IN);
+        match (is_timed(self.replays), queries) {
+            (true, true) => Some(How::Queries),
+            (true, false) => Some(How::Fences),
+            (false, _) => {
+                self.untimed += 1;
+                (!queries && is_timed(self.replays + 1)).then_some(How::FencesNext)
+            }
+        }
+    }
+
+    /// A place for the timestamps of the replay that starts now, if one is free.
+    fn begin(&mut self) -> Option<usize> {
         let number = self.number();
-        let timer = self.timer.as_mut()?;
-        let slot = if skipped { None } else { timer.begin(number) };
+        let slot = self.timer.as_mut()?.begin(number);
         if slot.is_none() {
             self.untimed += 1;
         }

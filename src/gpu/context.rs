@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::device::{Counters, DeviceInfo};
 use crate::error::{Error, Result};
@@ -17,6 +17,7 @@ use super::pipeline_cache::PipelineCache;
 use super::readback::ReadbackPool;
 use super::recorder::Recorder;
 use super::render::Capabilities;
+use super::tally::Tally;
 use super::timestamps::Clock;
 use super::tuned::Place;
 use super::waiter::Waiter;
@@ -49,8 +50,10 @@ pub(crate) struct Gpu {
     pub(super) readbacks: ReadbackPool,
     pub(super) clock: Clock,
     pub(super) pace: Pace,
-    /// One atomic word: the largest number of a place that met an index outside its range.
+    /// Two atomic words: the largest number of a place that met an index outside its range, and what `tally` counts.
     pub(super) status: wgpu::Buffer,
+    /// Where the end of work does not tell whether it was done.
+    pub(super) tally: OnceLock<Tally>,
     /// Compile kernels with bounds checks and bounded loops.
     pub(super) checked: bool,
     max_buffer_bytes: u64,
@@ -169,9 +172,10 @@ impl Gpu {
             pipeline_cache: PipelineCache::open(&device, folder),
             tuned_place: folder.map(|folder| Place::new(folder, &adapter.get_info())),
             readbacks: ReadbackPool::default(),
-            clock: Clock::new(&device, &queue),
+            clock: Clock::new(&device, &queue, adapter.get_info().backend),
             pace: Pace::default(),
             status,
+            tally: OnceLock::new(),
             checked: crate::debug::checked(),
             max_buffer_bytes: device.limits().max_buffer_size,
             counters,
@@ -180,12 +184,22 @@ impl Gpu {
             queue,
         };
         gpu.check()?;
+        if adapter.get_info().backend == wgpu::Backend::Metal {
+            gpu.count_submissions()?;
+        }
         gpu.caps.subgroups = gpu.probed_subgroups();
         gpu.caps.cooperative = gpu.probed_units();
         let place = gpu.tuned_place.as_ref().filter(|_| !features::without("tuned"));
         gpu.caps.tuned = place.map(|place| Arc::new(place.load()));
         gpu.check()?;
         Ok(Arc::new(gpu))
+    }
+
+    /// Counts submissions on the device from now on.
+    pub(super) fn count_submissions(&self) -> Result<()> {
+        let tally = Tally::new(self)?;
+        self.tally.get_or_init(|| tally);
+        Ok(())
     }
 
     /// The error that happened since the last call, if any.

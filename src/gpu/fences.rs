@@ -23,9 +23,23 @@ pub(super) struct Fences {
     pub(super) number: u64,
 }
 
+/// What a submission ends with.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End<'p> {
+    /// Work whose end nobody waits for.
+    Untimed,
+    /// A replay that is not timed; the next one is, and starts when this one is done.
+    Before,
+    /// A pass of a replay, the only one since the submission before.
+    Pass(&'p Pass),
+    /// The last pass of a replay.
+    Last(&'p Pass),
+}
+
 #[derive(Debug)]
 struct Fence {
-    pass: Pass,
+    /// None: of a replay that is not timed.
+    pass: Option<Pass>,
     /// It is the last of its replay.
     last: bool,
     submitted: Instant,
@@ -34,18 +48,11 @@ struct Fence {
 }
 
 impl Fences {
-    /// Submits what is recorded; with `pass`, notes when that pass, the only one in it, is done. `last` says that its replay
-    /// is then done, too.
-    pub(super) fn submit(
-        &mut self,
-        gpu: &Gpu,
-        recorder: &mut Recorder,
-        pass: Option<&Pass>,
-        last: bool,
-    ) -> Option<wgpu::SubmissionIndex> {
+    /// Submits what is recorded, and notes when it is done, unless nobody wants to know.
+    pub(super) fn submit(&mut self, gpu: &Gpu, recorder: &mut Recorder, end: End<'_>) -> Option<wgpu::SubmissionIndex> {
         let submitted = Instant::now();
         let submission = recorder.submit(gpu)?;
-        if let Some(pass) = pass {
+        if !matches!(end, End::Untimed) {
             let done = Arc::new(OnceLock::new());
             let (noted, ticket) = (Arc::clone(&done), Ticket::default());
             let settled = ticket.clone();
@@ -54,7 +61,9 @@ impl Fences {
                 settled.settle(true);
             });
             gpu.waiter.watch(&gpu.poller, submission.clone(), vec![ticket]);
-            self.waiting.push_back(Fence { pass: pass.clone(), last, submitted, number: self.number, done });
+            let pass = if let End::Pass(pass) | End::Last(pass) = end { Some(pass.clone()) } else { None };
+            let last = matches!(end, End::Last(_));
+            self.waiting.push_back(Fence { pass, last, submitted, number: self.number, done });
         }
         Some(submission)
     }
@@ -67,11 +76,12 @@ impl Fences {
             let started = self.last_done.map_or(fence.submitted, |last| last.max(fence.submitted));
             let milliseconds = done.saturating_duration_since(started).as_secs_f64() * 1e3;
             self.last_done = Some(done);
+            let Some(pass) = fence.pass else { continue };
             if let Some(log) = log {
-                let (stage, number) = (fence.pass.stage, fence.number);
+                let (stage, number) = (pass.stage, fence.number);
                 log.push(WorkSpan { stage, start: started.min(done), end: done, number });
             }
-            self.begun.push((fence.pass, milliseconds));
+            self.begun.push((pass, milliseconds));
             if fence.last {
                 result.push(std::mem::take(&mut self.begun));
             }

@@ -28,6 +28,7 @@ mod recorder;
 mod render;
 mod staging;
 mod stopwatch;
+mod tally;
 mod timestamps;
 mod transfer;
 mod tune;

@@ -49,7 +49,10 @@ struct Piece {
 /// A read that the device has been told to do.
 pub(crate) struct Read {
     pieces: Vec<Piece>,
+    /// The status word and the tally.
     status: Piece,
+    /// What the tally has to be, if it is kept.
+    tallied: Option<u32>,
     skip: usize,
     bytes: usize,
 }
@@ -68,7 +71,8 @@ impl Gpu {
         };
         let starts = (start..end).step_by(PIECE_BYTES as usize);
         let pieces: Vec<Piece> = starts.map(|at| copy(buffer, at, PIECE_BYTES.min(end - at))).collect();
-        let status = copy(&self.status, 0, 4);
+        let status = copy(&self.status, 0, 8);
+        let tallied = self.tally.get().map(|_| recorder.tallied);
         let submission = recorder.submit(self);
         drop(recorder);
         let mut tickets = Vec::new();
@@ -81,7 +85,7 @@ impl Gpu {
         if let Some(submission) = submission {
             self.waiter.watch(&self.poller, submission, tickets);
         }
-        Ok(Read { pieces, status, skip: (offset - start) as usize, bytes: bytes as usize })
+        Ok(Read { pieces, status, tallied, skip: (offset - start) as usize, bytes: bytes as usize })
     }
 
     /// Waits for a read and takes its elements. An index outside its range, wherever it was met since the last read, is an
@@ -95,13 +99,16 @@ impl Gpu {
             self.take_piece(piece, skip..end, &mut result).await?;
             skip = 0;
         }
-        let mut word: Vec<u32> = Vec::with_capacity(1);
-        self.take_piece(read.status, 0..4, &mut word).await?;
+        let mut words: Vec<u32> = Vec::with_capacity(2);
+        self.take_piece(read.status, 0..8, &mut words).await?;
+        if read.tallied.is_some_and(|tallied| tallied != words[1]) {
+            self.poller.health.lose("the system stopped work on it, perhaps to draw the display; use smaller batches");
+        }
         self.check()?;
-        let status = word[0];
+        let status = words[0];
         if status != 0 {
             let mut recorder = self.recorder();
-            recorder.encoder(&self).clear_buffer(&self.status, 0, None);
+            recorder.encoder(&self).clear_buffer(&self.status, 0, Some(4));
             return Err(status::error(status));
         }
         Ok(result)

@@ -17,6 +17,8 @@ pub(super) struct Recorder {
     encoder: Option<wgpu::CommandEncoder>,
     staging: Staging,
     queued: VecDeque<wgpu::SubmissionIndex>,
+    /// Submissions that the device's tally has to count, modulo 2³².
+    pub(super) tallied: u32,
 }
 
 impl Recorder {
@@ -45,17 +47,23 @@ impl Recorder {
                     std::thread::yield_now();
                 }
                 Err(Full::Until(submission)) => gpu.poller.wait(Some(submission)),
+                Err(Full::OutOfMemory) => {
+                    gpu.poller.health.report("there is no memory left to bring data to it; use a smaller batch".into());
+                }
             }
-            if gpu.is_lost() {
-                return gpu.check();
-            }
+            gpu.check()?;
         }
         Ok(())
     }
 
     /// Submits what is recorded; `None` if nothing is.
     pub(super) fn submit(&mut self, gpu: &Gpu) -> Option<wgpu::SubmissionIndex> {
-        let commands = self.encoder.take()?.finish();
+        let mut encoder = self.encoder.take()?;
+        if let Some(tally) = gpu.tally.get() {
+            tally.record(&mut encoder);
+            self.tallied = self.tallied.wrapping_add(1);
+        }
+        let commands = encoder.finish();
         self.staging.close();
         gpu.count(Made::Submission);
         let submission = gpu.queue.submit([commands]); // which also runs the callbacks that are due

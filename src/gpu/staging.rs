@@ -5,6 +5,7 @@
 //! and a replay makes no buffers.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::context::Gpu;
@@ -37,13 +38,16 @@ pub(super) enum Full {
     Unsubmitted,
     /// All chunks are in use; this is the submission that frees one first.
     Until(wgpu::SubmissionIndex),
+    /// There is no memory for chunks.
+    OutOfMemory,
 }
 
 #[derive(Debug)]
 struct Ring {
     chunk_bytes: u64,
     count: usize,
-    made: bool,
+    /// Chunks that there are: none before the first use, and fewer when some could not be mapped.
+    alive: Arc<AtomicUsize>,
     free: Arc<Mutex<Vec<wgpu::Buffer>>>,
     /// Mapped, and filled up to a byte for the work that is being recorded; the last one is filled next.
     filling: Vec<(wgpu::Buffer, u64)>,
@@ -81,12 +85,11 @@ impl Staging {
     pub(super) fn recall(&mut self, submission: &wgpu::SubmissionIndex) {
         for ring in [&mut self.small, &mut self.large] {
             for buffer in ring.closed.drain(..) {
-                let (free, again) = (Arc::clone(&ring.free), buffer.clone());
-                buffer.map_async(wgpu::MapMode::Write, .., move |mapped| {
-                    // A chunk that cannot be mapped belongs to a lost device.
-                    if mapped.is_ok() {
-                        free.lock().unwrap_or_else(PoisonError::into_inner).push(again);
-                    }
+                let (free, alive, again) = (Arc::clone(&ring.free), Arc::clone(&ring.alive), buffer.clone());
+                buffer.map_async(wgpu::MapMode::Write, .., move |mapped| match mapped {
+                    Ok(()) => free.lock().unwrap_or_else(PoisonError::into_inner).push(again),
+                    // The device is lost, or has no memory to map it to.
+                    Err(_) => drop(alive.fetch_sub(1, Ordering::Relaxed)),
                 });
                 ring.submitted.push_back(submission.clone());
             }
@@ -102,7 +105,7 @@ impl Ring {
         Self {
             chunk_bytes,
             count,
-            made: false,
+            alive: Arc::default(),
             free: Arc::default(),
             filling: Vec::new(),
             closed: Vec::new(),
@@ -111,8 +114,8 @@ impl Ring {
     }
 
     fn put(&mut self, gpu: &Gpu, data: &[u8]) -> Result<Staged, Full> {
-        if !self.made {
-            self.make(gpu);
+        if self.alive.load(Ordering::Relaxed) == 0 && !self.make(gpu) {
+            return Err(Full::OutOfMemory);
         }
         let fits = self.filling.last().is_some_and(|&(_, used)| used < self.chunk_bytes);
         if !fits {
@@ -138,17 +141,44 @@ impl Ring {
         Ok(Staged { buffer: buffer.clone(), offset, bytes, taken })
     }
 
-    fn make(&mut self, gpu: &Gpu) {
-        self.made = true;
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        for _ in 0..self.count {
+    /// Makes the chunks, or none.
+    fn make(&mut self, gpu: &Gpu) -> bool {
+        let scope = gpu.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let chunk = || {
             gpu.count(Made::Buffer);
-            free.push(gpu.device.create_buffer(&wgpu::BufferDescriptor {
+            gpu.device.create_buffer(&wgpu::BufferDescriptor {
                 label: Some("staging"),
                 size: self.chunk_bytes,
                 usage: wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC,
                 mapped_at_creation: true,
-            }));
+            })
+        };
+        let chunks: Vec<_> = (0..self.count).map(|_| chunk()).collect();
+        let there = pollster::block_on(scope.pop()).is_none();
+        if there {
+            self.alive.store(self.count, Ordering::Relaxed);
+            *self.free.lock().unwrap_or_else(PoisonError::into_inner) = chunks;
         }
+        there
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+
+    #[test]
+    fn chunks_that_cannot_be_mapped_are_replaced() {
+        let Ok(device) = Device::gpu(0) else { return };
+        let gpu = device.gpu_backend();
+        let mut ring = Ring::new(256, 2);
+        let taken = |ring: &mut Ring| ring.put(gpu, &[7; 256]).map(|staged| staged.taken);
+        assert!(matches!((taken(&mut ring), taken(&mut ring)), (Ok(256), Ok(256))));
+        assert!(matches!(taken(&mut ring), Err(Full::Unsubmitted)));
+        // as if none of them had come back
+        ring.filling.clear();
+        ring.alive.store(0, Ordering::Relaxed);
+        assert!(matches!(taken(&mut ring), Ok(256)));
     }
 }

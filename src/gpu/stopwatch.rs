@@ -28,7 +28,7 @@ pub(super) struct Stopwatch<'a> {
 
 impl<'a> Stopwatch<'a> {
     pub(super) fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu, timer: gpu.clock.is_trusted().then(|| Timer::new(gpu, 1)) }
+        Self { gpu, timer: if gpu.clock.is_trusted() { Timer::new(gpu, 1) } else { None } }
     }
 
     /// Milliseconds of one run of `dispatches`, which have run once before.

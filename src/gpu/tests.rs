@@ -255,6 +255,25 @@ fn without_a_trusted_clock_stages_are_timed_by_fences() {
     }
 }
 
+/// A submission for each stage takes long, on Metal up to 70 µs, so short programs are seldom cut into them.
+#[test]
+fn fences_cut_one_short_replay_in_sixteen() {
+    let Some(device) = fresh_gpu() else { return };
+    device.gpu_backend().clock.distrust();
+    let (mut bound, _state) = two_kernels(&device);
+    let mut submissions = |replays: usize| {
+        let before = device.counters().submissions;
+        for _ in 0..replays {
+            bound.run(&[0, 0]).expect("run");
+        }
+        device.counters().submissions - before
+    };
+    assert_eq!(submissions(32), 64);
+    assert_eq!(submissions(32), 34);
+    device.sync().expect("sync");
+    assert!(bound.stage_times().total_milliseconds() > 0.0);
+}
+
 #[test]
 fn an_index_outside_its_range_is_an_error_of_the_next_read() {
     const CHECK: &str = "

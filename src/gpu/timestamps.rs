@@ -24,6 +24,9 @@ const MAX_PASSES: u32 = 2048;
 const SLOTS: usize = 4;
 /// Replays whose news say how the two clocks stand: few enough that the clocks do not drift apart meanwhile.
 const NEWS: usize = 64;
+/// Metal has 32 buffers of counters at a time, each set of queries takes one, and wgpu gives the device up when one more is
+/// asked for.
+const MAX_METAL_SETS: usize = 24;
 /// After this many implausible replays in a row the clock is not used any more.
 const MAX_IMPLAUSIBLE: u32 = 3;
 
@@ -37,10 +40,14 @@ pub(super) struct Clock {
     zero: Instant,
     /// Of the last replays: milliseconds of the host's clock when it heard of the end, less those of the device's at the end.
     offsets: Mutex<VecDeque<f64>>,
+    /// Sets of queries that there may be at once.
+    max_sets: usize,
+    /// Held by each of them.
+    sets: Arc<()>,
 }
 
 impl Clock {
-    pub(super) fn new(device: &wgpu::Device, queue: &wgpu::Queue) -> Self {
+    pub(super) fn new(device: &wgpu::Device, queue: &wgpu::Queue, backend: wgpu::Backend) -> Self {
         let there = device.features().contains(wgpu::Features::TIMESTAMP_QUERY);
         let period = if there { f64::from(queue.get_timestamp_period()) } else { 0.0 };
         Self {
@@ -49,6 +56,8 @@ impl Clock {
             implausible: AtomicU32::new(0),
             zero: Instant::now(),
             offsets: Mutex::default(),
+            max_sets: if backend == wgpu::Backend::Metal { MAX_METAL_SETS } else { usize::MAX },
+            sets: Arc::default(),
         }
     }
 
@@ -84,6 +93,13 @@ impl Clock {
         ticks.iter().map(|&both| both.map(host)).collect()
     }
 
+    /// Leave to make a set of queries, if there are not too many.
+    fn set(&self) -> Option<Arc<()>> {
+        let set = Arc::clone(&self.sets);
+        // this one, the clock's own, and those of the sets
+        (Arc::strong_count(&set) <= self.max_sets.saturating_add(1)).then_some(set)
+    }
+
     #[cfg(test)]
     pub(super) fn distrust(&self) {
         self.trusted.store(false, Ordering::Relaxed);
@@ -109,6 +125,7 @@ fn durations(ticks: &[[u64; 2]], milliseconds_per_tick: f64, wall_milliseconds: 
 #[derive(Debug)]
 pub(super) struct Timer {
     set: wgpu::QuerySet,
+    _one_of_few: Arc<()>,
     passes: u32,
     resolved: wgpu::Buffer,
     slots: Vec<Slot>,
@@ -136,8 +153,10 @@ enum State {
 }
 
 impl Timer {
-    /// For programs of up to `passes` passes; of longer ones the first 2,048 passes are timed.
-    pub(super) fn new(gpu: &Gpu, passes: usize) -> Self {
+    /// For programs of up to `passes` passes; of longer ones the first 2,048 passes are timed. None where the device has no
+    /// room for one more.
+    pub(super) fn new(gpu: &Gpu, passes: usize) -> Option<Self> {
+        let one_of_few = gpu.clock.set()?;
         let passes = (passes as u32).clamp(1, MAX_PASSES);
         let bytes = u64::from(passes) * 16;
         let usage = wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC;
@@ -149,7 +168,8 @@ impl Timer {
             passes: Vec::new(),
         });
         gpu.count(Made::Buffer);
-        Self {
+        Some(Self {
+            _one_of_few: one_of_few,
             set: gpu.device.create_query_set(&wgpu::QuerySetDescriptor {
                 label: Some("timestamps"),
                 ty: wgpu::QueryType::Timestamp,
@@ -158,7 +178,7 @@ impl Timer {
             passes,
             slots: slots.collect(),
             resolved: gpu.buffer("timestamps", bytes, usage),
-        }
+        })
     }
 
     /// A place for the times of replay `number`, which starts now, if one is free.
@@ -247,15 +267,31 @@ fn set(state: &Mutex<State>, new: State) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn replays_lie_where_the_quickest_news_put_them() {
-        let clock = Clock {
+    fn clock(max_sets: usize) -> Clock {
+        Clock {
             milliseconds_per_tick: 1.0,
             trusted: AtomicBool::new(true),
             implausible: AtomicU32::new(0),
             zero: Instant::now(),
             offsets: Mutex::default(),
-        };
+            max_sets,
+            sets: Arc::default(),
+        }
+    }
+
+    #[test]
+    fn sets_of_queries_are_counted() {
+        let clock = clock(2);
+        let (first, second) = (clock.set(), clock.set());
+        assert!(first.is_some() && second.is_some());
+        assert!(clock.set().is_none());
+        drop(first);
+        assert!(clock.set().is_some());
+    }
+
+    #[test]
+    fn replays_lie_where_the_quickest_news_put_them() {
+        let clock = clock(1);
         let at = |ms: u64| clock.zero + Duration::from_millis(ms);
         let close = |placed: Instant, ms: u64| {
             let apart = placed.max(at(ms)) - placed.min(at(ms));

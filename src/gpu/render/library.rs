@@ -41,13 +41,16 @@ pub(crate) const FAMILIES: &[ShaderFile] = shader_files![
 ];
 
 /// Kernels of the executor itself, complete as they are.
-pub(crate) const FIXED: &[ShaderFile] = shader_files!["move_bytes.wgsl", "zero.wgsl"];
+pub(crate) const FIXED: &[ShaderFile] = shader_files!["move_bytes.wgsl", "zero.wgsl", "tally.wgsl"];
 
 /// The kernel that copies bytes from and to any place.
 pub(crate) const MOVE_BYTES: &str = FIXED[0].text;
 
 /// The kernel that writes zeros.
 pub(crate) const ZERO: &str = FIXED[1].text;
+
+/// The kernel that counts submissions.
+pub(crate) const TALLY: &str = FIXED[2].text;
 
 /// Functions that generated code calls by name.
 pub(crate) const LIBRARY: &[ShaderFile] =
