@@ -70,6 +70,7 @@ fn text(tuning: &Tuning) -> String {
         None if tried().all(|kernel| kernel.tried < 2) => {
             "\nnothing is remembered, as no other variant was tried: give --budget more seconds\n".to_owned()
         }
+        None if tuning.steps.iter().any(|step| !step.report.kept) => "\nnothing is remembered\n".to_owned(),
         None => "\nnot remembered: there is no cache folder that can be written to\n".to_owned(),
     };
     text
@@ -89,7 +90,8 @@ fn kernels(report: &TuneReport) -> String {
         rows.push(vec!["the whole step".into(), blank(), blank(), blank(), ms(first), ms(now), factor(first, now)]);
     }
     let unfinished = if report.complete { "" } else { "not all variants were tried: give --budget more seconds\n" };
-    table(&rows) + unfinished
+    let slower = if report.kept { "" } else { "the whole step takes longer with these, so it stays as it was\n" };
+    table(&rows) + slower + unfinished
 }
 
 fn ms(milliseconds: f64) -> String {

@@ -68,10 +68,12 @@ pub struct TuneReport {
     /// Milliseconds of the whole step, the least of some runs, with the variants that run until now and with the fastest
     /// ones.
     pub step_milliseconds: Option<[f64; 2]>,
+    /// Whether the step as a whole takes no longer with the fastest ones; if it does, nothing of it is remembered.
+    pub kept: bool,
     /// Whether all variants of all kernels were tried within the time.
     pub complete: bool,
     /// The file that remembers it: devices that are opened from now on take the fastest ones. `None` if nothing was tried, or if
-    /// there is no place for it, of which there is a warning.
+    /// there is no place for it, of which there is a warning, or if it is not kept.
     pub saved: Option<PathBuf>,
 }
 
@@ -163,7 +165,8 @@ mod tests {
             assert!(kernel.source != TimeSource::WallClock, "{kernel:?}");
         }
         assert!(report.step_milliseconds.is_some_and(|[first, now]| first > 0.0 && now > 0.0));
-        assert_eq!(report.saved.as_deref(), Some(&*folder.path().join("tiles.json")));
+        let file = folder.path().join("tiles.json");
+        assert_eq!(report.saved.as_deref(), report.kept.then_some(&*file));
         // and a step that was tuned runs as any other
         let (mut plain, _, own) = step(&fresh_gpu().expect("there is one"));
         let [here, there] = [tuned.run(&inputs), plain.run(&own)]
@@ -192,6 +195,25 @@ mod tests {
         let changed = texts.iter().zip(&other_texts).filter(|(one, other)| one != other).count();
         assert_eq!(changed, 2);
         assert_eq!((outputs, weights), (other_outputs, other_weights));
+    }
+
+    #[test]
+    fn a_plan_starts_from_what_the_one_before_was_tuned_to() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(device) = device(folder.path()) else { return };
+        let starts = || {
+            let (mut tuned, ..) = step(&device);
+            let report = tuned.tune(&[(SIDES.into(), DType::F32)], &options(0), &mut |_| {}).expect("memory");
+            let mut names: Vec<_> = report.kernels.into_iter().map(|kernel| (kernel.label, kernel.before)).collect();
+            names.sort();
+            names
+        };
+        let first = starts();
+        let (mut plain, ..) = step(&device);
+        let plan = plain.prepare(&[(SIDES.into(), DType::F32)]).expect("memory").plan;
+        gpu::remember_last_variants(device.gpu_backend(), &plan);
+        let second = starts();
+        assert!(first.iter().zip(&second).all(|(one, other)| one.0 == other.0 && one.1 != other.1), "{second:?}");
     }
 
     #[test]

@@ -70,8 +70,11 @@ pub(crate) fn tune(
     let deadline = Instant::now() + options.budget;
     let uniforms = (plan.uniforms > 0).then(|| gpu.uniform_buffer("host values", &vec![0; plan.uniforms]));
     let memory = Memory { buffers: buffers.iter().map(|&buffer| buffer.clone()).collect(), uniforms };
-    let mut tuner = Tuner { gpu, plan, memory, watch: Stopwatch::new(gpu), deadline };
-    let contractions = contractions(gpu, plan);
+    // what plans before this one were tuned to is where this one starts
+    let remembered = gpu.tuned_place.as_ref().filter(|_| !without("tuned")).map(|place| Arc::new(place.load()));
+    let caps = Capabilities { tuned: remembered.or_else(|| gpu.caps.tuned.clone()), ..gpu.caps.clone() };
+    let mut tuner = Tuner { gpu, caps, plan, memory, watch: Stopwatch::new(gpu), deadline };
+    let contractions = contractions(&tuner.caps, plan);
     let current = |contraction: &Contraction| tuner.candidate(contraction, contraction.current);
     let current = contractions.par_iter().map(current).collect::<Result<Vec<_>>>()?;
     let mut begun = Vec::new();
@@ -83,8 +86,9 @@ pub(crate) fn tune(
     begun.sort_by(|(a, _, (first, _)), (b, _, (second, _))| {
         (second * b.count as f64).total_cmp(&(first * a.count as f64))
     });
-    let mut report = TuneReport { complete: true, ..TuneReport::default() };
-    let mut chosen = gpu.caps.tuned.as_deref().cloned().unwrap_or_default();
+    let mut report = TuneReport { complete: true, kept: true, ..TuneReport::default() };
+    let mut chosen = tuner.caps.tuned.as_deref().cloned().unwrap_or_default();
+    let mut before = Vec::new();
     let of = begun.len();
     for (done, (contraction, current, once)) in begun.into_iter().enumerate() {
         tell(TuneProgress { kernel: plan.kernels[contraction.kernel].label.clone(), done, of });
@@ -95,24 +99,32 @@ pub(crate) fn tune(
         }
         report.kernels.push(kernel);
         report.complete &= complete;
+        before.push((contraction.key, contraction.current));
         match variant {
             Some(variant) => chosen.insert(contraction.key, variant),
             None => chosen.remove(&contraction.key),
         };
     }
     if !report.kernels.is_empty() {
-        report.step_milliseconds = Some(tuner.steps(buffers, chosen)?);
+        let [first, now] = tuner.steps(buffers, chosen)?;
+        report.step_milliseconds = Some([first, now]);
+        // kernels that are faster by themselves, but not one after the other
+        report.kept = now <= first;
+        if !report.kept {
+            gpu.remember(&before);
+            report.saved = None;
+        }
     }
     Ok(report)
 }
 
 /// The different contractions of a plan that have more than one variant.
-fn contractions(gpu: &Gpu, plan: &Plan) -> Vec<Contraction> {
+fn contractions(caps: &Capabilities, plan: &Plan) -> Vec<Contraction> {
     let mut all: Vec<Contraction> = Vec::new();
     let mut known: HashMap<u64, usize> = HashMap::new();
     for (number, kernel) in plan.kernels.iter().enumerate() {
         let Body::Contract(contraction) = &kernel.body else { continue };
-        let variants = variants(&gpu.caps, contraction);
+        let variants = variants(caps, contraction);
         if variants.len() < 2 || !plan.literal_sizes {
             continue;
         }
@@ -122,7 +134,7 @@ fn contractions(gpu: &Gpu, plan: &Plan) -> Vec<Contraction> {
             continue;
         }
         known.insert(key, all.len());
-        let current = tuned(plan, kernel, &gpu.caps);
+        let current = tuned(plan, kernel, caps);
         all.push(Contraction { kernel: number, key, count: 1, current, variants });
     }
     all
@@ -130,6 +142,8 @@ fn contractions(gpu: &Gpu, plan: &Plan) -> Vec<Contraction> {
 
 struct Tuner<'a> {
     gpu: &'a Arc<Gpu>,
+    /// With what is remembered by now.
+    caps: Capabilities,
     plan: &'a Arc<Plan>,
     memory: Memory,
     watch: Stopwatch<'a>,
@@ -242,7 +256,7 @@ impl Tuner<'_> {
     /// The variant that the rule takes, unless the kernel runs in pieces that may take different ones.
     fn first(&self, contraction: &Contraction) -> Option<Variant> {
         let kernel = &self.plan.kernels[contraction.kernel];
-        let whole = render_as(self.plan, kernel, &self.gpu.caps, None).is_ok_and(|launches| launches.len() == 1);
+        let whole = render_as(self.plan, kernel, &self.caps, None).is_ok_and(|launches| launches.len() == 1);
         contraction.variants.first().copied().filter(|_| whole)
     }
 
@@ -257,7 +271,7 @@ impl Tuner<'_> {
 
     fn candidate(&self, contraction: &Contraction, variant: Option<Variant>) -> Result<Candidate> {
         let kernel = &self.plan.kernels[contraction.kernel];
-        let launches = render_as(self.plan, kernel, &self.gpu.caps, variant)?;
+        let launches = render_as(self.plan, kernel, &self.caps, variant)?;
         let mut rendered: Vec<Vec<Launch>> = vec![Vec::new(); self.plan.kernels.len()];
         rendered[contraction.kernel] = launches;
         let program = Program::from_launches(self.gpu, Arc::clone(self.plan), rendered)?;
@@ -301,11 +315,11 @@ impl Tuner<'_> {
     /// Milliseconds of the whole plan, as it runs until now and with the variants `chosen`, in turns: once for both if no
     /// kernel changes.
     fn steps(&self, buffers: &[&wgpu::Buffer], chosen: Tuned) -> Result<[f64; 2]> {
-        let changes = self.gpu.caps.tuned.as_deref().map_or(!chosen.is_empty(), |tuned| *tuned != chosen);
-        let caps = Capabilities { tuned: Some(Arc::new(chosen)), ..self.gpu.caps.clone() };
+        let changes = self.caps.tuned.as_deref().map_or(!chosen.is_empty(), |tuned| *tuned != chosen);
+        let caps = Capabilities { tuned: Some(Arc::new(chosen)), ..self.caps.clone() };
         let uniforms = vec![0; self.plan.uniforms];
         let mut bound = Vec::new();
-        for caps in [&self.gpu.caps, &caps].into_iter().take(1 + usize::from(changes)) {
+        for caps in [&self.caps, &caps].into_iter().take(1 + usize::from(changes)) {
             let program = Program::with_capabilities(self.gpu, Arc::clone(self.plan), caps)?;
             bound.push(Bound::new(Arc::new(program), buffers)?);
         }
@@ -349,7 +363,7 @@ fn noise(dtype: DType, seed: u64) -> Vec<u8> {
 /// them to be the fastest.
 #[cfg(test)]
 pub(crate) fn remember_last_variants(gpu: &Gpu, plan: &Plan) -> usize {
-    let contractions = contractions(gpu, plan);
+    let contractions = contractions(&gpu.caps, plan);
     let found: Vec<_> = contractions.iter().map(|one| (one.key, one.variants.last().copied())).collect();
     gpu.remember(&found).expect("writable");
     found.len()
