@@ -72,7 +72,7 @@ pub(crate) fn wanted(raw: &wgpu::Adapter) -> wgpu::DeviceDescriptor<'static> {
 /// What kernels may rely on.
 pub(super) fn capabilities(adapter: &wgpu::Adapter, device: &wgpu::Device) -> Capabilities {
     let limits = device.limits();
-    let software = device.adapter_info().device_type == wgpu::DeviceType::Cpu;
+    let software = features::is_software(device.adapter_info().device_type);
     Capabilities {
         max_binding_bytes: limits.max_storage_buffer_binding_size & !255,
         max_storage_buffers: max_storage_buffers(&limits),
@@ -137,8 +137,8 @@ fn kind(device_type: wgpu::DeviceType) -> DeviceKind {
         wgpu::DeviceType::DiscreteGpu => DeviceKind::Discrete,
         wgpu::DeviceType::IntegratedGpu => DeviceKind::Integrated,
         wgpu::DeviceType::VirtualGpu => DeviceKind::Virtual,
-        wgpu::DeviceType::Cpu => DeviceKind::Software,
-        wgpu::DeviceType::Other => DeviceKind::Other,
+        kind if features::is_software(kind) => DeviceKind::Software,
+        wgpu::DeviceType::Cpu | wgpu::DeviceType::Other => DeviceKind::Other,
     }
 }
 

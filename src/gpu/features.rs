@@ -8,7 +8,7 @@ use super::render::Units;
 pub(super) const VARIABLE: &str = "BRASA_FEATURES";
 
 /// What [`Choice`] is about, as it names it.
-const NAMES: [&str; 6] = ["f16", "timestamps", "cooperative", "pipeline-cache", "tuned", "subgroups"];
+const NAMES: [&str; 7] = ["f16", "timestamps", "cooperative", "pipeline-cache", "tuned", "subgroups", "software"];
 
 /// Needed to reach units for small matrices.
 const MATRIX_UNITS: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX.union(wgpu::Features::SUBGROUP);
@@ -38,7 +38,8 @@ impl Choice {
 }
 
 /// `BRASA_FEATURES`: features of adapters to do without, such as `-f16,-subgroups`, `-tuned` for what tuning found, and
-/// `+cooperative` for units that a software adapter only imitates.
+/// `+cooperative` for units that a software adapter only imitates; `-software` has such an adapter run what GPUs run, which is
+/// slower there, but the only way to try it where there is no GPU.
 fn choice() -> Choice {
     static CHOICE: OnceLock<Choice> = OnceLock::new();
     *CHOICE.get_or_init(|| {
@@ -58,6 +59,11 @@ fn choice() -> Choice {
 /// Whether a person wants to do without this one.
 pub(super) fn without(name: &str) -> bool {
     NAMES.iter().zip(choice().without).any(|(known, without)| *known == name && without)
+}
+
+/// Whether a processor stands in for a GPU, and is to be treated so.
+pub(super) fn is_software(kind: wgpu::DeviceType) -> bool {
+    kind == wgpu::DeviceType::Cpu && !without("software")
 }
 
 /// Those that kernels, timing and the compiler make use of where they are.
@@ -102,7 +108,7 @@ fn subgroup_sizes(info: &wgpu::AdapterInfo) -> [u32; 2] {
 /// than its other instructions, and used only on request.
 pub(super) fn units(adapter: &wgpu::Adapter, features: wgpu::Features) -> Option<Units> {
     let [_, _, asked_for, ..] = choice().with;
-    let worth_it = adapter.get_info().device_type != wgpu::DeviceType::Cpu || asked_for;
+    let worth_it = !is_software(adapter.get_info().device_type) || asked_for;
     if worth_it { offered_units(adapter, features) } else { None }
 }
 
@@ -141,7 +147,7 @@ mod tests {
         let (choice, wrong) = Choice::parse("-f16, +cooperative -pipeline-cache -speed f16");
         assert_eq!(
             (choice.without, choice.with),
-            ([true, false, false, true, false, false], [false, false, true, false, false, false])
+            ([true, false, false, true, false, false, false], [false, false, true, false, false, false, false])
         );
         assert_eq!(wrong, ["-speed", "f16"]);
         assert_eq!(Choice::parse(""), (Choice::default(), Vec::new()));
