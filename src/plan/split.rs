@@ -13,7 +13,7 @@ use super::PlanOptions;
 const LEAST_STEPS: usize = 256;
 /// Nor are those of a reduction's rows, and in fewer parts they are not cut: the second reduction takes time, too.
 const LEAST_ROW: usize = 1 << 14;
-const LEAST_PARTS: usize = 4;
+const LEAST_PARTS: usize = 8;
 
 /// An equal program whose reductions and contractions respect the options' limits.
 pub(super) fn split(program: &Program, options: &PlanOptions) -> Program {

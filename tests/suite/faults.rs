@@ -3,7 +3,9 @@
 use std::process::Command;
 
 use brasa::device::Fault;
-use brasa::optim::{Adam, AdamOptions};
+use brasa::models::{ModelSpec, create};
+use brasa::nn::Mode;
+use brasa::optim::{Adam, AdamOptions, Optimizer};
 use brasa::runtime::{Step, Var};
 use brasa::train::{Config, Control, Event, ModelName, Trainer};
 use brasa::{Error, Result, Tensor};
@@ -17,13 +19,16 @@ fn assert_lost<T>(result: Result<T>) {
     assert!(matches!(error, Error::DeviceLost { .. }), "{error}");
 }
 
-/// Runs the test again in a process of its own with `BRASA_VALIDATE=1`, which is read once; true in that process.
-fn is_validating(test: &str) -> bool {
+/// Runs the test again in a process of its own with `BRASA_VALIDATE=1` and these features, which are read once; true in that
+/// process.
+fn is_validating(test: &str, features: &str) -> bool {
     if brasa::debug::validate() {
         return true;
     }
     let program = std::env::current_exe().expect("its path");
-    let output = Command::new(program).args(["--exact", test]).env("BRASA_VALIDATE", "1").output();
+    let mut command = Command::new(program);
+    command.args(["--exact", test]).env("BRASA_VALIDATE", "1").env("BRASA_FEATURES", features);
+    let output = command.output();
     let output = output.expect("it starts");
     let words = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && words.contains("1 passed"), "{words}");
@@ -32,7 +37,7 @@ fn is_validating(test: &str) -> bool {
 
 #[test]
 fn a_wrong_kernel_is_found_when_kernels_are_checked() {
-    if !is_validating("faults::a_wrong_kernel_is_found_when_kernels_are_checked") {
+    if !is_validating("faults::a_wrong_kernel_is_found_when_kernels_are_checked", "") {
         return;
     }
     for device in fresh_devices() {
@@ -68,6 +73,33 @@ fn a_wrong_kernel_is_found_when_kernels_are_checked() {
         let error = logits.cross_entropy(&label).item::<f32>().expect_err("there are five classes");
         assert!(matches!(error, Error::IndexOutOfRange { bound: 5, .. }), "{error}");
         assert_eq!(doubled().expect("the status was cleared"), [1.0, 4.0, 6.0]);
+    }
+}
+
+/// With the plans and kernels of GPUs, whatever the adapter is: sums cut for many cores, tiles in workgroup memory, and a vector of
+/// gradients whose parts are not alive yet.
+#[test]
+fn every_kernel_of_a_training_step_is_right() {
+    if !is_validating("faults::every_kernel_of_a_training_step_is_right", "-software") {
+        return;
+    }
+    for device in fresh_devices() {
+        let values = |count: usize| (0..count).map(|n| ((n * 37) % 101) as f32 / 50.5 - 0.97).collect::<Vec<_>>();
+        let images = Tensor::from_vec(values(3 * 3 * 32 * 32), &device).expect("memory").reshape([3, 3, 32, 32]);
+        let labels = Tensor::from_slice(&[7, 0, 3], 3, &device).expect("memory");
+        let spec = ModelSpec { input: vec![3, 32, 32], classes: 10, seed: 1 };
+        let model = create("tutorial-cnn", &spec, &device).expect("a known model");
+        let optimizer = Adam::new(&model.parameters(), AdamOptions::default()).expect("memory for moments");
+        let mut step = Step::new(&device, move |inputs| {
+            let loss = Mode::Train.scope(|| model.forward(&inputs[0])).cross_entropy(&inputs[1]);
+            optimizer.update(&loss.backward());
+            vec![loss]
+        })
+        .expect("a step");
+        for _ in 0..2 {
+            let loss = step.run(&[images.clone(), labels.clone()]).expect("all kernels are right");
+            assert!(loss[0].item::<f32>().is_ok_and(|loss| loss > 0.0));
+        }
     }
 }
 
