@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::error::{Result, shell_word};
+use crate::error::Result;
 use crate::train::{EpochMetrics, Event};
 use crate::units::{counted, thousands};
 
 use super::report::{energy, loss, percent, seconds, summary};
+use super::train::{BY_SIGNAL, how_to_go_on};
 
 /// Listens to a run.
 pub(super) struct Listener {
@@ -130,14 +131,14 @@ impl Listener {
             Event::Finished(end) => {
                 self.bar.finish_and_clear();
                 if !end.completed {
-                    self.message("stopped by Ctrl-C or another signal");
+                    self.message(BY_SIGNAL);
                 }
                 if let Some(reason) = &end.stopped {
                     self.message(&format!("stopped: {reason}"));
                 }
                 self.result(&format!("\n{}", summary(end)));
                 if !end.completed {
-                    self.message(&format!("go on with: brasa --resume {}", shell_word(&end.folder)));
+                    self.message(&how_to_go_on(end));
                 }
             }
         }

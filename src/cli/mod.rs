@@ -1,6 +1,7 @@
 //! The program: flags, terminal and JSON listeners, exit codes. Results go to standard output, messages to standard
 //! error.
 
+mod arguments;
 mod bench;
 mod data;
 mod devices;
@@ -17,6 +18,7 @@ mod view;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::error::{Error, Result};
@@ -73,9 +75,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         .without_time()
         .with_target(false)
         .init();
-    let matches = match command().try_get_matches_from(args) {
+    let args = arguments::with_negative_numbers(args);
+    let mut command = Cli::command();
+    let matches = match command.try_get_matches_from_mut(&args) {
         Ok(matches) => matches,
         Err(error) => {
+            let said = if error.use_stderr() { arguments::without_equals(&command, &args) } else { None };
+            let error = said.map_or(error, |said| command.error(ErrorKind::UnknownArgument, said));
             // Help and version are such errors, too; clap knows which stream each belongs on. If that is closed,
             // there is nobody to tell.
             let _ = error.print();
@@ -108,17 +114,6 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     })
 }
 
-/// What is parsed. A negative number is a value, of which the setting says what is wrong with it, and no unknown flag.
-fn command() -> clap::Command {
-    let take_negative = |command: clap::Command| {
-        command.mut_args(|arg| {
-            let takes = arg.get_action().takes_values();
-            if takes { arg.allow_negative_numbers(true) } else { arg }
-        })
-    };
-    take_negative(Cli::command()).mut_subcommands(take_negative)
-}
-
 #[expect(clippy::print_stderr, reason = "the one place where an error is shown")]
 fn report_error(error: &Error) {
     eprintln!("error: {error}");
@@ -146,6 +141,6 @@ mod tests {
 
     #[test]
     fn the_flags_are_consistent() {
-        command().debug_assert();
+        Cli::command().debug_assert();
     }
 }

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+#[cfg(feature = "ui")]
+use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -10,7 +12,7 @@ use clap::parser::ValueSource;
 
 use crate::error::{Error, Result, shell_word};
 use crate::train::record::{RunState, STATUS, Status};
-use crate::train::{Config, Control, Trainer};
+use crate::train::{Config, Control, Summary, Trainer};
 use crate::units::counted;
 
 use super::interrupt::on_interrupt;
@@ -63,7 +65,7 @@ pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
         // settings that make no sense are an error of the command line, not something for a window to show
         config.clone().resolve()?;
         match in_window(config, args.resume.clone()) {
-            Ok(done) => return Ok(done),
+            Ok(done) => return done,
             Err(config) => *config,
         }
     };
@@ -76,9 +78,7 @@ pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
     let on_signal = control.clone();
     let first = OnceLock::new();
     on_interrupt(move || {
-        // one that closes a terminal may send the same signal twice, as may its shell
-        let is_second = first.get_or_init(Instant::now).elapsed() > TWICE;
-        if is_second && on_signal.stopping() {
+        if is_second(&first) && on_signal.stopping() {
             std::process::exit(super::INTERRUPTED.into());
         }
         on_signal.stop();
@@ -89,21 +89,62 @@ pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
     Ok(if summary.completed { ExitCode::SUCCESS } else { ExitCode::from(super::INTERRUPTED) })
 }
 
+/// Whether this is the second signal; one that closes a terminal may send the same signal twice, as may its shell.
+fn is_second(first: &OnceLock<Instant>) -> bool {
+    first.get_or_init(Instant::now).elapsed() > TWICE
+}
+
 /// Trains in the window; the settings come back if there is none.
 #[cfg(feature = "ui")]
-#[expect(clippy::print_stderr, reason = "what happens instead is a message to the user")]
-fn in_window(config: Config, resume: Option<PathBuf>) -> std::result::Result<ExitCode, Box<Config>> {
+fn in_window(config: Config, resume: Option<PathBuf>) -> std::result::Result<Result<ExitCode>, Box<Config>> {
     let options = crate::ui::Options { train: Some(Box::new(config)), resume, ..crate::ui::Options::default() };
     let closer = options.closer.clone();
+    let first = Arc::new(OnceLock::new());
+    let signalled = Arc::clone(&first);
     // where there is no window after all, the terminal has it
-    on_interrupt(move || closer.close());
+    on_interrupt(move || {
+        if is_second(&signalled) {
+            std::process::exit(super::INTERRUPTED.into());
+        }
+        closer.close();
+    });
     match crate::ui::open(options) {
-        Ok(()) => Ok(ExitCode::SUCCESS),
+        Ok(ended) => Ok(tell_end(ended, first.get().is_some())),
         Err((options, why)) => {
-            eprintln!("no window: {why}; training goes on in the terminal (--no-ui says so at once)");
+            super::say(&format!("no window: {why}; training goes on in the terminal (--no-ui says so at once)"));
             Err(options.train.expect("it was put in"))
         }
     }
+}
+
+/// Says how the window's run ended, as without a window; `by_signal` closed it.
+#[cfg(feature = "ui")]
+fn tell_end(ended: Option<crate::ui::Ended>, by_signal: bool) -> Result<ExitCode> {
+    let summary = match ended {
+        None => return Ok(ExitCode::SUCCESS),
+        Some(Err(message)) => {
+            super::say(&format!("error: {message}"));
+            return Ok(ExitCode::FAILURE);
+        }
+        Some(Ok(summary)) => summary,
+    };
+    let by_signal = by_signal && !summary.completed;
+    if by_signal {
+        super::say(BY_SIGNAL);
+    }
+    super::print_result(&format!("\n{}", super::report::summary(&summary)))?;
+    if !summary.completed {
+        super::say(&how_to_go_on(&summary));
+    }
+    Ok(if by_signal { ExitCode::from(super::INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// What is said of a run that a signal ended.
+pub(super) const BY_SIGNAL: &str = "stopped by Ctrl-C or another signal";
+
+/// What is said of a run that was stopped.
+pub(super) fn how_to_go_on(summary: &Summary) -> String {
+    format!("go on with: brasa --resume {}", shell_word(&summary.folder))
 }
 
 /// What is said of a run that has all the passes that are asked for: going on would train nothing, and write over its record.

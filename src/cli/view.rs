@@ -21,7 +21,7 @@ pub(super) fn run(args: ViewArgs) -> Result<ExitCode> {
     }
     let options = Options { roots: args.runs, ..Options::default() };
     match open(options) {
-        Ok(()) => Ok(ExitCode::SUCCESS),
+        Ok(_) => Ok(ExitCode::SUCCESS),
         Err((_, why)) => Err(Error::Config(format!("no window can be opened: {why}"))),
     }
 }

@@ -54,7 +54,8 @@ impl Watched {
     }
 }
 
-fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
+/// What a file has, if it is not too long.
+pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let (file, _) = open(path).map_err(|error| error.to_string())?;
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;

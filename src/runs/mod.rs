@@ -30,6 +30,7 @@
 //! # }
 //! ```
 
+mod begun;
 mod events;
 pub mod export;
 mod find;

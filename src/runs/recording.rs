@@ -9,6 +9,7 @@ use crate::formats::tensorboard::Bucket;
 use crate::train::Confusion;
 use crate::train::record::{PlanRecord, Predictions, RunRecord, Status};
 
+use super::begun::begun;
 use super::reader::Reader;
 use super::{RecordedState, Series, export, state};
 
@@ -22,6 +23,8 @@ pub struct Recording {
     pub folder: PathBuf,
     /// Its path below the folder that is looked at; the folder's own name if it is that one.
     pub name: String,
+    /// When it began, in milliseconds since 1970: as it says itself, or as its files lead to think.
+    pub begun_unix_ms: u64,
     /// The settings, as `config.toml` has them.
     pub config: Option<toml::Table>,
     /// What it is.
@@ -70,7 +73,7 @@ impl Recording {
 
     /// Of a folder that is still to be read.
     pub(super) fn unread(folder: &Path, name: String) -> Self {
-        Self { folder: folder.to_owned(), name, ..Self::default() }
+        Self { folder: folder.to_owned(), name, begun_unix_ms: begun(folder), ..Self::default() }
     }
 
     /// Reads what is new, and returns whether anything changed.

@@ -1,6 +1,6 @@
 //! Recordings that are kept up to date.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -49,7 +49,7 @@ impl Watcher {
         Self { shared, thread }
     }
 
-    /// The recordings, in the order of the folders and, within one, in natural order. They change after this is dropped, so it
+    /// The recordings in the order in which they began, the newest last. They change after this is dropped, so it
     /// should not be held for long.
     pub fn lock(&self) -> MutexGuard<'_, Vec<Recording>> {
         self.shared.recordings.lock()
@@ -119,16 +119,19 @@ impl Shared {
 
     /// Makes the list that of these runs; whether it changed.
     fn set_runs(&self, runs: &[(PathBuf, String)]) -> bool {
-        let mut recordings = self.recordings.lock();
-        if recordings.iter().map(|run| &run.folder).eq(runs.iter().map(|(folder, _)| folder)) {
+        let known: HashSet<PathBuf> = self.recordings.lock().iter().map(|run| run.folder.clone()).collect();
+        if known.len() == runs.len() && runs.iter().all(|(folder, _)| known.contains(folder)) {
             return false;
         }
-        let mut known: HashMap<PathBuf, Recording> =
-            recordings.drain(..).map(|recording| (recording.folder.clone(), recording)).collect();
-        recordings.extend(
-            runs.iter()
-                .map(|(folder, name)| known.remove(folder).unwrap_or_else(|| Recording::unread(folder, name.clone()))),
-        );
+        // when they began is read with nothing locked
+        let new = runs.iter().filter(|(folder, _)| !known.contains(folder));
+        let new: Vec<Recording> = new.map(|(folder, name)| Recording::unread(folder, name.clone())).collect();
+        let places: HashMap<&Path, usize> =
+            runs.iter().enumerate().map(|(place, (folder, _))| (folder.as_path(), place)).collect();
+        let mut recordings = self.recordings.lock();
+        recordings.retain(|run| places.contains_key(run.folder.as_path()));
+        recordings.extend(new);
+        recordings.sort_by_key(|run| (run.begun_unix_ms, places[run.folder.as_path()]));
         true
     }
 
@@ -152,7 +155,7 @@ impl Shared {
 /// The runs in these folders, each once, with their names.
 fn runs(roots: &[PathBuf]) -> Vec<(PathBuf, String)> {
     let mut runs: Vec<(PathBuf, String)> = Vec::new();
-    let mut known = std::collections::HashSet::new();
+    let mut known = HashSet::new();
     for root in roots {
         for folder in find(root) {
             let below = folder.strip_prefix(root).unwrap_or(&folder).to_string_lossy().into_owned();

@@ -59,6 +59,15 @@ pub(super) struct Progress {
     pub environment: Environment,
 }
 
+impl Progress {
+    /// Passes that have begun.
+    pub(super) fn epochs_begun(&self) -> usize {
+        // behind the last step of a pass, the data are at the beginning of the next one, which has not begun
+        let is_within = self.data.epoch() > self.epoch || self.data.samples() > 0;
+        self.epoch + usize::from(is_within)
+    }
+}
+
 /// Sums over a pass of the training data.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct EpochSums {

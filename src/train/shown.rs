@@ -21,14 +21,14 @@ pub(super) struct Shown {
 
 impl Shown {
     /// Reads them. If one cannot be read there are none: whoever needs all samples says what is wrong.
-    pub(super) fn read(data: &Pipeline, rows: usize) -> Self {
+    pub(super) fn read(data: &Pipeline) -> Self {
         let of = data.description();
         let most = if of.goal == Goal::Segment { SEGMENTED } else { CLASSIFIED };
         let fits = match of.shape[..] {
             [_, height, width] => columns(width) * (SHEET_SIDE / height.max(1)).max(1),
             _ => most,
         };
-        let first = data.clone().take(most.min(fits)).batch(rows, Last::Keep).workers(1).start();
+        let first = data.clone().take(most.min(fits)).batch(data.batch_size(), Last::Keep).workers(1).start();
         let batches = first.and_then(Iterator::collect);
         Self { batches: batches.unwrap_or_default() }
     }

@@ -16,7 +16,7 @@ use super::early_stopping::EarlyStopping;
 use super::folder::RunFolder;
 use super::learner::Learner;
 use super::rates::Rates;
-use super::run::{Run, WEIGHTS};
+use super::run::{BEST, Run, WEIGHTS};
 use super::{Config, Control, Environment, Event, MemoryNeed, Summary, TensorBoard};
 
 /// A run that is ready to start: settings checked, data and device open, model made, folder there.
@@ -110,8 +110,8 @@ impl Trainer {
     /// bit for bit, as those of a run that was never interrupted.
     ///
     /// # Errors
-    /// If there is no checkpoint that can be read, or it is one of another model; or if the data were not opened by name, but
-    /// given to [`Trainer::with_data`].
+    /// If there is no checkpoint that can be read, or it is one of another model, or `config` has fewer epochs than have begun; or
+    /// if the data were not opened by name, but given to [`Trainer::with_data`].
     pub fn resume(folder: &Path, config: Config) -> Result<Self> {
         Self::resumed(folder, config, &open)
     }
@@ -135,6 +135,11 @@ impl Trainer {
         let mut prepared = Prepared::new(config, open)?;
         (prepared.config.weights, prepared.config.skip_weights) = begun_with;
         let (path, state, progress) = newest(folder, &prepared.device, &mut prepared.notices)?;
+        let (asked, begun) = (prepared.config.epochs, progress.epochs_begun());
+        if asked < begun {
+            let message = format!("epochs is {asked}, but {begun} have begun: give --epochs of at least {begun}");
+            return Err(Error::Config(message));
+        }
         let environment = Environment::new(&prepared.device, prepared.config.precision);
         if environment != progress.environment {
             let message = "the checkpoint was written with another device, driver or build: bits will differ";
@@ -230,7 +235,7 @@ impl Prepared {
         notices.extend(what_is_left_out(&config, &data.train));
         let steps = config.epochs * steps_per_epoch(&config, &data.train);
         let rates = Rates::new(&config, steps as u64)?;
-        let memory = memory_need(&mut learner, &rows, config.batch_size, &device)?;
+        let memory = memory_need(&mut learner, &rows, data.test.batch_size(), &device)?;
         let Description { shape, .. } = data.train.description();
         // pictures are a byte for each pixel and color
         let each = if shape.len() == 3 { 1 } else { size_of::<f32>() };
@@ -240,8 +245,12 @@ impl Prepared {
         if !memory.fits() {
             tracing::warn!("{memory}");
         }
-        // if it does not fit, what it would have taken
-        learner.prepare(&rows, config.batch_size).inspect_err(|_| tracing::warn!("{memory}"))?;
+        learner.prepare(&rows, data.test.batch_size()).inspect_err(|_| {
+            // what it would have taken, unless that was told
+            if memory.fits() {
+                tracing::warn!("{memory}");
+            }
+        })?;
         Ok(Self { config, device, data, learner, memory, rates, notices })
     }
 
@@ -269,17 +278,23 @@ fn newest(
     device: &Device,
     notices: &mut Vec<String>,
 ) -> Result<(PathBuf, std::collections::BTreeMap<String, Tensor>, Progress)> {
+    let mut left_out = Vec::new();
     for (_, path) in checkpoint::list(&folder.join(super::folder::CHECKPOINTS)) {
         match checkpoint::load(&path, device) {
-            Ok((state, progress)) => return Ok((path, state, progress)),
-            Err(error @ (Error::Format { .. } | Error::Io { .. })) => notices.push(format!("left out: {error}")),
+            Ok((state, progress)) => {
+                notices.append(&mut left_out);
+                return Ok((path, state, progress));
+            }
+            Err(error @ (Error::Format { .. } | Error::Io { .. })) => left_out.push(format!("left out: {error}")),
             Err(error) => return Err(error),
         }
     }
     let message = format!("{}: there is no checkpoint that the run could go on from", folder.display());
-    let mut message = notices.iter().fold(message, |message, notice| message + "; " + notice);
-    let weights = folder.join(WEIGHTS);
-    if weights.is_file() {
+    let mut message = left_out.iter().fold(message, |message, notice| message + "; " + notice);
+    if left_out.is_empty() {
+        message += "; the run ended before its first one, and --save-every says how soon that is written";
+    }
+    if let Some(weights) = [WEIGHTS, BEST].map(|name| folder.join(name)).into_iter().find(|path| path.is_file()) {
         message += &format!("; a new run can begin with its weights: --weights {}", weights.display());
     }
     Err(Error::Config(message))
@@ -320,7 +335,9 @@ pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pi
         .augment(config.augment.clone(), config.augment_on)
         .batch(config.batch_size, Last::KeepSeveral)
         .epochs(config.epochs);
-    let test = test.batch(config.batch_size, Last::Pad);
+    // padded rows are computed, too: no more of them than there are samples
+    let rows = config.batch_size.min(test.samples_per_epoch()).max(1);
+    let test = test.batch(rows, Last::Pad);
     Ok(Split { train, test })
 }
 

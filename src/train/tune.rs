@@ -57,7 +57,7 @@ pub fn tune(config: Config, options: &TuneOptions, tell: &mut dyn FnMut(TuneProg
         let (mut learner, _) = Learner::new(&config, [data.train.format(), data.test.format()], &device)?;
         let rows = batch_rows(&config, &data.train);
         learner.check_rows(&rows)?;
-        steps = learner.tune(&rows, config.batch_size, options, tell)?;
+        steps = learner.tune(&rows, data.test.batch_size(), options, tell)?;
     }
     Ok(Tuning { device: device.info().clone(), steps })
 }

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::error::panic_message;
 
+use super::session::Ended;
 use super::window::{Options, Window};
 
 /// Under what its memory is kept, and what the desktop calls it.
@@ -63,12 +64,12 @@ impl App for Desktop<'_> {
     }
 }
 
-/// Opens the window, and returns when it is closed. A window whose graphics device is lost is opened again; if that cannot be,
+/// Opens the window, and returns when it is closed: how the run ended that was trained in it at last, if any was. A window whose graphics device is lost is opened again; if that cannot be,
 /// what trains in it goes on, and this returns when it has ended.
 ///
 /// # Errors
 /// Why there is none: no display, or nothing that draws on it. The options come back, so that the run can go on without.
-pub fn open(options: Options) -> Result<(), (Box<Options>, String)> {
+pub fn open(options: Options) -> Result<Option<Ended>, (Box<Options>, String)> {
     if !has_display() {
         return Err((Box::new(options), "there is no display".to_owned()));
     }
@@ -78,7 +79,12 @@ pub fn open(options: Options) -> Result<(), (Box<Options>, String)> {
         // a device that is lost within a frame makes the drawing library panic
         let ended = catch_unwind(AssertUnwindSafe(|| show(&mut contents)));
         let (why, again) = match ended {
-            Ok(Ok(None)) => return Ok(()),
+            Ok(Ok(None)) => {
+                return Ok(match &contents {
+                    Contents::Shown(window) => window.ended().cloned(),
+                    Contents::Waiting(_) => None,
+                });
+            }
             Ok(Ok(Some(lost))) => (lost, opened.elapsed() > WORTH_ANOTHER),
             Ok(Err(error)) => (error.to_string(), false),
             // after a panic winit shows nothing any more
@@ -92,7 +98,7 @@ pub fn open(options: Options) -> Result<(), (Box<Options>, String)> {
             }
             Contents::Shown(mut window) => {
                 go_on_without(&mut window, &why);
-                return Ok(());
+                return Ok(window.ended().cloned());
             }
         }
     }

@@ -27,5 +27,6 @@ mod utilisation;
 mod window;
 
 pub use frame::open;
+pub use session::Ended;
 pub use settings::{Language, Page};
 pub use window::{Closer, Options, SavedSettings, Window};

@@ -229,10 +229,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("Predictions are written after the first evaluation", "As predições são gravadas depois da primeira avaliação"),
     ("Products of 32-bit floats as they are", "Produtos de números de 32 bits como são"),
     (
-        "Random changes to training pictures: none, shift, cifar, or a list such as \
-         flip,crop=4,rotate=15,color=0.2,erase=0.25, mixup=0.2 (see `brasa::data::augment`)",
-        "Mudanças aleatórias nas imagens de treinamento: none, shift, cifar ou uma lista como \
-         flip,crop=4,rotate=15,color=0.2,erase=0.25, mixup=0.2 (veja `brasa::data::augment`)",
+        "Random changes to training pictures: none, shift (what --augment alone means), cifar, or a list such as \
+         flip,crop=4,rotate=15,color=0.2,erase=0.25,mixup=0.2",
+        "Mudanças aleatórias nas imagens de treinamento: none, shift (o que --augment sozinho significa), cifar ou uma lista como \
+         flip,crop=4,rotate=15,color=0.2,erase=0.25,mixup=0.2",
     ),
     ("ResNet-110 for CIFAR, 1.7 M parameters", "ResNet-110 para CIFAR, 1,7 M de parâmetros"),
     (

@@ -54,7 +54,7 @@ fn list(ui: &mut Ui, seen: &mut Seen<'_>) {
     if seen.runs.is_empty() {
         ui.weak(seen.text.t("No runs yet"));
     }
-    // newest first: their numbers count up
+    // newest first
     ScrollArea::vertical().auto_shrink([false, false]).show_rows(ui, ROW, seen.runs.len(), |ui, rows| {
         for row in rows {
             let run = &seen.runs[seen.runs.len() - 1 - row];

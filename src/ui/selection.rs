@@ -9,7 +9,7 @@ use crate::runs::Recording;
 
 use super::palette;
 
-/// Runs that are drawn together before anybody chooses.
+/// Runs that are drawn together before anybody chooses: the newest ones.
 const SHOWN_AT_FIRST: usize = 10;
 const MOST_REMEMBERED: usize = 1000;
 
@@ -52,9 +52,9 @@ impl Selection {
         all
     }
 
-    /// Takes in runs that were not there before; the one in focus may be gone.
+    /// Takes in runs that were not there before, the newest of which is the last; the one in focus may be gone.
     pub(super) fn follow(&mut self, runs: &[Recording]) {
-        for run in runs {
+        for run in runs.iter().rev() {
             if !self.runs.contains_key(&run.folder) {
                 let number = self.runs.len();
                 let chosen = match self.remembered.get(&key(&run.folder)) {
@@ -65,7 +65,9 @@ impl Selection {
             }
         }
         if !self.focus.as_ref().is_some_and(|focus| runs.iter().any(|run| run.folder == *focus)) {
-            self.focus = runs.last().map(|run| run.folder.clone());
+            // one that is drawn, if any is
+            let drawn = runs.iter().rfind(|run| self.is_shown(&run.folder));
+            self.focus = drawn.or(runs.last()).map(|run| run.folder.clone());
         }
     }
 
@@ -129,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_was_chosen_by_hand_is_remembered() {
-        let runs = ["a", "b", "c"].map(|name| Recording::open(name.as_ref()));
+        let runs = ["c", "b", "a"].map(|name| Recording::open(name.as_ref()));
         let mut before = Selection::default();
         before.follow(&runs);
         before.show("a".as_ref(), false);
@@ -141,5 +143,16 @@ mod tests {
         assert!(!after.is_shown("a".as_ref()) && after.is_shown("b".as_ref()));
         assert_eq!(after.color("b".as_ref()), Color32::RED);
         assert_eq!(after.to_remember(), remembered);
+        assert_eq!(after.focus(&runs).map(|run| run.name.as_str()), Some("b"), "the newest one that is drawn");
+    }
+
+    #[test]
+    fn the_newest_runs_are_drawn_at_first() {
+        let runs: Vec<_> = (0..15).map(|number| Recording::open(format!("run-{number}").as_ref())).collect();
+        let mut selection = Selection::default();
+        selection.follow(&runs);
+        let shown: Vec<&str> = selection.shown(&runs).into_iter().map(|run| run.name.as_str()).collect();
+        assert_eq!((shown.len(), shown[0], shown[9]), (10, "run-5", "run-14"));
+        assert_eq!(selection.focus(&runs).map(|run| run.name.as_str()), Some("run-14"));
     }
 }

@@ -22,6 +22,9 @@ pub(super) struct Session {
     thread: Option<JoinHandle<()>>,
 }
 
+/// How a run in the window ended; an error, or a panic, as text.
+pub type Ended = std::result::Result<Box<Summary>, String>;
+
 /// What the training thread tells.
 #[derive(Clone, Default)]
 pub(super) struct Known {
@@ -29,8 +32,8 @@ pub(super) struct Known {
     pub(super) folder: Option<PathBuf>,
     /// The last thing that should be known.
     pub(super) notice: Option<String>,
-    /// How it ended, if it did; an error, or a panic, as text.
-    pub(super) ended: Option<std::result::Result<Box<Summary>, String>>,
+    /// How it ended, if it did.
+    pub(super) ended: Option<Ended>,
 }
 
 /// What to train.
@@ -103,13 +106,14 @@ impl Session {
         }
     }
 
-    /// Has it end and save, and waits until it has.
-    pub(super) fn finish(mut self) {
+    /// Has it end and save, and waits until it has; how it ended.
+    pub(super) fn finish(mut self) -> Option<Ended> {
         self.control.stop();
         if let Some(thread) = self.thread.take() {
             // what went wrong in it is among what is known
             let _ = thread.join();
         }
+        self.known.lock().ended.take()
     }
 }
 

@@ -15,7 +15,7 @@ use super::dropped::{self, Notices};
 use super::pages::Pages;
 use super::runs::RunList;
 use super::selection::Selection;
-use super::session::{Session, Task};
+use super::session::{Ended, Session, Task};
 use super::settings::{Language, Page, Settings};
 use super::steer::{self, Steering};
 use super::text::Text;
@@ -65,6 +65,8 @@ pub struct Window {
     watcher: Watcher,
     selection: Selection,
     session: Option<Session>,
+    /// How the one before it ended.
+    ended: Option<Ended>,
     /// Starts once the run that is under way has ended.
     next: Option<Task>,
     steering: Steering,
@@ -124,6 +126,7 @@ impl Window {
             settings,
             watcher,
             session,
+            ended: None,
             next: None,
             steering: Steering::default(),
             pages,
@@ -164,8 +167,13 @@ impl Window {
     /// Has the run of this window end and save, and waits for it.
     pub fn finish(&mut self) {
         if let Some(session) = self.session.take() {
-            session.finish();
+            self.ended = session.finish();
         }
+    }
+
+    /// How the run ended that this window had at last; `None` before it [was finished](Self::finish), and where nothing was trained.
+    pub fn ended(&self) -> Option<&Ended> {
+        self.ended.as_ref()
     }
 
     /// To be called when the window is about to be opened again after it failed because of `why`.
@@ -271,9 +279,7 @@ impl Window {
     }
 
     fn start(&mut self, task: Task) {
-        if let Some(ended) = self.session.take() {
-            ended.finish();
-        }
+        self.finish();
         if let Task::New(config) = &task {
             self.watcher.add_root(config.out.clone());
         }

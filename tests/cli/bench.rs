@@ -128,8 +128,9 @@ fn a_device_that_fails_leaves_a_report_of_the_rest() {
     let ran = short("cpu", &["--device", "gpu:99"]);
     assert!(ran.stdout.contains("gpu:99") && ran.stdout.contains("FAILED"), "{}", ran.stdout);
     assert!(ran.stdout.contains("matmul_64  "), "{}", ran.stdout);
-    let alone = brasa(&["bench", "matmul", "--quick", "--device", "gpu:99"]);
-    assert!(alone.code == Some(1) && alone.stdout.contains("FAILED"), "{}", alone.stdout);
+    for device in ["gpu:99", "nonsense"] {
+        refuses(&["bench", "matmul", "--quick", "--device", device], 2, &["error: unknown device", device]);
+    }
 }
 
 #[test]
@@ -184,6 +185,10 @@ fn a_machine_without_a_gpu_is_told_what_its_cpu_trains() {
 fn what_makes_no_sense_is_refused() {
     refuses(&["bench", "nonsense"], 2, &["nonsense", "matmul"]);
     refuses(&["bench", "matmul", "--filter", "no such case"], 2, &["no such case"]);
+    refuses(&["bench", "--model", "mlp"], 2, &["--crossover"]);
+    for more in [&["matmul"][..], &["--filter", "conv"], &["--as-notebook"], &["--csv"]] {
+        refuses(&[&["bench", "--model", "mlp"], more].concat(), 2, &["cannot be used with", "--model"]);
+    }
 }
 
 #[test]

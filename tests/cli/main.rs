@@ -191,6 +191,8 @@ fn a_variable_that_is_no_number_is_told() {
 fn negative_numbers_are_values_and_no_flags() {
     for (flag, value, word) in [
         ("--lr", "-1", "lr is -1, but must be a positive number"),
+        ("--lr", "-1e-3", "lr is -0.001, but must be a positive number"),
+        ("--label-smoothing", "-1E-2", "label-smoothing is -0.01"),
         ("--momentum", "-0.5", "momentum is -0.5"),
         ("--weight-decay", "-0.001", "weight-decay is -0.001"),
         ("--epochs", "-3", "at least 1"),
@@ -206,6 +208,32 @@ fn negative_numbers_are_values_and_no_flags() {
         }
     }
     refuses(&["tune", "--budget", "-1"], 2, &["--budget", "-1"]);
+    refuses(&["--lr", "--epochs", "3"], 2, &["a value is required for '--lr <RATE>'"]);
+}
+
+#[test]
+fn flags_that_take_a_value_behind_an_equals_sign_say_so() {
+    refuses(&["--augment", "cifar"], 2, &["error: --augment takes a value behind an equals sign", "--augment=cifar"]);
+    refuses(&["train", "--epochs", "1", "--augment", "flip,crop=4"], 2, &["write --augment=flip,crop=4"]);
+    refuses(&["--cache", "true", "--no-ui"], 2, &["write --cache=true"]);
+    refuses(&["tune", "--strict", "no"], 2, &["write --strict=no"]);
+    refuses(&["--cache", "train"], 2, &["the subcommand 'train' cannot be used with"]);
+    let help = brasa(&["--help"]).stdout;
+    assert!(help.contains(" flip,crop=4,rotate=15,color=0.2,erase=0.25,mixup=0.2\n"), "a list to be copied: {help}");
+    assert!(!help.contains("brasa::"), "a path of the library: {help}");
+}
+
+#[test]
+fn a_batch_of_more_samples_than_are_held_out_is_evaluated_without_padding() {
+    let out = folder();
+    let large = ["--batch-size", "1000000", "--model", "mlp", "--epochs", "1", "--device", "cpu"];
+    let ran = brasa(&[&large[..], &["--json", "--out", text(out.path())]].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let events = json_lines(&ran.stdout);
+    // 359 samples of 64 bytes, through layers of 128, 64 and 10
+    let bytes = events[1]["inference"]["activation_bytes"].as_u64().expect("a number");
+    assert!(bytes < 2 << 20, "{}", events[1]);
+    assert_eq!(events.last().expect("events")["test"]["samples"], 359);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Runs that go on.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use super::{brasa, flags, folder, refuses, text};
 
@@ -27,19 +28,63 @@ fn a_finished_run_keeps_its_record() {
     let first = brasa(&flags(out.path(), "2", &["--name", "run"]));
     assert_eq!(first.code, Some(0), "{}", first.stderr);
     let run = out.path().join("run");
-    let record = || {
-        let entries = std::fs::read_dir(&run).expect("a folder").map(|entry| entry.expect("readable").path());
-        let files = entries.filter(|path| path.is_file());
-        files.map(|path| (path.clone(), bytes(&path))).collect::<std::collections::BTreeMap<_, _>>()
-    };
-    let before = record();
+    let before = record(&run);
     for more in [&[][..], &["--epochs", "1"], &["--json"]] {
         let again = brasa(&[&["--resume", text(&run)], more].concat());
         assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""), "{}", again.stderr);
         let words = ["run is finished, after 2 epochs", "brasa --resume", "--epochs 4"];
         assert!(words.iter().all(|word| again.stderr.contains(word)), "{}", again.stderr);
     }
-    assert!(record() == before, "something was written");
+    assert!(record(&run) == before, "something was written");
+}
+
+/// All files of a run, by their paths.
+fn record(run: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files =
+        |folder: &Path| std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("readable").path());
+    let all = files(run).chain(files(&run.join("checkpoints"))).filter(|path| path.is_file());
+    all.map(|path| (path.clone(), bytes(&path))).collect()
+}
+
+#[test]
+fn fewer_epochs_than_have_begun_are_refused() {
+    let out = folder();
+    let first = brasa(&flags(out.path(), "3", &["--name", "run", "--save-every", "40"]));
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let run = out.path().join("run");
+    // as if it had been stopped in its second pass, of 23 steps
+    let newest = run.join("checkpoints/step-00000069.safetensors");
+    assert!(run.join("checkpoints/step-00000040.safetensors").exists());
+    std::fs::remove_file(newest).expect("the last one");
+    let status = String::from_utf8(bytes(&run.join("status.json"))).expect("UTF-8");
+    let stopped = status.replace("\"state\":\"completed\"", "\"state\":\"stopped\"");
+    assert_ne!(status, stopped);
+    std::fs::write(run.join("status.json"), stopped).expect("writable");
+    let before = record(&run);
+    refuses(
+        &["--resume", text(&run), "--no-ui", "--epochs", "1"],
+        2,
+        &["error: epochs is 1, but 2 have begun: give --epochs of at least 2"],
+    );
+    assert!(record(&run) == before, "something was written");
+    let enough = brasa(&["--resume", text(&run), "--no-ui", "--epochs", "2"]);
+    assert_eq!(enough.code, Some(0), "{}", enough.stderr);
+}
+
+#[test]
+fn a_run_without_any_checkpoint_says_what_is_left_of_it() {
+    let out = folder();
+    let first = brasa(&flags(out.path(), "1", &["--name", "run"]));
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let run = out.path().join("run");
+    // what a run has that was killed after its first evaluation
+    std::fs::remove_dir_all(run.join("checkpoints")).expect("it is there");
+    std::fs::remove_file(run.join("model.safetensors")).expect("it is there");
+    let resume = ["--resume", text(&run), "--no-ui", "--epochs", "2"];
+    refuses(&resume, 2, &["no checkpoint", "--save-every", "--weights", text(&run.join("best.safetensors"))]);
+    std::fs::remove_file(run.join("best.safetensors")).expect("it is there");
+    let ran = brasa(&resume);
+    assert!(ran.code == Some(2) && !ran.stderr.contains("--weights"), "{}", ran.stderr);
 }
 
 #[test]

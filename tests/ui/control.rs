@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use brasa::device::Fault;
 use brasa::train::Config;
 use brasa::train::record::{Line, METRICS, RunState, STATUS, Status};
-use brasa::ui::{Options, Page};
+use brasa::ui::{Closer, Options, Page};
 use egui::accesskit::Role;
 use egui::{ViewportCommand, ViewportEvent, ViewportId};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
@@ -130,6 +130,21 @@ fn closing_while_a_run_goes_on_asks_and_saves() {
     assert!(!seen.state().is_training());
     assert_eq!(status(&run).expect("written at the end").state, RunState::Stopped);
     assert!(run.join("model.safetensors").exists(), "what was learned is saved");
+}
+
+#[test]
+fn a_window_that_a_signal_closes_says_how_its_run_ended() {
+    let out = tempfile::tempdir().expect("a folder");
+    let closer = Closer::default();
+    let config = Config { epochs: 10_000, ..config(out.path()) };
+    let options = Options { train: Some(Box::new(config)), closer: closer.clone(), ..Options::default() };
+    let mut seen = window(options);
+    wait(&mut seen, "the run begins", |_| only_run(out.path()).is_some_and(|run| !lines(&run).is_empty()));
+    assert!(seen.state().ended().is_none());
+    closer.close();
+    wait(&mut seen, "it ends", |seen| !seen.state().is_training());
+    let summary = seen.state().ended().expect("it was trained").as_ref().expect("nothing failed");
+    assert!(!summary.completed && Some(&summary.folder) == only_run(out.path()).as_ref(), "{summary:?}");
 }
 
 #[test]

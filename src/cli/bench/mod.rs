@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::bench::{self, CrossoverOptions, Method, Options, Progress, Report, Suite};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::files::temporary;
 use crate::train::ModelName;
@@ -42,7 +43,8 @@ pub(super) struct BenchArgs {
     #[arg(long, conflicts_with_all = ["suites", "as_notebook", "filter", "csv"])]
     crossover: bool,
     /// The network of --crossover
-    #[arg(long, value_name = "NAME", default_value = "tutorial-cnn", requires = "crossover", value_parser = ModelName::new)]
+    #[arg(long, value_name = "NAME", default_value = "tutorial-cnn", requires = "crossover", value_parser = ModelName::new,
+        conflicts_with_all = ["suites", "as_notebook", "filter", "csv", "compare"])]
     model: ModelName,
     /// Write the whole report as JSON to standard output, for --compare
     #[arg(long, group = "format")]
@@ -84,6 +86,10 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
         };
         super::print_result(&text)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let [only] = &args.device[..] {
+        // of several, the others are measured all the same
+        Device::named(only)?;
     }
     let mut method = if args.quick { Method::quick() } else { Method::thorough() };
     method.as_notebook = args.as_notebook;

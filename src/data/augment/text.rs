@@ -182,6 +182,17 @@ mod tests {
         assert_eq!(of("color=0.4"), "brightness=0.4,contrast=0.4,saturation=0.4");
     }
 
+    #[cfg(feature = "cli")]
+    #[test]
+    fn the_help_names_every_change() {
+        let command = <crate::train::Config as clap::Args>::augment_args(clap::Command::new("brasa"));
+        let flag = command.get_arguments().find(|arg| arg.get_id() == "augment").expect("a flag");
+        let help = flag.get_long_help().expect("it has one").to_string();
+        for name in TABLE.iter().map(|row| row.name).chain(["color"]) {
+            assert!(help.contains(&format!(" {name}")), "`{name}` is missing in: {help}");
+        }
+    }
+
     #[test]
     fn what_makes_no_sense_is_said() {
         let cases = [

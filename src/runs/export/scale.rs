@@ -31,8 +31,9 @@ impl Scale {
             (low, high) = (0.0, 1.0);
         }
         // one number alone, or some that differ in their last bits
-        let least = if log { 0.1 } else { (low.abs().max(high.abs()) * 1e-6).max(1e-12) };
-        let room = if high - low < least { least } else { (high - low) * more };
+        let size = low.abs().max(high.abs());
+        let (least, room) = if log { (0.1, 0.1) } else { ((size * 1e-5).max(1e-12), (size * 0.05).max(1e-12)) };
+        let room = if high - low < least { room } else { (high - low) * more };
         let range = low - room..high + room;
         // of a logarithmic axis, whole powers have names, or a few numbers between two of them
         let ticks = if log && range.end - range.start > 1.0 { (range.end - range.start) as usize + 1 } else { TICKS };
@@ -77,6 +78,10 @@ mod tests {
         assert_eq!(words(&linear(0.0, 4e9), &[1e9, 2.5e9]), ["1e9", "2.5e9"]);
         assert_eq!(words(&linear(0.999, 1.0), &[0.9992, 0.9998]), ["0.9992", "0.9998"]);
         assert_eq!(words(&linear(-1.0, 1.0), &[-0.5, 1e-17]), ["-0.5", "0"]);
+        // rounding is no range
+        let constant = linear(412_368.0, 412_368.000_001);
+        assert_eq!(words(&constant, &[400_000.0, 412_368.0, 420_000.0]), ["400000", "412368", "420000"]);
+        assert!(constant.range.contains(&400_000.0) && constant.range.contains(&420_000.0));
         let log = Scale::of(true, [1e-5, 10.0].into_iter(), 0.0);
         assert_eq!(words(&log, &[-5.0, -2.0, 0.0, 1.0]), ["1e-5", "0.01", "1", "10"]);
     }

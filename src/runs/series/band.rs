@@ -48,7 +48,7 @@ pub fn band(
             (sum, count) = (sum + value, count + 1.0);
             (low, high) = (low.min(value), high.max(value));
         }
-        BandPoint { x, mean: sum / count, low, high }
+        BandPoint { x, mean: (sum / count).max(low).min(high), low, high }
     };
     places.into_iter().map(at).collect()
 }

@@ -19,6 +19,11 @@ pub(super) struct Node {
     pub(super) mean: f64,
 }
 
+/// The mean of two values with these weights, whose sum is 1; between the two, however it is rounded.
+pub(super) fn mean([a, b]: [f64; 2], [of_a, of_b]: [f64; 2]) -> f64 {
+    (a * of_a + b * of_b).max(a.min(b)).min(a.max(b))
+}
+
 /// Consecutive points: `first` to `last`.
 pub(super) struct Block {
     pub(super) first: usize,
@@ -58,6 +63,8 @@ impl Series {
             // weighted before they are added, so that the largest numbers do not overflow
             mean += value * part;
         }
+        // of a constant, that one and nothing that rounding makes of it
+        let mean = mean.max(low.0).min(high.0);
         Node { low: low.1 as u32, high: high.1 as u32, count: count as u32, mean }
     }
 
@@ -79,7 +86,7 @@ impl Series {
             low: if value(b.low) < value(a.low) { b.low } else { a.low },
             high: if value(b.high) > value(a.high) { b.high } else { a.high },
             count,
-            mean: a.mean * (1.0 - part) + b.mean * part,
+            mean: mean([a.mean, b.mean], [1.0 - part, part]),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::blocks::Node;
+use super::blocks::{Node, mean};
 use super::decimate::{Piece, finite};
 use super::{Axis, Series};
 
@@ -15,10 +15,11 @@ const FAR: usize = 16;
 const MOST_WEIGHT: f64 = 1.0 - 1e-6;
 
 /// An exponential moving average whose first values count as if there had been others before (`numAccum` in TensorBoard's
-/// `classicSmoothing`): `weight` of what was, the rest of what comes, divided by the weights so far.
+/// `classicSmoothing`): `weight` of what was, the rest of what comes, divided by the weights so far. It is divided each time, and
+/// kept between what was and what comes, so that a constant stays what it is to the last bit.
 struct Average {
     weight: f64,
-    sum: f64,
+    value: f64,
     weights: f64,
     /// What stays after so many values, as it was computed last: blocks come in few sizes.
     stays: (u32, f64),
@@ -27,7 +28,7 @@ struct Average {
 impl Average {
     fn new(weight: f64) -> Self {
         let weight = if weight.is_nan() { 0.0 } else { weight.clamp(0.0, MOST_WEIGHT) };
-        Self { weight, sum: 0.0, weights: 0.0, stays: (1, weight) }
+        Self { weight, value: 0.0, weights: 0.0, stays: (1, weight) }
     }
 
     /// Takes in some values, each as if it were their mean. Values that are not finite count nowhere.
@@ -39,12 +40,9 @@ impl Average {
             self.stays = (node.count, self.weight.powf(node.count.into()));
         }
         let (_, stays) = self.stays;
-        self.sum = self.sum * stays + (1.0 - stays) * node.mean;
-        self.weights = self.weights * stays + (1.0 - stays);
-    }
-
-    fn value(&self) -> f64 {
-        self.sum / self.weights
+        let before = self.weights * stays;
+        self.weights = before + (1.0 - stays);
+        self.value = mean([self.value, node.mean], [before / self.weights, (1.0 - stays) / self.weights]);
     }
 }
 
@@ -79,7 +77,7 @@ impl Series {
                 any |= block.node.count > 0;
             }
             Piece::End => {
-                let value = if std::mem::take(&mut any) { finite(average.value()) } else { f64::NAN };
+                let value = if std::mem::take(&mut any) { finite(average.value) } else { f64::NAN };
                 out.extend(part.shown(self, last).map(|x| [x, value]));
             }
         });

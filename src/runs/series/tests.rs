@@ -125,6 +125,21 @@ fn smoothing_is_tensorboards() {
 }
 
 #[test]
+fn a_constant_stays_one_to_the_last_bit() {
+    for constant in [412_368.0, 0.1, -1.0 / 3.0, 1e300] {
+        let values = |index| if index % 7 == 3 { f64::NAN } else { constant };
+        let series = series((0..3_000).map(values));
+        for (weight, most) in [(0.0, 3_000), (0.6, 3_000), (0.999, 3_000), (0.6, 100), (0.999, 100)] {
+            let drawn = smoothed(&series, 1_000.0..=2_500.0, weight, most);
+            assert!(drawn.len() > 20);
+            assert!(drawn.iter().all(|[_, y]| y.is_nan() || *y == constant), "{constant}, {weight}: {drawn:?}");
+        }
+        let seeds = band(&[&series, &series, &series], XAxis::Step, 0.0..=3e3, 0.6, 100);
+        assert!(seeds.iter().all(|point| [point.low, point.mean, point.high] == [constant; 3]), "{constant}");
+    }
+}
+
+#[test]
 fn smoothing_many_points_is_close_to_tensorboards() {
     let values: Vec<f64> = (0..200_000).map(|index| (index as f64 / 2e4).sin() + 0.2 * noise(index)).collect();
     for weight in [0.9, 0.999, 0.9999] {

@@ -118,8 +118,12 @@ pub struct Config {
     /// Part of each label that is spread over all classes, as in PyTorch's cross_entropy
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().label_smoothing))]
     pub label_smoothing: f64,
-    /// Random changes to training pictures: none, shift, cifar, or a list such as flip,crop=4,rotate=15,color=0.2,erase=0.25,
-    /// mixup=0.2 (see `brasa::data::augment`)
+    /// Random changes to training pictures: none, shift (what --augment alone means), cifar, or a list such as
+    /// flip,crop=4,rotate=15,color=0.2,erase=0.25,mixup=0.2
+    ///
+    /// Shift is crop=1, and cifar is crop=4,flip. Known are flip, vertical-flip, alternate-flip, crop, resized-crop, rotate,
+    /// translate, scale, shear, perspective, brightness, contrast, saturation, hue, color, blur, noise, erase, cutout, mixup and
+    /// cutmix, each with a number of its own or none, and edge=border or edge=reflect or fill=N for what was outside
     #[cfg_attr(feature = "cli", arg(long, value_name = "CHANGES", num_args = 0..=1, default_missing_value = "shift",
         require_equals = true, default_value_t = Self::default().augment))]
     pub augment: Augment,

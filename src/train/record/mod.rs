@@ -42,6 +42,9 @@ pub struct RunRecord {
     pub classes: Vec<String>,
     /// What the model is given.
     pub input: InputRecord,
+    /// When the run began for the first time: milliseconds since 1970. Runs from before this was written have none.
+    #[serde(default)]
+    pub begun_unix_ms: Option<u64>,
 }
 
 /// What a model is given, and asked.

@@ -18,7 +18,7 @@ impl Run<'_> {
     /// Reads the samples, and writes what does not change.
     pub(super) fn read_shown(&mut self) {
         let start = Instant::now();
-        self.shown = Shown::read(&self.trainer.data.test, self.trainer.config.batch_size);
+        self.shown = Shown::read(&self.trainer.data.test);
         if self.shown.are_pictures() {
             let channels = self.shown.batches[0].shape[1];
             let sheet = self.shown.sheet(PICTURES);

@@ -93,8 +93,13 @@ impl Run<'_> {
             memory_peak_bytes: memory.peak_bytes,
             stages: self.clock.report(),
             timeline: self.timeline.last_steps(),
-            written_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
+            written_unix_ms: now_unix_ms(),
             process: std::process::id(),
         }
     }
+}
+
+/// Milliseconds since 1970.
+pub(super) fn now_unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

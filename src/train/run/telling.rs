@@ -1,5 +1,6 @@
 //! What a run writes down and tells.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::data::{Goal, Normalization, Skipped};
@@ -10,6 +11,7 @@ use crate::train::trainer::{Trainer, steps_per_epoch};
 use crate::train::{Config, Environment, Event, Start, StepMetrics};
 
 use super::Run;
+use super::status::now_unix_ms;
 use super::timeline::Part;
 
 /// A step is told after this time, whatever its number.
@@ -131,7 +133,8 @@ impl Run<'_> {
         let of = data.test.description().clone();
         let Normalization { mean, std } = of.normalization;
         let input = InputRecord { shape: of.shape, mean, std, segments: of.goal == Goal::Segment };
-        let record = RunRecord { start: start.clone(), memory, classes: of.classes, input };
+        let begun_unix_ms = begun(folder.path());
+        let record = RunRecord { start: start.clone(), memory, classes: of.classes, input, begun_unix_ms };
         let record = serde_json::to_vec(&record).expect("plain data");
         folder.write(RUN, &record)?;
         self.call(|callback, run| callback.on_train_begin(run, &start))?;
@@ -187,4 +190,10 @@ impl Run<'_> {
         let config = &self.trainer.config;
         (config.epochs * steps_per_epoch(config, &self.trainer.data.train)) as u64
     }
+}
+
+/// When the run in a folder began, which is now if it was not recorded before.
+fn begun(folder: &Path) -> Option<u64> {
+    let Ok(before) = std::fs::read(folder.join(RUN)) else { return Some(now_unix_ms()) };
+    serde_json::from_slice::<RunRecord>(&before).ok()?.begun_unix_ms
 }

@@ -14,6 +14,8 @@ pub(super) const ACROSS: f64 = 80.0;
 pub(super) const UP: f64 = 32.0;
 /// Points from one line of the grid to the next, of which the plot makes the least step that it tells.
 const LEAST: f64 = 8.0;
+/// What is shown to either side of curves that say the same everywhere, as a part of their size.
+const AROUND: f64 = 0.05;
 /// Below as many decades, numbers on a logarithmic axis stand at equal steps.
 const FEW_DECADES: f64 = 0.7;
 const SECONDS: [f64; 15] =
@@ -48,6 +50,22 @@ impl Unit {
             Self::Bytes => bytes(value.max(0.0) as u64),
             Self::Epochs | Self::Number => number(value, step),
         }
+    }
+
+    /// The part of their size by which values must differ, at least, to be worth an axis of their own: less is rounding, or is
+    /// not seen in the numbers at the axis.
+    const fn least_part(self) -> f64 {
+        match self {
+            Self::Bytes => 1e-3,
+            _ => 1e-5,
+        }
+    }
+
+    /// What an axis has to show, at least, of values from `low` to `high`; nothing more if they differ by enough.
+    pub(super) fn room(self, low: f64, high: f64) -> Option<[f64; 2]> {
+        let size = low.abs().max(high.abs());
+        (size.is_finite() && high - low < size * self.least_part())
+            .then_some([low - AROUND * size, high + AROUND * size])
     }
 
     /// The least round step from `least` on.
@@ -175,6 +193,16 @@ mod tests {
                     assert!(!said(Unit::Number, (high, high * 2.5), true, points).is_empty(), "{high} in {points}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn values_that_do_not_differ_have_room_around_them() {
+        let bytes = 412_368.0;
+        assert_eq!(Unit::Bytes.room(bytes, bytes + 1.0), Some([bytes - 20_618.45, bytes + 1.0 + 20_618.45]));
+        assert!(Unit::Number.room(-0.1, -0.1 + 1e-9).is_some_and(|[low, high]| low < -0.104 && high > -0.096));
+        for (low, high) in [(0.0, 0.0), (2.302, 2.303), (-1.0, 1.0), (f64::INFINITY, f64::NEG_INFINITY)] {
+            assert_eq!(Unit::Number.room(low, high), None, "{low} to {high}");
         }
     }
 

@@ -66,7 +66,8 @@ impl<'a> Chart<'a> {
         let x = self.settings.x();
         let [log_x, log_y] = [self.settings.log_x, self.settings.log_y];
         let y = if self.family.name.ends_with("_bytes") { Unit::Bytes } else { Unit::Number };
-        let plot = Plot::new(id.with(&self.family.name))
+        let plot = self.room(y).into_iter().flatten().fold(Plot::new(id.with(&self.family.name)), Plot::include_y);
+        let plot = plot
             .link_axis(id, Vec2b::new(true, false))
             .link_cursor(id, Vec2b::new(true, false))
             .allow_scroll(false)
@@ -91,6 +92,19 @@ impl<'a> Chart<'a> {
                 self.lines(plot, range, most);
             }
         });
+    }
+
+    /// What of the vertical axis is to be seen in any case: of values that differ in their last bits alone, a plot would fill it with
+    /// those.
+    fn room(&self, unit: Unit) -> Option<[f64; 2]> {
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for series in self.curves().iter().map(|curve| curve.series) {
+            low = series.min().map_or(low, |least| low.min(least));
+            high = series.max().map_or(high, |most| high.max(most));
+        }
+        let log = |value: f64| if self.settings.log_y { value.log10() } else { value };
+        let room = unit.room(low, high)?.map(log);
+        room.iter().all(|value| value.is_finite()).then_some(room)
     }
 
     /// The values of all curves there, as they were measured, a line for each.

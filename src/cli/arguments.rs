@@ -1,0 +1,59 @@
+//! Arguments before and after clap reads them: what it takes for something else, or cannot explain.
+
+use std::ffi::OsString;
+
+use clap::Command;
+
+/// Puts negative numbers behind the equals sign of their flags: clap would take `-1e-3` for a flag, and of `-1` it would not let
+/// the setting say what is wrong.
+pub(super) fn with_negative_numbers(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    for argument in arguments {
+        let text = argument.to_str().unwrap_or_default();
+        let is_negative = text.starts_with('-') && text.parse::<f64>().is_ok();
+        match joined.last_mut().filter(|last| is_negative && last.to_str().is_some_and(is_bare_flag)) {
+            Some(flag) => {
+                flag.push("=");
+                flag.push(&argument);
+            }
+            None => joined.push(argument),
+        }
+    }
+    joined
+}
+
+fn is_bare_flag(text: &str) -> bool {
+    text.len() > 2 && text.starts_with("--") && !text.contains('=')
+}
+
+/// What to write instead where a value follows a flag that takes one behind an equals sign alone, as in `--augment cifar`.
+pub(super) fn without_equals(command: &Command, arguments: &[OsString]) -> Option<String> {
+    let is_command = |name: &str| command.find_subcommand(name).is_some();
+    let needs_equals = |flag: &str| {
+        let args = command.get_arguments().chain(command.get_subcommands().flat_map(Command::get_arguments));
+        args.into_iter().any(|arg| arg.is_require_equals_set() && arg.get_long() == Some(flag))
+    };
+    arguments.windows(2).find_map(|pair| {
+        let (flag, value) = (pair[0].to_str()?.strip_prefix("--")?, pair[1].to_str()?);
+        let is_value = !value.starts_with('-') && !is_command(value);
+        (is_value && needs_equals(flag))
+            .then(|| format!("--{flag} takes a value behind an equals sign only: write --{flag}={value}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn negative_numbers_are_joined_with_their_flags_and_nothing_else_is() {
+        let joined = |text: &str| {
+            let words = with_negative_numbers(text.split(' ').map(OsString::from));
+            words.into_iter().map(|word| word.into_string().expect("UTF-8")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(joined("brasa --lr -1e-3 --seed -1 --ema -inf"), "brasa --lr=-1e-3 --seed=-1 --ema=-inf");
+        for same in ["brasa --lr --epochs 3", "brasa --lr=1 -1", "brasa eval -1", "brasa -- -1", "brasa --lr 1e-3 -h"] {
+            assert_eq!(joined(same), same);
+        }
+    }
+}
