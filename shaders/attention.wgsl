@@ -1,5 +1,6 @@
-// Attention: one invocation per query. Its query and its output stay in registers while the keys and values of its head pass
-// through workgroup memory, so that no score is ever stored. The softmax is online (Milakov and Gimelshein 2018, arXiv
+// Attention: one invocation per query, or LANES neighbours with every LANES-th vector of its row each, where a whole one is more
+// than registers should hold. The query and its output stay there while the keys and values of its head pass through workgroup
+// memory, so that scores are never stored for longer than their tile. The softmax is online (Milakov and Gimelshein 2018, arXiv
 // 1805.02867): what has been summed shrinks when a larger score comes.
 
 //@slot bindings
@@ -11,10 +12,10 @@
 //@end
 
 //@slot grid
-const THREADS: u32 = 64u;
+const THREADS: u32 = 128u;
 
 fn work_count() -> u32 {
-    return 64u;
+    return 128u;
 }
 
 fn groups_x() -> u32 {
@@ -22,12 +23,13 @@ fn groups_x() -> u32 {
 }
 //@end
 
-// Rows of queries and keys have FEATURES vectors, those of values and outputs OUTPUTS; query number `query` of a head sees the
-// first `seen(query)` keys.
+// Rows of queries and keys have FEATURES vectors, those of values and outputs OUTPUTS, multiples of LANES with zeros at the end;
+// query number `query` of a head sees the first `seen(query)` keys.
 //@slot access
-const FEATURES: u32 = 1u;
-const OUTPUTS: u32 = 1u;
-const TILE: u32 = 32u;
+const LANES: u32 = 2u;
+const FEATURES: u32 = 2u;
+const OUTPUTS: u32 = 2u;
+const TILE: u32 = 2u;
 
 fn first_head() -> u32 {
     return 0u;
@@ -66,36 +68,57 @@ fn store_log(row: u32, value: f32) {
 }
 //@end
 
+// Queries of a workgroup.
+const ROWS: u32 = THREADS / LANES;
+
 var<workgroup> key_tile: array<vec4f, TILE * FEATURES>;
 var<workgroup> value_tile: array<vec4f, TILE * OUTPUTS>;
 
 // Below every score that is finite.
 const LEAST: f32 = -3.4e38;
 
-// The query, scaled, and the output so far.
+// The query, scaled, and the output so far: this lane's vectors of them. A score is the sum of what the lanes have, which `share`
+// tells the others for the whole tile; a single lane computes it when asked.
 //@slot rows
 var<private> q_0: vec4f;
 var<private> o_0: vec4f;
 
-fn take(row: u32) {
-    q_0 = load_query(row, 0u);
+fn take(row: u32, lane: u32) {
+    q_0 = load_query(row, lane);
 }
 
-fn score(key: u32) -> f32 {
-    let sum = q_0 * key_tile[key * FEATURES];
+fn query_by_key(index: u32, lane: u32) -> f32 {
+    let at = index * FEATURES;
+    let sum = q_0 * key_tile[at + lane];
     return (sum.x + sum.y) + (sum.z + sum.w);
+}
+
+var<workgroup> shares: array<f32, TILE * THREADS>;
+
+fn share(thread: u32, needed: bool) {
+    if (needed) {
+        let lane = thread % LANES;
+        shares[thread] = query_by_key(0u, lane);
+        shares[THREADS + thread] = query_by_key(1u, lane);
+    }
+    workgroupBarrier();
+}
+
+fn score(index: u32, thread: u32) -> f32 {
+    let at = index * THREADS + thread / LANES * LANES;
+    return shares[at] + shares[at + 1u];
 }
 
 fn shrink(factor: f32) {
     o_0 *= factor;
 }
 
-fn add(weight: f32, key: u32) {
-    o_0 = fma(vec4f(weight), value_tile[key * OUTPUTS], o_0);
+fn add(weight: f32, key: u32, lane: u32) {
+    o_0 = fma(vec4f(weight), value_tile[key * OUTPUTS + lane], o_0);
 }
 
-fn put(row: u32, factor: f32) {
-    store_output(row, 0u, o_0 * factor);
+fn put(row: u32, lane: u32, factor: f32) {
+    store_output(row, lane, o_0 * factor);
 }
 //@end
 
@@ -105,29 +128,32 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
     if (number * THREADS >= work_count()) {
         return;
     }
-    let blocks = (query_count() + THREADS - 1u) / THREADS;
+    let blocks = (query_count() + ROWS - 1u) / ROWS;
     let head = first_head() + number / blocks;
-    let first = number % blocks * THREADS;
-    let query = min(first + thread, query_count() - 1u);
-    take(head * query_count() + query);
+    let first = number % blocks * ROWS;
+    let query = min(first + thread / LANES, query_count() - 1u);
+    let row = head * query_count() + query;
+    let lane = thread % LANES;
+    take(row, lane);
     let mine = seen(query);
-    let end = seen(min(first + THREADS, query_count()) - 1u);
+    let end = seen(min(first + ROWS, query_count()) - 1u);
     var top = LEAST;
     var sum = 0.0;
     for (var start = 0u; start < end; start += TILE) {
         workgroupBarrier();
         for (var n = thread; n < TILE * FEATURES; n += THREADS) {
-            let row = min(start + n / FEATURES, key_count() - 1u);
-            key_tile[n] = load_key(head * key_count() + row, n % FEATURES);
+            let place = min(start + n / FEATURES, key_count() - 1u);
+            key_tile[n] = load_key(head * key_count() + place, n % FEATURES);
         }
         for (var n = thread; n < TILE * OUTPUTS; n += THREADS) {
-            let row = min(start + n / OUTPUTS, key_count() - 1u);
-            value_tile[n] = load_value(head * key_count() + row, n % OUTPUTS);
+            let place = min(start + n / OUTPUTS, key_count() - 1u);
+            value_tile[n] = load_value(head * key_count() + place, n % OUTPUTS);
         }
         workgroupBarrier();
+        share(thread, start < mine);
         let count = min(max(mine, start) - start, TILE);
         for (var key = 0u; key < count; key++) {
-            let s = score(key);
+            let s = score(key, thread);
             if (s > top) {
                 let factor = exp(top - s);
                 sum *= factor;
@@ -136,11 +162,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
             }
             let weight = exp(s - top);
             sum += weight;
-            add(weight, key);
+            add(weight, key, lane);
         }
     }
-    if (first + thread < query_count()) {
-        put(head * query_count() + query, 1.0 / sum);
-        store_log(head * query_count() + query, top + log(sum));
+    if (first + thread / LANES < query_count()) {
+        put(row, lane, 1.0 / sum);
+        if (lane == 0u) {
+            store_log(row, top + log(sum));
+        }
     }
 }

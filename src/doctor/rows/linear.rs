@@ -24,13 +24,16 @@ pub(super) fn rows() -> Vec<Row> {
         row("attention", |x| x[0].scaled_dot_product_attention(&x[1], &x[2], Mask::Causal))
             .on([&[2, 3, 4], &[2, 3, 4], &[2, 3, 5]])
             .on([&[2, 4], &[5, 4], &[5, 3]]),
-        // sizes at which it is one kernel, in blocks of 32 and of 64
+        // sizes at which it is one kernel, in blocks of 32 and of 64, with rows that several invocations share
         row("attention_at_once", |x| x[0].scaled_dot_product_attention(&x[1], &x[2], Mask::None))
             .on([&[2, 17, 5], &[2, 3, 5], &[2, 3, 6]])
-            .on([&[33, 4], &[2, 4], &[2, 1]]),
+            .on([&[33, 4], &[2, 4], &[2, 1]])
+            .on([&[2, 35, 64], &[2, 17, 64], &[2, 17, 61]]),
         row("attention_causal_at_once", |x| x[0].scaled_dot_product_attention(&x[1], &x[2], Mask::Causal))
             .on([&[16, 4], &[19, 4], &[19, 3]])
-            .on([&[3, 2, 17, 2], &[3, 2, 17, 2], &[3, 2, 17, 2]]),
+            .on([&[3, 2, 17, 2], &[3, 2, 17, 2], &[3, 2, 17, 2]])
+            .on([&[37, 64], &[41, 64], &[41, 64]])
+            .on([&[2, 33, 37], &[2, 33, 37], &[2, 33, 32]]),
         row("attention_masked", |x| x[0].scaled_dot_product_attention(&x[1], &x[2], Mask::Added(&x[3]))).on([
             &[3, 4],
             &[2, 4],

@@ -89,37 +89,166 @@ fn segments_are_reduced() {
     }
 }
 
+/// The kernel for a part of attention over values of its own, with one element before what is saved and before what is written.
+fn attention_case(of: &Attention) -> (Case, Body) {
+    let mut case = Case::new();
+    // sums over keys of sums of 64 products of up to 4, which cancel
+    case.tolerance = 2e-4;
+    let forward = Attention { part: AttentionPart::Forward, ..of.clone() };
+    let [of_queries, of_keys, of_values, of_outputs] = of.elements();
+    let operands = [of_queries, of_keys, of_values].map(|elements| case.data(DType::F32, elements));
+    let values = case.values(&case.contents);
+    let operand_values: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
+    let saved = attention::reference(&forward, &operand_values);
+    let saved = case.buffer(DType::F32, std::iter::once(0.0).chain(saved));
+    let slope = case.data(DType::F32, of_outputs);
+    let written = case.data(DType::F32, of.written() + 1);
+    let mut inputs: Vec<Span> = operands.map(|buffer| case.span(buffer, 0)).to_vec();
+    if of.part != AttentionPart::Forward {
+        inputs.extend([case.span(saved, 1), case.span(slope, 0)]);
+    }
+    let output = case.span(written, 1);
+    (case, Body::Routine(Routine { kind: RoutineKind::Attention(of.clone()), inputs, output }))
+}
+
+const PARTS: [AttentionPart; 3] = [AttentionPart::Forward, AttentionPart::Queries, AttentionPart::KeysAndValues];
+
+/// Heads, queries, keys, features, outputs and whether queries see no later keys: rows that one, two and four invocations share,
+/// with and without whole vectors and equal shares, and around the sizes of workgroups and tiles.
+const ATTENTIONS: [(usize, usize, usize, usize, usize, bool); 10] = [
+    (1, 1, 1, 1, 1, false),
+    (2, 65, 35, 6, 9, false),
+    (3, 40, 70, 8, 4, true),
+    (1, 131, 131, 64, 61, true),
+    (2, 64, 64, 64, 64, false),
+    (2, 37, 101, 64, 64, true),
+    (2, 129, 7, 3, 64, false),
+    (1, 33, 63, 64, 2, true),
+    (2, 31, 65, 32, 32, true),
+    (1, 67, 67, 37, 33, true),
+];
+
+fn attention_of(
+    (heads, queries, keys, features, outputs, causal): (usize, usize, usize, usize, usize, bool),
+    part: AttentionPart,
+) -> Attention {
+    Attention { part, heads, queries, keys, features, outputs, scale: Scalar::new(DType::F32, 0.4), causal }
+}
+
 #[test]
 fn attention_and_its_gradients() {
-    let small = Capabilities { max_workgroup_bytes: 4 << 10, max_groups: 3, ..capabilities(true, false) };
     // every head in a launch of its own
-    let slow = Capabilities { launch_milliseconds: 1e-3, ..capabilities(true, false) };
-    for (heads, queries, keys, features, outputs, causal) in
-        [(1, 1, 1, 1, 1, false), (2, 65, 35, 6, 9, false), (3, 40, 70, 8, 4, true), (1, 131, 131, 64, 61, true)]
-    {
-        let scale = Scalar::new(DType::F32, 0.4);
-        let of = |part| Attention { part, heads, queries, keys, features, outputs, scale, causal };
-        let [of_queries, of_keys, of_values, of_outputs] = of(AttentionPart::Forward).elements();
-        for part in [AttentionPart::Forward, AttentionPart::Queries, AttentionPart::KeysAndValues] {
-            let mut case = Case::new();
-            // sums over keys of sums of 61 products of up to 4, which cancel
-            case.tolerance = 2e-4;
-            let operands = [of_queries, of_keys, of_values].map(|elements| case.data(DType::F32, elements));
-            let values = case.values(&case.contents);
-            let forward: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
-            let saved = attention::reference(&of(AttentionPart::Forward), &forward);
-            let saved = case.buffer(DType::F32, std::iter::once(0.0).chain(saved));
-            let slope = case.data(DType::F32, of_outputs);
-            let written = case.data(DType::F32, of(part).written() + 1);
-            let mut inputs: Vec<Span> = operands.map(|buffer| case.span(buffer, 0)).to_vec();
-            if part != AttentionPart::Forward {
-                inputs.extend([case.span(saved, 1), case.span(slope, 0)]);
-            }
-            let output = case.span(written, 1);
-            let body = Body::Routine(Routine { kind: RoutineKind::Attention(of(part)), inputs, output });
+    let small = |software| Capabilities {
+        max_workgroup_bytes: 4 << 10,
+        max_groups: 3,
+        launch_milliseconds: 1e-3,
+        ..capabilities(software, false)
+    };
+    for sizes in ATTENTIONS {
+        for part in PARTS {
+            let (mut case, body) = attention_case(&attention_of(sizes, part));
             case.check(body.clone());
-            case.check_on(&body, &small);
-            case.check_on(&body, &slow);
+            for software in [true, false] {
+                case.check_on(&body, &small(software));
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_has_the_same_bits_however_many_invocations_share_a_row() {
+    let Some(gpu) = runner::gpu() else { return };
+    let mut shared = 0;
+    // at least four vectors in each share: Mesa moves shorter chains of products into the sums that they go into
+    for sizes in ATTENTIONS.into_iter().filter(|&(.., features, outputs, _)| features == outputs && outputs % 32 == 0) {
+        for part in PARTS {
+            let (mut case, body) = attention_case(&attention_of(sizes, part));
+            // tenths: the order in which they are added shows
+            for (bytes, buffer) in case.contents.iter_mut().zip(&case.plan.buffers) {
+                let values = decode(buffer.dtype, bytes).into_iter().map(|value| value as f32 * 0.1);
+                *bytes = values.flat_map(f32::to_le_bytes).collect();
+            }
+            let results = [false, true].map(|software| {
+                let launches =
+                    render(&case.plan, &case.kernel(&body), &capabilities(software, false)).expect("it renders");
+                shared += usize::from(!launches[0].wgsl.contains("LANES: u32 = 1u"));
+                let mut contents = case.contents.clone();
+                gpu.run(&launches, &mut contents, &[]);
+                contents
+            });
+            assert_ne!(results[0], case.contents, "something is computed");
+            assert!(results[0] == results[1], "other bits of {part:?} with {sizes:?}");
+        }
+    }
+    assert_eq!(shared, 8, "kernels whose rows several invocations share");
+}
+
+/// Sizes at which loops are as long as they get: a driver ends them after some 65,000 steps.
+#[test]
+fn attention_over_the_longest_sequences() {
+    for part in PARTS {
+        let (queries, keys, tolerance) = match part {
+            // sums of 32,768 terms that nothing divides
+            AttentionPart::KeysAndValues => (*attention::QUERIES.end(), 1, 1e-2),
+            _ => (1, *attention::KEYS.end(), 1e-4),
+        };
+        // scores so close to each other that all rows count
+        let scale = Scalar::new(DType::F32, 0.01);
+        let (mut case, body) =
+            attention_case(&Attention { scale, ..attention_of((1, queries, keys, 64, 64, false), part) });
+        case.tolerance = tolerance;
+        for software in [true, false] {
+            case.check_on(&body, &capabilities(software, false));
+        }
+    }
+}
+
+#[test]
+fn attention_fits_into_registers_and_workgroup_memory() {
+    for features in 1..=64 {
+        for outputs in (1..=64).filter(|outputs| features % 8 < 2 || outputs % 8 < 2) {
+            for part in PARTS {
+                let (case, body) = attention_case(&attention_of((1, 1, 1, features, outputs, false), part));
+                let launches =
+                    render(&case.plan, &case.kernel(&body), &capabilities(false, false)).expect("it renders");
+                let text = &launches[0].wgsl;
+                let vectors = text.matches("var<private>").count();
+                assert!(vectors <= 16, "{vectors} vectors in registers of\n{text}");
+                if ![1, 7, 8, 33, 64].contains(&features) {
+                    continue;
+                }
+                let module = naga::front::wgsl::parse_str(text).expect("it parses");
+                let mut layouter = naga::proc::Layouter::default();
+                layouter.update(module.to_ctx()).expect("sized types");
+                let in_workgroup = module.global_variables.iter().map(|(_, variable)| variable);
+                let bytes: u32 = in_workgroup
+                    .filter(|variable| variable.space == naga::AddressSpace::WorkGroup)
+                    .map(|variable| layouter[variable.ty].size)
+                    .sum();
+                assert!(bytes <= 16 << 10, "{bytes} bytes of workgroup memory in\n{text}");
+                let threads: u32 = module.entry_points[0].workgroup_size.iter().product();
+                assert!(threads <= 128, "{threads} invocations in\n{text}");
+            }
+        }
+    }
+}
+
+/// Times attention, each row in one invocation or in several: `cargo test --lib measure_attention -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn measure_attention() {
+    let gpu = runner::gpu().expect("an adapter");
+    for sizes in [(32, 128, 128, 32, 32, true), (8, 512, 512, 64, 64, true)] {
+        for part in PARTS {
+            let of = attention_of(sizes, part);
+            let (case, body) = attention_case(&of);
+            for (name, software) in [("one", true), ("several", false)] {
+                let launches =
+                    render(&case.plan, &case.kernel(&body), &capabilities(software, false)).expect("it renders");
+                let seconds = gpu.time(&launches, &case.contents);
+                let rate = of.flops() as f64 / seconds / 1e9;
+                eprintln!("{sizes:?} {part:?}, {name}: {:.3} ms, {rate:.1} GFLOP/s", seconds * 1e3);
+            }
         }
     }
 }
