@@ -143,17 +143,16 @@ impl Check<'_> {
 
     /// The elements of `buffer` that have bytes in common with other buffers that the kernel writes.
     fn shared(&self, buffer: BufferId) -> impl Iterator<Item = Range<usize>> {
-        let bytes = |buffer: &Buffer| (buffer.offset_bytes as usize, (buffer.offset_bytes + buffer.bytes()) as usize);
         let own = &self.plan.buffers[buffer];
-        let ((start, end), size) = (bytes(own), own.dtype.size_bytes());
+        let (whole, size) = (own.range(), own.dtype.size_bytes() as u64);
         let others = self.kernel.writes.iter().filter(move |&&other| other != buffer);
         let others = others.map(|&other| &self.plan.buffers[other]).filter(|other| other.place == own.place);
         others.filter_map(move |other| {
-            let (first, last) = bytes(other);
-            let common = first.max(start)..last.min(end);
+            let other = other.range();
+            let common = other.start.max(whole.start)..other.end.min(whole.end);
             (!common.is_empty()).then(|| {
-                let elements = (common.start - start) / size..(common.end - start).div_ceil(size);
-                elements.start..elements.end.min(own.elements)
+                let [first, end] = [common.start - whole.start, (common.end - whole.start).next_multiple_of(size)];
+                (first / size) as usize..((end / size) as usize).min(own.elements)
             })
         })
     }
