@@ -19,7 +19,7 @@ pub struct PlanOptions {
     /// Workgroups the device wants at the least; the sums of small reductions and contractions are cut until there are so
     /// many. 1: never cut for that.
     pub wanted_groups: usize,
-    /// Rows, and as many columns, of a contraction's results that a workgroup computes.
+    /// Rows, and as many columns, of a contraction's results that a workgroup computes. It sums a quarter as many columns of a matrix.
     pub group_tile: usize,
     /// Rows longer than this are not fused with elementwise work on every element (they do not stay in cache).
     pub fused_row: usize,

@@ -11,8 +11,10 @@ use super::PlanOptions;
 
 /// Parts of a contraction's sum are not made shorter than this for the sake of parallelism.
 const LEAST_STEPS: usize = 256;
-/// Nor are those of a reduction's rows, and in fewer parts they are not cut: the second reduction takes time, too.
+/// Nor are those of a reduction's rows, or of its columns, which a quarter of a workgroup's tile share, and in fewer parts they are
+/// not cut: the second reduction takes time, too.
 const LEAST_ROW: usize = 1 << 14;
+const LEAST_COLUMN: usize = 1 << 10;
 const LEAST_PARTS: usize = 8;
 
 /// An equal program whose reductions and contractions respect the options' limits.
@@ -133,7 +135,10 @@ fn split_reduce(
     let parts = if inner > options.max_row {
         inner.div_ceil(options.max_row / 4)
     } else {
-        let parts = options.wanted_groups.div_ceil(outer.max(1)).min(inner / LEAST_ROW);
+        // sums over all but the last axis are of columns, which lie side by side
+        let columns = !axes.contains(&(shape.rank() - 1));
+        let (abreast, least) = if columns { (options.group_tile / 4, LEAST_COLUMN) } else { (1, LEAST_ROW) };
+        let parts = options.wanted_groups.div_ceil(outer.div_ceil(abreast).max(1)).min(inner / least);
         Some(parts).filter(|&parts| parts >= LEAST_PARTS)?
     };
     if node.dtype == DType::F16 {

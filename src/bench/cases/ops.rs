@@ -31,6 +31,7 @@ pub(super) fn cases() -> Vec<Case> {
         on_rows("layer_norm_4096x1024", |x| x.layer_norm(1, None, None, 1e-5))
             .what("layer norm of 4096 rows of 1024")
             .bytes(2.0 * rows),
+        on_rows("column_sums_4096x1024", |x| x.sum_dim(0)).what("sums of 1024 columns of 4096").bytes(rows),
         transpose().quick(true),
         embedding(),
         convolution(PICTURES, false).quick(true),

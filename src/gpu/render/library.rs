@@ -33,6 +33,7 @@ pub(crate) const FAMILIES: &[ShaderFile] = shader_files![
     "probe_terms.wgsl",
     "probe_units.wgsl",
     "reduce.wgsl",
+    "reduce_block.wgsl",
     "reduce_group.wgsl",
     "reduce_subgroups.wgsl",
     "search.wgsl",

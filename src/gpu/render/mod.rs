@@ -155,9 +155,9 @@ pub(crate) fn render_as(
         let module = Module::new(plan, caps, &kernel.label, storages);
         module.check_windows()?;
         launches.extend(match &body {
-            Body::Loop(kernel) => loops::render(module, kernel)?,
-            Body::Contract(kernel) => contract::render(module, kernel, variant)?,
-            Body::Routine(kernel) => Some(routine::render(module, kernel)?),
+            Body::Loop(piece) => loops::render(module, piece, rewrite::independent_points(&kernel.body))?,
+            Body::Contract(piece) => contract::render(module, piece, variant)?,
+            Body::Routine(piece) => Some(routine::render(module, piece)?),
         });
     }
     Ok(launches)

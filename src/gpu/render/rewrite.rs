@@ -117,6 +117,11 @@ fn independent_axes(body: &Body) -> usize {
     }
 }
 
+/// How many of these results there are.
+pub(super) fn independent_points(body: &Body) -> usize {
+    body.axes()[..independent_axes(body)].iter().product()
+}
+
 /// Where an axis is cut in two, if it can be.
 fn middle(size: usize) -> Option<usize> {
     let half = size / 2;
@@ -134,7 +139,7 @@ fn time_cut(kernel: &Kernel, body: &Body, caps: &Capabilities) -> Option<(usize,
     }
     // A contraction adds up in order of k whatever its sizes are; a loop's order depends on them.
     let keeps_order = |piece: &Body| match (piece, &kernel.body) {
-        (Body::Loop(piece), Body::Loop(whole)) => same_order(piece, whole, caps.software),
+        (Body::Loop(piece), Body::Loop(whole)) => same_order(piece, whole, caps),
         _ => true,
     };
     let mut axes: Vec<usize> = (0..independent_axes(body)).collect();

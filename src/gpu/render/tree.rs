@@ -30,7 +30,9 @@ impl Value {
 /// A tree over the threads of a workgroup, whose number is a power of two.
 pub(super) struct Tree {
     pub(super) threads: usize,
-    /// The lanes of a subgroup among which the last levels are shuffled.
+    /// How many wholes lie side by side, a power of two: every so manieth thread has a part of the same one, and so has the whole.
+    pub(super) abreast: usize,
+    /// The lanes of a subgroup among which the last levels are shuffled, where there is one whole.
     pub(super) lanes: Option<usize>,
     /// Whether its workgroup memory is written again.
     pub(super) again: bool,
@@ -50,7 +52,7 @@ impl Tree {
     pub(super) fn text(&self, values: &[Value], join: impl Fn(usize, &str, &str) -> Result<String>) -> Result<String> {
         let mut code = "    workgroupBarrier();\n".to_owned();
         let mut half = self.threads / 2;
-        while half > self.lanes.unwrap_or(0) {
+        while half >= self.abreast && half > self.lanes.unwrap_or(0) {
             let _ = writeln!(code, "    if (thread < {half}u) {{");
             for (number, Value { parts, .. }) in values.iter().enumerate() {
                 let sum = join(number, &format!("{parts}[thread]"), &format!("{parts}[thread + {half}u]"))?;
@@ -61,7 +63,8 @@ impl Tree {
         }
         for (number, value @ Value { parts, whole, .. }) in values.iter().enumerate() {
             let Some(lanes) = self.lanes else {
-                let _ = writeln!(code, "    let {whole} = {parts}[0];");
+                let first = if self.abreast == 1 { "0".into() } else { format!("thread % {}u", self.abreast) };
+                let _ = writeln!(code, "    let {whole} = {parts}[{first}];");
                 continue;
             };
             let part = format!("{whole}_part");
@@ -87,7 +90,7 @@ pub(crate) fn probe_text(caps: &Capabilities) -> Option<(String, usize)> {
     let threads = 1 << caps.max_workgroup_invocations.min(256).ilog2();
     let lanes = lanes(caps, threads)?;
     let function = |head: &str, lanes: Option<usize>| {
-        let tree = Tree { threads, lanes, again: true };
+        let tree = Tree { threads, abreast: 1, lanes, again: true };
         let join = |_, a: &str, b: &str| Ok(format!("joined({a}, {b})"));
         let text = tree
             .text(&[Value { parts: "parts".into(), whole: "whole".into(), is_bool: false }], join)

@@ -49,3 +49,19 @@ fn long_rows_are_cut_where_there_are_few() {
     let plan = trial.check(&[x.sum_dim(1)], &many);
     assert_eq!(plan.kernels.len(), 1, "{plan}");
 }
+
+#[test]
+fn long_columns_are_cut_where_few_share_a_workgroup() {
+    let mut trial = Trial::new();
+    let (narrow, wide) = (trial.input([8192, 64]), trial.input([8192, 300]));
+    for (x, options, kernels) in [
+        (&narrow, PlanOptions::gpu(7), 2),
+        // 19 workgroups want fewer than 8 parts
+        (&wide, PlanOptions::gpu(7), 1),
+        (&narrow, PlanOptions::software(7), 1),
+        (&narrow, PlanOptions::CPU, 1),
+    ] {
+        let plan = trial.check(&[x.sum_dim(0)], &options);
+        assert_eq!(plan.kernels.len(), kernels, "{plan}");
+    }
+}

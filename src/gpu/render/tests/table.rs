@@ -14,7 +14,7 @@ use super::texts::Texts;
 
 /// The plan of `function` over inputs of these shapes and types, for an adapter that binds eight buffers, one of which may
 /// be the status word.
-fn plan(inputs: &[(Shape, DType)], function: impl FnMut(&[Tensor]) -> Vec<Tensor> + Send + 'static) -> Plan {
+pub(super) fn plan(inputs: &[(Shape, DType)], function: impl FnMut(&[Tensor]) -> Vec<Tensor> + Send + 'static) -> Plan {
     let step = Step::new(&Device::cpu(), function).expect("a step");
     let mut step = step.with_options(|options| *options = PlanOptions::gpu(BUFFERS));
     Plan::clone(&step.prepare(inputs).expect("a plan").plan)

@@ -1,6 +1,7 @@
 //! Elementwise work and reductions: which variant, how many points at once, and their text.
 
-use std::collections::BTreeSet;
+mod groups;
+
 use std::fmt::Write as _;
 
 use crate::dtype::DType;
@@ -9,11 +10,11 @@ use crate::graph::ReduceOp;
 use crate::plan::{InstrOp, Ix, Level, LoopKernel, Phase};
 
 use super::module::Module;
-use super::scalar::{self, Register};
+use super::scalar;
 use super::space::{Expr, Lanes, Space, unravel};
 use super::tape::Outside;
-use super::tree::{self, Tree, Value};
-use super::{Launch, grid, transpose};
+use super::{Capabilities, Launch, grid, transpose};
+use groups::{Block, Group};
 
 /// Longest row that one invocation sweeps on a real GPU.
 const SERIAL_ROW: usize = 64;
@@ -35,16 +36,21 @@ enum Wide {
     Inner,
 }
 
-/// The workgroup that shares a row.
-#[derive(Clone, Copy)]
-struct Group {
-    threads: usize,
-    /// The lanes of shuffles.
-    lanes: Option<usize>,
+/// Who sweeps over a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    /// One invocation.
+    Alone,
+    /// A workgroup.
+    Group,
+    /// A workgroup, over several rows that lie side by side.
+    Block(Block),
 }
 
 struct Shape<'k> {
     kernel: &'k LoopKernel,
+    /// Outer points of the kernel of which this one may be a piece.
+    whole: usize,
     outer: usize,
     inner: usize,
     wide: Wide,
@@ -52,9 +58,10 @@ struct Shape<'k> {
     read_along: Option<usize>,
 }
 
-/// The launch for a loop kernel none of whose sizes leaves it without work; `None` if there is none.
-pub(crate) fn render(mut module: Module<'_>, kernel: &LoopKernel) -> Result<Option<Launch>> {
-    let mut shape = Shape::new(kernel);
+/// The launch for a loop kernel none of whose sizes leaves it without work; `None` if there is none. It is a piece of a kernel of
+/// `whole` outer points.
+pub(crate) fn render(mut module: Module<'_>, kernel: &LoopKernel, whole: usize) -> Result<Option<Launch>> {
+    let mut shape = Shape::new(kernel, whole);
     if shape.outer == 0 {
         return Ok(None);
     }
@@ -66,25 +73,32 @@ pub(crate) fn render(mut module: Module<'_>, kernel: &LoopKernel) -> Result<Opti
         }
         return shape.serial(module, "map.wgsl").map(Some);
     }
-    let (serial, wide) = shape.variant(module.caps.software);
+    let (form, wide) = shape.variant(module.caps);
     shape.wide = wide;
-    if serial { shape.serial(module, "reduce.wgsl").map(Some) } else { shape.grouped(module).map(Some) }
+    match form {
+        Form::Alone => shape.serial(module, "reduce.wgsl"),
+        Form::Group => shape.grouped(module),
+        Form::Block(block) => shape.blocked(module, block),
+    }
+    .map(Some)
 }
 
 /// Whether a part of a loop kernel takes its sums in the order in which the whole does.
-pub(super) fn same_order(part: &LoopKernel, whole: &LoopKernel, software: bool) -> bool {
+pub(super) fn same_order(part: &LoopKernel, whole: &LoopKernel, caps: &Capabilities) -> bool {
+    let points = whole.axes[..whole.outer].iter().product();
     let order = |kernel| {
-        let (serial, wide) = Shape::new(kernel).variant(software);
-        (serial, wide == Wide::Inner)
+        let (form, wide) = Shape::new(kernel, points).variant(caps);
+        (form, wide == Wide::Inner)
     };
-    Shape::new(whole).sweeps() == 0 || order(part) == order(whole)
+    Shape::new(whole, points).sweeps() == 0 || order(part) == order(whole)
 }
 
 impl<'k> Shape<'k> {
-    fn new(kernel: &'k LoopKernel) -> Self {
+    fn new(kernel: &'k LoopKernel, whole: usize) -> Self {
         let (outer, inner) = kernel.axes.split_at(kernel.outer);
         Self {
             kernel,
+            whole,
             outer: outer.iter().product(),
             inner: inner.iter().product(),
             wide: Wide::None,
@@ -92,27 +106,41 @@ impl<'k> Shape<'k> {
         }
     }
 
-    /// How often the inner points are gone over.
-    fn sweeps(&self) -> usize {
-        self.kernel.phases.iter().filter(|phase| phase.level == Level::Inner).count()
+    /// The phases that go over the inner points.
+    fn inner_phases(&self) -> impl Iterator<Item = &'k Phase> {
+        self.kernel.phases.iter().filter(|phase| phase.level == Level::Inner)
     }
 
-    /// How a reduction runs: whether one invocation sweeps a whole row, and what runs four at a time.
-    fn variant(&self, software: bool) -> (bool, Wide) {
-        let (across, along) = (self.score(Wide::Outer), self.score(Wide::Inner));
+    /// How often the inner points are gone over.
+    fn sweeps(&self) -> usize {
+        self.inner_phases().count()
+    }
+
+    /// How a reduction runs: who sweeps over a row, and what runs four at a time.
+    fn variant(&self, caps: &Capabilities) -> (Form, Wide) {
+        let across = self.score(Wide::Outer, self.kernel.phases.iter());
+        let along = self.score(Wide::Inner, self.inner_phases());
         let fits = self.inner * self.sweeps() <= MOST_ITERATIONS;
-        let serial = if software {
+        let serial = if caps.software {
             self.outer >= ENOUGH_ROWS && fits
         } else {
             across > along && across > 0 && self.outer >= 16_384 && self.inner <= 4096 && fits
         };
         let serial = serial || self.inner <= SERIAL_ROW;
-        let wide = match () {
-            () if serial && across > 0 && across >= along => Wide::Outer,
-            () if along > 0 => Wide::Inner,
-            () => Wide::None,
-        };
-        (serial, wide)
+        if serial && across > 0 && across >= along {
+            return (Form::Alone, Wide::Outer);
+        }
+        // what is written once for each row says nothing of how rows lie
+        let across = self.score(Wide::Outer, self.inner_phases());
+        if !serial
+            && !caps.software
+            && across > along.max(0)
+            && let Some(block) = self.block(caps)
+        {
+            return (Form::Block(block), Wide::Outer);
+        }
+        let form = if serial { Form::Alone } else { Form::Group };
+        (form, if along > 0 { Wide::Inner } else { Wide::None })
     }
 
     fn outer_axes(&self) -> &[usize] {
@@ -158,8 +186,8 @@ impl<'k> Shape<'k> {
         Some(Space { axes, coordinates, of_kernel, lane, width, linear, active: None, hoist: None })
     }
 
-    /// How much better the accesses of the kernel get; above 0 where it pays.
-    fn score(&self, wide: Wide) -> i32 {
+    /// How much better the accesses of these phases get; above 0 where it pays.
+    fn score(&self, wide: Wide, phases: impl Iterator<Item = &'k Phase>) -> i32 {
         let Some(space) = self.space(wide) else { return 0 };
         let value = |ix: &Ix| match space.lanes(&space.rewrite(ix)) {
             Lanes::Aligned(_) => 2,
@@ -174,7 +202,6 @@ impl<'k> Shape<'k> {
             });
             loads.sum::<i32>() + phase.stores.iter().map(|store| value(&store.index)).sum::<i32>()
         };
-        let phases = self.kernel.phases.iter().filter(|phase| wide != Wide::Inner || phase.level == Level::Inner);
         phases.map(of_phase).sum()
     }
 
@@ -204,42 +231,6 @@ impl<'k> Shape<'k> {
         let (grid, groups) = grid(&mut module, work, threads)?;
         let compute = format!("fn compute(work: u32) {{\n{code}}}\n");
         module.finish(family, &[("grid", &grid), ("compute", &compute)], groups)
-    }
-
-    /// One workgroup for each outer point.
-    fn grouped(&self, mut module: Module<'_>) -> Result<Launch> {
-        let steps = if self.wide == Wide::Inner { self.inner / 4 } else { self.inner };
-        let wanted = if steps >= 512 { 256 } else { 64 };
-        let threads = wanted.min(module.caps.max_workgroup_invocations as usize).max(1);
-        let threads = 1 << threads.ilog2();
-        let kinds: BTreeSet<(usize, &str)> = self.scratch().collect();
-        let lanes = tree::lanes(module.caps, threads);
-        let group = Some(Group { threads, lanes });
-        let mut space = self.space(self.wide).expect("the choice checked it");
-        let mut code = String::new();
-        self.outer_coordinates(&mut module, &mut space, &mut code);
-        for phase in &self.kernel.phases {
-            self.phase(&mut module, &mut space, phase, group, &mut code)?;
-        }
-        let mut scratch = lanes.map_or(String::new(), |lanes| format!("const LANES: u32 = {lanes}u;\n\n"));
-        for (number, name) in kinds {
-            let _ = writeln!(scratch, "var<workgroup> scratch_{name}_{number}: array<{name}, {threads}>;");
-        }
-        let (mut grid, groups) = grid(&mut module, self.outer, 1)?;
-        grid = grid.replace("const THREADS: u32 = 1u;", &format!("const THREADS: u32 = {threads}u;"));
-        let (family, lane) =
-            if lanes.is_some() { ("reduce_subgroups.wgsl", ", lane: u32") } else { ("reduce_group.wgsl", "") };
-        let compute = format!("fn compute(work: u32, thread: u32{lane}) {{\n{code}}}\n");
-        let slots = [("grid", grid.as_str()), ("scratch", scratch.as_str()), ("compute", compute.as_str())];
-        module.finish(family, &slots, groups)
-    }
-
-    /// (position in its phase, register type) of every reduction.
-    fn scratch(&self) -> impl Iterator<Item = (usize, &'static str)> {
-        self.kernel.phases.iter().flat_map(|phase| {
-            let values = phase.reductions.iter().enumerate();
-            values.map(|(number, (_, value))| (number, Register::of(phase.tape.instrs[*value].dtype).name()))
-        })
     }
 
     /// Statements that find the outer coordinates of `work`; returns how many values `work` takes.
@@ -286,7 +277,7 @@ impl<'k> Shape<'k> {
         work
     }
 
-    /// Statements of one phase; `group` shares the row.
+    /// Statements of one phase; `group` shares the row, or several.
     fn phase(
         &self,
         module: &mut Module<'_>,
@@ -310,7 +301,7 @@ impl<'k> Shape<'k> {
             let mut body = String::new();
             module.tape(&mut space, &phase.tape, Outside::default(), &mut body)?;
             self.stores(module, &mut space, phase, &mut body)?;
-            let head = if group.is_some() { "if (thread == 0u) " } else { "" };
+            let head = group.map_or(String::new(), |group| format!("if ({} == 0u) ", group.share().0));
             let _ = write!(code, "    {head}{{\n{body}    }}\n");
             return Ok(());
         }
@@ -335,7 +326,7 @@ impl<'k> Shape<'k> {
                 total = self.combined(module, op, dtype, 1, &low, &high)?;
             }
             let target = if group.is_some() {
-                format!("{}[thread]", scratch_name(number, dtype))
+                format!("{}[thread]", groups::scratch_name(number, dtype))
             } else {
                 format!("let r{name}")
             };
@@ -375,33 +366,8 @@ impl<'k> Shape<'k> {
         }
         self.stores(module, space, phase, &mut body)?;
         let count = module.number(sizes.iter().product::<usize>() as u64);
-        let (start, step) = if group.is_some() { ("thread", "THREADS") } else { ("0u", "1u") };
+        let (start, step) = group.map_or(("0u", "1u"), Group::share);
         let _ = write!(code, "    for (var q = {start}; q < {count}; q += {step}) {{\n{body}    }}\n");
-        Ok(())
-    }
-
-    /// The tree over the threads' partial results.
-    fn tree(
-        &self,
-        module: &Module<'_>,
-        phase: &Phase,
-        first_reduction: usize,
-        Group { threads, lanes }: Group,
-        code: &mut String,
-    ) -> Result<()> {
-        let reductions = &phase.reductions;
-        let dtype = |number: usize| phase.tape.instrs[reductions[number].1].dtype;
-        let value = |number: usize| Value {
-            parts: scratch_name(number, dtype(number)),
-            whole: format!("r{}", first_reduction + number),
-            is_bool: dtype(number) == DType::Bool,
-        };
-        let values: Vec<Value> = (0..reductions.len()).map(value).collect();
-        let all: usize = self.kernel.phases.iter().map(|phase| phase.reductions.len()).sum();
-        let again = first_reduction + reductions.len() < all;
-        let join =
-            |number: usize, a: &str, b: &str| self.combined(module, reductions[number].0, dtype(number), 1, a, b);
-        code.push_str(&Tree { threads, lanes, again }.text(&values, join)?);
         Ok(())
     }
 
@@ -422,13 +388,10 @@ impl<'k> Shape<'k> {
         for store in &phase.stores {
             let last = store.index.range(&self.kernel.axes).1;
             let slot = module.storage(store.buffer)?;
-            let reaches_end = last + 1 == module.storages[slot].elements as i64;
+            // with a place for each inner point, only one of them is the last
+            let reaches_end = phase.level == Level::Outer && last + 1 == module.storages[slot].elements as i64;
             module.store(space, store, reaches_end, code)?;
         }
         Ok(())
     }
-}
-
-fn scratch_name(number: usize, dtype: DType) -> String {
-    format!("scratch_{}_{number}", Register::of(dtype).name())
 }
