@@ -8,4 +8,5 @@ mod table;
 
 #[cfg(feature = "ui")]
 pub use chart::{Chart, ChartLine};
+pub(crate) use scale::room_around;
 pub use table::csv;

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 /// Names at an axis, about.
 const TICKS: usize = 8;
+/// What numbers have around them where they differ by rounding alone, in parts of their size.
+const AROUND: f64 = 0.05;
 /// Beyond, numbers are so far apart that drawing would overflow.
 const MOST: f64 = 1e300;
 
@@ -30,10 +32,12 @@ impl Scale {
         if low > high {
             (low, high) = (0.0, 1.0);
         }
-        // one number alone, or some that differ in their last bits
-        let size = low.abs().max(high.abs());
-        let (least, room) = if log { (0.1, 0.1) } else { ((size * 1e-5).max(1e-12), (size * 0.05).max(1e-12)) };
-        let room = if high - low < least { room } else { (high - low) * more };
+        let size = high - low;
+        let room = match log {
+            true if size < 0.1 => 0.1,
+            true => size * more,
+            false => room_around(low, high, 1e-5).unwrap_or(size * more).max(1e-12),
+        };
         let range = low - room..high + room;
         // of a logarithmic axis, whole powers have names, or a few numbers between two of them
         let ticks = if log && range.end - range.start > 1.0 { (range.end - range.start) as usize + 1 } else { TICKS };
@@ -63,6 +67,12 @@ impl Scale {
             _ => text,
         }
     }
+}
+
+/// What an axis shows beside numbers from `low` to `high` that differ by less than `least` of their size.
+pub(crate) fn room_around(low: f64, high: f64, least: f64) -> Option<f64> {
+    let size = low.abs().max(high.abs());
+    (size.is_finite() && high - low < size * least).then_some(AROUND * size)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use egui::{RichText, WidgetText};
 use egui_plot::{AxisHints, GridInput, GridMark};
 
 use crate::runs::XAxis;
+use crate::runs::export::room_around;
 use crate::units::{bytes, thousands};
 
 use crate::ui::numbers::{duration, number};
@@ -14,8 +15,6 @@ pub(super) const ACROSS: f64 = 80.0;
 pub(super) const UP: f64 = 32.0;
 /// Points from one line of the grid to the next, of which the plot makes the least step that it tells.
 const LEAST: f64 = 8.0;
-/// What is shown to either side of curves that say the same everywhere, as a part of their size.
-const AROUND: f64 = 0.05;
 /// Below as many decades, numbers on a logarithmic axis stand at equal steps.
 const FEW_DECADES: f64 = 0.7;
 const SECONDS: [f64; 15] =
@@ -63,9 +62,7 @@ impl Unit {
 
     /// What an axis has to show, at least, of values from `low` to `high`; nothing more if they differ by enough.
     pub(super) fn room(self, low: f64, high: f64) -> Option<[f64; 2]> {
-        let size = low.abs().max(high.abs());
-        (size.is_finite() && high - low < size * self.least_part())
-            .then_some([low - AROUND * size, high + AROUND * size])
+        room_around(low, high, self.least_part()).map(|room| [low - room, high + room])
     }
 
     /// The least round step from `least` on.
