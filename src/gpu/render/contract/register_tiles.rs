@@ -14,6 +14,9 @@ use super::operand::Operand;
 use super::points::{finish, inner_coordinates, point_coordinates};
 use super::{BATCH, COLUMNS, LANES, ROWS};
 
+/// Results of a tile from which on it takes one step at a time, if both operands can be read so.
+const LARGE_TILE: usize = 256;
+
 /// One tile in the registers of each invocation, of which a workgroup has `threads`.
 pub(super) fn render(
     mut module: Module<'_>,
@@ -23,9 +26,13 @@ pub(super) fn render(
 ) -> Result<Launch> {
     let [batch, rows, columns, inner] = kernel.sizes();
     let column_groups = tile_columns / 4;
-    let left_wide = operand_lanes(kernel, &kernel.lhs.0, ROWS).filter(|&wide| wide == Wide::Inner || tile_rows >= 4);
-    let left_wide = left_wide.unwrap_or(Wide::None);
     let right_wide = operand_lanes(kernel, &kernel.rhs.0, COLUMNS).unwrap_or_else(|| column_lanes(kernel));
+    let left_wide = operand_lanes(kernel, &kernel.lhs.0, ROWS).filter(|&wide| match wide {
+        // four steps at once are four times the text to compile; a large tile reads little for its work
+        Wide::Inner => right_wide == Wide::Inner || tile_rows * tile_columns < LARGE_TILE,
+        _ => tile_rows >= 4,
+    });
+    let left_wide = left_wide.unwrap_or(Wide::None);
     let step = if left_wide == Wide::Inner || right_wide == Wide::Inner { 4 } else { 1 };
     let left = Operand::new(&mut module, kernel, "left", ROWS, left_wide)?;
     let right = Operand::new(&mut module, kernel, "right", COLUMNS, right_wide)?;
@@ -60,14 +67,19 @@ pub(super) fn render(
         let count = module.number((inner / step) as u64);
         let _ = write!(code, "    for (var q = 0u; q < {count}; q++) {{\n{body}    }}\n");
     }
-    let (rows_text, columns_text) = (module.number(rows as u64), module.number(columns as u64));
     for row in 0..tile_rows {
         for group in 0..column_groups {
-            let (r, c) = (format!("row + {row}u"), format!("column + {}u", group * 4));
-            let _ = writeln!(
-                code,
-                "    if ({r} < {rows_text} && {c} < {columns_text}) {{\n        finish(batch, {r}, {c}, s{row}_{group});\n    }}"
-            );
+            let [r, c] = [format!("row + {row}u"), format!("column + {}u", group * 4)];
+            let inside = [(&r, rows, tile_rows), (&c, columns, tile_columns)].into_iter();
+            let inside: Vec<_> = inside
+                .filter(|(_, size, side)| !size.is_multiple_of(*side))
+                .map(|(at, size, _)| format!("{at} < {}", module.number(size as u64)))
+                .collect();
+            let finish = format!("finish(batch, {r}, {c}, s{row}_{group});");
+            let _ = match inside.as_slice() {
+                [] => writeln!(code, "    {finish}"),
+                inside => writeln!(code, "    if ({}) {{\n        {finish}\n    }}", inside.join(" && ")),
+            };
         }
     }
     let (row_tiles, column_tiles) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::gpu::render::Capabilities;
 use crate::matmul_precision::MatmulPrecision;
-use crate::plan::{BufferId, ContractKernel, InstrOp, Ix};
+use crate::plan::{BufferId, ContractKernel, Instr, InstrOp, Ix, Tape};
 
+use super::lanes::{Wide, operand_lanes};
 use super::workgroup_tiles::{BLOCK, BLOCK_WORDS};
-use super::{cooperative, is_large, large_tiles_pay, turned};
+use super::{COLUMNS, cooperative, is_large, large_tiles_pay, turned};
 
 /// A way to compute a contraction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -63,6 +64,8 @@ impl fmt::Display for Variant {
 
 /// From this many operations on, a CPU-type adapter's larger tiles are worth the second or two that they take to compile.
 const MANY_FLOPS: usize = 1 << 31;
+/// The same for plain products, which compile in a third of a second.
+const MANY_PLAIN_FLOPS: usize = 1 << 25;
 /// From this many on they are worth a trial.
 const TRIED_FLOPS: usize = 1 << 27;
 /// Invocations that a core of a CPU-type adapter does at once: llvmpipe's vectors of 256 bits.
@@ -119,8 +122,9 @@ pub(super) fn rule(caps: &Capabilities, kernel: &ContractKernel) -> Variant {
     let fit = |size: usize, most: usize| size.next_power_of_two().clamp(1, most);
     // large where there is work for many invocations
     let busy = if caps.software { SOFTWARE_LANES * caps.busy_groups } else { 16_384 };
+    let many = if is_plain(kernel) { MANY_PLAIN_FLOPS } else { MANY_FLOPS };
     let largest = match caps.software {
-        true if 2 * batch * rows * columns * inner >= MANY_FLOPS => 16,
+        true if 2 * batch * rows * columns * inner >= many => 16,
         true => 8,
         false => 4,
     };
@@ -175,6 +179,16 @@ pub(crate) fn variants(caps: &Capabilities, kernel: &ContractKernel) -> Vec<Vari
         }
     }
     seen
+}
+
+/// Whether operands are read as they are, one step at a time, and results stored as they come.
+fn is_plain(kernel: &ContractKernel) -> bool {
+    let read = |tape: &Tape| match tape.instrs.as_slice() {
+        [Instr { op: InstrOp::Load { valid, .. }, .. }] => valid.is_empty(),
+        _ => false,
+    };
+    let one_step = operand_lanes(kernel, &kernel.rhs.0, COLUMNS) != Some(Wide::Inner);
+    one_step && read(&kernel.lhs.0) && read(&kernel.rhs.0) && kernel.epilogue.instrs.len() <= 1
 }
 
 /// Workgroup memory is slow where the processor computes.
