@@ -196,7 +196,7 @@ impl<'k> Shape<'k> {
         };
         let of_phase = |phase: &Phase| {
             let loads = phase.tape.instrs.iter().map(|instr| match &instr.op {
-                InstrOp::Load { index, .. } => value(index),
+                InstrOp::Load { index, .. } | InstrOp::Random { counter: index, .. } => value(index),
                 InstrOp::Gather { .. } => -1,
                 _ => 0,
             });
@@ -205,15 +205,24 @@ impl<'k> Shape<'k> {
         phases.map(of_phase).sum()
     }
 
-    /// A map takes four points at a time where its stores are then whole vectors.
+    /// A map takes four points at a time where its stores are then whole vectors, or where it draws four random words at once.
     fn wide_map(&self) -> Wide {
-        let stores = || self.kernel.phases.iter().flat_map(|phase| &phase.stores);
+        let phases = || self.kernel.phases.iter();
+        let stores = || phases().flat_map(|phase| &phase.stores).map(|store| &store.index);
+        let words = || {
+            phases().flat_map(|phase| &phase.tape.instrs).filter_map(|instr| match &instr.op {
+                InstrOp::Random { counter, .. } => Some(counter),
+                _ => None,
+            })
+        };
         for wide in [Wide::Outer, Wide::Points] {
             if self.kernel.outer > 0
                 && let Some(space) = self.space(wide)
-                && stores().all(|store| matches!(space.lanes(&space.rewrite(&store.index)), Lanes::Aligned(_)))
             {
-                return wide;
+                let aligned = |ix: &Ix| matches!(space.lanes(&space.rewrite(ix)), Lanes::Aligned(_));
+                if stores().all(aligned) || (words().next().is_some() && words().all(aligned)) {
+                    return wide;
+                }
             }
         }
         Wide::None

@@ -311,7 +311,9 @@ fn all_variants_give_the_same_bits() {
     let product = |sizes, turned, dtype| move |case: &mut Case| product_turned(sizes, turned, dtype).build(case);
     let convolution = |dtype| move |case: &mut Case| convolved(case, dtype, [2, 5, 19, 11, 13], 1);
     type Build = Box<dyn Fn(&mut Case) -> Body>;
-    let cases: [(&str, Build); 7] = [
+    let cases: [(&str, Build); 9] = [
+        ("whole tiles", Box::new(product([1, 64, 48, 44], plain, DType::F32))),
+        ("whole columns of tiles", Box::new(product([2, 33, 32, 45], [true, false, false], DType::F32))),
         ("primes", Box::new(product([1, 31, 37, 43], plain, DType::F32))),
         ("whole vectors, turned", Box::new(product([2, 36, 20, 52], [true, true, false], DType::F32))),
         ("a result that lies turned", Box::new(product([1, 33, 17, 64], [false, true, true], DType::F32))),
@@ -336,7 +338,10 @@ fn all_variants_give_the_same_bits() {
             let f16 = runner::gpu().is_some_and(|gpu| gpu.f16);
             let caps = capabilities(software, f16);
             let Body::Contract(contraction) = &body else { unreachable!("it is one") };
-            let all = variants(&caps, contraction);
+            let mut all = variants(&caps, contraction);
+            let rule = all.len();
+            // what larger products take
+            all.extend(software.then_some(Variant::Registers { rows: 16, columns: 16, threads: 8 }));
             let kernel = case.kernel(&body);
             let by_rule = render(&case.plan, &kernel, &caps).expect("it renders");
             let text = |launches: &[Launch]| launches[0].wgsl.clone();
@@ -355,8 +360,30 @@ fn all_variants_give_the_same_bits() {
             }
             assert_eq!(texts[0], text(&by_rule), "{name}: the rule's comes first");
             let different: std::collections::BTreeSet<&String> = texts.iter().collect();
-            assert!(all.len() >= 4 && different.len() == all.len(), "{name}: {all:?}");
+            assert!(rule >= 4 && different.len() == all.len(), "{name}: {all:?}");
         }
+    }
+}
+
+/// What compiles quickly takes larger tiles for less work; these read one step at a time.
+#[test]
+fn large_tiles_are_for_plain_products_of_a_software_adapter() {
+    let caps = capabilities(true, false);
+    let text = |side: usize, right_turned: bool, with_bias: bool| {
+        let mut case = Case::new();
+        let mut body = product_turned([1, side, side, 256], [false, right_turned, false], DType::F32).build(&mut case);
+        let Body::Contract(kernel) = &mut body else { unreachable!("it is one") };
+        if !with_bias {
+            kernel.epilogue.instrs.truncate(1);
+            kernel.stores[0].value = 0;
+        }
+        render(&case.plan, &case.kernel(&body), &caps).expect("it renders")[0].wgsl.clone()
+    };
+    let is_large = |text: &str| text.contains("row_tile * 16u");
+    let large = text(256, false, false);
+    assert!(is_large(&large) && !large.contains("l0v0.x"), "{large}");
+    for (side, turned, with_bias) in [(240, false, false), (256, true, false), (256, false, true)] {
+        assert!(!is_large(&text(side, turned, with_bias)), "{side} {turned} {with_bias}");
     }
 }
 

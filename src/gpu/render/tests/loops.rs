@@ -326,6 +326,26 @@ fn random_bits_and_host_values_are_exact() {
     }
 }
 
+/// Four words are drawn at once, wherever they are written to.
+#[test]
+fn random_words_that_are_written_turned() {
+    for axes in [[7usize, 30], [5, 8], [3, 7]] {
+        let mut case = Case::new();
+        case.uniforms = vec![9, 4];
+        let [rows, columns] = axes.map(|size| size as i64);
+        let [linear, turned] = [affine(&[columns, 1], 0), affine(&[1, rows], 0)];
+        let outputs = [(); 2].map(|()| case.data(DType::U32, axes.iter().product()));
+        let mut code = Code::default();
+        let seed = code.push(DType::U32, InstrOp::Uniform(0));
+        let position = code.push(DType::U32, InstrOp::Uniform(1));
+        let word = code.push(DType::U32, InstrOp::Random { counter: linear.clone(), stream: 2, seed, position });
+        let body = map(&axes, code, vec![store(outputs[0], turned, word), store(outputs[1], linear, word)]);
+        let launch = &render(&case.plan, &case.kernel(&body), &capabilities(false, false)).expect("it renders")[0];
+        assert!(!launch.wgsl.contains("fn random_word"), "{}", launch.wgsl);
+        case.check(body);
+    }
+}
+
 /// `outputs[n] = reduction n of x over the inner axes`, for all reductions that the type has.
 fn reduction(case: &mut Case, dtype: DType, axes: &[usize], outer: usize, strides: &[i64]) -> Body {
     let ops: &[ReduceOp] = if dtype.is_float() || dtype == DType::Bool {
