@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
+use super::elementwise::CHUNK;
 use super::execute::{Env, Inputs, STRIP, Spread};
 use super::loops::{CompiledLoop, CompiledPhase, LoopState, Walk};
 use super::scratch::{Scratch, reserve};
 use crate::plan::Level;
 
-/// Inner points added up one by one before their sum enters the tree.
+/// Values added up one by one before their sum enters the tree.
 const SUM_RUN: usize = 128;
 
 impl CompiledLoop {
@@ -194,9 +195,9 @@ impl CompiledLoop {
             for fold in phase.folds.clone() {
                 trees[fold].clear();
             }
-            // A plain sum is bound by memory, which is read fastest without a stop at each strip.
+            // A plain sum is bound by memory, which is read fastest without many stops.
             let lying = phase.program.lying(env, registers, (0, point * self.row + inner.start, inner.len()));
-            for words in lying.iter().flat_map(|run| run.words().chunks(STRIP)) {
+            for words in lying.iter().flat_map(|run| run.words().chunks(SUM_RUN * CHUNK)) {
                 for fold in phase.folds.clone() {
                     let mut sum = [self.folds[fold].row(env.arch, words)];
                     trees[fold].push(&self.folds[fold], env.arch, &mut sum);
