@@ -8,5 +8,6 @@ mod table;
 
 #[cfg(feature = "ui")]
 pub use chart::{Chart, ChartLine};
+#[cfg(feature = "ui")]
 pub(crate) use scale::room_around;
 pub use table::csv;
