@@ -67,18 +67,18 @@ pub(super) fn render(
         let count = module.number((inner / step) as u64);
         let _ = write!(code, "    for (var q = 0u; q < {count}; q++) {{\n{body}    }}\n");
     }
+    // a tile that fits has no edge to test
+    let mut edge = |size: usize, side: usize| (!size.is_multiple_of(side)).then(|| module.number(size as u64));
+    let edges = [edge(rows, tile_rows), edge(columns, tile_columns)];
     for row in 0..tile_rows {
         for group in 0..column_groups {
-            let [r, c] = [format!("row + {row}u"), format!("column + {}u", group * 4)];
-            let inside = [(&r, rows, tile_rows), (&c, columns, tile_columns)].into_iter();
-            let inside: Vec<_> = inside
-                .filter(|(_, size, side)| !size.is_multiple_of(*side))
-                .map(|(at, size, _)| format!("{at} < {}", module.number(size as u64)))
-                .collect();
-            let finish = format!("finish(batch, {r}, {c}, s{row}_{group});");
-            let _ = match inside.as_slice() {
-                [] => writeln!(code, "    {finish}"),
-                inside => writeln!(code, "    if ({}) {{\n        {finish}\n    }}", inside.join(" && ")),
+            let places = [format!("row + {row}u"), format!("column + {}u", group * 4)];
+            let inside = places.iter().zip(&edges).filter_map(|(at, edge)| Some(format!("{at} < {}", edge.as_ref()?)));
+            let inside: Vec<String> = inside.collect();
+            let finish = format!("finish(batch, {}, s{row}_{group});", places.join(", "));
+            let _ = match inside.is_empty() {
+                true => writeln!(code, "    {finish}"),
+                false => writeln!(code, "    if ({}) {{\n        {finish}\n    }}", inside.join(" && ")),
             };
         }
     }

@@ -167,6 +167,16 @@ fn no_invocation_of_a_block_loops_for_too_long() {
     }
 }
 
+/// `output[point]` = the sum of the row of `input`.
+fn sums(rows: &Rows, input: BufferId, output: BufferId) -> Body {
+    let mut row = Code::default();
+    let x = row.load(DType::F32, input, rows.index());
+    let mut last = Code::default();
+    let sum = last.push(DType::F32, InstrOp::Reduced(0));
+    let stores = vec![store(output, rows.point(), sum)];
+    rows.body(vec![inner(row, vec![(ReduceOp::Sum, x)], Vec::new()), outer(last, stores)])
+}
+
 #[test]
 fn long_sums_in_blocks_lose_nothing() {
     for rows in [Rows(&[4, 1 << 18], 1, &[1, 4]), Rows(&[66, 10_007], 1, &[1, 68]), Rows(&[512, 1023], 1, &[1, 512])] {
@@ -174,12 +184,7 @@ fn long_sums_in_blocks_lose_nothing() {
         // whole numbers whose sums are exact in any order
         let input = case.buffer(DType::F32, (0..rows.elements()).map(|i| (i * 7919 % 10_007 % 16) as f64));
         let output = case.data(DType::F32, rows.points());
-        let mut row = Code::default();
-        let x = row.load(DType::F32, input, rows.index());
-        let mut last = Code::default();
-        let sum = last.push(DType::F32, InstrOp::Reduced(0));
-        let stores = vec![store(output, rows.point(), sum)];
-        let body = rows.body(vec![inner(row, vec![(ReduceOp::Sum, x)], Vec::new()), outer(last, stores)]);
+        let body = sums(&rows, input, output);
         case.tolerance = 0.0;
         let caps = capabilities(false, false);
         assert!(block(&case, &body, &caps).is_some());
@@ -296,12 +301,7 @@ fn pieces_of_kernels_in_blocks_give_the_same_bits() {
         let mut case = Case::new();
         let input = case.data(DType::F32, rows.elements());
         let output = case.data(DType::F32, rows.points());
-        let mut row = Code::default();
-        let x = row.load(DType::F32, input, rows.index());
-        let mut last = Code::default();
-        let sum = last.push(DType::F32, InstrOp::Reduced(0));
-        let stores = vec![store(output, rows.point(), sum)];
-        let body = rows.body(vec![inner(row, vec![(ReduceOp::Sum, x)], Vec::new()), outer(last, stores)]);
+        let body = sums(&rows, input, output);
         let caps = capabilities(false, false);
         assert_eq!(block(&case, &body, &caps), Some(expected));
         assert!(case.check_cut_by_time(&body, &caps) >= 5, "{:?}", rows.0);
