@@ -15,11 +15,12 @@ mod usage;
 pub(crate) mod tests;
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use rustc_hash::FxHashMap;
 
 use crate::cpu;
 use crate::error::{Error, LiveMemory, Result};
@@ -83,7 +84,7 @@ struct Inner {
     /// Products of f32 need not be exact.
     high_precision: AtomicBool,
     /// What others keep for this device, by type: see [`Device::kept`].
-    kept: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    kept: Mutex<FxHashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 /// A device that may be gone by now.

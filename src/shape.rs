@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Deref;
 
+use smallvec::SmallVec;
+
 use crate::dtype::DType;
 
 /// The most elements of a value in memory, and points along an axis of a kernel: what indices of 32 bits reach.
@@ -14,7 +16,7 @@ pub(crate) const MAX_COUNTED: u64 = 1 << 48;
 
 /// The sizes of a tensor's axes.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
-pub struct Shape(Vec<usize>);
+pub struct Shape(SmallVec<[usize; 4]>);
 
 impl Shape {
     /// Number of elements; 1 for rank 0. It saturates, so that no shape passes for a small one.
@@ -68,7 +70,7 @@ impl Shape {
                 (a, 1) => Some(a),
                 _ => None,
             })
-            .collect::<Option<Vec<_>>>()
+            .collect::<Option<_>>()
             .map(Self)
     }
 
@@ -99,24 +101,29 @@ impl fmt::Display for Shape {
     }
 }
 
+impl FromIterator<usize> for Shape {
+    fn from_iter<I: IntoIterator<Item = usize>>(dims: I) -> Self {
+        Self(dims.into_iter().collect())
+    }
+}
 impl From<Vec<usize>> for Shape {
     fn from(dims: Vec<usize>) -> Self {
-        Self(dims)
+        Self::from(dims.as_slice())
     }
 }
 impl From<&[usize]> for Shape {
     fn from(dims: &[usize]) -> Self {
-        Self(dims.to_vec())
+        Self(SmallVec::from_slice(dims))
     }
 }
 impl<const N: usize> From<[usize; N]> for Shape {
     fn from(dims: [usize; N]) -> Self {
-        Self(dims.to_vec())
+        Self::from(dims.as_slice())
     }
 }
 impl From<usize> for Shape {
     fn from(dim: usize) -> Self {
-        Self(vec![dim])
+        Self(SmallVec::from_slice(&[dim]))
     }
 }
 impl From<&Shape> for Shape {

@@ -13,7 +13,7 @@ use super::view::View;
 /// Alignment and granularity of the usable part of a block.
 const ALIGNMENT: usize = 64;
 /// Smaller blocks are left to the system's allocator, which is good at them.
-const KEPT_BLOCK: usize = 64 << 10;
+const KEPT_BLOCK: usize = 4 << 10;
 /// Most bytes that wait for reuse.
 const KEPT_BYTES: u64 = 1 << 30;
 

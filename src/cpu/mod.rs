@@ -218,6 +218,11 @@ impl Kernel {
     }
 }
 
+/// What the kernels of a run share.
+fn env<'a>(views: &'a [View], uniforms: &'a [u32], status: &'a AtomicU32, threads: Threads<'a>) -> Env<'a> {
+    Env { arch: Arch::new(), views, uniforms, status, threads, run: RUNS.fetch_add(1, Ordering::Relaxed) }
+}
+
 /// True if the kernels of a wave take less time on a thread each than one after the other.
 fn side_by_side(kernels: &[Kernel], threads: Threads<'_>) -> bool {
     let times = kernels.iter().map(Kernel::nanoseconds);
@@ -231,58 +236,79 @@ fn side_by_side(kernels: &[Kernel], threads: Threads<'_>) -> bool {
     }
 }
 
+impl Ready {
+    /// Runs the kernels of a wave; `done` gets the numbers of those that have just ended.
+    fn run_wave(
+        &self,
+        wave: &Range<usize>,
+        env: &Env<'_>,
+        states: &[Mutex<State>],
+        mut done: impl FnMut(Range<usize>),
+    ) {
+        let (kernels, states) = (&self.kernels[wave.clone()], &states[wave.clone()]);
+        if side_by_side(kernels, env.threads) {
+            env.threads.for_each_kernel(kernels.len(), |number, threads| {
+                kernels[number].run(&Env { threads, ..*env }, &states[number]);
+            });
+            done(wave.clone());
+        } else {
+            for (number, (kernel, state)) in wave.clone().zip(kernels.iter().zip(states)) {
+                kernel.run(env, state);
+                done(number..number + 1);
+            }
+        }
+    }
+}
+
 impl Bound {
     /// Runs all kernels in order; `uniforms` are the host values' bits. An index out of range raises `status`.
     pub(crate) fn run(&mut self, uniforms: &[u32], status: &AtomicU32) {
+        self.with_threads(|bound, threads| bound.run_timed(threads, uniforms, status));
+    }
+
+    /// As [`run`](Self::run), but that nobody will ask for times: looking at the clock costs as much as a small kernel.
+    pub(crate) fn run_untimed(&mut self, uniforms: &[u32], status: &AtomicU32) {
+        if self.profile.is_some() {
+            return self.run(uniforms, status);
+        }
+        self.with_threads(|bound, threads| {
+            let env = env(&bound.views, uniforms, status, threads);
+            let ready = &bound.ready;
+            ready.plan.waves.iter().for_each(|wave| ready.run_wave(wave, &env, &bound.states, |_| {}));
+        });
+    }
+
+    fn with_threads(&mut self, work: impl FnOnce(&mut Self, Threads<'_>) + Send) {
         let nanoseconds = self.ready.nanoseconds;
         let helpers = rayon::current_num_threads().min((nanoseconds / WORTH_WAKING) as usize + 1) - 1;
         let lead = if helpers > 0 && nanoseconds < SHORT_STEP { team::lead(helpers) } else { None };
         match &lead {
-            _ if helpers == 0 => self.run_with(Threads::One, uniforms, status),
-            Some(lead) => self.run_with(Threads::Team(lead), uniforms, status),
+            _ if helpers == 0 => work(self, Threads::One),
+            Some(lead) => work(self, Threads::Team(lead)),
             // On a thread of the pool, so that kernels do not enter and leave it one by one.
-            None => rayon::scope(|_| self.run_with(Threads::Pool, uniforms, status)),
+            None => rayon::scope(|_| work(self, Threads::Pool)),
         }
     }
 
-    fn run_with(&mut self, threads: Threads<'_>, uniforms: &[u32], status: &AtomicU32) {
-        let ready = self.ready.clone();
-        let env = Env {
-            arch: Arch::new(),
-            views: &self.views,
-            uniforms,
-            status,
-            threads,
-            run: RUNS.fetch_add(1, Ordering::Relaxed),
-        };
+    fn run_timed(&mut self, threads: Threads<'_>, uniforms: &[u32], status: &AtomicU32) {
+        let Self { ready, views, states, times, .. } = self;
+        let env = env(views, uniforms, status, threads);
         let mut stages = [0.0; Stage::ALL.len()];
         let mut before = Instant::now();
         let mut spans: Vec<(Stage, Instant, Instant)> = Vec::new();
         for wave in &ready.plan.waves {
             let start = before;
-            let kernels = &ready.kernels[wave.clone()];
-            let states = &self.states[wave.clone()];
-            let mut elapsed = || {
+            ready.run_wave(wave, &env, states, |ended| {
                 let now = Instant::now();
                 let milliseconds = (now - before).as_secs_f64() * 1e3;
                 before = now;
-                milliseconds
-            };
-            if side_by_side(kernels, threads) {
-                threads.for_each_kernel(kernels.len(), |number, threads| {
-                    kernels[number].run(&Env { threads, ..env }, &states[number]);
-                });
                 // Side by side they have no time of their own: shares by expected work.
-                let (milliseconds, sum) = (elapsed(), kernels.iter().map(Kernel::nanoseconds).sum::<f64>());
-                for (number, kernel) in wave.clone().zip(kernels) {
-                    self.times[number] = milliseconds * kernel.nanoseconds() / sum;
+                let kernels = &ready.kernels[ended.clone()];
+                let sum: f64 = kernels.iter().map(Kernel::nanoseconds).sum();
+                for (time, kernel) in times[ended].iter_mut().zip(kernels) {
+                    *time = milliseconds * kernel.nanoseconds() / sum;
                 }
-            } else {
-                for (number, (kernel, state)) in wave.clone().zip(kernels.iter().zip(states)) {
-                    kernel.run(&env, state);
-                    self.times[number] = elapsed();
-                }
-            }
+            });
             let stage = ready.plan.kernels[wave.start].stage;
             match spans.last_mut() {
                 _ if self.log.is_none() => {}
@@ -290,7 +316,7 @@ impl Bound {
                 _ => spans.push((stage, start, before)),
             }
             for number in wave.clone() {
-                stages[ready.plan.kernels[number].stage as usize] += self.times[number];
+                stages[ready.plan.kernels[number].stage as usize] += times[number];
             }
         }
         for (stage, milliseconds) in Stage::ALL.into_iter().zip(stages) {
@@ -304,7 +330,7 @@ impl Bound {
         }
         if let Some(profile) = &mut self.profile {
             profile.runs += 1;
-            profile.sums.iter_mut().zip(&self.times).for_each(|(sum, milliseconds)| *sum += milliseconds);
+            profile.sums.iter_mut().zip(times).for_each(|(sum, milliseconds)| *sum += *milliseconds);
         }
     }
 

@@ -189,6 +189,18 @@ impl Bound {
         Ok(())
     }
 
+    /// As [`run`](Self::run), for a plan that will be bound anew when it runs again: nobody asks for its times.
+    pub(crate) fn run_once(mut self, uniforms: &[u32]) -> Result<()> {
+        match (&mut self.kind, self.device.backend()) {
+            (Replay::Cpu(bound), Backend::Cpu(state)) => {
+                self.device.check()?;
+                bound.run_untimed(uniforms, &state.status);
+                Ok(())
+            }
+            _ => self.run(uniforms),
+        }
+    }
+
     /// What each stage took in the replays measured since the last call.
     ///
     /// A GPU's times arrive some replays late, and of short programs not every replay is measured: a stage's time per

@@ -1,10 +1,11 @@
 //! How much memory and how many objects a device holds, and what the memory is for.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashMap;
 
 use crate::dtype::DType;
 use crate::error::LiveMemory;
@@ -97,7 +98,7 @@ struct Book {
     live_bytes: u64,
     peak_bytes: u64,
     next: u64,
-    claims: HashMap<u64, (u64, Purpose)>,
+    claims: FxHashMap<u64, (u64, Purpose)>,
 }
 
 /// Bytes on a ledger, until it is dropped.

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+use strum::IntoStaticStr;
+
 use crate::custom::Invocation;
 use crate::dtype::Scalar;
 
 /// What a node computes from its inputs.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Op {
     /// Memory that exists already: data, a variable, a step's input. The node's source says which.
     Leaf,
@@ -152,7 +156,8 @@ pub enum AttentionPart {
 }
 
 /// Operations of one input.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Unary {
     /// `-x`
     Neg,
@@ -199,7 +204,8 @@ pub enum Unary {
 }
 
 /// Operations of two inputs of one type.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Binary {
     /// `a + b`; bool: or
     Add,
@@ -255,7 +261,8 @@ impl Binary {
 }
 
 /// What a reduction does.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, IntoStaticStr)]
+#[strum(serialize_all = "lowercase", prefix = "reduce_")]
 pub enum ReduceOp {
     /// sum; bool: any
     Sum,
@@ -330,9 +337,12 @@ impl Dim {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Contract {
     /// Labels of the first input's axes.
-    pub lhs: Vec<u8>,
+    pub lhs: Labels,
     /// Labels of the second input's axes.
-    pub rhs: Vec<u8>,
+    pub rhs: Labels,
     /// Labels of the output's axes.
-    pub out: Vec<u8>,
+    pub out: Labels,
 }
+
+/// The labels of an operand's axes; few need a heap.
+pub type Labels = SmallVec<[u8; 16]>;

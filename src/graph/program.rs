@@ -3,10 +3,13 @@
 //! Two traces of the same computation give equal programs, whatever tensors they ran on; that is what plans are cached
 //! by.
 
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::borrow::Cow;
+use std::hash::{Hash, Hasher};
 use std::panic::Location;
 use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
 
 use crate::device::Storage;
 use crate::dtype::DType;
@@ -35,7 +38,7 @@ pub struct ProgramNode {
     /// What it computes.
     pub op: Op,
     /// From which nodes.
-    pub inputs: Vec<usize>,
+    pub inputs: Inputs,
     /// The value's shape.
     pub shape: Shape,
     /// The value's element type.
@@ -51,6 +54,9 @@ pub struct ProgramNode {
     /// The module's path. Not part of the structure.
     pub module: Option<Arc<str>>,
 }
+
+/// Numbers of the nodes that one is computed from; most have two at most.
+pub type Inputs = SmallVec<[usize; 2]>;
 
 /// Where a leaf's value comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -114,16 +120,13 @@ impl Program {
 }
 
 /// The lower-case name of an op.
-pub fn op_name(op: &Op) -> String {
+pub fn op_name(op: &Op) -> Cow<'static, str> {
     match op {
-        Op::Unary(unary) => format!("{unary:?}").to_lowercase(),
-        Op::Binary(binary) => format!("{binary:?}").to_lowercase(),
-        Op::Reduce { op, .. } => format!("reduce_{op:?}").to_lowercase(),
-        Op::Kernel(kernel) => kernel.name().to_owned(),
-        other => {
-            let text = format!("{other:?}").to_lowercase();
-            text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
-        }
+        Op::Unary(unary) => Cow::Borrowed(unary.into()),
+        Op::Binary(binary) => Cow::Borrowed(binary.into()),
+        Op::Reduce { op, .. } => Cow::Borrowed(op.into()),
+        Op::Kernel(kernel) => Cow::Owned(kernel.name().to_owned()),
+        other => Cow::Borrowed(other.into()),
     }
 }
 
@@ -140,7 +143,7 @@ impl PartialEq for Program {
 impl Program {
     /// Hash of the structure: equal programs have equal keys.
     pub fn key(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = FxHasher::default();
         for node in &self.nodes {
             node.structure().hash(&mut hasher);
         }
@@ -198,10 +201,10 @@ pub struct Tracer {
     pub storages: Vec<Storage>,
     /// The host values, by number.
     pub hosts: Vec<Arc<HostValue>>,
-    numbers: HashMap<u64, usize>,
-    inputs: HashMap<usize, usize>,
+    numbers: FxHashMap<u64, usize>,
+    inputs: FxHashMap<usize, usize>,
     /// Recomputed segments, renumbered from 1 in order of appearance.
-    segments: HashMap<u32, u32>,
+    segments: FxHashMap<u32, u32>,
 }
 
 impl Tracer {
@@ -272,10 +275,10 @@ impl Tracer {
     fn push(&mut self, node: &Node, slot: Slot) {
         let (op, inputs) = match slot {
             Slot::None => {
-                (node.op.clone(), node.inputs.iter().map(|input| self.numbers[&input.id]).collect::<Vec<_>>())
+                (node.op.clone(), node.inputs.iter().map(|input| self.numbers[&input.id]).collect::<Inputs>())
             }
-            Slot::External { .. } => (Op::Leaf, Vec::new()),
-            Slot::Uniform(_) => (Op::Uniform, Vec::new()),
+            Slot::External { .. } => (Op::Leaf, Inputs::new()),
+            Slot::Uniform(_) => (Op::Uniform, Inputs::new()),
         };
         let next_segment = self.segments.len() as u32 + 1;
         let segment = match node.segment {

@@ -1,10 +1,10 @@
 //! Contractions: sums of products over shared axes.
 
-use std::collections::BTreeMap;
+use smallvec::SmallVec;
 
 use crate::error::Result;
 use crate::graph::reference::{coordinates, ravel};
-use crate::graph::{Contract, Node, NodeRef};
+use crate::graph::{Contract, Labels, Node, NodeRef};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
@@ -16,29 +16,31 @@ use super::{shape_error, wrap};
 ///
 /// If labels and ranks differ, a label has two sizes or is repeated, or one is in neither the output nor both operands.
 pub fn shape(contract: &Contract, lhs: &Shape, rhs: &Shape) -> Result<Shape> {
-    let mut sizes = BTreeMap::new();
+    let mut sizes = SmallVec::<[(u8, usize); 8]>::new();
+    let size = |sizes: &[(u8, usize)], label: u8| sizes.iter().find(|known| known.0 == label).map(|known| known.1);
     for (labels, shape) in [(&contract.lhs, lhs), (&contract.rhs, rhs)] {
         if labels.len() != shape.rank() {
             return shape_error(format!("contract: {} labels for {shape}", labels.len()));
         }
-        for (number, (label, &size)) in labels.iter().zip(shape.iter()).enumerate() {
-            if labels[..number].contains(label) {
+        for (number, (&label, &own)) in labels.iter().zip(shape.iter()).enumerate() {
+            if labels[..number].contains(&label) {
                 return shape_error(format!("contract: {shape} has two axes with one label"));
             }
-            if *sizes.entry(*label).or_insert(size) != size {
-                return shape_error(format!("contract: {lhs} x {rhs}, sizes {} != {size}", sizes[label]));
+            match size(&sizes, label) {
+                None => sizes.push((label, own)),
+                Some(known) if known == own => {}
+                Some(known) => return shape_error(format!("contract: {lhs} x {rhs}, sizes {known} != {own}")),
             }
         }
     }
-    for label in sizes.keys() {
+    for (label, _) in &sizes {
         let [l, r, o] = [&contract.lhs, &contract.rhs, &contract.out].map(|labels| labels.contains(label));
         if !(o || l && r) {
             return shape_error(format!("contract: {lhs} x {rhs}, an axis of one operand is missing from the output"));
         }
     }
-    let dims = contract.out.iter().map(|label| sizes.get(label).copied()).collect::<Option<Vec<_>>>();
-    match dims {
-        Some(dims) => Ok(dims.into()),
+    match contract.out.iter().map(|&label| size(&sizes, label)).collect() {
+        Some(shape) => Ok(shape),
         None => shape_error("contract: an output label is in neither operand"),
     }
 }
@@ -76,18 +78,18 @@ pub fn matmul(lhs: &Shape, rhs: &Shape) -> Result<MatMul> {
     let Some(batch) = Shape::from(lhs_batch).broadcast(&Shape::from(rhs_batch)) else {
         return shape_error(format!("matmul: {lhs} x {rhs}, batch axes do not broadcast"));
     };
-    let operand = |own: &[usize], matrix: &[usize], matrix_labels: &[u8]| {
+    let operand = |own: &[usize], matrix: &[usize], matrix_labels: [&[u8]; 2]| {
         let missing = batch.rank() - own.len();
-        let kept = (missing..batch.rank()).filter(|&axis| own[axis - missing] == batch[axis]);
-        let (mut labels, mut shape): (Vec<u8>, Vec<usize>) = kept.map(|axis| (axis as u8, batch[axis])).unzip();
-        labels.extend_from_slice(matrix_labels);
-        shape.extend_from_slice(matrix);
-        (labels, Shape::from(shape))
+        let kept = || (missing..batch.rank()).filter(|&axis| own[axis - missing] == batch[axis]);
+        let labels: Labels =
+            kept().map(|axis| axis as u8).chain(matrix_labels.into_iter().flatten().copied()).collect();
+        let shape: Shape = kept().map(|axis| batch[axis]).chain(matrix.iter().copied()).collect();
+        (labels, shape)
     };
     let rows: &[u8] = if lhs_matrix.len() == 2 { &[ROW] } else { &[] };
     let columns: &[u8] = if rhs_matrix.len() == 2 { &[COLUMN] } else { &[] };
-    let (lhs_labels, lhs) = operand(lhs_batch, lhs_matrix, &[rows, &[INNER]].concat());
-    let (rhs_labels, rhs) = operand(rhs_batch, rhs_matrix, &[&[INNER], columns].concat());
+    let (lhs_labels, lhs) = operand(lhs_batch, lhs_matrix, [rows, &[INNER]]);
+    let (rhs_labels, rhs) = operand(rhs_batch, rhs_matrix, [&[INNER], columns]);
     let out = (0..batch.rank() as u8).chain(rows.iter().copied()).chain(columns.iter().copied()).collect();
     Ok(MatMul { contract: Contract { lhs: lhs_labels, rhs: rhs_labels, out }, lhs, rhs })
 }

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use smallvec::smallvec;
+
 use crate::graph::{Op, Program, ProgramNode, Slot};
 
 /// A node that is a copy of `node`, in its own memory.
 fn copy_of(program: &mut Program, node: usize) -> usize {
     let original = &program.nodes[node];
-    let copy = ProgramNode { op: Op::Cast, inputs: vec![node], slot: Slot::None, ..original.clone() };
+    let copy = ProgramNode { op: Op::Cast, inputs: smallvec![node], slot: Slot::None, ..original.clone() };
     program.nodes.push(copy);
     program.nodes.len() - 1
 }

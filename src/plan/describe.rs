@@ -27,8 +27,7 @@ pub(super) fn label(program: &Program, group: &Group, body: &Body) -> String {
     for node in root.into_iter().chain((root != Some(last)).then_some(last)) {
         let op = match &program.nodes[node].op {
             Op::Contract(_) => continue,
-            Op::Reduce { op, .. } => format!("{op:?}").to_lowercase(),
-            _ => op_name(&program.nodes[node].op),
+            op => op_name(op),
         };
         if !name.is_empty() {
             name.push('+');

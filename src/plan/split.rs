@@ -3,8 +3,10 @@
 //!
 //! The cut depends on shapes and [`PlanOptions`] alone, so the order of summation does too.
 
+use smallvec::smallvec;
+
 use crate::dtype::{DType, Scalar};
-use crate::graph::{Contract, Dim, Op, Program, ProgramNode, ReduceOp, View};
+use crate::graph::{Contract, Dim, Inputs, Op, Program, ProgramNode, ReduceOp, View};
 use crate::shape::Shape;
 
 use super::PlanOptions;
@@ -60,7 +62,8 @@ fn split_sort(
     }
     let mut made = push(nodes, ProgramNode { op: Op::Sort { length, run: sorted }, ..node.clone() });
     while sorted < run {
-        made = push(nodes, ProgramNode { op: Op::Merge { length, run: sorted }, inputs: vec![made], ..node.clone() });
+        made =
+            push(nodes, ProgramNode { op: Op::Merge { length, run: sorted }, inputs: smallvec![made], ..node.clone() });
         sorted *= 2;
     }
     Some(made)
@@ -97,7 +100,7 @@ fn cut(
         .collect();
     let dtype = nodes[input].dtype;
     let op = Op::View(View { dims, fill });
-    push(nodes, ProgramNode { op, inputs: vec![input], shape: Shape::from(shape), dtype, ..like.clone() })
+    push(nodes, ProgramNode { op, inputs: smallvec![input], shape: Shape::from(shape), dtype, ..like.clone() })
 }
 
 /// Elements in each of `parts` parts of an axis, or of some more: where it can be done, all parts have as many.
@@ -143,11 +146,13 @@ fn split_reduce(
     };
     if node.dtype == DType::F16 {
         // partial results stay in the accumulator's precision
-        input =
-            push(nodes, ProgramNode { op: Op::Cast, inputs: vec![input], shape, dtype: DType::F32, ..node.clone() });
-        let wide = ProgramNode { inputs: vec![input], dtype: DType::F32, ..node.clone() };
+        input = push(
+            nodes,
+            ProgramNode { op: Op::Cast, inputs: smallvec![input], shape, dtype: DType::F32, ..node.clone() },
+        );
+        let wide = ProgramNode { inputs: smallvec![input], dtype: DType::F32, ..node.clone() };
         let wide = split_reduce(nodes, &wide, op, axes, options)?;
-        return Some(push(nodes, ProgramNode { op: Op::Cast, inputs: vec![wide], ..node.clone() }));
+        return Some(push(nodes, ProgramNode { op: Op::Cast, inputs: smallvec![wide], ..node.clone() }));
     }
     let axis = *axes.iter().max_by_key(|&&axis| shape[axis])?;
     let chunk = chunk(shape[axis], parts);
@@ -160,7 +165,7 @@ fn split_reduce(
     }
     let partial = ProgramNode {
         op: Op::Reduce { op, axes: inner_axes },
-        inputs: vec![pieces],
+        inputs: smallvec![pieces],
         shape: Shape::from(partial_shape.clone()),
         ..node.clone()
     };
@@ -173,12 +178,12 @@ fn split_reduce(
     partial_shape[axis] = 1;
     let whole = ProgramNode {
         op: Op::Reduce { op, axes: vec![axis] },
-        inputs: vec![partial],
+        inputs: smallvec![partial],
         shape: Shape::from(partial_shape),
         ..node.clone()
     };
     let whole = push(nodes, whole);
-    Some(push(nodes, ProgramNode { op: Op::Reshape, inputs: vec![whole], ..node.clone() }))
+    Some(push(nodes, ProgramNode { op: Op::Reshape, inputs: smallvec![whole], ..node.clone() }))
 }
 
 fn split_contract(
@@ -212,7 +217,7 @@ fn split_contract(
         return None;
     }
     let part_label = (0..=u8::MAX).find(|l| !contract.lhs.contains(l) && !contract.rhs.contains(l))?;
-    let mut inputs = Vec::new();
+    let mut inputs = Inputs::new();
     let mut labels = [contract.lhs.clone(), contract.rhs.clone()];
     for (side, input) in [lhs, rhs].into_iter().enumerate() {
         let axis = labels[side].iter().position(|&l| l == label).expect("a summed label is in both operands");
@@ -245,14 +250,14 @@ fn split_contract(
     shape[0] = 1;
     let sum = ProgramNode {
         op: Op::Reduce { op: ReduceOp::Sum, axes: vec![0] },
-        inputs: vec![partial],
+        inputs: smallvec![partial],
         shape: Shape::from(shape),
         dtype,
         ..node.clone()
     };
     let sum = push(nodes, sum);
-    let whole = push(nodes, ProgramNode { op: Op::Reshape, inputs: vec![sum], dtype, ..node.clone() });
-    Some(push(nodes, ProgramNode { op: Op::Cast, inputs: vec![whole], ..node.clone() }))
+    let whole = push(nodes, ProgramNode { op: Op::Reshape, inputs: smallvec![sum], dtype, ..node.clone() });
+    Some(push(nodes, ProgramNode { op: Op::Cast, inputs: smallvec![whole], ..node.clone() }))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Evaluation of uncaptured graphs, through a cache of plans keyed by structure.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashMap;
 
 use crate::device::{Device, DeviceKind, Executable, Purpose};
 use crate::error::{Error, Result};
@@ -26,7 +27,7 @@ struct PlanCache(Mutex<Plans>);
 
 #[derive(Default)]
 struct Plans {
-    by_key: HashMap<(u64, PlanOptions), Cached>,
+    by_key: FxHashMap<(u64, PlanOptions), Cached>,
     clock: u64,
     stats: PlanCacheStats,
 }
@@ -112,7 +113,7 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
         let plan = plan::plan(&tracer.program, &one_off_options(device));
         super::validate::run(device, &plan, &tracer.storages, &uniforms)?;
     } else {
-        executable(device, &tracer.program)?.bind(&tracer.storages)?.run(&uniforms)?;
+        executable(device, &tracer.program)?.bind(&tracer.storages)?.run_once(&uniforms)?;
     }
     for (node, storage) in nodes.iter().zip(results) {
         node.set_value(Memory::new(storage, 0));

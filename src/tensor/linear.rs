@@ -55,7 +55,7 @@ impl Tensor {
     /// what they are of, and sums by index are no products to those who ask for them.
     #[track_caller]
     pub(crate) fn contract_as_it_is(&self, other: &Self, lhs: &[u8], rhs: &[u8], out: &[u8]) -> Self {
-        let contract = Contract { lhs: lhs.to_vec(), rhs: rhs.to_vec(), out: out.to_vec() };
+        let contract = Contract { lhs: lhs.into(), rhs: rhs.into(), out: out.into() };
         let shape = ok(contract::shape(&contract, self.shape(), other.shape()));
         assert!(
             self.dtype() == other.dtype(),

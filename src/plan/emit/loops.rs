@@ -134,7 +134,7 @@ fn levels(program: &Program, homes: &[Option<Home>], members: &[usize]) -> HashM
                 let reduce = matches!(program.nodes[node].op, Op::Reduce { .. });
                 level = level.max(known + usize::from(reduce));
             } else if homes[node].is_none() {
-                stack.extend(&program.nodes[node].inputs);
+                stack.extend_from_slice(&program.nodes[node].inputs);
             }
         }
         levels.insert(member, level);

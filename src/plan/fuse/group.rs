@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::graph::{Op, Program};
+use smallvec::smallvec;
+
+use crate::graph::{Inputs, Op, Program};
 use crate::plan::emit::{Home, Runs};
 use crate::plan::kernel::Body;
 use crate::stage::Stage;
@@ -108,9 +110,9 @@ fn reads_of(program: &Program, homes: &[Option<Home>], node: usize) -> (BTreeSet
 }
 
 /// The nodes that write `node`'s memory: itself, or a pack's inputs.
-pub(in crate::plan) fn producers(program: &Program, node: usize) -> Vec<usize> {
+pub(in crate::plan) fn producers(program: &Program, node: usize) -> Inputs {
     match program.nodes[node].op {
         Op::Pack { .. } => program.nodes[node].inputs.clone(),
-        _ => vec![node],
+        _ => smallvec![node],
     }
 }

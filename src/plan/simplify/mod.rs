@@ -11,7 +11,7 @@ mod vectors;
 use std::collections::HashMap;
 
 use crate::dtype::{DType, Scalar};
-use crate::graph::{Binary, Dim, Op, Program, ProgramNode, ReduceOp, Slot, View};
+use crate::graph::{Binary, Dim, Inputs, Op, Program, ProgramNode, ReduceOp, Slot, View};
 use crate::plan::PlanOptions;
 use crate::shape::Shape;
 
@@ -76,7 +76,7 @@ fn sweep(program: Program) -> Program {
     Program { nodes, outputs, externals: program.externals, uniforms: program.uniforms }
 }
 
-type Key = (Op, Vec<usize>, Shape, DType, u32, Slot);
+type Key = (Op, Inputs, Shape, DType, u32, Slot);
 
 #[derive(Default)]
 struct Builder {
@@ -127,8 +127,8 @@ impl Builder {
     }
 
     /// A node like `like`, with another op and inputs.
-    fn derive(&mut self, like: &ProgramNode, op: Op, inputs: Vec<usize>, shape: Shape) -> usize {
-        self.add(ProgramNode { op, inputs, shape, ..like.clone() })
+    fn derive(&mut self, like: &ProgramNode, op: Op, inputs: &[usize], shape: Shape) -> usize {
+        self.add(ProgramNode { op, inputs: Inputs::from_slice(inputs), shape, ..like.clone() })
     }
 
     fn rewrite(&mut self, node: &ProgramNode) -> Option<usize> {
@@ -138,7 +138,7 @@ impl Builder {
             Op::Unary(op) => {
                 let value = self.constant(node.inputs[0])?;
                 let folded = fold::unary(*op, value)?;
-                Some(self.derive(node, Op::Const(folded), Vec::new(), node.shape.clone()))
+                Some(self.derive(node, Op::Const(folded), &[], node.shape.clone()))
             }
             Op::Binary(op) => self.rewrite_binary(node, *op),
             Op::Select => {
@@ -154,10 +154,10 @@ impl Builder {
                     return Some(input);
                 }
                 match self.nodes[input].op.clone() {
-                    Op::Const(value) => Some(self.derive(node, Op::Const(value), Vec::new(), node.shape.clone())),
+                    Op::Const(value) => Some(self.derive(node, Op::Const(value), &[], node.shape.clone())),
                     Op::Reshape => {
                         let inner = self.nodes[input].inputs[0];
-                        Some(self.derive(node, Op::Reshape, vec![inner], node.shape.clone()))
+                        Some(self.derive(node, Op::Reshape, &[inner], node.shape.clone()))
                     }
                     _ => None,
                 }
@@ -176,7 +176,7 @@ impl Builder {
         }
         let value = self.constant(input)?;
         let folded = Scalar::new(node.dtype, value.to_f64());
-        Some(self.derive(node, Op::Const(folded), Vec::new(), node.shape.clone()))
+        Some(self.derive(node, Op::Const(folded), &[], node.shape.clone()))
     }
 
     fn rewrite_binary(&mut self, node: &ProgramNode, op: Binary) -> Option<usize> {
@@ -184,7 +184,7 @@ impl Builder {
         let (left, right) = (self.constant(a), self.constant(b));
         if let (Some(left), Some(right)) = (left, right) {
             let folded = fold::binary(op, left, right, node.dtype)?;
-            return Some(self.derive(node, Op::Const(folded), Vec::new(), node.shape.clone()));
+            return Some(self.derive(node, Op::Const(folded), &[], node.shape.clone()));
         }
         // Only rules that keep every bit: x + 0 is not among them (-0 + 0 = 0), x + -0 is.
         let neutral = |value: Option<Scalar>| value.map(Scalar::to_f64);
@@ -211,7 +211,7 @@ impl Builder {
         }
         let value = self.constant(input)?;
         let inside = view.dims.iter().zip(shape.iter()).all(|(dim, &size)| always_inside(dim, &node.shape, size));
-        (inside || value == view.fill).then(|| self.derive(node, Op::Const(value), Vec::new(), node.shape.clone()))
+        (inside || value == view.fill).then(|| self.derive(node, Op::Const(value), &[], node.shape.clone()))
     }
 
     fn rewrite_reduce(&mut self, node: &ProgramNode, op: ReduceOp, axes: &[usize]) -> Option<usize> {
@@ -229,7 +229,7 @@ impl Builder {
                 ReduceOp::Prod => return None,
             };
             let folded = Op::Const(Scalar::new(node.dtype, folded));
-            return Some(self.derive(node, folded, Vec::new(), node.shape.clone()));
+            return Some(self.derive(node, folded, &[], node.shape.clone()));
         }
         if let Some(moved) = self.reduce_before_moving(node, op, axes) {
             return Some(moved);
@@ -243,7 +243,7 @@ impl Builder {
                 axes.sort_unstable();
                 axes.dedup();
                 let source = self.nodes[input].inputs[0];
-                Some(self.derive(node, Op::Reduce { op, axes }, vec![source], node.shape.clone()))
+                Some(self.derive(node, Op::Reduce { op, axes }, &[source], node.shape.clone()))
             }
             _ => None,
         }
@@ -265,14 +265,14 @@ impl Builder {
             small[axis] = 1;
         }
         let small = Shape::from(small);
-        let result = self.derive(node, Op::Reduce { op, axes: reduced }, vec![source], small.clone());
+        let result = self.derive(node, Op::Reduce { op, axes: reduced }, &[source], small.clone());
         let kept: Vec<usize> = (0..moved.rank()).filter(|a| !axes.contains(a)).filter_map(|axis| from[axis]).collect();
         if kept.is_sorted() {
-            return Some(self.derive(node, Op::Reshape, vec![result], node.shape.clone()));
+            return Some(self.derive(node, Op::Reshape, &[result], node.shape.clone()));
         }
         let dim = |(axis, dim): (usize, &Dim)| if small[axis] == 1 { Dim::constant(0) } else { dim.clone() };
         let dims = view.dims.iter().enumerate().map(dim).collect();
-        Some(self.derive(node, Op::View(View { dims, fill: view.fill }), vec![result], node.shape.clone()))
+        Some(self.derive(node, Op::View(View { dims, fill: view.fill }), &[result], node.shape.clone()))
     }
 
     fn used_once(&self, number: usize) -> bool {

@@ -116,14 +116,14 @@ impl Builder {
         shape[place] = blocks;
         shape.insert(place + 1, phases);
         let [lhs, rhs] = new_labels;
-        let product = self.derive(node, Op::Contract(Contract { lhs, rhs, out }), inputs, Shape::from(shape));
+        let product = self.derive(node, Op::Contract(Contract { lhs, rhs, out }), &inputs, Shape::from(shape));
         let mut shape = node.shape.to_vec();
         shape[place] = blocks * phases;
-        let joined = self.derive(node, Op::Reshape, vec![product], Shape::from(shape));
+        let joined = self.derive(node, Op::Reshape, &[product], Shape::from(shape));
         // the last block may be incomplete
         let dims = (0..node.shape.rank()).map(Dim::axis).collect();
         let fill = Scalar { dtype: node.dtype, bits: 0 };
-        self.derive(node, Op::View(View { dims, fill }), vec![joined], node.shape.clone())
+        self.derive(node, Op::View(View { dims, fill }), &[joined], node.shape.clone())
     }
 
     /// The case of a common factor: only every so many outputs have any terms, the others are zero.
@@ -144,11 +144,11 @@ impl Builder {
         let place = contract.out.iter().position(|&out| out == label).expect("a kept axis");
         let mut shape = node.shape.to_vec();
         shape[place] = count;
-        let product = self.derive(node, Op::Contract(contract.clone()), inputs, Shape::from(shape));
+        let product = self.derive(node, Op::Contract(contract.clone()), &inputs, Shape::from(shape));
         let mut dims: Vec<Dim> = (0..node.shape.rank()).map(Dim::axis).collect();
         dims[place] = Dim { terms: vec![(place, 1)], offset: -phase, divisor: common };
         let fill = Scalar { dtype: node.dtype, bits: 0 };
-        Some(self.derive(node, Op::View(View { dims, fill }), vec![product], node.shape.clone()))
+        Some(self.derive(node, Op::View(View { dims, fill }), &[product], node.shape.clone()))
     }
 
     /// A view like `number`, with other axes and another dimension `dim`.
@@ -157,7 +157,7 @@ impl Builder {
         let Op::View(mut view) = like.op.clone() else { unreachable!("a view") };
         let mut axes = like.shape.to_vec();
         change(&mut axes, &mut view.dims[dim]);
-        self.derive(&like, Op::View(view), like.inputs.clone(), Shape::from(axes))
+        self.derive(&like, Op::View(view), &like.inputs, Shape::from(axes))
     }
 
     /// Operand `side` with k along `axis` as d·k' + m·r + e, k' in its place and r as the last axis. A view that takes
@@ -182,12 +182,12 @@ impl Builder {
             && let Some(dim) = self.taken_as_it_is(&view, operand.inputs[0], axis, steps)
         {
             view.dims[dim] = phased;
-            return self.derive(&like, Op::View(view), operand.inputs, Shape::from(axes));
+            return self.derive(&like, Op::View(view), &operand.inputs, Shape::from(axes));
         }
         let mut dims: Vec<Dim> = (0..operand.shape.rank()).map(Dim::axis).collect();
         dims[axis] = phased;
         let fill = Scalar { dtype: like.dtype, bits: 0 };
-        self.derive(&like, Op::View(View { dims, fill }), vec![number], Shape::from(axes))
+        self.derive(&like, Op::View(View { dims, fill }), &[number], Shape::from(axes))
     }
 
     /// The dimension of `source` whose coordinate is `axis` of the view, whole and nowhere else.

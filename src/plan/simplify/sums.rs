@@ -1,7 +1,7 @@
 //! The sum of a view of a contraction is a contraction of views: the gradients of convolutions.
 
 use crate::dtype::Scalar;
-use crate::graph::{Contract, Dim, Op, ProgramNode, View};
+use crate::graph::{Contract, Dim, Inputs, Labels, Op, ProgramNode, View};
 use crate::shape::Shape;
 
 use super::Builder;
@@ -29,7 +29,7 @@ impl Builder {
             (space.rank() + position) as u8
         };
         let operands = [contract.lhs.clone(), contract.rhs.clone()];
-        let mut new_labels: [Vec<u8>; 2] = Default::default();
+        let mut new_labels: [Labels; 2] = Default::default();
         let mut views: [Vec<Dim>; 2] = Default::default();
         let mut shapes: [Vec<usize>; 2] = Default::default();
         for side in 0..2 {
@@ -62,10 +62,10 @@ impl Builder {
             }
         }
         let reduced: Vec<u8> = axes.iter().map(|&axis| label_of_axis(axis)).collect();
-        let out: Vec<u8> = (0..space.rank()).map(label_of_axis).filter(|label| !reduced.contains(label)).collect();
+        let out: Labels = (0..space.rank()).map(label_of_axis).filter(|label| !reduced.contains(label)).collect();
         // Axes of size 1 may be missing everywhere; every other one must be known to the right operands.
         let known = |label: &u8| [new_labels[0].contains(label), new_labels[1].contains(label)];
-        let out: Vec<u8> =
+        let out: Labels =
             out.into_iter().filter(|label| known(label) != [false, false] || space[usize::from(*label)] != 1).collect();
         if out.iter().any(|label| known(label) == [false, false]) {
             return None;
@@ -81,17 +81,17 @@ impl Builder {
             }
         }
         let fill = |number: usize, nodes: &[ProgramNode]| Scalar { dtype: nodes[number].dtype, bits: 0 };
-        let mut inputs = Vec::new();
+        let mut inputs = Inputs::new();
         for side in 0..2 {
             let operand = self.nodes[source].inputs[side];
             let like = ProgramNode { dtype: self.nodes[operand].dtype, ..sum.clone() };
             let op = Op::View(View { dims: views[side].clone(), fill: fill(operand, &self.nodes) });
-            inputs.push(self.derive(&like, op, vec![operand], Shape::from(shapes[side].clone())));
+            inputs.push(self.derive(&like, op, &[operand], Shape::from(shapes[side].clone())));
         }
         let out_shape: Vec<usize> = out_labels.iter().map(|&label| space[usize::from(label)]).collect();
         let [lhs, rhs] = new_labels;
         let op = Op::Contract(Contract { lhs, rhs, out: out_labels });
-        let product = self.derive(sum, op, inputs, Shape::from(out_shape));
-        Some(self.derive(sum, Op::Reshape, vec![product], sum.shape.clone()))
+        let product = self.derive(sum, op, &inputs, Shape::from(out_shape));
+        Some(self.derive(sum, Op::Reshape, &[product], sum.shape.clone()))
     }
 }

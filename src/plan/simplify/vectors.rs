@@ -46,19 +46,19 @@ impl Builder {
         let mut factors = Vec::new();
         for (&input, labels) in node.inputs.iter().zip([&contract.lhs, &contract.rhs]) {
             let source = self.nodes[input].shape.clone();
-            let value = self.derive(&like, Op::Cast, vec![input], source);
+            let value = self.derive(&like, Op::Cast, &[input], source);
             let axis = |label: &u8| space.iter().position(|known| known == label).expect("in the output or summed");
             let dims = labels.iter().map(|label| Dim::axis(axis(label))).collect();
             let view = View { dims, fill: Scalar { dtype: DType::F32, bits: 0 } };
-            factors.push(self.derive(&like, Op::View(view), vec![value], shape.clone()));
+            factors.push(self.derive(&like, Op::View(view), &[value], shape.clone()));
         }
-        let products = self.derive(&like, Op::Binary(Binary::Mul), factors, shape.clone());
+        let products = self.derive(&like, Op::Binary(Binary::Mul), &factors, shape.clone());
         let axes: Vec<usize> = (contract.out.len()..space.len()).collect();
         let mut kept = shape.to_vec();
         kept[contract.out.len()..].fill(1);
-        let sum = self.derive(&like, Op::Reduce { op: ReduceOp::Sum, axes }, vec![products], Shape::from(kept));
-        let result = self.derive(&like, Op::Reshape, vec![sum], node.shape.clone());
-        Some(self.derive(node, Op::Cast, vec![result], node.shape.clone()))
+        let sum = self.derive(&like, Op::Reduce { op: ReduceOp::Sum, axes }, &[products], Shape::from(kept));
+        let result = self.derive(&like, Op::Reshape, &[sum], node.shape.clone());
+        Some(self.derive(node, Op::Cast, &[result], node.shape.clone()))
     }
 }
 

@@ -156,7 +156,7 @@ fn nodes(program: &Program) -> Vec<GraphNode> {
     };
     let node = |(number, node): (usize, &ProgramNode)| GraphNode {
         name: name(number),
-        op: op_name(&node.op),
+        op: op_name(&node.op).into_owned(),
         inputs: node.inputs.iter().map(|&input| name(input)).collect(),
         shape: node.shape.to_vec(),
     };
