@@ -125,7 +125,7 @@ pub(crate) struct Bound {
     ready: Arc<Ready>,
     views: Vec<View>,
     states: Vec<Mutex<State>>,
-    /// Milliseconds of each kernel in the last run.
+    /// Milliseconds of each kernel in the last timed run.
     times: Vec<f64>,
     /// Since they were last asked for.
     stages: StageTimes,
@@ -165,12 +165,13 @@ impl Compiled {
 
     /// Gives the plan its memory: `externals` by number, slots and scratch of its own from `blocks`. `None` if there is
     /// none left.
-    pub(crate) fn bind(&self, blocks: &Blocks, externals: &[Memory]) -> Option<Bound> {
+    pub(crate) fn bind(&self, blocks: &Blocks, externals: impl Iterator<Item = Memory>) -> Option<Bound> {
         let plan = &self.0.plan;
-        let slots = plan.slots.iter().map(|&bytes| blocks.scratch(bytes)).collect::<Option<Vec<_>>>()?;
+        let slots = plan.slots.iter().map(|&bytes| blocks.scratch(bytes));
+        let memories = externals.map(Some).chain(slots).collect::<Option<Vec<_>>>()?;
         let memory = |place: Place| match place {
-            Place::External(number) => &externals[number],
-            Place::Slot(number) => &slots[number],
+            Place::External(number) => &memories[number],
+            Place::Slot(number) => &memories[plan.externals + number],
         };
         let views = plan.buffers.iter().map(|b| memory(b.place).view(b.offset_bytes, b.bytes())).collect();
         for (buffer, gap) in &plan.zeroed {
@@ -186,11 +187,9 @@ impl Compiled {
             }))
         });
         let states = states.collect::<Option<Vec<_>>>()?;
-        let times = vec![0.0; states.len()];
         let stages = StageTimes::default();
-        let memory = externals.iter().cloned().chain(slots).collect();
-        let ready = self.0.clone();
-        let mut bound = Bound { ready, views, states, times, stages, profile: None, log: None, _memory: memory };
+        let (ready, times) = (self.0.clone(), Vec::new());
+        let mut bound = Bound { ready, views, states, times, stages, profile: None, log: None, _memory: memories };
         bound.profile_kernels(crate::debug::profile());
         Some(bound)
     }
@@ -292,6 +291,7 @@ impl Bound {
 
     fn run_timed(&mut self, threads: Threads<'_>, uniforms: &[u32], status: &AtomicU32) {
         let Self { ready, views, states, times, .. } = self;
+        times.resize(states.len(), 0.0);
         let env = env(views, uniforms, status, threads);
         let mut stages = [0.0; Stage::ALL.len()];
         let mut before = Instant::now();
@@ -341,7 +341,7 @@ impl Bound {
 
     /// Adds up the times of every kernel from now on (or not).
     pub(crate) fn profile_kernels(&mut self, on: bool) {
-        self.profile = on.then(|| Profile { sums: vec![0.0; self.times.len()], runs: 0 });
+        self.profile = on.then(|| Profile { sums: vec![0.0; self.states.len()], runs: 0 });
     }
 
     /// Notes in `log` when each stage ran, from now on.

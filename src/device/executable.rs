@@ -131,11 +131,10 @@ impl Executable {
 
     fn bind_cpu(&self, device: &Device, compiled: &cpu::Compiled, externals: &[Storage]) -> Result<(Replay, Slots)> {
         let Backend::Cpu(state) = device.backend() else { unreachable!("a CPU plan is bound on the CPU only") };
-        let memories: Vec<cpu::Memory> = externals.iter().map(|storage| storage.cpu().clone()).collect();
         let slots = self.plan.slots.iter().enumerate();
         let claims = slots.map(|(slot, &bytes)| device.reserve(bytes, &self.slot_purpose(slot)));
         let claims = claims.collect::<Result<Vec<_>>>()?;
-        match compiled.bind(&state.blocks, &memories) {
+        match compiled.bind(&state.blocks, externals.iter().map(|storage| storage.cpu().clone())) {
             Some(bound) => Ok((Replay::Cpu(Box::new(bound)), Slots::Counted(claims))),
             None => {
                 drop(claims);

@@ -228,7 +228,7 @@ impl Tracer {
 
     /// Adds `root` and all it needs; returns its number. Nodes that already have a value become leaves.
     pub fn add(&mut self, root: &NodeRef) -> usize {
-        let mut stack = vec![(root, false)];
+        let mut stack = SmallVec::<[_; 8]>::from_slice(&[(root, false)]);
         while let Some((node, inputs_done)) = stack.pop() {
             if self.numbers.contains_key(&node.id) {
                 continue;

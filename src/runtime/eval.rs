@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
-use crate::device::{Device, DeviceKind, Executable, Purpose};
+use crate::device::{Device, DeviceKind, Executable, Purpose, Storage};
 use crate::error::{Error, Result};
 use crate::graph::{Memory, Node, NodeRef, Op, Program, Tracer};
 use crate::matmul_precision::MatmulPrecision;
@@ -77,7 +78,7 @@ fn one_off_options(device: &Device) -> PlanOptions {
 /// # Errors
 /// If a step is being traced, or the device fails.
 pub fn realize(nodes: &[NodeRef]) -> Result<()> {
-    let missing: Vec<&NodeRef> = nodes.iter().filter(|node| node.value().is_none()).collect();
+    let missing: SmallVec<[&NodeRef; 4]> = nodes.iter().filter(|node| node.value().is_none()).collect();
     let Some(first) = missing.first() else { return Ok(()) };
     if trace::is_tracing() {
         return Err(Error::Traced { what: format!("reading a value of {} at {}", first.shape, first.location) });
@@ -95,11 +96,11 @@ pub fn realize(nodes: &[NodeRef]) -> Result<()> {
 fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
     let _exclusive = device.exclusive();
     let mut tracer = Tracer::default();
-    let numbers: Vec<usize> = nodes.iter().map(|node| tracer.add(node)).collect();
+    let numbers: SmallVec<[usize; 4]> = nodes.iter().map(|node| tracer.add(node)).collect();
     tracer.program.check_sizes()?;
     // a vector's gaps have to be zero; everything else is written all over
     let has_gaps = tracer.program.nodes.iter().any(|node| matches!(node.op, Op::Pack { .. }));
-    let mut results = Vec::with_capacity(nodes.len());
+    let mut results = SmallVec::<[Storage; 4]>::new();
     for (node, number) in nodes.iter().zip(numbers) {
         node.check_size()?;
         let (bytes, purpose) = (node.shape.bytes(node.dtype), Purpose::node(node));
