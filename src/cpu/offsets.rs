@@ -51,8 +51,8 @@ macro_rules! typed {
 struct ReadList<'a, T> {
     source: *const T,
     list: &'a [i32],
-    /// What is read, and thrown away, for a hole.
-    inside: i32,
+    /// What is read, and thrown away, for a hole; `None` if there are no holes.
+    inside: Option<i32>,
     words: &'a mut [u32],
 }
 
@@ -61,10 +61,17 @@ impl<T: Stored> WithSimd for ReadList<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
         let Self { source, list, inside, words } = self;
+        let Some(inside) = inside else {
+            for (word, &offset) in words.iter_mut().zip(list) {
+                // SAFETY: whoever made this checked the reach, within which all offsets lie.
+                *word = unsafe { source.wrapping_offset(offset as isize).read() }.load();
+            }
+            return;
+        };
         for (word, &offset) in words.iter_mut().zip(list) {
             let hole = offset == HOLE;
             let offset = if hole { inside } else { offset };
-            // SAFETY: whoever made this checked the reach, within which all offsets lie.
+            // SAFETY: as above.
             let bits = unsafe { source.wrapping_offset(offset as isize).read() }.load();
             *word = if hole { 0 } else { bits };
         }
@@ -124,7 +131,7 @@ impl Offsets {
 
     fn read_list<T: Stored>(&self, arch: Arch, view: &View, base: i64, reach: (i32, i32), words: &mut [u32]) {
         let source = view.checked_reach::<T>(base, reach).wrapping_offset(base as isize);
-        arch.dispatch(ReadList { source, list: &self.list, inside: reach.0, words });
+        arch.dispatch(ReadList { source, list: &self.list, inside: self.holes.then_some(reach.0), words });
     }
 
     fn read_runs<T: Stored>(&self, view: &View, base: i64, reach: (i32, i32), words: &mut [u32]) {
