@@ -11,6 +11,7 @@ use super::joined::{Joined, Part};
 use super::memory::{Blocks, Memory};
 use super::program::{Program, expressions};
 use super::reshape::tiled_map;
+use super::unroll::unrolled_windows;
 use super::view::View;
 
 /// Points of a piece, about: long enough to hide the scheduling, short enough for the second-level cache.
@@ -128,6 +129,8 @@ fn nanoseconds(phase: &Phase) -> f64 {
 impl CompiledLoop {
     /// Makes `kernel` ready; `dtypes` are the buffers'.
     pub(super) fn new(kernel: &LoopKernel, dtypes: &[DType]) -> Self {
+        let unrolled = unrolled_windows(kernel);
+        let kernel = unrolled.as_ref().unwrap_or(kernel);
         let tiled = tiled_map(kernel);
         let kernel = tiled.as_ref().unwrap_or(kernel);
         let rank = kernel.axes.len();

@@ -38,6 +38,7 @@ mod space;
 mod team;
 #[cfg(test)]
 mod tests;
+mod unroll;
 mod view;
 mod windowed;
 mod windows;

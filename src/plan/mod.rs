@@ -45,6 +45,7 @@ pub use kernel::{
 };
 pub use options::PlanOptions;
 pub use routine::{Routine, RoutineKind, Span};
+pub(crate) use simplify::fold;
 
 #[cfg(test)]
 mod tests;

@@ -157,7 +157,8 @@ fn bind(plan: &Plan, data: &[Data]) -> (Bound, Vec<Memory>) {
             memory
         })
         .collect();
-    let bound = Compiled::new(Arc::new(plan.clone())).bind(&blocks, memories.iter().cloned()).expect("memory for a test");
+    let bound =
+        Compiled::new(Arc::new(plan.clone())).bind(&blocks, memories.iter().cloned()).expect("memory for a test");
     (bound, memories)
 }
 

@@ -15,17 +15,29 @@ pub(super) fn unary(op: Unary, value: Scalar) -> Option<Scalar> {
     Some(Scalar::new(value.dtype, result))
 }
 
-pub(super) fn binary(op: Binary, a: Scalar, b: Scalar, dtype: DType) -> Option<Scalar> {
-    if a.dtype != DType::F32 || dtype != DType::F32 {
+pub(crate) fn binary(op: Binary, a: Scalar, b: Scalar, dtype: DType) -> Option<Scalar> {
+    if a.dtype != dtype || b.dtype != dtype {
         return None;
     }
-    let (x, y) = (f32::from_bits(a.bits), f32::from_bits(b.bits));
-    let result = match op {
-        Binary::Add => x + y,
-        Binary::Sub => x - y,
-        Binary::Mul => x * y,
-        Binary::Div => x / y,
+    let bits = match dtype {
+        DType::F32 => {
+            let (x, y) = (f32::from_bits(a.bits), f32::from_bits(b.bits));
+            let result = match op {
+                Binary::Add => x + y,
+                Binary::Sub => x - y,
+                Binary::Mul => x * y,
+                Binary::Div => x / y,
+                _ => return None,
+            };
+            result.to_bits()
+        }
+        DType::I32 | DType::U32 => match op {
+            Binary::Add => a.bits.wrapping_add(b.bits),
+            Binary::Sub => a.bits.wrapping_sub(b.bits),
+            Binary::Mul => a.bits.wrapping_mul(b.bits),
+            _ => return None,
+        },
         _ => return None,
     };
-    Some(Scalar { dtype, bits: result.to_bits() })
+    Some(Scalar { dtype, bits })
 }

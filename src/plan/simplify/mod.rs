@@ -3,7 +3,7 @@
 //! Nodes are rebuilt in order. Each rule looks at one node whose inputs are already simplified; equal nodes are merged;
 //! what no output needs is dropped at the end.
 
-mod fold;
+pub(crate) mod fold;
 mod phases;
 mod sums;
 mod vectors;
