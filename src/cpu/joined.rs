@@ -1,7 +1,9 @@
 //! Phases over short rows as one tape: a strip goes through all of them, and what one has computed the next ones need not
 //! compute again, such as the exponentials of a softmax.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
 
 use crate::plan::{Instr, InstrOp, Phase, Store, Tape, ValueId};
 
@@ -36,7 +38,7 @@ impl Joined {
         let written: BTreeSet<usize> =
             phases.clone().flat_map(|phase| phase.stores.iter().map(|store| store.buffer)).collect();
         let mut joined = Self::default();
-        let mut known: HashMap<Instr, ValueId> = HashMap::new();
+        let mut known: FxHashMap<Instr, ValueId> = FxHashMap::default();
         for phase in phases {
             let mut numbers: Vec<ValueId> = Vec::new();
             for instr in &phase.tape.instrs {

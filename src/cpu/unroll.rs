@@ -1,7 +1,7 @@
 //! Windows of a few points as maps: a strip of outer points takes all points of its windows at once, so that no sweep reads or
 //! computes again what another one has, and nothing is told to the next phase through memory.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, ReduceOp};
@@ -16,7 +16,7 @@ const MOST_INSTRS: usize = 128;
 #[derive(Default)]
 struct Writer {
     tape: Tape,
-    known: HashMap<Instr, ValueId>,
+    known: FxHashMap<Instr, ValueId>,
 }
 
 impl Writer {

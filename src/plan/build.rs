@@ -1,7 +1,9 @@
 //! Puts a plan together: program → stored values → groups → kernels → order → memory.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::{Op, Program};
 use crate::status;
@@ -46,7 +48,7 @@ fn attempt(program: &Program, options: &PlanOptions, forced: &[usize]) -> Result
     if let Some(output) = overwrite::unsafe_output(context) {
         return Err(Misplaced(BTreeSet::from([output])));
     }
-    let mut kept: HashSet<usize> = program.outputs.iter().map(|output| output.node).collect();
+    let mut kept: FxHashSet<usize> = program.outputs.iter().map(|output| output.node).collect();
     for node in &program.nodes {
         if matches!(node.op, Op::Pack { .. }) {
             kept.extend(&node.inputs);
@@ -140,7 +142,7 @@ fn items(
     buffers: &[Buffer],
     readers_first: &[(usize, usize)],
 ) -> Vec<Item> {
-    let mut owner = HashMap::new();
+    let mut owner = FxHashMap::default();
     for (number, group) in groups.iter().enumerate() {
         for &member in &group.members {
             owner.insert(member, number);

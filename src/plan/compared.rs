@@ -3,6 +3,8 @@
 //! Both sides must be rounded alike. A driver may contract a product and a sum in one place and not in another, and f16
 //! values have more bits in registers; so what is computed with rounding is stored, and whoever compares reads it back.
 
+use rustc_hash::FxHashSet;
+
 use crate::dtype::DType;
 use crate::graph::{Binary, Op, Program, ProgramNode, ReduceOp, Unary};
 
@@ -56,7 +58,7 @@ fn is_split(program: &Program, number: usize) -> bool {
 /// True if the value depends on how its floats are rounded on the way: everything but moves, choices and exact ops from
 /// what lies in memory in any case.
 fn rounds(program: &Program, number: usize) -> bool {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = FxHashSet::default();
     let mut stack = vec![number];
     while let Some(number) = stack.pop() {
         let node = &program.nodes[number];

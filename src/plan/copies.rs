@@ -1,7 +1,8 @@
 //! Copies of values that would have to lie in two places, or in a place where they are in the way.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
+use rustc_hash::FxHashSet;
 use smallvec::smallvec;
 
 use crate::graph::{Op, Program, ProgramNode, Slot};
@@ -16,7 +17,7 @@ fn copy_of(program: &mut Program, node: usize) -> usize {
 
 /// Gives every output and every part of a pack a node of its own, which can lie where it has to.
 pub(super) fn copy_shared(program: &mut Program) {
-    let mut claimed = HashSet::new();
+    let mut claimed = FxHashSet::default();
     copy(program, |program, node, into_pack| {
         let fixed = match program.nodes[node].op {
             Op::Leaf => true,
@@ -39,7 +40,7 @@ pub(super) fn copy_placed(program: &mut Program, nodes: &BTreeSet<usize>) -> Vec
 /// outputs first; returns the new number of each node.
 fn copy(program: &mut Program, mut needed: impl FnMut(&Program, usize, bool) -> bool) -> Vec<usize> {
     let outputs: Vec<bool> = program.outputs.iter().map(|output| needed(program, output.node, false)).collect();
-    let mut parts = HashSet::new();
+    let mut parts = FxHashSet::default();
     for (number, node) in program.nodes.iter().enumerate() {
         let Op::Pack { .. } = node.op else { continue };
         let inputs = node.inputs.iter().enumerate();
@@ -56,7 +57,7 @@ fn copy(program: &mut Program, mut needed: impl FnMut(&Program, usize, bool) -> 
 
 /// Copies these inputs (node, and which of its inputs); returns the new number of each node. A copy has to come before its
 /// reader, so the program is rebuilt in order.
-pub(super) fn copy_inputs(program: &mut Program, inputs: &HashSet<(usize, usize)>) -> Vec<usize> {
+pub(super) fn copy_inputs(program: &mut Program, inputs: &FxHashSet<(usize, usize)>) -> Vec<usize> {
     let old = std::mem::take(&mut program.nodes);
     let mut names = Vec::with_capacity(old.len());
     for (number, mut node) in old.into_iter().enumerate() {

@@ -1,11 +1,12 @@
 //! Runs a plan's kernels point by point in f64: slow, and as plain as the meaning of the instructions. Both executors
 //! are checked against it.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rayon::prelude::*;
+
+use rustc_hash::FxHashMap;
 
 use crate::dtype::{DType, Scalar};
 use crate::graph::reference::{coordinates, unravel};
@@ -39,7 +40,7 @@ pub fn interpret_plan(plan: &Plan, externals: &[Vec<f64>], uniforms: &[u32]) -> 
     for (values, given) in values.iter_mut().zip(externals) {
         values.clone_from(given);
     }
-    let mut together: HashMap<Place, Vec<BufferId>> = HashMap::new();
+    let mut together: FxHashMap<Place, Vec<BufferId>> = FxHashMap::default();
     for (number, buffer) in plan.buffers.iter().enumerate() {
         together.entry(buffer.place).or_default().push(number);
     }

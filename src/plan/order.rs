@@ -1,7 +1,9 @@
 //! The order of kernels: stages first, then whatever keeps the least memory alive.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::Range;
+
+use rustc_hash::FxHashMap;
 
 use super::kernel::{Buffer, BufferId, Kernel, Place};
 
@@ -106,7 +108,7 @@ type Bytes = (BufferId, Range<u64>);
 
 /// What some kernels touch.
 #[derive(Default)]
-struct Touched(HashMap<Place, Vec<Bytes>>);
+struct Touched(FxHashMap<Place, Vec<Bytes>>);
 
 impl Touched {
     fn meets(&self, place: Place, (buffer, bytes): &Bytes) -> bool {

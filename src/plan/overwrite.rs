@@ -1,6 +1,8 @@
 //! Outputs that overwrite what the program reads: everybody must have read the old value before.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::{Op, Program, Slot};
 
@@ -9,7 +11,7 @@ use super::fuse::producers;
 
 /// Pairs (reader, writer) of stored nodes: the writer is an output that overwrites a leaf which the reader reads.
 pub(super) fn readers_first(program: &Program, homes: &[Option<Home>]) -> Vec<(usize, usize)> {
-    let mut writers: HashMap<usize, Vec<(usize, std::ops::Range<usize>)>> = HashMap::new();
+    let mut writers: FxHashMap<usize, Vec<(usize, std::ops::Range<usize>)>> = FxHashMap::default();
     for output in &program.outputs {
         for producer in producers(program, output.node) {
             let start = homes[producer].as_ref().map_or(output.offset, |home| home.offset);
@@ -54,7 +56,7 @@ pub(super) fn unsafe_output(context: Context<'_>) -> Option<usize> {
 }
 
 /// For each node, nodes that must run after it.
-type Later = HashMap<usize, Vec<usize>>;
+type Later = FxHashMap<usize, Vec<usize>>;
 
 /// Stored nodes that are computed by a kernel.
 fn kernels<'a>(program: &'a Program, homes: &'a [Option<Home>]) -> impl Iterator<Item = usize> + 'a {
@@ -65,9 +67,9 @@ fn kernels<'a>(program: &'a Program, homes: &'a [Option<Home>]) -> impl Iterator
 
 /// For each stored node those that must run later, if every reader runs before the writer of what it reads, and the nodes that
 /// can then never run.
-fn in_cycles(program: &Program, homes: &[Option<Home>], pairs: &[(usize, usize)]) -> (Later, HashSet<usize>) {
-    let mut after = Later::new();
-    let mut before: HashMap<usize, usize> = kernels(program, homes).map(|number| (number, 0)).collect();
+fn in_cycles(program: &Program, homes: &[Option<Home>], pairs: &[(usize, usize)]) -> (Later, FxHashSet<usize>) {
+    let mut after = Later::default();
+    let mut before: FxHashMap<usize, usize> = kernels(program, homes).map(|number| (number, 0)).collect();
     let mut edge = |first: usize, second: usize| {
         after.entry(first).or_default().push(second);
         *before.get_mut(&second).expect("a stored node") += 1;
@@ -85,7 +87,7 @@ fn in_cycles(program: &Program, homes: &[Option<Home>], pairs: &[(usize, usize)]
         edge(reader, writer);
     }
     let mut ready: Vec<usize> = before.iter().filter(|(_, count)| **count == 0).map(|(&number, _)| number).collect();
-    let mut waiting: HashSet<usize> = before.keys().copied().collect();
+    let mut waiting: FxHashSet<usize> = before.keys().copied().collect();
     while let Some(number) = ready.pop() {
         waiting.remove(&number);
         for &next in after.get(&number).into_iter().flatten() {
@@ -100,8 +102,8 @@ fn in_cycles(program: &Program, homes: &[Option<Home>], pairs: &[(usize, usize)]
 }
 
 /// Whether `to` must run later than `from`, by way of these nodes.
-fn reaches(after: &Later, through: &HashSet<usize>, from: usize, to: usize) -> bool {
-    let mut seen = HashSet::new();
+fn reaches(after: &Later, through: &FxHashSet<usize>, from: usize, to: usize) -> bool {
+    let mut seen = FxHashSet::default();
     let mut stack = vec![from];
     while let Some(number) = stack.pop() {
         if number == to {
@@ -116,7 +118,7 @@ fn reaches(after: &Later, through: &HashSet<usize>, from: usize, to: usize) -> b
 /// The nodes in memory whose values computing `node` needs, read or waited for.
 fn memory_inputs(program: &Program, homes: &[Option<Home>], node: usize) -> BTreeSet<usize> {
     let mut reads = BTreeSet::new();
-    let mut seen = HashSet::new();
+    let mut seen = FxHashSet::default();
     let mut stack = vec![node];
     while let Some(number) = stack.pop() {
         for &input in &program.nodes[number].inputs {

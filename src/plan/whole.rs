@@ -1,7 +1,9 @@
 //! Memory of own kernels: each of their values is bound as a range of its own, which starts where a binding may and, if it
 //! is written, holds nothing else.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashSet;
 
 use crate::custom::ALIGNMENT;
 use crate::graph::{Op, Program, ProgramNode, Slot};
@@ -19,7 +21,7 @@ pub(super) fn separate(program: &mut Program) {
         copy_placed(program, &written);
     }
     let anywhere = anywhere(program);
-    let mut inputs = HashSet::new();
+    let mut inputs = FxHashSet::default();
     for (number, node) in program.nodes.iter().enumerate().filter(|(_, node)| is_own(node)) {
         let moved = node.inputs.iter().enumerate().filter(|(_, input)| anywhere.contains(input));
         inputs.extend(moved.map(|(place, _)| (number, place)));
@@ -43,13 +45,13 @@ fn written_as_parts(program: &Program) -> BTreeSet<usize> {
 }
 
 /// Nodes that do not lie where a binding may start.
-fn anywhere(program: &Program) -> HashSet<usize> {
+fn anywhere(program: &Program) -> FxHashSet<usize> {
     let starts = |node: usize, offset: usize| {
         let node = &program.nodes[node];
         (offset * node.dtype.size_bytes()).is_multiple_of(ALIGNMENT) && (offset == 0 || node.shape.numel() > 0)
     };
     let outputs = program.outputs.iter().filter(|output| !starts(output.node, output.offset));
-    let mut found: HashSet<usize> = outputs.map(|output| output.node).collect();
+    let mut found: FxHashSet<usize> = outputs.map(|output| output.node).collect();
     for (number, node) in program.nodes.iter().enumerate() {
         match (&node.op, node.slot) {
             (Op::Pack { .. }, _) => found.extend(&node.inputs),

@@ -1,6 +1,8 @@
 //! Coordinates of one node from those of another.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
 
 use crate::graph::{Op, View};
 use crate::plan::index::Ix;
@@ -36,9 +38,9 @@ pub(super) fn forward_coords(
     own: &[Ix],
     members: &[usize],
     axes: &[usize],
-) -> HashMap<usize, Vec<Ix>> {
+) -> FxHashMap<usize, Vec<Ix>> {
     let program = context.program;
-    let mut coords = HashMap::from([(source, own.to_vec())]);
+    let mut coords = FxHashMap::from_iter([(source, own.to_vec())]);
     // the nodes between: inlined ones and members, found backwards, then visited in topological order
     let mut between = BTreeSet::new();
     let mut stack: Vec<usize> = members.iter().copied().filter(|&member| member != source).collect();

@@ -1,6 +1,6 @@
 //! Loop kernels: maps, and reductions over rows.
 
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::{Op, Program};
 use crate::plan::index::Ix;
@@ -52,7 +52,7 @@ pub(super) fn build_rows(
     let (outer_size, inner_size) = runs.sizes();
     let outer_coords: Vec<Ix> = (0..outer).map(Ix::axis).collect();
     // where each member's value is found: (coordinates, level)
-    let mut places: HashMap<usize, (Vec<Ix>, Level)> = HashMap::new();
+    let mut places: FxHashMap<usize, (Vec<Ix>, Level)> = FxHashMap::default();
     for &member in members {
         let shape = &nodes[member].shape;
         let place = if let Op::Reduce { axes: reduced, .. } = &nodes[member].op {
@@ -79,7 +79,7 @@ pub(super) fn build_rows(
     let levels = levels(context.program, context.homes, members);
     let last = levels.values().copied().max().unwrap_or(0);
     let mut phases = Vec::new();
-    let mut numbers: HashMap<usize, usize> = HashMap::new();
+    let mut numbers: FxHashMap<usize, usize> = FxHashMap::default();
     for level in 0..=last {
         let mut writer = Writer::new(context, &axes);
         writer.know(&places, &numbers);
@@ -120,11 +120,11 @@ pub(super) fn build_rows(
 }
 
 /// For each member, how many sweeps over the row must be over before it can be computed (for a reduction: started).
-fn levels(program: &Program, homes: &[Option<Home>], members: &[usize]) -> HashMap<usize, usize> {
-    let mut levels = HashMap::new();
+fn levels(program: &Program, homes: &[Option<Home>], members: &[usize]) -> FxHashMap<usize, usize> {
+    let mut levels = FxHashMap::default();
     for &member in members {
         let mut level = 0;
-        let mut seen = HashSet::new();
+        let mut seen = FxHashSet::default();
         let mut stack = program.nodes[member].inputs.clone();
         while let Some(node) = stack.pop() {
             if !seen.insert(node) {

@@ -1,6 +1,6 @@
 //! Writes one tape.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Op, Slot, View};
@@ -39,10 +39,10 @@ pub(super) struct Writer<'a> {
     context: Context<'a>,
     axes: &'a [usize],
     pub tape: Tape,
-    numbers: HashMap<Instr, ValueId>,
-    memo: HashMap<(usize, Vec<Ix>, Vec<Cond>), ValueId>,
+    numbers: FxHashMap<Instr, ValueId>,
+    memo: FxHashMap<(usize, Vec<Ix>, Vec<Cond>), ValueId>,
     /// What is computed in this kernel.
-    pub local: HashMap<usize, Local>,
+    pub local: FxHashMap<usize, Local>,
     depth: usize,
     /// True when a value is asked for in order to store it.
     storing: bool,
@@ -54,16 +54,16 @@ impl<'a> Writer<'a> {
             context,
             axes,
             tape: Tape::default(),
-            numbers: HashMap::new(),
-            memo: HashMap::new(),
-            local: HashMap::new(),
+            numbers: FxHashMap::default(),
+            memo: FxHashMap::default(),
+            local: FxHashMap::default(),
             depth: 0,
             storing: false,
         }
     }
 
     /// Makes the members of a row kernel known, with the reductions computed so far.
-    pub(super) fn know(&mut self, places: &HashMap<usize, (Vec<Ix>, Level)>, reduced: &HashMap<usize, usize>) {
+    pub(super) fn know(&mut self, places: &FxHashMap<usize, (Vec<Ix>, Level)>, reduced: &FxHashMap<usize, usize>) {
         for (&member, (coords, _)) in places {
             let value = match reduced.get(&member) {
                 Some(&number) => LocalValue::Reduced(number),

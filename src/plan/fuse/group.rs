@@ -1,7 +1,8 @@
 //! Kernels in the making.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
+use rustc_hash::FxHashSet;
 use smallvec::smallvec;
 
 use crate::graph::{Inputs, Op, Program};
@@ -88,7 +89,7 @@ impl Group {
 /// Nodes in memory that computing `node` reads, and those it only has to wait for.
 fn reads_of(program: &Program, homes: &[Option<Home>], node: usize) -> (BTreeSet<usize>, BTreeSet<usize>) {
     let (mut reads, mut after) = (BTreeSet::new(), BTreeSet::new());
-    let mut seen = HashSet::new();
+    let mut seen = FxHashSet::default();
     let mut stack = vec![(node, false)];
     while let Some((number, waiting)) = stack.pop() {
         let inputs = &program.nodes[number].inputs;

@@ -9,7 +9,9 @@ mod order;
 mod reasons;
 mod rounds;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::Op;
 
@@ -28,14 +30,14 @@ struct Fuser<'a> {
     groups: Vec<Option<Group>>,
     order: Order,
     /// For each stored node, its group.
-    owner: HashMap<usize, usize>,
+    owner: FxHashMap<usize, usize>,
     /// For each node, nodes in memory that need it.
     users: Vec<Vec<usize>>,
-    kept: HashSet<usize>,
+    kept: FxHashSet<usize>,
     /// How often each group has grown.
     grown: Vec<usize>,
     /// Pairs that were refused, with what `grown` was then: asking again would give the same answer.
-    refused: HashSet<[usize; 4]>,
+    refused: FxHashSet<[usize; 4]>,
     /// The last refusal between two nodes' groups.
     apart: BTreeMap<(usize, usize), Reason>,
 }
@@ -47,7 +49,7 @@ struct Fuser<'a> {
 pub(super) fn fuse(
     context: Context<'_>,
     options: &PlanOptions,
-    kept: &HashSet<usize>,
+    kept: &FxHashSet<usize>,
     readers_first: &[(usize, usize)],
 ) -> (Vec<Group>, Vec<Apart>) {
     let mut fuser = Fuser::new(context, options, kept, readers_first);
@@ -70,12 +72,12 @@ impl<'a> Fuser<'a> {
     fn new(
         context: Context<'a>,
         options: &'a PlanOptions,
-        kept: &HashSet<usize>,
+        kept: &FxHashSet<usize>,
         readers_first: &[(usize, usize)],
     ) -> Self {
         let program = context.program;
         let mut groups = Vec::new();
-        let mut owner = HashMap::new();
+        let mut owner = FxHashMap::default();
         let mut users = vec![Vec::new(); program.nodes.len()];
         for (number, node) in program.nodes.iter().enumerate() {
             if context.homes[number].is_none() || matches!(node.op, Op::Leaf | Op::Pack { .. }) {
@@ -111,7 +113,7 @@ impl<'a> Fuser<'a> {
             owner,
             users,
             kept: kept.clone(),
-            refused: HashSet::new(),
+            refused: FxHashSet::default(),
             apart: BTreeMap::new(),
         }
     }

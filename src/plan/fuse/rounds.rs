@@ -2,7 +2,9 @@
 //! work over the same rows join; kernels that read the same data over the same space join; small independent kernels
 //! over the same space join, or small ones beside the rows of others.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
 
 use crate::plan::emit::Runs;
 use crate::stage::Stage;
@@ -107,7 +109,7 @@ impl Fuser<'_> {
     /// Small elementwise work joins reductions that have as many rows as it has points, and do not depend on it: what counts
     /// steps or draws, running means.
     pub(super) fn merge_beside_rows(&mut self) {
-        let mut rows: HashMap<(Stage, usize), Vec<usize>> = HashMap::new();
+        let mut rows: FxHashMap<(Stage, usize), Vec<usize>> = FxHashMap::default();
         for number in self.living() {
             if let Some(runs) = self.group(number).runs() {
                 rows.entry((self.group(number).stage, runs.sizes().0)).or_default().push(number);
@@ -127,7 +129,7 @@ impl Fuser<'_> {
 
     /// Small independent kernels over one space share a launch: a launch costs more than their work.
     pub(super) fn merge_small(&mut self) {
-        let mut spaces: HashMap<(Stage, bool, Runs), Vec<usize>> = HashMap::new();
+        let mut spaces: FxHashMap<(Stage, bool, Runs), Vec<usize>> = FxHashMap::default();
         for number in self.living() {
             let (rows, runs) = match &self.group(number).kind {
                 Kind::Contract => continue,

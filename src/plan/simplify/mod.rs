@@ -8,7 +8,7 @@ mod phases;
 mod sums;
 mod vectors;
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, Dim, Inputs, Op, Program, ProgramNode, ReduceOp, Slot, View};
@@ -85,11 +85,11 @@ struct Builder {
     nodes: Vec<ProgramNode>,
     /// For each node, whether computing it checks an index.
     checks: Vec<bool>,
-    known: HashMap<Key, usize>,
+    known: FxHashMap<Key, usize>,
     /// Users of each node of the original program.
     uses: Vec<usize>,
     /// For a new node, the users of all original nodes that became it.
-    used_by_origin: HashMap<usize, usize>,
+    used_by_origin: FxHashMap<usize, usize>,
 }
 
 impl Builder {
