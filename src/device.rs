@@ -271,13 +271,18 @@ impl Device {
         if self.0.high_precision.load(Ordering::Relaxed) { MatmulPrecision::High } else { MatmulPrecision::Highest }
     }
 
-    /// What `f` gives while products of f32 are computed at `precision`.
+    /// What `f` gives while products of f32 are computed at `precision`, by all threads that use the device.
     pub(crate) fn at_matmul_precision<T>(&self, precision: MatmulPrecision, f: impl FnOnce() -> T) -> T {
-        let before = self.matmul_precision();
+        /// Sets it back, though `f` panic.
+        struct Before<'d>(&'d Device, MatmulPrecision);
+        impl Drop for Before<'_> {
+            fn drop(&mut self) {
+                self.0.set_matmul_precision(self.1);
+            }
+        }
+        let _before = Before(self, self.matmul_precision());
         self.set_matmul_precision(precision);
-        let result = f();
-        self.set_matmul_precision(before);
-        result
+        f()
     }
 
     /// Whether anything is computed in another way at [`MatmulPrecision::High`].

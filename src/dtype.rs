@@ -51,6 +51,23 @@ impl DType {
         }
     }
 
+    /// The largest finite value of a float type; of other types infinity, which they do not overflow to.
+    pub(crate) const fn largest_finite(self) -> f64 {
+        match self {
+            Self::F32 => f32::MAX as f64,
+            Self::F16 => 65504.0,
+            Self::I32 | Self::U32 | Self::U8 | Self::Bool => f64::INFINITY,
+        }
+    }
+
+    /// Whether `got`, a value of this type, is `expected` without any tolerance: the same, both no number, or the infinity that
+    /// it overflows to.
+    pub(crate) fn same_or_overflown(self, got: f64, expected: f64) -> bool {
+        let overflown =
+            got.is_infinite() && got.signum() == expected.signum() && expected.abs() > self.largest_finite();
+        got == expected || got.is_nan() && expected.is_nan() || overflown
+    }
+
     /// The name in messages and dumps, as in Rust.
     pub const fn name(self) -> &'static str {
         match self {

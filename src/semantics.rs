@@ -50,7 +50,8 @@
 //!
 //! # Nothing at all
 //!
-//! * Any axis may have size 0, and a tensor up to eight axes, of which there may be none.
+//! * Any axis may have size 0, and a tensor up to eight axes, of which there may be none. An index into an axis of size 0 panics,
+//!   unless it is empty, too.
 //! * An empty sum is 0, an empty product 1, an empty mean NaN, `any` of nothing is false and `all` true, `logsumexp` of
 //!   nothing is -infinity. `max`, `min`, `argmax` and `argmin` of nothing panic.
 //! * `var` and `std` of no more elements than the correction are NaN or infinite.

@@ -142,7 +142,7 @@ impl CompiledContract {
         };
         let turned = match &operands {
             Operands::Plain(_, rhs) if rhs.lies_along_sums() && k_all <= blocks.chunk => {
-                let worth = rows_all.div_ceil(blocks.rows) >= LEAST_TURNED && columns_all > 1;
+                let worth = rows_all.div_ceil(blocks.rows) >= LEAST_TURNED && columns_all > 1 && k_all > 0;
                 worth.then(|| Matrix::turned(batches, [columns_all, k_all]))
             }
             _ => None,

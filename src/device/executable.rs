@@ -54,7 +54,7 @@ enum Slots {
     Held(#[expect(dead_code, reason = "held for its drop")] Vec<Storage>),
 }
 
-/// Refuses kernels that count further than 32 bits reach, as both executors' tapes would.
+/// Refuses kernels with axes or results that 32 bits cannot count.
 pub(super) fn check_sizes(plan: &Plan) -> Result<()> {
     plan.kernels.iter().try_for_each(|kernel| {
         let axes: &[usize] = match &kernel.body {

@@ -85,16 +85,15 @@ fn deviation(row: &Row, case: &[Input], dtype: Option<DType>, part: &str, proble
 
 /// The worst element, if one is further from the reference than `tolerance` roundings of the largest value and its own.
 fn difference(got: &[f64], expected: &[f64], dtype: DType, tolerance: f64) -> Option<Problem> {
-    let (rounding, largest) = match dtype {
-        DType::F32 => (f64::from(f32::EPSILON), f64::from(f32::MAX)),
-        DType::F16 => (f64::from(half::f16::EPSILON), f64::from(half::f16::MAX)),
-        _ => (0.0, f64::MAX),
+    let rounding = match dtype {
+        DType::F32 => f64::from(f32::EPSILON),
+        DType::F16 => f64::from(half::f16::EPSILON),
+        _ => 0.0,
     };
     let scale = expected.iter().filter(|value| value.is_finite()).fold(1.0_f64, |scale, value| scale.max(value.abs()));
     let excess = |index: usize| {
         let (got, expected) = (got[index], expected[index]);
-        let both_overflow = !got.is_finite() && expected.abs() > largest;
-        if got == expected || got.is_nan() && expected.is_nan() || both_overflow {
+        if dtype.same_or_overflown(got, expected) {
             return None;
         }
         let allowed = tolerance * rounding * (scale + expected.abs());
@@ -122,6 +121,8 @@ mod tests {
         assert_eq!(worst(&[1.001, 2.0], &[1.0, 2.0], DType::F16), None);
         assert_eq!(worst(&[f64::NAN, 2.5], &[1.0, 2.0], DType::F32), Some(0));
         assert_eq!(worst(&[f64::NAN, f64::INFINITY], &[f64::NAN, 1e6], DType::F16), None);
+        assert_eq!(worst(&[1.0, f64::NEG_INFINITY], &[1.0, 1e6], DType::F16), Some(1));
+        assert_eq!(worst(&[1.0, f64::NAN], &[1.0, f64::INFINITY], DType::F32), Some(1));
         assert_eq!(worst(&[3.0], &[4.0], DType::I32), Some(0));
     }
 }

@@ -189,7 +189,7 @@ impl Gpu {
         }
         gpu.caps.subgroups = gpu.probed_subgroups();
         gpu.caps.cooperative = gpu.probed_units();
-        let place = gpu.tuned_place.as_ref().filter(|_| !features::without("tuned"));
+        let place = gpu.tuned_place.as_ref().filter(|_| !features::without(features::Feature::Tuned));
         gpu.caps.tuned = place.map(|place| Arc::new(place.load()));
         gpu.check()?;
         Ok(Arc::new(gpu))

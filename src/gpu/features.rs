@@ -2,22 +2,41 @@
 
 use std::sync::OnceLock;
 
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
+
 use super::render::Units;
 
 /// The environment variable that says which to do without.
 pub(super) const VARIABLE: &str = "BRASA_FEATURES";
 
-/// What [`Choice`] is about, as it names it.
-const NAMES: [&str; 7] = ["f16", "timestamps", "cooperative", "pipeline-cache", "tuned", "subgroups", "software"];
+/// What may be done without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Display, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub(super) enum Feature {
+    /// Half precision in shaders.
+    F16,
+    /// The GPU's clock.
+    Timestamps,
+    /// Units for small matrices.
+    Cooperative,
+    /// The driver's compiled kernels from earlier runs.
+    PipelineCache,
+    /// What tuning found.
+    Tuned,
+    /// Sums by the lanes of a subgroup.
+    Subgroups,
+    /// What suits adapters that compute on the CPU.
+    Software,
+}
 
 /// Needed to reach units for small matrices.
 const MATRIX_UNITS: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX.union(wgpu::Features::SUBGROUP);
 
 /// What a person says about features.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct Choice {
-    without: [bool; NAMES.len()],
-    with: [bool; NAMES.len()],
+    without: Vec<Feature>,
+    with: Vec<Feature>,
 }
 
 impl Choice {
@@ -26,10 +45,10 @@ impl Choice {
         let mut choice = Self::default();
         let mut wrong = Vec::new();
         for word in text.split([',', ' ']).filter(|word| !word.is_empty()) {
-            let number = |name: &str| NAMES.iter().position(|known| *known == name);
-            match (word.strip_prefix('-').and_then(number), word.strip_prefix('+').and_then(number)) {
-                (Some(number), _) => choice.without[number] = true,
-                (_, Some(number)) => choice.with[number] = true,
+            let feature = |name: &str| name.parse::<Feature>().ok();
+            match (word.strip_prefix('-').and_then(feature), word.strip_prefix('+').and_then(feature)) {
+                (Some(feature), _) => choice.without.push(feature),
+                (_, Some(feature)) => choice.with.push(feature),
                 _ => wrong.push(word),
             }
         }
@@ -40,16 +59,16 @@ impl Choice {
 /// `BRASA_FEATURES`: features of adapters to do without, such as `-f16,-subgroups`, `-tuned` for what tuning found, and
 /// `+cooperative` for units that a software adapter only imitates; `-software` has such an adapter run what GPUs run, which is
 /// slower there, but the only way to try it where there is no GPU.
-fn choice() -> Choice {
+fn choice() -> &'static Choice {
     static CHOICE: OnceLock<Choice> = OnceLock::new();
-    *CHOICE.get_or_init(|| {
+    CHOICE.get_or_init(|| {
         let text = std::env::var(VARIABLE).unwrap_or_default();
         let (choice, wrong) = Choice::parse(&text);
         if !wrong.is_empty() {
             tracing::warn!(
                 "{VARIABLE}: `{}` is not understood; give - (without) or + (with) and one of {}",
                 wrong.join(" "),
-                NAMES.join(", ")
+                Feature::VARIANTS.iter().map(<&str>::from).collect::<Vec<_>>().join(", ")
             );
         }
         choice
@@ -57,31 +76,31 @@ fn choice() -> Choice {
 }
 
 /// Whether a person wants to do without this one.
-pub(super) fn without(name: &str) -> bool {
-    NAMES.iter().zip(choice().without).any(|(known, without)| *known == name && without)
+pub(super) fn without(feature: Feature) -> bool {
+    choice().without.contains(&feature)
 }
 
 /// Whether a processor stands in for a GPU, and is to be treated so.
 pub(super) fn is_software(kind: wgpu::DeviceType) -> bool {
-    kind == wgpu::DeviceType::Cpu && !without("software")
+    kind == wgpu::DeviceType::Cpu && !without(Feature::Software)
 }
 
 /// Those that kernels, timing and the compiler make use of where they are.
 pub(super) fn wanted() -> wgpu::Features {
     let mut wanted = wgpu::Features::empty();
-    if !without("f16") {
+    if !without(Feature::F16) {
         wanted |= wgpu::Features::SHADER_F16;
     }
-    if !without("timestamps") {
+    if !without(Feature::Timestamps) {
         wanted |= wgpu::Features::TIMESTAMP_QUERY;
     }
-    if !without("cooperative") {
+    if !without(Feature::Cooperative) {
         wanted |= MATRIX_UNITS;
     }
-    if !without("subgroups") {
+    if !without(Feature::Subgroups) {
         wanted |= wgpu::Features::SUBGROUP;
     }
-    if !without("pipeline-cache") {
+    if !without(Feature::PipelineCache) {
         wanted |= wgpu::Features::PIPELINE_CACHE;
     }
     wanted
@@ -89,7 +108,7 @@ pub(super) fn wanted() -> wgpu::Features {
 
 /// The smallest and the largest number of lanes of the subgroups that a device with these features makes use of.
 pub(super) fn subgroups(info: &wgpu::AdapterInfo, features: wgpu::Features) -> Option<[u32; 2]> {
-    if without("subgroups") || !features.contains(wgpu::Features::SUBGROUP) {
+    if without(Feature::Subgroups) || !features.contains(wgpu::Features::SUBGROUP) {
         return None;
     }
     let sizes = subgroup_sizes(info);
@@ -107,7 +126,7 @@ fn subgroup_sizes(info: &wgpu::AdapterInfo) -> [u32; 2] {
 /// The adapter's units for small matrices that a device with these features makes use of. A software adapter's are slower
 /// than its other instructions, and used only on request.
 pub(super) fn units(adapter: &wgpu::Adapter, features: wgpu::Features) -> Option<Units> {
-    let [_, _, asked_for, ..] = choice().with;
+    let asked_for = choice().with.contains(&Feature::Cooperative);
     let worth_it = !is_software(adapter.get_info().device_type) || asked_for;
     if worth_it { offered_units(adapter, features) } else { None }
 }
@@ -115,7 +134,7 @@ pub(super) fn units(adapter: &wgpu::Adapter, features: wgpu::Features) -> Option
 /// The units for square matrices whose products are summed in f32.
 pub(super) fn offered_units(adapter: &wgpu::Adapter, features: wgpu::Features) -> Option<Units> {
     use wgpu::CooperativeScalarType as Scalar;
-    if without("cooperative") || !features.contains(MATRIX_UNITS) {
+    if without(Feature::Cooperative) || !features.contains(MATRIX_UNITS) {
         return None;
     }
     let info = adapter.get_info();
@@ -145,10 +164,8 @@ mod tests {
     #[test]
     fn features_are_left_aside_by_name() {
         let (choice, wrong) = Choice::parse("-f16, +cooperative -pipeline-cache -speed f16");
-        assert_eq!(
-            (choice.without, choice.with),
-            ([true, false, false, true, false, false, false], [false, false, true, false, false, false, false])
-        );
+        assert_eq!(choice.without, [Feature::F16, Feature::PipelineCache]);
+        assert_eq!(choice.with, [Feature::Cooperative]);
         assert_eq!(wrong, ["-speed", "f16"]);
         assert_eq!(Choice::parse(""), (Choice::default(), Vec::new()));
     }

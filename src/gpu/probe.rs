@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 
 use super::context::Gpu;
-use super::features;
+use super::features::{Feature, VARIABLE};
 use super::pipeline::{Slot, Text};
 use super::render::{Units, probe_terms_text, probe_text, subgroup_probe_text};
 
@@ -13,12 +13,12 @@ use super::render::{Units, probe_terms_text, probe_text, subgroup_probe_text};
 struct Trial {
     label: &'static str,
     what: &'static str,
-    /// Its name in [`features::VARIABLE`].
-    feature: &'static str,
+    /// What does without it.
+    feature: Feature,
 }
 
-const UNITS: Trial = Trial { label: "probe_units", what: "matrix units", feature: "cooperative" };
-const SUBGROUPS: Trial = Trial { label: "probe_subgroups", what: "subgroups", feature: "subgroups" };
+const UNITS: Trial = Trial { label: "probe_units", what: "matrix units", feature: Feature::Cooperative };
+const SUBGROUPS: Trial = Trial { label: "probe_subgroups", what: "subgroups", feature: Feature::Subgroups };
 
 impl Gpu {
     /// The units that give what they should; contractions do without the others.
@@ -85,7 +85,7 @@ impl Gpu {
         self.poller.wait(Some(submission));
         self.check().map_err(|error| match error {
             Error::DeviceLost { device, reason } => {
-                let reason = format!("{reason} (in a trial of its {what}: set {}=-{feature})", features::VARIABLE);
+                let reason = format!("{reason} (in a trial of its {what}: set {VARIABLE}=-{feature})");
                 Error::DeviceLost { device, reason }
             }
             other => other,

@@ -17,7 +17,7 @@ use crate::timing::TimeSource;
 use super::bound::Bound;
 use super::context::Gpu;
 use super::dispatch::{Dispatch, Memory, bind};
-use super::features::{VARIABLE, without};
+use super::features::{Feature, VARIABLE, without};
 use super::program::Program;
 use super::render::{Capabilities, Launch, Tuned, Variant, identity, render_as, tuned, variants};
 use super::stopwatch::Stopwatch;
@@ -71,7 +71,7 @@ pub(crate) fn tune(
     let uniforms = (plan.uniforms > 0).then(|| gpu.uniform_buffer("host values", &vec![0; plan.uniforms]));
     let memory = Memory { buffers: buffers.iter().map(|&buffer| buffer.clone()).collect(), uniforms };
     // what plans before this one were tuned to is where this one starts
-    let remembered = gpu.tuned_place.as_ref().filter(|_| !without("tuned")).map(|place| Arc::new(place.load()));
+    let remembered = gpu.tuned_place.as_ref().filter(|_| !without(Feature::Tuned)).map(|place| Arc::new(place.load()));
     let caps = Capabilities { tuned: remembered.or_else(|| gpu.caps.tuned.clone()), ..gpu.caps.clone() };
     let mut tuner = Tuner { gpu, caps, plan, memory, watch: Stopwatch::new(gpu), deadline };
     let contractions = contractions(&tuner.caps, plan);
@@ -372,7 +372,7 @@ pub(crate) fn remember_last_variants(gpu: &Gpu, plan: &Plan) -> usize {
 impl Gpu {
     /// Keeps what was found, where there is a place for it.
     fn remember(&self, found: &[(u64, Option<Variant>)]) -> Option<PathBuf> {
-        if without("tuned") {
+        if without(Feature::Tuned) {
             tracing::warn!("{VARIABLE} says -tuned: what is found is remembered, but not used while it says so");
         }
         let saved = self.tuned_place.as_ref()?.save(found);

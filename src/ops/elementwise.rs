@@ -1,8 +1,8 @@
 //! Elementwise ops: one row per op with its name, types, f64 reference and gradient rule.
 //!
 //! A new one is a variant in `graph/op.rs`, a row here, a function in `shaders/lib/scalar.wgsl` (unless WGSL has it) and a
-//! method in `tensor/math.rs`. The CPU backend computes it by its f64 reference until `cpu/elementwise.rs` has something
-//! faster.
+//! method in `tensor/math.rs`. The CPU backend computes one of a single input by its f64 reference until `cpu/elementwise.rs` has
+//! something faster; one of two inputs has its function there.
 
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;

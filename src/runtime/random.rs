@@ -87,6 +87,13 @@ fn with<T>(device: &Device, f: impl FnOnce(&mut State) -> T) -> T {
     f(&mut device.kept::<Generator>().state())
 }
 
+/// What `f` does with the variables, too. They are computed while the generator is held, so the device is taken before it: a
+/// step that is being traced holds the device when it comes here.
+fn with_variables<T>(device: &Device, f: impl FnOnce(&mut State) -> T) -> T {
+    let _exclusive = device.exclusive();
+    with(device, f)
+}
+
 /// Starts `device`'s random numbers anew.
 ///
 /// # Errors
@@ -116,7 +123,7 @@ pub fn random_state(device: &Device) -> Result<RandomState> {
 /// # Errors
 /// If the device fails.
 pub fn set_random_state(device: &Device, state: RandomState) -> Result<()> {
-    let (seed, position) = with(device, |generator| {
+    let (seed, position) = with_variables(device, |generator| {
         generator.draws = state.draws;
         generator.seed_value = state.seed;
         generator.vars(device)
@@ -130,7 +137,7 @@ pub fn set_random_state(device: &Device, state: RandomState) -> Result<()> {
 /// # Errors
 /// If the device fails.
 pub fn random_variables(device: &Device) -> Result<(Var, Var)> {
-    with(device, |generator| generator.vars(device))
+    with_variables(device, |generator| generator.vars(device))
 }
 
 /// Number of draws outside of steps so far.
@@ -153,7 +160,7 @@ pub fn random_inputs(device: &Device) -> (NodeRef, NodeRef, u32) {
         });
         return (word(seed_value), word(0x8000_0000 | (draws & 0x7fff_ffff)), 0);
     };
-    let Ok((seed, position)) = with(device, |generator| generator.vars(device)) else {
+    let Ok((seed, position)) = random_variables(device) else {
         // the device is lost or full: the draw itself will say so
         return (word(0), word(0), stream);
     };
@@ -189,6 +196,33 @@ mod tests {
             assert!(weak.upgrade().is_some(), "a tensor holds it");
             drop(outputs);
             assert!(weak.upgrade().is_none());
+        }
+    }
+
+    #[test]
+    fn a_step_is_traced_while_another_thread_asks_for_the_state() {
+        let device = Device::cpu().reopen().expect("the CPU opens");
+        let (done, all_done) = std::sync::mpsc::channel();
+        let work: [fn(&Device); 2] = [
+            |device| {
+                random_state(device).expect("words");
+            },
+            |device| {
+                let mut step =
+                    Step::new(device, |inputs| vec![Tensor::rand([SIZE], inputs[0].device())]).expect("a step");
+                step.run(&[Tensor::ones([SIZE], device)]).expect("a run");
+            },
+        ];
+        for work in work {
+            let (device, done) = (device.clone(), done.clone());
+            std::thread::spawn(move || {
+                (0..3000).for_each(|_| work(&device));
+                done.send(()).expect("somebody waits");
+            });
+        }
+        for _ in work {
+            let waited = all_done.recv_timeout(std::time::Duration::from_secs(60));
+            waited.expect("neither thread waits for what the other one holds");
         }
     }
 

@@ -128,12 +128,9 @@ impl Check<'_> {
                 piece.into_iter().for_each(|index| tolerances[index] = tolerance);
             }
         }
-        // f32 overflows where f64 does not
+        let dtype = self.plan.buffers[buffer].dtype;
         let same = |a: f64, b: f64, tolerance: f64| {
-            a == b
-                || tolerance == f64::INFINITY
-                || (a - b).abs() <= tolerance
-                || (!a.is_finite() && (!b.is_finite() || b.abs() > f64::from(f32::MAX)))
+            tolerance == f64::INFINITY || (a - b).abs() <= tolerance || dtype.same_or_overflown(a, b)
         };
         match (0..expected.len()).find(|&index| !same(got[index], expected[index], tolerances[index])) {
             None => Ok(()),

@@ -16,6 +16,8 @@ impl Tensor {
             DType::U8 => self.to_dtype(DType::I32),
             other => panic!("{name}: the index is {other}; cast to i32 with to_dtype"),
         };
+        let shape = index.shape();
+        assert!(bound > 0 || index.numel() == 0, "{name}: an index of shape {shape} into an axis of size 0");
         Self::apply(Op::CheckIndex { name, bound }, &[&index], index.shape().clone(), index.dtype())
     }
 

@@ -279,6 +279,10 @@ fn wrong_inputs_panic_at_the_callers_line() {
         (|_, _, ints| ints.mean(), "mean: not defined for i32; cast with to_dtype"),
         (|_, b, ints| ints.bitwise_and(b), "bitwise_and: i32 and f32 do not mix; cast one with to_dtype"),
         (|a, _, ints| a.cross_entropy(ints), "cross_entropy: [3, 4] with labels [3, 4]"),
+        (
+            |a, _, ints| a.narrow(0, 0, 0).index_select(0, &ints.flatten(0, -1)),
+            "index_select: an index of shape [12] into an axis of size 0",
+        ),
         (|a, b, _| a.mse_loss(b, Default::default()), "mse_loss: [3, 4] with target [5, 6]"),
         (|a, b, _| Tensor::cat(&[a, b], 0), "cat: f32[3, 4] and f32[5, 6] along axis 0"),
         (|a, b, _| a.conv2d(b, None, &Default::default()), "conv2d: [3, 4] x [5, 6], both need 4 axes"),

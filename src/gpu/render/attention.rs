@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::gpu::passes::pessimistic_milliseconds;
 use crate::graph::{Attention, AttentionPart};
@@ -117,10 +118,10 @@ fn part(mut module: Module<'_>, routine: &Routine, of: &Attention, (first, count
     }
     visible(&mut module, of, &mut access);
     let [query, key, value] = [0, 1, 2].map(|input| &routine.inputs[input]);
-    let mut load = |name: &str, span: &Span, width: usize, factor: Option<f64>| {
+    let mut load = |name: &str, span: &Span, width: usize, factor: Option<Scalar>| {
         load_row(&mut module, name, span, (width, sharing.vectors(width)), factor, &mut access)
     };
-    let scale = Some(of.scale.to_f64());
+    let scale = Some(of.scale);
     // scores are scaled with the queries; what comes out of a gradient by keys then is, too
     load("load_query", query, of.features, scale)?;
     load("load_key", key, of.features, None)?;
@@ -178,7 +179,7 @@ fn load_row(
     name: &str,
     span: &Span,
     (width, parts): (usize, usize),
-    factor: Option<f64>,
+    factor: Option<Scalar>,
     text: &mut String,
 ) -> Result<()> {
     let slot = module.storage(span.buffer)?;
@@ -192,7 +193,7 @@ fn load_row(
         ),
     };
     let elements: Vec<String> = (0..VECTOR).map(load).collect();
-    let factor = factor.map_or(String::new(), |factor| format!(" * {:?}f", factor as f32));
+    let factor = factor.map_or(String::new(), |factor| format!(" * {}", Module::constant(factor, 1)));
     let _ = writeln!(
         text,
         "fn {name}(row: u32, part: u32) -> vec4f {{\n    let at = {start} + row * {width}u;\n    \
@@ -331,7 +332,7 @@ fn forward_rows(sharing: Sharing, of: &Attention) -> String {
 }
 
 fn query_rows(sharing: Sharing, of: &Attention) -> String {
-    let (features, outputs, scale) = (of.features, of.outputs, of.scale.to_f64() as f32);
+    let (features, outputs, scale) = (of.features, of.outputs, Module::constant(of.scale, 1));
     [
         sharing.registers(&[("q", features), ("g", outputs), ("d", features)]),
         sharing.each(
@@ -348,10 +349,8 @@ fn query_rows(sharing: Sharing, of: &Attention) -> String {
             "add(factor: f32, key: u32, lane: u32)",
             &[(features, "d_{} = fma(vec4f(factor), key_tile[key * FEATURES + {part}], d_{});")],
         ),
-        sharing.each(
-            "put(row: u32, lane: u32)",
-            &[(features, &format!("store_query(row, {{part}}, d_{{}} * {scale:?}f);"))],
-        ),
+        sharing
+            .each("put(row: u32, lane: u32)", &[(features, &format!("store_query(row, {{part}}, d_{{}} * {scale});"))]),
     ]
     .concat()
 }

@@ -6,7 +6,8 @@
 //! too long.
 //!
 //! The text is the key of the pipeline cache: with [`Plan::literal_sizes`] off it is the same for all sizes of a
-//! structure. Shaders are compiled unchecked: every index is in bounds by construction.
+//! structure. Shaders are compiled unchecked: every index is in bounds by construction, or clamped where it
+//! depends on what memory holds.
 
 mod attention;
 mod contract;
@@ -14,6 +15,7 @@ mod custom;
 mod library;
 mod loops;
 mod module;
+mod reach;
 mod rewrite;
 mod routine;
 mod scalar;
@@ -149,6 +151,7 @@ pub(crate) fn render_as(
     if let Body::Routine(routine @ Routine { kind: RoutineKind::Attention(of), .. }) = &kernel.body {
         return attention::render(plan, kernel, routine, of, caps);
     }
+    reach::check(&kernel.label, &kernel.body)?;
     let mut launches = Vec::new();
     for mut body in rewrite::pieces(plan, kernel, caps) {
         let storages = windows::bind(plan, kernel, &mut body, caps);

@@ -243,13 +243,7 @@ impl<'a> Module<'a> {
             let _ = writeln!(text, "fn {head} {{");
             for (number, window) in windows.iter().enumerate() {
                 let first = (window.0 - first_bytes) / bytes;
-                let start = module.number(first);
-                // a load that is not valid asks for element 0, which may lie before the first window
-                let index = match (first, number) {
-                    (0, _) => "i".to_owned(),
-                    (_, 0) => format!("(max(i, {start}) - {start})"),
-                    _ => format!("(i - {start})"),
-                };
+                let index = if first == 0 { "i".to_owned() } else { format!("(i - {})", module.number(first)) };
                 let access = body(&format!("b{slot}_{number}"), &index);
                 if number + 1 < windows.len() {
                     // Writes have one window, so only reads, which return, choose.

@@ -139,6 +139,9 @@ fn segments(mut module: Module<'_>, routine: &Routine) -> Result<Launch> {
     );
     number(&mut module, "width", width, &mut access);
     number(&mut module, "longest", longest, &mut access);
+    let rows = routine.inputs[0].elements / width.max(1);
+    number(&mut module, "positions", routine.inputs.get(2).map_or(rows, |pairs| pairs.elements / 2), &mut access);
+    number(&mut module, "last_row", rows.saturating_sub(1), &mut access);
     load(&mut module, "load_start", &routine.inputs[1], 0, "u32", &mut access)?;
     match routine.inputs.get(2) {
         Some(pairs) => load(&mut module, "place", pairs, pairs.elements / 2, "u32", &mut access)?,

@@ -80,18 +80,11 @@ pub(crate) fn unary(op: Unary, dtype: DType, width: usize, a: &str) -> Option<St
 /// The expression for `op` on `a` and `b` of type `dtype`, or `None` where the operation does not exist for that type.
 pub(crate) fn binary(op: Binary, dtype: DType, width: usize, a: &str, b: &str) -> Option<String> {
     let name = elementwise::binary(op).wgsl[Register::of(dtype) as usize];
-    let text = match name {
-        "" => return None,
-        name if is_operator(name) => format!("({a} {name} {b})"),
-        name => format!("{}({a}, {b})", called(name, width)),
-    };
-    // Bytes are computed in 32 bits; what can leave 0..256 wraps.
-    let wraps = matches!(op, Binary::Add | Binary::Sub | Binary::Mul | Binary::Shl);
-    Some(match (dtype, wraps, width) {
-        (DType::U8, true, 1) => format!("({text} & 255u)"),
-        (DType::U8, true, _) => format!("({text} & vec4u(255u))"),
-        _ => text,
-    })
+    match name {
+        "" => None,
+        name if is_operator(name) => Some(format!("({a} {name} {b})")),
+        name => Some(format!("{}({a}, {b})", called(name, width))),
+    }
 }
 
 #[cfg(test)]

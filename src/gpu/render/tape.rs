@@ -59,12 +59,14 @@ impl Module<'_> {
                         DType::I32 => format!("bitcast<{}>(v{value})", Register::Uint.wide(width)),
                         _ => format!("v{value}"),
                     };
-                    let at = Expr { text: format!("({base} + {position} * {stride})"), varying: width == 4 };
+                    // an index that was checked may have been kept in memory, and that not been written
+                    let last = self.storages[slot].elements.saturating_sub(1);
+                    let last = Expr::scalar(self.number(last as u64)).wide(width);
+                    let at = Expr { text: format!("min({base} + {position} * {stride}, {last})"), varying: width == 4 };
                     let condition = self.condition(space, valid);
                     self.load_at(space, slot, &at, condition, id, code)
                 }
                 InstrOp::Unary(op, a) => scalar::unary(*op, input(*a), width, &format!("v{a}"))
-                    .map(|text| wrap_byte(text, instr.dtype, width))
                     .ok_or_else(|| self.error(format!("{op:?} does not exist for {}", input(*a))))?,
                 InstrOp::Binary(op, a, b) => scalar::binary(*op, input(*a), width, &format!("v{a}"), &format!("v{b}"))
                     .ok_or_else(|| self.error(format!("{op:?} does not exist for {}", input(*a))))?,
@@ -317,14 +319,6 @@ fn from_bits(bits: &str, dtype: DType) -> String {
         DType::U32 => bits.into(),
         DType::U8 => format!("({bits} & 255u)"),
         DType::Bool => format!("({bits} != 0u)"),
-    }
-}
-
-fn wrap_byte(text: String, dtype: DType, width: usize) -> String {
-    match (dtype, width) {
-        (DType::U8, 1) => format!("({text} & 255u)"),
-        (DType::U8, _) => format!("({text} & vec4u(255u))"),
-        _ => text,
     }
 }
 

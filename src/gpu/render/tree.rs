@@ -30,7 +30,7 @@ impl Value {
 /// A tree over the threads of a workgroup, whose number is a power of two.
 pub(super) struct Tree {
     pub(super) threads: usize,
-    /// How many wholes lie side by side, a power of two: every so manieth thread has a part of the same one, and so has the whole.
+    /// How many wholes lie side by side, a power of two: threads that many apart have parts of the same one.
     pub(super) abreast: usize,
     /// The lanes of a subgroup among which the last levels are shuffled, where there is one whole.
     pub(super) lanes: Option<usize>,

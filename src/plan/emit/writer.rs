@@ -198,9 +198,6 @@ impl<'a> Writer<'a> {
             // what this kernel computes is not in memory yet, whatever the index
             Op::Gather { .. } if self.local.contains_key(&input(0)) => return Err(Refusal::OtherPoint),
             Op::Gather { axis } => {
-                if self.local.contains_key(&input(0)) {
-                    return Err(Refusal::OtherPoint);
-                }
                 let (axis, index_rank) = (*axis, self.context.program.nodes[input(1)].shape.rank());
                 let value = self.emit(input(1), &coords[axis..axis + index_rank], valid)?;
                 let home = self.context.homes[input(0)].as_ref().expect("what is gathered from lies in memory");
