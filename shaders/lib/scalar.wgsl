@@ -95,6 +95,18 @@ fn logarithm(x: f32) -> f32 {
     return select(log(x), value, is_finite(x) && x >= 1.1754944e-38);
 }
 
+// Logarithm to base 2 in the same way, exact for powers of two.
+fn logarithm_2(x: f32) -> f32 {
+    let bits = bitcast<u32>(x);
+    let k = bitcast<i32>(bits - 0x3f3504f3u) >> 23u;
+    let f = bitcast<f32>(bits - (bitcast<u32>(k) << 23u)) - 1.0;
+    let s = f / (2.0 + f);
+    let z = s * s;
+    let series = z * (0.66666667 + z * (0.4 + z * (0.28571429 + z * (0.22222222 + z * 0.18181818))));
+    let value = f32(k) + (2.0 * s + s * series) * 1.4426950;
+    return select(log2(x), value, is_finite(x) && x >= 1.1754944e-38);
+}
+
 // log(1 + x): near 0 as the series of `logarithm`, where 1 + x would round x away.
 fn log_plus_1(x: f32) -> f32 {
     let s = x / (2.0 + x);
@@ -201,7 +213,8 @@ fn power(a: f32, b: f32) -> f32 {
     if (!is_finite(b) && abs(a) == 1.0) {
         return 1.0;
     }
-    let magnitude = exp2(b * log2(abs(a)));
+    // near 1 drivers' own logarithm is too coarse for a large b to multiply
+    let magnitude = exp2(b * logarithm_2(abs(a)));
     return select(magnitude, -magnitude, negative && odd);
 }
 
