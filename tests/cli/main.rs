@@ -422,13 +422,20 @@ fn results_go_to_standard_output_and_messages_to_standard_error() {
 fn without_a_display_it_says_so_and_trains_in_the_terminal() {
     let out = folder();
     let flags = ["--model", "mlp", "--epochs", "1", "--device", "cpu", "--out", text(out.path())];
-    let ran = brasa_as_it_is(&flags, &[]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert!(ran.stderr.contains("no window: there is no display"), "{}", ran.stderr);
-    assert!(out.path().join("digits-mlp-1/model.safetensors").exists());
-    let ran = brasa(&["view", text(out.path())]);
-    assert_eq!(ran.code, Some(2), "there is nothing to fall back on");
-    assert!(ran.stderr.contains("no window can be opened: there is no display"), "{}", ran.stderr);
+    let displays: [(&[(&str, &str)], _); 2] = [
+        (&[], "there is no display"),
+        (&[("DISPLAY", ":987654")], "Failed to open connection to X server (DISPLAY is :987654)"),
+    ];
+    for (number, (variables, why)) in (1..).zip(displays) {
+        let ran = brasa_as_it_is(&flags, variables);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let told = format!("no window can be opened: {why}; training in the terminal instead, as with --no-ui\n");
+        assert!(ran.stderr.starts_with(&told), "{}", ran.stderr);
+        assert!(out.path().join(format!("digits-mlp-{number}/model.safetensors")).exists());
+        let ran = brasa_as_it_is(&["view", text(out.path())], variables);
+        assert_eq!(ran.code, Some(2), "there is nothing to fall back on");
+        assert_eq!(ran.stderr, format!("error: no window can be opened: {why}\n"));
+    }
 }
 
 #[test]
