@@ -438,6 +438,23 @@ fn without_a_display_it_says_so_and_trains_in_the_terminal() {
     }
 }
 
+#[cfg(feature = "ui")]
+#[test]
+fn a_window_is_opened_over_runs_only() {
+    let folder = folder();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").expect("writable");
+    let missing = folder.path().join("missing");
+    for (path, found) in [
+        (folder.path(), "there is no run in this folder"),
+        (&file, "this is a file"),
+        (&missing, "there is no such folder"),
+    ] {
+        // whatever is wrong with a display comes later
+        refuses(&["view", text(path)], 2, &[&format!("error: {}: {found}; name the folder of a run", path.display())]);
+    }
+}
+
 #[test]
 fn devices_are_listed() {
     let ran = brasa(&["devices"]);
