@@ -111,6 +111,12 @@ fn help_explains_settings_and_exit_codes() {
             assert!(ran.stdout.contains(word), "`{word}` is missing in: {}", ran.stdout);
         }
     }
+    let [short, long] = ["-h", "--help"].map(|flag| brasa_as_it_is(&["train", flag], &[]).stdout);
+    for heading in ["\nOptions:\n", "\nData:\n", "\nTraining:\n", "\nDevice and precision:\n", "\nRun folder:\n"] {
+        assert!(short.contains(heading) && long.contains(heading), "{heading:?} is missing in: {short}\n{long}");
+    }
+    assert!(long.contains("--momentum") && !short.contains("--momentum"), "{short}");
+    assert!(short.lines().count() < 80 && short.lines().all(|line| line.chars().count() <= 100), "{short}");
     for command in ["train", "eval", "bench", "tune", "devices", "doctor", "data"] {
         let help = brasa(&[command, "--help"]).stdout;
         assert!(!help.contains("[`") && !help.contains("`]"), "a link of the source's documentation: {help}");
