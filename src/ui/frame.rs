@@ -120,6 +120,8 @@ fn show(contents: &mut Contents) -> eframe::Result<Option<String>> {
     let lost = Lost::default();
     let noticed = Arc::clone(&lost);
     let create: eframe::AppCreator<'_> = Box::new(move |creation| {
+        #[cfg(all(unix, not(target_os = "macos")))]
+        super::lost_display::outlive(creation);
         if let Some(drawing) = &creation.wgpu_render_state {
             watch(&drawing.device, &noticed, &creation.egui_ctx);
         }
