@@ -1,7 +1,10 @@
 //! Files that are there whole or not at all.
 
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, NamedTempFile, TempDir};
 
 use crate::error::{Error, Result};
 
@@ -23,7 +26,8 @@ fn write(path: &Path, contents: &[u8], lasting: bool) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || {
         let mut file = temporary(folder)?;
-        file.write_all(contents)?;
+        // The temporary file's own writer would add its name to an error.
+        file.as_file_mut().write_all(contents)?;
         // The rename must not reach the disk before the contents.
         if lasting {
             file.as_file().sync_all()?;
@@ -33,14 +37,17 @@ fn write(path: &Path, contents: &[u8], lasting: bool) -> Result<()> {
     write().map(drop).map_err(|error| Error::io(path, error))
 }
 
-/// A file that is to be renamed to another one in this folder once it is whole.
-pub(crate) fn temporary(folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(TEMPORARY);
-    // Temporary files are private by default; this one becomes an ordinary file, whose rights the umask decides.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder)
+/// A file that is to be renamed to another one in this folder once it is whole. An error does not name it: nobody has asked for it.
+pub(crate) fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
+    // The crate's own files are private; this one becomes an ordinary file, whose rights the umask decides.
+    let open = |path: &Path| File::options().read(true).write(true).create_new(true).open(path);
+    Builder::new().prefix(TEMPORARY).make_in(folder, open)
+}
+
+/// The same for a folder.
+pub(crate) fn temporary_folder(parent: &Path, prefix: &str) -> io::Result<TempDir> {
+    // The crate adds the folder's name to the error, of which the kind is left.
+    Builder::new().prefix(prefix).tempdir_in(parent).map_err(|error| error.kind().into())
 }
 
 /// The user's folder for what can be made or fetched again (`~/.cache/brasa`), if the system has one.
@@ -61,4 +68,21 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
 /// Makes a folder and those above it; it may be there already.
 pub(crate) fn create_folder(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(|error| Error::io(path, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_file_that_was_asked_for() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let missing = folder.path().join("missing");
+        let path = missing.join("report.md");
+        let said = write_whole(&path, b"").expect_err("its folder is not there").to_string();
+        let reason = said.strip_prefix(&format!("{}: ", path.display()));
+        assert!(reason.is_some_and(|reason| !reason.contains("missing")), "{said}");
+        let said = temporary_folder(&missing, ".").expect_err("its parent is not there").to_string();
+        assert!(!said.contains("missing"), "{said}");
+    }
 }

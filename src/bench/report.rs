@@ -160,8 +160,12 @@ pub struct StageRow {
 
 impl Row {
     /// The share of what the device was measured to do at most, and whether that is its arithmetic (else its memory): the
-    /// larger of the two, which is what bounds this case.
+    /// larger of the two, which is what bounds this case. `None` for what goes past the device's kernels, whose peak this is: a
+    /// transfer may be faster than any of them, or wait for a bus.
     pub fn share_of(&self, peak: &Peak) -> Option<(f64, bool)> {
+        if self.suite == Suite::Transfer {
+            return None;
+        }
         let seconds = self.measured?.median_s;
         let arithmetic = self.flops * 1e-9 / seconds / peak.gflops_of(self.dtype);
         let memory = self.bytes * 1e-9 / seconds / peak.gigabytes;
@@ -237,5 +241,29 @@ impl DeviceReport {
     /// One that could not even be opened.
     pub(super) fn failed(selector: &str, failure: String) -> Self {
         Self { selector: selector.into(), failure: Some(failure), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_are_no_share_of_what_kernels_do() {
+        let measured = serde_json::json!({
+            "first_s": 1.0, "median_s": 0.5, "range_s": [0.5, 0.5], "least_s": 0.5, "runs": 5, "together": 1, "drift": 0.0,
+            "in_kernels": null, "source": "wall_clock",
+        });
+        let row = |suite: &str| -> Row {
+            serde_json::from_value(serde_json::json!({
+                "suite": suite, "name": "a case", "what": "", "flops": 0.0, "bytes": 4e9, "samples": 0, "measured": measured,
+                "left_out": null,
+            }))
+            .expect("a row")
+        };
+        let source = TimeSource::WallClock;
+        let peak = Peak { gflops: 1.0, half_gflops: None, gigabytes: 16.0, source, yardstick_gflops: None };
+        assert_eq!(row("ops").share_of(&peak), Some((0.5, false)));
+        assert_eq!(row("transfer").share_of(&peak), None);
     }
 }

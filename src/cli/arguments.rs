@@ -1,8 +1,49 @@
-//! Arguments before and after clap reads them: what it takes for something else, or cannot explain.
+//! Arguments before and after clap reads them: what it takes for something else, or cannot explain; and how their help is laid out.
 
 use std::ffi::OsString;
 
-use clap::Command;
+use clap::{Arg, Command};
+
+use crate::train::SECTIONS;
+
+/// The settings that `-h` shows: those that most runs are given.
+const OFTEN_GIVEN: [&str; 13] = [
+    "dataset",
+    "download",
+    "model",
+    "weights",
+    "epochs",
+    "batch-size",
+    "optimizer",
+    "lr",
+    "seed",
+    "augment",
+    "device",
+    "out",
+    "name",
+];
+
+/// Columns of the help at most, however wide the terminal is.
+const WIDEST: usize = 100;
+
+/// The command with the settings of a training under their headings, wherever they may be given.
+pub(super) fn laid_out(command: Command) -> Command {
+    let command = command.max_term_width(WIDEST).mut_args(under_heading);
+    ["train", "tune"]
+        .into_iter()
+        .fold(command, |command, name| command.mut_subcommand(name, |subcommand| subcommand.mut_args(under_heading)))
+}
+
+fn under_heading(argument: Arg) -> Arg {
+    let key = argument.get_long().unwrap_or_default().to_owned();
+    let placed = SECTIONS.iter().flat_map(|(title, keys)| keys.iter().map(move |key| (title, key)));
+    match placed.enumerate().find(|(_, (_, known))| **known == key) {
+        Some((place, (title, _))) => {
+            argument.help_heading(*title).display_order(place).hide_short_help(!OFTEN_GIVEN.contains(&key.as_str()))
+        }
+        None => argument,
+    }
+}
 
 /// Puts negative numbers behind the equals sign of their flags: clap would take `-1e-3` for a flag, and of `-1` it would not let
 /// the setting say what is wrong.

@@ -1,7 +1,7 @@
 //! `brasa doctor`: is this driver right?
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::bench;
@@ -13,6 +13,10 @@ use crate::files::write_whole;
 /// Deviations that are shown; the file and --json have all.
 const SHOWN: usize = 20;
 
+/// Where reports are written if nobody says: one of some ops is no replacement for one of all.
+const WHOLE: &str = "brasa-doctor.md";
+const FILTERED: &str = "brasa-doctor-filtered.md";
+
 /// Flags of `brasa doctor`.
 #[derive(clap::Args)]
 pub(super) struct DoctorArgs {
@@ -22,9 +26,10 @@ pub(super) struct DoctorArgs {
     /// Only ops whose name contains this, and nothing else
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
-    /// Where to write the report to, to be shared (Markdown)
-    #[arg(long, value_name = "FILE", default_value = "brasa-doctor.md")]
-    out: PathBuf,
+    /// Where to write the report to, to be shared (Markdown) [default: brasa-doctor.md, and with --filter
+    /// brasa-doctor-filtered.md, so that the report of all ops stays]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
     /// Write JSON to standard output, a line for each device
     #[arg(long)]
     json: bool,
@@ -44,6 +49,7 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     {
         return Err(Error::Config(format!("there is no op `{planted}`")));
     }
+    let out = args.out.as_deref().unwrap_or(Path::new(if args.filter.is_empty() { WHOLE } else { FILTERED }));
     let mut document = format!("# brasa doctor, version {}, {}\n\n", env!("CARGO_PKG_VERSION"), crate::BUILD);
     let (mut is_safe, mut last_words) = (true, String::new());
     for selector in bench::selectors(&args.device) {
@@ -66,7 +72,7 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
             Err(error) => return Err(error),
         };
         // that it cannot be written is told now, and not minutes later
-        write_whole(&args.out, document.as_bytes())?;
+        write_whole(out, document.as_bytes())?;
         let bar = super::bench::progress_bar();
         let report = doctor::examine(&device, &options, &mut |Progress { what, done, of }| {
             bar.set_length(of as u64);
@@ -75,7 +81,7 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
             // a driver may take the process with it: what it was at then stays in the file
             let so_far =
                 format!("{document}## {}\n\n**not safe to train here: it ended at `{what}`**\n", device.info());
-            let _ = write_whole(&args.out, so_far.as_bytes());
+            let _ = write_whole(out, so_far.as_bytes());
         });
         bar.finish_and_clear();
         is_safe &= report.verdict() != Verdict::NotSafe;
@@ -83,11 +89,11 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
         let _ = writeln!(last_words, "{selector}: {}", verdict(&report, &args.filter));
         let text = if args.json { json(&report) } else { in_words(&report) };
         super::print_result(&text)?;
-        write_whole(&args.out, document.as_bytes())?;
+        write_whole(out, document.as_bytes())?;
     }
-    write_whole(&args.out, document.as_bytes())?;
+    write_whole(out, document.as_bytes())?;
     if !args.json {
-        super::print_result(&format!("The whole report is in {}.\n{last_words}", args.out.display()))?;
+        super::print_result(&format!("The whole report is in {}.\n{last_words}", out.display()))?;
     }
     Ok(ExitCode::from(u8::from(!is_safe)))
 }

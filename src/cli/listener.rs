@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::Result;
-use crate::train::{EpochMetrics, Event};
+use crate::train::{EpochMetrics, Event, TestMetrics};
 use crate::units::{counted, thousands};
 
 use super::report::{energy, loss, percent, seconds, summary};
@@ -17,8 +17,8 @@ pub(super) struct Listener {
     json: bool,
     bar: ProgressBar,
     epochs: usize,
-    /// The line of the epoch that ended, until its evaluation is in.
-    epoch_line: String,
+    /// What is said of the epoch that ended before and behind its evaluation, until that is in.
+    epoch_line: Option<(String, String)>,
     /// The weights that were saved last.
     saved: Option<PathBuf>,
     /// The first error in writing to standard output.
@@ -30,7 +30,7 @@ impl Listener {
     /// standard output.
     pub(super) fn new(json: bool) -> Self {
         let bar = if json { ProgressBar::hidden() } else { ProgressBar::new(0) };
-        Self { json, bar, epochs: 0, epoch_line: String::new(), saved: None, failed: None }
+        Self { json, bar, epochs: 0, epoch_line: None, saved: None, failed: None }
     }
 
     /// Shows an event.
@@ -99,29 +99,19 @@ impl Listener {
                 ..
             }) => {
                 let width = self.epochs.to_string().len();
-                self.epoch_line = format!(
-                    "epoch {epoch:>width$}/{}  loss {}  accuracy {:>8}  {:>7} samples/s",
-                    self.epochs,
-                    loss(*mean as f32),
-                    percent(*accuracy),
-                    thousands(*samples_per_second as usize),
-                );
+                let epoch = format!("epoch {epoch:>width$}/{}  {}", self.epochs, learned("loss", *mean, *accuracy));
+                let mut cost = format!("  {} samples/s", thousands(*samples_per_second as usize));
                 if let Some(joules) = joules {
-                    self.epoch_line += &format!("  {}", energy(*joules));
+                    cost += &format!("  {}", energy(*joules));
                 }
                 if *skipped_steps > 0 {
-                    self.epoch_line += &format!("  {} skipped", counted(*skipped_steps, "step"));
+                    cost += &format!("  {} skipped", counted(*skipped_steps, "step"));
                 }
+                self.epoch_line = Some((epoch, cost));
             }
             Event::Evaluated { test, .. } => {
-                let line = std::mem::take(&mut self.epoch_line);
-                let separator = if line.is_empty() { "" } else { "  " };
-                let iou = if test.by_iou { format!("  mean IoU {:>8}", percent(test.mean.iou)) } else { String::new() };
-                self.message(&format!(
-                    "{line}{separator}test loss {}  test accuracy {:>8}{iou}",
-                    loss(test.loss as f32),
-                    percent(test.accuracy)
-                ));
+                let line = self.evaluated(test);
+                self.message(&line);
             }
             Event::Paused => self.message("paused"),
             Event::Resumed => self.message("going on"),
@@ -144,10 +134,25 @@ impl Listener {
         }
     }
 
+    /// The line of an epoch with its evaluation, or of that alone where it was asked for within an epoch.
+    fn evaluated(&mut self, test: &TestMetrics) -> String {
+        let iou = if test.by_iou { format!(" IoU {}", percent(test.mean.iou)) } else { String::new() };
+        let tested = learned("test", test.loss, test.accuracy) + &iou;
+        match self.epoch_line.take() {
+            Some((epoch, cost)) => format!("{epoch}  {tested}{cost}"),
+            None => tested,
+        }
+    }
+
     /// A line above the bar, or alone where there is no terminal.
     fn message(&self, line: &str) {
         if std::io::stderr().is_terminal() {
-            self.bar.println(line);
+            // flags and paths stay whole, to be copied
+            let options = textwrap::Options::with_termwidth()
+                .subsequent_indent("  ")
+                .word_splitter(textwrap::WordSplitter::NoHyphenation)
+                .break_words(false);
+            self.bar.println(textwrap::fill(line, options));
         } else {
             // a terminal that was closed hears nothing more, and the run is still to be saved
             let _ = writeln!(std::io::stderr(), "{line}");
@@ -157,6 +162,59 @@ impl Listener {
     fn result(&mut self, text: &str) {
         if let Err(error) = super::print_result(text) {
             self.failed.get_or_insert(error);
+        }
+    }
+}
+
+/// A loss and an accuracy in so few words that an epoch has room in the 80 columns of a terminal.
+fn learned(what: &str, mean: f64, accuracy: f64) -> String {
+    format!("{what} {} {:>7}", loss(mean as f32), percent(accuracy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::train::{MeanScores, MicroScores};
+
+    fn lines(samples_per_second: f64, joules: Option<f64>, by_iou: bool) -> [String; 2] {
+        let epoch = EpochMetrics {
+            epoch: 9,
+            loss: 0.59912,
+            accuracy: 0.83031,
+            samples_per_second,
+            skipped_steps: 0,
+            loss_scale: None,
+            joules,
+        };
+        let test = TestMetrics {
+            loss: 0.37031,
+            perplexity: 1.4,
+            accuracy: 0.89136,
+            correct: 320,
+            targets: 359,
+            samples: 359,
+            top5: None,
+            mean: MeanScores { iou: 0.76, ..MeanScores::default() },
+            micro: MicroScores::default(),
+            by_iou,
+        };
+        let mut listener = Listener::new(true);
+        listener.epochs = 15;
+        listener.show(&Event::Epoch(epoch));
+        [listener.evaluated(&test), listener.evaluated(&test)]
+    }
+
+    #[test]
+    fn an_epoch_with_all_that_is_told_of_it_fits_a_terminal() {
+        let [epoch, alone] = lines(10_676.2, None, false);
+        assert_eq!(epoch, "epoch  9/15  loss 0.5991 83.03 %  test 0.3703 89.14 %  10,676 samples/s");
+        assert_eq!(alone, "test 0.3703 89.14 %");
+        let [energy, _] = lines(10_676.2, Some(410.0), false);
+        assert!(energy.ends_with("  10,676 samples/s  410 J"), "{energy}");
+        let [segmented, _] = lines(76.0, None, true);
+        assert!(segmented.contains("  test 0.3703 89.14 % IoU 76.00 %  76 samples/s"), "{segmented}");
+        for line in [epoch, energy, segmented] {
+            assert!(line.len() <= 80, "{} columns: {line}", line.len());
         }
     }
 }

@@ -35,9 +35,12 @@ Exit codes:
   2    wrong flags or settings
   130  stopped by Ctrl-C, SIGTERM or SIGHUP; what was trained is saved (a second one ends at once, without saving)";
 
+const MORE: &str = "\
+These are the settings that most runs are given; --help explains all of them, and the exit codes.";
+
 /// Trains neural networks on whatever GPU the machine has.
 #[derive(Parser)]
-#[command(name = "brasa", version, args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
+#[command(name = "brasa", version, args_conflicts_with_subcommands = true, after_help = MORE, after_long_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -48,7 +51,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Train a network; also what happens without a command
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = MORE, after_long_help = EXIT_CODES)]
     Train(Box<train::TrainArgs>),
     /// Open the window over recorded runs, and over those that other processes are training
     #[cfg(feature = "ui")]
@@ -76,7 +79,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         .with_target(false)
         .init();
     let args = arguments::with_negative_numbers(args);
-    let mut command = Cli::command();
+    let mut command = arguments::laid_out(Cli::command());
     let matches = match command.try_get_matches_from_mut(&args) {
         Ok(matches) => matches,
         Err(error) => {
@@ -141,6 +144,6 @@ mod tests {
 
     #[test]
     fn the_flags_are_consistent() {
-        Cli::command().debug_assert();
+        arguments::laid_out(Cli::command()).debug_assert();
     }
 }

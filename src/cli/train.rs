@@ -111,7 +111,7 @@ fn in_window(config: Config, resume: Option<PathBuf>) -> std::result::Result<Res
     match crate::ui::open(options) {
         Ok(ended) => Ok(tell_end(ended, first.get().is_some())),
         Err((options, why)) => {
-            super::say(&format!("no window: {why}; training goes on in the terminal (--no-ui says so at once)"));
+            super::say(&format!("no window can be opened: {why}; training in the terminal instead, as with --no-ui"));
             Err(options.train.expect("it was put in"))
         }
     }

@@ -1,9 +1,11 @@
 //! `brasa view`: the window over runs that were recorded, or are being recorded.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::error::{Error, Result};
+use crate::runs::find;
+use crate::train::record::{METRICS, RUN};
 use crate::ui::{Options, open};
 
 /// Flags of `brasa view`.
@@ -16,12 +18,28 @@ pub(super) struct ViewArgs {
 
 /// Opens the window; trains nothing.
 pub(super) fn run(args: ViewArgs) -> Result<ExitCode> {
-    if let Some(missing) = args.runs.iter().find(|path| !path.exists()) {
-        return Err(Error::Config(format!("{}: there is no such folder", missing.display())));
-    }
+    args.runs.iter().try_for_each(|path| check(path))?;
     let options = Options { roots: args.runs, ..Options::default() };
     match open(options) {
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err((_, why)) => Err(Error::Config(format!("no window can be opened: {why}"))),
     }
+}
+
+/// An empty window would not tell what is wrong with the path.
+fn check(path: &Path) -> Result<()> {
+    let found = if !path.exists() {
+        "there is no such folder"
+    } else if !path.is_dir() {
+        "this is a file"
+    } else if find(path).is_empty() {
+        "there is no run in this folder"
+    } else {
+        return Ok(());
+    };
+    let path = path.display();
+    Err(Error::Config(format!(
+        "{path}: {found}; name the folder of a run, such as runs/digits-cnn-1, or one with such folders in it \
+         (a run has a {RUN}, a {METRICS} or a TensorBoard event file)"
+    )))
 }

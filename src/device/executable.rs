@@ -73,16 +73,24 @@ pub(super) fn check_sizes(plan: &Plan) -> Result<()> {
 }
 
 impl Device {
-    /// Renders and compiles the kernels of a plan.
+    /// Renders and compiles the kernels of a plan for which there is memory now.
     pub(crate) fn prepare(&self, plan: Arc<Plan>) -> Result<Executable> {
         self.check()?;
         check_sizes(&plan)?;
+        // compiling may take minutes, and what is too large for memory may have more parts than a kernel can bind
+        self.reserve_slots(&plan)?;
         let plan = self.with_fault(plan);
         let kind = match self.backend() {
             Backend::Cpu(_) => Prepared::Cpu(cpu::Compiled::new(Arc::clone(&plan))),
             Backend::Gpu { gpu, .. } => Prepared::Gpu(Arc::new(gpu::Program::new(gpu, Arc::clone(&plan))?)),
         };
         Ok(Executable { device: self.downgrade(), plan, kind })
+    }
+
+    /// The plan's slots on the ledger, if it is not known beforehand that there is not so much memory.
+    fn reserve_slots(&self, plan: &Plan) -> Result<Vec<Claim>> {
+        let slots = plan.slots.iter().enumerate();
+        slots.map(|(slot, &bytes)| self.reserve(bytes, &slot_purpose(plan, slot))).collect()
     }
 
     /// The WGSL text of each kernel of `plan`, where it can be written: of the native CPU backend, what a GPU would run.
@@ -131,9 +139,7 @@ impl Executable {
 
     fn bind_cpu(&self, device: &Device, compiled: &cpu::Compiled, externals: &[Storage]) -> Result<(Replay, Slots)> {
         let Backend::Cpu(state) = device.backend() else { unreachable!("a CPU plan is bound on the CPU only") };
-        let slots = self.plan.slots.iter().enumerate();
-        let claims = slots.map(|(slot, &bytes)| device.reserve(bytes, &self.slot_purpose(slot)));
-        let claims = claims.collect::<Result<Vec<_>>>()?;
+        let claims = device.reserve_slots(&self.plan)?;
         match compiled.bind(&state.blocks, externals.iter().map(|storage| storage.cpu().clone())) {
             Some(bound) => Ok((Replay::Cpu(Box::new(bound)), Slots::Counted(claims))),
             None => {
@@ -158,20 +164,20 @@ impl Executable {
     /// Memory for a slot: its own for a captured step, else what is kept for reuse, unless it has to be zero at first.
     fn gpu_slot(&self, device: &Device, slot: usize) -> Result<Storage> {
         let Plan { slots, buffers, zeroed, literal_sizes, .. } = &*self.plan;
-        let (bytes, purpose) = (slots[slot], self.slot_purpose(slot));
+        let (bytes, purpose) = (slots[slot], slot_purpose(&self.plan, slot));
         if *literal_sizes || zeroed.iter().any(|&(buffer, _)| buffers[buffer].place == Place::Slot(slot)) {
             device.alloc(bytes, purpose)
         } else {
             device.alloc_pooled(bytes, purpose)
         }
     }
+}
 
-    /// The largest value that lies in a slot.
-    fn slot_purpose(&self, slot: usize) -> Purpose {
-        let buffers = self.plan.buffers.iter().filter(|buffer| buffer.place == Place::Slot(slot));
-        let largest = buffers.max_by_key(|buffer| buffer.bytes());
-        largest.map_or("an intermediate result".into(), |buffer| format!("{} {}", buffer.dtype, buffer.label).into())
-    }
+/// The largest value that lies in a slot.
+fn slot_purpose(plan: &Plan, slot: usize) -> Purpose {
+    let buffers = plan.buffers.iter().filter(|buffer| buffer.place == Place::Slot(slot));
+    let largest = buffers.max_by_key(|buffer| buffer.bytes());
+    largest.map_or("an intermediate result".into(), |buffer| format!("{} {}", buffer.dtype, buffer.label).into())
 }
 
 impl Bound {

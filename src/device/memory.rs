@@ -132,7 +132,8 @@ impl Device {
         if refused || self.memory().held_bytes().saturating_add(bytes) > limit {
             self.release_cached();
         }
-        let claim = if refused { None } else { self.0.ledger.claim(bytes, purpose, limit) };
+        let is_too_large = bytes > self.info().max_buffer_bytes;
+        let claim = if refused || is_too_large { None } else { self.0.ledger.claim(bytes, purpose, limit) };
         claim.ok_or_else(|| self.out_of_memory(bytes, purpose))
     }
 

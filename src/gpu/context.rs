@@ -56,7 +56,6 @@ pub(crate) struct Gpu {
     pub(super) tally: OnceLock<Tally>,
     /// Compile kernels with bounds checks and bounded loops.
     pub(super) checked: bool,
-    max_buffer_bytes: u64,
     counters: Arc<Cells>,
     recorder: Mutex<Recorder>,
 }
@@ -177,7 +176,6 @@ impl Gpu {
             status,
             tally: OnceLock::new(),
             checked: crate::debug::checked(),
-            max_buffer_bytes: device.limits().max_buffer_size,
             counters,
             recorder: Mutex::new(Recorder::default()),
             device,
@@ -223,9 +221,6 @@ impl Gpu {
     /// Memory that reads as zero.
     pub(crate) fn alloc(&self, bytes: u64, what: &str) -> Result<wgpu::Buffer, AllocError> {
         self.check().map_err(AllocError::Other)?;
-        if bytes > self.max_buffer_bytes {
-            return Err(AllocError::OutOfMemory);
-        }
         match self.try_alloc(bytes, what) {
             Err(AllocError::OutOfMemory) => {
                 // Dropped memory is given back only when the work that used it is done.

@@ -31,6 +31,8 @@ pub use binding::{Binding, what_binds};
 pub use callback::{Callback, Context};
 pub use checkpoint::CHECKPOINT_VERSION;
 pub use clock::StageReport;
+#[cfg(feature = "cli")]
+pub(crate) use config::SECTIONS;
 pub use config::{Config, ModelName, OnNan, OptimizerName, Precision};
 pub use control::Control;
 pub use early_stopping::{EarlyStopping, Monitor};

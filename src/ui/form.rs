@@ -7,28 +7,9 @@ use std::ffi::OsString;
 use clap::{Arg, ArgAction, Args as _, Command, FromArgMatches as _};
 
 use crate::error::{Error, Result};
-use crate::train::Config;
+use crate::train::{Config, SECTIONS};
 
 use super::text::Text;
-
-/// Which flags stand together under which title. Every flag is in here, or nobody would find it.
-pub(super) const SECTIONS: [(&str, &[&str]); 6] = [
-    ("Data", &["dataset", "image-size", "data-dir", "download", "cache", "strict"]),
-    ("Model", &["model", "weights", "skip-weights", "freeze", "freeze-statistics"]),
-    (
-        "Training",
-        &["epochs", "batch-size", "optimizer", "lr", "schedule", "momentum", "weight-decay", "accumulate", "seed"],
-    ),
-    (
-        "Augmentation and regularisation",
-        &["augment", "augment-on", "label-smoothing", "ema", "clip-norm", "clip-value"],
-    ),
-    (
-        "Device and precision",
-        &["device", "precision", "matmul-precision", "checkpoint-activations", "workers", "on-nan"],
-    ),
-    ("Run folder", &["out", "name", "save-every", "keep", "patience", "tensorboard", "log-every"]),
-];
 
 /// One flag.
 pub(super) struct Field {
@@ -259,15 +240,6 @@ fn parse(command: &mut Command, arguments: &[OsString]) -> std::result::Result<C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn every_flag_has_its_place() {
-        let command = command();
-        let flags: BTreeSet<_> = command.get_arguments().filter_map(Arg::get_long).collect();
-        let placed: BTreeSet<_> = SECTIONS.iter().flat_map(|(_, keys)| keys.iter().copied()).collect();
-        assert_eq!(flags, placed);
-    }
 
     #[test]
     fn advice_names_flags_that_there_are() {

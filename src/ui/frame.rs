@@ -86,7 +86,7 @@ pub fn open(options: Options) -> Result<Option<Ended>, (Box<Options>, String)> {
                 });
             }
             Ok(Ok(Some(lost))) => (lost, opened.elapsed() > WORTH_ANOTHER),
-            Ok(Err(error)) => (error.to_string(), false),
+            Ok(Err(error)) => (reason(&error), false),
             // after a panic winit shows nothing any more
             Err(panic) => (panic_message(panic.as_ref()).unwrap_or("it did not say why").to_owned(), false),
         };
@@ -120,6 +120,8 @@ fn show(contents: &mut Contents) -> eframe::Result<Option<String>> {
     let lost = Lost::default();
     let noticed = Arc::clone(&lost);
     let create: eframe::AppCreator<'_> = Box::new(move |creation| {
+        #[cfg(all(unix, not(target_os = "macos")))]
+        super::lost_display::outlive(creation);
         if let Some(drawing) = &creation.wgpu_render_state {
             watch(&drawing.device, &noticed, &creation.egui_ctx);
         }
@@ -164,8 +166,23 @@ fn go_on_without(window: &mut Window, why: &str) {
     window.finish();
 }
 
+/// Why a window could not be opened, in few words.
+fn reason(error: &eframe::Error) -> String {
+    let said = error.to_string();
+    let Some((_, place_and_reason)) = said.split_once("os error at ") else { return said };
+    // the place is a line of a library's source
+    let reason = place_and_reason.split_once(": ").map_or(place_and_reason, |(_, reason)| reason);
+    display().map_or(reason.to_owned(), |display| format!("{reason} ({display})"))
+}
+
 /// False where it is known that no window can be shown.
 fn has_display() -> bool {
-    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    !cfg!(all(unix, not(target_os = "macos"))) || set("DISPLAY") || set("WAYLAND_DISPLAY") || set("WAYLAND_SOCKET")
+    !cfg!(all(unix, not(target_os = "macos"))) || display().is_some()
+}
+
+/// What says which display is to be used, where variables do: the first of these.
+fn display() -> Option<String> {
+    let set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let name = ["WAYLAND_DISPLAY", "WAYLAND_SOCKET", "DISPLAY"].into_iter().find(set)?;
+    Some(format!("{name} is {}", std::env::var_os(name)?.display()))
 }

@@ -10,6 +10,8 @@ mod form;
 mod frame;
 mod later;
 mod legend;
+#[cfg(all(unix, not(target_os = "macos")))]
+mod lost_display;
 mod numbers;
 mod pages;
 pub(crate) mod palette;

@@ -84,10 +84,10 @@ mod tests {
     fn all_texts_are_translated_and_no_translation_is_left_over() {
         let mut found = BTreeSet::new();
         texts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ui"), &mut found);
-        for (_, text) in super::super::form::SECTIONS {
-            found.extend(text.iter().filter_map(|key| super::super::form::help(key)));
+        for (title, keys) in crate::train::SECTIONS {
+            found.extend(keys.iter().filter_map(|key| super::super::form::help(key)));
+            found.insert(title.to_owned());
         }
-        found.extend(super::super::form::SECTIONS.iter().map(|(title, _)| (*title).to_owned()));
         found.extend(super::super::form::choices());
         found.extend(Stage::ALL.map(|stage| stage.name().to_owned()));
         found.extend(TimeSource::ALL.map(|source| source.name().to_owned()));

@@ -1,5 +1,7 @@
 //! `brasa doctor`.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use crate::{brasa, devices, folder, json_lines, refuses, text};
@@ -49,6 +51,20 @@ fn a_device_that_cannot_be_opened_does_not_keep_the_others_from_being_examined()
     assert_eq!(verdicts, ["not_safe", "safe"], "{told:?}");
     assert!(told[0]["failure"].as_str().is_some_and(|failure| failure.contains("no such device")), "{told:?}");
     refuses(&["doctor", "--filter", "layer_norm", "--device", "cpu", "--out", "/nowhere/a.md"], 1, &["/nowhere/a.md"]);
+}
+
+#[test]
+fn a_report_of_some_ops_does_not_replace_that_of_all() {
+    let folder = folder();
+    let whole = folder.path().join("brasa-doctor.md");
+    std::fs::write(&whole, "of all ops").expect("writable");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brasa"));
+    let ran = command.current_dir(&folder).args(["doctor", "--device", "cpu", "--filter", "layer_norm"]).output();
+    let said = String::from_utf8(ran.expect("the program starts").stdout).expect("UTF-8");
+    assert!(said.contains("report is in brasa-doctor-filtered.md."), "{said}");
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("it is there");
+    assert_eq!(read("brasa-doctor.md"), "of all ops");
+    assert!(read("brasa-doctor-filtered.md").contains("of ops with `layer_norm` in their names alone"));
 }
 
 #[test]

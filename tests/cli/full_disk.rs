@@ -14,6 +14,7 @@ fn with_room(blocks: usize, arguments: &[&str]) -> Ran {
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     let ran = Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) };
     assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains(".brasa-"), "the name of a temporary file: {}", ran.stderr);
     ran
 }
 

@@ -111,6 +111,12 @@ fn help_explains_settings_and_exit_codes() {
             assert!(ran.stdout.contains(word), "`{word}` is missing in: {}", ran.stdout);
         }
     }
+    let [short, long] = ["-h", "--help"].map(|flag| brasa_as_it_is(&["train", flag], &[]).stdout);
+    for heading in ["\nOptions:\n", "\nData:\n", "\nTraining:\n", "\nDevice and precision:\n", "\nRun folder:\n"] {
+        assert!(short.contains(heading) && long.contains(heading), "{heading:?} is missing in: {short}\n{long}");
+    }
+    assert!(long.contains("--momentum") && !short.contains("--momentum"), "{short}");
+    assert!(short.lines().count() < 80 && short.lines().all(|line| line.chars().count() <= 100), "{short}");
     for command in ["train", "eval", "bench", "tune", "devices", "doctor", "data"] {
         let help = brasa(&[command, "--help"]).stdout;
         assert!(!help.contains("[`") && !help.contains("`]"), "a link of the source's documentation: {help}");
@@ -422,13 +428,37 @@ fn results_go_to_standard_output_and_messages_to_standard_error() {
 fn without_a_display_it_says_so_and_trains_in_the_terminal() {
     let out = folder();
     let flags = ["--model", "mlp", "--epochs", "1", "--device", "cpu", "--out", text(out.path())];
-    let ran = brasa_as_it_is(&flags, &[]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert!(ran.stderr.contains("no window: there is no display"), "{}", ran.stderr);
-    assert!(out.path().join("digits-mlp-1/model.safetensors").exists());
-    let ran = brasa(&["view", text(out.path())]);
-    assert_eq!(ran.code, Some(2), "there is nothing to fall back on");
-    assert!(ran.stderr.contains("no window can be opened: there is no display"), "{}", ran.stderr);
+    let displays: [(&[(&str, &str)], _); 2] = [
+        (&[], "there is no display"),
+        (&[("DISPLAY", ":987654")], "Failed to open connection to X server (DISPLAY is :987654)"),
+    ];
+    for (number, (variables, why)) in (1..).zip(displays) {
+        let ran = brasa_as_it_is(&flags, variables);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let told = format!("no window can be opened: {why}; training in the terminal instead, as with --no-ui\n");
+        assert!(ran.stderr.starts_with(&told), "{}", ran.stderr);
+        assert!(out.path().join(format!("digits-mlp-{number}/model.safetensors")).exists());
+        let ran = brasa_as_it_is(&["view", text(out.path())], variables);
+        assert_eq!(ran.code, Some(2), "there is nothing to fall back on");
+        assert_eq!(ran.stderr, format!("error: no window can be opened: {why}\n"));
+    }
+}
+
+#[cfg(feature = "ui")]
+#[test]
+fn a_window_is_opened_over_runs_only() {
+    let folder = folder();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").expect("writable");
+    let missing = folder.path().join("missing");
+    for (path, found) in [
+        (folder.path(), "there is no run in this folder"),
+        (&file, "this is a file"),
+        (&missing, "there is no such folder"),
+    ] {
+        // whatever is wrong with a display comes later
+        refuses(&["view", text(path)], 2, &[&format!("error: {}: {found}; name the folder of a run", path.display())]);
+    }
 }
 
 #[test]

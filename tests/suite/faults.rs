@@ -237,6 +237,22 @@ fn out_of_memory_names_what_for_and_the_work_goes_on() {
 }
 
 #[test]
+fn out_of_memory_is_told_before_kernels_are_compiled() {
+    for device in fresh_devices() {
+        let mut step = Step::new(&device, |inputs| vec![inputs[0].matmul(&inputs[0]).relu().sum()]).expect("a step");
+        let input = [Tensor::full([256, 256], 0.5, &device)];
+        input[0].realize().expect("memory");
+        let (live, before) = (device.memory().live_bytes, device.counters().pipelines);
+        device.inject(Fault::MemoryLimit(live + (256 << 10) + 1000));
+        let error = step.run(&input).expect_err("the copy of the input has room, the product has not");
+        assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+        assert_eq!(device.counters().pipelines, before, "{device:?}");
+        device.inject(Fault::MemoryLimit(u64::MAX));
+        assert_eq!(step.run(&input).expect("memory")[0].item::<f32>().expect("a sum"), 64.0 * 65_536.0);
+    }
+}
+
+#[test]
 fn out_of_memory_lists_what_takes_most_with_shape_type_and_line() {
     for device in fresh_devices() {
         drop(Tensor::from_slice(&[0.0_f32; 20_000], 20_000, &device).expect("memory"));

@@ -110,7 +110,8 @@ fn columns(report: &Report) -> Vec<String> {
         has(|m| m.runs > 1 && m.spread() > 1.0),
         "±>100 %: it was disturbed, as by another program; measure again where nothing else runs",
     );
-    let peaks = report.devices.iter().any(|device| device.peak.is_some());
+    let shares = |device: &DeviceReport| device.rows.iter().filter_map(|row| row.share_of(&device.peak?)).count();
+    let peaks = report.devices.iter().any(|device| shares(device) > 0);
     say(
         peaks,
         "of peak: the share of what the device was measured to do at most, of its arithmetic (c) or its memory (m)",
@@ -209,7 +210,7 @@ fn cases(report: &Report, suite: Suite) -> Vec<Vec<String>> {
     let trains = suite == Suite::Train;
     let infers = suite == Suite::Infer;
     let with_energy = has(|measured| measured.joules.is_some());
-    let with_peak = !infers && !report.method.as_notebook;
+    let with_peak = !infers && suite != Suite::Transfer && !report.method.as_notebook;
     let reference = devices.first().map_or("", |device| device.selector.as_str());
     let mut header = vec!["case".to_owned(), "device".into(), "time".into()];
     let mut column = |there: bool, name: &str| header.extend(there.then(|| name.to_owned()));

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::data::permutation::hash;
 use crate::error::{Error, Result};
-use crate::files::temporary;
+use crate::files::{temporary, temporary_folder};
 
 use super::{Archive, Kind, Stream, walk};
 
@@ -28,15 +28,15 @@ pub(crate) fn unpack_folder(archive: &Path, parent: &Path, folder: &str, most: u
     if target.exists() {
         return Ok(());
     }
-    let beside = tempfile::Builder::new().prefix(".unpacking-").tempdir_in(parent);
-    let beside = beside.map_err(|error| Error::io(parent, error))?;
+    let beside = temporary_folder(parent, ".unpacking-").map_err(|error| Error::io(&target, error))?;
     let mut tar = tar::Archive::new(Stream::open(archive, most)?);
     let mut written = Vec::new();
     walk(archive, tar.entries(), &mut |found, contents| {
         let wrong =
             |reason: &str| Error::format(archive, format!("member `{}` {reason}; nothing was unpacked", found.name));
-        let path = beside.path().join(inside(found.name).map_err(wrong)?);
-        let io = |error| Error::io(&path, error);
+        let inside = inside(found.name).map_err(wrong)?;
+        let path = beside.path().join(&inside);
+        let io = |error| Error::io(parent.join(&inside), error);
         match found.kind {
             Kind::Folder => fs::create_dir_all(&path).map_err(io),
             Kind::File => {
@@ -56,7 +56,7 @@ pub(crate) fn unpack_folder(archive: &Path, parent: &Path, folder: &str, most: u
     // before it gets its name: whoever finds it takes it to be whole, and the archive may be gone by then
     written.par_iter().try_for_each(|path| {
         let file = OpenOptions::new().write(true).open(path);
-        file.and_then(|file| file.sync_all()).map_err(|error| Error::io(path, error))
+        file.and_then(|file| file.sync_all()).map_err(|error| Error::io(&target, error))
     })?;
     let unpacked = beside.path().join(folder);
     if !unpacked.is_dir() {
@@ -105,18 +105,19 @@ pub(crate) fn plain_tar(archive: &Path, cache: &Path) -> Result<PathBuf> {
         return Ok(plain);
     }
     tracing::info!("{} is unpacked once, to {}", archive.display(), plain.display());
-    let in_folder = |error| Error::io(&folder, error);
-    fs::create_dir_all(&folder).map_err(in_folder)?;
-    let mut copy = temporary(&folder).map_err(in_folder)?;
+    fs::create_dir_all(&folder).map_err(|error| Error::io(&folder, error))?;
+    let in_copy = |error| Error::io(&plain, error);
+    let mut copy = temporary(&folder).map_err(in_copy)?;
     let most = metadata.len().saturating_mul(MAX_RATIO).max(MAX_SMALL);
-    io::copy(&mut Stream::open(archive, most)?, &mut copy).map_err(io)?;
+    io::copy(&mut Stream::open(archive, most)?, copy.as_file_mut()).map_err(io)?;
     // what cannot be read is not kept, and the fault is that of the archive
     Archive::open(copy.path())?.index(&mut |_| Ok(())).map_err(|error| match error {
         Error::Format { reason, .. } => Error::format(archive, reason),
+        Error::Io { source, .. } => Error::io(&plain, source),
         other => other,
     })?;
-    copy.as_file().sync_all().map_err(in_folder)?;
-    copy.persist(&plain).map_err(|error| Error::io(&plain, error.error))?;
+    copy.as_file().sync_all().map_err(in_copy)?;
+    copy.persist(&plain).map_err(|error| in_copy(error.error))?;
     // copies of what the archive was before
     let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
     for old in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name) && entry.path() != plain) {

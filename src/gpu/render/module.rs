@@ -116,14 +116,15 @@ impl<'a> Module<'a> {
 
     /// Fails if a buffer is written through several windows: no cut made its writes small enough.
     pub(crate) fn check_windows(&self) -> Result<()> {
-        match self.storages.iter().find(|storage| storage.writable && storage.windows.len() > 1) {
-            None => Ok(()),
-            Some(storage) => Err(Error::BindingTooLarge {
-                kernel: self.label.into(),
-                bytes: storage.windows.iter().map(|window| window.1).sum(),
-                limit_bytes: self.caps.max_binding_bytes,
-            }),
-        }
+        self.largest_in_windows(|storage| storage.writable).map_or(Ok(()), Err)
+    }
+
+    /// The error for the largest of these buffers that has several windows, if there is any.
+    fn largest_in_windows(&self, which: impl Fn(&Storage) -> bool) -> Option<Error> {
+        let bytes = |storage: &Storage| storage.windows.iter().map(|window| window.1).sum();
+        let large = self.storages.iter().filter(|storage| storage.windows.len() > 1 && which(storage));
+        let bytes = large.map(bytes).max()?;
+        Some(Error::BindingTooLarge { kernel: self.label.into(), bytes, limit_bytes: self.caps.max_binding_bytes })
     }
 
     /// The error for a kernel that cannot be rendered.
@@ -180,11 +181,14 @@ impl<'a> Module<'a> {
             self.declare(slot, &mut declarations, &mut bindings);
         }
         if bindings.len() > self.caps.max_storage_buffers as usize {
-            return Err(self.error(format!(
-                "it binds {} storage buffers beside the status word, this adapter allows {}",
-                bindings.len(),
-                self.caps.max_storage_buffers
-            )));
+            // the planner counts buffers; only their windows can be too many
+            return Err(self.largest_in_windows(|storage| !storage.uses.none()).unwrap_or_else(|| {
+                self.error(format!(
+                    "it binds {} storage buffers beside the status word, this adapter allows {}",
+                    bindings.len(),
+                    self.caps.max_storage_buffers
+                ))
+            }));
         }
         let mut next = bindings.len();
         let mut bind = |kind: &str, name: &str, ty: String| {

@@ -2,6 +2,8 @@
 
 mod check;
 mod names;
+#[cfg(feature = "cli")]
+mod sections;
 
 use std::path::{Path, PathBuf};
 
@@ -16,6 +18,8 @@ use super::save::SaveEvery;
 #[cfg(feature = "cli")]
 use check::count;
 pub use names::{ModelName, OnNan, OptimizerName, Precision};
+#[cfg(feature = "cli")]
+pub(crate) use sections::SECTIONS;
 
 /// Everything that decides a training run. Written, resolved, to the run's folder as `config.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

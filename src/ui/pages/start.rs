@@ -6,10 +6,10 @@ use egui::{Button, CollapsingHeader, ComboBox, Grid, RichText, ScrollArea, TextE
 
 use crate::data::known_forms;
 use crate::device::DeviceInfo;
-use crate::train::{Config, Control, RunForecast, forecast};
+use crate::train::{Config, Control, RunForecast, SECTIONS, forecast};
 use crate::units::{bytes, thousands};
 
-use crate::ui::form::{Field, FieldKind, Form, SECTIONS};
+use crate::ui::form::{Field, FieldKind, Form};
 use crate::ui::later::{Later, Machine};
 use crate::ui::numbers::duration;
 use crate::ui::palette;

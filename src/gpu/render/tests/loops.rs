@@ -1,4 +1,5 @@
 use super::*;
+use crate::error::Error;
 use crate::graph::{Binary, ReduceOp, Unary};
 use crate::plan::{Level, LoopKernel, Phase};
 
@@ -517,6 +518,21 @@ fn loops_that_take_too_long_are_cut_unless_sums_would_change() {
     let y = code.push(DType::F32, InstrOp::Unary(Unary::Neg, x));
     let body = map(&[30, 100], code, vec![store(output, affine(&[100, 1], 0), y)]);
     assert!(case.check_cut_by_time(&body, &capabilities(false, false)) >= 6);
+}
+
+#[test]
+fn reads_in_more_parts_than_there_are_bindings_are_an_error() {
+    let mut case = Case::new();
+    // 20,000 bytes: five windows, beside those of three outputs
+    let body = reduction(&mut case, DType::F32, &[5000], 0, &[1]);
+    let rendered = |max_storage_buffers| {
+        let caps = Capabilities { max_binding_bytes: 4096, max_storage_buffers, ..capabilities(true, true) };
+        render(&case.plan, &case.kernel(&body), &caps).map(drop)
+    };
+    assert!(rendered(8).is_ok());
+    let error = rendered(7).expect_err("one binding too few");
+    assert!(matches!(error, Error::BindingTooLarge { bytes: 20_000, limit_bytes: 4096, .. }), "{error}");
+    assert!(error.to_string().contains("a smaller batch"), "{error}");
 }
 
 #[test]
