@@ -48,8 +48,7 @@ pub struct Progress {
 /// assert_eq!(report.verdict(), Verdict::Safe);
 /// ```
 pub fn examine(device: &Device, options: &Options, tell: &mut dyn FnMut(Progress)) -> Report {
-    let rows: Vec<rows::Row> = rows::FAMILIES.iter().flat_map(|(_, family)| family()).collect();
-    let rows: Vec<rows::Row> = rows.into_iter().filter(|row| row.name.contains(&options.filter)).collect();
+    let rows: Vec<rows::Row> = rows::all().filter(|row| row.name.contains(&options.filter)).collect();
     let checks = if options.filter.is_empty() { &checks::ALL[..] } else { &[] };
     let of = rows.len() + checks.len();
     let mut done = 0;

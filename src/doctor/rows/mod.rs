@@ -7,6 +7,7 @@ mod composed;
 mod elementwise;
 mod functions;
 mod indexing;
+mod large;
 mod linear;
 mod movement;
 mod pictures;
@@ -158,6 +159,11 @@ pub const FAMILIES: [(&str, Family); 11] = [
     ("sorting", sorting::rows),
     ("windows", windows::rows),
 ];
+
+/// All families' rows, and samples of sizes at which kernels have other forms.
+pub(super) fn all() -> impl Iterator<Item = Row> {
+    FAMILIES.iter().flat_map(|(_, family)| family()).chain(large::rows())
+}
 
 /// The rows of one family.
 ///

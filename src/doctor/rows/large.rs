@@ -1,0 +1,21 @@
+//! Samples large enough for each form that kernels have: trees over a workgroup, columns side by side, tiles turned over, merged
+//! runs, segments that are cut. The families' own are small, as tests take differences for every element of theirs.
+
+use crate::DType;
+
+use super::{Row, row};
+
+pub(super) fn rows() -> Vec<Row> {
+    vec![
+        row("sum_of_long_rows", |x| x[0].sum_dim(1)).on([&[3, 4097]]),
+        row("sum_of_columns", |x| x[0].sum_dim(0)).on([&[700, 70]]).on([&[5000, 3]]),
+        row("max_of_long_rows", |x| x[0].max_dim(-1)).on([&[2, 3001]]),
+        row("softmax_of_long_rows", |x| x[0].softmax(1)).on([&[2, 4097]]),
+        row("layer_norm_of_long_rows", |x| x[0].layer_norm(1, None, None, 1e-5)).on([&[5, 1027]]),
+        row("turned_over", |x| &x[0].t() * &x[1]).on([&[83, 48], &[48, 83]]),
+        row("sort_of_merged_runs", |x| x[0].sort(1, false).0).on([&[2, 5000]]),
+        row("index_add_of_many", |x| x[0].index_add(0, &x[2], &x[1])).indexed([&[2, 3], &[3000, 3]], 2, &[3000]),
+        row("gather_of_many", |x| x[0].index_select(0, &x[1])).indexed([&[300, 5]], 300, &[2000]),
+        row("sum_of_many_integers", |x| x[0].sum()).typed(DType::I32, -9.0, 9.0, [&[70_001]]),
+    ]
+}
