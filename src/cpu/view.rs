@@ -1,8 +1,8 @@
 //! The bounds-checked raw views through which kernels touch memory from many threads.
 //!
-//! All unchecked access to data is here, in `offsets`, in `micro` and in `gemm`. A [`View`] checks every range against its
-//! length, so a wrong plan panics instead of reading foreign memory. That no two threads touch one element at a time is the
-//! plan's promise: points of a kernel write different elements, and read none that another point writes.
+//! A [`View`] checks every range against its length, so a wrong plan panics instead of reading foreign memory. That no two
+//! threads touch one element at a time is the plan's promise: points of a kernel write different elements, and read none that
+//! another point writes.
 #![expect(unsafe_code, reason = "kernels share buffers between threads, element by element")]
 
 use bytemuck::Pod;

@@ -1,5 +1,8 @@
 //! Attention and its gradients: families whose rows in registers are written out vector by vector, since a driver may keep an
 //! indexed array in memory.
+//!
+//! In the words of the papers on it: a *slope* is the gradient of an output (dO), *log* the logarithm of the sum of a query's
+//! exponentials (LSE), *top* the running maximum of the online softmax, *delta* the sum of an output times its gradient.
 
 use std::fmt::Write as _;
 
