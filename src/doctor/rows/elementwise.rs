@@ -35,7 +35,6 @@ pub(super) fn rows() -> Vec<Row> {
         int(binary("fmod", 0.5, 4.0, |x| x[0].fmod(&x[1]))),
         int(row("remainder", |x| x[0].remainder(&x[1]))),
         binary("pow", 0.5, 3.0, |x| x[0].pow(&x[1])),
-        binary("pow_near_one", 0.99, 1.01, |x| x[0].pow(&x[1] * 1000.0)),
         unary("pow_whole", -2.0, 2.0, |x| x[0].pow(3) + x[0].pow(2.0) * x[0].pow(4)),
         int(binary("maximum", -2.0, 2.0, |x| x[0].maximum(&x[1]))),
         int(binary("minimum", -2.0, 2.0, |x| x[0].minimum(&x[1]))),

@@ -1,5 +1,6 @@
 //! Samples large enough for each form that kernels have: trees over a workgroup, columns side by side, tiles turned over, merged
-//! runs, segments that are cut. The families' own are small, as tests take differences for every element of theirs.
+//! runs, segments that are cut; and values for which differences would be none. The families' own are small, as tests take
+//! differences for every element of theirs.
 
 use crate::DType;
 
@@ -16,6 +17,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("sort_of_merged_runs", |x| x[0].sort(1, false).0).on([&[2, 5000]]),
         row("index_add_of_many", |x| x[0].index_add(0, &x[2], &x[1])).indexed([&[2, 3], &[3000, 3]], 2, &[3000]),
         row("gather_of_many", |x| x[0].index_select(0, &x[1])).indexed([&[300, 5]], 300, &[2000]),
+        row("power_by_large_exponents", |x| x[0].pow(&x[1] * 1000.0)).within(0.99, 1.01, [&[40], &[40]]),
         row("sum_of_many_integers", |x| x[0].sum()).typed(DType::I32, -9.0, 9.0, [&[70_001]]),
     ]
 }
