@@ -77,6 +77,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         .with_writer(std::io::stderr)
         .without_time()
         .with_target(false)
+        .log_internal_errors(false)
         .init();
     let args = arguments::with_negative_numbers(args);
     let mut command = arguments::laid_out(Cli::command());
@@ -117,15 +118,14 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     })
 }
 
-#[expect(clippy::print_stderr, reason = "the one place where an error is shown")]
 fn report_error(error: &Error) {
-    eprintln!("error: {error}");
+    say(&format!("error: {error}"));
 }
 
-/// A message, which belongs on standard error.
-#[expect(clippy::print_stderr, reason = "the one place where one is shown")]
+/// A message, which belongs on standard error. That nobody can read it any more is no reason to end.
 fn say(line: &str) {
-    eprintln!("{line}");
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Writes a result to standard output. A closed pipe (`brasa devices | head -1`) is not our error.

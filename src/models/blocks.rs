@@ -7,12 +7,12 @@ use crate::ops::conv::ConvOptions;
 /// A square convolution without bias that a batch norm follows, drawn from the normal distribution with the deviation
 /// sqrt(2 / fan_out), as in torchvision's networks.
 pub(super) fn conv(inputs: usize, outputs: usize, kernel: usize, options: ConvOptions, init: &Init) -> Result<Conv2d> {
-    Conv2d::with_initial(inputs, outputs, kernel, options.clone(), he(outputs, kernel, &options), None, init)
+    Conv2d::with_initial(inputs, outputs, kernel, options, he(outputs, kernel), None, init)
 }
 
-/// Normal with the deviation sqrt(2 / fan_out).
-pub(super) fn he(outputs: usize, kernel: usize, options: &ConvOptions) -> Initial {
-    Initial::kaiming_normal(outputs / options.groups * kernel * kernel)
+/// Normal with the deviation sqrt(2 / fan_out), where PyTorch's `fan_out` counts all outputs, those of other groups, too.
+pub(super) fn he(outputs: usize, kernel: usize) -> Initial {
+    Initial::kaiming_normal(outputs * kernel * kernel)
 }
 
 /// A linear layer with a normal weight of deviation 0.01 and a bias of zero: the heads of torchvision's older networks.

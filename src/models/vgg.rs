@@ -61,7 +61,7 @@ impl VGG {
             let place = |layers: &Sequential| init.at("features").at(before + layers.len());
             for _ in 0..count {
                 let padded = ConvOptions::default().padding(1);
-                let weight = he(outputs, 3, &padded);
+                let weight = he(outputs, 3);
                 let bias = Some(Initial::Constant(0.0));
                 let conv = Conv2d::with_initial(inputs, outputs, 3, padded, weight, bias, &place(&layers))?;
                 layers = layers.push(conv);

@@ -117,13 +117,13 @@ impl PoolOptions {
     }
 
     fn count(&self, window: &Window, size: usize) -> Option<usize> {
-        let inside = window.count(size)?;
         if !self.ceil_mode {
-            return Some(inside);
+            return window.count(size);
         }
-        let ends_early =
-            (inside - 1) * window.stride + window.dilation * (window.kernel - 1) + 1 < size + 2 * window.padding;
-        let begins_inside = inside * window.stride < size + window.padding;
-        Some(if ends_early && begins_inside { inside + 1 } else { inside })
+        // as many as begin before the end, the last one of which may reach beyond it, unless it begins in the padding behind
+        let reach = window.dilation.checked_mul(window.kernel - 1)?.checked_add(1)?;
+        let count = (size + 2 * window.padding + window.stride).checked_sub(reach)?.div_ceil(window.stride);
+        let begins_inside = (count.checked_sub(1)?) * window.stride < size + window.padding;
+        Some(if begins_inside { count } else { count - 1 }).filter(|&count| count > 0)
     }
 }

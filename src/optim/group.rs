@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::autodiff::Gradients;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::runtime::{Arena, Hyper, Var, VarKind, check_finite};
+use crate::runtime::{Arena, Hyper, Var, VarKind, check_finite, never_skip};
 use crate::stage::Stage;
 use crate::tensor::Tensor;
 
@@ -132,6 +132,8 @@ impl<R: Rule> Grouped<R> {
             if let Some(accumulated) = &group.accumulated {
                 *gradient = &*gradient + accumulated.tensor();
                 accumulated.assign(&gradient.zeros_like());
+                // a step that is skipped drops all of its parts
+                never_skip(std::slice::from_ref(accumulated));
             }
         }
         let norm = Norm::Euclidean.of(&packed).expect("an optimizer has groups");

@@ -119,8 +119,8 @@ impl Recording {
     pub(super) fn apply(&mut self, news: News) {
         let mut changed = news.restart;
         if news.restart {
-            let Self { folder, name, problems, version, reader, .. } = std::mem::take(self);
-            *self = Self { folder, name, problems, version, reader, ..Self::default() };
+            let Self { folder, name, begun_unix_ms, problems, version, reader, .. } = std::mem::take(self);
+            *self = Self { folder, name, begun_unix_ms, problems, version, reader, ..Self::default() };
         }
         changed |= set(&mut self.config, news.config);
         changed |= set(&mut self.run, news.run);

@@ -128,7 +128,7 @@ impl Tensor {
                 let number = (counts + i32::from(include_self)).maximum(1);
                 let mean = match self.dtype().is_float() {
                     true => (sum.countable() / number.to_dtype(DType::F32)).to_dtype(self.dtype()),
-                    false => sum.div_trunc(number.to_dtype(self.dtype())),
+                    false => sum.floor_divide(number.to_dtype(self.dtype())),
                 };
                 hit.where_(mean, sum)
             }

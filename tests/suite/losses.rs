@@ -190,6 +190,13 @@ fn a_nan_is_not_hidden_by_a_margin() {
     let (x, y) = (vector(&[f32::NAN], &device), vector(&[-1.0], &device));
     assert!(read(&x.hinge_embedding_loss(&y, 1.0, Reduction::Sum))[0].is_nan());
     assert!(read(&x.margin_ranking_loss(&x, &y, 1.0, Reduction::Sum))[0].is_nan());
+    // at the margin itself, as PyTorch 2.15 has it
+    let (one, zero) = (Tensor::ones([1], &device), Tensor::zeros([1], &device));
+    let gradient = |loss: Tensor, of: &Tensor| read(&grad(&loss, &[of])[0]);
+    assert_eq!(gradient(one.margin_ranking_loss(&one.clone(), &one, 0.0, Reduction::Sum), &one), [0.0]);
+    let scores = Tensor::from_slice(&[1.0_f32, 0.0], [1, 2], &device).expect("memory");
+    let label = zero.to_dtype(brasa::DType::I32);
+    assert_eq!(gradient(scores.multi_margin_loss(&label, 1, 1.0, None, Reduction::Sum), &scores), [0.0, 0.0]);
 }
 
 #[test]

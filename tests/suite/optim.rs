@@ -10,7 +10,7 @@ use brasa::optim::{
     Optimizer, RAdam, RAdamOptions, RMSprop, RMSpropOptions, Rprop, RpropOptions, SGD, SGDOptions, WeightDecay,
     clip_grad_norm,
 };
-use brasa::runtime::{Step, Var};
+use brasa::runtime::{Step, Var, catch_non_finite, skip_if};
 use brasa::{Device, Result, Tensor};
 
 use crate::common::reference::{classes, signed};
@@ -312,6 +312,40 @@ impl Optimizer for Shared {
     }
     fn load_state_dict(&self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         self.0.load_state_dict(state)
+    }
+}
+
+#[test]
+fn a_skipped_step_drops_the_parts_that_were_accumulated_for_it() {
+    for device in devices() {
+        let weight = Var::state("weight", &Tensor::zeros([2], &device)).expect("memory");
+        let options = SGDOptions { learning_rate: 1.0, ..SGDOptions::default() };
+        let optimizer = std::sync::Arc::new(
+            SGD::new(std::slice::from_ref(&weight), options).and_then(SGD::with_accumulation).expect("memory"),
+        );
+        let part = |updates: bool| {
+            let (weight, optimizer) = (weight.clone(), optimizer.clone());
+            let step = Step::new(&device, move |inputs| {
+                let ((), bad) = catch_non_finite(|| {
+                    let gradients = (weight.tensor() * &inputs[0]).sum().backward();
+                    match updates {
+                        true => drop(optimizer.update(&gradients)),
+                        false => optimizer.accumulate(&gradients),
+                    }
+                });
+                skip_if(&bad.expect("it is traced"), &[]);
+                Vec::new()
+            });
+            step.expect("a step")
+        };
+        let (mut first, mut last) = (part(false), part(true));
+        let mut run = |values: [f32; 2]| {
+            first.run(&[vector(&[1.0, 1.0], &device)]).expect("a run");
+            last.run(&[vector(&values, &device)]).expect("a run");
+            read(&weight.tensor())
+        };
+        assert_eq!(run([f32::NAN, 1.0]), [0.0, 0.0], "skipped on {device:?}");
+        assert_eq!(run([2.0, 3.0]), [-3.0, -4.0], "without the parts of the step before on {device:?}");
     }
 }
 

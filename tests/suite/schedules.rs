@@ -120,3 +120,25 @@ fn a_run_without_steps_has_learning_rates() {
         }
     }
 }
+
+#[test]
+fn a_plateau_goes_on_from_another_base_by_the_same_share() {
+    let scheduler = |base: f64| Scheduler::new("plateau:patience=0,factor=0.5".parse().expect("a schedule"), &[base]);
+    let mut before = scheduler(0.01).expect("a scheduler");
+    (0..3).for_each(|_| before.step_metric(1.0));
+    assert_eq!(before.lr(), 0.0025);
+    let mut same = scheduler(0.01).expect("a scheduler");
+    same.go_on_from(&before);
+    assert_eq!(same.lr(), before.lr());
+    let mut lower = scheduler(0.001).expect("a scheduler");
+    lower.go_on_from(&before);
+    assert!((lower.lr() - 0.00025).abs() < 1e-12, "{}", lower.lr());
+}
+
+#[test]
+fn settings_beyond_all_counting_do_not_hang() {
+    for text in ["cosine-restarts:first=4,longer=4611686018427387904", "cyclic:max=1,up=18446744073709551615"] {
+        let schedule = text.parse::<Schedule>().expect("a schedule");
+        assert!((0..50).all(|step| schedule.lr(0.1, step).is_finite()), "{text}");
+    }
+}

@@ -211,6 +211,9 @@ fn scatters_agree_with_a_plain_loop() {
         assert_eq!(ints(x.scatter_add(0, &index, &source)), plain(i32::wrapping_add));
         assert_eq!(ints(x.scatter_reduce(0, &index, &source, ScatterOp::Max, true)), plain(i32::max));
         assert_eq!(ints(x.scatter_reduce(0, &index, &source, ScatterOp::Prod, true)), plain(i32::wrapping_mul));
+        // a mean of integers is rounded down, as PyTorch's
+        let [none, three] = [0, -3].map(|value| Tensor::from_slice(&[value], [1], &device).expect("memory"));
+        assert_eq!(ints(none.scatter_reduce(0, &none, &three, ScatterOp::Mean, true)), [-2]);
     }
 }
 

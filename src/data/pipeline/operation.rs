@@ -8,7 +8,7 @@ use super::{On, Resize};
 use crate::data::augment::{self, Augment, PARAMETERS, Turn};
 use crate::data::cache::Store;
 use crate::data::files;
-use crate::data::{Dataset, Description, HostTimes, Random, Sample, Target, Values};
+use crate::data::{Dataset, Description, HostTimes, IGNORED, Random, Sample, Target, Values};
 use crate::error::{Error, Result};
 
 pub(super) type Map = dyn Fn(&mut Sample, &mut Random) -> Result<()> + Send + Sync;
@@ -171,7 +171,18 @@ impl Recipe {
             (Target::Class(class), _) if *class as usize >= classes => {
                 wrong(format!("sample {index} has label {class}, but labels lie in 0..{classes}"))
             }
-            (Target::Mask(mask), &[_, height, width]) if mask.len() == height * width => Ok(()),
+            (Target::Mask(mask), &[_, height, width]) if mask.len() == height * width => {
+                match mask.iter().position(|&class| class != IGNORED && usize::from(class) >= classes) {
+                    None => Ok(()),
+                    Some(pixel) => {
+                        let (row, column, class) = (pixel / width, pixel % width, mask[pixel]);
+                        wrong(format!(
+                            "the mask of sample {index} has class {class} at row {row}, column {column}, but classes lie in 0..{classes} \
+                             ({IGNORED}: not known)"
+                        ))
+                    }
+                }
+            }
             (Target::Mask(mask), _) => {
                 wrong(format!("sample {index} has a mask of {} pixels for {:?}", mask.len(), sample.shape))
             }

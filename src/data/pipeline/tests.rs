@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use proptest::prelude::*;
 
 use super::*;
-use crate::data::{Batch, HostTimes, InMemory, Normalization, Target, Targets};
+use crate::data::{Batch, HostTimes, IGNORED, InMemory, Normalization, Target, Targets};
 
 /// `len` samples of two pixels: the number's low byte, and 100; its class is the number modulo 3.
 fn counted(len: usize) -> Arc<dyn Dataset> {
@@ -375,6 +375,20 @@ fn labels_out_of_range_are_broken() {
     let error = pipeline.start().expect("threads").next().expect("an error").expect_err("no batch");
     let text = error.to_string();
     assert!(text.contains("has no batch") && text.contains("sample 0 has label 3, but labels lie in 0..3"), "{text}");
+}
+
+#[test]
+fn classes_of_pixels_out_of_range_are_broken() {
+    let with_mask = |mask: [u8; 2]| {
+        let pipeline = Pipeline::new(counted(1)).map(move |sample, _| {
+            sample.target = Target::Mask(mask.to_vec());
+            Ok(())
+        });
+        pipeline.start().expect("threads").next().expect("a batch or an error")
+    };
+    with_mask([2, IGNORED]).expect("a class and none");
+    let text = with_mask([2, 3]).expect_err("there is no class 3").to_string();
+    assert!(text.contains("sample 0 has class 3 at row 0, column 1, but classes lie in 0..3"), "{text}");
 }
 
 #[test]

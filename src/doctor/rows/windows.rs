@@ -49,6 +49,10 @@ pub(super) fn rows() -> Vec<Row> {
         })
         .on([&[2, 2, 5, 3]]),
         row("avg_pool1d", |x| x[0].avg_pool1d_with(&overlap())).on([&[2, 3, 8]]),
+        row("max_pool2d_ceil_of_less_than_a_window", |x| {
+            x[0].max_pool2d_with(&PoolOptions::new(3).stride(2).ceil_mode())
+        })
+        .on([&[1, 2, 2, 2]]),
         row("avg_pool2d_ceil", |x| x[0].avg_pool2d_with(&overlap().without_padding())).on([&[1, 2, 5, 6]]),
         row("avg_pool3d", |x| x[0].avg_pool3d_with(&PoolOptions::new(2))).on([&[1, 2, 4, 3, 5]]),
         row("lp_pool", |x| {

@@ -367,6 +367,12 @@ mod tests {
         }
         // binomial, mean 36, deviation 5.6: five of them
         assert!(by_row.iter().all(|&count| (8..=64).contains(&count)), "{by_row:?}");
+        let tenth = draw(Initial::Sparse { sparsity: 0.1, deviation: 0.5 }, [10, 3]);
+        assert_eq!(
+            tenth.iter().filter(|&&value| value == 0.0).count(),
+            3,
+            "one of ten, though f32's tenth is a little more"
+        );
         let rest: Vec<f64> = values.into_iter().filter(|&value| value != 0.0).collect();
         let (mean, deviation) = moments(&rest);
         // standard errors of 13,200 draws: 0.0044 and 0.0031; five of them

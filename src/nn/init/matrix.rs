@@ -65,7 +65,8 @@ pub(super) fn sparse(shape: &Shape, sparsity: f32, deviation: f32, generator: &m
     assert!(shape.rank() == 2, "Sparse: {shape} is no matrix");
     assert!((0.0..=1.0).contains(&sparsity), "Sparse: sparsity {sparsity} is not in 0..=1");
     let (rows, columns) = (shape[0], shape[1]);
-    let zeros = (f64::from(sparsity) * rows as f64).ceil() as usize;
+    // in f32: a tenth is a little more in f64
+    let zeros = (sparsity * rows as f32).ceil() as usize;
     let mut values: Vec<f32> = (0..shape.numel()).map(|_| deviation * generator.normal() as f32).collect();
     for column in 0..columns {
         // the first places of a shuffle (Fisher and Yates)

@@ -204,7 +204,7 @@ impl Schedule {
         if steps == 0 {
             return self;
         }
-        let rise = Self::Linear { start: 1.0 / (steps + 1) as f64, end: 1.0, steps: Some(steps) };
+        let rise = Self::Linear { start: 1.0 / (steps as f64 + 1.0), end: 1.0, steps: Some(steps) };
         Self::Sequential { parts: vec![rise, self], starts: vec![steps] }
     }
 
@@ -260,13 +260,13 @@ impl Schedule {
                 let (mut since, mut period) = (step, *first);
                 while since >= period {
                     since -= period;
-                    period *= longer;
+                    period = period.saturating_mul(*longer);
                 }
                 cosine(base, *min, since as f64 / period as f64)
             }
             Self::OneCycle { steps, .. } => self.one_cycle(base, t, length(steps) as f64),
             Self::Cyclic { max, up, down, mode } => {
-                let (up, total) = (*up as f64, (up + down.unwrap_or(*up)) as f64);
+                let (up, total) = (*up as f64, up.saturating_add(down.unwrap_or(*up)) as f64);
                 let cycle = (1.0 + t / total).floor();
                 let (x, ratio) = (1.0 + t / total - cycle, up / total);
                 let height = if x <= ratio { x / ratio } else { (x - 1.0) / (ratio - 1.0) };

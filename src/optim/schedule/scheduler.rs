@@ -32,7 +32,11 @@ use super::{Plateau, Schedule};
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Scheduler {
     schedule: Schedule,
+    /// What the schedule is of, now.
     base: Vec<f64>,
+    /// The same at first; empty in what was written before there was this.
+    #[serde(default)]
+    initial: Vec<f64>,
     step: u64,
     /// What the metrics have changed.
     watch: Watch,
@@ -63,7 +67,8 @@ impl Scheduler {
         if schedule.clone().for_run(u64::MAX) != schedule {
             return Err(Error::Config(format!("schedule `{schedule}` has no length: give it steps, or use for_run")));
         }
-        Ok(Self { schedule, base: learning_rates.to_vec(), step: 0, watch: Watch::default() })
+        let base = learning_rates.to_vec();
+        Ok(Self { schedule, initial: base.clone(), base, step: 0, watch: Watch::default() })
     }
 
     /// The learning rate of the first group now.
@@ -81,12 +86,23 @@ impl Scheduler {
         self.step
     }
 
-    /// At the step of `other`, and with what metrics changed there; the schedule stays the one it is.
+    /// At the step of `other`, and with what metrics changed there; the schedule and its base stay what they are: of another base, a
+    /// plateau has lowered the same share.
     pub fn go_on_from(&mut self, other: &Self) {
         self.step = other.step;
         self.watch = other.watch.clone();
-        if self.base.len() == other.base.len() && matches!(self.schedule, Schedule::Plateau(_)) {
+        let Schedule::Plateau(plateau) = self.schedule else { return };
+        if self.base.len() != other.base.len() {
+            return;
+        }
+        if other.initial.is_empty() || other.initial == self.initial {
             self.base.clone_from(&other.base);
+            return;
+        }
+        for (own, (now, first)) in self.base.iter_mut().zip(other.base.iter().zip(&other.initial)) {
+            if now != first {
+                *own = (*own * (now / first)).max(plateau.min);
+            }
         }
     }
 

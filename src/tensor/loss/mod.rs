@@ -66,9 +66,9 @@ impl Tensor {
         assert!(self.shape() == target.shape(), "{name}: {} with target {}", self.shape(), target.shape());
     }
 
-    /// 0 where negative, with the gradient of the other side at 0, as PyTorch's `clamp_min(0)`; NaN stays.
+    /// 0 where negative, with gradient 0 at 0, as PyTorch's `clamp_min(0)`; NaN stays.
     #[track_caller]
     fn hinge(&self) -> Self {
-        self.lt(0.0).where_(0.0, self)
+        self.le(0.0).where_(0.0, self)
     }
 }
