@@ -8,6 +8,9 @@ use crate::shape::Shape;
 
 use super::Tensor;
 
+/// Parts of different lengths, at most: the square of their number is an i32.
+const MOST_UNEVEN: usize = 46_340;
+
 impl Tensor {
     /// Means over `size` parts of `[batch, channels, length]`.
     #[track_caller]
@@ -114,8 +117,16 @@ impl Tensor {
         let start = |part: usize| part * size / count;
         let longest = (0..count).map(|part| ((part + 1) * size).div_ceil(count) - start(part)).max().unwrap_or(0);
         let part = Self::iota([count, longest], 0, self.device());
-        let start = (&part * size as i64).div_trunc(count as i64);
-        let end = ((part + 1) * size as i64 + (count as i64 - 1)).div_trunc(count as i64);
+        // part * size / count, without the product, which may not fit 32 bits
+        let (whole, rest) = (size / count, size % count);
+        assert!(
+            rest == 0 || count <= MOST_UNEVEN,
+            "{size} elements in {count} parts: at most {MOST_UNEVEN} may be uneven"
+        );
+        let [whole, rest, divisor] = [whole, rest, count].map(|number| number as i64);
+        let start = &part * whole + (&part * rest).div_trunc(divisor);
+        let next = part + 1;
+        let end = &next * whole + (next * rest + (divisor - 1)).div_trunc(divisor);
         let place = &start + Self::iota([count, longest], 1, self.device());
         let parts = self.index_select(axis.cast_signed(), &place.minimum(size as i64 - 1));
         let mut along = vec![1; parts.rank()];

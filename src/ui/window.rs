@@ -196,6 +196,7 @@ impl Window {
     pub fn logic(&mut self, ctx: &egui::Context) {
         self.closer.context.lock().get_or_insert_with(|| ctx.clone());
         if self.closer.asked.swap(false, Ordering::Relaxed) {
+            self.next = None;
             self.finish();
             ctx.send_viewport_cmd(egui::ViewportCommand::Close);
         }
@@ -358,6 +359,7 @@ impl Window {
         });
         let (close, stay) = answer.inner;
         if close {
+            self.next = None;
             self.finish();
             context.send_viewport_cmd(egui::ViewportCommand::Close);
         } else if stay || answer.should_close() {

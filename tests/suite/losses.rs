@@ -190,6 +190,11 @@ fn a_nan_is_not_hidden_by_a_margin() {
     let (x, y) = (vector(&[f32::NAN], &device), vector(&[-1.0], &device));
     assert!(read(&x.hinge_embedding_loss(&y, 1.0, Reduction::Sum))[0].is_nan());
     assert!(read(&x.margin_ranking_loss(&x, &y, 1.0, Reduction::Sum))[0].is_nan());
+    // the largest difference: 2 and 5
+    let rows = |values: [f32; 2]| Tensor::from_slice(&values, [1, 2], &device).expect("memory");
+    let options = TripletMargin { p: f64::INFINITY, epsilon: 0.0, ..TripletMargin::default() };
+    let loss = rows([0.0, 0.0]).triplet_margin_loss(&rows([1.0, 5.0]), &rows([2.0, 1.0]), &options);
+    assert_eq!(read(&loss), [5.0 - 2.0 + 1.0]);
     // at the margin itself, as PyTorch 2.15 has it
     let (one, zero) = (Tensor::ones([1], &device), Tensor::zeros([1], &device));
     let gradient = |loss: Tensor, of: &Tensor| read(&grad(&loss, &[of])[0]);

@@ -205,8 +205,23 @@ fn tensors_print_as_in_pytorch() {
     assert_eq!(tensor(&[1, -20], &[2]).to_string(), "tensor([  1, -20], i32)");
     assert_eq!(Tensor::full([], true, &device).to_string(), "tensor(true, bool)");
     assert_eq!(Tensor::zeros([0, 3], &device).to_string(), "tensor([], shape=[0, 3])");
+    assert_eq!(Tensor::zeros([1 << 30, 0], &device).to_string(), "tensor([], shape=[1073741824, 0])");
+    let long = Tensor::arange(2000, &device).to_string();
+    assert_eq!(long, "tensor([   0,    1,    2, ..., 1997, 1998, 1999], i32)");
     assert_eq!(Tensor::zeros([2000], &device).to_string(), "tensor([0., 0., 0., ..., 0., 0., 0.])");
     assert!(format!("{:?}", Tensor::zeros([2], &device)).starts_with("Tensor f32[2] on "));
+}
+
+#[test]
+fn long_axes_are_pooled_in_parts_whose_bounds_do_not_fit_32_bits_before_they_are_divided() {
+    // a second of sound from 96 to 44.1 kHz
+    let (long, short) = (96_000, 44_100);
+    let sound = Tensor::arange(long, &Device::cpu()).to_dtype(DType::F32).reshape([1, 1, long]);
+    let parts: Vec<f32> = sound.adaptive_avg_pool1d(short).to_vec().expect("values");
+    for part in [0, 1, 22_369, short - 1] {
+        let (start, end) = (part * long / short, ((part + 1) * long).div_ceil(short));
+        assert_eq!(parts[part], (start + end - 1) as f32 / 2.0, "part {part}");
+    }
 }
 
 #[test]

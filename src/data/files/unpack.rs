@@ -62,7 +62,11 @@ pub(crate) fn unpack_folder(archive: &Path, parent: &Path, folder: &str, most: u
     if !unpacked.is_dir() {
         return Err(Error::format(archive, format!("there is no folder `{folder}` in it")));
     }
-    fs::rename(&unpacked, &target).map_err(|error| Error::io(target, error))
+    match fs::rename(&unpacked, &target) {
+        // another process was faster
+        Err(_) if target.is_dir() => Ok(()),
+        renamed => renamed.map_err(|error| Error::io(target, error)),
+    }
 }
 
 /// The path of a member below the folder that it is unpacked to.

@@ -62,7 +62,11 @@ pub(super) fn fetch_missing(
         if file.unpack {
             super::place::unpack(file, folder)?;
             // what was unpacked of it is all that is read
-            std::fs::remove_file(&to).map_err(|error| Error::io(&to, error))?;
+            match std::fs::remove_file(&to) {
+                // another process has
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                removed => removed.map_err(|error| Error::io(&to, error))?,
+            }
         }
     }
     Ok(())

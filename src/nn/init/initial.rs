@@ -214,6 +214,13 @@ impl Generator {
     /// and holds much of it, else evenly.
     fn truncated(&mut self, deviation: f64, low: f64, high: f64) -> f64 {
         let wide = high - low > 2.5 * deviation && low < deviation && high > -deviation;
+        // of a tail only where there is anything: beyond, the density is e^-40 of the largest
+        let reach = |from: f64| 40.0 * deviation * deviation / from.max(deviation);
+        let (low, high) = match () {
+            () if low > 0.0 => (low, high.min(low + reach(low))),
+            () if high < 0.0 => (low.max(high - reach(-high)), high),
+            () => (low, high),
+        };
         // where the density is largest
         let top = 0.0_f64.clamp(low, high);
         loop {
@@ -353,6 +360,17 @@ mod tests {
         let ones: Vec<usize> = (0..kernel.len()).filter(|&index| kernel[index] == 1.0).collect();
         assert_eq!(ones, [one(0, 0), one(1, 1), one(2, 0), one(3, 1)]);
         assert_eq!(kernel.iter().sum::<f64>(), 4.0);
+    }
+
+    #[test]
+    fn a_tail_without_end_is_drawn_from() {
+        for (low, high) in [(2.0, f32::INFINITY), (f32::NEG_INFINITY, -2.0), (3.0, 1e30)] {
+            let values = draw(Initial::TruncatedNormal { deviation: 1.0, low, high }, [500]);
+            assert!(values.iter().all(|&value| (f64::from(low)..=f64::from(high)).contains(&value)), "{low} {high}");
+            // of the tail beyond 2 the mean is 2.37, beyond 3 it is 3.28; the deviation of 500 means is 0.015
+            let mean = values.iter().map(|value| value.abs()).sum::<f64>() / 500.0;
+            assert!((2.2..3.5).contains(&mean), "{mean}");
+        }
     }
 
     #[test]

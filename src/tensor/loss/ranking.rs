@@ -97,7 +97,7 @@ impl Tensor {
         match options.p {
             1.0 => difference.abs().sum_dim(-1),
             2.0 => difference.square().sum_dim(-1).sqrt(),
-            p => difference.abs().pow(p).sum_dim(-1).pow(1.0 / p),
+            p => difference.norm_dim(p, -1),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Looks through folders and archives for pictures, and for what the names of their folders say.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use crate::data::files::{Archive, Kind, is_picture_name};
@@ -123,10 +123,10 @@ impl Collected {
             }
             Ok(())
         })?;
-        let with_pictures: Vec<String> =
-            self.folders.iter().map(|used| format!("{own}{used}")).chain(self.folders.iter().cloned()).collect();
-        empty_ones
-            .retain(|folder| !is_hidden(folder) && !with_pictures.iter().any(|used| is_at_or_below(used, folder)));
+        let whole: Vec<String> = self.folders.iter().map(|used| format!("{own}{used}")).collect();
+        let with_pictures: HashSet<&str> =
+            whole.iter().chain(&self.folders).flat_map(|used| with_parents(used)).collect();
+        empty_ones.retain(|folder| !is_hidden(folder) && !with_pictures.contains(folder.as_str()));
         if let Some(folder) = empty_ones.first() {
             return Err(empty(&path.join(folder)));
         }
@@ -214,6 +214,7 @@ fn is_hidden(name: &str) -> bool {
     name.split('/').any(|part| part == "__MACOSX" || (part.starts_with('.') && part.len() > 1))
 }
 
-fn is_at_or_below(path: &str, folder: &str) -> bool {
-    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// A folder and all that it lies in.
+fn with_parents(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| Some(path.rsplit_once('/')?.0))
 }

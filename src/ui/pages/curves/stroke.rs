@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use egui::{Color32, Pos2, Rect, Shape, Stroke, Ui};
+use egui::{Color32, Pos2, Rect, Shape, Stroke, Ui, pos2};
 use egui_plot::{ClosestElem, Line, PlotBounds, PlotGeometry, PlotItem, PlotItemBase, PlotPoints, PlotTransform};
 
 /// Points: dashes and the gaps between them.
@@ -36,6 +36,46 @@ impl Segments {
     }
 }
 
+/// What is seen of a line, in runs that hang together. Zoomed into, a segment may be a billion times as long as the window is wide,
+/// and dashes would be counted along all of it.
+fn seen_runs(places: &[Pos2], seen: Rect) -> Vec<Vec<Pos2>> {
+    let mut runs: Vec<Vec<Pos2>> = Vec::new();
+    for pair in places.array_windows::<2>() {
+        let Some([from, to]) = clipped(*pair, seen) else { continue };
+        match runs.last_mut() {
+            Some(run) if run.last() == Some(&from) => run.push(to),
+            _ => runs.push(vec![from, to]),
+        }
+    }
+    runs
+}
+
+/// The part of a segment that lies in `seen` (Liang and Barsky 1984), in f64: its ends may be far away.
+fn clipped([a, b]: [Pos2; 2], seen: Rect) -> Option<[Pos2; 2]> {
+    let sides = [(a.x, b.x, seen.min.x, seen.max.x), (a.y, b.y, seen.min.y, seen.max.y)];
+    let sides = sides.map(|(start, end, low, high)| [start, end, low, high].map(f64::from));
+    let (mut enters, mut leaves) = (0.0_f64, 1.0_f64);
+    for [start, end, low, high] in sides {
+        let way = end - start;
+        if way == 0.0 {
+            if start < low || start > high {
+                return None;
+            }
+            continue;
+        }
+        let (first, last) = ((low - start) / way, (high - start) / way);
+        enters = enters.max(first.min(last));
+        leaves = leaves.min(first.max(last));
+    }
+    let along = |part: f64| {
+        let [x, y] = sides.map(|[start, end, ..]| (start + (end - start) * part) as f32);
+        pos2(x, y)
+    };
+    // false for what is no number, too
+    let is_seen = enters <= leaves;
+    is_seen.then(|| [if enters > 0.0 { along(enters) } else { a }, if leaves < 1.0 { along(leaves) } else { b }])
+}
+
 impl PlotItem for Segments {
     fn shapes(&self, ui: &Ui, transform: &PlotTransform, shapes: &mut Vec<Shape>) {
         let PlotGeometry::Points(points) = self.line.geometry() else { return };
@@ -49,10 +89,8 @@ impl PlotItem for Segments {
         if let [place] = places[..] {
             shapes.push(Shape::circle_filled(place, stroke.width, stroke.color));
         } else if self.dashed {
-            let is_out = |pair: &[Pos2]| !seen.intersects(Rect::from_two_pos(pair[0], pair[1]));
-            let first = places.windows(2).position(|pair| !is_out(pair)).unwrap_or(places.len());
-            let last = places.windows(2).rposition(|pair| !is_out(pair)).map_or(first, |last| last + 2);
-            shapes.extend(Shape::dashed_line(&places[first..last], stroke, DASH, GAP));
+            let runs = seen_runs(&places, seen);
+            shapes.extend(runs.iter().flat_map(|run| Shape::dashed_line(run, stroke, DASH, GAP)));
         } else {
             let pairs = places.array_windows::<2>().filter(|[a, b]| seen.intersects(Rect::from_two_pos(*a, *b)));
             shapes.extend(pairs.map(|pair| Shape::line_segment(*pair, stroke)));
@@ -92,7 +130,6 @@ impl PlotItem for Segments {
 mod tests {
     use super::*;
     use egui::epaint::{ClippedShape, Primitive};
-    use egui::pos2;
 
     /// Where the vertices of this line are, in a frame of 400 by 200 points.
     fn drawn(points: &[[f64; 2]], dashed: bool) -> Rect {
@@ -114,6 +151,19 @@ mod tests {
             }
         }
         area
+    }
+
+    #[test]
+    fn of_a_line_zoomed_into_only_what_is_seen_has_dashes() {
+        let seen = Rect::from_min_max(pos2(0.0, 0.0), pos2(400.0, 200.0));
+        let far = [pos2(-4e9, 100.0), pos2(100.0, 100.0), pos2(200.0, 50.0), pos2(4e9, 50.0), pos2(4e9, 5e9)];
+        let runs = seen_runs(&far, seen);
+        let length: f32 = runs.iter().flat_map(|run| run.array_windows::<2>()).map(|[a, b]| a.distance(*b)).sum();
+        assert!(runs.iter().flatten().all(|place| seen.expand(1.0).contains(*place)), "{runs:?}");
+        assert!((300.0..500.0).contains(&length), "{length}");
+        // what lies inside is one run, so that dashes go on over its points
+        assert_eq!(seen_runs(&far[1..3], seen), [far[1..3].to_vec()]);
+        assert_eq!(seen_runs(&[pos2(-1.0, -1.0), pos2(-5.0, 3.0)], seen), Vec::<Vec<Pos2>>::new());
     }
 
     #[test]

@@ -148,12 +148,15 @@ fn extent(timeline: &Timeline) -> Option<[f64; 2]> {
 /// Lines at round numbers of milliseconds since what is seen begins.
 fn axis(painter: &egui::Painter, plot: Rect, [from, to]: [f64; 2], color: Color32) {
     const LINES: f64 = 8.0;
+    // what a file says may be anything
+    if !(to - from > 0.0 && (to - from).is_finite()) {
+        return;
+    }
     let rough = (to - from) / LINES;
     let power = 10_f64.powf(rough.log10().floor());
     let step =
         [1.0, 2.0, 5.0, 10.0].map(|times| times * power).into_iter().find(|step| *step >= rough).unwrap_or(rough);
-    let mut at = 0.0;
-    while at <= to - from {
+    for at in (0..=LINES as usize + 1).map(|line| line as f64 * step).take_while(|&at| at <= to - from) {
         let x = plot.left() + (at / (to - from)) as f32 * plot.width();
         painter.vline(x, plot.y_range(), (0.5, color.gamma_multiply(0.4)));
         let text = if step >= 1.0 { format!("{at:.0} ms") } else { format!("{at:.2} ms") };
@@ -161,7 +164,6 @@ fn axis(painter: &egui::Painter, plot: Rect, [from, to]: [f64; 2], color: Color3
         // the last one may have no room at its right
         let left = (x + 2.0).min(plot.right() - words.size().x);
         painter.galley(pos2(left, plot.bottom() - words.size().y), words, color);
-        at += step;
     }
 }
 
