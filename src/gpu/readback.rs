@@ -118,8 +118,6 @@ impl Gpu {
         let good = piece.mapped.await;
         let view = if good { piece.buffer.get_mapped_range(0..piece.bytes).ok() } else { None };
         let Some(view) = view else {
-            // there may be no memory for it, which has been told
-            self.check()?;
             // Mapping fails when the device goes away, at times before the driver says that it has.
             self.poller.health.lose("a readback could not be mapped");
             self.check()?;
