@@ -80,39 +80,42 @@ fn sigmoid_4(x: vec4f) -> vec4f {
     return select(e, vec4f(1.0), x >= vec4f()) / (1.0 + e);
 }
 
-// Natural logarithm: x = 2^k * (1 + f) with 1 + f in sqrt(1/2)..sqrt(2), and log(1 + f) = 2 atanh(f / (2 + f)) as a series.
-// Drivers' own may be off by 2^-21 near 1 (Vulkan), where the logarithm is that small itself; zero, subnormal numbers,
-// infinity and NaN are left to them.
-fn logarithm(x: f32) -> f32 {
+// x = 2^k * (1 + f) with 1 + f in sqrt(1/2)..sqrt(2): k, and s = f / (2 + f), of which log(1 + f) = 2 atanh(s).
+fn power_and_ratio(x: f32) -> vec2f {
     let bits = bitcast<u32>(x);
     let k = bitcast<i32>(bits - 0x3f3504f3u) >> 23u;
     let f = bitcast<f32>(bits - (bitcast<u32>(k) << 23u)) - 1.0;
-    let s = f / (2.0 + f);
+    return vec2f(f32(k), f / (2.0 + f));
+}
+
+// 2 atanh(s) - 2 s as a series.
+fn atanh_beyond(s: f32) -> f32 {
     let z = s * s;
-    let series = z * (0.66666667 + z * (0.4 + z * (0.28571429 + z * (0.22222222 + z * 0.18181818))));
-    let n = f32(k);
-    let value = n * 0.69313812 + (2.0 * s + (s * series + n * 0.0000090580006));
+    return s * (z * (0.66666667 + z * (0.4 + z * (0.28571429 + z * (0.22222222 + z * 0.18181818)))));
+}
+
+// Natural logarithm. Drivers' own may be off by 2^-21 near 1 (Vulkan), where the logarithm is that small itself; zero, subnormal
+// numbers, infinity and NaN are left to them.
+fn logarithm(x: f32) -> f32 {
+    let parts = power_and_ratio(x);
+    let n = parts.x;
+    let s = parts.y;
+    let value = n * 0.69313812 + (2.0 * s + (atanh_beyond(s) + n * 0.0000090580006));
     return select(log(x), value, is_finite(x) && x >= 1.1754944e-38);
 }
 
 // Logarithm to base 2 in the same way, exact for powers of two.
 fn logarithm_2(x: f32) -> f32 {
-    let bits = bitcast<u32>(x);
-    let k = bitcast<i32>(bits - 0x3f3504f3u) >> 23u;
-    let f = bitcast<f32>(bits - (bitcast<u32>(k) << 23u)) - 1.0;
-    let s = f / (2.0 + f);
-    let z = s * s;
-    let series = z * (0.66666667 + z * (0.4 + z * (0.28571429 + z * (0.22222222 + z * 0.18181818))));
-    let value = f32(k) + (2.0 * s + s * series) * 1.4426950;
+    let parts = power_and_ratio(x);
+    let s = parts.y;
+    let value = parts.x + (2.0 * s + atanh_beyond(s)) * 1.4426950;
     return select(log2(x), value, is_finite(x) && x >= 1.1754944e-38);
 }
 
 // log(1 + x): near 0 as the series of `logarithm`, where 1 + x would round x away.
 fn log_plus_1(x: f32) -> f32 {
     let s = x / (2.0 + x);
-    let z = s * s;
-    let series = z * (0.66666667 + z * (0.4 + z * (0.28571429 + z * (0.22222222 + z * 0.18181818))));
-    return select(logarithm(1.0 + x), 2.0 * s + s * series, x > -0.29289 && x < 0.41421);
+    return select(logarithm(1.0 + x), 2.0 * s + atanh_beyond(s), x > -0.29289 && x < 0.41421);
 }
 
 // e^x - 1: near 0 as a Taylor polynomial, where e^x - 1 would cancel.

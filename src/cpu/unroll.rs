@@ -4,7 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::dtype::{DType, Scalar};
-use crate::graph::{Binary, ReduceOp};
+use crate::graph::ReduceOp;
 use crate::plan::{Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape, ValueId, fold};
 
 /// Points of a window, at most: one of 3x3.
@@ -47,17 +47,6 @@ impl Writer {
     }
 }
 
-/// What joins two values of a reduction; `None` if registers hold other numbers than the type's.
-fn join(op: ReduceOp, dtype: DType) -> Option<Binary> {
-    match (op, dtype) {
-        (_, DType::U8 | DType::Bool) => None,
-        (ReduceOp::Sum, _) => Some(Binary::Add),
-        (ReduceOp::Prod, _) => Some(Binary::Mul),
-        (ReduceOp::Max, _) => Some(Binary::Max),
-        (ReduceOp::Min, _) => Some(Binary::Min),
-    }
-}
-
 /// `kernel`, whose windows have a few points, as a map over its outer points.
 pub(super) fn unrolled_windows(kernel: &LoopKernel) -> Option<LoopKernel> {
     let (outer, inner) = kernel.axes.split_at(kernel.outer);
@@ -83,8 +72,10 @@ pub(super) fn unrolled_windows(kernel: &LoopKernel) -> Option<LoopKernel> {
             }
             for (result, &(op, value)) in results.iter_mut().zip(&phase.reductions) {
                 let (dtype, value) = (phase.tape.instrs[value].dtype, numbers[value]);
-                let join = join(op, dtype)?;
-                let joined = |a, b| Instr { op: InstrOp::Binary(join, a, b), dtype };
+                if matches!(dtype, DType::U8 | DType::Bool) {
+                    return None; // registers hold other numbers than the type's
+                }
+                let joined = |a, b| Instr { op: InstrOp::Binary(op.join(), a, b), dtype };
                 *result = Some(match (*result, op) {
                     (Some(so_far), _) => writer.push(joined(so_far, value)),
                     (None, ReduceOp::Max | ReduceOp::Min) => value,
@@ -133,6 +124,7 @@ fn reads_what_it_wrote(kernel: &LoopKernel) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::Binary;
 
     fn instr(op: InstrOp) -> Instr {
         Instr { op, dtype: DType::F32 }

@@ -275,6 +275,16 @@ pub enum ReduceOp {
 }
 
 impl ReduceOp {
+    /// What joins two values.
+    pub const fn join(self) -> Binary {
+        match self {
+            Self::Sum => Binary::Add,
+            Self::Prod => Binary::Mul,
+            Self::Max => Binary::Max,
+            Self::Min => Binary::Min,
+        }
+    }
+
     /// The value that changes nothing, for `dtype`.
     pub fn identity(self, dtype: crate::DType) -> Scalar {
         use crate::DType as D;

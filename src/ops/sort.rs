@@ -1,7 +1,7 @@
 //! The references of sorting and of reductions over segments; their gradients are rules of the methods built on them.
 
 use crate::dtype::DType;
-use crate::graph::{Binary, ReduceOp};
+use crate::graph::ReduceOp;
 
 use super::elementwise::binary_value;
 
@@ -44,12 +44,7 @@ pub(crate) fn segments(
 ) -> Vec<f64> {
     let (values, starts) = (inputs[0], inputs[1]);
     let row = |p: usize| inputs.get(2).map_or(p, |pairs| pairs[pairs.len() / 2 + p] as usize);
-    let join = match op {
-        ReduceOp::Sum => Binary::Add,
-        ReduceOp::Prod => Binary::Mul,
-        ReduceOp::Max => Binary::Max,
-        ReduceOp::Min => Binary::Min,
-    };
+    let join = op.join();
     let mut out = Vec::with_capacity(starts.len().saturating_sub(1) * width);
     for bounds in starts.windows(2) {
         let (start, end) = (bounds[0] as usize, bounds[1] as usize);

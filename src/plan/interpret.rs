@@ -239,11 +239,5 @@ impl Machine<'_> {
 }
 
 fn combine(op: ReduceOp, dtype: DType, a: f64, b: f64) -> f64 {
-    let binary = match op {
-        ReduceOp::Sum => Binary::Add,
-        ReduceOp::Prod => Binary::Mul,
-        ReduceOp::Max => Binary::Max,
-        ReduceOp::Min => Binary::Min,
-    };
-    binary_value(binary, dtype, a, b)
+    binary_value(op.join(), dtype, a, b)
 }

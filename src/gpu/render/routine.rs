@@ -130,7 +130,7 @@ fn search(mut module: Module<'_>, routine: &Routine, (length, queries, right): (
 fn segments(mut module: Module<'_>, routine: &Routine) -> Result<Launch> {
     let RoutineKind::Segments { op, dtype, width, longest } = routine.kind else { unreachable!("segments") };
     let ty = Register::of(dtype).name();
-    let join = scalar::binary(scalar::combine(op), dtype, 1, "a", "b")
+    let join = scalar::binary(op.join(), dtype, 1, "a", "b")
         .ok_or_else(|| module.error(format!("{op:?} does not exist for {dtype}")))?;
     let identity = Module::constant(op.identity(dtype), 1);
     let mut access = format!(

@@ -1,7 +1,7 @@
 //! Which WGSL operator, builtin or library function each elementwise operation is.
 
 use crate::dtype::DType;
-use crate::graph::{Binary, ReduceOp, Unary};
+use crate::graph::{Binary, Unary};
 use crate::ops::elementwise;
 
 /// How a value is held in registers: f16 as f32, u8 as u32.
@@ -46,16 +46,6 @@ impl Register {
             Self::Uint => "0u",
             Self::Bool => "false",
         }
-    }
-}
-
-/// The binary operation that a reduction repeats.
-pub(crate) fn combine(op: ReduceOp) -> Binary {
-    match op {
-        ReduceOp::Sum => Binary::Add,
-        ReduceOp::Prod => Binary::Mul,
-        ReduceOp::Max => Binary::Max,
-        ReduceOp::Min => Binary::Min,
     }
 }
 

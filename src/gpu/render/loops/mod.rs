@@ -389,7 +389,7 @@ impl<'k> Shape<'k> {
         a: &str,
         b: &str,
     ) -> Result<String> {
-        scalar::binary(scalar::combine(op), dtype, width, a, b)
+        scalar::binary(op.join(), dtype, width, a, b)
             .ok_or_else(|| module.error(format!("{op:?} does not exist for {dtype}")))
     }
 
