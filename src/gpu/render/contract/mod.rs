@@ -10,6 +10,7 @@ mod lanes;
 mod operand;
 mod points;
 mod register_tiles;
+mod sliding;
 mod variants;
 mod workgroup_tiles;
 

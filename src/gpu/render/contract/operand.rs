@@ -55,20 +55,22 @@ impl Operand {
     }
 
     /// Statements for the parts that do not change with k, at the given batch and row (or column) coordinates; the names
-    /// start with `prefix`.
+    /// start with `prefix`. Lanes from number `lanes` on repeat the one before.
+    #[allow(clippy::too_many_arguments, reason = "where, what, and what it is called")]
     pub(super) fn still(
         &self,
         module: &mut Module<'_>,
         kernel: &ContractKernel,
         batch: &[Expr],
         points: &[Expr],
+        lanes: usize,
         prefix: &str,
         code: &mut String,
     ) {
         let mut space = self.space.clone();
         space.coordinates[kernel.group(BATCH)].clone_from_slice(batch);
         space.coordinates[kernel.group(self.side)].clone_from_slice(points);
-        self.parts(module, &mut space, false, prefix, code);
+        self.parts(module, &mut space, false, lanes, prefix, code);
     }
 
     /// Statements for the parts that change with k, at its given coordinates.
@@ -82,12 +84,21 @@ impl Operand {
     ) {
         let mut space = self.space.clone();
         space.coordinates[kernel.group(INNER)].clone_from_slice(inner);
-        self.parts(module, &mut space, true, prefix, code);
+        self.parts(module, &mut space, true, 4, prefix, code);
     }
 
-    fn parts(&self, module: &mut Module<'_>, space: &mut Space, moving: bool, prefix: &str, code: &mut String) {
+    fn parts(
+        &self,
+        module: &mut Module<'_>,
+        space: &mut Space,
+        moving: bool,
+        lanes: usize,
+        prefix: &str,
+        code: &mut String,
+    ) {
         if let Some(lane) = space.lane {
-            space.coordinates[lane] = Expr::varying("vec4u(0u, 1u, 2u, 3u)");
+            let numbers = [0, 1, 2, 3].map(|lane| format!("{}u", lane.min(lanes - 1)));
+            space.coordinates[lane] = Expr::varying(format!("vec4u({})", numbers.join(", ")));
         }
         for (number, parameter) in self.hoist.parameters.iter().enumerate() {
             if parameter.moving == moving {

@@ -125,8 +125,8 @@ pub(super) fn inner_coordinates(
     code: &mut String,
 ) -> Vec<Expr> {
     let mut sizes = kernel.axes[kernel.group(INNER)].to_vec();
-    if width == 4 {
-        *sizes.last_mut().expect("steps of four need an axis") /= 4;
+    if width > 1 {
+        *sizes.last_mut().expect("steps of several need an axis") /= width;
     }
     unravel(module, &Expr::scalar(step), &sizes, prefix, code)
 }

@@ -12,6 +12,7 @@ use crate::plan::ContractKernel;
 use super::lanes::{Wide, column_lanes, operand_lanes};
 use super::operand::Operand;
 use super::points::{finish, inner_coordinates, point_coordinates};
+use super::sliding::Sliding;
 use super::{BATCH, COLUMNS, LANES, ROWS};
 
 /// Results of a tile from which on it takes one step at a time, if both operands can be read so.
@@ -27,15 +28,22 @@ pub(super) fn render(
     let [batch, rows, columns, inner] = kernel.sizes();
     let column_groups = tile_columns / 4;
     let right_wide = operand_lanes(kernel, &kernel.rhs.0, COLUMNS).unwrap_or_else(|| column_lanes(kernel));
+    let sliding = Sliding::of(kernel, [tile_rows, tile_columns]);
     let left_wide = operand_lanes(kernel, &kernel.lhs.0, ROWS).filter(|&wide| match wide {
+        Wide::Inner if sliding.is_some() => false,
         // four steps at once are four times the text to compile; a large tile reads little for its work
         Wide::Inner => right_wide == Wide::Inner || tile_rows * tile_columns < LARGE_TILE,
         _ => tile_rows >= 4,
     });
     let left_wide = left_wide.unwrap_or(Wide::None);
-    let step = if left_wide == Wide::Inner || right_wide == Wide::Inner { 4 } else { 1 };
+    let step = match &sliding {
+        Some(sliding) => sliding.taps,
+        None if left_wide == Wide::Inner || right_wide == Wide::Inner => 4,
+        None => 1,
+    };
     let left = Operand::new(&mut module, kernel, "left", ROWS, left_wide)?;
-    let right = Operand::new(&mut module, kernel, "right", COLUMNS, right_wide)?;
+    let right_kernel = sliding.as_ref().map_or(kernel, Sliding::line);
+    let right = Operand::new(&mut module, right_kernel, "right", COLUMNS, right_wide)?;
     let finish = finish(&mut module, kernel)?;
 
     let mut code = String::new();
@@ -47,14 +55,18 @@ pub(super) fn render(
         let first = format!("row + {row}u");
         let prefix = format!("m{row}_");
         let points = point_coordinates(&mut module, kernel, ROWS, left_wide, &first, &prefix, &mut code);
-        left.still(&mut module, kernel, &batch_coordinates, &points, &format!("l{row}"), &mut code);
+        left.still(&mut module, kernel, &batch_coordinates, &points, 4, &format!("l{row}"), &mut code);
     }
-    let right_stride = if right_wide == Wide::Inner { 1 } else { 4 };
-    for column in (0..tile_columns).step_by(right_stride) {
-        let first = format!("column + {column}u");
-        let prefix = format!("n{column}_");
-        let points = point_coordinates(&mut module, kernel, COLUMNS, right_wide, &first, &prefix, &mut code);
-        right.still(&mut module, kernel, &batch_coordinates, &points, &format!("r{column}"), &mut code);
+    if let Some(sliding) = &sliding {
+        sliding.still(&mut module, kernel, &right, &batch_coordinates, tile_columns, &mut code);
+    } else {
+        let right_stride = if right_wide == Wide::Inner { 1 } else { 4 };
+        for column in (0..tile_columns).step_by(right_stride) {
+            let first = format!("column + {column}u");
+            let prefix = format!("n{column}_");
+            let points = point_coordinates(&mut module, kernel, COLUMNS, right_wide, &first, &prefix, &mut code);
+            right.still(&mut module, kernel, &batch_coordinates, &points, 4, &format!("r{column}"), &mut code);
+        }
     }
     let sum = Register::of(kernel.accumulator).wide(4);
     for row in 0..tile_rows {
@@ -63,7 +75,7 @@ pub(super) fn render(
         }
     }
     if inner > 0 {
-        let body = step_body(&mut module, kernel, (&left, &right), (tile_rows, tile_columns), step);
+        let body = step_body(&mut module, kernel, (&left, &right, sliding.as_ref()), [tile_rows, tile_columns], step);
         let count = module.number((inner / step) as u64);
         let _ = write!(code, "    for (var q = 0u; q < {count}; q++) {{\n{body}    }}\n");
     }
@@ -100,30 +112,34 @@ pub(super) fn render(
 fn step_body(
     module: &mut Module<'_>,
     kernel: &ContractKernel,
-    (left, right): (&Operand, &Operand),
-    (tile_rows, tile_columns): (usize, usize),
+    (left, right, sliding): (&Operand, &Operand, Option<&Sliding>),
+    [tile_rows, tile_columns]: [usize; 2],
     step: usize,
 ) -> String {
     let mut body = String::new();
-    let quarter = inner_coordinates(module, kernel, "q", step, "k", &mut body);
-    let last = quarter.len().wrapping_sub(1);
+    let start = inner_coordinates(module, kernel, "q", step, "k", &mut body);
+    let last = start.len().wrapping_sub(1);
     // Coordinates of value j of the step, for operands that take one k at a time.
     let at = |j: usize| {
-        let mut coordinates = quarter.clone();
-        if step == 4 {
-            let text = &quarter[last].text;
-            coordinates[last] =
-                Expr::scalar(if j == 0 { format!("({text} * 4u)") } else { format!("({text} * 4u + {j}u)") });
+        let mut coordinates = start.clone();
+        if step > 1 {
+            coordinates[last] = Expr::scalar(match (start[last].text.as_str(), j) {
+                ("0u", j) => format!("{j}u"),
+                (text, 0) => format!("({text} * {step}u)"),
+                (text, j) => format!("({text} * {step}u + {j}u)"),
+            });
         }
         coordinates
     };
-    for (operand, count, stride, name) in [
-        (left, tile_rows, if left.wide == Wide::Outer { 4 } else { 1 }, "l"),
-        (right, tile_columns, if right.wide == Wide::Inner { 1 } else { 4 }, "r"),
-    ] {
+    if let Some(sliding) = sliding {
+        sliding.read(module, right, &start, tile_columns, &mut body);
+    }
+    let lefts = (left, tile_rows, if left.wide == Wide::Outer { 4 } else { 1 }, "l");
+    let rights = (right, tile_columns, if right.wide == Wide::Inner { 1 } else { 4 }, "r");
+    for (operand, count, stride, name) in std::iter::once(lefts).chain(sliding.is_none().then_some(rights)) {
         let steps = if operand.wide == Wide::Inner { 1 } else { step };
         for j in 0..steps {
-            let coordinates = if operand.wide == Wide::Inner { quarter.clone() } else { at(j) };
+            let coordinates = if operand.wide == Wide::Inner { start.clone() } else { at(j) };
             operand.moving(module, kernel, &coordinates, &format!("{name}k{j}"), &mut body);
             for first in (0..count).step_by(stride) {
                 let call = operand.call(&format!("{name}{first}"), &format!("{name}k{j}"));
@@ -138,15 +154,17 @@ fn step_body(
         Wide::None | Wide::Points => format!("l{row}v{j}"),
     };
     let ty = Register::of(kernel.accumulator).wide(4);
-    for (j, lane) in LANES.iter().enumerate().take(step) {
+    let right_values = |group: usize, j: usize| match (sliding, right.wide) {
+        (Some(sliding), _) => sliding.values(group * 4, j, &ty),
+        (None, Wide::Inner) => {
+            let lanes: Vec<String> = (0..4).map(|c| format!("r{}v0.{}", group * 4 + c, LANES[j])).collect();
+            format!("{ty}({})", lanes.join(", "))
+        }
+        (None, _) => format!("r{}v{j}", group * 4),
+    };
+    for j in 0..step {
         for group in 0..tile_columns / 4 {
-            let value = if right.wide == Wide::Inner {
-                let lanes: Vec<String> = (0..4).map(|c| format!("r{}v0.{lane}", group * 4 + c)).collect();
-                format!("{ty}({})", lanes.join(", "))
-            } else {
-                format!("r{}v{j}", group * 4)
-            };
-            let _ = writeln!(body, "    let w{j}_{group} = {value};");
+            let _ = writeln!(body, "    let w{j}_{group} = {};", right_values(group, j));
         }
     }
     for row in 0..tile_rows {

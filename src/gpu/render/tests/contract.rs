@@ -174,6 +174,55 @@ fn convolutions_are_contractions_over_index_maps() {
     convolution(2, 5, 33, 11, 12, 2);
 }
 
+/// A convolution along lines of `width` results with windows of `taps` places, which later places read further on or, as the
+/// gradient of one does, further back; `border` zeros stand before each line.
+fn along_lines(case: &mut Case, dtype: DType, [width, taps]: [usize; 2], backwards: bool, border: usize) -> Body {
+    let (rows, batch, channels) = (11, 3, 5);
+    let length = width + taps - 1 - border;
+    let input = case.data(dtype, batch * channels * length);
+    let weight = case.data(dtype, rows * channels * taps);
+    let output = case.data(DType::F32, rows * batch * width);
+    // axes: m; n = b, x; k = c, place
+    let axes = vec![rows, batch, width, channels, taps];
+    let (c, l, t, w) = (channels as i64, length as i64, taps as i64, width as i64);
+    let mut lhs = Code::default();
+    let a = lhs.load(dtype, weight, affine(&[c * t, 0, 0, t, 1], 0));
+    let (step, first) = if backwards { (-1, t - 1) } else { (1, 0) };
+    let x = affine(&[0, 0, 1, 0, step], first - border as i64);
+    let at = affine(&[0, c * l, 0, l], 0).plus(&x);
+    let valid = if border > 0 { vec![Cond::InRange(x, l)] } else { Vec::new() };
+    let mut rhs = Code::default();
+    let b = rhs.load_if(dtype, input, at, valid);
+    let mut epilogue = Code::default();
+    let sum = epilogue.push(DType::F32, InstrOp::Accumulator);
+    Body::Contract(ContractKernel {
+        axes,
+        counts: [0, 1, 2, 2],
+        lhs: (lhs.0, a),
+        rhs: (rhs.0, b),
+        epilogue: epilogue.0,
+        stores: vec![store(output, affine(&[w, 11 * w, 1], 0), sum)],
+        accumulator: DType::F32,
+        precision: MatmulPrecision::Highest,
+    })
+}
+
+/// What neighbouring results share is read once, in lines that end anywhere, whole fours of which can be read at once or not.
+#[test]
+fn windows_slide_along_lines() {
+    for [width, taps] in [[4, 2], [4, 3], [8, 3], [12, 5], [20, 4], [28, 5], [32, 7], [36, 11]] {
+        for (backwards, border) in [(false, 0), (false, taps / 2), (true, 0), (true, taps / 2)] {
+            for dtype in [DType::F32, DType::F16] {
+                let mut case = Case::new();
+                let body = along_lines(&mut case, dtype, [width, taps], backwards, border);
+                let launches = render(&case.plan, &case.kernel(&body), &capabilities(true, true)).expect("it renders");
+                assert!(launches[0].wgsl.contains("let r0_0v = "), "slides:\n{}", launches[0].wgsl);
+                case.check(body);
+            }
+        }
+    }
+}
+
 #[test]
 fn operands_may_be_mixed_expressions() {
     // k is split into (k / 3, k % 3) by a reshape that no axis follows, and the operand is a product of two loads.
@@ -311,7 +360,8 @@ fn all_variants_give_the_same_bits() {
     let product = |sizes, turned, dtype| move |case: &mut Case| product_turned(sizes, turned, dtype).build(case);
     let convolution = |dtype| move |case: &mut Case| convolved(case, dtype, [2, 5, 19, 11, 13], 1);
     type Build = Box<dyn Fn(&mut Case) -> Body>;
-    let cases: [(&str, Build); 9] = [
+    let line = |backwards| move |case: &mut Case| along_lines(case, DType::F32, [24, 3], backwards, 1);
+    let cases: [(&str, Build); 11] = [
         ("whole tiles", Box::new(product([1, 64, 48, 44], plain, DType::F32))),
         ("whole columns of tiles", Box::new(product([2, 33, 32, 45], [true, false, false], DType::F32))),
         ("primes", Box::new(product([1, 31, 37, 43], plain, DType::F32))),
@@ -321,6 +371,8 @@ fn all_variants_give_the_same_bits() {
         ("few rows", Box::new(product([3, 2, 41, 31], plain, DType::F32))),
         ("a convolution", Box::new(convolution(DType::F32))),
         ("a convolution of halves", Box::new(convolution(DType::F16))),
+        ("a window that slides", Box::new(line(false))),
+        ("a window that slides back", Box::new(line(true))),
     ];
     for (name, build) in cases {
         for software in [true, false] {

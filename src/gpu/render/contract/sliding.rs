@@ -1,0 +1,152 @@
+//! Windows that slide along a line of results, as those of a convolution do: what neighbours share is read once.
+
+use std::fmt::Write as _;
+
+use crate::gpu::render::module::Module;
+use crate::gpu::render::rewrite::map_tape;
+use crate::gpu::render::space::Expr;
+use crate::plan::{Atom, Cond, ContractKernel, InstrOp, Ix, Tape};
+
+use super::lanes::{Wide, column_lanes, operand_lanes};
+use super::operand::Operand;
+use super::points::point_coordinates;
+use super::{COLUMNS, INNER, LANES};
+
+/// Products of one step, above which its text takes long to compile: 3 places for 16 by 16 results.
+const MOST_PRODUCTS: usize = 768;
+/// Columns of the longest run.
+const LONGEST_RUN: usize = 16;
+
+/// A right operand that depends on the last axis of the columns and on that of k by their sum or difference alone: `run` columns
+/// and `taps` places of the window need `run + taps - 1` values between them.
+pub(super) struct Sliding {
+    /// The size of k's last axis, all of which is one step.
+    pub taps: usize,
+    /// Columns that share what they read: all of the tile, or as many of them as never reach over the end of a line.
+    run: usize,
+    /// Whether a later place of the window reads an earlier value.
+    backwards: bool,
+    /// The kernel with a window of one place and the line of all values that it reads.
+    line: ContractKernel,
+}
+
+impl Sliding {
+    /// What is shared in tiles of this size, if anything is.
+    pub(super) fn of(kernel: &ContractKernel, [tile_rows, tile_columns]: [usize; 2]) -> Option<Self> {
+        let (column, place) = (kernel.group(COLUMNS).next_back()?, kernel.group(INNER).next_back()?);
+        let (width, taps) = (kernel.axes[column], kernel.axes[place]);
+        let small = taps > 1 && tile_rows * tile_columns * taps <= MOST_PRODUCTS;
+        if !small || column_lanes(kernel) != Wide::Outer || operand_lanes(kernel, &kernel.rhs.0, COLUMNS).is_some() {
+            return None;
+        }
+        let backwards = direction(&kernel.rhs.0, column, place)? < 0;
+        let mut line = kernel.clone();
+        line.axes[column] = (width + taps - 1).next_multiple_of(4);
+        line.axes[place] = 1;
+        let mut coordinates: Vec<Ix> = (0..line.axes.len()).map(Ix::axis).collect();
+        coordinates[place] = Ix::constant(if backwards { taps as i64 - 1 } else { 0 });
+        line.rhs.0 = map_tape(&kernel.rhs.0, &|ix| ix.substitute(&coordinates, &line.axes));
+        // a run ends with its line
+        let run = tile_columns.min(LONGEST_RUN).min(1 << width.trailing_zeros());
+        Some(Self { taps, run, backwards, line })
+    }
+
+    /// The kernel whose right operand is read.
+    pub(super) fn line(&self) -> &ContractKernel {
+        &self.line
+    }
+
+    /// Fours of values that a run needs, and how many of the last are used.
+    fn fours(&self) -> (usize, usize) {
+        let values = self.run + self.taps - 1;
+        (values.div_ceil(4), (values - 1) % 4 + 1)
+    }
+
+    /// Statements for the parts of the operand's indices that do not change with k.
+    pub(super) fn still(
+        &self,
+        module: &mut Module<'_>,
+        kernel: &ContractKernel,
+        right: &Operand,
+        batch: &[Expr],
+        tile_columns: usize,
+        code: &mut String,
+    ) {
+        let (fours, used) = self.fours();
+        for first in (0..tile_columns).step_by(self.run) {
+            let (start, prefix) = (format!("column + {first}u"), format!("n{first}_"));
+            let points = point_coordinates(module, kernel, COLUMNS, Wide::Outer, &start, &prefix, code);
+            for four in 0..fours {
+                let mut points = points.clone();
+                let last = points.last_mut().expect("columns have an axis");
+                if four > 0 {
+                    last.text = format!("({} + {four}u)", last.text);
+                }
+                // what is not used may lie outside of the buffer
+                let lanes = if four + 1 == fours { used } else { 4 };
+                right.still(module, &self.line, batch, &points, lanes, &format!("r{first}_{four}"), code);
+            }
+        }
+    }
+
+    /// Statements that read what all places of the window need, at these coordinates in k.
+    pub(super) fn read(
+        &self,
+        module: &mut Module<'_>,
+        right: &Operand,
+        inner: &[Expr],
+        tile_columns: usize,
+        code: &mut String,
+    ) {
+        right.moving(module, &self.line, inner, "rk", code);
+        for first in (0..tile_columns).step_by(self.run) {
+            for four in 0..self.fours().0 {
+                let call = right.call(&format!("r{first}_{four}"), "rk");
+                let _ = writeln!(code, "    let r{first}_{four}v = {call};");
+            }
+        }
+    }
+
+    /// The values of the four columns from `column` on at a place of the window.
+    pub(super) fn values(&self, column: usize, tap: usize, vector: &str) -> String {
+        let (first, within) = (column / self.run * self.run, column % self.run);
+        let start = within + if self.backwards { self.taps - 1 - tap } else { tap };
+        let value = |at: usize| (format!("r{first}_{}v", at / 4), LANES[at % 4]);
+        if start.is_multiple_of(4) {
+            return value(start).0;
+        }
+        let lanes: Vec<String> = (start..start + 4).map(value).map(|(four, lane)| format!("{four}.{lane}")).collect();
+        format!("{vector}({})", lanes.join(", "))
+    }
+}
+
+/// 1 if the tape depends on two axes by their sum alone, -1 if by the first less the second; `None` if by neither.
+fn direction(tape: &Tape, axis: usize, other: usize) -> Option<i64> {
+    let mut found = None;
+    let mut agrees = |ix: &Ix| {
+        let factor = |axis: usize| {
+            let own = ix.terms.iter().find(|(atom, _)| *atom == Atom::Axis(axis));
+            own.map_or(0, |&(_, factor)| factor)
+        };
+        let within = |(atom, _): &(Atom, i64)| match atom {
+            Atom::Axis(_) => false,
+            Atom::Div(inner, _) | Atom::Mod(inner, _) => inner.uses(axis) || inner.uses(other),
+        };
+        let (a, b) = (factor(axis), factor(other));
+        if a.abs() != b.abs() || ix.terms.iter().any(within) {
+            return false;
+        }
+        a == 0 || *found.get_or_insert(a.signum() * b.signum()) == a.signum() * b.signum()
+    };
+    let conditions =
+        |valid: &[Cond], agrees: &mut dyn FnMut(&Ix) -> bool| valid.iter().all(|cond| agrees(cond.value()));
+    let all = tape.instrs.iter().all(|instr| match &instr.op {
+        InstrOp::Coord(ix) | InstrOp::Random { counter: ix, .. } => agrees(ix),
+        InstrOp::Valid(valid) => conditions(valid, &mut agrees),
+        InstrOp::Load { index, valid, .. } | InstrOp::Gather { base: index, valid, .. } => {
+            agrees(index) && conditions(valid, &mut agrees)
+        }
+        _ => true,
+    });
+    if all { found } else { None }
+}
