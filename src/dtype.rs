@@ -36,6 +36,14 @@ impl DType {
         }
     }
 
+    /// The same elements with one pattern of bits for each value: any byte but 0 is a `true`, which kernels take for 1.
+    pub(crate) fn canonical(self, bytes: &[u8]) -> Cow<'_, [u8]> {
+        match self {
+            Self::Bool if bytes.iter().any(|&byte| byte > 1) => bytes.iter().map(|&byte| u8::from(byte != 0)).collect(),
+            _ => Cow::Borrowed(bytes),
+        }
+    }
+
     /// True for `F32` and `F16`.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F16)

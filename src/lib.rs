@@ -79,6 +79,7 @@ pub mod nn;
 pub mod ops;
 pub mod optim;
 pub mod plan;
+mod pool;
 pub mod prelude;
 pub mod runs;
 pub mod runtime;

@@ -52,9 +52,10 @@ impl Shape {
 
     /// Elements between neighbours along each axis, row-major.
     pub fn strides(&self) -> Vec<usize> {
-        let mut strides = vec![1; self.0.len()];
+        let mut strides = vec![1usize; self.0.len()];
         for axis in (1..self.0.len()).rev() {
-            strides[axis - 1] = strides[axis] * self.0[axis];
+            // without an element there is no place, whatever the other sizes are
+            strides[axis - 1] = strides[axis].wrapping_mul(self.0[axis]);
         }
         strides
     }

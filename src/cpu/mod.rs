@@ -54,6 +54,7 @@ use pulp::Arch;
 
 use crate::dtype::DType;
 use crate::plan::{Body, Place, Plan};
+use crate::pool;
 use crate::stage::Stage;
 use crate::timing::spans::{SpanLog, WorkSpan};
 use crate::timing::{KernelTime, StageTimes, TimeSource};
@@ -286,7 +287,7 @@ impl Bound {
             _ if helpers == 0 => work(self, Threads::One),
             Some(lead) => work(self, Threads::Team(lead)),
             // On a thread of the pool, so that kernels do not enter and leave it one by one.
-            None => rayon::scope(|_| work(self, Threads::Pool)),
+            None => pool::run(|| work(self, Threads::Pool)),
         }
     }
 

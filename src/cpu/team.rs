@@ -1,6 +1,6 @@
 //! Threads that stay awake between the kernels of a short step.
 //!
-//! Waking a sleeping thread takes longer than many kernels of a small network. So threads of rayon's pool that have helped once
+//! Waking a sleeping thread takes longer than many kernels of a small network. So threads of the pool that have helped once
 //! wait for the next kernel without sleep, for as long as steps follow one another, and nobody waits for one that comes late:
 //! pieces of a kernel go to whoever asks first.
 #![expect(unsafe_code, reason = "threads that outlive a kernel call its closure, which is borrowed")]
@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::pool;
 
 /// How long a member waits for the next kernel before it goes back to the pool: longer than what the host does between two steps.
 const PATIENCE: Duration = Duration::from_micros(200);
@@ -99,7 +101,7 @@ impl Lead {
         let number = TEAM.number.0.load(Ordering::Relaxed);
         for _ in TEAM.members.load(Ordering::Relaxed)..self.others {
             TEAM.members.fetch_add(1, Ordering::Relaxed);
-            rayon::spawn(|| TEAM.follow());
+            pool::spawn(|| TEAM.follow());
         }
         let kernel = Kernel { pieces, call: call::<F>, closure: std::ptr::from_ref(f).cast() };
         TEAM.next.0.store(0, Ordering::Relaxed);

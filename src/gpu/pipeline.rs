@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use crate::debug;
 use crate::error::{Error, Result};
+use crate::pool;
 
 use super::context::Gpu;
 use super::counters::Made;
@@ -82,13 +83,13 @@ impl Gpu {
         for launch in launches {
             unique.entry((Text::of(launch), slots(launch))).or_insert(launch);
         }
-        let compiled: HashMap<(Text<'_>, Vec<Slot>), Arc<Pipeline>> = unique
-            .into_par_iter()
-            .map(|(key, launch)| {
-                let pipeline = self.pipeline(&launch.label, key.0, &key.1)?;
-                Ok((key, pipeline))
-            })
-            .collect::<Result<_>>()?;
+        let compiled: HashMap<(Text<'_>, Vec<Slot>), Arc<Pipeline>> = pool::run(|| {
+            let compile = |((text, slots), launch): ((_, Vec<Slot>), &Launch)| {
+                let pipeline = self.pipeline(&launch.label, text, &slots)?;
+                Ok(((text, slots), pipeline))
+            };
+            unique.into_par_iter().map(compile).collect::<Result<_>>()
+        })?;
         Ok(launches.iter().map(|launch| Arc::clone(&compiled[&(Text::of(launch), slots(launch))])).collect())
     }
 

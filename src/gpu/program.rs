@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::plan::Plan;
+use crate::pool;
 
 use super::context::Gpu;
 use super::passes::{Cost, pessimistic_milliseconds};
@@ -48,7 +49,7 @@ impl Program {
     /// The same, rendered for an adapter that can do this.
     pub(super) fn with_capabilities(gpu: &Arc<Gpu>, plan: Arc<Plan>, caps: &Capabilities) -> Result<Self> {
         let rendered: Vec<Vec<Launch>> =
-            plan.kernels.par_iter().map(|kernel| render(&plan, kernel, caps)).collect::<Result<_>>()?;
+            pool::run(|| plan.kernels.par_iter().map(|kernel| render(&plan, kernel, caps)).collect::<Result<_>>())?;
         Self::from_launches(gpu, plan, rendered)
     }
 

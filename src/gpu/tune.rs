@@ -12,6 +12,7 @@ use crate::device::{TuneOptions, TuneProgress, TuneReport, TunedKernel};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::plan::{Body, BufferId, Plan};
+use crate::pool;
 use crate::timing::TimeSource;
 
 use super::bound::Bound;
@@ -76,7 +77,7 @@ pub(crate) fn tune(
     let mut tuner = Tuner { gpu, caps, plan, memory, watch: Stopwatch::new(gpu), deadline };
     let contractions = contractions(&tuner.caps, plan);
     let current = |contraction: &Contraction| tuner.candidate(contraction, contraction.current);
-    let current = contractions.par_iter().map(current).collect::<Result<Vec<_>>>()?;
+    let current = pool::run(|| contractions.par_iter().map(current).collect::<Result<Vec<_>>>())?;
     let mut begun = Vec::new();
     for (contraction, current) in contractions.into_iter().zip(current) {
         tuner.fill(contraction.kernel)?;
@@ -266,7 +267,7 @@ impl Tuner<'_> {
             let candidate = self.candidate(contraction, variant);
             candidate.inspect_err(|error| tracing::debug!("{variant:?} is left out: {error}")).ok()
         };
-        variants.par_iter().filter_map(compile).collect()
+        pool::run(|| variants.par_iter().filter_map(compile).collect())
     }
 
     fn candidate(&self, contraction: &Contraction, variant: Option<Variant>) -> Result<Candidate> {

@@ -105,8 +105,7 @@ impl Node {
     ) -> NodeRef {
         let caller = Location::caller();
         let context = Context::current();
-        let cut =
-            |input: NodeRef| if context.no_gradient || input.no_gradient { without_history(input) } else { input };
+        let cut = |input: NodeRef| if context.no_gradient { without_history(input) } else { input };
         let inputs: Vec<NodeRef> = inputs.into_iter().map(cut).collect();
         let waiting = |input: &NodeRef| if input.value().is_some() { 0 } else { input.depth };
         let depth = inputs.iter().map(waiting).max().map_or(0, |depth| depth + 1);

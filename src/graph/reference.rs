@@ -58,6 +58,7 @@ fn leaf(node: &Node) -> Vec<f64> {
         _ => node.value(),
     };
     let memory = memory.unwrap_or_else(|| panic!("the reference needs a value for {node:?}"));
+    let _exclusive = node.device.exclusive();
     let (storage, first) = memory.get();
     let size = node.dtype.size_bytes();
     let bytes = node.device.read::<u8>(&storage, (first * size) as u64, node.shape.bytes(node.dtype));

@@ -129,15 +129,25 @@ pub struct Window {
 impl Window {
     /// Number of windows along an axis of `size` elements; `None` if not even one fits.
     pub fn count(&self, size: usize) -> Option<usize> {
-        let span = self.dilation * self.kernel.checked_sub(1)? + 1;
-        let room = (size + 2 * self.padding).checked_sub(span)?;
-        (self.stride > 0).then(|| room / self.stride + 1)
+        let room = self.padded(size)?.checked_sub(self.span()?)?;
+        room.checked_div(self.stride)?.checked_add(1)
+    }
+
+    /// Elements from the first that a window reads to its last.
+    pub(crate) fn span(&self) -> Option<usize> {
+        self.dilation.checked_mul(self.kernel.checked_sub(1)?)?.checked_add(1)
+    }
+
+    /// An axis with its padding.
+    pub(crate) fn padded(&self, size: usize) -> Option<usize> {
+        self.padding.checked_mul(2)?.checked_add(size)
     }
 
     /// Elements along an axis from whose windows `count` results are spread by a transposed convolution.
     pub fn transposed_size(&self, count: usize, output_padding: usize) -> Option<usize> {
-        let span = self.dilation * self.kernel.checked_sub(1)? + 1;
-        (count.checked_sub(1)? * self.stride + span + output_padding).checked_sub(2 * self.padding)
+        let begins = count.checked_sub(1)?.checked_mul(self.stride)?;
+        let end = begins.checked_add(self.span()?)?.checked_add(output_padding)?;
+        end.checked_sub(self.padding.checked_mul(2)?)
     }
 }
 

@@ -121,9 +121,9 @@ impl PoolOptions {
             return window.count(size);
         }
         // as many as begin before the end, the last one of which may reach beyond it, unless it begins in the padding behind
-        let reach = window.dilation.checked_mul(window.kernel - 1)?.checked_add(1)?;
-        let count = (size + 2 * window.padding + window.stride).checked_sub(reach)?.div_ceil(window.stride);
-        let begins_inside = (count.checked_sub(1)?) * window.stride < size + window.padding;
+        let room = window.padded(size)?.checked_add(window.stride)?.checked_sub(window.span()?)?;
+        let count = room.checked_next_multiple_of(window.stride)? / window.stride;
+        let begins_inside = count.checked_sub(1)?.checked_mul(window.stride)? < size + window.padding;
         Some(if begins_inside { count } else { count - 1 }).filter(|&count| count > 0)
     }
 }

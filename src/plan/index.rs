@@ -204,11 +204,12 @@ impl Ix {
 
     /// Row-major position of `coords` in `shape`.
     pub fn linear(coords: &[Self], shape: &[usize]) -> Self {
-        let mut stride = 1;
+        let mut stride = 1i64;
         let mut sum = Self::constant(0);
         for (coord, &size) in coords.iter().zip(shape).rev() {
             sum = sum.plus(&coord.times(stride));
-            stride *= size as i64;
+            // beyond all places only where a size is 0
+            stride = stride.wrapping_mul(size as i64);
         }
         sum
     }

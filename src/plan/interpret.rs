@@ -13,6 +13,7 @@ use crate::graph::reference::{coordinates, unravel};
 use crate::graph::{Binary, ReduceOp};
 use crate::ops::elementwise::{binary_value, cast_value, unary_value};
 use crate::ops::random;
+use crate::pool;
 
 use super::index::Cond;
 use super::kernel::{
@@ -128,8 +129,8 @@ impl Machine<'_> {
         let kept = kernel.group(3).start;
         let (outer, inner) = kernel.axes.split_at(kept);
         let count: usize = outer.iter().product();
-        let sums: Vec<f64> =
-            (0..count).into_par_iter().map(|number| self.sum(kernel, kept, unravel(number, outer))).collect();
+        let sum = |number| self.sum(kernel, kept, unravel(number, outer));
+        let sums: Vec<f64> = pool::run(|| (0..count).into_par_iter().map(sum).collect());
         let mut values = Vec::new();
         for (mut point, sum) in coordinates(outer).zip(sums) {
             point.resize(kept + inner.len(), 0);

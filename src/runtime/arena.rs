@@ -30,6 +30,8 @@ impl Arena {
     #[track_caller]
     pub fn new(name: &str, vars: &[Var]) -> Result<Self> {
         let (dtype, device) = (vars[0].dtype(), vars[0].device().clone());
+        // nobody writes them, or has them join another arena, meanwhile
+        let _exclusive = device.exclusive();
         let mut offsets = Vec::with_capacity(vars.len());
         let mut len = 0usize;
         let unit = ALIGNMENT / dtype.size_bytes();

@@ -1,9 +1,10 @@
 //! The memory behind variables: who shares it, who still reads an old value, and what waits to be written.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::device::Device;
+use crate::device::{Device, Purpose, Storage};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Memory, Node, NodeRef, Source, WeakMemory};
@@ -38,7 +39,7 @@ struct State {
     /// The leaf of the last snapshot, as long as somebody holds it.
     snapshot: Weak<Node>,
     /// Snapshots that share the cell's memory.
-    holders: Vec<WeakMemory>,
+    holders: Arc<Holders>,
     ownership: Ownership,
 }
 
@@ -50,8 +51,40 @@ enum Ownership {
     Alone,
     /// Its own, and these cells are parts of it.
     Arena(Vec<Arc<VarCell>>),
-    /// A part of an arena's, from this element on.
-    Member { arena: Weak<VarCell>, offset: usize },
+    /// A part of an arena's, from this element on, of which `holders` hold all.
+    Member { arena: Weak<VarCell>, holders: Arc<Holders>, offset: usize },
+}
+
+/// Snapshots that share one memory.
+#[derive(Default)]
+struct Holders(Mutex<Vec<WeakMemory>>);
+
+impl Holders {
+    fn list(&self) -> MutexGuard<'_, Vec<WeakMemory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, memory: &Memory) {
+        let mut list = self.list();
+        list.retain(WeakMemory::is_held);
+        list.push(memory.downgrade());
+    }
+
+    /// Moves them to a copy of these bytes of `storage`.
+    fn moved(&self, device: &Device, storage: &Storage, bytes: Range<u64>, purpose: impl Into<Purpose>) -> Result<()> {
+        let alive: Vec<Memory> = self.list().iter().filter_map(WeakMemory::upgrade).collect();
+        if !alive.is_empty() {
+            let length = bytes.end - bytes.start;
+            let copy = device.alloc_pooled(length, purpose)?;
+            device.copy(storage, bytes.start, &copy, 0, length)?;
+            for memory in alive {
+                memory.relocate(copy.clone(), 0);
+            }
+        }
+        // only now: had there been no memory, they would still share it
+        self.list().clear();
+        Ok(())
+    }
 }
 
 impl VarCell {
@@ -106,6 +139,8 @@ impl VarCell {
         if trace::is_tracing() {
             return self.read_traced();
         }
+        // or a replay on another thread would not know of the new snapshot, and overwrite it
+        let _exclusive = self.device.exclusive();
         if let Err(error) = self.flush() {
             // whoever asks for the value will hear of it
             tracing::debug!("assignment to `{}` put off: {error}", self.name);
@@ -119,8 +154,7 @@ impl VarCell {
         }
         let (storage, offset) = self.memory.get();
         let memory = Memory::new(storage, offset);
-        state.holders.retain(WeakMemory::is_held);
-        state.holders.push(memory.downgrade());
+        state.holders.add(&memory);
         let node = Node::leaf(Source::Memory(memory), self.shape.clone(), self.dtype, &self.device);
         state.snapshot = Arc::downgrade(&node);
         node
@@ -166,7 +200,7 @@ impl VarCell {
     /// The arena this is a member of, and its first element there.
     fn arena(&self) -> Option<(Arc<Self>, usize)> {
         match &self.state().ownership {
-            Ownership::Member { arena, offset } => Some((arena.upgrade()?, *offset)),
+            Ownership::Member { arena, offset, .. } => Some((arena.upgrade()?, *offset)),
             Ownership::Alone | Ownership::Arena(_) => None,
         }
     }
@@ -245,37 +279,37 @@ impl VarCell {
         match ownership {
             Ownership::Alone => Ok(()),
             Ownership::Arena(members) => members.iter().try_for_each(|member| member.move_holders()),
-            Ownership::Member { arena, .. } => arena.upgrade().map_or(Ok(()), |arena| arena.move_holders()),
+            Ownership::Member { arena, holders, .. } => match arena.upgrade() {
+                Some(arena) => arena.move_holders(),
+                // what it was, somebody may still hold
+                None => {
+                    let storage = self.memory.get().0;
+                    holders.moved(&self.device, &storage, 0..storage.bytes(), "a kept arena".to_owned())
+                }
+            },
         }
     }
 
     /// Moves those who hold this very cell's value to a copy.
     fn move_holders(&self) -> Result<()> {
-        let alive: Vec<Memory> = {
+        let holders = {
             let mut state = self.state();
-            if state.holders.is_empty() {
+            if state.holders.list().is_empty() {
                 return Ok(());
             }
             state.snapshot = Weak::new();
-            state.holders.iter().filter_map(WeakMemory::upgrade).collect()
+            Arc::clone(&state.holders)
         };
-        if !alive.is_empty() {
-            let bytes = self.shape.bytes(self.dtype);
-            let copy = self.device.alloc_pooled(bytes, format!("a kept value of {}", self.name))?;
-            let (storage, offset) = self.memory.get();
-            self.device.copy(&storage, (offset * self.dtype.size_bytes()) as u64, &copy, 0, bytes)?;
-            for memory in alive {
-                memory.relocate(copy.clone(), 0);
-            }
-        }
-        // only now: had there been no memory, they would still share the cell's
-        self.state().holders.clear();
-        Ok(())
+        let (storage, offset) = self.memory.get();
+        let start = (offset * self.dtype.size_bytes()) as u64;
+        let bytes = start..start + self.shape.bytes(self.dtype);
+        holders.moved(&self.device, &storage, bytes, format!("a kept value of {}", self.name))
     }
 
     /// Makes `parts` live in this cell's memory, at the given first elements.
     pub(super) fn adopt(self: &Arc<Self>, parts: &[(Arc<Self>, usize)]) -> Result<()> {
         let (storage, start) = self.memory.get();
+        let holders = Arc::clone(&self.state().holders);
         for (part, offset) in parts {
             part.flush()?;
             let size = part.dtype.size_bytes();
@@ -285,9 +319,10 @@ impl VarCell {
             part.memory.relocate(storage.clone(), start + offset);
             let mut state = part.state();
             // snapshots keep the old memory, which nobody writes any more
-            state.holders.clear();
+            state.holders.list().clear();
             state.snapshot = Weak::new();
-            state.ownership = Ownership::Member { arena: Arc::downgrade(self), offset: *offset };
+            state.ownership =
+                Ownership::Member { arena: Arc::downgrade(self), holders: Arc::clone(&holders), offset: *offset };
         }
         self.state().ownership = Ownership::Arena(parts.iter().map(|(part, _)| part.clone()).collect());
         Ok(())

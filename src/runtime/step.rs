@@ -177,8 +177,8 @@ impl Step {
         let _exclusive = device.exclusive();
         let captured = self.captured(&signature)?;
         let start = Instant::now();
-        for ((_, _, bytes), storage) in inputs.iter().zip(&captured.inputs) {
-            device.write(storage, 0, bytes)?;
+        for ((_, dtype, bytes), storage) in inputs.iter().zip(&captured.inputs) {
+            device.write(storage, 0, &dtype.canonical(bytes))?;
         }
         let end = Instant::now();
         self.times.add(Stage::Upload, (end - start).as_secs_f64() * 1e3, TimeSource::WallClock);

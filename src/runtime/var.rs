@@ -80,12 +80,26 @@ impl Var {
     pub fn new(name: &str, kind: VarKind, value: &Tensor) -> Result<Self> {
         let node = value.node();
         let var = Self::allocate(name, kind, node.shape.clone(), node.dtype, &node.device, node.location)?;
-        if trace::is_tracing() && depends_on_inputs(node) {
+        if !trace::is_tracing() {
+            var.set(value)?;
+            return Ok(var);
+        }
+        let leaves = leaves(node);
+        if leaves.iter().any(|leaf| matches!(leaf.source, Some(Source::Input(_)))) {
             let what = format!("a new variable `{name}` with a value made from the step's inputs");
             return Err(Error::Traced { what });
         }
-        // also when a step is being traced: making it is not something that the step repeats
-        trace::suspended(|| var.set(value))?;
+        // making it is not something that the step repeats; the step's own nodes stay without a value, which would be a constant
+        // of the step
+        trace::suspended(|| {
+            for leaf in leaves {
+                if let Some(Source::Var(cell)) = &leaf.source {
+                    cell.flush()?;
+                }
+            }
+            let own = if node.source.is_none() { node.again(node.inputs.clone()) } else { node.clone() };
+            var.0.set(&own)
+        })?;
         Ok(var)
     }
 
@@ -167,19 +181,21 @@ impl Var {
     }
 }
 
-/// True if `node` can only be computed when the step that is being traced runs.
-fn depends_on_inputs(node: &NodeRef) -> bool {
+/// What a value is computed from: nodes with a source or a value.
+fn leaves(node: &NodeRef) -> Vec<&NodeRef> {
     let mut seen = std::collections::HashSet::new();
-    let mut stack = vec![node];
+    let (mut stack, mut leaves) = (vec![node], Vec::new());
     while let Some(node) = stack.pop() {
-        if matches!(node.source, Some(Source::Input(_))) {
-            return true;
+        if !seen.insert(node.id) {
+            continue;
         }
-        if node.value().is_none() && seen.insert(node.id) {
+        if node.source.is_some() || node.value().is_some() {
+            leaves.push(node);
+        } else {
             stack.extend(&node.inputs);
         }
     }
-    false
+    leaves
 }
 
 impl fmt::Debug for Var {

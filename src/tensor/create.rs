@@ -155,7 +155,7 @@ impl Tensor {
         Self::from_vec(values.into_iter().collect(), device)
     }
 
-    /// Elements as they lie in memory, in row-major order, copied to the device.
+    /// Elements as they lie in memory, in row-major order, copied to the device. Any byte but 0 is a `true`.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl Tensor {
         );
         let purpose = Purpose::value("a tensor", dtype, &shape, std::panic::Location::caller());
         let storage = device.alloc_pooled(expected as u64, purpose)?;
-        device.write(&storage, 0, bytes)?;
+        device.write(&storage, 0, &dtype.canonical(bytes))?;
         Ok(Self::from_node(Node::leaf(Source::Memory(Memory::new(storage, 0)), shape, dtype, device)))
     }
 

@@ -3,9 +3,10 @@
 use brasa::autodiff::{custom_gradient, grad};
 use brasa::device::Fault;
 use brasa::ops::conv::ConvOptions;
+use brasa::ops::pool::PoolOptions;
 use brasa::optim::{Optimizer, SGD, SGDOptions};
 use brasa::runtime::{Arena, Step, Var, checkpoint, random_variables};
-use brasa::{Device, Error, Tensor};
+use brasa::{DType, Device, Error, Shape, Tensor};
 
 use crate::common::small::doubling;
 use crate::common::{devices, fresh_devices, laid_out, panic_of, read, vector};
@@ -454,5 +455,109 @@ fn the_gradient_of_a_pool_of_which_a_part_is_transposed_read_wrong_places() {
         let weights = vector(&weights, &device).reshape([2, 5, 3]);
         let gradient = grad(&(part * weights).sum(), &[&picture]).remove(0);
         assert_eq!(read(&gradient), expected, "{device:?}");
+    }
+}
+
+/// Once its value was known, whoever read it got another tensor with that value instead.
+#[test]
+fn the_gradient_by_a_tensor_of_no_grad_that_had_been_computed_was_zero() {
+    for device in devices() {
+        let x = brasa::no_grad(|| vector(&[1.0, 3.0], &device) * 2.0);
+        let slope = || read(&grad(&(&x * &x).sum(), &[&x])[0]);
+        assert_eq!(slope(), [4.0, 12.0], "{device:?}");
+        read(&x);
+        assert_eq!(slope(), [4.0, 12.0], "{device:?}");
+    }
+}
+
+/// What a new variable began with was a constant of the step afterwards.
+#[test]
+fn a_variable_made_in_a_step_froze_what_it_was_made_from() {
+    for device in devices() {
+        let weight = Var::state("weight", &vector(&[0.0, 2.0], &device)).expect("memory");
+        // waits to be computed when the step is traced
+        weight.assign(&(weight.tensor() + 1.0));
+        let (inside, mut kept) = (weight.clone(), None);
+        let mut step = Step::new(&device, move |_| {
+            let next = inside.tensor() * 2.0;
+            let first: &Var = kept.get_or_insert_with(|| Var::state("first", &next).expect("memory"));
+            let before: Tensor = Var::state("before", &inside.tensor()).expect("memory").tensor();
+            inside.assign(&next);
+            vec![first.tensor() * 1.0, before * 1.0]
+        })
+        .expect("a step");
+        for round in 1..4 {
+            let outputs = step.run(&[]).expect("a run");
+            assert_eq!(read(&outputs[0]), [2.0, 6.0], "{device:?}");
+            assert_eq!(read(&outputs[1]), [1.0, 3.0], "{device:?}");
+            let power = f32::from(1u8 << round);
+            assert_eq!(read(&weight.tensor()), [power, 3.0 * power], "{device:?}");
+        }
+    }
+}
+
+/// Nobody knew any more that it was somebody's.
+#[test]
+fn a_snapshot_of_an_arena_changed_once_the_arena_was_gone() {
+    for device in devices() {
+        let (a, b, arena) = members(&device);
+        let (snapshot, expected) = (arena.tensor(), laid_out(&arena, &[&[1.0; 4], &[2.0; 4]]));
+        drop(arena);
+        a.set(&vector(&[5.0; 4], &device)).expect("memory");
+        let inside = b.clone();
+        let mut step = Step::new(&device, move |_| {
+            inside.assign(&(inside.tensor() + 1.0));
+            vec![]
+        })
+        .expect("a step");
+        step.run(&[]).expect("a run");
+        assert_eq!(read(&snapshot), expected, "{device:?}");
+        assert_eq!((read(&a.tensor()), read(&b.tensor())), (vec![5.0; 4], vec![3.0; 4]), "{device:?}");
+    }
+}
+
+/// They were taken for numbers on the CPU.
+#[test]
+fn truth_values_were_those_of_two_bytes_only() {
+    for device in devices() {
+        let mask = Tensor::from_bytes(&[255, 0, 2, 1], [4], DType::Bool, &device).expect("memory");
+        let ones = Tensor::from_bytes(&[1; 4], [4], DType::Bool, &device).expect("memory");
+        assert_eq!(read(&mask.to_dtype(DType::F32)), [1.0, 0.0, 1.0, 1.0], "{device:?}");
+        assert_eq!(read(&mask.logical_and(&ones).to_dtype(DType::F32)), [1.0, 0.0, 1.0, 1.0], "{device:?}");
+        let mut step = Step::new(&device, |inputs| vec![inputs[0].to_dtype(DType::F32)]).expect("a step");
+        let outputs = step.run_bytes(&[(Shape::from([3]), DType::Bool, &[128, 0, 1])]).expect("a run");
+        assert_eq!(read(&outputs[0]), [1.0, 0.0, 1.0], "{device:?}");
+    }
+}
+
+#[test]
+fn windows_beyond_all_sizes_panicked_where_shapes_come_from_files() {
+    let shape = Shape::from([1, 1, 4, 4]);
+    let huge = usize::MAX / 2;
+    for options in [
+        PoolOptions::new(2).stride(0),
+        PoolOptions::new(0),
+        PoolOptions::new(2).dilation(huge),
+        PoolOptions::new(huge).padding(huge / 2),
+        PoolOptions::new(2).stride(huge),
+    ] {
+        for options in [options.clone(), options.ceil_mode()] {
+            // `stride(huge)` fits once
+            match options.windows("pool", &shape, 2) {
+                Ok((_, counts)) => assert_eq!(counts, [1, 1]),
+                Err(error) => assert!(matches!(error, Error::Shape(_)), "{error}"),
+            }
+        }
+    }
+}
+
+/// Nothing is as large as the product of its other sizes.
+#[test]
+fn an_axis_of_no_elements_beside_huge_ones_overflowed() {
+    let huge = 1usize << 40;
+    for device in devices() {
+        let nothing = Tensor::zeros([0, huge, huge], &device);
+        assert!(read(&(&nothing + 1.0)).is_empty());
+        assert!(read(&nothing.transpose(0, 2).sum_dim(1)).is_empty());
     }
 }

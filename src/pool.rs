@@ -1,0 +1,71 @@
+//! Threads of brasa's own, on which nothing runs but kernels and their compilation.
+//!
+//! Whoever waits for such work holds its device. On a pool that the program uses, too, every thread might be waiting for that
+//! device, or the thread that holds it might take up such a job while it waits: neither would ever end.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rayon::ThreadPool;
+
+static POOLS: Mutex<Option<HashMap<usize, Arc<ThreadPool>>>> = Mutex::new(None);
+
+/// The pool with as many threads as the one that the caller is on: rayon's, or what a program made with fewer.
+fn of_caller() -> Arc<ThreadPool> {
+    let threads = rayon::current_num_threads();
+    let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+    let pool = pools.get_or_insert_default().entry(threads).or_insert_with(|| {
+        let name = |number: usize| format!("brasa worker {number}");
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build();
+        Arc::new(pool.expect("threads for kernels: the system gives no more"))
+    });
+    Arc::clone(pool)
+}
+
+/// Does `work` on these threads, all of which it may use, and waits without taking up anything else.
+pub(crate) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    if rayon::current_thread_index().is_none() {
+        return of_caller().install(work);
+    }
+    if is_own() {
+        return work();
+    }
+    // `install` would have a thread of another pool look for jobs there
+    let mut result = None;
+    of_caller().in_place_scope(|scope| scope.spawn(|_| result = Some(work())));
+    result.expect("the scope has waited for it")
+}
+
+/// Starts `work` on one of these threads.
+pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
+    if is_own() { rayon::spawn(work) } else { of_caller().spawn(work) }
+}
+
+/// Whether this is one of these threads.
+fn is_own() -> bool {
+    let pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+    pools.iter().flat_map(HashMap::values).any(|pool| pool.current_thread_index().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use rayon::prelude::*;
+
+    use crate::{Device, Tensor};
+
+    /// All threads of rayon's pool ask for the device while kernels run on it that are cut for several threads.
+    #[test]
+    fn a_program_s_own_jobs_do_not_keep_kernels_from_ending() {
+        let device = Device::cpu().reopen().expect("a CPU");
+        let large = Tensor::ones([1200, 1200], &device);
+        let multiply = |_| large.matmul(&large).narrow(0, 0, 1).narrow(1, 0, 1).item::<f32>().expect("a product");
+        let jobs = 8 * rayon::current_num_threads();
+        let ended = std::thread::scope(|scope| {
+            let by_jobs = scope.spawn(|| (0..jobs).into_par_iter().map(multiply).collect::<Vec<f32>>());
+            let mut all: Vec<f32> = (0..4).map(multiply).collect();
+            all.extend(by_jobs.join().expect("no job panics"));
+            all
+        });
+        assert_eq!(ended, vec![1200.0; jobs + 4]);
+    }
+}
