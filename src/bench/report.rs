@@ -18,7 +18,7 @@ use super::{Crossover, Growth, Machine, Measured, Method, Peak};
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Suite {
-    /// Products of matrices, and the loops of the lecture notebook
+    /// Products of matrices, and two loops as notebooks time them
     Matmul,
     /// Elementwise, sums, softmax, norms, transposes, lookups, convolution, attention
     Ops,

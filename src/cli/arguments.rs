@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use clap::builder::Resettable;
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Arg, Command};
 
 use crate::train::SECTIONS;
@@ -32,6 +34,16 @@ pub(super) fn laid_out(command: Command) -> Command {
     ["train", "tune"]
         .into_iter()
         .fold(command, |command, name| command.mut_subcommand(name, |subcommand| subcommand.mut_args(under_heading)))
+}
+
+/// The command for which variables of the environment that are empty are not there, as they are not for the library.
+pub(super) fn without_empty_variables(command: Command) -> Command {
+    let is_empty = |argument: &Arg| {
+        let value = argument.get_env().and_then(std::env::var_os);
+        value.is_some_and(|value| value.to_str().is_some_and(|text| text.trim().is_empty()))
+    };
+    let without = move |argument: Arg| if is_empty(&argument) { argument.env(Resettable::Reset) } else { argument };
+    command.mut_args(without).mut_subcommands(|subcommand| subcommand.mut_args(without))
 }
 
 fn under_heading(argument: Arg) -> Arg {
@@ -67,19 +79,33 @@ fn is_bare_flag(text: &str) -> bool {
     text.len() > 2 && text.starts_with("--") && !text.contains('=')
 }
 
-/// What to write instead where a value follows a flag that takes one behind an equals sign alone, as in `--augment cifar`.
-pub(super) fn without_equals(command: &Command, arguments: &[OsString]) -> Option<String> {
-    let is_command = |name: &str| command.find_subcommand(name).is_some();
-    let needs_equals = |flag: &str| {
-        let args = command.get_arguments().chain(command.get_subcommands().flat_map(Command::get_arguments));
-        args.into_iter().any(|arg| arg.is_require_equals_set() && arg.get_long() == Some(flag))
+/// The error that says what to write instead, where what clap did not expect is a value behind a flag that takes one behind an
+/// equals sign alone, as in `--augment cifar`; else clap's own.
+pub(super) fn without_equals(command: &mut Command, arguments: &[OsString], error: Error) -> Error {
+    let unexpected = match error.kind() {
+        ErrorKind::UnknownArgument => error.get(ContextKind::InvalidArg),
+        // what stands where a command may, behind flags
+        ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict => error.get(ContextKind::InvalidSubcommand),
+        _ => None,
     };
-    arguments.windows(2).find_map(|pair| {
+    let unexpected = match unexpected {
+        Some(ContextValue::String(value)) if command.find_subcommand(value).is_none() => value,
+        _ => return error,
+    };
+    // flags of training before a subcommand are an error of another kind
+    let named = arguments.get(1).and_then(|name| name.to_str()).filter(|name| command.find_subcommand(name).is_some());
+    let command = match named {
+        Some(name) => command.find_subcommand_mut(name).expect("it was found"),
+        None => command,
+    };
+    let needs_equals =
+        |flag: &str| command.get_arguments().any(|arg| arg.is_require_equals_set() && arg.get_long() == Some(flag));
+    let said = arguments.windows(2).find_map(|pair| {
         let (flag, value) = (pair[0].to_str()?.strip_prefix("--")?, pair[1].to_str()?);
-        let is_value = !value.starts_with('-') && !is_command(value);
-        (is_value && needs_equals(flag))
+        (value == unexpected && needs_equals(flag))
             .then(|| format!("--{flag} takes a value behind an equals sign only: write --{flag}={value}"))
-    })
+    });
+    said.map_or(error, |said| command.error(ErrorKind::UnknownArgument, said))
 }
 
 #[cfg(test)]

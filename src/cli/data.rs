@@ -49,9 +49,29 @@ impl<'a> Row<'a> {
     }
 }
 
+/// What is said of a data set that nobody publishes.
+const UNFETCHED: &str = "it is not fetched: its files are the program's or your own";
+
+/// The same as JSON: with the keys of a [`Row`], of which most say nothing.
+fn unfetched(name: &DatasetName) -> String {
+    let name = name.to_string();
+    let kind = |text: &str| text.split(':').next().map(str::to_owned);
+    let about = FORMS.iter().find(|(form, _)| kind(form) == kind(&name)).map_or(UNFETCHED, |(_, about)| about);
+    serde_json::json!({
+        "name": name,
+        "about": about,
+        "bytes": null,
+        "licence": null,
+        "home": null,
+        "folder": null,
+        "missing": [],
+    })
+    .to_string()
+}
+
 /// Lists the data sets, or fetches one and says where it is.
 pub(super) fn run(args: &DataArgs) -> Result<ExitCode> {
-    let options = OpenOptions { data_dir: args.data_dir.clone(), download: args.download, any_size: false };
+    let options = OpenOptions { data_dir: args.data_dir.clone(), download: args.download, ..OpenOptions::default() };
     if let Some(name) = args.name.as_ref().filter(|_| args.download) {
         fetch_with_bar(name, &options)?;
     }
@@ -66,7 +86,8 @@ pub(super) fn run(args: &DataArgs) -> Result<ExitCode> {
     };
     match &args.name {
         Some(DatasetName::Published(set)) => tell(set)?,
-        Some(_) => text += "it is not fetched: its files are the program's or your own\n",
+        Some(name) if args.json => text += &(unfetched(name) + "\n"),
+        Some(_) => text += &format!("{UNFETCHED}\n"),
         None => {
             PUBLISHED.iter().try_for_each(&mut tell)?;
             if !args.json {

@@ -23,7 +23,7 @@ pub(super) struct EvalArgs {
     /// Weights to judge [default: those of the run's best evaluation, or its last ones]
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
-    /// Other data to judge by, with the same classes
+    /// Other data to judge by, with the same classes: their held-out part, in the size and the levels of those learned from
     #[arg(long, value_name = "DATA")]
     dataset: Option<DatasetName>,
     /// Where to compute: best, cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default: the device of the run]
@@ -48,7 +48,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<ExitCode> {
         let run = args.run.display();
         Error::Config(format!("{run}: there are no weights; was the run saved?"))
     })?;
-    let judged = evaluate_for(config, &weights, learned(&args.run)?.as_deref())?;
+    let judged = evaluate_for(config, &weights, learned(&args.run)?.as_ref())?;
     if args.json {
         super::print_result(&(serde_json::to_string(&judged).expect("plain data") + "\n"))?;
     } else {
@@ -57,14 +57,14 @@ pub(super) fn run(args: &EvalArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The classes that the run has learned, if its folder tells.
-fn learned(run: &Path) -> Result<Option<Vec<String>>> {
+/// What the run has learned from, if its folder tells.
+fn learned(run: &Path) -> Result<Option<RunRecord>> {
     let path = run.join(RUN);
     match std::fs::read(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io(path, error)),
         // what cannot be read cannot be compared with; the number of classes is in the weights
-        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok().map(|RunRecord { classes, .. }| classes)),
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
     }
 }
 

@@ -66,7 +66,7 @@ impl Listener {
                     .expect("a fixed, well-formed template")
                     .progress_chars("━╸─");
                 self.bar.set_style(style);
-                self.bar.set_length((start.epochs * start.steps_per_epoch) as u64);
+                self.bar.set_length(start.steps as u64);
                 self.bar.set_position(start.steps_done as u64);
                 self.message(&format!(
                     "{} on {}: {} parameters, {} training and {} test samples, on {}",

@@ -18,7 +18,6 @@ mod view;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::error::{Error, Result};
@@ -80,12 +79,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         .log_internal_errors(false)
         .init();
     let args = arguments::with_negative_numbers(args);
-    let mut command = arguments::laid_out(Cli::command());
+    let mut command = arguments::without_empty_variables(arguments::laid_out(Cli::command()));
     let matches = match command.try_get_matches_from_mut(&args) {
         Ok(matches) => matches,
         Err(error) => {
-            let said = if error.use_stderr() { arguments::without_equals(&command, &args) } else { None };
-            let error = said.map_or(error, |said| command.error(ErrorKind::UnknownArgument, said));
+            let error = arguments::without_equals(&mut command, &args, error);
             // Help and version are such errors, too; clap knows which stream each belongs on. If that is closed,
             // there is nobody to tell.
             let _ = error.print();

@@ -20,7 +20,11 @@ pub(super) fn summary(summary: &Summary) -> String {
     match summary.test {
         Some(test) => {
             let (correct, targets) = (thousands(test.correct as usize), thousands(test.targets as usize));
-            let when = if summary.completed { "" } else { ", after the last full epoch" };
+            let when = match summary.test_mid_epoch {
+                Some(step) => format!(", after step {}", thousands(step)),
+                None if summary.completed => String::new(),
+                None => ", after the last full epoch".to_owned(),
+            };
             let _ = writeln!(text, "test accuracy  {} ({correct} of {targets}){when}", percent(test.accuracy));
             if test.by_iou {
                 let _ = writeln!(text, "mean IoU       {}{when}", percent(test.mean.iou));
@@ -131,6 +135,41 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_said_when_the_last_evaluation_was() {
+        let test = serde_json::json!({
+            "loss": 0.5, "accuracy": 0.75, "correct": 3, "targets": 4, "samples": 4, "by_iou": false,
+            "mean": { "precision": 0.7, "recall": 0.7, "f1": 0.7, "iou": 0.6 },
+        });
+        let said = |completed, test_mid_epoch| {
+            summary(&Summary {
+                completed,
+                stopped: None,
+                steps: 1300,
+                test: Some(serde_json::from_value(test.clone()).expect("metrics")),
+                test_mid_epoch,
+                best: None,
+                skipped_samples: 0,
+                skipped_tests: 0,
+                skipped_steps: 0,
+                seconds: 1.0,
+                joules: None,
+                energy: "not available here: none".into(),
+                stages: Vec::new(),
+                folder: "runs/one".into(),
+            })
+        };
+        for (completed, step, when) in [
+            (true, None, ""),
+            (false, None, ", after the last full epoch"),
+            (false, Some(1234), ", after step 1,234"),
+            (true, Some(1234), ", after step 1,234"),
+        ] {
+            let text = said(completed, step);
+            assert!(text.contains(&format!("test accuracy  75.00 % (3 of 4){when}\n")), "{text}");
+        }
+    }
 
     #[test]
     fn numbers_read_well() {

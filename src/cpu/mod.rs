@@ -4,7 +4,7 @@
 //! Every order of summation depends on shapes and on the machine's vector length, never on the number of threads.
 //!
 //! Reading order: `space` (how points are walked), `program` and `execute` (tapes over strips of them), `loops` with
-//! `run_loops`, and `contract` with `gemm`, or `pack` and `micro` (the two kinds of kernels). Who works on a kernel's pieces is said in
+//! `run_loops`, `contract` with `gemm`, `windowed`, or `pack` and `micro`, and `routine` with `attention` (the three kinds of kernels). Who works on a kernel's pieces is said in
 //! `scratch` and `team`. All unchecked code is in `memory`, `view`, `offsets`, `gemm`, `micro`, `lanes` and `team`.
 
 mod access;

@@ -69,7 +69,7 @@ pub struct Description {
     /// Shape of each input, `[channels, height, width]` or `[features]`. Height and width are 0 if pictures differ in size:
     /// something has to [resize](super::Resize) them before they are put in a batch.
     pub shape: Vec<usize>,
-    /// What the model sees of bytes; tables are left as they are.
+    /// What the model sees of bytes; of a table, which has been brought to these scales already, what each column's were.
     pub normalization: Normalization,
 }
 

@@ -137,6 +137,12 @@ impl Device {
         claim.ok_or_else(|| self.out_of_memory(bytes, purpose))
     }
 
+    /// The error that there is no memory on the host for what is to go to this device: the host's is that of the CPU.
+    pub(crate) fn out_of_host_memory(&self, bytes: u64, purpose: impl Into<Purpose>) -> Error {
+        let purpose = purpose.into();
+        if self.is_cpu() { self.out_of_memory(bytes, &purpose) } else { Self::cpu().out_of_memory(bytes, &purpose) }
+    }
+
     pub(super) fn out_of_memory(&self, bytes: u64, purpose: &Purpose) -> Error {
         let MemoryUse { live_bytes, peak_bytes, .. } = self.memory();
         Error::OutOfMemory {

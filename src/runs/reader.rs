@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::train::Start;
 use crate::train::record::{CONFUSION, METRICS, PLAN, PREDICTIONS, RUN, RunRecord, STATUS};
 
 use super::events::{Another, EventFiles};
@@ -27,11 +28,42 @@ pub(super) struct Reader {
     lines_problem: Option<String>,
     events: EventFiles,
     /// As the run says.
-    steps_per_epoch: Option<usize>,
-    /// Whether numbers were read, whose epochs are those of `steps_per_epoch`.
+    passes: Option<Passes>,
+    /// Whether numbers were read, whose epochs are those of `passes`.
     begun: bool,
     /// Problems that were told.
     told: Vec<String>,
+}
+
+/// Which pass over the data a step is in.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Passes {
+    /// Steps in a pass.
+    steps: usize,
+    /// A step and the passes behind it, before which steps had another size; (0, 0) if none had.
+    changed: (u64, f64),
+}
+
+impl Passes {
+    fn of(start: &Start) -> Option<Self> {
+        let Start { epochs, steps_per_epoch, steps, steps_done, .. } = *start;
+        if steps_per_epoch == 0 {
+            return None;
+        }
+        let of_one_size = steps == 0 || Some(steps) == epochs.checked_mul(steps_per_epoch);
+        let left = steps.saturating_sub(steps_done) as f64 / steps_per_epoch as f64;
+        let changed = if of_one_size { (0, 0.0) } else { (steps_done as u64, (epochs as f64 - left).max(0.0)) };
+        Some(Self { steps: steps_per_epoch, changed })
+    }
+
+    fn at(self, step: u64) -> f32 {
+        let (changed, passes) = self.changed;
+        let epoch = match step.checked_sub(changed) {
+            Some(since) => passes + since as f64 / self.steps as f64,
+            None => passes * step as f64 / changed as f64,
+        };
+        epoch as f32
+    }
 }
 
 impl Reader {
@@ -77,14 +109,14 @@ impl Reader {
         read(&mut news.predictions, predictions, folder, PREDICTIONS, json::predictions);
         read(&mut news.confusion, confusion, folder, CONFUSION, json::confusion);
         if let Some(run) = &news.run {
-            let steps = Some(run.start.steps_per_epoch).filter(|&steps| steps > 0);
-            if self.begun && steps != self.steps_per_epoch {
+            let passes = Passes::of(&run.start);
+            if self.begun && passes != self.passes {
                 return Err(Another);
             }
-            self.steps_per_epoch = steps;
+            self.passes = passes;
         }
-        let steps_per_epoch = self.steps_per_epoch;
-        let epoch = |step: u64| steps_per_epoch.map(|steps| (step as f64 / steps as f64) as f32);
+        let passes = self.passes;
+        let epoch = |step: u64| passes.map(|passes| passes.at(step));
         let reached = self.lines.read(&folder.join(METRICS), most, |line| news.line(&line, epoch(line.step)));
         self.begun = true;
         (news.more, self.lines_problem) = match reached {

@@ -23,6 +23,7 @@ use crate::tensor::Tensor;
 
 use super::environment::Environment;
 use super::event::TestMetrics;
+use super::length::Length;
 
 /// The only version that is written and read.
 pub const CHECKPOINT_VERSION: u32 = 2;
@@ -35,6 +36,9 @@ const SUFFIX: &str = "safetensors";
 pub(super) struct Progress {
     /// Steps done.
     pub steps: u64,
+    /// How long the run was to be. Checkpoints from before this was kept have none.
+    #[serde(default)]
+    pub length: Option<Length>,
     /// The pass that is under way, from 0.
     pub epoch: usize,
     /// Sums over the part of that pass that is done.
@@ -44,8 +48,12 @@ pub(super) struct Progress {
     pub scheduler: (Scheduler, f64),
     /// Seed, position and draws of the device's random numbers.
     pub random: [u32; 3],
-    /// The last evaluation, and the best one.
+    /// The last evaluation.
     pub test: Option<TestMetrics>,
+    /// The step behind which that was, if it was within a pass.
+    #[serde(default)]
+    pub test_mid_epoch: Option<u64>,
+    /// The best evaluation of those whose weights are written.
     pub best: Option<TestMetrics>,
     /// What callbacks keep, by their names.
     pub callbacks: BTreeMap<String, serde_json::Value>,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::data::{Batch, Skipped};
+use crate::data::{Batch, OpenOptions, Pipeline, Skipped, Split};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::nn::{LoadOptions, load_weights};
@@ -11,8 +11,9 @@ use super::Config;
 use super::auto::AUTO;
 use super::event::TestMetrics;
 use super::learner::{Evaluated, Learner};
+use super::record::RunRecord;
 use super::scores::Confusion;
-use super::trainer::{batched, open, some};
+use super::trainer::{batched, open, open_with, some};
 
 /// How good a model is, as a whole and class by class.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -37,8 +38,9 @@ pub fn evaluate(config: Config, weights: &Path) -> Result<Judged> {
     evaluate_for(config, weights, None)
 }
 
-/// The same for a model that has learned to tell these classes apart; data with others are refused.
-pub(crate) fn evaluate_for(config: Config, weights: &Path, learned: Option<&[String]>) -> Result<Judged> {
+/// The same by data that may be others than those that the model has `learned` from: they are brought to the form of those, and
+/// refused if they have other classes.
+pub(crate) fn evaluate_for(config: Config, weights: &Path, learned: Option<&RunRecord>) -> Result<Judged> {
     // a cache is of use to who reads samples more than once
     let config =
         Config { ema: None, weights: None, skip_weights: Vec::new(), accumulate: 1, cache: false, ..config.resolve()? };
@@ -48,14 +50,11 @@ pub(crate) fn evaluate_for(config: Config, weights: &Path, learned: Option<&[Str
         return Err(Error::Config(message.into()));
     }
     let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
-    let data = batched(open(&config)?, &config)?;
-    let of = data.test.description();
-    if let Some(learned) = learned.filter(|learned| *learned != of.classes) {
-        let (name, own, learned) = (&of.name, some(&of.classes), some(learned));
-        let message =
-            format!("`{name}` has the classes {own}, but the model has learned {learned}: judge it by data with these");
-        return Err(Error::Config(message));
-    }
+    let data = match learned {
+        Some(learned) => in_form(&config, learned)?,
+        None => open(&config)?,
+    };
+    let data = batched(data, &config)?;
     let (mut learner, _) = Learner::new(&config, [data.train.format(), data.test.format()], &device)?;
     load_weights(learner.model(), weights, &LoadOptions::default())?;
     let mut samples = 0;
@@ -70,6 +69,26 @@ pub(crate) fn evaluate_for(config: Config, weights: &Path, learned: Option<&[Str
     let classes = data.test.description().classes.clone();
     let skipped = batches.skipped().clone();
     Ok(Judged { test, classes, confusion: evaluated.confusion, skipped })
+}
+
+/// The data that `config` names, in the form of those that `learned` is about.
+fn in_form(config: &Config, learned: &RunRecord) -> Result<Split<Pipeline>> {
+    let own = config.open_options();
+    let options = if learned.start.dataset == config.dataset.to_string() {
+        own
+    } else {
+        let columns = (learned.input.shape.len() == 1).then(|| learned.input.normalization());
+        OpenOptions { any_size: true, columns, ..own }
+    };
+    let Split { train, test } = open_with(config, &options)?;
+    let of = test.description();
+    if of.classes != learned.classes {
+        let (name, own, learned) = (&of.name, some(&of.classes), some(&learned.classes));
+        let message =
+            format!("`{name}` has the classes {own}, but the model has learned {learned}: judge it by data with these");
+        return Err(Error::Config(message));
+    }
+    Ok(Split { train: learned.input.applied(train)?, test: learned.input.applied(test)? })
 }
 
 impl TestMetrics {

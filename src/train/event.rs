@@ -89,6 +89,10 @@ pub struct Start {
     pub steps_done: usize,
     /// Steps in each.
     pub steps_per_epoch: usize,
+    /// Steps in all, which are not those of so many passes if their size was another one before. Runs from before this was
+    /// written have 0.
+    #[serde(default)]
+    pub steps: usize,
     /// Samples in a step.
     pub batch_size: usize,
     /// What, beside the settings, the same bits depend on.
@@ -147,14 +151,14 @@ pub struct EpochMetrics {
     pub loss: f64,
     /// Part of the training targets (samples, or pixels) that were classified correctly while learning.
     pub accuracy: f64,
-    /// Training samples a second, in this pass.
+    /// Training samples a second, in this pass, without what was evaluated or saved meanwhile.
     pub samples_per_second: f64,
     /// Steps so far that changed nothing, because something in them was not finite.
     pub skipped_steps: u32,
     /// What losses are multiplied by now, in mixed precision.
     pub loss_scale: Option<f32>,
-    /// Energy that the device used in this pass, in joules, as [`Summary::energy`] tells it; without the evaluation after it.
-    /// `None` where it is not told, and of a pass that was begun by another process.
+    /// Energy that the device used in this pass, in joules, as [`Summary::energy`] tells it; without the evaluation after it and
+    /// what was evaluated or saved meanwhile. `None` where it is not told, and of a pass that was begun by another process.
     pub joules: Option<f64>,
 }
 
@@ -232,6 +236,8 @@ pub struct Summary {
     pub steps: usize,
     /// How well the held-out samples were classified at last; `None` if the run was stopped before any evaluation.
     pub test: Option<TestMetrics>,
+    /// The step behind which that was, if it was asked for within a pass; `None` if the pass was complete.
+    pub test_mid_epoch: Option<usize>,
     /// The best evaluation.
     pub best: Option<TestMetrics>,
     /// Training samples that could not be read, in each pass.

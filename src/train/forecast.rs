@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::Batch;
 use crate::error::Result;
 
-use super::trainer::{Open, Prepared, open, steps_per_epoch};
+use super::trainer::{Open, Prepared, open};
 use super::{Config, Control, MemoryNeed};
 
 /// Steps that are done before time is taken, each waited for: the first ones are slower.
@@ -53,8 +53,8 @@ pub fn forecast(config: Config, control: &Control) -> Result<RunForecast> {
 
 /// The same with data as `open` opens them.
 pub(super) fn forecast_of(config: Config, open: &Open<'_>, control: &Control) -> Result<RunForecast> {
-    let Prepared { config, data, mut learner, memory, .. } = Prepared::new(config, open)?;
-    let steps = config.epochs * steps_per_epoch(&config, &data.train);
+    let Prepared { config, data, mut learner, memory, length, .. } = Prepared::new(config, open)?;
+    let steps = length.steps as usize;
     let mut batches = data.train.start()?;
     let mut left = steps;
     // milliseconds of each of so many steps, for which is waited at the end; `None` if there are none left

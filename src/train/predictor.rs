@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::data::{MAX_PICTURE_BYTES, Normalization, Resize, Sample, Values, decode_picture, read_file};
+use crate::data::{MAX_PICTURE_BYTES, Resize, Sample, Values, decode_picture, read_file};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -10,6 +10,7 @@ use crate::models::{self, ModelSpec};
 use crate::nn::{LoadOptions, Mode, Module, load_weights};
 use crate::tensor::{Tensor, no_grad};
 
+use super::learned::{change_levels, few_levels};
 use super::learner::{Numbers, likeliest};
 use super::record::{InputRecord, RUN, RunRecord};
 use super::run::{BEST, WEIGHTS};
@@ -108,36 +109,24 @@ impl Predictor {
         let mut sample = Sample::default();
         decode_picture(&bytes, channels, &mut sample).map_err(|reason| Error::format(path, reason))?;
         Resize { height, width }.apply(&mut sample)?;
-        let Values::U8(planes) = &mut sample.input else { unreachable!("pictures are bytes") };
-        let few = self.few_levels();
-        if let Some(largest) = few {
-            planes.iter_mut().for_each(|level| *level = (f32::from(*level) * largest / 255.0).round() as u8);
-        }
+        let normalization = self.input.normalization();
+        let few = few_levels(&normalization);
+        change_levels(&mut sample, few.unwrap_or(255.0) / 255.0);
+        let Values::U8(planes) = &sample.input else { unreachable!("pictures are bytes") };
         let pixels = pictures::interleaved(planes, channels, few.map_or(255, |largest| largest as u8));
         let pixels = if channels == 3 { pixels } else { pixels.iter().flat_map(|&level| [level; 3]).collect() };
         let picture = Tensor::from_bytes(planes, [1, channels, height, width], DType::U8, &self.device)?;
-        let InputRecord { mean, std, segments, .. } = &self.input;
-        let normalization = Normalization { mean: mean.clone(), std: std.clone() };
         let logits = no_grad(|| {
             Mode::Evaluate.scope(|| self.numbers.forward(self.model.as_ref(), &normalization.apply(&picture)))
         });
         let logits = logits.to_dtype(DType::F32);
         let mut predicted = PredictedPicture { height, width, pixels, likeliest: Vec::new(), mask: Vec::new() };
-        if *segments {
+        if self.input.segments {
             let said = no_grad(|| logits.argmax(1)).to_vec::<i32>()?;
             predicted.mask = said.into_iter().map(|class| class as u8).collect();
         } else {
             predicted.likeliest = likeliest(&no_grad(|| logits.log_softmax(1)).to_vec::<f32>()?);
         }
         Ok(predicted)
-    }
-
-    /// The largest level of the pictures that the model has learned from, if they have few, as the digits with 16 have: what
-    /// becomes 1 of a range that begins with 0.
-    fn few_levels(&self) -> Option<f32> {
-        match (&self.input.mean[..], &self.input.std[..]) {
-            (&[mean], &[std]) if mean == 0.0 && std < f32::from(pictures::FEW) => Some(std),
-            _ => None,
-        }
     }
 }

@@ -82,13 +82,40 @@ impl serde::Serialize for SaveEvery {
 
 impl<'de> serde::Deserialize<'de> for SaveEvery {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        deserializer.deserialize_any(Words)
+    }
+}
+
+/// What stands in a file: the words of a flag, or a number of steps without quotes.
+struct Words;
+
+impl serde::de::Visitor<'_> for Words {
+    type Value = SaveEvery;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number of steps, or a time as \"30s\", \"10min\" or \"2h\"")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> std::result::Result<SaveEvery, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, steps: u64) -> std::result::Result<SaveEvery, E> {
+        self.visit_str(&steps.to_string())
+    }
+
+    /// TOML has no other integers.
+    fn visit_i64<E: serde::de::Error>(self, steps: i64) -> std::result::Result<SaveEvery, E> {
+        self.visit_str(&steps.to_string())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::train::Config;
 
     #[test]
     fn steps_and_times_round_trip() {
@@ -99,5 +126,28 @@ mod tests {
         for text in ["", "0", "min", "-3", "5d", "99999999999999999999"] {
             assert!(text.parse::<SaveEvery>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_file_may_have_steps_as_a_number() {
+        let parse = |value: &str| {
+            let text = format!("save-every = {value}");
+            Config::parse(Path::new("run.toml"), &text)
+                .map(|config| config.save_every)
+                .map_err(|error| error.to_string())
+        };
+        let steps = Ok(SaveEvery::Steps(500));
+        assert_eq!([parse("500"), parse("'500'")], [steps.clone(), steps]);
+        assert_eq!(parse("'30s'"), Ok(SaveEvery::Time(Duration::from_secs(30))));
+        for (value, words) in [
+            ("0", "save-every is `0`: write a number of steps"),
+            ("-3", "save-every is `-3`: write"),
+            ("2.5", "expected a number of steps, or a time as \"30s\""),
+            ("true", "expected a number of steps"),
+        ] {
+            let message = parse(value).expect_err(value);
+            assert!(message.contains(words) && message.contains("line 1"), "{message}");
+        }
+        assert_eq!(serde_json::from_str::<SaveEvery>("500").expect("steps"), SaveEvery::Steps(500));
     }
 }

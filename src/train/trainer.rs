@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::data::{self, Cache, DatasetName, Description, Goal, Last, Pipeline, Sample, Split};
+use crate::data::{self, Cache, DatasetName, Description, Goal, Last, OpenOptions, Pipeline, Sample, Split};
 use crate::device::Device;
 use crate::error::{Error, Result, StateMismatch};
 use crate::formats::tensorboard::Setting;
@@ -15,6 +15,7 @@ use super::checkpoint::{self, Progress};
 use super::early_stopping::EarlyStopping;
 use super::folder::RunFolder;
 use super::learner::Learner;
+use super::length::Length;
 use super::rates::Rates;
 use super::run::{BEST, Run, WEIGHTS};
 use super::{Config, Control, Environment, Event, MemoryNeed, Summary, TensorBoard};
@@ -44,6 +45,7 @@ pub struct Trainer {
     pub(super) learner: Learner,
     pub(super) memory: MemoryNeed,
     pub(super) rates: Rates,
+    pub(super) length: Length,
     pub(super) callbacks: Vec<Box<dyn Callback>>,
     /// What should be said when the run starts.
     pub(super) notices: Vec<String>,
@@ -62,6 +64,7 @@ pub(super) struct Prepared {
     pub(super) learner: Learner,
     pub(super) memory: MemoryNeed,
     rates: Rates,
+    pub(super) length: Length,
     notices: Vec<String>,
 }
 
@@ -150,6 +153,8 @@ impl Trainer {
             Error::State(mismatch) => Box::new(StateMismatch { path: Some(path.clone()), ..*mismatch }).into(),
             other => other,
         })?;
+        prepared.length = prepared.length.behind(&progress, &prepared.config, &prepared.data.train);
+        prepared.rates = Rates::new(&prepared.config, prepared.length.steps)?;
         prepared.rates.load(progress.scheduler.clone());
         let [seed, position, draws] = progress.random;
         let random = crate::runtime::RandomState { seed, position, draws };
@@ -233,14 +238,14 @@ impl Prepared {
         let rows = batch_rows(&config, &data.train);
         learner.check_rows(&rows)?;
         notices.extend(what_is_left_out(&config, &data.train));
-        let steps = config.epochs * steps_per_epoch(&config, &data.train);
-        let rates = Rates::new(&config, steps as u64)?;
+        let length = Length::new(&config, &data.train);
+        let rates = Rates::new(&config, length.steps)?;
         let memory = memory_need(&mut learner, &rows, data.test.batch_size(), &device)?;
         let Description { shape, .. } = data.train.description();
         // pictures are a byte for each pixel and color
         let each = if shape.len() == 3 { 1 } else { size_of::<f32>() };
         let (samples, bytes) = (data.train.samples_per_epoch(), each * shape.iter().product::<usize>());
-        let volume = Volume { passes: config.epochs, samples, bytes, steps };
+        let volume = Volume { passes: config.epochs, samples, bytes, steps: length.steps as usize };
         notices.extend(chosen.map(|chosen| chosen.in_words(&memory, &volume)));
         if !memory.fits() {
             tracing::warn!("{memory}");
@@ -251,16 +256,16 @@ impl Prepared {
                 tracing::warn!("{memory}");
             }
         })?;
-        Ok(Self { config, device, data, learner, memory, rates, notices })
+        Ok(Self { config, device, data, learner, memory, rates, length, notices })
     }
 
     fn in_folder(self, folder: RunFolder, progress: Option<Progress>) -> Trainer {
-        let Self { config, device, data, learner, memory, rates, notices } = self;
+        let Self { config, device, data, learner, memory, rates, length, notices } = self;
         let mut callbacks: Vec<Box<dyn Callback>> = Vec::new();
         if let Some(patience) = config.patience {
             callbacks.push(Box::new(EarlyStopping::new(patience)));
         }
-        Trainer { config, device, folder, data, learner, memory, rates, callbacks, notices, progress }
+        Trainer { config, device, folder, data, learner, memory, rates, length, callbacks, notices, progress }
     }
 }
 
@@ -302,7 +307,12 @@ fn newest(
 
 /// The data that `config` names.
 pub(super) fn open(config: &Config) -> Result<Split<Pipeline>> {
-    let Split { train, test } = data::open(&config.dataset, &config.open_options())?;
+    open_with(config, &config.open_options())
+}
+
+/// The same, opened in this way.
+pub(super) fn open_with(config: &Config, options: &OpenOptions) -> Result<Split<Pipeline>> {
+    let Split { train, test } = data::open(&config.dataset, options)?;
     Ok(Split { train: Pipeline::new(train), test: Pipeline::new(test) })
 }
 
@@ -387,11 +397,6 @@ fn what_is_left_out(config: &Config, train: &Pipeline) -> Option<String> {
              which batch norms find no variance; another batch-size takes all"
         )
     })
-}
-
-/// Steps in a pass over the training data, if no sample is broken.
-pub(super) fn steps_per_epoch(config: &Config, train: &Pipeline) -> usize {
-    train.batches_per_epoch().div_ceil(config.accumulate)
 }
 
 fn memory_need(learner: &mut Learner, rows: &[usize], evaluate_rows: usize, device: &Device) -> Result<MemoryNeed> {

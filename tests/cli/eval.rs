@@ -1,6 +1,8 @@
 //! `brasa eval`, and what a run leaves for other programs.
 
-use super::{brasa, folder, json_lines, refuses, short, text};
+use brasa::data::{Dataset, Sample, Target, Values, digits};
+
+use super::{brasa, flags, folder, json_lines, refuses, short, text};
 
 #[test]
 fn evaluation_repeats_what_training_said() {
@@ -48,6 +50,70 @@ fn data_with_other_classes_are_no_measure() {
     assert!(judged.stdout.contains("samples)"), "{}", judged.stdout);
     let words = ["other.csv", "the classes cat, cow", "has learned cat, dog"];
     refuses(&["eval", text(&run), "--dataset", &other], 2, &words);
+}
+
+/// The same digits as pictures of 256 levels, larger and in colour, and rows in other units.
+#[test]
+fn other_data_are_seen_as_those_that_were_learned_from() {
+    let out = folder();
+    let ran = brasa(&flags(out.path(), "3", &["--name", "run"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let data = digits().expect("they are the program's");
+    let pictures = out.path().join("pictures");
+    let mut sample = Sample::default();
+    for (part, samples) in [("train", &data.train), ("test", &data.test)] {
+        for index in 0..samples.len() {
+            samples.get(index, &mut sample).expect("a digit");
+            let (Values::U8(levels), Target::Class(class)) = (&sample.input, &sample.target) else { panic!("a digit") };
+            let at = |x: u32, y: u32| levels[(y / 3 * 8 + x / 3) as usize] * 15;
+            let picture = image::RgbImage::from_fn(24, 24, |x, y| image::Rgb([at(x, y); 3]));
+            let folder = pictures.join(part).join(class.to_string());
+            std::fs::create_dir_all(&folder).expect("writable");
+            picture.save(folder.join(format!("{index}.png"))).expect("writable");
+        }
+    }
+    let run = out.path().join("run");
+    let accuracy = |more: &[&str]| {
+        let judged = brasa(&[&["eval", text(&run), "--device", "cpu", "--json"], more].concat());
+        assert_eq!(judged.code, Some(0), "{}", judged.stderr);
+        json_lines(&judged.stdout).pop().expect("an object")["accuracy"].as_f64().expect("a number")
+    };
+    let (own, other) = (accuracy(&[]), accuracy(&["--dataset", &format!("folder:{}", text(&pictures))]));
+    // 15 levels of 255 are not quite one of 16
+    assert!(own > 0.8 && (own - other).abs() < 0.03, "{own} {other}");
+}
+
+/// A table's columns are brought to the scales of those that were learned from, whatever its own are.
+#[test]
+fn other_tables_are_standardised_by_the_one_that_was_learned_from() {
+    let place = folder();
+    let write = |name: &str, offset: usize| {
+        // the class is whether the first column is above 50, wherever this table's rows lie
+        let row = |number: usize| {
+            let value = number + offset;
+            format!("{value},{},{}\n", number % 7, if value > 50 { "high" } else { "low" })
+        };
+        let path = place.path().join(name);
+        std::fs::write(&path, format!("a,b,class\n{}", (0..100).map(row).collect::<String>())).expect("writable");
+        format!("csv:{}", text(&path))
+    };
+    let (own, other) = (write("own.csv", 0), write("other.csv", 45));
+    let learn = ["--name", "run", "--dataset", &own, "--lr", "0.01"];
+    let ran = brasa(&flags(place.path(), "100", &learn));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let run = place.path().join("run");
+    let judged = brasa(&["eval", text(&run), "--dataset", &other, "--json"]);
+    assert_eq!(judged.code, Some(0), "{}", judged.stderr);
+    let judged = json_lines(&judged.stdout).pop().expect("an object");
+    // nearly all of it is high: by its own mean, half would be taken for low
+    assert!(judged["accuracy"].as_f64().expect("a number") > 0.9, "{judged}");
+    let narrow = place.path().join("narrow.csv");
+    std::fs::write(&narrow, "a,class\n".to_owned() + &"1,low\n2,high\n".repeat(20)).expect("writable");
+    refuses(
+        &["eval", text(&run), "--dataset", &format!("csv:{}", text(&narrow))],
+        1,
+        &["narrow.csv", "1 features", "has 2"],
+    );
 }
 
 #[test]

@@ -181,6 +181,23 @@ fn a_flag_wins_over_the_variable_that_names_a_device() {
 }
 
 #[test]
+fn a_variable_that_is_empty_is_not_there() {
+    let out = folder();
+    for (number, empty) in ["", " "].into_iter().enumerate() {
+        let variables = [("BRASA_DEVICE", empty), ("BRASA_DATA_DIR", "")];
+        let name = number.to_string();
+        let flags = ["--model", "mlp", "--epochs", "1", "--out", text(out.path()), "--name", &name];
+        let ran = brasa_with(&flags, &variables);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let run = out.path().join(name);
+        let evaluated = brasa_with(&["eval", text(&run), "--json"], &variables);
+        assert_eq!(evaluated.code, Some(0), "{}", evaluated.stderr);
+    }
+    let [empty, unset] = [&[("BRASA_DATA_DIR", "")][..], &[]].map(|variables| brasa_with(&["data"], variables));
+    assert_eq!((empty.code, empty.stdout), (unset.code, unset.stdout), "{}", empty.stderr);
+}
+
+#[test]
 fn a_variable_that_is_no_number_is_told() {
     let out = folder();
     let ran = brasa_with(&flags(out.path(), "1", &[]), &[("BRASA_DEBUG", "abc")]);
@@ -224,6 +241,25 @@ fn flags_that_take_a_value_behind_an_equals_sign_say_so() {
     refuses(&["--cache", "true", "--no-ui"], 2, &["write --cache=true"]);
     refuses(&["tune", "--strict", "no"], 2, &["write --strict=no"]);
     refuses(&["--cache", "train"], 2, &["the subcommand 'train' cannot be used with"]);
+    for (arguments, usage) in [
+        (&["--augment", "cifar"][..], "brasa [OPTIONS]"),
+        (&["train", "--augment", "cifar"], "brasa train [OPTIONS]"),
+        (&["tune", "--augment", "cifar"], "brasa tune [OPTIONS]"),
+    ] {
+        refuses(arguments, 2, &["write --augment=cifar", &format!("Usage: {usage}")]);
+    }
+    // of two commands' flags of one name, that of the command that is given, and only what is wrong is told
+    for (arguments, words) in [
+        (&["data", "--download", "minst"][..], ["unknown data set `minst`", "NAME"]),
+        (&["data", "mnist", "--download", "cifar10"], ["unexpected argument 'cifar10'", "Usage: brasa data"]),
+        (&["train", "--bogus", "--augment", "cifar"], ["unexpected argument '--bogus'", "Usage: brasa train"]),
+    ] {
+        let ran = brasa(arguments);
+        assert!(ran.code == Some(2) && !ran.stderr.contains("equals"), "{}", ran.stderr);
+        for word in words {
+            assert!(ran.stderr.contains(word), "`{word}` is missing in: {}", ran.stderr);
+        }
+    }
     let help = brasa(&["--help"]).stdout;
     assert!(help.contains(" flip,crop=4,rotate=15,color=0.2,erase=0.25,mixup=0.2\n"), "a list to be copied: {help}");
     assert!(!help.contains("brasa::"), "a path of the library: {help}");
@@ -247,6 +283,26 @@ fn a_model_that_does_not_fit_the_data_is_refused() {
     let out = folder();
     let arguments = ["--device", "cpu", "--model", "tutorial-cnn", "--out", text(out.path())];
     refuses(&arguments, 2, &["error: model `tutorial-cnn`", "16"]);
+    assert_eq!(std::fs::read_dir(out.path()).expect("readable").count(), 0, "nothing is left behind");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_model_that_finds_no_memory_on_the_host_is_an_error() {
+    let out = folder();
+    for size in ["4000", "16384"] {
+        // 4 GiB of addresses stand for a machine of so much memory
+        let limited = ["-c", "ulimit -v 4194304; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_brasa")];
+        let mut command = Command::new("sh");
+        command.args(limited).args(short(out.path(), &["--image-size", size]));
+        let output = command.output().expect("the program starts");
+        let message = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        for words in ["error: out of memory on ", "first values of 0.weight f32 [128, ", "use a smaller batch or model"]
+        {
+            assert!(message.contains(words), "`{words}` is missing in: {message}");
+        }
+    }
     assert_eq!(std::fs::read_dir(out.path()).expect("readable").count(), 0, "nothing is left behind");
 }
 
@@ -595,6 +651,18 @@ fn data_sets_are_listed_with_where_their_files_are() {
     let told = json_lines(&ran.stdout);
     assert_eq!((told.len(), told[0]["bytes"].as_u64()), (1, Some(170_052_171)));
     assert!(told[0]["missing"][0].as_str().expect("an address").ends_with("/cifar-10-binary.tar.gz"));
+    for (name, about) in
+        [("digits", "1,797"), ("shapes:n=20", "shapes"), ("csv:my.csv", "a table"), ("folder:a", "tar")]
+    {
+        let ran = brasa_with(&["data", name, "--json"], &variables);
+        let own = json_lines(&ran.stdout).remove(0);
+        assert_eq!((ran.code, own["name"].as_str()), (Some(0), Some(name)), "{}", ran.stderr);
+        assert!(own["about"].as_str().is_some_and(|told| told.contains(about)), "{own}");
+        assert_eq!(own["missing"], Value::Array(Vec::new()), "{own}");
+        let keys = |of: &Value| of.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+        assert_eq!(keys(&own), keys(&told[0]));
+    }
+    assert!(brasa_with(&["data", "digits"], &variables).stdout.starts_with("it is not fetched"));
     std::fs::create_dir_all(place.path().join("cifar10/cifar-10-batches-bin")).expect("writable");
     assert!(brasa_with(&["data", "cifar10"], &variables).stdout.contains("there"));
     refuses(&["data", "minst"], 2, &["minst", "mnist"]);

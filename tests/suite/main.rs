@@ -10,6 +10,7 @@
 mod common;
 
 mod autodiff;
+mod beside;
 mod custom;
 mod determinism;
 mod dtypes;

@@ -790,6 +790,46 @@ fn a_factor_changes_the_learning_rate_and_a_resumed_run_keeps_it() {
     assert_eq!((status.step, status.state, status.left_s), (46, RunState::Completed, 0.0));
 }
 
+/// A schedule ends with the run, also if it goes on with steps of another size.
+#[test]
+fn a_run_may_go_on_with_other_batches() {
+    let (out, device) = (folder(), Device::cpu());
+    let schedule = "cosine".parse().expect("a schedule");
+    let config = Config { schedule, lr: Some(0.001), name: Some("run".into()), ..settings(&device, out.path()) };
+    let stop_at = |trainer: Trainer, last: usize| {
+        let control = Control::default();
+        let asked = control.clone();
+        let stop = &mut |event| match event {
+            Event::Step(StepMetrics { step, .. }) if step == last => asked.stop(),
+            _ => {}
+        };
+        trainer.run(&control, stop).expect("a run")
+    };
+    stop_at(Trainer::new(config.clone()).expect("good settings"), 30);
+    let folder = out.path().join("run");
+    let stopped: Status = file(&folder, record::STATUS);
+    // of 1438 samples those of the steps that were under way are done, too
+    let in_second_pass = stopped.step as usize - 23;
+    let config = Config { batch_size: 128, epochs: 3, ..config };
+    let steps = stopped.step as usize + (1438 - 64 * in_second_pass).div_ceil(128) + 12;
+    stop_at(Trainer::resume(&folder, config.clone()).expect("a checkpoint"), stopped.step as usize + 2);
+    let status: Status = file(&folder, record::STATUS);
+    assert_eq!((status.steps as usize, status.state), (steps, RunState::Stopped));
+    let (_, events) = train(Trainer::resume(&folder, config).expect("a checkpoint"));
+    assert!(matches!(&events[0], Event::Started(start) if start.steps == steps), "{:?}", events[0]);
+    let status: Status = file(&folder, record::STATUS);
+    assert_eq!((status.step as usize, status.steps as usize, status.left_s), (steps, steps, 0.0));
+    let lines: Vec<Line> = lines(&folder).into_iter().filter(|line| line.kind == Kind::Train).collect();
+    let rates: Vec<f64> = lines.iter().map(|line| line.lr).collect();
+    let (before, behind) = rates.split_at(stopped.step as usize);
+    for part in [before, behind] {
+        assert!(part.windows(2).all(|pair| pair[1] < pair[0]), "{rates:?}");
+    }
+    let (first, last) = (behind[0], rates[steps - 1]);
+    assert!((0.0001..0.0009).contains(&first) && (0.0..0.00001).contains(&last), "{first} {last}");
+    assert_eq!(lines.last().map(|line| line.epoch), Some(3));
+}
+
 /// Goes wrong at a step.
 struct Fail(fn() -> Error);
 

@@ -83,7 +83,7 @@ pub fn open(name: &DatasetName, options: &OpenOptions) -> Result<Split<Arc<dyn D
         DatasetName::Folder(path) => shared(open_folder(path, options)?),
         DatasetName::Pairs { images, masks } => shared(open_pairs(images, masks, options)?),
         DatasetName::Shapes(options) => shared(Shapes::split(*options)),
-        DatasetName::Csv { file, label } => shared(open_csv(file, label.as_deref())?),
+        DatasetName::Csv { file, label } => shared(open_csv(file, label.as_deref(), options.columns.as_ref())?),
         DatasetName::Program(name) => {
             let message = format!(
                 "the data `{name}` were made by a program, and cannot be opened by name: go on in that program, by \

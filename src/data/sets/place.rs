@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::data::Normalization;
 use crate::data::files::unpack_folder;
 use crate::error::{Error, Result};
 use crate::files::cache_folder;
@@ -13,7 +14,7 @@ use super::catalogue::{Published, PublishedFile};
 const MAX_UNPACKED: u64 = 4 << 30;
 
 /// How a data set is opened.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct OpenOptions {
     /// Folder that has a folder for each published set, and what is unpacked of others; none is `BRASA_DATA_DIR`, or the
     /// system's folder for what can be fetched again (`~/.cache/brasa/data`).
@@ -23,6 +24,8 @@ pub struct OpenOptions {
     /// Pictures may differ in size, as something [resizes](crate::data::Resize) them: none is refused, and the description
     /// says that heights and widths are 0 even if the first ones do not differ.
     pub any_size: bool,
+    /// What the columns of a table are standardised by; none are the means and standard deviations of its own training part.
+    pub columns: Option<Normalization>,
 }
 
 impl OpenOptions {

@@ -28,18 +28,19 @@ pub struct Table {
 }
 
 /// Opens `csv:FILE`: a fixed 20 % of each class is held out, and the features of both parts are standardised, so that each
-/// has mean 0 and standard deviation 1 over the training part; one that does not vary there only loses its mean.
+/// has mean 0 and standard deviation 1 over the training part, or by the `columns` of another table; one that does not vary
+/// only loses its mean.
 ///
 /// # Errors
-/// As of [`parse_csv`], and if the file is too large, or has too few rows for a test part.
-pub fn open_csv(file: &Path, label: Option<&str>) -> Result<Split<Table>> {
+/// As of [`parse_csv`], and if the file is too large, has too few rows for a test part, or not as many columns.
+pub fn open_csv(file: &Path, label: Option<&str>, columns: Option<&Normalization>) -> Result<Split<Table>> {
     let io = |error| Error::io(file, error);
     let reader = File::open(file).map_err(io)?;
     if reader.metadata().map_err(io)?.len() > MAX_BYTES {
         let most = units::bytes(MAX_BYTES);
         return Err(Error::format(file, format!("it is larger than {most}, the most that is held in memory")));
     }
-    parse_csv(file, reader.take(MAX_BYTES), label)?.split()
+    parse_csv(file, reader.take(MAX_BYTES), label)?.split(columns)
 }
 
 /// Reads rows of numbers, separated by commas, with a class in the column called `label`, or in the last one. Classes that are
@@ -167,16 +168,25 @@ impl Table {
     }
 
     /// Both parts, standardised.
-    fn split(&self) -> Result<Split<Self>> {
+    fn split(&self, columns: Option<&Normalization>) -> Result<Split<Self>> {
+        if let Some(columns) = columns
+            && columns.mean.len() != self.width()
+        {
+            let (name, own, other) = (&self.description.name, self.width(), columns.mean.len());
+            let message = format!("there are {own} features in a row, but the table to compare with has {other}");
+            return Err(Error::format(name.trim_start_matches("csv:"), message));
+        }
         let (train, test) = stratified(&self.labels, self.description.classes.len(), HELD_OUT_PERCENT, HELD_OUT_KEY);
         if test.is_empty() {
             let name = self.description.name.trim_start_matches("csv:");
             return Err(Error::format(name, "there are too few rows to hold any out: at least 3 of a class"));
         }
         let (mut train, mut test) = (self.select(&train), self.select(&test));
-        let scales = train.scales();
-        train.standardise(&scales);
-        test.standardise(&scales);
+        let scales = columns.cloned().unwrap_or_else(|| train.scales());
+        for part in [&mut train, &mut test] {
+            part.standardise(&scales);
+            part.description.normalization = scales.clone();
+        }
         Ok(Split { train, test })
     }
 
@@ -188,22 +198,23 @@ impl Table {
     }
 
     /// Mean and standard deviation of each feature; 1 where it does not vary.
-    fn scales(&self) -> Vec<(f64, f64)> {
+    fn scales(&self) -> Normalization {
         let rows = self.labels.len() as f64;
         let column = |feature| self.values.iter().skip(feature).step_by(self.width()).map(|&value| f64::from(value));
-        (0..self.width())
-            .map(|feature| {
-                let mean = column(feature).sum::<f64>() / rows;
-                let variance = column(feature).map(|value| (value - mean).powi(2)).sum::<f64>() / rows;
-                (mean, if variance > 0.0 { variance.sqrt() } else { 1.0 })
-            })
-            .collect()
+        let scales = (0..self.width()).map(|feature| {
+            let mean = column(feature).sum::<f64>() / rows;
+            let variance = column(feature).map(|value| (value - mean).powi(2)).sum::<f64>() / rows;
+            let std = variance.sqrt() as f32;
+            (mean as f32, if std > 0.0 { std } else { 1.0 })
+        });
+        let (mean, std) = scales.unzip();
+        Normalization { mean, std }
     }
 
-    fn standardise(&mut self, scales: &[(f64, f64)]) {
-        for row in self.values.chunks_exact_mut(scales.len()) {
-            for (value, (mean, std)) in row.iter_mut().zip(scales) {
-                *value = ((f64::from(*value) - mean) / std) as f32;
+    fn standardise(&mut self, Normalization { mean, std }: &Normalization) {
+        for row in self.values.chunks_exact_mut(mean.len()) {
+            for (value, (&mean, &std)) in row.iter_mut().zip(mean.iter().zip(std)) {
+                *value = ((f64::from(*value) - f64::from(mean)) / f64::from(std)) as f32;
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A kernel's module is a family file from `shaders/` whose slots are filled with code generated from the kernel's tapes.
 //! `space` turns index expressions into WGSL, `tape` instructions, `module` declares buffers and numbers, `loops` and
-//! `contract` choose variants, `rewrite` cuts kernels whose writes exceed a binding or that may take
+//! `contract` choose variants, `routine`, `attention` and `custom` are no tapes, `rewrite` cuts kernels whose writes exceed a binding or that may take
 //! too long.
 //!
 //! The text is the key of the pipeline cache: with [`Plan::literal_sizes`] off it is the same for all sizes of a

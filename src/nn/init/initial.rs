@@ -157,25 +157,48 @@ impl Initial {
         }
     }
 
+    /// Draws into `values`, which are empty and have room.
     #[track_caller]
-    pub(super) fn draw(self, shape: &Shape, generator: &mut Generator) -> Vec<f32> {
-        let mut fill = |mut sample: Box<dyn FnMut(&mut Generator) -> f32>| -> Vec<f32> {
-            (0..shape.numel()).map(|_| sample(generator)).collect()
+    pub(super) fn draw(
+        self,
+        shape: &Shape,
+        mut values: Vec<f32>,
+        generator: &mut Generator,
+    ) -> Result<Vec<f32>, NoRoom> {
+        let mut fill = |mut sample: Box<dyn FnMut(&mut Generator) -> f32>| {
+            values.extend((0..shape.numel()).map(|_| sample(generator)));
         };
         match self {
-            Self::Constant(value) => vec![value; shape.numel()],
+            Self::Constant(value) => values.resize(shape.numel(), value),
             Self::Uniform { bound } => fill(Box::new(move |g| bound * (2.0 * g.uniform() - 1.0) as f32)),
             Self::Normal { deviation } => fill(Box::new(move |g| deviation * g.normal() as f32)),
             Self::TruncatedNormal { deviation, low, high } => {
                 assert!(low < high && deviation > 0.0, "TruncatedNormal: {self:?} has no room");
                 fill(Box::new(move |g| g.truncated(deviation.into(), low.into(), high.into()) as f32))
             }
-            Self::Orthogonal { gain } => matrix::orthogonal(shape, gain, generator),
-            Self::Eye => matrix::eye(shape),
-            Self::Dirac { groups } => matrix::dirac(shape, groups),
-            Self::Sparse { sparsity, deviation } => matrix::sparse(shape, sparsity, deviation, generator),
+            Self::Orthogonal { gain } => matrix::orthogonal(shape, gain, &mut values, generator)?,
+            Self::Eye => matrix::eye(shape, &mut values),
+            Self::Dirac { groups } => matrix::dirac(shape, groups, &mut values),
+            Self::Sparse { sparsity, deviation } => {
+                matrix::sparse(shape, sparsity, deviation, &mut values, generator)?;
+            }
         }
+        Ok(values)
     }
+}
+
+/// The host has no memory for so many bytes.
+#[derive(Debug)]
+pub(super) struct NoRoom {
+    pub(super) bytes: u64,
+}
+
+/// An empty vector with room for `count` elements; without it, one that is too long would end the process.
+pub(super) fn room<T>(count: usize) -> Result<Vec<T>, NoRoom> {
+    let mut values = Vec::new();
+    let bytes = count.saturating_mul(size_of::<T>()) as u64;
+    values.try_reserve_exact(count).map_err(|_| NoRoom { bytes })?;
+    Ok(values)
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and more than good enough for first weights.
@@ -247,8 +270,8 @@ mod tests {
     const COUNT: usize = 20_000;
 
     fn draw(initial: Initial, shape: impl Into<Shape>) -> Vec<f64> {
-        let values = initial.draw(&shape.into(), &mut Generator::new(1, "layer.weight"));
-        values.into_iter().map(f64::from).collect()
+        let values = initial.draw(&shape.into(), Vec::new(), &mut Generator::new(1, "layer.weight"));
+        values.expect("memory").into_iter().map(f64::from).collect()
     }
 
     fn moments(values: &[f64]) -> (f64, f64) {
@@ -346,7 +369,8 @@ mod tests {
         let mut firsts = Vec::new();
         for number in 0..2_000 {
             let mut generator = Generator::new(number, "w");
-            firsts.push(f64::from(Initial::Orthogonal { gain: 1.0 }.draw(&[2, 2].into(), &mut generator)[0]));
+            let values = Initial::Orthogonal { gain: 1.0 }.draw(&[2, 2].into(), Vec::new(), &mut generator);
+            firsts.push(f64::from(values.expect("memory")[0]));
         }
         assert_distributed("orthogonal", firsts, |x| 1.0 - x.clamp(-1.0, 1.0).acos() / std::f64::consts::PI);
     }

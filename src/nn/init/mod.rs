@@ -7,12 +7,13 @@ pub use initial::{Initial, Nonlinearity, fans};
 
 use crate::device::Device;
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::runtime::{Var, VarKind};
-use crate::shape::Shape;
+use crate::shape::{MAX_ELEMENTS, Shape};
 use crate::tensor::Tensor;
 
 pub(crate) use initial::Generator;
+use initial::{NoRoom, room};
 
 /// A place in a model under construction: the device, the seed, and the path of the module being built.
 ///
@@ -86,16 +87,57 @@ impl Init {
     /// Draws a variable of this model anew.
     pub(super) fn redraw(&self, variable: &Var, initial: Initial) -> Result<()> {
         let Some(seed) = self.seed else { return Ok(()) };
-        let values = initial.draw(variable.shape(), &mut Generator::new(seed, variable.name()));
+        let values = self.draw(variable.name(), variable.shape(), initial, seed)?;
         variable.set(&Tensor::from_slice(&values, variable.shape(), &self.device)?)
     }
 
     fn variable(&self, name: &str, kind: VarKind, shape: Shape, initial: Initial) -> Result<Var> {
         let path = self.join(name);
         let Some(seed) = self.seed else {
+            in_reach(&path, &shape)?;
             return Var::zeros(&path, kind, shape, DType::F32, &self.device);
         };
-        let values = initial.draw(&shape, &mut Generator::new(seed, &path));
+        let values = self.draw(&path, &shape, initial, seed)?;
         Var::new(&path, kind, &Tensor::from_slice(&values, shape, &self.device)?)
+    }
+
+    /// The first values of the variable at `path`.
+    fn draw(&self, path: &str, shape: &Shape, initial: Initial, seed: u64) -> Result<Vec<f32>> {
+        let none = |NoRoom { bytes }| {
+            self.device.out_of_host_memory(bytes, format!("first values of {path} {} {shape}", DType::F32))
+        };
+        let values = room(shape.numel()).map_err(none)?;
+        // only now, as want of memory says more: what to do about it
+        in_reach(path, shape)?;
+        initial.draw(shape, values, &mut Generator::new(seed, path)).map_err(none)
+    }
+}
+
+/// Sizes of a model may come from its user, such as from the size of pictures.
+fn in_reach(path: &str, shape: &Shape) -> Result<()> {
+    let elements = shape.numel();
+    if elements > MAX_ELEMENTS {
+        return Err(Error::TooManyElements { what: format!("{path} {shape}"), elements });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_large_is_an_error() {
+        let device = Device::cpu();
+        let zeros = Init::zeros(&device).at("fc").parameter("weight", [1 << 20, 1 << 12], Initial::Eye);
+        let error = zeros.expect_err("more than indices reach");
+        assert!(matches!(error, Error::TooManyElements { elements: 0x1_0000_0000, .. }), "{error}");
+        assert!(error.to_string().starts_with("fc.weight [1048576, 4096] has 4294967296 elements"), "{error}");
+        let init = Init::new(&device, 1);
+        for initial in [Initial::Constant(1.0), Initial::kaiming_normal(9), Initial::Orthogonal { gain: 1.0 }] {
+            let error = init.parameter("weight", [1 << 31, 1 << 31], initial).expect_err("more than any machine has");
+            assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+            assert!(error.to_string().contains("first values of weight f32 [2147483648, 2147483648] needs"), "{error}");
+        }
     }
 }

@@ -237,7 +237,7 @@ impl Config {
     /// How the data set is opened.
     pub fn open_options(&self) -> OpenOptions {
         let any_size = self.image_size.is_some();
-        OpenOptions { data_dir: self.data_dir.clone(), download: self.download, any_size }
+        OpenOptions { data_dir: self.data_dir.clone(), download: self.download, any_size, columns: None }
     }
 
     /// The learning rate that schedules start from.

@@ -52,9 +52,9 @@ pub struct RunRecord {
 pub struct InputRecord {
     /// Shape of a sample: `[channels, height, width]`, or `[features]`.
     pub shape: Vec<usize>,
-    /// What of a picture's bytes becomes 0, for each channel or for all of them.
+    /// What of a picture's bytes becomes 0, for each channel or for all of them; of a table's columns, for each.
     pub mean: Vec<f32>,
-    /// How many steps of a byte become 1.
+    /// How many steps of a byte, or of a column's unit, become 1.
     pub std: Vec<f32>,
     /// True if classes of pixels are asked for, not of pictures.
     pub segments: bool,

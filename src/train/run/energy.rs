@@ -33,11 +33,21 @@ impl Energy {
         self.tally.iter_mut().for_each(Tally::hold);
     }
 
-    pub(super) fn begin_pass(&mut self) {
-        self.pass = self.tally.as_mut().map_or(0.0, Tally::joules);
+    /// What the tally stands at now.
+    pub(super) fn stand(&mut self) -> f64 {
+        self.tally.as_mut().map_or(0.0, Tally::joules)
     }
 
-    /// Joules since the pass began.
+    pub(super) fn begin_pass(&mut self) {
+        self.pass = self.stand();
+    }
+
+    /// What was used since the tally stood at this is not the pass's.
+    pub(super) fn leave_out_since(&mut self, stand: f64) {
+        self.pass += self.stand() - stand;
+    }
+
+    /// Joules since the pass began, but those that were left out.
     pub(super) fn of_pass(&mut self) -> Option<f64> {
         let tally = self.tally.as_mut().ok()?;
         told(tally.joules() - self.pass)
@@ -61,4 +71,29 @@ impl Energy {
 /// Counters stand still for a moment at times: what used nothing was too short to be seen.
 fn told(joules: f64) -> Option<f64> {
     (joules > 0.0).then_some(joules)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_beside_a_pass_is_not_its_own() {
+        let counter = tempfile::NamedTempFile::new().expect("a file");
+        let stands_at =
+            |joules: u64| std::fs::write(counter.path(), (joules * 1_000_000).to_string()).expect("writable");
+        let tally = Ok(Tally::new(Meter::Counter(counter.path().to_owned())));
+        let mut energy = Energy { tally, before: Some(0.0), pass: 0.0 };
+        stands_at(5);
+        energy.begin_pass();
+        stands_at(8);
+        let stand = energy.stand();
+        stands_at(18);
+        energy.leave_out_since(stand);
+        stands_at(19);
+        assert_eq!((energy.of_pass(), energy.so_far()), (Some(4.0), Some(14.0)));
+        energy.begin_pass();
+        stands_at(21);
+        assert_eq!(energy.of_pass(), Some(2.0));
+    }
 }

@@ -49,9 +49,9 @@ impl Run<'_> {
             self.trainer.rates.evaluated(loss);
         }
         (self.test, self.unsaved) = (Some(test), true);
+        self.test_mid_epoch = mid_epoch.then_some(self.steps);
         if self.best.is_none_or(|best| test.score() > best.score()) {
-            self.best = Some(test);
-            self.save_best_if_possible();
+            self.save_best_if_possible(test);
         }
         self.predict();
         self.call_in(mid_epoch, |callback, run| callback.on_test_end(run, &test, &confusion))?;

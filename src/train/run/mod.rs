@@ -31,6 +31,7 @@ use crate::train::trainer::Trainer;
 use crate::train::{Control, EpochMetrics, Event, Summary, TestMetrics};
 
 use energy::Energy;
+use saving::BestDue;
 pub(super) use saving::{BEST, WEIGHTS};
 use status::Report;
 use telling::Broken;
@@ -89,7 +90,10 @@ pub(super) struct Run<'a> {
     /// Something but a step has changed since.
     unsaved: bool,
     test: Option<TestMetrics>,
+    /// The step behind which that was measured, if it was within a pass.
+    test_mid_epoch: Option<u64>,
     best: Option<TestMetrics>,
+    best_due: Option<BestDue>,
     broken: Broken,
     requests: Requests,
 }
@@ -144,7 +148,9 @@ impl<'a> Run<'a> {
             tried_steps: 0,
             unsaved: false,
             test: None,
+            test_mid_epoch: None,
             best: None,
+            best_due: None,
             broken: Broken::default(),
             requests: Requests::default(),
             listen,
@@ -153,11 +159,12 @@ impl<'a> Run<'a> {
     }
 
     fn go_on_from(&mut self, progress: Progress) -> Result<()> {
-        let Progress { steps, epoch, sums, data, test, best, seconds, joules, mut callbacks, .. } = progress;
+        let Progress { steps, epoch, sums, data, test, test_mid_epoch, best, seconds, joules, .. } = progress;
+        let mut callbacks = progress.callbacks;
         self.energy.go_on_from(joules);
         (self.steps, self.steps_before, self.saved_steps, self.tried_steps) = (steps, steps, Some(steps), steps);
         (self.epoch, self.sums, self.samples_before, self.data) = (epoch, sums, sums.samples, data);
-        (self.test, self.best, self.seconds_before) = (test, best, seconds);
+        (self.test, self.test_mid_epoch, self.best, self.seconds_before) = (test, test_mid_epoch, best, seconds);
         for callback in &mut self.trainer.callbacks {
             if let Some(state) = callbacks.remove(callback.name()) {
                 callback.load_state(state)?;
@@ -243,7 +250,9 @@ impl<'a> Run<'a> {
             control.take_evaluate();
             self.evaluate(false)?;
             (self.epoch, self.sums, self.samples_before) = (self.epoch + 1, EpochSums::default(), 0);
-            if self.requests.save || self.trainer.config.save_every.is_due_after_epoch(self.saved.elapsed()) {
+            // one that was due at the last step has waited for the evaluation
+            let due = self.save_is_due() || self.trainer.config.save_every.is_due_after_epoch(self.saved.elapsed());
+            if due || self.requests.save {
                 self.save_if_possible();
             }
             if let Some(reason) = self.requests.stop.take() {
@@ -363,6 +372,7 @@ impl<'a> Run<'a> {
             stopped,
             steps: self.steps as usize,
             test: self.test,
+            test_mid_epoch: self.test_mid_epoch.map(|step| step as usize),
             best: self.best,
             skipped_samples: self.broken.most[Part::Train as usize],
             skipped_tests: self.broken.most[Part::Test as usize],

@@ -6,13 +6,20 @@ use std::time::Instant;
 
 use crate::error::Result;
 use crate::train::checkpoint::{self, Progress};
-use crate::train::{Environment, Event};
+use crate::train::{Environment, Event, TestMetrics};
 
 use super::{Run, UnderWay};
 
 /// The weights of the last checkpoint, and those of the best evaluation.
 pub(in crate::train) const WEIGHTS: &str = "model.safetensors";
 pub(in crate::train) const BEST: &str = "best.safetensors";
+
+/// Weights of the best evaluation that could not be written yet.
+pub(super) struct BestDue {
+    weights: Vec<u8>,
+    /// The evaluation of those that are in their place.
+    written: Option<TestMetrics>,
+}
 
 impl Run<'_> {
     pub(super) fn save_is_due(&self) -> bool {
@@ -26,23 +33,46 @@ impl Run<'_> {
 
     /// Saves; a failure is told and not the end of the run, as the disk may have room again when it ends.
     pub(super) fn save_if_possible(&mut self) {
-        if let Err(error) = self.save() {
+        if let Err(error) = self.beside_the_pass(Self::save) {
             self.tell(Event::SaveFailed { message: error.to_string() });
             // not again at once
             (self.saved, self.tried_steps) = (Instant::now(), self.steps);
         }
     }
 
-    pub(super) fn save_best_if_possible(&mut self) {
-        if let Err(error) = self.save_weights(BEST) {
+    /// Keeps the weights of the best evaluation so far, which is this one, until they are written: now, or with what is saved next.
+    pub(super) fn save_best_if_possible(&mut self, test: TestMetrics) {
+        let kept = self.weights().and_then(|weights| {
+            self.best_due = Some(BestDue { weights, written: self.best_written() });
+            self.best = Some(test);
+            self.write_best()
+        });
+        if let Err(error) = kept {
             self.tell(Event::SaveFailed { message: error.to_string() });
         }
+    }
+
+    /// The evaluation whose weights are in their place.
+    fn best_written(&self) -> Option<TestMetrics> {
+        self.best_due.as_ref().map_or(self.best, |due| due.written)
+    }
+
+    /// Writes the weights of the best evaluation, unless they are written.
+    fn write_best(&mut self) -> Result<()> {
+        if let Some(due) = &self.best_due {
+            self.trainer.folder.write(BEST, &due.weights)?;
+            (self.best_due, self.unsaved) = (None, true);
+        }
+        Ok(())
     }
 
     /// After an error. Behind a step that was not finite the device has what the step before it left, which a checkpoint can go
     /// on from, with other settings: one is written, and those before it are kept, because what ruined the step may have begun
     /// earlier. Other errors leave steps of which nothing is known: the weights are all that is saved then.
     pub(super) fn save_what_was_learned(&mut self) {
+        if let Err(error) = self.write_best() {
+            self.tell(Event::SaveFailed { message: error.to_string() });
+        }
         let run = self.trainer.folder.path().display().to_string();
         let failed = self.under_way.pop_front().filter(|_| self.halted);
         let mut go_on = format!("a new run can begin with what was learned: --weights {run}/{WEIGHTS}");
@@ -62,7 +92,7 @@ impl Run<'_> {
                 Err(error) => self.tell(Event::SaveFailed { message: error.to_string() }),
             }
         }
-        match self.save_weights(WEIGHTS) {
+        match self.save_weights() {
             Ok(path) => self.tell(Event::Saved { path }),
             Err(error) => self.tell(Event::SaveFailed { message: error.to_string() }),
         }
@@ -71,20 +101,26 @@ impl Run<'_> {
         }
     }
 
-    fn save_weights(&self, name: &str) -> Result<PathBuf> {
+    fn weights(&self) -> Result<Vec<u8>> {
         // an average's running statistics are as old as the last evaluation
         self.trainer.learner.refresh_average()?;
-        let weights = crate::nn::to_safetensors(self.trainer.learner.model())?;
-        self.trainer.folder.write(name, &weights)
+        crate::nn::to_safetensors(self.trainer.learner.model())
     }
 
-    /// Writes a checkpoint and the weights, and removes old checkpoints; if that fails, those before are still there.
+    fn save_weights(&self) -> Result<PathBuf> {
+        self.trainer.folder.write(WEIGHTS, &self.weights()?)
+    }
+
+    /// Writes a checkpoint and the weights, and those of the best evaluation if they are not written yet, and removes old
+    /// checkpoints; if that fails, those before are still there.
     pub(super) fn save(&mut self) -> Result<()> {
         self.requests.save = false;
         (self.saved, self.tried_steps) = (Instant::now(), self.steps);
+        // first, as the checkpoint says which evaluation they are of; whatever becomes of them, the rest is saved
+        let best = self.write_best();
         let is_current = self.saved_steps == Some(self.steps) && self.steps > self.steps_before && !self.unsaved;
         if is_current && !self.weights_due {
-            return Ok(());
+            return best;
         }
         let start = Instant::now();
         let mut checkpoint = None;
@@ -98,7 +134,7 @@ impl Run<'_> {
                 let _ = std::fs::remove_file(old);
             }
         }
-        let weights = self.save_weights(WEIGHTS);
+        let weights = self.save_weights();
         self.weights_due = weights.is_err();
         self.log_took(start);
         if let Some(path) = checkpoint {
@@ -109,7 +145,7 @@ impl Run<'_> {
             }
         }
         self.tell(Event::Saved { path: weights? });
-        Ok(())
+        best
     }
 
     fn write_checkpoint(&mut self) -> Result<PathBuf> {
@@ -131,13 +167,15 @@ impl Run<'_> {
             states.filter_map(|callback| Some((callback.name().to_owned(), callback.state()?))).collect();
         Ok(Progress {
             steps: self.steps,
+            length: Some(self.trainer.length),
             epoch: self.epoch,
             sums: self.sums,
             data: self.data.clone(),
             scheduler: self.trainer.rates.state(),
             random: [random.seed, random.position, random.draws],
             test: self.test,
-            best: self.best,
+            test_mid_epoch: self.test_mid_epoch,
+            best: self.best_written(),
             callbacks,
             seconds: self.seconds(),
             joules: self.energy.so_far(),

@@ -24,7 +24,7 @@ impl Run<'_> {
             }
             if control.take_evaluate() {
                 self.watch.go_on();
-                self.evaluate(true)?;
+                self.beside_the_pass(|run| run.evaluate(true))?;
             }
             let asked = control.take_save();
             if asked || self.requests.save {
@@ -51,6 +51,15 @@ impl Run<'_> {
             self.report_as(RunState::Paused, None);
             control.wait(HEARTBEAT);
         }
+    }
+
+    /// Does what is no training: neither its time nor its energy is that of the pass under way.
+    pub(super) fn beside_the_pass<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let (begun, joules) = (self.watch.elapsed(), self.energy.stand());
+        let done = work(self);
+        self.epoch_start += self.watch.elapsed() - begun;
+        self.energy.leave_out_since(joules);
+        done
     }
 
     pub(super) fn set_learning_rate_factor(&mut self, factor: f64) {

@@ -7,7 +7,7 @@ use crate::data::{Goal, Normalization, Skipped};
 use crate::error::Result;
 use crate::train::learner::StepResult;
 use crate::train::record::{InputRecord, Kind, Line, RUN, RunRecord, RunState};
-use crate::train::trainer::{Trainer, steps_per_epoch};
+use crate::train::trainer::Trainer;
 use crate::train::{Config, Environment, Event, Start, StepMetrics};
 
 use super::Run;
@@ -112,7 +112,7 @@ impl Run<'_> {
     }
 
     pub(super) fn started(&mut self) -> Result<()> {
-        let Trainer { config, device, folder, data, learner, memory, .. } = &self.trainer;
+        let Trainer { config, device, folder, data, learner, memory, length, .. } = &self.trainer;
         let memory = *memory;
         let Config { dataset, model, epochs, batch_size, .. } = config;
         let start = Start {
@@ -126,7 +126,8 @@ impl Run<'_> {
             test_samples: data.test.samples_per_epoch(),
             epochs: *epochs,
             steps_done: self.steps as usize,
-            steps_per_epoch: steps_per_epoch(config, &data.train),
+            steps_per_epoch: length.steps_per_epoch,
+            steps: length.steps as usize,
             batch_size: *batch_size,
             environment: Environment::new(device, config.precision),
         };
@@ -187,8 +188,7 @@ impl Run<'_> {
     }
 
     pub(super) fn steps_in_all(&self) -> u64 {
-        let config = &self.trainer.config;
-        (config.epochs * steps_per_epoch(config, &self.trainer.data.train)) as u64
+        self.trainer.length.steps
     }
 }
 

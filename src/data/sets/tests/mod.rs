@@ -1,4 +1,4 @@
-//! Files in the published layouts, made here, and what the readers say of them. `tests/malformed.rs` damages them.
+//! Files in the published layouts, made here, and what the readers say of them. `tests/malformed/` damages them.
 
 mod csv;
 #[cfg(feature = "download")]

@@ -10,7 +10,7 @@ use crate::plan::ContractKernel;
 use super::lanes::{Wide, operand_lanes};
 use super::operand::Operand;
 use super::points::{inner_coordinates, point_coordinates};
-use super::{BATCH, ROWS};
+use super::{ALL_LANES, BATCH, ROWS};
 
 /// The function that reads an operand by fours.
 pub(super) struct Fetch {
@@ -65,7 +65,7 @@ pub(super) fn fetch(
         let _ = writeln!(load, "    let own = first + number / {fours}u;");
         let _ = writeln!(load, "    let k = step * {step_size}u + number % {fours}u * 4u;");
         let coordinates = point_coordinates(module, kernel, side, wide, "own", "m", &mut load);
-        operand.still(module, kernel, &batch, &coordinates, 4, "s", &mut load);
+        operand.still(module, kernel, &batch, &coordinates, ALL_LANES, "s", &mut load);
         let position = format!("min(k, {inner_text} - 4u) / 4u");
         let coordinates = inner_coordinates(module, kernel, &position, 4, "k", &mut load);
         operand.moving(module, kernel, &coordinates, "k", &mut load);
@@ -79,7 +79,7 @@ pub(super) fn fetch(
         let _ = writeln!(load, "    let own = first + {fours} * 4u;");
         let _ = writeln!(load, "    let k = step * {step_size}u + {k};");
         let coordinates = point_coordinates(module, kernel, side, wide, "own", "m", &mut load);
-        operand.still(module, kernel, &batch, &coordinates, 4, "s", &mut load);
+        operand.still(module, kernel, &batch, &coordinates, ALL_LANES, "s", &mut load);
         let position = format!("min(k, {inner_text} - 1u)");
         let coordinates = inner_coordinates(module, kernel, &position, 1, "k", &mut load);
         operand.moving(module, kernel, &coordinates, "k", &mut load);

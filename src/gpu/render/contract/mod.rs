@@ -26,6 +26,8 @@ use super::{Capabilities, Launch};
 
 /// The components of a vector.
 const LANES: [&str; 4] = ["x", "y", "z", "w"];
+/// Where they are on an axis that counts them.
+const ALL_LANES: &str = "vec4u(0u, 1u, 2u, 3u)";
 
 /// The groups of axes in a [`ContractKernel`].
 const BATCH: usize = 0;

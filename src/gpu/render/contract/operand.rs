@@ -10,7 +10,7 @@ use crate::gpu::render::tape::Outside;
 use crate::plan::ContractKernel;
 
 use super::lanes::{Wide, side_space};
-use super::{BATCH, INNER, ROWS};
+use super::{ALL_LANES, BATCH, INNER, ROWS};
 
 /// A function that evaluates an operand, and the index parts it takes.
 pub(super) struct Operand {
@@ -55,7 +55,7 @@ impl Operand {
     }
 
     /// Statements for the parts that do not change with k, at the given batch and row (or column) coordinates; the names
-    /// start with `prefix`. Lanes from number `lanes` on repeat the one before.
+    /// start with `prefix`. `lane` is the coordinate of the four lanes, if an axis counts them.
     #[allow(clippy::too_many_arguments, reason = "where, what, and what it is called")]
     pub(super) fn still(
         &self,
@@ -63,14 +63,14 @@ impl Operand {
         kernel: &ContractKernel,
         batch: &[Expr],
         points: &[Expr],
-        lanes: usize,
+        lane: &str,
         prefix: &str,
         code: &mut String,
     ) {
         let mut space = self.space.clone();
         space.coordinates[kernel.group(BATCH)].clone_from_slice(batch);
         space.coordinates[kernel.group(self.side)].clone_from_slice(points);
-        self.parts(module, &mut space, false, lanes, prefix, code);
+        self.parts(module, &mut space, false, lane, prefix, code);
     }
 
     /// Statements for the parts that change with k, at its given coordinates.
@@ -84,7 +84,7 @@ impl Operand {
     ) {
         let mut space = self.space.clone();
         space.coordinates[kernel.group(INNER)].clone_from_slice(inner);
-        self.parts(module, &mut space, true, 4, prefix, code);
+        self.parts(module, &mut space, true, ALL_LANES, prefix, code);
     }
 
     fn parts(
@@ -92,13 +92,12 @@ impl Operand {
         module: &mut Module<'_>,
         space: &mut Space,
         moving: bool,
-        lanes: usize,
+        lane: &str,
         prefix: &str,
         code: &mut String,
     ) {
-        if let Some(lane) = space.lane {
-            let numbers = [0, 1, 2, 3].map(|lane| format!("{}u", lane.min(lanes - 1)));
-            space.coordinates[lane] = Expr::varying(format!("vec4u({})", numbers.join(", ")));
+        if let Some(axis) = space.lane {
+            space.coordinates[axis] = Expr::varying(lane);
         }
         for (number, parameter) in self.hoist.parameters.iter().enumerate() {
             if parameter.moving == moving {

@@ -11,10 +11,11 @@ use crate::gpu::render::tape::Outside;
 use crate::plan::ContractKernel;
 
 use super::lanes::{Wide, column_lanes, side_space};
-use super::{BATCH, COLUMNS, INNER, ROWS};
+use super::{ALL_LANES, BATCH, COLUMNS, INNER, ROWS};
 
-/// `fn finish(batch, row, column, sum)`: the epilogue and the stores of four neighbouring results in one row.
-pub(super) fn finish(module: &mut Module<'_>, kernel: &ContractKernel) -> Result<String> {
+/// `fn finish(batch, row, column, sum)`: the epilogue and the stores of four neighbouring results in one row. Of lines that were
+/// made longer, only the first `width` columns are results.
+pub(super) fn finish(module: &mut Module<'_>, kernel: &ContractKernel, width: Option<usize>) -> Result<String> {
     let wide = column_lanes(kernel);
     let mut space = side_space(kernel, COLUMNS, wide);
     let [_, _, columns, _] = kernel.sizes();
@@ -27,7 +28,16 @@ pub(super) fn finish(module: &mut Module<'_>, kernel: &ContractKernel) -> Result
     space.coordinates[kernel.group(COLUMNS)].clone_from_slice(&coordinates);
     if wide == Wide::Points && !columns.is_multiple_of(4) {
         let count = module.number(columns as u64);
-        let _ = writeln!(code, "    let inside = vec4u(column) + vec4u(0u, 1u, 2u, 3u) < vec4u({count});");
+        let _ = writeln!(code, "    let inside = vec4u(column) + {ALL_LANES} < vec4u({count});");
+        space.active = Some("inside".into());
+    }
+    if let (Some(width), Some(axis)) = (width, space.lane) {
+        let first = &coordinates.last().expect("a line is an axis").text;
+        let (count, last) = (module.number(width as u64), module.number(width as u64 - 1));
+        let _ = writeln!(code, "    let inside = {first} * 4u + {ALL_LANES} < vec4u({count});");
+        // others repeat the last one: what they read is somewhere
+        let _ = writeln!(code, "    let lane = min({ALL_LANES}, vec4u({last} - {first} * 4u));");
+        space.coordinates[axis] = Expr::varying("lane");
         space.active = Some("inside".into());
     }
     module.tape(&mut space, &kernel.epilogue, Outside::default(), &mut code)?;
@@ -40,7 +50,7 @@ pub(super) fn finish(module: &mut Module<'_>, kernel: &ContractKernel) -> Result
 
 /// The same where it is called for every place in a workgroup's tile, of which some lie outside.
 pub(super) fn finish_inside(module: &mut Module<'_>, kernel: &ContractKernel) -> Result<String> {
-    let finish = finish(module, kernel)?;
+    let finish = finish(module, kernel, None)?;
     let [_, rows, columns, _] = kernel.sizes();
     let (rows, columns) = (module.number(rows as u64), module.number(columns as u64));
     let outside = format!("{{\n    if (row >= {rows} || column >= {columns}) {{\n        return;\n    }}\n");
@@ -77,7 +87,7 @@ fn column_coordinates(
     code: &mut String,
 ) -> Vec<Expr> {
     if let Some(lane) = space.lane {
-        space.coordinates[lane] = Expr::varying("vec4u(0u, 1u, 2u, 3u)");
+        space.coordinates[lane] = Expr::varying(ALL_LANES);
     }
     point_coordinates(module, kernel, COLUMNS, column_lanes(kernel), first, prefix, code)
 }
@@ -104,7 +114,7 @@ pub(super) fn point_coordinates(
         }
         Wide::Points => {
             let last = last(module, count);
-            Expr::varying(format!("min(vec4u({first}) + vec4u(0u, 1u, 2u, 3u), vec4u({last}))"))
+            Expr::varying(format!("min(vec4u({first}) + {ALL_LANES}, vec4u({last}))"))
         }
         Wide::None | Wide::Inner => {
             let last = last(module, count);

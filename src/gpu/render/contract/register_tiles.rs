@@ -13,7 +13,7 @@ use super::lanes::{Wide, column_lanes, operand_lanes};
 use super::operand::Operand;
 use super::points::{finish, inner_coordinates, point_coordinates};
 use super::sliding::Sliding;
-use super::{BATCH, COLUMNS, LANES, ROWS};
+use super::{ALL_LANES, BATCH, COLUMNS, LANES, ROWS};
 
 /// Results of a tile from which on it takes one step at a time, if both operands can be read so.
 const LARGE_TILE: usize = 256;
@@ -25,10 +25,11 @@ pub(super) fn render(
     [tile_rows, tile_columns]: [usize; 2],
     threads: usize,
 ) -> Result<Launch> {
+    let sliding = Sliding::of(module.caps, kernel, [tile_rows, tile_columns]);
+    let kernel = sliding.as_ref().map_or(kernel, |sliding| &sliding.kernel);
     let [batch, rows, columns, inner] = kernel.sizes();
     let column_groups = tile_columns / 4;
     let right_wide = operand_lanes(kernel, &kernel.rhs.0, COLUMNS).unwrap_or_else(|| column_lanes(kernel));
-    let sliding = Sliding::of(kernel, [tile_rows, tile_columns]);
     let left_wide = operand_lanes(kernel, &kernel.lhs.0, ROWS).filter(|&wide| match wide {
         Wide::Inner if sliding.is_some() => false,
         // four steps at once are four times the text to compile; a large tile reads little for its work
@@ -42,9 +43,9 @@ pub(super) fn render(
         None => 1,
     };
     let left = Operand::new(&mut module, kernel, "left", ROWS, left_wide)?;
-    let right_kernel = sliding.as_ref().map_or(kernel, Sliding::line);
+    let right_kernel = sliding.as_ref().map_or(kernel, |sliding| &sliding.line);
     let right = Operand::new(&mut module, right_kernel, "right", COLUMNS, right_wide)?;
-    let finish = finish(&mut module, kernel)?;
+    let finish = finish(&mut module, kernel, sliding.as_ref().and_then(|sliding| sliding.ragged))?;
 
     let mut code = String::new();
     let _ = writeln!(code, "    let row = row_tile * {tile_rows}u;\n    let column = column_tile * {tile_columns}u;");
@@ -55,17 +56,17 @@ pub(super) fn render(
         let first = format!("row + {row}u");
         let prefix = format!("m{row}_");
         let points = point_coordinates(&mut module, kernel, ROWS, left_wide, &first, &prefix, &mut code);
-        left.still(&mut module, kernel, &batch_coordinates, &points, 4, &format!("l{row}"), &mut code);
+        left.still(&mut module, kernel, &batch_coordinates, &points, ALL_LANES, &format!("l{row}"), &mut code);
     }
     if let Some(sliding) = &sliding {
-        sliding.still(&mut module, kernel, &right, &batch_coordinates, tile_columns, &mut code);
+        sliding.still(&mut module, &right, &batch_coordinates, tile_columns, &mut code);
     } else {
         let right_stride = if right_wide == Wide::Inner { 1 } else { 4 };
         for column in (0..tile_columns).step_by(right_stride) {
             let first = format!("column + {column}u");
             let prefix = format!("n{column}_");
             let points = point_coordinates(&mut module, kernel, COLUMNS, right_wide, &first, &prefix, &mut code);
-            right.still(&mut module, kernel, &batch_coordinates, &points, 4, &format!("r{column}"), &mut code);
+            right.still(&mut module, kernel, &batch_coordinates, &points, ALL_LANES, &format!("r{column}"), &mut code);
         }
     }
     let sum = Register::of(kernel.accumulator).wide(4);

@@ -2,15 +2,16 @@
 
 use std::fmt::Write as _;
 
+use crate::gpu::render::Capabilities;
 use crate::gpu::render::module::Module;
 use crate::gpu::render::rewrite::map_tape;
 use crate::gpu::render::space::Expr;
 use crate::plan::{Atom, Cond, ContractKernel, InstrOp, Ix, Tape};
 
-use super::lanes::{Wide, column_lanes, operand_lanes};
+use super::lanes::{Wide, operand_lanes};
 use super::operand::Operand;
 use super::points::point_coordinates;
-use super::{COLUMNS, INNER, LANES};
+use super::{ALL_LANES, COLUMNS, INNER, LANES};
 
 /// Products of one step, above which its text takes long to compile: 3 places for 16 by 16 results.
 const MOST_PRODUCTS: usize = 768;
@@ -26,20 +27,35 @@ pub(super) struct Sliding {
     run: usize,
     /// Whether a later place of the window reads an earlier value.
     backwards: bool,
-    /// The kernel with a window of one place and the line of all values that it reads.
-    line: ContractKernel,
+    /// The kernel, with lines that end with a whole four.
+    pub kernel: ContractKernel,
+    /// How long lines are that did not.
+    pub ragged: Option<usize>,
+    /// The same with a window of one place and the line of all values that it reads.
+    pub line: ContractKernel,
 }
 
 impl Sliding {
     /// What is shared in tiles of this size, if anything is.
-    pub(super) fn of(kernel: &ContractKernel, [tile_rows, tile_columns]: [usize; 2]) -> Option<Self> {
+    pub(super) fn of(
+        caps: &Capabilities,
+        kernel: &ContractKernel,
+        [tile_rows, tile_columns]: [usize; 2],
+    ) -> Option<Self> {
         let (column, place) = (kernel.group(COLUMNS).next_back()?, kernel.group(INNER).next_back()?);
         let (width, taps) = (kernel.axes[column], kernel.axes[place]);
         let small = taps > 1 && tile_rows * tile_columns * taps <= MOST_PRODUCTS;
-        if !small || column_lanes(kernel) != Wide::Outer || operand_lanes(kernel, &kernel.rhs.0, COLUMNS).is_some() {
+        if !small || operand_lanes(kernel, &kernel.rhs.0, COLUMNS).is_some() {
+            return None;
+        }
+        let whole = width.next_multiple_of(4);
+        // of the results, so many eighths have to be some: software reads longer for less, where a GPU would compute in vain
+        if 8 * width < (if caps.software { 6 } else { 7 }) * whole {
             return None;
         }
         let backwards = direction(&kernel.rhs.0, column, place)? < 0;
+        let mut kernel = kernel.clone();
+        kernel.axes[column] = whole;
         let mut line = kernel.clone();
         line.axes[column] = (width + taps - 1).next_multiple_of(4);
         line.axes[place] = 1;
@@ -47,13 +63,9 @@ impl Sliding {
         coordinates[place] = Ix::constant(if backwards { taps as i64 - 1 } else { 0 });
         line.rhs.0 = map_tape(&kernel.rhs.0, &|ix| ix.substitute(&coordinates, &line.axes));
         // a run ends with its line
-        let run = tile_columns.min(LONGEST_RUN).min(1 << width.trailing_zeros());
-        Some(Self { taps, run, backwards, line })
-    }
-
-    /// The kernel whose right operand is read.
-    pub(super) fn line(&self) -> &ContractKernel {
-        &self.line
+        let run = tile_columns.min(LONGEST_RUN).min(1 << whole.trailing_zeros());
+        let ragged = (whole > width).then_some(width);
+        Some(Self { taps, run, backwards, kernel, ragged, line })
     }
 
     /// Fours of values that a run needs, and how many of the last are used.
@@ -66,7 +78,6 @@ impl Sliding {
     pub(super) fn still(
         &self,
         module: &mut Module<'_>,
-        kernel: &ContractKernel,
         right: &Operand,
         batch: &[Expr],
         tile_columns: usize,
@@ -75,16 +86,31 @@ impl Sliding {
         let (fours, used) = self.fours();
         for first in (0..tile_columns).step_by(self.run) {
             let (start, prefix) = (format!("column + {first}u"), format!("n{first}_"));
-            let points = point_coordinates(module, kernel, COLUMNS, Wide::Outer, &start, &prefix, code);
+            let points = point_coordinates(module, &self.kernel, COLUMNS, Wide::Outer, &start, &prefix, code);
             for four in 0..fours {
                 let mut points = points.clone();
-                let last = points.last_mut().expect("columns have an axis");
+                let place = &mut points.last_mut().expect("columns have an axis").text;
                 if four > 0 {
-                    last.text = format!("({} + {four}u)", last.text);
+                    *place = format!("({place} + {four}u)");
                 }
-                // what is not used may lie outside of the buffer
-                let lanes = if four + 1 == fours { used } else { 4 };
-                right.still(module, &self.line, batch, &points, lanes, &format!("r{first}_{four}"), code);
+                // what is not used may lie outside of the buffer: the last one that is stands in
+                let lane = match self.ragged {
+                    Some(width) => {
+                        let end = width + self.taps - 2;
+                        let (last, end) = (module.number(end as u64 / 4), module.number(end as u64));
+                        let name = format!("{prefix}{four}_four");
+                        let _ = writeln!(code, "    let {name} = min({place}, {last});");
+                        let lane = format!("min({ALL_LANES}, vec4u({end} - {name} * 4u))");
+                        *place = name;
+                        lane
+                    }
+                    None if four + 1 == fours => {
+                        let numbers = [0, 1, 2, 3].map(|lane| format!("{}u", lane.min(used - 1)));
+                        format!("vec4u({})", numbers.join(", "))
+                    }
+                    None => ALL_LANES.into(),
+                };
+                right.still(module, &self.line, batch, &points, &lane, &format!("r{first}_{four}"), code);
             }
         }
     }

@@ -210,7 +210,9 @@ fn along_lines(case: &mut Case, dtype: DType, [width, taps]: [usize; 2], backwar
 /// What neighbouring results share is read once, in lines that end anywhere, whole fours of which can be read at once or not.
 #[test]
 fn windows_slide_along_lines() {
-    for [width, taps] in [[4, 2], [4, 3], [8, 3], [12, 5], [20, 4], [28, 5], [32, 7], [36, 11]] {
+    let whole = [[4, 2], [4, 3], [8, 3], [12, 5], [20, 4], [28, 5], [32, 7], [36, 11]];
+    let ragged = [[3, 2], [6, 3], [7, 4], [10, 5], [13, 3], [15, 7], [31, 3], [33, 9]];
+    for [width, taps] in whole.into_iter().chain(ragged) {
         for (backwards, border) in [(false, 0), (false, taps / 2), (true, 0), (true, taps / 2)] {
             for dtype in [DType::F32, DType::F16] {
                 let mut case = Case::new();
@@ -360,8 +362,8 @@ fn all_variants_give_the_same_bits() {
     let product = |sizes, turned, dtype| move |case: &mut Case| product_turned(sizes, turned, dtype).build(case);
     let convolution = |dtype| move |case: &mut Case| convolved(case, dtype, [2, 5, 19, 11, 13], 1);
     type Build = Box<dyn Fn(&mut Case) -> Body>;
-    let line = |backwards| move |case: &mut Case| along_lines(case, DType::F32, [24, 3], backwards, 1);
-    let cases: [(&str, Build); 11] = [
+    let line = |width, backwards| move |case: &mut Case| along_lines(case, DType::F32, [width, 3], backwards, 1);
+    let cases: [(&str, Build); 12] = [
         ("whole tiles", Box::new(product([1, 64, 48, 44], plain, DType::F32))),
         ("whole columns of tiles", Box::new(product([2, 33, 32, 45], [true, false, false], DType::F32))),
         ("primes", Box::new(product([1, 31, 37, 43], plain, DType::F32))),
@@ -371,8 +373,9 @@ fn all_variants_give_the_same_bits() {
         ("few rows", Box::new(product([3, 2, 41, 31], plain, DType::F32))),
         ("a convolution", Box::new(convolution(DType::F32))),
         ("a convolution of halves", Box::new(convolution(DType::F16))),
-        ("a window that slides", Box::new(line(false))),
-        ("a window that slides back", Box::new(line(true))),
+        ("a window that slides", Box::new(line(24, false))),
+        ("a window that slides back", Box::new(line(24, true))),
+        ("a window that slides along a ragged line", Box::new(line(23, false))),
     ];
     for (name, build) in cases {
         for software in [true, false] {
