@@ -30,10 +30,10 @@ pub(crate) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     if is_own() {
         return work();
     }
-    // `install` would have a thread of another pool look for jobs there
-    let mut result = None;
-    of_caller().in_place_scope(|scope| scope.spawn(|_| result = Some(work())));
-    result.expect("the scope has waited for it")
+    // a thread of another pool looks for jobs there while it waits for one of these; one of no pool does not
+    let pool = of_caller();
+    let ended = std::thread::scope(|scope| scope.spawn(|| pool.install(work)).join());
+    ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Starts `work` on one of these threads.
@@ -49,8 +49,11 @@ fn is_own() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
     use rayon::prelude::*;
 
+    use crate::runtime::Step;
     use crate::{Device, Tensor};
 
     /// All threads of rayon's pool ask for the device while kernels run on it that are cut for several threads.
@@ -67,5 +70,20 @@ mod tests {
             all
         });
         assert_eq!(ended, vec![1200.0; jobs + 4]);
+    }
+
+    /// A job that waits for its kernels does not begin another one, which would wait for what the first one holds.
+    #[test]
+    fn a_job_that_waits_for_kernels_takes_up_no_other() {
+        let device = Device::cpu().reopen().expect("a CPU");
+        let step = Step::new(&device, |inputs| vec![inputs[0].matmul(&inputs[0])]).expect("a step");
+        let (step, large) = (Mutex::new(step), Tensor::ones([1200, 1200], &device));
+        let run = |_| {
+            let mut step = step.lock().unwrap_or_else(PoisonError::into_inner);
+            let product = step.run(std::slice::from_ref(&large)).expect("a run").remove(0);
+            product.narrow(0, 0, 1).narrow(1, 0, 1).item::<f32>().expect("a product")
+        };
+        let ended: Vec<f32> = (0..8 * rayon::current_num_threads()).into_par_iter().map(run).collect();
+        assert!(ended.iter().all(|&value| value == 1200.0), "{ended:?}");
     }
 }

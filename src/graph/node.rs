@@ -22,7 +22,7 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// One value of the graph: an operation on other nodes, with its shape and where it came from.
 pub struct Node {
-    /// Unique in the process, growing with creation.
+    /// Unique in the process, growing with creation; of a value without its history, the number that it had with it.
     pub id: u64,
     /// What it computes.
     pub op: Op,
@@ -105,7 +105,8 @@ impl Node {
     ) -> NodeRef {
         let caller = Location::caller();
         let context = Context::current();
-        let cut = |input: NodeRef| if context.no_gradient { without_history(input) } else { input };
+        let cut =
+            |input: NodeRef| if context.no_gradient || input.no_gradient { without_history(input) } else { input };
         let inputs: Vec<NodeRef> = inputs.into_iter().map(cut).collect();
         let waiting = |input: &NodeRef| if input.value().is_some() { 0 } else { input.depth };
         let depth = inputs.iter().map(waiting).max().map_or(0, |depth| depth + 1);
@@ -170,12 +171,15 @@ impl Node {
 }
 
 /// A computed value that no gradient passes through, without what it was computed from: a loop under `no_grad` does not
-/// keep its past.
+/// keep its past. To gradients by it, it is the same node.
 #[track_caller]
 fn without_history(node: NodeRef) -> NodeRef {
     match node.value() {
         Some(memory) if node.source.is_none() => {
-            Node::leaf(Source::Memory(memory), node.shape.clone(), node.dtype, &node.device)
+            let mut leaf = Node::leaf(Source::Memory(memory), node.shape.clone(), node.dtype, &node.device);
+            let own = Arc::get_mut(&mut leaf).expect("nobody else has it yet");
+            (own.id, own.no_gradient) = (node.id, node.no_gradient);
+            leaf
         }
         _ => node,
     }

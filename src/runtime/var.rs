@@ -97,7 +97,8 @@ impl Var {
                     cell.flush()?;
                 }
             }
-            let own = if node.source.is_none() { node.again(node.inputs.clone()) } else { node.clone() };
+            let known = node.source.is_some() || node.value().is_some();
+            let own = if known { node.clone() } else { node.again(node.inputs.clone()) };
             var.0.set(&own)
         })?;
         Ok(var)

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::data::{Batch, OpenOptions, Pipeline, Skipped, Split};
+use crate::data::{Batch, Normalization, OpenOptions, Pipeline, Skipped, Split};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::nn::{LoadOptions, load_weights};
@@ -77,7 +77,9 @@ fn in_form(config: &Config, learned: &RunRecord) -> Result<Split<Pipeline>> {
     let options = if learned.start.dataset == config.dataset.to_string() {
         own
     } else {
-        let columns = (learned.input.shape.len() == 1).then(|| learned.input.normalization());
+        // runs from before these were written, and those of a program's own data, do not tell
+        let columns = Some(learned.input.normalization())
+            .filter(|columns| learned.input.shape == [columns.mean.len()] && *columns != Normalization::default());
         OpenOptions { any_size: true, columns, ..own }
     };
     let Split { train, test } = open_with(config, &options)?;

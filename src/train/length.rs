@@ -35,7 +35,7 @@ impl Length {
         } else {
             let (epoch, samples) = (progress.data.epoch(), progress.data.samples());
             let left = train.samples_per_epoch().saturating_sub(samples);
-            let in_this = left.div_ceil(config.batch_size).div_ceil(config.accumulate).min(steps_per_epoch);
+            let in_this = train.batches_of(left).div_ceil(config.accumulate).min(steps_per_epoch);
             let whole = epochs.saturating_sub(epoch + 1) * steps_per_epoch;
             progress.steps + if epoch < epochs { (whole + in_this) as u64 } else { 0 }
         };

@@ -107,6 +107,15 @@ fn other_tables_are_standardised_by_the_one_that_was_learned_from() {
     let judged = json_lines(&judged.stdout).pop().expect("an object");
     // nearly all of it is high: by its own mean, half would be taken for low
     assert!(judged["accuracy"].as_f64().expect("a number") > 0.9, "{judged}");
+    // a record that does not tell the scales, as those of older runs
+    let written = std::fs::read_to_string(run.join("run.json")).expect("written");
+    let mut record: serde_json::Value = serde_json::from_str(&written).expect("JSON");
+    record["input"]["mean"] = serde_json::json!([0.0]);
+    record["input"]["std"] = serde_json::json!([255.0]);
+    std::fs::write(run.join("run.json"), record.to_string()).expect("writable");
+    let judged = brasa(&["eval", text(&run), "--dataset", &other]);
+    assert_eq!(judged.code, Some(0), "{}", judged.stderr);
+    std::fs::write(run.join("run.json"), written).expect("writable");
     let narrow = place.path().join("narrow.csv");
     std::fs::write(&narrow, "a,class\n".to_owned() + &"1,low\n2,high\n".repeat(20)).expect("writable");
     refuses(

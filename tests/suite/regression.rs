@@ -5,7 +5,7 @@ use brasa::device::Fault;
 use brasa::ops::conv::ConvOptions;
 use brasa::ops::pool::PoolOptions;
 use brasa::optim::{Optimizer, SGD, SGDOptions};
-use brasa::runtime::{Arena, Step, Var, checkpoint, random_variables};
+use brasa::runtime::{Arena, Hyper, Step, Var, checkpoint, random_variables};
 use brasa::{DType, Device, Error, Shape, Tensor};
 
 use crate::common::small::doubling;
@@ -559,5 +559,41 @@ fn an_axis_of_no_elements_beside_huge_ones_overflowed() {
         let nothing = Tensor::zeros([0, huge, huge], &device);
         assert!(read(&(&nothing + 1.0)).is_empty());
         assert!(read(&nothing.transpose(0, 2).sum_dim(1)).is_empty());
+    }
+}
+
+/// A state that is made under `no_grad` from values with a history, and used with gradients again.
+#[test]
+fn a_recurrent_state_kept_its_past() {
+    for device in fresh_devices() {
+        let weight = Tensor::ones(10_000, &device);
+        let mut state = Tensor::zeros(10_000, &device);
+        let mut live = Vec::new();
+        for _ in 0..6 {
+            let next = &weight + &state;
+            state = brasa::no_grad(|| &next * 1.0);
+            read(&state);
+            live.push(device.memory().live_bytes);
+        }
+        assert_eq!(read(&state.narrow(0, 0, 1)), [6.0], "{device:?}");
+        assert!(live[5] <= live[2], "{device:?}: {live:?}");
+    }
+}
+
+/// A known value was computed again, from what had changed since.
+#[test]
+fn a_variable_made_in_a_step_did_not_begin_with_the_value_that_was_given() {
+    for device in devices() {
+        let rate = Hyper::new(2.0);
+        let value = vector(&[1.0, 3.0], &device) * rate.tensor(&device);
+        assert_eq!(read(&value), [2.0, 6.0], "{device:?}");
+        rate.set(10.0);
+        let mut made = None;
+        let mut step = Step::new(&device, move |_| {
+            let var: &Var = made.get_or_insert_with(|| Var::state("made", &value).expect("memory"));
+            vec![var.tensor() * 1.0]
+        })
+        .expect("a step");
+        assert_eq!(read(&step.run(&[]).expect("a run")[0]), [2.0, 6.0], "{device:?}");
     }
 }

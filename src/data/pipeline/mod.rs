@@ -381,7 +381,12 @@ impl Pipeline {
     /// Batches in an epoch, if no sample is filtered out or broken; else there may be fewer.
     /// [`Batch::last`](super::Batch::last) says which one is the last.
     pub fn batches_per_epoch(&self) -> usize {
-        let (whole, rest) = (self.samples_per_epoch() / self.batch, self.samples_per_epoch() % self.batch);
+        self.batches_of(self.samples_per_epoch())
+    }
+
+    /// Batches of as many samples as are left in an epoch.
+    pub(crate) fn batches_of(&self, samples: usize) -> usize {
+        let (whole, rest) = (samples / self.batch, samples % self.batch);
         let is_kept = match self.last {
             Last::Drop => false,
             Last::Keep | Last::Pad => rest > 0,

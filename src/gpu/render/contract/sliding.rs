@@ -85,7 +85,14 @@ impl Sliding {
     ) {
         let (fours, used) = self.fours();
         for first in (0..tile_columns).step_by(self.run) {
-            let (start, prefix) = (format!("column + {first}u"), format!("n{first}_"));
+            let prefix = format!("n{first}_");
+            // a run behind the last column repeats the last one
+            let columns = self.kernel.sizes()[COLUMNS];
+            let start = if columns.is_multiple_of(tile_columns) {
+                format!("column + {first}u")
+            } else {
+                format!("min(column + {first}u, {})", module.number((columns - self.run.min(columns)) as u64))
+            };
             let points = point_coordinates(module, &self.kernel, COLUMNS, Wide::Outer, &start, &prefix, code);
             for four in 0..fours {
                 let mut points = points.clone();

@@ -225,6 +225,18 @@ fn windows_slide_along_lines() {
     }
 }
 
+/// A tile of two runs whose second one is behind the last column: it repeats the last one, as what is further on is no memory.
+#[test]
+fn a_run_behind_the_last_column_reads_what_is_there() {
+    let mut case = Case::new();
+    case.plan.literal_sizes = true;
+    let body = along_lines(&mut case, DType::F32, [24, 3], false, 0);
+    let tile = Variant::Registers { rows: 16, columns: 16, threads: 8 };
+    let launches = render_as(&case.plan, &case.kernel(&body), &capabilities(true, false), Some(tile));
+    let text = &launches.expect("it renders")[0].wgsl;
+    assert!(text.contains("min(column + 0u, 64u)") && text.contains("min(column + 8u, 64u)"), "{text}");
+}
+
 #[test]
 fn operands_may_be_mixed_expressions() {
     // k is split into (k / 3, k % 3) by a reshape that no axis follows, and the operand is a product of two loads.
