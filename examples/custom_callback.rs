@@ -29,7 +29,8 @@ impl Callback for Watch {
             let recall = |class| confusion.class(class).recall;
             recall(a).total_cmp(&recall(b))
         });
-        println!("          test accuracy {:.2} %, hardest digit {hardest:?}", 100.0 * test.accuracy);
+        let hardest = hardest.map_or_else(|| "none".to_owned(), |digit| digit.to_string());
+        println!("          test accuracy {:.2} %, hardest digit {hardest}", 100.0 * test.accuracy);
         if test.accuracy >= self.enough {
             run.stop(format!("{:.1} % is enough", 100.0 * self.enough));
         }

@@ -111,6 +111,6 @@ fn main() -> Result<()> {
     }
     let learnt = learnt.tensor().to_vec::<f32>()?;
     let error = learnt.iter().zip(&wanted).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-    println!("{rows} decays on {}: at most {error:.4} off", device.name());
+    println!("{rows} decays on {}: at most {error:.1e} off", device.name());
     Ok(())
 }

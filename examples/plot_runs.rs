@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release --example plot_runs -- runs/digits-cnn-1 [runs/…] accuracy.svg`
 
-#![expect(clippy::print_stdout, reason = "an example prints")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example prints")]
 
 use std::path::Path;
 
@@ -15,7 +15,8 @@ const COLORS: [[u8; 3]; 2] = [[31, 119, 180], [255, 127, 14]];
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some((picture, folders)) = arguments.split_last().filter(|(_, folders)| !folders.is_empty()) else {
-        return Err("which runs, and which .svg file?".into());
+        eprintln!("usage: plot_runs RUN [RUN ...] FILE.svg, where a RUN is a folder such as runs/digits-cnn-1");
+        std::process::exit(2);
     };
     let mut lines = Vec::new();
     for folder in folders {

@@ -36,6 +36,13 @@ pub(crate) fn counted(number: impl fmt::Display, what: &str) -> String {
     format!("{number} {what}{plural}")
 }
 
+/// The first few of many names.
+pub(crate) fn some(names: &[impl AsRef<str>]) -> String {
+    const MOST: usize = 4;
+    let first = names.iter().take(MOST).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    if names.len() > MOST { format!("{first}, ...") } else { first }
+}
+
 /// What a device that does `times` as much as `reference` may cost.
 pub(crate) fn pays_off(device: &str, reference: &str, times: f64) -> String {
     let decimals = if times < 0.995 { 2 } else { 1 };

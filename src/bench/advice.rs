@@ -52,7 +52,8 @@ mod tests {
         let cpu = of("cpu", &[(1, 1e-3), (64, 0.128)], Ended::Level);
         let gpu = of("gpu:0", &[(1, 1e-2), (64, 0.016)], Ended::Slow(20.0));
         assert_eq!([cpu.best(), gpu.best()], [(1, 1000.0), (64, 4000.0)]);
-        let advice = Advice::of(&[cpu, gpu]).expect("it is a training");
+        let large = of("gpu:1", &[(1, 1e-2), (16_384, 0.1)], Ended::Largest);
+        let advice = Advice::of(&[cpu, gpu, large]).expect("it is a training");
         assert_eq!(advice.sample_bytes, 8 * 8 * 4);
         assert_eq!(advice.weights, 64 * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 10, "64-128-64-10");
         assert_eq!(Advice::of(&[]), None);
@@ -63,6 +64,7 @@ mod tests {
                 "1,000,000 samples (244.1 MiB)",
                 "1,000 s in batches of 1; up to 64 were tried, and larger ones are no faster",
                 "250 s in batches of 64; up to 64 were tried, and a step of the next would take more than 20 s",
+                "up to 16,384 were tried; larger ones were not tried and may be faster",
                 "gpu:0 pays off if an hour of it costs less than 4.0 x an hour of cpu",
             ] {
                 assert!(said.contains(words), "`{words}` is missing in {said}");

@@ -22,6 +22,20 @@ pub(crate) fn seconds(seconds: f64) -> String {
     }
 }
 
+/// Arithmetic operations, with no more than four digits before the point.
+fn operations(count: f64) -> String {
+    let mut value = count * 1e-6;
+    let mut units = ["MFLOP", "GFLOP", "TFLOP", "PFLOP"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    // what is rounded to 10,000 has five
+    while value >= 9_999.5
+        && let Some(larger) = units.next()
+    {
+        (value, unit) = (value * 1e-3, larger);
+    }
+    format!("{} {unit}", number(value))
+}
+
 impl Advice {
     /// Lines: what a million samples take on each device, and what an hour of those after the first may cost.
     pub(crate) fn describe(&self) -> Vec<String> {
@@ -38,15 +52,12 @@ impl Advice {
             let (time, batch, largest) =
                 (seconds(SAMPLES as f64 / rate), thousands(batch), thousands(growth.largest()));
             let why = match &growth.ended {
-                Ended::Level => "larger ones are no faster".to_owned(),
-                Ended::Slow(longest_s) => format!("a step of the next would take more than {longest_s}\u{a0}s"),
-                Ended::Largest => "larger ones, which may be faster, are not".to_owned(),
-                Ended::Failed(error) => format!("the next could not be measured: {error}"),
+                Ended::Level => ", and larger ones are no faster".to_owned(),
+                Ended::Slow(longest_s) => format!(", and a step of the next would take more than {longest_s}\u{a0}s"),
+                Ended::Largest => "; larger ones were not tried and may be faster".to_owned(),
+                Ended::Failed(error) => format!(", and the next could not be measured: {error}"),
             };
-            lines.push(format!(
-                "  {}: {time} in batches of {batch}; up to {largest} were tried, and {why}",
-                growth.device
-            ));
+            lines.push(format!("  {}: {time} in batches of {batch}; up to {largest} were tried{why}", growth.device));
         }
         if let [reference, others @ ..] = &self.devices[..] {
             for other in others {
@@ -74,7 +85,7 @@ impl Measured {
 impl Row {
     /// What one run is, and how much: `256x256 times 256x256, f32: 33.6 MFLOP, 768 KiB`.
     pub(crate) fn in_words(&self) -> String {
-        let operations = (self.flops > 0.0).then(|| format!("{} MFLOP", number(self.flops * 1e-6)));
+        let operations = (self.flops > 0.0).then(|| operations(self.flops));
         let moved = (self.bytes > 0.0).then(|| bytes(self.bytes as u64));
         let amounts: Vec<String> = operations.into_iter().chain(moved).collect();
         if amounts.is_empty() { self.what.clone() } else { format!("{}: {}", self.what, amounts.join(", ")) }
@@ -118,6 +129,10 @@ mod tests {
     #[test]
     fn figures_have_three_digits() {
         assert_eq!([0.1234, 9.999, 12.345, 99.96, 123_456.0].map(number), ["0.12", "10.0", "12.3", "100", "123,456"]);
+        assert_eq!(
+            [524_288.0, 2_147.48e6, 9_999.6e6, 29.4e12].map(operations),
+            ["0.52 MFLOP", "2,147 MFLOP", "10.0 GFLOP", "29.4 TFLOP"]
+        );
         assert_eq!([2.0, 0.0123, 4.5e-6].map(seconds), ["2.00 s", "12.3 ms", "4.50 µs"]);
     }
 

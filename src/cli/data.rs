@@ -50,16 +50,20 @@ impl<'a> Row<'a> {
 }
 
 /// What is said of a data set that nobody publishes.
-const UNFETCHED: &str = "it is not fetched: its files are the program's or your own";
+const UNFETCHED: &str = "not fetched: its files are the program's or your own";
+
+/// What a set is that is not fetched.
+fn about(name: &DatasetName) -> &'static str {
+    let name = name.to_string();
+    let kind = |text: &str| text.split(':').next().map(str::to_owned);
+    FORMS.iter().find(|(form, _)| kind(form) == kind(&name)).map_or(UNFETCHED, |(_, about)| about)
+}
 
 /// The same as JSON: with the keys of a [`Row`], of which most say nothing.
 fn unfetched(name: &DatasetName) -> String {
-    let name = name.to_string();
-    let kind = |text: &str| text.split(':').next().map(str::to_owned);
-    let about = FORMS.iter().find(|(form, _)| kind(form) == kind(&name)).map_or(UNFETCHED, |(_, about)| about);
     serde_json::json!({
-        "name": name,
-        "about": about,
+        "name": name.to_string(),
+        "about": about(name),
         "bytes": null,
         "licence": null,
         "home": null,
@@ -87,7 +91,7 @@ pub(super) fn run(args: &DataArgs) -> Result<ExitCode> {
     match &args.name {
         Some(DatasetName::Published(set)) => tell(set)?,
         Some(name) if args.json => text += &(unfetched(name) + "\n"),
-        Some(_) => text += &format!("{UNFETCHED}\n"),
+        Some(name) => text += &format!("{name}  {}\n  {UNFETCHED}\n", about(name)),
         None => {
             PUBLISHED.iter().try_for_each(&mut tell)?;
             if !args.json {

@@ -7,6 +7,8 @@ use crate::device::{Device, DeviceInfo, DeviceKind};
 use crate::error::Result;
 use crate::units::{bytes, thousands};
 
+use super::bench::{hang, width, wrap};
+
 /// Flags of `brasa devices`.
 #[derive(clap::Args)]
 pub(super) struct DevicesArgs {
@@ -36,12 +38,12 @@ pub(super) fn run(args: &DevicesArgs) -> Result<ExitCode> {
             let is_default = named.is_none().then(|| device.selector == unasked(&devices));
             text += &(json(device, is_default) + "\n");
         } else {
-            describe(&mut text, device);
+            describe(&mut text, device, width());
             text.push('\n');
         }
     }
     if !args.json {
-        text += &closing(&devices, named.as_deref());
+        text += &wrap(&closing(&devices, named.as_deref()), width());
     }
     super::print_result(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -94,10 +96,11 @@ fn closing(devices: &[DeviceInfo], named: Option<&str>) -> String {
     text
 }
 
-fn describe(text: &mut String, device: &DeviceInfo) {
+fn describe(text: &mut String, device: &DeviceInfo, width: usize) {
     let _ = writeln!(text, "{}  {}", device.selector, device.name);
     let mut row = |name: &str, value: &str| {
-        let _ = writeln!(text, "  {name:<9} {value}");
+        let name = format!("  {name:<9} ");
+        *text += &hang(&format!("{name}{value}"), name.len(), width);
     };
     row("type", device.kind.name());
     row("backend", &device.backend);
@@ -109,7 +112,8 @@ fn describe(text: &mut String, device: &DeviceInfo) {
     }
     row("features", &features(device));
     for note in device.notes() {
-        let _ = writeln!(text, "  {} {}: {}", if note.costs { "-" } else { "+" }, note.about, note.text);
+        let line = format!("  {} {}: {}", if note.costs { "-" } else { "+" }, note.about, note.text);
+        *text += &hang(&line, 4, width);
     }
 }
 
@@ -156,6 +160,24 @@ mod tests {
         assert_eq!(closing(&[software.clone(), cpu.clone()], None), "Without --device, brasa takes cpu.\n");
         assert_eq!(unasked(&[software, discrete, cpu.clone()]), "gpu:1");
         assert!(closing(&[cpu], Some("llvm")).starts_with("Without --device, BRASA_DEVICE decides: llvm."));
+    }
+
+    #[test]
+    fn all_that_is_told_of_a_device_fits_a_terminal() {
+        let software = DeviceInfo {
+            kind: DeviceKind::Software,
+            max_buffer_bytes: 2 << 30,
+            max_binding_bytes: 128 << 20,
+            max_workgroup_invocations: 1024,
+            max_workgroup_bytes: 32 << 10,
+            ..Device::cpu().info().clone()
+        };
+        let mut text = String::new();
+        describe(&mut text, &software, 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let place = text.lines().position(|line| line.starts_with("  limits    buffer 2")).expect("its limits");
+        let next = text.lines().nth(place + 1).expect("the rest of them");
+        assert!(next.starts_with(&" ".repeat(12)) && next.ends_with("32 KiB"), "{text}");
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(super) struct DoctorArgs {
 /// Examines devices, and ends with 1 unless training is safe on all of them.
 pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let options = Options { filter: args.filter.clone(), planted: args.plant_fault.clone() };
-    let known = || doctor::rows::FAMILIES.iter().flat_map(|(_, family)| family());
+    let known = doctor::rows::all;
     if !known().any(|row| row.name.contains(&args.filter)) {
         return Err(Error::Config(format!("no op has `{}` in its name", args.filter)));
     }
@@ -88,8 +88,9 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
         document += &in_markdown(&report, &args.filter);
         let _ = writeln!(last_words, "{selector}: {}", verdict(&report, &args.filter));
         let text = if args.json { json(&report) } else { in_words(&report) };
-        super::print_result(&text)?;
+        // the report first: what was found does not depend on who reads along
         write_whole(out, document.as_bytes())?;
+        super::print_result(&text)?;
     }
     write_whole(out, document.as_bytes())?;
     if !args.json {

@@ -9,8 +9,9 @@ use clap::ArgMatches;
 
 use crate::device::{TuneOptions, TuneProgress, TuneReport, TunedKernel};
 use crate::error::Result;
-use crate::train::{Config, Tuning, tune};
+use crate::train::{Config, TunedStep, Tuning, tune};
 
+use super::bench::{width, wrap};
 use super::report::table;
 use super::train::{merge, named};
 
@@ -48,19 +49,23 @@ pub(super) fn run(args: &TuneArgs, matches: &ArgMatches) -> Result<ExitCode> {
     });
     bar.finish_and_clear();
     let tuning = tuned?;
-    let text = if args.json { serde_json::to_string(&tuning).expect("plain data") + "\n" } else { text(&tuning) };
+    let text =
+        if args.json { serde_json::to_string(&tuning).expect("plain data") + "\n" } else { text(&tuning, width()) };
     super::print_result(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(tuning: &Tuning) -> String {
+fn text(tuning: &Tuning, width: usize) -> String {
     let mut text = format!("{}\n", tuning.device);
     if tuning.device.kind == crate::device::DeviceKind::Cpu {
         return text + "there is nothing to tune: the CPU backend's products have no variants to choose from\n";
     }
-    for step in &tuning.steps {
-        let _ = writeln!(text, "\n{}", step.step);
-        text += &kernels(&step.report);
+    let kind = |step: &TunedStep| step.step.split(", batch").next().map(str::to_owned);
+    for (number, step) in tuning.steps.iter().enumerate() {
+        // a pass has batches of one size, and of another at its end
+        let is_last = tuning.steps[..number].iter().any(|earlier| kind(earlier) == kind(step));
+        let _ = writeln!(text, "\n{}{}", step.step, if is_last { ": the last, smaller batch of a pass" } else { "" });
+        text += &kernels(&step.report, width);
     }
     let saved = tuning.steps.iter().find_map(|step| step.report.saved.as_ref());
     let tried = || tuning.steps.iter().flat_map(|step| &step.report.kernels);
@@ -76,22 +81,33 @@ fn text(tuning: &Tuning) -> String {
     text
 }
 
-fn kernels(report: &TuneReport) -> String {
-    let header = ["kernel", "before", "now", "tried", "ms before", "ms now", "faster"].map(str::to_owned);
-    let mut rows = vec![header.to_vec()];
-    rows.extend(report.kernels.iter().map(|kernel| {
-        let TunedKernel { label, count, before, after, tried, milliseconds: [first, now], .. } = kernel;
+/// A table of times, with the variants below each kernel: beside it, they would not fit a terminal.
+fn kernels(report: &TuneReport, width: usize) -> String {
+    let mut rows = vec![["kernel", "tried", "ms before", "ms now", "faster"].map(str::to_owned).to_vec()];
+    let mut variants = vec![String::new()];
+    for TunedKernel { label, count, before, after, tried, milliseconds: [first, now], .. } in &report.kernels {
         let name = if *count > 1 { format!("{label}, {count} times") } else { label.clone() };
-        let after = if before == after { "the same".to_owned() } else { after.clone() };
-        vec![name, before.clone(), after, tried.to_string(), ms(*first), ms(*now), factor(*first, *now)]
-    }));
-    if let Some([first, now]) = report.step_milliseconds {
-        let blank = String::new;
-        rows.push(vec!["the whole step".into(), blank(), blank(), blank(), ms(first), ms(now), factor(first, now)]);
+        rows.push(vec![name, tried.to_string(), ms(*first), ms(*now), factor(*first, *now)]);
+        variants.push(match before == after {
+            true => format!("  stays {before}"),
+            false => format!("  before {before}, now {after}"),
+        });
     }
-    let unfinished = if report.complete { "" } else { "not all variants were tried: give --budget more seconds\n" };
-    let slower = if report.kept { "" } else { "the whole step takes longer with these, so it stays as it was\n" };
-    table(&rows) + slower + unfinished
+    if let Some([first, now]) = report.step_milliseconds {
+        rows.push(vec!["the whole step".into(), String::new(), ms(first), ms(now), factor(first, now)]);
+        variants.push(String::new());
+    }
+    let mut text = String::new();
+    for (line, variant) in table(&rows).lines().zip(&variants) {
+        text += &format!("{line}\n{}", wrap(variant, width));
+    }
+    if !report.kept {
+        text += "the whole step takes longer with these, so it stays as it was\n";
+    }
+    if !report.complete {
+        text += "not all variants were tried: give --budget more seconds\n";
+    }
+    text
 }
 
 fn ms(milliseconds: f64) -> String {
@@ -100,4 +116,46 @@ fn ms(milliseconds: f64) -> String {
 
 fn factor(before: f64, now: f64) -> String {
     format!("{:.2}x", before / now.max(f64::MIN_POSITIVE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, DeviceInfo, DeviceKind};
+    use crate::stage::Stage;
+    use crate::timing::TimeSource;
+
+    #[test]
+    fn tables_fit_a_terminal_and_the_last_batch_is_told() {
+        let kernel = TunedKernel {
+            label: "contract.select[128, 32, 32, 32]".into(),
+            stage: Stage::Forward,
+            count: 12,
+            before: "16x16 in registers, 8 threads".into(),
+            after: "16x16 in registers, 16 threads".into(),
+            milliseconds: [187.4692, 179.6886],
+            tried: 5,
+            source: TimeSource::Timestamp,
+        };
+        let same = TunedKernel { after: kernel.before.clone(), ..kernel.clone() };
+        let report = TuneReport {
+            kernels: vec![kernel, same],
+            step_milliseconds: Some([822.8326, 821.1627]),
+            ..TuneReport::default()
+        };
+        let steps = ["training, batch 128", "evaluation, batch 128", "training, batch 30"];
+        let steps = steps.map(|step| TunedStep { step: step.into(), report: report.clone() }).to_vec();
+        let device = DeviceInfo { kind: DeviceKind::Software, ..Device::cpu().info().clone() };
+        let text = text(&Tuning { device, steps }, 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        for line in [
+            "training, batch 128",
+            "evaluation, batch 128",
+            "training, batch 30: the last, smaller batch of a pass",
+            "  before 16x16 in registers, 8 threads, now 16x16 in registers, 16 threads",
+            "  stays 16x16 in registers, 8 threads",
+        ] {
+            assert!(text.lines().any(|one| one == line), "`{line}` is missing in {text}");
+        }
+    }
 }

@@ -22,7 +22,11 @@ pub(super) fn run(args: ViewArgs) -> Result<ExitCode> {
     let options = Options { roots: args.runs, ..Options::default() };
     match open(options) {
         Ok(_) => Ok(ExitCode::SUCCESS),
-        Err((_, why)) => Err(Error::Config(format!("no window can be opened: {why}"))),
+        Err((_, why)) => {
+            // no setting is wrong
+            super::say(&format!("error: no window can be opened: {why}"));
+            Ok(ExitCode::FAILURE)
+        }
     }
 }
 

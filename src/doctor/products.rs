@@ -4,7 +4,7 @@
 use crate::autodiff::grad;
 use crate::device::Device;
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::matmul_precision::MatmulPrecision;
 use crate::ops::conv::ConvOptions;
 use crate::runtime::Step;
@@ -36,7 +36,12 @@ pub(super) fn at_high_precision(device: &Device) -> Result<Outcome> {
     }
     let both = || [[TWO_TERMS, 1.0], [1.0, TWO_TERMS]].map(|factors| check(device, DType::F32, factors));
     let outcomes = device.at_matmul_precision(MatmulPrecision::High, both);
-    let outcomes = outcomes.into_iter().collect::<Result<Vec<_>>>()?;
+    let outcomes = match outcomes.into_iter().collect::<Result<Vec<_>>>() {
+        Err(error @ Error::DeviceLost { .. }) => return Err(error),
+        // nothing else is computed that way
+        Err(error) => return Ok(Outcome::Degraded(format!("do without --matmul-precision high: {error}"))),
+        Ok(outcomes) => outcomes,
+    };
     Ok(match outcomes.into_iter().find(|outcome| !matches!(outcome, Outcome::Passed(_))) {
         Some(wrong) => Outcome::Degraded(format!("do without --matmul-precision high: {}", wrong.in_words().1)),
         None => Outcome::Passed("products, a convolution and its gradients are exact as sums of f16 terms".into()),

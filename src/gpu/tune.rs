@@ -39,6 +39,8 @@ const NOISE: usize = 1 << 16;
 const SAMPLES: usize = 9;
 const RUNS: usize = 3;
 const FEW_SAMPLES: usize = 3;
+/// How much longer a whole step has to take for what was found to be dropped.
+const SLOWER: f64 = 1.02;
 const LONG_STEP_MILLISECONDS: f64 = 500.0;
 
 /// One contraction of the plan, and all that are equal to it.
@@ -109,8 +111,8 @@ pub(crate) fn tune(
     if !report.kernels.is_empty() {
         let [first, now] = tuner.steps(buffers, chosen)?;
         report.step_milliseconds = Some([first, now]);
-        // kernels that are faster by themselves, but not one after the other
-        report.kept = now <= first;
+        // kernels that are faster by themselves, but not one after the other; less than that is noise
+        report.kept = now <= SLOWER * first;
         if !report.kept {
             gpu.remember(&before);
             report.saved = None;

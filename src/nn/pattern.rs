@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::runtime::Var;
+use crate::units::some;
 
 use super::Module;
 
@@ -39,7 +40,9 @@ pub fn trainable<M: Module + ?Sized>(module: &M, frozen: &[&str]) -> Result<Vec<
     let mut parameters = module.parameters();
     for pattern in frozen {
         if !parameters.iter().any(|parameter| matches(pattern, parameter.name())) {
-            return Err(Error::Config(format!("no parameter is called `{pattern}`, so it cannot be frozen")));
+            let names = some(&parameters.iter().map(Var::name).collect::<Vec<_>>());
+            let message = format!("no parameter is called `{pattern}`, so it cannot be frozen; there are {names}");
+            return Err(Error::Config(message));
         }
     }
     parameters.retain(|parameter| !frozen.iter().any(|pattern| matches(pattern, parameter.name())));

@@ -6,6 +6,7 @@ use crate::data::{Batch, Normalization, OpenOptions, Pipeline, Skipped, Split};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::nn::{LoadOptions, load_weights};
+use crate::units::some;
 
 use super::Config;
 use super::auto::AUTO;
@@ -13,7 +14,7 @@ use super::event::TestMetrics;
 use super::learner::{Evaluated, Learner};
 use super::record::RunRecord;
 use super::scores::Confusion;
-use super::trainer::{batched, open, open_with, some};
+use super::trainer::{batched, open, open_with};
 
 /// How good a model is, as a whole and class by class.
 #[derive(Clone, Debug, serde::Serialize)]

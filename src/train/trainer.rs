@@ -8,6 +8,7 @@ use crate::error::{Error, Result, StateMismatch};
 use crate::formats::tensorboard::Setting;
 use crate::nn::LoadReport;
 use crate::tensor::Tensor;
+use crate::units::some;
 
 use super::auto::{AUTO, Volume, choose};
 use super::callback::Callback;
@@ -156,6 +157,14 @@ impl Trainer {
         prepared.length = prepared.length.behind(&progress, &prepared.config, &prepared.data.train);
         prepared.rates = Rates::new(&prepared.config, prepared.length.steps)?;
         prepared.rates.load(progress.scheduler.clone());
+        if let Some(before) = progress.length.filter(|before| before.steps != prepared.length.steps) {
+            let (steps, rate) = (prepared.length.steps, prepared.rates.now());
+            let message = format!(
+                "the run is now {steps} steps long instead of {}: its schedule ends there, and the learning rate goes on at {rate:.3e}",
+                before.steps
+            );
+            prepared.notices.push(message);
+        }
         let [seed, position, draws] = progress.random;
         let random = crate::runtime::RandomState { seed, position, draws };
         crate::runtime::set_random_state(&prepared.device, random)?;
@@ -421,11 +430,4 @@ fn what_was_loaded(path: &Path, report: &LoadReport) -> Result<String> {
         message += &format!("; {} keep their first values: {}", missing.len(), some(missing));
     }
     Ok(message)
-}
-
-/// The first few of many names.
-pub(super) fn some(names: &[String]) -> String {
-    const MOST: usize = 4;
-    let first = names.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
-    if names.len() > MOST { format!("{first}, ...") } else { first }
 }

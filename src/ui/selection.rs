@@ -56,10 +56,10 @@ impl Selection {
     pub(super) fn follow(&mut self, runs: &[Recording]) {
         for run in runs.iter().rev() {
             if !self.runs.contains_key(&run.folder) {
-                let number = self.runs.len();
+                let (number, color) = (self.runs.len(), self.least_used_color());
                 let chosen = match self.remembered.get(&key(&run.folder)) {
                     Some(&([r, g, b], shown)) => Chosen { color: Color32::from_rgb(r, g, b), shown, by_hand: true },
-                    None => Chosen { color: palette::color(number), shown: number < SHOWN_AT_FIRST, by_hand: false },
+                    None => Chosen { color, shown: number < SHOWN_AT_FIRST, by_hand: false },
                 };
                 self.runs.insert(run.folder.clone(), chosen);
             }
@@ -69,6 +69,17 @@ impl Selection {
             let drawn = runs.iter().rfind(|run| self.is_shown(&run.folder));
             self.focus = drawn.or(runs.last()).map(|run| run.folder.clone());
         }
+    }
+
+    /// The first colour that no run has; once all are taken, one of the oldest runs', which the newest ones are least held against.
+    fn least_used_color(&self) -> Color32 {
+        let uses = |color: Color32| self.runs.values().filter(|chosen| chosen.color == color).count();
+        let order = |number: usize, uses: usize| if uses == 0 { number } else { palette::COLORS.len() - number };
+        let best = (0..palette::COLORS.len()).min_by_key(|&number| {
+            let uses = uses(palette::color(number));
+            (uses, order(number, uses))
+        });
+        palette::color(best.unwrap_or(0))
     }
 
     /// The run's colour.

@@ -45,15 +45,22 @@ fn tables_can_be_read_by_people_and_by_programs() {
         "GFLOP/s",
         "matmul_64",
         "of peak",
-        "Utilisation: ",
+        "Utilisation:",
         "64x64 times 64x64, f32: 0.52 MFLOP",
     ] {
         assert!(plain.contains(word), "`{word}` is missing in {plain}");
     }
-    assert!(plain.lines().all(|line| line.chars().count() <= 100), "too wide for a terminal: {plain}");
+    assert!(plain.lines().all(|line| line.chars().count() <= 80), "too wide for a terminal: {plain}");
     let markdown = short("cpu", &["--markdown"]).stdout;
     assert!(markdown.contains("| matmul_64 | cpu | ") && markdown.contains("| --- | --- | ---: |"), "{markdown}");
     assert!(markdown.contains("\n- Method: "), "{markdown}");
+    let mut header = "";
+    for line in markdown.lines() {
+        if line.starts_with("| ---") {
+            assert_eq!(line.matches('|').count(), header.matches('|').count(), "{header} over {line}");
+        }
+        header = line;
+    }
     // a line right behind a table would be a row of it
     let lines: Vec<&str> = markdown.lines().collect();
     let ends = lines.windows(2).filter(|two| two[0].starts_with('|') && !two[1].starts_with('|'));
@@ -121,6 +128,7 @@ fn the_notebooks_loop_can_be_run_as_it_was() {
     let ran = brasa(&["bench", "matmul", "--as-notebook", "--quick", "--filter", "small", "--device", "cpu"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stdout.contains("no warm-up") && ran.stdout.contains("notebook_small_x100"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("what the columns say"), "nothing would follow: {}", ran.stdout);
 }
 
 #[test]
@@ -175,7 +183,7 @@ fn a_machine_without_a_gpu_is_told_what_its_cpu_trains() {
         "only one device here, cpu",
         "Training mlp, which has ",
         " in batches of ",
-        " were tried, ",
+        " were tried",
     ] {
         assert!(ran.stdout.contains(words), "`{words}` is missing in {}", ran.stdout);
     }

@@ -35,7 +35,7 @@ pub(super) fn changes(first: &Report, second: &Report, found: &Comparison, style
     let mut text = list(&lines, style);
     text.push('\n');
     if !found.changes.is_empty() {
-        let header = ["case", "device", "first", "second", "the second is", "at least to at most"].map(str::to_owned);
+        let header = ["case", "device", "first", "second", "the second is", "times as fast"].map(str::to_owned);
         let rows: Vec<Vec<String>> =
             std::iter::once(header.to_vec()).chain(found.changes.iter().map(|change| row(change).to_vec())).collect();
         text += &draw(&rows, 2, style);
@@ -54,7 +54,7 @@ fn row(change: &Change) -> [String; 6] {
         Some(_) if change.is_clear => times(change.speedup),
         Some(_) => "the same within the spread".into(),
     };
-    let between = change.between.map_or("–".into(), |[least, most]| format!("{least:.2} to {most:.2} x as fast"));
+    let between = change.between.map_or("–".into(), |[least, most]| format!("{least:.2} to {most:.2}"));
     [change.name.clone(), change.device.clone(), one, other, verdict, between]
 }
 

@@ -7,31 +7,40 @@ use super::layout::{Style, below, draw, list, title};
 use super::tables::{head, times};
 
 pub(super) fn crossovers(report: &Report, style: Style) -> String {
-    let method = "sizes grow fourfold until a device has overtaken twice in a row or a run takes too long, and the step between is \
-                  halved; each size is run on both devices, warmed up and waited for";
-    let mut text = head(report, method, style);
+    let opened: Vec<&str> = report
+        .devices
+        .iter()
+        .filter(|device| device.failure.is_none())
+        .map(|device| device.selector.as_str())
+        .collect();
+    let mut text = head(report, &method(opened.len()), style);
     for found in &report.crossovers {
         one(&mut text, found, style);
     }
-    if report.crossovers.is_empty() {
-        let opened: Vec<&str> = report
-            .devices
-            .iter()
-            .filter(|device| device.failure.is_none())
-            .map(|device| device.selector.as_str())
-            .collect();
-        if let [only] = opened[..] {
-            let why = format!(
-                "There is only one device here, {only}, which nothing can overtake. `brasa devices` says what was looked for."
-            );
-            below(&mut text, &why, style);
-            text.push('\n');
-        }
+    if let [only] = opened[..] {
+        let why = format!(
+            "There is only one device here, {only}, which nothing can overtake. `brasa devices` says what was looked for."
+        );
+        below(&mut text, &why, style);
+        text.push('\n');
     }
     if let Some(advice) = Advice::of(&report.growths) {
         text += &list(&advice.describe(), style);
     }
     text + &list(&report.left_out.iter().map(|why| format!("Left out: {why}")).collect::<Vec<_>>(), style)
+}
+
+/// What was done with so many devices.
+fn method(devices: usize) -> String {
+    let alone = "batches grow fourfold until they are no faster or take too long";
+    if devices < 2 {
+        return format!("{alone}; each is warmed up and waited for");
+    }
+    format!(
+        "sizes grow fourfold until a device has overtaken twice in a row or a run takes too long, and the step between is halved; \
+         each size of a table is run on both its devices. Then the network trains on each device alone, with batches larger than \
+         those of the tables: {alone}. All runs are warmed up and waited for"
+    )
 }
 
 fn one(text: &mut String, found: &Crossover, style: Style) {
@@ -66,4 +75,19 @@ fn one(text: &mut String, found: &Crossover, style: Style) {
         below(text, &format!("The search ended where a size could not be measured: {error}."), style);
     }
     text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_what_was_done() {
+        // the batches that are larger than any of the table
+        assert!(
+            method(2)
+                .contains("on both its devices. Then the network trains on each device alone, with batches larger")
+        );
+        assert!(!method(1).contains("both") && method(1).contains("batches grow fourfold"), "there is no table");
+    }
 }

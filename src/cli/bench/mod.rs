@@ -20,6 +20,7 @@ use crate::files::temporary;
 use crate::train::ModelName;
 
 use layout::Style;
+pub(super) use layout::{hang, width, wrap};
 
 /// Flags of `brasa bench`.
 #[derive(clap::Args)]
@@ -69,7 +70,7 @@ pub(super) struct BenchArgs {
 
 /// Measures, or compares, and prints.
 pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
-    let style = if args.markdown { Style::Markdown } else { Style::Plain };
+    let style = if args.markdown { Style::Markdown } else { Style::Plain { width: width() } };
     if let Some([first, second]) = args.compare.as_deref() {
         let (first, second) = (Report::load(first)?, Report::load(second)?);
         let found = bench::compare(&first, &second, &args.filter);

@@ -1,6 +1,7 @@
 //! A report as people read it.
 
 use crate::bench::{DeviceReport, Measured, Report, Row, StageRow, Suite, number, seconds};
+use crate::timing::TimeSource;
 use crate::units::{bytes, thousands};
 
 use super::layout::{Style, below, draw, list, title};
@@ -22,10 +23,9 @@ pub(super) fn report(report: &Report, style: Style) -> String {
     for suite in Suite::ALL {
         if suite == Suite::Stages {
             if report.devices.iter().any(|device| !device.stages.is_empty()) {
-                let what =
-                    "stages: ms of work in a step of the tutorial CNN, batch 128 (one run only, so no spread is known)";
-                title(&mut text, what, style);
+                title(&mut text, "stages: ms of work in a step of the tutorial CNN, batch 128", style);
                 text += &draw(&stages(report), 1, style);
+                below(&mut text, &sources(report), style);
                 text.push('\n');
             }
             continue;
@@ -90,9 +90,13 @@ fn legend(report: &Report, style: Style) -> String {
     text.push('\n');
     title(&mut text, "how often", style);
     text += &draw(&runs, 1, style);
-    text.push('\n');
-    title(&mut text, "what the columns say", style);
-    text + &list(&columns(report), style)
+    let columns = columns(report);
+    if !columns.is_empty() {
+        text.push('\n');
+        title(&mut text, "what the columns say", style);
+        text += &list(&columns, style);
+    }
+    text
 }
 
 /// The words of the tables that are there.
@@ -324,23 +328,20 @@ fn counts(ratios: &[(f64, bool)]) -> String {
 fn stages(report: &Report) -> Vec<Vec<String>> {
     let devices: Vec<&DeviceReport> = report.devices.iter().filter(|device| !device.stages.is_empty()).collect();
     let mut header = vec!["stage".to_owned()];
-    header.extend(
-        devices.iter().flat_map(|device| [format!("with {}", device.selector), "done on".into(), "known by".into()]),
-    );
-    header.extend(devices.iter().skip(1).map(|device| format!("{} against {}", device.selector, devices[0].selector)));
+    header.extend(devices.iter().flat_map(|device| [format!("with {}", device.selector), "done on".into()]));
+    header.extend(devices.iter().skip(1).map(|device| match devices.len() {
+        2 => format!("against {}", devices[0].selector),
+        _ => format!("{} against {}", device.selector, devices[0].selector),
+    }));
     let mut rows = vec![header];
     for &StageRow { stage, .. } in &devices[0].stages {
         let mut cells = vec![stage.name().to_owned()];
         for device in &devices {
             match device.stage(stage) {
                 Some(StageRow { busy_ms, place, source, .. }) => {
-                    cells.extend([
-                        format!("{busy_ms:.3} ms"),
-                        place.clone(),
-                        source.map_or("", |source| source.name()).to_owned(),
-                    ]);
+                    cells.extend([format!("{busy_ms:.3} {}", source.map_or("", letter)), place.clone()]);
                 }
-                None => cells.extend(["did not run".into(), String::new(), String::new()]),
+                None => cells.extend(["did not run".into(), String::new()]),
             }
         }
         for device in devices.iter().skip(1) {
@@ -351,6 +352,28 @@ fn stages(report: &Report) -> Vec<Vec<String>> {
         rows.push(cells);
     }
     rows
+}
+
+/// How a time is known, in one letter.
+const fn letter(source: TimeSource) -> &'static str {
+    match source {
+        TimeSource::Timestamp => "t",
+        TimeSource::Fence => "f",
+        TimeSource::WallClock => "w",
+    }
+}
+
+/// What the letters of the stages say.
+fn sources(report: &Report) -> String {
+    let has = |source: &TimeSource| {
+        report.devices.iter().flat_map(|device| &device.stages).any(|stage| stage.source == Some(*source))
+    };
+    let known: Vec<String> = TimeSource::ALL
+        .into_iter()
+        .filter(has)
+        .map(|source| format!("{}: known by {}", letter(source), source.name()))
+        .collect();
+    format!("{}; one run only, so no spread is known.", known.join(", "))
 }
 
 /// What was not measured, and what slowed down.
@@ -389,6 +412,7 @@ fn slowed_down(cases: &[(&str, f64)], device: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stage::Stage;
 
     #[test]
     fn what_is_the_same_is_neither_faster_nor_slower() {
@@ -398,6 +422,46 @@ mod tests {
             "faster in 1 of 4 cases (2.00 x), slower in 1 of 4 cases (2.00 x), the same in 2 of 4 cases"
         );
         assert_eq!(counts(&[(1.01, true)]), "the same in the only case");
+    }
+
+    #[test]
+    fn the_stages_of_two_devices_fit_a_terminal() {
+        let stages = |times: [(Stage, f64, &str, TimeSource); 2]| {
+            times.map(|(stage, busy_ms, place, source)| StageRow {
+                stage,
+                busy_ms,
+                place: place.into(),
+                source: Some(source),
+            })
+        };
+        let device = |selector: &str, rows: [StageRow; 2]| DeviceReport {
+            selector: selector.into(),
+            stages: rows.to_vec(),
+            ..DeviceReport::default()
+        };
+        let (by_clock, by_device) = (TimeSource::WallClock, TimeSource::Timestamp);
+        let cpu = stages([(Stage::Backward, 3.634, "cpu", by_clock), (Stage::Log, 0.687, "host + cpu", by_clock)]);
+        let gpu =
+            stages([(Stage::Backward, 27.126, "gpu:0", by_device), (Stage::Log, 3.572, "host + gpu:0", by_clock)]);
+        let of = Report {
+            id: String::new(),
+            version: String::new(),
+            build: String::new(),
+            machine: crate::bench::Machine::look(),
+            method: crate::bench::Method::quick(),
+            devices: vec![device("cpu", cpu), device("gpu:0", gpu)],
+            crossovers: Vec::new(),
+            growths: Vec::new(),
+            left_out: Vec::new(),
+        };
+        let text = report(&of, Style::Plain { width: 80 });
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let header = text.lines().find(|line| line.starts_with("stage  ")).expect("the table");
+        assert!(header.ends_with("against cpu"), "{text}");
+        let line = text.lines().find(|line| line.starts_with("backward")).expect("its line");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(words, ["backward", "3.634", "w", "cpu", "27.126", "t", "gpu:0", "7.46", "x", "slower"]);
+        assert!(text.contains("\nt: known by timestamp, w: known by wall clock; one run only"), "{text}");
     }
 
     #[test]

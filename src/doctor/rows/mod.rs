@@ -161,7 +161,7 @@ pub const FAMILIES: [(&str, Family); 11] = [
 ];
 
 /// All families' rows, and samples of sizes at which kernels have other forms.
-pub(super) fn all() -> impl Iterator<Item = Row> {
+pub fn all() -> impl Iterator<Item = Row> {
     FAMILIES.iter().flat_map(|(_, family)| family()).chain(large::rows())
 }
 

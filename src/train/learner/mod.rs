@@ -24,6 +24,7 @@ use crate::runtime::{Forecast, Hyper, Signature, Step, Var};
 use crate::tensor::{Tensor, autocast};
 use crate::timing::StageTimes;
 use crate::timing::spans::SpanLog;
+use crate::units::some;
 
 use super::config::{Config, OnNan, Precision};
 use average::Average;
@@ -356,7 +357,9 @@ pub(super) fn model(config: &Config, data: &Description, device: &Device) -> Res
 fn load(model: &dyn Module, path: &Path, skipped: &[String]) -> Result<LoadReport> {
     let variables = model.variables();
     if let Some(pattern) = skipped.iter().find(|pattern| !variables.iter().any(|var| matches(pattern, var.name()))) {
-        return Err(Error::Config(format!("skip-weights: no variable of the model is called `{pattern}`")));
+        let names = some(&variables.iter().map(Var::name).collect::<Vec<_>>());
+        let message = format!("skip-weights: no variable of the model is called `{pattern}`; it has {names}");
+        return Err(Error::Config(message));
     }
     let asked = skipped.iter().fold(LoadOptions::default().partial(), |options, pattern| options.skip(pattern));
     let whole = nn::load_weights(model, path, &asked);
