@@ -14,6 +14,8 @@ use super::method::measure;
 const STRIDE: usize = 4;
 /// How often the interval between two coarse sizes is halved, in proportion.
 const HALVINGS: usize = 3;
+/// The part of the other's time that counts as faster; less is noise.
+const CLEARLY: f64 = 0.98;
 /// Overtaking once may be chance; from so many coarse sizes on in a row it is not.
 const IN_A_ROW: usize = 2;
 
@@ -139,7 +141,7 @@ struct Found {
 }
 
 fn search([least, most]: [usize; 2], longest_s: f64, time: &mut dyn FnMut(usize) -> Result<Crossing>) -> Result<Found> {
-    let is_faster = |point: &Crossing| point.seconds[1] < point.seconds[0];
+    let is_faster = |point: &Crossing| point.seconds[1] < CLEARLY * point.seconds[0];
     let mut points: Vec<Crossing> = vec![time(least)?];
     let mut ended_by = None;
     let mut size = least * STRIDE;
@@ -156,6 +158,17 @@ fn search([least, most]: [usize; 2], longest_s: f64, time: &mut dyn FnMut(usize)
             }
         }
         size *= STRIDE;
+    }
+    if let [.., before, last] = &points[..]
+        && is_faster(last)
+        && !is_faster(before)
+    {
+        // it stands alone at the end, where once may be chance
+        match time(last.size) {
+            Ok(again) if !is_faster(&again) => *points.last_mut().expect("it is there") = again,
+            Ok(_) => {}
+            Err(error) => ended_by = Some(error),
+        }
     }
     let row = points.iter().rev().take_while(|point| is_faster(point)).count();
     let first = (row > 0).then(|| points.len() - row);
@@ -207,6 +220,20 @@ mod tests {
             Ok(Crossing { size, seconds: [each, latency + each / 10.0] })
         };
         search(sizes, 1e9, &mut time).expect("the first size is measured")
+    }
+
+    #[test]
+    fn overtaking_once_at_the_end_may_be_chance() {
+        let mut measured = 0;
+        let mut once = |size: usize| {
+            measured += usize::from(size == 16);
+            let other = if size == 16 && measured == 1 { 0.9 } else { 1.1 };
+            Ok(Crossing { size, seconds: [1.0, other] })
+        };
+        assert_eq!(search([1, 16], 1e9, &mut once).expect("it is measured").between, [Some(16), None]);
+        assert_eq!(measured, 2);
+        let mut hardly = |size: usize| Ok(Crossing { size, seconds: [1.0, 0.99] });
+        assert_eq!(search([1, 16], 1e9, &mut hardly).expect("it is measured").between, [Some(16), None]);
     }
 
     #[test]

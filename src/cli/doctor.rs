@@ -51,7 +51,7 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     }
     let out = args.out.as_deref().unwrap_or(Path::new(if args.filter.is_empty() { WHOLE } else { FILTERED }));
     let mut document = format!("# brasa doctor, version {}, {}\n\n", env!("CARGO_PKG_VERSION"), crate::BUILD);
-    let (mut is_safe, mut last_words) = (true, String::new());
+    let (mut is_safe, mut last_words, mut examined) = (true, String::new(), Vec::new());
     for selector in bench::selectors(&args.device) {
         let device = match Device::named(&selector) {
             Ok(device) => device,
@@ -71,6 +71,10 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
             }
             Err(error) => return Err(error),
         };
+        if examined.contains(&device) {
+            continue;
+        }
+        examined.push(device.clone());
         // that it cannot be written is told now, and not minutes later
         write_whole(out, document.as_bytes())?;
         let bar = super::bench::progress_bar();

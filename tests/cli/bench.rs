@@ -216,6 +216,13 @@ fn what_could_not_be_kept_is_told_before_anything_is_measured() {
     }
 }
 
+/// Products at high precision are there where units for f16 are.
+#[test]
+fn to_have_measured_nothing_is_no_success() {
+    let ran = brasa(&["bench", "matmul", "--device", "cpu", "--filter", "_high"]);
+    assert_eq!(ran.code, Some(1), "{}{}", ran.stdout, ran.stderr);
+}
+
 #[test]
 fn products_are_drawn() {
     let folder = folder();

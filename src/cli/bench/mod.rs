@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::bench::{self, CrossoverOptions, Method, Options, Progress, Report, Suite};
+use crate::bench::{self, CrossoverOptions, DeviceReport, Method, Options, Progress, Report, Suite};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::files::temporary;
@@ -135,7 +135,9 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
     if let Some(path) = &args.plot {
         plot::products(&report, path)?;
     }
-    let failed = report.devices.iter().all(|device| device.failure.is_some());
+    let measured =
+        |device: &DeviceReport| device.rows.iter().any(|row| row.measured.is_some()) || !device.stages.is_empty();
+    let failed = report.devices.iter().all(|device| device.failure.is_some() || !measured(device));
     Ok(ExitCode::from(u8::from(failed)))
 }
 
@@ -180,6 +182,7 @@ fn search(args: &BenchArgs, method: Method, style: Style) -> Result<ExitCode> {
             plot::crossovers(&report.crossovers, path)?;
         }
     }
-    let failed = report.devices.iter().all(|device| device.failure.is_some());
+    let nothing = report.crossovers.is_empty() && report.growths.is_empty();
+    let failed = nothing || report.devices.iter().all(|device| device.failure.is_some());
     Ok(ExitCode::from(u8::from(failed)))
 }
