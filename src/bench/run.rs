@@ -87,10 +87,10 @@ fn with_stages(options: &Options) -> bool {
 }
 
 /// A device, as it was asked for.
-pub(super) type Opened = (String, Result<Device>);
+pub(crate) type Opened = (String, Result<Device>);
 
 /// The devices that were asked for, or those of this machine, each once by whatever names.
-pub(super) fn opened(asked: &[String]) -> Vec<Opened> {
+pub(crate) fn opened(asked: &[String]) -> Vec<Opened> {
     let mut opened: Vec<Opened> = Vec::new();
     for selector in selectors(asked) {
         let device = Device::named(&selector);

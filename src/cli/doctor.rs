@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::bench;
-use crate::device::Device;
 use crate::doctor::{self, Options, Problem, Progress, Report, Verdict};
 use crate::error::{Error, Result};
 use crate::files::write_whole;
@@ -51,9 +50,9 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     }
     let out = args.out.as_deref().unwrap_or(Path::new(if args.filter.is_empty() { WHOLE } else { FILTERED }));
     let mut document = format!("# brasa doctor, version {}, {}\n\n", env!("CARGO_PKG_VERSION"), crate::BUILD);
-    let (mut is_safe, mut last_words, mut examined) = (true, String::new(), Vec::new());
-    for selector in bench::selectors(&args.device) {
-        let device = match Device::named(&selector) {
+    let (mut is_safe, mut last_words) = (true, String::new());
+    for (selector, device) in bench::opened(&args.device) {
+        let device = match device {
             Ok(device) => device,
             // the others are examined all the same
             Err(error) if args.device.len() != 1 => {
@@ -71,10 +70,6 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
             }
             Err(error) => return Err(error),
         };
-        if examined.contains(&device) {
-            continue;
-        }
-        examined.push(device.clone());
         // that it cannot be written is told now, and not minutes later
         write_whole(out, document.as_bytes())?;
         let bar = super::bench::progress_bar();

@@ -60,12 +60,9 @@ fn text(tuning: &Tuning, width: usize) -> String {
     if tuning.device.kind == crate::device::DeviceKind::Cpu {
         return text + "there is nothing to tune: the CPU backend's products have no variants to choose from\n";
     }
-    let kind = |step: &TunedStep| step.step.split(", batch").next().map(str::to_owned);
-    for (number, step) in tuning.steps.iter().enumerate() {
-        // a pass has batches of one size, and of another at its end
-        let is_last = tuning.steps[..number].iter().any(|earlier| kind(earlier) == kind(step));
-        let _ = writeln!(text, "\n{}{}", step.step, if is_last { ": the last, smaller batch of a pass" } else { "" });
-        text += &kernels(&step.report, width);
+    for TunedStep { step, is_last, report } in &tuning.steps {
+        let _ = writeln!(text, "\n{step}{}", if *is_last { ": the last, smaller batch of a pass" } else { "" });
+        text += &kernels(report, width);
     }
     let saved = tuning.steps.iter().find_map(|step| step.report.saved.as_ref());
     let tried = || tuning.steps.iter().flat_map(|step| &step.report.kernels);
@@ -143,8 +140,9 @@ mod tests {
             step_milliseconds: Some([822.8326, 821.1627]),
             ..TuneReport::default()
         };
-        let steps = ["training, batch 128", "evaluation, batch 128", "training, batch 30"];
-        let steps = steps.map(|step| TunedStep { step: step.into(), report: report.clone() }).to_vec();
+        let steps = [("training, batch 128", false), ("evaluation, batch 128", false), ("training, batch 30", true)];
+        let steps =
+            steps.map(|(step, is_last)| TunedStep { step: step.into(), is_last, report: report.clone() }).to_vec();
         let device = DeviceInfo { kind: DeviceKind::Software, ..Device::cpu().info().clone() };
         let text = text(&Tuning { device, steps }, 80);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

@@ -65,7 +65,8 @@ impl Tape {
         }
     }
 
-    fn for_each_index(&self, f: &mut impl FnMut(&Ix)) {
+    /// Calls `f` for every index expression, those of conditions among them.
+    pub fn for_each_index(&self, f: &mut impl FnMut(&Ix)) {
         for instr in &self.instrs {
             match &instr.op {
                 InstrOp::Coord(index) | InstrOp::Random { counter: index, .. } => f(index),

@@ -54,7 +54,8 @@ pub(super) fn few_levels(normalization: &Normalization) -> Option<f32> {
     }
 }
 
-fn levels(normalization: &Normalization) -> f32 {
+/// The largest level that pictures have.
+pub(super) fn levels(normalization: &Normalization) -> f32 {
     few_levels(normalization).unwrap_or(255.0)
 }
 

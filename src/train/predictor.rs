@@ -10,7 +10,7 @@ use crate::models::{self, ModelSpec};
 use crate::nn::{LoadOptions, Mode, Module, load_weights};
 use crate::tensor::{Tensor, no_grad};
 
-use super::learned::{change_levels, few_levels};
+use super::learned::{change_levels, few_levels, levels};
 use super::learner::{Numbers, likeliest};
 use super::record::{InputRecord, RUN, RunRecord};
 use super::run::{BEST, WEIGHTS};
@@ -111,7 +111,7 @@ impl Predictor {
         Resize { height, width }.apply(&mut sample)?;
         let normalization = self.input.normalization();
         let few = few_levels(&normalization);
-        change_levels(&mut sample, few.unwrap_or(255.0) / 255.0);
+        change_levels(&mut sample, levels(&normalization) / 255.0);
         let Values::U8(planes) = &sample.input else { unreachable!("pictures are bytes") };
         let pixels = pictures::interleaved(planes, channels, few.map_or(255, |largest| largest as u8));
         let pixels = if channels == 3 { pixels } else { pixels.iter().flat_map(|&level| [level; 3]).collect() };

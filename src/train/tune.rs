@@ -15,6 +15,9 @@ use super::trainer::{batch_rows, batched, open};
 pub struct TunedStep {
     /// Which one, with the size of its batch.
     pub step: String,
+    /// Whether its batch is the last, smaller one of a pass.
+    #[serde(skip)]
+    pub is_last: bool,
     /// What was found.
     #[serde(flatten)]
     pub report: TuneReport,

@@ -73,13 +73,11 @@ impl Selection {
 
     /// The first colour that no run has; once all are taken, one of the oldest runs', which the newest ones are least held against.
     fn least_used_color(&self) -> Color32 {
-        let uses = |color: Color32| self.runs.values().filter(|chosen| chosen.color == color).count();
-        let order = |number: usize, uses: usize| if uses == 0 { number } else { palette::COLORS.len() - number };
-        let best = (0..palette::COLORS.len()).min_by_key(|&number| {
-            let uses = uses(palette::color(number));
-            (uses, order(number, uses))
-        });
-        palette::color(best.unwrap_or(0))
+        let uses = palette::COLORS.map(|color| self.runs.values().filter(|chosen| chosen.color == color).count());
+        let least = uses.into_iter().min().unwrap_or(0);
+        let is_least = |count: &usize| *count == least;
+        let number = if least == 0 { uses.iter().position(is_least) } else { uses.iter().rposition(is_least) };
+        palette::color(number.unwrap_or(0))
     }
 
     /// The run's colour.

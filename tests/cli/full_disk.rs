@@ -1,8 +1,8 @@
 //! Disks that are full.
 
-use std::path::Path;
 use std::process::Command;
 
+use super::common::checkpoints;
 use super::resume::bytes;
 use super::{Ran, brasa, flags, folder, metrics, text};
 
@@ -52,14 +52,6 @@ fn weights_that_find_no_room_are_an_error_and_leave_the_rest() {
     assert_eq!(files("digits-mlp-1"), expected, "and nothing half written");
     assert!(files("digits-mlp-1/checkpoints").is_empty(), "and nothing half written");
     assert!(metrics(&out.path().join("digits-mlp-1")).len() > 20);
-}
-
-/// Names of the checkpoints, and of anything else beside them.
-fn checkpoints(run: &Path) -> Vec<String> {
-    let files = std::fs::read_dir(run.join("checkpoints")).expect("a folder").flatten();
-    let mut names: Vec<String> = files.map(|file| file.file_name().into_string().expect("UTF-8")).collect();
-    names.sort();
-    names
 }
 
 #[test]

@@ -135,3 +135,11 @@ pub fn laid_out(arena: &Arena, members: &[&[f32]]) -> Vec<f32> {
     }
     whole
 }
+
+/// Names of a run's checkpoints, and of anything else beside them.
+pub fn checkpoints(run: &std::path::Path) -> Vec<String> {
+    let files = std::fs::read_dir(run.join("checkpoints")).expect("a folder").flatten();
+    let mut names: Vec<String> = files.map(|file| file.file_name().into_string().expect("UTF-8")).collect();
+    names.sort();
+    names
+}

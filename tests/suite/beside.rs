@@ -8,6 +8,8 @@ use brasa::train::{
 };
 use brasa::{Error, Result};
 
+use crate::common::checkpoints;
+
 /// A short run of a small network on the digits, of 23 steps in a pass.
 fn settings(out: &Path, name: &str) -> Config {
     Config {
@@ -24,14 +26,6 @@ fn settings(out: &Path, name: &str) -> Config {
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
-}
-
-/// Names of the checkpoints of a run.
-fn checkpoints(run: &Path) -> Vec<String> {
-    let files = std::fs::read_dir(run.join("checkpoints")).expect("a folder").flatten();
-    let mut names: Vec<String> = files.map(|file| file.file_name().into_string().expect("UTF-8")).collect();
-    names.sort();
-    names
 }
 
 #[test]

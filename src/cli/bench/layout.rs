@@ -63,24 +63,13 @@ pub(in crate::cli) fn wrap(text: &str, width: usize) -> String {
 
 /// One line broken like that, with what follows set in by `by`.
 pub(in crate::cli) fn hang(line: &str, by: usize, width: usize) -> String {
-    let mut at = line.len() - line.trim_start().len();
-    let mut wrapped = " ".repeat(at);
-    for (number, word) in line.trim().split(' ').enumerate() {
-        let long = word.chars().count();
-        if number > 0 && at + 1 + long > width {
-            let _ = write!(wrapped, "\n{}{word}", " ".repeat(by));
-            at = by + long;
-            continue;
-        }
-        if number > 0 {
-            wrapped.push(' ');
-            at += 1;
-        }
-        wrapped += word;
-        at += long;
-    }
-    wrapped.push('\n');
-    wrapped
+    let indent = " ".repeat(by);
+    // words stay whole, to be copied
+    let options = textwrap::Options::new(width)
+        .subsequent_indent(&indent)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .break_words(false);
+    textwrap::fill(line, options) + "\n"
 }
 
 /// A table whose first row is its header. The first `names` columns are words, the others numbers. Where it is too wide, the first of

@@ -1,7 +1,7 @@
 //! Kernels rewritten into equivalent ones: cut along an axis so that their writes fit into bindings and none takes too
 //! long, or with rows and columns exchanged.
 
-use crate::plan::{Body, BufferId, ContractKernel, InstrOp, Ix, Kernel, Plan, Store, Tape};
+use crate::plan::{Body, BufferId, ContractKernel, Ix, Kernel, Plan, Store, Tape};
 
 use crate::gpu::passes::pessimistic_milliseconds;
 
@@ -15,17 +15,7 @@ const CUT: usize = 64;
 /// The tape with every index expression replaced.
 pub(crate) fn map_tape(tape: &Tape, f: &dyn Fn(&Ix) -> Ix) -> Tape {
     let mut tape = tape.clone();
-    for instr in &mut tape.instrs {
-        match &mut instr.op {
-            InstrOp::Coord(ix) | InstrOp::Random { counter: ix, .. } => *ix = f(ix),
-            InstrOp::Valid(valid) => valid.iter_mut().for_each(|cond| *cond = cond.map(f)),
-            InstrOp::Load { index: ix, valid, .. } | InstrOp::Gather { base: ix, valid, .. } => {
-                *ix = f(ix);
-                valid.iter_mut().for_each(|cond| *cond = cond.map(f));
-            }
-            _ => {}
-        }
-    }
+    tape.map_indices(&mut |ix| f(ix));
     tape
 }
 

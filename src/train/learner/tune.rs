@@ -33,7 +33,7 @@ impl Learner {
             for (step, captured, signature) in parts {
                 let left = TuneOptions { budget: options.budget.saturating_sub(begun.elapsed()) };
                 let report = captured.tune(signature, &left, tell)?;
-                steps.push(TunedStep { step, report });
+                steps.push(TunedStep { step, is_last: number > 0, report });
             }
         }
         Ok(steps)

@@ -6,7 +6,7 @@ use crate::gpu::render::Capabilities;
 use crate::gpu::render::module::Module;
 use crate::gpu::render::rewrite::map_tape;
 use crate::gpu::render::space::Expr;
-use crate::plan::{Atom, Cond, ContractKernel, InstrOp, Ix, Tape};
+use crate::plan::{Atom, ContractKernel, Ix, Tape};
 
 use super::lanes::{Wide, operand_lanes};
 use super::operand::Operand;
@@ -15,8 +15,6 @@ use super::{ALL_LANES, COLUMNS, INNER, LANES};
 
 /// Products of one step, above which its text takes long to compile: 3 places for 16 by 16 results.
 const MOST_PRODUCTS: usize = 768;
-/// Columns of the longest run.
-const LONGEST_RUN: usize = 16;
 
 /// A right operand that depends on the last axis of the columns and on that of k by their sum or difference alone: `run` columns
 /// and `taps` places of the window need `run + taps - 1` values between them.
@@ -63,7 +61,7 @@ impl Sliding {
         coordinates[place] = Ix::constant(if backwards { taps as i64 - 1 } else { 0 });
         line.rhs.0 = map_tape(&kernel.rhs.0, &|ix| ix.substitute(&coordinates, &line.axes));
         // a run ends with its line
-        let run = tile_columns.min(LONGEST_RUN).min(1 << whole.trailing_zeros());
+        let run = tile_columns.min(1 << whole.trailing_zeros());
         let ragged = (whole > width).then_some(width);
         Some(Self { taps, run, backwards, kernel, ragged, line })
     }
@@ -91,7 +89,7 @@ impl Sliding {
             let start = if columns.is_multiple_of(tile_columns) {
                 format!("column + {first}u")
             } else {
-                format!("min(column + {first}u, {})", module.number((columns - self.run.min(columns)) as u64))
+                format!("min(column + {first}u, {})", module.number((columns - self.run) as u64))
             };
             let points = point_coordinates(module, &self.kernel, COLUMNS, Wide::Outer, &start, &prefix, code);
             for four in 0..fours {
@@ -155,31 +153,21 @@ impl Sliding {
 
 /// 1 if the tape depends on two axes by their sum alone, -1 if by the first less the second; `None` if by neither.
 fn direction(tape: &Tape, axis: usize, other: usize) -> Option<i64> {
-    let mut found = None;
-    let mut agrees = |ix: &Ix| {
+    let (mut found, mut agree) = (None, true);
+    tape.for_each_index(&mut |ix| {
         let factor = |axis: usize| {
             let own = ix.terms.iter().find(|(atom, _)| *atom == Atom::Axis(axis));
             own.map_or(0, |&(_, factor)| factor)
         };
-        let within = |(atom, _): &(Atom, i64)| match atom {
+        let is_within = |(atom, _): &(Atom, i64)| match atom {
             Atom::Axis(_) => false,
             Atom::Div(inner, _) | Atom::Mod(inner, _) => inner.uses(axis) || inner.uses(other),
         };
         let (a, b) = (factor(axis), factor(other));
-        if a.abs() != b.abs() || ix.terms.iter().any(within) {
-            return false;
+        agree &= a.abs() == b.abs() && !ix.terms.iter().any(is_within);
+        if a != 0 {
+            agree &= *found.get_or_insert(a.signum() * b.signum()) == a.signum() * b.signum();
         }
-        a == 0 || *found.get_or_insert(a.signum() * b.signum()) == a.signum() * b.signum()
-    };
-    let conditions =
-        |valid: &[Cond], agrees: &mut dyn FnMut(&Ix) -> bool| valid.iter().all(|cond| agrees(cond.value()));
-    let all = tape.instrs.iter().all(|instr| match &instr.op {
-        InstrOp::Coord(ix) | InstrOp::Random { counter: ix, .. } => agrees(ix),
-        InstrOp::Valid(valid) => conditions(valid, &mut agrees),
-        InstrOp::Load { index, valid, .. } | InstrOp::Gather { base: index, valid, .. } => {
-            agrees(index) && conditions(valid, &mut agrees)
-        }
-        _ => true,
     });
-    if all { found } else { None }
+    found.filter(|_| agree)
 }

@@ -151,14 +151,24 @@ pub(super) fn convolved(
     let mut rhs = Code::default();
     let at = affine(&[0, c * h * w, 0, 0, h * w], 0).plus(&y.times(w)).plus(&x);
     let b = rhs.load_if(dtype, input, at, vec![Cond::InRange(y, h), Cond::InRange(x, w)]);
+    let place = affine(&[(oh * ow) as i64, (filters * oh * ow) as i64, ow as i64, 1], 0);
+    sums(axes, [0, 1, 3, 3], [(lhs.0, a), (rhs.0, b)], (output, place))
+}
+
+/// The contraction of these operands, whose sums are stored as they are.
+fn sums(
+    axes: Vec<usize>,
+    counts: [usize; 4],
+    [lhs, rhs]: [(Tape, ValueId); 2],
+    (output, place): (BufferId, Ix),
+) -> Body {
     let mut epilogue = Code::default();
     let sum = epilogue.push(DType::F32, InstrOp::Accumulator);
-    let place = affine(&[(oh * ow) as i64, (filters * oh * ow) as i64, ow as i64, 1], 0);
     Body::Contract(ContractKernel {
         axes,
-        counts: [0, 1, 3, 3],
-        lhs: (lhs.0, a),
-        rhs: (rhs.0, b),
+        counts,
+        lhs,
+        rhs,
         epilogue: epilogue.0,
         stores: vec![store(output, place, sum)],
         accumulator: DType::F32,
@@ -193,18 +203,7 @@ fn along_lines(case: &mut Case, dtype: DType, [width, taps]: [usize; 2], backwar
     let valid = if border > 0 { vec![Cond::InRange(x, l)] } else { Vec::new() };
     let mut rhs = Code::default();
     let b = rhs.load_if(dtype, input, at, valid);
-    let mut epilogue = Code::default();
-    let sum = epilogue.push(DType::F32, InstrOp::Accumulator);
-    Body::Contract(ContractKernel {
-        axes,
-        counts: [0, 1, 2, 2],
-        lhs: (lhs.0, a),
-        rhs: (rhs.0, b),
-        epilogue: epilogue.0,
-        stores: vec![store(output, affine(&[w, 11 * w, 1], 0), sum)],
-        accumulator: DType::F32,
-        precision: MatmulPrecision::Highest,
-    })
+    sums(axes, [0, 1, 2, 2], [(lhs.0, a), (rhs.0, b)], (output, affine(&[w, 11 * w, 1], 0)))
 }
 
 /// What neighbouring results share is read once, in lines that end anywhere, whole fours of which can be read at once or not.
@@ -255,18 +254,7 @@ fn operands_may_be_mixed_expressions() {
     let a = lhs.push(DType::F32, InstrOp::Binary(Binary::Mul, a, s));
     let mut rhs = Code::default();
     let b = rhs.load(DType::F32, right, affine(&[0, 24, 1], 0));
-    let mut epilogue = Code::default();
-    let sum = epilogue.push(DType::F32, InstrOp::Accumulator);
-    case.check(Body::Contract(ContractKernel {
-        axes,
-        counts: [0, 1, 1, 1],
-        lhs: (lhs.0, a),
-        rhs: (rhs.0, b),
-        epilogue: epilogue.0,
-        stores: vec![store(out, affine(&[36, 1], 0), sum)],
-        accumulator: DType::F32,
-        precision: MatmulPrecision::Highest,
-    }));
+    case.check(sums(axes, [0, 1, 1, 1], [(lhs.0, a), (rhs.0, b)], (out, affine(&[36, 1], 0))));
 }
 
 /// Workgroups with several blocks of results: where there are enough of them, and few results outside.
