@@ -28,6 +28,7 @@ pub use growth::{Ended, Growth};
 pub use method::{Measured, Method};
 pub use peak::{Peak, measure_peak};
 pub use report::{DeviceReport, Report, Row, StageRow, Suite};
+#[cfg(feature = "cli")]
 pub(crate) use run::opened;
 pub use run::{Options, Progress, names, run, selectors};
 #[cfg(feature = "cli")]
