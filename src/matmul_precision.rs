@@ -43,6 +43,16 @@ pub enum MatmulPrecision {
     High,
 }
 
+impl MatmulPrecision {
+    /// Products of f16 in the place of one, where it makes a difference.
+    pub(crate) const fn products(self) -> usize {
+        match self {
+            Self::Highest => 1,
+            Self::High => 3,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -148,7 +148,10 @@ fn arc_tangent(y: f32, x: f32) -> f32 {
 // Taylor polynomials on -pi/4..pi/4. Drivers' own may be off by 2^-11 (Vulkan), which random normals would show.
 fn sine_shifted(x: f32, quadrant: i32) -> f32 {
     let n = round(x * 0.63661977);
-    let r = ((x - n * 1.5703125) - n * 0.00048375130) - n * 0.000000075497900;
+    // calls, which no compiler puts in another order: parts that were added first would be pi / 2 once, and not exact
+    var r = fma(-n, 1.5703125, x);
+    r = fma(-n, 0.00048375130, r);
+    r = fma(-n, 0.000000075497900, r);
     let s = r * r;
     let odd = r + r * s * (-0.16666667 + s * (0.0083333333 + s * (-0.00019841270 + s * 0.0000027557319)));
     let even = 1.0 + s * (-0.5 + s * (0.041666667 + s * (-0.0013888889 + s * (0.000024801587 + s * -0.00000027557319))));
@@ -211,7 +214,7 @@ fn power(a: f32, b: f32) -> f32 {
         return select(zero, 1.0 / zero, b < 0.0);
     }
     if (negative && !whole && is_finite(a)) {
-        return from_bits(0x7fc00000u);
+        return from_bits(0x7fc00000u | bitcast<u32>(a));
     }
     if (!is_finite(b) && abs(a) == 1.0) {
         return 1.0;
@@ -224,7 +227,7 @@ fn power(a: f32, b: f32) -> f32 {
 // Remainder with the sign of a, as Rust's `%`: a long division, in which each step is exact.
 fn remainder_float(a: f32, b: f32) -> f32 {
     if (!is_finite(a) || is_nan(b) || b == 0.0) {
-        return from_bits(0x7fc00000u);
+        return from_bits(0x7fc00000u | bitcast<u32>(a));
     }
     if (!is_finite(b)) {
         return a;
@@ -288,7 +291,8 @@ fn less_equal_bool(a: bool, b: bool) -> bool {
     return !a || b;
 }
 
-// A float by its bits: a call is never a constant expression, so infinities and NaN pass the compilers.
+// A float by its bits: a call is never a constant expression, so what compilers read or flush wrongly passes them. A NaN by constant
+// bits may still be taken for a promise that it does not happen, where the driver computes without.
 fn from_bits(bits: u32) -> f32 {
     return bitcast<f32>(bits);
 }

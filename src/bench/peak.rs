@@ -8,12 +8,13 @@ use crate::cpu::by_the_crate_alone;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::matmul_precision::MatmulPrecision;
 use crate::runtime::Step;
 use crate::tensor::Tensor;
 use crate::timing::TimeSource;
 
 /// Sides of the matrices that are multiplied: the best rate of these counts, as small devices are slower with large ones.
-const SIDES: [usize; 3] = [512, 1024, 2048];
+const SIDES: [usize; 4] = [512, 1024, 2048, 4096];
 /// Elements that are read and written: 64 MiB, larger than caches.
 const ELEMENTS: usize = 16 << 20;
 /// A size is measured until it has taken this long, three times at least; a larger one is left out if a single run of it would
@@ -41,10 +42,11 @@ pub struct Peak {
 }
 
 impl Peak {
-    /// Thousands of millions of operations a second, of numbers of this type.
-    pub(crate) fn gflops_of(&self, dtype: DType) -> f64 {
-        match dtype {
-            DType::F16 => self.half_gflops.unwrap_or(self.gflops),
+    /// Thousands of millions of operations a second, of numbers of this type that are multiplied at this precision.
+    pub(crate) fn gflops_of(&self, dtype: DType, precision: MatmulPrecision) -> f64 {
+        match (self.half_gflops, dtype, precision) {
+            (Some(half), DType::F16, _) => half,
+            (Some(half), DType::F32, MatmulPrecision::High) => half / precision.products() as f64,
             _ => self.gflops,
         }
     }

@@ -8,6 +8,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::matmul_precision::MatmulPrecision;
 use crate::stage::Stage;
 use crate::timing::TimeSource;
 
@@ -128,6 +129,9 @@ pub struct Row {
     /// What is multiplied.
     #[serde(default = "single")]
     pub dtype: DType,
+    /// How exactly, if it is f32.
+    #[serde(default)]
+    pub precision: MatmulPrecision,
     /// Arithmetic operations of one run; 0 where they are not counted.
     pub flops: f64,
     /// The least that has to be read and written in one run; 0 where it is not counted.
@@ -167,7 +171,7 @@ impl Row {
             return None;
         }
         let seconds = self.measured?.median_s;
-        let arithmetic = self.flops * 1e-9 / seconds / peak.gflops_of(self.dtype);
+        let arithmetic = self.flops * 1e-9 / seconds / peak.gflops_of(self.dtype, self.precision);
         let memory = self.bytes * 1e-9 / seconds / peak.gigabytes;
         (self.flops > 0.0 || self.bytes > 0.0).then(|| (arithmetic.max(memory), arithmetic >= memory))
     }
@@ -249,21 +253,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transfers_are_no_share_of_what_kernels_do() {
+    fn shares_are_of_what_bounds_a_case() {
         let measured = serde_json::json!({
             "first_s": 1.0, "median_s": 0.5, "range_s": [0.5, 0.5], "least_s": 0.5, "runs": 5, "together": 1, "drift": 0.0,
             "in_kernels": null, "source": "wall_clock",
         });
-        let row = |suite: &str| -> Row {
+        let row = |suite: &str, flops: f64, precision: &str| -> Row {
             serde_json::from_value(serde_json::json!({
-                "suite": suite, "name": "a case", "what": "", "flops": 0.0, "bytes": 4e9, "samples": 0, "measured": measured,
+                "suite": suite, "name": "a case", "what": "", "flops": flops, "bytes": 4e9, "precision": precision, "samples": 0, "measured": measured,
                 "left_out": null,
             }))
             .expect("a row")
         };
         let source = TimeSource::WallClock;
-        let peak = Peak { gflops: 1.0, half_gflops: None, gigabytes: 16.0, source, yardstick_gflops: None };
-        assert_eq!(row("ops").share_of(&peak), Some((0.5, false)));
-        assert_eq!(row("transfer").share_of(&peak), None);
+        let peak = Peak { gflops: 4.0, half_gflops: Some(30.0), gigabytes: 16.0, source, yardstick_gflops: None };
+        assert_eq!(row("ops", 0.0, "highest").share_of(&peak), Some((0.5, false)));
+        assert_eq!(row("transfer", 0.0, "highest").share_of(&peak), None);
+        assert_eq!(row("matmul", 2e9, "highest").share_of(&peak), Some((1.0, true)));
+        assert_eq!(row("matmul", 4e9, "high").share_of(&peak), Some((0.8, true)), "of 30 / 3");
     }
 }

@@ -70,6 +70,9 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
         let what = if options.method.as_notebook { "the notebook's loops are in the suite matmul" } else { "no case" };
         let what = match &options.filter[..] {
             "" => format!("nothing to measure in {suites}: {what}"),
+            filter if options.quick && cases::all(&Options { quick: false, ..options.clone() }).next().is_some() => {
+                format!("what has `{filter}` in its name in {suites} is not among the short cases: leave out --quick")
+            }
             filter => format!("nothing to measure in {suites} with `{filter}` in its name"),
         };
         return Err(Error::Config(what));
@@ -194,7 +197,7 @@ fn together(
 ) -> Vec<Row> {
     let prepare = |case: &Case| -> std::result::Result<Sampler, String> {
         let expected = found.peak.map_or(0.0, |peak| {
-            (case.flops / peak.gflops_of(case.dtype) * 1e-9).max(case.bytes / peak.gigabytes * 1e-9)
+            (case.flops / peak.gflops_of(case.dtype, case.precision) * 1e-9).max(case.bytes / peak.gigabytes * 1e-9)
         });
         if expected > method.longest_s {
             return Err(format!("one run would take at least {expected:.0} s here"));
@@ -241,6 +244,7 @@ fn row(case: &Case, measured: std::result::Result<Measured, String>) -> Row {
         name: case.name.clone(),
         what: case.what.clone(),
         dtype: case.dtype,
+        precision: case.precision,
         flops: case.flops,
         bytes: case.bytes,
         samples: case.samples,

@@ -7,7 +7,7 @@ use crate::device::{Device, DeviceInfo, DeviceKind};
 use crate::error::Result;
 use crate::units::{bytes, thousands};
 
-use super::bench::{hang, width, wrap};
+use super::layout::{hang, width, wrap};
 
 /// Flags of `brasa devices`.
 #[derive(clap::Args)]

@@ -72,7 +72,7 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
         };
         // that it cannot be written is told now, and not minutes later
         write_whole(out, document.as_bytes())?;
-        let bar = super::bench::progress_bar();
+        let bar = super::progress_bar();
         let report = doctor::examine(&device, &options, &mut |Progress { what, done, of }| {
             bar.set_length(of as u64);
             bar.set_position(done as u64);

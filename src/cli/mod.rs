@@ -8,6 +8,7 @@ mod devices;
 mod doctor;
 mod eval;
 mod interrupt;
+mod layout;
 mod listener;
 mod report;
 mod train;
@@ -19,6 +20,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::{Error, Result};
 
@@ -134,6 +136,13 @@ fn print_result(text: &str) -> Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output", error)),
         _ => Ok(()),
     }
+}
+
+/// Shows on a terminal how far something is.
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    bar.set_style(ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}").expect("a good template"));
+    bar
 }
 
 #[cfg(test)]

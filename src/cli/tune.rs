@@ -11,7 +11,7 @@ use crate::device::{TuneOptions, TuneProgress, TuneReport, TunedKernel};
 use crate::error::Result;
 use crate::train::{Config, TunedStep, Tuning, tune};
 
-use super::bench::{width, wrap};
+use super::layout::{width, wrap};
 use super::report::table;
 use super::train::{merge, named};
 
@@ -41,7 +41,7 @@ pub(super) fn run(args: &TuneArgs, matches: &ArgMatches) -> Result<ExitCode> {
         super::data::fetch_with_bar(&config.dataset, &config.open_options())?;
     }
     let options = TuneOptions { budget: Duration::from_secs(args.budget) };
-    let bar = super::bench::progress_bar();
+    let bar = super::progress_bar();
     let tuned = tune(config, &options, &mut |TuneProgress { kernel, done, of }| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);

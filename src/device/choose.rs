@@ -43,12 +43,13 @@ impl Device {
     }
 
     /// The device with this name, whatever `BRASA_DEVICE` says: `cpu`; `gpu` or `gpu:1`; `best` for a discrete GPU, else an
-    /// integrated or virtual one, else the CPU; or a part of an adapter's name.
+    /// integrated or virtual one, else the CPU; or a part of an adapter's name. `auto`, which has a training try all devices, is
+    /// `best` here.
     pub fn named(name: &str) -> Result<Self> {
         let wanted = name.trim().to_lowercase();
         match wanted.as_str() {
             "cpu" => return Ok(Self::cpu()),
-            "best" => return Ok(Self::automatic()),
+            "best" | "auto" => return Ok(Self::automatic()),
             "gpu" => return Self::gpu(0),
             _ => {}
         }

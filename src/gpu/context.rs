@@ -218,22 +218,32 @@ impl Gpu {
         self.poller.wait(None);
     }
 
-    /// Memory that reads as zero.
+    /// Memory for values, that reads as zero.
     pub(crate) fn alloc(&self, bytes: u64, what: &str) -> Result<wgpu::Buffer, AllocError> {
+        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        self.alloc_for(usage, bytes, what)
+    }
+
+    /// Memory for what `usage` says, that reads as zero.
+    pub(super) fn alloc_for(
+        &self,
+        usage: wgpu::BufferUsages,
+        bytes: u64,
+        what: &str,
+    ) -> Result<wgpu::Buffer, AllocError> {
         self.check().map_err(AllocError::Other)?;
-        match self.try_alloc(bytes, what) {
+        match self.try_alloc(usage, bytes, what) {
             Err(AllocError::OutOfMemory) => {
                 // Dropped memory is given back only when the work that used it is done.
                 self.sync().map_err(AllocError::Other)?;
-                self.try_alloc(bytes, what)
+                self.try_alloc(usage, bytes, what)
             }
             result => result,
         }
     }
 
-    fn try_alloc(&self, bytes: u64, what: &str) -> Result<wgpu::Buffer, AllocError> {
+    fn try_alloc(&self, usage: wgpu::BufferUsages, bytes: u64, what: &str) -> Result<wgpu::Buffer, AllocError> {
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let buffer = self.buffer(what, bytes, usage);
         match pollster::block_on(scope.pop()) {
             Some(_) => Err(AllocError::OutOfMemory),

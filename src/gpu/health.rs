@@ -38,9 +38,14 @@ impl Health {
         }
         self.troubled.store(false, Ordering::Release);
         match trouble.reported.take() {
-            Some(message) => Err(Error::Device { device: self.name.clone(), message }),
+            Some(message) => Err(self.error(message)),
             None => Ok(()),
         }
+    }
+
+    /// An error of the device that leaves it as it is.
+    pub(super) fn error(&self, message: String) -> Error {
+        Error::Device { device: self.name.clone(), message }
     }
 
     /// Whether the device is gone for good.

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::status;
+use crate::units;
 
-use super::context::Gpu;
+use super::context::{AllocError, Gpu};
 use super::waiter::Ticket;
 
 /// Bytes of the largest readback buffer.
@@ -21,13 +22,23 @@ const POOLED_COUNT: usize = 8;
 pub(super) struct ReadbackPool(Mutex<Vec<wgpu::Buffer>>);
 
 impl ReadbackPool {
-    fn take(&self, gpu: &Gpu, bytes: u64) -> wgpu::Buffer {
+    fn take(&self, gpu: &Gpu, bytes: u64) -> Result<wgpu::Buffer> {
         let bytes = if bytes <= POOLED_BYTES { bytes.next_power_of_two().max(256) } else { bytes };
-        let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match pool.iter().position(|buffer| buffer.size() == bytes) {
-            Some(found) => pool.swap_remove(found),
-            None => gpu.buffer("readback", bytes, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST),
+        let pooled = {
+            let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            pool.iter().position(|buffer| buffer.size() == bytes).map(|found| pool.swap_remove(found))
+        };
+        if let Some(buffer) = pooled {
+            return Ok(buffer);
         }
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        gpu.alloc_for(usage, bytes, "readback").map_err(|error| match error {
+            AllocError::Other(error) => error,
+            AllocError::OutOfMemory => gpu.poller.health.error(format!(
+                "no memory for the {} that a read takes on its way to the host; read fewer elements at a time",
+                units::bytes(bytes)
+            )),
+        })
     }
 
     fn give(&self, buffer: wgpu::Buffer) {
@@ -63,15 +74,20 @@ impl Gpu {
         self.check()?;
         let start = offset & !3;
         let end = (offset + bytes).next_multiple_of(4).min(buffer.size());
-        let mut recorder = self.recorder();
-        let mut copy = |from: &wgpu::Buffer, at: u64, bytes: u64| {
-            let buffer = self.readbacks.take(self, bytes);
-            recorder.encoder(self).copy_buffer_to_buffer(from, at, &buffer, 0, bytes);
-            Piece { buffer, bytes, mapped: Ticket::default() }
+        let piece = |bytes: u64| {
+            let buffer = self.readbacks.take(self, bytes)?;
+            Ok(Piece { buffer, bytes, mapped: Ticket::default() })
         };
         let starts = (start..end).step_by(PIECE_BYTES as usize);
-        let pieces: Vec<Piece> = starts.map(|at| copy(buffer, at, PIECE_BYTES.min(end - at))).collect();
-        let status = copy(&self.status, 0, 8);
+        // before anything is recorded: a copy to a buffer that is none would spoil all work that is
+        let pieces = starts.clone().map(|at| piece(PIECE_BYTES.min(end - at))).collect::<Result<Vec<Piece>>>()?;
+        let status = piece(8)?;
+        let mut recorder = self.recorder();
+        let mut copy = |from: &wgpu::Buffer, at: u64, to: &Piece| {
+            recorder.encoder(self).copy_buffer_to_buffer(from, at, &to.buffer, 0, to.bytes);
+        };
+        starts.zip(&pieces).for_each(|(at, piece)| copy(buffer, at, piece));
+        copy(&self.status, 0, &status);
         let tallied = self.tally.get().map(|_| recorder.tallied);
         let submission = recorder.submit(self);
         drop(recorder);

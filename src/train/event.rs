@@ -153,7 +153,7 @@ pub struct EpochMetrics {
     pub accuracy: f64,
     /// Training samples a second, in this pass, without what was evaluated or saved meanwhile.
     pub samples_per_second: f64,
-    /// Steps so far that changed nothing, because something in them was not finite.
+    /// Steps so far that changed nothing, because something in them was not finite; where a step's batch is several parts, parts.
     pub skipped_steps: u32,
     /// What losses are multiplied by now, in mixed precision.
     pub loss_scale: Option<f32>,
@@ -244,7 +244,7 @@ pub struct Summary {
     pub skipped_samples: usize,
     /// Held-out samples that could not be read.
     pub skipped_tests: usize,
-    /// Steps that changed nothing, because something in them was not finite.
+    /// Steps that changed nothing, because something in them was not finite; where a step's batch is several parts, parts.
     pub skipped_steps: u32,
     /// Seconds of training and evaluation.
     pub seconds: f64,

@@ -51,9 +51,10 @@ pub(super) fn square(side: usize, dtype: DType) -> Case {
 /// The same product of f32 by units for f16, on devices where that is another one.
 fn at_high_precision(case: Case) -> Case {
     // its step keeps the precision
-    let make = move |device: &Device| device.at_matmul_precision(MatmulPrecision::High, || (case.make)(device));
+    let precision = MatmulPrecision::High;
+    let make = move |device: &Device| device.at_matmul_precision(precision, || (case.make)(device));
     let (name, what) = (format!("{}_high", case.name), format!("{} at high precision", case.what));
-    Case { name, what, make: Box::new(make), wanted_on: Device::splits_products, ..case }
+    Case { name, what, precision, make: Box::new(make), wanted_on: Device::splits_products, ..case }
 }
 
 fn product(name: &str, [rows, inner, columns]: [usize; 3], dtype: DType) -> Case {

@@ -9,6 +9,7 @@ mod transfer;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::matmul_precision::MatmulPrecision;
 use crate::runtime::Step;
 use crate::tensor::Tensor;
 use crate::train::ModelName;
@@ -34,6 +35,8 @@ pub(super) struct Case {
     pub(super) least_runs: usize,
     /// What is multiplied.
     pub(super) dtype: DType,
+    /// How exactly, if it is f32.
+    pub(super) precision: MatmulPrecision,
     /// Part of the quick selection.
     quick: bool,
     /// Which devices it says anything about.
@@ -45,10 +48,24 @@ impl Case {
     fn new(suite: Suite, name: impl Into<String>, make: impl Fn(&Device) -> Result<Box<dyn Work>> + 'static) -> Self {
         let (what, make) = (String::new(), Box::new(make));
         let (flops, bytes, samples) = (0.0, 0.0, 0);
-        let (least_runs, dtype) = (0, DType::F32);
+        let (least_runs, dtype, precision) = (0, DType::F32, MatmulPrecision::Highest);
         let (name, wanted_on) = (name.into(), |_: &Device| true);
         let (throughput, quick) = (false, false);
-        Self { suite, name, what, flops, bytes, samples, throughput, least_runs, dtype, quick, wanted_on, make }
+        Self {
+            suite,
+            name,
+            what,
+            flops,
+            bytes,
+            samples,
+            throughput,
+            least_runs,
+            dtype,
+            precision,
+            quick,
+            wanted_on,
+            make,
+        }
     }
 
     fn what(mut self, what: impl Into<String>) -> Self {

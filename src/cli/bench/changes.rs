@@ -2,8 +2,8 @@
 
 use crate::bench::{Change, Comparison, DeviceReport, Gap, Report, seconds};
 
-use super::layout::{Style, draw, list};
 use super::tables::times;
+use crate::cli::layout::{Style, draw, list};
 
 /// How the second report differs from the first.
 pub(super) fn changes(first: &Report, second: &Report, found: &Comparison, style: Style) -> String {

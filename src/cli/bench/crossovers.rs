@@ -3,8 +3,8 @@
 use crate::bench::{Advice, Crossing, Crossover, Report, seconds};
 use crate::units::thousands;
 
-use super::layout::{Style, below, draw, list, title};
 use super::tables::{head, times};
+use crate::cli::layout::{Style, below, draw, list, title};
 
 pub(super) fn crossovers(report: &Report, style: Style) -> String {
     let opened: Vec<&str> = report

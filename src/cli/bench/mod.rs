@@ -3,7 +3,6 @@
 mod changes;
 mod crossovers;
 mod csv;
-mod layout;
 #[cfg(feature = "ui")]
 mod plot;
 mod tables;
@@ -11,16 +10,14 @@ mod tables;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 use crate::bench::{self, CrossoverOptions, DeviceReport, Method, Options, Progress, Report, Suite};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::files::temporary;
 use crate::train::ModelName;
 
-use layout::Style;
-pub(super) use layout::{hang, width, wrap};
+use super::layout::{self, Style};
+use super::progress_bar;
 
 /// Flags of `brasa bench`.
 #[derive(clap::Args)]
@@ -70,7 +67,7 @@ pub(super) struct BenchArgs {
 
 /// Measures, or compares, and prints.
 pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
-    let style = if args.markdown { Style::Markdown } else { Style::Plain { width: width() } };
+    let style = if args.markdown { Style::Markdown } else { Style::Plain { width: layout::width() } };
     if let Some([first, second]) = args.compare.as_deref() {
         let (first, second) = (Report::load(first)?, Report::load(second)?);
         let found = bench::compare(&first, &second, &args.filter);
@@ -78,7 +75,12 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
             return Err(Error::Config(format!("no case of both reports has `{}` in its name", args.filter)));
         }
         if found.changes.is_empty() && found.gaps.is_empty() {
-            return Err(Error::Config("the two reports have no case on the same device in common".into()));
+            let what = if [&first, &second].iter().any(|report| !report.crossovers.is_empty()) {
+                "what --crossover finds has no cases to compare: compare reports of the suites"
+            } else {
+                "the two reports have no case on the same device in common"
+            };
+            return Err(Error::Config(what.into()));
         }
         let text = if args.json {
             serde_json::to_string_pretty(&found).expect("plain data") + "\n"
@@ -139,12 +141,6 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
         |device: &DeviceReport| device.rows.iter().any(|row| row.measured.is_some()) || !device.stages.is_empty();
     let failed = report.devices.iter().all(|device| device.failure.is_some() || !measured(device));
     Ok(ExitCode::from(u8::from(failed)))
-}
-
-pub(super) fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    bar.set_style(ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}").expect("a good template"));
-    bar
 }
 
 /// An error if this file cannot be; what it has now stays.

@@ -4,7 +4,7 @@ use crate::bench::{DeviceReport, Measured, Report, Row, StageRow, Suite, number,
 use crate::timing::TimeSource;
 use crate::units::{bytes, thousands};
 
-use super::layout::{Style, below, draw, list, title};
+use crate::cli::layout::{Style, below, draw, list, title};
 
 /// Samples of CIFAR-10 to train on.
 const EPOCH: f64 = 50_000.0;

@@ -58,6 +58,24 @@ impl Transfer<'_> {
         if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(self.failed("another process is fetching it: wait for that one"));
         }
+        if let Err(error) = self.fetch(&mut file, progress) {
+            if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+                let _ = fs::remove_file(&part);
+            }
+            return Err(error);
+        }
+        self.check(&mut file)?;
+        // the rename must not reach the disk before the contents
+        file.sync_all().map_err(io)?;
+        fs::rename(&part, self.to).map_err(io)?;
+        // it was of use only while the file was not whole
+        let _ = fs::remove_file(self.beside("tag"));
+        Ok(())
+    }
+
+    /// All attempts.
+    fn fetch(&self, file: &mut File, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        let io = |error| Error::io(self.beside("part"), error);
         let agent: Agent = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_connect(Some(SILENCE))
@@ -68,27 +86,22 @@ impl Transfer<'_> {
         let mut failures = 0;
         loop {
             let before = file.metadata().map_err(io)?.len();
-            let reason = match self.go_on(&agent, &mut file, progress) {
-                Ok(()) => break,
+            let reason = match self.go_on(&agent, file, progress) {
+                Ok(()) => return Ok(()),
                 Err(Broken::Final(error)) => return Err(error),
                 Err(Broken::Transient(reason)) => reason,
             };
             let there = file.metadata().map_err(io)?.len();
             failures = if there > before { 1 } else { failures + 1 };
             if failures >= ATTEMPTS {
-                let (there, all) = (units::bytes(there), units::bytes(self.bytes));
-                return Err(self
-                    .failed(&format!("{reason}; {there} of {all} are kept, and the same command goes on from there")));
+                let (kept, all) = (units::bytes(there), units::bytes(self.bytes));
+                return Err(self.failed(&match there {
+                    0 => reason,
+                    _ => format!("{reason}; {kept} of {all} are kept, and the same command goes on from there"),
+                }));
             }
             std::thread::sleep(PAUSE * failures);
         }
-        self.check(&mut file)?;
-        // the rename must not reach the disk before the contents
-        file.sync_all().map_err(io)?;
-        fs::rename(&part, self.to).map_err(io)?;
-        // it was of use only while the file was not whole
-        let _ = fs::remove_file(self.beside("tag"));
-        Ok(())
     }
 
     /// One attempt: fetches what is not in `file`.

@@ -132,6 +132,7 @@ fn nobody_there_is_told_with_what_to_do() {
     let nobody = Server { address, requests: std::sync::Arc::default() };
     let error = place.fetch(&nobody, CONTENTS).0.expect_err("nobody answers").to_string();
     assert!(error.contains(&nobody.address) && error.contains(place.path().to_str().expect("UTF-8")), "{error}");
+    assert!(!error.contains("are kept") && place.names().is_empty(), "there is nothing to keep: {error}");
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn part(mut module: Module<'_>, routine: &Routine, of: &Attention, (first, count
         }
         AttentionPart::Queries => {
             store_row(&mut module, "store_query", output, (of.features, features), &mut access)?;
-            ("attention_queries.wgsl", query_rows(sharing, of), of.queries)
+            ("attention_queries.wgsl", query_rows(&mut module, sharing, of), of.queries)
         }
         AttentionPart::KeysAndValues => {
             let [_, keys_all, ..] = of.elements();
@@ -196,7 +196,7 @@ fn load_row(
         ),
     };
     let elements: Vec<String> = (0..VECTOR).map(load).collect();
-    let factor = factor.map_or(String::new(), |factor| format!(" * {}", Module::constant(factor, 1)));
+    let factor = factor.map_or(String::new(), |factor| format!(" * {}", module.constant(factor, 1)));
     let _ = writeln!(
         text,
         "fn {name}(row: u32, part: u32) -> vec4f {{\n    let at = {start} + row * {width}u;\n    \
@@ -334,8 +334,8 @@ fn forward_rows(sharing: Sharing, of: &Attention) -> String {
     .concat()
 }
 
-fn query_rows(sharing: Sharing, of: &Attention) -> String {
-    let (features, outputs, scale) = (of.features, of.outputs, Module::constant(of.scale, 1));
+fn query_rows(module: &mut Module<'_>, sharing: Sharing, of: &Attention) -> String {
+    let (features, outputs, scale) = (of.features, of.outputs, module.constant(of.scale, 1));
     [
         sharing.registers(&[("q", features), ("g", outputs), ("d", features)]),
         sharing.each(

@@ -83,10 +83,12 @@ impl<'a> Module<'a> {
 
     /// A number that depends on sizes, as a u32 expression.
     pub(crate) fn number(&mut self, value: u64) -> String {
-        if self.literal {
-            return format!("{}u", value as u32);
-        }
-        self.sizes.push(value as u32);
+        if self.literal { format!("{}u", value as u32) } else { self.hidden(value as u32) }
+    }
+
+    /// A number that the compiler does not see, as a u32 expression.
+    fn hidden(&mut self, value: u32) -> String {
+        self.sizes.push(value);
         let at = self.sizes.len() - 1;
         format!("sizes[{}].{}", at / 4, LANES[at % 4])
     }
@@ -149,8 +151,9 @@ impl<'a> Module<'a> {
         }
     }
 
-    /// `width` times the value.
-    pub(crate) fn constant(scalar: Scalar, width: usize) -> String {
+    /// `width` times the value. Infinities and NaN are none to the compiler: Metal's may take `select(0.0, inf, c) + x` for `x`, as
+    /// it computes as if there were no infinity.
+    pub(crate) fn constant(&mut self, scalar: Scalar, width: usize) -> String {
         let register = Register::of(scalar.dtype);
         let text = match register {
             Register::Float => {
@@ -158,8 +161,10 @@ impl<'a> Module<'a> {
                 // the shortest decimal of the largest number is larger than it, which Tint refuses
                 if value.is_normal() && value.abs() < f32::MAX || value.to_bits() == 0 {
                     format!("{value:?}f")
-                } else {
+                } else if value.is_finite() {
                     format!("from_bits({}u)", value.to_bits())
+                } else {
+                    format!("bitcast<f32>({})", self.hidden(value.to_bits()))
                 }
             }
             Register::Int => format!("i32({})", scalar.bits.cast_signed()),
@@ -407,11 +412,16 @@ mod tests {
 
     #[test]
     fn constants_are_exact_in_every_compiler() {
-        let text = |value: f32| Module::constant(Scalar::new(DType::F32, f64::from(value)), 1);
+        let plan = Plan { literal_sizes: true, ..Plan::default() };
+        let mut module = Module::new(&plan, &Capabilities::GENERAL, "kernel", Vec::new());
+        let mut text = |value: f32| module.constant(Scalar::new(DType::F32, f64::from(value)), 1);
         assert_eq!(text(0.1), "0.1f");
         assert_eq!(text(f32::MAX.next_down()), "3.4028233e38f");
-        for value in [f32::MAX, f32::MIN, f32::INFINITY, f32::NAN, -0.0, 1e-40] {
+        for value in [f32::MAX, f32::MIN, -0.0, 1e-40] {
             assert_eq!(text(value), format!("from_bits({}u)", value.to_bits()));
         }
+        assert_eq!(text(f32::INFINITY), "bitcast<f32>(sizes[0].x)");
+        assert_eq!(text(f32::NEG_INFINITY), "bitcast<f32>(sizes[0].y)");
+        assert_eq!(module.sizes, [f32::INFINITY, f32::NEG_INFINITY].map(f32::to_bits));
     }
 }

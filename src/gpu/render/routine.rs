@@ -132,7 +132,7 @@ fn segments(mut module: Module<'_>, routine: &Routine) -> Result<Launch> {
     let ty = Register::of(dtype).name();
     let join = scalar::binary(op.join(), dtype, 1, "a", "b")
         .ok_or_else(|| module.error(format!("{op:?} does not exist for {dtype}")))?;
-    let identity = Module::constant(op.identity(dtype), 1);
+    let identity = module.constant(op.identity(dtype), 1);
     let mut access = format!(
         "alias Value = {ty};\n\nfn identity() -> Value {{\n    return {identity};\n}}\n\n\
          fn join(a: Value, b: Value) -> Value {{\n    return {join};\n}}\n\n"

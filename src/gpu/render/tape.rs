@@ -27,7 +27,7 @@ impl Module<'_> {
             let register = Register::of(instr.dtype);
             let input = |value: ValueId| tape.instrs[value].dtype;
             let expression = match &instr.op {
-                InstrOp::Const(scalar) => Self::constant(*scalar, width),
+                InstrOp::Const(scalar) => self.constant(*scalar, width),
                 InstrOp::Uniform(n) => {
                     let bits = self.host_value(*n);
                     splat(&from_bits(&bits, instr.dtype), register, width)
@@ -219,8 +219,8 @@ impl Module<'_> {
         match (Register::of(from), to) {
             (Register::Bool, DType::Bool) => a.into(),
             (Register::Bool, _) => {
-                let (zero, one) = (Scalar::new(to, 0.0), Scalar::new(to, 1.0));
-                format!("select({}, {}, {a})", Self::constant(zero, width), Self::constant(one, width))
+                let [zero, one] = [0.0, 1.0].map(|value| self.constant(Scalar::new(to, value), width));
+                format!("select({zero}, {one}, {a})")
             }
             (Register::Float, DType::Bool) => format!("float_to_bool{four}({a})"),
             (from, DType::Bool) => format!("({a} != {}())", from.wide(width)),

@@ -317,7 +317,7 @@ impl<'k> Shape<'k> {
         let width = space.width;
         let dtype_of = |value: usize| phase.tape.instrs[value].dtype;
         for (number, &(op, value)) in phase.reductions.iter().enumerate() {
-            let start = Module::constant(op.identity(dtype_of(value)), width);
+            let start = module.constant(op.identity(dtype_of(value)), width);
             let _ = writeln!(code, "    var a{} = {start};", first_reduction + number);
         }
         if self.inner > 0 {

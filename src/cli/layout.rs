@@ -13,7 +13,7 @@ const GAP: usize = 2;
 const INSET: &str = "  ";
 
 /// Characters of a line of what is printed to standard output.
-pub(in crate::cli) fn width() -> usize {
+pub(super) fn width() -> usize {
     if std::io::stdout().is_terminal() { textwrap::termwidth().min(WIDEST) } else { WITHOUT_TERMINAL }
 }
 
@@ -57,12 +57,12 @@ pub(super) fn below(text: &mut String, sentence: &str, style: Style) {
 }
 
 /// Broken at spaces (but for those that do not break), with what follows the first line set in; lines that are there stay apart.
-pub(in crate::cli) fn wrap(text: &str, width: usize) -> String {
+pub(super) fn wrap(text: &str, width: usize) -> String {
     text.lines().map(|line| hang(line, line.len() - line.trim_start().len() + 2, width)).collect()
 }
 
 /// One line broken like that, with what follows set in by `by`.
-pub(in crate::cli) fn hang(line: &str, by: usize, width: usize) -> String {
+pub(super) fn hang(line: &str, by: usize, width: usize) -> String {
     let indent = " ".repeat(by);
     // words stay whole, to be copied
     let options = textwrap::Options::new(width)
