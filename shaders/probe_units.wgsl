@@ -1,5 +1,6 @@
 // Whether units that multiply small matrices give what they should, in the ways that contractions use them: operands in
-// workgroup memory in both orders, sums from and to workgroup memory. All numbers are small whole ones, so results are exact.
+// workgroup memory in both orders, placed anew in each step, sums from and to workgroup memory, a part for each subgroup. All
+// numbers are small whole ones, so results are exact.
 
 //@slot types
 enable f16;
@@ -9,16 +10,19 @@ alias Left = coop_mat8x8<f16, A>;
 alias Right = coop_mat8x8<f16, B>;
 alias Block = coop_mat8x8<f32, C>;
 const SIZE: u32 = 8u;
-const THREADS: u32 = 32u;
-const MOST_SUBGROUPS: u32 = 4u;
+const THREADS: u32 = 64u;
+const PARTS: u32 = 2u;
+const MOST_SUBGROUPS: u32 = 8u;
 //@end
 
-// How many results of the first subgroup are right.
+// How many results are right.
 @group(0) @binding(0) var<storage, read_write> right_results: array<atomic<u32>>;
 
+const STEPS: u32 = 3u;
 const PITCH: u32 = SIZE + 8u;
-var<workgroup> left_rows: array<Element, SIZE * PITCH>;
-var<workgroup> left_columns: array<Element, SIZE * PITCH>;
+const LEFT_PITCH: u32 = PARTS * SIZE + 8u;
+var<workgroup> left_rows: array<Element, PARTS * SIZE * PITCH>;
+var<workgroup> left_columns: array<Element, SIZE * LEFT_PITCH>;
 var<workgroup> right_rows: array<Element, SIZE * PITCH>;
 var<workgroup> right_columns: array<Element, SIZE * PITCH>;
 var<workgroup> results: array<f32, MOST_SUBGROUPS * SIZE * SIZE>;
@@ -34,24 +38,38 @@ fn right_value(k: u32, column: u32) -> i32 {
 @compute @workgroup_size(THREADS)
 fn main(@builtin(local_invocation_index) thread: u32, @builtin(subgroup_id) subgroup: u32) {
     for (var at = thread; at < SIZE * SIZE; at += THREADS) {
-        let line = at / SIZE;
-        let place = at % SIZE;
-        left_rows[line * PITCH + place] = Element(left_value(line, place));
-        left_columns[line * PITCH + place] = Element(left_value(place, line));
-        right_rows[line * PITCH + place] = Element(right_value(line, place));
-        right_columns[line * PITCH + place] = Element(right_value(place, line));
         results[at] = 0.0;
     }
     workgroupBarrier();
+    let part = min(subgroup, PARTS - 1u) * SIZE;
     var sum = coopLoadT<Block>(&results[0], SIZE);
-    sum = coopMultiplyAdd(coopLoadT<Left>(&left_rows[0], PITCH), coopLoad<Right>(&right_columns[0], PITCH), sum);
-    sum = coopMultiplyAdd(coopLoad<Left>(&left_columns[0], PITCH), coopLoadT<Right>(&right_rows[0], PITCH), sum);
-    workgroupBarrier();
+    for (var step = 0u; step < STEPS; step++) {
+        for (var at = thread; at < PARTS * SIZE * SIZE; at += THREADS) {
+            let row = at / SIZE;
+            let k = at % SIZE;
+            let value = Element(left_value(row, step * SIZE + k));
+            left_rows[row * PITCH + k] = value;
+            left_columns[k * LEFT_PITCH + row] = value;
+        }
+        for (var at = thread; at < SIZE * SIZE; at += THREADS) {
+            let k = at / SIZE;
+            let column = at % SIZE;
+            let value = Element(right_value(step * SIZE + k, column));
+            right_rows[k * PITCH + column] = value;
+            right_columns[column * PITCH + k] = value;
+        }
+        workgroupBarrier();
+        let a = coopLoadT<Left>(&left_rows[part * PITCH], PITCH);
+        sum = coopMultiplyAdd(a, coopLoad<Right>(&right_columns[0], PITCH), sum);
+        let b = coopLoad<Left>(&left_columns[part], LEFT_PITCH);
+        sum = coopMultiplyAdd(b, coopLoadT<Right>(&right_rows[0], PITCH), sum);
+        workgroupBarrier();
+    }
     coopStoreT(sum, &results[subgroup * SIZE * SIZE], SIZE);
     workgroupBarrier();
-    for (var at = thread; at < SIZE * SIZE; at += THREADS) {
+    for (var at = thread; at < PARTS * SIZE * SIZE; at += THREADS) {
         var product = 0;
-        for (var k = 0u; k < SIZE; k++) {
+        for (var k = 0u; k < STEPS * SIZE; k++) {
             product += left_value(at / SIZE, k) * right_value(k, at % SIZE);
         }
         if (results[at] == f32(2 * product)) {

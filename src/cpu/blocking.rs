@@ -41,6 +41,8 @@ pub(super) struct Blocking {
     pub(super) rows: usize,
     /// Columns of a block.
     pub(super) columns: usize,
+    /// Columns after which a block begins in any case, a part of all of them.
+    pub(super) segment: usize,
     /// Summed points of a piece; all of them unless the sum is cut.
     pub(super) chunk: usize,
     /// Summed points of a step.
@@ -115,7 +117,7 @@ impl Blocking {
             let chunks = ENOUGH_CHUNKS.div_ceil(count).min(k_all / (2 * DEPTH));
             chunk = k_all.div_ceil(chunks).next_multiple_of(depth);
         }
-        Self { tile, rows, columns, chunk, depth }
+        Self { tile, rows, columns, segment: columns_all, chunk, depth }
     }
 
     /// For a product whose columns are windows: their blocks are those of the grid. Rows are multiplied in whole `unit`s.
@@ -125,18 +127,20 @@ impl Blocking {
         [batches, rows_all, columns_all, k_all]: [usize; 4],
     ) -> Self {
         let rows = even(rows_all, MOST_ROWS.next_multiple_of(unit), unit);
-        let columns = if windows.places_are_summed { windows.block_taps() } else { windows.block_places() };
         if !windows.places_are_summed {
-            let pieces = batches * rows_all.div_ceil(rows) * columns_all.div_ceil(columns);
+            let (columns, segment) = (windows.block_places(), windows.segment());
+            let across = columns_all / segment.max(1) * segment.div_ceil(columns);
+            let pieces = batches * rows_all.div_ceil(rows) * across;
             let parts = worthwhile_pieces(batches * rows_all * columns_all * k_all).div_ceil(pieces.max(1));
             let rows = rows.min(even(rows_all, rows_all.div_ceil(parts.max(1)).max(LEAST_FILTERS), unit));
-            return Self { tile, rows, columns, chunk: k_all.max(1), depth: even(k_all, DEPTH, 1) };
+            return Self { tile, rows, columns, segment, chunk: k_all.max(1), depth: even(k_all, DEPTH, 1) };
         }
-        let depth = windows.block_places();
+        let (columns, depth) = (windows.block_taps(), windows.block_places());
         let count = batches * rows_all.div_ceil(rows) * columns_all.div_ceil(columns);
         let wanted = ENOUGH_CHUNKS.div_ceil(count);
         let room = MOST_PARTIAL / (batches * rows_all * columns_all).max(1);
         let chunks = if count < ENOUGH_PIECES { wanted.min(room).max(1) } else { 1 };
-        Self { tile, rows, columns, chunk: k_all.div_ceil(chunks).next_multiple_of(depth), depth }
+        let chunk = k_all.div_ceil(chunks).next_multiple_of(depth);
+        Self { tile, rows, columns, segment: columns_all, chunk, depth }
     }
 }

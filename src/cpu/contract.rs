@@ -21,6 +21,8 @@ use super::windows::Windows;
 
 /// Of a multiplication, on one core.
 const NANOSECONDS: f64 = 0.02;
+/// What it takes to begin a piece.
+const PIECE_NANOSECONDS: f64 = 300.0;
 /// Blocks of rows from which on it is worth turning an operand over once for all of them.
 const LEAST_TURNED: usize = 2;
 
@@ -134,6 +136,7 @@ impl CompiledContract {
 
         let work = batches * rows_all * columns_all * k_all;
         let blocks = Blocking::new(arch, &operands, [batches, rows_all, columns_all, k_all]);
+        let pieces = batches * rows_all.div_ceil(blocks.rows) * columns_all.div_ceil(blocks.columns);
         let flat = columns_all <= blocks.columns;
         let (fixed, walked) = if flat {
             (batch.clone(), [m.as_slice(), &n].concat())
@@ -166,7 +169,7 @@ impl CompiledContract {
             blocks,
             float: kernel.accumulator.is_float(),
             slots,
-            nanoseconds: work as f64 * NANOSECONDS,
+            nanoseconds: work as f64 * NANOSECONDS + pieces as f64 * PIECE_NANOSECONDS,
         }
     }
 
@@ -187,17 +190,20 @@ impl CompiledContract {
     }
 
     fn pieces(&self) -> usize {
-        self.batch * self.m.div_ceil(self.blocks.rows) * self.n.div_ceil(self.blocks.columns)
+        let Blocking { rows, columns, segment, .. } = self.blocks;
+        self.batch * self.m.div_ceil(rows) * (self.n / segment.max(1)) * segment.div_ceil(columns)
     }
 
     fn piece(&self, number: usize) -> Piece {
-        let across = self.n.div_ceil(self.blocks.columns);
-        let down = self.m.div_ceil(self.blocks.rows);
-        let (column, row) = (number % across * self.blocks.columns, number / across % down * self.blocks.rows);
+        let Blocking { rows, columns, segment, .. } = self.blocks;
+        let (parts, down) = (segment.div_ceil(columns), self.m.div_ceil(rows));
+        let across = self.n / segment * parts;
+        let (first, part) = (number % across / parts * segment, number % across % parts * columns);
+        let row = number / across % down * rows;
         Piece {
             batch: number / across / down,
-            rows: row..self.m.min(row + self.blocks.rows),
-            columns: column..self.n.min(column + self.blocks.columns),
+            rows: row..self.m.min(row + rows),
+            columns: first + part..first + segment.min(part + columns),
         }
     }
 

@@ -206,13 +206,16 @@ impl Program {
         }
     }
 
-    /// Where the walked points `at` lie, if the program only loads them and they lie next to each other. They may be any number.
+    /// Where the walked points `at` lie, if the program's results are nothing but them, loaded, and they lie next to each other.
+    /// They may be any number.
     pub(super) fn lying(&self, env: &Env<'_>, registers: &mut Registers, at: (usize, usize, usize)) -> Option<Run> {
         let [Step { target, action: Action::Load(access), may_stay: true, .. }] = self.steps.as_slice() else {
             return None;
         };
         let is_run = access.position.straight && access.position.stride == 1 && access.scattered.is_empty();
-        if target.splat || !is_run || access.dtype.size_bytes() != size_of::<u32>() || !self.stores.is_empty() {
+        // what is the same everywhere is no step
+        let is_all = self.stores.is_empty() && self.results.iter().all(|result| result.slot == target.slot);
+        if target.splat || !is_run || access.dtype.size_bytes() != size_of::<u32>() || !is_all {
             return None;
         }
         let mut run = None;

@@ -8,6 +8,9 @@ use super::gemm::is_plain;
 
 /// Contractions with at most this many rows or columns are computed without packing: each operand is read about once.
 const THIN: usize = 2;
+/// Multiplications of a product that takes less time than it takes to begin one, if there are so many of them.
+const TINY: usize = 128;
+const MANY: usize = 16;
 /// Elements of a tile's side, at most.
 const MOST_TILE: usize = 32;
 /// Elements of a tile's side, at least; smaller ones are not worth the walk.
@@ -24,10 +27,12 @@ fn append(to: &mut Tape, tape: &Tape) -> usize {
     first
 }
 
-/// A matrix-vector product (and its like) as a reduction, unless its operands are plain matrices; scalar products always.
+/// A matrix-vector product (and its like) as a reduction, unless its operands are plain matrices; scalar products and many tiny
+/// ones always.
 pub(super) fn thin_contract(kernel: &ContractKernel, dtypes: &[DType]) -> Option<LoopKernel> {
-    let [_, m, n, _] = kernel.sizes();
-    if m > THIN && n > THIN || m.max(n) > THIN && is_plain(kernel, dtypes) {
+    let [batch, m, n, k] = kernel.sizes();
+    let are_tiny = batch >= MANY && m.saturating_mul(n).saturating_mul(k) <= TINY;
+    if !are_tiny && (m > THIN && n > THIN || m.max(n) > THIN && is_plain(kernel, dtypes)) {
         return None;
     }
     let mut tape = kernel.lhs.0.clone();

@@ -11,7 +11,7 @@ use super::execute::STRIP;
 use super::position::{Form, Forms, Position, Quotient, Row, Steps};
 
 /// Most axes of a space; more are never split off.
-pub(super) const MAX_RANK: usize = 24;
+pub(super) const MAX_RANK: usize = 64;
 /// An innermost axis of this size is a row by itself; below, a row spans several axes.
 const LONG_ROW: usize = 256;
 

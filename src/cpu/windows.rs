@@ -278,22 +278,39 @@ impl Windows {
         } else {
             let units = self.lines / unit;
             let most = (1..=units).take_while(|&count| fits(count * unit)).last()?;
-            self.block_lines = divisor(units, most) * unit;
+            self.block_lines = self.parted(units, most, unit) * unit;
         }
         Some(())
     }
 
     /// Divides blocks of few images, so that there are enough for several threads, if it is more to evaluate windows twice than
-    /// to pack `others` points of the other operand twice.
+    /// to pack `others` points of the other operand twice. Images first: a block has several of them, or a part of one.
     fn share_lines(&mut self, batches: usize, others: usize) {
-        let pieces = batches * self.lead.div_ceil(self.block_lead) * (self.lines / self.block_lines);
+        let pieces = |lead: usize| batches * self.lead.div_ceil(lead) * self.lines.div_ceil(self.block_lines);
         let places = self.lead * self.lines * self.line;
         let wanted = worthwhile_pieces(batches * places * self.channels * self.taps * others);
-        if pieces < wanted && self.pitch * self.line_step * self.lines > others * self.taps {
+        if pieces(self.block_lead) >= wanted || self.pitch * self.line_step * self.lines <= others * self.taps {
+            return;
+        }
+        self.block_lead = 1;
+        let pieces = pieces(1);
+        if pieces < wanted {
             let unit = if self.transforms { 2 } else { 1 };
             let most = self.block_lines / unit / wanted.div_ceil(pieces);
-            self.block_lines = divisor(self.lines / unit, most) * unit;
+            self.block_lines = self.parted(self.lines / unit, most, unit) * unit;
         }
+        debug_assert!(self.block_lead == 1 || self.block_lines == self.lines, "whole images, or a part of one");
+    }
+
+    /// How many of so many units of lines make a block, at most `most`. The last block of an image may have fewer, unless blocks
+    /// are transformed, which is done in units of two lines and as a whole, or are steps of a sum.
+    fn parted(&self, units: usize, most: usize, unit: usize) -> usize {
+        if unit > 1 || self.places_are_summed { divisor(units, most) } else { even(units, most.max(1), 1) }
+    }
+
+    /// Places after which a block begins in any case: those of an image, if blocks are parts of it.
+    pub(super) fn segment(&self) -> usize {
+        self.lines * self.line * if self.block_lead == 1 { 1 } else { self.lead }
     }
 
     /// What transforms blocks of 3x3 windows, if that is worth it.
@@ -353,9 +370,13 @@ impl Windows {
         let channels = taps.start / self.taps..taps.end.div_ceil(self.taps);
         let start = first_line * self.line_step * self.pitch;
         let leads = places.start / of_lead..places.end.div_ceil(of_lead);
+        // the last block of an image may have fewer lines
+        let lines = (places.len() / self.line).min(self.block_lines);
+        let words = (self.line_step * (lines - 1) + self.reach) * self.pitch;
         for (lead, grid) in leads.zip(grid.chunks_exact_mut(self.lead_words())) {
             let image = (batch * self.lead + lead) * self.channels;
             for (channel, target) in channels.clone().zip(grid.chunks_exact_mut(self.channel_words())) {
+                let target = &mut target[..words];
                 if let Some(bordered) = &self.bordered {
                     bordered.fill(env.views, (image + channel, start), target);
                     continue;
@@ -372,7 +393,7 @@ impl Windows {
     /// The distances of `own` and `summed` points, which lie in one block.
     pub(super) fn distances(&self, own: &Range<usize>, summed: &Range<usize>) -> Distances<'_> {
         let (places, taps) = if self.places_are_summed { (summed, own) } else { (own, summed) };
-        let place = places.start % self.block_places();
+        let place = places.start % self.segment() % self.block_places();
         let tap = taps.start % self.block_taps();
         let (places, taps) = (&self.place_at[place..place + places.len()], &self.tap_at[tap..tap + taps.len()]);
         let (own, summed) = if self.places_are_summed { (taps, places) } else { (places, taps) };

@@ -6,7 +6,7 @@ use crate::debug;
 use crate::device::{DeviceInfo, DeviceKind};
 
 use super::features;
-use super::passes::LAUNCH_MILLISECONDS;
+use super::passes::launch_milliseconds;
 use super::render::{BUSY_GROUPS, Capabilities};
 
 /// An adapter that can be opened.
@@ -80,7 +80,7 @@ pub(super) fn capabilities(adapter: &wgpu::Adapter, device: &wgpu::Device) -> Ca
         max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
         max_groups: limits.max_compute_workgroups_per_dimension,
         f16: device.features().contains(wgpu::Features::SHADER_F16),
-        launch_milliseconds: if software { f64::INFINITY } else { LAUNCH_MILLISECONDS },
+        launch_milliseconds: launch_milliseconds(device.adapter_info().device_type),
         busy_groups: if software { rayon::current_num_threads() } else { BUSY_GROUPS },
         software,
         subgroups: features::subgroups(&adapter.get_info(), device.features())

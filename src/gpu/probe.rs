@@ -28,7 +28,8 @@ impl Gpu {
         for half in [true, false] {
             let size = if half { &mut units.f16 } else { &mut units.f32 };
             let Some(known) = *size else { continue };
-            if let Err(reason) = self.all_right(known * known, UNITS, &probe_text(known, half, subgroups)) {
+            let (wgsl, results) = probe_text(known, half, subgroups);
+            if let Err(reason) = self.all_right(results, UNITS, &wgsl) {
                 *size = None;
                 tracing::warn!("the {known}x{known} matrix units of this GPU are not used: {reason}");
             }

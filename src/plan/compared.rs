@@ -32,21 +32,29 @@ fn moved(program: &Program, mut number: usize) -> usize {
     number
 }
 
-/// True if `number` is the largest or smallest element of `value`, reduced in one step or several.
-fn is_extremum(program: &Program, mut number: usize, value: usize) -> bool {
-    let mut reduced = false;
-    loop {
+/// True if `number` is the largest or smallest element of `value`, or of some of it, reduced in one step or several.
+fn is_extremum(program: &Program, number: usize, value: usize) -> bool {
+    let mut seen = FxHashSet::default();
+    let mut stack = vec![(number, false)];
+    while let Some((number, reduced)) = stack.pop() {
         let node = &program.nodes[number];
-        match node.op {
-            _ if reduced && number == value => return true,
-            Op::Reduce { op: ReduceOp::Max | ReduceOp::Min, .. } => reduced = true,
-            Op::View(_) | Op::Reshape => {}
-            // a reduction of f16 that is cut has partial results in f32
-            Op::Cast if reduced || is_split(program, number) => {}
-            _ => return false,
+        if reduced && number == value {
+            return true;
         }
-        number = node.inputs[0];
+        if !seen.insert(number) {
+            continue;
+        }
+        match node.op {
+            Op::Reduce { op: ReduceOp::Max | ReduceOp::Min, .. } => stack.push((node.inputs[0], true)),
+            Op::View(_) | Op::Reshape => stack.push((node.inputs[0], reduced)),
+            // a reduction of f16 that is cut has partial results in f32
+            Op::Cast if reduced || is_split(program, number) => stack.push((node.inputs[0], reduced)),
+            // of what a mask leaves
+            Op::Select if reduced => stack.extend(node.inputs[1..].iter().map(|&branch| (branch, true))),
+            _ => {}
+        }
     }
+    false
 }
 
 /// True for the cast back to f16 behind a reduction in f32.

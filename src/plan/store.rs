@@ -8,11 +8,16 @@ use crate::ops::elementwise;
 
 use super::{PlanOptions, routine};
 
+/// Readers of a value, and moves on the way to them, that are looked for.
+const MOST_READERS: usize = 64;
 /// A value whose computation costs more than this (see [`cost`]) is stored even if used once: drivers' compilers take
 /// their time with long kernels.
 const MAX_COST: u32 = 220;
 /// The longest chain of nodes computed in one go: writing a kernel's code recurses along it.
 const MAX_DEPTH: u32 = 64;
+/// How often an axis may stand in the index of an element, as reshapes repeat it: each part of a row-major position is a quotient or
+/// remainder of all of it.
+const MAX_REPEATED: usize = 16;
 /// A kernel that reads more than this leaves no room for its outputs and for merging.
 const MAX_READS: usize = 10;
 
@@ -59,6 +64,8 @@ pub(super) enum Why {
     Cost(u32),
     /// A kernel that computes it on the way would be a chain of this many nodes.
     Depth(u32),
+    /// A kernel that computes it on the way would have indices that repeat an axis so often.
+    Index(usize),
     /// Fusing is off.
     Unfused,
 }
@@ -83,6 +90,9 @@ impl fmt::Display for Why {
             Self::Reads(reads) => write!(f, "a kernel that also computes it would read {reads} values"),
             Self::Cost(cost) => write!(f, "a kernel that also computes it would be too long (cost {cost})"),
             Self::Depth(depth) => write!(f, "a kernel that also computes it would be too deep ({depth} nodes)"),
+            Self::Index(times) => {
+                write!(f, "a kernel that also computes it would have too long indices (an axis {times} times)")
+            }
             Self::Unfused => f.write_str("fusing is off"),
         }
     }
@@ -110,14 +120,25 @@ pub(super) fn choose_stored(
     for number in (0..program.nodes.len()).filter(|&number| compared[number]) {
         chooser.why[number].get_or_insert(Why::Compared);
     }
-    let users = program.users();
-    for (number, users) in users.iter().enumerate() {
+    let all_users = program.users();
+    for number in 0..program.nodes.len() {
         chooser.store_inputs(number, options);
         let inline = chooser.measure_within_limits(number);
-        let (times, cost) = (users.len(), inline.cost);
-        let repeated = times > 1 && cost > options.recompute_cost;
-        let spread = cost > options.prologue_cost && users.iter().any(|&user| chooser.spreads(number, user));
+        let cost = inline.cost;
         chooser.inline.push(inline);
+        if cost <= options.prologue_cost.min(options.recompute_cost) {
+            continue;
+        }
+        let users = &all_users[number];
+        let is_dear = cost > options.recompute_cost;
+        let readers = if is_dear { chooser.readers(number, &all_users) } else { Vec::new() };
+        let times = users.len().max(readers.len());
+        let repeated = is_dear && times > 1;
+        let elements = program.nodes[number].shape.numel();
+        // what is spread behind other moves is mostly a scale of channels, and cheap to compute again
+        let spread = cost > options.prologue_cost
+            && (users.iter().any(|&user| spreads(elements, chooser.points(user, 0)))
+                || readers.iter().any(|reader| spreads(elements, reader.points)));
         if (repeated || spread) && !chooser.is_free(number) {
             let why = if repeated { Why::Repeated { times, cost } } else { Why::Spread { cost } };
             chooser.why[number].get_or_insert(why);
@@ -134,8 +155,23 @@ struct Inline {
     /// What of it is due to loads that would count as 1 if many points read each element.
     spared: u32,
     depth: u32,
+    /// See [`MAX_REPEATED`].
+    repeated: usize,
     /// Stored nodes it reads.
     reads: BTreeSet<usize>,
+}
+
+/// What reads a value in the end, by way of moves that take no memory.
+#[derive(PartialEq)]
+struct Reader {
+    node: usize,
+    /// At how many points.
+    points: usize,
+}
+
+/// True if a value is read at so many points that computing it at each of them is much more than once for each element.
+const fn spreads(elements: usize, points: usize) -> bool {
+    points >= 4 * if elements == 0 { 1 } else { elements }
 }
 
 struct Chooser<'a> {
@@ -151,7 +187,9 @@ impl Chooser<'_> {
     fn store_inputs(&mut self, number: usize, options: &PlanOptions) {
         let node = &self.program.nodes[number];
         match node.op {
-            Op::Gather { .. } => self.store(node.inputs[0], Why::Gathered),
+            Op::Gather { .. } => {
+                self.store(gathered_from(self.program, number, |node| self.stored(node)), Why::Gathered)
+            }
             Op::Pack { .. } => node.inputs.iter().for_each(|&input| self.store(input, Why::Packed)),
             _ if routine::is_routine(&node.op) => node.inputs.iter().for_each(|&input| self.store(input, Why::Routine)),
             // what a contraction loads again and again should be cheap
@@ -184,16 +222,21 @@ impl Chooser<'_> {
                 () if inline.reads.len() > self.max_reads => Why::Reads(inline.reads.len()),
                 () if inline.cost > MAX_COST => Why::Cost(inline.cost),
                 () if inline.depth > MAX_DEPTH => Why::Depth(inline.depth),
+                () if inline.repeated > MAX_REPEATED => Why::Index(inline.repeated),
                 () => break,
             };
-            let inputs = self.program.nodes[number].inputs.iter().map(|&input| through_views(self.program, input));
-            let candidates = inputs.filter(|&input| !self.stored(input) && !self.is_free(input));
-            let Some(dearest) = candidates.max_by_key(|&input| {
+            let inputs = &self.program.nodes[number].inputs;
+            let below = inputs.iter().map(|&input| through_views(self.program, input));
+            let candidates = below.filter(|&input| !self.stored(input) && !self.is_free(input));
+            let dearest = candidates.max_by_key(|&input| {
                 let inline = &self.inline[input];
                 (inline.reads.len(), inline.cost, inline.depth)
-            }) else {
-                break;
-            };
+            });
+            // what lies in memory may have been moved too often
+            let is_far = matches!(why, Why::Depth(_) | Why::Index(_));
+            let moved = || inputs.iter().copied().filter(|&input| !self.stored(input) && self.is_move(input));
+            let moved = || moved().max_by_key(|&input| (self.inline[input].depth, self.inline[input].repeated));
+            let Some(dearest) = dearest.or_else(|| if is_far { moved() } else { None }) else { break };
             self.store(dearest, why);
             inline = self.measure(number);
         }
@@ -221,8 +264,10 @@ impl Chooser<'_> {
 
     fn measure(&self, number: usize) -> Inline {
         let node = &self.program.nodes[number];
-        let mut result = Inline { cost: cost(node), ..Inline::default() };
-        for &input in &node.inputs {
+        let mut result = Inline { cost: cost(node), repeated: 1, ..Inline::default() };
+        // what is only waited for is not read
+        let read = if matches!(node.op, Op::After) { 1 } else { node.inputs.len() };
+        for &input in &node.inputs[..read] {
             let shared = self.is_shared(input, number);
             if self.stored(input) {
                 result.cost += if shared { SHARED_LOAD } else { LOAD };
@@ -234,6 +279,7 @@ impl Chooser<'_> {
                 result.cost = result.cost.saturating_add(inner.cost - spared);
                 result.spared = result.spared.saturating_add(inner.spared - spared);
                 result.depth = result.depth.max(inner.depth + 1);
+                result.repeated = result.repeated.max(inner.repeated.saturating_mul(self.repeats(number, input)));
                 result.reads.extend(&inner.reads);
             }
         }
@@ -251,18 +297,76 @@ impl Chooser<'_> {
         let node = &self.program.nodes[number];
         let constant = |op: &Op| matches!(op, Op::Const(_) | Op::Uniform | Op::Iota { .. });
         constant(&node.op)
-            || matches!(node.op, Op::View(_) | Op::Reshape)
+            || self.is_move(number)
             || (!node.inputs.is_empty() && node.inputs.iter().all(|&input| constant(&self.program.nodes[input].op)))
     }
 
-    /// True if `user` spreads the value of `number` over a much larger space, and so would compute it many times.
-    fn spreads(&self, number: usize, user: usize) -> bool {
-        let (small, large) = (&self.program.nodes[number].shape, &self.program.nodes[user]);
-        let Op::View(view) = &large.op else { return false };
+    /// True for a node that only moves its input.
+    fn is_move(&self, number: usize) -> bool {
+        matches!(self.program.nodes[number].op, Op::View(_) | Op::Reshape)
+    }
+
+    /// Who reads the value of `number` in the end: it would be computed for each of them, and for each of their points.
+    fn readers(&self, number: usize, users: &[Vec<usize>]) -> Vec<Reader> {
+        let mut readers = Vec::new();
+        let mut moves = vec![(number, self.program.nodes[number].shape.numel())];
+        while let Some((moved, points)) = moves.pop() {
+            for &user in &users[moved] {
+                let points = self.points(user, points);
+                if self.is_move(user) && !self.stored(user) && readers.len() + moves.len() < MOST_READERS {
+                    moves.push((user, points));
+                    continue;
+                }
+                let reader = Reader { node: user, points };
+                if !readers.contains(&reader) {
+                    readers.push(reader);
+                }
+            }
+        }
+        readers
+    }
+
+    /// At how many points a view reads its input; what is no view, at `otherwise`.
+    fn points(&self, user: usize, otherwise: usize) -> usize {
+        let node = &self.program.nodes[user];
+        let Op::View(view) = &node.op else { return otherwise };
         // where a coordinate is no whole number, nothing is computed
         let holes: usize = view.dims.iter().map(|dim| usize::try_from(dim.divisor).unwrap_or(1)).product();
-        large.shape.numel() / holes >= 4 * small.numel().max(1)
+        node.shape.numel() / holes
     }
+
+    /// How often `number`, which is computed from `input`, has one of its axes in the index of an element of that.
+    fn repeats(&self, number: usize, input: usize) -> usize {
+        let (node, from) = (&self.program.nodes[number], &self.program.nodes[input].shape);
+        match &node.op {
+            Op::Reshape => most_parts(&node.shape, from),
+            Op::View(view) => {
+                let uses =
+                    |axis: usize| view.dims.iter().filter(|dim| dim.terms.iter().any(|term| term.0 == axis)).count();
+                (0..node.shape.rank()).map(uses).max().unwrap_or(1).max(1)
+            }
+            _ => 1,
+        }
+    }
+}
+
+/// Into how many axes of `from` a position in `to` is divided at most, where both have the same elements.
+fn most_parts(to: &[usize], from: &[usize]) -> usize {
+    let [mut to, mut from] = [to, from].map(|sizes| sizes.iter().copied().filter(|&size| size != 1).peekable());
+    let mut most = 1;
+    while let (Some(mut left), Some(mut right)) = (to.next(), from.next()) {
+        let mut parts = 1;
+        // the shortest run of axes on both sides that has the same elements
+        while left != right {
+            let is_from = right < left;
+            let (short, rest) = if is_from { (&mut right, &mut from) } else { (&mut left, &mut to) };
+            let Some(size) = rest.next() else { return most.max(parts) };
+            *short *= size;
+            parts += usize::from(is_from);
+        }
+        most = most.max(parts);
+    }
+    most
 }
 
 /// Cost of computing one element again, in units of a cheap instruction.
@@ -280,6 +384,15 @@ fn cost(node: &ProgramNode) -> u32 {
 /// True for nodes that are computed where they are needed unless someone decides to store them.
 fn inlinable(op: &Op) -> bool {
     !matches!(op, Op::Leaf | Op::Reduce { .. } | Op::Contract(_) | Op::Pack { .. }) && !routine::is_routine(op)
+}
+
+/// The node in memory that a gather reads: what is reshaped lies row-major, and may be read in any shape.
+pub(super) fn gathered_from(program: &Program, gather: usize, stored: impl Fn(usize) -> bool) -> usize {
+    let mut number = program.nodes[gather].inputs[0];
+    while matches!(program.nodes[number].op, Op::Reshape) && !stored(number) {
+        number = program.nodes[number].inputs[0];
+    }
+    number
 }
 
 /// The node below any views and reshapes.

@@ -258,6 +258,14 @@ fn convolutions_and_their_gradients() {
         Convolution { images: 2, from: 33, to: 16, size: [64, 48], ..plain },
         Convolution { images: 7, from: 32, to: 41, size: [12, 20], padding: 0, ..plain },
         Convolution { images: 7, from: 70, to: 33, size: [6, 18], padding: 2, ..plain },
+        // More images than pieces that are wanted, but fewer than two for each: with tiles, without, in steps.
+        Convolution { images: 10, from: 32, to: 16, size: [16, 16], ..plain },
+        Convolution { images: 10, from: 16, to: 24, size: [16, 16], ..plain },
+        Convolution { images: 10, from: 16, to: 32, size: [32, 32], stride: 2, ..plain },
+        // Images larger than a block, of lines that have no even part.
+        Convolution { images: 2, from: 5, to: 24, size: [37, 37], window: 5, padding: 2, ..plain },
+        Convolution { images: 1, from: 32, to: 16, size: [61, 41], window: 3, ..plain },
+        Convolution { images: 2, from: 3, to: 4, size: [75, 70], stride: 2, ..plain },
         // One image in several pieces: its lines, with tiles and without, and its filters.
         Convolution { images: 1, from: 32, to: 33, size: [32, 34], ..plain },
         Convolution { images: 1, from: 16, to: 17, size: [36, 33], ..plain },
@@ -266,7 +274,8 @@ fn convolutions_and_their_gradients() {
         let [x, weights, y] = c.lens().map(|len| Data::random(DType::F32, len));
         let zeros = |data: &Data| Data::zeros(DType::F32, data.values.len());
         check(vec![c.forward()], &[x.clone(), weights.clone(), zeros(&y)], 3e-5);
-        check(vec![c.weight_gradient()], &[x.clone(), y.clone(), zeros(&weights)], 3e-5);
+        // sums over all places of all images, thousands of terms that cancel
+        check(vec![c.weight_gradient()], &[x.clone(), y.clone(), zeros(&weights)], 1e-4);
         check(vec![c.input_gradient()], &[weights, y, zeros(&x)], 3e-5);
     }
 }

@@ -46,6 +46,31 @@ fn rows_columns_and_cut_rows() {
 }
 
 #[test]
+fn what_is_the_same_everywhere_is_summed_beside_what_is_not() {
+    for axes in [[1, 5000], [3, 5000], [3, 70]] {
+        let row = Ix::axis(0);
+        let mut code = Code::default();
+        let [x, same] = [code.load(0, &linear(&axes, &[0, 1])), code.load(1, &Ix::constant(1))];
+        let literal = code.constant(2.0);
+        let sums = inner(code, &[(ReduceOp::Sum, x), (ReduceOp::Sum, same), (ReduceOp::Sum, literal)], Vec::new());
+        let mut code = Code::default();
+        let stores = (0..3).map(|number| {
+            let sum = code.push(InstrOp::Reduced(number), DType::F32);
+            store(2, &row.times(3).plus(&Ix::constant(number as i64)), sum)
+        });
+        let stores = stores.collect();
+        let last = outer(code, stores);
+        let body = Body::Loop(LoopKernel { axes: axes.to_vec(), outer: 1, phases: vec![sums, last] });
+        let data = [
+            Data::random(DType::F32, axes[0] * axes[1]),
+            Data::random(DType::F32, 2),
+            Data::zeros(DType::F32, 3 * axes[0]),
+        ];
+        check(vec![body], &data, 1e-4);
+    }
+}
+
+#[test]
 fn every_operation_on_every_type() {
     for dtype in DType::ALL {
         for op in [ReduceOp::Sum, ReduceOp::Max, ReduceOp::Min, ReduceOp::Prod] {

@@ -6,9 +6,10 @@ use crate::dtype::{DType, Scalar};
 use crate::graph::{Op, Slot, View};
 use crate::plan::index::{Cond, Ix};
 use crate::plan::kernel::{Instr, InstrOp, Level, Store, Tape, ValueId};
+use crate::plan::store::gathered_from;
 
 use super::coords::reshaped;
-use super::{Context, Refusal};
+use super::{Context, Home, Refusal};
 
 /// A tape longer than this is not worth one kernel.
 const MAX_TAPE: usize = 600;
@@ -196,11 +197,13 @@ impl<'a> Writer<'a> {
             Op::View(view) => return self.view(input(0), view, coords, valid),
             Op::After => self.emit(input(0), coords, valid)?,
             // what this kernel computes is not in memory yet, whatever the index
-            Op::Gather { .. } if self.local.contains_key(&input(0)) => return Err(Refusal::OtherPoint),
+            Op::Gather { .. } if self.local.contains_key(&self.gathered_from(number)) => {
+                return Err(Refusal::OtherPoint);
+            }
             Op::Gather { axis } => {
                 let (axis, index_rank) = (*axis, self.context.program.nodes[input(1)].shape.rank());
                 let value = self.emit(input(1), &coords[axis..axis + index_rank], valid)?;
-                let home = self.context.homes[input(0)].as_ref().expect("what is gathered from lies in memory");
+                let home = self.gathered_home(number);
                 let mut source = coords[..axis].to_vec();
                 source.push(Ix::constant(0));
                 source.extend_from_slice(&coords[axis + index_rank..]);
@@ -222,6 +225,22 @@ impl<'a> Writer<'a> {
             }
             Op::Attention(_) | Op::Kernel(_) => unreachable!("{:?} lies in memory", node.op),
         })
+    }
+
+    fn gathered_from(&self, gather: usize) -> usize {
+        gathered_from(self.context.program, gather, |node| self.context.homes[node].is_some())
+    }
+
+    /// Where that which `gather` reads lies, in the shape in which it does.
+    fn gathered_home(&self, gather: usize) -> Home {
+        let program = self.context.program;
+        let [source, shaped] = [self.gathered_from(gather), program.nodes[gather].inputs[0]];
+        let home = self.context.homes[source].clone().expect("what is gathered from lies in memory");
+        if source == shaped {
+            return home;
+        }
+        debug_assert_eq!(home, Home::row_major(home.buffer, home.offset, &program.nodes[source].shape));
+        Home::row_major(home.buffer, home.offset, &program.nodes[shaped].shape)
     }
 
     fn view(&mut self, input: usize, view: &View, coords: &[Ix], valid: &[Cond]) -> Result<ValueId, Refusal> {

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, Dim, Inputs, Op, Program, ProgramNode, ReduceOp, Slot, View};
+use crate::ops::elementwise::cast_value;
 use crate::plan::PlanOptions;
 use crate::shape::Shape;
 
@@ -23,6 +24,8 @@ pub(super) fn simplify(program: &Program, options: &PlanOptions) -> Program {
         reduced_matrix: options.reduced_matrix,
         ..Builder::default()
     };
+    // what is read after the program is used once more
+    program.outputs.iter().for_each(|output| builder.uses[output.node] += 1);
     let mut map = Vec::with_capacity(program.nodes.len());
     for (number, node) in program.nodes.iter().enumerate() {
         let mut node = node.clone();
@@ -175,7 +178,7 @@ impl Builder {
             return Some(input);
         }
         let value = self.constant(input)?;
-        let folded = Scalar::new(node.dtype, value.to_f64());
+        let folded = Scalar::new(node.dtype, cast_value(value.dtype, node.dtype, value.to_f64()));
         Some(self.derive(node, Op::Const(folded), &[], node.shape.clone()))
     }
 

@@ -22,8 +22,8 @@ struct Gaps {
     dim: usize,
     /// The axis of the output and its coefficient.
     kept: (usize, i64),
-    /// The summed axis and its coefficient.
-    summed: (usize, i64),
+    /// The summed axis and its coefficient; none where all windows are of one point.
+    summed: Option<(usize, i64)>,
     offset: i64,
     divisor: i64,
 }
@@ -32,9 +32,10 @@ impl Builder {
     /// `contract` without the gaps of one axis of an operand; `None` if it has none that this can remove.
     pub(super) fn by_phases(&mut self, node: &ProgramNode, contract: &Contract) -> Option<usize> {
         let gaps = self.find_gaps(node, contract)?;
-        match gcd(gaps.summed.1, gaps.divisor) {
-            1 => Some(self.one_phase_each(node, contract, &gaps)),
-            common => self.only_phase(node, contract, &gaps, common),
+        match gaps.summed.map(|summed| (summed, gcd(summed.1, gaps.divisor))) {
+            Some((summed, 1)) => Some(self.one_phase_each(node, contract, &gaps, summed)),
+            Some((_, common)) => self.only_phase(node, contract, &gaps, common),
+            None => self.only_phase(node, contract, &gaps, gaps.divisor),
         }
     }
 
@@ -48,18 +49,19 @@ impl Builder {
                 return None;
             }
             view.dims.iter().enumerate().filter(|(_, dim)| dim.divisor > 1).find_map(|(number, dim)| {
-                let &[first, second] = dim.terms.as_slice() else { return None };
                 let is_kept = |axis: usize| contract.out.contains(&labels[axis]);
-                let (kept, summed) = match (is_kept(first.0), is_kept(second.0)) {
-                    (true, false) => (first, second),
-                    (false, true) => (second, first),
+                let (kept, summed) = match *dim.terms.as_slice() {
+                    [only] if is_kept(only.0) => (only, None),
+                    [first, second] if is_kept(first.0) && !is_kept(second.0) => (first, Some(second)),
+                    [first, second] if !is_kept(first.0) && is_kept(second.0) => (second, Some(first)),
                     _ => return None,
                 };
                 let elsewhere = |axis: usize| {
                     let dims = view.dims.iter().enumerate().filter(|(other, _)| *other != number);
                     dims.flat_map(|(_, dim)| &dim.terms).any(|term| term.0 == axis)
                 };
-                let simple = !elsewhere(kept.0) && !elsewhere(summed.0) && !others.contains(&labels[kept.0]);
+                let alone = !elsewhere(kept.0) && !summed.is_some_and(|summed| elsewhere(summed.0));
+                let simple = alone && !others.contains(&labels[kept.0]);
                 let Dim { offset, divisor, .. } = *dim;
                 let gaps = Gaps { side, dim: number, kept, summed, offset, divisor };
                 (simple && gcd(kept.1, divisor) == 1).then_some(gaps)
@@ -68,8 +70,14 @@ impl Builder {
     }
 
     /// The case of coprime coefficient and divisor: all phases have terms.
-    fn one_phase_each(&mut self, node: &ProgramNode, contract: &Contract, gaps: &Gaps) -> usize {
-        let &Gaps { side, kept: (kept, a), summed: (summed, b), offset, divisor: d, .. } = gaps;
+    fn one_phase_each(
+        &mut self,
+        node: &ProgramNode,
+        contract: &Contract,
+        gaps: &Gaps,
+        (summed, b): (usize, i64),
+    ) -> usize {
+        let &Gaps { side, kept: (kept, a), offset, divisor: d, .. } = gaps;
         let labels = [&contract.lhs, &contract.rhs];
         let shape = &self.nodes[node.inputs[side]].shape;
         let (length, steps) = (shape[kept], shape[summed] as i64);
@@ -128,7 +136,7 @@ impl Builder {
 
     /// The case of a common factor: only every so many outputs have any terms, the others are zero.
     fn only_phase(&mut self, node: &ProgramNode, contract: &Contract, gaps: &Gaps, common: i64) -> Option<usize> {
-        let &Gaps { side, kept: (kept, a), summed: (summed, b), offset, divisor, .. } = gaps;
+        let &Gaps { side, kept: (kept, a), summed, offset, divisor, .. } = gaps;
         let label = [&contract.lhs, &contract.rhs][side][kept];
         let length = self.nodes[node.inputs[side]].shape[kept];
         let phase =
@@ -136,7 +144,8 @@ impl Builder {
         let count = length.checked_sub(phase as usize)?.div_ceil(common as usize);
         let thinned = |axes: &mut Vec<usize>, dim: &mut Dim| {
             axes[kept] = count;
-            let terms = vec![(kept, a), (summed, b / common)];
+            let summed = summed.map(|(axis, b)| (axis, b / common));
+            let terms = [(kept, a)].into_iter().chain(summed).collect();
             *dim = Dim { terms, offset: (a * phase + offset) / common, divisor: divisor / common };
         };
         let mut inputs = node.inputs.clone();

@@ -1,10 +1,16 @@
 //! The sum of a view of a contraction is a contraction of views: the gradients of convolutions.
 
+use std::collections::BTreeSet;
+
 use crate::dtype::Scalar;
 use crate::graph::{Contract, Dim, Inputs, Labels, Op, ProgramNode, View};
 use crate::shape::Shape;
 
 use super::Builder;
+
+/// How many times as many products there may be afterwards. Gradients of convolutions have more than before, those with zeros
+/// around the windows; what that saves is the memory of the products.
+const MOST_PRODUCTS: usize = 4;
 
 impl Builder {
     /// The contraction that `sum`, over `axes` of the view numbered `view_node`, is; `None` if it is none.
@@ -71,6 +77,21 @@ impl Builder {
             return None;
         }
         if reduced.iter().any(|label| known(label) != [true, true] && space[usize::from(*label)] != 1) {
+            return None;
+        }
+        // what was multiplied once must not be multiplied for each window that it is part of
+        let size = |label: u8| match usize::from(label).checked_sub(space.rank()) {
+            None => space[usize::from(label)],
+            Some(sum) => {
+                let position = contract.lhs.iter().position(|&label| label == old_sums[sum]).expect("a summed label");
+                self.nodes[self.nodes[source].inputs[0]].shape[position]
+            }
+        };
+        let labels: BTreeSet<u8> = new_labels.iter().flatten().copied().collect();
+        let holes: usize = view.dims.iter().map(|dim| usize::try_from(dim.divisor).unwrap_or(1)).product();
+        let products = labels.into_iter().map(size).product::<usize>() / holes;
+        let summed: usize = (0..old_sums.len()).map(|sum| size((space.rank() + sum) as u8)).product();
+        if products > MOST_PRODUCTS * self.nodes[source].shape.numel() * summed {
             return None;
         }
         // reduced axes of size 1 in one operand only: leave them to the output

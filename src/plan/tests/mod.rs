@@ -1,6 +1,7 @@
 //! Plans run by the interpreter agree with graphs run by the reference.
 
 mod compared;
+mod limits;
 mod phases;
 mod reasons;
 mod split;

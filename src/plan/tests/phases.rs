@@ -6,7 +6,7 @@ use crate::ops::conv::ConvOptions;
 use crate::plan::{Atom, Body, Cond, InstrOp, Plan};
 
 /// True if a contraction loads an operand where a quotient is whole only.
-fn has_gaps(plan: &Plan) -> bool {
+pub(super) fn has_gaps(plan: &Plan) -> bool {
     plan.kernels.iter().any(|kernel| {
         let Body::Contract(kernel) = &kernel.body else { return false };
         let instrs = kernel.lhs.0.instrs.iter().chain(&kernel.rhs.0.instrs);

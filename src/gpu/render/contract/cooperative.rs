@@ -188,26 +188,31 @@ fn matrices(size: usize, half: bool) -> String {
     text
 }
 
-/// A kernel that tries units of one size and type.
-pub(crate) fn probe_text(size: usize, half: bool, subgroups: [usize; 2]) -> String {
-    fill("probe_units.wgsl", &[("types", &probe_types(size, half, subgroups))])
+/// Parts of the results, each by a subgroup, in a trial of units.
+const TRIED_PARTS: usize = 2;
+
+/// A kernel that tries units of one size and type, and how many results it has.
+pub(crate) fn probe_text(size: usize, half: bool, subgroups: [usize; 2]) -> (String, usize) {
+    let types = probe_types(size, half, subgroups, TRIED_PARTS);
+    (fill("probe_units.wgsl", &[("types", &types)]), TRIED_PARTS * size * size)
 }
 
 /// A kernel that tries what [`MatmulPrecision::High`] relies on with units for f16.
 pub(crate) fn probe_terms_text(size: usize, subgroups: [usize; 2]) -> String {
-    let mut text = fill("probe_terms.wgsl", &[("types", &probe_types(size, true, subgroups))]);
+    let mut text = fill("probe_terms.wgsl", &[("types", &probe_types(size, true, subgroups, 1))]);
     link(&mut text);
     text
 }
 
 /// The types and sizes of a probe.
-fn probe_types(size: usize, half: bool, [least, most]: [usize; 2]) -> String {
+fn probe_types(size: usize, half: bool, [least, most]: [usize; 2], parts: usize) -> String {
     let f16 = if half { "enable f16;\n" } else { "" };
     let matrices = matrices(size, half);
     format!(
-        "{f16}enable wgpu_cooperative_matrix;\n{matrices}const SIZE: u32 = {size}u;\nconst THREADS: u32 = {most}u;\n\
-         const MOST_SUBGROUPS: u32 = {}u;\n",
-        most / least.max(1)
+        "{f16}enable wgpu_cooperative_matrix;\n{matrices}const SIZE: u32 = {size}u;\nconst THREADS: u32 = {}u;\n\
+         const PARTS: u32 = {parts}u;\nconst MOST_SUBGROUPS: u32 = {}u;\n",
+        parts * most,
+        parts * most / least.max(1)
     )
 }
 

@@ -260,9 +260,9 @@ fn nothing_changes_elsewhere() {
 fn what_tries_units_is_valid() {
     for size in [8, 16] {
         let subgroups = runner::gpu().and_then(|gpu| gpu.units).map_or([32, 64], |units| units.subgroups);
-        let texts =
-            [probe_text(size, true, subgroups), probe_terms_text(size, subgroups), probe_text(size, false, subgroups)];
-        for (number, wgsl) in texts.into_iter().enumerate() {
+        let terms = (probe_terms_text(size, subgroups), size * size);
+        let texts = [probe_text(size, true, subgroups), terms, probe_text(size, false, subgroups)];
+        for (number, (wgsl, results)) in texts.into_iter().enumerate() {
             let mut case = Case::new();
             let buffer = case.buffer(DType::U32, [0.0; 4]);
             let launch = Launch {
@@ -281,7 +281,7 @@ fn what_tries_units_is_valid() {
             };
             if number < 2 {
                 gpu.run(&[launch], &mut case.contents, &[]);
-                assert_eq!(case.values(&case.contents)[0][0], (size * size) as f64, "trial {number}");
+                assert_eq!(case.values(&case.contents)[0][0], results as f64, "trial {number}");
             }
         }
     }
