@@ -87,10 +87,11 @@ impl Lanes {
     /// Words for each place as lanes of vectors, zeros in lanes that another vector stands for. What lies in whole vectors does so
     /// already.
     pub(super) fn spread(&self, lines: &mut Words, scratch: &mut Words, (rows, places): (usize, usize)) {
-        if self.whole {
+        let wide = self.spread_len(places);
+        // the last block may be shorter than whole vectors, though the others are not
+        if self.whole && wide == places {
             return;
         }
-        let wide = self.spread_len(places);
         scratch.reserve(rows * wide);
         for (line, target) in lines.chunks_exact(places).zip(scratch.chunks_exact_mut(wide)).take(rows) {
             for (vector, target) in self.vectors.iter().zip(target.chunks_exact_mut(self.lanes)) {
@@ -104,7 +105,7 @@ impl Lanes {
 
     /// Sums of whole vectors as sums of places, without gaps.
     pub(super) fn gather(&self, sums: &mut [u32], (rows, places): (usize, usize)) {
-        if self.whole {
+        if self.whole && wide == places {
             return;
         }
         let wide = self.spread_len(places);

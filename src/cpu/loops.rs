@@ -145,7 +145,9 @@ impl CompiledLoop {
         };
         let walk = match () {
             () if !reduces => Walk::Rows,
-            () if points < SHORT_ROW || (along <= across && row >= SHORT_ROW) => Walk::Rows,
+            () if along <= across && row >= SHORT_ROW => Walk::Rows,
+            // few rows that lie across memory are read once only if they are walked together
+            () if points < SHORT_ROW && row <= STRIP => Walk::Rows,
             () if points <= STRIP / 2 => Walk::FlatColumns,
             () => Walk::Columns,
         };

@@ -64,7 +64,7 @@ use execute::Env;
 pub(crate) use gemm::by_the_crate_alone;
 use loops::{CompiledLoop, LoopState};
 pub(crate) use memory::{Blocks, Memory};
-use reshape::thin_contract;
+use reshape::{thin_contract, tileable_parts};
 use routine::CompiledRoutine;
 use scratch::{Threads, WORTH_WAKING};
 use view::View;
@@ -109,6 +109,8 @@ struct Ready {
 #[derive(Debug)]
 enum Kernel {
     Loop(CompiledLoop),
+    /// A map in several parts.
+    Parts(Vec<CompiledLoop>),
     Contract(Box<CompiledContract>),
     Routine(CompiledRoutine),
 }
@@ -118,7 +120,7 @@ enum Kernel {
 enum State {
     Loop(Option<LoopState>),
     Contract(Option<ContractState>),
-    Routine,
+    Nothing,
 }
 
 /// A plan with its memory.
@@ -153,7 +155,10 @@ impl Compiled {
             .kernels
             .iter()
             .map(|kernel| match &kernel.body {
-                Body::Loop(body) => Kernel::Loop(CompiledLoop::new(body, &dtypes)),
+                Body::Loop(body) => match tileable_parts(body).as_slice() {
+                    [_] => Kernel::Loop(CompiledLoop::new(body, &dtypes)),
+                    parts => Kernel::Parts(parts.iter().map(|part| CompiledLoop::new(part, &dtypes)).collect()),
+                },
                 Body::Contract(body) => match thin_contract(body, &dtypes) {
                     Some(body) => Kernel::Loop(CompiledLoop::new(&body, &dtypes)),
                     None => Kernel::Contract(Box::new(CompiledContract::new(body, &dtypes, arch))),
@@ -185,7 +190,7 @@ impl Compiled {
             Some(Mutex::new(match kernel {
                 Kernel::Loop(kernel) => State::Loop(kernel.state(blocks)?),
                 Kernel::Contract(kernel) => State::Contract(kernel.state(blocks)?),
-                Kernel::Routine(_) => State::Routine,
+                Kernel::Parts(_) | Kernel::Routine(_) => State::Nothing,
             }))
         });
         let states = states.collect::<Option<Vec<_>>>()?;
@@ -203,6 +208,7 @@ impl Kernel {
         FIXED
             + match self {
                 Self::Loop(kernel) => kernel.nanoseconds,
+                Self::Parts(parts) => parts.iter().map(|part| part.nanoseconds).sum(),
                 Self::Contract(kernel) => kernel.nanoseconds,
                 Self::Routine(kernel) => kernel.nanoseconds,
             }
@@ -213,7 +219,8 @@ impl Kernel {
         match (self, &mut *state.lock().unwrap_or_else(PoisonError::into_inner)) {
             (Self::Loop(kernel), State::Loop(state)) => kernel.run(&env, state.as_mut()),
             (Self::Contract(kernel), State::Contract(state)) => kernel.run(&env, state.as_mut()),
-            (Self::Routine(kernel), State::Routine) => kernel.run(&env),
+            (Self::Parts(parts), State::Nothing) => parts.iter().for_each(|part| part.run(&env, None)),
+            (Self::Routine(kernel), State::Nothing) => kernel.run(&env),
             _ => unreachable!("each kernel has the state of its own kind"),
         }
     }

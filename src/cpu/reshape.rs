@@ -1,8 +1,10 @@
 //! Kernels rewritten into equal ones that suit the executor better.
 
+use std::ops::Range;
+
 use crate::dtype::DType;
 use crate::graph::{Binary, ReduceOp};
-use crate::plan::{ContractKernel, Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape};
+use crate::plan::{Body, ContractKernel, Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape};
 
 use super::gemm::is_plain;
 
@@ -13,6 +15,10 @@ const TINY: usize = 128;
 const MANY: usize = 16;
 /// Elements of a tile's side, at most.
 const MOST_TILE: usize = 32;
+/// Elements of a tile's side where none divides the axis.
+const USUAL_TILE: usize = 16;
+/// Points of a map from which on it is cut in parts: smaller ones stay in caches.
+const LEAST_PARTED: usize = 1 << 16;
 /// Elements of a tile's side, at least; smaller ones are not worth the walk.
 const LEAST_TILE: usize = 8;
 
@@ -59,9 +65,8 @@ fn side(size: usize) -> Option<usize> {
     (LEAST_TILE..=MOST_TILE).rev().find(|&side| size.is_multiple_of(side))
 }
 
-/// A map that reads along one axis and writes along another, as one over tiles, so that every cache line is used up
-/// while it is there.
-pub(super) fn tiled_map(kernel: &LoopKernel) -> Option<LoopKernel> {
+/// The two axes of a map that reads along one and writes along the other, its last one: a transpose, or its like.
+fn transposed(kernel: &LoopKernel) -> Option<[usize; 2]> {
     let rank = kernel.axes.len();
     if kernel.outer != rank || kernel.phases.len() != 1 {
         return None;
@@ -78,6 +83,44 @@ pub(super) fn tiled_map(kernel: &LoopKernel) -> Option<LoopKernel> {
         let along = (0..rank).find(|&axis| axis != last && strides[axis] == 1 && kernel.axes[axis] > 1)?;
         across.then_some(along)
     })?;
+    Some([other, last])
+}
+
+/// A transpose of sides without a divisor that makes a tile, as several: its tiles, and what is left.
+pub(super) fn tileable_parts(kernel: &LoopKernel) -> Vec<LoopKernel> {
+    let mut parts = vec![kernel.clone()];
+    if kernel.axes.iter().product::<usize>() < LEAST_PARTED {
+        return parts;
+    }
+    for axis in transposed(kernel).into_iter().flatten() {
+        let size = kernel.axes[axis];
+        if side(size).is_none() {
+            let whole = size / USUAL_TILE * USUAL_TILE;
+            parts =
+                parts.iter().flat_map(|part| [0..whole, whole..size].map(|range| within(part, axis, range))).collect();
+        }
+    }
+    parts
+}
+
+/// The map at these points of `axis` alone.
+fn within(kernel: &LoopKernel, axis: usize, points: Range<usize>) -> LoopKernel {
+    let mut body = Body::Loop(kernel.clone());
+    let mut axes = kernel.axes.clone();
+    axes[axis] = points.len();
+    let mut coords: Vec<Ix> = (0..axes.len()).map(Ix::axis).collect();
+    coords[axis] = coords[axis].plus(&Ix::constant(points.start as i64));
+    body.map_indices(|ix| ix.substitute(&coords, &axes));
+    let Body::Loop(kernel) = body else { unreachable!("it was a loop") };
+    LoopKernel { axes, ..kernel }
+}
+
+/// A map that reads along one axis and writes along another, as one over tiles, so that every cache line is used up
+/// while it is there.
+pub(super) fn tiled_map(kernel: &LoopKernel) -> Option<LoopKernel> {
+    let rank = kernel.axes.len();
+    let [other, last] = transposed(kernel)?;
+    let phase = &kernel.phases[0];
     let (rows, columns) = (side(kernel.axes[other])?, side(kernel.axes[last])?);
     let mut axes = Vec::new();
     let mut coords = vec![Ix::constant(0); rank];

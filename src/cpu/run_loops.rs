@@ -8,6 +8,8 @@ use super::loops::{CompiledLoop, CompiledPhase, LoopState, Walk};
 use super::scratch::{Scratch, reserve};
 use crate::plan::Level;
 
+/// Sums of narrow columns side by side: several of each, so that they fill vectors.
+const LANES: usize = 64;
 /// Values added up one by one before their sum enters the tree.
 const SUM_RUN: usize = 128;
 
@@ -35,7 +37,7 @@ impl CompiledLoop {
         let count = self.folds.len();
         scratch.registers.reserve(self.slots);
         reserve(&mut scratch.reduced, count, self.block.min(self.points));
-        reserve(&mut scratch.partial, count, self.block.min(self.points));
+        reserve(&mut scratch.partial, count, self.block.min(self.points).max(LANES));
         if scratch.trees.len() < count {
             scratch.trees.resize_with(count, Default::default);
         }
@@ -231,10 +233,13 @@ impl CompiledLoop {
     ) {
         let Scratch { registers, partial, trees, .. } = scratch;
         let width = points.len();
-        let per_strip = if self.walk == Walk::FlatColumns { STRIP / width } else { 1 };
+        let is_flat = self.walk == Walk::FlatColumns;
+        let per_strip = if is_flat { STRIP / width } else { 1 };
+        let groups = if is_flat { (LANES / width).max(1) } else { 1 };
+        let lanes = groups * width;
         for fold in phase.folds.clone() {
             trees[fold].clear();
-            partial[fold][..width].fill(self.folds[fold].identity);
+            partial[fold][..lanes].fill(self.folds[fold].identity);
         }
         let mut summed = 0;
         for start in inner.clone().step_by(per_strip) {
@@ -245,12 +250,12 @@ impl CompiledLoop {
             };
             let inputs = Inputs { reduced, spread: Spread::Columns { first, width }, accumulator: &[] };
             phase.program.run(env, registers, at, &inputs);
-            summed += count;
+            summed += count.div_ceil(groups);
             let full = summed >= SUM_RUN || start + count == inner.end;
             for (fold, &value) in phase.folds.clone().zip(&phase.program.results) {
-                let sums = &mut partial[fold][..width];
-                for words in registers.words(value, at.2).chunks_exact(width) {
-                    self.folds[fold].columns(env.arch, sums, words);
+                let sums = &mut partial[fold][..lanes];
+                for words in registers.words(value, at.2).chunks(lanes) {
+                    self.folds[fold].columns(env.arch, &mut sums[..words.len()], words);
                 }
                 if full {
                     trees[fold].push(&self.folds[fold], env.arch, sums);
@@ -262,7 +267,9 @@ impl CompiledLoop {
             }
         }
         for fold in phase.folds.clone() {
-            trees[fold].finish(&self.folds[fold], env.arch, &mut partial[fold][..width]);
+            trees[fold].finish(&self.folds[fold], env.arch, &mut partial[fold][..lanes]);
+            let (sums, others) = partial[fold][..lanes].split_at_mut(width);
+            others.chunks_exact(width).for_each(|other| self.folds[fold].columns(env.arch, sums, other));
         }
     }
 }

@@ -10,8 +10,9 @@ use crate::plan::{Atom, Ix};
 use super::execute::STRIP;
 use super::position::{Form, Forms, Position, Quotient, Row, Steps};
 
-/// Most axes of a space; more are never split off.
-pub(super) const MAX_RANK: usize = 64;
+/// Most axes of a space; more are never split off. Axes of one point are none here, so there are no more than elements have bits, and
+/// two for tiles.
+pub(super) const MAX_RANK: usize = 40;
 /// An innermost axis of this size is a row by itself; below, a row spans several axes.
 const LONG_ROW: usize = 256;
 

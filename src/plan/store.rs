@@ -195,7 +195,7 @@ impl Chooser<'_> {
             // what a contraction loads again and again should be cheap
             Op::Contract(_) => {
                 for &input in &node.inputs {
-                    let below = through_views(self.program, input);
+                    let below = self.below_moves(input);
                     let inline = &self.inline[below];
                     let (cost, reads) = (inline.cost, inline.reads.len());
                     if (cost > options.prologue_cost || reads > 1) && inlinable(&self.program.nodes[below].op) {
@@ -226,7 +226,7 @@ impl Chooser<'_> {
                 () => break,
             };
             let inputs = &self.program.nodes[number].inputs;
-            let below = inputs.iter().map(|&input| through_views(self.program, input));
+            let below = inputs.iter().map(|&input| self.below_moves(input));
             let candidates = below.filter(|&input| !self.stored(input) && !self.is_free(input));
             let dearest = candidates.max_by_key(|&input| {
                 let inline = &self.inline[input];
@@ -301,6 +301,14 @@ impl Chooser<'_> {
             || (!node.inputs.is_empty() && node.inputs.iter().all(|&input| constant(&self.program.nodes[input].op)))
     }
 
+    /// The node below any moves that are not stored themselves.
+    fn below_moves(&self, mut number: usize) -> usize {
+        while self.is_move(number) && !self.stored(number) {
+            number = self.program.nodes[number].inputs[0];
+        }
+        number
+    }
+
     /// True for a node that only moves its input.
     fn is_move(&self, number: usize) -> bool {
         matches!(self.program.nodes[number].op, Op::View(_) | Op::Reshape)
@@ -352,6 +360,9 @@ impl Chooser<'_> {
 
 /// Into how many axes of `from` a position in `to` is divided at most, where both have the same elements.
 fn most_parts(to: &[usize], from: &[usize]) -> usize {
+    if to.contains(&0) || from.contains(&0) {
+        return 1;
+    }
     let [mut to, mut from] = [to, from].map(|sizes| sizes.iter().copied().filter(|&size| size != 1).peekable());
     let mut most = 1;
     while let (Some(mut left), Some(mut right)) = (to.next(), from.next()) {
@@ -361,7 +372,7 @@ fn most_parts(to: &[usize], from: &[usize]) -> usize {
             let is_from = right < left;
             let (short, rest) = if is_from { (&mut right, &mut from) } else { (&mut left, &mut to) };
             let Some(size) = rest.next() else { return most.max(parts) };
-            *short *= size;
+            *short = short.saturating_mul(size);
             parts += usize::from(is_from);
         }
         most = most.max(parts);
@@ -390,14 +401,6 @@ fn inlinable(op: &Op) -> bool {
 pub(super) fn gathered_from(program: &Program, gather: usize, stored: impl Fn(usize) -> bool) -> usize {
     let mut number = program.nodes[gather].inputs[0];
     while matches!(program.nodes[number].op, Op::Reshape) && !stored(number) {
-        number = program.nodes[number].inputs[0];
-    }
-    number
-}
-
-/// The node below any views and reshapes.
-fn through_views(program: &Program, mut number: usize) -> usize {
-    while matches!(program.nodes[number].op, Op::View(_) | Op::Reshape) {
         number = program.nodes[number].inputs[0];
     }
     number

@@ -281,6 +281,33 @@ fn convolutions_and_their_gradients() {
 }
 
 #[test]
+fn convolutions_along_one_axis() {
+    // blocks of whole vectors, the last one shorter; lines that are shared among threads; a prime
+    for [images, from, to, length, window] in [[1, 4, 16, 2049, 3], [1, 128, 64, 572, 3], [2, 5, 7, 2041, 5]] {
+        let places = length - window + 1;
+        let axes = [images, places, to, from, window];
+        let place = Ix::axis(1).plus(&Ix::axis(4));
+        let (mut input, mut weights, mut epilogue) = (Code::default(), Code::default(), Code::default());
+        let x = input.load(0, &Ix::linear(&[Ix::axis(0), Ix::axis(3), place], &[images, from, length]));
+        let w = weights.load(1, &linear(&axes, &[2, 3, 4]));
+        let sum = epilogue.push(InstrOp::Accumulator, DType::F32);
+        let body = Body::Contract(ContractKernel {
+            axes: axes.to_vec(),
+            counts: [0, 2, 1, 2],
+            lhs: (input.0, x),
+            rhs: (weights.0, w),
+            epilogue: epilogue.0,
+            stores: vec![store(2, &linear(&axes, &[0, 2, 1]), sum)],
+            accumulator: DType::F32,
+            precision: MatmulPrecision::Highest,
+        });
+        let lens = [images * from * length, to * from * window].map(|len| Data::random(DType::F32, len));
+        let [x, w] = lens;
+        check(vec![body], &[x, w, Data::zeros(DType::F32, images * to * places)], 3e-5);
+    }
+}
+
+#[test]
 fn prologues_are_computed_while_packing() {
     let axes = [40, 50, 60];
     let mut kernel = contract(&axes, [0, 1, 1, 1], &[0, 2], &[2, 1], &[0, 1]);

@@ -107,6 +107,21 @@ fn random_bits_do_not_depend_on_how_they_are_walked() {
 }
 
 #[test]
+fn transposes_of_sides_that_no_tile_divides() {
+    for axes in [[307, 263], [59, 1300], [2048, 37], [30, 2999]] {
+        let len = axes[0] * axes[1];
+        let mut code = Code::default();
+        let x = code.load(0, &linear(&axes, &[1, 0]));
+        let number = code.push(InstrOp::Coord(Ix::axis(0).plus(&Ix::axis(1).times(3))), DType::U32);
+        let number = code.push(InstrOp::Cast(number), DType::F32);
+        let sum = code.binary(Binary::Add, x, number);
+        let all = linear(&axes, &[0, 1]);
+        let data = [Data::random(DType::F32, len), Data::zeros(DType::F32, len)];
+        check(vec![map(&axes, code, vec![store(1, &all, sum)])], &data, 1e-6);
+    }
+}
+
+#[test]
 fn updates_in_place_read_before_they_write() {
     let len = 5000;
     let mut code = Code::default();

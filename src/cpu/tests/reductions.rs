@@ -22,7 +22,10 @@ fn check_reduce(axes: &[usize], outer_count: usize, layout: &[usize], op: Reduce
 
 #[test]
 fn rows_columns_and_cut_rows() {
-    let shapes: [(&[usize], usize); 11] = [
+    let shapes: [(&[usize], usize); 14] = [
+        (&[1, 5000], 1),
+        (&[3, 2051], 1),
+        (&[15, 70_003], 1),
         (&[7, 5], 1),
         (&[300, 3], 1),
         (&[50, 64], 1),

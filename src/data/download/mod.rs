@@ -58,9 +58,14 @@ impl Transfer<'_> {
         if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(self.failed("another process is fetching it: wait for that one"));
         }
+        // who had it has removed it since, as nothing came
+        if !part.exists() {
+            return Err(self.failed("another process has just given it up: try again"));
+        }
         if let Err(error) = self.fetch(&mut file, progress) {
             if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
                 let _ = fs::remove_file(&part);
+                let _ = fs::remove_file(self.beside("tag"));
             }
             return Err(error);
         }

@@ -9,8 +9,10 @@ use crate::shape::Shape;
 use super::Builder;
 
 /// How many times as many products there may be afterwards. Gradients of convolutions have more than before, those with zeros
-/// around the windows; what that saves is the memory of the products.
-const MOST_PRODUCTS: usize = 4;
+/// around the windows; what that saves is the memory of their sums before they are added up,
+const MOST_PRODUCTS: f64 = 4.0;
+/// where they are no more than so many for each result.
+const MOST_KEPT: usize = 4;
 
 impl Builder {
     /// The contraction that `sum`, over `axes` of the view numbered `view_node`, is; `None` if it is none.
@@ -89,9 +91,11 @@ impl Builder {
         };
         let labels: BTreeSet<u8> = new_labels.iter().flatten().copied().collect();
         let holes: usize = view.dims.iter().map(|dim| usize::try_from(dim.divisor).unwrap_or(1)).product();
-        let products = labels.into_iter().map(size).product::<usize>() / holes;
-        let summed: usize = (0..old_sums.len()).map(|sum| size((space.rank() + sum) as u8)).product();
-        if products > MOST_PRODUCTS * self.nodes[source].shape.numel() * summed {
+        let of = |labels: &mut dyn Iterator<Item = u8>| labels.map(|label| size(label) as f64).product::<f64>();
+        let products = of(&mut labels.into_iter()) / holes as f64;
+        let summed = of(&mut (0..old_sums.len()).map(|sum| (space.rank() + sum) as u8));
+        let kept = self.nodes[source].shape.numel();
+        if products > MOST_PRODUCTS * kept as f64 * summed && kept <= MOST_KEPT * sum.shape.numel() {
             return None;
         }
         // reduced axes of size 1 in one operand only: leave them to the output
