@@ -88,8 +88,7 @@ impl Lanes {
     /// already.
     pub(super) fn spread(&self, lines: &mut Words, scratch: &mut Words, (rows, places): (usize, usize)) {
         let wide = self.spread_len(places);
-        // the last block may be shorter than whole vectors, though the others are not
-        if self.whole && wide == places {
+        if self.whole {
             return;
         }
         scratch.reserve(rows * wide);
@@ -105,10 +104,11 @@ impl Lanes {
 
     /// Sums of whole vectors as sums of places, without gaps.
     pub(super) fn gather(&self, sums: &mut [u32], (rows, places): (usize, usize)) {
+        let wide = self.spread_len(places);
+        // the last block may be shorter than whole vectors, though the others are not
         if self.whole && wide == places {
             return;
         }
-        let wide = self.spread_len(places);
         for row in 0..rows {
             for (number, vector) in self.vectors[..self.count(places)].iter().enumerate() {
                 // Never behind where it is read: rows and vectors before it have lost lanes, not won any.
