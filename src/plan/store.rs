@@ -8,6 +8,8 @@ use crate::ops::elementwise;
 
 use super::{PlanOptions, routine};
 
+/// Points for each element from which on a value that is computed at each of them is computed many times.
+const MANY: usize = 4;
 /// Readers of a value, and moves on the way to them, that are looked for.
 const MOST_READERS: usize = 64;
 /// A value whose computation costs more than this (see [`cost`]) is stored even if used once: drivers' compilers take
@@ -124,23 +126,8 @@ pub(super) fn choose_stored(
     for number in 0..program.nodes.len() {
         chooser.store_inputs(number, options);
         let inline = chooser.measure_within_limits(number);
-        let cost = inline.cost;
         chooser.inline.push(inline);
-        if cost <= options.prologue_cost.min(options.recompute_cost) {
-            continue;
-        }
-        let users = &all_users[number];
-        let is_dear = cost > options.recompute_cost;
-        let readers = if is_dear { chooser.readers(number, &all_users) } else { Vec::new() };
-        let times = users.len().max(readers.len());
-        let repeated = is_dear && times > 1;
-        let elements = program.nodes[number].shape.numel();
-        // what is spread behind other moves is mostly a scale of channels, and cheap to compute again
-        let spread = cost > options.prologue_cost
-            && (users.iter().any(|&user| spreads(elements, chooser.points(user, 0)))
-                || readers.iter().any(|reader| spreads(elements, reader.points)));
-        if (repeated || spread) && !chooser.is_free(number) {
-            let why = if repeated { Why::Repeated { times, cost } } else { Why::Spread { cost } };
+        if let Some(why) = chooser.computed_often(number, &all_users, options) {
             chooser.why[number].get_or_insert(why);
         }
     }
@@ -167,11 +154,6 @@ struct Reader {
     node: usize,
     /// At how many points.
     points: usize,
-}
-
-/// True if a value is read at so many points that computing it at each of them is much more than once for each element.
-const fn spreads(elements: usize, points: usize) -> bool {
-    points >= 4 * if elements == 0 { 1 } else { elements }
 }
 
 struct Chooser<'a> {
@@ -309,6 +291,26 @@ impl Chooser<'_> {
         number
     }
 
+    /// Why `number` should be stored, if it would else be computed too often for what it costs.
+    fn computed_often(&self, number: usize, users: &[Vec<usize>], options: &PlanOptions) -> Option<Why> {
+        let cost = self.inline[number].cost;
+        let is_dear = cost > options.recompute_cost;
+        if self.is_free(number) || !is_dear && cost <= options.prologue_cost {
+            return None;
+        }
+        let readers = if is_dear { self.readers(number, users) } else { Vec::new() };
+        let direct = &users[number];
+        let times = direct.len().max(readers.len());
+        if is_dear && times > 1 {
+            return Some(Why::Repeated { times, cost });
+        }
+        // what is spread behind other moves is mostly a scale of channels: only if it is dear
+        let points = direct.iter().map(|&user| self.points(user, 0)).chain(readers.iter().map(|reader| reader.points));
+        let elements = self.program.nodes[number].shape.numel().max(1);
+        let is_spread = cost > options.prologue_cost && points.max().is_some_and(|points| points >= MANY * elements);
+        is_spread.then_some(Why::Spread { cost })
+    }
+
     /// True for a node that only moves its input.
     fn is_move(&self, number: usize) -> bool {
         matches!(self.program.nodes[number].op, Op::View(_) | Op::Reshape)
@@ -363,7 +365,7 @@ fn most_parts(to: &[usize], from: &[usize]) -> usize {
     if to.contains(&0) || from.contains(&0) {
         return 1;
     }
-    let [mut to, mut from] = [to, from].map(|sizes| sizes.iter().copied().filter(|&size| size != 1).peekable());
+    let [mut to, mut from] = [to, from].map(|sizes| sizes.iter().copied().filter(|&size| size != 1));
     let mut most = 1;
     while let (Some(mut left), Some(mut right)) = (to.next(), from.next()) {
         let mut parts = 1;
