@@ -260,8 +260,8 @@ mod tests {
         });
         let row = |suite: &str, flops: f64, precision: &str| -> Row {
             serde_json::from_value(serde_json::json!({
-                "suite": suite, "name": "a case", "what": "", "flops": flops, "bytes": 4e9, "precision": precision, "samples": 0, "measured": measured,
-                "left_out": null,
+                "suite": suite, "name": "a case", "what": "", "flops": flops, "bytes": 4e9, "precision": precision, "samples": 0,
+                "measured": measured, "left_out": null,
             }))
             .expect("a row")
         };

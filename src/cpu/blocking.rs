@@ -120,6 +120,16 @@ impl Blocking {
         Self { tile, rows, columns, segment: columns_all, chunk, depth }
     }
 
+    /// Blocks of so many batches, rows and columns.
+    pub(super) fn pieces(&self, [batches, rows, columns]: [usize; 3]) -> usize {
+        batches * rows.div_ceil(self.rows) * self.across(columns)
+    }
+
+    /// Blocks of so many columns, beside each other.
+    pub(super) fn across(&self, columns: usize) -> usize {
+        columns / self.segment.max(1) * self.segment.div_ceil(self.columns)
+    }
+
     /// For a product whose columns are windows: their blocks are those of the grid. Rows are multiplied in whole `unit`s.
     fn of_windows(
         windows: &Windows,
@@ -129,11 +139,11 @@ impl Blocking {
         let rows = even(rows_all, MOST_ROWS.next_multiple_of(unit), unit);
         if !windows.places_are_summed {
             let (columns, segment) = (windows.block_places(), windows.segment());
-            let across = columns_all / segment.max(1) * segment.div_ceil(columns);
-            let pieces = batches * rows_all.div_ceil(rows) * across;
+            let blocks = Self { tile, rows, columns, segment, chunk: k_all.max(1), depth: even(k_all, DEPTH, 1) };
+            let pieces = blocks.pieces([batches, rows_all, columns_all]);
             let parts = worthwhile_pieces(batches * rows_all * columns_all * k_all).div_ceil(pieces.max(1));
             let rows = rows.min(even(rows_all, rows_all.div_ceil(parts.max(1)).max(LEAST_FILTERS), unit));
-            return Self { tile, rows, columns, segment, chunk: k_all.max(1), depth: even(k_all, DEPTH, 1) };
+            return Self { rows, ..blocks };
         }
         let (columns, depth) = (windows.block_taps(), windows.block_places());
         let count = batches * rows_all.div_ceil(rows) * columns_all.div_ceil(columns);

@@ -136,7 +136,7 @@ impl CompiledContract {
 
         let work = batches * rows_all * columns_all * k_all;
         let blocks = Blocking::new(arch, &operands, [batches, rows_all, columns_all, k_all]);
-        let pieces = batches * rows_all.div_ceil(blocks.rows) * columns_all.div_ceil(blocks.columns);
+        let pieces = blocks.pieces([batches, rows_all, columns_all]);
         let flat = columns_all <= blocks.columns;
         let (fixed, walked) = if flat {
             (batch.clone(), [m.as_slice(), &n].concat())
@@ -190,14 +190,12 @@ impl CompiledContract {
     }
 
     fn pieces(&self) -> usize {
-        let Blocking { rows, columns, segment, .. } = self.blocks;
-        self.batch * self.m.div_ceil(rows) * (self.n / segment.max(1)) * segment.div_ceil(columns)
+        self.blocks.pieces([self.batch, self.m, self.n])
     }
 
     fn piece(&self, number: usize) -> Piece {
         let Blocking { rows, columns, segment, .. } = self.blocks;
-        let (parts, down) = (segment.div_ceil(columns), self.m.div_ceil(rows));
-        let across = self.n / segment * parts;
+        let (parts, down, across) = (segment.div_ceil(columns), self.m.div_ceil(rows), self.blocks.across(self.n));
         let (first, part) = (number % across / parts * segment, number % across % parts * columns);
         let row = number / across % down * rows;
         Piece {

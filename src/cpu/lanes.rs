@@ -87,10 +87,10 @@ impl Lanes {
     /// Words for each place as lanes of vectors, zeros in lanes that another vector stands for. What lies in whole vectors does so
     /// already.
     pub(super) fn spread(&self, lines: &mut Words, scratch: &mut Words, (rows, places): (usize, usize)) {
-        let wide = self.spread_len(places);
         if self.whole {
             return;
         }
+        let wide = self.spread_len(places);
         scratch.reserve(rows * wide);
         for (line, target) in lines.chunks_exact(places).zip(scratch.chunks_exact_mut(wide)).take(rows) {
             for (vector, target) in self.vectors.iter().zip(target.chunks_exact_mut(self.lanes)) {

@@ -151,21 +151,7 @@ impl Compiled {
     pub(crate) fn new(plan: Arc<Plan>) -> Self {
         let dtypes: Vec<DType> = plan.buffers.iter().map(|buffer| buffer.dtype).collect();
         let arch = Arch::new();
-        let kernels: Vec<Kernel> = plan
-            .kernels
-            .iter()
-            .map(|kernel| match &kernel.body {
-                Body::Loop(body) => match tileable_parts(body).as_slice() {
-                    [_] => Kernel::Loop(CompiledLoop::new(body, &dtypes)),
-                    parts => Kernel::Parts(parts.iter().map(|part| CompiledLoop::new(part, &dtypes)).collect()),
-                },
-                Body::Contract(body) => match thin_contract(body, &dtypes) {
-                    Some(body) => Kernel::Loop(CompiledLoop::new(&body, &dtypes)),
-                    None => Kernel::Contract(Box::new(CompiledContract::new(body, &dtypes, arch))),
-                },
-                Body::Routine(body) => Kernel::Routine(CompiledRoutine::new(body)),
-            })
-            .collect();
+        let kernels: Vec<Kernel> = plan.kernels.iter().map(|kernel| Kernel::new(&kernel.body, &dtypes, arch)).collect();
         let nanoseconds = kernels.iter().map(Kernel::nanoseconds).sum();
         Self(Arc::new(Ready { plan, kernels, nanoseconds }))
     }
@@ -203,6 +189,20 @@ impl Compiled {
 }
 
 impl Kernel {
+    fn new(body: &Body, dtypes: &[DType], arch: Arch) -> Self {
+        match body {
+            Body::Loop(body) => match tileable_parts(body) {
+                Some(parts) => Self::Parts(parts.iter().map(|part| CompiledLoop::new(part, dtypes)).collect()),
+                None => Self::Loop(CompiledLoop::new(body, dtypes)),
+            },
+            Body::Contract(body) => match thin_contract(body, dtypes) {
+                Some(body) => Self::Loop(CompiledLoop::new(&body, dtypes)),
+                None => Self::Contract(Box::new(CompiledContract::new(body, dtypes, arch))),
+            },
+            Body::Routine(body) => Self::Routine(CompiledRoutine::new(body)),
+        }
+    }
+
     /// Rough time on one core.
     fn nanoseconds(&self) -> f64 {
         FIXED

@@ -1,7 +1,5 @@
 //! Kernels rewritten into equal ones that suit the executor better.
 
-use std::ops::Range;
-
 use crate::dtype::DType;
 use crate::graph::{Binary, ReduceOp};
 use crate::plan::{Body, ContractKernel, Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape};
@@ -87,32 +85,20 @@ fn transposed(kernel: &LoopKernel) -> Option<[usize; 2]> {
 }
 
 /// A transpose of sides without a divisor that makes a tile, as several: its tiles, and what is left.
-pub(super) fn tileable_parts(kernel: &LoopKernel) -> Vec<LoopKernel> {
-    let mut parts = vec![kernel.clone()];
+pub(super) fn tileable_parts(kernel: &LoopKernel) -> Option<Vec<LoopKernel>> {
     if kernel.axes.iter().product::<usize>() < LEAST_PARTED {
-        return parts;
+        return None;
     }
-    for axis in transposed(kernel).into_iter().flatten() {
+    let mut uneven = transposed(kernel)?.to_vec();
+    uneven.retain(|&axis| side(kernel.axes[axis]).is_none());
+    let halves = |parts: Vec<Body>, &axis: &usize| {
         let size = kernel.axes[axis];
-        if side(size).is_none() {
-            let whole = size / USUAL_TILE * USUAL_TILE;
-            parts =
-                parts.iter().flat_map(|part| [0..whole, whole..size].map(|range| within(part, axis, range))).collect();
-        }
-    }
-    parts
-}
-
-/// The map at these points of `axis` alone.
-fn within(kernel: &LoopKernel, axis: usize, points: Range<usize>) -> LoopKernel {
-    let mut body = Body::Loop(kernel.clone());
-    let mut axes = kernel.axes.clone();
-    axes[axis] = points.len();
-    let mut coords: Vec<Ix> = (0..axes.len()).map(Ix::axis).collect();
-    coords[axis] = coords[axis].plus(&Ix::constant(points.start as i64));
-    body.map_indices(|ix| ix.substitute(&coords, &axes));
-    let Body::Loop(kernel) = body else { unreachable!("it was a loop") };
-    LoopKernel { axes, ..kernel }
+        let whole = size / USUAL_TILE * USUAL_TILE;
+        parts.iter().flat_map(|part| [0..whole, whole..size].map(|points| part.within(axis, points))).collect()
+    };
+    let parts = (!uneven.is_empty()).then(|| uneven.iter().fold(vec![Body::Loop(kernel.clone())], halves))?;
+    let kernel = |part| if let Body::Loop(kernel) = part { kernel } else { unreachable!("parts are of its kind") };
+    Some(parts.into_iter().map(kernel).collect())
 }
 
 /// A map that reads along one axis and writes along another, as one over tiles, so that every cache line is used up

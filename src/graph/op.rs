@@ -317,6 +317,20 @@ pub struct View {
     pub fill: Scalar,
 }
 
+impl Op {
+    /// True for those that only move their input.
+    pub const fn is_move(&self) -> bool {
+        matches!(self, Self::View(_) | Self::Reshape)
+    }
+}
+
+impl View {
+    /// Of so many output points, one has whole coordinates; the others are `fill`.
+    pub fn holes(&self) -> usize {
+        self.dims.iter().map(|dim| usize::try_from(dim.divisor).unwrap_or(1)).product()
+    }
+}
+
 /// One input coordinate of a [`View`]. An output axis may occur in several of them (in gradients of windows).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Dim {

@@ -26,7 +26,7 @@ pub(super) fn compared(program: &Program) -> Vec<bool> {
 
 /// The node below views and reshapes.
 fn moved(program: &Program, mut number: usize) -> usize {
-    while matches!(program.nodes[number].op, Op::View(_) | Op::Reshape) {
+    while program.nodes[number].op.is_move() {
         number = program.nodes[number].inputs[0];
     }
     number
@@ -46,7 +46,7 @@ fn is_extremum(program: &Program, number: usize, value: usize) -> bool {
         }
         match node.op {
             Op::Reduce { op: ReduceOp::Max | ReduceOp::Min, .. } => stack.push((node.inputs[0], true)),
-            Op::View(_) | Op::Reshape => stack.push((node.inputs[0], reduced)),
+            _ if node.op.is_move() => stack.push((node.inputs[0], reduced)),
             // a reduction of f16 that is cut has partial results in f32
             Op::Cast if reduced || is_split(program, number) => stack.push((node.inputs[0], reduced)),
             // of what a mask leaves

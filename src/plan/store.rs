@@ -216,9 +216,9 @@ impl Chooser<'_> {
             });
             // what lies in memory may have been moved too often
             let is_far = matches!(why, Why::Depth(_) | Why::Index(_));
-            let moved = || inputs.iter().copied().filter(|&input| !self.stored(input) && self.is_move(input));
-            let moved = || moved().max_by_key(|&input| (self.inline[input].depth, self.inline[input].repeated));
-            let Some(dearest) = dearest.or_else(|| if is_far { moved() } else { None }) else { break };
+            let moved = inputs.iter().copied().filter(|&input| is_far && self.is_move(input) && !self.stored(input));
+            let farthest = || moved.max_by_key(|&input| (self.inline[input].depth, self.inline[input].repeated));
+            let Some(dearest) = dearest.or_else(farthest) else { break };
             self.store(dearest, why);
             inline = self.measure(number);
         }
@@ -311,9 +311,8 @@ impl Chooser<'_> {
         is_spread.then_some(Why::Spread { cost })
     }
 
-    /// True for a node that only moves its input.
     fn is_move(&self, number: usize) -> bool {
-        matches!(self.program.nodes[number].op, Op::View(_) | Op::Reshape)
+        self.program.nodes[number].op.is_move()
     }
 
     /// Who reads the value of `number` in the end: it would be computed for each of them, and for each of their points.
@@ -340,9 +339,8 @@ impl Chooser<'_> {
     fn points(&self, user: usize, otherwise: usize) -> usize {
         let node = &self.program.nodes[user];
         let Op::View(view) = &node.op else { return otherwise };
-        // where a coordinate is no whole number, nothing is computed
-        let holes: usize = view.dims.iter().map(|dim| usize::try_from(dim.divisor).unwrap_or(1)).product();
-        node.shape.numel() / holes
+        // in holes nothing is computed
+        node.shape.numel() / view.holes()
     }
 
     /// How often `number`, which is computed from `input`, has one of its axes in the index of an element of that.

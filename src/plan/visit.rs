@@ -134,6 +134,22 @@ impl Body {
         }
     }
 
+    /// The part of it at these points of `axis` alone, which it counts from 0.
+    pub(crate) fn within(&self, axis: usize, points: Range<usize>) -> Self {
+        let mut body = self.clone();
+        let axes = match &mut body {
+            Self::Loop(kernel) => &mut kernel.axes,
+            Self::Contract(kernel) => &mut kernel.axes,
+            Self::Routine(_) => unreachable!("a routine has no axes to cut"),
+        };
+        axes[axis] = points.len();
+        let sizes = axes.clone();
+        let mut coordinates: Vec<Ix> = (0..sizes.len()).map(Ix::axis).collect();
+        coordinates[axis] = coordinates[axis].plus(&Ix::constant(points.start as i64));
+        body.map_indices(|ix| ix.substitute(&coordinates, &sizes));
+        body
+    }
+
     /// Calls `f` for every index expression.
     pub fn for_each_index(&self, mut f: impl FnMut(&Ix)) {
         for tape in self.tapes() {

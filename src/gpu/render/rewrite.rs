@@ -23,23 +23,6 @@ fn map_stores(stores: &mut [Store], f: &dyn Fn(&Ix) -> Ix) {
     stores.iter_mut().for_each(|store| store.index = f(&store.index));
 }
 
-/// The body restricted to `start..end` along `axis`.
-fn cut(body: &Body, axis: usize, start: usize, end: usize) -> Body {
-    let mut body = body.clone();
-    let axes = match &mut body {
-        Body::Loop(kernel) => &mut kernel.axes,
-        Body::Contract(kernel) => &mut kernel.axes,
-        Body::Routine(_) => unreachable!("a routine has no axes to cut"),
-    };
-    axes[axis] = end - start;
-    let sizes = axes.clone();
-    let coordinates: Vec<Ix> = (0..sizes.len())
-        .map(|a| if a == axis { Ix::axis(a).plus(&Ix::constant(start as i64)) } else { Ix::axis(a) })
-        .collect();
-    body.map_indices(|ix| ix.substitute(&coordinates, &sizes));
-    body
-}
-
 /// The same contraction as `rhsᵀ · lhsᵀ`: rows become columns.
 pub(crate) fn exchange(kernel: &ContractKernel) -> ContractKernel {
     let [batch, rows, columns, _] = kernel.counts;
@@ -82,8 +65,8 @@ pub(crate) fn pieces(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Vec<B
             None => done.push(body),
             Some((axis, at)) => {
                 let size = body.axes()[axis];
-                pending.push(cut(&body, axis, at, size));
-                pending.push(cut(&body, axis, 0, at));
+                pending.push(body.within(axis, at..size));
+                pending.push(body.within(axis, 0..at));
             }
         }
     }
@@ -137,7 +120,7 @@ fn time_cut(kernel: &Kernel, body: &Body, caps: &Capabilities) -> Option<(usize,
     axes.into_iter().find_map(|axis| {
         let size = body.axes()[axis];
         let at = middle(size)?;
-        (keeps_order(&cut(body, axis, 0, at)) && keeps_order(&cut(body, axis, at, size))).then_some((axis, at))
+        (keeps_order(&body.within(axis, 0..at)) && keeps_order(&body.within(axis, at..size))).then_some((axis, at))
     })
 }
 
@@ -150,11 +133,8 @@ fn next_cut(plan: &Plan, body: &Body, large: &[BufferId], caps: &Capabilities) -
     let candidates = (0..independent_axes(body)).filter_map(|axis| {
         let size = body.axes()[axis];
         middle(size).map(|at| {
-            let larger = largest_window(plan, &cut(body, axis, 0, at), large).max(largest_window(
-                plan,
-                &cut(body, axis, at, size),
-                large,
-            ));
+            let largest = |points| largest_window(plan, &body.within(axis, points), large);
+            let larger = largest(0..at).max(largest(at..size));
             (larger, axis, at)
         })
     });

@@ -1,6 +1,6 @@
 //! The sum of a view of a contraction is a contraction of views: the gradients of convolutions.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::dtype::Scalar;
 use crate::graph::{Contract, Dim, Inputs, Labels, Op, ProgramNode, View};
@@ -82,20 +82,12 @@ impl Builder {
             return None;
         }
         // what was multiplied once must not be multiplied for each window that it is part of
-        let size = |label: u8| match usize::from(label).checked_sub(space.rank()) {
-            None => space[usize::from(label)],
-            Some(sum) => {
-                let position = contract.lhs.iter().position(|&label| label == old_sums[sum]).expect("a summed label");
-                self.nodes[self.nodes[source].inputs[0]].shape[position]
-            }
-        };
-        let labels: BTreeSet<u8> = new_labels.iter().flatten().copied().collect();
-        let holes: usize = view.dims.iter().map(|dim| usize::try_from(dim.divisor).unwrap_or(1)).product();
-        let of = |labels: &mut dyn Iterator<Item = u8>| labels.map(|label| size(label) as f64).product::<f64>();
-        let products = of(&mut labels.into_iter()) / holes as f64;
-        let summed = of(&mut (0..old_sums.len()).map(|sum| (space.rank() + sum) as u8));
+        let sizes: BTreeMap<u8, usize> =
+            new_labels.iter().flatten().copied().zip(shapes.iter().flatten().copied()).collect();
+        let of = |from: u8| sizes.range(from..).map(|(_, &size)| size as f64).product::<f64>();
         let kept = self.nodes[source].shape.numel();
-        if products > MOST_PRODUCTS * kept as f64 * summed && kept <= MOST_KEPT * sum.shape.numel() {
+        let (before, after) = (kept as f64 * of(space.rank() as u8), of(0) / view.holes() as f64);
+        if after > MOST_PRODUCTS * before && kept <= MOST_KEPT * sum.shape.numel() {
             return None;
         }
         // reduced axes of size 1 in one operand only: leave them to the output
