@@ -94,10 +94,10 @@ impl Tensor {
             Outside::Reflection if aligned && size == 1 => place * 0.0,
             Outside::Reflection => {
                 let (low, span) = if aligned { (0.0, last) } else { (-0.5, size as f64) };
-                let distance = (place - low).abs();
-                let rest = distance.fmod(span);
-                let even = (distance / span).floor().fmod(2.0).eq(0.0);
-                even.where_(&rest + low, (span + low) - rest).clamp(0.0, last)
+                // back and forth over the span: a triangle of twice its length
+                let (distance, period) = ((place - low).abs(), 2.0 * span);
+                let along = &distance - (&distance / period).floor() * period;
+                (span + low - (span - along).abs()).clamp(0.0, last)
             }
         }
     }
