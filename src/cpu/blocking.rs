@@ -137,7 +137,7 @@ impl Blocking {
         [batches, rows_all, columns_all, k_all]: [usize; 4],
     ) -> Self {
         let rows = even(rows_all, MOST_ROWS.next_multiple_of(unit), unit);
-        if !windows.places_are_summed {
+        if !windows.places_are_summed() {
             let (columns, segment) = (windows.block_places(), windows.segment());
             let blocks = Self { tile, rows, columns, segment, chunk: k_all.max(1), depth: even(k_all, DEPTH, 1) };
             let pieces = blocks.pieces([batches, rows_all, columns_all]);

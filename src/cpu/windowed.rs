@@ -45,7 +45,7 @@ impl Windowed {
         if let Some(winograd) = windows.winograd(arch, rows) {
             return Self { windows, other, rows, way: Way::Tiles(winograd) };
         }
-        let summed = windows.places_are_summed;
+        let summed = windows.places_are_summed();
         let others = rows as f64 / rows.next_multiple_of(Tile::wide(arch, rows)) as f64;
         let height = if summed { Height::of_sums(arch, rows) } else { Height::of_places(arch, rows) };
         let lanes = windows
@@ -122,12 +122,12 @@ impl Windowed {
         let len = piece.columns.len().next_multiple_of(tile.rows) * stride;
         panels.sums.reserve(len);
         panels.sums[..len].fill(0);
-        if !windows.places_are_summed {
+        if !windows.places_are_summed() {
             windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), &mut panels.lhs, 0);
         }
         for start in summed.clone().step_by(depth) {
             let summed = start..summed.end.min(start + depth);
-            if windows.places_are_summed {
+            if windows.places_are_summed() {
                 windows.fill(env, registers, (piece.batch, summed.clone(), piece.columns.clone()), &mut panels.lhs, 0);
             }
             let range = (piece.batch, summed.clone(), piece.rows.clone());
@@ -173,7 +173,7 @@ impl Windowed {
         let (rows, columns) = (piece.rows.len(), piece.columns.len());
         let Panels { lhs: grid, rhs, sums, lines, .. } = panels;
         let margin = lanes.margin();
-        if windows.places_are_summed {
+        if windows.places_are_summed() {
             let len = rows * columns;
             sums.reserve(len);
             sums[..len].fill(0);
