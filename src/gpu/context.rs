@@ -182,7 +182,7 @@ impl Gpu {
             queue,
         };
         gpu.check()?;
-        if adapter.get_info().backend == wgpu::Backend::Metal {
+        if matches!(adapter.get_info().backend, wgpu::Backend::Metal | wgpu::Backend::Dx12) {
             gpu.count_submissions()?;
         }
         gpu.caps.subgroups = gpu.probed_subgroups();

@@ -110,7 +110,8 @@ fn durations(ticks: &[[u64; 2]], milliseconds_per_tick: f64, wall_milliseconds: 
     let mut last_end = 0;
     let mut result = Vec::with_capacity(ticks.len());
     for &[begin, end] in ticks {
-        if begin == 0 || end < begin || end < last_end {
+        // all bits set: Metal's counter could not be read
+        if begin == 0 || end == u64::MAX || end < begin || end < last_end {
             return None;
         }
         last_end = end;

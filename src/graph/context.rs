@@ -13,6 +13,8 @@ pub(super) struct Context {
     pub(super) module: Option<Arc<str>>,
     pub(super) segment: u32,
     pub(super) no_gradient: bool,
+    /// True for nodes that are made once for one that was there before, such as its gradient.
+    pub(super) follows: bool,
 }
 
 impl Context {
@@ -50,6 +52,7 @@ pub fn traced_like<T>(like: &Node, f: impl FnOnce() -> T) -> T {
         |context| {
             context.location = Some(like.location);
             context.module.clone_from(&like.module);
+            context.follows = true;
         },
         f,
     )

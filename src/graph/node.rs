@@ -3,11 +3,12 @@
 use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::ops::stops_gradient;
 use crate::shape::{MAX_ELEMENTS, Shape};
 use crate::stage::Stage;
 
@@ -48,9 +49,11 @@ pub struct Node {
     pub source: Option<Source>,
     /// The gradient rule of an [`Op::Custom`] node.
     pub gradient: Option<GradientRule>,
-    /// Length of the longest chain of uncomputed nodes below, when it was made.
+    /// Length of the longest chain of uncomputed nodes below, when it was made. What is made for each of them, such as
+    /// gradients, does not count: it is no more than they are, and needs them all.
     pub depth: u32,
     value: Mutex<Option<Memory>>,
+    detached: OnceLock<Weak<Node>>,
 }
 
 /// Maps (node, gradient of its output) to the gradients of its inputs (`None`: no gradient).
@@ -106,10 +109,10 @@ impl Node {
         let caller = Location::caller();
         let context = Context::current();
         let cut =
-            |input: NodeRef| if context.no_gradient || input.no_gradient { without_history(input) } else { input };
+            |input: NodeRef| if context.no_gradient || stops_gradient(&input) { without_history(input) } else { input };
         let inputs: Vec<NodeRef> = inputs.into_iter().map(cut).collect();
         let waiting = |input: &NodeRef| if input.value().is_some() { 0 } else { input.depth };
-        let depth = inputs.iter().map(waiting).max().map_or(0, |depth| depth + 1);
+        let depth = inputs.iter().map(waiting).max().map_or(0, |depth| depth + u32::from(!context.follows));
         let node = Arc::new(Self {
             id: Self::next_id(),
             op,
@@ -126,7 +129,12 @@ impl Node {
             gradient,
             depth,
             value: Mutex::new(None),
+            detached: OnceLock::new(),
         });
+        if matches!(node.op, Op::Detach) {
+            // of several the first one: they have one value
+            let _ = node.inputs[0].detached.set(Arc::downgrade(&node));
+        }
         crate::runtime::limit_waiting(&node);
         node
     }
@@ -164,21 +172,27 @@ impl Node {
         self.value.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The same value without a gradient, if somebody holds it and it waits to be computed: what a loop carries on, without
+    /// its past.
+    pub(crate) fn detached(&self) -> Option<NodeRef> {
+        self.detached.get()?.upgrade().filter(|node| node.value().is_none())
+    }
+
     /// Keeps the computed value.
     pub fn set_value(&self, memory: Memory) {
         *self.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
     }
 }
 
-/// A computed value that no gradient passes through, without what it was computed from: a loop under `no_grad` does not
-/// keep its past. To gradients by it, it is the same node.
+/// A computed value that no gradient passes through, without what it was computed from: a loop under `no_grad`, or one that
+/// detaches what it carries on, does not keep its past. To gradients by it, it is the same node.
 #[track_caller]
 fn without_history(node: NodeRef) -> NodeRef {
     match node.value() {
         Some(memory) if node.source.is_none() => {
             let mut leaf = Node::leaf(Source::Memory(memory), node.shape.clone(), node.dtype, &node.device);
             let own = Arc::get_mut(&mut leaf).expect("nobody else has it yet");
-            (own.id, own.no_gradient) = (node.id, node.no_gradient);
+            (own.id, own.no_gradient) = (node.id, stops_gradient(&node));
             leaf
         }
         _ => node,

@@ -20,16 +20,23 @@ pub fn state<M: Module + ?Sized>(module: &M) -> BTreeMap<String, Tensor> {
 
 /// All names of all variables.
 pub(super) fn named<M: Module + ?Sized>(module: &M) -> BTreeMap<String, Var> {
-    let mut named: BTreeMap<String, Var> =
-        module.variables().into_iter().map(|variable| (variable.name().to_owned(), variable)).collect();
+    let mut named = BTreeMap::<String, Var>::new();
+    for variable in module.variables() {
+        let known = named.insert(variable.name().to_owned(), variable);
+        assert!(
+            known.is_none(),
+            "two variables of the model are called `{}`: give each layer a path of its own with Init::at",
+            known.as_ref().map_or("", Var::name)
+        );
+    }
     module.visit_tied(&mut |name, variable| {
         named.insert(name.to_owned(), variable.clone());
     });
     named
 }
 
-/// Sets every variable of `module` to the tensor of its name, converted to the variable's type; nothing changes unless names
-/// and shapes all fit.
+/// Sets every variable of `module` to the tensor of its name, converted to the variable's type and copied to its device;
+/// nothing changes unless names and shapes all fit.
 ///
 /// # Errors
 /// [`Error::State`](crate::Error::State) if they do not fit.
@@ -48,8 +55,12 @@ pub fn load_state_with<M: Module + ?Sized>(
 ) -> Result<LoadReport> {
     let keys = state.iter().map(|(name, tensor)| (name.as_str(), tensor.shape().dims()));
     let (targets, report) = fit(module, keys, options).map_err(Box::new)?;
-    for (variable, key) in targets {
-        variable.set(&state[&key].to_dtype(variable.dtype()))?;
+    // all copies before the first change
+    let values =
+        targets.iter().map(|(variable, key)| state[key].to_dtype(variable.dtype()).to_device(variable.device()));
+    let values = values.collect::<Result<Vec<_>>>()?;
+    for ((variable, _), value) in targets.iter().zip(values) {
+        variable.set(&value)?;
     }
     Ok(report)
 }

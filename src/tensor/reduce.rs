@@ -98,7 +98,7 @@ impl Tensor {
         let axes = axes.axes();
         self.assert_float("mean");
         let sum = self.countable().sum_dim(axes.as_slice());
-        (sum * (1.0 / self.count("mean", &axes) as f64)).to_dtype(self.dtype())
+        self.divided(sum, "mean", &axes).to_dtype(self.dtype())
     }
 
     /// Means over these axes, which stay with size 1.
@@ -108,7 +108,16 @@ impl Tensor {
         let axes = axes.axes();
         self.assert_float("mean");
         let sum = self.countable().sum_keepdim(axes.as_slice());
-        (sum * (1.0 / self.count("mean", &axes) as f64)).to_dtype(self.dtype())
+        self.divided(sum, "mean", &axes).to_dtype(self.dtype())
+    }
+
+    /// `sum`, of these axes, by how many elements it is of. Of none: NaN, whatever a driver makes of zero by zero.
+    #[track_caller]
+    fn divided(&self, sum: Self, name: &str, axes: &[isize]) -> Self {
+        match self.count(name, axes) {
+            0 => sum + f64::NAN,
+            count => sum * (1.0 / count as f64),
+        }
     }
 
     /// The largest element; NaN if any is.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::{Device, DeviceInfo};
+use crate::device::{Device, DeviceInfo, DeviceKind};
 use crate::error::Result;
 use crate::files::{cache_folder, create_folder, write_whole};
 use crate::gpu::circumstances;
@@ -82,7 +82,7 @@ struct Memory {
 /// # Errors
 /// If no device can do them; the CPU's error is told.
 pub(super) fn choose(config: &Config, open: &Open<'_>) -> Result<Choice> {
-    let devices = Device::list();
+    let devices = worth_trying(Device::list());
     if let [only] = &devices[..] {
         let why = format!("--device auto: {}, as there is no GPU", only.selector);
         return Ok(Choice { device: only.selector.clone(), why, cost: String::new(), step_ms: None });
@@ -104,6 +104,21 @@ pub(super) fn choose(config: &Config, open: &Open<'_>) -> Result<Choice> {
         }
     }
     Ok(choice)
+}
+
+/// Each device once: beside a GPU none that computes on the processor, and no GPU through a second interface, where a step may
+/// take minutes to compile (DX12 without a compiler of its own).
+fn worth_trying(mut devices: Vec<DeviceInfo>) -> Vec<DeviceInfo> {
+    let mut seen = Vec::new();
+    let has_gpu = devices.iter().any(|info| info.kind.is_taken_unasked());
+    devices.retain(|info| {
+        let adapter = (info.name.clone(), info.backend.clone());
+        // two cards of one name come through one interface
+        let is_again = seen.iter().any(|(name, backend)| *name == adapter.0 && *backend != adapter.1);
+        seen.push(adapter);
+        !is_again && !(has_gpu && info.kind == DeviceKind::Software)
+    });
+    devices
 }
 
 /// A few steps on one device. Only the CPU's failure is one: what the settings and the data have wrong, is wrong there, too.
@@ -202,6 +217,26 @@ mod tests {
         assert!(cost.starts_with("gpu:0 pays off if an hour of it costs less than 3.0 x an hour of cpu"), "{cost}");
         let Choice { device, step_ms, .. } = decide(&[tried("cpu", Ok(None)), tried("gpu:0", Err("no"))], "");
         assert_eq!((&*device, step_ms), ("cpu", None));
+    }
+
+    #[test]
+    fn each_gpu_is_tried_once_and_no_processor_in_its_place() {
+        let device = |name: &str, kind, backend: &str| DeviceInfo {
+            name: name.into(),
+            kind,
+            backend: backend.into(),
+            ..Device::cpu().info().clone()
+        };
+        let tried = |devices: &[DeviceInfo]| {
+            let tried = worth_trying(devices.to_vec());
+            tried.iter().map(|info| format!("{} {}", info.name, info.backend)).collect::<Vec<_>>()
+        };
+        let cpu = Device::cpu().info().clone();
+        let (first, again) = (device("a", DeviceKind::Discrete, "Vulkan"), device("a", DeviceKind::Discrete, "Dx12"));
+        let warp = device("warp", DeviceKind::Software, "Dx12");
+        let all = [cpu.clone(), first.clone(), first.clone(), again, warp.clone()];
+        assert_eq!(tried(&all)[1..], ["a Vulkan", "a Vulkan"]);
+        assert_eq!(tried(&[cpu, warp])[1..], ["warp Dx12"]);
     }
 
     #[test]

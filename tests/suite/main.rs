@@ -14,6 +14,7 @@ mod beside;
 mod custom;
 mod determinism;
 mod dtypes;
+mod eager;
 mod early_stopping;
 mod faults;
 mod followed;

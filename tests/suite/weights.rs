@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
-use crate::common::{devices, skipped};
+use crate::common::{devices, panic_of, skipped};
 
 const TINY: &[u8] = include_bytes!("../reference/tiny_resnet.safetensors");
 const TINY_IO: &[u8] = include_bytes!("../reference/tiny_resnet.io.safetensors");
@@ -360,5 +360,34 @@ proptest! {
         changed[place] = value;
         // a changed number loads; a changed header does not, or names something else
         let _either = load(&model, &changed, &strict());
+    }
+}
+
+#[test]
+fn two_variables_of_one_path_are_not_saved_as_one() {
+    let init = Init::new(&Device::cpu(), 1);
+    let twice = Sequential::new()
+        .push(Linear::new(2, 2, &init).expect("memory"))
+        .push(Linear::new(2, 2, &init).expect("memory"));
+    let (message, ..) = panic_of(|| drop(to_safetensors(&twice)));
+    assert!(
+        message.contains("two variables of the model are called `weight`") && message.contains("Init::at"),
+        "{message}"
+    );
+}
+
+fn floats(tensor: &Tensor) -> Vec<f32> {
+    tensor.to_vec().expect("values")
+}
+
+#[test]
+fn state_moves_to_the_models_device() {
+    let devices = devices();
+    let layers: Vec<Linear> =
+        devices.iter().map(|device| Linear::new(3, 2, &Init::new(device, 5)).expect("memory")).collect();
+    for (from, to) in layers.iter().zip(layers.iter().rev()) {
+        let doubled = nn::state(from).into_iter().map(|(name, tensor)| (name, tensor * 2.0)).collect();
+        nn::load_state(to, &doubled).expect("it fits");
+        assert_eq!(floats(&to.weight.tensor()), floats(&doubled["weight"]));
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Capabilities {
     pub max_binding_bytes: u64,
     /// Storage buffers that one kernel may bind beside the status word.
     pub max_storage_buffers: u32,
+    /// Invocations in the smallest workgroup whose barriers can be relied upon.
+    pub least_threads: u32,
     /// Invocations in the largest workgroup.
     pub max_workgroup_invocations: u32,
     /// Bytes of workgroup memory.
@@ -87,6 +89,7 @@ impl Capabilities {
     pub(crate) const GENERAL: Self = Self {
         max_binding_bytes: 1 << 31,
         max_storage_buffers: 64,
+        least_threads: 1,
         max_workgroup_invocations: 256,
         max_workgroup_bytes: 16 << 10,
         max_groups: 65_535,

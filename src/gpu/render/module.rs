@@ -87,7 +87,7 @@ impl<'a> Module<'a> {
     }
 
     /// A number that the compiler does not see, as a u32 expression.
-    fn hidden(&mut self, value: u32) -> String {
+    pub(crate) fn hidden(&mut self, value: u32) -> String {
         self.sizes.push(value);
         let at = self.sizes.len() - 1;
         format!("sizes[{}].{}", at / 4, LANES[at % 4])
@@ -152,23 +152,27 @@ impl<'a> Module<'a> {
     }
 
     /// `width` times the value. Infinities and NaN are none to the compiler: Metal's may take `select(0.0, inf, c) + x` for `x`, as
-    /// it computes as if there were no infinity.
+    /// it computes as if there were no infinity. Kernels that sizes share are also shared by what differs in a number alone, such
+    /// as a coefficient that grows with every step of uncaptured code.
     pub(crate) fn constant(&mut self, scalar: Scalar, width: usize) -> String {
         let register = Register::of(scalar.dtype);
+        let in_text = self.literal || is_common(scalar);
         let text = match register {
             Register::Float => {
                 let value = scalar.to_f64() as f32;
-                // the shortest decimal of the largest number is larger than it, which Tint refuses
-                if value.is_normal() && value.abs() < f32::MAX || value.to_bits() == 0 {
-                    format!("{value:?}f")
-                } else if value.is_finite() {
-                    format!("from_bits({}u)", value.to_bits())
-                } else {
+                if !value.is_finite() || !in_text {
                     format!("bitcast<f32>({})", self.hidden(value.to_bits()))
+                } else if value.is_normal() && value.abs() < f32::MAX || value.to_bits() == 0 {
+                    // the shortest decimal of the largest number is larger than it, which Tint refuses
+                    format!("{value:?}f")
+                } else {
+                    format!("from_bits({}u)", value.to_bits())
                 }
             }
-            Register::Int => format!("i32({})", scalar.bits.cast_signed()),
-            Register::Uint => format!("{}u", scalar.bits),
+            Register::Int if in_text => format!("i32({})", scalar.bits.cast_signed()),
+            Register::Int => format!("bitcast<i32>({})", self.hidden(scalar.bits)),
+            Register::Uint if in_text => format!("{}u", scalar.bits),
+            Register::Uint => self.hidden(scalar.bits),
             Register::Bool => (scalar.bits != 0).to_string(),
         };
         splat(&text, register, width)
@@ -402,6 +406,11 @@ impl Layout {
 }
 
 /// `text` as `width` equal values.
+/// True of the numbers that formulas are made of, which compilers can do without or compute with at no cost.
+fn is_common(scalar: Scalar) -> bool {
+    [-1.0, 0.0, 0.5, 1.0, 2.0].contains(&scalar.to_f64())
+}
+
 pub(crate) fn splat(text: &str, register: Register, width: usize) -> String {
     if width == 1 { text.into() } else { format!("vec4<{}>({text})", register.name()) }
 }
@@ -423,5 +432,24 @@ mod tests {
         assert_eq!(text(f32::INFINITY), "bitcast<f32>(sizes[0].x)");
         assert_eq!(text(f32::NEG_INFINITY), "bitcast<f32>(sizes[0].y)");
         assert_eq!(module.sizes, [f32::INFINITY, f32::NEG_INFINITY].map(f32::to_bits));
+    }
+
+    #[test]
+    fn kernels_of_all_sizes_share_their_text_between_numbers() {
+        let text_and_sizes = |factor: f64, count: f64| {
+            let plan = Plan { literal_sizes: false, ..Plan::default() };
+            let mut module = Module::new(&plan, &Capabilities::GENERAL, "kernel", Vec::new());
+            let numbers = [(DType::F32, factor), (DType::F32, 1.0), (DType::I32, -count), (DType::U32, count)];
+            let text = numbers.map(|(dtype, value)| module.constant(Scalar::new(dtype, value), 4));
+            (text, module.sizes)
+        };
+        let (text, sizes) = text_and_sizes(0.3, 7.0);
+        let three = ["vec4<f32>(bitcast<f32>(sizes[0].x))", "vec4<f32>(1.0f)", "vec4<i32>(bitcast<i32>(sizes[0].y))"];
+        assert_eq!(text[..3], three);
+        assert_eq!(text[3], "vec4<u32>(sizes[0].z)");
+        assert_eq!(sizes, [0.3_f32.to_bits(), (-7_i32).cast_unsigned(), 7]);
+        let (other_text, other_sizes) = text_and_sizes(-2.5, 9.0);
+        assert_eq!(other_text, text);
+        assert_ne!(other_sizes, sizes);
     }
 }

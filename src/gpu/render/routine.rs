@@ -77,7 +77,9 @@ pub(super) fn store(
 
 fn sort(mut module: Module<'_>, routine: &Routine, length: usize, run: usize) -> Result<Launch> {
     let keys = &routine.inputs[0];
-    let run = run.next_power_of_two().max(4);
+    // a row of one run may be padded
+    let least = if length <= run { 4 * module.caps.least_threads as usize } else { 4 };
+    let run = run.next_power_of_two().max(least);
     let threads = run / 4;
     let bytes = 8 * run;
     if threads > module.caps.max_workgroup_invocations as usize || bytes > module.caps.max_workgroup_bytes as usize {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
+use crate::graph::Binary;
 use crate::plan::{Cond, InstrOp, Ix, Store, Tape, ValueId};
 
 use super::module::{Module, splat};
@@ -27,6 +28,7 @@ impl Module<'_> {
             let register = Register::of(instr.dtype);
             let input = |value: ValueId| tape.instrs[value].dtype;
             let expression = match &instr.op {
+                InstrOp::Const(_) if is_zero_factor(tape, id) => splat(&self.hidden_zero(), register, width),
                 InstrOp::Const(scalar) => self.constant(*scalar, width),
                 InstrOp::Uniform(n) => {
                     let bits = self.host_value(*n);
@@ -68,8 +70,14 @@ impl Module<'_> {
                 }
                 InstrOp::Unary(op, a) => scalar::unary(*op, input(*a), width, &format!("v{a}"))
                     .ok_or_else(|| self.error(format!("{op:?} does not exist for {}", input(*a))))?,
-                InstrOp::Binary(op, a, b) => scalar::binary(*op, input(*a), width, &format!("v{a}"), &format!("v{b}"))
-                    .ok_or_else(|| self.error(format!("{op:?} does not exist for {}", input(*a))))?,
+                InstrOp::Binary(op, a, b) => scalar::binary(
+                    *op,
+                    input(*a),
+                    width,
+                    &format!("v{a}"),
+                    &self.other(*op, (*a, *b), input(*a), width),
+                )
+                .ok_or_else(|| self.error(format!("{op:?} does not exist for {}", input(*a))))?,
                 InstrOp::Select(condition, a, b) => format!("select(v{b}, v{a}, v{condition})"),
                 InstrOp::Cast(a) => self.cast(input(*a), instr.dtype, width, &format!("v{a}")),
                 InstrOp::Bitcast(a) => format!("bitcast<{}>(v{a})", register.wide(width)),
@@ -212,6 +220,21 @@ impl Module<'_> {
         format!("select({}, {value}, {condition})", splat(register.zero(), register, width))
     }
 
+    /// A zero that compilers do not see: computing as if NaN and infinity did not occur, they take `x * 0` for 0.
+    fn hidden_zero(&mut self) -> String {
+        format!("bitcast<f32>({})", self.hidden(0))
+    }
+
+    /// The second operand of `op`. Where it is the first one, compilers must not see that: they take `x - x` for 0.
+    fn other(&mut self, op: Binary, (a, b): (ValueId, ValueId), dtype: DType, width: usize) -> String {
+        if a != b || !dtype.is_float() || !matches!(op, Binary::Sub | Binary::Div) {
+            return format!("v{b}");
+        }
+        let (float, bits) = (Register::Float.wide(width), Register::Uint.wide(width));
+        let zero = splat(&self.hidden(0), Register::Uint, width);
+        format!("bitcast<{float}>(bitcast<{bits}>(v{b}) ^ {zero})")
+    }
+
     fn cast(&mut self, from: DType, to: DType, width: usize, a: &str) -> String {
         let four = if width == 4 { "_4" } else { "" };
         let to_type = Register::of(to).wide(width);
@@ -220,6 +243,8 @@ impl Module<'_> {
             (Register::Bool, DType::Bool) => a.into(),
             (Register::Bool, _) => {
                 let [zero, one] = [0.0, 1.0].map(|value| self.constant(Scalar::new(to, value), width));
+                // a mask's: what it is multiplied with may be NaN
+                let zero = if to.is_float() { splat(&self.hidden_zero(), Register::Float, width) } else { zero };
                 format!("select({zero}, {one}, {a})")
             }
             (Register::Float, DType::Bool) => format!("float_to_bool{four}({a})"),
@@ -308,6 +333,16 @@ impl Module<'_> {
         code.push_str("    }\n");
         Ok(())
     }
+}
+
+/// True if value `id` of the tape is a zero that something is multiplied with or divided by.
+fn is_zero_factor(tape: &Tape, id: ValueId) -> bool {
+    let is_zero = matches!(&tape.instrs[id].op, InstrOp::Const(zero) if zero.dtype.is_float() && zero.to_f64() == 0.0);
+    is_zero
+        && tape.instrs.iter().any(|instr| match instr.op {
+            InstrOp::Binary(Binary::Mul | Binary::Div, a, b) => a == id || b == id,
+            _ => false,
+        })
 }
 
 /// 32 bits read as a value of `dtype`.

@@ -10,6 +10,10 @@ use super::coords::reshaped;
 use super::writer::{Local, LocalValue, Writer};
 use super::{Context, Home, Refusal, Runs};
 
+/// Reductions of a kernel: each takes up to a KiB of workgroup memory, of which some GPUs have 32, and Metal knows 31 variables in
+/// it.
+const MOST_REDUCTIONS: usize = 16;
+
 /// A kernel of elementwise work over one space.
 pub(super) fn build_map(context: Context<'_>, members: &[usize], stores: &[usize]) -> Result<Body, Refusal> {
     // the member with most axes: fewest quotients in the index expressions
@@ -47,6 +51,9 @@ pub(super) fn build_rows(
     let runs = runs_of(reduces[0]);
     if reduces.iter().any(|&reduce| runs_of(reduce) != runs) {
         return Err(Refusal::OtherSpace);
+    }
+    if reduces.len() > MOST_REDUCTIONS {
+        return Err(Refusal::TooLong);
     }
     let (axes, outer, full, full_sizes) = runs.axes();
     let (outer_size, inner_size) = runs.sizes();

@@ -163,3 +163,17 @@ fn a_masked_maximum_is_compared_as_it_is_rounded() {
     let plan = trial.check_all(&[y.eq(&most)]);
     assert!(plan.why_stored("add").iter().any(|line| line.contains("compared with its own maximum")), "{plan}");
 }
+
+#[test]
+fn kernels_have_no_more_reductions_than_workgroups_have_memory() {
+    let mut trial = Trial::new();
+    let x = trial.input([40, 300]);
+    let (sums, _) = collect(|| (0..40).map(|row| x.select(0, row).square().sum()).reduce(|a, b| a + b).expect("rows"));
+    let plan = trial.check_all(&[sums]);
+    let reductions = |body: &Body| match body {
+        Body::Loop(kernel) => kernel.phases.iter().map(|phase| phase.reductions.len()).sum(),
+        _ => 0,
+    };
+    let most = plan.kernels.iter().map(|kernel| reductions(&kernel.body)).max().expect("kernels");
+    assert!((2..=16).contains(&most), "{most}\n{plan}");
+}

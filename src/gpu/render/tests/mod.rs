@@ -33,6 +33,7 @@ fn capabilities(software: bool, f16: bool) -> Capabilities {
         max_workgroup_invocations: 256,
         max_workgroup_bytes: 16 << 10,
         max_groups: 65_535,
+        least_threads: 1,
         f16,
         launch_milliseconds: f64::INFINITY,
         busy_groups: if software { 16 } else { 128 },

@@ -279,3 +279,15 @@ fn writes_larger_than_a_binding_are_an_error() {
         assert!(error.to_string().contains("parts of the tensor"), "{error}");
     }
 }
+
+#[test]
+fn rows_are_sorted_by_as_many_invocations_as_an_adapter_needs() {
+    let caps = Capabilities { least_threads: 64, ..capabilities(false, false) };
+    for (rows, length, run) in [(3, 10, 10), (1, 1, 1), (2, 300, 512), (2, 37, 16)] {
+        let mut case = Case::new();
+        let keys = case.keys(rows * length);
+        let pairs = case.data(DType::U32, 2 * rows * length);
+        let (inputs, output) = (vec![case.span(keys, 0)], case.span(pairs, 0));
+        case.check_on(&Body::Routine(Routine { kind: RoutineKind::Sort { length, run }, inputs, output }), &caps);
+    }
+}
