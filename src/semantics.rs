@@ -25,6 +25,8 @@
 //!
 //! * NaN wins in `maximum`, `minimum`, `max`, `min`, `cummax` and `clamp`; `argmax` and `argmin` give its first place.
 //!   Comparisons with NaN are false, `ne` true. `sign` keeps it (PyTorch: 0).
+//! * A GPU's compiler may compute as if NaN and infinity did not occur. What it would take for 0 is kept from it where it can be
+//!   seen: `x - x`, `x / x`, `x * 0`, `x / 0` and products with masks. In longer formulas, such as `(x + 1) - x`, it may still do so.
 //! * The first of several largest elements is the `argmax`; `cummax` names the last, as PyTorch.
 //! * Sums by an index that is data (`index_add`, `scatter_add`, `bincount_with`, gradients of `gather`) may be products with
 //!   zeros and ones, by which NaN and infinities of one sum reach the others, too.

@@ -83,13 +83,14 @@ fn in_order(wrt: &[&Tensor], gradients: &HashMap<u64, Tensor>) -> Vec<Tensor> {
     wrt.iter().map(gradient).collect()
 }
 
-/// The gradients of one output by all float leaves it depends on: variables, inputs and tensors made from data.
+/// The gradients of one output by all float leaves it depends on: variables, inputs of steps and tensors made from data. Computed
+/// ones, such as `randn`, `zeros` and whatever was detached, are none; [`grad`] gives gradients by any tensor.
 pub struct Gradients {
     by_node: HashMap<u64, Tensor>,
 }
 
 impl Gradients {
-    /// The gradient by a leaf tensor; `None` if the output does not depend on it.
+    /// The gradient by a leaf tensor; `None` if the output does not depend on it, or it is no leaf.
     pub fn get(&self, leaf: &Tensor) -> Option<Tensor> {
         self.by_node.get(&leaf.node().id).cloned()
     }

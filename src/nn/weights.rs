@@ -1,12 +1,13 @@
 //! A model's weights as a safetensors file, under PyTorch's names.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use half::{bf16, f16};
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
 
+use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result, StateMismatch};
 use crate::files::write_whole;
@@ -75,6 +76,59 @@ pub fn save_weights<M: Module + ?Sized>(model: &M, path: impl AsRef<Path>) -> Re
     write_whole(path.as_ref(), &to_safetensors(model)?)
 }
 
+/// Writes named tensors, such as [`state`](super::state) lists or [`Optimizer::state_dict`](crate::optim::Optimizer::state_dict), as
+/// a safetensors file to `path`, whole or not at all.
+///
+/// # Errors
+/// If the device fails or the file cannot be written.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use brasa::nn::{load_tensors, save_tensors};
+/// use brasa::{Device, Tensor};
+///
+/// let (device, path) = (Device::cpu(), std::env::temp_dir().join("brasa-tensors.safetensors"));
+/// let mean = Tensor::from_slice(&[0.5_f32, 0.25], [2], &device)?;
+/// save_tensors(&BTreeMap::from([("mean".to_owned(), mean)]), &path)?;
+/// assert_eq!(load_tensors(&path, &device)?["mean"].to_vec::<f32>()?, [0.5, 0.25]);
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok::<(), brasa::Error>(())
+/// ```
+pub fn save_tensors(tensors: &BTreeMap<String, Tensor>, path: impl AsRef<Path>) -> Result<()> {
+    let mut values = Vec::with_capacity(tensors.len());
+    for (name, tensor) in tensors {
+        let bytes = pollster::block_on(tensor.to_bytes())?;
+        let (dtype, shape) = (in_files(tensor.dtype()), tensor.shape().to_vec());
+        values.push(NamedValue { name: name.clone(), dtype, shape, bytes });
+    }
+    write_whole(path.as_ref(), &serialize(&values, None, path.as_ref())?)
+}
+
+/// The tensors of the safetensors file at `path`, on `device`. Floats of 64 bits and bf16 become f32; integers of other sizes i32, in
+/// which they saturate.
+///
+/// # Errors
+/// If the file cannot be read or is malformed, or the device fails.
+pub fn load_tensors(path: impl AsRef<Path>, device: &Device) -> Result<BTreeMap<String, Tensor>> {
+    let path = path.as_ref();
+    let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
+    let mut tensors = BTreeMap::new();
+    for (name, view) in parsed(&bytes, path)?.tensors() {
+        let dtype = match view.dtype() {
+            Dtype::F64 | Dtype::F32 | Dtype::BF16 => DType::F32,
+            Dtype::F16 => DType::F16,
+            Dtype::BOOL => DType::Bool,
+            Dtype::U8 => DType::U8,
+            Dtype::U32 => DType::U32,
+            _ => DType::I32,
+        };
+        let bytes = converted(view.data(), view.dtype(), dtype).ok_or_else(|| unknown_type(path, &name, &view))?;
+        tensors.insert(name, Tensor::from_bytes(&bytes, view.shape(), dtype, device)?);
+    }
+    Ok(tensors)
+}
+
 /// Sets the variables of `model` to the values of their names in the safetensors file at `path`, converted to the variables'
 /// types; nothing changes unless all fit.
 ///
@@ -100,7 +154,7 @@ pub fn from_safetensors<M: Module + ?Sized>(
     bytes: &[u8],
     options: &LoadOptions,
 ) -> Result<LoadReport> {
-    let file = SafeTensors::deserialize(bytes).map_err(|error| Error::format(path, reason(&error)))?;
+    let file = parsed(bytes, path)?;
     let views = file.tensors();
     let keys = views.iter().map(|(name, view)| (name.as_str(), view.shape()));
     let (targets, report) = fit(model, keys, options)
@@ -109,16 +163,27 @@ pub fn from_safetensors<M: Module + ?Sized>(
     let mut values = Vec::with_capacity(targets.len());
     for (variable, key) in targets {
         let view = file.tensor(&key).map_err(|error| Error::format(path, reason(&error)))?;
-        let Some(bytes) = converted(view.data(), view.dtype(), variable.dtype()) else {
-            let message = format!("`{key}` has elements of type {:?}, which cannot be read", view.dtype());
-            return Err(Error::format(path, message));
-        };
-        values.push((variable, bytes));
+        let bytes = converted(view.data(), view.dtype(), variable.dtype());
+        values.push((variable, bytes.ok_or_else(|| unknown_type(path, &key, &view))?));
     }
     for (variable, bytes) in values {
         variable.set(&Tensor::from_bytes(&bytes, variable.shape(), variable.dtype(), variable.device())?)?;
     }
     Ok(report)
+}
+
+fn parsed<'a>(bytes: &'a [u8], path: &Path) -> Result<SafeTensors<'a>> {
+    SafeTensors::deserialize(bytes).map_err(|error| {
+        // an archive, or a pickle of before PyTorch 1.6
+        let is_of_torch_save = bytes.starts_with(b"PK") || bytes.starts_with(b"\x80\x02");
+        let how =
+            "it is a file of torch.save: write the state dict with `safetensors.torch.save_file(state_dict, path)`";
+        Error::format(path, if is_of_torch_save { how.to_owned() } else { reason(&error) })
+    })
+}
+
+fn unknown_type(path: &Path, name: &str, view: &TensorView<'_>) -> Error {
+    Error::format(path, format!("`{name}` has elements of type {:?}, which cannot be read", view.dtype()))
 }
 
 /// What is wrong with a file, in words that say what to do.

@@ -70,7 +70,9 @@ pub use unique::Unique;
 ///
 /// Its methods are PyTorch's, and do not change it. It is a handle: cheap to clone, and what it was computed from is kept as long as a
 /// gradient may be asked for ([`no_grad`]). Reading a value ([`to_vec`](Self::to_vec), [`item`](Self::item)) computes it with all that it
-/// needs, fused into few kernels; a loop over the same shapes is faster as a [`Step`](crate::runtime::Step), which is planned once.
+/// needs, fused into few kernels, by a plan that is kept for the next time. Shapes and numbers are part of plans, so what changes
+/// from round to round is better a tensor than a number ([`scalar`](Self::scalar)); a loop over the same shapes is faster as a
+/// [`Step`](crate::runtime::Step), which is planned once.
 /// Shapes that do not fit panic at the caller's line.
 ///
 /// ```
@@ -135,14 +137,15 @@ impl Tensor {
         &self.node.device
     }
 
-    /// The same values; no gradient passes through.
+    /// The same values; no gradient passes through. What a loop carries on this way is computed along with what it was made
+    /// of, and then keeps nothing of it: truncated backpropagation through time needs no more.
     #[track_caller]
     #[must_use]
     pub fn detach(&self) -> Self {
         Self::apply(Op::Detach, &[self], self.shape().clone(), self.dtype())
     }
 
-    /// The same values on another device, through the host; itself if it is there already.
+    /// The same values on another device, through the host, from where no gradient comes back; itself if it is there already.
     ///
     /// # Errors
     ///
@@ -200,8 +203,8 @@ impl Tensor {
 /// are computed.
 ///
 /// Outside of it and of captured steps every tensor keeps the values it was computed from, as a gradient may be asked for: a
-/// loop that carries a tensor on from round to round belongs in here, in a [`Step`](crate::runtime::Step), or carries it on in
-/// a [`Var`](crate::runtime::Var).
+/// loop that carries a tensor on from round to round belongs in here, in a [`Step`](crate::runtime::Step), or carries it on
+/// [detached](Tensor::detach) or in a [`Var`](crate::runtime::Var).
 pub fn no_grad<T>(f: impl FnOnce() -> T) -> T {
     without_gradient(f)
 }

@@ -6,7 +6,7 @@ use brasa::optim::{Optimizer, SGD, SGDOptions};
 use brasa::runtime::{Step, Var, plan_cache_stats};
 use brasa::{DType, Device, Tensor};
 
-use crate::common::{devices, fresh_devices, read, vector};
+use crate::common::{devices, fresh_devices, panic_of, read, vector};
 
 /// Numbers, where NaN is equal to NaN and zeros are one.
 #[track_caller]
@@ -148,4 +148,16 @@ fn gradients_of_a_long_graph_are_not_computed_while_they_are_written_down() {
     let gradients = loss.backward();
     assert_eq!(plan_cache_stats(&device), before);
     drop(gradients);
+}
+
+#[test]
+fn a_recurrent_network_takes_no_samples_but_not_no_time() {
+    for device in devices() {
+        let lstm = LSTM::new(3, 4, RecurrentOptions::default(), &Init::new(&device, 1)).expect("memory");
+        let (outputs, (hidden, _)) = lstm.run(&Tensor::zeros([2, 0, 3], &device), None);
+        assert_eq!((outputs.shape().dims(), hidden.shape().dims()), (&[2, 0, 4][..], &[1, 0, 4][..]));
+        assert!(read(&outputs).is_empty());
+        let (message, ..) = panic_of(|| drop(lstm.forward(&Tensor::zeros([0, 2, 3], &device))));
+        assert!(message.contains("lstm: input [0, 2, 3] is of no time at all"), "{message}");
+    }
 }

@@ -3,6 +3,7 @@
 //! `BRASA_TORCH_WEIGHTS=FOLDER` also reads whole networks that `reference/record_models.py FOLDER` wrote;
 //! `BRASA_SAVE_WEIGHTS=FOLDER` writes some for `reference/check_weights.py FOLDER`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use brasa::error::StateMismatch;
@@ -12,7 +13,7 @@ use brasa::nn::{
     to_safetensors,
 };
 use brasa::runtime::Var;
-use brasa::{Device, Error, Tensor};
+use brasa::{DType, Device, Error, Tensor};
 use half::{bf16, f16};
 use proptest::prelude::*;
 use safetensors::SafeTensors;
@@ -36,7 +37,7 @@ fn strict() -> LoadOptions {
 fn read(io: &[u8], name: &str, device: &Device) -> Tensor {
     let file = SafeTensors::deserialize(io).expect("a file");
     let view = file.tensor(name).expect("a tensor of that name");
-    Tensor::from_bytes(view.data(), view.shape(), brasa::DType::F32, device).expect("memory")
+    Tensor::from_bytes(view.data(), view.shape(), DType::F32, device).expect("memory")
 }
 
 fn logits(model: &dyn Module, input: &Tensor) -> Vec<f32> {
@@ -390,4 +391,56 @@ fn state_moves_to_the_models_device() {
         nn::load_state(to, &doubled).expect("it fits");
         assert_eq!(floats(&to.weight.tensor()), floats(&doubled["weight"]));
     }
+}
+
+#[test]
+fn files_of_torch_save_are_told_apart() {
+    let layer = Linear::new(2, 2, &Init::new(&Device::cpu(), 1)).expect("memory");
+    for bytes in [&b"PK\x03\x04archive/data.pkl and so on"[..], b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."] {
+        let error =
+            from_safetensors(&layer, Path::new("model.pt"), bytes, &LoadOptions::default()).expect_err("no weights");
+        let message = error.to_string();
+        assert!(message.contains("model.pt") && message.contains("safetensors.torch.save_file"), "{message}");
+    }
+}
+
+#[test]
+fn named_tensors_come_back_as_they_were() {
+    let path = std::env::temp_dir().join(format!("brasa-tensors-{}.safetensors", std::process::id()));
+    for device in devices() {
+        let floats =
+            Tensor::from_slice(&[0.5_f32, -2.25, f32::INFINITY, 0.0, 1e-3, 7.0], [2, 3], &device).expect("memory");
+        let tensors = BTreeMap::from([
+            ("f16".to_owned(), floats.to_dtype(DType::F16)),
+            ("mask".to_owned(), floats.gt(0.0)),
+            ("numbers".to_owned(), Tensor::from_slice(&[-3_i32, 5], [2], &device).expect("memory")),
+            ("nothing".to_owned(), Tensor::zeros([0, 4], &device)),
+            ("scalar".to_owned(), Tensor::scalar(3.5_f32, &device)),
+            ("x".to_owned(), floats),
+        ]);
+        nn::save_tensors(&tensors, &path).expect("a folder for temporary files");
+        let read = nn::load_tensors(&path, &device).expect("it was written just now");
+        assert!(read.keys().eq(tensors.keys()));
+        for (name, tensor) in &tensors {
+            assert_eq!((read[name].dtype(), read[name].shape()), (tensor.dtype(), tensor.shape()), "{name}");
+            let bytes = |tensor: &Tensor| pollster::block_on(tensor.to_bytes()).expect("values");
+            assert_eq!(bytes(&read[name]), bytes(tensor), "{name}");
+        }
+    }
+    std::fs::remove_file(&path).expect("it was written just now");
+    // what other programs write: wider numbers
+    let wide = [
+        (Dtype::F64, 1.5_f64.to_le_bytes()),
+        (Dtype::I64, (-7_i64).to_le_bytes()),
+        (Dtype::U64, u64::MAX.to_le_bytes()),
+    ];
+    let views = wide
+        .iter()
+        .map(|(dtype, bytes)| (format!("{dtype:?}"), TensorView::new(*dtype, vec![1], bytes).expect("it fits")));
+    std::fs::write(&path, safetensors::serialize(views, None).expect("it fits")).expect("a folder for temporary files");
+    let read = nn::load_tensors(&path, &Device::cpu()).expect("all are known");
+    assert_eq!(read["F64"].to_vec::<f32>().expect("a value"), [1.5]);
+    assert_eq!(read["I64"].to_vec::<i32>().expect("a value"), [-7]);
+    assert_eq!(read["U64"].to_vec::<i32>().expect("a value"), [i32::MAX]);
+    std::fs::remove_file(&path).expect("it was written just now");
 }

@@ -64,13 +64,14 @@ impl Stack {
         let first = &self.weights[0];
         let inputs = first.weight_ih.shape()[1];
         assert!(
-            input.rank() == 3 && input.size(2) == inputs && input.numel() > 0,
+            input.rank() == 3 && input.size(2) == inputs,
             "{}: input {} is not [{}, {inputs}]",
             first.kind.name(),
             input.shape(),
             if self.options.batch_first { "batch, time" } else { "time, batch" }
         );
         let mut value = if self.options.batch_first { input.transpose(0, 1) } else { input.clone() };
+        assert!(value.size(0) > 0, "{}: input {} is of no time at all", first.kind.name(), input.shape());
         let zeros = first.zero_state(&value.select(0, 0));
         for (state, zero) in initial.into_iter().flatten().zip(&zeros) {
             let shape = Shape::from([&[self.weights.len()], zero.shape().dims()].concat());
