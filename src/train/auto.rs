@@ -116,7 +116,7 @@ fn worth_trying(mut devices: Vec<DeviceInfo>) -> Vec<DeviceInfo> {
         // two cards of one name come through one interface
         let is_again = seen.iter().any(|(name, backend)| *name == adapter.0 && *backend != adapter.1);
         seen.push(adapter);
-        !is_again && !(has_gpu && info.kind == DeviceKind::Software)
+        !(is_again || has_gpu && info.kind == DeviceKind::Software)
     });
     devices
 }

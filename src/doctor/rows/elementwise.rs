@@ -26,6 +26,15 @@ pub(super) fn rows() -> Vec<Row> {
         unary("round", -5.0, 5.0, |x| x[0].round()),
         unary("isfinite", -1.0, 1.0, |x| x[0].log().isfinite()),
         unary("isnan", -1.0, 1.0, |x| x[0].log().isnan()),
+        // what a compiler takes for 0, or for a number, if it computes as if there were no others
+        unary("not_finite", 0.5, 2.0, |x| {
+            let infinite = &x[0] / 0.0;
+            let again = infinite.clone();
+            (&infinite - again)
+                .isnan()
+                .logical_and(&(&infinite * 0.0).isnan())
+                .logical_and(&infinite.isfinite().logical_not())
+        }),
         row("logical_not", |x| x[0].logical_not()).typed(DType::Bool, 0.0, 2.0, [&[3, 5]]),
         int(binary("add", -2.0, 2.0, |x| &x[0] + &x[1])),
         int(binary("sub", -2.0, 2.0, |x| &x[0] - &x[1])),
