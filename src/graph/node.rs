@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::device::Device;
 use crate::dtype::DType;
@@ -53,7 +53,6 @@ pub struct Node {
     /// gradients, does not count: it is no more than they are, and needs them all.
     pub depth: u32,
     value: Mutex<Option<Memory>>,
-    detached: OnceLock<Weak<Node>>,
 }
 
 /// Maps (node, gradient of its output) to the gradients of its inputs (`None`: no gradient).
@@ -129,13 +128,11 @@ impl Node {
             gradient,
             depth,
             value: Mutex::new(None),
-            detached: OnceLock::new(),
         });
-        if matches!(node.op, Op::Detach) {
-            // of several the first one: they have one value
-            let _ = node.inputs[0].detached.set(Arc::downgrade(&node));
+        // gradients wait for nothing that does not wait already
+        if !context.follows {
+            crate::runtime::limit_waiting(&node);
         }
-        crate::runtime::limit_waiting(&node);
         node
     }
 
@@ -172,12 +169,6 @@ impl Node {
         self.value.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The same value without a gradient, if somebody holds it and it waits to be computed: what a loop carries on, without
-    /// its past.
-    pub(crate) fn detached(&self) -> Option<NodeRef> {
-        self.detached.get()?.upgrade().filter(|node| node.value().is_none())
-    }
-
     /// Keeps the computed value.
     pub fn set_value(&self, memory: Memory) {
         *self.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
@@ -193,6 +184,9 @@ fn without_history(node: NodeRef) -> NodeRef {
             let mut leaf = Node::leaf(Source::Memory(memory), node.shape.clone(), node.dtype, &node.device);
             let own = Arc::get_mut(&mut leaf).expect("nobody else has it yet");
             (own.id, own.no_gradient) = (node.id, stops_gradient(&node));
+            // where it comes from is the same, whoever uses it first
+            (own.location, own.module) = (node.location, node.module.clone());
+            (own.stage, own.segment) = (node.stage, node.segment);
             leaf
         }
         _ => node,

@@ -201,8 +201,6 @@ pub struct Tracer {
     pub storages: Vec<Storage>,
     /// The host values, by number.
     pub hosts: Vec<Arc<HostValue>>,
-    /// Detached values of nodes of the program that wait to be computed.
-    pub detached: Vec<NodeRef>,
     numbers: FxHashMap<u64, usize>,
     inputs: FxHashMap<usize, usize>,
     /// Recomputed segments, renumbered from 1 in order of appearance.
@@ -246,11 +244,6 @@ impl Tracer {
         self.numbers[&root.id]
     }
 
-    /// True if `node` is part of the program.
-    pub fn has(&self, node: &Node) -> bool {
-        self.numbers.contains_key(&node.id)
-    }
-
     fn slot(&mut self, node: &Node) -> Slot {
         let memory = match &node.source {
             Some(Source::Host(host)) => {
@@ -282,7 +275,6 @@ impl Tracer {
     fn push(&mut self, node: &Node, slot: Slot) {
         let (op, inputs) = match slot {
             Slot::None => {
-                self.detached.extend(node.detached());
                 (node.op.clone(), node.inputs.iter().map(|input| self.numbers[&input.id]).collect::<Inputs>())
             }
             Slot::External { .. } => (Op::Leaf, Inputs::new()),

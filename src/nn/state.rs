@@ -14,6 +14,9 @@ use super::pattern::matches;
 const OPTIONAL: &str = "num_batches_tracked";
 
 /// Current values of all variables of `module`, by path; tied ones under each of their names.
+///
+/// # Panics
+/// If two variables have one path, as layers that were made of the same [`Init`](super::Init): so does all that saves or loads them.
 pub fn state<M: Module + ?Sized>(module: &M) -> BTreeMap<String, Tensor> {
     named(module).into_iter().map(|(name, variable)| (name, variable.tensor())).collect()
 }

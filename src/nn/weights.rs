@@ -175,7 +175,7 @@ pub fn from_safetensors<M: Module + ?Sized>(
 fn parsed<'a>(bytes: &'a [u8], path: &Path) -> Result<SafeTensors<'a>> {
     SafeTensors::deserialize(bytes).map_err(|error| {
         // an archive, or a pickle of before PyTorch 1.6
-        let is_of_torch_save = bytes.starts_with(b"PK") || bytes.starts_with(b"\x80\x02");
+        let is_of_torch_save = bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"\x80\x02\x8a\x0a");
         let how =
             "it is a file of torch.save: write the state dict with `safetensors.torch.save_file(state_dict, path)`";
         Error::format(path, if is_of_torch_save { how.to_owned() } else { reason(&error) })

@@ -96,12 +96,7 @@ pub fn realize(nodes: &[NodeRef]) -> Result<()> {
 fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
     let _exclusive = device.exclusive();
     let mut tracer = Tracer::default();
-    let mut numbers: SmallVec<[usize; 4]> = nodes.iter().map(|node| tracer.add(node)).collect();
-    // computed along, or the next evaluation would begin with all that came before it once more
-    let detached = std::mem::take(&mut tracer.detached);
-    let detached: SmallVec<[&NodeRef; 4]> = detached.iter().filter(|node| !tracer.has(node)).collect();
-    let nodes: SmallVec<[&NodeRef; 4]> = nodes.iter().copied().chain(detached).collect();
-    numbers.extend(nodes[numbers.len()..].iter().map(|node| tracer.add(node)));
+    let numbers: SmallVec<[usize; 4]> = nodes.iter().map(|node| tracer.add(node)).collect();
     tracer.program.check_sizes()?;
     // a vector's gaps have to be zero; everything else is written all over
     let has_gaps = tracer.program.nodes.iter().any(|node| matches!(node.op, Op::Pack { .. }));
@@ -167,7 +162,8 @@ impl Plans {
     }
 }
 
-/// Graphs deeper than this are evaluated when they grow further: memory for waiting nodes stays bounded.
+/// Graphs deeper than this are evaluated when they grow further, so that memory for waiting nodes stays bounded; their gradients are as
+/// many again.
 const MAX_WAITING: u32 = 4096;
 
 /// Evaluates `node` if too many nodes wait below it. Errors are left to whoever reads the value.

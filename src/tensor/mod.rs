@@ -137,8 +137,9 @@ impl Tensor {
         &self.node.device
     }
 
-    /// The same values; no gradient passes through. What a loop carries on this way is computed along with what it was made
-    /// of, and then keeps nothing of it: truncated backpropagation through time needs no more.
+    /// The same values; no gradient passes through. What is made of it once it is computed keeps nothing of what it was made of
+    /// itself: a loop that carries a state on, as truncated backpropagation through time does, calls `state.detach()` and
+    /// [`realize`](Self::realize) in each round. Without `realize`, each round computes all rounds before it once more.
     #[track_caller]
     #[must_use]
     pub fn detach(&self) -> Self {

@@ -31,6 +31,7 @@ fn what_is_not_finite_stays_so() {
             ("x * 0", x * 0.0, [NAN, 0.0, NAN]),
             ("0 * x", x.zeros_like() * x, [NAN, 0.0, NAN]),
             ("x * mask", x * mask, [INF, 0.0, NAN]),
+            ("z / -0", z / -0.0, [NAN, -INF, INF]),
             ("is finite", (x - again).isfinite().to_dtype(DType::F32), [0.0, 1.0, 0.0]),
         ]
     };
@@ -80,6 +81,7 @@ fn a_loop_may_detach_what_it_carries_on() {
             carried = next.detach();
             optimizer.update(&loss.backward());
             assert!(loss.item::<f32>().expect("a loss").is_finite());
+            carried.realize().expect("memory");
             for (h, w) in state.iter_mut().zip(&mut expected) {
                 let t = (*h * *w + 0.5).tanh();
                 *w -= 0.1 * 2.0 * t * (1.0 - t * t) * *h;

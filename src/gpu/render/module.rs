@@ -405,12 +405,12 @@ impl Layout {
     }
 }
 
-/// `text` as `width` equal values.
 /// True of the numbers that formulas are made of, which compilers can do without or compute with at no cost.
 fn is_common(scalar: Scalar) -> bool {
     [-1.0, 0.0, 0.5, 1.0, 2.0].contains(&scalar.to_f64())
 }
 
+/// `text` as `width` equal values.
 pub(crate) fn splat(text: &str, register: Register, width: usize) -> String {
     if width == 1 { text.into() } else { format!("vec4<{}>({text})", register.name()) }
 }

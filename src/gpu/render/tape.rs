@@ -28,7 +28,7 @@ impl Module<'_> {
             let register = Register::of(instr.dtype);
             let input = |value: ValueId| tape.instrs[value].dtype;
             let expression = match &instr.op {
-                InstrOp::Const(_) if is_zero_factor(tape, id) => splat(&self.hidden_zero(), register, width),
+                InstrOp::Const(zero) if is_zero_factor(tape, id) => splat(&self.hidden_zero(*zero), register, width),
                 InstrOp::Const(scalar) => self.constant(*scalar, width),
                 InstrOp::Uniform(n) => {
                     let bits = self.host_value(*n);
@@ -221,8 +221,8 @@ impl Module<'_> {
     }
 
     /// A zero that compilers do not see: computing as if NaN and infinity did not occur, they take `x * 0` for 0.
-    fn hidden_zero(&mut self) -> String {
-        format!("bitcast<f32>({})", self.hidden(0))
+    fn hidden_zero(&mut self, zero: Scalar) -> String {
+        format!("bitcast<f32>({})", self.hidden((zero.to_f64() as f32).to_bits()))
     }
 
     /// The second operand of `op`. Where it is the first one, compilers must not see that: they take `x - x` for 0.
@@ -244,7 +244,11 @@ impl Module<'_> {
             (Register::Bool, _) => {
                 let [zero, one] = [0.0, 1.0].map(|value| self.constant(Scalar::new(to, value), width));
                 // a mask's: what it is multiplied with may be NaN
-                let zero = if to.is_float() { splat(&self.hidden_zero(), Register::Float, width) } else { zero };
+                let zero = if to.is_float() {
+                    splat(&self.hidden_zero(Scalar::new(to, 0.0)), Register::Float, width)
+                } else {
+                    zero
+                };
                 format!("select({zero}, {one}, {a})")
             }
             (Register::Float, DType::Bool) => format!("float_to_bool{four}({a})"),
