@@ -82,7 +82,7 @@ struct Memory {
 /// # Errors
 /// If no device can do them; the CPU's error is told.
 pub(super) fn choose(config: &Config, open: &Open<'_>) -> Result<Choice> {
-    let devices = worth_trying(Device::list());
+    let devices = worth_trying(&Device::list());
     if let [only] = &devices[..] {
         let why = format!("--device auto: {}, as there is no GPU", only.selector);
         return Ok(Choice { device: only.selector.clone(), why, cost: String::new(), step_ms: None });
@@ -108,17 +108,13 @@ pub(super) fn choose(config: &Config, open: &Open<'_>) -> Result<Choice> {
 
 /// Each device once: beside a GPU none that computes on the processor, and no GPU through a second interface, where a step may
 /// take minutes to compile (DX12 without a compiler of its own).
-fn worth_trying(mut devices: Vec<DeviceInfo>) -> Vec<DeviceInfo> {
-    let mut seen = Vec::new();
+fn worth_trying(devices: &[DeviceInfo]) -> Vec<DeviceInfo> {
     let has_gpu = devices.iter().any(|info| info.kind.is_taken_unasked());
-    devices.retain(|info| {
-        let adapter = (info.name.clone(), info.backend.clone());
-        // two cards of one name come through one interface
-        let is_again = seen.iter().any(|(name, backend)| *name == adapter.0 && *backend != adapter.1);
-        seen.push(adapter);
-        !(is_again || has_gpu && info.kind == DeviceKind::Software)
-    });
-    devices
+    // two cards of one name come through one interface
+    let interface = |name: &str| devices.iter().find(|info| info.name == name).map(|info| &info.backend);
+    let is_first = |info: &&DeviceInfo| interface(&info.name) == Some(&info.backend);
+    let is_real = |info: &&DeviceInfo| !(has_gpu && info.kind == DeviceKind::Software);
+    devices.iter().filter(is_first).filter(is_real).cloned().collect()
 }
 
 /// A few steps on one device. Only the CPU's failure is one: what the settings and the data have wrong, is wrong there, too.
@@ -228,7 +224,7 @@ mod tests {
             ..Device::cpu().info().clone()
         };
         let tried = |devices: &[DeviceInfo]| {
-            let tried = worth_trying(devices.to_vec());
+            let tried = worth_trying(devices);
             tried.iter().map(|info| format!("{} {}", info.name, info.backend)).collect::<Vec<_>>()
         };
         let cpu = Device::cpu().info().clone();

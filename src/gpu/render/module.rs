@@ -93,6 +93,11 @@ impl<'a> Module<'a> {
         format!("sizes[{}].{}", at / 4, LANES[at % 4])
     }
 
+    /// The same, as an f32 expression.
+    pub(crate) fn hidden_float(&mut self, value: f32) -> String {
+        format!("bitcast<f32>({})", self.hidden(value.to_bits()))
+    }
+
     /// Host value number `n` as a u32 expression.
     pub(crate) fn host_value(&mut self, n: usize) -> String {
         self.host_values = self.host_values.max(n + 1);
@@ -161,7 +166,7 @@ impl<'a> Module<'a> {
             Register::Float => {
                 let value = scalar.to_f64() as f32;
                 if !value.is_finite() || !in_text {
-                    format!("bitcast<f32>({})", self.hidden(value.to_bits()))
+                    self.hidden_float(value)
                 } else if value.is_normal() && value.abs() < f32::MAX || value.to_bits() == 0 {
                     // the shortest decimal of the largest number is larger than it, which Tint refuses
                     format!("{value:?}f")

@@ -28,7 +28,10 @@ impl Module<'_> {
             let register = Register::of(instr.dtype);
             let input = |value: ValueId| tape.instrs[value].dtype;
             let expression = match &instr.op {
-                InstrOp::Const(zero) if is_zero_factor(tape, id) => splat(&self.hidden_zero(*zero), register, width),
+                // computing as if NaN and infinity did not occur, compilers take `x * 0` for 0
+                InstrOp::Const(zero) if is_zero_factor(tape, id) => {
+                    splat(&self.hidden_float(zero.to_f64() as f32), register, width)
+                }
                 InstrOp::Const(scalar) => self.constant(*scalar, width),
                 InstrOp::Uniform(n) => {
                     let bits = self.host_value(*n);
@@ -220,11 +223,6 @@ impl Module<'_> {
         format!("select({}, {value}, {condition})", splat(register.zero(), register, width))
     }
 
-    /// A zero that compilers do not see: computing as if NaN and infinity did not occur, they take `x * 0` for 0.
-    fn hidden_zero(&mut self, zero: Scalar) -> String {
-        format!("bitcast<f32>({})", self.hidden((zero.to_f64() as f32).to_bits()))
-    }
-
     /// The second operand of `op`. Where it is the first one, compilers must not see that: they take `x - x` for 0.
     fn other(&mut self, op: Binary, (a, b): (ValueId, ValueId), dtype: DType, width: usize) -> String {
         if a != b || !dtype.is_float() || !matches!(op, Binary::Sub | Binary::Div) {
@@ -242,12 +240,11 @@ impl Module<'_> {
         match (Register::of(from), to) {
             (Register::Bool, DType::Bool) => a.into(),
             (Register::Bool, _) => {
-                let [zero, one] = [0.0, 1.0].map(|value| self.constant(Scalar::new(to, value), width));
-                // a mask's: what it is multiplied with may be NaN
-                let zero = if to.is_float() {
-                    splat(&self.hidden_zero(Scalar::new(to, 0.0)), Register::Float, width)
-                } else {
-                    zero
+                let one = self.constant(Scalar::new(to, 1.0), width);
+                let zero = match Register::of(to) {
+                    // a mask's: what it is multiplied with may be NaN
+                    Register::Float => splat(&self.hidden_float(0.0), Register::Float, width),
+                    _ => self.constant(Scalar::new(to, 0.0), width),
                 };
                 format!("select({zero}, {one}, {a})")
             }
