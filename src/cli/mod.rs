@@ -7,6 +7,7 @@ mod data;
 mod devices;
 mod doctor;
 mod eval;
+mod infer;
 mod interrupt;
 mod layout;
 mod listener;
@@ -59,6 +60,8 @@ enum Command {
     View(view::ViewArgs),
     /// Judge the weights of a run by held-out samples, class by class
     Eval(eval::EvalArgs),
+    /// Say what a run's model makes of pictures, folders of them, or rows of tables
+    Infer(infer::InferArgs),
     /// Measure what the devices can do: is the GPU worth it, and for what?
     Bench(bench::BenchArgs),
     /// Measure which variants of a training's products and convolutions are the fastest on a GPU, and remember it
@@ -101,6 +104,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             #[cfg(feature = "ui")]
             Some(Command::View(args)) => view::run(args),
             Some(Command::Eval(args)) => eval::run(&args),
+            Some(Command::Infer(args)) => infer::run(&args),
             Some(Command::Bench(args)) => bench::run(&args),
             Some(Command::Tune(args)) => {
                 tune::run(&args, matches.subcommand_matches("tune").expect("clap parsed this command"))
@@ -130,11 +134,17 @@ fn say(line: &str) {
 
 /// Writes a result to standard output. A closed pipe (`brasa devices | head -1`) is not our error.
 fn print_result(text: &str) -> Result<()> {
+    print_while_read(text).map(drop)
+}
+
+/// The same; false if nobody reads it.
+fn print_while_read(text: &str) -> Result<bool> {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output", error)),
-        _ => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Error::io("standard output", error)),
+        Ok(()) => Ok(true),
     }
 }
 

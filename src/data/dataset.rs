@@ -45,6 +45,15 @@ impl Normalization {
         let offset = per_channel(mean.iter().zip(std).map(|(mean, std)| -mean / std), inputs);
         inputs.to_dtype(DType::F32) * scale + offset
     }
+
+    /// Brings rows of a table, one after the other, to these scales, of which there is one for each column.
+    pub(crate) fn standardise(&self, rows: &mut [f32]) {
+        for row in rows.chunks_exact_mut(self.mean.len()) {
+            for (value, (&mean, &std)) in row.iter_mut().zip(self.mean.iter().zip(&self.std)) {
+                *value = ((f64::from(*value) - f64::from(mean)) / f64::from(std)) as f32;
+            }
+        }
+    }
 }
 
 /// These numbers along the second axis of something that is broadcast with `like`. They are part of the graph, not memory.

@@ -27,6 +27,10 @@ pub use augment::Augment;
 pub use batch::{Batch, HostTimes, Targets, Upload, Work};
 pub use cache::Cache;
 pub use dataset::{Dataset, Description, Goal, Normalization, Split};
+#[cfg(feature = "cli")]
+pub(crate) use files::is_picture_name;
+#[cfg(all(test, feature = "cli"))]
+pub(crate) use files::read_mask;
 pub(crate) use files::{MAX_PICTURE_BYTES, decode_picture, read_file};
 pub use loader::{Loader, Skipped};
 pub use memory::InMemory;

@@ -1,4 +1,5 @@
-//! Files that other programs read: TensorBoard's event files. (Weights as safetensors are in [`nn`](crate::nn), where the names
-//! are.)
+//! Files that other programs read or write: TensorBoard's event files, PyTorch's state dicts. (Weights as safetensors are in
+//! [`nn`](crate::nn), where the names are.)
 
 pub mod tensorboard;
+pub(crate) mod torch;

@@ -70,4 +70,4 @@ pub use transformer::{
     TransformerOptions,
 };
 pub(crate) use weights::{NamedValue, in_files, reason, serialize};
-pub use weights::{from_safetensors, load_tensors, load_weights, save_tensors, save_weights, to_safetensors};
+pub use weights::{load_tensors, load_weights, save_tensors, save_weights, to_safetensors, weights_from_bytes};

@@ -1,5 +1,6 @@
-//! A model's weights as a safetensors file, under PyTorch's names.
+//! A model's weights as a file, under PyTorch's names: safetensors is written and read, what `torch.save` writes is read.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -11,6 +12,7 @@ use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result, StateMismatch};
 use crate::files::write_whole;
+use crate::formats::torch;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
@@ -105,8 +107,8 @@ pub fn save_tensors(tensors: &BTreeMap<String, Tensor>, path: impl AsRef<Path>) 
     write_whole(path.as_ref(), &serialize(&values, None, path.as_ref())?)
 }
 
-/// The tensors of the safetensors file at `path`, on `device`. Floats of 64 bits and bf16 become f32; integers of other sizes i32, in
-/// which they saturate.
+/// The tensors of the file at `path`, on `device`: safetensors, or a state dict as `torch.save` writes it since PyTorch 1.6, of which
+/// nothing is run. Floats of 64 bits and bf16 become f32; integers of other sizes i32, in which they saturate.
 ///
 /// # Errors
 /// If the file cannot be read or is malformed, or the device fails.
@@ -114,8 +116,8 @@ pub fn load_tensors(path: impl AsRef<Path>, device: &Device) -> Result<BTreeMap<
     let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
     let mut tensors = BTreeMap::new();
-    for (name, view) in parsed(&bytes, path)?.tensors() {
-        let dtype = match view.dtype() {
+    for tensor in parsed(&bytes, path)? {
+        let dtype = match tensor.dtype {
             Dtype::F64 | Dtype::F32 | Dtype::BF16 => DType::F32,
             Dtype::F16 => DType::F16,
             Dtype::BOOL => DType::Bool,
@@ -123,14 +125,15 @@ pub fn load_tensors(path: impl AsRef<Path>, device: &Device) -> Result<BTreeMap<
             Dtype::U32 => DType::U32,
             _ => DType::I32,
         };
-        let bytes = converted(view.data(), view.dtype(), dtype).ok_or_else(|| unknown_type(path, &name, &view))?;
-        tensors.insert(name, Tensor::from_bytes(&bytes, view.shape(), dtype, device)?);
+        let bytes = tensor.converted(dtype, path)?;
+        let value = Tensor::from_bytes(&bytes, &tensor.shape[..], dtype, device)?;
+        tensors.insert(tensor.name, value);
     }
     Ok(tensors)
 }
 
-/// Sets the variables of `model` to the values of their names in the safetensors file at `path`, converted to the variables'
-/// types; nothing changes unless all fit.
+/// Sets the variables of `model` to the values of their names in the file at `path`, which [`load_tensors`] could read, converted
+/// to the variables' types; nothing changes unless all fit.
 ///
 /// # Errors
 /// If the file cannot be read or is malformed, and [`Error::State`] if names or shapes do not fit.
@@ -141,30 +144,29 @@ pub fn load_weights<M: Module + ?Sized>(
 ) -> Result<LoadReport> {
     let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
-    from_safetensors(model, path, &bytes, options)
+    weights_from_bytes(model, path, &bytes, options)
 }
 
 /// [`load_weights`] from the contents of a file; `path` is for messages.
 ///
 /// # Errors
 /// As [`load_weights`].
-pub fn from_safetensors<M: Module + ?Sized>(
+pub fn weights_from_bytes<M: Module + ?Sized>(
     model: &M,
     path: &Path,
     bytes: &[u8],
     options: &LoadOptions,
 ) -> Result<LoadReport> {
-    let file = parsed(bytes, path)?;
-    let views = file.tensors();
-    let keys = views.iter().map(|(name, view)| (name.as_str(), view.shape()));
+    let tensors = parsed(bytes, path)?;
+    let keys = tensors.iter().map(|tensor| (tensor.name.as_str(), &tensor.shape[..]));
     let (targets, report) = fit(model, keys, options)
         .map_err(|problems| Box::new(StateMismatch { path: Some(path.to_owned()), ..problems }))?;
+    let named: HashMap<&str, &InFile<'_>> = tensors.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
     // all conversions before the first change
     let mut values = Vec::with_capacity(targets.len());
     for (variable, key) in targets {
-        let view = file.tensor(&key).map_err(|error| Error::format(path, reason(&error)))?;
-        let bytes = converted(view.data(), view.dtype(), variable.dtype());
-        values.push((variable, bytes.ok_or_else(|| unknown_type(path, &key, &view))?));
+        let bytes = named[key.as_str()].converted(variable.dtype(), path)?;
+        values.push((variable, bytes));
     }
     for (variable, bytes) in values {
         variable.set(&Tensor::from_bytes(&bytes, variable.shape(), variable.dtype(), variable.device())?)?;
@@ -172,18 +174,38 @@ pub fn from_safetensors<M: Module + ?Sized>(
     Ok(report)
 }
 
-fn parsed<'a>(bytes: &'a [u8], path: &Path) -> Result<SafeTensors<'a>> {
-    SafeTensors::deserialize(bytes).map_err(|error| {
-        // an archive, or a pickle of before PyTorch 1.6
-        let is_of_torch_save = bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"\x80\x02\x8a\x0a");
-        let how =
-            "it is a file of torch.save: write the state dict with `safetensors.torch.save_file(state_dict, path)`";
-        Error::format(path, if is_of_torch_save { how.to_owned() } else { reason(&error) })
-    })
+/// A tensor in a file.
+struct InFile<'a> {
+    name: String,
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Cow<'a, [u8]>,
 }
 
-fn unknown_type(path: &Path, name: &str, view: &TensorView<'_>) -> Error {
-    Error::format(path, format!("`{name}` has elements of type {:?}, which cannot be read", view.dtype()))
+impl InFile<'_> {
+    fn converted(&self, to: DType, path: &Path) -> Result<Vec<u8>> {
+        converted(&self.bytes, self.dtype, to).ok_or_else(|| {
+            let Self { name, dtype, .. } = self;
+            Error::format(path, format!("`{name}` has elements of type {dtype:?}, which cannot be read"))
+        })
+    }
+}
+
+fn parsed<'a>(bytes: &'a [u8], path: &Path) -> Result<Vec<InFile<'a>>> {
+    if torch::is_of_torch(bytes) {
+        let tensors = torch::read(bytes).map_err(|reason| Error::format(path, reason))?;
+        let in_file =
+            |torch::StoredTensor { name, dtype, shape, bytes }| InFile { name, dtype, shape, bytes: Cow::Owned(bytes) };
+        return Ok(tensors.into_iter().map(in_file).collect());
+    }
+    let file = SafeTensors::deserialize(bytes).map_err(|error| Error::format(path, reason(&error)))?;
+    let in_file = |(name, view): (String, TensorView<'a>)| InFile {
+        name,
+        dtype: view.dtype(),
+        shape: view.shape().to_vec(),
+        bytes: Cow::Borrowed(view.data()),
+    };
+    Ok(file.tensors().into_iter().map(in_file).collect())
 }
 
 /// What is wrong with a file, in words that say what to do.

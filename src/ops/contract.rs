@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::error::Result;
-use crate::graph::reference::{coordinates, ravel};
+use crate::graph::reference::coordinates;
 use crate::graph::{Contract, Labels, Node, NodeRef};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
@@ -103,35 +103,30 @@ pub(super) fn gradient(contract: &Contract, node: &NodeRef, g: &Tensor) -> Vec<O
 }
 
 pub(super) fn reference(contract: &Contract, node: &Node, inputs: &[&[f64]]) -> Vec<f64> {
-    let [lhs_shape, rhs_shape] = [0, 1].map(|number: usize| &node.inputs[number].shape);
-    let summed: Vec<u8> = contract.lhs.iter().copied().filter(|label| !contract.out.contains(label)).collect();
-    let summed_shape: Vec<usize> = summed
-        .iter()
-        .map(|label| lhs_shape[contract.lhs.iter().position(|l| l == label).expect("taken from these labels")])
-        .collect();
-    let mut point = [0; 256];
-    let mut out = Vec::with_capacity(node.shape.numel());
-    for outer in coordinates(&node.shape) {
-        for (&label, coordinate) in contract.out.iter().zip(outer) {
-            point[usize::from(label)] = coordinate;
-        }
-        let (mut sum, mut integer_sum) = (0.0, 0_i64);
-        for inner in coordinates(&summed_shape) {
-            for (&label, coordinate) in summed.iter().zip(inner) {
-                point[usize::from(label)] = coordinate;
-            }
-            let at = |labels: &[u8], shape: &Shape| {
-                ravel(&labels.iter().map(|&label| point[usize::from(label)]).collect::<Vec<_>>(), shape)
+    let [lhs, rhs] = [0, 1].map(|number: usize| &*node.inputs[number].shape);
+    let summed: Labels = contract.lhs.iter().copied().filter(|label| !contract.out.contains(label)).collect();
+    let axis = |label: &u8| contract.lhs.iter().position(|own| own == label).expect("taken from these labels");
+    let summed_shape: Shape = summed.iter().map(|label| lhs[axis(label)]).collect();
+    // where the elements at each point of some axes lie, counted from the first
+    let places = |shape: &[usize], labels: &[u8]| -> Vec<[usize; 2]> {
+        let strides = [(&contract.lhs, lhs), (&contract.rhs, rhs)].map(|(own, sizes)| {
+            let stride = |label: &u8| {
+                own.iter().position(|own| own == label).map_or(0, |axis| sizes[axis + 1..].iter().product::<usize>())
             };
-            let a = inputs[0][at(&contract.lhs, lhs_shape)];
-            let b = inputs[1][at(&contract.rhs, rhs_shape)];
-            if node.dtype.is_float() {
-                sum += a * b;
-            } else {
-                integer_sum = integer_sum.wrapping_add((a as i64).wrapping_mul(b as i64));
-            }
+            labels.iter().map(stride).collect::<Vec<_>>()
+        });
+        let place =
+            |point: &[usize], strides: &[usize]| point.iter().zip(strides).map(|(at, stride)| at * stride).sum();
+        coordinates(shape).map(|point| strides.each_ref().map(|strides| place(&point, strides))).collect()
+    };
+    let inner = places(&summed_shape, &summed);
+    let sum = |outer: [usize; 2]| {
+        let factors = inner.iter().map(|inner| (inputs[0][outer[0] + inner[0]], inputs[1][outer[1] + inner[1]]));
+        if node.dtype.is_float() {
+            factors.fold(0.0, |sum, (a, b)| sum + a * b)
+        } else {
+            wrap(node.dtype, factors.fold(0, |sum: i64, (a, b)| sum.wrapping_add((a as i64).wrapping_mul(b as i64))))
         }
-        out.push(if node.dtype.is_float() { sum } else { wrap(node.dtype, integer_sum) });
-    }
-    out
+    };
+    places(&node.shape, &contract.out).into_iter().map(sum).collect()
 }

@@ -74,6 +74,52 @@ impl Tensor {
         Self::rand(self.shape(), self.device()).lt(self.to_dtype(DType::F32))
     }
 
+    /// `count` indices drawn from each row of weights `[n]` or `[rows, n]`, which need not sum to 1, as i32 `[count]` or `[rows, count]`.
+    ///
+    /// With `replacement` each is drawn by itself: a uniform number is looked for in the cumulative sum, so that weights below
+    /// 6e-8 of a row's sum may never be drawn. Without, none is drawn twice, and they stand in the order in which they are drawn:
+    /// that of `-log(uniform) / weight` (Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir").
+    ///
+    /// Weights are at least 0, finite and not all 0, which is not checked; without `replacement`, ones of 0 are drawn when no
+    /// others are left.
+    ///
+    /// # Panics
+    /// If these are no floats of one or two axes, or there are fewer than are to be drawn.
+    ///
+    /// ```
+    /// use brasa::{Device, Tensor};
+    ///
+    /// let weights = Tensor::from_slice(&[0.0_f32, 3.0, 0.0, 1.0], [4], &Device::cpu())?;
+    /// assert!(weights.multinomial(9, true).to_vec::<i32>()?.iter().all(|index| [1, 3].contains(index)));
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn multinomial(&self, count: usize, replacement: bool) -> Self {
+        assert!(
+            self.dtype().is_float() && matches!(self.rank(), 1 | 2),
+            "multinomial: the weights are {}{}, not floats [n] or [rows, n]",
+            self.dtype(),
+            self.shape()
+        );
+        let length = self.size(-1);
+        let most = if replacement && length > 0 { usize::MAX } else { length };
+        assert!(count <= most, "multinomial: {count} of {length} weights {}", self.shape());
+        let (weights, device) = (self.to_dtype(DType::F32).detach(), self.device());
+        if !replacement {
+            // no uniform number is 0, which would be infinitely early
+            let time = ((1.0 - Self::rand(self.shape(), device)).log() * -1.0).clamp_min(f64::from(f32::EPSILON) / 4.0);
+            return (weights / time).topk(count, -1, true).1;
+        }
+        let mut drawn = self.shape().to_vec();
+        drawn[self.rank() - 1] = count;
+        let sums = weights.cumsum(-1);
+        let total = sums.narrow(-1, length - 1, 1);
+        // below the sum in spite of rounding: what follows the last weight is none
+        let place = (Self::rand(drawn, device) * &total).minimum(&total * (1.0 - f64::from(f32::EPSILON)));
+        sums.searchsorted(&place, true)
+    }
+
     /// Zero with probability `probability`, else scaled by `1 / (1 - probability)`; for training only.
     #[track_caller]
     #[must_use]

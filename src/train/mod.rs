@@ -44,7 +44,9 @@ pub(crate) use evaluate::evaluate_for;
 pub use evaluate::{Judged, evaluate};
 pub use event::{EpochMetrics, Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
 pub use forecast::{RunForecast, forecast};
-pub use predictor::{PredictedPicture, Predictor};
+#[cfg(feature = "cli")]
+pub(crate) use pictures::class_color;
+pub use predictor::{GivenPicture, PredictedPicture, Prediction, Predictor};
 pub use save::SaveEvery;
 pub use scores::{ClassScores, Confusion, MeanScores, MicroScores};
 pub use tensorboard::TensorBoard;

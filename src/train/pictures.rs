@@ -103,8 +103,12 @@ pub(super) fn sheet(pixels: &[u8], [height, width, channels]: [usize; 3], column
 }
 
 fn colored(classes: &[u8]) -> Vec<u8> {
-    let color = |&class: &u8| if class == IGNORED { [0; 3] } else { COLORS[usize::from(class) % COLORS.len()] };
-    classes.iter().flat_map(color).collect()
+    classes.iter().flat_map(|&class| class_color(class)).collect()
+}
+
+/// RGB of a class in a mask.
+pub(crate) fn class_color(class: u8) -> [u8; 3] {
+    if class == IGNORED { [0; 3] } else { COLORS[usize::from(class) % COLORS.len()] }
 }
 
 /// Pictures of `height` by `width` pixels with frames, `columns` in a row.

@@ -1,13 +1,18 @@
-//! What a run's model says about pictures of one's own.
+//! What a run's model says about pictures, and rows of tables, of one's own.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::data::{MAX_PICTURE_BYTES, Resize, Sample, Values, decode_picture, read_file};
+use parking_lot::Mutex;
+
+use crate::data::{MAX_PICTURE_BYTES, Normalization, Resize, Sample, Values, decode_picture, read_file};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::models::{self, ModelSpec};
 use crate::nn::{LoadOptions, Mode, Module, load_weights};
+use crate::runtime::Step;
+use crate::shape::Shape;
 use crate::tensor::{Tensor, no_grad};
 
 use super::learned::{change_levels, few_levels, levels};
@@ -16,7 +21,7 @@ use super::record::{InputRecord, RUN, RunRecord};
 use super::run::{BEST, WEIGHTS};
 use super::{Trainer, pictures};
 
-/// The model of a run, with the weights that it saved last.
+/// The model of a run, with weights that it has saved. Answers for as many samples as before are one replay of a plan.
 ///
 /// ```
 /// use brasa::train::{Config, Control, Predictor, Trainer};
@@ -25,21 +30,40 @@ use super::{Trainer, pictures};
 /// let config = Config { device: Some("cpu".into()), epochs: 1, out: out.path().into(), ..Config::default() };
 /// let summary = Trainer::new(config)?.run(&Control::default(), &mut |_| {})?;
 /// let predictor = Predictor::open(&summary.folder, Some("cpu"))?;
-/// # let picture = out.path().join("picture.png");
-/// # image::GrayImage::new(20, 30).save(&picture).unwrap();
-/// let predicted = predictor.predict_file(&picture)?;
-/// assert_eq!((predicted.height, predicted.width), (8, 8), "as the model is given digits");
-/// let (class, probability) = predicted.likeliest[0];
+/// # let file = out.path().join("picture.png");
+/// # image::GrayImage::new(20, 30).save(&file).unwrap();
+/// let picture = predictor.read_picture(&file)?;
+/// assert_eq!(picture.size, [30, 20], "of the file; the model is given 8x8");
+/// let predicted = predictor.predict(&[picture.sample])?;
+/// let (class, probability) = predicted[0].likeliest[0];
 /// println!("{} ({probability})", predictor.classes()[class as usize]);
 /// # Ok::<(), brasa::Error>(())
 /// ```
 pub struct Predictor {
     device: Device,
-    model: Box<dyn Module>,
-    numbers: Numbers,
+    model: Arc<dyn Module>,
     classes: Vec<String>,
     input: InputRecord,
     weights: PathBuf,
+    step: Mutex<Step>,
+}
+
+/// A picture as a model is given it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GivenPicture {
+    /// In the size, the channels and the levels of those that the model has learned from.
+    pub sample: Sample,
+    /// Height and width that it had, upright.
+    pub size: [usize; 2],
+}
+
+/// What a model says about a sample.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Prediction {
+    /// The likeliest classes with their probabilities, likeliest first, five at most; empty of segmentation.
+    pub likeliest: Vec<(u32, f32)>,
+    /// The class of each pixel, `[height, width]` as the model was given them; empty but of segmentation.
+    pub mask: Vec<u8>,
 }
 
 /// A picture and what a model says about it.
@@ -51,37 +75,50 @@ pub struct PredictedPicture {
     pub width: usize,
     /// RGB, `[height, width, 3]`.
     pub pixels: Vec<u8>,
-    /// The likeliest classes with their probabilities, likeliest first, five at most; empty of segmentation.
-    pub likeliest: Vec<(u32, f32)>,
-    /// The class of each pixel, `[height, width]`; empty but of segmentation.
-    pub mask: Vec<u8>,
+    /// What the model says.
+    pub prediction: Prediction,
 }
 
 impl Predictor {
-    /// The model of the run in `folder`, which may be going on, on this device, or that of the run's settings.
+    /// The model of the run in `folder`, which may be going on, with the weights that it saved last, on this device, or that of
+    /// the run's settings.
     ///
     /// # Errors
-    /// If there is no run that has saved weights, its model is not given pictures, or the device fails.
+    /// If there is no run that has saved weights, or the device fails.
     pub fn open(folder: &Path, device: Option<&str>) -> Result<Self> {
+        let saved = [WEIGHTS, BEST].map(|name| folder.join(name));
+        let weights = saved.into_iter().find(|path| path.exists());
+        let weights = weights.unwrap_or_else(|| folder.join(WEIGHTS));
+        Self::open_with(folder, weights, device)
+    }
+
+    /// The same with the weights in a file.
+    ///
+    /// # Errors
+    /// If there is no run, the weights are not its model's, or the device fails.
+    pub fn open_with(folder: &Path, weights: impl Into<PathBuf>, device: Option<&str>) -> Result<Self> {
+        let weights = weights.into();
         let config = Trainer::config_of(folder)?;
+        if weights.parent() == Some(folder) && !weights.exists() {
+            return Err(Error::Config(format!("{}: this run has saved no weights yet", folder.display())));
+        }
         let record = folder.join(RUN);
         let text = std::fs::read_to_string(&record).map_err(|error| Error::io(&record, error))?;
         let run: RunRecord = serde_json::from_str(&text).map_err(|error| Error::format(&record, error.to_string()))?;
         let RunRecord { classes, input, .. } = run;
-        if !matches!(input.shape[..], [1 | 3, _, _]) {
-            let message = format!("{}: its model is given {:?}, and no pictures", folder.display(), input.shape);
-            return Err(Error::Config(message));
-        }
         let device = device.or(config.device.as_deref()).map_or_else(Device::best, Device::named)?;
         device.set_matmul_precision(config.matmul_precision);
         let spec = ModelSpec { input: input.shape.clone(), classes: classes.len(), seed: u64::from(config.seed) };
-        let model = models::create(&config.model.to_string(), &spec, &device)?;
-        let saved = [WEIGHTS, BEST].map(|name| folder.join(name));
-        let Some(weights) = saved.into_iter().find(|path| path.exists()) else {
-            return Err(Error::Config(format!("{}: this run has saved no weights yet", folder.display())));
-        };
+        let model: Arc<dyn Module> = models::create(&config.model.to_string(), &spec, &device)?.into();
         load_weights(model.as_ref(), &weights, &LoadOptions::default())?;
-        Ok(Self { device, model, numbers: Numbers::of(&config), classes, input, weights })
+        let (numbers, segments, normalization) = (Numbers::of(&config), input.segments, input.normalization());
+        let answering = model.clone();
+        let step = Step::new(&device, move |inputs| {
+            let inputs = normalization.apply(&inputs[0]);
+            let logits = Mode::Evaluate.scope(|| numbers.forward(answering.as_ref(), &inputs)).to_dtype(DType::F32);
+            vec![no_grad(|| if segments { logits.argmax(1).to_dtype(DType::U8) } else { logits.log_softmax(1) })]
+        })?;
+        Ok(Self { device, model, classes, input, weights, step: Mutex::new(step) })
     }
 
     /// Takes the weights that the run has saved meanwhile.
@@ -97,36 +134,97 @@ impl Predictor {
         &self.classes
     }
 
-    /// What the model says about the picture in a file: JPEG, PNG, BMP, WebP or GIF. It is brought to the size, the channels
-    /// and the levels of those that the model has learned from.
+    /// What the model is given.
+    pub fn input(&self) -> &InputRecord {
+        &self.input
+    }
+
+    /// Where it answers.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The picture in a file: JPEG, PNG, BMP, WebP or GIF. It is brought to the size, the channels and the levels of those that
+    /// the model has learned from.
+    ///
+    /// # Errors
+    /// If it is no picture that can be read, or the model is given no pictures.
+    pub fn read_picture(&self, path: &Path) -> Result<GivenPicture> {
+        let mut bytes = Vec::new();
+        read_file(path, MAX_PICTURE_BYTES, &mut bytes)?;
+        self.decode_picture(&bytes, path)
+    }
+
+    /// The same from a file's contents; `path` is for messages.
+    ///
+    /// # Errors
+    /// As of [`read_picture`](Self::read_picture).
+    pub fn decode_picture(&self, bytes: &[u8], path: &Path) -> Result<GivenPicture> {
+        let &[channels @ (1 | 3), height, width] = &self.input.shape[..] else {
+            let columns = self.input.shape.iter().product::<usize>();
+            return Err(Error::format(path, format!("the model is given rows of {columns} numbers, and no pictures")));
+        };
+        let mut sample = Sample::default();
+        decode_picture(bytes, channels, &mut sample).map_err(|reason| Error::format(path, reason))?;
+        let size = [sample.shape[1], sample.shape[2]];
+        Resize { height, width }.apply(&mut sample)?;
+        change_levels(&mut sample, levels(&self.input.normalization()) / 255.0);
+        Ok(GivenPicture { sample, size })
+    }
+
+    /// A row of a table with its features in the units of those that the model has learned from; `None` if there are not as
+    /// many.
+    pub fn row(&self, features: &[f32]) -> Option<Sample> {
+        let Normalization { mean, std } = self.input.normalization();
+        if self.input.shape != [features.len()] || mean.len() != features.len() {
+            return None;
+        }
+        let mut values = features.to_vec();
+        Normalization { mean, std }.standardise(&mut values);
+        Some(Sample { shape: vec![values.len()], input: Values::F32(values), ..Sample::default() })
+    }
+
+    /// What the model says about each of these samples, all of which it is given at once.
+    ///
+    /// # Errors
+    /// If the device fails.
+    ///
+    /// # Panics
+    /// If a sample is not of the shape of those that the model has learned from.
+    #[track_caller]
+    pub fn predict(&self, samples: &[Sample]) -> Result<Vec<Prediction>> {
+        let Some(first) = samples.first() else { return Ok(Vec::new()) };
+        let mut bytes = Vec::with_capacity(samples.len() * first.input.as_bytes().len());
+        for Sample { shape, input, .. } in samples {
+            let learned = &self.input.shape;
+            assert_eq!(shape, learned, "predict: a sample is {shape:?}, but the model has learned from {learned:?}");
+            bytes.extend_from_slice(input.as_bytes());
+        }
+        let shape = Shape::from([&[samples.len()], &self.input.shape[..]].concat());
+        let inputs = Tensor::from_bytes(&bytes, shape, first.input.dtype(), &self.device)?;
+        let said = self.step.lock().run(&[inputs])?.remove(0);
+        let each = said.numel() / samples.len();
+        Ok(if self.input.segments {
+            let masks = said.to_vec::<u8>()?;
+            masks.chunks_exact(each).map(|mask| Prediction { mask: mask.to_vec(), ..Prediction::default() }).collect()
+        } else {
+            let logarithms = said.to_vec::<f32>()?;
+            let of = |row| Prediction { likeliest: likeliest(row), ..Prediction::default() };
+            logarithms.chunks_exact(each).map(of).collect()
+        })
+    }
+
+    /// What the model says about the picture in a file, and how it saw it.
     ///
     /// # Errors
     /// If it is no picture that can be read, or the device fails.
     pub fn predict_file(&self, path: &Path) -> Result<PredictedPicture> {
-        let mut bytes = Vec::new();
-        read_file(path, MAX_PICTURE_BYTES, &mut bytes)?;
-        let &[channels, height, width] = &self.input.shape[..] else { unreachable!("pictures have three axes") };
-        let mut sample = Sample::default();
-        decode_picture(&bytes, channels, &mut sample).map_err(|reason| Error::format(path, reason))?;
-        Resize { height, width }.apply(&mut sample)?;
-        let normalization = self.input.normalization();
-        let few = few_levels(&normalization);
-        change_levels(&mut sample, levels(&normalization) / 255.0);
-        let Values::U8(planes) = &sample.input else { unreachable!("pictures are bytes") };
-        let pixels = pictures::interleaved(planes, channels, few.map_or(255, |largest| largest as u8));
+        let sample = self.read_picture(path)?.sample;
+        let prediction = self.predict(std::slice::from_ref(&sample))?.remove(0);
+        let &[channels, height, width] = &sample.shape[..] else { unreachable!("pictures have three axes") };
+        let largest = few_levels(&self.input.normalization()).map_or(255, |largest| largest as u8);
+        let pixels = pictures::interleaved(sample.input.as_bytes(), channels, largest);
         let pixels = if channels == 3 { pixels } else { pixels.iter().flat_map(|&level| [level; 3]).collect() };
-        let picture = Tensor::from_bytes(planes, [1, channels, height, width], DType::U8, &self.device)?;
-        let logits = no_grad(|| {
-            Mode::Evaluate.scope(|| self.numbers.forward(self.model.as_ref(), &normalization.apply(&picture)))
-        });
-        let logits = logits.to_dtype(DType::F32);
-        let mut predicted = PredictedPicture { height, width, pixels, likeliest: Vec::new(), mask: Vec::new() };
-        if self.input.segments {
-            let said = no_grad(|| logits.argmax(1)).to_vec::<i32>()?;
-            predicted.mask = said.into_iter().map(|class| class as u8).collect();
-        } else {
-            predicted.likeliest = likeliest(&no_grad(|| logits.log_softmax(1)).to_vec::<f32>()?);
-        }
-        Ok(predicted)
+        Ok(PredictedPicture { height, width, pixels, prediction })
     }
 }

@@ -271,8 +271,8 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("Stages", "Etapas"),
     ("Start", "Iniciar"),
     (
-        "Start from the weights in this safetensors file: those whose names and shapes fit",
-        "Partir dos pesos deste arquivo safetensors: aqueles cujos nomes e formas correspondem",
+        "Start from the weights in this file (safetensors, or of `torch.save`): those whose names and shapes fit",
+        "Partir dos pesos deste arquivo (safetensors, ou de `torch.save`): aqueles cujos nomes e formas correspondem",
     ),
     ("Start training", "Iniciar treinamento"),
     (

@@ -8,6 +8,7 @@ mod doctor;
 mod eval;
 #[cfg(target_os = "linux")]
 mod full_disk;
+mod infer;
 mod killed;
 mod outside;
 mod pets;

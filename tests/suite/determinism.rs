@@ -6,7 +6,7 @@ use brasa::runtime::{random_inputs, seed};
 use brasa::{DType, Device, Tensor};
 
 use crate::common::small::Training;
-use crate::common::{floats, fresh_devices, read};
+use crate::common::{floats, fresh_devices, panic_of, read};
 
 /// Losses and state after `steps` steps, as bits.
 fn trained(device: &Device, steps: u64) -> (Vec<u32>, Vec<(String, Vec<u8>)>) {
@@ -55,6 +55,43 @@ fn the_number_of_threads_changes_no_bit_on_the_cpu() {
 fn bits(count: usize, device: &Device) -> Tensor {
     let (seed, position, stream) = random_inputs(device);
     Tensor::from_node(Node::new(Op::Random { stream }, vec![seed, position], count.into(), DType::U32, device))
+}
+
+/// Indices are drawn as often as their weights say, with and without replacement, on every device.
+#[test]
+fn weights_decide_how_often_an_index_is_drawn() {
+    const ROWS: usize = 5_000;
+    let weights = [0.0_f32, 3.0, 0.0, 1.0, 4.0];
+    for device in fresh_devices() {
+        let one = Tensor::from_slice(&weights, [5], &device).expect("memory");
+        let rows = one.expand([ROWS, 5]);
+        let share = |drawn: &[i32], index: i32| {
+            drawn.iter().filter(|&&drawn| drawn == index).count() as f64 / drawn.len() as f64
+        };
+        let single: Vec<i32> = one.multinomial(ROWS, true).to_vec().expect("indices");
+        let each: Vec<i32> = rows.multinomial(2, true).to_vec().expect("indices");
+        let ordered: Vec<i32> = rows.multinomial(3, false).to_vec().expect("indices");
+        let first: Vec<i32> = ordered.iter().step_by(3).copied().collect();
+        for (drawn, how) in [(&single, "one row"), (&each, "rows"), (&first, "first of several")] {
+            for (index, weight) in (0..).zip(weights) {
+                // six standard errors of the likeliest
+                let (got, expected) = (share(drawn, index), f64::from(weight) / 8.0);
+                assert!((got - expected).abs() < 6.0 * (0.25 / ROWS as f64).sqrt(), "{how}, {index}: {got}");
+                assert!(weight > 0.0 || got == 0.0, "{how}: {index} has no weight");
+            }
+        }
+        for row in ordered.chunks_exact(3) {
+            let mut row = row.to_vec();
+            row.sort_unstable();
+            assert_eq!(row, [1, 3, 4], "each once, and none without weight");
+        }
+        // of those whose first is 4, the second is 1 three times of four
+        let second: Vec<i32> = ordered.chunks_exact(3).filter(|row| row[0] == 4).map(|row| row[1]).collect();
+        assert!((share(&second, 1) - 0.75).abs() < 0.06, "{}", share(&second, 1));
+        assert_eq!(one.multinomial(0, false).shape().dims(), [0]);
+        let (message, ..) = panic_of(|| one.multinomial(6, false));
+        assert!(message.contains("6 of 5 weights [5]"), "{message}");
+    }
 }
 
 #[test]

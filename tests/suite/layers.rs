@@ -94,7 +94,7 @@ fn check_in_general(row: &Row, device: &Device) {
         outputs.iter().map(floats).collect::<Vec<_>>()
     };
     let file = nn::to_safetensors(&layer).expect("bytes");
-    let report = nn::from_safetensors(&other, "layer".as_ref(), &file, &nn::LoadOptions::default());
+    let report = nn::weights_from_bytes(&other, "layer".as_ref(), &file, &nn::LoadOptions::default());
     assert_eq!(report.expect("the same layer").loaded, layer.variables().len(), "{}", row.name);
     assert_eq!(outputs(&layer), outputs(&other), "{} from a file", row.name);
     let parameters = layer.parameters();

@@ -1004,8 +1004,8 @@ fn what_the_model_says_about_the_first_samples_is_what_evaluation_says() {
         let path = out.path().join("digit.png");
         image::imageops::crop_imm(&sheet, left, top, 8, 8).to_image().save(&path).expect("writable");
         let alone = predictor.predict_file(&path).expect("a picture");
-        assert_eq!(alone.likeliest[0].0, sample.likeliest[0].0, "{sample:?} {alone:?}");
-        assert!((alone.likeliest[0].1 - sample.likeliest[0].1).abs() < 1e-4, "{sample:?} {alone:?}");
+        assert_eq!(alone.prediction.likeliest[0].0, sample.likeliest[0].0, "{sample:?} {alone:?}");
+        assert!((alone.prediction.likeliest[0].1 - sample.likeliest[0].1).abs() < 1e-4, "{sample:?} {alone:?}");
     }
     let error = predictor.predict_file(&summary.folder.join(record::RUN)).expect_err("it is no picture").to_string();
     assert!(error.contains("run.json"), "{error}");

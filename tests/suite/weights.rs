@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use brasa::error::StateMismatch;
 use brasa::models::{ModelSpec, ResNet, ResNetOptions, create, create_with};
 use brasa::nn::{
-    self, Embedding, Init, Linear, LoadOptions, Mode, Module, Sequential, from_safetensors, load_weights, save_weights,
-    to_safetensors,
+    self, Embedding, Init, Linear, LoadOptions, Mode, Module, Sequential, load_weights, save_weights, to_safetensors,
+    weights_from_bytes,
 };
 use brasa::runtime::Var;
 use brasa::{DType, Device, Error, Tensor};
@@ -60,7 +60,7 @@ fn mismatch(error: Error) -> StateMismatch {
 }
 
 fn load(model: &dyn Module, bytes: &[u8], options: &LoadOptions) -> brasa::Result<nn::LoadReport> {
-    from_safetensors(model, Path::new("some/file.safetensors"), bytes, options)
+    weights_from_bytes(model, Path::new("some/file.safetensors"), bytes, options)
 }
 
 #[test]
@@ -394,13 +394,27 @@ fn state_moves_to_the_models_device() {
 }
 
 #[test]
-fn files_of_torch_save_are_told_apart() {
+fn what_torch_save_wrote_is_loaded() {
+    let reference = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference");
+    for device in devices() {
+        let layer = Linear::new(2, 1, &Init::new(&device, 1)).expect("memory");
+        let report = load_weights(&layer, reference.join("checkpoint.pth"), &LoadOptions::default()).expect("it fits");
+        assert_eq!(report.loaded, 2);
+        assert_eq!(floats(&layer.weight.tensor()), [-0.125, 0.0]);
+        let tensors = nn::load_tensors(reference.join("state.pth"), &device).expect("a state dict");
+        assert_eq!(floats(&tensors["double"]), [-0.125, 0.0, 0.125]);
+        assert_eq!(tensors["num_batches_tracked"].item::<i32>().expect("a count"), 7);
+        assert_eq!((tensors["half"].dtype(), tensors["bfloat"].dtype()), (DType::F16, DType::F32));
+        assert_eq!(tensors["truth"].to_vec::<bool>().expect("values"), [true, false, true]);
+    }
     let layer = Linear::new(2, 2, &Init::new(&Device::cpu(), 1)).expect("memory");
+    let message = load_weights(&layer, reference.join("checkpoint.pth"), &LoadOptions::default());
+    let message = message.expect_err("another shape").to_string();
+    assert!(message.contains("checkpoint.pth") && message.contains("weight"), "{message}");
     for bytes in [&b"PK\x03\x04archive/data.pkl and so on"[..], b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."] {
-        let error =
-            from_safetensors(&layer, Path::new("model.pt"), bytes, &LoadOptions::default()).expect_err("no weights");
-        let message = error.to_string();
-        assert!(message.contains("model.pt") && message.contains("safetensors.torch.save_file"), "{message}");
+        let error = weights_from_bytes(&layer, Path::new("model.pt"), bytes, &LoadOptions::default());
+        let message = error.expect_err("no weights").to_string();
+        assert!(message.contains("model.pt"), "{message}");
     }
 }
 

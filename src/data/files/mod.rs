@@ -19,9 +19,10 @@ use crate::units;
 
 pub(super) use archive::{Archive, Kind, walk};
 pub(super) use budget::keep;
-pub(super) use mask::read_mask;
+pub(crate) use mask::read_mask;
 pub(crate) use picture::decode_picture;
-pub(super) use picture::{PictureHeader, is_picture_name, picture_header};
+pub(crate) use picture::is_picture_name;
+pub(super) use picture::{PictureHeader, picture_header};
 pub(super) use stream::Stream;
 pub(super) use unpack::{plain_tar, unpack_folder};
 

@@ -184,7 +184,7 @@ impl Table {
         let (mut train, mut test) = (self.select(&train), self.select(&test));
         let scales = columns.cloned().unwrap_or_else(|| train.scales());
         for part in [&mut train, &mut test] {
-            part.standardise(&scales);
+            scales.standardise(&mut part.values);
             part.description.normalization = scales.clone();
         }
         Ok(Split { train, test })
@@ -209,14 +209,6 @@ impl Table {
         });
         let (mean, std) = scales.unzip();
         Normalization { mean, std }
-    }
-
-    fn standardise(&mut self, Normalization { mean, std }: &Normalization) {
-        for row in self.values.chunks_exact_mut(mean.len()) {
-            for (value, (&mean, &std)) in row.iter_mut().zip(mean.iter().zip(std)) {
-                *value = ((f64::from(*value) - f64::from(mean)) / f64::from(std)) as f32;
-            }
-        }
     }
 }
 

@@ -94,7 +94,7 @@ pub struct Config {
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
         require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().checkpoint_activations))]
     pub checkpoint_activations: bool,
-    /// Start from the weights in this safetensors file: those whose names and shapes fit
+    /// Start from the weights in this file (safetensors, or of `torch.save`): those whose names and shapes fit
     #[cfg_attr(feature = "cli", arg(long, value_name = "FILE"))]
     pub weights: Option<PathBuf>,
     /// Leave out of these weights what matches, such as `fc.*`, so that a head of the same size begins anew; may be given

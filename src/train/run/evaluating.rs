@@ -50,7 +50,7 @@ impl Run<'_> {
         }
         (self.test, self.unsaved) = (Some(test), true);
         self.test_mid_epoch = mid_epoch.then_some(self.steps);
-        if self.best.is_none_or(|best| test.score() > best.score()) {
+        if self.best.is_none_or(|best| test.is_better_than(&best)) {
             self.save_best_if_possible(test);
         }
         self.predict();

@@ -135,7 +135,8 @@ pub(super) fn rows() -> Vec<Row> {
                         .logical_or(&Tensor::eye(n.max(m), q.device()).gt(0.5).narrow(0, 0, m).narrow(1, 0, n));
                     q.scaled_dot_product_attention(&k, &v, Mask::Allowed(&allowed))
                 }
-                _ => q.scaled_dot_product_attention(&k.narrow(1, 0, n.min(m)), &v.narrow(1, 0, n.min(m)), Mask::Causal),
+                // the first query sees at least one key
+                _ => q.narrow(1, 0, n.min(m)).scaled_dot_product_attention(&k, &v, Mask::Causal),
             }
         }),
         one!("attention_grouped", |d| {

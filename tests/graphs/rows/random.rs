@@ -27,6 +27,11 @@ pub(super) fn rows() -> Vec<Row> {
             let x = d.ranked(1, 1);
             x.index_select(0, &Tensor::randperm(x.numel(), x.device()))
         }),
+        one!("multinomial", |d| {
+            let x = d.ranked(1, 2);
+            let count = d.between(0, x.size(-1));
+            x.sigmoid().multinomial(count, d.flag())
+        }),
         one!("bernoulli", |d| d.float().sigmoid().bernoulli().to_dtype(DType::F32)),
         one!("AlphaDropout", |d| AlphaDropout::new(0.3).forward(&d.float())),
         one!("Dropout2d", |d| Dropout2d::new(0.4).forward(&d.shaped(&[2, 3, 2, 2]))),

@@ -100,7 +100,7 @@ impl OwnPictures {
 
 impl Shown {
     fn has_mask(&self) -> bool {
-        self.result.as_ref().is_ok_and(|(predicted, _)| !predicted.mask.is_empty())
+        self.result.as_ref().is_ok_and(|(predicted, _)| !predicted.prediction.mask.is_empty())
     }
 
     fn ui(&mut self, ui: &mut Ui, text: Text, opacity: f32) {
@@ -116,7 +116,7 @@ impl Shown {
                 return;
             }
         };
-        if !predicted.mask.is_empty() {
+        if !predicted.prediction.mask.is_empty() {
             mask_legend(ui, text, classes);
         }
         let textures = self.textures.get_or_insert_with(|| textures(ui, predicted));
@@ -127,7 +127,7 @@ impl Shown {
             ui.painter().image(textures[0].id(), place, whole, Color32::WHITE);
             ui.painter().image(textures[1].id(), place, whole, Color32::WHITE.gamma_multiply(opacity));
             Grid::new(("own", &self.path)).num_columns(3).show(ui, |ui| {
-                for (class, part) in &predicted.likeliest {
+                for (class, part) in &predicted.prediction.likeliest {
                     ui.label(class_name(classes, *class));
                     ui.add(egui::ProgressBar::new(*part).desired_width(160.0));
                     ui.monospace(format!("{:>5.1} %", 100.0 * part));
@@ -143,7 +143,7 @@ fn textures(ui: &Ui, predicted: &PredictedPicture) -> [TextureHandle; 2] {
     let [width, height] = [predicted.width, predicted.height];
     let colors = predicted.pixels.as_chunks::<3>().0.iter().map(|[r, g, b]| Color32::from_rgb(*r, *g, *b));
     let picture = ColorImage::new([width, height], colors.collect());
-    let mask = match &predicted.mask[..] {
+    let mask = match &predicted.prediction.mask[..] {
         [] => ColorImage::new([1, 1], vec![Color32::TRANSPARENT]),
         mask => ColorImage::new([width, height], mask.iter().map(|class| class_color(*class)).collect()),
     };

@@ -1,0 +1,82 @@
+//! Masks as files.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use png::{BitDepth, ColorType, Encoder};
+
+use crate::error::{Error, Result};
+use crate::files::{create_folder, write_whole};
+use crate::train::class_color;
+
+/// Writes `mask`, `[height, width]` as the model was given the picture, as an indexed PNG of the size that the picture had, under
+/// the picture's name into `folder`; never over another file. Says where it is.
+pub(super) fn write(
+    folder: &Path,
+    place: &Path,
+    mask: &[u8],
+    [height, width]: [usize; 2],
+    size: [usize; 2],
+) -> Result<PathBuf> {
+    let named = if place.as_os_str().is_empty() { Path::new("mask") } else { place };
+    let path = folder.join(named.with_extension("png"));
+    create_folder(path.parent().unwrap_or(folder))?;
+    if path.exists() {
+        return Err(Error::io(&path, ErrorKind::AlreadyExists.into()));
+    }
+    let pixels = enlarged(mask, [height, width], size);
+    let png = encoded(&pixels, size).map_err(|error| Error::format(&path, error.to_string()))?;
+    write_whole(&path, &png)?;
+    Ok(path)
+}
+
+/// The classes of a picture of `size`: each pixel has that of the nearest one.
+fn enlarged(mask: &[u8], [height, width]: [usize; 2], [to_height, to_width]: [usize; 2]) -> Vec<u8> {
+    let nearest = |at: usize, from: usize, to: usize| ((2 * at + 1) * from / (2 * to)).min(from - 1);
+    let columns: Vec<usize> = (0..to_width).map(|x| nearest(x, width, to_width)).collect();
+    (0..to_height)
+        .flat_map(|y| {
+            let row = &mask[nearest(y, height, to_height) * width..][..width];
+            columns.iter().map(|&column| row[column])
+        })
+        .collect()
+}
+
+fn encoded(classes: &[u8], [height, width]: [usize; 2]) -> Result<Vec<u8>, png::EncodingError> {
+    let mut file = Vec::new();
+    let mut encoder = Encoder::new(&mut file, width as u32, height as u32);
+    encoder.set_color(ColorType::Indexed);
+    encoder.set_depth(BitDepth::Eight);
+    encoder.set_palette((0..=255).flat_map(class_color).collect::<Vec<u8>>());
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(classes)?;
+    writer.finish()?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pixels_have_the_class_of_the_nearest() {
+        let mask = [1, 2, 3, 4];
+        assert_eq!(enlarged(&mask, [2, 2], [2, 2]), mask);
+        assert_eq!(enlarged(&mask, [2, 2], [3, 4]), [1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4]);
+        assert_eq!(enlarged(&mask, [2, 2], [1, 1]), [4]);
+    }
+
+    #[test]
+    fn masks_are_read_as_they_were_written_and_never_over_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = write(folder.path(), Path::new("a/b.jpg"), &[0, 1, 2, 3, 4, 255], [2, 3], [2, 3]).expect("written");
+        assert_eq!(path, folder.path().join("a/b.png"));
+        let file = std::fs::read(&path).expect("a file");
+        let mut numbers = Vec::new();
+        assert_eq!(crate::data::read_mask(&file, &mut numbers), Ok([2, 3]));
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 255]);
+        let again = write(folder.path(), Path::new("a/b.bmp"), &[0], [1, 1], [1, 1]);
+        assert!(matches!(again, Err(Error::Io { .. })), "{again:?}");
+        assert_eq!(std::fs::read(&path).expect("a file"), file);
+    }
+}

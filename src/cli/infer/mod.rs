@@ -1,0 +1,186 @@
+//! `brasa infer`: what a run's model says about pictures and rows of tables.
+
+mod answers;
+mod inputs;
+mod masks;
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+use crate::data::Sample;
+use crate::error::{Error, Result};
+use crate::train::Predictor;
+use crate::units::{counted, thousands};
+
+use answers::{Answer, failure, line, object};
+use inputs::{Given, Inputs};
+
+/// Samples that are answered at once where all are there from the beginning.
+const BATCH: usize = 32;
+/// Batches that are read ahead.
+const AHEAD: usize = 2;
+
+/// Flags of `brasa infer`.
+#[derive(clap::Args)]
+pub(super) struct InferArgs {
+    /// The run's folder
+    run: PathBuf,
+    /// Pictures, folders of them, tables (FILE.csv) with a row of features in each line, or `-`: standard input, with a picture,
+    /// or the name of one in each line (of a model for tables, a row), answered as they come [default: -]
+    #[arg(value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+    /// Weights to answer with [default: those of the run's best evaluation, or its last ones]
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+    /// Where to compute: best, cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default: the device of the run]
+    #[arg(long, value_name = "DEVICE", env = "BRASA_DEVICE")]
+    device: Option<String>,
+    /// How many are answered at once [default: 32, or 1 from standard input]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    batch_size: Option<u16>,
+    /// How many of the likeliest classes are told
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=5))]
+    top: u8,
+    /// Write the classes of all pixels as PNGs of the pictures' sizes into this folder, for models that tell them
+    #[arg(long, value_name = "FOLDER")]
+    masks: Option<PathBuf>,
+    /// Write one JSON object for each input to standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Answers and prints.
+pub(super) fn run(args: &InferArgs) -> Result<ExitCode> {
+    let from_standard_input = args.inputs.is_empty() || args.inputs.iter().any(|input| input.as_os_str() == "-");
+    if from_standard_input && std::io::stdin().is_terminal() {
+        let message = "infer: name pictures, folders or tables behind the run, or send pictures to standard input";
+        return Err(Error::Config(message.into()));
+    }
+    let known = ["best.safetensors", "model.safetensors"].map(|name| args.run.join(name));
+    let weights = args.weights.clone().or_else(|| known.iter().find(|path| path.exists()).cloned());
+    let predictor =
+        Predictor::open_with(&args.run, weights.unwrap_or_else(|| known[1].clone()), args.device.as_deref())?;
+    if args.masks.is_some() && !predictor.input().segments {
+        return Err(Error::Config("masks: the model tells classes of pictures, not of their pixels".into()));
+    }
+    let batch_size = args.batch_size.map_or(if from_standard_input { 1 } else { BATCH }, usize::from);
+    let (predictor, mut timed) = (Arc::new(predictor), Timed::new());
+    if print_all(args, &predictor, batch_size, &mut timed)? {
+        super::say(&timed.summary(&predictor, batch_size));
+    }
+    Ok(ExitCode::from(u8::from(timed.failed > 0)))
+}
+
+/// Answers all inputs; false if nobody reads the answers.
+fn print_all(args: &InferArgs, predictor: &Arc<Predictor>, batch_size: usize, timed: &mut Timed) -> Result<bool> {
+    let told = if args.json { object } else { line };
+    // It reads and decodes ahead of the device, ends if nobody takes what it has read, and is not waited for: standard input may
+    // stay open.
+    let (sender, receiver) = sync_channel(AHEAD);
+    let inputs = Inputs::new(&args.inputs, predictor);
+    std::thread::spawn(move || inputs.read(batch_size, &mut |batch| sender.send(batch).is_ok()));
+    for batch in receiver {
+        for (name, answer) in answered(predictor, batch, batch_size, args.masks.as_deref(), timed)? {
+            timed.failed += usize::from(answer.is_err());
+            let text = match &answer {
+                Err(error) if !args.json => {
+                    super::report_error(error);
+                    continue;
+                }
+                Err(error) => failure(&name, error),
+                Ok(answer) => told(&name, answer, predictor, args.top.into()),
+            };
+            if !super::print_while_read(&text)? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// What the model says about the inputs of a batch; an error where one could not be read, or its mask not be written.
+fn answered(
+    predictor: &Predictor,
+    batch: Vec<Given>,
+    batch_size: usize,
+    masks: Option<&Path>,
+    timed: &mut Timed,
+) -> Result<Vec<(String, Result<Answer>)>> {
+    let mut samples: Vec<Sample> =
+        batch.iter().filter_map(|given| Some(given.read.as_ref().ok()?.sample.clone())).collect();
+    let count = samples.len();
+    if let Some(last) = samples.last().cloned().filter(|_| timed.batches > 0) {
+        // as many as before, for which everything is compiled
+        samples.resize(batch_size, last);
+    }
+    let start = Instant::now();
+    let mut said = predictor.predict(&samples)?.into_iter();
+    if count > 0 {
+        timed.add(start.elapsed(), count);
+    }
+    let shape = &predictor.input().shape;
+    let mut of = |Given { name, place, read }: Given| {
+        let answer = read.and_then(|picture| {
+            let (said, size) = (said.next().expect("one for each that was read"), picture.size);
+            let write = |folder: &Path| masks::write(folder, &place, &said.mask, [shape[1], shape[2]], size);
+            let mask = masks.map(write).transpose()?;
+            Ok(Answer { said, size, mask })
+        });
+        (name, answer)
+    };
+    Ok(batch.into_iter().map(&mut of).collect())
+}
+
+/// How long answers took.
+struct Timed {
+    begun: Instant,
+    batches: usize,
+    answered: usize,
+    failed: usize,
+    /// The first one, for which kernels are compiled.
+    first: Duration,
+    /// All others, from handing over the samples to having the answers.
+    others: Vec<Duration>,
+}
+
+impl Timed {
+    fn new() -> Self {
+        let (first, others) = (Duration::ZERO, Vec::new());
+        Self { begun: Instant::now(), batches: 0, answered: 0, failed: 0, first, others }
+    }
+
+    fn add(&mut self, took: Duration, count: usize) {
+        self.batches += 1;
+        self.answered += count;
+        if self.batches == 1 {
+            self.first = took;
+        } else {
+            self.others.push(took);
+        }
+    }
+
+    fn summary(&mut self, predictor: &Predictor, batch_size: usize) -> String {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let what = if predictor.input().shape.len() == 3 { "picture" } else { "row" };
+        let rate = thousands((self.answered as f64 / seconds).round() as u64);
+        let (count, device) = (counted(self.answered, what), predictor.device().name());
+        let mut text = format!("{count} in {seconds:.2} s on {device}, reading included: {rate} a second");
+        self.others.sort_unstable();
+        let milliseconds = |took: Duration| format!("{:.2} ms", took.as_secs_f64() * 1e3);
+        if let Some(&median) = self.others.get(self.others.len() / 2) {
+            let most = self.others[(self.others.len() * 95).div_ceil(100) - 1];
+            let of = if batch_size == 1 { "one".to_owned() } else { format!("a batch of {batch_size}") };
+            let (first, median, most) = (milliseconds(self.first), milliseconds(median), milliseconds(most));
+            text +=
+                &format!("\n{of}: {median} (median), {most} (95th percentile), {first} (the first, which compiles)");
+        }
+        if self.failed > 0 {
+            text += &format!("\n{} without an answer", counted(self.failed, "input"));
+        }
+        text
+    }
+}

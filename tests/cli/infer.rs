@@ -1,0 +1,194 @@
+//! `brasa infer`: pictures, folders, tables and standard input, answered as the library answers them.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use brasa::data::{Dataset, Sample, Target, Values, digits};
+use brasa::train::Predictor;
+use serde_json::Value;
+
+use super::{Ran, brasa, devices, flags, folder, json_lines, refuses, short, text};
+
+/// Runs the program with these bytes in its standard input.
+fn fed(arguments: &[&str], input: &[u8]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brasa"));
+    command.env_remove("BRASA_DEVICE").args(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    // small enough for the pipe, so that nobody waits
+    child.stdin.take().expect("a pipe").write_all(input).expect("it is read");
+    let output = child.wait_with_output().expect("it ends");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// A run on the digits, and so many held-out ones as pictures, larger and in colour.
+fn run_and_digits(out: &Path, count: usize) -> (PathBuf, PathBuf) {
+    let ran = brasa(&short(out, &["--name", "run"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let (data, pictures) = (digits().expect("they are the program's").test, out.join("pictures"));
+    let mut sample = Sample::default();
+    for index in 0..count {
+        data.get(index, &mut sample).expect("a digit");
+        let (Values::U8(levels), Target::Class(class)) = (&sample.input, &sample.target) else { panic!("a digit") };
+        let at = |x: u32, y: u32| levels[(y / 3 * 8 + x / 3) as usize] * 15;
+        let folder = pictures.join(class.to_string());
+        std::fs::create_dir_all(&folder).expect("writable");
+        let picture = image::RgbImage::from_fn(24, 24, |x, y| image::Rgb([at(x, y); 3]));
+        picture.save(folder.join(format!("{index:03}.png"))).expect("writable");
+    }
+    (out.join("run"), pictures)
+}
+
+fn assert_answers(lines: &[Value], expected: &[Value]) {
+    assert_eq!(lines.len(), expected.len());
+    for (line, expected) in lines.iter().zip(expected) {
+        assert_eq!((&line["input"], &line["class"]), (&expected["input"], &expected["class"]));
+        let [got, wanted] = [line, expected].map(|line| line["probability"].as_f64().expect("a number"));
+        assert!((got - wanted).abs() < 1e-4, "{line} {expected}");
+    }
+}
+
+#[test]
+fn pictures_are_answered_as_the_library_does() {
+    let out = folder();
+    let (run, pictures) = run_and_digits(out.path(), 45);
+    let best = run.join("best.safetensors");
+    let predictor = Predictor::open_with(&run, best, Some("cpu")).expect("weights");
+    let ran = brasa(&["infer", text(&run), text(&pictures), "--json"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("45 pictures in ") && ran.stderr.contains("a batch of 32: "), "{}", ran.stderr);
+    let all = json_lines(&ran.stdout);
+    assert_eq!(all.len(), 45);
+    for line in &all {
+        let said = predictor.predict_file(Path::new(line["input"].as_str().expect("a path"))).expect("a picture");
+        let (class, probability) = said.prediction.likeliest[0];
+        assert_eq!(line["class"], predictor.classes()[class as usize].as_str());
+        assert!((line["probability"].as_f64().expect("a number") - f64::from(probability)).abs() < 1e-4, "{line}");
+        assert_eq!(line["likeliest"].as_array().expect("a list").len(), 3);
+    }
+    // they are told by what their folders are called; two passes do not suffice for all of them
+    let right = all.iter().filter(|line| {
+        let folder = Path::new(line["input"].as_str().expect("a path")).parent().and_then(Path::file_name);
+        folder.and_then(|name| name.to_str()) == line["class"].as_str()
+    });
+    assert!(right.count() > 30);
+
+    for device in devices() {
+        let names: String = all.iter().map(|line| format!("{}\n", line["input"].as_str().expect("a path"))).collect();
+        for flags in [&["--batch-size", "7"][..], &[], &["-"]] {
+            let arguments = [&["infer", text(&run), "--json", "--device", device], flags].concat();
+            let ran = fed(&arguments, names.as_bytes());
+            assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+            assert_answers(&json_lines(&ran.stdout), &all);
+        }
+    }
+    let first = all[0]["input"].as_str().expect("a path");
+    let ran = fed(&["infer", text(&run), "--json"], &std::fs::read(first).expect("a picture"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let [piped] = &json_lines(&ran.stdout)[..] else { panic!("{}", ran.stdout) };
+    assert_eq!((&piped["input"], &piped["class"]), (&"standard input".into(), &all[0]["class"]));
+
+    let ran = brasa(&["infer", text(&run), first, "--top", "1"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let class = all[0]["class"].as_str().expect("a name");
+    assert!(ran.stdout.starts_with(&format!("{first}: {class} ")) && ran.stdout.ends_with(" %\n"), "{}", ran.stdout);
+    assert!(ran.stderr.contains("1 picture in "), "{}", ran.stderr);
+}
+
+#[test]
+fn what_cannot_be_read_is_told_and_the_rest_is_answered() {
+    let out = folder();
+    let (run, pictures) = run_and_digits(out.path(), 3);
+    let broken = out.path().join("broken.png");
+    std::fs::write(&broken, b"no picture").expect("writable");
+    let empty = out.path().join("empty");
+    std::fs::create_dir(&empty).expect("writable");
+    let inputs = [text(&broken), text(&pictures), "none.jpg", text(&empty)];
+    let ran = brasa(&[&["infer", text(&run)], &inputs[..]].concat());
+    assert_eq!((ran.code, ran.stdout.lines().count()), (Some(1), 3), "{}", ran.stderr);
+    for word in ["broken.png", "none.jpg", "empty", "there are no pictures", "3 inputs without an answer"] {
+        assert!(ran.stderr.contains(word), "`{word}` is missing in: {}", ran.stderr);
+    }
+    let ran = brasa(&[&["infer", text(&run), "--json"], &inputs[..]].concat());
+    let lines = json_lines(&ran.stdout);
+    assert_eq!((ran.code, lines.len()), (Some(1), 6), "{}", ran.stderr);
+    assert!(lines[0]["error"].as_str().is_some_and(|error| error.contains("broken.png")), "{}", lines[0]);
+    assert!(lines[1..4].iter().all(|line| line["class"].is_string()), "{lines:?}");
+
+    let ran = fed(&["infer", text(&run)], b"");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
+    refuses(&["infer", text(&run), "--masks", "m", text(&pictures)], 2, &["masks", "not of their pixels"]);
+    refuses(&["infer", text(out.path()), text(&pictures)], 2, &["is no run"]);
+    refuses(&["infer", text(&run), "--weights", "none.safetensors", text(&pictures)], 1, &["none.safetensors"]);
+    refuses(&["infer", text(&run), "--top", "0"], 2, &["--top"]);
+}
+
+#[test]
+fn masks_have_the_sizes_of_their_pictures_and_are_never_written_over_others() {
+    let out = folder();
+    let more = ["--name", "run", "--dataset", "shapes:n=24,size=16", "--batch-size", "4"];
+    let arguments = ["--model", "unet", "--no-ui", "--epochs", "1", "--out", text(out.path()), "--device", "cpu"];
+    let ran = brasa(&[&arguments[..], &more].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let (run, pictures, masks) = (out.path().join("run"), out.path().join("pictures"), out.path().join("masks"));
+    std::fs::create_dir_all(pictures.join("inner")).expect("writable");
+    for (name, width, height) in [("a.png", 40, 20), ("inner/b.jpg", 16, 16), ("inner/c.bmp", 7, 33)] {
+        let picture = image::RgbImage::from_fn(width, height, |x, y| image::Rgb([x as u8 * 6, y as u8 * 7, 90]));
+        picture.save(pictures.join(name)).expect("writable");
+    }
+    let arguments = ["infer", text(&run), text(&pictures), "--masks", text(&masks), "--json"];
+    let ran = brasa(&arguments);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for (line, (name, width, height)) in
+        json_lines(&ran.stdout).iter().zip([("a.png", 40, 20), ("inner/b.png", 16, 16), ("inner/c.png", 7, 33)])
+    {
+        let mask = masks.join(name);
+        assert_eq!(line["mask"], text(&mask));
+        assert_eq!((line["width"].as_u64(), line["height"].as_u64()), (Some(width), Some(height)));
+        assert_eq!(image::image_dimensions(&mask).expect("a picture"), (width as u32, height as u32));
+        let shares = line["pixels"].as_array().expect("a list").iter().map(|part| part["share"].as_f64());
+        assert!((shares.map(|share| share.expect("a number")).sum::<f64>() - 1.0).abs() < 1e-9, "{line}");
+    }
+    let ran = brasa(&arguments);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(json_lines(&ran.stdout).iter().all(|line| line["error"].as_str().is_some_and(|e| e.contains("exists"))));
+    // where the pictures lie
+    let before = std::fs::read(pictures.join("a.png")).expect("a picture");
+    assert_eq!(brasa(&["infer", text(&run), text(&pictures), "--masks", text(&pictures)]).code, Some(1));
+    assert_eq!(std::fs::read(pictures.join("a.png")).expect("a picture"), before);
+}
+
+#[test]
+fn rows_of_tables_are_answered() {
+    let out = folder();
+    let table = out.path().join("table.csv");
+    let rows: String =
+        (0..60).map(|row| format!("{},{},{}\n", row, 200 - row, if row < 30 { "low" } else { "high" })).collect();
+    std::fs::write(&table, format!("a,b,class\n{rows}")).expect("writable");
+    let dataset = format!("csv:{}", text(&table));
+    let ran = brasa(&flags(out.path(), "40", &["--name", "run", "--dataset", &dataset, "--lr", "0.02"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let run = out.path().join("run");
+    let questions = out.path().join("questions.csv");
+    std::fs::write(&questions, "a,b\n1,199\n58,142\n").expect("writable");
+    let ran = brasa(&["infer", text(&run), text(&questions), "--json"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let of = |line: &Value| (line["input"].as_str().map(str::to_owned), line["class"].as_str().map(str::to_owned));
+    let said: Vec<_> = json_lines(&ran.stdout).iter().map(of).collect();
+    let name = |line: usize| Some(format!("{}:{line}", text(&questions)));
+    assert_eq!(said, [(name(2), Some("low".into())), (name(3), Some("high".into()))]);
+    assert!(ran.stderr.contains("2 rows in "), "{}", ran.stderr);
+
+    let ran = fed(&["infer", text(&run)], b"1,199\n58\nx,2\n58, 142\n");
+    assert_eq!((ran.code, ran.stdout.lines().count()), (Some(1), 2), "{}", ran.stderr);
+    assert!(ran.stdout.starts_with("standard input:1: low "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("\nstandard input:4: high "), "{}", ran.stdout);
+    for word in ["standard input:2", "1 column", "2 features", "standard input:3", "`x` instead of a number"] {
+        assert!(ran.stderr.contains(word), "`{word}` is missing in: {}", ran.stderr);
+    }
+    let ran = brasa(&["infer", text(&run), text(&table)]);
+    assert!(ran.stderr.contains("3 columns") && ran.stderr.contains("without the class"), "{}", ran.stderr);
+    refuses(&["infer", text(&run), text(out.path())], 1, &["no pictures"]);
+}
