@@ -22,8 +22,24 @@ pub(crate) fn replace(path: &Path, contents: &[u8]) -> Result<()> {
     write(path, contents, false)
 }
 
+/// Writes a file that is not there yet, whole or not at all.
+///
+/// # Errors
+/// If it is there, with [`io::ErrorKind::AlreadyExists`].
+#[cfg(feature = "cli")]
+pub(crate) fn write_new(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut file = temporary(folder_of(path))?;
+    file.as_file_mut().write_all(contents)?;
+    file.persist_noclobber(path).map(drop).map_err(|error| error.error)
+}
+
+/// The folder that a file lies in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn write(path: &Path, contents: &[u8], lasting: bool) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let write = || {
         let mut file = temporary(folder)?;
         // The temporary file's own writer would add its name to an error.

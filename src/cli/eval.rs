@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use crate::data::DatasetName;
 use crate::error::{Error, Result};
 use crate::train::record::{RUN, RunRecord};
-use crate::train::{Confusion, Judged, TestMetrics, Trainer, evaluate_for};
+use crate::train::{Confusion, Judged, TestMetrics, Trainer, best_weights, evaluate_for};
 use crate::units::thousands;
 
 use super::report::{percent, table};
@@ -43,8 +43,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<ExitCode> {
     if args.device.is_some() {
         config.device.clone_from(&args.device);
     }
-    let known = ["best.safetensors", "model.safetensors"].map(|name| args.run.join(name));
-    let weights = args.weights.clone().or_else(|| known.into_iter().find(|path| path.exists())).ok_or_else(|| {
+    let weights = args.weights.clone().or_else(|| best_weights(&args.run)).ok_or_else(|| {
         let run = args.run.display();
         Error::Config(format!("{run}: there are no weights; was the run saved?"))
     })?;

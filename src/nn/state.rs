@@ -101,7 +101,7 @@ impl LoadOptions {
     }
 
     /// What `key` is called in the model; `None` if it is left out.
-    fn target(&self, key: &str) -> Option<String> {
+    pub(super) fn target(&self, key: &str) -> Option<String> {
         if self.skipped.iter().any(|pattern| matches(pattern, key)) {
             return None;
         }

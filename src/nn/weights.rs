@@ -116,7 +116,11 @@ pub fn load_tensors(path: impl AsRef<Path>, device: &Device) -> Result<BTreeMap<
     let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
     let mut tensors = BTreeMap::new();
-    for tensor in parsed(&bytes, path)? {
+    let file = parsed(&bytes, path)?;
+    if let Some((name, reason)) = file.unreadable.first() {
+        return Err(unreadable(path, name, reason));
+    }
+    for tensor in file.tensors {
         let dtype = match tensor.dtype {
             Dtype::F64 | Dtype::F32 | Dtype::BF16 => DType::F32,
             Dtype::F16 => DType::F16,
@@ -157,11 +161,21 @@ pub fn weights_from_bytes<M: Module + ?Sized>(
     bytes: &[u8],
     options: &LoadOptions,
 ) -> Result<LoadReport> {
-    let tensors = parsed(bytes, path)?;
-    let keys = tensors.iter().map(|tensor| (tensor.name.as_str(), &tensor.shape[..]));
-    let (targets, report) = fit(model, keys, options)
-        .map_err(|problems| Box::new(StateMismatch { path: Some(path.to_owned()), ..problems }))?;
-    let named: HashMap<&str, &InFile<'_>> = tensors.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
+    let file = parsed(bytes, path)?;
+    let keys = file.tensors.iter().map(|tensor| (tensor.name.as_str(), &tensor.shape[..]));
+    let fitted = fit(model, keys, options);
+    let missing = match &fitted {
+        Ok((_, report)) => &report.missing,
+        Err(problems) => &problems.missing,
+    };
+    // what is missing may be there, but not to be read
+    let is_wanted = |name: &str| options.target(name).is_some_and(|target| missing.contains(&target));
+    if let Some((name, reason)) = file.unreadable.iter().find(|(name, _)| is_wanted(name)) {
+        return Err(unreadable(path, name, reason));
+    }
+    let (targets, report) =
+        fitted.map_err(|problems| Box::new(StateMismatch { path: Some(path.to_owned()), ..problems }))?;
+    let named: HashMap<&str, &InFile<'_>> = file.tensors.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
     // all conversions before the first change
     let mut values = Vec::with_capacity(targets.len());
     for (variable, key) in targets {
@@ -172,6 +186,17 @@ pub fn weights_from_bytes<M: Module + ?Sized>(
         variable.set(&Tensor::from_bytes(&bytes, variable.shape(), variable.dtype(), variable.device())?)?;
     }
     Ok(report)
+}
+
+/// What is in a file.
+struct Parsed<'a> {
+    tensors: Vec<InFile<'a>>,
+    /// Names of tensors that cannot be read, and why.
+    unreadable: Vec<(String, String)>,
+}
+
+fn unreadable(path: &Path, name: &str, reason: &str) -> Error {
+    Error::format(path, format!("`{name}` {reason}"))
 }
 
 /// A tensor in a file.
@@ -191,12 +216,13 @@ impl InFile<'_> {
     }
 }
 
-fn parsed<'a>(bytes: &'a [u8], path: &Path) -> Result<Vec<InFile<'a>>> {
+fn parsed<'a>(bytes: &'a [u8], path: &Path) -> Result<Parsed<'a>> {
     if torch::is_of_torch(bytes) {
-        let tensors = torch::read(bytes).map_err(|reason| Error::format(path, reason))?;
+        let torch::Contents { tensors, unreadable } =
+            torch::read(bytes).map_err(|reason| Error::format(path, reason))?;
         let in_file =
             |torch::StoredTensor { name, dtype, shape, bytes }| InFile { name, dtype, shape, bytes: Cow::Owned(bytes) };
-        return Ok(tensors.into_iter().map(in_file).collect());
+        return Ok(Parsed { tensors: tensors.into_iter().map(in_file).collect(), unreadable });
     }
     let file = SafeTensors::deserialize(bytes).map_err(|error| Error::format(path, reason(&error)))?;
     let in_file = |(name, view): (String, TensorView<'a>)| InFile {
@@ -205,7 +231,7 @@ fn parsed<'a>(bytes: &'a [u8], path: &Path) -> Result<Vec<InFile<'a>>> {
         shape: view.shape().to_vec(),
         bytes: Cow::Borrowed(view.data()),
     };
-    Ok(file.tensors().into_iter().map(in_file).collect())
+    Ok(Parsed { tensors: file.tensors().into_iter().map(in_file).collect(), unreadable: Vec::new() })
 }
 
 /// What is wrong with a file, in words that say what to do.

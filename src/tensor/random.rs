@@ -77,7 +77,7 @@ impl Tensor {
     /// `count` indices drawn from each row of weights `[n]` or `[rows, n]`, which need not sum to 1, as i32 `[count]` or `[rows, count]`.
     ///
     /// With `replacement` each is drawn by itself: a uniform number is looked for in the cumulative sum, so that weights below
-    /// 6e-8 of a row's sum may never be drawn. Without, none is drawn twice, and they stand in the order in which they are drawn:
+    /// 1.2e-7 of a row's sum may never be drawn. Without, none is drawn twice, and they stand in the order in which they are drawn:
     /// that of `-log(uniform) / weight` (Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir").
     ///
     /// Weights are at least 0, finite and not all 0, which is not checked; without `replacement`, ones of 0 are drawn when no
@@ -113,7 +113,8 @@ impl Tensor {
         }
         let mut drawn = self.shape().to_vec();
         drawn[self.rank() - 1] = count;
-        let sums = weights.cumsum(-1);
+        // sums of many are rounded differently from place to place: they are made to ascend, and not to at weights of 0
+        let sums = weights.gt(0.0).where_(weights.cumsum(-1), 0.0).cummax(-1).0;
         let total = sums.narrow(-1, length - 1, 1);
         // below the sum in spite of rounding: what follows the last weight is none
         let place = (Self::rand(drawn, device) * &total).minimum(&total * (1.0 - f64::from(f32::EPSILON)));

@@ -46,6 +46,8 @@ pub use event::{EpochMetrics, Event, MemoryNeed, Start, StepMetrics, Summary, Te
 pub use forecast::{RunForecast, forecast};
 #[cfg(feature = "cli")]
 pub(crate) use pictures::class_color;
+#[cfg(feature = "cli")]
+pub(crate) use predictor::best_weights;
 pub use predictor::{GivenPicture, PredictedPicture, Prediction, Predictor};
 pub use save::SaveEvery;
 pub use scores::{ClassScores, Confusion, MeanScores, MicroScores};

@@ -1,7 +1,6 @@
 //! What a run's model says about pictures, and rows of tables, of one's own.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 
@@ -10,7 +9,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::models::{self, ModelSpec};
-use crate::nn::{LoadOptions, Mode, Module, load_weights};
+use crate::nn::{LoadOptions, Mode, load_weights};
 use crate::runtime::Step;
 use crate::shape::Shape;
 use crate::tensor::{Tensor, no_grad};
@@ -41,10 +40,8 @@ use super::{Trainer, pictures};
 /// ```
 pub struct Predictor {
     device: Device,
-    model: Arc<dyn Module>,
     classes: Vec<String>,
     input: InputRecord,
-    weights: PathBuf,
     step: Mutex<Step>,
 }
 
@@ -79,6 +76,17 @@ pub struct PredictedPicture {
     pub prediction: Prediction,
 }
 
+/// The first of these files that the run in `folder` has.
+fn saved(folder: &Path, names: [&str; 2]) -> Option<PathBuf> {
+    names.map(|name| folder.join(name)).into_iter().find(|path| path.exists())
+}
+
+/// The weights of a run's best evaluation, or else its last ones.
+#[cfg(feature = "cli")]
+pub(crate) fn best_weights(folder: &Path) -> Option<PathBuf> {
+    saved(folder, [BEST, WEIGHTS])
+}
+
 impl Predictor {
     /// The model of the run in `folder`, which may be going on, with the weights that it saved last, on this device, or that of
     /// the run's settings.
@@ -86,22 +94,33 @@ impl Predictor {
     /// # Errors
     /// If there is no run that has saved weights, or the device fails.
     pub fn open(folder: &Path, device: Option<&str>) -> Result<Self> {
-        let saved = [WEIGHTS, BEST].map(|name| folder.join(name));
-        let weights = saved.into_iter().find(|path| path.exists());
-        let weights = weights.unwrap_or_else(|| folder.join(WEIGHTS));
-        Self::open_with(folder, weights, device)
+        Self::open_saved(folder, [WEIGHTS, BEST], device)
+    }
+
+    /// The same with the weights of the run's best evaluation, if those are there: what `brasa infer` and `brasa eval` take.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub fn open_best(folder: &Path, device: Option<&str>) -> Result<Self> {
+        Self::open_saved(folder, [BEST, WEIGHTS], device)
+    }
+
+    fn open_saved(folder: &Path, names: [&str; 2], device: Option<&str>) -> Result<Self> {
+        match saved(folder, names) {
+            Some(weights) => Self::open_with(folder, weights, device),
+            None => {
+                Trainer::config_of(folder)?;
+                Err(Error::Config(format!("{}: this run has saved no weights yet", folder.display())))
+            }
+        }
     }
 
     /// The same with the weights in a file.
     ///
     /// # Errors
     /// If there is no run, the weights are not its model's, or the device fails.
-    pub fn open_with(folder: &Path, weights: impl Into<PathBuf>, device: Option<&str>) -> Result<Self> {
-        let weights = weights.into();
+    pub fn open_with(folder: &Path, weights: impl AsRef<Path>, device: Option<&str>) -> Result<Self> {
         let config = Trainer::config_of(folder)?;
-        if weights.parent() == Some(folder) && !weights.exists() {
-            return Err(Error::Config(format!("{}: this run has saved no weights yet", folder.display())));
-        }
         let record = folder.join(RUN);
         let text = std::fs::read_to_string(&record).map_err(|error| Error::io(&record, error))?;
         let run: RunRecord = serde_json::from_str(&text).map_err(|error| Error::format(&record, error.to_string()))?;
@@ -109,24 +128,15 @@ impl Predictor {
         let device = device.or(config.device.as_deref()).map_or_else(Device::best, Device::named)?;
         device.set_matmul_precision(config.matmul_precision);
         let spec = ModelSpec { input: input.shape.clone(), classes: classes.len(), seed: u64::from(config.seed) };
-        let model: Arc<dyn Module> = models::create(&config.model.to_string(), &spec, &device)?.into();
-        load_weights(model.as_ref(), &weights, &LoadOptions::default())?;
+        let model = models::create(&config.model.to_string(), &spec, &device)?;
+        load_weights(model.as_ref(), weights, &LoadOptions::default())?;
         let (numbers, segments, normalization) = (Numbers::of(&config), input.segments, input.normalization());
-        let answering = model.clone();
         let step = Step::new(&device, move |inputs| {
             let inputs = normalization.apply(&inputs[0]);
-            let logits = Mode::Evaluate.scope(|| numbers.forward(answering.as_ref(), &inputs)).to_dtype(DType::F32);
+            let logits = Mode::Evaluate.scope(|| numbers.forward(model.as_ref(), &inputs)).to_dtype(DType::F32);
             vec![no_grad(|| if segments { logits.argmax(1).to_dtype(DType::U8) } else { logits.log_softmax(1) })]
         })?;
-        Ok(Self { device, model, classes, input, weights, step: Mutex::new(step) })
-    }
-
-    /// Takes the weights that the run has saved meanwhile.
-    ///
-    /// # Errors
-    /// If they cannot be read.
-    pub fn reload(&self) -> Result<()> {
-        load_weights(self.model.as_ref(), &self.weights, &LoadOptions::default()).map(drop)
+        Ok(Self { device, classes, input, step: Mutex::new(step) })
     }
 
     /// Names of the classes.

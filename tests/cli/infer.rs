@@ -41,6 +41,29 @@ fn run_and_digits(out: &Path, count: usize) -> (PathBuf, PathBuf) {
     (out.join("run"), pictures)
 }
 
+/// What is sent to it is told to be nothing that can be answered.
+fn refuses_fed(run: &Path, input: &[u8], words: &[&str]) {
+    let ran = fed(&["infer", text(run)], input);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+    for word in words {
+        assert!(ran.stderr.contains(word), "`{word}` is missing in: {}", ran.stderr);
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn links_that_lead_back_and_pipes_are_left_out() {
+    let out = folder();
+    let (run, pictures) = run_and_digits(out.path(), 2);
+    for link in ["a", "b"] {
+        std::os::unix::fs::symlink(&pictures, pictures.join(link)).expect("a link");
+    }
+    let pipe = pictures.join("pipe.png");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("coreutils").success());
+    let ran = brasa(&["infer", text(&run), text(&pictures)]);
+    assert_eq!((ran.code, ran.stdout.lines().count()), (Some(0), 2), "{} {}", ran.stdout, ran.stderr);
+}
+
 fn assert_answers(lines: &[Value], expected: &[Value]) {
     assert_eq!(lines.len(), expected.len());
     for (line, expected) in lines.iter().zip(expected) {
@@ -54,8 +77,7 @@ fn assert_answers(lines: &[Value], expected: &[Value]) {
 fn pictures_are_answered_as_the_library_does() {
     let out = folder();
     let (run, pictures) = run_and_digits(out.path(), 45);
-    let best = run.join("best.safetensors");
-    let predictor = Predictor::open_with(&run, best, Some("cpu")).expect("weights");
+    let predictor = Predictor::open_best(&run, Some("cpu")).expect("weights");
     let ran = brasa(&["infer", text(&run), text(&pictures), "--json"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stderr.contains("45 pictures in ") && ran.stderr.contains("a batch of 32: "), "{}", ran.stderr);
@@ -117,6 +139,9 @@ fn what_cannot_be_read_is_told_and_the_rest_is_answered() {
     assert!(lines[0]["error"].as_str().is_some_and(|error| error.contains("broken.png")), "{}", lines[0]);
     assert!(lines[1..4].iter().all(|line| line["class"].is_string()), "{lines:?}");
 
+    let other = [&b"P6\n"[..], &[b'a'; 99], b"\0"].concat();
+    refuses_fed(&run, &other, &["P6", "neither a picture", "nor a name"]);
+    refuses_fed(&run, b"\x89PN", &["standard input"]);
     let ran = fed(&["infer", text(&run)], b"");
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
     refuses(&["infer", text(&run), "--masks", "m", text(&pictures)], 2, &["masks", "not of their pixels"]);
@@ -154,6 +179,20 @@ fn masks_have_the_sizes_of_their_pictures_and_are_never_written_over_others() {
     let ran = brasa(&arguments);
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(json_lines(&ran.stdout).iter().all(|line| line["error"].as_str().is_some_and(|e| e.contains("exists"))));
+    // files of one name in different folders, by their names; the answers are given all the same
+    let twice = out.path().join("twice");
+    for name in ["one/x.png", "two/x.png"] {
+        std::fs::create_dir_all(out.path().join(name).parent().expect("a folder")).expect("writable");
+        std::fs::copy(pictures.join("a.png"), out.path().join(name)).expect("writable");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brasa"));
+    command.current_dir(out.path()).args(["infer", "run", "one/x.png", "./two/x.png", "--masks", "twice"]);
+    for code in [0, 1] {
+        let output = command.output().expect("the program starts");
+        let lines = String::from_utf8_lossy(&output.stdout).lines().count();
+        assert_eq!((output.status.code(), lines), (Some(code), 2), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(twice.join("one/x.png").is_file() && twice.join("two/x.png").is_file());
     // where the pictures lie
     let before = std::fs::read(pictures.join("a.png")).expect("a picture");
     assert_eq!(brasa(&["infer", text(&run), text(&pictures), "--masks", text(&pictures)]).code, Some(1));
@@ -188,6 +227,14 @@ fn rows_of_tables_are_answered() {
     for word in ["standard input:2", "1 column", "2 features", "standard input:3", "`x` instead of a number"] {
         assert!(ran.stderr.contains(word), "`{word}` is missing in: {}", ran.stderr);
     }
+    // each line by itself, whatever is wrong with another
+    let ran = fed(&["infer", text(&run), "--json"], b"a,b\n\"1,199\n\n\xff,3\n58,142\n");
+    let lines = json_lines(&ran.stdout);
+    let inputs: Vec<_> = lines.iter().map(|line| line["input"].as_str().expect("a name")).collect();
+    assert_eq!(inputs, [1, 2, 4, 5].map(|line| format!("standard input:{line}")), "{}", ran.stderr);
+    assert!(lines[..3].iter().all(|line| line["error"].is_string()) && lines[3]["class"] == "high", "{lines:?}");
+    std::fs::write(&questions, "a,b\n").expect("writable");
+    refuses(&["infer", text(&run), text(&questions)], 1, &["no row below the columns' names"]);
     let ran = brasa(&["infer", text(&run), text(&table)]);
     assert!(ran.stderr.contains("3 columns") && ran.stderr.contains("without the class"), "{}", ran.stderr);
     refuses(&["infer", text(&run), text(out.path())], 1, &["no pictures"]);

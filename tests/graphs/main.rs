@@ -13,7 +13,7 @@
 //! BRASA_GRAPHS=10000 cargo test --release --test graphs many_middle_sizes -- --ignored --nocapture
 //! ```
 //!
-//! `BRASA_GRAPHS` says how many, `BRASA_FIRST_GRAPH` the seed of the first.
+//! `BRASA_GRAPHS` says how many, `BRASA_FIRST_GRAPH` the seed of the first; `BRASA_SKIP_DEVICES=1` leaves out the CPU.
 
 mod build;
 mod case;

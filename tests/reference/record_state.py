@@ -1,4 +1,5 @@
-"""Writes state dicts with torch.save: state.pth, and checkpoint.pth with one among other things.
+"""Writes state dicts with torch.save: state.pth, checkpoint.pth with one among other things, others.pth with tensors of other
+kinds.
 
 python tests/reference/record_state.py
 """
@@ -49,5 +50,27 @@ with torch.no_grad():
     layer.bias.fill_(0.5)
 optimizer = torch.optim.Adam(layer.parameters())
 layer(torch.ones(1, 2)).sum().backward()
-checkpoint = {"epoch": 3, "loss": 0.25, "args": {"lr": 1e-3}, "model_state_dict": layer.state_dict(), "optimizer": optimizer.state_dict()}
-torch.save(checkpoint, os.path.join(HERE, "checkpoint.pth"))
+checkpoint = {
+    "epoch": 3,
+    "best_acc1": torch.tensor(0.5),
+    "args": {"lr": 1e-3},
+    "seen": {1, 2},
+    "raw": bytearray(b"raw"),
+    "large": 1 << 80,
+    "model_state_dict": layer.state_dict(),
+    "optimizer": optimizer.state_dict(),
+}
+torch.save(checkpoint, os.path.join(HERE, "checkpoint.pth"), pickle_protocol=5)
+
+# One tensor that is read, and some that are not.
+odd = torch.zeros(2)
+odd.note = "an attribute"
+others = {
+    "weight": numbers(2).reshape(1, 2),
+    "bias": odd,
+    "negative": torch.complex(numbers(3), numbers(3)).conj().imag,
+    "complex": torch.zeros(2, dtype=torch.complex64),
+    "sparse": torch.eye(2).to_sparse(),
+    "unsigned": torch.zeros(2, dtype=torch.uint16),
+}
+torch.save(others, os.path.join(HERE, "others.pth"))

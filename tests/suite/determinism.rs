@@ -88,6 +88,11 @@ fn weights_decide_how_often_an_index_is_drawn() {
         // of those whose first is 4, the second is 1 three times of four
         let second: Vec<i32> = ordered.chunks_exact(3).filter(|row| row[0] == 4).map(|row| row[1]).collect();
         assert!((share(&second, 1) - 0.75).abs() < 0.06, "{}", share(&second, 1));
+        // sums of more than a window, which are rounded differently from place to place
+        let many = (0..1000).map(|index| if index % 2 == 0 { 0.0 } else { 0.1 + (index * 7 % 13) as f32 });
+        let many = Tensor::from_iter(many, &device).expect("memory");
+        let drawn: Vec<i32> = many.multinomial(200_000, true).to_vec().expect("indices");
+        assert!(drawn.iter().all(|index| index % 2 == 1 && (0..1000).contains(index)));
         assert_eq!(one.multinomial(0, false).shape().dims(), [0]);
         let (message, ..) = panic_of(|| one.multinomial(6, false));
         assert!(message.contains("6 of 5 weights [5]"), "{message}");

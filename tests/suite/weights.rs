@@ -407,6 +407,14 @@ fn what_torch_save_wrote_is_loaded() {
         assert_eq!((tensors["half"].dtype(), tensors["bfloat"].dtype()), (DType::F16, DType::F32));
         assert_eq!(tensors["truth"].to_vec::<bool>().expect("values"), [true, false, true]);
     }
+    // what nobody asks for need not be read
+    let few = Linear::without_bias(2, 1, &Init::new(&Device::cpu(), 1)).expect("memory");
+    load_weights(&few, reference.join("others.pth"), &LoadOptions::default().skip("bias")).expect("it fits");
+    let options = LoadOptions::default().partial().rename("weight", "w").rename("negative", "weight");
+    let message = load_weights(&few, reference.join("others.pth"), &options).expect_err("it is asked for").to_string();
+    assert!(message.contains("others.pth") && message.contains("`negative` is a negated"), "{message}");
+    let message = nn::load_tensors(reference.join("others.pth"), &Device::cpu()).expect_err("not all").to_string();
+    assert!(message.contains("others.pth") && message.contains("`negative`"), "{message}");
     let layer = Linear::new(2, 2, &Init::new(&Device::cpu(), 1)).expect("memory");
     let message = load_weights(&layer, reference.join("checkpoint.pth"), &LoadOptions::default());
     let message = message.expect_err("another shape").to_string();

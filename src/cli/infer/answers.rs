@@ -1,10 +1,10 @@
 //! How answers are told.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::train::{Prediction, Predictor};
 
 use super::super::report::percent;
@@ -14,8 +14,14 @@ pub(super) struct Answer {
     pub(super) said: Prediction,
     /// Height and width of the picture.
     pub(super) size: [usize; 2],
-    /// Where its mask was written.
-    pub(super) mask: Option<PathBuf>,
+    /// Where its mask was written, or why it was not.
+    pub(super) mask: Option<Result<PathBuf>>,
+}
+
+impl Answer {
+    fn written(&self) -> Option<&Path> {
+        self.mask.as_ref()?.as_deref().ok()
+    }
 }
 
 /// Classes with their probabilities, or with their shares of the pixels, the largest first.
@@ -28,7 +34,7 @@ struct Part<'a> {
 pub(super) fn line(name: &str, answer: &Answer, predictor: &Predictor, top: usize) -> String {
     let parts = parts(&answer.said, predictor.classes(), top);
     let parts: Vec<String> = parts.iter().map(|part| format!("{} {}", part.class, percent(part.share))).collect();
-    let mask = answer.mask.as_deref().map(|mask| format!(" -> {}", mask.display())).unwrap_or_default();
+    let mask = answer.written().map(|mask| format!(" -> {}", mask.display())).unwrap_or_default();
     format!("{name}: {}{mask}\n", parts.join(", "))
 }
 
@@ -42,9 +48,14 @@ pub(super) fn object(name: &str, answer: &Answer, predictor: &Predictor, top: us
         let (class, probability) = (parts[0].class, parts[0].share);
         json!({ "input": name, "class": class, "probability": probability, "likeliest": list("probability") })
     } else {
-        let mask = answer.mask.as_deref().map(|mask| mask.display().to_string());
+        let mask = answer.written().map(|mask| mask.display().to_string());
         let [height, width] = answer.size;
-        json!({ "input": name, "height": height, "width": width, "pixels": list("share"), "mask": mask })
+        let mut object =
+            json!({ "input": name, "height": height, "width": width, "pixels": list("share"), "mask": mask });
+        if let Some(Err(error)) = &answer.mask {
+            object["error"] = error.to_string().into();
+        }
+        object
     };
     object.to_string() + "\n"
 }

@@ -1,22 +1,20 @@
 //! What is to be answered: files, folders, tables, and what comes over standard input.
 
-use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader, Cursor, Read};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use csv::{ReaderBuilder, StringRecord, Trim};
+use csv::{ByteRecord, ReaderBuilder, StringRecord, Trim};
 use rayon::prelude::*;
 
 use crate::data::{MAX_PICTURE_BYTES, Sample, is_picture_name};
 use crate::error::{Error, Result};
 use crate::pool;
 use crate::train::{GivenPicture, Predictor};
-use crate::units::counted;
+use crate::units::{self, counted};
 
-/// Folders in each other; more are a link that leads back up.
-const MAX_DEPTH: usize = 32;
-/// The longest name of a file in standard input.
-const MAX_NAME: u64 = 1 << 16;
+/// The longest line that is read: a name, or a row.
+const MAX_LINE: u64 = 16 << 20;
 /// What standard input is called.
 const STANDARD_INPUT: &str = "standard input";
 
@@ -125,17 +123,17 @@ impl Inputs {
     fn each(&self, path: &Path, take: Take<'_>) -> bool {
         if path.as_os_str() == "-" {
             let input = BufReader::new(std::io::stdin());
-            return if self.is_of_rows() { rows(STANDARD_INPUT, input, take) } else { pictures(input, take) };
+            return if self.is_of_rows() { rows(STANDARD_INPUT, input, false, take) } else { pictures(input, take) };
         }
         if self.is_of_rows() && !path.is_dir() {
             return match std::fs::File::open(path) {
-                Ok(file) => rows(&path.display().to_string(), BufReader::new(file), take),
+                Ok(file) => rows(&path.display().to_string(), BufReader::new(file), true, take),
                 Err(error) => take(failed(path, Error::io(path, error))),
             };
         }
         if path.is_dir() {
             let mut found = false;
-            let wanted = below(path, Path::new(""), 0, &mut |source| {
+            let wanted = below(path, Path::new(""), &mut Vec::new(), &mut |source| {
                 found = true;
                 take(source)
             });
@@ -150,85 +148,160 @@ fn failed(path: &Path, error: Error) -> Source {
     Source::Failed { name: path.display().to_string(), error }
 }
 
+/// A file that was named by itself.
 fn file(path: PathBuf) -> Source {
-    let place = path.file_name().unwrap_or_default().into();
+    let place = if path.is_absolute() {
+        path.file_name().unwrap_or_default().into()
+    } else {
+        // two of one name in different folders have two masks, and none lies outside of the masks' folder
+        path.components().filter(|part| matches!(part, Component::Normal(_))).collect()
+    };
     Source::File { path, place }
 }
 
-/// The pictures in a folder and in those below it, by name; hidden ones are left out.
-fn below(root: &Path, relative: &Path, depth: usize, take: Take<'_>) -> bool {
+/// The pictures in a folder and in those below it, by name; hidden ones are left out, and so is what is no file. `above` are the
+/// real paths of the folders that it lies in, to which links may lead back.
+fn below(root: &Path, relative: &Path, above: &mut Vec<PathBuf>, take: Take<'_>) -> bool {
     let folder = root.join(relative);
-    if depth > MAX_DEPTH {
-        let reason = format!("it lies more than {MAX_DEPTH} folders deep: does a link lead back up?");
-        return take(failed(&folder, Error::format(&folder, reason)));
-    }
-    let names = std::fs::read_dir(&folder)
-        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<Vec<_>, _>>());
-    let mut names = match names {
-        Ok(names) => names,
+    let read = || {
+        let names = std::fs::read_dir(&folder)?.map(|entry| entry.map(|entry| entry.file_name()));
+        Ok((folder.canonicalize()?, names.collect::<Result<Vec<_>, _>>()?))
+    };
+    let (real, mut names) = match read() {
+        Ok(read) => read,
         Err(error) => return take(failed(&folder, Error::io(&folder, error))),
     };
+    if above.contains(&real) {
+        return true;
+    }
     names.sort_unstable();
-    names.into_iter().filter(|name| !name.to_string_lossy().starts_with('.')).all(|name| {
+    above.push(real);
+    let wanted = names.into_iter().filter(|name| !name.to_string_lossy().starts_with('.')).all(|name| {
         let place = relative.join(&name);
         let path = root.join(&place);
         if path.is_dir() {
-            below(root, &place, depth + 1, take)
+            below(root, &place, above, take)
         } else {
-            !is_picture_name(&name.to_string_lossy()) || take(Source::File { path, place })
+            let is_picture = is_picture_name(&name.to_string_lossy()) && path.is_file();
+            !is_picture || take(Source::File { path, place })
         }
-    })
+    });
+    above.pop();
+    wanted
 }
 
-/// Rows of numbers; a first one without any number has the columns' names.
-fn rows(name: &str, text: impl Read, take: Take<'_>) -> bool {
-    let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).trim(Trim::All).from_reader(text);
-    let mut first = true;
+/// Rows of numbers, one in each line. A first one of a file without any number has the columns' names.
+fn rows(name: &str, mut text: impl BufRead, may_have_names: bool, take: Take<'_>) -> bool {
+    let (mut number, mut named) = (0, false);
     loop {
-        let mut fields = StringRecord::new();
-        match reader.read_record(&mut fields) {
-            Ok(false) => return true,
+        let mut line = Vec::new();
+        let read = match text.by_ref().take(MAX_LINE).read_until(b'\n', &mut line) {
+            Ok(read) => read,
+            Err(error) => return take(Source::Failed { name: name.to_owned(), error: Error::io(name, error) }),
+        };
+        if read == 0 {
+            let error = || Error::format(name, "there is no row below the columns' names");
+            return !named || number > 1 || take(Source::Failed { name: name.to_owned(), error: error() });
+        }
+        number += 1;
+        let place = format!("{name}:{number}");
+        if is_cut(&line) {
+            // where the next row begins is not known
+            let error =
+                Error::format(&place, format!("it is longer than {}, the most that is read", units::bytes(MAX_LINE)));
+            return take(Source::Failed { name: place, error });
+        }
+        // a line by itself, so that a quote that is never closed does not swallow the others
+        let mut reader = ReaderBuilder::new().has_headers(false).trim(Trim::All).from_reader(&line[..]);
+        let mut fields = ByteRecord::new();
+        match reader.read_byte_record(&mut fields) {
             Ok(true) => {}
+            Ok(false) => continue,
             Err(error) => {
-                let reason = error.to_string().trim_start_matches("CSV error: ").to_owned();
-                return take(Source::Failed { name: name.to_owned(), error: Error::format(name, reason) });
+                let source = Source::Failed { name: place.clone(), error: Error::format(&place, error.to_string()) };
+                if !take(source) {
+                    return false;
+                }
+                continue;
             }
         }
-        let has_names = std::mem::take(&mut first) && !fields.iter().any(|text| text.parse::<f32>().is_ok());
-        let name = format!("{name}:{}", fields.position().map_or(0, csv::Position::line));
-        if !has_names && !take(Source::Row { name, fields }) {
+        let fields = StringRecord::from_byte_record_lossy(fields);
+        if number == 1 && may_have_names && !fields.iter().any(|text| text.parse::<f32>().is_ok()) {
+            named = true;
+        } else if !take(Source::Row { name: place, fields }) {
             return false;
         }
     }
+}
+
+/// Whether a line goes on behind what was read of it.
+fn is_cut(line: &[u8]) -> bool {
+    line.len() as u64 == MAX_LINE && line.last() != Some(&b'\n')
 }
 
 /// A picture, or the name of one in each line.
 fn pictures(mut input: impl BufRead, take: Take<'_>) -> bool {
-    let broken = |error| Source::Failed { name: STANDARD_INPUT.into(), error: Error::io(STANDARD_INPUT, error) };
-    match input.fill_buf() {
-        Err(error) => return take(broken(error)),
-        // names have no zeros, and all pictures do, near their beginning
-        Ok(start) if start.iter().take(64).any(|&byte| byte == 0) => {
-            let mut bytes = Vec::new();
-            let source = match input.take(MAX_PICTURE_BYTES).read_to_end(&mut bytes) {
-                Ok(_) => Source::Bytes(bytes),
-                Err(error) => broken(error),
-            };
-            return take(source);
-        }
-        Ok(_) => {}
+    let failed = |error| Source::Failed { name: STANDARD_INPUT.into(), error };
+    let start = match beginning(&mut input) {
+        Ok(start) => start,
+        Err(error) => return take(failed(Error::io(STANDARD_INPUT, error))),
+    };
+    let is_picture = is_no_text(&start);
+    let mut input = Cursor::new(start).chain(input);
+    if is_picture {
+        let mut bytes = Vec::new();
+        return take(match input.take(MAX_PICTURE_BYTES).read_to_end(&mut bytes) {
+            Ok(_) => Source::Bytes(bytes),
+            Err(error) => failed(Error::io(STANDARD_INPUT, error)),
+        });
     }
     loop {
         let mut line = Vec::new();
-        match input.by_ref().take(MAX_NAME).read_until(b'\n', &mut line) {
+        match input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line) {
             Ok(0) => return true,
+            Ok(_) if line.contains(&0) || is_cut(&line) => {
+                let reason = "it is neither a picture (JPEG, PNG, BMP, WebP, GIF) nor a name of one in each line";
+                return take(failed(Error::format(STANDARD_INPUT, reason)));
+            }
             Ok(_) => {}
-            Err(error) => return take(broken(error)),
+            Err(error) => return take(failed(Error::io(STANDARD_INPUT, error))),
         }
-        let name = String::from_utf8_lossy(&line);
-        let name = name.trim_end_matches(['\n', '\r']);
-        if !name.is_empty() && !take(file(name.into())) {
+        let name = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&line);
+        let name = name.strip_suffix(b"\n").unwrap_or(name);
+        let name = name.strip_suffix(b"\r").unwrap_or(name);
+        if !name.is_empty() && !take(file(path_of(name))) {
             return false;
         }
     }
+}
+
+/// What an input begins with: as much as tells a picture from a name, which ends with its line.
+fn beginning(input: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
+    let mut start = Vec::new();
+    while start.len() < 64 && !start.contains(&b'\n') {
+        let more = input.fill_buf()?;
+        if more.is_empty() {
+            break;
+        }
+        let count = more.len();
+        start.extend_from_slice(more);
+        input.consume(count);
+    }
+    Ok(start)
+}
+
+/// Whether it begins as pictures do: those of PNG and JPEG with a byte that no text begins with, others soon have a zero.
+fn is_no_text(start: &[u8]) -> bool {
+    matches!(start.first(), Some(0x89 | 0xff)) || start.iter().take(64).any(|&byte| byte == 0)
+}
+
+#[cfg(unix)]
+fn path_of(name: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt as _;
+    std::ffi::OsStr::from_bytes(name).into()
+}
+
+#[cfg(not(unix))]
+fn path_of(name: &[u8]) -> PathBuf {
+    String::from_utf8_lossy(name).into_owned().into()
 }

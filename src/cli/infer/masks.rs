@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use png::{BitDepth, ColorType, Encoder};
 
 use crate::error::{Error, Result};
-use crate::files::{create_folder, write_whole};
+use crate::files::{create_folder, write_new};
 use crate::train::class_color;
 
 /// Writes `mask`, `[height, width]` as the model was given the picture, as an indexed PNG of the size that the picture had, under
@@ -20,14 +20,17 @@ pub(super) fn write(
 ) -> Result<PathBuf> {
     let named = if place.as_os_str().is_empty() { Path::new("mask") } else { place };
     let path = folder.join(named.with_extension("png"));
+    let png = encoded(&enlarged(mask, [height, width], size), size);
+    let png = png.map_err(|error| Error::format(&path, error.to_string()))?;
     create_folder(path.parent().unwrap_or(folder))?;
-    if path.exists() {
-        return Err(Error::io(&path, ErrorKind::AlreadyExists.into()));
+    match write_new(&path, &png) {
+        Ok(()) => Ok(path),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let reason = "there is such a file already, and it stays: name another folder for the masks";
+            Err(Error::format(path, reason))
+        }
+        Err(error) => Err(Error::io(path, error)),
     }
-    let pixels = enlarged(mask, [height, width], size);
-    let png = encoded(&pixels, size).map_err(|error| Error::format(&path, error.to_string()))?;
-    write_whole(&path, &png)?;
-    Ok(path)
 }
 
 /// The classes of a picture of `size`: each pixel has that of the nearest one.
@@ -76,7 +79,7 @@ mod tests {
         assert_eq!(crate::data::read_mask(&file, &mut numbers), Ok([2, 3]));
         assert_eq!(numbers, [0, 1, 2, 3, 4, 255]);
         let again = write(folder.path(), Path::new("a/b.bmp"), &[0], [1, 1], [1, 1]);
-        assert!(matches!(again, Err(Error::Io { .. })), "{again:?}");
+        assert!(again.is_err_and(|error| error.to_string().contains("b.png")));
         assert_eq!(std::fs::read(&path).expect("a file"), file);
     }
 }

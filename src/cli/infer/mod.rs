@@ -4,6 +4,7 @@ mod answers;
 mod inputs;
 mod masks;
 
+use std::collections::VecDeque;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,6 +22,8 @@ use inputs::{Given, Inputs};
 
 /// Samples that are answered at once where all are there from the beginning.
 const BATCH: usize = 32;
+/// Batches of which the time is known in the end.
+const KEPT: usize = 4096;
 /// Batches that are read ahead.
 const AHEAD: usize = 2;
 
@@ -60,10 +63,11 @@ pub(super) fn run(args: &InferArgs) -> Result<ExitCode> {
         let message = "infer: name pictures, folders or tables behind the run, or send pictures to standard input";
         return Err(Error::Config(message.into()));
     }
-    let known = ["best.safetensors", "model.safetensors"].map(|name| args.run.join(name));
-    let weights = args.weights.clone().or_else(|| known.iter().find(|path| path.exists()).cloned());
-    let predictor =
-        Predictor::open_with(&args.run, weights.unwrap_or_else(|| known[1].clone()), args.device.as_deref())?;
+    let device = args.device.as_deref();
+    let predictor = match &args.weights {
+        Some(weights) => Predictor::open_with(&args.run, weights, device)?,
+        None => Predictor::open_best(&args.run, device)?,
+    };
     if args.masks.is_some() && !predictor.input().segments {
         return Err(Error::Config("masks: the model tells classes of pictures, not of their pixels".into()));
     }
@@ -82,23 +86,29 @@ fn print_all(args: &InferArgs, predictor: &Arc<Predictor>, batch_size: usize, ti
     // stay open.
     let (sender, receiver) = sync_channel(AHEAD);
     let inputs = Inputs::new(&args.inputs, predictor);
-    std::thread::spawn(move || inputs.read(batch_size, &mut |batch| sender.send(batch).is_ok()));
+    let reader = std::thread::spawn(move || inputs.read(batch_size, &mut |batch| sender.send(batch).is_ok()));
     for batch in receiver {
         for (name, answer) in answered(predictor, batch, batch_size, args.masks.as_deref(), timed)? {
-            timed.failed += usize::from(answer.is_err());
+            let error = match &answer {
+                Ok(answer) => answer.mask.as_ref().and_then(|mask| mask.as_ref().err()),
+                Err(error) => Some(error),
+            };
+            timed.failed += usize::from(error.is_some());
+            if let Some(error) = error.filter(|_| !args.json) {
+                super::report_error(error);
+            }
             let text = match &answer {
-                Err(error) if !args.json => {
-                    super::report_error(error);
-                    continue;
-                }
-                Err(error) => failure(&name, error),
                 Ok(answer) => told(&name, answer, predictor, args.top.into()),
+                Err(error) if args.json => failure(&name, error),
+                Err(_) => continue,
             };
             if !super::print_while_read(&text)? {
                 return Ok(false);
             }
         }
     }
+    // what it panicked with is told; nothing that is left was answered
+    reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     Ok(true)
 }
 
@@ -113,8 +123,8 @@ fn answered(
     let mut samples: Vec<Sample> =
         batch.iter().filter_map(|given| Some(given.read.as_ref().ok()?.sample.clone())).collect();
     let count = samples.len();
-    if let Some(last) = samples.last().cloned().filter(|_| timed.batches > 0) {
-        // as many as before, for which everything is compiled
+    if let Some(last) = samples.last().cloned().filter(|_| timed.batches > 0 || batch.len() == batch_size) {
+        // as many as in all others, for which everything is compiled
         samples.resize(batch_size, last);
     }
     let start = Instant::now();
@@ -127,7 +137,7 @@ fn answered(
         let answer = read.and_then(|picture| {
             let (said, size) = (said.next().expect("one for each that was read"), picture.size);
             let write = |folder: &Path| masks::write(folder, &place, &said.mask, [shape[1], shape[2]], size);
-            let mask = masks.map(write).transpose()?;
+            let mask = masks.map(write);
             Ok(Answer { said, size, mask })
         });
         (name, answer)
@@ -143,13 +153,13 @@ struct Timed {
     failed: usize,
     /// The first one, for which kernels are compiled.
     first: Duration,
-    /// All others, from handing over the samples to having the answers.
-    others: Vec<Duration>,
+    /// The last ones of the others, from handing over the samples to having the answers.
+    others: VecDeque<Duration>,
 }
 
 impl Timed {
     fn new() -> Self {
-        let (first, others) = (Duration::ZERO, Vec::new());
+        let (first, others) = (Duration::ZERO, VecDeque::new());
         Self { begun: Instant::now(), batches: 0, answered: 0, failed: 0, first, others }
     }
 
@@ -159,7 +169,10 @@ impl Timed {
         if self.batches == 1 {
             self.first = took;
         } else {
-            self.others.push(took);
+            self.others.push_back(took);
+            if self.others.len() > KEPT {
+                self.others.pop_front();
+            }
         }
     }
 
@@ -169,10 +182,11 @@ impl Timed {
         let rate = thousands((self.answered as f64 / seconds).round() as u64);
         let (count, device) = (counted(self.answered, what), predictor.device().name());
         let mut text = format!("{count} in {seconds:.2} s on {device}, reading included: {rate} a second");
-        self.others.sort_unstable();
+        let others = self.others.make_contiguous();
+        others.sort_unstable();
         let milliseconds = |took: Duration| format!("{:.2} ms", took.as_secs_f64() * 1e3);
-        if let Some(&median) = self.others.get(self.others.len() / 2) {
-            let most = self.others[(self.others.len() * 95).div_ceil(100) - 1];
+        if let Some(&median) = others.get(others.len() / 2) {
+            let most = others[(others.len() * 95).div_ceil(100) - 1];
             let of = if batch_size == 1 { "one".to_owned() } else { format!("a batch of {batch_size}") };
             let (first, median, most) = (milliseconds(self.first), milliseconds(median), milliseconds(most));
             text +=

@@ -19,11 +19,21 @@ use pickle::{Id, MAX_BYTES, Pickle, Value};
 /// Under which names training scripts save the weights beside other things.
 const CONTAINERS: [&str; 4] = ["state_dict", "model_state_dict", "model", "net"];
 /// How the functions begin that make tensors.
-const REBUILD: &str = "torch._utils._rebuild";
+const REBUILD: [&str; 2] = ["torch._utils._rebuild", "torch._tensor._rebuild"];
 /// Tensors may share a storage, as tied weights do, but not without end.
 const MOST_TIMES: usize = 8;
+/// More axes are no tensor's, and would take long.
+const MAX_RANK: usize = 64;
 /// How `torch.save` before 1.6 begins: a pickle of protocol 2 with a number of ten bytes.
 const LEGACY: &[u8] = b"\x80\x02\x8a\x0a";
+
+/// What is in a file.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub(crate) tensors: Vec<StoredTensor>,
+    /// Names of tensors that cannot be read, and why.
+    pub(crate) unreadable: Vec<(String, String)>,
+}
 
 /// A tensor of a file.
 #[derive(Debug)]
@@ -40,40 +50,54 @@ pub(crate) fn is_of_torch(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(LEGACY)
 }
 
-/// The tensors of the state dict in a file: of the one that was saved, or of one in it by a usual name. The error says what is
-/// wrong, not where.
-pub(crate) fn read(bytes: &[u8]) -> Result<Vec<StoredTensor>, String> {
+/// The tensors of the state dict in a file: of one in what was saved by a usual name, or of what was saved. The error says what
+/// is wrong, not where.
+pub(crate) fn read(bytes: &[u8]) -> Result<Contents, String> {
     if bytes.starts_with(LEGACY) {
-        return Err("it is of PyTorch before 1.6: load it and `torch.save` it with a newer one".into());
+        return Err(
+            "it is in the format of PyTorch before 1.6: `torch.save(torch.load(path), path)` writes another".into()
+        );
     }
     let mut archive = Archive::open(bytes)?;
     let pickle = Pickle::read(&archive.file("data.pkl", MAX_BYTES)?)?;
     let mut storages = HashMap::new();
-    let (mut tensors, mut total) = (Vec::new(), 0_usize);
+    let (mut contents, mut total) = (Contents::default(), 0_usize);
+    let mut count = |more: usize| {
+        total = total.saturating_add(more);
+        let within = total <= MOST_TIMES * bytes.len();
+        within.then_some(()).ok_or_else(|| format!("it takes more than {MOST_TIMES} times its size: is it damaged?"))
+    };
     for (name, tensor) in state_dict(&pickle)? {
-        let rebuilt = Rebuilt::of(&pickle, tensor).map_err(|reason| format!("`{name}` {reason}"))?;
-        let Some(rebuilt) = rebuilt else { continue };
+        count(name.len())?;
+        let rebuilt = match Rebuilt::of(&pickle, tensor) {
+            Ok(None) => continue,
+            Ok(Some(rebuilt)) => rebuilt,
+            Err(reason) => {
+                count(reason.len())?;
+                contents.unreadable.push((name.to_owned(), reason));
+                continue;
+            }
+        };
         let storage = match storages.get(rebuilt.storage) {
             Some(storage) => Rc::clone(storage),
             None => {
-                let storage = Rc::new(archive.file(&format!("data/{}", rebuilt.storage), u64::MAX)?);
-                storages.insert(rebuilt.storage.to_owned(), Rc::clone(&storage));
+                let name = format!("data/{}", rebuilt.storage);
+                count(usize::try_from(archive.size(&name)?).unwrap_or(usize::MAX))?;
+                let storage = Rc::new(archive.file(&name, u64::MAX)?);
+                storages.insert(rebuilt.storage, Rc::clone(&storage));
                 storage
             }
         };
-        let elements = rebuilt.elements(&storage).map_err(|reason| format!("`{name}` {reason}"))?;
-        total = total.saturating_add(elements.len());
-        if total > MOST_TIMES * bytes.len() {
-            return Err(format!("its tensors take more than {MOST_TIMES} times what the file has: is it damaged?"));
+        match rebuilt.elements(&storage) {
+            Ok(bytes) => {
+                count(bytes.len())?;
+                let (name, dtype, shape) = (name.to_owned(), rebuilt.dtype, rebuilt.shape);
+                contents.tensors.push(StoredTensor { name, dtype, shape, bytes });
+            }
+            Err(reason) => contents.unreadable.push((name.to_owned(), reason)),
         }
-        tensors.push(StoredTensor {
-            name: name.to_owned(),
-            dtype: rebuilt.dtype,
-            shape: rebuilt.shape,
-            bytes: elements,
-        });
     }
-    Ok(tensors)
+    Ok(contents)
 }
 
 /// The files of an archive.
@@ -98,16 +122,24 @@ impl<'a> Archive<'a> {
         }
     }
 
+    /// How many bytes a file claims to have.
+    fn size(&mut self, name: &str) -> Result<u64, String> {
+        self.zip.by_name(&format!("{}{name}", self.folder)).map(|file| file.size()).map_err(|error| wrong(name, &error))
+    }
+
     fn file(&mut self, name: &str, most: u64) -> Result<Vec<u8>, String> {
-        let wrong = |error: &dyn std::fmt::Display| format!("{name} in the archive cannot be read: {error}");
-        let file = self.zip.by_name(&format!("{}{name}", self.folder)).map_err(|error| wrong(&error))?;
+        let file = self.zip.by_name(&format!("{}{name}", self.folder)).map_err(|error| wrong(name, &error))?;
         if file.size() > most {
             return Err(format!("{name} in the archive has {} bytes, more than is read", file.size()));
         }
-        let mut bytes = Vec::new();
-        file.take(most).read_to_end(&mut bytes).map_err(|error| wrong(&error))?;
+        let (mut bytes, size) = (Vec::new(), file.size());
+        file.take(size).read_to_end(&mut bytes).map_err(|error| wrong(name, &error))?;
         Ok(bytes)
     }
+}
+
+fn wrong(name: &str, error: &dyn std::fmt::Display) -> String {
+    format!("{name} in the archive cannot be read: {error}")
 }
 
 /// Names and values of the state dict in a pickle.
@@ -124,20 +156,25 @@ fn state_dict(pickle: &Pickle) -> Result<Vec<(&str, Id)>, String> {
         return Err("it holds no state dict, but maybe a whole model: `torch.save(model.state_dict(), path)`".into());
     };
     let is_tensor = |value: Id| match pickle[value] {
-        Value::Call(called, _) => matches!(&pickle[called], Value::Global(function) if function.starts_with(REBUILD)),
+        Value::Call(called, _) => matches!(&pickle[called], Value::Global(function) if makes_tensors(function)),
         _ => false,
     };
     let has_tensors = |entries: &[(&str, Id)]| entries.iter().any(|&(_, value)| is_tensor(value));
-    if has_tensors(&outer) {
-        return Ok(outer);
-    }
+    // beside it there may be tensors, such as the best accuracy
     let inner = CONTAINERS.iter().filter_map(|wanted| outer.iter().find(|(name, _)| name == wanted));
     if let Some(inner) = inner.filter_map(|&(_, value)| named(&pickle[value])).find(|inner| has_tensors(inner)) {
         return Ok(inner);
     }
+    if has_tensors(&outer) {
+        return Ok(outer);
+    }
     let names: Vec<&str> = outer.iter().map(|&(name, _)| name).collect();
     let there = if names.is_empty() { "nothing".to_owned() } else { some(&names) };
     Err(format!("there are no tensors in it, nor in what is called {}: it has {there}", CONTAINERS.join(", ")))
+}
+
+fn makes_tensors(function: &str) -> bool {
+    REBUILD.iter().any(|start| function.starts_with(start))
 }
 
 /// How a tensor is made of a storage.
@@ -154,21 +191,35 @@ impl<'a> Rebuilt<'a> {
     /// What a value says; nothing if it is no tensor.
     fn of(pickle: &'a Pickle, value: Id) -> Result<Option<Self>, String> {
         let Value::Call(called, arguments) = &pickle[value] else { return Ok(None) };
-        let (Value::Global(function), Value::Sequence(arguments)) = (&pickle[*called], &pickle[*arguments]) else {
+        Self::called(pickle, *called, *arguments)
+    }
+
+    fn called(pickle: &'a Pickle, function: Id, arguments: Id) -> Result<Option<Self>, String> {
+        let (Value::Global(name), Value::Sequence(parts)) = (&pickle[function], &pickle[arguments]) else {
             return Ok(None);
         };
-        match (function.as_str(), &arguments[..]) {
-            ("torch._utils._rebuild_tensor_v2", [storage, offset, shape, strides, ..]) => {
+        match (name.as_str(), &parts[..]) {
+            ("torch._utils._rebuild_tensor_v2", [storage, offset, shape, strides, rest @ ..]) => {
+                if rest.get(2).is_some_and(|&metadata| matches!(&pickle[metadata], Value::Dict(all) if !all.is_empty()))
+                {
+                    return Err("is a negated or conjugated view: save it after `.resolve_neg().resolve_conj()`".into());
+                }
                 Self::parts(pickle, [*storage, *offset, *shape, *strides]).map(Some)
             }
-            // around a tensor
+            // around a tensor, which was made before
             ("torch._utils._rebuild_parameter" | "torch._utils._rebuild_parameter_with_state", [inner, ..])
-                if *inner < value =>
+                if *inner < arguments =>
             {
                 Self::of(pickle, *inner)
             }
-            (function, _) if function.starts_with(REBUILD) => {
-                Err(format!("is made by {function}, which is not known here: save it as a plain tensor"))
+            // with attributes of its own: function, class, arguments, attributes
+            ("torch._tensor._rebuild_from_type_v2", [inner, _, inner_arguments, ..])
+                if *inner_arguments < arguments =>
+            {
+                Self::called(pickle, *inner, *inner_arguments)
+            }
+            (function, _) if makes_tensors(function) => {
+                Err(format!("is made by {function}, which is not known here: save it dense, as float32"))
             }
             _ => Ok(None),
         }
@@ -191,10 +242,10 @@ impl<'a> Rebuilt<'a> {
         let (Value::Global(class), Value::Text(storage)) = (&pickle[class], &pickle[key]) else {
             return Err(damaged());
         };
-        let dtype = dtype(class).ok_or_else(|| format!("is of {class}, which cannot be read"))?;
+        let dtype = dtype(class).ok_or_else(|| format!("is of {class}, which cannot be read: save it as float32"))?;
         let read = (size(offset), sizes(shape), sizes(strides));
         let (Some(offset), Some(shape), Some(strides)) = read else { return Err(damaged()) };
-        if shape.len() != strides.len() {
+        if shape.len() != strides.len() || shape.len() > MAX_RANK {
             return Err(damaged());
         }
         Ok(Self { storage, dtype, offset, shape, strides })

@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 
 /// The longest pickle that is read: a state dict takes some 200 bytes for each tensor, and each byte may become a value.
-pub(super) const MAX_BYTES: u64 = 16 << 20;
+pub(super) const MAX_BYTES: u64 = 8 << 20;
+/// The longest name of a class, or of its module.
+const MAX_NAME: usize = 256;
 
 /// Number of a value.
 pub(super) type Id = usize;
@@ -115,6 +117,30 @@ impl<'a> Machine<'a> {
                     String::from_utf8_lossy(self.take(usize::try_from(length).unwrap_or(usize::MAX))?).into_owned();
                 self.push(Value::Text(text));
             }
+            // LONG4
+            0x8b => {
+                let length = u32::from_le_bytes(self.array()?);
+                self.take(length as usize)?;
+                self.push(Value::Other);
+            }
+            // BINBYTES8 and BYTEARRAY8
+            0x8e | 0x96 => {
+                let length = u64::from_le_bytes(self.array()?);
+                self.take(usize::try_from(length).unwrap_or(usize::MAX))?;
+                self.push(Value::Other);
+            }
+            // sets: EMPTY_SET, ADDITEMS, FROZENSET
+            0x8f => self.push(Value::Other),
+            0x90 => drop(self.above_mark()?),
+            0x91 => {
+                self.above_mark()?;
+                self.push(Value::Other);
+            }
+            // NEWOBJ_EX, with arguments by name
+            0x92 => {
+                let (_, arguments, called) = (self.pop()?, self.pop()?, self.pop()?);
+                self.push(Value::Call(called, arguments));
+            }
             // BINBYTES and its short form
             b'B' | b'C' => {
                 let length =
@@ -160,6 +186,10 @@ impl<'a> Machine<'a> {
                 let (Value::Text(module), Value::Text(name)) = (&self.values[module], &self.values[name]) else {
                     return Err("a class has no name".into());
                 };
+                // each may be used again and again
+                if module.len().max(name.len()) > MAX_NAME {
+                    return Err("its pickle is damaged: the name of a class is too long".into());
+                }
                 self.push(Value::Global(format!("{module}.{name}")));
             }
             b'Q' => {

@@ -4,11 +4,18 @@ use super::*;
 
 /// What `tests/reference/record_state.py` wrote.
 const STATE: &[u8] = include_bytes!("../../../tests/reference/state.pth");
+const OTHERS: &[u8] = include_bytes!("../../../tests/reference/others.pth");
 const CHECKPOINT: &[u8] = include_bytes!("../../../tests/reference/checkpoint.pth");
 
 /// `record_state.py`'s `numbers`.
 fn numbers(count: i32) -> Vec<f32> {
     (0..count).map(|index| (index - count / 2) as f32 / 8.0).collect()
+}
+
+fn tensors(file: &[u8]) -> Vec<StoredTensor> {
+    let Contents { tensors, unreadable } = read(file).expect("a state dict");
+    assert_eq!(unreadable, []);
+    tensors
 }
 
 fn floats(bytes: &[u8]) -> Vec<f32> {
@@ -17,7 +24,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 
 #[test]
 fn tensors_are_those_that_pytorch_wrote() {
-    let tensors = read(STATE).expect("a state dict");
+    let tensors = tensors(STATE);
     let names: Vec<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     let expected =
         "fc.weight fc.bias transposed channels_last part same double half bfloat num_batches_tracked bytes truth empty";
@@ -53,9 +60,26 @@ fn tensors_are_those_that_pytorch_wrote() {
 
 #[test]
 fn weights_are_found_among_other_things() {
-    let tensors = read(CHECKPOINT).expect("a state dict");
+    let tensors = tensors(CHECKPOINT);
     let said: Vec<_> = tensors.iter().map(|tensor| (tensor.name.as_str(), floats(&tensor.bytes))).collect();
     assert_eq!(said, [("weight", numbers(2)), ("bias", vec![0.5])]);
+}
+
+#[test]
+fn tensors_that_cannot_be_read_are_named_with_the_reason() {
+    let Contents { tensors, unreadable } = read(OTHERS).expect("a state dict");
+    let said: Vec<_> = tensors.iter().map(|tensor| (tensor.name.as_str(), floats(&tensor.bytes))).collect();
+    assert_eq!(said, [("weight", numbers(2)), ("bias", vec![0.0; 2])]);
+    let reasons = [
+        ("negative", "resolve_neg"),
+        ("complex", "torch.ComplexFloatStorage"),
+        ("sparse", "_rebuild_sparse_tensor"),
+        ("unsigned", "_rebuild_tensor_v3"),
+    ];
+    for ((name, said), (expected, reason)) in unreadable.iter().zip(reasons) {
+        assert!(name == expected && said.contains(reason), "{name} {said}");
+    }
+    assert_eq!(unreadable.len(), reasons.len());
 }
 
 /// No damage makes it panic, and what is read after all is as large as it says.
@@ -72,7 +96,7 @@ fn damaged_files_are_refused() {
                 bytes[position] ^= bits;
                 match read(&bytes) {
                     Err(_) => refused += 1,
-                    Ok(tensors) => assert!(tensors.iter().all(|tensor| {
+                    Ok(contents) => assert!(contents.tensors.iter().all(|tensor| {
                         tensor.bytes.len() == tensor.shape.iter().product::<usize>() * tensor.dtype.bitsize() / 8
                     })),
                 }
@@ -106,7 +130,7 @@ fn dict(function: &str, sizes: &str, strides: &str) -> Vec<u8> {
 fn what_is_no_tensor_of_its_storage_is_refused() {
     let storage: Vec<u8> = numbers(8).iter().flat_map(|number| number.to_le_bytes()).collect();
     let rebuild = "torch._utils\n_rebuild_tensor_v2";
-    let good = read(&archive(&dict(rebuild, "K\u{2}K\u{4}\u{86}", "K\u{4}K\u{1}\u{86}"), &storage)).expect("a tensor");
+    let good = tensors(&archive(&dict(rebuild, "K\u{2}K\u{4}\u{86}", "K\u{4}K\u{1}\u{86}"), &storage));
     assert_eq!((good.len(), &good[0].shape[..], floats(&good[0].bytes)), (1, &[2, 4][..], numbers(8)));
     let huge = "J\u{ff}\u{ff}\u{ff}\u{7f}";
     let cases = [
@@ -120,9 +144,41 @@ fn what_is_no_tensor_of_its_storage_is_refused() {
         ("os\nsystem", "K\u{2}\u{85}", "K\u{1}\u{85}", "no tensors in it"),
     ];
     for (function, sizes, strides, reason) in cases {
-        let error = read(&archive(&dict(function, sizes, strides), &storage)).expect_err(reason);
+        let error = match read(&archive(&dict(function, sizes, strides), &storage)) {
+            Ok(contents) => format!("{:?}", contents.unreadable),
+            Err(error) => error,
+        };
         assert!(error.contains(reason), "{reason}: {error}");
     }
+    // millions of axes of one element would take hours
+    let (ones, zeros) = ("K\u{1}".repeat(100), "K\0".repeat(100));
+    let many = read(&archive(&dict(rebuild, &format!("({ones}t"), &format!("({zeros}t")), &storage)).expect("a dict");
+    assert!(many.unreadable[0].1.contains("is damaged"), "{many:?}");
+}
+
+/// What a few bytes of a pickle ask for again and again.
+#[test]
+fn small_files_take_little_memory() {
+    // a name of 100,000 bytes, made into a class 100,000 times
+    let mut names = b"\x80\x04X\xa0\x86\x01\0".to_vec();
+    names.extend(std::iter::repeat_n(b'a', 100_000));
+    names.extend(b"q\0");
+    names.extend(b"h\0h\0\x93".repeat(100_000));
+    names.push(b'.');
+    assert!(read(&archive(&names, b"")).expect_err("a long name").contains("too long"));
+    // one storage, again and again
+    let storage = vec![1; 40_000];
+    let mut dict = b"\x80\x02}(".to_vec();
+    let storage_id = b"(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000X\x03\0\0\0cpuK\x08tQ";
+    for number in 0..20_u8 {
+        dict.extend(b"X\x01\0\0\0");
+        dict.push(b'a' + number);
+        dict.extend(b"ctorch._utils\n_rebuild_tensor_v2\n(");
+        dict.extend(storage_id);
+        dict.extend(b"K\0M\x10\x27\x85K\x01\x85\x89}tR");
+    }
+    dict.extend(b"u.");
+    assert!(read(&archive(&dict, &storage)).expect_err("too much").contains("8 times its size"));
 }
 
 #[test]
@@ -142,7 +198,7 @@ fn pickles_that_make_no_sense_are_refused() {
         assert!(error.contains(reason), "{reason}: {error}");
     }
     for (bytes, reason) in
-        [(LEGACY, "before 1.6"), (b"PK\x03\x04and so on", "is it whole"), (&archive(b"", b"")[..60], "whole")]
+        [(LEGACY, "PyTorch before 1.6"), (b"PK\x03\x04and so on", "is it whole"), (&archive(b"", b"")[..60], "whole")]
     {
         let error = read(bytes).expect_err(reason);
         assert!(error.contains(reason), "{reason}: {error}");

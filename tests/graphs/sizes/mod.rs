@@ -36,30 +36,40 @@ fn made(seed: u64, device: &Device, notes: &Notes) -> Made {
     Made { outputs, expected, half: workload.half }
 }
 
-/// What is wrong with the workload of this number, if anything is.
-fn failure(seed: u64, device: &Device) -> Option<String> {
+/// How a workload turned out.
+enum Found {
+    Same,
+    /// A change in the last bits of some values changes others a lot.
+    Unsteady,
+    Wrong(String),
+}
+
+/// Runs the workload of this number.
+fn run(seed: u64, device: &Device) -> Found {
     let notes = Notes::default();
     let result = caught(|| {
-        let (made, got) = if seed % 3 == 0 { alone(seed, device, &notes) } else { together(seed, device, &notes) };
+        let alternate = (seed / WORKLOADS.len() as u64) % 2 == 0;
+        let (made, got) = if alternate { together(seed, device, &notes) } else { alone(seed, device, &notes) };
         let allowed = tolerance(made.half);
         for (number, (got, expected)) in got.iter().zip(&made.expected.values()).enumerate() {
             if let Some(index) = first_difference(&doubles(got), expected, allowed) {
                 // rounding decides which of two equal elements is the largest, or on which side of a step one is
                 if !made.expected.is_steady(if made.half { 1e-3 } else { 1e-6 }, allowed / 2.0) {
-                    return None;
+                    return Found::Unsteady;
                 }
                 let (got, want, node) = (doubles(got)[index], expected[index], made.outputs[number].node());
-                return Some(format!("output {number}, {node:?}, at {index}: {got} instead of {want}"));
+                return Found::Wrong(format!("output {number}, {node:?}, at {index}: {got} instead of {want}"));
             }
         }
-        None
+        Found::Same
     });
     let wrong = match result {
-        Ok(wrong) => wrong?,
+        Ok(Found::Wrong(wrong)) => wrong,
+        Ok(found) => return found,
         Err(((message, file, line), trace)) => format!("panic at {file}:{line}: {message}\n{trace}"),
     };
     let name = WORKLOADS[(seed % WORKLOADS.len() as u64) as usize].0;
-    Some(format!("seed {seed} on {device:?}: {name} {}: {wrong}", notes.lock().expect("no panic").join(" ")))
+    Found::Wrong(format!("seed {seed} on {device:?}: {name} {}: {wrong}", notes.lock().expect("no panic").join(" ")))
 }
 
 /// Each output computed when it is read.
@@ -85,19 +95,34 @@ fn together(seed: u64, device: &Device, notes: &Notes) -> (Made, Vec<Tensor>) {
     (made, got)
 }
 
-fn sweep(seeds: std::ops::Range<u64>, device: &Device) {
-    let failures: Vec<String> = seeds.filter_map(|seed| failure(seed, device)).collect();
+/// Runs the workloads of these numbers, and calls `told` for each that is wrong.
+fn sweep(seeds: std::ops::Range<u64>, device: &Device, told: &mut dyn FnMut(String)) {
+    let (mut same, mut unsteady) = (0, 0);
+    for seed in seeds {
+        match run(seed, device) {
+            Found::Same => same += 1,
+            Found::Unsteady => unsteady += 1,
+            Found::Wrong(failure) => told(failure),
+        }
+    }
+    assert!(unsteady * 10 <= same, "{unsteady} decided by rounding, {same} not");
+}
+
+/// Panics unless the workloads of these numbers compute what they should.
+fn assert_all(seeds: std::ops::Range<u64>, device: &Device) {
+    let mut failures = Vec::new();
+    sweep(seeds, device, &mut |failure| failures.push(failure));
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]
 fn the_cpu_computes_middle_sizes() {
-    sweep(0..63, &Device::cpu());
+    assert_all(0..84, &Device::cpu());
 }
 
 #[test]
 fn gpus_compute_middle_sizes() {
-    devices().iter().filter(|device| !device.is_cpu()).for_each(|device| sweep(0..21, device));
+    devices().iter().filter(|device| !device.is_cpu()).for_each(|device| assert_all(0..42, device));
 }
 
 #[test]
@@ -107,12 +132,10 @@ fn many_middle_sizes() {
     let (first, count) = (number("BRASA_FIRST_GRAPH", 1_000_000), number("BRASA_GRAPHS", 10_000));
     let mut wrong = 0;
     for device in devices().iter().skip(number("BRASA_SKIP_DEVICES", 0) as usize) {
-        for seed in first..first + count {
-            if let Some(failure) = failure(seed, device) {
-                wrong += 1;
-                println!("{failure}");
-            }
-        }
+        sweep(first..first + count, device, &mut |failure| {
+            wrong += 1;
+            println!("{failure}");
+        });
     }
     assert_eq!(wrong, 0);
 }
