@@ -178,7 +178,11 @@ fn masks_have_the_sizes_of_their_pictures_and_are_never_written_over_others() {
     }
     let ran = brasa(&arguments);
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
-    assert!(json_lines(&ran.stdout).iter().all(|line| line["error"].as_str().is_some_and(|e| e.contains("exists"))));
+    assert!(
+        json_lines(&ran.stdout)
+            .iter()
+            .all(|line| line["error"].as_str().is_some_and(|e| e.contains("such a file already")))
+    );
     // files of one name in different folders, by their names; the answers are given all the same
     let twice = out.path().join("twice");
     for name in ["one/x.png", "two/x.png"] {

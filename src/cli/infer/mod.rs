@@ -134,11 +134,11 @@ fn answered(
     }
     let shape = &predictor.input().shape;
     let mut of = |Given { name, place, read }: Given| {
-        let answer = read.and_then(|picture| {
+        let answer = read.map(|picture| {
             let (said, size) = (said.next().expect("one for each that was read"), picture.size);
             let write = |folder: &Path| masks::write(folder, &place, &said.mask, [shape[1], shape[2]], size);
             let mask = masks.map(write);
-            Ok(Answer { said, size, mask })
+            Answer { said, size, mask }
         });
         (name, answer)
     };

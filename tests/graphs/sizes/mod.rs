@@ -48,7 +48,7 @@ enum Found {
 fn run(seed: u64, device: &Device) -> Found {
     let notes = Notes::default();
     let result = caught(|| {
-        let alternate = (seed / WORKLOADS.len() as u64) % 2 == 0;
+        let alternate = (seed / WORKLOADS.len() as u64).is_multiple_of(2);
         let (made, got) = if alternate { together(seed, device, &notes) } else { alone(seed, device, &notes) };
         let allowed = tolerance(made.half);
         for (number, (got, expected)) in got.iter().zip(&made.expected.values()).enumerate() {

@@ -188,7 +188,7 @@ impl<'a> Workload<'a> {
                 vec![(y + bias.reshape(shape)).relu()]
             }
             1 => {
-                let residual = self.operand(&y.shape().to_vec());
+                let residual = self.operand(y.shape());
                 vec![(&y * 0.5 + residual).relu(), y]
             }
             2 => vec![y.sum_dim(axis) * 0.1, y],
@@ -208,7 +208,7 @@ impl<'a> Workload<'a> {
         let terms: Vec<Tensor> = outputs
             .iter()
             .filter(|output| output.dtype().is_float())
-            .map(|output| (output * self.leaf(&output.shape().to_vec())).to_dtype(DType::F32).sum())
+            .map(|output| (output * self.leaf(output.shape())).to_dtype(DType::F32).sum())
             .collect();
         let Some(loss) = terms.into_iter().reduce(|a, b| a + b) else { return outputs };
         let gradients = grad(&loss, &inputs.iter().collect::<Vec<_>>());
