@@ -133,7 +133,8 @@ impl<'a> Archive<'a> {
             return Err(format!("{name} in the archive has {} bytes, more than is read", file.size()));
         }
         let (mut bytes, size) = (Vec::new(), file.size());
-        file.take(size).read_to_end(&mut bytes).map_err(|error| wrong(name, &error))?;
+        // one more, as the checksum is looked at where the file ends
+        file.take(size.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| wrong(name, &error))?;
         Ok(bytes)
     }
 }
