@@ -115,7 +115,10 @@ mod tests {
         let lost = Device::cpu().reopen().expect("there is always one");
         let opened = vec![("cpu".to_owned(), Ok(Device::cpu())), ("lost".to_owned(), Ok(lost.clone()))];
         let mut heard = Vec::new();
-        let report = search(&options(), opened, &mut |progress| {
+        // longer than the smallest sizes take beside other tests: a second one follows
+        let mut options = options();
+        options.method.longest_s = 0.1;
+        let report = search(&options, opened, &mut |progress| {
             if progress.done == 2 {
                 lost.inject(Fault::Lost);
             }
