@@ -47,5 +47,5 @@ pub use sets::{
     parse_csv, parse_digits, parse_idx,
 };
 #[cfg(feature = "cli")]
-pub(crate) use sets::{FORMS, missing};
+pub(crate) use sets::{FORMS, feature, missing};
 pub use subset::Subset;

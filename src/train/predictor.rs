@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
-use crate::data::{MAX_PICTURE_BYTES, Normalization, Resize, Sample, Values, decode_picture, read_file};
+use crate::data::{MAX_PICTURE_BYTES, Resize, Sample, Values, decode_picture, read_file};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -185,12 +185,12 @@ impl Predictor {
     /// A row of a table with its features in the units of those that the model has learned from; `None` if there are not as
     /// many.
     pub fn row(&self, features: &[f32]) -> Option<Sample> {
-        let Normalization { mean, std } = self.input.normalization();
-        if self.input.shape != [features.len()] || mean.len() != features.len() {
+        let scales = self.input.normalization();
+        if self.input.shape != [features.len()] || scales.mean.len() != features.len() {
             return None;
         }
         let mut values = features.to_vec();
-        Normalization { mean, std }.standardise(&mut values);
+        scales.standardise(&mut values);
         Some(Sample { shape: vec![values.len()], input: Values::F32(values), ..Sample::default() })
     }
 

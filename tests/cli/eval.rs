@@ -1,8 +1,8 @@
 //! `brasa eval`, and what a run leaves for other programs.
 
-use brasa::data::{Dataset, Sample, Target, Values, digits};
+use brasa::data::{Dataset, digits};
 
-use super::{brasa, flags, folder, json_lines, refuses, short, text};
+use super::{brasa, digit, flags, folder, json_lines, refuses, short, text};
 
 #[test]
 fn evaluation_repeats_what_training_said() {
@@ -60,13 +60,9 @@ fn other_data_are_seen_as_those_that_were_learned_from() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let data = digits().expect("they are the program's");
     let pictures = out.path().join("pictures");
-    let mut sample = Sample::default();
     for (part, samples) in [("train", &data.train), ("test", &data.test)] {
         for index in 0..samples.len() {
-            samples.get(index, &mut sample).expect("a digit");
-            let (Values::U8(levels), Target::Class(class)) = (&sample.input, &sample.target) else { panic!("a digit") };
-            let at = |x: u32, y: u32| levels[(y / 3 * 8 + x / 3) as usize] * 15;
-            let picture = image::RgbImage::from_fn(24, 24, |x, y| image::Rgb([at(x, y); 3]));
+            let (picture, class) = digit(samples, index);
             let folder = pictures.join(part).join(class.to_string());
             std::fs::create_dir_all(&folder).expect("writable");
             picture.save(folder.join(format!("{index}.png"))).expect("writable");

@@ -4,23 +4,20 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use brasa::data::{Dataset, Sample, Target, Values, digits};
+use brasa::data::digits;
 use brasa::train::Predictor;
 use serde_json::Value;
 
-use super::{Ran, brasa, devices, flags, folder, json_lines, refuses, short, text};
+use super::{Ran, brasa, command, devices, digit, flags, folder, json_lines, refuses, short, text};
 
 /// Runs the program with these bytes in its standard input.
 fn fed(arguments: &[&str], input: &[u8]) -> Ran {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_brasa"));
-    command.env_remove("BRASA_DEVICE").args(arguments);
+    let mut command = command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program starts");
     // small enough for the pipe, so that nobody waits
     child.stdin.take().expect("a pipe").write_all(input).expect("it is read");
-    let output = child.wait_with_output().expect("it ends");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    Ran::of(child.wait_with_output().expect("it ends"))
 }
 
 /// A run on the digits, and so many held-out ones as pictures, larger and in colour.
@@ -28,14 +25,10 @@ fn run_and_digits(out: &Path, count: usize) -> (PathBuf, PathBuf) {
     let ran = brasa(&short(out, &["--name", "run"]));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let (data, pictures) = (digits().expect("they are the program's").test, out.join("pictures"));
-    let mut sample = Sample::default();
     for index in 0..count {
-        data.get(index, &mut sample).expect("a digit");
-        let (Values::U8(levels), Target::Class(class)) = (&sample.input, &sample.target) else { panic!("a digit") };
-        let at = |x: u32, y: u32| levels[(y / 3 * 8 + x / 3) as usize] * 15;
+        let (picture, class) = digit(&data, index);
         let folder = pictures.join(class.to_string());
         std::fs::create_dir_all(&folder).expect("writable");
-        let picture = image::RgbImage::from_fn(24, 24, |x, y| image::Rgb([at(x, y); 3]));
         picture.save(folder.join(format!("{index:03}.png"))).expect("writable");
     }
     (out.join("run"), pictures)
@@ -189,8 +182,8 @@ fn masks_have_the_sizes_of_their_pictures_and_are_never_written_over_others() {
         std::fs::create_dir_all(out.path().join(name).parent().expect("a folder")).expect("writable");
         std::fs::copy(pictures.join("a.png"), out.path().join(name)).expect("writable");
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_brasa"));
-    command.current_dir(out.path()).args(["infer", "run", "one/x.png", "./two/x.png", "--masks", "twice"]);
+    let mut command = command(&["infer", "run", "one/x.png", "./two/x.png", "--masks", "twice"]);
+    command.current_dir(out.path());
     for code in [0, 1] {
         let output = command.output().expect("the program starts");
         let lines = String::from_utf8_lossy(&output.stdout).lines().count();

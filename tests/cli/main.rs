@@ -24,6 +24,8 @@ mod workflow;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use brasa::data::{Dataset, Sample, Target, Values};
+use image::{Rgb, RgbImage};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -31,6 +33,13 @@ struct Ran {
     code: Option<i32>,
     stdout: String,
     stderr: String,
+}
+
+impl Ran {
+    fn of(Output { status, stdout, stderr }: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        Self { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+    }
 }
 
 fn brasa(arguments: &[&str]) -> Ran {
@@ -50,16 +59,28 @@ fn brasa_with(arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
 
 /// The same, with a window if there is a display.
 fn brasa_as_it_is(arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+    Ran::of(command(arguments).envs(variables.iter().copied()).output().expect("the program starts"))
+}
+
+/// The program with these arguments, and none of the environment's settings.
+fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_brasa"));
     let settings = ["BRASA_DATA_DIR", "BRASA_DEVICE", "BRASA_DEBUG", "BRASA_DUMP", "BRASA_VALIDATE", "BRASA_CHECKED"];
     // nor should a window open on anybody's desktop
     for variable in settings.into_iter().chain(["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"]) {
         command.env_remove(variable);
     }
-    let output = command.args(arguments).envs(variables.iter().copied()).output();
-    let Output { status, stdout, stderr } = output.expect("the program starts");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+    command.args(arguments);
+    command
+}
+
+/// A digit of the program's as a picture, larger, in colour and with 256 levels, and its class.
+fn digit(data: &impl Dataset, index: usize) -> (RgbImage, u32) {
+    let mut sample = Sample::default();
+    data.get(index, &mut sample).expect("a digit");
+    let (Values::U8(levels), Target::Class(class)) = (&sample.input, &sample.target) else { panic!("a digit") };
+    let at = |x: u32, y: u32| levels[(y / 3 * 8 + x / 3) as usize] * 15;
+    (RgbImage::from_fn(24, 24, |x, y| Rgb([at(x, y); 3])), *class)
 }
 
 /// Fails with `code`, says all of `words` on standard error, nothing on standard output, and shows no panic.

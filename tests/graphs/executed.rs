@@ -21,7 +21,8 @@ fn tolerance(half: bool) -> f64 {
     if half { 2e-2 } else { 2e-3 }
 }
 
-fn leaf(dtype: DType, shape: &[usize], values: &[f64], device: &Device) -> Tensor {
+/// An input with these values.
+pub(crate) fn leaf(dtype: DType, shape: &[usize], values: &[f64], device: &Device) -> Tensor {
     let bytes: Vec<u8> = values
         .iter()
         .flat_map(|&value| Scalar::new(dtype, value).bits.to_le_bytes()[..dtype.size_bytes()].to_vec())

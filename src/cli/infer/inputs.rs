@@ -7,7 +7,7 @@ use std::sync::Arc;
 use csv::{ByteRecord, ReaderBuilder, StringRecord, Trim};
 use rayon::prelude::*;
 
-use crate::data::{MAX_PICTURE_BYTES, Sample, is_picture_name};
+use crate::data::{MAX_PICTURE_BYTES, Sample, feature, is_picture_name};
 use crate::error::{Error, Result};
 use crate::pool;
 use crate::train::{GivenPicture, Predictor};
@@ -22,7 +22,7 @@ const STANDARD_INPUT: &str = "standard input";
 pub(super) struct Given {
     /// What the answer is told for.
     pub(super) name: String,
-    /// Where it lies below the folder that was named, or its file's name: what its mask is called. Empty of what is no file.
+    /// Where it lies below the folder that was named, or as it was named itself: what its mask is called. Empty of what is no file.
     pub(super) place: PathBuf,
     /// What the model is given.
     pub(super) read: Result<GivenPicture>,
@@ -100,10 +100,6 @@ impl Inputs {
     }
 
     fn row(&self, fields: &StringRecord) -> Result<Sample, String> {
-        let number = |(column, text): (usize, &str)| match text.parse::<f32>() {
-            Ok(value) if value.is_finite() => Ok(value),
-            _ => Err(format!("column {} is `{text}` instead of a number", column + 1)),
-        };
         let wanted = self.predictor.input().shape.iter().product::<usize>();
         if fields.len() != wanted {
             let (has, wanted) = (counted(fields.len(), "column"), counted(wanted, "feature"));
@@ -111,6 +107,7 @@ impl Inputs {
                 "it has {has}, but the model is given {wanted}: a table of these alone, without the class"
             ));
         }
+        let number = |(column, text): (usize, &str)| feature(column, text);
         let features = fields.iter().enumerate().map(number).collect::<Result<Vec<_>, _>>()?;
         self.predictor.row(&features).ok_or_else(|| "the run does not say how its columns were scaled".into())
     }

@@ -5,22 +5,18 @@ use std::path::{Path, PathBuf};
 
 use png::{BitDepth, ColorType, Encoder};
 
+use crate::data::Resize;
 use crate::error::{Error, Result};
 use crate::files::{create_folder, write_new};
 use crate::train::class_color;
 
-/// Writes `mask`, `[height, width]` as the model was given the picture, as an indexed PNG of the size that the picture had, under
+/// Writes `mask`, of the size `given` to the model, as an indexed PNG of the `size` (height, width) that the picture had, under
 /// the picture's name into `folder`; never over another file. Says where it is.
-pub(super) fn write(
-    folder: &Path,
-    place: &Path,
-    mask: &[u8],
-    [height, width]: [usize; 2],
-    size: [usize; 2],
-) -> Result<PathBuf> {
+pub(super) fn write(folder: &Path, place: &Path, mask: &[u8], given: [usize; 2], size: [usize; 2]) -> Result<PathBuf> {
     let named = if place.as_os_str().is_empty() { Path::new("mask") } else { place };
     let path = folder.join(named.with_extension("png"));
-    let png = encoded(&enlarged(mask, [height, width], size), size);
+    let [height, width] = size;
+    let png = encoded(&Resize { height, width }.mask(mask, given)?, size);
     let png = png.map_err(|error| Error::format(&path, error.to_string()))?;
     create_folder(path.parent().unwrap_or(folder))?;
     match write_new(&path, &png) {
@@ -31,18 +27,6 @@ pub(super) fn write(
         }
         Err(error) => Err(Error::io(path, error)),
     }
-}
-
-/// The classes of a picture of `size`: each pixel has that of the nearest one.
-fn enlarged(mask: &[u8], [height, width]: [usize; 2], [to_height, to_width]: [usize; 2]) -> Vec<u8> {
-    let nearest = |at: usize, from: usize, to: usize| ((2 * at + 1) * from / (2 * to)).min(from - 1);
-    let columns: Vec<usize> = (0..to_width).map(|x| nearest(x, width, to_width)).collect();
-    (0..to_height)
-        .flat_map(|y| {
-            let row = &mask[nearest(y, height, to_height) * width..][..width];
-            columns.iter().map(|&column| row[column])
-        })
-        .collect()
 }
 
 fn encoded(classes: &[u8], [height, width]: [usize; 2]) -> Result<Vec<u8>, png::EncodingError> {
@@ -64,9 +48,10 @@ mod tests {
     #[test]
     fn pixels_have_the_class_of_the_nearest() {
         let mask = [1, 2, 3, 4];
-        assert_eq!(enlarged(&mask, [2, 2], [2, 2]), mask);
-        assert_eq!(enlarged(&mask, [2, 2], [3, 4]), [1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4]);
-        assert_eq!(enlarged(&mask, [2, 2], [1, 1]), [4]);
+        let in_size = |[height, width]: [usize; 2]| Resize { height, width }.mask(&mask, [2, 2]).expect("a mask");
+        assert_eq!(in_size([2, 2]), mask);
+        assert_eq!(in_size([3, 4]), [1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4]);
+        assert_eq!(in_size([1, 1]), [4]);
     }
 
     #[test]

@@ -76,6 +76,18 @@ impl Resize {
         })
     }
 
+    /// The classes of a mask, `[height, width]`, in this size: of each pixel that of the nearest one.
+    ///
+    /// # Errors
+    /// If a side has no pixel.
+    #[cfg(feature = "cli")]
+    pub(crate) fn mask(&self, mask: &[u8], size: [usize; 2]) -> Result<Vec<u8>> {
+        let (mut resized, nearest) =
+            (vec![0; self.height * self.width], ResizeOptions::new().resize_alg(ResizeAlg::Nearest));
+        self.plane(mask, size, &mut resized, &nearest, &mut Resizer::new())?;
+        Ok(resized)
+    }
+
     /// One channel, or a mask.
     fn plane(
         &self,

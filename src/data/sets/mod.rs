@@ -37,6 +37,8 @@ pub(crate) use name::absolute;
 pub use pairs::open_pairs;
 pub use place::OpenOptions;
 pub use shapes::{Shapes, ShapesOptions};
+#[cfg(feature = "cli")]
+pub(crate) use table::feature;
 pub use table::{Table, open_csv, parse_csv};
 
 #[cfg(feature = "cli")]

@@ -104,15 +104,7 @@ pub fn parse_csv(path: &Path, text: impl Read, label: Option<&str>) -> Result<Ta
                 };
                 labels.push(number);
             } else {
-                match text.parse::<f32>() {
-                    Ok(value) if value.is_finite() => values.push(value),
-                    _ => {
-                        return Err(wrong(format!(
-                            "line {line}: column {} is `{text}` instead of a number",
-                            column + 1
-                        )));
-                    }
-                }
+                values.push(feature(column, text).map_err(|reason| wrong(format!("line {line}: {reason}")))?);
             }
         }
         more = next(&mut record)?;
@@ -128,6 +120,14 @@ pub fn parse_csv(path: &Path, text: impl Read, label: Option<&str>) -> Result<Ta
         normalization: Normalization::default(),
     };
     Ok(Table { description, values, labels })
+}
+
+/// The number in a column, counted from 0. The error says what is wrong with it, not in which line.
+pub(crate) fn feature(column: usize, text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        _ => Err(format!("column {} is `{text}` instead of a number", column + 1)),
+    }
 }
 
 /// The classes of so many rows in order, and for each number in `met` its place there.

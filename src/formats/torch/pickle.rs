@@ -99,34 +99,32 @@ impl<'a> Machine<'a> {
             }
             // LONG1: none that counts here is longer than 8 bytes
             0x8a => {
-                let length = usize::from(self.take(1)?[0]);
-                let bytes = self.take(length)?;
+                let bytes = self.counted(1)?;
                 let negative = bytes.last().is_some_and(|last| last & 0x80 != 0);
                 let mut whole = [if negative { 0xff } else { 0 }; 8];
-                let number = whole.get_mut(..length).map(|low| low.copy_from_slice(bytes));
+                let number = whole.get_mut(..bytes.len()).map(|low| low.copy_from_slice(bytes));
                 self.push(number.map_or(Value::Other, |()| Value::Int(i64::from_le_bytes(whole))));
             }
             // BINUNICODE and its short and long forms; Python 2's strings
             b'X' | 0x8c | 0x8d | b'T' | b'U' => {
-                let length = match opcode {
-                    b'X' | b'T' => u64::from(u32::from_le_bytes(self.array()?)),
-                    0x8d => u64::from_le_bytes(self.array()?),
-                    _ => u64::from(self.take(1)?[0]),
-                };
-                let text =
-                    String::from_utf8_lossy(self.take(usize::try_from(length).unwrap_or(usize::MAX))?).into_owned();
-                self.push(Value::Text(text));
+                let text = self.counted(if opcode == 0x8d {
+                    8
+                } else if matches!(opcode, b'X' | b'T') {
+                    4
+                } else {
+                    1
+                })?;
+                self.push(Value::Text(String::from_utf8_lossy(text).into_owned()));
             }
-            // LONG4
-            0x8b => {
-                let length = u32::from_le_bytes(self.array()?);
-                self.take(length as usize)?;
-                self.push(Value::Other);
-            }
-            // BINBYTES8 and BYTEARRAY8
-            0x8e | 0x96 => {
-                let length = u64::from_le_bytes(self.array()?);
-                self.take(usize::try_from(length).unwrap_or(usize::MAX))?;
+            // BINBYTES, its short and long forms, and BYTEARRAY8; LONG4
+            b'B' | b'C' | 0x8e | 0x96 | 0x8b => {
+                self.counted(if matches!(opcode, 0x8e | 0x96) {
+                    8
+                } else if opcode == b'C' {
+                    1
+                } else {
+                    4
+                })?;
                 self.push(Value::Other);
             }
             // sets: EMPTY_SET, ADDITEMS, FROZENSET
@@ -140,13 +138,6 @@ impl<'a> Machine<'a> {
             0x92 => {
                 let (_, arguments, called) = (self.pop()?, self.pop()?, self.pop()?);
                 self.push(Value::Call(called, arguments));
-            }
-            // BINBYTES and its short form
-            b'B' | b'C' => {
-                let length =
-                    if opcode == b'B' { u32::from_le_bytes(self.array()?) } else { u32::from(self.take(1)?[0]) };
-                self.take(length as usize)?;
-                self.push(Value::Other);
             }
             b'}' => self.push(Value::Dict(Vec::new())),
             b']' | b')' => self.push(Value::Sequence(Vec::new())),
@@ -259,6 +250,13 @@ impl<'a> Machine<'a> {
         let (taken, rest) = self.rest.split_at_checked(count).ok_or_else(ends_early)?;
         self.rest = rest;
         Ok(taken)
+    }
+
+    /// As many bytes as a number of so many bytes before them says.
+    fn counted(&mut self, bytes: usize) -> Result<&'a [u8], String> {
+        let mut length = [0; 8];
+        length[..bytes].copy_from_slice(self.take(bytes)?);
+        self.take(usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX))
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use brasa::autodiff::grad;
-use brasa::dtype::Scalar;
 use brasa::{DType, Device, Tensor};
 
 use super::super::case::SplitMix;
+use super::super::executed::leaf;
 use super::super::expected::Expected;
 
 /// What was drawn, for a report.
@@ -68,11 +68,7 @@ impl<'a> Workload<'a> {
             _ => random.below(2) as f64,
         };
         let values: Vec<f64> = (0..shape.iter().product()).map(|_| bound(&mut self.random)).collect();
-        let bytes: Vec<u8> = values
-            .iter()
-            .flat_map(|&value| Scalar::new(dtype, value).bits.to_le_bytes()[..dtype.size_bytes()].to_vec())
-            .collect();
-        let leaf = Tensor::from_bytes(&bytes, shape, dtype, self.device).expect("memory");
+        let leaf = leaf(dtype, shape, &values, self.device);
         self.inputs.push((leaf.clone(), values));
         leaf
     }
