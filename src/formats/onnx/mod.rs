@@ -1,0 +1,3 @@
+//! ONNX models.
+
+pub(crate) mod proto;
