@@ -199,6 +199,9 @@ pub enum Error {
         /// Addresses of further files of the same set that are not there, and were not tried.
         others: Vec<String>,
     },
+    /// What a model computes cannot be written in a format of other programs.
+    #[error("cannot write the model as ONNX: {0}")]
+    Export(String),
     /// Named weights are not those of the model they were meant for.
     #[error(transparent)]
     State(#[from] Box<StateMismatch>),

@@ -7,6 +7,7 @@ mod data;
 mod devices;
 mod doctor;
 mod eval;
+mod export;
 mod infer;
 mod interrupt;
 mod layout;
@@ -62,6 +63,8 @@ enum Command {
     Eval(eval::EvalArgs),
     /// Say what a run's model makes of pictures, folders of them, or rows of tables
     Infer(infer::InferArgs),
+    /// Write a run's model as a file that other programs run: ONNX, or weights as safetensors
+    Export(export::ExportArgs),
     /// Measure what the devices can do: is the GPU worth it, and for what?
     Bench(bench::BenchArgs),
     /// Measure which variants of a training's products and convolutions are the fastest on a GPU, and remember it
@@ -105,6 +108,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Some(Command::View(args)) => view::run(args),
             Some(Command::Eval(args)) => eval::run(&args),
             Some(Command::Infer(args)) => infer::run(&args),
+            Some(Command::Export(args)) => export::run(&args),
             Some(Command::Bench(args)) => bench::run(&args),
             Some(Command::Tune(args)) => {
                 tune::run(&args, matches.subcommand_matches("tune").expect("clap parsed this command"))

@@ -37,13 +37,16 @@ impl Normalization {
     /// points as there are means, or any if there is one. Floats are left as they are.
     #[track_caller]
     pub fn apply(&self, inputs: &Tensor) -> Tensor {
-        if inputs.dtype() != DType::U8 {
-            return inputs.clone();
-        }
+        if inputs.dtype() == DType::U8 { self.scaled(&inputs.to_dtype(DType::F32)) } else { inputs.clone() }
+    }
+
+    /// The same of floats that are levels, or a table's own numbers, too.
+    #[track_caller]
+    pub(crate) fn scaled(&self, inputs: &Tensor) -> Tensor {
         let (mean, std) = (&self.mean, &self.std);
         let scale = per_channel(std.iter().map(|std| std.recip()), inputs);
         let offset = per_channel(mean.iter().zip(std).map(|(mean, std)| -mean / std), inputs);
-        inputs.to_dtype(DType::F32) * scale + offset
+        inputs * scale + offset
     }
 
     /// Brings rows of a table, one after the other, to these scales, of which there is one for each column.

@@ -86,6 +86,11 @@ impl Trace {
         self.leaves.entry(var.id).or_insert_with(leaf).clone()
     }
 
+    /// The name of a variable that got a new value.
+    pub(crate) fn first_assigned(&self) -> Option<&str> {
+        self.pending.first().map(|(cell, _)| cell.name.as_str())
+    }
+
     /// Gives `var` a new value.
     pub(super) fn write(&mut self, var: &Arc<VarCell>, value: NodeRef) {
         match self.pending.iter_mut().find(|(cell, _)| cell.id == var.id) {

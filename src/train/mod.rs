@@ -12,6 +12,7 @@ mod early_stopping;
 mod environment;
 mod evaluate;
 mod event;
+mod export;
 mod folder;
 mod forecast;
 mod learned;
@@ -23,6 +24,7 @@ mod rates;
 pub mod record;
 mod run;
 mod save;
+mod saved_model;
 mod scores;
 mod shown;
 mod tensorboard;
@@ -43,13 +45,14 @@ pub use environment::Environment;
 pub(crate) use evaluate::evaluate_for;
 pub use evaluate::{Judged, evaluate};
 pub use event::{EpochMetrics, Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
+pub use export::{Exported, ModelExport, export};
 pub use forecast::{RunForecast, forecast};
 #[cfg(feature = "cli")]
 pub(crate) use pictures::class_color;
-#[cfg(feature = "cli")]
-pub(crate) use predictor::best_weights;
 pub use predictor::{GivenPicture, PredictedPicture, Prediction, Predictor};
 pub use save::SaveEvery;
+#[cfg(feature = "cli")]
+pub(crate) use saved_model::best_weights;
 pub use scores::{ClassScores, Confusion, MeanScores, MicroScores};
 pub use tensorboard::TensorBoard;
 pub use trainer::Trainer;

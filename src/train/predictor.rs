@@ -1,6 +1,6 @@
 //! What a run's model says about pictures, and rows of tables, of one's own.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use parking_lot::Mutex;
 
@@ -8,17 +8,17 @@ use crate::data::{MAX_PICTURE_BYTES, Resize, Sample, Values, decode_picture, rea
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::models::{self, ModelSpec};
-use crate::nn::{LoadOptions, Mode, load_weights};
+use crate::nn::Mode;
 use crate::runtime::Step;
 use crate::shape::Shape;
 use crate::tensor::{Tensor, no_grad};
 
 use super::learned::{change_levels, few_levels, levels};
 use super::learner::{Numbers, likeliest};
-use super::record::{InputRecord, RUN, RunRecord};
+use super::pictures;
+use super::record::InputRecord;
 use super::run::{BEST, WEIGHTS};
-use super::{Trainer, pictures};
+use super::saved_model::{SavedModel, saved_weights};
 
 /// The model of a run, with weights that it has saved. Answers for as many samples as before are one replay of a plan.
 ///
@@ -76,17 +76,6 @@ pub struct PredictedPicture {
     pub prediction: Prediction,
 }
 
-/// The first of these files that the run in `folder` has.
-fn saved(folder: &Path, names: [&str; 2]) -> Option<PathBuf> {
-    names.map(|name| folder.join(name)).into_iter().find(|path| path.exists())
-}
-
-/// The weights of a run's best evaluation, or else its last ones.
-#[cfg(feature = "cli")]
-pub(crate) fn best_weights(folder: &Path) -> Option<PathBuf> {
-    saved(folder, [BEST, WEIGHTS])
-}
-
 impl Predictor {
     /// The model of the run in `folder`, which may be going on, with the weights that it saved last, on this device, or that of
     /// the run's settings.
@@ -106,13 +95,7 @@ impl Predictor {
     }
 
     fn open_saved(folder: &Path, names: [&str; 2], device: Option<&str>) -> Result<Self> {
-        match saved(folder, names) {
-            Some(weights) => Self::open_with(folder, weights, device),
-            None => {
-                Trainer::config_of(folder)?;
-                Err(Error::Config(format!("{}: this run has saved no weights yet", folder.display())))
-            }
-        }
+        Self::open_with(folder, saved_weights(folder, names)?, device)
     }
 
     /// The same with the weights in a file.
@@ -120,16 +103,7 @@ impl Predictor {
     /// # Errors
     /// If there is no run, the weights are not its model's, or the device fails.
     pub fn open_with(folder: &Path, weights: impl AsRef<Path>, device: Option<&str>) -> Result<Self> {
-        let config = Trainer::config_of(folder)?;
-        let record = folder.join(RUN);
-        let text = std::fs::read_to_string(&record).map_err(|error| Error::io(&record, error))?;
-        let run: RunRecord = serde_json::from_str(&text).map_err(|error| Error::format(&record, error.to_string()))?;
-        let RunRecord { classes, input, .. } = run;
-        let device = device.or(config.device.as_deref()).map_or_else(Device::best, Device::named)?;
-        device.set_matmul_precision(config.matmul_precision);
-        let spec = ModelSpec { input: input.shape.clone(), classes: classes.len(), seed: u64::from(config.seed) };
-        let model = models::create(&config.model.to_string(), &spec, &device)?;
-        load_weights(model.as_ref(), weights, &LoadOptions::default())?;
+        let SavedModel { config, device, model, classes, input } = SavedModel::open(folder, weights.as_ref(), device)?;
         let (numbers, segments, normalization) = (Numbers::of(&config), input.segments, input.normalization());
         let step = Step::new(&device, move |inputs| {
             let inputs = normalization.apply(&inputs[0]);

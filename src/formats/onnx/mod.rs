@@ -1,3 +1,6 @@
-//! ONNX models.
+//! ONNX models: what is traced here is written for other programs.
 
-pub(crate) mod proto;
+mod proto;
+mod write;
+
+pub use write::{Batch, ExportOptions, Input, export, export_function};

@@ -1,0 +1,159 @@
+//! Ops of single elements, and reductions.
+
+use crate::dtype::{DType, Scalar};
+use crate::error::{Error, Result};
+use crate::graph::{Binary, NodeRef, ReduceOp, Unary};
+
+use super::builder::{Value, element_type, int};
+use super::size::Size;
+use super::trace::what;
+use super::Writer;
+
+/// The axes of values that are broadcast to each other.
+fn broadcast(values: &[&Value]) -> Vec<Size> {
+    let rank = values.iter().map(|value| value.dims.len()).max().unwrap_or(0);
+    let size = |axis: usize| {
+        let sizes = values.iter().filter_map(|value| Some(value.dims[axis.checked_sub(rank - value.dims.len())?]));
+        sizes.fold(Size::ONE, |known, size| if known == Size::ONE { size } else { known })
+    };
+    (0..rank).map(size).collect()
+}
+
+impl Writer<'_> {
+    /// A node of values that are broadcast to each other.
+    fn broadcast_node(&mut self, op: &str, values: &[&Value]) -> Value {
+        let names: Vec<&str> = values.iter().map(|value| value.name.as_str()).collect();
+        self.to.value(op, &names, Vec::new(), broadcast(values))
+    }
+
+    pub(super) fn unary(&mut self, op: Unary, node: &NodeRef) -> Result<Value> {
+        let x = self.value(&node.inputs[0])?;
+        let dtype = node.inputs[0].dtype;
+        let mut one = |name: &str, x: &Value| self.broadcast_node(name, &[x]);
+        let name = match op {
+            Unary::Neg => "Neg",
+            Unary::Abs => "Abs",
+            Unary::Sign => "Sign",
+            Unary::Exp => "Exp",
+            Unary::Log => "Log",
+            Unary::Sqrt => "Sqrt",
+            Unary::Recip => "Reciprocal",
+            Unary::Sin => "Sin",
+            Unary::Cos => "Cos",
+            Unary::Tanh => "Tanh",
+            Unary::Erf => "Erf",
+            Unary::Sigmoid => "Sigmoid",
+            Unary::Floor => "Floor",
+            Unary::Ceil => "Ceil",
+            Unary::Round => "Round",
+            Unary::Not => "Not",
+            Unary::IsNan => "IsNaN",
+            Unary::Rsqrt => {
+                let root = one("Sqrt", &x);
+                return Ok(one("Reciprocal", &root));
+            }
+            Unary::Expm1 => {
+                let power = one("Exp", &x);
+                let number = self.number(dtype, 1.0);
+                return Ok(self.broadcast_node("Sub", &[&power, &number]));
+            }
+            Unary::Log1p => {
+                let number = self.number(dtype, 1.0);
+                let sum = self.broadcast_node("Add", &[&x, &number]);
+                return Ok(self.broadcast_node("Log", &[&sum]));
+            }
+            Unary::IsFinite => {
+                let (infinite, nan) = (one("IsInf", &x), one("IsNaN", &x));
+                let neither = self.broadcast_node("Or", &[&infinite, &nan]);
+                return Ok(self.broadcast_node("Not", &[&neither]));
+            }
+        };
+        Ok(one(name, &x))
+    }
+
+    fn number(&mut self, dtype: DType, number: f64) -> Value {
+        Value { name: self.to.scalar(Scalar::new(dtype, number)), dims: Vec::new() }
+    }
+
+    pub(super) fn binary(&mut self, op: Binary, node: &NodeRef) -> Result<Value> {
+        let (a, b) = (self.value(&node.inputs[0])?, self.value(&node.inputs[1])?);
+        let is_bool = node.inputs[0].dtype == DType::Bool;
+        let name = match op {
+            Binary::Add if is_bool => "Or",
+            Binary::Mul if is_bool => "And",
+            Binary::Add => "Add",
+            Binary::Sub => "Sub",
+            Binary::Mul => "Mul",
+            Binary::Div => "Div",
+            Binary::Pow => "Pow",
+            Binary::Max => "Max",
+            Binary::Min => "Min",
+            Binary::And if is_bool => "And",
+            Binary::Or if is_bool => "Or",
+            Binary::Xor if is_bool => "Xor",
+            Binary::And => "BitwiseAnd",
+            Binary::Or => "BitwiseOr",
+            Binary::Xor => "BitwiseXor",
+            Binary::Eq => "Equal",
+            Binary::Lt => "Less",
+            Binary::Le => "LessOrEqual",
+            Binary::Ne => {
+                let equal = self.broadcast_node("Equal", &[&a, &b]);
+                return Ok(self.broadcast_node("Not", &[&equal]));
+            }
+            Binary::Rem => {
+                let dims = broadcast(&[&a, &b]);
+                return Ok(self.to.value("Mod", &[&a.name, &b.name], vec![int("fmod", 1)], dims));
+            }
+            Binary::Atan2 | Binary::Shl | Binary::Shr => {
+                return Err(Error::Export(format!("there is no operator of ONNX for {}", what(node))));
+            }
+        };
+        Ok(self.broadcast_node(name, &[&a, &b]))
+    }
+
+    pub(super) fn select(&mut self, node: &NodeRef) -> Result<Value> {
+        let [condition, a, b] = [0, 1, 2].map(|number: usize| self.value(&node.inputs[number]));
+        Ok(self.broadcast_node("Where", &[&condition?, &a?, &b?]))
+    }
+
+    pub(super) fn cast(&mut self, node: &NodeRef) -> Result<Value> {
+        let x = self.value(&node.inputs[0])?;
+        Ok(self.cast_to(&x, node.dtype))
+    }
+
+    fn cast_to(&mut self, x: &Value, dtype: DType) -> Value {
+        let to = int("to", i32::from(element_type(dtype)).into());
+        self.to.value("Cast", &[&x.name], vec![to], x.dims.clone())
+    }
+
+    pub(super) fn reduce(&mut self, op: ReduceOp, axes: &[usize], node: &NodeRef) -> Result<Value> {
+        let x = self.whole(&node.inputs[0])?;
+        // any and all of truth values
+        let (op, x) = match (op, node.dtype) {
+            (ReduceOp::Sum, DType::Bool) => (ReduceOp::Max, self.cast_to(&x, DType::I32)),
+            (ReduceOp::Prod, DType::Bool) => (ReduceOp::Min, self.cast_to(&x, DType::I32)),
+            _ => (op, x),
+        };
+        let name = match op {
+            ReduceOp::Sum => "ReduceSum",
+            ReduceOp::Prod => "ReduceProd",
+            ReduceOp::Max => "ReduceMax",
+            ReduceOp::Min => "ReduceMin",
+        };
+        let reduced = self.reduced(name, &x, axes);
+        Ok(if node.dtype == DType::Bool { self.cast_to(&reduced, DType::Bool) } else { reduced })
+    }
+
+    /// `x` reduced over `axes`, which stay as axes of size 1.
+    pub(super) fn reduced(&mut self, name: &str, x: &Value, axes: &[usize]) -> Value {
+        let size = |(axis, &size): (usize, &Size)| if axes.contains(&axis) { Size::ONE } else { size };
+        let dims = x.dims.iter().enumerate().map(size).collect();
+        let list: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+        if axes.is_empty() {
+            return x.clone();
+        }
+        let axes = self.to.numbers(&list);
+        self.to.value(name, &[&x.name, &axes], vec![int("keepdims", 1)], dims)
+    }
+}

@@ -1,0 +1,105 @@
+//! A run's model as a file for other programs.
+
+use std::path::Path;
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::files::write_whole;
+use crate::formats::onnx::{Batch, ExportOptions, Input, export_function};
+use crate::nn::{Mode, to_safetensors};
+
+use super::learned::levels;
+use super::run::{BEST, WEIGHTS};
+use super::saved_model::{SavedModel, saved_weights};
+
+/// What an exported model is given, and what it says.
+const INPUT: &str = "input";
+const OUTPUT: &str = "logits";
+
+/// How a run's model is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ModelExport {
+    /// The size of the batch, of ONNX.
+    pub batch: Batch,
+    /// True if the ONNX model is to be given what the network is, with mean and standard deviation taken care of; else it is given
+    /// levels of pixels, or a table's own numbers, and does that itself.
+    pub normalized_input: bool,
+}
+
+/// A file that was written.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Exported {
+    /// Its size.
+    pub bytes: usize,
+    /// What is in it, in words: inputs and outputs with their shapes.
+    pub contents: String,
+}
+
+/// Writes the model of the run in `folder` to `path`, with these weights, or those of its best evaluation, or else its last ones:
+/// as ONNX (`.onnx`), with all that it computes, or as weights by name (`.safetensors`).
+///
+/// An ONNX model has `input`, `[batch, channels, height, width]` or `[batch, features]`, and `logits`, `[batch, classes]` or
+/// `[batch, classes, height, width]`, all f32; its `metadata_props` have `model`, `classes` (a list in JSON) and, if the input is
+/// normalised before, `mean` and `std` of the levels of pixels, or of columns.
+///
+/// # Errors
+/// If there is no run that has saved weights, or the file's name ends otherwise or cannot be written.
+pub fn export(folder: &Path, weights: Option<&Path>, path: &Path, options: &ModelExport) -> Result<Exported> {
+    let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_lowercase);
+    let is_onnx = match ending.as_deref() {
+        Some("onnx") => true,
+        Some("safetensors") => false,
+        _ => {
+            let path = path.display();
+            return Err(Error::Config(format!("{path}: models are written as FILE.onnx or FILE.safetensors")));
+        }
+    };
+    let weights = weights.map_or_else(|| saved_weights(folder, [BEST, WEIGHTS]), |path| Ok(path.to_owned()))?;
+    // nothing is computed
+    let saved = SavedModel::open(folder, &weights, Some("cpu"))?;
+    let (bytes, contents) = if is_onnx { onnx(&saved, options)? } else { safetensors(&saved)? };
+    write_whole(path, &bytes)?;
+    Ok(Exported { bytes: bytes.len(), contents })
+}
+
+fn safetensors(saved: &SavedModel) -> Result<(Vec<u8>, String)> {
+    let count = saved.model.variables().len();
+    Ok((to_safetensors(saved.model.as_ref())?, format!("{count} tensors by their names in PyTorch's `state_dict`")))
+}
+
+fn onnx(saved: &SavedModel, options: &ModelExport) -> Result<(Vec<u8>, String)> {
+    let SavedModel { config, device, model, classes, input } = saved;
+    let normalization = input.normalization();
+    let name = config.model.to_string();
+    let list = serde_json::to_string(classes).expect("plain data");
+    let mut metadata = vec![("model".to_owned(), name.clone()), ("classes".to_owned(), list)];
+    if options.normalized_input {
+        for (name, numbers) in [("mean", &normalization.mean), ("std", &normalization.std)] {
+            metadata.push((name.to_owned(), serde_json::to_string(numbers).expect("plain data")));
+        }
+    }
+    let given = match (&input.shape[..], options.normalized_input) {
+        (_, true) => "normalised as the run's data".to_owned(),
+        ([_], false) => "a table's own numbers".to_owned(),
+        (_, false) => format!("levels of pixels from 0 to {}", levels(&normalization)),
+    };
+    let description = format!("{name}, trained by brasa. `{INPUT}` is {given}; `{OUTPUT}` are of the classes in `classes`.");
+    let export = ExportOptions { batch: options.batch, metadata, description };
+    let inputs = [Input::new(INPUT, input.shape.as_slice(), DType::F32)];
+    let bytes = export_function(device, &inputs, &[OUTPUT], &export, |inputs| {
+        let inputs = if options.normalized_input { inputs[0].clone() } else { normalization.scaled(&inputs[0]) };
+        vec![Mode::Evaluate.scope(|| model.forward(&inputs))]
+    })?;
+    let batch = match options.batch {
+        Batch::Named => "batch".to_owned(),
+        Batch::Fixed(size) => size.to_string(),
+    };
+    let axes = |sizes: &[usize]| sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let places = if input.segments { format!(", {}", axes(&input.shape[1..])) } else { String::new() };
+    let contents = format!(
+        "{INPUT} f32 [{batch}, {}], {given}; {OUTPUT} f32 [{batch}, {}{places}]",
+        axes(&input.shape),
+        classes.len()
+    );
+    Ok((bytes, contents))
+}
