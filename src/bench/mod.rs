@@ -21,6 +21,7 @@ mod stages;
 mod words;
 
 pub use advice::Advice;
+pub use cases::onnx::OnnxModel;
 pub use compare::{Change, Comparison, Gap, compare};
 pub use crossover::{Crossing, Crossover, Family, crossover};
 pub use crossovers::{CrossoverOptions, crossovers};
@@ -30,7 +31,7 @@ pub use peak::{Peak, measure_peak};
 pub use report::{DeviceReport, Report, Row, StageRow, Suite};
 #[cfg(feature = "cli")]
 pub(crate) use run::opened;
-pub use run::{Options, Progress, names, run, selectors};
+pub use run::{Options, Progress, names, run, run_onnx, selectors};
 #[cfg(feature = "cli")]
 pub(crate) use words::{number, seconds};
 

@@ -6,7 +6,7 @@ use crate::sensors::{Card, Meter, Utilisation};
 
 use super::cases::{self, Case};
 use super::method::{Sampler, Sensors, measure_as_notebook};
-use super::{DeviceReport, Measured, Method, Report, Row, Suite, measure_peak, stages};
+use super::{DeviceReport, Measured, Method, OnnxModel, Report, Row, Suite, measure_peak, stages};
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -78,6 +78,17 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
         return Err(Error::Config(what));
     }
     Ok(measure(options, &cases, opened(&options.devices), tell))
+}
+
+/// Measures the inference of a model in an ONNX file instead, with batches of 1, 8 and 64 samples where the file leaves that open, on
+/// the devices of `options` and by their method.
+///
+/// # Errors
+/// If the file cannot be read, sizes are missing, or the method measures nothing.
+pub fn run_onnx(model: &OnnxModel, options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> {
+    options.method.check()?;
+    let options = Options { suites: vec![Suite::Infer], ..options.clone() };
+    Ok(measure(&options, &cases::onnx::cases(model)?, opened(&options.devices), tell))
 }
 
 /// The cases that [`run`] measures with these options: suite and name.

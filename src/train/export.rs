@@ -15,6 +15,18 @@ use super::saved_model::{SavedModel, saved_weights};
 /// What an exported model is given, and what it says.
 const INPUT: &str = "input";
 const OUTPUT: &str = "logits";
+/// Keys of the metadata: names of the classes, a list in JSON.
+pub(super) const CLASSES: &str = "classes";
+/// What of a picture's levels, or of a table's columns, becomes 0, for all or for each, a list in JSON.
+pub(super) const MEAN: &str = "mean";
+/// And how much becomes 1.
+pub(super) const STD: &str = "std";
+/// What the input is: [`LEVELS`] or [`NORMALIZED`].
+pub(super) const GIVEN: &str = "input";
+/// Levels of pixels, or a table's own numbers, which the model normalises.
+pub(super) const LEVELS: &str = "levels";
+/// What has been normalised.
+const NORMALIZED: &str = "normalized";
 
 /// How a run's model is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,8 +51,8 @@ pub struct Exported {
 /// as ONNX (`.onnx`), with all that it computes, or as weights by name (`.safetensors`).
 ///
 /// An ONNX model has `input`, `[batch, channels, height, width]` or `[batch, features]`, and `logits`, `[batch, classes]` or
-/// `[batch, classes, height, width]`, all f32; its `metadata_props` have `model`, `classes` (a list in JSON) and, if the input is
-/// normalised before, `mean` and `std` of the levels of pixels, or of columns.
+/// `[batch, classes, height, width]`, all f32; its `metadata_props` have `model`, `classes`, `mean` and `std` of the levels of pixels, or
+/// of columns (lists in JSON), and whether `input` is `levels` or `normalized`.
 ///
 /// # Errors
 /// If there is no run that has saved weights, or the file's name ends otherwise or cannot be written.
@@ -71,13 +83,15 @@ fn onnx(saved: &SavedModel, options: &ModelExport) -> Result<(Vec<u8>, String)> 
     let SavedModel { config, device, model, classes, input } = saved;
     let normalization = input.normalization();
     let name = config.model.to_string();
-    let list = serde_json::to_string(classes).expect("plain data");
-    let mut metadata = vec![("model".to_owned(), name.clone()), ("classes".to_owned(), list)];
-    if options.normalized_input {
-        for (name, numbers) in [("mean", &normalization.mean), ("std", &normalization.std)] {
-            metadata.push((name.to_owned(), serde_json::to_string(numbers).expect("plain data")));
-        }
-    }
+    let numbers = |numbers: &[f32]| serde_json::to_string(numbers).expect("plain data");
+    let metadata = [
+        ("model", name.clone()),
+        (CLASSES, serde_json::to_string(classes).expect("plain data")),
+        (MEAN, numbers(&normalization.mean)),
+        (STD, numbers(&normalization.std)),
+        (GIVEN, if options.normalized_input { NORMALIZED } else { LEVELS }.to_owned()),
+    ];
+    let metadata = metadata.map(|(key, value)| (key.to_owned(), value)).to_vec();
     let given = match (&input.shape[..], options.normalized_input) {
         (_, true) => "normalised as the run's data".to_owned(),
         ([_], false) => "a table's own numbers".to_owned(),

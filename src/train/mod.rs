@@ -18,6 +18,7 @@ mod forecast;
 mod learned;
 mod learner;
 mod length;
+mod onnx_predictor;
 mod pictures;
 mod predictor;
 mod rates;
@@ -49,6 +50,7 @@ pub use export::{Exported, ModelExport, export};
 pub use forecast::{RunForecast, forecast};
 #[cfg(feature = "cli")]
 pub(crate) use pictures::class_color;
+pub use onnx_predictor::Preprocessing;
 pub use predictor::{GivenPicture, PredictedPicture, Prediction, Predictor};
 pub use save::SaveEvery;
 #[cfg(feature = "cli")]

@@ -42,8 +42,13 @@ pub struct Predictor {
     device: Device,
     classes: Vec<String>,
     input: InputRecord,
-    step: Mutex<Step>,
+    /// How many samples the model takes at once, if it takes no other number.
+    rows: Option<usize>,
+    answer: Answer,
 }
+
+/// What a model says about samples: logarithms of probabilities, `[batch, classes]`, or the classes of all pixels, u8.
+pub(super) type Answer = Box<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>;
 
 /// A picture as a model is given it.
 #[derive(Clone, PartialEq, Debug)]
@@ -110,7 +115,19 @@ impl Predictor {
             let logits = Mode::Evaluate.scope(|| numbers.forward(model.as_ref(), &inputs)).to_dtype(DType::F32);
             vec![no_grad(|| if segments { logits.argmax(1).to_dtype(DType::U8) } else { logits.log_softmax(1) })]
         })?;
-        Ok(Self { device, classes, input, step: Mutex::new(step) })
+        let step = Mutex::new(step);
+        let answer = move |inputs: &Tensor| Ok(step.lock().run(std::slice::from_ref(inputs))?.remove(0));
+        Ok(Self::new(device, classes, input, None, Box::new(answer)))
+    }
+
+    pub(super) fn new(
+        device: Device,
+        classes: Vec<String>,
+        input: InputRecord,
+        rows: Option<usize>,
+        answer: Answer,
+    ) -> Self {
+        Self { device, classes, input, rows, answer }
     }
 
     /// Names of the classes.
@@ -177,6 +194,15 @@ impl Predictor {
     /// If a sample is not of the shape of those that the model has learned from.
     #[track_caller]
     pub fn predict(&self, samples: &[Sample]) -> Result<Vec<Prediction>> {
+        let mut said = Vec::with_capacity(samples.len());
+        for some in samples.chunks(self.rows.unwrap_or(samples.len()).max(1)) {
+            said.extend(self.predict_at_once(some)?);
+        }
+        Ok(said)
+    }
+
+    #[track_caller]
+    fn predict_at_once(&self, samples: &[Sample]) -> Result<Vec<Prediction>> {
         let Some(first) = samples.first() else { return Ok(Vec::new()) };
         let mut bytes = Vec::with_capacity(samples.len() * first.input.as_bytes().len());
         for Sample { shape, input, .. } in samples {
@@ -184,17 +210,21 @@ impl Predictor {
             assert_eq!(shape, learned, "predict: a sample is {shape:?}, but the model has learned from {learned:?}");
             bytes.extend_from_slice(input.as_bytes());
         }
-        let shape = Shape::from([&[samples.len()], &self.input.shape[..]].concat());
+        // where the model takes no fewer, the others are blank
+        let rows = self.rows.unwrap_or(samples.len());
+        bytes.resize(bytes.len() / samples.len() * rows, 0);
+        let shape = Shape::from([&[rows], &self.input.shape[..]].concat());
         let inputs = Tensor::from_bytes(&bytes, shape, first.input.dtype(), &self.device)?;
-        let said = self.step.lock().run(&[inputs])?.remove(0);
-        let each = said.numel() / samples.len();
+        let said = (self.answer)(&inputs)?;
+        let each = said.numel() / rows;
         Ok(if self.input.segments {
             let masks = said.to_vec::<u8>()?;
-            masks.chunks_exact(each).map(|mask| Prediction { mask: mask.to_vec(), ..Prediction::default() }).collect()
+            let of = |mask: &[u8]| Prediction { mask: mask.to_vec(), ..Prediction::default() };
+            masks.chunks_exact(each).take(samples.len()).map(of).collect()
         } else {
             let logarithms = said.to_vec::<f32>()?;
             let of = |row| Prediction { likeliest: likeliest(row), ..Prediction::default() };
-            logarithms.chunks_exact(each).map(of).collect()
+            logarithms.chunks_exact(each).take(samples.len()).map(of).collect()
         })
     }
 

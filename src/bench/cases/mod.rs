@@ -2,6 +2,7 @@
 
 mod infer;
 mod matmul;
+pub(super) mod onnx;
 mod ops;
 mod train;
 mod transfer;

@@ -10,7 +10,7 @@ mod tables;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::bench::{self, CrossoverOptions, DeviceReport, Method, Options, Progress, Report, Suite};
+use crate::bench::{self, CrossoverOptions, DeviceReport, Method, OnnxModel, Options, Progress, Report, Suite};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::files::temporary;
@@ -44,6 +44,12 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "NAME", default_value = "tutorial-cnn", requires = "crossover", value_parser = ModelName::new,
         conflicts_with_all = ["suites", "as_notebook", "filter", "csv", "compare"])]
     model: ModelName,
+    /// Instead of the suites: inference of a model in an ONNX file, with batches of 1, 8 and 64 where it leaves that open
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["suites", "as_notebook", "filter", "crossover", "compare"])]
+    onnx: Option<PathBuf>,
+    /// The size of an axis that the file of --onnx leaves open, such as sequence=128; may be given several times
+    #[arg(long, value_name = "NAME=SIZE", requires = "onnx", value_parser = axis)]
+    axis: Vec<(String, usize)>,
     /// Write the whole report as JSON to standard output, for --compare
     #[arg(long, group = "format")]
     json: bool,
@@ -107,17 +113,28 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
     let options =
         Options { suites, devices: args.device.clone(), filter: args.filter.clone(), quick: args.quick, method };
     #[cfg(feature = "ui")]
+    if args.plot.is_some() && args.onnx.is_some() {
+        return Err(Error::Config("--plot draws products of square matrices by their size, and none is measured".into()));
+    }
+    #[cfg(feature = "ui")]
     if args.plot.is_some() && !bench::names(&options).iter().any(|(suite, name)| plot::is_drawn(*suite, name)) {
         let message = "--plot draws products of square matrices by their size, and none is measured: add the suite matmul, and \
                        leave out --as-notebook and a --filter that excludes `matmul_64` and its like";
         return Err(Error::Config(message.into()));
     }
     let bar = progress_bar();
-    let measured = bench::run(&options, &mut |Progress { device, case, done, of }| {
+    let mut tell = |Progress { device, case, done, of }: Progress| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);
         bar.set_message(format!("{device}: {case}"));
-    });
+    };
+    let measured = match &args.onnx {
+        Some(path) => {
+            let model = OnnxModel { path: path.clone(), axes: args.axis.clone() };
+            bench::run_onnx(&model, &options, &mut tell)
+        }
+        None => bench::run(&options, &mut tell),
+    };
     bar.finish_and_clear();
     let report = measured?;
     let text = if args.json {
@@ -141,6 +158,12 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
         |device: &DeviceReport| device.rows.iter().any(|row| row.measured.is_some()) || !device.stages.is_empty();
     let failed = report.devices.iter().all(|device| device.failure.is_some() || !measured(device));
     Ok(ExitCode::from(u8::from(failed)))
+}
+
+/// The name and the size of an axis.
+fn axis(text: &str) -> Result<(String, usize), String> {
+    let parts = text.split_once('=').and_then(|(name, size)| Some((name.to_owned(), size.parse().ok()?)));
+    parts.filter(|(_, size)| *size > 0).ok_or_else(|| "an axis is NAME=SIZE, such as sequence=128".into())
 }
 
 /// An error if this file cannot be; what it has now stays.

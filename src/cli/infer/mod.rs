@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::data::Sample;
 use crate::error::{Error, Result};
-use crate::train::Predictor;
+use crate::train::{Predictor, Preprocessing};
 use crate::units::{counted, thousands};
 
 use answers::{Answer, failure, line, object};
@@ -30,7 +30,7 @@ const AHEAD: usize = 2;
 /// Flags of `brasa infer`.
 #[derive(clap::Args)]
 pub(super) struct InferArgs {
-    /// The run's folder
+    /// The run's folder, or a model of any program's as FILE.onnx
     run: PathBuf,
     /// Pictures, folders of them, tables (FILE.csv) with a row of features in each line, or `-`: standard input, with a picture,
     /// or the name of one in each line (of a model for tables, a row), answered as they come [default: -]
@@ -42,6 +42,16 @@ pub(super) struct InferArgs {
     /// Where to compute: best, cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default: the device of the run]
     #[arg(long, value_name = "DEVICE", env = "BRASA_DEVICE")]
     device: Option<String>,
+    /// Of an ONNX file that does not say: what of each channel becomes 0, where levels go from 0 to 1 (ImageNet's are
+    /// 0.485,0.456,0.406)
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', requires = "std", conflicts_with = "weights")]
+    mean: Option<Vec<f32>>,
+    /// And how much becomes 1 (ImageNet's are 0.229,0.224,0.225)
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', requires = "mean", conflicts_with = "weights")]
+    std: Option<Vec<f32>>,
+    /// Names of the classes, a line each [default: those in the run or the file, or numbers]
+    #[arg(long, value_name = "FILE", conflicts_with = "weights")]
+    classes: Option<PathBuf>,
     /// How many are answered at once [default: 32, or 1 from standard input]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     batch_size: Option<u16>,
@@ -63,11 +73,7 @@ pub(super) fn run(args: &InferArgs) -> Result<ExitCode> {
         let message = "infer: name pictures, folders or tables behind the run, or send pictures to standard input";
         return Err(Error::Config(message.into()));
     }
-    let device = args.device.as_deref();
-    let predictor = match &args.weights {
-        Some(weights) => Predictor::open_with(&args.run, weights, device)?,
-        None => Predictor::open_best(&args.run, device)?,
-    };
+    let predictor = opened(args)?;
     if args.masks.is_some() && !predictor.input().segments {
         return Err(Error::Config("masks: the model tells classes of pictures, not of their pixels".into()));
     }
@@ -77,6 +83,38 @@ pub(super) fn run(args: &InferArgs) -> Result<ExitCode> {
         super::say(&timed.summary(&predictor, batch_size));
     }
     Ok(ExitCode::from(u8::from(timed.failed > 0)))
+}
+
+/// The model that is asked.
+fn opened(args: &InferArgs) -> Result<Predictor> {
+    let device = args.device.as_deref();
+    if args.run.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("onnx")) {
+        if args.weights.is_some() {
+            return Err(Error::Config("weights: those of an ONNX model are in its file".into()));
+        }
+        let scale = args.mean.clone().zip(args.std.clone());
+        if let Some((mean, std)) = &scale
+            && (mean.len() != std.len() || !matches!(mean.len(), 1 | 3) || std.iter().any(|&std| std <= 0.0))
+        {
+            let message = "mean and std: one number, or three, for each of them, with those of std above 0";
+            return Err(Error::Config(message.into()));
+        }
+        let classes = args.classes.as_deref().map(class_names).transpose()?;
+        return Predictor::open_onnx(&args.run, &Preprocessing { scale, classes }, device);
+    }
+    if args.mean.is_some() || args.classes.is_some() {
+        return Err(Error::Config("mean, std and classes: a run knows its own; they are for FILE.onnx".into()));
+    }
+    match &args.weights {
+        Some(weights) => Predictor::open_with(&args.run, weights, device),
+        None => Predictor::open_best(&args.run, device),
+    }
+}
+
+/// The lines of a file.
+fn class_names(path: &Path) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
+    Ok(text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect())
 }
 
 /// Answers all inputs; false if nobody reads the answers.

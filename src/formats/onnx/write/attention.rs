@@ -4,10 +4,10 @@ use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::graph::{Attention, AttentionPart, NodeRef};
 
+use super::Writer;
 use super::builder::{Value, element_type, int};
 use super::size::Size;
 use super::trace::what;
-use super::Writer;
 
 impl Writer<'_> {
     /// The outputs, as one vector; what follows them in the op's own value is for gradients.

@@ -249,11 +249,8 @@ impl Builder {
         let target: Vec<i64> = dims.iter().enumerate().map(number).collect();
         let is_empty = dims.iter().any(|size| size.known() == Some(0));
         let simple = target.iter().filter(|&&size| size == -1).count() <= 1 && !is_empty;
-        let (shape, attributes) = if simple {
-            (self.numbers(&target), Vec::new())
-        } else {
-            (self.sizes(dims)?, vec![int("allowzero", 1)])
-        };
+        let (shape, attributes) =
+            if simple { (self.numbers(&target), Vec::new()) } else { (self.sizes(dims)?, vec![int("allowzero", 1)]) };
         let result = self.value("Reshape", &[&value.name, &shape], attributes, dims.to_vec());
         self.reshaped.insert(result.name.clone(), value);
         Ok(result)

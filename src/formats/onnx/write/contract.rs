@@ -3,11 +3,11 @@
 use crate::error::Result;
 use crate::graph::{Contract, Labels, NodeRef, Op};
 
+use super::Writer;
 use super::builder::{Value, int};
 use super::size::Size;
 use super::trace::resolved;
 use super::views::permutation;
-use super::Writer;
 
 /// An operand with its axes' labels.
 struct Operand {

@@ -2,12 +2,12 @@
 
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
-use crate::graph::{Binary, NodeRef, ReduceOp, Unary};
+use crate::graph::{Binary, NodeRef, Op, ReduceOp, Unary};
 
+use super::Writer;
 use super::builder::{Value, element_type, int};
 use super::size::Size;
-use super::trace::what;
-use super::Writer;
+use super::trace::{resolved, what};
 
 /// The axes of values that are broadcast to each other.
 fn broadcast(values: &[&Value]) -> Vec<Size> {
@@ -105,11 +105,31 @@ impl Writer<'_> {
                 let dims = broadcast(&[&a, &b]);
                 return Ok(self.to.value("Mod", &[&a.name, &b.name], vec![int("fmod", 1)], dims));
             }
-            Binary::Atan2 | Binary::Shl | Binary::Shr => {
+            Binary::Atan2 if matches!(resolved(&node.inputs[1]).op, Op::Const(one) if one.to_f64() == 1.0) => {
+                return Ok(self.broadcast_node("Atan", &[&a]));
+            }
+            Binary::Atan2 => return Ok(self.angle(&a, &b, node.dtype)),
+            Binary::Shl | Binary::Shr => {
                 return Err(Error::Export(format!("there is no operator of ONNX for {}", what(node))));
             }
         };
         Ok(self.broadcast_node(name, &[&a, &b]))
+    }
+
+    /// The angle of the points (x, y): that of their slope, half a turn further on the left; 0 of the origin.
+    fn angle(&mut self, y: &Value, x: &Value, dtype: DType) -> Value {
+        use std::f64::consts::PI;
+        let [zero, up, down] = [0.0, PI, -PI].map(|number| self.number(dtype, number));
+        let slope = self.broadcast_node("Div", &[y, x]);
+        let angle = self.broadcast_node("Atan", &[&slope]);
+        let below = self.broadcast_node("Less", &[y, &zero]);
+        let turn = self.broadcast_node("Where", &[&below, &down, &up]);
+        let turned = self.broadcast_node("Add", &[&angle, &turn]);
+        let left = self.broadcast_node("Less", &[x, &zero]);
+        let angle = self.broadcast_node("Where", &[&left, &turned, &angle]);
+        let [x_is_zero, y_is_zero] = [x, y].map(|value| self.broadcast_node("Equal", &[value, &zero]));
+        let origin = self.broadcast_node("And", &[&x_is_zero, &y_is_zero]);
+        self.broadcast_node("Where", &[&origin, &zero, &angle])
     }
 
     pub(super) fn select(&mut self, node: &NodeRef) -> Result<Value> {

@@ -6,6 +6,8 @@ mod contract;
 mod elementwise;
 mod patterns;
 mod size;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod views;
 mod windows;
@@ -133,7 +135,7 @@ pub fn export_function(
     let traced = Traced::new(device, inputs, options.batch, &function)?;
     let results = traced.outputs.len();
     assert!(results == outputs.len(), "export_function: {results} results, but names for {}", outputs.len());
-    Writer::new(&traced)?.write(inputs, outputs, options)
+    Writer::new(&traced).write(inputs, outputs, options)
 }
 
 /// Turns nodes of the graph into nodes of a model.
@@ -147,13 +149,8 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(traced: &'a Traced) -> Result<Self> {
-        let unsupported: Vec<String> = traced.nodes.iter().filter(|node| !is_known(&node.op)).map(|n| what(n)).collect();
-        if unsupported.is_empty() {
-            Ok(Self { traced, to: Builder::default(), values: HashMap::new(), variables: HashMap::new() })
-        } else {
-            Err(Error::Export(format!("there is no operator of ONNX for {}", unsupported.join(", "))))
-        }
+    fn new(traced: &'a Traced) -> Self {
+        Self { traced, to: Builder::default(), values: HashMap::new(), variables: HashMap::new() }
     }
 
     fn write(mut self, inputs: &[Input], outputs: &[&str], options: &ExportOptions) -> Result<Vec<u8>> {
@@ -302,19 +299,4 @@ impl<'a> Writer<'a> {
         let name = self.to.constant(&shape, element_type(node.dtype), stored(node.dtype, bytes.collect()));
         Ok(Value { name, dims })
     }
-}
-
-/// Whether there are operators of ONNX for an op.
-const fn is_known(op: &Op) -> bool {
-    !matches!(
-        op,
-        Op::Bitcast
-            | Op::Sort { .. }
-            | Op::Merge { .. }
-            | Op::Search { .. }
-            | Op::Segments { .. }
-            | Op::Random { .. }
-            | Op::Pack { .. }
-            | Op::Kernel(_)
-    )
 }

@@ -4,11 +4,11 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Binary, NodeRef, Op, ReduceOp, Unary};
 
+use super::Writer;
 use super::builder::{Value, float, int, word};
 use super::size::Size;
 use super::trace::resolved;
 use super::views::is_expansion;
-use super::Writer;
 
 /// The two inputs of a binary op.
 fn operands(node: &NodeRef, wanted: Binary) -> Option<[&NodeRef; 2]> {
@@ -126,7 +126,8 @@ fn joined(node: &NodeRef) -> Option<(usize, Vec<&NodeRef>)> {
             let offset = if number == axis { -(start as i64) } else { 0 };
             dim.terms[..] == [(number, 1)] && dim.divisor == 1 && dim.offset == offset
         });
-        let others = (0..source.shape.rank()).all(|number| number == axis || source.shape[number] == node.shape[number]);
+        let others =
+            (0..source.shape.rank()).all(|number| number == axis || source.shape[number] == node.shape[number]);
         if !placed || !others || *along.get_or_insert(axis) != axis {
             return None;
         }

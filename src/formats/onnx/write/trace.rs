@@ -56,11 +56,6 @@ impl Traced {
             Batch::Named => BATCHES,
         };
         let (leaves, outputs) = traced(device, inputs, first, function)?;
-        let (_, other_outputs) = match batch {
-            Batch::Fixed(_) => (Vec::new(), outputs.clone()),
-            Batch::Named => traced(device, inputs, second, function)?,
-        };
-        let others = paired(&outputs, &other_outputs)?;
         let mut nodes: Vec<NodeRef> = Vec::new();
         let mut stack: Vec<NodeRef> = outputs.clone();
         let mut seen = HashSet::new();
@@ -72,6 +67,15 @@ impl Traced {
         }
         // numbers grow with creation, and inputs are made first
         nodes.sort_unstable_by_key(|node| node.id);
+        let unknown: Vec<String> = nodes.iter().filter(|node| !is_known(&node.op)).map(|node| what(node)).collect();
+        if !unknown.is_empty() {
+            return Err(Error::Export(format!("there is no operator of ONNX for {}", unknown.join(", "))));
+        }
+        let (_, other_outputs) = match batch {
+            Batch::Fixed(_) => (Vec::new(), outputs.clone()),
+            Batch::Named => traced(device, inputs, second, function)?,
+        };
+        let others = paired(&outputs, &other_outputs)?;
         let mut traced = Self { inputs: leaves, outputs, nodes, others, constants: HashSet::new() };
         for number in 0..traced.nodes.len() {
             let node = &traced.nodes[number];
@@ -146,13 +150,32 @@ fn paired(a: &[NodeRef], b: &[NodeRef]) -> Result<HashMap<u64, NodeRef>> {
             }
             continue;
         }
-        if !agree(&a.op, &b.op) || !same_source(&a, &b) || a.inputs.len() != b.inputs.len() || a.shape.rank() != b.shape.rank() {
+        if !agree(&a.op, &b.op)
+            || !same_source(&a, &b)
+            || a.inputs.len() != b.inputs.len()
+            || a.shape.rank() != b.shape.rank()
+        {
             return Err(depends(&what(&a)));
         }
         stack.extend(inputs(&a).cloned().zip(inputs(&b).cloned()));
         pairs.insert(a.id, b);
     }
     Ok(pairs)
+}
+
+/// Whether there are operators of ONNX for an op.
+const fn is_known(op: &Op) -> bool {
+    !matches!(
+        op,
+        Op::Bitcast
+            | Op::Sort { .. }
+            | Op::Merge { .. }
+            | Op::Search { .. }
+            | Op::Segments { .. }
+            | Op::Random { .. }
+            | Op::Pack { .. }
+            | Op::Kernel(_)
+    )
 }
 
 /// Whether two nodes are the same input or variable, or neither is one.

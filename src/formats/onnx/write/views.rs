@@ -4,10 +4,10 @@ use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::graph::{Dim, NodeRef, View};
 
+use super::Writer;
 use super::builder::{Value, element_type, int};
 use super::size::Size;
 use super::trace::{depends, resolved, what};
-use super::Writer;
 
 /// More indices than this, and a file would be made of them.
 const MOST_INDICES: usize = 1 << 22;
@@ -37,10 +37,16 @@ pub(super) fn is_expansion(view: &View, node: &NodeRef) -> bool {
 /// The axis of the input for each axis of the output, if a view only exchanges axes.
 pub(super) fn permutation(view: &View, node: &NodeRef) -> Option<Vec<usize>> {
     let shape = &node.inputs[0].shape;
+    // as many axes, each of which is one: none is two of the input's
     let mut order = vec![None; node.shape.rank()];
+    if shape.rank() != node.shape.rank() {
+        return None;
+    }
     for (axis, dim) in view.dims.iter().enumerate() {
         match dim.terms[..] {
-            [(out, 1)] if dim.offset == 0 && dim.divisor == 1 && shape[axis] == node.shape[out] => order[out] = Some(axis),
+            [(out, 1)] if dim.offset == 0 && dim.divisor == 1 && shape[axis] == node.shape[out] => {
+                order[out] = Some(axis)
+            }
             _ => return None,
         }
     }

@@ -3,11 +3,11 @@
 use crate::error::Result;
 use crate::graph::{Contract, Dim, NodeRef, Op, ReduceOp, View};
 
+use super::Writer;
 use super::builder::{Value, int, sizes};
 use super::contract::product;
 use super::size::Size;
 use super::trace::resolved;
-use super::Writer;
 
 /// Windows along one axis.
 #[derive(Clone, Copy, Debug)]
@@ -120,8 +120,7 @@ impl Writer<'_> {
         }
         let channels = if transposed { [labels[first - 1], outputs] } else { [outputs, labels[first - 1]] };
         let wanted = [&labels[1..first - 1], &channels, &labels[first + spatial..]].concat();
-        let order: Option<Vec<usize>> =
-            wanted.iter().map(|label| rhs.iter().position(|own| own == label)).collect();
+        let order: Option<Vec<usize>> = wanted.iter().map(|label| rhs.iter().position(|own| own == label)).collect();
         let order = order.filter(|order| order.len() == rhs.len())?;
         let fixed = self.traced.sizes(&x)[first..].iter().all(|size| size.is_fixed());
         fixed.then(|| Convolution { x, weight: weight.clone(), order, grouped, transposed, windows: along })

@@ -1,0 +1,108 @@
+//! Inference of a model in an ONNX file.
+
+use std::path::{Path, PathBuf};
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::formats::onnx::{Dimension, Model, TensorInfo};
+use crate::tensor::Tensor;
+
+use super::super::Suite;
+use super::super::method::{TAIL_RUNS, Work};
+use super::Case;
+
+/// Sizes of the batch that are measured where the file leaves it open.
+const BATCHES: [usize; 3] = [1, 8, 64];
+
+/// A model, and the sizes of axes that its file leaves open, by name.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OnnxModel {
+    /// The file.
+    pub path: PathBuf,
+    /// Names and sizes. That of the first axis of the first input is the batch's, and need not be there.
+    pub axes: Vec<(String, usize)>,
+}
+
+/// A case for each size of the batch.
+pub(in super::super) fn cases(of: &OnnxModel) -> Result<Vec<Case>> {
+    let model = Model::load(&of.path, &Device::cpu())?;
+    let inputs = model.inputs();
+    let batch = inputs.first().and_then(|input| input.dimensions.as_ref()).and_then(|dimensions| dimensions.first());
+    let given = |name: &str| of.axes.iter().find(|(known, _)| known == name).map(|known| known.1);
+    let batches = match batch {
+        Some(Dimension::Fixed(size)) => vec![*size],
+        Some(Dimension::Named(name)) => given(name).map_or_else(|| BATCHES.to_vec(), |size| vec![size]),
+        Some(Dimension::Unknown) => BATCHES.to_vec(),
+        None => vec![1],
+    };
+    let name = of.path.file_stem().map_or_else(|| "model".into(), |stem| stem.to_string_lossy().into_owned());
+    let cases = batches.into_iter().map(|size| {
+        let shapes = inputs.iter().map(|input| sizes(input, batch, size, of)).collect::<Result<Vec<_>>>()?;
+        Ok(case(&name, &of.path, inputs, shapes, size))
+    });
+    cases.collect()
+}
+
+/// The shape of an input in a batch of this size.
+fn sizes(input: &TensorInfo, batch: Option<&Dimension>, rows: usize, of: &OnnxModel) -> Result<Vec<usize>> {
+    let open = |what: &str, hint: &str| {
+        let message = format!("{}: the file leaves {what} of {input} open{hint}", of.path.display());
+        Err(Error::Config(message))
+    };
+    let Some(dimensions) = &input.dimensions else { return open("the number of axes", "") };
+    let size = |(axis, dimension): (usize, &Dimension)| match dimension {
+        Dimension::Fixed(size) => Ok(*size),
+        Dimension::Named(name) => match of.axes.iter().find(|(known, _)| known == name) {
+            Some((_, size)) => Ok(*size),
+            None if batch == Some(dimension) => Ok(rows),
+            None => open(&format!("`{name}`"), &format!(": say how large it is, such as --axis {name}=128")),
+        },
+        Dimension::Unknown if axis == 0 => Ok(rows),
+        Dimension::Unknown => open(&format!("axis {axis}"), " and gives it no name"),
+    };
+    dimensions.iter().enumerate().map(size).collect()
+}
+
+fn case(name: &str, path: &Path, inputs: &[TensorInfo], shapes: Vec<Vec<usize>>, batch: usize) -> Case {
+    let file = path.to_owned();
+    let dtypes: Vec<DType> = inputs.iter().map(|input| input.dtype.unwrap_or(DType::F32)).collect();
+    let make = move |device: &Device| -> Result<Box<dyn Work>> {
+        let model = Model::load(&file, device)?;
+        let mut inputs = Vec::with_capacity(shapes.len());
+        for (shape, &dtype) in shapes.iter().zip(&dtypes) {
+            // zeros are an index into anything
+            let input = if dtype.is_float() {
+                Tensor::rand(shape.as_slice(), device).to_dtype(dtype)
+            } else {
+                Tensor::zeros_of(shape.as_slice(), dtype, device)
+            };
+            input.realize()?;
+            inputs.push(input);
+        }
+        device.sync()?;
+        Ok(Box::new(Running { model, inputs }))
+    };
+    let case = Case::new(Suite::Infer, format!("{name}_b{batch}"), make).samples(batch).quick(true);
+    if batch == 1 {
+        case.what(format!("{name}, one sample, waited for each time")).least_runs(TAIL_RUNS)
+    } else {
+        case.what(format!("{name}, batch {batch}, one after the other")).throughput()
+    }
+}
+
+/// A model that is given the same inputs each time.
+struct Running {
+    model: Model,
+    inputs: Vec<Tensor>,
+}
+
+impl Work for Running {
+    fn start(&mut self) -> Result<()> {
+        self.model.run(&self.inputs).map(drop)
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.model.device().sync()
+    }
+}
