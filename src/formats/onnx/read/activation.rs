@@ -86,7 +86,9 @@ fn hardmax(x: &Tensor, axis: usize) -> Tensor {
 /// A limit of one number.
 fn limit(call: &Call<'_>, name: &str, number: usize) -> Result<Option<Value>> {
     if call.opset() < 11 {
-        return Ok(call.number_or_none(name)?.map(|value| super::value::HostTensor::floats([], vec![value as f32]).into()));
+        return Ok(call
+            .number_or_none(name)?
+            .map(|value| super::value::HostTensor::floats([], vec![value as f32]).into()));
     }
     let Some(value) = call.given(number) else { return Ok(None) };
     if value.shape().numel() != 1 {
@@ -108,7 +110,11 @@ fn clip(call: &Call<'_>) -> Outputs {
                     (DType::F32 | DType::F16, false) => x.clamp_max(value),
                     (dtype, is_min) => {
                         // a limit beyond the type is no limit
-                        let (low, high) = if dtype == DType::U32 { (0.0, f64::from(u32::MAX)) } else { (f64::from(i32::MIN), f64::from(i32::MAX)) };
+                        let (low, high) = if dtype == DType::U32 {
+                            (0.0, f64::from(u32::MAX))
+                        } else {
+                            (f64::from(i32::MIN), f64::from(i32::MAX))
+                        };
                         let value = value.clamp(low, high) as i64;
                         if is_min { x.maximum(value) } else { x.minimum(value) }
                     }

@@ -34,9 +34,7 @@ fn heads(call: &Call<'_>, number: usize, name: &str) -> Result<Tensor> {
 fn with_past(call: &Call<'_>, x: Tensor, number: usize) -> Result<Tensor> {
     let Some(past) = call.optional_float(number)? else { return Ok(x) };
     let (past, x) = alike(past, x)?;
-    let fits = past.rank() == 4
-        && past.shape()[..2] == x.shape()[..2]
-        && past.shape()[3] == x.shape()[3];
+    let fits = past.rank() == 4 && past.shape()[..2] == x.shape()[..2] && past.shape()[3] == x.shape()[3];
     if !fits {
         return fail(format!("past {} before {}", past.shape(), x.shape()));
     }
@@ -65,9 +63,6 @@ fn attention(call: &Call<'_>) -> Outputs {
     if !fits {
         return fail(format!("queries {}, keys {}, values {}", query.shape(), key.shape(), value.shape()));
     }
-    if call.int("left_window_size", -1)? >= 0 || call.int("right_window_size", -1)? >= 0 {
-        return fail("windows are not known here");
-    }
     call.shape(&[batch, count, queries, keys])?;
     call.shape(&[batch, count, keys, features.max(value.shape()[3])])?;
     let scale = call.number_attribute("scale", 1.0 / (features as f64).sqrt())?;
@@ -76,7 +71,8 @@ fn attention(call: &Call<'_>) -> Outputs {
         && call.given(3).is_none()
         && call.given(6).is_none()
         && !call.wants(3)
-        && (!causal || queries == keys);
+        && (!causal || queries == keys)
+        && window(call)? == (None, None);
     let (output, scores) = if is_plain {
         let mask = if causal { Mask::Causal } else { Mask::None };
         (query.grouped_query_attention(&key, &value, mask, Some(scale)), None)
@@ -95,10 +91,18 @@ fn attention(call: &Call<'_>) -> Outputs {
     Ok(outputs)
 }
 
+/// How many keys before and after its own position a query sees, where that is limited.
+fn window(call: &Call<'_>) -> Result<(Option<i64>, Option<i64>)> {
+    let limit = |name: &str| -> Result<Option<i64>> {
+        let limit = call.int(name, -1)?;
+        Ok((limit >= 0).then_some(limit.min(1 << 30)))
+    };
+    Ok((limit("left_window_size")?, limit("right_window_size")?))
+}
+
 /// The same in steps, and the scores that the node asks for.
 fn composed(call: &Call<'_>, [query, key, value]: [&Tensor; 3], scale: f64, softcap: f64) -> Result<(Tensor, Tensor)> {
-    let [count, queries, groups, keys] =
-        [query.shape()[1], query.shape()[2], key.shape()[1], key.shape()[2]];
+    let [count, queries, groups, keys] = [query.shape()[1], query.shape()[2], key.shape()[1], key.shape()[2]];
     let [key, value] = [key, value].map(|x| x.repeat_interleave(count / groups, 1));
     let raw = product(call, query * scale, key.transpose(-2, -1))?;
     let capped = if softcap > 0.0 { (&raw / softcap).tanh() * softcap } else { raw.clone() };
@@ -141,13 +145,21 @@ fn composed(call: &Call<'_>, [query, key, value]: [&Tensor; 3], scale: f64, soft
     }
     let place = |axis: usize| Tensor::iota([queries, keys], axis, call.device());
     let lengths = lengths.map(|lengths| lengths.reshape([query.shape()[0], 1, 1, 1]));
+    let past = call.given(4).map_or(0, |past| past.shape()[2]) as i64;
+    // the key at each query's own position
+    let own = match &lengths {
+        Some(lengths) if call.given(4).is_none() => lengths - queries as i64 + place(0),
+        _ => place(0) + past,
+    };
     if call.flag("is_causal")? {
-        let past = call.given(4).map_or(0, |past| past.shape()[2]) as i64;
-        let last = match &lengths {
-            Some(lengths) if call.given(4).is_none() => lengths - queries as i64 + place(0),
-            _ => place(0) + past,
-        };
-        hide(hidden(&place(1).le(last)))?;
+        hide(hidden(&place(1).le(&own)))?;
+    }
+    let (before, after) = window(call)?;
+    if let Some(before) = before {
+        hide(hidden(&(&own - place(1)).le(before)))?;
+    }
+    if let Some(after) = after {
+        hide(hidden(&(place(1) - &own).le(after)))?;
     }
     if let Some(lengths) = &lengths {
         hide(hidden(&place(1).lt(lengths)))?;
@@ -225,7 +237,8 @@ fn rotary(call: &Call<'_>, [cosines, sines, positions]: [usize; 3]) -> Outputs {
             }
             _ => table,
         };
-        let fits = table.rank() == 3 && call.broadcast(&[table.shape(), &[batch, length, half].into()])? == [batch, length, half].into();
+        let fits = table.rank() == 3
+            && call.broadcast(&[table.shape(), &[batch, length, half].into()])? == [batch, length, half].into();
         if !fits {
             return fail(format!("a table of shape {} for {}", table.shape(), turned.shape()));
         }

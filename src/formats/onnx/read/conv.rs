@@ -92,9 +92,7 @@ impl Windows {
 
     /// The padding, if it is the same at both ends of each axis.
     pub(super) fn symmetric(&self) -> Option<Vec<usize>> {
-        let width = |&(before, after): &(isize, isize)| {
-            usize::try_from(before).ok().filter(|_| before == after)
-        };
+        let width = |&(before, after): &(isize, isize)| usize::try_from(before).ok().filter(|_| before == after);
         self.padding.iter().map(width).collect()
     }
 
@@ -211,7 +209,9 @@ fn transposed(call: &Call<'_>) -> Outputs {
     };
     for (axis, &size) in wanted.iter().flatten().enumerate() {
         let total = full[axis].cast_signed() - size.min(LARGEST).cast_signed();
-        let (small, large) = (total / 2, total - total / 2);
+        // where more is asked for than there is, it comes behind
+        let small = total.div_euclid(2);
+        let large = total - small;
         windows.padding[axis] = if mode == "SAME_UPPER" { (small, large) } else { (large, small) };
     }
     if mode == "VALID" {

@@ -4,9 +4,9 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
+use super::super::proto::ElementType;
 use super::call::{Call, Outputs, as_number, fail, one};
 use super::host::{self, Arithmetic};
-use super::super::proto::ElementType;
 use super::table::{Operator, op};
 use super::value::{HostData, HostTensor, Value};
 
@@ -26,7 +26,10 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("BitwiseAnd", 18, |call| bits(call, |a, b| a.bitwise_and(b))),
     op("BitwiseNot", 18, |call| {
         let x = call.tensor(0)?;
-        if x.dtype().is_float() { fail(format!("is not defined for {}", x.dtype())) } else { one(x.bitwise_not()) }
+        if x.dtype().is_float() {
+            return fail(format!("is not defined for {}", x.dtype()));
+        }
+        one(cast_to(&x.bitwise_not().into(), x.dtype(), call.input_type(0)))
     }),
     op("BitwiseOr", 18, |call| bits(call, |a, b| a.bitwise_or(b))),
     op("BitwiseXor", 18, |call| bits(call, |a, b| a.bitwise_xor(b))),
@@ -52,13 +55,9 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("Less", 7, |call| compare(call, i64::lt, f32::lt, |a, b| a.lt(b))),
     op("LessOrEqual", 12, |call| compare(call, i64::le, f32::le, |a, b| a.le(b))),
     op("Log", 6, |call| unary_float(call, f32::ln, Tensor::log)),
-    op("Max", 8, |call| {
-        fold(call, Arithmetic { ints: |a, b| Some(a.max(b)), floats: f32::max }, |a, b| a.maximum(b))
-    }),
+    op("Max", 8, |call| fold(call, Arithmetic { ints: |a, b| Some(a.max(b)), floats: f32::max }, |a, b| a.maximum(b))),
     op("Mean", 8, mean),
-    op("Min", 8, |call| {
-        fold(call, Arithmetic { ints: |a, b| Some(a.min(b)), floats: f32::min }, |a, b| a.minimum(b))
-    }),
+    op("Min", 8, |call| fold(call, Arithmetic { ints: |a, b| Some(a.min(b)), floats: f32::min }, |a, b| a.minimum(b))),
     op("Mod", 10, modulo),
     op("Mul", 7, |call| {
         arithmetic(call, Arithmetic { ints: |a, b| Some(a.saturating_mul(b)), floats: |a, b| a * b }, |a, b| a * b)
@@ -190,14 +189,17 @@ fn shift(call: &Call<'_>) -> Outputs {
     if a.dtype().is_float() {
         return fail(format!("is not defined for {}", a.dtype()));
     }
-    // a device shifts by the number of bits modulo 32
+    // a device shifts by the number of bits modulo 32; beyond, nothing but the sign is left
     let inside = b.lt(32).logical_and(&b.ge(0));
-    let shifted = if left { a.bitwise_left_shift(&b) } else { a.bitwise_right_shift(&b) };
-    let shifted = match (call.value(0)?.dtype(), left) {
-        (DType::U8, true) => shifted.bitwise_and(0xff),
-        _ => shifted,
+    let (shifted, beyond) = match (left, a.dtype()) {
+        (true, _) => (a.bitwise_left_shift(&b), a.zeros_like()),
+        (false, DType::I32) => (a.bitwise_right_shift(&b), a.bitwise_right_shift(31)),
+        (false, _) => (a.bitwise_right_shift(&b), a.zeros_like()),
     };
-    one(inside.where_(&shifted, shifted.zeros_like()))
+    let shape = call.broadcast(&[a.shape(), b.shape()])?;
+    let value = inside.where_(shifted, beyond.expand(shape));
+    let dtype = call.value(0)?.dtype();
+    one(cast_to(&value.into(), dtype, call.input_type(0)))
 }
 
 fn is_infinite(call: &Call<'_>) -> Outputs {

@@ -4,8 +4,8 @@ use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-use super::call::{Call, Outputs, fail, one, sizes};
 use super::super::proto::ElementType;
+use super::call::{Call, Outputs, fail, one, sizes};
 use super::graph::Attribute;
 use super::table::{Operator, op};
 use super::value::{HOST_ELEMENTS, HostData, HostTensor, Value};

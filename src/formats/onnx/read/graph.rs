@@ -184,7 +184,9 @@ impl<'a> Builder<'a> {
         let element = stored.element;
         self.elements = self.elements.saturating_add(stored.numel());
         let constant = match kind {
-            Some(kind) if stored.dtype.is_float() && stored.shape.rank() > 0 && stored.numel() > 0 => {
+            Some(kind)
+                if stored.dtype.is_float() && stored.shape.rank() > 0 && stored.numel() > 0 && !stored.is_mask() =>
+            {
                 let var = Var::new(&name, kind, &stored.into_tensor(self.device)?)?;
                 self.variables.push(var.clone());
                 Constant::Var(var)
@@ -204,7 +206,11 @@ impl<'a> Builder<'a> {
             return fail("is not known here");
         };
         if opset < operator.since {
-            return fail(format!("is of version {opset} of the operators, and exists since {}", operator.since));
+            return fail(format!(
+                "is of version {opset} of the operators, and is known here since version {}: \
+                 `onnx.version_converter` makes a newer model",
+                operator.since
+            ));
         }
         let place = |name: &String| if name.is_empty() { Ok(None) } else { self.find(name).map(Some) };
         let inputs = proto.input.iter().map(place).collect::<Result<Vec<_>>>()?;
@@ -250,7 +256,9 @@ impl<'a> Builder<'a> {
                 let Some(graph) = proto.g else { return fail("has no graph") };
                 Attribute::Graph(self.graph(graph)?)
             }
-            Ok(AttributeType::Undefined) | Err(_) => return fail(format!("is of kind {}, which is not known", proto.r#type)),
+            Ok(AttributeType::Undefined) | Err(_) => {
+                return fail(format!("is of kind {}, which is not known", proto.r#type));
+            }
         })
     }
 }
@@ -261,7 +269,7 @@ struct Kinds {
     used: HashSet<String>,
     /// Running statistics.
     buffers: HashSet<String>,
-    /// What decides on shapes, or is a factor of a quantisation: constants.
+    /// What decides on shapes, is a factor of a quantisation, or a state to begin from: constants.
     constants: HashSet<String>,
 }
 
@@ -273,7 +281,9 @@ impl Kinds {
                 kinds.used.insert(input.clone());
                 match (node.op_type.as_str(), number) {
                     ("BatchNormalization", 3 | 4) => drop(kinds.buffers.insert(input.clone())),
-                    ("Resize" | "Upsample" | "Clip" | "Pad" | "Dropout" | "OneHot" | "Range", 1..) => {
+                    ("Resize" | "Upsample" | "Clip" | "Pad" | "Dropout" | "OneHot" | "Range", 1..)
+                    // states to begin from
+                    | ("LSTM" | "GRU" | "RNN", 5 | 6) => {
                         kinds.constants.insert(input.clone());
                     }
                     (kind, 1..) if kind.contains("Quantize") || kind.starts_with("QLinear") => {

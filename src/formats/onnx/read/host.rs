@@ -44,12 +44,10 @@ pub(super) fn arithmetic(call: &Call<'_>, of: Arithmetic) -> Result<Option<HostT
     let Some((shape, a, b)) = pair(call)? else { return Ok(None) };
     let dtype = call.value(0)?.dtype();
     let data = match (a, b) {
-        (HostData::Ints(a), HostData::Ints(b)) => {
-            match a.iter().zip(&b).map(|(&a, &b)| (of.ints)(a, b)).collect() {
-                Some(values) => HostData::Ints(values),
-                None => return fail("divides by zero"),
-            }
-        }
+        (HostData::Ints(a), HostData::Ints(b)) => match a.iter().zip(&b).map(|(&a, &b)| (of.ints)(a, b)).collect() {
+            Some(values) => HostData::Ints(values),
+            None => return fail("divides by zero"),
+        },
         (HostData::Floats(a), HostData::Floats(b)) => {
             HostData::Floats(a.iter().zip(&b).map(|(&a, &b)| (of.floats)(a, b)).collect())
         }

@@ -43,7 +43,11 @@ fn from_front(host: &HostTensor, size: usize) -> Result<Vec<i64>> {
     };
     let place = |value: i64| {
         let place = if value < 0 { value.saturating_add(size as i64) } else { value };
-        if (0..size as i64).contains(&place) { Ok(place) } else { fail(format!("index {value} into an axis of {size}")) }
+        if (0..size as i64).contains(&place) {
+            Ok(place)
+        } else {
+            fail(format!("index {value} into an axis of {size}"))
+        }
     };
     values.into_iter().map(place).collect()
 }
@@ -211,8 +215,11 @@ fn scatter_nd(call: &Call<'_>) -> Outputs {
 fn nonzero(call: &Call<'_>) -> Outputs {
     let host = call.host(0)?;
     let rank = host.shape.rank();
-    let found: Vec<Vec<usize>> =
-        coordinates(&host.shape).zip(host.to_f64()).filter(|(_, value)| *value != 0.0).map(|(point, _)| point).collect();
+    let found: Vec<Vec<usize>> = coordinates(&host.shape)
+        .zip(host.to_f64())
+        .filter(|(_, value)| *value != 0.0)
+        .map(|(point, _)| point)
+        .collect();
     let values = (0..rank).flat_map(|axis| found.iter().map(move |point| point[axis] as i64)).collect();
     one(HostTensor::ints([rank, found.len()], values))
 }

@@ -59,12 +59,17 @@ impl fmt::Display for TensorInfo {
 }
 
 impl TensorInfo {
+    /// Of an input, which must be a tensor.
+    pub(super) fn of_input(info: &ValueInfo) -> Result<Self> {
+        match info.r#type.as_ref().map(|of| &of.tensor_type) {
+            Some(None) => fail(format!("input `{}` is no tensor: sequences and maps are not known here", info.name)),
+            _ => Self::of(info),
+        }
+    }
+
     pub(super) fn of(info: &ValueInfo) -> Result<Self> {
         let name = info.name.clone();
         let Some(tensor) = info.r#type.as_ref().and_then(|of| of.tensor_type.as_ref()) else {
-            if info.r#type.is_some() {
-                return fail(format!("`{name}` is no tensor, but a sequence or a map, which are not known here"));
-            }
             return Ok(Self { name, element_type: String::new(), dtype: None, dimensions: None });
         };
         let (element_type, dtype) = match ElementType::try_from(tensor.elem_type) {

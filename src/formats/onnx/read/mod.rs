@@ -22,6 +22,8 @@ mod resize;
 mod slice;
 mod stored;
 mod table;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub use info::{Dimension, TensorInfo};

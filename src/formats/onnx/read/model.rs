@@ -24,8 +24,6 @@ use super::info::TensorInfo;
 use super::table::Function;
 use super::value::{HostData, Value};
 
-/// The oldest version of the operators whose meaning is known.
-const OLDEST: i64 = 7;
 /// A value may have this many elements, however small the model is.
 const ELEMENTS: usize = 1 << 24;
 /// And this many for each element of the model and its inputs.
@@ -35,8 +33,8 @@ const NAMELESS: &str = "ONNX model";
 
 /// An ONNX model on a device.
 ///
-/// Its floating initializers are variables under their names in the file, those that are one number or decide on shapes excepted; the
-/// running statistics of batch norms are buffers, all others parameters. The model is thereby a [`Module`] (of one input and one
+/// Its floating initializers are variables under their names in the file, but for single numbers, what decides on shapes, masks of
+/// infinities and initial states; the running statistics of batch norms are buffers, all others parameters. The model is thereby a [`Module`] (of one input and one
 /// output) that may be trained further. Batch norms use their running statistics and dropout does nothing, whatever the
 /// [`Mode`](crate::nn::Mode), as the file says what is computed.
 ///
@@ -93,9 +91,8 @@ impl Model {
     }
 
     fn new(bytes: &[u8], path: &Path, folder: Option<&Path>, device: &Device) -> Result<Self> {
-        let proto = ModelProto::decode(bytes).map_err(|error| {
-            Error::format(path, format!("{error}: it is damaged, or no ONNX model"))
-        })?;
+        let proto = ModelProto::decode(bytes)
+            .map_err(|error| Error::format(path, format!("{error}: it is damaged, or no ONNX model")))?;
         let core = Core::new(proto, path, folder, device).map_err(|error| at(path, error))?;
         Ok(Self { core: Arc::new(core), replay: Mutex::default() })
     }
@@ -201,15 +198,7 @@ impl Core {
         };
         let opsets: HashMap<String, i64> =
             proto.opset_import.iter().map(|opset| (domain(&opset.domain).to_owned(), opset.version)).collect();
-        match opsets.get("") {
-            Some(&version) if version < OLDEST => {
-                return fail(format!(
-                    "its operators are of version {version}, older than {OLDEST}: \
-                     `onnx.version_converter` makes a newer model of it"
-                ));
-            }
-            _ => check_operators(&graph)?,
-        }
+        check_operators(&graph)?;
         let inputs = of_inputs(&graph)?;
         let outputs = graph.output.iter().map(TensorInfo::of).collect::<Result<_>>()?;
         let mut builder = Builder::new(device, folder, opsets);
@@ -252,7 +241,9 @@ impl Core {
         run(&self.graph, &mut values, &pass)?;
         let output = |(&place, info): (&usize, &TensorInfo)| match &values[place] {
             Some(Value::Tensor(tensor)) => Ok(tensor.clone()),
-            Some(Value::Host(host)) => host.to_tensor(&self.device).map_err(about(|| format!("output `{}`", info.name))),
+            Some(Value::Host(host)) => {
+                host.to_tensor(&self.device).map_err(about(|| format!("output `{}`", info.name)))
+            }
             None => fail(format!("output `{}` was not computed", info.name)),
         };
         let outputs = self.graph.outputs.iter().zip(&self.outputs).map(output).collect::<Result<_>>()?;
@@ -263,7 +254,7 @@ impl Core {
 /// The inputs that are no initializers.
 fn of_inputs(graph: &GraphProto) -> Result<Vec<TensorInfo>> {
     let known: BTreeSet<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
-    graph.input.iter().filter(|input| !known.contains(input.name.as_str())).map(TensorInfo::of).collect()
+    graph.input.iter().filter(|input| !known.contains(input.name.as_str())).map(TensorInfo::of_input).collect()
 }
 
 /// An error that names all operators that are not supported.
@@ -271,7 +262,11 @@ fn check_operators(graph: &GraphProto) -> Result<()> {
     let mut names = BTreeSet::new();
     unsupported(graph, &mut names);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    if names.is_empty() { Ok(()) } else { fail(format!("it has operators that are not supported: {}", names.join(", "))) }
+    if names.is_empty() {
+        Ok(())
+    } else {
+        fail(format!("it has operators that are not supported: {}", names.join(", ")))
+    }
 }
 
 /// Computes a graph's nodes.
@@ -318,7 +313,9 @@ fn evaluate(node: &Node, values: &mut [Option<Value>], pass: &Pass<'_>) -> Resul
 fn branch(call: &Call<'_>, values: &mut [Option<Value>]) -> Result<Vec<Value>> {
     let condition = match call.host(0)?.data {
         HostData::Bools(of) if of.len() == 1 => of[0],
-        _ => return fail(format!("its condition is {}{}, not one bool", call.value(0)?.dtype(), call.value(0)?.shape())),
+        _ => {
+            return fail(format!("its condition is {}{}, not one bool", call.value(0)?.dtype(), call.value(0)?.shape()));
+        }
     };
     let name = if condition { "then_branch" } else { "else_branch" };
     let Some(Attribute::Graph(graph)) = call.node.attributes.get(name) else {

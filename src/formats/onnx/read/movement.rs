@@ -282,5 +282,10 @@ fn space_to_depth(call: &Call<'_>) -> Outputs {
     }
     let (rows, columns) = (height / block, width / block);
     let cut = x.reshape([batch, channels, rows, block, columns, block]);
-    one(cut.permute([0, 3, 5, 1, 2, 4]).reshape([batch, channels * block * block, rows, columns]))
+    let turned = match call.text("mode", "DCR")?.as_str() {
+        "DCR" => cut.permute([0, 3, 5, 1, 2, 4]),
+        "CRD" => cut.permute([0, 1, 3, 5, 2, 4]),
+        other => return fail(format!("mode `{other}` is neither DCR nor CRD")),
+    };
+    one(turned.reshape([batch, channels * block * block, rows, columns]))
 }

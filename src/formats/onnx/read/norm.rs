@@ -108,10 +108,8 @@ fn layer_norm(call: &Call<'_>) -> Outputs {
     let epsilon = epsilon(call, 1e-5)?;
     let weights = [call.optional_float(1)?, call.optional_float(2)?];
     let whole = x.shape()[first..].to_vec();
-    let is_plain = weights
-        .iter()
-        .flatten()
-        .all(|weight| weight.shape().dims() == whole.as_slice() && weight.dtype() == x.dtype());
+    let is_plain =
+        weights.iter().flatten().all(|weight| weight.shape().dims() == whole.as_slice() && weight.dtype() == x.dtype());
     let value = if is_plain {
         x.layer_norm(axes.len(), weights[0].as_ref(), weights[1].as_ref(), epsilon)
     } else {

@@ -37,9 +37,8 @@ fn spread(call: &Call<'_>, values: Tensor, x: &Tensor) -> Result<Tensor> {
     let wrong = || fail(format!("scales {} for axis {axis} of {} in blocks of {block}", values.shape(), x.shape()));
     let Some(block) = usize::try_from(block).ok().filter(|&block| block > 0 && block <= size) else { return wrong() };
     let fits = values.rank() == x.rank()
-        && (0..x.rank()).all(|own| {
-            values.shape()[own] == if own == axis { size.div_ceil(block) } else { x.shape()[own] }
-        });
+        && (0..x.rank())
+            .all(|own| values.shape()[own] == if own == axis { size.div_ceil(block) } else { x.shape()[own] });
     if !fits {
         return wrong();
     }

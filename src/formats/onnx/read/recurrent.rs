@@ -145,8 +145,7 @@ impl Direction {
                     None => x,
                 };
                 let input = gate(0, seen(self.part(&gates, 0), 0, cell));
-                let forget =
-                    if self.coupled { 1.0 - &input } else { gate(0, seen(self.part(&gates, 2), 2, cell)) };
+                let forget = if self.coupled { 1.0 - &input } else { gate(0, seen(self.part(&gates, 2), 2, cell)) };
                 let cell = forget * cell + input * gate(1, self.part(&gates, 3));
                 let output = gate(0, seen(self.part(&gates, 1), 1, &cell));
                 vec![output * self.activations[2].apply(&cell), cell]
@@ -156,7 +155,13 @@ impl Direction {
 
     /// All steps over `[time, batch, inputs]`: outputs `[time, batch, hidden]` and the last state. Samples of other `lengths` end
     /// earlier; what comes after is zero.
-    fn scan(&self, x: &Tensor, mut state: Vec<Tensor>, lengths: Option<&Tensor>, reverse: bool) -> (Tensor, Vec<Tensor>) {
+    fn scan(
+        &self,
+        x: &Tensor,
+        mut state: Vec<Tensor>,
+        lengths: Option<&Tensor>,
+        reverse: bool,
+    ) -> (Tensor, Vec<Tensor>) {
         let times = x.shape()[0];
         let projected = x.linear(&self.weight, self.biases.as_ref().map(|[bias, _]| bias));
         let mut outputs = Vec::with_capacity(times);
@@ -286,7 +291,8 @@ fn activations(call: &Call<'_>, kind: Kind, directions: usize) -> Result<Vec<Vec
     let at = |values: &Option<Vec<f32>>, number: usize| {
         values.as_ref().and_then(|values| values.get(number)).copied().map(f64::from)
     };
-    let all = names.iter().enumerate().map(|(number, name)| Activation::of(name, at(&alphas, number), at(&betas, number)));
+    let all =
+        names.iter().enumerate().map(|(number, name)| Activation::of(name, at(&alphas, number), at(&betas, number)));
     let all = all.collect::<Result<Vec<_>>>()?;
     Ok(all.chunks(defaults.len()).map(<[Activation]>::to_vec).collect())
 }

@@ -62,7 +62,11 @@ fn extreme(x: Tensor, axes: &[usize], largest: bool) -> Result<Tensor> {
     let x = if dtype == DType::Bool { x.to_dtype(DType::I32) } else { as_number(x)? };
     if axes.iter().any(|&axis| x.shape()[axis] == 0) {
         let shape = crate::ops::reduce::keepdim_shape(x.shape(), axes);
-        let worst = if largest { f64::NEG_INFINITY } else { f64::INFINITY };
+        let worst = match (dtype, largest) {
+            (DType::Bool, true) => 0.0,
+            (_, true) => f64::NEG_INFINITY,
+            (_, false) => f64::INFINITY,
+        };
         return Ok(Tensor::constant(shape, Scalar::new(dtype, worst), x.device()));
     }
     let value = if largest { x.max_keepdim(axes) } else { x.min_keepdim(axes) };
@@ -91,11 +95,8 @@ fn place(call: &Call<'_>, f: fn(&Tensor, isize) -> Tensor) -> Outputs {
         return fail(format!("axis {axis} of {} has no elements", x.shape()));
     }
     let number = axis.cast_signed();
-    let place = if call.flag("select_last_index")? {
-        size as i32 - 1 - f(&x.flip(number), number)
-    } else {
-        f(&x, number)
-    };
+    let place =
+        if call.flag("select_last_index")? { size as i32 - 1 - f(&x.flip(number), number) } else { f(&x, number) };
     one(if call.int("keepdims", 1)? != 0 { place } else { place.squeeze(number) })
 }
 

@@ -75,7 +75,8 @@ impl Axis {
 
     /// Whether a place lies where nothing is.
     fn is_outside(&self, place: f64) -> bool {
-        matches!(self.transformation, Transformation::CropAndResize { .. }) && !(0.0..=self.old as f64 - 1.0).contains(&place)
+        matches!(self.transformation, Transformation::CropAndResize { .. })
+            && !(0.0..=self.old as f64 - 1.0).contains(&place)
     }
 
     fn nearest(&self, place: f64, rounding: Rounding) -> i64 {
@@ -294,8 +295,7 @@ fn resize(call: &Call<'_>) -> Outputs {
         Some(scales) => by_scales(&x, &axes, &scales, &transformations)?,
         None => by_sizes(call, &x, &axes, &transformations)?,
     };
-    let filter =
-        Filter { mode, antialias: call.flag("antialias")?, exclude_outside: call.flag("exclude_outside")? };
+    let filter = Filter { mode, antialias: call.flag("antialias")?, exclude_outside: call.flag("exclude_outside")? };
     let value = resized(call, x, &changes, filter, call.number_attribute("extrapolation_value", 0.0)?)?;
     value.into_iter().map(|value| call.on_device(&value).map(|value| value.to_dtype(dtype).into())).collect()
 }
@@ -305,8 +305,7 @@ fn by_sizes(call: &Call<'_>, x: &Tensor, axes: &[usize], of: &[Transformation]) 
     if wanted.len() != axes.len() || axes.iter().any(|&axis| x.shape()[axis] == 0) {
         return fail(format!("sizes {wanted:?} for {} axes of {}", axes.len(), x.shape()));
     }
-    let scales: Vec<f64> =
-        axes.iter().zip(&wanted).map(|(&axis, &new)| new as f64 / x.shape()[axis] as f64).collect();
+    let scales: Vec<f64> = axes.iter().zip(&wanted).map(|(&axis, &new)| new as f64 / x.shape()[axis] as f64).collect();
     let one_scale = match call.text("keep_aspect_ratio_policy", "stretch")?.as_str() {
         "stretch" => None,
         "not_larger" => scales.iter().copied().reduce(f64::min),
@@ -336,7 +335,8 @@ fn resized(call: &Call<'_>, x: Tensor, changes: &[(usize, Axis)], filter: Filter
     let mut value = x;
     let mut beyond: Option<Tensor> = None;
     for (axis, change) in changes {
-        let crops = matches!(change.transformation, Transformation::CropAndResize { start, end } if (start, end) != (0.0, 1.0));
+        let crops =
+            matches!(change.transformation, Transformation::CropAndResize { start, end } if (start, end) != (0.0, 1.0));
         if change.old == change.new && change.scale == 1.0 && !crops {
             continue;
         }
@@ -389,9 +389,7 @@ fn affine_grid(call: &Call<'_>) -> Outputs {
     let theta = call.float(0)?;
     let size = sizes(&call.ints(1)?, "the sizes")?;
     let axes = size.len().saturating_sub(2);
-    let fits = (axes == 2 || axes == 3)
-        && *theta.shape() == [size[0], axes, axes + 1].into()
-        && !size.contains(&0);
+    let fits = (axes == 2 || axes == 3) && *theta.shape() == [size[0], axes, axes + 1].into() && !size.contains(&0);
     if !fits {
         return fail(format!("maps {} for a value of {size:?}", theta.shape()));
     }

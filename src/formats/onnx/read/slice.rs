@@ -169,14 +169,18 @@ fn padded(call: &Call<'_>, x: Tensor, widths: &[(isize, isize)], mode: &str) -> 
     movement::pad(x.shape(), &cut)?;
     let mut x = x.pad(&cut, 0);
     // an axis that is far wider than what it is filled with takes several rounds
-    let mut rest: Vec<(usize, usize)> = widths
-        .iter()
-        .map(|&(before, after)| (before.max(0).cast_unsigned(), after.max(0).cast_unsigned()))
-        .collect();
+    let mut rest: Vec<(usize, usize)> =
+        widths.iter().map(|&(before, after)| (before.max(0).cast_unsigned(), after.max(0).cast_unsigned())).collect();
     for _ in 0..64 {
         let most = |size: usize| match mode {
             PadMode::Reflect => size.saturating_sub(1),
-            PadMode::Replicate => if size > 0 { usize::MAX } else { 0 },
+            PadMode::Replicate => {
+                if size > 0 {
+                    usize::MAX
+                } else {
+                    0
+                }
+            }
             PadMode::Circular => size,
         };
         let now: Vec<(usize, usize)> = rest

@@ -16,6 +16,8 @@ use super::super::proto::{ElementType, StringStringEntry, TensorProto};
 use super::call::{fail, sizes};
 use super::value::{HOST_ELEMENTS, HostData, HostTensor, MAX_RANK, Value};
 
+/// A float of this size is none of a weight.
+const HIDING: f32 = 1e30;
 /// The most floats that are kept on the host.
 const HOST_FLOATS: usize = 64;
 
@@ -134,6 +136,17 @@ impl Stored {
 
     pub(super) fn numel(&self) -> usize {
         self.shape.numel()
+    }
+
+    /// Whether floats are so large that they hide what they are added to: no weights.
+    pub(super) fn is_mask(&self) -> bool {
+        let Elements::Bytes(bytes) = &self.elements else { return false };
+        let hides = |bits: &[u8]| match *bits {
+            [a, b, c, d] => f32::from_le_bytes([a, b, c, d]).abs() >= HIDING,
+            [a, b] => half::f16::from_le_bytes([a, b]).to_f32().abs() >= half::f16::MAX.to_f32(),
+            _ => false,
+        };
+        self.dtype.is_float() && bytes.chunks_exact(self.dtype.size_bytes()).any(hides)
     }
 
     /// A small one on the host, another on the device.
