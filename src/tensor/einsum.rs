@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::Result;
 use crate::ops::{ok, shape_error};
+use crate::shape::Shape;
 
 use super::Tensor;
 
@@ -38,6 +39,15 @@ impl Tensor {
             product = product.times(term, wanted);
         }
         product.summed(|label| output.contains(&label)).arranged(&output, &sizes)
+    }
+
+    /// The shape of [`Tensor::einsum`].
+    ///
+    /// # Errors
+    /// If the equation is none, or does not fit the operands.
+    pub(crate) fn einsum_shape(equation: &str, operands: &[&Self]) -> Result<Shape> {
+        let Equation { output, sizes, .. } = Equation::parse(equation, operands)?;
+        Ok(output.iter().map(|label| sizes[label]).collect())
     }
 }
 

@@ -6,6 +6,7 @@ mod bench;
 mod common;
 mod doctor;
 mod eval;
+mod export;
 #[cfg(target_os = "linux")]
 mod full_disk;
 mod infer;

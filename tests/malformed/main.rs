@@ -3,6 +3,7 @@
 
 mod damage;
 mod files;
+mod onnx;
 mod recordings;
 mod resumed;
 

@@ -47,19 +47,18 @@ pub(in super::super) fn cases(of: &OnnxModel) -> Result<Vec<Case>> {
 /// The shape of an input in a batch of this size.
 fn sizes(input: &TensorInfo, batch: Option<&Dimension>, rows: usize, of: &OnnxModel) -> Result<Vec<usize>> {
     let open = |what: &str, hint: &str| {
-        let message = format!("{}: the file leaves {what} of {input} open{hint}", of.path.display());
-        Err(Error::Config(message))
+        Error::Config(format!("{}: the file leaves {what} of {input} open{hint}", of.path.display()))
     };
-    let Some(dimensions) = &input.dimensions else { return open("the number of axes", "") };
+    let Some(dimensions) = &input.dimensions else { return Err(open("the number of axes", "")) };
     let size = |(axis, dimension): (usize, &Dimension)| match dimension {
         Dimension::Fixed(size) => Ok(*size),
         Dimension::Named(name) => match of.axes.iter().find(|(known, _)| known == name) {
             Some((_, size)) => Ok(*size),
             None if batch == Some(dimension) => Ok(rows),
-            None => open(&format!("`{name}`"), &format!(": say how large it is, such as --axis {name}=128")),
+            None => Err(open(&format!("`{name}`"), &format!(": say how large it is, such as --axis {name}=128"))),
         },
         Dimension::Unknown if axis == 0 => Ok(rows),
-        Dimension::Unknown => open(&format!("axis {axis}"), " and gives it no name"),
+        Dimension::Unknown => Err(open(&format!("axis {axis}"), " and gives it no name")),
     };
     dimensions.iter().enumerate().map(size).collect()
 }

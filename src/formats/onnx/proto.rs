@@ -52,6 +52,9 @@ pub(super) struct GraphProto {
     pub input: Vec<ValueInfo>,
     #[prost(message, repeated, tag = "12")]
     pub output: Vec<ValueInfo>,
+    /// Types of values in between, as far as they are told.
+    #[prost(message, repeated, tag = "13")]
+    pub value_info: Vec<ValueInfo>,
 }
 
 #[derive(Clone, PartialEq, Message)]

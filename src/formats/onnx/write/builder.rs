@@ -307,6 +307,7 @@ impl Builder {
                 initializer: self.initializers,
                 input: inputs,
                 output: named,
+                value_info: Vec::new(),
             }),
             opset_import: vec![OperatorSetId { domain: String::new(), version: OPSET }],
             metadata_props: metadata.iter().map(entry).collect(),

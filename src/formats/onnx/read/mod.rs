@@ -1,0 +1,31 @@
+//! Reading: a file becomes a graph of nodes with functions ([`graph`]), which are called in order and trace tensors ([`call`]).
+
+mod activation;
+mod attention;
+mod call;
+mod contract;
+mod conv;
+mod elementwise;
+mod generate;
+mod graph;
+mod host;
+mod index;
+mod info;
+mod model;
+mod movement;
+mod norm;
+mod pool;
+mod quantized;
+mod recurrent;
+mod reduce;
+mod resize;
+mod slice;
+mod stored;
+mod table;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub use info::{Dimension, TensorInfo};
+pub use model::Model;
+pub use table::supported_operators;

@@ -1,0 +1,298 @@
+//! Recurrent layers, unrolled over time after one product that projects all inputs.
+
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+use super::call::{Call, Outputs, fail};
+use super::table::{Operator, op};
+
+pub(super) const OPERATORS: &[Operator] = &[
+    op("GRU", 7, |call| layer(call, Kind::Gru)),
+    op("LSTM", 7, |call| layer(call, Kind::Lstm)),
+    op("RNN", 7, |call| layer(call, Kind::Rnn)),
+];
+
+/// The longest sequence: each step is traced.
+const LONGEST: usize = 1 << 13;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Rnn,
+    /// Gates in the order update, reset, hidden.
+    Gru,
+    /// Gates in the order input, output, forget, cell.
+    Lstm,
+}
+
+impl Kind {
+    const fn gates(self) -> usize {
+        match self {
+            Self::Rnn => 1,
+            Self::Gru => 3,
+            Self::Lstm => 4,
+        }
+    }
+
+    /// The functions of gates, of candidates and, of an LSTM, of cells.
+    fn activations(self) -> &'static [&'static str] {
+        match self {
+            Self::Rnn => &["Tanh"],
+            Self::Gru => &["Sigmoid", "Tanh"],
+            Self::Lstm => &["Sigmoid", "Tanh", "Tanh"],
+        }
+    }
+}
+
+/// A function of gates, with its numbers.
+#[derive(Clone, Copy)]
+struct Activation {
+    function: fn(&Tensor, f64, f64) -> Tensor,
+    alpha: f64,
+    beta: f64,
+}
+
+impl Activation {
+    fn of(name: &str, alpha: Option<f64>, beta: Option<f64>) -> Result<Self> {
+        let (function, default_alpha, default_beta): (fn(&Tensor, f64, f64) -> Tensor, f64, f64) =
+            match name.to_ascii_lowercase().as_str() {
+                "sigmoid" => (|x, _, _| x.sigmoid(), 0.0, 0.0),
+                "tanh" => (|x, _, _| x.tanh(), 0.0, 0.0),
+                "relu" => (|x, _, _| x.relu(), 0.0, 0.0),
+                "affine" => (|x, alpha, beta| x * alpha + beta, 1.0, 0.0),
+                "leakyrelu" => (|x, alpha, _| x.leaky_relu(alpha), 0.01, 0.0),
+                "thresholdedrelu" => (|x, alpha, _| x.gt(alpha).where_(x, x.zeros_like()), 1.0, 0.0),
+                "scaledtanh" => (|x, alpha, beta| (x * beta).tanh() * alpha, 1.0, 1.0),
+                "hardsigmoid" => (|x, alpha, beta| (x * alpha + beta).clamp(0.0, 1.0), 0.2, 0.5),
+                "elu" => (|x, alpha, _| x.elu(alpha), 1.0, 0.0),
+                "softsign" => (|x, _, _| x.softsign(), 0.0, 0.0),
+                "softplus" => (|x, _, _| x.softplus(), 0.0, 0.0),
+                _ => return fail(format!("activation `{name}` is not known")),
+            };
+        Ok(Self { function, alpha: alpha.unwrap_or(default_alpha), beta: beta.unwrap_or(default_beta) })
+    }
+
+    fn apply(self, x: &Tensor) -> Tensor {
+        (self.function)(x, self.alpha, self.beta)
+    }
+}
+
+/// One direction of a layer.
+struct Direction {
+    kind: Kind,
+    hidden: usize,
+    /// `[gates · hidden, inputs]`
+    weight: Tensor,
+    /// `[gates · hidden, hidden]`
+    recurrence: Tensor,
+    /// Of the inputs and of the state, `[gates · hidden]`.
+    biases: Option<[Tensor; 2]>,
+    /// Of an LSTM's gates by its cell, `[3 · hidden]`: input, output, forget.
+    peepholes: Option<Tensor>,
+    activations: Vec<Activation>,
+    /// Gates' inputs are limited to this size.
+    clip: Option<f64>,
+    /// A GRU's reset gate multiplies the product, not the state.
+    linear_before_reset: bool,
+    /// The forget gate is one less the input gate.
+    coupled: bool,
+}
+
+impl Direction {
+    fn part(&self, x: &Tensor, gate: usize) -> Tensor {
+        x.narrow(-1, gate * self.hidden, self.hidden)
+    }
+
+    fn clipped(&self, x: Tensor) -> Tensor {
+        match self.clip {
+            Some(limit) => x.clamp(-limit, limit),
+            None => x,
+        }
+    }
+
+    /// One step from `[batch, hidden]` with the projected input `[batch, gates · hidden]`.
+    fn step(&self, projected: &Tensor, state: &[Tensor]) -> Vec<Tensor> {
+        let hidden = &state[0];
+        let gate = |number: usize, x: Tensor| self.activations[number].apply(&self.clipped(x));
+        match self.kind {
+            Kind::Rnn => {
+                let bias = self.biases.as_ref().map(|[_, bias]| bias);
+                vec![gate(0, projected + hidden.linear(&self.recurrence, bias))]
+            }
+            Kind::Gru => {
+                let weights = |first: usize, count: usize| {
+                    let rows = |x: &Tensor| x.narrow(0, first * self.hidden, count * self.hidden);
+                    (rows(&self.recurrence), self.biases.as_ref().map(|[_, bias]| rows(bias)))
+                };
+                let (weight, bias) = weights(0, 2);
+                let own = hidden.linear(&weight, bias.as_ref());
+                let update = gate(0, self.part(projected, 0) + self.part(&own, 0));
+                let reset = gate(0, self.part(projected, 1) + self.part(&own, 1));
+                let (weight, bias) = weights(2, 1);
+                let candidate = if self.linear_before_reset {
+                    reset * hidden.linear(&weight, bias.as_ref())
+                } else {
+                    (reset * hidden).linear(&weight, bias.as_ref())
+                };
+                let new = gate(1, self.part(projected, 2) + candidate);
+                vec![(hidden - &new) * update + new]
+            }
+            Kind::Lstm => {
+                let bias = self.biases.as_ref().map(|[_, bias]| bias);
+                let gates = projected + hidden.linear(&self.recurrence, bias);
+                let cell = &state[1];
+                let seen = |x: Tensor, number: usize, cell: &Tensor| match &self.peepholes {
+                    Some(weights) => x + cell * self.part(weights, number),
+                    None => x,
+                };
+                let input = gate(0, seen(self.part(&gates, 0), 0, cell));
+                let forget = if self.coupled { 1.0 - &input } else { gate(0, seen(self.part(&gates, 2), 2, cell)) };
+                let cell = forget * cell + input * gate(1, self.part(&gates, 3));
+                let output = gate(0, seen(self.part(&gates, 1), 1, &cell));
+                vec![output * self.activations[2].apply(&cell), cell]
+            }
+        }
+    }
+
+    /// All steps over `[time, batch, inputs]`: outputs `[time, batch, hidden]` and the last state. Samples of other `lengths` end
+    /// earlier; what comes after is zero.
+    fn scan(
+        &self,
+        x: &Tensor,
+        mut state: Vec<Tensor>,
+        lengths: Option<&Tensor>,
+        reverse: bool,
+    ) -> (Tensor, Vec<Tensor>) {
+        let times = x.shape()[0];
+        let projected = x.linear(&self.weight, self.biases.as_ref().map(|[bias, _]| bias));
+        let mut outputs = Vec::with_capacity(times);
+        for step in 0..times {
+            let time = if reverse { times - 1 - step } else { step };
+            let mut next = self.step(&projected.select(0, time), &state);
+            let mut output = next[0].clone();
+            if let Some(lengths) = lengths {
+                let runs = lengths.gt(time as i64).unsqueeze(-1);
+                next = next.iter().zip(&state).map(|(next, old)| runs.where_(next, old)).collect();
+                output = runs.where_(&output, output.zeros_like());
+            }
+            state = next;
+            outputs.push(output);
+        }
+        if reverse {
+            outputs.reverse();
+        }
+        (Tensor::stack(&outputs.iter().collect::<Vec<_>>(), 0), state)
+    }
+}
+
+/// An input of this shape.
+fn shaped(call: &Call<'_>, number: usize, shape: &[usize]) -> Result<Option<Tensor>> {
+    match call.optional_float(number)? {
+        Some(x) if x.shape().dims() != shape => fail(format!("input {number} is {}, not {shape:?}", x.shape())),
+        Some(x) => Ok(Some(x.to_dtype(call.value(0)?.dtype()))),
+        None => Ok(None),
+    }
+}
+
+fn layer(call: &Call<'_>, kind: Kind) -> Outputs {
+    let batch_first = call.flag("layout")?;
+    let x = call.float(0)?;
+    let weights = call.value(1)?.shape().clone();
+    let [times, batch, inputs] = match *x.shape().dims() {
+        [batch, times, inputs] if batch_first => [times, batch, inputs],
+        [times, batch, inputs] => [times, batch, inputs],
+        _ => return fail(format!("{} is not [time, batch, inputs]", x.shape())),
+    };
+    let x = if batch_first { x.transpose(0, 1) } else { x };
+    if times == 0 || times > LONGEST || batch == 0 || inputs == 0 {
+        return fail(format!("a sequence of shape {} is empty or longer than {LONGEST}", x.shape()));
+    }
+    let directions: &[bool] = match call.text("direction", "forward")?.as_str() {
+        "forward" => &[false],
+        "reverse" => &[true],
+        "bidirectional" => &[false, true],
+        other => return fail(format!("direction `{other}` is not known")),
+    };
+    let (count, gates) = (directions.len(), kind.gates());
+    let hidden = match *weights.dims() {
+        [own, rows, _] if own == count && rows > 0 && rows.is_multiple_of(gates) => rows / gates,
+        _ => return fail(format!("weights {weights} for {count} directions and {gates} gates")),
+    };
+    if let Some(told) = call.int_or_none("hidden_size")?
+        && told != hidden as i64
+    {
+        return fail(format!("hidden_size is {told}, and weights are {weights}"));
+    }
+    call.shape(&[times, batch, count.saturating_mul(gates).saturating_mul(hidden)])?;
+    let rows = gates * hidden;
+    let required = |tensor: Option<Tensor>, number: usize| match tensor {
+        Some(tensor) => Ok(tensor),
+        None => fail(format!("has no input {number}")),
+    };
+    let weight = required(shaped(call, 1, &[count, rows, inputs])?, 1)?;
+    let recurrence = required(shaped(call, 2, &[count, rows, hidden])?, 2)?;
+    let biases = shaped(call, 3, &[count, 2 * rows])?;
+    let lengths = match call.given(4) {
+        Some(value) if *value.shape() != [batch].into() => return fail(format!("lengths are {}", value.shape())),
+        Some(_) => Some(call.index(4)?),
+        None => None,
+    };
+    let state_shape = if batch_first { [batch, count, hidden] } else { [count, batch, hidden] };
+    let mut starts = vec![shaped(call, 5, &state_shape)?];
+    let mut peepholes = None;
+    if kind == Kind::Lstm {
+        starts.push(shaped(call, 6, &state_shape)?);
+        peepholes = shaped(call, 7, &[count, 3 * hidden])?;
+    }
+    let activations = activations(call, kind, count)?;
+    let clip = call.number_or_none("clip")?;
+    let batch_axis = isize::from(batch_first);
+    let (mut outputs, mut last) = (Vec::new(), vec![Vec::new(); starts.len()]);
+    for (number, &reverse) in directions.iter().enumerate() {
+        let halves = |bias: Tensor| [bias.narrow(0, 0, rows), bias.narrow(0, rows, rows)];
+        let direction = Direction {
+            kind,
+            hidden,
+            weight: weight.select(0, number),
+            recurrence: recurrence.select(0, number),
+            biases: biases.as_ref().map(|biases| halves(biases.select(0, number))),
+            peepholes: peepholes.as_ref().map(|weights| weights.select(0, number)),
+            activations: activations[number].clone(),
+            clip,
+            linear_before_reset: call.flag("linear_before_reset")?,
+            coupled: call.flag("input_forget")?,
+        };
+        let start = starts.iter().map(|start| match start {
+            Some(start) => start.select(batch_axis, number),
+            None => Tensor::zeros_of([batch, hidden], x.dtype(), call.device()),
+        });
+        let (output, state) = direction.scan(&x, start.collect(), lengths.as_ref(), reverse);
+        outputs.push(output);
+        last.iter_mut().zip(state).for_each(|(last, state)| last.push(state));
+    }
+    let along = |tensors: &[Tensor], axis: isize| Tensor::stack(&tensors.iter().collect::<Vec<_>>(), axis);
+    // [time, directions, batch, hidden], or [batch, time, directions, hidden]
+    let whole = along(&outputs, 1);
+    let whole = if batch_first { whole.permute([2, 0, 1, 3]) } else { whole };
+    let states = last.iter().map(|states| along(states, batch_axis));
+    Ok(std::iter::once(whole).chain(states).map(Into::into).collect())
+}
+
+/// The functions of each direction.
+fn activations(call: &Call<'_>, kind: Kind, directions: usize) -> Result<Vec<Vec<Activation>>> {
+    let defaults = kind.activations();
+    let names = match call.texts("activations")? {
+        Some(names) => names,
+        None => defaults.iter().cycle().take(defaults.len() * directions).map(ToString::to_string).collect(),
+    };
+    if names.len() != defaults.len() * directions {
+        return fail(format!("{} activations, not {}", names.len(), defaults.len() * directions));
+    }
+    let (alphas, betas) = (call.floats("activation_alpha")?, call.floats("activation_beta")?);
+    let at = |values: &Option<Vec<f32>>, number: usize| {
+        values.as_ref().and_then(|values| values.get(number)).copied().map(f64::from)
+    };
+    let all =
+        names.iter().enumerate().map(|(number, name)| Activation::of(name, at(&alphas, number), at(&betas, number)));
+    let all = all.collect::<Result<Vec<_>>>()?;
+    Ok(all.chunks(defaults.len()).map(<[Activation]>::to_vec).collect())
+}

@@ -1,0 +1,226 @@
+//! What is wrong with a file is told with its node; what may be is read.
+
+use std::path::Path;
+
+use prost::Message as _;
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::nn::Module as _;
+use crate::tensor::Tensor;
+
+use super::super::proto::{
+    AttributeProto, AttributeType, ElementType, GraphProto, ModelProto, NodeProto, OperatorSetId, StringStringEntry,
+    TensorProto, TensorShape, TensorType, TypeProto, ValueInfo,
+};
+use super::Model;
+
+fn node(kind: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
+    let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+    NodeProto { op_type: kind.into(), input: names(inputs), output: names(outputs), ..NodeProto::default() }
+}
+
+fn value(name: &str) -> ValueInfo {
+    let tensor_type = TensorType { elem_type: ElementType::Float as i32, shape: None };
+    let r#type = Some(TypeProto { tensor_type: Some(tensor_type) });
+    ValueInfo { name: name.into(), r#type, ..ValueInfo::default() }
+}
+
+fn floats(name: &str, dims: &[i64], values: &[f32]) -> TensorProto {
+    let (dims, float_data) = (dims.to_vec(), values.to_vec());
+    TensorProto {
+        name: name.into(),
+        dims,
+        float_data,
+        data_type: ElementType::Float as i32,
+        ..TensorProto::default()
+    }
+}
+
+fn ints(name: &str, values: &[i64]) -> TensorProto {
+    let (dims, int64_data) = (vec![values.len() as i64], values.to_vec());
+    TensorProto {
+        name: name.into(),
+        dims,
+        int64_data,
+        data_type: ElementType::Int64 as i32,
+        ..TensorProto::default()
+    }
+}
+
+/// From `x` to `y`.
+fn graph(nodes: Vec<NodeProto>, initializer: Vec<TensorProto>) -> GraphProto {
+    let (input, output) = (vec![value("x")], vec![value("y")]);
+    GraphProto { node: nodes, initializer, input, output, ..GraphProto::default() }
+}
+
+fn model(graph: GraphProto) -> ModelProto {
+    let opset_import = vec![OperatorSetId { domain: String::new(), version: 21 }];
+    ModelProto { ir_version: 10, graph: Some(graph), opset_import, ..ModelProto::default() }
+}
+
+fn loaded(graph: GraphProto) -> crate::Result<Model> {
+    Model::from_bytes(&model(graph).encode_to_vec(), None, &Device::cpu())
+}
+
+/// What a model that is not read says.
+#[track_caller]
+fn refused(graph: GraphProto) -> String {
+    loaded(graph).err().expect("it is refused").to_string()
+}
+
+/// What a model says of an input of this shape.
+#[track_caller]
+fn refused_with(shape: &[usize], graph: GraphProto) -> String {
+    let x = Tensor::ones(shape, &Device::cpu());
+    loaded(graph).expect("it is read").run(&[x]).expect_err("it does not fit").to_string()
+}
+
+#[track_caller]
+fn check(message: &str, parts: &[&str]) {
+    parts.iter().for_each(|part| assert!(message.contains(part), "`{part}` is not in: {message}"));
+}
+
+#[test]
+fn all_unsupported_operators_are_named_at_once() {
+    let mut within = node("If", &["x"], &["a"]);
+    let branch = graph(vec![node("Optional", &["x"], &["y"])], Vec::new());
+    within.attribute = vec![AttributeProto {
+        name: "then_branch".into(),
+        g: Some(branch),
+        r#type: AttributeType::Graph as i32,
+        ..AttributeProto::default()
+    }];
+    let mut foreign = node("Secret", &["a"], &["b"]);
+    foreign.domain = "acme".into();
+    let nodes = vec![within, foreign, node("Loop", &["b"], &["y"]), node("Relu", &["x"], &["c"])];
+    let message = refused(graph(nodes, Vec::new()));
+    check(&message, &["ONNX model: it has operators that are not supported: Loop, Optional, acme.Secret"]);
+}
+
+#[test]
+fn names_must_be_defined_once_and_without_cycles() {
+    let of = |nodes| refused(graph(nodes, Vec::new()));
+    check(&of(vec![node("Relu", &["z"], &["y"])]), &["Relu \"#0\": nothing computes `z`"]);
+    check(&of(vec![node("Relu", &["x"], &["z"])]), &["the graph's outputs: nothing computes `y`"]);
+    let twice = vec![node("Relu", &["x"], &["y"]), node("Exp", &["x"], &["y"])];
+    check(&of(twice), &["Exp \"#1\": there are two values named `y`"]);
+    let cycle = vec![node("Add", &["x", "b"], &["a"]), node("Relu", &["a"], &["b"]), node("Exp", &["a"], &["y"])];
+    check(&of(cycle), &["Add \"#0\" waits for its own output: there is a cycle"]);
+    let old = ModelProto {
+        opset_import: vec![OperatorSetId { domain: String::new(), version: 6 }],
+        ..model(graph(vec![node("Add", &["x", "x"], &["y"])], Vec::new()))
+    };
+    let message = Model::from_bytes(&old.encode_to_vec(), None, &Device::cpu()).err().expect("too old").to_string();
+    check(&message, &["Add \"#0\": is of version 6", "since version 7", "onnx.version_converter"]);
+}
+
+#[test]
+fn nodes_may_come_in_any_order() {
+    let nodes = vec![node("Exp", &["b"], &["y"]), node("Neg", &["a"], &["b"]), node("Relu", &["x"], &["a"])];
+    let model = loaded(graph(nodes, Vec::new())).expect("it is sorted");
+    let x = Tensor::zeros([2], &Device::cpu());
+    assert_eq!(model.run(&[x]).expect("a run")[0].to_vec::<f32>().expect("values"), [1.0; 2]);
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_told_with_the_node() {
+    let mut conv = node("Conv", &["x", "w"], &["y"]);
+    conv.name = "/layer1/conv".into();
+    let weight = floats("w", &[1, 2, 1, 1], &[1.0, 2.0]);
+    let message = refused_with(&[1, 3, 4, 4], graph(vec![conv], vec![weight]));
+    check(&message, &["Conv \"/layer1/conv\"", "[1, 3, 4, 4] x [1, 2, 1, 1]", "3 channels != 2 x 1 groups"]);
+    let product = graph(vec![node("MatMul", &["x", "w"], &["y"])], vec![floats("w", &[3, 1], &[1.0; 3])]);
+    check(&refused_with(&[2, 2], product), &["MatMul \"#0\"", "[2, 2] x [3, 1]", "inner 2 != 3"]);
+    let shape = graph(vec![node("Reshape", &["x", "s"], &["y"])], vec![ints("s", &[4, -1])]);
+    check(&refused_with(&[6], shape), &["Reshape \"#0\": [6] has 6 elements and cannot become [4, -1]"]);
+    let gather = graph(vec![node("Gather", &["x", "i"], &["y"])], vec![ints("i", &[1, -4])]);
+    check(&refused_with(&[3], gather), &["Gather \"#0\": index -4 into an axis of 3"]);
+    let add = graph(vec![node("Add", &["x", "w"], &["y"])], vec![floats("w", &[3], &[1.0; 3])]);
+    check(&refused_with(&[2], add), &["Add \"#0\": shapes [2] and [3] do not broadcast"]);
+    let mixed = graph(vec![node("Add", &["x", "i"], &["y"])], vec![ints("i", &[1, 2])]);
+    check(&refused_with(&[2], mixed), &["Add \"#0\": f32[2] and i32[2] do not mix"]);
+}
+
+#[test]
+fn no_small_file_makes_large_values() {
+    let expand = graph(vec![node("Expand", &["x", "s"], &["y"])], vec![ints("s", &[1 << 20, 1 << 20])]);
+    check(&refused_with(&[1], expand), &["Expand \"#0\": a value of shape [1048576, 1048576] is refused"]);
+    let huge = TensorProto { dims: vec![1 << 30, 1 << 30], ..floats("w", &[], &[]) };
+    let message = refused(graph(vec![node("Add", &["x", "w"], &["y"])], vec![huge]));
+    check(&message, &["initializer `w`", "more elements than indices of 32 bits reach"]);
+    let short = graph(vec![node("Add", &["x", "w"], &["y"])], vec![floats("w", &[4], &[1.0; 3])]);
+    check(&refused(short), &["initializer `w`: it has 12 bytes for 4 elements of float32, shape [4]"]);
+    let large = graph(vec![node("Identity", &["w"], &["y"])], vec![ints("w", &[1 << 40])]);
+    check(&refused_with(&[1], large), &["output `y`: 1099511627776 does not fit into i32"]);
+}
+
+#[test]
+fn weights_in_other_files_stay_in_the_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bytes: Vec<u8> = [0.0_f32, 1.5, -2.0, 4.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+    std::fs::write(folder.path().join("weights.bin"), bytes).expect("it is written");
+    let entry = |key: &str, value: &str| StringStringEntry { key: key.into(), value: value.into() };
+    let with = |location: &str, offset: &str, length: &str| {
+        let external_data = vec![entry("location", location), entry("offset", offset), entry("length", length)];
+        let weight = TensorProto { external_data, data_location: 1, ..floats("w", &[2], &[]) };
+        let bytes = model(graph(vec![node("Add", &["x", "w"], &["y"])], vec![weight])).encode_to_vec();
+        std::fs::write(folder.path().join("model.onnx"), bytes).expect("it is written");
+        Model::load(folder.path().join("model.onnx"), &Device::cpu())
+    };
+    let good = with("weights.bin", "4", "8").expect("it is there");
+    assert_eq!(good.variables()[0].tensor().to_vec::<f32>().expect("values"), [1.5, -2.0]);
+    let refused = |location, offset, length| with(location, offset, length).err().expect("it is refused").to_string();
+    check(&refused("../weights.bin", "0", "8"), &["`../weights.bin`, which is not in the model's folder"]);
+    check(&refused("/etc/passwd", "0", "8"), &["model.onnx", "initializer `w`", "`/etc/passwd`"]);
+    check(&refused("weights.bin", "12", "8"), &["weights.bin: 8 bytes from byte 12 on are asked for, and it has 16"]);
+    check(&refused("weights.bin", "0", "12"), &["it has 12 bytes in `weights.bin`, not 8"]);
+    check(&refused("weights.bin", "18446744073709551615", "8"), &["asked for"]);
+    check(&refused(".", "0", "8"), &["asked for"]);
+    check(&refused("none.bin", "0", "8"), &["none.bin"]);
+}
+
+#[test]
+fn types_that_there_are_no_tensors_of_become_others() {
+    let stored = |element: ElementType, raw_data: Vec<u8>| {
+        let weight = TensorProto {
+            data_type: element as i32,
+            raw_data,
+            ..floats("w", &[2], &[])
+        };
+        let model = loaded(graph(vec![node("Identity", &["w"], &["y"])], vec![weight])).expect("it is read");
+        model.run(&[Tensor::zeros([1], &Device::cpu())]).expect("a run").remove(0)
+    };
+    let doubles = stored(ElementType::Double, [1.5_f64, -3.0].iter().flat_map(|value| value.to_le_bytes()).collect());
+    assert_eq!(doubles.to_vec::<f32>().expect("values"), [1.5, -3.0]);
+    let short = stored(ElementType::Bfloat16, vec![0xc0, 0x3f, 0x40, 0xc0]);
+    assert_eq!(short.to_vec::<f32>().expect("values"), [1.5, -3.0]);
+    let small = stored(ElementType::Int8, vec![0xff, 5]);
+    assert_eq!(small.to_vec::<i32>().expect("values"), [-1, 5]);
+    assert_eq!(stored(ElementType::Uint16, vec![0xff, 0xff, 1, 0]).to_vec::<u32>().expect("values"), [65535, 1]);
+    assert_eq!(stored(ElementType::Bool, vec![0, 3]).dtype(), DType::Bool);
+}
+
+#[test]
+fn masks_and_single_numbers_are_no_parameters() {
+    let initializers = vec![
+        floats("mask", &[2], &[0.0, f32::NEG_INFINITY]),
+        floats("weight", &[2], &[1.0, 2.0]),
+        floats("number", &[], &[3.0]),
+        floats("unused", &[2], &[1.0, 2.0]),
+    ];
+    let nodes = vec![
+        node("Add", &["x", "mask"], &["a"]),
+        node("Mul", &["a", "weight"], &["b"]),
+        node("Mul", &["b", "number"], &["y"]),
+    ];
+    let proto = ModelProto {
+        metadata_props: vec![StringStringEntry { key: "author".into(), value: "somebody".into() }],
+        ..model(graph(nodes, initializers))
+    };
+    let model = Model::from_bytes(&proto.encode_to_vec(), Some(Path::new("")), &Device::cpu()).expect("it is read");
+    let names: Vec<String> = model.variables().iter().map(|variable| variable.name().to_owned()).collect();
+    assert_eq!(names, ["weight"]);
+    assert_eq!(model.metadata()["author"], "somebody");
+    assert_eq!(model.outputs()[0].to_string(), "y: float32 of any shape");
+}

@@ -1,0 +1,82 @@
+//! `brasa export`, and what it wrote: answered by `brasa infer`, measured by `brasa bench`.
+
+use std::path::{Path, PathBuf};
+
+use brasa::Device;
+use brasa::data::digits;
+use brasa::formats::onnx::Model;
+use brasa::nn::load_tensors;
+
+use super::{brasa, digit, folder, json_lines, refuses, short, text};
+
+/// A run on the digits, and some held-out ones as pictures.
+fn run_and_digits(out: &Path) -> (PathBuf, PathBuf) {
+    let ran = brasa(&short(out, &["--name", "run"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let (data, pictures) = (digits().expect("they are the program's").test, out.join("pictures"));
+    std::fs::create_dir_all(&pictures).expect("writable");
+    for index in 0..5 {
+        digit(&data, index).0.save(pictures.join(format!("{index}.png"))).expect("writable");
+    }
+    (out.join("run"), pictures)
+}
+
+#[test]
+fn a_run_as_onnx_answers_as_the_run() {
+    let out = folder();
+    let (run, pictures) = run_and_digits(out.path());
+    let asked = |model: &Path| {
+        let ran = brasa(&["infer", text(model), text(&pictures), "--json", "--device", "cpu"]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        json_lines(&ran.stdout)
+    };
+    let expected = asked(&run);
+    assert_eq!(expected.len(), 5);
+    for flags in [&[][..], &["--batch-size", "2"], &["--normalized-input"]] {
+        let file = out.path().join(format!("{}.onnx", flags.len()));
+        let ran = brasa(&[&["export", text(&run), text(&file)], flags].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert!(ran.stdout.contains("logits f32 [") && ran.stdout.contains(", 10]"), "{}", ran.stdout);
+        for (got, wanted) in asked(&file).iter().zip(&expected) {
+            assert_eq!((&got["input"], &got["class"]), (&wanted["input"], &wanted["class"]), "{flags:?}");
+            let [got, wanted] = [got, wanted].map(|line| line["probability"].as_f64().expect("a number"));
+            assert!((got - wanted).abs() < 1e-4, "{flags:?}: {got} {wanted}");
+        }
+    }
+}
+
+#[test]
+fn a_model_is_measured() {
+    let out = folder();
+    let (run, _) = run_and_digits(out.path());
+    let ran = brasa(&["export", text(&run)]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let file = run.join("model.onnx");
+    let ran = brasa(&["bench", "--onnx", text(&file), "--quick", "--device", "cpu", "--csv"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for case in ["model_b1", "model_b8", "model_b64"] {
+        assert_eq!(ran.stdout.matches(case).count(), 1, "{}", ran.stdout);
+    }
+    let one = ["bench", "--onnx", text(&file), "--axis", "batch=3", "--quick", "--device", "cpu", "--csv"];
+    assert!(brasa(&one).stdout.contains("model_b3"));
+    refuses(&["bench", "--onnx", text(&file), "--axis", "batch"], 2, &["NAME=SIZE"]);
+}
+
+#[test]
+fn weights_and_refusals() {
+    let out = folder();
+    let (run, pictures) = run_and_digits(out.path());
+    let file = out.path().join("weights.safetensors");
+    let ran = brasa(&["export", text(&run), text(&file)]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let (cpu, best) = (Device::cpu(), run.join("best.safetensors"));
+    let [written, saved] = [&file, &best].map(|path| load_tensors(path, &cpu).expect("weights"));
+    assert!(!written.is_empty() && written.keys().eq(saved.keys()));
+    refuses(&["export", text(&run), "model.pb"], 2, &["FILE.onnx or FILE.safetensors"]);
+    refuses(&["export", text(out.path())], 1, &["config.toml"]);
+    refuses(&["infer", text(&run), text(&pictures), "--mean", "0.5", "--std", "0.5"], 2, &["FILE.onnx"]);
+    let onnx = out.path().join("broken.onnx");
+    std::fs::write(&onnx, b"\x08\x08\x12").expect("writable");
+    refuses(&["infer", text(&onnx), text(&pictures)], 1, &["broken.onnx", "no ONNX model"]);
+    assert!(Model::load(&onnx, &cpu).is_err());
+}
