@@ -46,6 +46,7 @@
 //! * [`runtime`] has variables ([`Var`]), captured steps ([`Step`]), checkpointing and seeds.
 //! * [`train`] is the training loop of the program `brasa`, without a front end: settings in, events out.
 //! * [`runs`] reads what runs wrote and are writing: curves, states, predictions, event files of other programs.
+//! * [`formats::onnx`] runs ONNX models, and writes them.
 //! * [`custom`] makes an op of a WGSL kernel of one's own.
 //! * [`Device::from_wgpu`] shares a device with an application that uses [`wgpu`] itself.
 //! * [`debug`] lists the environment variables that show what happens.
@@ -111,3 +112,8 @@ pub(crate) const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "rel
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct ReadmeExamples;
+
+/// The examples of docs/onnx.md.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/onnx.md")]
+pub struct OnnxExamples;

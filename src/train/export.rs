@@ -97,7 +97,8 @@ fn onnx(saved: &SavedModel, options: &ModelExport) -> Result<(Vec<u8>, String)> 
         ([_], false) => "a table's own numbers".to_owned(),
         (_, false) => format!("levels of pixels from 0 to {}", levels(&normalization)),
     };
-    let description = format!("{name}, trained by brasa. `{INPUT}` is {given}; `{OUTPUT}` are of the classes in `classes`.");
+    let description =
+        format!("{name}, trained by brasa. `{INPUT}` is {given}; `{OUTPUT}` are of the classes in `classes`.");
     let export = ExportOptions { batch: options.batch, metadata, description };
     let inputs = [Input::new(INPUT, input.shape.as_slice(), DType::F32)];
     let bytes = export_function(device, &inputs, &[OUTPUT], &export, |inputs| {

@@ -48,9 +48,9 @@ pub use evaluate::{Judged, evaluate};
 pub use event::{EpochMetrics, Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
 pub use export::{Exported, ModelExport, export};
 pub use forecast::{RunForecast, forecast};
+pub use onnx_predictor::Preprocessing;
 #[cfg(feature = "cli")]
 pub(crate) use pictures::class_color;
-pub use onnx_predictor::Preprocessing;
 pub use predictor::{GivenPicture, PredictedPicture, Prediction, Predictor};
 pub use save::SaveEvery;
 #[cfg(feature = "cli")]

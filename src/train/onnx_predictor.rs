@@ -77,7 +77,9 @@ impl Predictor {
             Some(&[_, classes, height, width]) if shape[1..] == [height, width] => (true, classes),
             _ => {
                 let said = model.outputs().first().map(ToString::to_string).unwrap_or_default();
-                return Err(wrong(format!("its first output is {said}, not [batch, classes] or a class of each pixel")));
+                return Err(wrong(format!(
+                    "its first output is {said}, not [batch, classes] or a class of each pixel"
+                )));
             }
         };
         let classes = preprocessing.classes.clone().unwrap_or_else(|| names(&model, count));

@@ -73,7 +73,7 @@ fn weights_and_refusals() {
     let [written, saved] = [&file, &best].map(|path| load_tensors(path, &cpu).expect("weights"));
     assert!(!written.is_empty() && written.keys().eq(saved.keys()));
     refuses(&["export", text(&run), "model.pb"], 2, &["FILE.onnx or FILE.safetensors"]);
-    refuses(&["export", text(out.path())], 1, &["config.toml"]);
+    refuses(&["export", text(out.path())], 2, &["config.toml"]);
     refuses(&["infer", text(&run), text(&pictures), "--mean", "0.5", "--std", "0.5"], 2, &["FILE.onnx"]);
     let onnx = out.path().join("broken.onnx");
     std::fs::write(&onnx, b"\x08\x08\x12").expect("writable");

@@ -114,7 +114,9 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
         Options { suites, devices: args.device.clone(), filter: args.filter.clone(), quick: args.quick, method };
     #[cfg(feature = "ui")]
     if args.plot.is_some() && args.onnx.is_some() {
-        return Err(Error::Config("--plot draws products of square matrices by their size, and none is measured".into()));
+        return Err(Error::Config(
+            "--plot draws products of square matrices by their size, and none is measured".into(),
+        ));
     }
     #[cfg(feature = "ui")]
     if args.plot.is_some() && !bench::names(&options).iter().any(|(suite, name)| plot::is_drawn(*suite, name)) {

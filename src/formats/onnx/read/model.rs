@@ -314,7 +314,11 @@ fn branch(call: &Call<'_>, values: &mut [Option<Value>]) -> Result<Vec<Value>> {
     let condition = match call.host(0)?.data {
         HostData::Bools(of) if of.len() == 1 => of[0],
         _ => {
-            return fail(format!("its condition is {}{}, not one bool", call.value(0)?.dtype(), call.value(0)?.shape()));
+            return fail(format!(
+                "its condition is {}{}, not one bool",
+                call.value(0)?.dtype(),
+                call.value(0)?.shape()
+            ));
         }
     };
     let name = if condition { "then_branch" } else { "else_branch" };
