@@ -24,6 +24,7 @@ mod layers;
 mod losses;
 mod memory;
 mod models;
+mod onnx;
 mod ops;
 mod optim;
 mod own_data;

@@ -19,8 +19,9 @@ use crate::units::some;
 
 use super::super::proto::{GraphProto, ModelProto};
 use super::call::{Call, Pass, fail};
-use super::graph::{Attribute, Builder, Constant, Graph, Node, about, domain, unsupported};
+use super::graph::{Attribute, Builder, Constant, Graph, Node, about, domain};
 use super::info::TensorInfo;
+use super::order::unsupported;
 use super::table::Function;
 use super::value::{HostData, Value};
 
@@ -314,7 +315,11 @@ fn branch(call: &Call<'_>, values: &mut [Option<Value>]) -> Result<Vec<Value>> {
     let condition = match call.host(0)?.data {
         HostData::Bools(of) if of.len() == 1 => of[0],
         _ => {
-            return fail(format!("its condition is {}{}, not one bool", call.value(0)?.dtype(), call.value(0)?.shape()));
+            return fail(format!(
+                "its condition is {}{}, not one bool",
+                call.value(0)?.dtype(),
+                call.value(0)?.shape()
+            ));
         }
     };
     let name = if condition { "then_branch" } else { "else_branch" };

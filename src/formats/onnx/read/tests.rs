@@ -11,7 +11,7 @@ use crate::tensor::Tensor;
 
 use super::super::proto::{
     AttributeProto, AttributeType, ElementType, GraphProto, ModelProto, NodeProto, OperatorSetId, StringStringEntry,
-    TensorProto, TensorShape, TensorType, TypeProto, ValueInfo,
+    TensorProto, TensorType, TypeProto, ValueInfo,
 };
 use super::Model;
 
@@ -28,24 +28,12 @@ fn value(name: &str) -> ValueInfo {
 
 fn floats(name: &str, dims: &[i64], values: &[f32]) -> TensorProto {
     let (dims, float_data) = (dims.to_vec(), values.to_vec());
-    TensorProto {
-        name: name.into(),
-        dims,
-        float_data,
-        data_type: ElementType::Float as i32,
-        ..TensorProto::default()
-    }
+    TensorProto { name: name.into(), dims, float_data, data_type: ElementType::Float as i32, ..TensorProto::default() }
 }
 
 fn ints(name: &str, values: &[i64]) -> TensorProto {
     let (dims, int64_data) = (vec![values.len() as i64], values.to_vec());
-    TensorProto {
-        name: name.into(),
-        dims,
-        int64_data,
-        data_type: ElementType::Int64 as i32,
-        ..TensorProto::default()
-    }
+    TensorProto { name: name.into(), dims, int64_data, data_type: ElementType::Int64 as i32, ..TensorProto::default() }
 }
 
 /// From `x` to `y`.
@@ -183,11 +171,7 @@ fn weights_in_other_files_stay_in_the_folder() {
 #[test]
 fn types_that_there_are_no_tensors_of_become_others() {
     let stored = |element: ElementType, raw_data: Vec<u8>| {
-        let weight = TensorProto {
-            data_type: element as i32,
-            raw_data,
-            ..floats("w", &[2], &[])
-        };
+        let weight = TensorProto { data_type: element as i32, raw_data, ..floats("w", &[2], &[]) };
         let model = loaded(graph(vec![node("Identity", &["w"], &["y"])], vec![weight])).expect("it is read");
         model.run(&[Tensor::zeros([1], &Device::cpu())]).expect("a run").remove(0)
     };
