@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use brasa::formats::onnx::Model;
+use brasa::formats::onnx::{Dimension, Model, TensorInfo};
 use brasa::{DType, Device, Scalar, Tensor};
 use safetensors::tensor::SafeTensors;
 use stats_alloc::Region;
@@ -216,9 +216,25 @@ fn outcome(bytes: &[u8], shapes: &[Vec<usize>], device: &Device) -> Option<Strin
         Ok(model) => model,
         Err(error) => return Some(error.to_string()),
     };
-    let input = |(number, info): (usize, &brasa::formats::onnx::TensorInfo)| {
+    let input = |(number, info): (usize, &TensorInfo)| {
         let dtype = info.dtype.unwrap_or(DType::F32);
-        let shape = shapes.get(number).cloned().unwrap_or_else(|| vec![1]);
+        // what the file says, if that is little, else what it said before
+        let told = info.dimensions.as_ref().and_then(|sizes| {
+            let size = |size: &Dimension| match size {
+                Dimension::Fixed(size) => Some(*size),
+                Dimension::Named(_) | Dimension::Unknown => None,
+            };
+            sizes.iter().map(size).collect::<Option<Vec<usize>>>()
+        });
+        let is_small = |shape: &Vec<usize>| {
+            shape.len() < 12
+                && shape
+                    .iter()
+                    .try_fold(1_usize, |whole, &size| whole.checked_mul(size))
+                    .is_some_and(|whole| whole < 4096)
+        };
+        let recorded = || shapes.get(number).cloned().unwrap_or_else(|| vec![1]);
+        let shape = told.filter(is_small).unwrap_or_else(recorded);
         let count: usize = shape.iter().product();
         let bytes: Vec<u8> = (0..count)
             .flat_map(|place| {

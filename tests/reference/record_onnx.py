@@ -47,7 +47,7 @@ def outputs_of(data, names, inputs):
     except Exception:
         result = ReferenceEvaluator(onnx.load_from_string(data)).run(None, feeds)
         counts["reference"] += 1
-    return [np.ascontiguousarray(value) for value in result]
+    return [np.array(value, order="C") for value in result]
 
 
 def add(name, data, names, inputs):
@@ -160,7 +160,7 @@ def movement():
     op("Slice", "Slice", [x, ints(-1, 1), ints(-99, 2**63 - 1), ints(2, 1), ints(-2, 1)], constants=[1, 2, 3, 4])
     op("slice_9", "Slice", [x], opset=9, starts=[1, 0], ends=[1000, -1], axes=[1, 2])
     for mode in "constant reflect edge wrap".split():
-        op(f"pad_{mode}", "Pad", [rand(2, 4), ints(0, 2, 1, 3) if mode != "reflect" else ints(0, 2, 1, 3)], constants=[1], mode=mode)
+        op(f"pad_{mode}", "Pad", [rand(2, 4), ints(0, 2, 1, 3)], constants=[1], mode=mode)
     op("pad_value", "Pad", [rand(2, 4), ints(1, -1), np.float32(7), ints(1)], constants=[1, 2, 3])
     op("DepthToSpace", "DepthToSpace", [rand(1, 8, 2, 3)], blocksize=2, mode="CRD")
     op("SpaceToDepth", "SpaceToDepth", [rand(1, 2, 4, 6)], blocksize=2)
@@ -292,8 +292,10 @@ def quantized():
     scale = np.float32(0.02)
     op("QLinearMatMul", "QLinearMatMul", [a, scale, np.uint8(100), b, scale, np.uint8(120), np.float32(0.5), np.uint8(110)], constants=range(1, 8))
     a, w = RANDOM.integers(0, 255, (1, 2, 5, 5)).astype(np.uint8), RANDOM.integers(0, 255, (3, 2, 3, 3)).astype(np.uint8)
+    # sums of two products stay within 16 bits, in which ONNX Runtime computes them on some processors
+    narrow = RANDOM.integers(-60, 60, (3, 2, 3, 3)).astype(np.int8)
     op("ConvInteger", "ConvInteger", [a, w, np.uint8(128)], constants=[1, 2], pads=[1, 1, 1, 1])
-    op("QLinearConv", "QLinearConv", [a, scale, np.uint8(128), w.astype(np.int8), rand(3, low=0.01, high=0.02), np.zeros(3, np.int8), np.float32(0.7), np.uint8(110), ints(5, -6, 700, dtype=np.int32)], constants=range(1, 9))
+    op("QLinearConv", "QLinearConv", [a, scale, np.uint8(128), narrow, rand(3, low=0.01, high=0.02), np.zeros(3, np.int8), np.float32(0.7), np.uint8(110), ints(5, -6, 700, dtype=np.int32)], constants=range(1, 9))
 
 
 def attention():

@@ -4,7 +4,8 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-use super::call::{Call, Outputs, axis, fail, one};
+use super::call::{Call, Outputs, fail, one};
+use super::checks::axis;
 use super::elementwise::function;
 use super::table::{Operator, microsoft, op};
 use super::value::Value;
@@ -121,7 +122,7 @@ fn clip(call: &Call<'_>) -> Outputs {
                 };
             }
             Some(Value::Tensor(tensor)) => {
-                let (of, limit) = call.pair(x, super::call::as_number(tensor)?.reshape([0_usize; 0]))?;
+                let (of, limit) = call.pair(x, super::checks::as_number(tensor)?.reshape([0_usize; 0]))?;
                 x = if is_min { of.clamp_min(limit) } else { of.clamp_max(limit) };
             }
         }

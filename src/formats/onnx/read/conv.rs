@@ -5,7 +5,8 @@ use crate::ops::conv::{self, Conv, ConvOptions};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
-use super::call::{Call, Outputs, fail, one, sizes};
+use super::call::{Call, Outputs, fail, one};
+use super::checks::sizes;
 use super::contract::alike;
 use super::table::{Operator, op};
 
@@ -115,10 +116,7 @@ fn operands(call: &Call<'_>) -> Result<(Tensor, Tensor, Option<Tensor>)> {
     if x.rank() != weight.rank() {
         return fail(format!("{} x {}, both need the same axes", x.shape(), weight.shape()));
     }
-    let bias = match call.optional_float(2)? {
-        Some(bias) => Some(bias.to_dtype(x.dtype())),
-        None => None,
-    };
+    let bias = call.optional_float(2)?.map(|bias| bias.to_dtype(x.dtype()));
     Ok((x, weight, bias))
 }
 

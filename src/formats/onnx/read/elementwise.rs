@@ -5,7 +5,8 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 
 use super::super::proto::ElementType;
-use super::call::{Call, Outputs, as_number, fail, one};
+use super::call::{Call, Outputs, fail, one};
+use super::checks::as_number;
 use super::host::{self, Arithmetic};
 use super::table::{Operator, op};
 use super::value::{HostData, HostTensor, Value};

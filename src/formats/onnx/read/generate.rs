@@ -5,7 +5,8 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 
 use super::super::proto::ElementType;
-use super::call::{Call, Outputs, fail, one, sizes};
+use super::call::{Call, Outputs, fail, one};
+use super::checks::sizes;
 use super::graph::Attribute;
 use super::table::{Operator, op};
 use super::value::{HOST_ELEMENTS, HostData, HostTensor, Value};
@@ -91,7 +92,7 @@ fn trilu(call: &Call<'_>) -> Outputs {
 }
 
 fn one_hot(call: &Call<'_>) -> Outputs {
-    let index = super::call::as_number(call.tensor(0)?)?.to_dtype(DType::I32);
+    let index = super::checks::as_number(call.tensor(0)?)?.to_dtype(DType::I32);
     let depth = call.scalar(1)?;
     if !(depth >= 1.0 && depth <= f64::from(i32::MAX)) {
         return fail(format!("{depth} classes"));
@@ -102,7 +103,7 @@ fn one_hot(call: &Call<'_>) -> Outputs {
         return fail(format!("the values for off and on are of shape {}, not [2]", values.shape()));
     }
     let rank = index.rank() + 1;
-    let axis = super::call::axis(call.int("axis", -1)?, rank, index.shape())?;
+    let axis = super::checks::axis(call.int("axis", -1)?, rank, index.shape())?;
     let mut whole = index.shape().to_vec();
     whole.insert(axis, depth);
     let whole = call.shape(&whole)?;

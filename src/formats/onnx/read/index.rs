@@ -7,7 +7,8 @@ use crate::ops::movement::with_size;
 use crate::shape::Shape;
 use crate::tensor::{ScatterOp, Tensor};
 
-use super::call::{Call, Outputs, axis, fail, one};
+use super::call::{Call, Outputs, fail, one};
+use super::checks::axis;
 use super::table::{Operator, op};
 use super::value::{HOST_ELEMENTS, HostData, HostTensor, Value};
 

@@ -19,8 +19,9 @@ use crate::units::some;
 
 use super::super::proto::{GraphProto, ModelProto};
 use super::call::{Call, Pass, fail};
-use super::graph::{Attribute, Builder, Constant, Graph, Node, about, domain, unsupported};
+use super::graph::{Attribute, Builder, Constant, Graph, Node, about, domain};
 use super::info::TensorInfo;
+use super::order::unsupported;
 use super::table::Function;
 use super::value::{HostData, Value};
 

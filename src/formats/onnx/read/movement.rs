@@ -6,7 +6,8 @@ use crate::graph::reference::{coordinates, ravel};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
-use super::call::{Call, Outputs, axes, axis, fail, one, sizes};
+use super::call::{Call, Outputs, fail, one};
+use super::checks::{axes, axis, sizes};
 use super::host;
 use super::table::{Operator, op};
 use super::value::{HOST_ELEMENTS, HostData, HostTensor, Value};

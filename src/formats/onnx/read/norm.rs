@@ -177,7 +177,7 @@ fn lp_norm(call: &Call<'_>) -> Outputs {
 fn mean_variance(call: &Call<'_>) -> Outputs {
     let x = call.float(0)?;
     let numbers = call.list("axes")?.unwrap_or_else(|| vec![0, 2, 3]);
-    let axes = super::call::axes(&numbers, x.rank(), x.shape())?;
+    let axes = super::checks::axes(&numbers, x.rank(), x.shape())?;
     let mean = x.mean_keepdim(axes.as_slice());
     let spread = (&x - &mean).square().mean_keepdim(axes).sqrt();
     one((x - mean) / (spread + 1e-9))

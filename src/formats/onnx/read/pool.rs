@@ -6,7 +6,8 @@ use crate::ops::pool::PoolOptions;
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
-use super::call::{Call, Outputs, as_number, fail, one};
+use super::call::{Call, Outputs, fail, one};
+use super::checks::as_number;
 use super::conv::Windows;
 use super::table::{Operator, op};
 

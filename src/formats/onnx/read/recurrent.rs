@@ -43,31 +43,33 @@ impl Kind {
     }
 }
 
+/// Of a gate's input and two numbers.
+type Function = fn(&Tensor, f64, f64) -> Tensor;
+
 /// A function of gates, with its numbers.
 #[derive(Clone, Copy)]
 struct Activation {
-    function: fn(&Tensor, f64, f64) -> Tensor,
+    function: Function,
     alpha: f64,
     beta: f64,
 }
 
 impl Activation {
     fn of(name: &str, alpha: Option<f64>, beta: Option<f64>) -> Result<Self> {
-        let (function, default_alpha, default_beta): (fn(&Tensor, f64, f64) -> Tensor, f64, f64) =
-            match name.to_ascii_lowercase().as_str() {
-                "sigmoid" => (|x, _, _| x.sigmoid(), 0.0, 0.0),
-                "tanh" => (|x, _, _| x.tanh(), 0.0, 0.0),
-                "relu" => (|x, _, _| x.relu(), 0.0, 0.0),
-                "affine" => (|x, alpha, beta| x * alpha + beta, 1.0, 0.0),
-                "leakyrelu" => (|x, alpha, _| x.leaky_relu(alpha), 0.01, 0.0),
-                "thresholdedrelu" => (|x, alpha, _| x.gt(alpha).where_(x, x.zeros_like()), 1.0, 0.0),
-                "scaledtanh" => (|x, alpha, beta| (x * beta).tanh() * alpha, 1.0, 1.0),
-                "hardsigmoid" => (|x, alpha, beta| (x * alpha + beta).clamp(0.0, 1.0), 0.2, 0.5),
-                "elu" => (|x, alpha, _| x.elu(alpha), 1.0, 0.0),
-                "softsign" => (|x, _, _| x.softsign(), 0.0, 0.0),
-                "softplus" => (|x, _, _| x.softplus(), 0.0, 0.0),
-                _ => return fail(format!("activation `{name}` is not known")),
-            };
+        let (function, default_alpha, default_beta): (Function, f64, f64) = match name.to_ascii_lowercase().as_str() {
+            "sigmoid" => (|x, _, _| x.sigmoid(), 0.0, 0.0),
+            "tanh" => (|x, _, _| x.tanh(), 0.0, 0.0),
+            "relu" => (|x, _, _| x.relu(), 0.0, 0.0),
+            "affine" => (|x, alpha, beta| x * alpha + beta, 1.0, 0.0),
+            "leakyrelu" => (|x, alpha, _| x.leaky_relu(alpha), 0.01, 0.0),
+            "thresholdedrelu" => (|x, alpha, _| x.gt(alpha).where_(x, x.zeros_like()), 1.0, 0.0),
+            "scaledtanh" => (|x, alpha, beta| (x * beta).tanh() * alpha, 1.0, 1.0),
+            "hardsigmoid" => (|x, alpha, beta| (x * alpha + beta).clamp(0.0, 1.0), 0.2, 0.5),
+            "elu" => (|x, alpha, _| x.elu(alpha), 1.0, 0.0),
+            "softsign" => (|x, _, _| x.softsign(), 0.0, 0.0),
+            "softplus" => (|x, _, _| x.softplus(), 0.0, 0.0),
+            _ => return fail(format!("activation `{name}` is not known")),
+        };
         Ok(Self { function, alpha: alpha.unwrap_or(default_alpha), beta: beta.unwrap_or(default_beta) })
     }
 

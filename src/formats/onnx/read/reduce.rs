@@ -5,7 +5,8 @@ use crate::error::Result;
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
-use super::call::{Call, Outputs, as_number, axes, fail, one};
+use super::call::{Call, Outputs, fail, one};
+use super::checks::{as_number, axes};
 use super::elementwise::as_float;
 use super::table::{Operator, op};
 use super::value::{HostData, HostTensor, Value};
@@ -102,7 +103,7 @@ fn place(call: &Call<'_>, f: fn(&Tensor, isize) -> Tensor) -> Outputs {
 
 fn cumulative(call: &Call<'_>, f: fn(&Tensor, isize) -> Tensor, nothing: f64) -> Outputs {
     let x = call.number(0)?;
-    let axis = super::call::axis(call.scalar_int(1)?, x.rank(), x.shape())?.cast_signed();
+    let axis = super::checks::axis(call.scalar_int(1)?, x.rank(), x.shape())?.cast_signed();
     let reverse = call.flag("reverse")?;
     let x = if reverse { x.flip(axis) } else { x };
     let sum = if call.flag("exclusive")? && x.size(axis) > 0 {

@@ -1,10 +1,12 @@
-//! Pictures at other sizes: each axis by a table of the elements that each new one is made of, which is computed on the host.
+//! Pictures at other sizes, and at places that are data.
 
 use crate::error::Result;
 use crate::ops::movement::with_size;
 use crate::tensor::{Outside, Tensor};
 
-use super::call::{Call, Outputs, axis, fail, one, sizes};
+use super::call::{Call, Outputs, fail, one};
+use super::checks::{axis, sizes};
+use super::resample::{Axis, Filter, Mode, Rounding, Table, Transformation};
 use super::table::{Operator, op};
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -13,202 +15,6 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("Resize", 10, resize),
     op("Upsample", 7, upsample),
 ];
-
-/// Where the place of a new element lies among the old ones.
-#[derive(Clone, Copy, PartialEq)]
-enum Transformation {
-    HalfPixel,
-    HalfPixelSymmetric,
-    PytorchHalfPixel,
-    AlignCorners,
-    Asymmetric,
-    CropAndResize { start: f64, end: f64 },
-}
-
-/// How a place becomes elements.
-#[derive(Clone, Copy, PartialEq)]
-enum Mode {
-    Nearest(Rounding),
-    Linear,
-    Cubic { a: f64 },
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Rounding {
-    PreferFloor,
-    PreferCeil,
-    Floor,
-    Ceil,
-    /// Of version 10: up where the picture shrinks, else down.
-    Simple,
-}
-
-/// How an axis changes.
-struct Axis {
-    old: usize,
-    new: usize,
-    scale: f64,
-    transformation: Transformation,
-}
-
-impl Axis {
-    /// The place of a new element, in old ones.
-    fn place(&self, number: usize) -> f64 {
-        let (old, new, at) = (self.old as f64, self.new as f64, number as f64);
-        let half = (at + 0.5) / self.scale - 0.5;
-        // what the size would be without rounding
-        let whole = self.scale * old;
-        match self.transformation {
-            Transformation::HalfPixel => half,
-            Transformation::HalfPixelSymmetric => old / 2.0 * (1.0 - new / whole) + half,
-            Transformation::PytorchHalfPixel if self.new > 1 => half,
-            Transformation::PytorchHalfPixel => 0.0,
-            Transformation::AlignCorners if whole == 1.0 || self.new == 1 => 0.0,
-            Transformation::AlignCorners => at * (old - 1.0) / (whole - 1.0),
-            Transformation::Asymmetric => at / self.scale,
-            Transformation::CropAndResize { start, end } if self.new > 1 => {
-                (start + at * (end - start) / (new - 1.0)) * (old - 1.0)
-            }
-            Transformation::CropAndResize { start, end } => 0.5 * (start + end) * (old - 1.0),
-        }
-    }
-
-    /// Whether a place lies where nothing is.
-    fn is_outside(&self, place: f64) -> bool {
-        matches!(self.transformation, Transformation::CropAndResize { .. })
-            && !(0.0..=self.old as f64 - 1.0).contains(&place)
-    }
-
-    fn nearest(&self, place: f64, rounding: Rounding) -> i64 {
-        let rounded = match rounding {
-            Rounding::PreferFloor => (place - 0.5).ceil(),
-            Rounding::PreferCeil => (place + 0.5).floor(),
-            Rounding::Floor => place.floor(),
-            Rounding::Ceil => place.ceil(),
-            Rounding::Simple if self.scale < 1.0 => place.ceil(),
-            Rounding::Simple => place.floor(),
-        };
-        rounded as i64
-    }
-}
-
-/// `[batch, channels, ..]` by weights of the elements around each place.
-struct Table {
-    /// Elements per place.
-    taps: usize,
-    /// Their numbers, within the axis, `[new · taps]`.
-    numbers: Vec<usize>,
-    weights: Vec<f64>,
-}
-
-/// What the weights depend on, beside places.
-#[derive(Clone, Copy)]
-struct Filter {
-    mode: Mode,
-    /// Wider where the picture shrinks.
-    antialias: bool,
-    /// Elements outside do not count; else they are those of the edge.
-    exclude_outside: bool,
-}
-
-/// The weight of an element at a distance.
-fn weight(mode: Mode, distance: f64) -> f64 {
-    let d = distance.abs();
-    match mode {
-        Mode::Nearest(_) => 1.0,
-        Mode::Linear => (1.0 - d).max(0.0),
-        Mode::Cubic { a } if d <= 1.0 => ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0,
-        Mode::Cubic { a } if d < 2.0 => ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a,
-        Mode::Cubic { .. } => 0.0,
-    }
-}
-
-impl Table {
-    fn new(axis: &Axis, filter: Filter, limit: usize) -> Result<Self> {
-        let last = axis.old as i64 - 1;
-        if let Mode::Nearest(rounding) = filter.mode {
-            let number = |at: usize| axis.nearest(axis.place(at), rounding).clamp(0, last) as usize;
-            let numbers = (0..axis.new).map(number).collect();
-            return Ok(Self { taps: 1, numbers, weights: vec![1.0; axis.new] });
-        }
-        let reach: f64 = if filter.mode == Mode::Linear { 1.0 } else { 2.0 };
-        let stretch = if filter.antialias { axis.scale.min(1.0) } else { 1.0 };
-        // from so many before the element below the place
-        let first = (-reach / stretch).floor() as i64 + 1;
-        let taps = usize::try_from(2 - 2 * first).unwrap_or(usize::MAX);
-        if taps.saturating_mul(axis.new) > limit {
-            return fail(format!("{} elements made of {taps} each", axis.new));
-        }
-        let (mut numbers, mut weights) = (Vec::new(), Vec::new());
-        for at in 0..axis.new {
-            let place = axis.place(at);
-            let below = place.floor();
-            let start = weights.len();
-            let mut sum = 0.0;
-            for tap in first..first + taps as i64 {
-                let number = (below as i64).saturating_add(tap);
-                let is_inside = (0..=last).contains(&number);
-                let mut weight = weight(filter.mode, (tap as f64 - (place - below)) * stretch);
-                if filter.exclude_outside && !is_inside {
-                    weight = 0.0;
-                }
-                sum += weight;
-                numbers.push(number.clamp(0, last) as usize);
-                weights.push(weight);
-            }
-            if (filter.exclude_outside || filter.antialias) && sum != 0.0 {
-                weights[start..].iter_mut().for_each(|weight| *weight /= sum);
-            }
-        }
-        Ok(Self { taps, numbers, weights })
-    }
-
-    /// The value with an axis at its new places.
-    fn apply(&self, call: &Call<'_>, x: &Tensor, axis: usize) -> Result<Tensor> {
-        let new = self.weights.len() / self.taps;
-        let old = x.shape()[axis];
-        let column = |tap: usize| (0..new).map(move |at| at * self.taps + tap);
-        let number = axis.cast_signed();
-        if self.taps == 1 {
-            let factor = new / old.max(1);
-            let repeats = new.is_multiple_of(old) && (0..new).all(|at| self.numbers[at] == at / factor);
-            if repeats {
-                return Ok(if factor == 1 { x.clone() } else { x.repeat_interleave(factor, number) });
-            }
-            let numbers: Vec<i32> = self.numbers.iter().map(|&number| number as i32).collect();
-            return Ok(x.index_select(number, &Tensor::from_vec(numbers, call.device())?));
-        }
-        if self.taps > 4 {
-            return self.as_product(call, x, axis);
-        }
-        let mut along = vec![1; x.rank()];
-        along[axis] = new;
-        let mut sum: Option<Tensor> = None;
-        for tap in 0..self.taps {
-            let numbers: Vec<i32> = column(tap).map(|place| self.numbers[place] as i32).collect();
-            let weights: Vec<f32> = column(tap).map(|place| self.weights[place] as f32).collect();
-            let weights = Tensor::from_slice(&weights, along.as_slice(), call.device())?.to_dtype(x.dtype());
-            let term = x.index_select(number, &Tensor::from_vec(numbers, call.device())?) * weights;
-            sum = Some(match sum {
-                Some(sum) => sum + term,
-                None => term,
-            });
-        }
-        Ok(sum.unwrap_or_else(|| x.clone()))
-    }
-
-    /// The same as a product with a matrix, where many elements count.
-    fn as_product(&self, call: &Call<'_>, x: &Tensor, axis: usize) -> Result<Tensor> {
-        let (new, old) = (self.weights.len() / self.taps, x.shape()[axis]);
-        call.shape(&[old, new])?;
-        let mut matrix = vec![0.0_f32; old * new];
-        for (place, (&number, &weight)) in self.numbers.iter().zip(&self.weights).enumerate() {
-            matrix[number * new + place / self.taps] += weight as f32;
-        }
-        let matrix = Tensor::from_slice(&matrix, [old, new], call.device())?.to_dtype(x.dtype());
-        Ok(x.transpose(axis.cast_signed(), -1).matmul(&matrix).transpose(axis.cast_signed(), -1))
-    }
-}
 
 fn transformation(name: &str) -> Result<Transformation> {
     Ok(match name {
@@ -284,7 +90,8 @@ fn resize(call: &Call<'_>) -> Outputs {
             return fail(format!("a region of {} numbers for {} axes", region.len(), axes.len()));
         }
         for (number, of) in transformations.iter_mut().enumerate() {
-            *of = Transformation::CropAndResize { start: region[number], end: region[number + axes.len()] };
+            *of =
+                Transformation::CropAndResize { start: region[number] as f32, end: region[number + axes.len()] as f32 };
         }
     }
     let scales = match call.given(if old_version { 1 } else { 2 }) {

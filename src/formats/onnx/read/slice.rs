@@ -6,7 +6,8 @@ use crate::ops::movement;
 use crate::shape::Shape;
 use crate::tensor::{PadMode, Tensor};
 
-use super::call::{Call, Outputs, axis, fail, one, sizes};
+use super::call::{Call, Outputs, fail, one};
+use super::checks::{axis, sizes};
 use super::table::{Operator, op};
 use super::value::{HostTensor, Value};
 

@@ -13,7 +13,8 @@ use crate::shape::{MAX_ELEMENTS, Shape};
 use crate::tensor::Tensor;
 
 use super::super::proto::{ElementType, StringStringEntry, TensorProto};
-use super::call::{fail, sizes};
+use super::call::fail;
+use super::checks::sizes;
 use super::value::{HOST_ELEMENTS, HostData, HostTensor, MAX_RANK, Value};
 
 /// A float of this size is none of a weight.

@@ -11,7 +11,7 @@ use crate::tensor::Tensor;
 
 use super::super::proto::{
     AttributeProto, AttributeType, ElementType, GraphProto, ModelProto, NodeProto, OperatorSetId, StringStringEntry,
-    TensorProto, TensorShape, TensorType, TypeProto, ValueInfo,
+    TensorProto, TensorType, TypeProto, ValueInfo,
 };
 use super::Model;
 
