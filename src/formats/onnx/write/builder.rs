@@ -180,8 +180,11 @@ impl Builder {
         self.constant(&[numbers.len()], ElementType::Int64, bytes)
     }
 
-    /// The size of the batch is that of the first axis of this input.
+    /// The size of the batch is that of the first axis of this input, or of one before.
     pub(super) fn batch_of(&mut self, input: &str) {
+        if self.batch.is_some() {
+            return;
+        }
         let shape = self.node("Shape", &[input], vec![int("start", 0), int("end", 1)]);
         self.batch = Some(shape);
     }

@@ -167,7 +167,7 @@ impl<'a> Writer<'a> {
             let dims: Vec<Size> = input.batched.then_some(batch).into_iter().chain(rest).collect();
             let name = self.to.unique(&input.name);
             given.push(info(&name, input.dtype, &dims, "batch"));
-            if input.batched && options.batch == Batch::Named && given.iter().filter(|_| input.batched).count() == 1 {
+            if input.batched && options.batch == Batch::Named {
                 self.to.batch_of(&name);
             }
             self.values.insert(leaf.id, Value { name, dims });
@@ -282,6 +282,8 @@ impl<'a> Writer<'a> {
     fn stored(&mut self, name: &str, tensor: &Tensor) -> Result<Name> {
         let bytes = pollster::block_on(tensor.to_bytes())?;
         let dtype = tensor.dtype();
+        // an empty name would be an input that is left out
+        let name = if name.is_empty() { "tensor" } else { name };
         Ok(self.to.initializer(name, tensor.shape(), element_type(dtype), stored(dtype, bytes)))
     }
 

@@ -254,12 +254,15 @@ impl Writer<'_> {
         if !self.takes_bias(contract, contraction) {
             return Ok(None);
         }
-        let rank = product.shape.rank();
-        let is_gemm = contraction.shape.rank() == 2;
-        let (axis, same) = if is_gemm { (1, contraction.id == product.id) } else { (1, true) };
-        let Some(bias) = vector(bias, rank - axis - 1, product.shape[axis]).filter(|_| same) else {
+        // groups of channels are counted as one axis behind the product; nothing else may have become of it
+        let shape = &contraction.shape;
+        let is_grouped = self.convolution(contract, contraction).is_some_and(|found| found.grouped);
+        let whole =
+            if is_grouped { [&shape[..1], &[shape[1] * shape[2]], &shape[3..]].concat() } else { shape.to_vec() };
+        if *product.shape != whole[..] {
             return Ok(None);
-        };
+        }
+        let Some(bias) = vector(bias, product.shape.rank() - 2, product.shape[1]) else { return Ok(None) };
         let value = self.contract(contract, contraction, Some(bias))?;
         self.to.reshape(&value, &self.traced.sizes(product)).map(Some)
     }

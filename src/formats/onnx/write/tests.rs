@@ -59,6 +59,10 @@ fn convolutions_are_one_operator_with_their_bias() {
     let graph = graph_of(&[4, 5], |x| x.conv_transpose1d(&weight, None, &options));
     let [node] = &graph.node[..] else { panic!("{:?}", graph.node) };
     assert_eq!((node.op_type.as_str(), ints(node, "output_padding")), ("ConvTranspose", &[1][..]));
+    // a vector along what is no channel is added as it is
+    let (kernel, lines) = (tensor(&[2, 4, 1, 1]), tensor(&[12]));
+    let by_line = |x: &Tensor| x.conv2d(&kernel, None, &ConvOptions::default()).flatten(1, 2) + lines.unsqueeze(-1);
+    assert_eq!(operators(&[4, 6, 5], by_line), ["Conv", "Reshape", "Reshape", "Add"]);
     assert_eq!(operators(&[4, 5], |x| x.conv1d(&tensor(&[2, 4, 1]), None, &ConvOptions::default())), ["Conv"]);
 }
 

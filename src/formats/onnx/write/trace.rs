@@ -15,6 +15,9 @@ use super::{Batch, Input};
 /// Sizes of the batch that are compared; 1 would be taken for an axis that is repeated.
 const BATCHES: [usize; 2] = [2, 3];
 
+/// More elements are computed by whoever runs the model.
+const MOST_FOLDED: usize = 1 << 22;
+
 /// A traced function.
 pub(super) struct Traced {
     /// The leaf of each input.
@@ -80,7 +83,8 @@ impl Traced {
         for number in 0..traced.nodes.len() {
             let node = &traced.nodes[number];
             let of_numbers = match node.op {
-                Op::Leaf | Op::Random { .. } | Op::Kernel(_) => false,
+                Op::Leaf => false,
+                _ if node.shape.numel() > MOST_FOLDED => false,
                 _ => self::inputs(node).all(|input| traced.constants.contains(&input.id)),
             };
             if of_numbers && traced.sizes(node).iter().all(|size| size.is_fixed()) {

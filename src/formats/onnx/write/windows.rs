@@ -27,7 +27,8 @@ pub(super) struct Convolution {
     weight: NodeRef,
     /// Order of the weight's axes: (group,) outputs (of a transposed one: inputs), the other channels, kernel.
     order: Vec<usize>,
-    grouped: bool,
+    /// Whether its result has an axis for the groups in front of that of the outputs.
+    pub(super) grouped: bool,
     transposed: bool,
     windows: Vec<Along>,
 }
