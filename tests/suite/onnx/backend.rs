@@ -2,6 +2,7 @@
 //! `test_data_set_0`, as `onnx.backend.test.case.node.collect_testcases` makes them.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use brasa::Device;
@@ -116,6 +117,11 @@ fn run(folder: &Path, device: &Device) -> Outcome {
     Outcome::Passed
 }
 
+/// On standard error, also where the test passes.
+fn tell(text: &str) {
+    let _unseen = writeln!(std::io::stderr(), "{text}");
+}
+
 #[test]
 fn onnx_own_cases_pass_where_operators_are_supported() {
     let Some(folder) = std::env::var_os("BRASA_ONNX_CASES") else {
@@ -134,14 +140,14 @@ fn onnx_own_cases_pass_where_operators_are_supported() {
             Outcome::Passed => passed += 1,
             Outcome::Unsupported(why) => {
                 unsupported += 1;
-                println!("unsupported {name}: {why}");
+                tell(&format!("unsupported {name}: {why}"));
             }
             Outcome::Failed(why) => failed.push(format!("{name}: {why}")),
         }
     }
     for failed in &failed {
-        println!("FAILED {failed}");
+        tell(&format!("failed {failed}"));
     }
-    println!("{passed} passed, {unsupported} unsupported, {} failed", failed.len());
+    tell(&format!("{passed} passed, {unsupported} unsupported, {} failed", failed.len()));
     assert!(failed.is_empty(), "{} cases failed", failed.len());
 }

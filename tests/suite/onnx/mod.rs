@@ -33,7 +33,9 @@ impl Numbers {
         let wrong = |(got, expected): (&f64, &f64)| {
             let same = got == expected || got.is_nan() && expected.is_nan();
             let allowed = self.rounding.map_or(0.0, |least| absolute + relative.max(least) * expected.abs());
-            !same && !((got - expected).abs() <= allowed)
+            // NaN is near nothing
+            let is_near = (got - expected).abs() <= allowed;
+            !same && !is_near
         };
         let wrong: Vec<usize> = (0..got.len()).filter(|&at| wrong((&got[at], &self.values[at]))).collect();
         let first = *wrong.first()?;

@@ -138,7 +138,11 @@ fn a_model_is_a_module_that_learns() {
         let case = Case::named("torch_cnn");
         let model = case.model(&device);
         let input = case.tensors(&model).remove(0);
-        assert_same("as a module", &Module::forward(&model, &input), &model.run(&[input.clone()]).expect("a run")[0]);
+        assert_same(
+            "as a module",
+            &Module::forward(&model, &input),
+            &model.run(std::slice::from_ref(&input)).expect("a run")[0],
+        );
         let parameters = trainable(&model, &[]).expect("no pattern");
         let optimizer = optim::SGD::new(&parameters, optim::SGDOptions { learning_rate: 0.05, ..Default::default() });
         let optimizer = optimizer.expect("memory");
@@ -180,7 +184,7 @@ fn what_does_not_fit_is_an_error_that_names_it() {
     assert!(message(&[]).contains("0 inputs are given, and it takes 1: input"), "{}", message(&[]));
     let wrong = Tensor::zeros([2, 3, 8, 9], &device);
     let expected = "input input: float32 [batch, 3, 8, 8], which is f32 here: f32[2, 3, 8, 9] does not fit";
-    assert!(message(&[wrong.clone()]).contains(expected), "{}", message(&[wrong.clone()]));
+    assert!(message(std::slice::from_ref(&wrong)).contains(expected), "{}", message(std::slice::from_ref(&wrong)));
     let integers = Tensor::zeros_of([2, 3, 8, 8], DType::I32, &device);
     assert!(message(&[integers]).contains("i32[2, 3, 8, 8] does not fit"));
     let (panic, file, _) = panic_of(|| Module::forward(&model, &wrong));
@@ -200,7 +204,7 @@ fn shapes_that_depend_on_values_are_read_outside_of_steps() {
     // other values, other shapes
     let zeros = input.zeros_like();
     assert_eq!(model.run(&[zeros]).expect("a run")[0].shape().dims(), [2, 0]);
-    assert_eq!(model.run(&[input.clone()]).expect("a run")[0].shape().dims(), case.outputs[0].shape);
+    assert_eq!(model.run(std::slice::from_ref(&input)).expect("a run")[0].shape().dims(), case.outputs[0].shape);
     let mut step = Step::new(&device, move |inputs| {
         let error = model.forward(inputs).expect_err("nothing is known in a step").to_string();
         assert!(error.contains("inside a captured step"), "{error}");
