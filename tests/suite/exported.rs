@@ -122,7 +122,8 @@ fn written_and_read(row: &Row, device: &Device, problems: &mut Vec<String>) -> b
                 let (got, expected) = (numbers(&got), numbers(&expected));
                 let differ = |(got, expected): &(&f64, &f64)| {
                     let same = got == expected || got.is_nan() && expected.is_nan();
-                    !same && !((*got - *expected).abs() <= tolerance + tolerance * expected.abs())
+                    let near = (*got - *expected).abs() <= tolerance + tolerance * expected.abs();
+                    !(same || near)
                 };
                 if let Some((got, expected)) = got.iter().zip(&expected).find(differ) {
                     problems.push(format!("{what}: {got} instead of {expected}"));
