@@ -63,10 +63,17 @@ impl Predictor {
             _ => None,
         };
         let normalization = normalization(&model, &shape, preprocessing);
-        let has_levels = model.metadata().get(GIVEN).is_some_and(|given| given == LEVELS);
+        if rows == Some(0) {
+            return Err(wrong(format!("its input is {input}: batches of nothing")));
+        }
+        let is_ours = model.metadata().contains_key(GIVEN);
+        // of whole numbers, levels are what there is
+        let has_levels = !dtype.is_float() || model.metadata().get(GIVEN).is_some_and(|given| given == LEVELS);
         // of rows that the model scales itself nothing is left to do
+        // and pictures of other programs have 256 levels, whatever is done to them
         let (mean, std) = match (&shape[..], has_levels) {
             ([features], true) => (vec![0.0; *features], vec![1.0; *features]),
+            ([_, ..], _) if shape.len() == 3 && !is_ours => (vec![0.0], vec![255.0]),
             _ => (normalization.mean.clone(), normalization.std.clone()),
         };
         // once, to learn what its outputs are
@@ -82,18 +89,27 @@ impl Predictor {
                 )));
             }
         };
+        if segments && count > 256 {
+            return Err(wrong(format!("masks have 256 classes at most, not {count}")));
+        }
         let classes = preprocessing.classes.clone().unwrap_or_else(|| names(&model, count));
         if classes.len() != count {
             return Err(wrong(format!("there are names for {} classes, but the model tells {count}", classes.len())));
         }
+        let file = path.to_owned();
         let answer = move |inputs: &Tensor| -> Result<Tensor> {
             no_grad(|| {
+                let samples = inputs.shape()[0];
                 let inputs = match inputs.dtype() {
                     DType::U8 if has_levels => inputs.to_dtype(dtype),
                     DType::U8 => normalization.apply(inputs).to_dtype(dtype),
                     _ => inputs.to_dtype(dtype),
                 };
                 let said = model.run(&[inputs])?.remove(0).to_dtype(DType::F32);
+                if said.shape()[..2] != [samples, count] {
+                    let reason = format!("of {samples} samples it says {}: use --batch-size 1", said.shape());
+                    return Err(Error::format(&file, reason));
+                }
                 Ok(if segments { said.argmax(1).to_dtype(DType::U8) } else { log_probabilities(&said) })
             })
         };

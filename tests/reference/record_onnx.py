@@ -425,7 +425,22 @@ def modules():
     exported("unet", Unet(), (torch.randn(1, 1, 8, 8),), **dynamic)
 
 
-for part in (elementwise, movement, index, reduce, contract, pool, norm, resize, recurrent, quantized, attention, graphs, modules):
+def found_by_review():
+    """What was wrong once."""
+    half = np.array([[600, 400, -900, 200], [0, 0, 0, 0]], np.float16)
+    ones = np.ones(4, np.float16)
+    op("layer_norm_half", "LayerNormalization", [half, ones], constants=[1])
+    op("rms_norm_half", "SimplifiedLayerNormalization", [half, ones], constants=[1], epsilon=1e-5)
+    op("pow_large_int", "Pow", [ints(4099, -3), ints(2)], constants=[1])
+    op("pow_int_by_root", "Pow", [ints(15, 8), np.float32(0.5)], constants=[1])
+    for mode, widths in (("wrap", (4, 1)), ("wrap", (1, 7)), ("reflect", (10, 1))):
+        op(f"pad_{mode}_far_{widths[0]}", "Pad", [rand(3), ints(*widths)], constants=[1], mode=mode)
+    op("max_pool_bytes", "MaxPool", [ints(*range(16), dtype=np.uint8).reshape(1, 1, 4, 4)], kernel_shape=[2, 2])
+    weights = [rand(3, 2, 3), rand(1, 12, 3), rand(1, 12, 3)]
+    op("lstm_alpha", "LSTM", weights, constants=[1, 2], outputs=1, hidden_size=3, activations=["Sigmoid", "LeakyRelu", "Tanh"], activation_alpha=[0.5])
+
+
+for part in (elementwise, movement, index, reduce, contract, pool, norm, resize, recurrent, quantized, attention, graphs, modules, found_by_review):
     part()
 path = pathlib.Path(__file__).with_name("onnx_cases.safetensors")
 save_file(tensors, path)

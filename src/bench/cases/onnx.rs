@@ -28,6 +28,18 @@ pub struct OnnxModel {
 pub(in super::super) fn cases(of: &OnnxModel) -> Result<Vec<Case>> {
     let model = Model::load(&of.path, &Device::cpu())?;
     let inputs = model.inputs();
+    let has = |name: &str| {
+        let named = |dimension: &Dimension| matches!(dimension, Dimension::Named(known) if known == name);
+        inputs.iter().filter_map(|input| input.dimensions.as_ref()).flatten().any(named)
+    };
+    if let Some((name, _)) = of.axes.iter().find(|(name, _)| !has(name)) {
+        let inputs: Vec<String> = inputs.iter().map(ToString::to_string).collect();
+        return Err(Error::Config(format!(
+            "{}: no axis is named `{name}` in {}",
+            of.path.display(),
+            inputs.join("; ")
+        )));
+    }
     let batch = inputs.first().and_then(|input| input.dimensions.as_ref()).and_then(|dimensions| dimensions.first());
     let given = |name: &str| of.axes.iter().find(|(known, _)| known == name).map(|known| known.1);
     let batches = match batch {

@@ -222,13 +222,16 @@ fn modulo(call: &Call<'_>) -> Outputs {
     };
     if let Some((shape, HostData::Ints(a), HostData::Ints(b))) = host::pair(call)? {
         return match a.into_iter().zip(b).map(|(a, b)| rest(a, b)).collect() {
-            Some(values) => one(HostTensor::ints(shape, values)),
+            Some(values) => one(HostTensor { shape, data: HostData::Ints(values), dtype: call.value(0)?.dtype() }),
             None => fail("divides by zero"),
         };
     }
     let (a, b) = numbers(call, 0, 1)?;
     one(if with_sign_of_first { a.fmod(&b) } else { a.remainder(&b) })
 }
+
+/// Whole exponents of whole numbers that are products.
+const SMALL_POWERS: [f64; 5] = [0.0, 1.0, 2.0, 3.0, 4.0];
 
 /// In the type of the base.
 fn power(call: &Call<'_>) -> Outputs {
@@ -243,15 +246,19 @@ fn power(call: &Call<'_>) -> Outputs {
     let base = call.number(0)?;
     if let Value::Host(exponent) = call.value(1)?
         && let [exponent] = exponent.to_f64()[..]
-        && base.dtype().is_float()
+        && (base.dtype().is_float() || SMALL_POWERS.contains(&exponent))
     {
         let shape = call.broadcast(&[base.shape(), call.value(1)?.shape()])?;
-        return one(base.expand(shape).pow(exponent));
+        let base = base.expand(shape);
+        // products of whole numbers stay whole
+        return one(if base.dtype().is_float() { base.pow(exponent) } else { base.pow(exponent as i64) });
     }
     let float = |tensor: Tensor| if tensor.dtype().is_float() { tensor } else { tensor.to_dtype(DType::F32) };
     let (of, exponent) = call.pair(float(base.clone()), float(call.number(1)?))?;
     let power = of.pow(&exponent);
-    let power = if base.dtype().is_float() { power } else { power.round() };
+    // a whole power comes out of floats beside its place; of another one the fraction is cut off
+    let is_whole = !base.dtype().is_float() && !call.value(1)?.dtype().is_float();
+    let power = if is_whole { power.round() } else { power };
     one(power.to_dtype(base.dtype()))
 }
 

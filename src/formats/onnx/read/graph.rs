@@ -288,12 +288,19 @@ impl Kinds {
                     | ("LSTM" | "GRU" | "RNN", 5 | 6) => {
                         kinds.constants.insert(input.clone());
                     }
-                    (kind, 1..) if kind.contains("Quantize") || kind.starts_with("QLinear") => {
+                    (kind, 1..) if kind.contains("uantize") || kind.starts_with("QLinear") => {
                         kinds.constants.insert(input.clone());
                     }
                     _ => {}
                 }
             }
+        }
+        // branches see the names around them
+        let mut inner: Vec<&GraphProto> = branches(graph).collect();
+        while let Some(branch) = inner.pop() {
+            kinds.used.extend(branch.node.iter().flat_map(|node| &node.input).cloned());
+            kinds.used.extend(branch.output.iter().map(|output| output.name.clone()));
+            inner.extend(branches(branch));
         }
         kinds
     }
@@ -308,4 +315,9 @@ impl Kinds {
             Some(VarKind::Parameter)
         }
     }
+}
+
+/// The graphs that nodes have as attributes.
+fn branches(graph: &GraphProto) -> impl Iterator<Item = &GraphProto> {
+    graph.node.iter().flat_map(|node| &node.attribute).filter_map(|attribute| attribute.g.as_ref())
 }

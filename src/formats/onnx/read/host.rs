@@ -102,7 +102,7 @@ pub(super) fn cast(host: &HostTensor, dtype: DType, range: Option<(i64, i64)>) -
                 let values = host.to_i64().unwrap_or_default();
                 // integers lose their high bits
                 let width = u32::try_from(high.abs_diff(low)).ok().map(|most| i64::from(most) + 1);
-                let wrap = |value: i64| width.map_or(value, |width| (value - low).rem_euclid(width) + low);
+                let wrap = |value: i64| width.map_or(value, |width| value.wrapping_sub(low).rem_euclid(width) + low);
                 values.into_iter().map(wrap).collect()
             }
         };

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prost::Message as _;
 
 use crate::device::Device;
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{at_callers_line, in_module};
 use crate::nn::Module;
@@ -241,6 +242,10 @@ impl Core {
         }
         run(&self.graph, &mut values, &pass)?;
         let output = |(&place, info): (&usize, &TensorInfo)| match &values[place] {
+            // bytes are computed as i32
+            Some(Value::Tensor(tensor)) if info.dtype == Some(DType::U8) && tensor.dtype() == DType::I32 => {
+                Ok(tensor.to_dtype(DType::U8))
+            }
             Some(Value::Tensor(tensor)) => Ok(tensor.clone()),
             Some(Value::Host(host)) => {
                 host.to_tensor(&self.device).map_err(about(|| format!("output `{}`", info.name)))

@@ -27,6 +27,13 @@ fn epsilon(call: &Call<'_>, default: f64) -> Result<f64> {
     call.number_attribute("epsilon", default)
 }
 
+/// Squares of f16 soon overflow, and their epsilons are nothing: norms are computed in f32 (`stash_type`), and what they yield is cast
+/// back.
+fn wide(call: &Call<'_>) -> Result<(Tensor, DType)> {
+    let x = call.float(0)?;
+    Ok((x.to_dtype(DType::F32), x.dtype()))
+}
+
 /// Inputs of one number for each channel of `[batch, channels, ..]`.
 fn per_channel(call: &Call<'_>, x: &Tensor, number: usize) -> Result<Tensor> {
     let values = call.float(number)?;
@@ -55,19 +62,20 @@ fn batch_norm(call: &Call<'_>) -> Outputs {
 }
 
 fn instance_norm(call: &Call<'_>) -> Outputs {
-    let x = call.float(0)?;
+    let (x, dtype) = wide(call)?;
     let (scale, bias) = (per_channel(call, &x, 1)?, per_channel(call, &x, 2)?);
     if x.shape()[1] == 0 {
-        return one(x);
+        return one(x.to_dtype(dtype));
     }
-    one(x.instance_norm(Some(&scale), Some(&bias), epsilon(call, 1e-5)?))
+    one(x.instance_norm(Some(&scale), Some(&bias), epsilon(call, 1e-5)?).to_dtype(dtype))
 }
 
 fn group_norm(call: &Call<'_>) -> Outputs {
-    let x = call.float(0)?;
+    let (x, dtype) = wide(call)?;
     let groups = call.int("num_groups", 0)?;
-    let channels = if x.rank() >= 2 { x.shape()[1] } else { 0 };
-    let Some(groups) = usize::try_from(groups).ok().filter(|&groups| groups > 0 && channels.is_multiple_of(groups))
+    let channels = x.shape().get(1).copied().unwrap_or(0);
+    let Some(groups) =
+        usize::try_from(groups).ok().filter(|&groups| x.rank() >= 2 && groups > 0 && channels.is_multiple_of(groups))
     else {
         return fail(format!("{} in {groups} groups of channels", x.shape()));
     };
@@ -84,7 +92,7 @@ fn group_norm(call: &Call<'_>) -> Outputs {
         }
     }
     let (scale, bias) = (scale.to_dtype(x.dtype()), bias.to_dtype(x.dtype()));
-    one(x.group_norm(groups, Some(&scale), Some(&bias), epsilon(call, 1e-5)?))
+    one(x.group_norm(groups, Some(&scale), Some(&bias), epsilon(call, 1e-5)?).to_dtype(dtype))
 }
 
 /// `x · scale + bias`, which broadcast to it.
@@ -102,25 +110,25 @@ fn affine(call: &Call<'_>, x: Tensor, number: usize) -> Result<Tensor> {
 }
 
 fn layer_norm(call: &Call<'_>) -> Outputs {
-    let x = call.float(0)?;
+    let (x, dtype) = wide(call)?;
     let first = call.axis_attribute(-1, x.shape())?;
     let axes: Vec<usize> = (first..x.rank()).collect();
     let epsilon = epsilon(call, 1e-5)?;
     let weights = [call.optional_float(1)?, call.optional_float(2)?];
+    let weights = weights.map(|weight| weight.map(|weight| weight.to_dtype(DType::F32)));
     let whole = x.shape()[first..].to_vec();
-    let is_plain =
-        weights.iter().flatten().all(|weight| weight.shape().dims() == whole.as_slice() && weight.dtype() == x.dtype());
+    let is_plain = weights.iter().flatten().all(|weight| weight.shape().dims() == whole.as_slice());
     let value = if is_plain {
         x.layer_norm(axes.len(), weights[0].as_ref(), weights[1].as_ref(), epsilon)
     } else {
         affine(call, x.layer_norm(axes.len(), None, None, epsilon), 1)?
     };
+    let value = value.to_dtype(dtype);
     if !call.wants(1) && !call.wants(2) {
         return one(value);
     }
-    let wide = x.to_dtype(DType::F32);
-    let mean = wide.mean_keepdim(axes.as_slice());
-    let scale = ((&wide - &mean).square().mean_keepdim(axes) + epsilon).rsqrt();
+    let mean = x.mean_keepdim(axes.as_slice());
+    let scale = ((&x - &mean).square().mean_keepdim(axes) + epsilon).rsqrt();
     Ok(vec![value.into(), mean.into(), scale.into()])
 }
 
@@ -131,9 +139,9 @@ fn root_mean_square(x: &Tensor, first: usize, epsilon: f64) -> Tensor {
 }
 
 fn rms_norm(call: &Call<'_>) -> Outputs {
-    let x = call.float(0)?;
+    let (x, dtype) = wide(call)?;
     let first = call.axis_attribute(-1, x.shape())?;
-    one(affine(call, root_mean_square(&x, first, epsilon(call, 1e-5)?), 1)?)
+    one(affine(call, root_mean_square(&x, first, epsilon(call, 1e-5)?), 1)?.to_dtype(dtype))
 }
 
 /// The norm of the sum of inputs 0, 1 and 4; weights are inputs 2 and 3.
@@ -148,6 +156,7 @@ fn skip_norm(call: &Call<'_>, is_simple: bool) -> Outputs {
         sum = of + bias;
     }
     let epsilon = epsilon(call, 1e-12)?;
+    let (dtype, sum) = (sum.dtype(), sum.to_dtype(DType::F32));
     let value = if is_simple {
         let Some(scale) = call.optional_float(2)? else { return fail("has no input 2") };
         let (value, scale) = call.pair(root_mean_square(&sum, sum.rank() - 1, epsilon), scale)?;
@@ -159,7 +168,7 @@ fn skip_norm(call: &Call<'_>, is_simple: bool) -> Outputs {
     if call.wants(1) || call.wants(2) {
         return fail("outputs 1 and 2 are not known here");
     }
-    Ok(vec![value.into(), nothing(), nothing(), sum.into()])
+    Ok(vec![value.to_dtype(dtype).into(), nothing(), nothing(), sum.to_dtype(dtype).into()])
 }
 
 fn lp_norm(call: &Call<'_>) -> Outputs {
@@ -175,12 +184,12 @@ fn lp_norm(call: &Call<'_>) -> Outputs {
 }
 
 fn mean_variance(call: &Call<'_>) -> Outputs {
-    let x = call.float(0)?;
+    let (x, dtype) = wide(call)?;
     let numbers = call.list("axes")?.unwrap_or_else(|| vec![0, 2, 3]);
     let axes = super::checks::axes(&numbers, x.rank(), x.shape())?;
     let mean = x.mean_keepdim(axes.as_slice());
     let spread = (&x - &mean).square().mean_keepdim(axes).sqrt();
-    one((x - mean) / (spread + 1e-9))
+    one(((x - mean) / (spread + 1e-9)).to_dtype(dtype))
 }
 
 /// `x / (bias + alpha / size · Σ x²)^beta` over `size` neighbouring channels.

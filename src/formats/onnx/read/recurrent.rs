@@ -290,11 +290,17 @@ fn activations(call: &Call<'_>, kind: Kind, directions: usize) -> Result<Vec<Vec
         return fail(format!("{} activations, not {}", names.len(), defaults.len() * directions));
     }
     let (alphas, betas) = (call.floats("activation_alpha")?, call.floats("activation_beta")?);
-    let at = |values: &Option<Vec<f32>>, number: usize| {
-        values.as_ref().and_then(|values| values.get(number)).copied().map(f64::from)
-    };
-    let all =
-        names.iter().enumerate().map(|(number, name)| Activation::of(name, at(&alphas, number), at(&betas, number)));
-    let all = all.collect::<Result<Vec<_>>>()?;
+    // each is the next function's that has such a number
+    let numbers = |values: Option<Vec<f32>>| values.unwrap_or_default().into_iter().map(f64::from);
+    let (mut alphas, mut betas) = (numbers(alphas), numbers(betas));
+    let mut all = Vec::with_capacity(names.len());
+    for name in &names {
+        let lower = name.to_ascii_lowercase();
+        let has_beta = ["affine", "scaledtanh", "hardsigmoid"].contains(&lower.as_str());
+        let has_alpha = has_beta || ["leakyrelu", "thresholdedrelu", "elu"].contains(&lower.as_str());
+        let alpha = if has_alpha { alphas.next() } else { None };
+        let beta = if has_beta { betas.next() } else { None };
+        all.push(Activation::of(name, alpha, beta)?);
+    }
     Ok(all.chunks(defaults.len()).map(<[Activation]>::to_vec).collect())
 }

@@ -83,6 +83,9 @@ fn resize(call: &Call<'_>) -> Outputs {
         Some(numbers) => numbers.iter().map(|&number| axis(number, x.rank(), x.shape())).collect::<Result<_>>()?,
         None => (0..x.rank()).collect(),
     };
+    if axes.iter().enumerate().any(|(number, axis)| axes[..number].contains(axis)) {
+        return fail(format!("an axis occurs twice in {axes:?}"));
+    }
     let mut transformations = vec![transformation; axes.len()];
     if matches!(transformation, Transformation::CropAndResize { .. }) {
         let region = call.host(1)?.to_f64();

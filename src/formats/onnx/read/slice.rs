@@ -169,38 +169,43 @@ fn padded(call: &Call<'_>, x: Tensor, widths: &[(isize, isize)], mode: &str) -> 
     let cut: Vec<(isize, isize)> = widths.iter().map(|&(before, after)| (before.min(0), after.min(0))).collect();
     movement::pad(x.shape(), &cut)?;
     let mut x = x.pad(&cut, 0);
-    // an axis that is far wider than what it is filled with takes several rounds
-    let mut rest: Vec<(usize, usize)> =
+    let rest: Vec<(usize, usize)> =
         widths.iter().map(|&(before, after)| (before.max(0).cast_unsigned(), after.max(0).cast_unsigned())).collect();
-    for _ in 0..64 {
-        let most = |size: usize| match mode {
-            PadMode::Reflect => size.saturating_sub(1),
-            PadMode::Replicate => {
-                if size > 0 {
-                    usize::MAX
-                } else {
-                    0
-                }
-            }
-            PadMode::Circular => size,
-        };
-        let now: Vec<(usize, usize)> = rest
-            .iter()
-            .zip(x.shape().iter())
-            .map(|(&(before, after), &size)| (before.min(most(size)), after.min(most(size))))
-            .collect();
-        if now.iter().all(|&(before, after)| before + after == 0) {
-            break;
-        }
-        x = x.pad_mode(&now, mode);
-        for (left, now) in rest.iter_mut().zip(now) {
-            *left = (left.0 - now.0, left.1 - now.1);
-        }
+    let most = |size: usize| match mode {
+        PadMode::Reflect => size.saturating_sub(1),
+        PadMode::Replicate if size > 0 => usize::MAX,
+        PadMode::Replicate => 0,
+        PadMode::Circular => size,
+    };
+    let fits = |(&(before, after), &size): (&(usize, usize), &usize)| before.max(after) <= most(size);
+    if rest.iter().zip(x.shape().iter()).all(fits) {
+        return one(x.pad_mode(&rest, mode));
     }
-    if rest.iter().any(|&(before, after)| before + after > 0) {
-        return fail(format!("{mode:?} by {widths:?} is too much for {}", call.value(0)?.shape()));
+    // an axis that is far wider than what it is filled with repeats that
+    for (axis, (before, after)) in rest.into_iter().enumerate().filter(|(_, width)| *width != (0, 0)) {
+        let size = x.shape()[axis];
+        if most(size) == 0 {
+            return fail(format!("{mode:?} by {widths:?} is too much for {}", call.value(0)?.shape()));
+        }
+        let places: Vec<i32> = (0..before + size + after).map(|to| source(to, before, size, mode)).collect();
+        let places = Tensor::from_slice(&places, [places.len()], call.device())?;
+        x = x.index_select(axis.cast_signed(), &places);
     }
     one(x)
+}
+
+/// Which element is at place `to` of an axis of `size` that has `before` more in front.
+fn source(to: usize, before: usize, size: usize, mode: PadMode) -> i32 {
+    let (place, size) = (to as i64 - before as i64, size as i64);
+    let source = match mode {
+        PadMode::Replicate => place.clamp(0, size - 1),
+        PadMode::Circular => place.rem_euclid(size),
+        PadMode::Reflect => {
+            let last = size - 1;
+            last - (place.rem_euclid(2 * last) - last).abs()
+        }
+    };
+    source as i32
 }
 
 fn center_crop_pad(call: &Call<'_>) -> Outputs {

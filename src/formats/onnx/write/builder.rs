@@ -190,7 +190,7 @@ impl Builder {
     }
 
     /// A vector of these sizes.
-    fn sizes(&mut self, sizes: &[Size]) -> Result<Name> {
+    pub(super) fn sizes(&mut self, sizes: &[Size]) -> Result<Name> {
         if sizes.iter().all(|size| size.is_fixed()) {
             return Ok(self.numbers(&sizes.iter().map(|size| size.fixed).collect::<Vec<_>>()));
         }
@@ -208,6 +208,9 @@ impl Builder {
                 }
             }
             parts.push(part);
+        }
+        if let [one] = &parts[..] {
+            return Ok(one.clone());
         }
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         Ok(self.node("Concat", &parts, vec![int("axis", 0)]))

@@ -6,7 +6,7 @@ use crate::graph::{Contract, Labels, NodeRef, Op};
 use super::Writer;
 use super::builder::{Value, int};
 use super::size::Size;
-use super::trace::resolved;
+use super::trace::{depends, resolved};
 use super::views::permutation;
 
 /// An operand with its axes' labels.
@@ -110,7 +110,7 @@ impl Writer<'_> {
         let (left, right) = if plain && m > 0 || m == 1 && k == 1 && columns.len() == 1 {
             (left, right)
         } else {
-            let [m, k, n] = [&row_sizes, &inner_sizes, &column_sizes].map(|sizes| product(sizes));
+            let (m, k, n) = (product(&row_sizes)?, product(&inner_sizes)?, product(&column_sizes)?);
             let left = self.to.reshape(&left, &[batches.as_slice(), &[m, k]].concat())?;
             (left, self.to.reshape(&right, &[batches.as_slice(), &[k, n]].concat())?)
         };
@@ -130,10 +130,13 @@ impl Writer<'_> {
     }
 }
 
-/// The number of elements; at most one of the sizes depends on the batch.
-pub(super) fn product(sizes: &[Size]) -> Size {
-    sizes.iter().fold(Size::ONE, |a, b| Size {
-        fixed: a.fixed * b.fixed,
-        per_batch: a.per_batch * b.fixed + a.fixed * b.per_batch,
+/// The number of elements. One of the sizes may depend on the batch.
+pub(super) fn product(sizes: &[Size]) -> Result<Size> {
+    sizes.iter().try_fold(Size::ONE, |a, b| {
+        if a.per_batch != 0 && b.per_batch != 0 {
+            return Err(depends("a product of two sizes that do"));
+        }
+        let per_batch = a.per_batch * b.fixed + a.fixed * b.per_batch;
+        Ok(Size { fixed: a.fixed * b.fixed, per_batch })
     })
 }

@@ -63,6 +63,8 @@ impl Writer<'_> {
                 return Ok(self.broadcast_node("Log", &[&sum]));
             }
             Unary::IsFinite => {
+                let x = self.full(&x, dtype);
+                let mut one = |name: &str, x: &Value| self.broadcast_node(name, &[x]);
                 let (infinite, nan) = (one("IsInf", &x), one("IsNaN", &x));
                 let neither = self.broadcast_node("Or", &[&infinite, &nan]);
                 return Ok(self.broadcast_node("Not", &[&neither]));
@@ -86,6 +88,13 @@ impl Writer<'_> {
             Binary::Mul => "Mul",
             Binary::Div => "Div",
             Binary::Pow => "Pow",
+            Binary::Max if is_bool => "Or",
+            Binary::Min if is_bool => "And",
+            Binary::Lt | Binary::Le if is_bool => {
+                let not_a = self.broadcast_node("Not", &[&a]);
+                let name = if op == Binary::Lt { "And" } else { "Or" };
+                return Ok(self.broadcast_node(name, &[&not_a, &b]));
+            }
             Binary::Max => "Max",
             Binary::Min => "Min",
             Binary::And if is_bool => "And",
@@ -138,11 +147,22 @@ impl Writer<'_> {
     }
 
     pub(super) fn cast(&mut self, node: &NodeRef) -> Result<Value> {
-        let x = self.value(&node.inputs[0])?;
+        let from = node.inputs[0].dtype;
+        let mut x = self.value(&node.inputs[0])?;
+        if from.is_float() && node.dtype == DType::U32 {
+            // less than nothing is nothing
+            let zero = self.number(from, 0.0);
+            x = self.broadcast_node("Max", &[&x, &zero]);
+        }
         Ok(self.cast_to(&x, node.dtype))
     }
 
-    fn cast_to(&mut self, x: &Value, dtype: DType) -> Value {
+    /// f16 as f32, for what is not defined for it.
+    fn full(&mut self, x: &Value, dtype: DType) -> Value {
+        if dtype == DType::F16 { self.cast_to(x, DType::F32) } else { x.clone() }
+    }
+
+    pub(super) fn cast_to(&mut self, x: &Value, dtype: DType) -> Value {
         let to = int("to", i32::from(element_type(dtype)).into());
         self.to.value("Cast", &[&x.name], vec![to], x.dims.clone())
     }
@@ -151,8 +171,8 @@ impl Writer<'_> {
         let x = self.whole(&node.inputs[0])?;
         // any and all of truth values
         let (op, x) = match (op, node.dtype) {
-            (ReduceOp::Sum, DType::Bool) => (ReduceOp::Max, self.cast_to(&x, DType::I32)),
-            (ReduceOp::Prod, DType::Bool) => (ReduceOp::Min, self.cast_to(&x, DType::I32)),
+            (ReduceOp::Sum | ReduceOp::Max, DType::Bool) => (ReduceOp::Max, self.cast_to(&x, DType::I32)),
+            (ReduceOp::Prod | ReduceOp::Min, DType::Bool) => (ReduceOp::Min, self.cast_to(&x, DType::I32)),
             _ => (op, x),
         };
         let name = match op {

@@ -155,8 +155,12 @@ impl<'a> Writer<'a> {
 
     fn write(mut self, inputs: &[Input], outputs: &[&str], options: &ExportOptions) -> Result<Vec<u8>> {
         let (mut given, mut results) = (Vec::new(), Vec::new());
-        for output in outputs {
-            self.to.unique(output);
+        let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).chain(outputs.iter().copied()).collect();
+        for (number, name) in names.iter().enumerate() {
+            if name.is_empty() || names[..number].contains(name) {
+                return Err(Error::Export(format!("`{name}` is no name, or that of two inputs or outputs")));
+            }
+            self.to.unique(name);
         }
         for (input, leaf) in inputs.iter().zip(&self.traced.inputs) {
             let rest = input.shape.iter().map(|&size| Size::of(size));
@@ -165,7 +169,7 @@ impl<'a> Writer<'a> {
                 Batch::Fixed(size) => Size::of(size),
             };
             let dims: Vec<Size> = input.batched.then_some(batch).into_iter().chain(rest).collect();
-            let name = self.to.unique(&input.name);
+            let name = input.name.clone();
             given.push(info(&name, input.dtype, &dims, "batch"));
             if input.batched && options.batch == Batch::Named {
                 self.to.batch_of(&name);
@@ -238,7 +242,7 @@ impl<'a> Writer<'a> {
             Op::Binary(op) => self.binary(*op, node),
             Op::Select => self.select(node),
             Op::Cast => self.cast(node),
-            // an index outside is an error of whoever runs the model
+            // an index outside is the business of whoever runs the model
             Op::CheckIndex { .. } => self.value(&node.inputs[0]),
             Op::Reshape => {
                 let value = self.whole(&node.inputs[0])?;
@@ -290,7 +294,7 @@ impl<'a> Writer<'a> {
     /// Numbers that count along an axis, of size 1 along the others.
     fn iota(&mut self, node: &Node, axis: usize) -> Result<Value> {
         let sizes = self.traced.sizes(node);
-        let Some(count) = sizes[axis].known() else { return Err(trace::depends(&what(node))) };
+        let Some(count) = sizes[axis].known() else { return self.count(node.dtype, axis, &sizes) };
         let mut dims = vec![Size::ONE; sizes.len()];
         dims[axis] = sizes[axis];
         let bytes = (0..count as u32).flat_map(|number| {
@@ -300,5 +304,17 @@ impl<'a> Writer<'a> {
         let shape = trace::fixed_shape(&dims).expect("its only size is known");
         let name = self.to.constant(&shape, element_type(node.dtype), stored(node.dtype, bytes.collect()));
         Ok(Value { name, dims })
+    }
+
+    /// The same along an axis whose size depends on the batch.
+    fn count(&mut self, dtype: DType, axis: usize, sizes: &[Size]) -> Result<Value> {
+        let mut dims = vec![Size::ONE; sizes.len()];
+        dims[axis] = sizes[axis];
+        let [first, step] = [0, 1].map(|number| self.to.scalar(crate::Scalar::new(DType::U32, f64::from(number))));
+        let end = Value { name: self.to.sizes(&sizes[axis..=axis])?, dims: vec![Size::ONE] };
+        let end = self.to.reshape(&end, &[])?;
+        let numbers = self.to.value("Range", &[&first, &end.name, &step], Vec::new(), vec![sizes[axis]]);
+        let numbers = if dtype == DType::U32 { numbers } else { self.cast_to(&numbers, dtype) };
+        self.to.reshape(&numbers, &dims)
     }
 }

@@ -3,11 +3,12 @@
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Binary, NodeRef, Op, ReduceOp, Unary};
+use crate::ops::reduce::keepdim_shape;
 
 use super::Writer;
 use super::builder::{Value, float, int, word};
 use super::size::Size;
-use super::trace::resolved;
+use super::trace::{Traced, resolved};
 use super::views::is_expansion;
 
 /// The two inputs of a binary op.
@@ -71,13 +72,15 @@ fn vector(node: &NodeRef, behind: usize, length: usize) -> Option<&NodeRef> {
     (along && *before.shape == [length]).then_some(before)
 }
 
-/// `(x, axes)` of a mean, whether it keeps its axes or not.
-fn mean(node: &NodeRef) -> Option<(&NodeRef, &[usize])> {
+/// `(x, axes)` of a mean of floats over axes of fixed sizes, whether it keeps them or not.
+fn mean<'n>(traced: &Traced, node: &'n NodeRef) -> Option<(&'n NodeRef, &'n [usize])> {
     let [sum, factor] = operands(node, Binary::Mul)?;
     let (x, axes) = reduction(unshaped(sum), ReduceOp::Sum)?;
-    let count: usize = axes.iter().map(|&axis| x.shape[axis]).product();
+    let sizes = traced.sizes(x);
+    let count: Option<usize> = axes.iter().map(|&axis| sizes[axis].known()).product();
     let Op::Const(factor) = factor.op else { return None };
-    (factor == crate::Scalar::new(node.dtype, 1.0 / count as f64)).then_some((x, axes))
+    let is_mean = node.dtype.is_float() && factor == crate::Scalar::new(node.dtype, 1.0 / count? as f64);
+    is_mean.then_some((x, axes))
 }
 
 /// `1 / sqrt(x + epsilon)` → `(x, epsilon)`
@@ -93,15 +96,18 @@ struct Standardized<'a> {
     epsilon: f64,
 }
 
-fn standardized(node: &NodeRef) -> Option<Standardized<'_>> {
+fn standardized<'n>(traced: &Traced, node: &'n NodeRef) -> Option<Standardized<'n>> {
     let [centered, scale] = operands(node, Binary::Mul)?;
     let [x, mean_of_x] = operands(centered, Binary::Sub)?;
-    let (averaged, axes) = mean(unexpanded(mean_of_x))?;
-    let (variance, epsilon) = inverse_root(unexpanded(scale))?;
-    let (squares, over) = mean(variance)?;
+    let (mean_of_x, scale) = (unexpanded(mean_of_x), unexpanded(scale));
+    let (averaged, axes) = mean(traced, mean_of_x)?;
+    let (variance, epsilon) = inverse_root(scale)?;
+    let (squares, over) = mean(traced, variance)?;
     let [a, b] = operands(squares, Binary::Mul)?;
     let same = averaged.id == x.id && axes == over && a.id == centered.id && b.id == centered.id;
-    same.then_some(Standardized { x, axes, epsilon })
+    // each lies along the axes that it is of
+    let kept = keepdim_shape(&x.shape, axes);
+    (same && mean_of_x.shape == kept && scale.shape == kept).then_some(Standardized { x, axes, epsilon })
 }
 
 /// The parts that are joined along an axis: each is padded to the whole, and they are added.
@@ -128,6 +134,10 @@ fn joined(node: &NodeRef) -> Option<(usize, Vec<&NodeRef>)> {
         });
         let others =
             (0..source.shape.rank()).all(|number| number == axis || source.shape[number] == node.shape[number]);
+        // more parts than elements: they lie over each other
+        if parts.len() >= node.shape[axis] {
+            return None;
+        }
         if !placed || !others || *along.get_or_insert(axis) != axis {
             return None;
         }
@@ -158,6 +168,7 @@ fn repeated(node: &NodeRef) -> Option<(&NodeRef, usize, usize)> {
     let count = wide.shape.get(axis + 1).copied()?;
     let whole = [&x.shape[..axis], &[x.shape[axis] * count], &x.shape[axis + 1..]].concat();
     let fits = is_expansion(view, wide)
+        && wide.shape.rank() == narrow.shape.rank()
         && *narrow.shape == split[..]
         && wide.shape[..=axis] == split[..=axis]
         && *node.shape == whole[..];
@@ -197,7 +208,10 @@ impl Writer<'_> {
             factors[axis] *= count as f32;
             x = before;
         }
-        let fixed = self.traced.sizes(x).get(2..).is_some_and(|sizes| sizes.iter().all(|size| size.is_fixed()));
+        let is_fixed = |node: &NodeRef| {
+            self.traced.sizes(node).get(2..).is_some_and(|sizes| sizes.iter().all(|size| size.is_fixed()))
+        };
+        let fixed = is_fixed(x) && is_fixed(node);
         if x.id == node.id || !fixed || factors[..2] != [1.0, 1.0] || !node.dtype.is_float() {
             return Ok(None);
         }
@@ -299,7 +313,7 @@ impl Writer<'_> {
     /// `standardized · weight (+ bias)` over the last axes.
     fn layer_norm(&mut self, scaled: &NodeRef, bias: Option<&NodeRef>) -> Result<Option<Value>> {
         let Some([core, weight]) = operands(scaled, Binary::Mul) else { return Ok(None) };
-        let Some(Standardized { x, axes, epsilon }) = standardized(core) else { return Ok(None) };
+        let Some(Standardized { x, axes, epsilon }) = standardized(self.traced, core) else { return Ok(None) };
         let rank = x.shape.rank();
         let first = rank - axes.len();
         let is_of_axes = |node: &NodeRef| node.shape.dims() == &x.shape[first..];
@@ -321,7 +335,7 @@ impl Writer<'_> {
         if let Some(value) = self.layer_norm(node, None)? {
             return Ok(Some(value));
         }
-        let Some((x, axes)) = mean(node) else { return Ok(None) };
+        let Some((x, axes)) = mean(self.traced, node) else { return Ok(None) };
         let value = self.whole(x)?;
         let sizes = self.traced.sizes(node);
         let rank = value.dims.len();

@@ -118,6 +118,37 @@ fn the_batch_is_left_open_or_fixed() {
 }
 
 #[test]
+fn what_only_looks_like_a_layer_is_none() {
+    // half of a sum is the mean of two samples only
+    assert_eq!(operators(&[4], |x| x.sum_dim(0) * 0.5), ["ReduceSum", "Reshape", "Mul"]);
+    // the mean of rows, taken from columns
+    let weight = tensor(&[4]);
+    let turned = |x: &Tensor| {
+        let centered = x - x.mean_dim(2).unsqueeze(1);
+        let spread = centered.square().mean_dim(2).unsqueeze(1) + 1e-5;
+        centered * spread.rsqrt() * &weight + &weight
+    };
+    assert!(!operators(&[4, 4], turned).contains(&"LayerNormalization".to_owned()));
+    // doubling a sum doubles what there is to look through
+    let doubled = |x: &Tensor| (0..40).fold(x.pad(&[(0, 0), (1, 1)], -0.0), |sum, _| &sum + &sum);
+    assert_eq!(operators(&[3], doubled).len(), 41);
+}
+
+#[test]
+fn what_depends_on_the_batch_otherwise_is_refused() {
+    let square = |x: &Tensor| Tensor::cat(&[x, &tensor(&[4]).expand([x.size(0) * x.size(0), 4])], 0);
+    let numbers = |x: &Tensor| x * Tensor::from_slice(&[1.0 / x.size(0) as f32], [1], &Device::cpu()).expect("memory");
+    for refused in [written(&[4], square), written(&[4], numbers)] {
+        assert!(refusal(refused).contains("depends on the size of the batch"));
+    }
+    let counted = |x: &Tensor| Tensor::iota(x.shape(), 0, x.device()).to_dtype(DType::F32) + x;
+    assert_eq!(operators(&[4], counted), ["Shape", "Reshape", "Range", "Cast", "Reshape", "Cast", "Add"]);
+    let options = ExportOptions::default();
+    let twice = export_function(&Device::cpu(), &[Input::new("x", [4], DType::F32)], &["x"], &options, <[_]>::to_vec);
+    assert!(refusal(twice).contains("`x`"));
+}
+
+#[test]
 fn weights_have_the_names_of_their_variables_once() {
     let device = Device::cpu();
     let layer = Linear::new(4, 4, &Init::new(&device, 0).at("head")).expect("a layer");

@@ -193,7 +193,7 @@ impl Writer<'_> {
     fn gathered_all(&mut self, view: &View, node: &NodeRef) -> Result<Value> {
         let (input, shape) = (&node.inputs[0], &node.shape);
         let sizes = self.traced.sizes(node);
-        let fixed = sizes.iter().all(|size| size.is_fixed());
+        let fixed = sizes.iter().chain(&self.traced.sizes(resolved(input))).all(|size| size.is_fixed());
         if !fixed || shape.numel() > MOST_INDICES {
             return Err(if fixed { too_many(node) } else { depends(&what(node)) });
         }

@@ -123,8 +123,17 @@ impl Writer<'_> {
         let wanted = [&labels[1..first - 1], &channels, &labels[first + spatial..]].concat();
         let order: Option<Vec<usize>> = wanted.iter().map(|label| rhs.iter().position(|own| own == label)).collect();
         let order = order.filter(|order| order.len() == rhs.len())?;
-        let fixed = self.traced.sizes(&x)[first..].iter().all(|size| size.is_fixed());
-        fixed.then(|| Convolution { x, weight: weight.clone(), order, grouped, transposed, windows: along })
+        // of samples that have kernels of their own there are as many groups as samples
+        let behind = if grouped { 1 } else { first };
+        let fixed = self.traced.sizes(&x)[behind..].iter().all(|size| size.is_fixed());
+        (fixed && node.dtype.is_float()).then(|| Convolution {
+            x,
+            weight: weight.clone(),
+            order,
+            grouped,
+            transposed,
+            windows: along,
+        })
     }
 
     /// `[batch, (groups,) outputs, places]`, with a vector added along the channels of all groups.
@@ -136,9 +145,9 @@ impl Writer<'_> {
         let (mut groups, mut dims) = (1, result.clone());
         let (x, weight) = if of.grouped {
             groups = weight.dims[0].known().unwrap_or(1);
-            dims = merged(&result, 1);
-            let x = self.to.reshape(&x, &merged(&x.dims, 1))?;
-            (x, self.to.reshape(&weight, &merged(&weight.dims, 0))?)
+            dims = merged(&result, 1)?;
+            let x = self.to.reshape(&x, &merged(&x.dims, 1)?)?;
+            (x, self.to.reshape(&weight, &merged(&weight.dims, 0)?)?)
         } else {
             (x, weight)
         };
@@ -213,6 +222,6 @@ impl Writer<'_> {
 }
 
 /// The sizes with that of `axis` and the next one as one.
-fn merged(sizes: &[Size], axis: usize) -> Vec<Size> {
-    [&sizes[..axis], &[product(&sizes[axis..axis + 2])], &sizes[axis + 2..]].concat()
+fn merged(sizes: &[Size], axis: usize) -> Result<Vec<Size>> {
+    Ok([&sizes[..axis], &[product(&sizes[axis..axis + 2])?], &sizes[axis + 2..]].concat())
 }
