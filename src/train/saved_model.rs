@@ -8,6 +8,7 @@ use crate::models::{self, ModelSpec};
 use crate::nn::{LoadOptions, Module, load_weights};
 
 use super::record::{InputRecord, RUN, RunRecord};
+#[cfg(feature = "cli")]
 use super::run::{BEST, WEIGHTS};
 use super::{Config, Trainer};
 
