@@ -62,15 +62,22 @@ impl Predictor {
             Some([Dimension::Fixed(rows), ..]) => Some(*rows),
             _ => None,
         };
-        let normalization = normalization(&model, &shape, preprocessing);
         if rows == Some(0) {
             return Err(wrong(format!("its input is {input}: batches of nothing")));
         }
+        if let ([channels, _, _], Some((mean, std))) = (&shape[..], &preprocessing.scale)
+            && [mean, std].iter().any(|numbers| numbers.len() != 1 && numbers.len() != *channels)
+        {
+            let [mean, std] = [mean.len(), std.len()];
+            return Err(wrong(format!(
+                "its input is {input}, with {mean} numbers for the mean and {std} for the scale"
+            )));
+        }
+        let normalization = normalization(&model, &shape, preprocessing);
         let is_ours = model.metadata().contains_key(GIVEN);
         // of whole numbers, levels are what there is
         let has_levels = !dtype.is_float() || model.metadata().get(GIVEN).is_some_and(|given| given == LEVELS);
-        // of rows that the model scales itself nothing is left to do
-        // and pictures of other programs have 256 levels, whatever is done to them
+        // of rows that the model scales itself nothing is left to do, and pictures of other programs have 256 levels, whatever is done to them
         let (mean, std) = match (&shape[..], has_levels) {
             ([features], true) => (vec![0.0; *features], vec![1.0; *features]),
             ([_, ..], _) if shape.len() == 3 && !is_ours => (vec![0.0], vec![255.0]),
@@ -89,6 +96,9 @@ impl Predictor {
                 )));
             }
         };
+        if count == 0 {
+            return Err(wrong("it tells no classes".into()));
+        }
         if segments && count > 256 {
             return Err(wrong(format!("masks have 256 classes at most, not {count}")));
         }
@@ -106,7 +116,7 @@ impl Predictor {
                     _ => inputs.to_dtype(dtype),
                 };
                 let said = model.run(&[inputs])?.remove(0).to_dtype(DType::F32);
-                if said.shape()[..2] != [samples, count] {
+                if said.shape().get(..2) != Some(&[samples, count]) {
                     let reason = format!("of {samples} samples it says {}: use --batch-size 1", said.shape());
                     return Err(Error::format(&file, reason));
                 }
