@@ -15,25 +15,30 @@ pub(super) fn cases() -> Vec<Case> {
     for (name, network, quick) in
         [("mlp", MLP, true), ("cnn", CNN, true), ("resnet20", RESNET20, true), ("unet", UNET, false)]
     {
-        cases.push(forward(name, network, 1, false).quick(quick));
+        cases.push(forward(name, network, 1).quick(quick));
         for batch in [8, 64] {
-            cases.push(forward(name, network, batch, true).quick(quick && name == "cnn" && batch == 64));
+            cases.push(forward(name, network, batch).quick(quick && name == "cnn" && batch == 64));
         }
     }
     cases
 }
 
-fn forward(name: &str, network: Network, batch: usize, throughput: bool) -> Case {
+fn forward(name: &str, network: Network, batch: usize) -> Case {
     let make = move |device: &crate::Device| -> Result<_> {
         let model = create(network.model, &network.spec(), device)?;
         replay(device, vec![network.samples(batch, device)], move |inputs| {
             vec![no_grad(|| Mode::Evaluate.scope(|| model.forward(&inputs[0])))]
         })
     };
-    let case = Case::new(Suite::Infer, format!("infer_{name}_b{batch}"), make).samples(batch);
-    if throughput {
-        case.what(format!("{}, batch {batch}, one after the other", network.model)).throughput()
+    of_batch(Case::new(Suite::Infer, format!("infer_{name}_b{batch}"), make), network.model, batch)
+}
+
+/// Answers of `model`: of one sample, how long each takes; of more, how many there are in a second.
+pub(super) fn of_batch(case: Case, model: &str, batch: usize) -> Case {
+    let case = case.samples(batch);
+    if batch == 1 {
+        case.what(format!("{model}, one sample, waited for each time")).least_runs(TAIL_RUNS)
     } else {
-        case.what(format!("{}, one sample, waited for each time", network.model)).least_runs(TAIL_RUNS)
+        case.what(format!("{model}, batch {batch}, one after the other")).throughput()
     }
 }

@@ -9,8 +9,9 @@ use crate::formats::onnx::{Dimension, Model, TensorInfo};
 use crate::tensor::Tensor;
 
 use super::super::Suite;
-use super::super::method::{TAIL_RUNS, Work};
+use super::super::method::Work;
 use super::Case;
+use super::infer::of_batch;
 
 /// Sizes of the batch that are measured where the file leaves it open.
 const BATCHES: [usize; 3] = [1, 8, 64];
@@ -22,6 +23,13 @@ pub struct OnnxModel {
     pub path: PathBuf,
     /// Names and sizes. That of the first axis of the first input is the batch's, and need not be there.
     pub axes: Vec<(String, usize)>,
+}
+
+impl OnnxModel {
+    /// The size that an axis of this name was given.
+    fn size(&self, name: &str) -> Option<usize> {
+        self.axes.iter().find(|(known, _)| known == name).map(|known| known.1)
+    }
 }
 
 /// A case for each size of the batch.
@@ -41,10 +49,9 @@ pub(in super::super) fn cases(of: &OnnxModel) -> Result<Vec<Case>> {
         )));
     }
     let batch = inputs.first().and_then(|input| input.dimensions.as_ref()).and_then(|dimensions| dimensions.first());
-    let given = |name: &str| of.axes.iter().find(|(known, _)| known == name).map(|known| known.1);
     let batches = match batch {
         Some(Dimension::Fixed(size)) => vec![*size],
-        Some(Dimension::Named(name)) => given(name).map_or_else(|| BATCHES.to_vec(), |size| vec![size]),
+        Some(Dimension::Named(name)) => of.size(name).map_or_else(|| BATCHES.to_vec(), |size| vec![size]),
         Some(Dimension::Unknown) => BATCHES.to_vec(),
         None => vec![1],
     };
@@ -64,8 +71,8 @@ fn sizes(input: &TensorInfo, batch: Option<&Dimension>, rows: usize, of: &OnnxMo
     let Some(dimensions) = &input.dimensions else { return Err(open("the number of axes", "")) };
     let size = |(axis, dimension): (usize, &Dimension)| match dimension {
         Dimension::Fixed(size) => Ok(*size),
-        Dimension::Named(name) => match of.axes.iter().find(|(known, _)| known == name) {
-            Some((_, size)) => Ok(*size),
+        Dimension::Named(name) => match of.size(name) {
+            Some(size) => Ok(size),
             None if batch == Some(dimension) => Ok(rows),
             None => Err(open(&format!("`{name}`"), &format!(": say how large it is, such as --axis {name}=128"))),
         },
@@ -94,12 +101,7 @@ fn case(name: &str, path: &Path, inputs: &[TensorInfo], shapes: Vec<Vec<usize>>,
         device.sync()?;
         Ok(Box::new(Running { model, inputs }))
     };
-    let case = Case::new(Suite::Infer, format!("{name}_b{batch}"), make).samples(batch).quick(true);
-    if batch == 1 {
-        case.what(format!("{name}, one sample, waited for each time")).least_runs(TAIL_RUNS)
-    } else {
-        case.what(format!("{name}, batch {batch}, one after the other")).throughput()
-    }
+    of_batch(Case::new(Suite::Infer, format!("{name}_b{batch}"), make).quick(true), name, batch)
 }
 
 /// A model that is given the same inputs each time.

@@ -55,22 +55,28 @@ struct Activation {
 }
 
 impl Activation {
-    fn of(name: &str, alpha: Option<f64>, beta: Option<f64>) -> Result<Self> {
-        let (function, default_alpha, default_beta): (Function, f64, f64) = match name.to_ascii_lowercase().as_str() {
-            "sigmoid" => (|x, _, _| x.sigmoid(), 0.0, 0.0),
-            "tanh" => (|x, _, _| x.tanh(), 0.0, 0.0),
-            "relu" => (|x, _, _| x.relu(), 0.0, 0.0),
-            "affine" => (|x, alpha, beta| x * alpha + beta, 1.0, 0.0),
-            "leakyrelu" => (|x, alpha, _| x.leaky_relu(alpha), 0.01, 0.0),
-            "thresholdedrelu" => (|x, alpha, _| x.gt(alpha).where_(x, x.zeros_like()), 1.0, 0.0),
-            "scaledtanh" => (|x, alpha, beta| (x * beta).tanh() * alpha, 1.0, 1.0),
-            "hardsigmoid" => (|x, alpha, beta| (x * alpha + beta).clamp(0.0, 1.0), 0.2, 0.5),
-            "elu" => (|x, alpha, _| x.elu(alpha), 1.0, 0.0),
-            "softsign" => (|x, _, _| x.softsign(), 0.0, 0.0),
-            "softplus" => (|x, _, _| x.softplus(), 0.0, 0.0),
+    /// One that has such a number takes the next of those that the node gives, if there is one.
+    fn of(name: &str, given: [&mut dyn Iterator<Item = f64>; 2]) -> Result<Self> {
+        type Defaults = [Option<f64>; 2];
+        let (function, defaults): (Function, Defaults) = match name.to_ascii_lowercase().as_str() {
+            "sigmoid" => (|x, _, _| x.sigmoid(), [None, None]),
+            "tanh" => (|x, _, _| x.tanh(), [None, None]),
+            "relu" => (|x, _, _| x.relu(), [None, None]),
+            "affine" => (|x, alpha, beta| x * alpha + beta, [Some(1.0), Some(0.0)]),
+            "leakyrelu" => (|x, alpha, _| x.leaky_relu(alpha), [Some(0.01), None]),
+            "thresholdedrelu" => (|x, alpha, _| x.gt(alpha).where_(x, x.zeros_like()), [Some(1.0), None]),
+            "scaledtanh" => (|x, alpha, beta| (x * beta).tanh() * alpha, [Some(1.0), Some(1.0)]),
+            "hardsigmoid" => (|x, alpha, beta| (x * alpha + beta).clamp(0.0, 1.0), [Some(0.2), Some(0.5)]),
+            "elu" => (|x, alpha, _| x.elu(alpha), [Some(1.0), None]),
+            "softsign" => (|x, _, _| x.softsign(), [None, None]),
+            "softplus" => (|x, _, _| x.softplus(), [None, None]),
             _ => return fail(format!("activation `{name}` is not known")),
         };
-        Ok(Self { function, alpha: alpha.unwrap_or(default_alpha), beta: beta.unwrap_or(default_beta) })
+        let [alphas, betas] = given;
+        let next = |default: Option<f64>, given: &mut dyn Iterator<Item = f64>| {
+            default.map_or(0.0, |default| given.next().unwrap_or(default))
+        };
+        Ok(Self { function, alpha: next(defaults[0], alphas), beta: next(defaults[1], betas) })
     }
 
     fn apply(self, x: &Tensor) -> Tensor {
@@ -290,17 +296,11 @@ fn activations(call: &Call<'_>, kind: Kind, directions: usize) -> Result<Vec<Vec
         return fail(format!("{} activations, not {}", names.len(), defaults.len() * directions));
     }
     let (alphas, betas) = (call.floats("activation_alpha")?, call.floats("activation_beta")?);
-    // each is the next function's that has such a number
     let numbers = |values: Option<Vec<f32>>| values.unwrap_or_default().into_iter().map(f64::from);
     let (mut alphas, mut betas) = (numbers(alphas), numbers(betas));
     let mut all = Vec::with_capacity(names.len());
     for name in &names {
-        let lower = name.to_ascii_lowercase();
-        let has_beta = ["affine", "scaledtanh", "hardsigmoid"].contains(&lower.as_str());
-        let has_alpha = has_beta || ["leakyrelu", "thresholdedrelu", "elu"].contains(&lower.as_str());
-        let alpha = if has_alpha { alphas.next() } else { None };
-        let beta = if has_beta { betas.next() } else { None };
-        all.push(Activation::of(name, alpha, beta)?);
+        all.push(Activation::of(name, [&mut alphas, &mut betas])?);
     }
     Ok(all.chunks(defaults.len()).map(<[Activation]>::to_vec).collect())
 }

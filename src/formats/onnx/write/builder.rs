@@ -163,10 +163,16 @@ impl Builder {
         name
     }
 
+    /// A constant of these elements, row-major.
+    pub(super) fn elements(&mut self, dims: &[usize], dtype: DType, elements: impl Iterator<Item = Scalar>) -> Name {
+        let size = dtype.size_bytes();
+        let bytes = elements.flat_map(|element| element.bits.to_le_bytes().into_iter().take(size)).collect();
+        self.constant(dims, element_type(dtype), stored(dtype, bytes))
+    }
+
     /// A number of this type, of shape `[]`.
     pub(super) fn scalar(&mut self, value: Scalar) -> Name {
-        let bytes = value.bits.to_le_bytes()[..value.dtype.size_bytes()].to_vec();
-        self.constant(&[], element_type(value.dtype), stored(value.dtype, bytes))
+        self.elements(&[], value.dtype, std::iter::once(value))
     }
 
     /// A vector of factors, as sizes are scaled.

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use crate::device::Device;
-use crate::dtype::DType;
+use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::files::write_whole;
 use crate::graph::reference;
@@ -144,13 +144,11 @@ struct Writer<'a> {
     to: Builder,
     /// The value of each node.
     values: HashMap<u64, Value>,
-    /// Names of stored variables by their numbers.
-    variables: HashMap<u64, Name>,
 }
 
 impl<'a> Writer<'a> {
     fn new(traced: &'a Traced) -> Self {
-        Self { traced, to: Builder::default(), values: HashMap::new(), variables: HashMap::new() }
+        Self { traced, to: Builder::default(), values: HashMap::new() }
     }
 
     fn write(mut self, inputs: &[Input], outputs: &[&str], options: &ExportOptions) -> Result<Vec<u8>> {
@@ -217,14 +215,11 @@ impl<'a> Writer<'a> {
         }
         node.check_size()?;
         let numbers = reference::evaluate(std::slice::from_ref(node), &HashMap::<u64, Vec<f64>>::new()).remove(0);
-        let scalars = numbers.iter().map(|&number| crate::Scalar::new(node.dtype, number));
-        let bits: Vec<crate::Scalar> = scalars.collect();
-        if let Some(first) = bits.first().filter(|first| bits.iter().all(|scalar| scalar == *first)) {
+        let elements: Vec<Scalar> = numbers.iter().map(|&number| Scalar::new(node.dtype, number)).collect();
+        if let Some(first) = elements.first().filter(|first| elements.iter().all(|element| element == *first)) {
             return Ok(Value { name: self.to.scalar(*first), dims: Vec::new() });
         }
-        let size = node.dtype.size_bytes();
-        let bytes = bits.iter().flat_map(|scalar| scalar.bits.to_le_bytes()[..size].to_vec()).collect();
-        let name = self.to.constant(&node.shape, element_type(node.dtype), stored(node.dtype, bytes));
+        let name = self.to.elements(&node.shape, node.dtype, elements.into_iter());
         Ok(Value { name, dims: self.traced.sizes(node) })
     }
 
@@ -267,16 +262,11 @@ impl<'a> Writer<'a> {
         if dims.iter().any(|size| !size.is_fixed()) {
             return Err(trace::depends(&what(node)));
         }
+        // a trace has one leaf for each variable
         let name = match &node.source {
             Some(Source::Var(cell)) => {
                 let variable = Var(cell.clone());
-                if let Some(name) = self.variables.get(&variable.id()) {
-                    name.clone()
-                } else {
-                    let name = self.stored(variable.name(), &variable.tensor())?;
-                    self.variables.insert(variable.id(), name.clone());
-                    name
-                }
+                self.stored(variable.name(), &variable.tensor())?
             }
             _ => self.stored("tensor", &Tensor::from_node(node.clone()))?,
         };
@@ -297,12 +287,9 @@ impl<'a> Writer<'a> {
         let Some(count) = sizes[axis].known() else { return self.count(node.dtype, axis, &sizes) };
         let mut dims = vec![Size::ONE; sizes.len()];
         dims[axis] = sizes[axis];
-        let bytes = (0..count as u32).flat_map(|number| {
-            let number = crate::Scalar::new(node.dtype, f64::from(number));
-            number.bits.to_le_bytes()[..node.dtype.size_bytes()].to_vec()
-        });
+        let numbers = (0..count as u32).map(|number| Scalar::new(node.dtype, f64::from(number)));
         let shape = trace::fixed_shape(&dims).expect("its only size is known");
-        let name = self.to.constant(&shape, element_type(node.dtype), stored(node.dtype, bytes.collect()));
+        let name = self.to.elements(&shape, node.dtype, numbers);
         Ok(Value { name, dims })
     }
 
@@ -310,7 +297,7 @@ impl<'a> Writer<'a> {
     fn count(&mut self, dtype: DType, axis: usize, sizes: &[Size]) -> Result<Value> {
         let mut dims = vec![Size::ONE; sizes.len()];
         dims[axis] = sizes[axis];
-        let [first, step] = [0, 1].map(|number| self.to.scalar(crate::Scalar::new(DType::U32, f64::from(number))));
+        let [first, step] = [0, 1].map(|number| self.to.scalar(Scalar::new(DType::U32, f64::from(number))));
         let end = Value { name: self.to.sizes(&sizes[axis..=axis])?, dims: vec![Size::ONE] };
         let end = self.to.reshape(&end, &[])?;
         let numbers = self.to.value("Range", &[&first, &end.name, &step], Vec::new(), vec![sizes[axis]]);
