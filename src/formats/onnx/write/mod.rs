@@ -4,6 +4,7 @@ mod attention;
 mod builder;
 mod contract;
 mod elementwise;
+mod matching;
 mod patterns;
 mod size;
 #[cfg(test)]
