@@ -1,4 +1,4 @@
-//! Grids that are a buffer with a border of zeros, as those of most convolutions are: lines are copied as they lie.
+//! Grids that are a buffer with a border of zeros (or another number), as those of most convolutions are: lines are copied as they lie.
 
 use std::ops::Range;
 
@@ -19,6 +19,8 @@ pub(super) struct Bordered {
     /// The grid's axes but for the last one.
     across: Vec<Side>,
     along: Side,
+    /// The bits of the border's number.
+    border: u32,
 }
 
 /// An axis of a grid.
@@ -54,7 +56,7 @@ impl Bordered {
         operand: (&Tape, ValueId),
         dtypes: &[DType],
     ) -> Option<Self> {
-        let LoneLoad { buffer, strides, offset, valid } = LoneLoad::new(operand, axes.len(), dtypes)?;
+        let LoneLoad { buffer, strides, offset, valid, elsewhere } = LoneLoad::new(operand, axes.len(), dtypes)?;
         let side = |&axis: &usize| Side { extent: axes[axis], stride: strides[axis], inside: 0..axes[axis] };
         let mut sides: Vec<Side> = walked.iter().map(side).collect();
         for condition in valid {
@@ -68,7 +70,7 @@ impl Bordered {
         let fixed = fixed.iter().map(|&axis| (axes[axis], strides[axis])).collect();
         // Blocks of a single axis are parts of a line.
         let is_of_lines = along.stride == 1 && !sides.is_empty();
-        is_of_lines.then_some(Self { buffer, offset, fixed, across: sides, along })
+        is_of_lines.then_some(Self { buffer, offset, fixed, across: sides, along, border: elsewhere })
     }
 
     /// Fills `grid`, whole lines, from word `start` on, at fixed point number `point`.
@@ -85,11 +87,11 @@ impl Bordered {
                 shows &= side.inside.contains(&coord);
             }
             if !shows {
-                line.fill(0);
+                line.fill(self.border);
                 continue;
             }
-            line[..inside.start].fill(0);
-            line[inside.end..].fill(0);
+            line[..inside.start].fill(self.border);
+            line[inside.end..].fill(self.border);
             view.read_run::<u32>(at, &mut line[inside.clone()]);
         }
     }

@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use pulp::Arch;
 
-use crate::dtype::DType;
-use crate::plan::{ContractKernel, Store, Tape, ValueId};
+use crate::dtype::{DType, Scalar};
+use crate::graph::ReduceOp;
+use crate::matmul_precision::MatmulPrecision;
+use crate::plan::{ContractKernel, Instr, InstrOp, Level, LoopKernel, Store, Tape, ValueId};
 
 use super::blocking::{Blocking, MOST_COLUMNS};
 use super::execute::{Env, Inputs, STRIP, Spread};
@@ -89,30 +91,87 @@ fn stores_along(stores: &[Store], m: &[usize], n: &[usize], axes: &[usize]) -> b
     })
 }
 
+/// Lhs and rhs as windows, as far as they are. No more than one is looked at if the second one is.
+fn windows(kernel: &ContractKernel, dtypes: &[DType]) -> [Option<Windows>; 2] {
+    let axes = &kernel.axes;
+    let [batch, m, n, k] = [0, 1, 2, 3].map(|number| kernel.group(number).collect::<Vec<usize>>());
+    let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
+    let find = |own: &[usize], (tape, value): &(Tape, ValueId), others: &[usize]| {
+        let groups = Groups { batch: &batch, own, summed: &k };
+        let is_float = kernel.accumulator.is_float();
+        is_float.then(|| Windows::new(axes, &groups, (tape, *value), size(others), dtypes)).flatten()
+    };
+    match find(&n, &kernel.rhs, &m) {
+        Some(rhs) => [None, Some(rhs)],
+        None => [find(&m, &kernel.lhs, &n), None],
+    }
+}
+
+/// True if an operand is windows whose places can be the lanes of vectors.
+pub(super) fn slides(kernel: &ContractKernel, dtypes: &[DType], arch: Arch) -> bool {
+    windows(kernel, dtypes).iter().flatten().any(|windows| windows.lanes(arch).is_some())
+}
+
+/// Windows that are summed up, or of which the largest or least element is looked for, as a product with one.
+fn pooling(kernel: &LoopKernel) -> Option<(ContractKernel, ReduceOp)> {
+    let [sweep, finish] = kernel.phases.as_slice() else { return None };
+    let (&[(op, value)], true) = (sweep.reductions.as_slice(), sweep.stores.is_empty()) else { return None };
+    let is_last = finish.level == Level::Outer && finish.reductions.is_empty();
+    if op == ReduceOp::Prod || !sweep.tape.instrs[value].dtype.is_float() || !is_last {
+        return None;
+    }
+    let mut epilogue = finish.tape.clone();
+    for instr in &mut epilogue.instrs {
+        if instr.op == InstrOp::Reduced(0) {
+            instr.op = InstrOp::Accumulator;
+        }
+    }
+    let one = Instr { op: InstrOp::Const(Scalar::new(DType::F32, 1.0)), dtype: DType::F32 };
+    let kernel = ContractKernel {
+        axes: kernel.axes.clone(),
+        counts: [0, 0, kernel.outer, kernel.axes.len() - kernel.outer],
+        lhs: (Tape { instrs: vec![one] }, 0),
+        rhs: (sweep.tape.clone(), value),
+        epilogue,
+        stores: finish.stores.clone(),
+        accumulator: DType::F32,
+        precision: MatmulPrecision::Highest,
+    };
+    Some((kernel, op))
+}
+
 impl CompiledContract {
     /// Makes `kernel` ready; `dtypes` are the buffers'.
     pub(super) fn new(kernel: &ContractKernel, dtypes: &[DType], arch: Arch) -> Self {
+        Self::with(kernel, dtypes, arch, None)
+    }
+
+    /// Makes a reduction of overlapping windows ready; `None` if it is none.
+    pub(super) fn pool(kernel: &LoopKernel, dtypes: &[DType], arch: Arch) -> Option<Self> {
+        let (kernel, op) = pooling(kernel)?;
+        let [_, found] = windows(&kernel, dtypes);
+        let slides = found.is_some_and(|windows| !windows.places_are_summed() && windows.lanes(arch).is_some());
+        slides.then(|| Self::with(&kernel, dtypes, arch, Some(op)))
+    }
+
+    /// A product, or what `join` makes of the windows of the second operand.
+    fn with(kernel: &ContractKernel, dtypes: &[DType], arch: Arch, join: Option<ReduceOp>) -> Self {
         let axes = &kernel.axes;
         let group = |number| kernel.group(number).collect::<Vec<usize>>();
         let (batch, mut m, mut n, k) = (group(0), group(1), group(2), group(3));
         let (mut lhs, mut rhs) = (&kernel.lhs, &kernel.rhs);
         let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
         let across = stores_along(&kernel.stores, &m, &n, axes);
-        let windows = |own: &[usize], (tape, value): &(Tape, ValueId), others: &[usize]| {
-            let groups = Groups { batch: &batch, own, summed: &k };
-            let is_float = kernel.accumulator.is_float();
-            is_float.then(|| Windows::new(axes, &groups, (tape, *value), size(others), dtypes)).flatten()
-        };
-        let mut found = windows(&n, rhs, &m);
+        let [windows_of_lhs, windows_of_rhs] = windows(kernel, dtypes);
         // Tiles half empty cost more than results written with gaps.
         let (plain, swapped) = (Tile::padded(arch, size(&m), size(&n)), Tile::padded(arch, size(&n), size(&m)));
         let mut swap = if across { 2 * swapped <= 3 * plain } else { 3 * swapped < 2 * plain };
-        if found.is_none() {
-            found = windows(&m, lhs, &n);
-            swap |= found.is_some();
-        } else {
-            swap = false;
+        match (&windows_of_lhs, &windows_of_rhs) {
+            (_, Some(_)) => swap = false,
+            (Some(_), None) => swap = true,
+            (None, None) => {}
         }
+        let found = windows_of_rhs.or(windows_of_lhs);
         if swap {
             std::mem::swap(&mut m, &mut n);
             std::mem::swap(&mut lhs, &mut rhs);
@@ -124,7 +183,7 @@ impl CompiledContract {
         let operands = match (matrix(&m, lhs), matrix(&n, rhs), found) {
             (Some(lhs), Some(rhs), _) => Operands::Plain(lhs, rhs),
             (_, _, Some(windows)) => {
-                Operands::Windows(Box::new(Windowed::new(arch, windows, operand(&m, lhs), size(&m))))
+                Operands::Windows(Box::new(Windowed::new(arch, windows, operand(&m, lhs), size(&m), join)))
             }
             _ => Operands::Packed(Box::new([operand(&m, lhs), operand(&n, rhs)])),
         };
@@ -177,12 +236,20 @@ impl CompiledContract {
         self.k.div_ceil(self.blocks.chunk).max(1)
     }
 
+    /// True if it needs memory of its own.
+    pub(super) fn has_state(&self) -> bool {
+        let prepares = self.turned.is_some() || self.windowed().and_then(Windowed::prepared_len).is_some();
+        prepares || self.chunks() > 1
+    }
+
     /// Memory of its own; `Some(None)` if none is needed, `None` if there is none left.
     pub(super) fn state(&self, blocks: &Blocks) -> Option<Option<ContractState>> {
+        if !self.has_state() {
+            return Some(None);
+        }
         let words = match (&self.turned, self.windowed().and_then(Windowed::prepared_len)) {
             (Some(_), _) => self.batch * self.k * self.n,
             (_, Some(len)) => self.batch * len,
-            _ if self.chunks() == 1 => return Some(None),
             _ => self.chunks() * self.batch * self.m * self.n,
         };
         let memory = blocks.scratch(4 * words as u64)?;

@@ -148,22 +148,24 @@ impl WithSimd for FloatRow<'_> {
         match op {
             ReduceOp::Sum => join_floats(simd, values, identity, |a, b| simd.add_f32s(a, b), |a, b| a + b),
             ReduceOp::Prod => join_floats(simd, values, identity, |a, b| simd.mul_f32s(a, b), |a, b| a * b),
-            ReduceOp::Max => {
-                let join = |a, b| {
-                    let larger = simd.select_f32s(simd.less_than_or_equal_f32s(a, b), b, a);
-                    simd.select_f32s(simd.equal_f32s(b, b), larger, b) // NaN if either is
-                };
-                join_floats(simd, values, identity, join, maximum)
-            }
-            ReduceOp::Min => {
-                let join = |a, b| {
-                    let smaller = simd.select_f32s(simd.less_than_or_equal_f32s(b, a), b, a);
-                    simd.select_f32s(simd.equal_f32s(b, b), smaller, b)
-                };
-                join_floats(simd, values, identity, join, minimum)
-            }
+            ReduceOp::Max => join_floats(simd, values, identity, |a, b| larger(simd, a, b), maximum),
+            ReduceOp::Min => join_floats(simd, values, identity, |a, b| smaller(simd, a, b), minimum),
         }
     }
+}
+
+/// The larger one of each pair; NaN if either is.
+#[inline(always)]
+pub(super) fn larger<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+    let larger = simd.select_f32s(simd.less_than_or_equal_f32s(a, b), b, a);
+    simd.select_f32s(simd.equal_f32s(b, b), larger, b)
+}
+
+/// The smaller one of each pair; NaN if either is.
+#[inline(always)]
+pub(super) fn smaller<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+    let smaller = simd.select_f32s(simd.less_than_or_equal_f32s(b, a), b, a);
+    simd.select_f32s(simd.equal_f32s(b, b), smaller, b)
 }
 
 /// Joins elements [`CHUNK`] apart, then the lanes.

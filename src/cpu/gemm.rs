@@ -86,6 +86,16 @@ impl Matrix {
         self.summed == 1 && self.own != 1
     }
 
+    /// True if its own points, or the summed ones, lie next to each other.
+    pub(super) fn lies_along(&self, summed: bool) -> bool {
+        1 == if summed { self.summed } else { self.own }
+    }
+
+    /// So many elements from one on, of a matrix that [`lies along`](Self::lies_along) them.
+    pub(super) fn line(&self, views: &[View], (batch, own, summed): (usize, usize, usize), len: usize) -> Run {
+        views[self.buffer].run(self.at(batch, own, summed), len)
+    }
+
     /// Where it lies.
     pub(super) fn placed<'a>(&'a self, views: &[View]) -> Placed<'a> {
         Placed { matrix: self, view: views[self.buffer] }

@@ -8,6 +8,10 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+use crate::dtype::DType;
+use crate::graph::ReduceOp;
+
+use super::fold::{larger, smaller};
 use super::micro::lanes_of;
 use super::words::Words;
 
@@ -28,6 +32,8 @@ pub(super) struct Lanes {
     vectors: Vec<Vector>,
     /// Distances of the vectors' first lanes.
     at: Vec<u32>,
+    /// The places of these.
+    to: Vec<u32>,
     /// True if vectors stand for all their lanes, one after the other.
     whole: bool,
 }
@@ -45,7 +51,7 @@ impl Lanes {
         if line == 0 || summed && line < lanes || !places.chunks(line).all(neighbours) {
             return None;
         }
-        let (mut vectors, mut at) = (Vec::new(), Vec::new());
+        let (mut vectors, mut at, mut to) = (Vec::new(), Vec::new(), Vec::new());
         for (number, distances) in places.chunks(line).enumerate() {
             for first in (0..distances.len()).step_by(lanes) {
                 // The last vector of a line lies over the one before it.
@@ -53,10 +59,11 @@ impl Lanes {
                 let (skip, count) = (first - start, lanes.min(distances.len() - first));
                 vectors.push(Vector { place: number * line + first, skip, count });
                 at.push(distances[start]);
+                to.push((number * line + start) as u32);
             }
         }
         let whole = vectors.iter().all(|vector| vector.count == lanes);
-        Some(Self { lanes, vectors, at, whole })
+        Some(Self { lanes, vectors, at, to, whole })
     }
 
     /// The share of computed sums that are used.
@@ -73,6 +80,11 @@ impl Lanes {
     /// Where the first lanes of the vectors for the first `places` places are, which end with a line.
     pub(super) fn at(&self, places: usize) -> &[u32] {
         &self.at[..self.count(places)]
+    }
+
+    /// Which of the first `places` places the vectors begin with.
+    pub(super) fn to(&self, places: usize) -> &[u32] {
+        &self.to[..self.count(places)]
     }
 
     fn count(&self, places: usize) -> usize {
@@ -130,12 +142,19 @@ impl Height {
 
     /// For [`PlacesBlock`].
     pub(super) fn of_places(arch: Arch, rows: usize) -> Self {
-        Self::least_waste(if lanes_of(arch) >= 16 { &[8, 6, 4] } else { &[4] }, rows)
+        match rows {
+            // each filter has channels of its own
+            ..=2 => Self(rows.max(1)),
+            _ => Self::least_waste(if lanes_of(arch) >= 16 { &[8, 6, 4] } else { &[4] }, rows),
+        }
     }
 
     /// For [`SumsBlock`].
     pub(super) fn of_sums(arch: Arch, rows: usize) -> Self {
-        Self::least_waste(if lanes_of(arch) >= 16 { &[4, 6] } else { &[2] }, rows)
+        match rows {
+            ..=1 => Self(1),
+            _ => Self::least_waste(if lanes_of(arch) >= 16 { &[4, 6] } else { &[2] }, rows),
+        }
     }
 }
 
@@ -184,6 +203,8 @@ impl WithSimd for PlacesBlock<'_> {
         match (self.height.0, S::F32_LANES >= 16) {
             (8, _) => self.with_tile::<S, 8, 3>(simd),
             (6, _) => self.with_tile::<S, 6, 4>(simd),
+            (1, _) => self.with_tile::<S, 1, 8>(simd),
+            (2, _) => self.with_tile::<S, 2, 4>(simd),
             (_, true) => self.with_tile::<S, 4, 6>(simd),
             (_, false) => self.with_tile::<S, 4, 2>(simd),
         }
@@ -245,6 +266,7 @@ impl WithSimd for SumsBlock<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         match (self.height.0, S::F32_LANES >= 16) {
             (6, _) => self.with_tile::<S, 6, 4>(simd),
+            (1, _) => self.with_tile::<S, 1, 9>(simd),
             (_, true) => self.with_tile::<S, 4, 6>(simd),
             (_, false) => self.with_tile::<S, 2, 4>(simd),
         }
@@ -281,6 +303,82 @@ impl SumsBlock<'_> {
                         *sum += simd.reduce_sum_f32s(*lanes);
                     }
                 }
+            }
+        }
+    }
+}
+
+/// `results[to[v]..] = join of the vectors at grid[at[v] + taps[t]]` over all taps, each times its weight if there are any.
+///
+/// Vectors are written in order, and each has the whole of its lanes: those that stand for places of others, of the same line or of
+/// lines behind, are the same there or are written again.
+pub(super) struct PlaneBlock<'a> {
+    pub(super) grid: &'a [u32],
+    pub(super) at: &'a [u32],
+    pub(super) to: &'a [u32],
+    pub(super) taps: &'a [u32],
+    pub(super) how: Join<'a>,
+    /// With room for a vector from the last place on.
+    pub(super) results: &'a mut [u32],
+}
+
+/// What becomes of the points of a window.
+#[derive(Clone, Copy)]
+pub(super) enum Join<'a> {
+    Reduce(ReduceOp),
+    /// Summed with these weights.
+    Weigh(&'a [u32]),
+}
+
+impl WithSimd for PlaneBlock<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let zero = simd.splat_f32s(0.0);
+        match self.how {
+            Join::Weigh(weights) => {
+                let weights: &[f32] = bytemuck::cast_slice(weights);
+                self.joined::<S, 8, _>(zero, |tap| {
+                    let weight = simd.splat_f32s(weights[tap]);
+                    move |sum, window| simd.mul_add_e_f32s(weight, window, sum)
+                });
+            }
+            Join::Reduce(op) => {
+                let identity = simd.splat_f32s(op.identity(DType::F32).to_f64() as f32);
+                match op {
+                    ReduceOp::Max => self.joined::<S, 4, _>(identity, |_| |a, b| larger(simd, a, b)),
+                    ReduceOp::Min => self.joined::<S, 4, _>(identity, |_| |a, b| smaller(simd, a, b)),
+                    ReduceOp::Sum => self.joined::<S, 8, _>(identity, |_| |a, b| simd.add_f32s(a, b)),
+                    ReduceOp::Prod => self.joined::<S, 8, _>(identity, |_| |a, b| simd.mul_f32s(a, b)),
+                }
+            }
+        }
+    }
+}
+
+impl PlaneBlock<'_> {
+    #[inline(always)]
+    fn joined<S: Simd, const WIDE: usize, F: Fn(S::f32s, S::f32s) -> S::f32s>(
+        self,
+        start: S::f32s,
+        join: impl Fn(usize) -> F,
+    ) {
+        let Self { grid, at, to, taps, results, .. } = self;
+        let grid = checked::<S>(grid, at, taps);
+        let results: &mut [f32] = bytemuck::cast_slice_mut(results);
+        for (at, to) in at.chunks(WIDE).zip(to.chunks(WIDE)) {
+            // Vectors behind the last one repeat it.
+            let starts: [*const f32; WIDE] =
+                std::array::from_fn(|v| grid.as_ptr().wrapping_add(at[v.min(at.len() - 1)] as usize));
+            let mut joined = [start; WIDE];
+            for (tap, &distance) in taps.iter().enumerate() {
+                let join = join(tap);
+                for (joined, start) in joined.iter_mut().zip(starts) {
+                    *joined = join(*joined, load_at::<S>(start.wrapping_add(distance as usize)));
+                }
+            }
+            for (&place, joined) in to.iter().zip(joined) {
+                store::<S>(&mut results[place as usize..], joined);
             }
         }
     }

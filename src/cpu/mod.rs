@@ -34,6 +34,7 @@ mod reshape;
 mod routine;
 mod run_loops;
 mod scratch;
+mod segments;
 mod space;
 mod team;
 #[cfg(test)]
@@ -53,7 +54,7 @@ use std::time::Instant;
 use pulp::Arch;
 
 use crate::dtype::DType;
-use crate::plan::{Body, Place, Plan};
+use crate::plan::{Body, LoopKernel, Place, Plan};
 use crate::pool;
 use crate::stage::Stage;
 use crate::timing::spans::{SpanLog, WorkSpan};
@@ -67,6 +68,7 @@ pub(crate) use memory::{Blocks, Memory};
 use reshape::{thin_contract, tileable_parts};
 use routine::CompiledRoutine;
 use scratch::{Threads, WORTH_WAKING};
+use segments::segmented;
 use view::View;
 
 /// The vector instructions in use: their length decides the order of sums.
@@ -109,8 +111,8 @@ struct Ready {
 #[derive(Debug)]
 enum Kernel {
     Loop(CompiledLoop),
-    /// A map in several parts.
-    Parts(Vec<CompiledLoop>),
+    /// A loop in several parts that keep nothing between their pieces.
+    Parts(Vec<Kernel>),
     Contract(Box<CompiledContract>),
     Routine(CompiledRoutine),
 }
@@ -191,15 +193,36 @@ impl Compiled {
 impl Kernel {
     fn new(body: &Body, dtypes: &[DType], arch: Arch) -> Self {
         match body {
-            Body::Loop(body) => match tileable_parts(body) {
-                Some(parts) => Self::Parts(parts.iter().map(|part| CompiledLoop::new(part, dtypes)).collect()),
-                None => Self::Loop(CompiledLoop::new(body, dtypes)),
-            },
-            Body::Contract(body) => match thin_contract(body, dtypes) {
+            Body::Loop(body) => {
+                let parts = segmented(body)
+                    .or_else(|| tileable_parts(body))
+                    .map(|parts| parts.iter().map(|part| Self::of_loop(part, dtypes, arch)).collect::<Vec<_>>());
+                match parts {
+                    Some(parts) if parts.iter().all(Self::is_stateless) => Self::Parts(parts),
+                    _ => Self::of_loop(body, dtypes, arch),
+                }
+            }
+            Body::Contract(body) => match thin_contract(body, dtypes, arch) {
                 Some(body) => Self::Loop(CompiledLoop::new(&body, dtypes)),
                 None => Self::Contract(Box::new(CompiledContract::new(body, dtypes, arch))),
             },
             Body::Routine(body) => Self::Routine(CompiledRoutine::new(body)),
+        }
+    }
+
+    fn of_loop(kernel: &LoopKernel, dtypes: &[DType], arch: Arch) -> Self {
+        match CompiledContract::pool(kernel, dtypes, arch) {
+            Some(pool) => Self::Contract(Box::new(pool)),
+            None => Self::Loop(CompiledLoop::new(kernel, dtypes)),
+        }
+    }
+
+    /// True if it keeps nothing between its pieces.
+    fn is_stateless(&self) -> bool {
+        match self {
+            Self::Loop(kernel) => kernel.chunks() == 1,
+            Self::Contract(kernel) => !kernel.has_state(),
+            Self::Parts(_) | Self::Routine(_) => true,
         }
     }
 
@@ -208,7 +231,7 @@ impl Kernel {
         FIXED
             + match self {
                 Self::Loop(kernel) => kernel.nanoseconds,
-                Self::Parts(parts) => parts.iter().map(|part| part.nanoseconds).sum(),
+                Self::Parts(parts) => parts.iter().map(Self::nanoseconds).sum(),
                 Self::Contract(kernel) => kernel.nanoseconds,
                 Self::Routine(kernel) => kernel.nanoseconds,
             }
@@ -219,7 +242,11 @@ impl Kernel {
         match (self, &mut *state.lock().unwrap_or_else(PoisonError::into_inner)) {
             (Self::Loop(kernel), State::Loop(state)) => kernel.run(&env, state.as_mut()),
             (Self::Contract(kernel), State::Contract(state)) => kernel.run(&env, state.as_mut()),
-            (Self::Parts(parts), State::Nothing) => parts.iter().for_each(|part| part.run(&env, None)),
+            (Self::Parts(parts), State::Nothing) => parts.iter().for_each(|part| match part {
+                Self::Loop(part) => part.run(&env, None),
+                Self::Contract(part) => part.run(&env, None),
+                Self::Parts(_) | Self::Routine(_) => unreachable!("parts are loops"),
+            }),
             (Self::Routine(kernel), State::Nothing) => kernel.run(&env),
             _ => unreachable!("each kernel has the state of its own kind"),
         }

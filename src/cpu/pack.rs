@@ -8,7 +8,9 @@ use crate::dtype::DType;
 use crate::plan::{Tape, ValueId};
 
 use super::execute::{Env, Inputs, Registers, STRIP};
+use super::gemm::Matrix;
 use super::program::Program;
+use super::view::Run;
 use super::words::Words;
 
 /// Packed operands and sums of a block.
@@ -31,6 +33,8 @@ pub(super) struct Operand {
     flat: bool,
     /// Points of k and of the group.
     sizes: (usize, usize),
+    /// The same as a matrix whose lines lie next to each other, if it is no more than that.
+    plain: Option<Matrix>,
 }
 
 /// Axis numbers of the batch, of the operand's own group and of k.
@@ -47,16 +51,16 @@ impl Operand {
     pub(super) fn new(axes: &[usize], groups: &Groups<'_>, operand: (&Tape, ValueId), dtypes: &[DType]) -> Self {
         let (along_k, along_own) =
             (Self::along(true, axes, groups, operand, dtypes), Self::along(false, axes, groups, operand, dtypes));
-        if along_k.program.read_cost() + ACROSS < along_own.program.read_cost() { along_k } else { along_own }
+        let is_line = along_k.sizes.1 == 1;
+        if is_line || along_k.program.read_cost() + ACROSS < along_own.program.read_cost() {
+            along_k
+        } else {
+            along_own
+        }
     }
 
-    fn along(
-        along_k: bool,
-        axes: &[usize],
-        groups: &Groups<'_>,
-        (tape, value): (&Tape, ValueId),
-        dtypes: &[DType],
-    ) -> Self {
+    fn along(along_k: bool, axes: &[usize], groups: &Groups<'_>, operand: (&Tape, ValueId), dtypes: &[DType]) -> Self {
+        let (tape, value) = operand;
         let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
         let sizes = (size(groups.summed), size(groups.own));
         let (lines, line) = if along_k { (groups.own, groups.summed) } else { (groups.summed, groups.own) };
@@ -64,7 +68,8 @@ impl Operand {
         let walked = if flat { [lines, line].concat() } else { line.to_vec() };
         let fixed = if flat { groups.batch.to_vec() } else { [groups.batch, lines].concat() };
         let program = Program::new(axes, (&fixed, &walked), tape, &[], &[value], dtypes);
-        Self { program, along_k, flat, sizes }
+        let plain = Matrix::new(axes, groups, operand, dtypes).filter(|matrix| matrix.lies_along(along_k));
+        Self { program, along_k, flat, sizes, plain }
     }
 
     /// The points of its own group (or of k, if `summed`) after which its strips repeat themselves.
@@ -91,6 +96,13 @@ impl Operand {
         (lines, stride): (&mut Words, usize),
     ) {
         lines.reserve(own.len() * stride);
+        if let Some(matrix) = &self.plain {
+            for (number, line) in own.clone().zip(lines.chunks_exact_mut(stride)) {
+                let words = matrix.line(env.views, (batch, number, summed.start), summed.len());
+                line[..summed.len()].copy_from_slice(words.words());
+            }
+            return;
+        }
         self.each_line(env, registers, batch, (own.clone(), summed.clone()), |line, first, words| {
             let at = (line - own.start) * stride + first - summed.start;
             lines[at..at + words.len()].copy_from_slice(words);
@@ -150,24 +162,41 @@ impl Operand {
             panels[len - depth * width..].fill(0);
         }
         if !self.along_k {
-            self.each_line(env, registers, batch, (summed.clone(), own.clone()), |k, first, words| {
+            let mut place = |k: usize, first: usize, mut words: &[u32]| {
                 let row = (k - summed.start) * width;
                 let mut at = first - own.start;
-                let mut words = words;
                 while !words.is_empty() {
                     let inside = at % width;
                     let (now, later) = words.split_at((width - inside).min(words.len()));
                     let start = at / width * depth * width + row + inside;
-                    let target = &mut panels[start..start + now.len()];
-                    // A length known beforehand spares a call.
-                    match (<&mut [u32; 32]>::try_from(&mut *target), <&[u32; 32]>::try_from(now)) {
-                        (Ok(target), Ok(now)) => *target = *now,
-                        _ => target.copy_from_slice(now),
-                    }
+                    copy(now, &mut panels[start..start + now.len()]);
                     at += now.len();
                     words = later;
                 }
-            });
+            };
+            match &self.plain {
+                Some(matrix) => {
+                    let line = |k| matrix.line(env.views, (batch, own.start, k), own.len());
+                    summed.clone().for_each(|k| place(k, own.start, line(k).words()));
+                }
+                None => self.each_line(env, registers, batch, (summed.clone(), own.clone()), place),
+            }
+            return;
+        }
+        if let Some(matrix) = &self.plain {
+            for (panel, start) in panels.chunks_exact_mut(depth * width).zip(own.clone().step_by(width)) {
+                let end = own.end.min(start + width);
+                if width == 1 {
+                    panel.copy_from_slice(matrix.line(env.views, (batch, start, summed.start), depth).words());
+                    continue;
+                }
+                for (number, first) in (start..end).step_by(4).enumerate() {
+                    let line = |line: usize| matrix.line(env.views, (batch, line, summed.start), depth);
+                    let lines: [Run; 4] = std::array::from_fn(|i| line((first + i).min(end - 1)));
+                    let lines = lines.each_ref().map(Run::words);
+                    across(&lines[..4.min(end - first)], &mut panel[4 * number..], width);
+                }
+            }
             return;
         }
         // A panel's lines next to each other, then across. The gap keeps them out of each other's cache sets.
@@ -176,24 +205,39 @@ impl Operand {
             let end = own.end.min(start + width);
             self.lines(env, registers, (batch, summed.clone(), start..end), (lines, stride));
             for (number, four) in lines[..(end - start) * stride].chunks(4 * stride).enumerate() {
-                across(four, stride, &mut panel[4 * number..], width);
+                let of_four: [&[u32]; 4] =
+                    std::array::from_fn(|i| four.chunks_exact(stride).nth(i).unwrap_or_default());
+                across(&of_four[..four.len() / stride], &mut panel[4 * number..], width);
             }
         }
     }
 }
 
+/// `target = source`, of one length. One known beforehand spares a call.
+#[inline(always)]
+fn copy(source: &[u32], target: &mut [u32]) {
+    macro_rules! known {
+        ($($len:literal)*) => {
+            $(if let (Ok(source), Ok(target)) = (<&[u32; $len]>::try_from(source), <&mut [u32; $len]>::try_from(&mut *target)) {
+                *target = *source;
+                return;
+            })*
+        };
+    }
+    known!(32 16 8 4);
+    target.copy_from_slice(source);
+}
+
 /// `panel[k][i] = lines[i][k]` for up to four lines; k runs as far as `panel` has rows.
-fn across(lines: &[u32], stride: usize, panel: &mut [u32], width: usize) {
+fn across(lines: &[&[u32]], panel: &mut [u32], width: usize) {
     let rows = panel.chunks_mut(width);
-    if lines.len() == 4 * stride {
-        let (first, second) = lines.split_at(2 * stride);
-        let ((a, b), (c, d)) = (first.split_at(stride), second.split_at(stride));
+    if let &[a, b, c, d] = lines {
         for ((row, (&a, &b)), (&c, &d)) in rows.zip(a.iter().zip(b)).zip(c.iter().zip(d)) {
             row[..4].copy_from_slice(&[a, b, c, d]);
         }
     } else {
         for (k, row) in rows.enumerate() {
-            for (word, line) in row.iter_mut().zip(lines.chunks_exact(stride)) {
+            for (word, line) in row.iter_mut().zip(lines) {
                 *word = line[k];
             }
         }

@@ -5,6 +5,7 @@ use crate::graph::{Binary, Unary};
 use crate::plan::{BufferId, Cond, InstrOp, Ix, Store, Tape, ValueId};
 
 use super::access::Access;
+use super::compile::register_bits;
 use super::elementwise::Kind;
 use super::space::Space;
 
@@ -106,16 +107,29 @@ pub(super) struct LoneLoad<'a> {
     pub(super) strides: Vec<i64>,
     pub(super) offset: i64,
     pub(super) valid: &'a [Cond],
+    /// The bits of what it is where `valid` does not hold.
+    pub(super) elsewhere: u32,
 }
 
 impl<'a> LoneLoad<'a> {
     /// `value` of `tape` over so many axes, if it is one.
     pub(super) fn new((tape, value): (&'a Tape, ValueId), rank: usize, dtypes: &[DType]) -> Option<Self> {
-        let [instr] = tape.instrs.as_slice() else { return None };
-        let InstrOp::Load { buffer, ref index, ref valid } = instr.op else { return None };
-        debug_assert_eq!(value, 0, "the tape's only value");
+        let op = |number: usize| &tape.instrs[number].op;
+        let (load, elsewhere) = match *op(value) {
+            InstrOp::Load { .. } if tape.instrs.len() == 1 => (value, 0),
+            InstrOp::Select(condition, load, other) if tape.instrs.len() == 4 => {
+                match (op(condition), op(load), op(other)) {
+                    (InstrOp::Valid(tested), InstrOp::Load { valid, .. }, InstrOp::Const(other)) if tested == valid => {
+                        (load, register_bits(*other))
+                    }
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        let InstrOp::Load { buffer, ref index, ref valid } = *op(load) else { return None };
         let (strides, offset) = index.affine(rank)?;
-        (dtypes[buffer] == DType::F32).then_some(Self { buffer, strides, offset, valid })
+        (dtypes[buffer] == DType::F32).then_some(Self { buffer, strides, offset, valid, elsewhere })
     }
 }
 

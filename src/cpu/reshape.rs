@@ -1,9 +1,12 @@
 //! Kernels rewritten into equal ones that suit the executor better.
 
+use pulp::Arch;
+
 use crate::dtype::DType;
 use crate::graph::{Binary, ReduceOp};
 use crate::plan::{Body, ContractKernel, Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape};
 
+use super::contract::slides;
 use super::gemm::is_plain;
 
 /// Contractions with at most this many rows or columns are computed without packing: each operand is read about once.
@@ -31,12 +34,13 @@ fn append(to: &mut Tape, tape: &Tape) -> usize {
     first
 }
 
-/// A matrix-vector product (and its like) as a reduction, unless its operands are plain matrices; scalar products and many tiny
-/// ones always.
-pub(super) fn thin_contract(kernel: &ContractKernel, dtypes: &[DType]) -> Option<LoopKernel> {
+/// A matrix-vector product (and its like) as a reduction, unless its operands are plain matrices or windows (of a convolution whose
+/// channels have filters of their own); scalar products and many tiny ones always.
+pub(super) fn thin_contract(kernel: &ContractKernel, dtypes: &[DType], arch: Arch) -> Option<LoopKernel> {
     let [batch, m, n, k] = kernel.sizes();
     let are_tiny = batch >= MANY && m.saturating_mul(n).saturating_mul(k) <= TINY;
-    if !are_tiny && (m > THIN && n > THIN || m.max(n) > THIN && is_plain(kernel, dtypes)) {
+    let is_known = || is_plain(kernel, dtypes) || slides(kernel, dtypes, arch);
+    if !are_tiny && (m > THIN && n > THIN || m.max(n) > THIN && is_known()) {
         return None;
     }
     let mut tape = kernel.lhs.0.clone();

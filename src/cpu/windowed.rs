@@ -5,16 +5,19 @@ use std::ops::Range;
 
 use pulp::Arch;
 
+use crate::graph::ReduceOp;
+
 use super::blocking::Blocking;
 use super::contract::Piece;
 use super::execute::{Env, Registers};
-use super::lanes::{Height, Lanes, PlacesBlock, SumsBlock};
+use super::lanes::{Height, Join, Lanes, PlacesBlock, PlaneBlock, SumsBlock};
 use super::micro::{Tile, WindowBlock};
 use super::pack::{Operand, Panels};
 use super::scratch::Scratch;
 use super::view::View;
 use super::windows::Windows;
 use super::winograd::Winograd;
+use super::words::Words;
 
 /// Of the lanes that the other operand's points would fill, how many places have to fill to be lanes instead: then nothing is
 /// turned over.
@@ -37,11 +40,17 @@ enum Way {
     Others,
     /// With the windows' places as lanes, where that leaves fewer of them empty.
     Places(Lanes, Height),
+    /// The same without another operand.
+    Pool(Lanes, ReduceOp),
     Tiles(Winograd),
 }
 
 impl Windowed {
-    pub(super) fn new(arch: Arch, windows: Windows, other: Operand, rows: usize) -> Self {
+    /// Windows and the other operand, of so many points; or, if they are only to be joined, windows that have [`Lanes`].
+    pub(super) fn new(arch: Arch, windows: Windows, other: Operand, rows: usize, join: Option<ReduceOp>) -> Self {
+        if let Some((op, lanes)) = join.zip(windows.lanes(arch)) {
+            return Self { windows, other, rows, way: Way::Pool(lanes, op) };
+        }
         if let Some(winograd) = windows.winograd(arch, rows) {
             return Self { windows, other, rows, way: Way::Tiles(winograd) };
         }
@@ -60,6 +69,7 @@ impl Windowed {
         match &self.way {
             Way::Others => tile.columns,
             Way::Places(_, height) => height.0,
+            Way::Pool(..) => 1,
             Way::Tiles(winograd) => winograd.height.0,
         }
     }
@@ -104,6 +114,7 @@ impl Windowed {
         match (&self.way, prepared) {
             (Way::Others, _) => self.sum_others(env, scratch, (piece, summed), blocks),
             (Way::Places(lanes, height), _) => self.sum_places(env, scratch, (piece, summed), blocks, (lanes, *height)),
+            (Way::Pool(lanes, op), _) => self.pool(env, scratch, (piece, summed), (lanes, *op)),
             (Way::Tiles(winograd), Some(weights)) => self.sum_tiles(env, scratch, (piece, summed), (winograd, weights)),
             (Way::Tiles(_), None) => unreachable!("tiles are multiplied with transformed weights"),
         }
@@ -161,6 +172,34 @@ impl Windowed {
         winograd.sum(env.arch, (grid, lead), weights, (&mut sums[..], rows), work);
     }
 
+    fn pool(
+        &self,
+        env: &Env<'_>,
+        (registers, panels): (&mut Registers, &mut Panels),
+        (piece, summed): (&Piece, Range<usize>),
+        (lanes, op): (&Lanes, ReduceOp),
+    ) {
+        let (Panels { lhs: grid, sums, .. }, columns) = (panels, piece.columns.len());
+        self.windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), grid, lanes.margin());
+        self.plane(env, (grid, sums), (columns, lanes), (piece, summed), Join::Reduce(op));
+    }
+
+    /// Joins the windows of a grid into one row of results.
+    fn plane(
+        &self,
+        env: &Env<'_>,
+        (grid, sums): (&[u32], &mut Words),
+        (columns, lanes): (usize, &Lanes),
+        (piece, summed): (&Piece, Range<usize>),
+        how: Join<'_>,
+    ) {
+        let len = columns + lanes.margin();
+        sums.reserve(len);
+        let taps = self.windows.distances(&piece.columns, &summed).summed;
+        let (at, to) = (lanes.at(columns), lanes.to(columns));
+        env.arch.dispatch(PlaneBlock { grid, at, to, taps, how, results: &mut sums[..len] });
+    }
+
     fn sum_places(
         &self,
         env: &Env<'_>,
@@ -190,10 +229,20 @@ impl Windowed {
             }
             return;
         }
+        windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), grid, margin);
+        if rows == 1 && summed.len() <= blocks.depth {
+            other.pack(env, registers, (piece.batch, summed.clone(), piece.rows.clone()), 1, (rhs, lines));
+            return self.plane(
+                env,
+                (grid, sums),
+                (columns, lanes),
+                (piece, summed.clone()),
+                Join::Weigh(&rhs[..summed.len()]),
+            );
+        }
         let len = rows.next_multiple_of(height.0) * lanes.spread_len(columns);
         sums.reserve(len);
         sums[..len].fill(0);
-        windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), grid, margin);
         for start in summed.clone().step_by(blocks.depth) {
             let summed = start..summed.end.min(start + blocks.depth);
             let range = (piece.batch, summed.clone(), piece.rows.clone());

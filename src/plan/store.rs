@@ -52,6 +52,8 @@ pub(super) enum Why {
         cost: u32,
         reads: usize,
     },
+    /// A contraction ends with it, and what reads it would compute it again and again.
+    Epilogue,
     /// It is compared with its own maximum or minimum, and both sides must be rounded alike.
     Compared,
     /// It is read at places that depend on data.
@@ -85,6 +87,7 @@ impl fmt::Display for Why {
             Self::Operand { cost, reads } => {
                 write!(f, "a contraction loads it again and again (cost {cost} from {reads} values)")
             }
+            Self::Epilogue => f.write_str("a contraction ends with it, and each element is read again and again"),
             Self::Compared => f.write_str("it is compared with its own maximum or minimum, as it is rounded"),
             Self::Gathered => f.write_str("a gather reads it at places that depend on data"),
             Self::Packed => f.write_str("it is part of a vector"),
@@ -124,6 +127,7 @@ pub(super) fn choose_stored(
     }
     let all_users = program.users();
     for number in 0..program.nodes.len() {
+        chooser.store_epilogues(number, &all_users);
         chooser.store_inputs(number, options);
         let inline = chooser.measure_within_limits(number);
         chooser.inline.push(inline);
@@ -190,6 +194,54 @@ impl Chooser<'_> {
         if !options.fuse && !self.is_free(number) {
             self.why[number].get_or_insert(Why::Unfused);
         }
+    }
+
+    /// Stores the elementwise work behind a contraction in place of its sums, if a contraction or a window reads its elements several
+    /// times each: computed once, as an epilogue, it takes no more memory, and what reads it has plain operands.
+    fn store_epilogues(&mut self, number: usize, users: &[Vec<usize>]) {
+        let node = &self.program.nodes[number];
+        let is_contraction = match node.op {
+            Op::Contract(_) => true,
+            Op::Reduce { .. } => false,
+            _ => return,
+        };
+        for &input in &node.inputs {
+            let below = self.below_moves(input);
+            let elements = |number: usize| self.program.nodes[number].shape.numel();
+            let repeats = is_contraction || elements(input) > elements(below);
+            if repeats && !self.stored(below) && self.ends_contraction(below, users) {
+                self.store(below, Why::Epilogue);
+            }
+        }
+    }
+
+    /// True if `number` is elementwise work on one contraction's sums, and all that is made of them.
+    fn ends_contraction(&self, number: usize, users: &[Vec<usize>]) -> bool {
+        let elements = |number: usize| self.program.nodes[number].shape.numel();
+        let is_reshape = |number: usize| matches!(self.program.nodes[number].op, Op::Reshape);
+        let (mut within, mut next, mut contraction) = (vec![number], 0, None);
+        while let Some(&found) = within.get(next) {
+            next += 1;
+            let node = &self.program.nodes[found];
+            let is_elementwise = matches!(node.op, Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Cast | Op::Reshape);
+            if !is_elementwise || within.len() > MOST_READERS {
+                return false;
+            }
+            for &input in node.inputs.iter().filter(|&&input| elements(input) == elements(number)) {
+                if matches!(self.program.nodes[input].op, Op::Contract(_)) {
+                    if *contraction.get_or_insert(input) != input {
+                        return false;
+                    }
+                } else if !self.stored(input) && (is_reshape(input) || !self.is_free(input)) && !within.contains(&input)
+                {
+                    within.push(input);
+                }
+            }
+        }
+        let Some(contraction) = contraction else { return false };
+        let is_output = |number: usize| self.program.outputs.iter().any(|output| output.node == number);
+        within.push(contraction);
+        within[1..].iter().all(|&found| !is_output(found) && users[found].iter().all(|user| within.contains(user)))
     }
 
     fn stored(&self, number: usize) -> bool {

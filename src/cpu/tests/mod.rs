@@ -7,6 +7,7 @@ mod plain;
 mod reductions;
 mod routines;
 mod speed;
+mod windows;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -7,6 +7,10 @@ use super::super::pack::Groups;
 /// How many times an element of the grid has to be used in place of one that is packed.
 const LEAST_OVERLAP: usize = 2;
 
+/// Steps from place to place along a line for which the grid's lines are kept in as many parts, and points of such a line, at most.
+const PARTS: std::ops::RangeInclusive<i64> = 2..=4;
+pub(super) const MOST_PARTED: usize = 512;
+
 /// A pair of axes that only appear as `unit + ratio · other`.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
@@ -158,18 +162,43 @@ impl<'a> Roles<'a> {
         self.extents[number + 1..].iter().product()
     }
 
-    /// Where in the grid the first place's first tap is.
+    /// Where in the grid the first place's first tap is, along axes whose points lie in order.
     pub(super) fn base(&self) -> i64 {
-        self.pairs.iter().enumerate().map(|(number, pair)| pair.shift(self.axes) * self.stride(number) as i64).sum()
+        let ordered = if self.parts() == 1 { self.pairs.len() } else { self.pairs.len() - 1 };
+        let pairs = self.pairs[..ordered].iter().enumerate();
+        pairs.map(|(number, pair)| pair.shift(self.axes) * self.stride(number) as i64).sum()
     }
 
-    /// Distances in the grid of all points of `group`, axes with windows, in order, from that of the first.
+    /// The parts that each line of the grid is kept in: one after the other its points number 0, p, 2p, ..., then 1, p + 1, ...
+    /// Places that are `p` apart thus lie next to each other.
+    pub(super) fn parts(&self) -> usize {
+        let is_short = self.extents.last().is_some_and(|&extent| extent <= MOST_PARTED);
+        match self.steps().last() {
+            Some(step) if is_short && self.window.len() > 1 && PARTS.contains(&step) => step as usize,
+            _ => 1,
+        }
+    }
+
+    /// Where in a line of several parts a point is.
+    fn in_parts(&self, point: usize) -> usize {
+        let (parts, extent) = (self.parts(), self.extents[self.extents.len() - 1]);
+        (0..point % parts).map(|part| (extent - part).div_ceil(parts)).sum::<usize>() + point / parts
+    }
+
+    /// Distances in the grid of all points of `group`, axes with windows, in order, from that of the first; of taps, where lines have
+    /// parts, from a line's first point.
     pub(super) fn distances(&self, group: &[usize], sizes: &[usize]) -> Vec<i64> {
         let mut at = vec![0_i64];
         for (&axis, &size) in group.iter().zip(sizes) {
             let number = self.pairs.iter().position(|pair| pair.has(axis)).expect("it is one of a pair");
-            let step = self.pairs[number].step(axis) * self.stride(number) as i64;
-            at = at.iter().flat_map(|&at| (0..size as i64).map(move |coord| at + step * coord)).collect();
+            let pair = &self.pairs[number];
+            let distance = |coord: i64| match number + 1 == self.pairs.len() && self.parts() > 1 {
+                false => pair.step(axis) * self.stride(number) as i64 * coord,
+                true if self.window.contains(&axis) => coord,
+                true => self.in_parts((pair.shift(self.axes) + pair.step(axis) * coord) as usize) as i64,
+            };
+            let distances: Vec<i64> = (0..size as i64).map(distance).collect();
+            at = at.iter().flat_map(|&at| distances.iter().map(move |distance| at + distance)).collect();
         }
         at
     }

@@ -25,7 +25,7 @@ use super::pack::Groups;
 use super::program::{Program, expressions};
 use super::winograd::{Places, Winograd};
 use super::words::Words;
-use axes::Roles;
+use axes::{MOST_PARTED, Roles};
 use blocks::{Blocks, Pictures};
 
 /// An operand that is evaluated into grids.
@@ -36,6 +36,8 @@ pub(super) struct Windows {
     bordered: Option<Bordered>,
     pictures: Pictures,
     blocks: Blocks,
+    /// Points of a line of the grid, and the parts that it is kept in.
+    line: (usize, usize),
     /// Distances of a block's places and taps, in order.
     place_at: Vec<u32>,
     tap_at: Vec<u32>,
@@ -73,7 +75,9 @@ impl Windows {
         let pictures = Pictures::new(&roles);
         let batches: usize = groups.batch.iter().map(|&axis| axes[axis]).product();
         let blocks = Blocks::new(&pictures, batches, others)?;
-        let mut found = Self { program, bordered, pictures, blocks, place_at: Vec::new(), tap_at: Vec::new() };
+        let line = (roles.extents[roles.extents.len() - 1], roles.parts());
+        let (place_at, tap_at) = (Vec::new(), Vec::new());
+        let mut found = Self { program, bordered, pictures, blocks, line, place_at, tap_at };
         let repeated = |at: &[i64], count: usize, stride: usize, base: i64| {
             let each = (0..count).flat_map(|number| at.iter().map(move |&at| (number * stride) as i64 + at + base));
             each.map(|at| u32::try_from(at).ok()).collect::<Option<Vec<u32>>>()
@@ -164,12 +168,15 @@ impl Windows {
                 let target = &mut target[..words];
                 if let Some(bordered) = &self.bordered {
                     bordered.fill(env.views, (image + channel, start), target);
-                    continue;
+                } else {
+                    for (number, target) in target.chunks_mut(STRIP).enumerate() {
+                        let at = (image + channel, start + number * STRIP, target.len());
+                        self.program.run(env, registers, at, &Inputs::default());
+                        target.copy_from_slice(registers.words(self.program.results[0], target.len()));
+                    }
                 }
-                for (number, target) in target.chunks_mut(STRIP).enumerate() {
-                    let at = (image + channel, start + number * STRIP, target.len());
-                    self.program.run(env, registers, at, &Inputs::default());
-                    target.copy_from_slice(registers.words(self.program.results[0], target.len()));
+                if self.line.1 > 1 {
+                    part(target, self.line);
                 }
             }
         }
@@ -183,5 +190,27 @@ impl Windows {
         let (places, taps) = (&self.place_at[place..place + places.len()], &self.tap_at[tap..tap + taps.len()]);
         let (own, summed) = if self.places_are_summed() { (taps, places) } else { (places, taps) };
         Distances { own, summed }
+    }
+}
+
+/// Reorders lines of so many points: first number 0, `parts`, 2 `parts`, ..., then 1, `parts` + 1, ...
+fn part(lines: &mut [u32], (len, parts): (usize, usize)) {
+    let mut copy = [0; MOST_PARTED];
+    let copy = &mut copy[..len];
+    for line in lines.chunks_exact_mut(len) {
+        copy.copy_from_slice(line);
+        if parts == 2 {
+            // a step known beforehand becomes shuffles of vectors
+            let (pairs, last) = copy.as_chunks::<2>();
+            let (even, odd) = line.split_at_mut(len.div_ceil(2));
+            even.iter_mut().zip(pairs).for_each(|(word, pair)| *word = pair[0]);
+            odd.iter_mut().zip(pairs).for_each(|(word, pair)| *word = pair[1]);
+            even[pairs.len()..].copy_from_slice(last);
+            continue;
+        }
+        let mut to = line.iter_mut();
+        for first in 0..parts {
+            copy.iter().skip(first).step_by(parts).zip(&mut to).for_each(|(&word, to)| *to = word);
+        }
     }
 }
