@@ -145,7 +145,10 @@ impl Height {
         match rows {
             // each filter has channels of its own
             ..=2 => Self(rows.max(1)),
-            _ => Self::least_waste(if lanes_of(arch) >= 16 { &[8, 6, 4] } else { &[4] }, rows),
+            _ if lanes_of(arch) >= 16 => Self::least_waste(&[8, 6, 4], rows),
+            // four rows leave a quarter of the registers unused
+            _ if 8 * rows.next_multiple_of(6) <= 9 * rows.next_multiple_of(4) => Self(6),
+            _ => Self(4),
         }
     }
 
@@ -153,7 +156,7 @@ impl Height {
     pub(super) fn of_sums(arch: Arch, rows: usize) -> Self {
         match rows {
             ..=1 => Self(1),
-            _ => Self::least_waste(if lanes_of(arch) >= 16 { &[4, 6] } else { &[2] }, rows),
+            _ => Self::least_waste(if lanes_of(arch) >= 16 { &[4, 6] } else { &[4, 2] }, rows),
         }
     }
 }
@@ -202,7 +205,8 @@ impl WithSimd for PlacesBlock<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         match (self.height.0, S::F32_LANES >= 16) {
             (8, _) => self.with_tile::<S, 8, 3>(simd),
-            (6, _) => self.with_tile::<S, 6, 4>(simd),
+            (6, true) => self.with_tile::<S, 6, 4>(simd),
+            (6, false) => self.with_tile::<S, 6, 2>(simd),
             (1, _) => self.with_tile::<S, 1, 8>(simd),
             (2, _) => self.with_tile::<S, 2, 4>(simd),
             (_, true) => self.with_tile::<S, 4, 6>(simd),
@@ -268,6 +272,7 @@ impl WithSimd for SumsBlock<'_> {
             (6, _) => self.with_tile::<S, 6, 4>(simd),
             (1, _) => self.with_tile::<S, 1, 9>(simd),
             (_, true) => self.with_tile::<S, 4, 6>(simd),
+            (4, false) => self.with_tile::<S, 4, 3>(simd),
             (_, false) => self.with_tile::<S, 2, 4>(simd),
         }
     }

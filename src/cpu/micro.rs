@@ -46,7 +46,8 @@ impl Tile {
         let heights: &[usize] = match (lanes >= 16, wide) {
             (true, 1) => &[16, 8],
             (true, _) => &[8],
-            (false, _) => &[4],
+            (false, 1) => &[8],
+            (false, _) => &[6],
         };
         let in_runs = heights.iter().copied().find(|&height| run.is_multiple_of(height));
         Self { rows: in_runs.unwrap_or(heights[heights.len() - 1]), columns: wide * lanes }
@@ -243,6 +244,7 @@ impl WithSimd for WindowBlock<'_> {
         match self.tile.rows {
             16 => self.with_tile::<S, 16, 1>(simd),
             8 => self.with_rows::<S, 8>(simd),
+            6 => self.with_rows::<S, 6>(simd),
             _ => self.with_rows::<S, 4>(simd),
         }
     }

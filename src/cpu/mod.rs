@@ -65,7 +65,7 @@ use execute::Env;
 pub(crate) use gemm::by_the_crate_alone;
 use loops::{CompiledLoop, LoopState};
 pub(crate) use memory::{Blocks, Memory};
-use reshape::{thin_contract, tileable_parts};
+use reshape::{batched_contract, thin_contract, tileable_parts};
 use routine::CompiledRoutine;
 use scratch::{Threads, WORTH_WAKING};
 use segments::segmented;
@@ -204,7 +204,10 @@ impl Kernel {
             }
             Body::Contract(body) => match thin_contract(body, dtypes, arch) {
                 Some(body) => Self::Loop(CompiledLoop::new(&body, dtypes)),
-                None => Self::Contract(Box::new(CompiledContract::new(body, dtypes, arch))),
+                None => {
+                    let batched = batched_contract(body, dtypes);
+                    Self::Contract(Box::new(CompiledContract::new(batched.as_ref().unwrap_or(body), dtypes, arch)))
+                }
             },
             Body::Routine(body) => Self::Routine(CompiledRoutine::new(body)),
         }

@@ -8,12 +8,15 @@ use crate::plan::{Body, ContractKernel, Instr, InstrOp, Ix, Level, LoopKernel, P
 
 use super::contract::slides;
 use super::gemm::is_plain;
+use super::program::LoneLoad;
 
 /// Contractions with at most this many rows or columns are computed without packing: each operand is read about once.
 const THIN: usize = 2;
 /// Multiplications of a product that takes less time than it takes to begin one, if there are so many of them.
 const TINY: usize = 128;
 const MANY: usize = 16;
+/// Multiplications of a product from which on it is worth one of its own.
+const LEAST_BATCHED: usize = 1 << 14;
 /// Elements of a tile's side, at most.
 const MOST_TILE: usize = 32;
 /// Elements of a tile's side where none divides the axis.
@@ -57,6 +60,40 @@ pub(super) fn thin_contract(kernel: &ContractKernel, dtypes: &[DType], arch: Arc
     }
     let finish = Phase { level: Level::Outer, tape: epilogue, reductions: Vec::new(), stores: kernel.stores.clone() };
     Some(LoopKernel { axes: kernel.axes.clone(), outer: kernel.group(3).start, phases: vec![sum, finish] })
+}
+
+/// A product of which an operand is several matrices that lie apart (the images of a convolution of 1x1), as a batch of plain ones.
+pub(super) fn batched_contract(kernel: &ContractKernel, dtypes: &[DType]) -> Option<ContractKernel> {
+    let are_loads = [&kernel.lhs, &kernel.rhs].into_iter().all(|(tape, value)| {
+        LoneLoad::new((tape, *value), kernel.axes.len(), dtypes).is_some_and(|load| load.valid.is_empty())
+    });
+    if !are_loads || is_plain(kernel, dtypes) {
+        return None;
+    }
+    let leading = [2, 1].into_iter().flat_map(|group| (1..kernel.counts[group]).map(move |lead| (group, lead)));
+    leading.map(|(group, lead)| with_batches(kernel, group, lead)).find(|batched| {
+        let [_, m, n, k] = batched.sizes();
+        m.saturating_mul(n).saturating_mul(k) >= LEAST_BATCHED && m.min(n) > THIN && is_plain(batched, dtypes)
+    })
+}
+
+/// The same product where the leading axes of group 1 or 2 are the last ones of the batch.
+fn with_batches(kernel: &ContractKernel, group: usize, lead: usize) -> ContractKernel {
+    let first = kernel.group(group).start;
+    let moved = first..first + lead;
+    let batch = kernel.counts[0];
+    let rest = (batch..kernel.axes.len()).filter(|axis| !moved.contains(axis));
+    let order: Vec<usize> = (0..batch).chain(moved.clone()).chain(rest).collect();
+    let axes: Vec<usize> = order.iter().map(|&axis| kernel.axes[axis]).collect();
+    let mut coords = vec![Ix::constant(0); order.len()];
+    order.iter().enumerate().for_each(|(place, &axis)| coords[axis] = Ix::axis(place));
+    let mut body = Body::Contract(kernel.clone());
+    body.map_indices(|ix| ix.substitute(&coords, &axes));
+    let Body::Contract(mut batched) = body else { unreachable!("a contraction stays one") };
+    batched.axes = axes;
+    batched.counts[0] += lead;
+    batched.counts[group] -= lead;
+    batched
 }
 
 /// Largest useful tile side that divides `size`.

@@ -76,6 +76,22 @@ fn matrix_products_of_all_orders() {
 }
 
 #[test]
+fn images_that_lie_apart_are_products_of_their_own() {
+    for axes in [[40, 3, 49, 24], [13, 5, 130, 17], [33, 2, 9, 65], [3, 4, 5, 2]] {
+        let dtypes = [DType::F32; 3];
+        // filters, images, places, channels: as a 1x1 convolution, its operands in either order
+        let kernel = contract(&axes, [0, 1, 2, 1], &[0, 3], &[1, 3, 2], &[1, 0, 2]);
+        let batched = crate::cpu::reshape::batched_contract(&kernel, &dtypes);
+        assert_eq!(batched.map(|kernel| kernel.counts), (axes[3] > 2).then_some([1, 1, 1, 1]), "{axes:?}");
+        check_plain(kernel, &[0, 3], &[1, 3, 2], &[1, 0, 2]);
+        let [filters, images, places, channels] = axes;
+        let swapped = [images, places, filters, channels];
+        let kernel = contract(&swapped, [0, 2, 1, 1], &[0, 3, 1], &[2, 3], &[0, 2, 1]);
+        check_plain(kernel, &[0, 3, 1], &[2, 3], &[0, 2, 1]);
+    }
+}
+
+#[test]
 fn long_sums_are_cut() {
     let axes = [12, 20, 9000];
     check_plain(contract(&axes, [0, 1, 1, 1], &[0, 2], &[1, 2], &[0, 1]), &[0, 2], &[1, 2], &[0, 1]);
