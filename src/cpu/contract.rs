@@ -12,6 +12,7 @@ use crate::plan::{ContractKernel, Instr, InstrOp, Level, LoopKernel, Store, Tape
 use super::blocking::{Blocking, MOST_COLUMNS};
 use super::execute::{Env, Inputs, STRIP, Spread};
 use super::gemm::{self, Matrix, Part, Placed, TURNED, Target};
+use super::lanes::Height;
 use super::memory::{Blocks, Memory};
 use super::micro::{Block, Tile};
 use super::pack::{Groups, Operand};
@@ -25,6 +26,10 @@ use super::windows::Windows;
 const NANOSECONDS: f64 = 0.02;
 /// What it takes to begin a piece.
 const PIECE_NANOSECONDS: f64 = 300.0;
+/// Terms of a sum over windows, at most, that are added one after the other.
+const MOST_POOLED: usize = 512;
+/// The share of lanes that windows without a filter of many channels must fill.
+const LEAST_FILLED: f64 = 0.4;
 /// Blocks of rows from which on it is worth turning an operand over once for all of them.
 const LEAST_TURNED: usize = 2;
 
@@ -91,7 +96,7 @@ fn stores_along(stores: &[Store], m: &[usize], n: &[usize], axes: &[usize]) -> b
     })
 }
 
-/// Lhs and rhs as windows, as far as they are. No more than one is looked at if the second one is.
+/// Lhs or rhs as windows: lhs is looked at only if rhs is none.
 fn windows(kernel: &ContractKernel, dtypes: &[DType]) -> [Option<Windows>; 2] {
     let axes = &kernel.axes;
     let [batch, m, n, k] = [0, 1, 2, 3].map(|number| kernel.group(number).collect::<Vec<usize>>());
@@ -107,9 +112,14 @@ fn windows(kernel: &ContractKernel, dtypes: &[DType]) -> [Option<Windows>; 2] {
     }
 }
 
+/// True if the windows' places can be the lanes of vectors, and are not too few.
+fn fills_lanes(windows: &Windows, arch: Arch) -> bool {
+    windows.lanes(arch).is_some_and(|lanes| lanes.share(Height::ONE, 1) >= LEAST_FILLED)
+}
+
 /// True if an operand is windows whose places can be the lanes of vectors.
 pub(super) fn slides(kernel: &ContractKernel, dtypes: &[DType], arch: Arch) -> bool {
-    windows(kernel, dtypes).iter().flatten().any(|windows| windows.lanes(arch).is_some())
+    windows(kernel, dtypes).iter().flatten().any(|windows| fills_lanes(windows, arch))
 }
 
 /// Windows that are summed up, or of which the largest or least element is looked for, as a product with one.
@@ -150,8 +160,10 @@ impl CompiledContract {
     pub(super) fn pool(kernel: &LoopKernel, dtypes: &[DType], arch: Arch) -> Option<Self> {
         let (kernel, op) = pooling(kernel)?;
         let [_, found] = windows(&kernel, dtypes);
-        let slides = found.is_some_and(|windows| !windows.places_are_summed() && windows.lanes(arch).is_some());
-        slides.then(|| Self::with(&kernel, dtypes, arch, Some(op)))
+        let slides = found.is_some_and(|windows| !windows.places_are_summed() && fills_lanes(&windows, arch));
+        // longer sums are not added up one by one
+        let is_short = op != ReduceOp::Sum || kernel.sizes()[3] <= MOST_POOLED;
+        (slides && is_short).then(|| Self::with(&kernel, dtypes, arch, Some(op)))
     }
 
     /// A product, or what `join` makes of the windows of the second operand.
@@ -205,7 +217,7 @@ impl CompiledContract {
         let turned = match &operands {
             Operands::Plain(_, rhs) if rhs.lies_along_sums() && k_all <= blocks.chunk => {
                 let worth = rows_all.div_ceil(blocks.rows) >= LEAST_TURNED && columns_all > 1 && k_all > 0;
-                worth.then(|| Matrix::turned(batches, [columns_all, k_all]))
+                worth.then(|| rhs.turned(batches, [columns_all, k_all]))
             }
             _ => None,
         };
@@ -248,7 +260,7 @@ impl CompiledContract {
             return Some(None);
         }
         let words = match (&self.turned, self.windowed().and_then(Windowed::prepared_len)) {
-            (Some(_), _) => self.batch * self.k * self.n,
+            (Some(turned), _) => turned.distinct(self.batch) * self.k * self.n,
             (_, Some(len)) => self.batch * len,
             _ => self.chunks() * self.batch * self.m * self.n,
         };
@@ -328,7 +340,8 @@ impl CompiledContract {
         }
         let Operands::Plain(_, rhs) = &self.operands else { unreachable!("only plain operands are turned over") };
         let blocks = self.n.div_ceil(TURNED);
-        env.threads.for_each_piece(self.batch * blocks, |number, _| {
+        let batches = rhs.distinct(self.batch);
+        env.threads.for_each_piece(batches * blocks, |number, _| {
             let (batch, start) = (number / blocks, number % blocks * TURNED);
             rhs.turn(env.views, (batch, start..self.n.min(start + TURNED)), [self.n, self.k], target);
         });

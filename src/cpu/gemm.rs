@@ -122,9 +122,15 @@ impl Matrix {
         }
     }
 
-    /// What [`Matrix::turn`] makes of a matrix.
-    pub(super) fn turned(batches: usize, [rows, summed]: [usize; 2]) -> Self {
-        let batch = vec![(batches, (rows * summed) as i64)];
+    /// How many of so many batches are different ones: one if all are the same.
+    pub(super) fn distinct(&self, batches: usize) -> usize {
+        if self.batch.iter().all(|&(size, stride)| size == 1 || stride == 0) { batches.min(1) } else { batches }
+    }
+
+    /// What [`Matrix::turn`] makes of it.
+    pub(super) fn turned(&self, batches: usize, [rows, summed]: [usize; 2]) -> Self {
+        let stride = if self.distinct(batches) == batches { rows * summed } else { 0 };
+        let batch = vec![(batches, stride as i64)];
         // it lies in no buffer of the plan
         Self { buffer: BufferId::MAX, offset: 0, batch, own: 1, summed: rows as i64 }
     }

@@ -136,6 +136,8 @@ impl Lanes {
 pub(super) struct Height(pub(super) usize);
 
 impl Height {
+    pub(super) const ONE: Self = Self(1);
+
     fn least_waste(heights: &[usize], rows: usize) -> Self {
         Self(heights.iter().copied().min_by_key(|&height| rows.next_multiple_of(height)).unwrap_or(1))
     }
@@ -316,7 +318,7 @@ impl SumsBlock<'_> {
 /// `results[to[v]..] = join of the vectors at grid[at[v] + taps[t]]` over all taps, each times its weight if there are any.
 ///
 /// Vectors are written in order, and each has the whole of its lanes: those that stand for places of others, of the same line or of
-/// lines behind, are the same there or are written again.
+/// lines behind, are the same there or are written again; those behind the last place mean nothing.
 pub(super) struct PlaneBlock<'a> {
     pub(super) grid: &'a [u32],
     pub(super) at: &'a [u32],

@@ -194,9 +194,11 @@ impl Kernel {
     fn new(body: &Body, dtypes: &[DType], arch: Arch) -> Self {
         match body {
             Body::Loop(body) => {
-                let parts = segmented(body)
-                    .or_else(|| tileable_parts(body))
-                    .map(|parts| parts.iter().map(|part| Self::of_loop(part, dtypes, arch)).collect::<Vec<_>>());
+                let tiled = |kernel: LoopKernel| tileable_parts(&kernel).unwrap_or_else(|| vec![kernel]);
+                let segments = segmented(body).map(|segments| segments.into_iter().flat_map(tiled).collect());
+                let parts = segments.or_else(|| tileable_parts(body)).map(|parts: Vec<LoopKernel>| {
+                    parts.iter().map(|part| Self::of_loop(part, dtypes, arch)).collect::<Vec<_>>()
+                });
                 match parts {
                     Some(parts) if parts.iter().all(Self::is_stateless) => Self::Parts(parts),
                     _ => Self::of_loop(body, dtypes, arch),

@@ -110,10 +110,12 @@ impl Offsets {
                     continue;
                 }
             }
+            // short ones are not worth it, nor the memory of a list of them
+            if (self.runs.len() + 1) * WORTH_A_RUN > elements {
+                self.runs.clear();
+                break;
+            }
             self.runs.push(Run { at, offset, count: 1, same: false });
-        }
-        if self.runs.len() * WORTH_A_RUN > elements {
-            self.runs.clear();
         }
         true
     }

@@ -100,7 +100,8 @@ pub(super) fn expressions<'a>(tape: &'a Tape, stores: &'a [Store]) -> Vec<&'a Ix
     found
 }
 
-/// A tape that is no more than one load of f32 at places that depend on the axes alone, each at one stride.
+/// A tape that is no more than one load of f32 at places that depend on the axes alone, each at one stride, or that and a constant
+/// where there is nothing to load.
 pub(super) struct LoneLoad<'a> {
     pub(super) buffer: BufferId,
     /// For each axis.

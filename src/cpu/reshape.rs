@@ -42,8 +42,8 @@ fn append(to: &mut Tape, tape: &Tape) -> usize {
 pub(super) fn thin_contract(kernel: &ContractKernel, dtypes: &[DType], arch: Arch) -> Option<LoopKernel> {
     let [batch, m, n, k] = kernel.sizes();
     let are_tiny = batch >= MANY && m.saturating_mul(n).saturating_mul(k) <= TINY;
-    let is_known = || is_plain(kernel, dtypes) || slides(kernel, dtypes, arch);
-    if !are_tiny && (m > THIN && n > THIN || m.max(n) > THIN && is_known()) {
+    let has_own_way = || is_plain(kernel, dtypes) || slides(kernel, dtypes, arch);
+    if !are_tiny && (m > THIN && n > THIN || m.max(n) > THIN && has_own_way()) {
         return None;
     }
     let mut tape = kernel.lhs.0.clone();

@@ -19,17 +19,18 @@ pub(super) fn segmented(kernel: &LoopKernel) -> Option<Vec<LoopKernel>> {
     if loads < 2 || kernel.axes.iter().product::<usize>() < LEAST_POINTS {
         return None;
     }
-    let (axis, cuts) = (0..kernel.outer)
-        .map(|axis| (axis, cuts(kernel, axis)))
-        .max_by_key(|(axis, cuts)| (cuts.len(), usize::MAX - axis))?;
-    if !(1..MOST_PARTS).contains(&cuts.len()) {
-        return None;
-    }
-    let bounds: Vec<usize> = [0].into_iter().chain(cuts).chain([kernel.axes[axis]]).collect();
     let whole = Body::Loop(kernel.clone());
-    let parts: Vec<LoopKernel> = bounds.windows(2).map(|pair| part(&whole, axis, pair[0]..pair[1])).collect();
-    let left: usize = parts.iter().map(|part| part.axes[axis] * self::loads(part)).sum();
-    (left as f64 <= MOST_LEFT * (kernel.axes[axis] * loads) as f64).then_some(parts)
+    let along = |axis: usize| {
+        let (cuts, size) = (cuts(kernel, axis), kernel.axes[axis]);
+        if !(1..MOST_PARTS).contains(&cuts.len()) {
+            return None;
+        }
+        let bounds: Vec<usize> = [0].into_iter().chain(cuts).chain([size]).collect();
+        let parts: Vec<LoopKernel> = bounds.windows(2).map(|pair| part(&whole, axis, pair[0]..pair[1])).collect();
+        let left: usize = parts.iter().map(|part| part.axes[axis] * self::loads(part)).sum();
+        (left as f64 <= MOST_LEFT * (size * loads) as f64).then_some(parts)
+    };
+    (0..kernel.outer).find_map(along)
 }
 
 fn loads(kernel: &LoopKernel) -> usize {

@@ -48,7 +48,8 @@ enum Way {
 impl Windowed {
     /// Windows and the other operand, of so many points; or, if they are only to be joined, windows that have [`Lanes`].
     pub(super) fn new(arch: Arch, windows: Windows, other: Operand, rows: usize, join: Option<ReduceOp>) -> Self {
-        if let Some((op, lanes)) = join.zip(windows.lanes(arch)) {
+        if let Some(op) = join {
+            let lanes = windows.lanes(arch).expect("whoever asks for a pool has looked");
             return Self { windows, other, rows, way: Way::Pool(lanes, op) };
         }
         if let Some(winograd) = windows.winograd(arch, rows) {

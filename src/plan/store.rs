@@ -115,9 +115,11 @@ pub(super) fn choose_stored(
         why: program.nodes.iter().map(|node| (!inlinable(&node.op)).then_some(Why::Op)).collect(),
         inline: Vec::with_capacity(program.nodes.len()),
         max_reads: options.max_buffers.saturating_sub(2).clamp(1, MAX_READS),
+        outputs: vec![false; program.nodes.len()],
     };
     for output in &program.outputs {
         chooser.why[output.node].get_or_insert(Why::Output);
+        chooser.outputs[output.node] = true;
     }
     for &number in forced {
         chooser.why[number].get_or_insert(Why::Forced);
@@ -166,6 +168,8 @@ struct Chooser<'a> {
     /// For each node so far.
     inline: Vec<Inline>,
     max_reads: usize,
+    /// Which nodes are outputs.
+    outputs: Vec<bool>,
 }
 
 impl Chooser<'_> {
@@ -239,7 +243,13 @@ impl Chooser<'_> {
             }
         }
         let Some(contraction) = contraction else { return false };
-        let is_output = |number: usize| self.program.outputs.iter().any(|output| output.node == number);
+        let (sums, last) = (&self.program.nodes[contraction], &self.program.nodes[number]);
+        let reads = self.inline[contraction].reads.union(&self.inline[number].reads).count();
+        // they share a kernel, and what is stored is no larger
+        if sums.stage != last.stage || sums.dtype.size_bytes() < last.dtype.size_bytes() || reads > self.max_reads {
+            return false;
+        }
+        let is_output = |number: usize| self.outputs[number];
         within.push(contraction);
         within[1..].iter().all(|&found| !is_output(found) && users[found].iter().all(|user| within.contains(user)))
     }

@@ -89,6 +89,11 @@ fn images_that_lie_apart_are_products_of_their_own() {
         let kernel = contract(&swapped, [0, 2, 1, 1], &[0, 3, 1], &[2, 3], &[0, 2, 1]);
         check_plain(kernel, &[0, 3, 1], &[2, 3], &[0, 2, 1]);
     }
+    // one matrix for all images, turned over once
+    let axes = [3, 600, 20, 30];
+    for out in [[0, 2, 1], [0, 1, 2]] {
+        check_plain(contract(&axes, [0, 2, 1, 1], &[0, 3, 1], &[2, 3], &out), &[0, 3, 1], &[2, 3], &out);
+    }
 }
 
 #[test]

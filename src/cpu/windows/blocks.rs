@@ -81,11 +81,11 @@ impl Blocks {
         let Pictures { places_are_summed, channels, taps, line, .. } = *pictures;
         let mut whole = Self { lead: 1, lines: 1, channels, transforms: false };
         let pays = || Winograd::pays([channels, others, line, pictures.places()]);
-        let transformed = (pictures.are_3x3 && !places_are_summed && pays()).then(|| whole.in_tiles(pictures));
+        let transformed = (pictures.are_3x3 && !places_are_summed && pays()).then(|| whole.in_tiles(pictures, batches));
         if places_are_summed {
             whole.channels = even(channels, (MANY_TAPS / taps).max(1), 1);
         }
-        let mut blocks = transformed.flatten().or_else(|| whole.of_lines(pictures, STRIP))?;
+        let mut blocks = transformed.flatten().or_else(|| whole.of_lines(pictures, batches, STRIP))?;
         if places_are_summed {
             return (blocks.channels * taps <= STRIP).then_some(blocks);
         }
@@ -94,20 +94,21 @@ impl Blocks {
     }
 
     /// In whole tiles of 2x2 places; `None` if there are none.
-    fn in_tiles(self, pictures: &Pictures) -> Option<Self> {
+    fn in_tiles(self, pictures: &Pictures, batches: usize) -> Option<Self> {
         let most = winograd::most_places(pictures.channels).min(STRIP);
         let is_even = pictures.lines.is_multiple_of(2) && pictures.line.is_multiple_of(2);
-        is_even.then(|| Self { transforms: true, ..self }.of_lines(pictures, most)).flatten()
+        is_even.then(|| Self { transforms: true, ..self }.of_lines(pictures, batches, most)).flatten()
     }
 
-    /// With as many lines as make at most so many places.
-    fn of_lines(self, pictures: &Pictures, most_places: usize) -> Option<Self> {
+    /// With as many lines as make at most so many places, and, if these are all, images that leave blocks for several threads.
+    fn of_lines(self, pictures: &Pictures, batches: usize, most_places: usize) -> Option<Self> {
         let &Pictures { lead, lines, line, .. } = pictures;
         let words = |lines: usize| self.channels * pictures.words(lines);
         let fits = |lines: usize| lines * line <= most_places && words(lines) <= MOST_WORDS;
         if fits(lines) {
             let most = (most_places / (lines * line)).min(MOST_WORDS / words(lines));
-            return Some(Self { lead: even(lead, most.min(lead.div_ceil(ENOUGH_PIECES)), 1), lines, ..self });
+            let shared = lead.div_ceil(ENOUGH_PIECES.div_ceil(batches.max(1)));
+            return Some(Self { lead: even(lead, most.min(shared), 1), lines, ..self });
         }
         let units = lines / self.unit();
         let most = (1..=units).take_while(|&count| fits(count * self.unit())).last()?;
