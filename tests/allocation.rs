@@ -48,7 +48,8 @@ fn replays_on_the_cpu_take_next_to_no_memory() {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
     for (name, side) in [("tutorial-cnn", 32), ("resnet20", 16)] {
         let bytes = pool.install(|| bytes_per_step(name, side));
-        // what a step returns, and jobs of the thread pool; most values of these networks are larger
-        assert!(bytes < 4 << 10, "{name}: {bytes} bytes a step");
+        // What a step returns, and jobs of the thread pool, take under 1 KiB; the `gemm` crate takes 2.7 KiB for each product while it
+        // lasts, of which ResNet-20 has two (a convolution of 1x1, of two images). Most values of these networks are larger.
+        assert!(bytes < 8 << 10, "{name}: {bytes} bytes a step");
     }
 }

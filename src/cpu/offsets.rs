@@ -4,7 +4,7 @@
 use half::f16;
 use pulp::{Arch, Simd, WithSimd};
 
-use super::execute::NOWHERE;
+use super::execute::{NOWHERE, STRIP};
 use super::view::{Stored, View};
 use crate::dtype::DType;
 
@@ -81,8 +81,11 @@ impl<T: Stored> WithSimd for ReadList<'_, T> {
 impl Offsets {
     /// Makes them those of the elements `indices` from `base`; false, and then there are none, if they are too far off.
     pub(super) fn set(&mut self, indices: &[i64], base: i64) -> bool {
+        // Room for any from the first time on: lists take each other's places, and would grow for long.
         self.list.clear();
+        self.list.reserve_exact(STRIP);
         self.runs.clear();
+        self.runs.reserve_exact(STRIP / WORTH_A_RUN + 1);
         self.reach = None;
         let (mut low, mut high, mut elements) = (i64::MAX, i64::MIN, 0);
         for &index in indices.iter().filter(|&&index| index != NOWHERE) {
