@@ -4,10 +4,9 @@ use std::ops::Range;
 
 use pulp::Arch;
 
-use crate::dtype::{DType, Scalar};
+use crate::dtype::DType;
 use crate::graph::ReduceOp;
-use crate::matmul_precision::MatmulPrecision;
-use crate::plan::{ContractKernel, Instr, InstrOp, Level, LoopKernel, Store, Tape, ValueId};
+use crate::plan::{ContractKernel, LoopKernel, Store, Tape, ValueId};
 
 use super::blocking::{Blocking, MOST_COLUMNS};
 use super::execute::{Env, Inputs, STRIP, Spread};
@@ -17,6 +16,7 @@ use super::memory::{Blocks, Memory};
 use super::micro::{Block, Tile};
 use super::pack::{Groups, Operand};
 use super::program::Program;
+use super::reshape::pool_as_contract;
 use super::scratch::Scratch;
 use super::view::View;
 use super::windowed::Windowed;
@@ -122,59 +122,37 @@ pub(super) fn slides(kernel: &ContractKernel, dtypes: &[DType], arch: Arch) -> b
     windows(kernel, dtypes).iter().flatten().any(|windows| fills_lanes(windows, arch))
 }
 
-/// Windows that are summed up, or of which the largest or least element is looked for, as a product with one.
-fn pooling(kernel: &LoopKernel) -> Option<(ContractKernel, ReduceOp)> {
-    let [sweep, finish] = kernel.phases.as_slice() else { return None };
-    let (&[(op, value)], true) = (sweep.reductions.as_slice(), sweep.stores.is_empty()) else { return None };
-    let is_last = finish.level == Level::Outer && finish.reductions.is_empty();
-    if op == ReduceOp::Prod || !sweep.tape.instrs[value].dtype.is_float() || !is_last {
-        return None;
-    }
-    let mut epilogue = finish.tape.clone();
-    for instr in &mut epilogue.instrs {
-        if instr.op == InstrOp::Reduced(0) {
-            instr.op = InstrOp::Accumulator;
-        }
-    }
-    let one = Instr { op: InstrOp::Const(Scalar::new(DType::F32, 1.0)), dtype: DType::F32 };
-    let kernel = ContractKernel {
-        axes: kernel.axes.clone(),
-        counts: [0, 0, kernel.outer, kernel.axes.len() - kernel.outer],
-        lhs: (Tape { instrs: vec![one] }, 0),
-        rhs: (sweep.tape.clone(), value),
-        epilogue,
-        stores: finish.stores.clone(),
-        accumulator: DType::F32,
-        precision: MatmulPrecision::Highest,
-    };
-    Some((kernel, op))
-}
-
 impl CompiledContract {
     /// Makes `kernel` ready; `dtypes` are the buffers'.
     pub(super) fn new(kernel: &ContractKernel, dtypes: &[DType], arch: Arch) -> Self {
-        Self::with(kernel, dtypes, arch, None)
+        Self::with(kernel, dtypes, arch, (windows(kernel, dtypes), None))
     }
 
     /// Makes a reduction of overlapping windows ready; `None` if it is none.
     pub(super) fn pool(kernel: &LoopKernel, dtypes: &[DType], arch: Arch) -> Option<Self> {
-        let (kernel, op) = pooling(kernel)?;
-        let [_, found] = windows(&kernel, dtypes);
-        let slides = found.is_some_and(|windows| !windows.places_are_summed() && fills_lanes(&windows, arch));
+        let (kernel, op) = pool_as_contract(kernel)?;
         // longer sums are not added up one by one
-        let is_short = op != ReduceOp::Sum || kernel.sizes()[3] <= MOST_POOLED;
-        (slides && is_short).then(|| Self::with(&kernel, dtypes, arch, Some(op)))
+        if op == ReduceOp::Sum && kernel.sizes()[3] > MOST_POOLED {
+            return None;
+        }
+        let [_, found] = windows(&kernel, dtypes);
+        let found = found.filter(|windows| !windows.places_are_summed() && fills_lanes(windows, arch))?;
+        Some(Self::with(&kernel, dtypes, arch, ([None, Some(found)], Some(op))))
     }
 
-    /// A product, or what `join` makes of the windows of the second operand.
-    fn with(kernel: &ContractKernel, dtypes: &[DType], arch: Arch, join: Option<ReduceOp>) -> Self {
+    /// A product of operands that are these windows, or what `join` makes of those of the second one.
+    fn with(
+        kernel: &ContractKernel,
+        dtypes: &[DType],
+        arch: Arch,
+        ([windows_of_lhs, windows_of_rhs], join): ([Option<Windows>; 2], Option<ReduceOp>),
+    ) -> Self {
         let axes = &kernel.axes;
         let group = |number| kernel.group(number).collect::<Vec<usize>>();
         let (batch, mut m, mut n, k) = (group(0), group(1), group(2), group(3));
         let (mut lhs, mut rhs) = (&kernel.lhs, &kernel.rhs);
         let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
         let across = stores_along(&kernel.stores, &m, &n, axes);
-        let [windows_of_lhs, windows_of_rhs] = windows(kernel, dtypes);
         // Tiles half empty cost more than results written with gaps.
         let (plain, swapped) = (Tile::padded(arch, size(&m), size(&n)), Tile::padded(arch, size(&n), size(&m)));
         let mut swap = if across { 2 * swapped <= 3 * plain } else { 3 * swapped < 2 * plain };
@@ -248,10 +226,14 @@ impl CompiledContract {
         self.k.div_ceil(self.blocks.chunk).max(1)
     }
 
+    /// True if an operand is made ready for all blocks.
+    fn prepares(&self) -> bool {
+        self.turned.is_some() || self.windowed().and_then(Windowed::prepared_len).is_some()
+    }
+
     /// True if it needs memory of its own.
     pub(super) fn has_state(&self) -> bool {
-        let prepares = self.turned.is_some() || self.windowed().and_then(Windowed::prepared_len).is_some();
-        prepares || self.chunks() > 1
+        self.prepares() || self.chunks() > 1
     }
 
     /// Memory of its own; `Some(None)` if none is needed, `None` if there is none left.
@@ -287,9 +269,8 @@ impl CompiledContract {
     /// Runs the kernel.
     pub(super) fn run(&self, env: &Env<'_>, state: Option<&mut ContractState>) {
         let own = state.map(|state| state.words);
-        let prepares = self.turned.is_some() || self.windowed().and_then(Windowed::prepared_len).is_some();
         let partial = match own {
-            Some(words) if !prepares => words,
+            Some(words) if !self.prepares() => words,
             prepared => {
                 if let Some(target) = prepared {
                     self.prepare(env, target);

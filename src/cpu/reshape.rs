@@ -2,8 +2,9 @@
 
 use pulp::Arch;
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, ReduceOp};
+use crate::matmul_precision::MatmulPrecision;
 use crate::plan::{Body, ContractKernel, Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape};
 
 use super::contract::slides;
@@ -37,6 +38,36 @@ fn append(to: &mut Tape, tape: &Tape) -> usize {
     first
 }
 
+/// `tape` with the result of a sum read as `to` where it was `from`.
+fn reading(tape: &Tape, from: &InstrOp, to: &InstrOp) -> Tape {
+    let mut tape = tape.clone();
+    tape.instrs.iter_mut().filter(|instr| instr.op == *from).for_each(|instr| instr.op = to.clone());
+    tape
+}
+
+/// Rows of floats that are summed up, or of which the largest or least element is looked for, as a product with one, and how its
+/// terms are joined.
+pub(super) fn pool_as_contract(kernel: &LoopKernel) -> Option<(ContractKernel, ReduceOp)> {
+    let [sweep, finish] = kernel.phases.as_slice() else { return None };
+    let (&[(op, value)], true) = (sweep.reductions.as_slice(), sweep.stores.is_empty()) else { return None };
+    let is_last = finish.level == Level::Outer && finish.reductions.is_empty();
+    if op == ReduceOp::Prod || !sweep.tape.instrs[value].dtype.is_float() || !is_last {
+        return None;
+    }
+    let one = Instr { op: InstrOp::Const(Scalar::new(DType::F32, 1.0)), dtype: DType::F32 };
+    let kernel = ContractKernel {
+        axes: kernel.axes.clone(),
+        counts: [0, 0, kernel.outer, kernel.axes.len() - kernel.outer],
+        lhs: (Tape { instrs: vec![one] }, 0),
+        rhs: (sweep.tape.clone(), value),
+        epilogue: reading(&finish.tape, &InstrOp::Reduced(0), &InstrOp::Accumulator),
+        stores: finish.stores.clone(),
+        accumulator: DType::F32,
+        precision: MatmulPrecision::Highest,
+    };
+    Some((kernel, op))
+}
+
 /// A matrix-vector product (and its like) as a reduction, unless its operands are plain matrices or windows (of a convolution whose
 /// channels have filters of their own); scalar products and many tiny ones always.
 pub(super) fn thin_contract(kernel: &ContractKernel, dtypes: &[DType], arch: Arch) -> Option<LoopKernel> {
@@ -52,12 +83,7 @@ pub(super) fn thin_contract(kernel: &ContractKernel, dtypes: &[DType], arch: Arc
     tape.instrs.push(Instr { op: product, dtype: kernel.accumulator });
     let reductions = vec![(ReduceOp::Sum, tape.instrs.len() - 1)];
     let sum = Phase { level: Level::Inner, tape, reductions, stores: Vec::new() };
-    let mut epilogue = kernel.epilogue.clone();
-    for instr in &mut epilogue.instrs {
-        if instr.op == InstrOp::Accumulator {
-            instr.op = InstrOp::Reduced(0);
-        }
-    }
+    let epilogue = reading(&kernel.epilogue, &InstrOp::Accumulator, &InstrOp::Reduced(0));
     let finish = Phase { level: Level::Outer, tape: epilogue, reductions: Vec::new(), stores: kernel.stores.clone() };
     Some(LoopKernel { axes: kernel.axes.clone(), outer: kernel.group(3).start, phases: vec![sum, finish] })
 }

@@ -249,9 +249,8 @@ impl Chooser<'_> {
         if sums.stage != last.stage || sums.dtype.size_bytes() < last.dtype.size_bytes() || reads > self.max_reads {
             return false;
         }
-        let is_output = |number: usize| self.outputs[number];
         within.push(contraction);
-        within[1..].iter().all(|&found| !is_output(found) && users[found].iter().all(|user| within.contains(user)))
+        within[1..].iter().all(|&found| !self.outputs[found] && users[found].iter().all(|user| within.contains(user)))
     }
 
     fn stored(&self, number: usize) -> bool {

@@ -162,11 +162,9 @@ impl<'a> Roles<'a> {
         self.extents[number + 1..].iter().product()
     }
 
-    /// Where in the grid the first place's first tap is, along axes whose points lie in order.
+    /// Where in the grid the first place's first tap is.
     pub(super) fn base(&self) -> i64 {
-        let ordered = if self.parts() == 1 { self.pairs.len() } else { self.pairs.len() - 1 };
-        let pairs = self.pairs[..ordered].iter().enumerate();
-        pairs.map(|(number, pair)| pair.shift(self.axes) * self.stride(number) as i64).sum()
+        self.pairs.iter().enumerate().map(|(number, pair)| pair.shift(self.axes) * self.stride(number) as i64).sum()
     }
 
     /// The parts that each line of the grid is kept in: one after the other its points number 0, p, 2p, ..., then 1, p + 1, ...
@@ -185,8 +183,7 @@ impl<'a> Roles<'a> {
         (0..point % parts).map(|part| (extent - part).div_ceil(parts)).sum::<usize>() + point / parts
     }
 
-    /// Distances in the grid of all points of `group`, axes with windows, in order, from that of the first; of taps, where lines have
-    /// parts, from a line's first point.
+    /// Distances in the grid of all points of `group`, axes with windows, in order, from that of the first.
     pub(super) fn distances(&self, group: &[usize], sizes: &[usize]) -> Vec<i64> {
         let mut at = vec![0_i64];
         for (&axis, &size) in group.iter().zip(sizes) {
@@ -195,7 +192,8 @@ impl<'a> Roles<'a> {
             let distance = |coord: i64| match number + 1 == self.pairs.len() && self.parts() > 1 {
                 false => pair.step(axis) * self.stride(number) as i64 * coord,
                 true if self.window.contains(&axis) => coord,
-                true => self.in_parts((pair.shift(self.axes) + pair.step(axis) * coord) as usize) as i64,
+                // where places are several points apart, taps are one, and the first one is the line's first point
+                true => self.in_parts(coord as usize) as i64,
             };
             let distances: Vec<i64> = (0..size as i64).map(distance).collect();
             at = at.iter().flat_map(|&at| distances.iter().map(move |distance| at + distance)).collect();
