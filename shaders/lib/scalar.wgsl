@@ -225,29 +225,37 @@ fn power(a: f32, b: f32) -> f32 {
     return select(magnitude, -magnitude, negative && odd);
 }
 
-// Remainder with the sign of a, as Rust's `%`: a long division, in which each step is exact.
+// Remainder with the sign of a, as Rust's `%`: a long division of whole numbers, bit by bit. (With floats, NVIDIA's compiler makes
+// one power of two of a loop that doubles, and that overflows.)
 fn remainder_float(a: f32, b: f32) -> f32 {
     if (!is_finite(a) || is_nan(b) || b == 0.0) {
         return from_bits(0x7fc00000u | bitcast<u32>(a));
     }
-    if (!is_finite(b)) {
+    let negative = bitcast<u32>(a) & 0x80000000u;
+    let size = bitcast<u32>(a) & 0x7fffffffu;
+    let by = bitcast<u32>(b) & 0x7fffffffu;
+    if (size < by) {
         return a;
     }
-    let size = abs(b);
-    var r = abs(a);
-    var part = size;
-    // at most as many steps as there are exponents
-    for (var step = 0; step < 280 && part <= r * 0.5; step++) {
-        part *= 2.0;
+    // the numbers are rest * 2^(place - 150) and part * 2^(last - 150)
+    var place = max(size >> 23u, 1u);
+    let last = max(by >> 23u, 1u);
+    var rest = (size & 0x7fffffu) | select(0u, 0x800000u, size >= 0x800000u);
+    let part = (by & 0x7fffffu) | select(0u, 0x800000u, by >= 0x800000u);
+    while (place > last) {
+        rest = select(rest, rest - part, rest >= part) << 1u;
+        place--;
     }
-    for (var step = 0; step < 280; step++) {
-        r = select(r, r - part, r >= part);
-        if (part <= size) {
-            break;
-        }
-        part *= 0.5;
+    rest = select(rest, rest - part, rest >= part);
+    if (rest == 0u) {
+        return from_bits(negative);
     }
-    return select(r, -r, a < 0.0);
+    // back to a number whose first digit is at its place, or as near as subnormals come
+    let shift = min(23u - firstLeadingBit(rest), place - 1u);
+    rest <<= shift;
+    place -= shift;
+    let exponent = select(0u, place << 23u, rest >= 0x800000u);
+    return from_bits(negative | exponent | (rest & 0x7fffffu));
 }
 
 fn remainder_int(a: i32, b: i32) -> i32 {

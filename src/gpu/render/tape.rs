@@ -223,9 +223,11 @@ impl Module<'_> {
         format!("select({}, {value}, {condition})", splat(register.zero(), register, width))
     }
 
-    /// The second operand of `op`. Where it is the first one, compilers must not see that: they take `x - x` for 0.
+    /// The second operand of `op`, where needed so that compilers do not see what it is: they take `x - x` for 0, and NVIDIA's
+    /// takes `y * (x / y)` for x and `x / (x * y)` for 1 / y, which is wrong of 0 and infinity.
     fn other(&mut self, op: Binary, (a, b): (ValueId, ValueId), dtype: DType, width: usize) -> String {
-        if a != b || !dtype.is_float() || !matches!(op, Binary::Sub | Binary::Div) {
+        let is_hidden = dtype.is_float() && (op == Binary::Div || (op == Binary::Sub && a == b));
+        if !is_hidden {
             return format!("v{b}");
         }
         let (float, bits) = (Register::Float.wide(width), Register::Uint.wide(width));
