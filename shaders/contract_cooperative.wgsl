@@ -152,11 +152,13 @@ fn main(
         place_right(thread + 128u, right1);
 //@end
         workgroupBarrier();
+        // the last piece is brought once more, and not used
+        let next = min(step + 1u, step_count() - 1u);
 //@slot ahead
-        left0 = vec4<Element>(load_left(batch, row, step + 1u, thread));
-        left1 = vec4<Element>(load_left(batch, row, step + 1u, thread + 128u));
-        right0 = vec4<Element>(load_right(batch, column, step + 1u, thread));
-        right1 = vec4<Element>(load_right(batch, column, step + 1u, thread + 128u));
+        left0 = vec4<Element>(load_left(batch, row, next, thread));
+        left1 = vec4<Element>(load_left(batch, row, next, thread + 128u));
+        right0 = vec4<Element>(load_right(batch, column, next, thread));
+        right1 = vec4<Element>(load_right(batch, column, next, thread + 128u));
 //@end
         for (var k = 0u; k < STEP; k += SIZE) {
 //@slot products

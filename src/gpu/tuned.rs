@@ -15,7 +15,7 @@ use crate::files::{create_folder, write_whole};
 use super::render::{Tuned, Variant};
 
 /// Of what the file says; another one's is started afresh.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Adapters with their drivers that are kept, and kernels of each; the oldest go first.
 const MOST_ADAPTERS: usize = 16;
 const MOST_KERNELS: usize = 4096;
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     const TILE: Variant = Variant::Registers { rows: 4, columns: 8, threads: 64 };
-    const BLOCKS: Variant = Variant::Workgroup { rows: 1, columns: 2 };
+    const BLOCKS: Variant = Variant::Workgroup { rows: 64, columns: 128 };
 
     fn place(folder: &Path, driver: &str) -> Place {
         let owner = Owner { adapter: "test".into(), driver: driver.into(), brasa: "1".into() };
@@ -183,8 +183,8 @@ mod tests {
         let path = mine.save(&[(1, Some(TILE))]).expect("writable");
         let whole = std::fs::read_to_string(&path).expect("text");
         let (cut, unknown) = (&whole[..whole.len() / 2], whole.replace("registers", "other"));
-        let newer = whole.replace("\"version\": 1", "\"version\": 2");
-        for damaged in ["", cut, &unknown, &newer, "[]", "{\"version\": 1}"] {
+        let newer = whole.replace("\"version\": 2", "\"version\": 3");
+        for damaged in ["", cut, &unknown, &newer, "[]", "{\"version\": 2}"] {
             std::fs::write(&path, damaged).expect("writable");
             assert_eq!(mine.load(), Tuned::new(), "{damaged}");
             mine.save(&[(3, Some(BLOCKS))]).expect("writable");

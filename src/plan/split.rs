@@ -109,18 +109,19 @@ fn chunk(length: usize, parts: usize) -> usize {
     (chunk.div_ceil(2)..=chunk).rev().find(|&even| length.is_multiple_of(even)).unwrap_or(chunk)
 }
 
-/// Workgroups that a contraction makes: one for each square of results, of thin ones for a quarter as many.
-fn groups(results: &[usize], contract: &Contract, tile: usize) -> usize {
+/// Workgroups that a contraction makes, or of a thin one, how many they are worth.
+fn groups(results: &[usize], contract: &Contract, options: &PlanOptions) -> usize {
     let product = |wanted: [bool; 2]| -> usize {
         let sides = |label: &u8| [&contract.lhs, &contract.rhs].map(|side| side.contains(label));
         let sizes = contract.out.iter().zip(results).filter(|(label, _)| sides(label) == wanted);
         sizes.map(|(_, &size)| size).product()
     };
     let [batch, rows, columns] = [[true, true], [true, false], [false, true]].map(product);
+    let tile = options.group_tile;
     if 2 * rows.min(columns) >= tile {
         batch * rows.div_ceil(tile) * columns.div_ceil(tile)
     } else {
-        (batch * rows * columns).div_ceil(tile * tile / 4)
+        (batch * rows * columns).div_ceil(options.thin_results)
     }
 }
 
@@ -199,7 +200,7 @@ fn split_contract(
     };
     let summed: Vec<u8> = contract.lhs.iter().copied().filter(|label| !contract.out.contains(label)).collect();
     let steps: usize = summed.iter().map(|&label| size(label)).product();
-    let wanted = options.wanted_groups.div_ceil(groups(&node.shape, contract, options.group_tile).max(1));
+    let wanted = options.wanted_groups.div_ceil(groups(&node.shape, contract, options).max(1));
     let parts = steps.div_ceil(options.max_contract_steps).max(wanted.min(steps / LEAST_STEPS));
     if parts <= 1 || node.shape.numel() == 0 {
         return None;

@@ -29,17 +29,20 @@ pub(super) enum Fours {
     Lying,
     /// Of neighbouring rows or columns, wherever they lie.
     OfPoints,
+    /// The same, read together where they are neighbours in memory.
+    OfLyingPoints,
 }
 
 /// `fn load_left(batch, first, step, number) -> Sum`: the elements of four number `number` of a piece of `points` rows (or
 /// columns, for the other side) from `first` on and `step_size` values of k. Where k lies along memory, fours are numbered
 /// along k first, so that neighbouring threads read neighbours; elsewhere along rows first. Behind the last value of k they
-/// are zero.
+/// are zero; there is no step behind the last one. `inside`: no piece reaches behind the last row (or column).
 pub(super) fn fetch(
     module: &mut Module<'_>,
     kernel: &ContractKernel,
     side: usize,
     [points, step_size]: [usize; 2],
+    inside: bool,
     of: Fours,
 ) -> Result<Fetch> {
     let [_, rows, columns, inner] = kernel.sizes();
@@ -49,10 +52,15 @@ pub(super) fn fetch(
     };
     let lying = operand_lanes(kernel, tape, side).unwrap_or(Wide::Points);
     let along_k = lying == Wide::Inner;
-    let wide = if of == Fours::OfPoints { Wide::Points } else { lying };
+    let wide = match of {
+        Fours::OfPoints => Wide::Points,
+        Fours::OfLyingPoints if lying != Wide::Outer => Wide::Points,
+        _ => lying,
+    };
     let operand = Operand::new(module, kernel, name, side, wide)?;
-    let inner_text = module.number(inner as u64);
-    let count_text = module.number(count as u64);
+    let whole_steps = inner.is_multiple_of(step_size);
+    let mut unless = |known: bool, number: usize| if known { String::new() } else { module.number(number as u64) };
+    let (inner_text, count_text) = (unless(whole_steps, inner), unless(inside, count));
     let mut load = String::new();
     let batch_axes = kernel.axes[kernel.group(BATCH)].to_vec();
     let batch = unravel(module, &Expr::scalar("batch"), &batch_axes, "b", &mut load);
@@ -64,13 +72,18 @@ pub(super) fn fetch(
         let fours = step_size / 4;
         let _ = writeln!(load, "    let own = first + number / {fours}u;");
         let _ = writeln!(load, "    let k = step * {step_size}u + number % {fours}u * 4u;");
-        let coordinates = point_coordinates(module, kernel, side, wide, "own", "m", &mut load);
+        let coordinates = point_coordinates(module, kernel, side, (wide, inside), "own", "m", &mut load);
         operand.still(module, kernel, &batch, &coordinates, ALL_LANES, "s", &mut load);
-        let position = format!("min(k, {inner_text} - 4u) / 4u");
+        let position = if whole_steps { "k / 4u".into() } else { format!("min(k, {inner_text} - 4u) / 4u") };
         let coordinates = inner_coordinates(module, kernel, &position, 4, "k", &mut load);
         operand.moving(module, kernel, &coordinates, "k", &mut load);
-        let _ = writeln!(load, "    let inside = own < {count_text} && k < {inner_text};");
-        let _ = writeln!(load, "    return select({empty}, {value}, inside);");
+        let conditions = [(!inside, format!("own < {count_text}")), (!whole_steps, format!("k < {inner_text}"))];
+        let conditions: Vec<String> =
+            conditions.into_iter().filter_map(|(needed, text)| needed.then_some(text)).collect();
+        let _ = match conditions.as_slice() {
+            [] => writeln!(load, "    return {value};"),
+            _ => writeln!(load, "    return select({empty}, {value}, {});", conditions.join(" && ")),
+        };
     } else {
         let (fours, k) = match along_k {
             true => (format!("number / {step_size}u"), format!("number % {step_size}u")),
@@ -78,13 +91,16 @@ pub(super) fn fetch(
         };
         let _ = writeln!(load, "    let own = first + {fours} * 4u;");
         let _ = writeln!(load, "    let k = step * {step_size}u + {k};");
-        let coordinates = point_coordinates(module, kernel, side, wide, "own", "m", &mut load);
+        let coordinates = point_coordinates(module, kernel, side, (wide, inside), "own", "m", &mut load);
         operand.still(module, kernel, &batch, &coordinates, ALL_LANES, "s", &mut load);
-        let position = format!("min(k, {inner_text} - 1u)");
+        let position = if whole_steps { "k".into() } else { format!("min(k, {inner_text} - 1u)") };
         let coordinates = inner_coordinates(module, kernel, &position, 1, "k", &mut load);
         operand.moving(module, kernel, &coordinates, "k", &mut load);
         // Rows behind the last one repeat it, and their results are left out.
-        let _ = writeln!(load, "    return select({empty}, {value}, k < {inner_text});");
+        let _ = match whole_steps {
+            true => writeln!(load, "    return {value};"),
+            false => writeln!(load, "    return select({empty}, {value}, k < {inner_text});"),
+        };
     }
     let text = format!(
         "{}fn load_{name}(batch: u32, first: u32, step: u32, number: u32) -> Sum {{\n{load}}}\n\n",

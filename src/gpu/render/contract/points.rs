@@ -89,16 +89,16 @@ fn column_coordinates(
     if let Some(lane) = space.lane {
         space.coordinates[lane] = Expr::varying(ALL_LANES);
     }
-    point_coordinates(module, kernel, COLUMNS, column_lanes(kernel), first, prefix, code)
+    point_coordinates(module, kernel, COLUMNS, (column_lanes(kernel), false), first, prefix, code)
 }
 
 /// Coordinates in group `side` of the point (or the four points) from number `first` on; points behind the last one
-/// repeat it.
+/// repeat it, unless it is known that all are `inside`.
 pub(super) fn point_coordinates(
     module: &mut Module<'_>,
     kernel: &ContractKernel,
     side: usize,
-    wide: Wide,
+    (wide, inside): (Wide, bool),
     first: &str,
     prefix: &str,
     code: &mut String,
@@ -110,12 +110,14 @@ pub(super) fn point_coordinates(
         Wide::Outer => {
             *sizes.last_mut().expect("lanes need an axis") /= 4;
             let last = last(module, count / 4);
-            Expr::scalar(format!("min(({first}) / 4u, {last})"))
+            Expr::scalar(if inside { format!("({first}) / 4u") } else { format!("min(({first}) / 4u, {last})") })
         }
         Wide::Points => {
             let last = last(module, count);
-            Expr::varying(format!("min(vec4u({first}) + {ALL_LANES}, vec4u({last}))"))
+            let four = format!("vec4u({first}) + {ALL_LANES}");
+            Expr::varying(if inside { format!("({four})") } else { format!("min({four}, vec4u({last}))") })
         }
+        Wide::None | Wide::Inner if inside => Expr::scalar(first),
         Wide::None | Wide::Inner => {
             let last = last(module, count);
             Expr::scalar(format!("min({first}, {last})"))

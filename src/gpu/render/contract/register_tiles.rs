@@ -55,7 +55,7 @@ pub(super) fn render(
     for row in (0..tile_rows).step_by(left_stride) {
         let first = format!("row + {row}u");
         let prefix = format!("m{row}_");
-        let points = point_coordinates(&mut module, kernel, ROWS, left_wide, &first, &prefix, &mut code);
+        let points = point_coordinates(&mut module, kernel, ROWS, (left_wide, false), &first, &prefix, &mut code);
         left.still(&mut module, kernel, &batch_coordinates, &points, ALL_LANES, &format!("l{row}"), &mut code);
     }
     if let Some(sliding) = &sliding {
@@ -65,7 +65,8 @@ pub(super) fn render(
         for column in (0..tile_columns).step_by(right_stride) {
             let first = format!("column + {column}u");
             let prefix = format!("n{column}_");
-            let points = point_coordinates(&mut module, kernel, COLUMNS, right_wide, &first, &prefix, &mut code);
+            let points =
+                point_coordinates(&mut module, kernel, COLUMNS, (right_wide, false), &first, &prefix, &mut code);
             right.still(&mut module, kernel, &batch_coordinates, &points, ALL_LANES, &format!("r{column}"), &mut code);
         }
     }

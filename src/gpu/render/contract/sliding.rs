@@ -91,7 +91,7 @@ impl Sliding {
             } else {
                 format!("min(column + {first}u, {})", module.number((columns - self.run) as u64))
             };
-            let points = point_coordinates(module, &self.kernel, COLUMNS, Wide::Outer, &start, &prefix, code);
+            let points = point_coordinates(module, &self.kernel, COLUMNS, (Wide::Outer, false), &start, &prefix, code);
             for four in 0..fours {
                 let mut points = points.clone();
                 let place = &mut points.last_mut().expect("columns have an axis").text;

@@ -14,8 +14,7 @@ use crate::matmul_precision::MatmulPrecision;
 use crate::plan::{BufferId, ContractKernel, Instr, InstrOp, Ix, Tape};
 
 use super::lanes::{Wide, operand_lanes};
-use super::workgroup_tiles::{BLOCK, BLOCK_WORDS};
-use super::{COLUMNS, cooperative, is_large, large_tiles_pay, turned};
+use super::{COLUMNS, cooperative, is_large, turned, workgroup_tiles};
 
 /// A way to compute a contraction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -30,11 +29,11 @@ pub(crate) enum Variant {
         /// Invocations in a workgroup.
         threads: usize,
     },
-    /// Blocks of 64×64 results for each workgroup, operands in its memory.
+    /// A tile of results for each workgroup, operands in its memory.
     Workgroup {
-        /// Blocks below each other.
+        /// Rows of the tile.
         rows: usize,
-        /// Blocks beside each other.
+        /// Columns of the tile.
         columns: usize,
     },
 }
@@ -42,10 +41,7 @@ pub(crate) enum Variant {
 impl Variant {
     /// Values that come from memory for each product, but for those that a tile reaches beyond the results.
     pub(crate) fn reads_per_product(self) -> f64 {
-        let [rows, columns] = match self {
-            Self::Registers { rows, columns, .. } => [rows, columns],
-            Self::Workgroup { rows, columns } => [rows, columns].map(|blocks| blocks * BLOCK),
-        };
+        let (Self::Registers { rows, columns, .. } | Self::Workgroup { rows, columns }) = self;
         1.0 / rows as f64 + 1.0 / columns as f64
     }
 }
@@ -57,7 +53,7 @@ impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Registers { rows, columns, threads } => write!(f, "{rows}x{columns} in registers, {threads} threads"),
-            Self::Workgroup { rows, columns } => write!(f, "{}x{} in workgroups", rows * BLOCK, columns * BLOCK),
+            Self::Workgroup { rows, columns } => write!(f, "{rows}x{columns} in workgroups"),
         }
     }
 }
@@ -72,6 +68,16 @@ const TRIED_FLOPS: usize = 1 << 27;
 const SOFTWARE_LANES: usize = 8;
 /// Elements that are read and written together where they lie at a multiple of their number.
 const ALIGNMENT: i64 = 4;
+/// From so many values of k, rows or columns, and of both of those together, on, operands are worth bringing into workgroup memory.
+/// On an H100 the forward pass of 16 filters over 3 channels (27 values) is faster in registers, and that over 16 (144) is not.
+const LEAST_INNER: usize = 64;
+/// And so many where there are more rows and columns, or where that is tried.
+const LEAST_TILED_INNER: usize = 16;
+const LEAST_SIDE: usize = 9;
+const LEAST_RESULTS: usize = 256;
+/// Rows and columns of tiles of workgroups, whose threads are 64 at the least.
+const WORKGROUP_TILES: [[usize; 2]; 9] =
+    [[128, 128], [64, 128], [128, 64], [64, 64], [32, 64], [64, 32], [32, 32], [16, 64], [64, 16]];
 /// Invocations in a workgroup, unless there is little work for a CPU-type adapter.
 const THREADS: usize = 64;
 
@@ -113,11 +119,13 @@ pub(crate) fn identity(kernel: &ContractKernel) -> u64 {
 /// What is taken without measuring.
 pub(super) fn rule(caps: &Capabilities, kernel: &ContractKernel) -> Variant {
     let [batch, rows, columns, inner] = kernel.sizes();
-    if is_large(kernel) && has_workgroup_tiles(caps) {
-        let good =
-            |&[r, c]: &[usize; 2]| fits(caps, [r, c]) && large_tiles_pay(caps, kernel, [r, c].map(|n| n * BLOCK));
-        let [rows, columns] = [[2, 2], [1, 2], [2, 1]].into_iter().find(good).unwrap_or([1, 1]);
-        return Variant::Workgroup { rows, columns };
+    let is_wide = inner >= LEAST_INNER && rows.min(columns) >= LEAST_SIDE && rows * columns >= LEAST_RESULTS;
+    if has_workgroup_tiles(caps) && (is_wide || is_large(kernel)) {
+        let possible = WORKGROUP_TILES.into_iter().filter(|&tile| fits(caps, tile));
+        let costs = possible.map(|tile| (tile, workgroup_cost(caps, kernel, tile)));
+        if let Some(([rows, columns], _)) = costs.min_by(|(_, one), (_, other)| one.total_cmp(other)) {
+            return Variant::Workgroup { rows, columns };
+        }
     }
     let fit = |size: usize, most: usize| size.next_power_of_two().clamp(1, most);
     // large where there is work for many invocations
@@ -163,10 +171,12 @@ pub(crate) fn variants(caps: &Capabilities, kernel: &ContractKernel) -> Vec<Vari
     for tile_rows in sides(rows, 1) {
         all.extend(sides(columns, 4).map(|tile_columns| in_registers(caps, kernel, [tile_rows, tile_columns])));
     }
-    // a block that is mostly outside of the results cannot win
-    if has_workgroup_tiles(caps) && rows >= BLOCK / 4 && columns >= BLOCK / 4 {
-        let blocks = [[1, 1], [1, 2], [2, 1], [2, 2]].into_iter().filter(|&blocks| fits(caps, blocks));
-        all.extend(blocks.map(|[rows, columns]| Variant::Workgroup { rows, columns }));
+    if has_workgroup_tiles(caps) && inner >= LEAST_TILED_INNER {
+        // a tile that is mostly outside of the results cannot win
+        let good = |&[r, c]: &[usize; 2]| fits(caps, [r, c]) && 4 * rows >= r && 4 * columns >= c;
+        all.extend(
+            WORKGROUP_TILES.into_iter().filter(good).map(|[rows, columns]| Variant::Workgroup { rows, columns }),
+        );
     }
     let mut seen = Vec::with_capacity(all.len());
     for variant in all {
@@ -181,14 +191,32 @@ pub(crate) fn variants(caps: &Capabilities, kernel: &ContractKernel) -> Vec<Vari
     seen
 }
 
+/// What a tile takes of the busiest core's time: how many such tiles it computes, each by the results in it and by what comes with
+/// a product, from workgroup memory and from outside. Fitted to what an H100 took for the contractions of a ResNet-20 and for square
+/// matrices (`benches/NOTES.md`).
+fn workgroup_cost(caps: &Capabilities, kernel: &ContractKernel, tile: [usize; 2]) -> f64 {
+    let [batch, rows, columns, _] = kernel.sizes();
+    let tiles = batch * rows.div_ceil(tile[0]) * columns.div_ceil(tile[1]);
+    let of_busiest = tiles.div_ceil(caps.busy_groups);
+    let [own_rows, own_columns] = workgroup_tiles::results_of_a_thread(tile).map(|n| n as f64);
+    let read = 1.0 / own_rows + 1.0 / own_columns;
+    let brought = tile.iter().map(|&side| 1.0 / side as f64).sum::<f64>();
+    of_busiest as f64 * (tile[0] * tile[1]) as f64 * (1.0 + 0.6 * read + 8.0 * brought)
+}
+
 /// Whether operands are read as they are, one step at a time, and results stored as they come.
 fn is_plain(kernel: &ContractKernel) -> bool {
+    let one_step = operand_lanes(kernel, &kernel.rhs.0, COLUMNS) != Some(Wide::Inner);
+    one_step && has_plain_operands(kernel) && kernel.epilogue.instrs.len() <= 1
+}
+
+/// Whether operands are read as they are.
+pub(super) fn has_plain_operands(kernel: &ContractKernel) -> bool {
     let read = |tape: &Tape| match tape.instrs.as_slice() {
         [Instr { op: InstrOp::Load { valid, .. }, .. }] => valid.is_empty(),
         _ => false,
     };
-    let one_step = operand_lanes(kernel, &kernel.rhs.0, COLUMNS) != Some(Wide::Inner);
-    one_step && read(&kernel.lhs.0) && read(&kernel.rhs.0) && kernel.epilogue.instrs.len() <= 1
+    read(&kernel.lhs.0) && read(&kernel.rhs.0)
 }
 
 /// Workgroup memory is slow where the processor computes.
@@ -196,9 +224,9 @@ fn has_workgroup_tiles(caps: &Capabilities) -> bool {
     caps.max_workgroup_invocations >= 256 && caps.max_workgroup_bytes >= 8192 && !caps.software
 }
 
-/// Whether a workgroup has memory for so many blocks.
-fn fits(caps: &Capabilities, [rows, columns]: [usize; 2]) -> bool {
-    4 * (rows + columns) * BLOCK_WORDS <= caps.max_workgroup_bytes as usize
+/// Whether a workgroup has memory for such a tile.
+fn fits(caps: &Capabilities, tile: [usize; 2]) -> bool {
+    workgroup_tiles::bytes(tile) <= caps.max_workgroup_bytes as usize
 }
 
 /// Invocations that tiles of this size take.

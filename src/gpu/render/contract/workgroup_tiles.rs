@@ -1,8 +1,9 @@
-//! Contractions on real GPUs: operands in workgroup memory, one to four blocks of 64×64 results for each workgroup.
+//! Contractions on real GPUs: operands in workgroup memory, a tile of 16 to 128 rows and columns of results for each workgroup.
 //!
-//! Per summed point a thread reads 8 words for the 16 multiplications of one block, 16 for the 64 of four. Where a core reads
-//! 32 words in the time of 128 multiplications, as NVIDIA's do, one block keeps half of them busy at best, four all of them.
-//! All sum in the same order.
+//! A thread has one to four blocks of 4×4 results. Per summed point it reads 8 words for the 16 multiplications of one block, 16
+//! for the 64 of four. Where a core reads 32 words in the time of 128 multiplications, as NVIDIA's do, one block keeps half of
+//! them busy at best, four all of them. Tiles of fewer than 64 rows or columns are for results that have no more, such as
+//! gradients of small filters. All sum in the same order.
 
 use std::fmt::Write as _;
 
@@ -14,25 +15,52 @@ use crate::plan::ContractKernel;
 
 use super::fetch::{Fetch, Fours, fetch};
 use super::points::{finish_inside, tile_grid};
+use super::variants::has_plain_operands;
 use super::{COLUMNS, LANES, ROWS};
 
-/// Rows and columns that the threads cover with one block of 4×4 results each.
-pub(super) const BLOCK: usize = 64;
+/// Rows or columns that the threads cover at most with one block of 4×4 results each.
+const BLOCK: usize = 64;
 /// Values of k in one step.
 const STEP: usize = 16;
-/// Words of workgroup memory of a block's piece of one operand.
-pub(super) const BLOCK_WORDS: usize = BLOCK * STEP;
+/// Of which so many are written out: on an H100 4096x4096 times 4096x4096 takes 3.70 ms with a loop over each, 3.41 with four
+/// and 3.73 with all 16 of them, by two to four times the text.
+const UNROLLED: usize = 4;
 
-/// One tile for each workgroup, of so many blocks in each direction.
-pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel, blocks: [usize; 2]) -> Result<Launch> {
-    let mut compute = bring(&mut module, kernel, ROWS)?;
-    compute.push_str(&bring(&mut module, kernel, COLUMNS)?);
+/// Rows or columns that the threads cover with one block each, of a tile that has `size` of them.
+fn covered(size: usize) -> usize {
+    size.min(BLOCK)
+}
+
+/// Threads of a workgroup whose tile has so many rows and columns.
+pub(super) fn threads(tile: [usize; 2]) -> usize {
+    tile.map(|size| covered(size) / 4).iter().product()
+}
+
+/// Rows and columns of results that a thread has in such a tile.
+pub(super) fn results_of_a_thread(tile: [usize; 2]) -> [usize; 2] {
+    tile.map(|size| 4 * size / covered(size))
+}
+
+/// Bytes of workgroup memory that it takes.
+pub(super) fn bytes([rows, columns]: [usize; 2]) -> usize {
+    4 * STEP * (rows + columns)
+}
+
+/// One tile of so many rows and columns for each workgroup, powers of two from 16 on.
+pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel, tile: [usize; 2]) -> Result<Launch> {
+    let mut compute = bring(&mut module, kernel, ROWS, tile[0])?;
+    compute.push_str(&bring(&mut module, kernel, COLUMNS, tile[1])?);
     compute.push_str(&finish_inside(&mut module, kernel)?);
-    let [tile_rows, tile_columns] = blocks.map(|count| count * BLOCK);
-    let (grid, groups) = tile_grid(&mut module, kernel, [tile_rows, tile_columns], STEP)?;
+    let (grid, groups) = tile_grid(&mut module, kernel, tile, STEP)?;
     let sum = Register::of(kernel.accumulator).wide(4);
-    let types = format!("alias Sum = {sum};\nconst ROWS: u32 = {tile_rows}u;\nconst COLUMNS: u32 = {tile_columns}u;\n");
-    let [begin, place, ahead, products, results] = body(blocks);
+    let [rows, columns] = tile;
+    let types = format!(
+        "alias Sum = {sum};\nconst ROWS: u32 = {rows}u;\nconst COLUMNS: u32 = {columns}u;\nconst THREADS: u32 = {}u;\n\
+         const RIGHT_PARTS: u32 = {}u;\nconst UNROLLED: u32 = {UNROLLED}u;\n",
+        threads(tile),
+        covered(columns) / 4
+    );
+    let [begin, place, ahead, products, results] = body(tile);
     let slots = [
         ("grid", grid.as_str()),
         ("types", &types),
@@ -46,29 +74,42 @@ pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel, blocks: [u
     module.finish("contract_tiled.wgsl", &slots, groups)
 }
 
-/// What `main` does for each block, written out so that all of a thread's sums stay in registers.
-fn body([row_blocks, column_blocks]: [usize; 2]) -> [String; 5] {
-    let [mut begin, mut place, mut ahead, mut products, mut results] = [const { String::new() }; 5];
-    for (side, first, values, count) in [("left", "row", "a", row_blocks), ("right", "column", "b", column_blocks)] {
+/// What `main` does for each block and each four that a thread brings, written out so that all of a thread's sums stay in
+/// registers.
+fn body(tile: [usize; 2]) -> [String; 5] {
+    let [mut begin, mut place, mut ahead, mut loads, mut sums] = [const { String::new() }; 5];
+    let mut results = String::new();
+    let [row_side, column_side] = tile.map(covered);
+    let [row_blocks, column_blocks] = [tile[0] / row_side, tile[1] / column_side];
+    for (side, first, values, length, count) in
+        [("left", "row", "a", row_side, row_blocks), ("right", "column", "b", column_side, column_blocks)]
+    {
+        let fours = length * STEP / 4;
         for i in 0..count {
-            let (start, at) = (i * BLOCK_WORDS / 4, i * BLOCK);
-            let load = |step: &str| format!("load_{side}(batch, {first} + {at}u, {step}, thread);");
-            let _ = writeln!(begin, "    var {side}{i} = {}", load("0u"));
-            let _ = writeln!(place, "        place_{side}({start}u, thread, {side}{i});");
-            let _ = writeln!(ahead, "        {side}{i} = {}", load("step + 1u"));
+            let (start, at) = (i * fours, i * length);
+            for n in (0..fours).step_by(threads(tile)) {
+                let value = format!("{side}{}", start + n);
+                let load = |step: &str| format!("load_{side}(batch, {first} + {at}u, {step}, thread + {n}u);");
+                let _ = writeln!(begin, "    var {value} = {}", load("0u"));
+                let _ = writeln!(place, "        place_{side}({start}u, thread + {n}u, {value});");
+                let _ = writeln!(ahead, "        {value} = {}", load("next"));
+            }
             let _ =
-                writeln!(products, "            let {values}{i} = {side}_tile[{start}u + at_{side}(k, {side}_part)];");
+                writeln!(loads, "                let {values}{i} = {side}_tile[{start}u + at_{side}(k, {side}_part)];");
         }
     }
     for (i, j) in (0..row_blocks).flat_map(|i| (0..column_blocks).map(move |j| (i, j))) {
         for (row, lane) in LANES.iter().enumerate() {
             let name = format!("sum{i}{j}{lane}");
             let _ = writeln!(begin, "    var {name} = Sum();");
-            let _ = writeln!(products, "            {name} += a{i}.{lane} * b{j};");
-            let (row, column) = (i * BLOCK + row, j * BLOCK);
+            let _ = writeln!(sums, "                {name} += a{i}.{lane} * b{j};");
+            let (row, column) = (i * row_side + row, j * column_side);
             let _ = writeln!(results, "    finish(batch, first_row + {row}u, first_column + {column}u, {name});");
         }
     }
+    let product =
+        |k: usize| format!("            {{\n                let k = start + {k}u;\n{loads}{sums}            }}\n");
+    let products = (0..UNROLLED).map(product).collect();
     [begin, place, ahead, products, results]
 }
 
@@ -77,21 +118,29 @@ fn body([row_blocks, column_blocks]: [usize; 2]) -> [String; 5] {
 /// A vector in workgroup memory has one writer. Four threads that each write a component of it would race: a component may
 /// be written by reading, changing and writing the whole vector (WGSL, "Memory Access Occurrence"), as Metal's and FXC's
 /// compilers do.
-fn bring(module: &mut Module<'_>, kernel: &ContractKernel, side: usize) -> Result<String> {
-    let Fetch { name, mut text, along_k } = fetch(module, kernel, side, [BLOCK, STEP], Fours::OfPoints)?;
+fn bring(module: &mut Module<'_>, kernel: &ContractKernel, side: usize, size: usize) -> Result<String> {
+    let parts = covered(size) / 4;
+    let [_, rows, columns, _] = kernel.sizes();
+    // On an H100 plain products of 1024x1024 take 0.105 ms so and 0.125 with conditions and single reads (4096x4096: 3.47 and 3.54);
+    // convolutions take as long or longer.
+    let (inside, of) = match has_plain_operands(kernel) {
+        true => ((if side == ROWS { rows } else { columns }).is_multiple_of(size), Fours::OfLyingPoints),
+        false => (false, Fours::OfPoints),
+    };
+    let Fetch { name, mut text, along_k } = fetch(module, kernel, side, [4 * parts, STEP], inside, of)?;
     let (k, part, own) = match along_k {
-        true => ("thread % 16u", "thread / 16u", "part ^ k"),
-        false => ("thread / 16u", "thread % 16u", "part"),
+        true => (format!("number % {STEP}u"), format!("number / {STEP}u"), format!("part ^ (k % {parts}u)")),
+        false => (format!("number / {parts}u"), format!("number % {parts}u"), "part".into()),
     };
     let _ = writeln!(
         text,
-        "fn place_{name}(start: u32, thread: u32, value: Sum) {{
+        "fn place_{name}(start: u32, number: u32, value: Sum) {{
     {name}_tile[start + at_{name}({k}, {part})] = value;
 }}
 
 // Parts of one k are neighbours{}.
 fn at_{name}(k: u32, part: u32) -> u32 {{
-    return k * 16u + ({own});
+    return k * {parts}u + ({own});
 }}
 ",
         if along_k {

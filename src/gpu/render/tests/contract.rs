@@ -257,7 +257,7 @@ fn operands_may_be_mixed_expressions() {
     case.check(sums(axes, [0, 1, 1, 1], [(lhs.0, a), (rhs.0, b)], (out, affine(&[36, 1], 0))));
 }
 
-/// Workgroups with several blocks of results: where there are enough of them, and few results outside.
+/// Workgroups with several blocks of results for each thread: where there are enough of them, and few results outside.
 #[test]
 fn large_tiles() {
     for ([b, m, n, k], tile) in [
@@ -265,7 +265,7 @@ fn large_tiles() {
         ([2, 64, 128, 36], "64x128"),
         ([3, 121, 61, 16], "128x64"),
         ([1, 250, 120, 33], "128x128"),
-        ([1, 130, 140, 20], "64x64"),
+        ([1, 130, 140, 20], "32x32"),
     ] {
         for turned in [false, true] {
             let mut case = Case::new();
@@ -281,6 +281,36 @@ fn large_tiles() {
                 launches[0].wgsl.contains(&format!("ROWS: u32 = {rows}u;\nconst COLUMNS: u32 = {columns}u;"))
             });
             assert!(used, "{tile} for {b}x{m}x{n}x{k}\n{}", launches[0].wgsl);
+        }
+    }
+}
+
+/// Long sums with few rows or columns, such as gradients of small filters: tiles that are not mostly outside of the results.
+#[test]
+fn narrow_tiles() {
+    for ([b, m, n, k], tile) in [
+        ([2usize, 16, 144, 1024], Some([16, 64])),
+        ([1, 27, 41, 1030], Some([32, 64])),
+        ([1, 61, 11, 1024], Some([64, 16])),
+        ([1, 32, 17, 1025], Some([32, 32])),
+        ([4, 32, 72, 48], Some([32, 32])),
+        ([1, 8, 144, 1024], None),
+        ([1, 16, 144, 48], None),
+    ] {
+        for turned in [false, true] {
+            let mut case = Case { tolerance: 1e-5, ..Case::new() };
+            let body = product_turned([b, m, n, k], [turned, turned, false], DType::F32).build(&mut case);
+            let caps = Capabilities { busy_groups: 1, ..capabilities(false, false) };
+            case.check_on(&body, &caps);
+            let text = &render(&case.plan, &case.kernel(&body), &caps).expect("it renders")[0].wgsl;
+            let used = tile.is_some_and(|[rows, columns]| {
+                // the operands may have been exchanged
+                [[rows, columns], [columns, rows]].iter().any(|[rows, columns]| {
+                    text.contains(&format!("ROWS: u32 = {rows}u;\nconst COLUMNS: u32 = {columns}u;"))
+                })
+            });
+            assert_eq!(used, text.contains("left_tile"), "{b}x{m}x{n}x{k}\n{text}");
+            assert_eq!(used, tile.is_some(), "{tile:?} for {b}x{m}x{n}x{k}\n{text}");
         }
     }
 }
