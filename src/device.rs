@@ -31,6 +31,7 @@ pub(crate) use executable::{Bound, Executable};
 #[doc(hidden)]
 pub use fault::Fault;
 pub use info::{DeviceInfo, DeviceKind};
+pub(crate) use memory::Reading;
 pub use notes::Note;
 pub use storage::Storage;
 pub use tune::{TuneOptions, TuneProgress, TuneReport, TunedKernel};

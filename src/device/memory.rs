@@ -67,34 +67,23 @@ impl Device {
         Ok(())
     }
 
-    /// The elements in `bytes` bytes of `storage` from byte `offset` on, as they are after the work given to the device
-    /// before this call.
+    /// Begins to read the elements in `bytes` bytes of `storage` from byte `offset` on, as they are after the work given to the
+    /// device before this call.
     ///
-    /// An index outside its range that any kernel met since the last read becomes an error here.
-    pub(crate) fn read<T: Element>(
-        &self,
-        storage: &Storage,
-        offset: u64,
-        bytes: u64,
-    ) -> impl Future<Output = Result<Vec<T>>> + Send + use<T> {
+    /// An index outside its range that any kernel met since the last read becomes an error of this one.
+    pub(crate) fn begin_read<T: Element>(&self, storage: &Storage, offset: u64, bytes: u64) -> Reading<T> {
         in_bounds(storage, offset, bytes);
-        let begun = match (storage.memory(), self.backend()) {
+        match (storage.memory(), self.backend()) {
             (StorageMemory::Cpu(memory), Backend::Cpu(state)) => {
-                Begun::Cpu(self.check().and_then(|()| match state.status.swap(0, Ordering::AcqRel) {
+                Reading::Cpu(self.check().and_then(|()| match state.status.swap(0, Ordering::AcqRel) {
                     0 => Ok(memory.read(offset, bytes)),
                     number => Err(status::error(number)),
                 }))
             }
             (StorageMemory::Gpu(buffer), Backend::Gpu { gpu, .. }) => {
-                Begun::Gpu(Arc::clone(gpu), gpu.begin_read(buffer, offset, bytes))
+                Reading::Gpu(Arc::clone(gpu), gpu.begin_read(buffer, offset, bytes))
             }
             _ => foreign(storage, self),
-        };
-        async move {
-            match begun {
-                Begun::Cpu(result) => result,
-                Begun::Gpu(gpu, read) => gpu.finish_read(read?).await,
-            }
         }
     }
 
@@ -177,9 +166,32 @@ fn new_buffer(gpu: &Gpu, pool: &Pool, capacity: u64, label: &str) -> Result<Opti
 }
 
 /// A read under way.
-enum Begun<T> {
+pub(crate) enum Reading<T> {
     Cpu(Result<Vec<T>>),
     Gpu(Arc<Gpu>, Result<gpu::Read>),
+}
+
+impl<T: Element> Reading<T> {
+    /// The elements, without blocking the thread; the read gets done whether this is polled or not.
+    pub(crate) fn watched(self) -> impl Future<Output = Result<Vec<T>>> + Send {
+        if let Self::Gpu(gpu, Ok(read)) = &self {
+            gpu.watch_read(read);
+        }
+        async move {
+            match self {
+                Self::Cpu(result) => result,
+                Self::Gpu(gpu, read) => gpu.finish_read(read?).await,
+            }
+        }
+    }
+
+    /// The elements, waited for on this thread.
+    pub(crate) fn now(self) -> Result<Vec<T>> {
+        match self {
+            Self::Cpu(result) => result,
+            Self::Gpu(gpu, read) => gpu.finish_read_now(read?),
+        }
+    }
 }
 
 /// The end of the range, which lies in the storage.

@@ -33,10 +33,15 @@ pub(crate) fn fresh_gpu() -> Option<Device> {
 /// The same twice, the second of which does without the subgroups that the first uses; `None` if it uses none.
 pub(crate) fn fresh_gpus_with_and_without_subgroups() -> Option<[Device; 2]> {
     let with = fresh_gpu().filter(|device| device.info().subgroups.is_some())?;
+    Some([with, fresh_gpu_with(|gpu| gpu.caps.subgroups = None)])
+}
+
+/// The first GPU, of which there is one, changed before it is used.
+pub(crate) fn fresh_gpu_with(change: impl FnOnce(&mut Gpu)) -> Device {
     let adapter = Arc::clone(&gpu::adapters()[0]);
-    let mut without = Gpu::open(&adapter).expect("an adapter opens twice");
-    Arc::get_mut(&mut without).expect("nobody else has it").caps.subgroups = None;
-    Some([with, Device::on_gpu(without, adapter.info.clone(), adapter.identity.clone())])
+    let mut gpu = Gpu::open(&adapter).expect("an adapter opens twice");
+    change(Arc::get_mut(&mut gpu).expect("nobody else has it"));
+    Device::on_gpu(gpu, adapter.info.clone(), adapter.identity.clone())
 }
 
 pub(crate) fn fresh_devices() -> impl Iterator<Item = Device> {
@@ -45,7 +50,7 @@ pub(crate) fn fresh_devices() -> impl Iterator<Item = Device> {
 }
 
 fn read_all(device: &Device, storage: &Storage) -> Vec<u8> {
-    block_on(device.read::<u8>(storage, 0, storage.bytes())).expect("read")
+    device.begin_read::<u8>(storage, 0, storage.bytes()).now().expect("read")
 }
 
 fn bytes(count: usize, seed: u64) -> Vec<u8> {
@@ -135,7 +140,7 @@ proptest! {
             }
             for (storage, model) in storages.iter().zip(&models) {
                 prop_assert_eq!(&read_all(&device, storage), model);
-                let middle = block_on(device.read::<u8>(storage, 7, 90)).expect("read");
+                let middle = device.begin_read::<u8>(storage, 7, 90).now().expect("read");
                 prop_assert_eq!(&middle, &model[7..97]);
             }
         }
@@ -148,10 +153,10 @@ fn uploads_larger_than_the_staging_ring_arrive() {
         let data = bytes(70 << 20, 5);
         let storage = device.alloc(data.len() as u64 + 3, "test").expect("alloc");
         device.write(&storage, 3, &data).expect("write to an odd place");
-        let read = block_on(device.read::<u8>(&storage, 3, data.len() as u64)).expect("read");
+        let read = device.begin_read::<u8>(&storage, 3, data.len() as u64).now().expect("read");
         assert!(read == data, "{device:?}");
         device.write(&storage, 0, &data).expect("write");
-        assert!(block_on(device.read::<u8>(&storage, 0, data.len() as u64)).expect("read") == data, "{device:?}");
+        assert!(device.begin_read::<u8>(&storage, 0, data.len() as u64).now().expect("read") == data, "{device:?}");
     }
 }
 
@@ -174,7 +179,7 @@ fn a_read_sees_the_moment_of_its_call() {
     for device in fresh_devices() {
         let storage = device.alloc(8, "test").expect("alloc");
         device.write(&storage, 0, &[1; 8]).expect("write");
-        let read = device.read::<u8>(&storage, 0, 8);
+        let read = device.begin_read::<u8>(&storage, 0, 8).watched();
         device.write(&storage, 0, &[2; 8]).expect("write");
         assert_eq!(block_on(read).expect("read"), [1; 8]);
         assert_eq!(read_all(&device, &storage), [2; 8]);
@@ -203,7 +208,7 @@ fn a_lost_device_says_so_for_ever_and_can_be_opened_again() {
     for device in fresh_devices() {
         let storage = device.alloc(64, "test").expect("alloc");
         let other = device.alloc(64, "test").expect("alloc");
-        let read = device.read::<u8>(&storage, 0, 64);
+        let read = device.begin_read::<u8>(&storage, 0, 64).watched();
         device.inject(Fault::Lost);
         let _either_is_fine: Result<_> = block_on(read); // begun before: its bytes or an error, but it ends
         let lost = |result: Result<()>| assert!(matches!(result, Err(Error::DeviceLost { .. })), "{result:?}");
@@ -211,7 +216,7 @@ fn a_lost_device_says_so_for_ever_and_can_be_opened_again() {
             lost(device.alloc(64, "test").map(drop));
             lost(device.write(&storage, 0, &[1; 64]));
             lost(device.copy(&storage, 0, &other, 0, 64));
-            lost(block_on(device.read::<u8>(&storage, 0, 64)).map(drop));
+            lost(device.begin_read::<u8>(&storage, 0, 64).now().map(drop));
             lost(device.sync());
         }
         assert!(device.is_lost());

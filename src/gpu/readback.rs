@@ -59,6 +59,7 @@ struct Piece {
 
 /// A read that the device has been told to do.
 pub(crate) struct Read {
+    submission: Option<wgpu::SubmissionIndex>,
     pieces: Vec<Piece>,
     /// The status word and the tally.
     status: Piece,
@@ -91,20 +92,38 @@ impl Gpu {
         let tallied = self.tally.get().map(|_| recorder.tallied);
         let submission = recorder.submit(self);
         drop(recorder);
-        let mut tickets = Vec::new();
         for piece in pieces.iter().chain([&status]) {
             let mapped = piece.mapped.clone();
             let whole = 0..piece.bytes;
             piece.buffer.map_async(wgpu::MapMode::Read, whole, move |result| mapped.settle(result.is_ok()));
-            tickets.push(piece.mapped.clone());
         }
-        if let Some(submission) = submission {
-            self.waiter.watch(&self.poller, submission, tickets);
-        }
-        Ok(Read { pieces, status, tallied, skip: (offset - start) as usize, bytes: bytes as usize })
+        let (skip, bytes) = ((offset - start) as usize, bytes as usize);
+        Ok(Read { submission, pieces, status, tallied, skip, bytes })
     }
 
-    /// Waits for a read and takes its elements. An index outside its range, wherever it was met since the last read, is an
+    /// Sees to it that a read gets done while nobody waits for it.
+    pub(crate) fn watch_read(&self, read: &Read) {
+        if let Some(submission) = &read.submission {
+            let tickets = read.pieces.iter().chain([&read.status]).map(|piece| piece.mapped.clone()).collect();
+            self.waiter.watch(&self.poller, submission.clone(), tickets);
+        }
+    }
+
+    /// Waits for a read that nobody watches on this thread, which saves the way to another one and back.
+    pub(crate) fn finish_read_now<T: Element>(self: Arc<Self>, read: Read) -> Result<Vec<T>> {
+        let is_done = || {
+            let mut pieces = read.pieces.iter().chain([&read.status]);
+            pieces.all(|piece| piece.mapped.outcome().is_some())
+        };
+        self.poller.wait_until(is_done, read.submission.clone());
+        if !is_done() {
+            // another thread's poll has taken the callbacks
+            self.watch_read(&read);
+        }
+        pollster::block_on(self.finish_read(read))
+    }
+
+    /// Waits for a read that is watched and takes its elements. An index outside its range, wherever it was met since the last read, is an
     /// error here.
     pub(crate) async fn finish_read<T: Element>(self: Arc<Self>, read: Read) -> Result<Vec<T>> {
         let mut result = Vec::with_capacity(read.bytes / T::DTYPE.size_bytes());

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pollster::block_on;
-
-use crate::device::tests::fresh_gpu;
+use crate::device::tests::{fresh_gpu, fresh_gpu_with};
 use crate::device::{Bound, Device, Storage};
 use crate::error::{Error, Result};
 use crate::plan::{Body, Buffer, Kernel, LoopKernel, Place, Plan};
@@ -13,7 +11,7 @@ use crate::stage::Stage;
 use crate::timing::{StageTimes, TimeSource};
 use crate::{DType, status};
 
-use super::{Binding, Launch};
+use super::{Binding, Gpu, Launch};
 
 const ELEMENTS: usize = 1000;
 
@@ -99,7 +97,7 @@ fn two_kernels(device: &Device) -> (Bound, Storage) {
 }
 
 fn values(device: &Device, storage: &Storage) -> Result<Vec<f32>> {
-    let bytes = block_on(device.read::<u8>(storage, 0, storage.bytes()))?;
+    let bytes = device.begin_read::<u8>(storage, 0, storage.bytes()).now()?;
     Ok(bytemuck::pod_collect_to_vec(&bytes))
 }
 
@@ -355,9 +353,15 @@ fn long_replays_are_cut_into_submissions() {
 #[test]
 fn threads_share_a_device() {
     let Some(device) = fresh_gpu() else { return };
+    let asked = fresh_gpu_with(Gpu::ask_before_waiting);
+    for device in [device, asked] {
+        share(&device);
+    }
+}
+
+fn share(device: &Device) {
     std::thread::scope(|scope| {
         for thread in 0..3u8 {
-            let device = &device;
             scope.spawn(move || {
                 let (mut bound, state) = two_kernels(device);
                 let own = device.alloc(100_000, "own").expect("alloc");
@@ -365,7 +369,7 @@ fn threads_share_a_device() {
                     bound.run(&[0, 1f32.to_bits()]).expect("run");
                     let data = vec![thread ^ round; 100_000];
                     device.write(&own, 0, &data).expect("write");
-                    assert_eq!(block_on(device.read::<u8>(&own, 0, 100_000)).expect("read"), data);
+                    assert_eq!(device.begin_read::<u8>(&own, 0, 100_000).now().expect("read"), data);
                 }
                 assert_eq!(values(device, &state).expect("read"), [90.0; ELEMENTS]);
             });

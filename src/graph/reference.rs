@@ -61,9 +61,8 @@ fn leaf(node: &Node) -> Vec<f64> {
     let _exclusive = node.device.exclusive();
     let (storage, first) = memory.get();
     let size = node.dtype.size_bytes();
-    let bytes = node.device.read::<u8>(&storage, (first * size) as u64, node.shape.bytes(node.dtype));
-    let bytes = pollster::block_on(bytes).unwrap_or_else(|error| panic!("reading {node:?}: {error}"));
-    decode(node.dtype, &bytes)
+    let read = node.device.begin_read::<u8>(&storage, (first * size) as u64, node.shape.bytes(node.dtype));
+    decode(node.dtype, &read.now().unwrap_or_else(|error| panic!("reading {node:?}: {error}")))
 }
 
 /// Elements in memory as f64, exactly.

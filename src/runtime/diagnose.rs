@@ -85,7 +85,7 @@ impl Search<'_> {
         self.device.prepare(plan)?.bind(&storages)?.run(&self.uniforms)?;
         for (&number, storage) in group.iter().zip(&storages[self.storages.len()..]) {
             let node = &program.nodes[number];
-            let bytes = pollster::block_on(self.device.read::<u8>(storage, 0, self.bytes(number)))?;
+            let bytes = self.device.begin_read::<u8>(storage, 0, self.bytes(number)).now()?;
             let bad = match node.dtype {
                 DType::F16 => half::f16::from_bytes(&bytes).iter().position(|value| !value.is_finite()),
                 _ => f32::from_bytes(&bytes).iter().position(|value| !value.is_finite()),

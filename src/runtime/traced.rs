@@ -119,7 +119,7 @@ impl Traced {
             return Ok(None);
         }
         let storage = &self.storages[number];
-        let bytes = pollster::block_on(device.read::<u8>(storage, 0, storage.bytes()))?;
+        let bytes = device.begin_read::<u8>(storage, 0, storage.bytes()).now()?;
         Ok(Some(reference::decode(self.program.externals[number].dtype, &bytes)))
     }
 }

@@ -56,7 +56,7 @@ fn found_status(read: Result<Vec<f64>>) -> Result<u32> {
 }
 
 fn read(device: &Device, buffer: &Buffer, storage: &Storage) -> Result<Vec<f64>> {
-    let bytes = pollster::block_on(device.read::<u8>(storage, buffer.offset_bytes, buffer.bytes()))?;
+    let bytes = device.begin_read::<u8>(storage, buffer.offset_bytes, buffer.bytes()).now()?;
     Ok(decode(buffer.dtype, &bytes))
 }
 

@@ -1,5 +1,6 @@
 //! Values back on the host.
 
+use crate::device::Reading;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::Result;
 use crate::graph::{Memory, Op};
@@ -83,24 +84,29 @@ impl Tensor {
         if self.is_constant() {
             return Ok(T::from_bytes(&self.constant_bytes()));
         }
-        self.begin_read()?.await
+        self.reading()?.watched().await
     }
 
     /// Has the device copy the elements now, behind the work that it was given before, to be waited for later.
     #[track_caller]
     pub(crate) fn begin_read<T: Element>(&self) -> Result<impl Future<Output = Result<Vec<T>>> + Send + use<T>> {
+        Ok(self.reading()?.watched())
+    }
+
+    #[track_caller]
+    fn reading<T: Element>(&self) -> Result<Reading<T>> {
         let _exclusive = self.device().exclusive();
         let (storage, first) = self.memory()?.get();
         let size = self.dtype().size_bytes();
-        Ok(self.device().read(&storage, (first * size) as u64, (self.numel() * size) as u64))
+        Ok(self.device().begin_read(&storage, (first * size) as u64, (self.numel() * size) as u64))
     }
 
     #[track_caller]
     fn elements_blocking<T: Element>(&self) -> Result<Vec<T>> {
-        if !self.is_constant() {
-            self.memory()?; // here, so that an error points at the caller
+        if self.is_constant() {
+            return Ok(T::from_bytes(&self.constant_bytes()));
         }
-        pollster::block_on(self.elements())
+        self.reading()?.now()
     }
 
     /// True if no device is needed.
