@@ -92,11 +92,16 @@ fn main() -> Result<()> {
 
 fn products(peer: &Peer) {
     let device = &peer.device;
-    let squares = [256, 512, 1024, 2048].map(|side| (format!("matmul_{side}"), [side; 3]));
-    let others = [[70, 30, 70], [7000, 3000, 7000]].map(|[m, k, n]| (format!("matmul_{m}x{k}x{n}"), [m, k, n]));
-    for (name, [m, k, n]) in squares.into_iter().chain(others) {
+    let squares = [256, 512, 1024, 2048].map(|side| (format!("matmul_{side}"), [side; 3], DType::F32));
+    let others =
+        [[70, 30, 70], [7000, 3000, 7000]].map(|[m, k, n]| (format!("matmul_{m}x{k}x{n}"), [m, k, n], DType::F32));
+    // what libraries of vendors are measured by
+    let large =
+        [("", DType::F32), ("_f16", DType::F16)].map(|(end, dtype)| (format!("matmul_4096{end}"), [4096; 3], dtype));
+    for (name, [m, k, n], dtype) in squares.into_iter().chain(others).chain(large) {
         peer.run(&name, product_flops(m, k, n), || {
-            let inputs = realized(&[Tensor::rand([m, k], device), Tensor::rand([k, n], device)])?;
+            let matrix = |rows: usize, columns: usize| Tensor::rand([rows, columns], device).to_dtype(dtype);
+            let inputs = realized(&[matrix(m, k), matrix(k, n)])?;
             Ok(peer.waited(move || inputs[0].matmul(&inputs[1])))
         });
     }
@@ -175,6 +180,7 @@ fn training(peer: &Peer) {
         ("train_cnn_b4", "tutorial-cnn", image(4), 10, vec![4], 4.0 * 3_204_720.0),
         ("train_cnn_b128", "tutorial-cnn", image(128), 10, vec![128], 128.0 * 3_204_720.0),
         ("train_resnet20_b64", "resnet20", image(64), 10, vec![64], 15_615_639_552.0),
+        ("train_resnet20_b128", "resnet20", image(128), 10, vec![128], 2.0 * 15_615_639_552.0),
         ("train_unet_b8", "unet", vec![8, 3, 128, 128], 3, vec![8, 128, 128], 31_973_179_392.0),
         ("train_gpt_b8", "gpt", vec![8, 128], 96, vec![8, 128], 5_846_859_776.0),
     ];
