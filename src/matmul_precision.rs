@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 /// ([`check_finite`](crate::runtime::check_finite)), as it finds an overflow.
 ///
 /// **Speed.** Three products take the place of one, so it pays where units for f16 are many times as fast as plain f32, as in data
-/// centres, and not on GeForce cards, where they are twice as fast when they sum in f32. No GPU has been measured yet;
+/// centres, and not on GeForce cards, where they are twice as fast when they sum in f32. Its speed has not been measured on any GPU yet;
 /// `brasa bench matmul` tells.
 ///
 /// **Elsewhere** it changes nothing, not a bit: on the CPU, on GPUs without such units or with units for f32 (Apple), in

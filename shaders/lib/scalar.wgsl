@@ -228,7 +228,8 @@ fn power(a: f32, b: f32) -> f32 {
 // Remainder with the sign of a, as Rust's `%`: a long division of whole numbers, bit by bit. (With floats, NVIDIA's compiler makes
 // one power of two of a loop that doubles, and that overflows.)
 fn remainder_float(a: f32, b: f32) -> f32 {
-    if (!is_finite(a) || is_nan(b) || b == 0.0) {
+    // a zero by its bits: drivers may take subnormals for one
+    if (!is_finite(a) || is_nan(b) || (bitcast<u32>(b) & 0x7fffffffu) == 0u) {
         return from_bits(0x7fc00000u | bitcast<u32>(a));
     }
     let negative = bitcast<u32>(a) & 0x80000000u;
@@ -242,6 +243,8 @@ fn remainder_float(a: f32, b: f32) -> f32 {
     let last = max(by >> 23u, 1u);
     var rest = (size & 0x7fffffu) | select(0u, 0x800000u, size >= 0x800000u);
     let part = (by & 0x7fffffu) | select(0u, 0x800000u, by >= 0x800000u);
+    // of a subnormal divisor there may be many in the first places already
+    rest %= part;
     while (place > last) {
         rest = select(rest, rest - part, rest >= part) << 1u;
         place--;

@@ -1,8 +1,9 @@
 //! How a plan's launches are cut into compute passes and submissions.
 //!
-//! A pass is what a pair of timestamps encloses: the consecutive launches of one stage. A submission is what the system's
-//! watchdog sees: Windows resets a GPU after about 2 s, macOS earlier while a display is active. A launch is never cut here:
-//! one that may take longer than [`launch_milliseconds`] was rendered as several.
+//! A pass is what a pair of timestamps encloses, the consecutive launches of one stage, in a replay that is timed; in others it
+//! joins those of its submission. A submission is what the system's watchdog sees: Windows resets a GPU after about 2 s, macOS
+//! earlier while a display is active. A launch is never cut here: one that may take longer than [`launch_milliseconds`] was
+//! rendered as several.
 
 use std::ops::Range;
 

@@ -19,7 +19,7 @@ pub struct PlanOptions {
     /// Workgroups the device wants at the least; the sums of small reductions and contractions are cut until there are so
     /// many. 1: never cut for that.
     pub wanted_groups: usize,
-    /// Rows, and as many columns, of a contraction's results that a workgroup computes. It sums a quarter as many columns of a matrix.
+    /// Rows, and as many columns, of a contraction's results that are worth a workgroup. It sums a quarter as many columns of a matrix.
     pub group_tile: usize,
     /// Results of a contraction with fewer rows or columns than half of that which are worth a workgroup.
     pub thin_results: usize,

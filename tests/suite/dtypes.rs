@@ -145,13 +145,17 @@ fn sums_by_index_stay_in_their_type_under_autocast() {
 
 #[test]
 fn remainders_of_floats_are_exact() {
-    let dividends = [1e9_f32, -1e9, 16_777_217.0, 1e30, 3.0, -0.75, 5.5, f32::MAX, 1e-30, 6.0];
-    let divisors = [7.0_f32, -7.0, 0.1, 3.0, 1e-6, 0.5, 2.75, 1.1, 1e-36, f32::INFINITY];
+    let least = f32::from_bits(1);
+    let dividends = [1e9_f32, -1e9, 16_777_217.0, 1e30, 3.0, -0.75, 5.5, f32::MAX, 1e-30, 6.0, -0.0, 1e-40, least];
+    let divisors = [7.0_f32, -7.0, 0.1, 3.0, 1e-6, 0.5, 2.75, 1.1, 1e-36, f32::INFINITY, 3e-41, least];
     for device in devices() {
-        let a = Tensor::from_slice(&dividends, [10, 1], &device).expect("memory");
-        let b = Tensor::from_slice(&divisors, [1, 10], &device).expect("memory");
-        let expected: Vec<f32> = dividends.iter().flat_map(|a| divisors.map(|b| a % b)).collect();
-        assert_eq!(a.fmod(&b).to_vec::<f32>().expect("values"), expected, "{device:?}");
+        let a = Tensor::from_slice(&dividends, [dividends.len(), 1], &device).expect("memory");
+        let b = Tensor::from_slice(&divisors, [1, divisors.len()], &device).expect("memory");
+        let remainders = a.fmod(&b).to_vec::<f32>().expect("values");
+        let pairs = dividends.iter().flat_map(|&a| divisors.map(|b| (a, b)));
+        for ((a, b), remainder) in pairs.zip(remainders) {
+            assert_eq!(remainder.to_bits(), (a % b).to_bits(), "{a} % {b} is {}, not {remainder}: {device:?}", a % b);
+        }
     }
 }
 

@@ -28,6 +28,8 @@ fn what_is_not_finite_stays_so() {
             ("0 / z", z.zeros_like() / z, [NAN, 0.0, 0.0]),
             ("x - x", x - again, [NAN, 0.0, NAN]),
             ("x / x", x / again, [NAN, 1.0, NAN]),
+            ("x * (1 / x)", x * x.reciprocal(), [NAN, 1.0, NAN]),
+            ("x * (2 / x)", x * (x.full_like(2.0) / x), [NAN, 2.0, NAN]),
             ("x * 0", x * 0.0, [NAN, 0.0, NAN]),
             ("0 * x", x.zeros_like() * x, [NAN, 0.0, NAN]),
             ("x * mask", x * mask, [INF, 0.0, NAN]),

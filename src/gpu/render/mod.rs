@@ -5,8 +5,8 @@
 //! `contract` choose variants, `routine`, `attention` and `custom` are no tapes, `rewrite` cuts kernels whose writes exceed a binding or that may take
 //! too long.
 //!
-//! The text is the key of the pipeline cache: with [`Plan::literal_sizes`] off it is the same for all sizes of a
-//! structure. Shaders are compiled unchecked: every index is in bounds by construction, or clamped where it
+//! The text is the key of the pipeline cache: with [`Plan::literal_sizes`] off it is the same for sizes of a structure that are
+//! multiples of the same numbers (vectors, tiles) and take the same tile. Shaders are compiled unchecked: every index is in bounds by construction, or clamped where it
 //! depends on what memory holds.
 
 mod attention;

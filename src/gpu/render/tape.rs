@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::graph::Binary;
+use crate::graph::{Binary, Unary};
 use crate::plan::{Cond, InstrOp, Ix, Store, Tape, ValueId};
 
 use super::module::{Module, splat};
@@ -71,7 +71,7 @@ impl Module<'_> {
                     let condition = self.condition(space, valid);
                     self.load_at(space, slot, &at, condition, id, code)
                 }
-                InstrOp::Unary(op, a) => scalar::unary(*op, input(*a), width, &format!("v{a}"))
+                InstrOp::Unary(op, a) => scalar::unary(*op, input(*a), width, &self.only(*op, *a, width))
                     .ok_or_else(|| self.error(format!("{op:?} does not exist for {}", input(*a))))?,
                 InstrOp::Binary(op, a, b) => scalar::binary(
                     *op,
@@ -227,12 +227,19 @@ impl Module<'_> {
     /// takes `y * (x / y)` for x and `x / (x * y)` for 1 / y, which is wrong of 0 and infinity.
     fn other(&mut self, op: Binary, (a, b): (ValueId, ValueId), dtype: DType, width: usize) -> String {
         let is_hidden = dtype.is_float() && (op == Binary::Div || (op == Binary::Sub && a == b));
-        if !is_hidden {
-            return format!("v{b}");
-        }
+        if is_hidden { self.unseen(b, width) } else { format!("v{b}") }
+    }
+
+    /// The operand of `op`, which is a divisor if it is inverted.
+    fn only(&mut self, op: Unary, a: ValueId, width: usize) -> String {
+        if op == Unary::Recip { self.unseen(a, width) } else { format!("v{a}") }
+    }
+
+    /// A float that compilers do not know.
+    fn unseen(&mut self, value: ValueId, width: usize) -> String {
         let (float, bits) = (Register::Float.wide(width), Register::Uint.wide(width));
         let zero = splat(&self.hidden(0), Register::Uint, width);
-        format!("bitcast<{float}>(bitcast<{bits}>(v{b}) ^ {zero})")
+        format!("bitcast<{float}>(bitcast<{bits}>(v{value}) ^ {zero})")
     }
 
     fn cast(&mut self, from: DType, to: DType, width: usize, a: &str) -> String {
