@@ -243,13 +243,13 @@ fn remainder_float(a: f32, b: f32) -> f32 {
     let last = max(by >> 23u, 1u);
     var rest = (size & 0x7fffffu) | select(0u, 0x800000u, size >= 0x800000u);
     let part = (by & 0x7fffffu) | select(0u, 0x800000u, by >= 0x800000u);
-    // of a subnormal divisor there may be many in the first places already
+    // from here on less than part (of a subnormal divisor it may be many times that)
     rest %= part;
     while (place > last) {
-        rest = select(rest, rest - part, rest >= part) << 1u;
+        rest <<= 1u;
+        rest = select(rest, rest - part, rest >= part);
         place--;
     }
-    rest = select(rest, rest - part, rest >= part);
     if (rest == 0u) {
         return from_bits(negative);
     }

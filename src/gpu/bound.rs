@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::timing::spans::SpanLog;
 use crate::timing::{KernelTime, StageTimes, TimeSource};
 
-use super::context::Gpu;
+use super::context::{Gpu, Submitted};
 use super::dispatch::{Dispatch, Memory, bind};
 use super::fences::{End, Fences};
 use super::pace::DISPLAY_MILLISECONDS;
@@ -15,7 +15,6 @@ use super::passes::{Cost, Measured, Pass, Rules, cut};
 use super::program::Program;
 use super::recorder::Recorder;
 use super::timestamps::Timer;
-use super::waiter::Ticket;
 
 /// Replays of one program that may wait on the device before the host does.
 const MAX_REPLAYS: usize = 3;
@@ -38,7 +37,7 @@ pub(crate) struct Bound {
     /// Before the first replay: what to bind again after it.
     unused: Option<Memory>,
     uniforms: Option<wgpu::Buffer>,
-    in_flight: VecDeque<(wgpu::SubmissionIndex, Ticket)>,
+    in_flight: VecDeque<Submitted>,
     costs: Vec<Cost>,
     rules: Rules,
     /// By a test, whatever the device is.
@@ -143,9 +142,9 @@ impl Bound {
         let gpu = &program.gpu;
         gpu.check()?;
         if self.in_flight.len() >= MAX_REPLAYS
-            && let Some((oldest, done)) = self.in_flight.pop_front()
+            && let Some(oldest) = self.in_flight.pop_front()
         {
-            gpu.poller.wait_until(|| done.outcome().is_some(), Some(oldest));
+            gpu.wait_for(oldest);
             gpu.check()?;
         }
         self.collect();
@@ -192,7 +191,7 @@ impl Bound {
         }
         if let Some(submission) = submission {
             gpu.pace.submitted(gpu, &submission);
-            self.in_flight.push_back((submission, gpu.when_done()));
+            self.in_flight.push_back(gpu.submitted(Some(submission)));
         }
         if let Some(memory) = self.unused.take() {
             // Whatever was not initialized when it was bound, wgpu looks at again in each launch. Now everything is.

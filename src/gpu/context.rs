@@ -79,6 +79,15 @@ pub(super) struct Poller {
     asks: bool,
 }
 
+/// Work that was given to the device.
+#[derive(Debug)]
+pub(super) struct Submitted {
+    /// The last of it, if that is known.
+    submission: Option<wgpu::SubmissionIndex>,
+    /// Settled when it is done, where waits ask for that.
+    done: Option<Ticket>,
+}
+
 /// How long a wait asks whether the work is done before the thread sleeps: to be woken takes some 25 µs (H100, Linux), which is
 /// much beside a step of 100 µs and nothing beside one of this length.
 const ASKING: Duration = Duration::from_micros(500);
@@ -319,8 +328,7 @@ impl Gpu {
     /// Submits what is recorded and waits until the device has done everything.
     pub(crate) fn sync(&self) -> Result<()> {
         self.recorder().submit(self);
-        let done = self.when_done();
-        self.poller.wait_until(|| done.outcome().is_some(), None);
+        self.wait_for(self.submitted(None));
         self.check()
     }
 
@@ -330,12 +338,19 @@ impl Gpu {
         self.poller.asks = true;
     }
 
-    /// What is settled when all that is submitted so far is done, if somebody polls.
-    pub(super) fn when_done(&self) -> Ticket {
-        let ticket = Ticket::default();
-        let settled = ticket.clone();
-        self.queue.on_submitted_work_done(move || settled.settle(true));
-        ticket
+    /// What is submitted so far, the last of it `submission`, to be waited for later.
+    pub(super) fn submitted(&self, submission: Option<wgpu::SubmissionIndex>) -> Submitted {
+        let done = self.poller.asks.then(Ticket::default);
+        if let Some(done) = done.clone() {
+            self.queue.on_submitted_work_done(move || done.settle(true));
+        }
+        Submitted { submission, done }
+    }
+
+    /// Blocks until it is done or the device is lost.
+    pub(super) fn wait_for(&self, submitted: Submitted) {
+        let Submitted { submission, done } = submitted;
+        self.poller.wait_until(|| done.as_ref().is_some_and(|done| done.outcome().is_some()), submission);
     }
 
     /// Submits what is recorded, so that whatever the queue is given next comes after it.

@@ -69,6 +69,17 @@ pub(crate) struct Read {
     bytes: usize,
 }
 
+impl Read {
+    /// What is mapped, in the order in which it is taken.
+    fn mapped(&self) -> impl Iterator<Item = &Piece> {
+        self.pieces.iter().chain([&self.status])
+    }
+
+    fn is_mapped(&self) -> bool {
+        self.mapped().all(|piece| piece.mapped.outcome().is_some())
+    }
+}
+
 impl Gpu {
     /// Has the device copy `bytes` bytes from `offset` on, after all work recorded so far, together with its status.
     pub(crate) fn begin_read(&self, buffer: &wgpu::Buffer, offset: u64, bytes: u64) -> Result<Read> {
@@ -92,39 +103,36 @@ impl Gpu {
         let tallied = self.tally.get().map(|_| recorder.tallied);
         let submission = recorder.submit(self);
         drop(recorder);
-        for piece in pieces.iter().chain([&status]) {
+        let (skip, bytes) = ((offset - start) as usize, bytes as usize);
+        let read = Read { submission, pieces, status, tallied, skip, bytes };
+        for piece in read.mapped() {
             let mapped = piece.mapped.clone();
             let whole = 0..piece.bytes;
             piece.buffer.map_async(wgpu::MapMode::Read, whole, move |result| mapped.settle(result.is_ok()));
         }
-        let (skip, bytes) = ((offset - start) as usize, bytes as usize);
-        Ok(Read { submission, pieces, status, tallied, skip, bytes })
+        Ok(read)
     }
 
     /// Sees to it that a read gets done while nobody waits for it.
     pub(crate) fn watch_read(&self, read: &Read) {
         if let Some(submission) = &read.submission {
-            let tickets = read.pieces.iter().chain([&read.status]).map(|piece| piece.mapped.clone()).collect();
+            let tickets = read.mapped().map(|piece| piece.mapped.clone()).collect();
             self.waiter.watch(&self.poller, submission.clone(), tickets);
         }
     }
 
     /// Waits for a read that nobody watches on this thread, which saves the way to another one and back.
     pub(crate) fn finish_read_now<T: Element>(self: Arc<Self>, read: Read) -> Result<Vec<T>> {
-        let is_done = || {
-            let mut pieces = read.pieces.iter().chain([&read.status]);
-            pieces.all(|piece| piece.mapped.outcome().is_some())
-        };
-        self.poller.wait_until(is_done, read.submission.clone());
-        if !is_done() {
+        self.poller.wait_until(|| read.is_mapped(), read.submission.clone());
+        if !read.is_mapped() {
             // another thread's poll has taken the callbacks
             self.watch_read(&read);
         }
         pollster::block_on(self.finish_read(read))
     }
 
-    /// Waits for a read that is watched and takes its elements. An index outside its range, wherever it was met since the last read, is an
-    /// error here.
+    /// Waits for a read that is watched and takes its elements. An index outside its range, wherever it was met since the last
+    /// read, is an error here.
     pub(crate) async fn finish_read<T: Element>(self: Arc<Self>, read: Read) -> Result<Vec<T>> {
         let mut result = Vec::with_capacity(read.bytes / T::DTYPE.size_bytes());
         let (mut skip, mut left) = (read.skip, read.bytes);

@@ -25,7 +25,12 @@ fn what_is_found_is_remembered_and_changes_no_bit() {
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         ran
     };
-    let first = tune(&["--budget", "8"]);
+    // a machine that is busy with something else may find the tuned step no faster, but not each time
+    let find = || {
+        let mut tries = (0..4).map(|_| tune(&["--budget", "8"]));
+        tries.find(|ran| ran.stdout.contains("remembered in")).expect("something faster is found")
+    };
+    let first = find();
     assert!(!first.stderr.contains("brasa tune"), "nothing to warn of: {}", first.stderr);
     let table = first.stdout;
     for word in ["training, batch 32", "evaluation, batch 32", "ms before", "the whole step", "tiles.json"] {
@@ -44,7 +49,7 @@ fn what_is_found_is_remembered_and_changes_no_bit() {
     assert!(!kernels.is_empty() && kernels.iter().all(|kernel| kernel["tried"] == 1), "{told}");
     assert_eq!(told["steps"][0]["complete"], false);
     assert!(tune(&["--budget", "0"]).stdout.contains("no other variant was tried"));
-    assert!(tune(&["--budget", "8"]).stdout.contains("remembered in"));
+    find();
     assert!(fs::read_to_string(path).expect("text").contains("\"adapters\""));
 }
 

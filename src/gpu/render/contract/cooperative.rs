@@ -19,7 +19,7 @@ use crate::plan::{ContractKernel, Tape, ValueId};
 
 use super::fetch::{Fetch, Fours, fetch};
 use super::points::{finish_inside, tile_grid};
-use super::{COLUMNS, LANES, ROWS, large_tiles_pay};
+use super::{COLUMNS, LANES, ROWS};
 
 /// Units of an adapter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,6 +149,15 @@ pub(super) fn tile(caps: &Capabilities, kernel: &ContractKernel) -> Option<Tile>
     let small = [step, 16].map(|step| shape([64, 64], [32, 32], step));
     let large = large.into_iter().find(|tile| possible(tile) && large_tiles_pay(caps, kernel, tile.sides));
     large.or_else(|| small.into_iter().find(possible))
+}
+
+/// Whether a workgroup may have so many rows and columns of results, more than 64 by 64: enough workgroups are left, and at most
+/// an eighth more results are computed.
+fn large_tiles_pay(caps: &Capabilities, kernel: &ContractKernel, sides: [usize; 2]) -> bool {
+    let [batch, rows, columns, _] = kernel.sizes();
+    let tiles = |[r, c]: [usize; 2]| batch * rows.div_ceil(r) * columns.div_ceil(c);
+    let padded = |sides: [usize; 2]| tiles(sides) * sides[0] * sides[1];
+    tiles(sides) >= caps.busy_groups && 8 * padded(sides) <= 9 * padded([64, 64])
 }
 
 /// One tile for each workgroup.

@@ -20,9 +20,9 @@ use crate::plan::ContractKernel;
 pub(crate) use cooperative::{Units, probe_terms_text, probe_text};
 pub(crate) use variants::{Tuned, Variant, identity, variants};
 
+use super::Launch;
 use super::module::Module;
 use super::rewrite::exchange;
-use super::{Capabilities, Launch};
 
 /// The components of a vector.
 const LANES: [&str; 4] = ["x", "y", "z", "w"];
@@ -34,15 +34,6 @@ const BATCH: usize = 0;
 const ROWS: usize = 1;
 const COLUMNS: usize = 2;
 const INNER: usize = 3;
-
-/// Whether a workgroup may have so many rows and columns of results, more than 64 by 64: enough workgroups are left, and at most
-/// an eighth more results are computed.
-fn large_tiles_pay(caps: &Capabilities, kernel: &ContractKernel, sides: [usize; 2]) -> bool {
-    let [batch, rows, columns, _] = kernel.sizes();
-    let tiles = |[r, c]: [usize; 2]| batch * rows.div_ceil(r) * columns.div_ceil(c);
-    let padded = |sides: [usize; 2]| tiles(sides) * sides[0] * sides[1];
-    tiles(sides) >= caps.busy_groups && 8 * padded(sides) <= 9 * padded([64, 64])
-}
 
 /// The kernel with rows and columns exchanged, if it is better computed that way.
 fn turned(kernel: &ContractKernel) -> Option<ContractKernel> {
