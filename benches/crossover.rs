@@ -1,5 +1,5 @@
-//! Whether the crossovers that `brasa bench --crossover` finds by search are those that measuring sizes between the searched ones
-//! gives: `cargo bench --bench crossover -- [DEVICE] [DEVICE]` (`gpu` and `cpu`, each against the other).
+//! Whether the crossovers that `brasa bench --crossover` finds by search are those that measuring sizes between the
+//! searched ones gives: `cargo bench --bench crossover -- [DEVICE] [DEVICE]` (`gpu` and `cpu`, each against the other).
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 

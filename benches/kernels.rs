@@ -1,7 +1,7 @@
 //! Where a training step's time goes, kernel by kernel.
 //!
-//! `cargo bench --bench kernels -- MODEL BATCH CHANNELS SIDE [cpu|gpu]`, for example `cnn 32 1 8 cpu`, `unet 8 3 128`, or, with
-//! a vocabulary and a length, `gpt 8 96 128`.
+//! `cargo bench --bench kernels -- MODEL BATCH CHANNELS SIDE [cpu|gpu]`, for example `cnn 32 1 8 cpu`, `unet 8 3 128`,
+//! or, with a vocabulary and a length, `gpt 8 96 128`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 

@@ -1,6 +1,7 @@
 //! Samples a second that a pipeline makes: `cargo bench --bench loader`.
 //!
-//! Pictures of 32x32 in memory, in batches of 128, by one worker: the median of seven passes, and what the stages took in it.
+//! Pictures of 32x32 in memory, in batches of 128, by one worker: the median of seven passes, and what the stages took
+//! in it.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 

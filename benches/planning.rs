@@ -1,7 +1,7 @@
 //! What it takes to prepare a training step: tracing, planning, compiling for the CPU backend.
 //!
-//! `cargo bench --bench planning`. Planned with the options of the CPU backend and of a GPU that binds as few buffers as WebGPU
-//! promises: 8, one of which is the status word.
+//! `cargo bench --bench planning`. Planned with the options of the CPU backend and of a GPU that binds as few buffers
+//! as WebGPU promises: 8, one of which is the status word.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 

@@ -1,7 +1,7 @@
 //! Time of a training step against batch, depth, width and resolution, as a table and a picture.
 //!
-//! `cargo bench --bench scaling -- [cpu|gpu] [FILE.svg]`. A step costs what its operations cost if its line is no steeper than
-//! the grey one.
+//! `cargo bench --bench scaling -- [cpu|gpu] [FILE.svg]`. A step costs what its operations cost if its line is no
+//! steeper than the grey one.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 

@@ -1,5 +1,5 @@
-//! What a frame of the window costs our own CPU, page by page, with ten runs of a million points; and what it costs to leave
-//! the window open beside a run that goes on.
+//! What a frame of the window costs our own CPU, page by page, with ten runs of a million points; and what it costs to
+//! leave the window open beside a run that goes on.
 //!
 //! `cargo bench --bench window [-- POINTS]`. Layout and tessellation are counted, drawing the triangles is not.
 
@@ -89,8 +89,8 @@ fn frames(runs: &Path, points: usize) {
     }
 }
 
-/// The window as a desktop draws it, when it asks to be, beside a run of another process: all that this one takes is the
-/// window's.
+/// The window as a desktop draws it, when it asks to be, beside a run of another process: all that this one takes is
+/// the window's.
 fn idle() -> Result<(), Box<dyn std::error::Error>> {
     let runs = tempfile::tempdir()?;
     let mut training = Command::new(env!("CARGO_BIN_EXE_brasa"))

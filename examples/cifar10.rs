@@ -1,7 +1,7 @@
 //! CIFAR-10, line by line: what PyTorch's tutorial "Training a Classifier" teaches, in Rust and on any GPU.
 //!
-//! `cargo run --release --example cifar10 -- cifar10` (after `brasa data cifar10 --download`), or with a folder of pictures:
-//! `... -- folder:PATH`, where PATH has `train/CLASS/*.png` and `test/CLASS/*.png`.
+//! `cargo run --release --example cifar10 -- cifar10` (after `brasa data cifar10 --download`), or with a folder of
+//! pictures: `... -- folder:PATH`, where PATH has `train/CLASS/*.png` and `test/CLASS/*.png`.
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
@@ -66,14 +66,14 @@ fn main() -> Result<()> {
     let device = Device::best()?;
     println!("training on {}", device.info().name);
 
-    // 2. The data: 50,000 pictures to learn from and 10,000 to be judged by, 32x32 pixels, ten classes. A picture is 3,072
-    //    bytes: red, green and blue planes.
+    // 2. The data: 50,000 pictures to learn from and 10,000 to be judged by, 32x32 pixels, ten classes. A picture is
+    //    3,072 bytes: red, green and blue planes.
     let name = std::env::args().nth(1).ok_or_else(|| Error::Config("say where CIFAR-10 is".into()))?;
     let data = open(&name.parse()?, &OpenOptions::default())?;
     let classes = data.train.description().classes.clone();
 
-    // 3. Batches: a step sees four pictures at a time, in another order in each of two passes. Threads read and put them
-    //    together while the device computes; `shuffle` needs no list, and the same seed gives the same order.
+    // 3. Batches: a step sees four pictures at a time, in another order in each of two passes. Threads read and put
+    //    them together while the device computes; `shuffle` needs no list, and the same seed gives the same order.
     let train = Pipeline::new(data.train).shuffle().seed(1).batch(4, Last::Keep).epochs(2);
     let test = Pipeline::new(data.test).batch(100, Last::Pad);
 
@@ -84,8 +84,8 @@ fn main() -> Result<()> {
     let options = SGDOptions { learning_rate: 0.001, momentum: Momentum::Heavy(0.9), ..SGDOptions::default() };
     let optimizer = Arc::new(SGD::new(&model.parameters(), options)?);
 
-    // 6. One training step. The closure is called once, to see what is to be done; forward, loss, gradients and update become
-    //    one plan of fused kernels, which every further step only replays.
+    // 6. One training step. The closure is called once, to see what is to be done; forward, loss, gradients and update
+    //    become one plan of fused kernels, which every further step only replays.
     let (net, sgd, format) = (model.clone(), optimizer.clone(), train.format());
     let mut learn = Step::new(&device, move |uploads| {
         // bytes become numbers around 0, on the device
@@ -109,7 +109,8 @@ fn main() -> Result<()> {
     // 8. What was learned, under PyTorch's names: `torch` reads this file.
     save_weights(model.as_ref(), "cifar_net.safetensors")?;
 
-    // 9. The exam, class by class, with pictures it has never seen. No gradients here, and layers know that they are used.
+    // 9. The exam, class by class, with pictures it has never seen. No gradients here, and layers know that they are
+    //    used.
     let (net, format, count) = (model.clone(), test.format(), classes.len());
     let mut judge = Step::new(&device, move |uploads| {
         let batch = format.receive(uploads);

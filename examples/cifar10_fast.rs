@@ -1,12 +1,13 @@
-//! CIFAR-10 in ten passes: the ideas of Jordan's "airbench94" (2024, arXiv 2404.00498), whose own code reaches 94 %, in a loop of
-//! one's own. This one aims at the same and has not been run to the end yet: it takes a GPU.
+//! CIFAR-10 in ten passes: the ideas of Jordan's "airbench94" (2024, arXiv 2404.00498), whose own code reaches 94 %, in
+//! a loop of one's own. This one aims at the same and has not been run to the end yet: it takes a GPU.
 //!
-//! `cargo run --release --example cifar10_fast -- cifar10`, or `folder:PATH` as in the other examples; a second argument is the
-//! number of passes (9.9).
+//! `cargo run --release --example cifar10_fast -- cifar10`, or `folder:PATH` as in the other examples; a second
+//! argument is the number of passes (9.9).
 //!
-//! What makes it fast, in the paper's order: a first layer that whitens patches and is not learned (section 3.1), convolutions
-//! that begin as the identity (3.2), biases of norms with 64 times the learning rate (3.3), an average that pulls the weights
-//! along (Lookahead, 3.4), pictures shown at test time in six ways (3.5), and mirror images in turns instead of by chance (3.6).
+//! What makes it fast, in the paper's order: a first layer that whitens patches and is not learned (section 3.1),
+//! convolutions that begin as the identity (3.2), biases of norms with 64 times the learning rate (3.3), an average
+//! that pulls the weights along (Lookahead, 3.4), pictures shown at test time in six ways (3.5), and mirror images in
+//! turns instead of by chance (3.6).
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
@@ -23,7 +24,8 @@ use brasa::{DType, Device, Error, Result, Tensor};
 
 const ROWS: usize = 1024;
 const MOMENTUM: f32 = 0.85;
-/// For the mean loss of a batch. The paper's 11.5 is for the sum of 1,024 losses, and for a momentum that is already summed up.
+/// For the mean loss of a batch. The paper's 11.5 is for the sum of 1,024 losses, and for a momentum that is already
+/// summed up.
 const RATE: f32 = 11.5 / (1.0 + 1.0 / (1.0 - MOMENTUM));
 const DECAY: f32 = 0.0153 * ROWS as f32 / (1024.0 * (1.0 + 1.0 / (1.0 - MOMENTUM))) / RATE;
 const BIAS_FACTOR: f32 = 64.0;
@@ -208,8 +210,8 @@ fn lookahead(net: &Net, kept: &Hyper, device: &Device) -> Result<Step> {
     })
 }
 
-/// Gives the first layer the directions in which patches of 2×2 pixels differ, each with the factor that makes them differ by
-/// 1, and the same with the other sign.
+/// Gives the first layer the directions in which patches of 2×2 pixels differ, each with the factor that makes them
+/// differ by 1, and the same with the other sign.
 fn whiten(net: &Net, train: &Pipeline, device: &Device) -> Result<()> {
     let format = train.format();
     let mut covariance = Step::new(device, move |uploads| {
@@ -258,8 +260,8 @@ fn eigenvectors<const N: usize>(mut a: [[f64; N]; N]) -> Vec<(f64, [f64; N])> {
     (0..N).map(|row| (a[row][row], v[row])).collect()
 }
 
-/// Percent of the pictures that `net` knows; `in_many_ways`: from what it says of each and its mirror image, as it is and moved
-/// by a pixel to two sides.
+/// Percent of the pictures that `net` knows; `in_many_ways`: from what it says of each and its mirror image, as it is
+/// and moved by a pixel to two sides.
 fn judge(net: &Arc<Net>, test: &Pipeline, in_many_ways: bool) -> Result<f32> {
     let (net, format): (_, Format) = (net.clone(), test.format());
     let device = net.head.weight.device().clone();

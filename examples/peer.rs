@@ -5,9 +5,9 @@
 //! cargo run --release --example peer -- --backend cpu --filter matmul
 //! ```
 //!
-//! Inputs are drawn before the first call and stay the same; training steps get theirs as a loader hands them over, as bytes. Up
-//! to three calls warm up; then there are at least five runs in at least two seconds, or two if one takes more than ten. A run ends
-//! when the device has been waited for.
+//! Inputs are drawn before the first call and stay the same; training steps get theirs as a loader hands them over, as
+//! bytes. Up to three calls warm up; then there are at least five runs in at least two seconds, or two if one takes
+//! more than ten. A run ends when the device has been waited for.
 
 #![expect(clippy::print_stdout, reason = "its lines are what it is for")]
 

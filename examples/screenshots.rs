@@ -1,5 +1,5 @@
-//! The pictures of the README: trains the digits for a few epochs without a display, opens every page of the window on no
-//! screen, and writes what is seen to `docs/`.
+//! The pictures of the README: trains the digits for a few epochs without a display, opens every page of the window on
+//! no screen, and writes what is seen to `docs/`.
 //!
 //! `cargo run --release --example screenshots [FOLDER]`
 

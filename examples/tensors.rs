@@ -13,7 +13,8 @@ fn main() -> Result<()> {
 
     // A tensor is a box of numbers of one type with any number of axes. None at all: a single number.
     let number = Tensor::scalar(2.5_f32, &device);
-    // One axis: a row of numbers. Two: a table. A picture has three (channels, height, width), a batch of pictures four.
+    // One axis: a row of numbers. Two: a table. A picture has three (channels, height, width), a batch of pictures
+    // four.
     let row = Tensor::from_slice(&[1.0_f32, 2.0, 3.0], [3], &device)?;
     let table = Tensor::arange(6, &device).reshape([2, 3]);
     let pictures = Tensor::zeros([8, 3, 32, 32], &device);

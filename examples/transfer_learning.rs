@@ -1,17 +1,19 @@
-//! Transfer learning: what a network has learned of eight classes helps it with two others, of which there are few pictures.
+//! Transfer learning: what a network has learned of eight classes helps it with two others, of which there are few
+//! pictures.
 //!
-//! `cargo run --release --example transfer_learning -- cifar10` (after `brasa data cifar10 --download`), or with a folder of the
-//! same pictures: `... -- folder:PATH`, where PATH has `train/CLASS/*.png` and `test/CLASS/*.png`, or `train.tar.gz` and
-//! `test.tar.gz` of such folders.
+//! `cargo run --release --example transfer_learning -- cifar10` (after `brasa data cifar10 --download`), or with a
+//! folder of the same pictures: `... -- folder:PATH`, where PATH has `train/CLASS/*.png` and `test/CLASS/*.png`, or
+//! `train.tar.gz` and `test.tar.gz` of such folders.
 //!
-//! What that is worth depends on the pair and on how many pictures there are. Bird and deer, 200 pictures, judged by 2,000 others:
-//! 60.5 % from scratch, 71.5 % on the frozen backbone (84.0 % of its own eight classes after ten passes). Other pairs, on
-//! backbones of five to eleven passes: dog and horse 66.7 and 81.2 % of 100 pictures, 77.6 and 83.7 % of 300; airplane and bird,
-//! which color tells apart, 84.7 and 85.3 % of 300; automobile and truck, of which the other eight tell nothing, 80.5 and 68.3 %.
+//! What that is worth depends on the pair and on how many pictures there are. Bird and deer, 200 pictures, judged by
+//! 2,000 others: 60.5 % from scratch, 71.5 % on the frozen backbone (84.0 % of its own eight classes after ten passes).
+//! Other pairs, on backbones of five to eleven passes: dog and horse 66.7 and 81.2 % of 100 pictures, 77.6 and 83.7 %
+//! of 300; airplane and bird, which color tells apart, 84.7 and 85.3 % of 300; automobile and truck, of which the other
+//! eight tell nothing, 80.5 and 68.3 %.
 //!
-//! Two switches that are easily confused: `freeze` says which *parameters* stay as they are; `freeze_statistics` says that batch
-//! norms use, and keep, the *running statistics* they have. A frozen batch norm still follows the new data's statistics
-//! unless the second switch says otherwise; here both are set, so that the backbone is a fixed function.
+//! Two switches that are easily confused: `freeze` says which *parameters* stay as they are; `freeze_statistics` says
+//! that batch norms use, and keep, the *running statistics* they have. A frozen batch norm still follows the new data's
+//! statistics unless the second switch says otherwise; here both are set, so that the backbone is a fixed function.
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 

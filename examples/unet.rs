@@ -1,6 +1,6 @@
-//! Segmentation: a U-Net learns which pixels belong to a shape, which to its border and which to the background, from pictures
-//! that the program draws. With `oxford-pets` as argument it learns cats and dogs, of the files as they are published
-//! (`brasa data oxford-pets --download`).
+//! Segmentation: a U-Net learns which pixels belong to a shape, which to its border and which to the background, from
+//! pictures that the program draws. With `oxford-pets` as argument it learns cats and dogs, of the files as they are
+//! published (`brasa data oxford-pets --download`).
 //!
 //! `cargo run --release --example unet [DATASET]`
 

@@ -1,7 +1,7 @@
-// Attention: one invocation per query, or LANES neighbours with every LANES-th vector of its row each, where a whole one is more
-// than registers should hold. The query and its output stay there while the keys and values of its head pass through workgroup
-// memory, so that scores are never stored for longer than their tile. The softmax is online (Milakov and Gimelshein 2018, arXiv
-// 1805.02867): what has been summed shrinks when a larger score comes.
+// Attention: one invocation per query, or LANES neighbours with every LANES-th vector of its row each, where a whole
+// one is more than registers should hold. The query and its output stay there while the keys and values of its head
+// pass through workgroup memory, so that scores are never stored for longer than their tile. The softmax is online
+// (Milakov and Gimelshein 2018, arXiv 1805.02867): what has been summed shrinks when a larger score comes.
 
 //@slot bindings
 @group(0) @binding(0) var<storage, read> queries_in: array<vec4f>;
@@ -23,8 +23,8 @@ fn groups_x() -> u32 {
 }
 //@end
 
-// Rows of queries and keys have FEATURES vectors, those of values and outputs OUTPUTS, multiples of LANES with zeros at the end;
-// query number `query` of a head sees the first `seen(query)` keys.
+// Rows of queries and keys have FEATURES vectors, those of values and outputs OUTPUTS, multiples of LANES with zeros at
+// the end; query number `query` of a head sees the first `seen(query)` keys.
 //@slot access
 const LANES: u32 = 2u;
 const FEATURES: u32 = 2u;
@@ -77,8 +77,8 @@ var<workgroup> value_tile: array<vec4f, TILE * OUTPUTS>;
 // Below every score that is finite.
 const LEAST: f32 = -3.4e38;
 
-// The query, scaled, and the output so far: this lane's vectors of them. A score is the sum of what the lanes have, which `share`
-// tells the others for the whole tile; a single lane computes it when asked.
+// The query, scaled, and the output so far: this lane's vectors of them. A score is the sum of what the lanes have,
+// which `share` tells the others for the whole tile; a single lane computes it when asked.
 //@slot rows
 var<private> q_0: vec4f;
 var<private> o_0: vec4f;

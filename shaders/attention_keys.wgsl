@@ -1,5 +1,6 @@
-// The gradients of attention by its keys and values: LANES invocations per key, as in attention.wgsl, which keep both rows and
-// their gradients in registers while the queries of their head and the gradients of their outputs pass through workgroup memory.
+// The gradients of attention by its keys and values: LANES invocations per key, as in attention.wgsl, which keep both
+// rows and their gradients in registers while the queries of their head and the gradients of their outputs pass through
+// workgroup memory.
 
 //@slot bindings
 @group(0) @binding(0) var<storage, read> queries_in: array<vec4f>;
@@ -24,8 +25,8 @@ fn groups_x() -> u32 {
 }
 //@end
 
-// Rows of queries and keys have FEATURES vectors, those of values, outputs and their gradients OUTPUTS, multiples of LANES with
-// zeros at the end; key number `key` of a head is seen by the queries from `first_query(key)` on.
+// Rows of queries and keys have FEATURES vectors, those of values, outputs and their gradients OUTPUTS, multiples of
+// LANES with zeros at the end; key number `key` of a head is seen by the queries from `first_query(key)` on.
 //@slot access
 const LANES: u32 = 2u;
 const FEATURES: u32 = 2u;
@@ -89,8 +90,8 @@ var<workgroup> slope_tile: array<vec4f, TILE * OUTPUTS>;
 // Of each query the logarithm of the sum of its exponentials, and what its scores have in common.
 var<workgroup> numbers: array<vec2f, TILE>;
 
-// The key, the value, and their gradients so far: this lane's vectors of them. Scores and the gradients of weights are shared as in
-// attention.wgsl.
+// The key, the value, and their gradients so far: this lane's vectors of them. Scores and the gradients of weights are
+// shared as in attention.wgsl.
 //@slot rows
 var<private> k_0: vec4f;
 var<private> v_0: vec4f;

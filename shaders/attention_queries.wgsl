@@ -1,5 +1,5 @@
-// The gradient of attention by its queries: LANES invocations per query, as in attention.wgsl. Weights are computed again from the
-// scores and the logarithm of the sum of their exponentials.
+// The gradient of attention by its queries: LANES invocations per query, as in attention.wgsl. Weights are computed
+// again from the scores and the logarithm of the sum of their exponentials.
 
 //@slot bindings
 @group(0) @binding(0) var<storage, read> queries_in: array<vec4f>;
@@ -23,8 +23,8 @@ fn groups_x() -> u32 {
 }
 //@end
 
-// Rows of queries and keys have FEATURES vectors, those of values, outputs and their gradients OUTPUTS, multiples of LANES with
-// zeros at the end; query number `query` of a head sees the first `seen(query)` keys.
+// Rows of queries and keys have FEATURES vectors, those of values, outputs and their gradients OUTPUTS, multiples of
+// LANES with zeros at the end; query number `query` of a head sees the first `seen(query)` keys.
 //@slot access
 const LANES: u32 = 2u;
 const FEATURES: u32 = 2u;
@@ -82,8 +82,8 @@ const ROWS: u32 = THREADS / LANES;
 var<workgroup> key_tile: array<vec4f, TILE * FEATURES>;
 var<workgroup> value_tile: array<vec4f, TILE * OUTPUTS>;
 
-// The query, scaled, the gradient of its output, and its own gradient so far: this lane's vectors of them. Scores and the gradients
-// of weights are shared as in attention.wgsl.
+// The query, scaled, the gradient of its output, and its own gradient so far: this lane's vectors of them. Scores and
+// the gradients of weights are shared as in attention.wgsl.
 //@slot rows
 var<private> q_0: vec4f;
 var<private> g_0: vec4f;

@@ -1,6 +1,7 @@
-// Sum of products by units that multiply small matrices: tensor cores, simdgroup matrices and their like. The threads bring
-// pieces of the operands into workgroup memory; each subgroup adds up a part of the workgroup's results, as blocks of
-// SIZE x SIZE that its lanes hold together. While a piece is multiplied, the next one is on its way from memory to registers.
+// Sum of products by units that multiply small matrices: tensor cores, simdgroup matrices and their like. The threads
+// bring pieces of the operands into workgroup memory; each subgroup adds up a part of the workgroup's results, as
+// blocks of SIZE x SIZE that its lanes hold together. While a piece is multiplied, the next one is on its way from
+// memory to registers.
 
 //@slot extensions
 enable f16;
@@ -35,10 +36,10 @@ fn step_count() -> u32 {
 }
 //@end
 
-// Each subgroup has a part. Where subgroups are smaller than they may be, there are more than parts, and those left over do the
-// last part again, as matrices want all invocations to take the same way. PITCH: elements from one row (or value of k) of a
-// tile to the next, more than there are, so that a column does not lie in one bank. TERMS: 2 where an operand of f32 is the sum
-// of two f16, of which the low one lies LENGTH behind the high one.
+// Each subgroup has a part. Where subgroups are smaller than they may be, there are more than parts, and those left
+// over do the last part again, as matrices want all invocations to take the same way. PITCH: elements from one row (or
+// value of k) of a tile to the next, more than there are, so that a column does not lie in one bank. TERMS: 2 where an
+// operand of f32 is the sum of two f16, of which the low one lies LENGTH behind the high one.
 //@slot types
 alias Sum = vec4f;
 alias Element = f16;

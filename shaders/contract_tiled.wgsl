@@ -1,7 +1,7 @@
-// Sum of products for real GPUs: the threads bring 16 summed points of the operands into workgroup memory, and each adds up
-// blocks of 4x4 results in registers. A workgroup has one such block of each thread, 64x64 results of 256 threads or less of
-// fewer, or two in one or both directions: every value that is read from workgroup memory is then used twice as often. While a
-// piece is multiplied, the next one is on its way from memory to registers.
+// Sum of products for real GPUs: the threads bring 16 summed points of the operands into workgroup memory, and each
+// adds up blocks of 4x4 results in registers. A workgroup has one such block of each thread, 64x64 results of 256
+// threads or less of fewer, or two in one or both directions: every value that is read from workgroup memory is then
+// used twice as often. While a piece is multiplied, the next one is on its way from memory to registers.
 
 //@slot bindings
 @group(0) @binding(0) var<storage, read> left: array<f32>;
@@ -46,10 +46,10 @@ const UNROLLED: u32 = 1u;
 var<workgroup> left_tile: array<Sum, ROWS * 4u>;
 var<workgroup> right_tile: array<Sum, COLUMNS * 4u>;
 
-// `load_left` and `load_right` give the elements of four number `number` of step `step` of a block's rows or columns, which
-// are those from `first` on, zeros behind the last step; `place_left` and `place_right` put them where they belong, from
-// `start` on, which is where `at_left` and `at_right` say for summed point k of a step and part `part` of a block; `finish`
-// handles four neighbouring results in one row.
+// `load_left` and `load_right` give the elements of four number `number` of step `step` of a block's rows or columns,
+// which are those from `first` on, zeros behind the last step; `place_left` and `place_right` put them where they
+// belong, from `start` on, which is where `at_left` and `at_right` say for summed point k of a step and part `part` of
+// a block; `finish` handles four neighbouring results in one row.
 //@slot compute
 fn load_left(batch: u32, first: u32, step: u32, number: u32) -> Sum {
     let k = number / 16u;

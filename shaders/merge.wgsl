@@ -1,5 +1,5 @@
-// Merges neighbouring sorted runs of pairs: each invocation finds by bisection where its few results start in both runs, then
-// takes the smaller key again and again. Of equal keys the left run's come first.
+// Merges neighbouring sorted runs of pairs: each invocation finds by bisection where its few results start in both
+// runs, then takes the smaller key again and again. Of equal keys the left run's come first.
 
 //@slot bindings
 @group(0) @binding(0) var<storage, read> input: array<u32>;
@@ -18,8 +18,8 @@ fn groups_x() -> u32 {
 }
 //@end
 
-// Rows have `row_length()` elements in runs of `run_length()`; element numbers count through all rows. `parts_per_row()`
-// invocations of `RESULTS` results make a row.
+// Rows have `row_length()` elements in runs of `run_length()`; element numbers count through all rows.
+// `parts_per_row()` invocations of `RESULTS` results make a row.
 //@slot access
 const RESULTS: u32 = 8u;
 

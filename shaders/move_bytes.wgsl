@@ -1,5 +1,5 @@
-// Copies bytes between any two places: neither offset nor length has to be a multiple of 4, as copies of buffers demand.
-// One invocation owns one word of the destination and leaves its other bytes as they are.
+// Copies bytes between any two places: neither offset nor length has to be a multiple of 4, as copies of buffers
+// demand. One invocation owns one word of the destination and leaves its other bytes as they are.
 
 // (first source byte, first destination byte, bytes, unused), counted from the start of each window
 @group(0) @binding(2) var<uniform> span: vec4<u32>;

@@ -1,5 +1,5 @@
-// Whether shuffles within subgroups join what the invocations of a workgroup have as workgroup memory does: in the order of the
-// tree, which shows in the result, as what is tried is neither associative nor commutative.
+// Whether shuffles within subgroups join what the invocations of a workgroup have as workgroup memory does: in the
+// order of the tree, which shows in the result, as what is tried is neither associative nor commutative.
 
 // How many invocations have the right result.
 @group(0) @binding(0) var<storage, read_write> right_results: array<atomic<u32>>;

@@ -1,5 +1,5 @@
-// Whether f32 can be multiplied as sums of two terms by units for f16: conversions round to the nearest number, subnormal ones
-// too, what is too large becomes infinite, and the units multiply subnormal numbers, in either operand.
+// Whether f32 can be multiplied as sums of two terms by units for f16: conversions round to the nearest number,
+// subnormal ones too, what is too large becomes infinite, and the units multiply subnormal numbers, in either operand.
 
 //@slot types
 enable f16;

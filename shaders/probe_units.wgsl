@@ -1,6 +1,6 @@
 // Whether units that multiply small matrices give what they should, in the ways that contractions use them: operands in
-// workgroup memory in both orders, placed anew in each step, sums from and to workgroup memory, a part for each subgroup. All
-// numbers are small whole ones, so results are exact.
+// workgroup memory in both orders, placed anew in each step, sums from and to workgroup memory, a part for each
+// subgroup. All numbers are small whole ones, so results are exact.
 
 //@slot types
 enable f16;

@@ -1,6 +1,6 @@
-// Row work where rows lie side by side: a workgroup takes a block of neighbouring rows, in fours, and as many threads sweep
-// over each. Neighbouring threads read neighbouring fours, so that lines of memory are read whole. The shares of a row meet in
-// a tree of fixed shape, so that the same row always gives the same bits.
+// Row work where rows lie side by side: a workgroup takes a block of neighbouring rows, in fours, and as many threads
+// sweep over each. Neighbouring threads read neighbouring fours, so that lines of memory are read whole. The shares of
+// a row meet in a tree of fixed shape, so that the same row always gives the same bits.
 
 //@slot bindings
 @group(0) @binding(0) var<storage, read> input: array<vec4f>;
@@ -44,7 +44,8 @@ fn compute(work: u32, share: u32, thread: u32) {
 }
 //@end
 
-// The share of threads beside the last row, which is behind the end of every sweep: they take part in barriers and in nothing else.
+// The share of threads beside the last row, which is behind the end of every sweep: they take part in barriers and in
+// nothing else.
 const NONE: u32 = 0xffffffffu;
 
 @compute @workgroup_size(FOURS * SHARES)

@@ -1,6 +1,6 @@
-// As reduce_group.wgsl, but the last levels of the tree are shuffles within subgroups. Which thread is which lane is unknown,
-// so lanes take from workgroup memory what they join. Lanes of number `lane` modulo LANES join the same, in every subgroup, so
-// that all threads have the result, which is that of lane 0.
+// As reduce_group.wgsl, but the last levels of the tree are shuffles within subgroups. Which thread is which lane is
+// unknown, so lanes take from workgroup memory what they join. Lanes of number `lane` modulo LANES join the same, in
+// every subgroup, so that all threads have the result, which is that of lane 0.
 
 //@slot bindings
 @group(0) @binding(0) var<storage, read> input: array<f32>;
@@ -25,7 +25,8 @@ const LANES: u32 = 4u;
 var<workgroup> scratch: array<f32, 16>;
 //@end
 
-// All phases of row `work`. The condition around the call depends on the group only, so barriers and shuffles stay uniform.
+// All phases of row `work`. The condition around the call depends on the group only, so barriers and shuffles stay
+// uniform.
 //@slot compute
 fn compute(work: u32, thread: u32, lane: u32) {
     var sum = 0.0;

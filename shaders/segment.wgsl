@@ -1,5 +1,5 @@
-// Reduces rows of values over segments: one invocation per result adds up its segment from the first element to the last, so
-// that the same data always gives the same bits.
+// Reduces rows of values over segments: one invocation per result adds up its segment from the first element to the
+// last, so that the same data always gives the same bits.
 
 //@slot bindings
 @group(0) @binding(0) var<storage, read> values: array<f32>;

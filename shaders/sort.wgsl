@@ -1,5 +1,5 @@
-// Sorts runs of keys, with their places, in workgroup memory: each thread puts four in order, then runs are merged into runs
-// twice as long. Equal keys keep their order.
+// Sorts runs of keys, with their places, in workgroup memory: each thread puts four in order, then runs are merged into
+// runs twice as long. Equal keys keep their order.
 
 //@slot bindings
 @group(0) @binding(0) var<storage, read> input: array<u32>;

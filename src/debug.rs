@@ -8,8 +8,8 @@ use crate::graph::Program;
 use crate::plan::Plan;
 use crate::timing::KernelTime;
 
-/// `BRASA_DEBUG`: 0 (default) silent; 1 one line per plan; 2 also its kernels, each timed by itself; 3 also its program,
-/// why values are stored and kernels apart, and the driver's validation layers.
+/// `BRASA_DEBUG`: 0 (default) silent; 1 one line per plan; 2 also its kernels, each timed by itself; 3 also its
+/// program, why values are stored and kernels apart, and the driver's validation layers.
 pub fn level() -> u8 {
     static LEVEL: OnceLock<u8> = OnceLock::new();
     *LEVEL.get_or_init(|| number("BRASA_DEBUG", 3))

@@ -46,8 +46,8 @@ const KEPT_BYTES: u64 = 512 << 20;
 
 /// A handle to a device: a GPU reached through Vulkan, Metal or DX12, or the native CPU backend.
 ///
-/// Cheap to clone. Two handles are equal if they mean the same opened device. Tensors are made on a device and stay there; what is
-/// computed of them is computed there, and tensors of two devices do not mix.
+/// Cheap to clone. Two handles are equal if they mean the same opened device. Tensors are made on a device and stay
+/// there; what is computed of them is computed there, and tensors of two devices do not mix.
 ///
 /// ```
 /// use brasa::{Device, Tensor};
@@ -161,8 +161,8 @@ impl Device {
         WeakDevice(Arc::downgrade(&self.0))
     }
 
-    /// What somebody keeps for this device, one value for each type; made when it is first asked for and dropped with the
-    /// device. Rule: it holds no [`Device`], or the device would never be dropped.
+    /// What somebody keeps for this device, one value for each type; made when it is first asked for and dropped with
+    /// the device. Rule: it holds no [`Device`], or the device would never be dropped.
     pub(crate) fn kept<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
         let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let value = kept.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
@@ -201,8 +201,8 @@ impl Device {
         self.0.ledger.largest(count)
     }
 
-    /// Bytes of its memory that nobody uses, where the system tells: for what computes on the processor. No graphics interface
-    /// behind wgpu says it of a GPU.
+    /// Bytes of its memory that nobody uses, where the system tells: for what computes on the processor. No graphics
+    /// interface behind wgpu says it of a GPU.
     pub fn free_memory(&self) -> Option<u64> {
         let on_host = matches!(self.info().kind, DeviceKind::Cpu | DeviceKind::Software);
         on_host.then(crate::sensors::host_free_bytes).flatten()
@@ -239,9 +239,9 @@ impl Device {
         }
     }
 
-    /// Says whether this device draws a window as well, from now on: what waits on it is then kept short (two submissions of at
-    /// most 8 ms, as far as launches can be cut), so that the window and the desktop do not stutter. Results are the same. Means
-    /// nothing on the CPU.
+    /// Says whether this device draws a window as well, from now on: what waits on it is then kept short (two
+    /// submissions of at most 8 ms, as far as launches can be cut), so that the window and the desktop do not stutter.
+    /// Results are the same. Means nothing on the CPU.
     pub fn set_beside_display(&self, on: bool) {
         if let Backend::Gpu { gpu, .. } = self.backend() {
             gpu.set_beside_display(on);

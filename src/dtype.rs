@@ -68,8 +68,8 @@ impl DType {
         }
     }
 
-    /// Whether `got`, a value of this type, is `expected` without any tolerance: the same, both no number, or the infinity that
-    /// it overflows to.
+    /// Whether `got`, a value of this type, is `expected` without any tolerance: the same, both no number, or the
+    /// infinity that it overflows to.
     pub(crate) fn same_or_overflown(self, got: f64, expected: f64) -> bool {
         let overflown =
             got.is_infinite() && got.signum() == expected.signum() && expected.abs() > self.largest_finite();

@@ -91,8 +91,8 @@ pub enum Error {
         /// What is wrong; for what is no valid WGSL, the compiler's words with an excerpt.
         message: String,
     },
-    /// A kernel that works on a value as a whole, such as a sort, reads or writes more than the device can bind; or one reads values
-    /// in so many parts that it has no bindings left.
+    /// A kernel that works on a value as a whole, such as a sort, reads or writes more than the device can bind; or one
+    /// reads values in so many parts that it has no bindings left.
     #[error(
         "`{kernel}` works on {} as one piece, and this device binds at most {} at once; \
          work on parts of the tensor, as with a smaller batch, or on a device with larger bindings (the CPU has no such limit)",

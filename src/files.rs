@@ -16,8 +16,8 @@ pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
     write(path, contents, true)
 }
 
-/// The same for what is written every moment: it does not wait until the contents are on the disk, so that after a power cut
-/// the file may be empty.
+/// The same for what is written every moment: it does not wait until the contents are on the disk, so that after a
+/// power cut the file may be empty.
 pub(crate) fn replace(path: &Path, contents: &[u8]) -> Result<()> {
     write(path, contents, false)
 }
@@ -53,7 +53,8 @@ fn write(path: &Path, contents: &[u8], lasting: bool) -> Result<()> {
     write().map(drop).map_err(|error| Error::io(path, error))
 }
 
-/// A file that is to be renamed to another one in this folder once it is whole. An error does not name it: nobody has asked for it.
+/// A file that is to be renamed to another one in this folder once it is whole. An error does not name it: nobody has
+/// asked for it.
 pub(crate) fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
     // The crate's own files are private; this one becomes an ordinary file, whose rights the umask decides.
     let open = |path: &Path| File::options().read(true).write(true).create_new(true).open(path);

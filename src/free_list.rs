@@ -7,8 +7,8 @@ const MOST_BLOCKS: usize = 1024;
 /// Smallest size class.
 const SMALLEST_CLASS: u64 = 256;
 
-/// The size of the blocks that `bytes` bytes outside of a plan are given: eight classes for each power of two, so that no
-/// more than an eighth is wasted and tensors of similar sizes take each other's places.
+/// The size of the blocks that `bytes` bytes outside of a plan are given: eight classes for each power of two, so that
+/// no more than an eighth is wasted and tensors of similar sizes take each other's places.
 pub(crate) fn size_class(bytes: u64) -> u64 {
     if bytes > 1 << 60 {
         return bytes; // nobody has so much
@@ -38,7 +38,8 @@ impl<T> FreeList<T> {
         self.bytes
     }
 
-    /// The smallest block of at least `capacity` bytes, unless more than an eighth of it would be wasted; with its size.
+    /// The smallest block of at least `capacity` bytes, unless more than an eighth of it would be wasted; with its
+    /// size.
     pub(crate) fn take(&mut self, capacity: u64) -> Option<(u64, T)> {
         let most = capacity.saturating_add(capacity / 7);
         let key = *self.blocks.range((capacity, 0)..=(most, u64::MAX)).next()?.0;

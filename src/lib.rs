@@ -1,10 +1,10 @@
-//! Trains and runs neural networks on whatever GPU the machine has, through WGSL kernels on Vulkan, Metal or DX12, with a
-//! native CPU backend beside it.
+//! Trains and runs neural networks on whatever GPU the machine has, through WGSL kernels on Vulkan, Metal or DX12, with
+//! a native CPU backend beside it.
 //!
 //! # A first program
 //!
-//! Tensors have PyTorch's functions under PyTorch's names. Nothing is computed before a value is read, and a [`Step`] is
-//! planned once, with forward, loss, gradients and update as one set of fused kernels, and then only replayed.
+//! Tensors have PyTorch's functions under PyTorch's names. Nothing is computed before a value is read, and a [`Step`]
+//! is planned once, with forward, loss, gradients and update as one set of fused kernels, and then only replayed.
 //!
 //! ```
 //! use brasa::prelude::*;
@@ -34,15 +34,16 @@
 //!
 //! # The way of a value
 //!
-//! A method of [`Tensor`] checks shapes, at the caller's line, and adds a node to a [`graph`]. [`autodiff`] adds the nodes of
-//! the gradients. When a value is read, or a step is captured, [`plan`] turns the part of the graph that it needs into fused
-//! kernels over numbered buffers, and the [`device`] runs them: WGSL through wgpu, or native vector code.
+//! A method of [`Tensor`] checks shapes, at the caller's line, and adds a node to a [`graph`]. [`autodiff`] adds the
+//! nodes of the gradients. When a value is read, or a step is captured, [`plan`] turns the part of the graph that it
+//! needs into fused kernels over numbered buffers, and the [`device`] runs them: WGSL through wgpu, or native vector
+//! code.
 //!
 //! # Where to go next
 //!
 //! * [`Tensor`] has everything one can do with a tensor; [`semantics`] says what is meant where it could be doubted.
-//! * [`nn`] has layers and files of weights, [`optim`] optimizers and schedules, [`models`] whole networks, [`data`] data
-//!   sets and the loader.
+//! * [`nn`] has layers and files of weights, [`optim`] optimizers and schedules, [`models`] whole networks, [`data`]
+//!   data sets and the loader.
 //! * [`runtime`] has variables ([`Var`]), captured steps ([`Step`]), checkpointing and seeds.
 //! * [`train`] is the training loop of the program `brasa`, without a front end: settings in, events out.
 //! * [`runs`] reads what runs wrote and are writing: curves, states, predictions, event files of other programs.
@@ -51,8 +52,8 @@
 //! * [`Device::from_wgpu`] shares a device with an application that uses [`wgpu`] itself.
 //! * [`debug`] lists the environment variables that show what happens.
 //!
-//! A wrong shape or type is a bug of the caller's and panics at the caller's line, with both shapes; what the world does wrong,
-//! such as no memory, a lost device or a damaged file, is an [`Error`].
+//! A wrong shape or type is a bug of the caller's and panics at the caller's line, with both shapes; what the world
+//! does wrong, such as no memory, a lost device or a damaged file, is an [`Error`].
 //!
 //! [`Step`]: runtime::Step
 //! [`Var`]: runtime::Var

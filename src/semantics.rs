@@ -1,38 +1,42 @@
 //! What ops mean where it could be doubted, on one page. No code.
 //!
-//! Methods have the names and meanings of PyTorch's; what differs is said here and at the method. `tests/suite/torch_ops`
-//! holds them against values and gradients that PyTorch computed, infinities, NaN and ±0 included.
+//! Methods have the names and meanings of PyTorch's; what differs is said here and at the method.
+//! `tests/suite/torch_ops` holds them against values and gradients that PyTorch computed, infinities, NaN and ±0
+//! included.
 //!
 //! # Types
 //!
-//! * Two tensors in one op have the same type; nothing is promoted silently. Cast with [`to_dtype`](crate::Tensor::to_dtype).
-//! * A number takes the type of the tensor it meets, except that a float turns an integer or bool tensor into f32, and an
-//!   integer turns bool into i32. A whole number that an integer type does not have panics: `-1` meets no u8.
+//! * Two tensors in one op have the same type; nothing is promoted silently. Cast with
+//!   [`to_dtype`](crate::Tensor::to_dtype).
+//! * A number takes the type of the tensor it meets, except that a float turns an integer or bool tensor into f32, and
+//!   an integer turns bool into i32. A whole number that an integer type does not have panics: `-1` meets no u8.
 //! * Functions of real numbers (`exp`, `sin`, `/`, …) turn integers into f32. Sums and products of bool and u8 are i32.
 //! * Indices, and what counts, are i32 (PyTorch: int64). u8 is for storage: it moves, compares and casts.
-//! * f16 is stored in 16 bits and computed in 32; a result is rounded when it is stored or cast. A number that meets an f16
-//!   tensor becomes f16 first: 1e5 is infinite there, so `x / 1e5` is 0 (PyTorch divides by the number as it is).
+//! * f16 is stored in 16 bits and computed in 32; a result is rounded when it is stored or cast. A number that meets an
+//!   f16 tensor becomes f16 first: 1e5 is infinite there, so `x / 1e5` is 0 (PyTorch divides by the number as it is).
 //!
 //! # Integers
 //!
 //! * Sums, products and negations wrap. Shifts use the low five bits of the distance.
 //! * `/` is true division. [`div_trunc`](crate::Tensor::div_trunc) rounds towards zero,
 //!   [`floor_divide`](crate::Tensor::floor_divide) down; [`fmod`](crate::Tensor::fmod) has the sign of the dividend,
-//!   [`remainder`](crate::Tensor::remainder) that of the divisor. By zero all of them give 0, as no device can stop there.
+//!   [`remainder`](crate::Tensor::remainder) that of the divisor. By zero all of them give 0, as no device can stop
+//!   there.
 //! * A float cast to an integer is truncated and saturates; NaN becomes 0. An integer cast to a smaller one wraps.
 //!
 //! # NaN, infinity and zero
 //!
 //! * NaN wins in `maximum`, `minimum`, `max`, `min`, `cummax` and `clamp`; `argmax` and `argmin` give its first place.
 //!   Comparisons with NaN are false, `ne` true. `sign` keeps it (PyTorch: 0).
-//! * A GPU's compiler may compute as if NaN and infinity did not occur. What it would take for 0 is kept from it where it can be
-//!   seen: `x - x`, `x / x`, `x * 0`, `x / 0` and products with masks. In longer formulas, such as `(x + 1) - x`, it may still do so.
+//! * A GPU's compiler may compute as if NaN and infinity did not occur. What it would take for 0 is kept from it where
+//!   it can be seen: `x - x`, `x / x`, `x * 0`, `x / 0` and products with masks. In longer formulas, such as `(x + 1) -
+//!   x`, it may still do so.
 //! * The first of several largest elements is the `argmax`; `cummax` names the last, as PyTorch.
-//! * Sums by an index that is data (`index_add`, `scatter_add`, `bincount_with`, gradients of `gather`) may be products with
-//!   zeros and ones, by which NaN and infinities of one sum reach the others, too.
+//! * Sums by an index that is data (`index_add`, `scatter_add`, `bincount_with`, gradients of `gather`) may be products
+//!   with zeros and ones, by which NaN and infinities of one sum reach the others, too.
 //! * Convolutions and their gradients need not multiply by the zeros of padding and dilation: whether NaN and infinity
-//!   times such a zero shows in a result is not said. Results of 3x3 windows may be worked out two by two, all of which such values
-//!   then reach.
+//!   times such a zero shows in a result is not said. Results of 3x3 windows may be worked out two by two, all of which
+//!   such values then reach.
 //! * Products of f32 are those of their operands as they are, unless
 //!   [`MatmulPrecision::High`](crate::MatmulPrecision::High) is asked for.
 //! * Results that are not normal numbers in f32 (below 1.2e-38) may be 0 on a GPU. The sign of a zero is kept by
@@ -47,13 +51,13 @@
 //!   [`max_with_index`](crate::Tensor::max_with_index) and max pooling, the one that is named in `cummax`.
 //! * `std` and `norm` have gradient 0 where they are 0. `round`, `floor` and their kind have gradient 0 everywhere, and
 //!   so has whatever is computed from integers, bools or comparisons.
-//! * A gradient is a graph: it can be differentiated again. Of products that `scatter_reduce` forms the second derivative is
-//!   right where no element is 0.
+//! * A gradient is a graph: it can be differentiated again. Of products that `scatter_reduce` forms the second
+//!   derivative is right where no element is 0.
 //!
 //! # Nothing at all
 //!
-//! * Any axis may have size 0, and a tensor up to eight axes, of which there may be none. An index into an axis of size 0 panics,
-//!   unless it is empty, too.
+//! * Any axis may have size 0, and a tensor up to eight axes, of which there may be none. An index into an axis of size
+//!   0 panics, unless it is empty, too.
 //! * An empty sum is 0, an empty product 1, an empty mean NaN, `any` of nothing is false and `all` true, `logsumexp` of
 //!   nothing is -infinity. `max`, `min`, `argmax` and `argmin` of nothing panic.
 //! * `var` and `std` of no more elements than the correction are NaN or infinite.
@@ -61,7 +65,7 @@
 //! # Threads
 //!
 //! A tensor can be sent to and shared between threads. Tracing only adds nodes, so threads may build on one tensor at
-//! the same time; the stage, [`no_grad`](crate::no_grad) and a step's trace belong to the thread that set them. Which of
-//! two threads computes a value first cannot be told from the value: the order of summation is fixed by shapes and
-//! device. Random draws are numbered in the order in which they are traced, so a program that draws from several threads
-//! draws reproducibly only if that order is its own.
+//! the same time; the stage, [`no_grad`](crate::no_grad) and a step's trace belong to the thread that set them. Which
+//! of two threads computes a value first cannot be told from the value: the order of summation is fixed by shapes and
+//! device. Random draws are numbered in the order in which they are traced, so a program that draws from several
+//! threads draws reproducibly only if that order is its own.

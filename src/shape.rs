@@ -10,8 +10,8 @@ use crate::dtype::DType;
 /// The most elements of a value in memory, and points along an axis of a kernel: what indices of 32 bits reach.
 pub const MAX_ELEMENTS: usize = i32::MAX as usize;
 
-/// The most elements of a value that is never in memory: what is counted of it (elements, operations, bytes) stays within
-/// 64 bits.
+/// The most elements of a value that is never in memory: what is counted of it (elements, operations, bytes) stays
+/// within 64 bits.
 pub(crate) const MAX_COUNTED: u64 = 1 << 48;
 
 /// The sizes of a tensor's axes.

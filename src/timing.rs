@@ -33,8 +33,8 @@ impl TimeSource {
 
 /// Time spent in one stage.
 ///
-/// Where only some of the replays were timed, because timing them would have cost more than they take, it is an estimate:
-/// the mean of those that were, times the number of all.
+/// Where only some of the replays were timed, because timing them would have cost more than they take, it is an
+/// estimate: the mean of those that were, times the number of all.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StageTime {
     /// Sum over all samples.

@@ -12,8 +12,8 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// A thread's working memory grows to what the largest kernel needs, and its lists of offsets, of which new ones take the
-/// place of old ones, to the longest that comes to each place.
+/// A thread's working memory grows to what the largest kernel needs, and its lists of offsets, of which new ones take
+/// the place of old ones, to the longest that comes to each place.
 const WARM_UP: usize = 30;
 const REPLAYS: usize = 10;
 
@@ -48,8 +48,9 @@ fn replays_on_the_cpu_take_next_to_no_memory() {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
     for (name, side) in [("tutorial-cnn", 32), ("resnet20", 16)] {
         let bytes = pool.install(|| bytes_per_step(name, side));
-        // What a step returns, and jobs of the thread pool, take under 1 KiB; the `gemm` crate takes 2.7 KiB for each product while it
-        // lasts, of which ResNet-20 has two (a convolution of 1x1, of two images). Most values of these networks are larger.
+        // What a step returns, and jobs of the thread pool, take under 1 KiB; the `gemm` crate takes 2.7 KiB for each
+        // product while it lasts, of which ResNet-20 has two (a convolution of 1x1, of two images). Most values of
+        // these networks are larger.
         assert!(bytes < 8 << 10, "{name}: {bytes} bytes a step");
     }
 }

@@ -121,9 +121,9 @@ fn weight_gradients_over_long_axes_are_right() {
         let output = tensor(&input, &[rows, 3], &device).linear(&weight, None);
         let loss = (output * tensor(&upstream, &[rows, 2], &device)).sum();
         let gradient = grad(&loss, &[&weight]).remove(0);
-        // 70,001 products that add up to 130 on the way, 512 or some more at a time. Each of the 137 additions of such parts
-        // rounds by up to 2⁻²⁴ · 130 = 8e-6: a random walk of sqrt(137) · 8e-6 = 9e-5 (PyTorch is 7e-5 off). Added one by
-        // one they would be sqrt(70,001) · 8e-6 = 2e-3 off at worst, and with these numbers 4e-4.
+        // 70,001 products that add up to 130 on the way, 512 or some more at a time. Each of the 137 additions of such
+        // parts rounds by up to 2⁻²⁴ · 130 = 8e-6: a random walk of sqrt(137) · 8e-6 = 9e-5 (PyTorch is 7e-5 off).
+        // Added one by one they would be sqrt(70,001) · 8e-6 = 2e-3 off at worst, and with these numbers 4e-4.
         assert_close("linear", &doubles(&gradient), &expected, 0.0, 3e-4);
 
         let filter = tensor(&floats(6, 9, -1.0, 1.0), &[1, 1, 3, 3], &device);

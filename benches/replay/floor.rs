@@ -1,5 +1,5 @@
-//! What wgpu alone takes for a step like a plan's: the same inputs written, as many launches, with as many bindings each, a
-//! pipeline for each, in one pass and one submission, with nothing of ours around them.
+//! What wgpu alone takes for a step like a plan's: the same inputs written, as many launches, with as many bindings
+//! each, a pipeline for each, in one pass and one submission, with nothing of ours around them.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,8 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
-    /// Launches with the shape of `plan`'s, on a device of their own, and places for `inputs`; `None` without an adapter.
+    /// Launches with the shape of `plan`'s, on a device of their own, and places for `inputs`; `None` without an
+    /// adapter.
     pub(crate) fn new(plan: &Plan, inputs: &[&[u8]]) -> Option<Self> {
         let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
         let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default())).ok()?;

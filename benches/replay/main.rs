@@ -1,11 +1,11 @@
 //! What a replay costs the host: CPU time of the calling thread per kernel, and wall time of a step.
 //!
-//! `cargo bench --bench replay [-- MODEL]`. Beside it, what wgpu alone takes for the same inputs and launches of the same
-//! shape (`floor.rs`), measured in turn with it. A device that is a program on the same processor (llvmpipe) works in other
-//! threads, so the calling thread's CPU time is the cost of recording and submitting alone. It shares the caches, though:
-//! a replay is measured once after the device has worked on the one before (`after it`), and once right behind another
-//! replay (`at once`), which is how a training loop replays on a device of its own. So is wgpu alone, and once more while the
-//! device works on a step of ours, which tells a busy machine from what our side costs.
+//! `cargo bench --bench replay [-- MODEL]`. Beside it, what wgpu alone takes for the same inputs and launches of the
+//! same shape (`floor.rs`), measured in turn with it. A device that is a program on the same processor (llvmpipe) works
+//! in other threads, so the calling thread's CPU time is the cost of recording and submitting alone. It shares the
+//! caches, though: a replay is measured once after the device has worked on the one before (`after it`), and once right
+//! behind another replay (`at once`), which is how a training loop replays on a device of its own. So is wgpu alone,
+//! and once more while the device works on a step of ours, which tells a busy machine from what our side costs.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 

@@ -1,5 +1,6 @@
 // Scalar maths that WGSL lacks or leaves open. A function whose name ends in `_4` works on four values at once; for the
-// others such a form is generated where it is needed. NaN is tested by bits: compilers may assume that it does not occur.
+// others such a form is generated where it is needed. NaN is tested by bits: compilers may assume that it does not
+// occur.
 
 fn is_nan(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
@@ -10,7 +11,8 @@ fn is_nan_4(x: vec4f) -> vec4<bool> {
 }
 
 fn is_finite(x: f32) -> bool {
-    // not whether the exponent's bits are all set: LLVM knows that for a test, which is true of all numbers under fast maths
+    // not whether the exponent's bits are all set: LLVM knows that for a test, which is true of all numbers under fast
+    // maths
     return (bitcast<u32>(x) & 0x7fffffffu) < 0x7f800000u;
 }
 
@@ -95,8 +97,8 @@ fn atanh_beyond(s: f32) -> f32 {
     return s * (z * (0.66666667 + z * (0.4 + z * (0.28571429 + z * (0.22222222 + z * 0.18181818)))));
 }
 
-// Natural logarithm. Drivers' own may be off by 2^-21 near 1 (Vulkan), where the logarithm is that small itself; zero, subnormal
-// numbers, infinity and NaN are left to them.
+// Natural logarithm. Drivers' own may be off by 2^-21 near 1 (Vulkan), where the logarithm is that small itself; zero,
+// subnormal numbers, infinity and NaN are left to them.
 fn logarithm(x: f32) -> f32 {
     let parts = power_and_ratio(x);
     let n = parts.x;
@@ -145,8 +147,8 @@ fn arc_tangent(y: f32, x: f32) -> f32 {
     return select(angle, x + y, is_nan(x) || is_nan(y));
 }
 
-// Sine of x + quadrant * pi / 2: reduced by multiples of pi / 2 in three parts (Cody and Waite; Cephes' constants), then
-// Taylor polynomials on -pi/4..pi/4. Drivers' own may be off by 2^-11 (Vulkan), which random normals would show.
+// Sine of x + quadrant * pi / 2: reduced by multiples of pi / 2 in three parts (Cody and Waite; Cephes' constants),
+// then Taylor polynomials on -pi/4..pi/4. Drivers' own may be off by 2^-11 (Vulkan), which random normals would show.
 fn sine_shifted(x: f32, quadrant: i32) -> f32 {
     let n = round(x * 0.63661977);
     // calls, which no compiler puts in another order: parts that were added first would be pi / 2 once, and not exact
@@ -225,8 +227,8 @@ fn power(a: f32, b: f32) -> f32 {
     return select(magnitude, -magnitude, negative && odd);
 }
 
-// Remainder with the sign of a, as Rust's `%`: a long division of whole numbers, bit by bit. (With floats, NVIDIA's compiler makes
-// one power of two of a loop that doubles, and that overflows.)
+// Remainder with the sign of a, as Rust's `%`: a long division of whole numbers, bit by bit. (With floats, NVIDIA's
+// compiler makes one power of two of a loop that doubles, and that overflows.)
 fn remainder_float(a: f32, b: f32) -> f32 {
     // a zero by its bits: drivers may take subnormals for one
     if (!is_finite(a) || is_nan(b) || (bitcast<u32>(b) & 0x7fffffffu) == 0u) {
@@ -303,8 +305,8 @@ fn less_equal_bool(a: bool, b: bool) -> bool {
     return !a || b;
 }
 
-// A float by its bits: a call is never a constant expression, so what compilers read or flush wrongly passes them. A NaN by constant
-// bits may still be taken for a promise that it does not happen, where the driver computes without.
+// A float by its bits: a call is never a constant expression, so what compilers read or flush wrongly passes them. A
+// NaN by constant bits may still be taken for a promise that it does not happen, where the driver computes without.
 fn from_bits(bits: u32) -> f32 {
     return bitcast<f32>(bits);
 }

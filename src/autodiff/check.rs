@@ -50,9 +50,9 @@ pub enum GradcheckError {
     Device(#[from] Error),
 }
 
-/// Compares all first derivatives of `function` at `inputs` with central differences, both in f64 on the host, whatever the
-/// inputs' types: graphs are evaluated by [`graph::reference`](crate::graph::reference). Inputs that are no floats are kept as
-/// they are.
+/// Compares all first derivatives of `function` at `inputs` with central differences, both in f64 on the host, whatever
+/// the inputs' types: graphs are evaluated by [`graph::reference`](crate::graph::reference). Inputs that are no floats
+/// are kept as they are.
 ///
 /// It takes two evaluations for each element of the inputs and one for each of the output. Gradients of gradients are
 /// checked by a function that returns a gradient:

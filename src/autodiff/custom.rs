@@ -4,9 +4,10 @@ use crate::tensor::Tensor;
 
 /// `function` of `inputs`, whose gradient is what `rule` says instead of what its ops have.
 ///
-/// The rule gets (output, inputs, gradient of the output) and returns the gradient of each input, of its type and shape, or `None` where
-/// there is none. Written in tensor methods, it can be differentiated again. It finds other values through its
-/// arguments and must not capture tensors: it lives as long as the graph, and dropping what it holds recurses.
+/// The rule gets (output, inputs, gradient of the output) and returns the gradient of each input, of its type and
+/// shape, or `None` where there is none. Written in tensor methods, it can be differentiated again. It finds other
+/// values through its arguments and must not capture tensors: it lives as long as the graph, and dropping what it holds
+/// recurses.
 ///
 /// ```
 /// use brasa::autodiff::{custom_gradient, grad};

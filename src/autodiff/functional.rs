@@ -21,11 +21,12 @@ pub fn vjp(outputs: &[&Tensor], cotangents: &[&Tensor], inputs: &[&Tensor]) -> V
     in_order(inputs, &walk(&pairs, &numbers(inputs), &HashSet::new()))
 }
 
-/// The product of the Jacobian and vectors: how each output changes when the inputs move along `tangents`, which have their
-/// shapes and types.
+/// The product of the Jacobian and vectors: how each output changes when the inputs move along `tangents`, which have
+/// their shapes and types.
 ///
 /// There are no forward rules: the vector-Jacobian product is linear in its cotangent, and its own product with the
-/// tangents is the result. That is two walks of the graph; what depends on the cotangent alone is dropped when planning.
+/// tangents is the result. That is two walks of the graph; what depends on the cotangent alone is dropped when
+/// planning.
 ///
 /// # Panics
 ///
@@ -43,8 +44,8 @@ pub fn jvp(outputs: &[&Tensor], inputs: &[&Tensor], tangents: &[&Tensor]) -> Vec
     }
 }
 
-/// The product of the Hessian of `output` (its sum, if it has several elements) and vectors, which have the inputs' shapes:
-/// the gradient of the gradient's product with them.
+/// The product of the Hessian of `output` (its sum, if it has several elements) and vectors, which have the inputs'
+/// shapes: the gradient of the gradient's product with them.
 ///
 /// # Panics
 ///
@@ -58,8 +59,8 @@ pub fn hessian_vector_product(output: &Tensor, inputs: &[&Tensor], vectors: &[&T
     }
 }
 
-/// All derivatives of `output`'s elements by `input`'s: `[output..., input...]`. One walk per element of the output: for
-/// small functions.
+/// All derivatives of `output`'s elements by `input`'s: `[output..., input...]`. One walk per element of the output:
+/// for small functions.
 ///
 /// # Panics
 ///
@@ -81,8 +82,8 @@ pub fn jacobian(output: &Tensor, input: &Tensor) -> Tensor {
     Tensor::stack(&rows.iter().collect::<Vec<_>>(), 0).reshape(shape)
 }
 
-/// All second derivatives of `output` (of its sum, if it has several elements) by `input`: `[input..., input...]`. One walk per
-/// element of the input: for small functions.
+/// All second derivatives of `output` (of its sum, if it has several elements) by `input`: `[input..., input...]`. One
+/// walk per element of the input: for small functions.
 ///
 /// # Panics
 ///

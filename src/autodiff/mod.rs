@@ -1,9 +1,9 @@
 //! Reverse-mode differentiation: a graph to a larger graph.
 //!
 //! [`grad`] and [`Tensor::backward`] are for one output; [`vjp`], [`jvp`], [`hessian_vector_product`], [`jacobian`] and
-//! [`hessian`] are made of the same walk, [`custom_gradient`] gives a function a rule of its own, and [`gradcheck`] compares
-//! a function's gradients with differences. Gradients are tensors: what changes them before an optimizer sees them, such as
-//! [`clip_grad_norm`](crate::optim::clip_grad_norm), is a function of tensors.
+//! [`hessian`] are made of the same walk, [`custom_gradient`] gives a function a rule of its own, and [`gradcheck`]
+//! compares a function's gradients with differences. Gradients are tensors: what changes them before an optimizer sees
+//! them, such as [`clip_grad_norm`](crate::optim::clip_grad_norm), is a function of tensors.
 //!
 //! ```
 //! use brasa::autodiff::{grad, hessian_vector_product, jvp};
@@ -23,8 +23,8 @@
 //! ```
 //!
 //! The walk names no op; each op's rule stands beside its shape rule in [`crate::ops`]. Rules are tensor methods, so a
-//! gradient is an ordinary graph and can be differentiated again. Gradient nodes carry the line and module of the forward
-//! node, and the stage `backward`.
+//! gradient is an ordinary graph and can be differentiated again. Gradient nodes carry the line and module of the
+//! forward node, and the stage `backward`.
 
 mod check;
 mod custom;
@@ -59,8 +59,8 @@ pub fn grad(output: &Tensor, wrt: &[&Tensor]) -> Vec<Tensor> {
     in_order(wrt, &gradients)
 }
 
-/// The gradients by `wrt` of a part of a graph, from `wrt` to `output`, whose gradient is given: nothing before a tensor
-/// of `wrt` counts.
+/// The gradients by `wrt` of a part of a graph, from `wrt` to `output`, whose gradient is given: nothing before a
+/// tensor of `wrt` counts.
 #[track_caller]
 pub(crate) fn pull_back(output: &Tensor, gradient: &Tensor, wrt: &[&Tensor]) -> Vec<Tensor> {
     let ends = numbers(wrt);
@@ -83,8 +83,9 @@ fn in_order(wrt: &[&Tensor], gradients: &HashMap<u64, Tensor>) -> Vec<Tensor> {
     wrt.iter().map(gradient).collect()
 }
 
-/// The gradients of one output by all float leaves it depends on: variables, inputs of steps and tensors made from data. Computed
-/// ones, such as `randn`, `zeros` and whatever was detached, are none; [`grad`] gives gradients by any tensor.
+/// The gradients of one output by all float leaves it depends on: variables, inputs of steps and tensors made from
+/// data. Computed ones, such as `randn`, `zeros` and whatever was detached, are none; [`grad`] gives gradients by any
+/// tensor.
 pub struct Gradients {
     by_node: HashMap<u64, Tensor>,
 }

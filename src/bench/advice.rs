@@ -1,4 +1,5 @@
-//! What a person who wants to train a network should know: how much data goes in, what it takes, and what a device may cost.
+//! What a person who wants to train a network should know: how much data goes in, what it takes, and what a device may
+//! cost.
 
 use crate::device::Device;
 use crate::models::create;

@@ -17,7 +17,8 @@ pub struct Change {
     pub seconds: [f64; 2],
     /// The first time by the second: above 1, the second is faster.
     pub speedup: f64,
-    /// The least and the most that it may be, by the ranges of both; `None` where one of them is of a single run, which has none.
+    /// The least and the most that it may be, by the ranges of both; `None` where one of them is of a single run, which
+    /// has none.
     pub between: Option<[f64; 2]>,
     /// Whether 1 lies outside of that.
     pub is_clear: bool,

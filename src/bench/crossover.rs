@@ -103,16 +103,16 @@ pub struct Crossover {
     pub devices: [String; 2],
     /// What was measured, in the order of sizes.
     pub points: Vec<Crossing>,
-    /// The largest size at which the second was slower, and the least one from which on it was faster; without the first it
-    /// was faster everywhere, without the second nowhere.
+    /// The largest size at which the second was slower, and the least one from which on it was faster; without the
+    /// first it was faster everywhere, without the second nowhere.
     pub between: [Option<usize>; 2],
     /// What was wrong with the next size, where the search ended at it: it may need more memory than there is.
     #[serde(default)]
     pub ended_by: Option<String>,
 }
 
-/// Searches the size at which `other` overtakes `reference`: sizes grow by fours until it is faster twice in a row or a run takes
-/// too long for `method`, then the last step is halved. `tell` hears of each size before it is measured.
+/// Searches the size at which `other` overtakes `reference`: sizes grow by fours until it is faster twice in a row or a
+/// run takes too long for `method`, then the last step is halved. `tell` hears of each size before it is measured.
 ///
 /// # Errors
 /// If a device fails at the smallest size, or `method` measures nothing.
@@ -199,7 +199,8 @@ fn search([least, most]: [usize; 2], longest_s: f64, time: &mut dyn FnMut(usize)
     Ok(Found { points, between: [slower, faster], ended_by })
 }
 
-/// Seconds that the next size may take: they grow at least as the size does, and as they grew from the one before to the last.
+/// Seconds that the next size may take: they grow at least as the size does, and as they grew from the one before to
+/// the last.
 fn next(points: &[Crossing]) -> [f64; 2] {
     let [.., last] = points else { return [0.0; 2] };
     let before = points.len().checked_sub(2).map(|before| points[before]);

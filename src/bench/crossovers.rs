@@ -11,8 +11,8 @@ use super::{Crossover, DeviceReport, Method, Progress, Report};
 /// What to search.
 #[derive(Clone, Debug)]
 pub struct CrossoverOptions {
-    /// Devices by selector or part of their names; the first is held against each of the others. None: all of the machine, the CPU
-    /// first.
+    /// Devices by selector or part of their names; the first is held against each of the others. None: all of the
+    /// machine, the CPU first.
     pub devices: Vec<String>,
     /// The network whose training steps are measured.
     pub model: ModelName,
@@ -20,8 +20,8 @@ pub struct CrossoverOptions {
     pub method: Method,
 }
 
-/// Searches where the first device is overtaken by each other one, and the batch with which each trains the most. What fails is in
-/// the report with its reason, and so is that there is nothing to overtake.
+/// Searches where the first device is overtaken by each other one, and the batch with which each trains the most. What
+/// fails is in the report with its reason, and so is that there is nothing to overtake.
 ///
 /// # Errors
 /// If the method measures nothing.

@@ -54,8 +54,8 @@ impl Growth {
     }
 }
 
-/// Goes on from `known` batches with larger ones until they are no faster, take too long for `method`, or fail. `tell` hears of each
-/// before it is measured.
+/// Goes on from `known` batches with larger ones until they are no faster, take too long for `method`, or fail. `tell`
+/// hears of each before it is measured.
 pub(super) fn growth(
     model: ModelName,
     device: &Device,

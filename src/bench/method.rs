@@ -10,7 +10,8 @@ use crate::timing::TimeSource;
 
 use crate::sensors::{Meter, Utilisation};
 
-/// Runs between two waits for the device take this long at least where throughput is asked for: waiting has its own cost.
+/// Runs between two waits for the device take this long at least where throughput is asked for: waiting has its own
+/// cost.
 const CHUNK_S: f64 = 0.01;
 const LARGEST_CHUNK: usize = 1000;
 /// The first run compiles; the second is warm, unless it took so long that nobody wants another.
@@ -19,7 +20,8 @@ const LONG_WARM_UP_S: f64 = 10.0;
 const PROFILED: usize = 5;
 /// Fewer runs have no 99th percentile.
 pub(super) const TAIL_RUNS: usize = 100;
-/// A sensor that is slower than a visit is read when a case has run for the first time of these, and again after the second.
+/// A sensor that is slower than a visit is read when a case has run for the first time of these, and again after the
+/// second.
 const SENSED_S: [f64; 2] = [0.2, 1.0];
 
 /// What a case does.
@@ -121,14 +123,16 @@ pub struct Measured {
     pub together: usize,
     /// How much longer the last round's runs took than the first's, as part of it: a device that slows down shows here.
     pub drift: f64,
-    /// Time in kernels alone, of one run (the median of a few), and how it is known; `None` where the device has no clock for it.
+    /// Time in kernels alone, of one run (the median of a few), and how it is known; `None` where the device has no
+    /// clock for it.
     pub in_kernels: Option<(f64, TimeSource)>,
     /// How the times of runs are known.
     pub source: TimeSource,
     /// Energy of one run in joules, where the system tells: of the whole device, with what it uses when idle.
     #[serde(default)]
     pub joules: Option<f64>,
-    /// The part of the device that was at work, 0 to 1, where the system tells: of a processor the time of all its threads.
+    /// The part of the device that was at work, 0 to 1, where the system tells: of a processor the time of all its
+    /// threads.
     #[serde(default)]
     pub utilisation: Option<f64>,
     /// What it holds on the device, where that is planned: variables, activations, inputs and outputs.
@@ -270,8 +274,8 @@ impl Sampler {
         Ok(measured)
     }
 
-    /// Seconds in kernels of one warm run, if the device has a clock for them and that is part of the `whole` run: timing kernels
-    /// one by one takes time, too.
+    /// Seconds in kernels of one warm run, if the device has a clock for them and that is part of the `whole` run:
+    /// timing kernels one by one takes time, too.
     fn in_kernels(&mut self, whole: f64) -> Result<Option<(f64, TimeSource)>> {
         let Some(step) = self.work.step() else { return Ok(None) };
         step.profile_kernels(true);
@@ -390,7 +394,8 @@ mod tests {
         assert!(!exact(1.0).is_same_as(&exact(1.03)));
     }
 
-    /// What sleeps a moment each run. A counter counts: a hundred joules a run of what was before for a while, then one.
+    /// What sleeps a moment each run. A counter counts: a hundred joules a run of what was before for a while, then
+    /// one.
     struct Slow(std::path::PathBuf, Instant, u64);
 
     impl Work for Slow {

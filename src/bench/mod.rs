@@ -1,10 +1,10 @@
 //! What devices can do, measured on them: whether a GPU is worth it, and for what.
 //!
-//! [`run`] measures the cases of some suites on some devices, one after the other, and gives a [`Report`] that says how it was
-//! measured, can be kept, and compared with another ([`compare`]).
+//! [`run`] measures the cases of some suites on some devices, one after the other, and gives a [`Report`] that says how
+//! it was measured, can be kept, and compared with another ([`compare`]).
 //!
-//! **Invariant:** every figure was measured in the process that shows it, by kernels that training uses as well, and says how
-//! it is known.
+//! **Invariant:** every figure was measured in the process that shows it, by kernels that training uses as well, and
+//! says how it is known.
 
 mod advice;
 mod cases;

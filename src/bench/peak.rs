@@ -13,12 +13,13 @@ use crate::runtime::Step;
 use crate::tensor::Tensor;
 use crate::timing::TimeSource;
 
-/// Sides of the matrices that are multiplied: the best rate of these counts, as small devices are slower with large ones.
+/// Sides of the matrices that are multiplied: the best rate of these counts, as small devices are slower with large
+/// ones.
 const SIDES: [usize; 4] = [512, 1024, 2048, 4096];
 /// Elements that are read and written: 64 MiB, larger than caches.
 const ELEMENTS: usize = 16 << 20;
-/// A size is measured until it has taken this long, three times at least; a larger one is left out if a single run of it would
-/// take longer than that.
+/// A size is measured until it has taken this long, three times at least; a larger one is left out if a single run of
+/// it would take longer than that.
 const BUDGET_S: f64 = 0.5;
 const LEAST_RUNS: usize = 3;
 
@@ -30,13 +31,13 @@ pub struct Peak {
     /// The same of f16 operations, summed in f32, where the device has them.
     #[serde(default)]
     pub half_gflops: Option<f64>,
-    /// Thousands of millions of bytes a second: read and written when one is added to 64 MiB of f32, or read when they are
-    /// summed, whichever is more.
+    /// Thousands of millions of bytes a second: read and written when one is added to 64 MiB of f32, or read when they
+    /// are summed, whichever is more.
     pub gigabytes: f64,
     /// How times are known; the least direct one.
     pub source: TimeSource,
-    /// Of a CPU: what the `gemm` crate alone does on all threads with the same matrices, right after ours, in the units of
-    /// `gflops`.
+    /// Of a CPU: what the `gemm` crate alone does on all threads with the same matrices, right after ours, in the units
+    /// of `gflops`.
     #[serde(default)]
     pub yardstick_gflops: Option<f64>,
 }

@@ -163,9 +163,9 @@ pub struct StageRow {
 }
 
 impl Row {
-    /// The share of what the device was measured to do at most, and whether that is its arithmetic (else its memory): the
-    /// larger of the two, which is what bounds this case. `None` for what goes past the device's kernels, whose peak this is: a
-    /// transfer may be faster than any of them, or wait for a bus.
+    /// The share of what the device was measured to do at most, and whether that is its arithmetic (else its memory):
+    /// the larger of the two, which is what bounds this case. `None` for what goes past the device's kernels, whose
+    /// peak this is: a transfer may be faster than any of them, or wait for a bus.
     pub fn share_of(&self, peak: &Peak) -> Option<(f64, bool)> {
         if self.suite == Suite::Transfer {
             return None;

@@ -44,8 +44,8 @@ pub struct Progress {
     pub of: usize,
 }
 
-/// Measures, and tells of each case before it begins. A device or a case that fails is in the report with its reason, and the
-/// others are measured.
+/// Measures, and tells of each case before it begins. A device or a case that fails is in the report with its reason,
+/// and the others are measured.
 ///
 /// ```
 /// use brasa::bench::{Method, Options, Suite, run};
@@ -80,8 +80,8 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
     Ok(measure(options, &cases, opened(&options.devices), tell))
 }
 
-/// Measures the inference of a model in an ONNX file instead, with batches of 1, 8 and 64 samples where the file leaves that open, on
-/// the devices of `options` and by their method.
+/// Measures the inference of a model in an ONNX file instead, with batches of 1, 8 and 64 samples where the file leaves
+/// that open, on the devices of `options` and by their method.
 ///
 /// # Errors
 /// If the file cannot be read, sizes are missing, or the method measures nothing.
@@ -180,8 +180,8 @@ fn said(source: std::result::Result<&str, &String>) -> String {
     source.map_or_else(|why| format!("not available here: {why}"), str::to_owned)
 }
 
-/// The devices that were asked for, each once; if none was, those of this machine. The CPU, which others are held against, comes first
-/// then.
+/// The devices that were asked for, each once; if none was, those of this machine. The CPU, which others are held
+/// against, comes first then.
 pub fn selectors(asked: &[String]) -> Vec<String> {
     if !asked.is_empty() {
         let first = |number: usize, selector: &String| !asked[..number].contains(selector);

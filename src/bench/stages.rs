@@ -13,7 +13,8 @@ const BATCH: usize = 128;
 /// The digits as large as the pictures of CIFAR-10.
 const SIDE: usize = 32;
 
-/// Trains the tutorial's CNN on the digits for a moment, all that can be done there on `device`, and tells where time went.
+/// Trains the tutorial's CNN on the digits for a moment, all that can be done there on `device`, and tells where time
+/// went.
 pub(super) fn measure(device: &Device) -> Result<Vec<StageRow>> {
     let folder = tempfile::tempdir().map_err(|error| Error::io("a temporary folder", error))?;
     let config = Config {

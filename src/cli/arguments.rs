@@ -1,4 +1,5 @@
-//! Arguments before and after clap reads them: what it takes for something else, or cannot explain; and how their help is laid out.
+//! Arguments before and after clap reads them: what it takes for something else, or cannot explain; and how their help
+//! is laid out.
 
 use std::ffi::OsString;
 
@@ -57,8 +58,8 @@ fn under_heading(argument: Arg) -> Arg {
     }
 }
 
-/// Puts negative numbers behind the equals sign of their flags: clap would take `-1e-3` for a flag, and of `-1` it would not let
-/// the setting say what is wrong.
+/// Puts negative numbers behind the equals sign of their flags: clap would take `-1e-3` for a flag, and of `-1` it
+/// would not let the setting say what is wrong.
 pub(super) fn with_negative_numbers(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
     for argument in arguments {
@@ -79,8 +80,8 @@ fn is_bare_flag(text: &str) -> bool {
     text.len() > 2 && text.starts_with("--") && !text.contains('=')
 }
 
-/// The error that says what to write instead, where what clap did not expect is a value behind a flag that takes one behind an
-/// equals sign alone, as in `--augment cifar`; else clap's own.
+/// The error that says what to write instead, where what clap did not expect is a value behind a flag that takes one
+/// behind an equals sign alone, as in `--augment cifar`; else clap's own.
 pub(super) fn without_equals(command: &mut Command, arguments: &[OsString], error: Error) -> Error {
     let unexpected = match error.kind() {
         ErrorKind::UnknownArgument => error.get(ContextKind::InvalidArg),

@@ -122,7 +122,8 @@ fn describe(text: &mut String, row: &Row<'_>) {
     }
 }
 
-/// Fetches a data set's missing files, with a bar on a terminal, and says where they went and under which licence they are.
+/// Fetches a data set's missing files, with a bar on a terminal, and says where they went and under which licence they
+/// are.
 pub(super) fn fetch_with_bar(name: &DatasetName, options: &OpenOptions) -> Result<()> {
     let DatasetName::Published(set) = name else { return Ok(()) };
     let style =

@@ -23,7 +23,8 @@ pub(super) struct EvalArgs {
     /// Weights to judge [default: those of the run's best evaluation, or its last ones]
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
-    /// Other data to judge by, with the same classes: their held-out part, in the size and the levels of those learned from
+    /// Other data to judge by, with the same classes: their held-out part, in the size and the levels of those learned
+    /// from
     #[arg(long, value_name = "DATA")]
     dataset: Option<DatasetName>,
     /// Where to compute: best, cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default: the device of the run]

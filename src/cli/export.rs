@@ -13,8 +13,8 @@ use crate::units::bytes;
 pub(super) struct ExportArgs {
     /// The run's folder
     run: PathBuf,
-    /// Where to write it: FILE.onnx, which any program that runs ONNX models can run, or FILE.safetensors, weights by PyTorch's
-    /// names [default: model.onnx in the run's folder]
+    /// Where to write it: FILE.onnx, which any program that runs ONNX models can run, or FILE.safetensors, weights by
+    /// PyTorch's names [default: model.onnx in the run's folder]
     file: Option<PathBuf>,
     /// Weights to write [default: those of the run's best evaluation, or its last ones]
     #[arg(long, value_name = "FILE")]
@@ -22,8 +22,8 @@ pub(super) struct ExportArgs {
     /// Fix the size of the batch, which is left open else, for programs that want all sizes fixed
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     batch_size: Option<u16>,
-    /// Leave out the normalisation: the ONNX model is given what the network is, instead of levels of pixels or a table's own
-    /// numbers
+    /// Leave out the normalisation: the ONNX model is given what the network is, instead of levels of pixels or a
+    /// table's own numbers
     #[arg(long)]
     normalized_input: bool,
 }

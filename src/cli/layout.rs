@@ -56,7 +56,8 @@ pub(super) fn below(text: &mut String, sentence: &str, style: Style) {
     };
 }
 
-/// Broken at spaces (but for those that do not break), with what follows the first line set in; lines that are there stay apart.
+/// Broken at spaces (but for those that do not break), with what follows the first line set in; lines that are there
+/// stay apart.
 pub(super) fn wrap(text: &str, width: usize) -> String {
     text.lines().map(|line| hang(line, line.len() - line.trim_start().len() + 2, width)).collect()
 }
@@ -72,9 +73,9 @@ pub(super) fn hang(line: &str, by: usize, width: usize) -> String {
     textwrap::fill(line, options) + "\n"
 }
 
-/// A table whose first row is its header. The first `names` columns are words, the others numbers. Where it is too wide, the first of
-/// two names stands above its lines if that is enough; else columns that do not fit beside the others follow in a table of their own,
-/// with the names again. Where all are words, the last ones are broken.
+/// A table whose first row is its header. The first `names` columns are words, the others numbers. Where it is too
+/// wide, the first of two names stands above its lines if that is enough; else columns that do not fit beside the
+/// others follow in a table of their own, with the names again. Where all are words, the last ones are broken.
 pub(super) fn draw(rows: &[Vec<String>], names: usize, style: Style) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let Style::Plain { width: most } = style else { return bars(rows, names) };

@@ -26,8 +26,8 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// A listener that writes events as JSON to standard output, or else shows them on standard error and the summary on
-    /// standard output.
+    /// A listener that writes events as JSON to standard output, or else shows them on standard error and the summary
+    /// on standard output.
     pub(super) fn new(json: bool) -> Self {
         let bar = if json { ProgressBar::hidden() } else { ProgressBar::new(0) };
         Self { json, bar, epochs: 0, epoch_line: None, saved: None, failed: None }

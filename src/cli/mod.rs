@@ -26,7 +26,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::{Error, Result};
 
-/// Exit code of a run that was stopped by Ctrl-C or another signal, after saving: 128 and the number of SIGINT, as shells have it.
+/// Exit code of a run that was stopped by Ctrl-C or another signal, after saving: 128 and the number of SIGINT, as
+/// shells have it.
 const INTERRUPTED: u8 = 130;
 /// Exit code for flags or settings that make no sense.
 const USAGE: u8 = 2;

@@ -147,7 +147,8 @@ pub(super) fn how_to_go_on(summary: &Summary) -> String {
     format!("go on with: brasa --resume {}", shell_word(&summary.folder))
 }
 
-/// What is said of a run that has all the passes that are asked for: going on would train nothing, and write over its record.
+/// What is said of a run that has all the passes that are asked for: going on would train nothing, and write over its
+/// record.
 fn already_finished(run: &Path, config: &Config) -> Option<String> {
     let status: Status = serde_json::from_slice(&std::fs::read(run.join(STATUS)).ok()?).ok()?;
     // with a message, a callback ended it before its last pass

@@ -31,7 +31,8 @@ pub(super) struct TuneArgs {
     json: bool,
 }
 
-/// Tunes the steps of the training that the flags describe, and prints what was found; `matches` knows which were given.
+/// Tunes the steps of the training that the flags describe, and prints what was found; `matches` knows which were
+/// given.
 pub(super) fn run(args: &TuneArgs, matches: &ArgMatches) -> Result<ExitCode> {
     let config = match &args.file {
         Some(file) => merge(&args.config, matches, &named(file)?)?,

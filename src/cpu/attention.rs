@@ -1,7 +1,8 @@
-//! Attention: 32 queries (or keys, in their gradient) of one head at a time, whose scores stay in the first-level cache.
+//! Attention: 32 queries (or keys, in their gradient) of one head at a time, whose scores stay in the first-level
+//! cache.
 //!
-//! Scores are kept with these as columns. Then a softmax is work on whole vectors, row by row, and in every product one operand
-//! is rows of 32 words and the other is read word by word as it lies: nothing is packed but the block itself.
+//! Scores are kept with these as columns. Then a softmax is work on whole vectors, row by row, and in every product one
+//! operand is rows of 32 words and the other is read word by word as it lies: nothing is packed but the block itself.
 
 use std::ops::Range;
 
@@ -16,7 +17,8 @@ use super::micro::{THIN, ThinBlock};
 use super::view::Run;
 use super::words::Words;
 
-/// Keys (or queries) whose scores are computed together, and so the most terms of a sum that are added one after the other.
+/// Keys (or queries) whose scores are computed together, and so the most terms of a sum that are added one after the
+/// other.
 const CHUNK: usize = 128;
 
 type Line = [f32; THIN];
@@ -207,8 +209,8 @@ impl Block<'_> {
         }
     }
 
-    /// Writes the block's rows, of `width` elements each, of the `count` that a head has; `first` elements come before the first
-    /// head's. `turned` has them as columns, which are multiplied by `factors`.
+    /// Writes the block's rows, of `width` elements each, of the `count` that a head has; `first` elements come before
+    /// the first head's. `turned` has them as columns, which are multiplied by `factors`.
     fn write(&self, first: usize, count: usize, turned: &[Line], width: usize, factors: &Line) {
         let output = &self.routine.output;
         let start = output.offset + first + (self.head * count + self.own.start) * width;

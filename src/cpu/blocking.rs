@@ -130,7 +130,8 @@ impl Blocking {
         columns / self.segment.max(1) * self.segment.div_ceil(self.columns)
     }
 
-    /// For a product whose columns are windows: their blocks are those of the grid. Rows are multiplied in whole `unit`s.
+    /// For a product whose columns are windows: their blocks are those of the grid. Rows are multiplied in whole
+    /// `unit`s.
     fn of_windows(
         windows: &Windows,
         (tile, unit): (Tile, usize),

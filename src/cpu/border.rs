@@ -1,4 +1,5 @@
-//! Grids that are a buffer with a border of zeros (or another number), as those of most convolutions are: lines are copied as they lie.
+//! Grids that are a buffer with a border of zeros (or another number), as those of most convolutions are: lines are
+//! copied as they lie.
 
 use std::ops::Range;
 

@@ -151,8 +151,8 @@ impl Values<'_> {
     }
 }
 
-/// The last instruction that reads each value; the number of instructions for what must stay to the end, None for what nobody
-/// reads.
+/// The last instruction that reads each value; the number of instructions for what must stay to the end, None for what
+/// nobody reads.
 fn last_uses(tape: &Tape, parts: &[Part]) -> Vec<Option<usize>> {
     let count = tape.instrs.len();
     let mut last = vec![None; count];
@@ -190,8 +190,9 @@ impl Program {
         Self::of_parts(axes, walk, (tape, &[part]), (0, false), dtypes).remove(0)
     }
 
-    /// The parts of `tape`, which run one after the other over the same strip: later ones read what earlier ones have left in
-    /// registers. The first `taken` registers are others'. `by_rows`: the results of reductions are spread by rows.
+    /// The parts of `tape`, which run one after the other over the same strip: later ones read what earlier ones have
+    /// left in registers. The first `taken` registers are others'. `by_rows`: the results of reductions are spread by
+    /// rows.
     pub(super) fn of_parts(
         axes: &[usize],
         (fixed, walked): (&[usize], &[usize]),
@@ -279,8 +280,8 @@ fn written_by(step: &Step, stores: &[(Access, Operand)]) -> Option<usize> {
     (is_run && access.dtype.size_bytes() == size_of::<u32>()).then_some(store)
 }
 
-/// Which values are needed when something has been written, or word by word. A contraction's sums lie in no buffer that could be
-/// written.
+/// Which values are needed when something has been written, or word by word. A contraction's sums lie in no buffer that
+/// could be written.
 fn copied(tape: &Tape, parts: &[Part]) -> Vec<bool> {
     let mut copied = vec![false; tape.instrs.len()];
     let mut writes = false;

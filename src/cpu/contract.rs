@@ -42,7 +42,8 @@ pub(super) struct CompiledContract {
     n: usize,
     k: usize,
     operands: Operands,
-    /// What the second operand becomes before anything is multiplied, if several blocks of rows would turn it over each.
+    /// What the second operand becomes before anything is multiplied, if several blocks of rows would turn it over
+    /// each.
     turned: Option<Matrix>,
     /// Where a plain product's sums are written as they are made.
     direct: Option<Target>,

@@ -206,8 +206,8 @@ impl Program {
         }
     }
 
-    /// Where the walked points `at` lie, if the program's results are nothing but them, loaded, and they lie next to each other.
-    /// They may be any number.
+    /// Where the walked points `at` lie, if the program's results are nothing but them, loaded, and they lie next to
+    /// each other. They may be any number.
     pub(super) fn lying(&self, env: &Env<'_>, registers: &mut Registers, at: (usize, usize, usize)) -> Option<Run> {
         let [Step { target, action: Action::Load(access), may_stay: true, .. }] = self.steps.as_slice() else {
             return None;
@@ -227,8 +227,8 @@ impl Program {
         run
     }
 
-    /// Where `step` may write what is stored by number `store`, without a register between: one run of whole chunks, of which
-    /// nothing is read that stands elsewhere.
+    /// Where `step` may write what is stored by number `store`, without a register between: one run of whole chunks, of
+    /// which nothing is read that stands elsewhere.
     fn place(
         &self,
         store: usize,
@@ -389,8 +389,8 @@ impl Program {
         Held::Slot
     }
 
-    /// Copies elements into `words`; if they may `stay` where they are, and lie there next to each other, says where instead. Of
-    /// none at all, that a chunk of zeros stands for them.
+    /// Copies elements into `words`; if they may `stay` where they are, and lie there next to each other, says where
+    /// instead. Of none at all, that a chunk of zeros stands for them.
     fn load(
         &self,
         access: &Access,

@@ -85,8 +85,8 @@ struct Row<'a, F> {
     f: F,
 }
 
-/// Joins `lanes[i]` with `lanes[i + half]` until one is left. Each half is a loop of its own, of a length known beforehand, so
-/// that it becomes vector instructions.
+/// Joins `lanes[i]` with `lanes[i + half]` until one is left. Each half is a loop of its own, of a length known
+/// beforehand, so that it becomes vector instructions.
 #[inline(always)]
 fn halve<const N: usize>(mut lanes: [u32; N], f: impl Fn(u32, u32) -> u32) -> u32 {
     macro_rules! half {
@@ -132,8 +132,8 @@ impl<F: Fn(u32, u32) -> u32> WithSimd for Row<'_, F> {
     }
 }
 
-/// A row of floats, joined as [`in_lanes`] does it with [`CHUNK`] lanes, but in registers: of an array of words the compiler
-/// makes memory, and each addition then waits for the one before to be stored.
+/// A row of floats, joined as [`in_lanes`] does it with [`CHUNK`] lanes, but in registers: of an array of words the
+/// compiler makes memory, and each addition then waits for the one before to be stored.
 struct FloatRow<'a> {
     op: ReduceOp,
     values: &'a [f32],

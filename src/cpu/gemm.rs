@@ -1,9 +1,9 @@
 //! Products of plain matrices, by the `gemm` crate.
 //!
-//! A plain operand lies in memory as it is multiplied: one load, of f32, without conditions, at one stride along its own
-//! axes and one along the summed ones. It needs no packing through an index map, and the crate is faster at the rest,
-//! most of all for thin matrices. Blocks and their order stay ours and depend on shapes alone; the crate multiplies one
-//! block on the calling thread.
+//! A plain operand lies in memory as it is multiplied: one load, of f32, without conditions, at one stride along its
+//! own axes and one along the summed ones. It needs no packing through an index map, and the crate is faster at the
+//! rest, most of all for thin matrices. Blocks and their order stay ours and depend on shapes alone; the crate
+//! multiplies one block on the calling thread.
 #![expect(unsafe_code, reason = "the crate takes pointers")]
 
 use std::ops::Range;
@@ -19,8 +19,8 @@ use super::program::{LoneLoad, distance};
 use super::view::{Run, View};
 use super::words::Words;
 
-/// Summed points of one call. The crate takes this many together for every size of cache, so that a sum's order does not
-/// depend on what it finds out about the machine.
+/// Summed points of one call. The crate takes this many together for every size of cache, so that a sum's order does
+/// not depend on what it finds out about the machine.
 const DEPTH: usize = 512;
 /// Sums that the crate has of each product of two vectors that lie along k: 8 registers of at least 4 lanes.
 const LANES: usize = 32;
@@ -101,7 +101,8 @@ impl Matrix {
         Placed { matrix: self, view: views[self.buffer] }
     }
 
-    /// Writes rows `own` of one batch to `target`, of `rows` rows and `summed` summed points, turned over: rows next to each other.
+    /// Writes rows `own` of one batch to `target`, of `rows` rows and `summed` summed points, turned over: rows next to
+    /// each other.
     pub(super) fn turn(
         &self,
         views: &[View],
@@ -114,7 +115,8 @@ impl Matrix {
         let line = |number: usize| self.at(batch, own.end.min(own.start + number + 1) - 1, 0);
         let lines: [Run; TURNED] = std::array::from_fn(|number| views[self.buffer].run(line(number), summed));
         for point in 0..summed {
-            // Where they belong at once: a line of words put together elsewhere would have to wait before it could be copied.
+            // Where they belong at once: a line of words put together elsewhere would have to wait before it could be
+            // copied.
             let mut turned = target.run_mut(((batch * summed + point) * rows + own.start) as i64, own.len());
             for (word, line) in turned.words_mut().iter_mut().zip(&lines) {
                 *word = line.words()[point];
@@ -161,8 +163,8 @@ pub(super) struct Target {
 impl Target {
     /// Where the only store of `kernel` puts its sums, if it has no other epilogue and the crate can write there.
     ///
-    /// A product of more than one row, column and term cannot lie where its operands do: each element of these belongs to
-    /// several results.
+    /// A product of more than one row, column and term cannot lie where its operands do: each element of these belongs
+    /// to several results.
     pub(super) fn new(kernel: &ContractKernel, m: &Groups<'_>, n: &Groups<'_>, dtypes: &[DType]) -> Option<Self> {
         let axes = &kernel.axes;
         let ([Store { buffer, index, .. }], [instr]) = (kernel.stores.as_slice(), kernel.epilogue.instrs.as_slice())
@@ -193,8 +195,8 @@ pub(super) struct Part {
 
 /// Overwrites `sums`, row-major without gaps, with the product of a part of `lhs` and `rhs`; `spare` is working memory.
 ///
-/// At most [`DEPTH`] terms are added one after the other. A matrix's terms the crate adds up before it adds them to what is
-/// there; those of a vector it adds to what is there, so that each part needs a place of its own.
+/// At most [`DEPTH`] terms are added one after the other. A matrix's terms the crate adds up before it adds them to
+/// what is there; those of a vector it adds to what is there, so that each part needs a place of its own.
 pub(super) fn multiply(operands: (Placed<'_>, Placed<'_>), part: &Part, sums: &mut [u32], spare: &mut Words) {
     let (lhs, rhs) = (operands.0.matrix, operands.1.matrix);
     let (rows, columns, k) = (part.rows.len(), part.columns.len(), part.summed.len());
@@ -235,8 +237,8 @@ pub(super) fn multiply(operands: (Placed<'_>, Placed<'_>), part: &Part, sums: &m
     }
 }
 
-/// Writes the product of a part of `lhs` and `rhs` where it belongs, the same bits as [`multiply`]'s; false if it did not,
-/// because the part has few rows or columns, or nothing is summed.
+/// Writes the product of a part of `lhs` and `rhs` where it belongs, the same bits as [`multiply`]'s; false if it did
+/// not, because the part has few rows or columns, or nothing is summed.
 pub(super) fn multiply_into(views: &[View], operands: (Placed<'_>, Placed<'_>), part: &Part, target: &Target) -> bool {
     let (rows, columns, k) = (part.rows.len(), part.columns.len(), part.summed.len());
     if rows <= FEW || columns <= 1 || k == 0 {
@@ -248,15 +250,15 @@ pub(super) fn multiply_into(views: &[View], operands: (Placed<'_>, Placed<'_>), 
     let depth = k.div_ceil(k.div_ceil(DEPTH));
     for at in part.summed.clone().step_by(depth) {
         let block = Part { summed: at..part.summed.end.min(at + depth), ..part.clone() };
-        // SAFETY: the rows were checked to lie in their buffer; no other piece of this kernel, and no kernel that runs at the
-        // same time, reads or writes these elements.
+        // SAFETY: the rows were checked to lie in their buffer; no other piece of this kernel, and no kernel that runs
+        // at the same time, reads or writes these elements.
         unsafe { multiply_block(operands, &block, (start, target.own as isize), at > part.summed.start) };
     }
     true
 }
 
-/// `result = lhs · rhs` of row-major `side` x `side` matrices by the crate alone, on all threads: what our own products are held
-/// against.
+/// `result = lhs · rhs` of row-major `side` x `side` matrices by the crate alone, on all threads: what our own products
+/// are held against.
 pub(crate) fn by_the_crate_alone(side: usize, lhs: &[f32], rhs: &[f32], result: &mut [f32]) {
     for matrix in [lhs, rhs, &*result] {
         assert_eq!(matrix.len(), side * side, "a matrix of {side} x {side}");
@@ -289,12 +291,12 @@ pub(crate) fn by_the_crate_alone(side: usize, lhs: &[f32], rhs: &[f32], result: 
     }
 }
 
-/// The crate's product of a part of `lhs` and `rhs`, written to `target`, the first element and the distance between rows;
-/// added to what is there if `adds`.
+/// The crate's product of a part of `lhs` and `rhs`, written to `target`, the first element and the distance between
+/// rows; added to what is there if `adds`.
 ///
 /// # Safety
-/// All of the part's results lie inside one allocation, and nobody else reads or writes them. If they are added to, they are
-/// initialised.
+/// All of the part's results lie inside one allocation, and nobody else reads or writes them. If they are added to,
+/// they are initialised.
 unsafe fn multiply_block(
     (lhs, rhs): (Placed<'_>, Placed<'_>),
     part: &Part,
@@ -307,8 +309,8 @@ unsafe fn multiply_block(
     let r = rhs.at(part.batch, part.columns.start, part.summed.start);
     let l = l_view.matrix::<f32>(l, [(lhs.own, rows), (lhs.summed, depth)]);
     let r = r_view.matrix::<f32>(r, [(rhs.own, columns), (rhs.summed, depth)]);
-    // The crate wants results next to each other in a column, so the product is computed transposed.
-    // SAFETY: both matrices were checked to lie in their buffers, which no kernel writes at the same time; for the results the
+    // The crate wants results next to each other in a column, so the product is computed transposed. SAFETY: both
+    // matrices were checked to lie in their buffers, which no kernel writes at the same time; for the results the
     // caller's promise.
     unsafe {
         get_gemm_fn()(

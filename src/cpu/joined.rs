@@ -1,5 +1,5 @@
-//! Phases over short rows as one tape: a strip goes through all of them, and what one has computed the next ones need not
-//! compute again, such as the exponentials of a softmax.
+//! Phases over short rows as one tape: a strip goes through all of them, and what one has computed the next ones need
+//! not compute again, such as the exponentials of a softmax.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
 //! Windows that lie next to each other as the lanes of vectors.
 //!
-//! The micro-kernel for windows has the other operand's own points as lanes: few filters leave most of them empty, and its
-//! sums lie places by filters where results lie filters by places. Where the places of a line are neighbours in the grid, the
-//! places are the lanes instead: a vector of them at each distance is one load, and sums lie as they are stored. If the
-//! places are summed, each lane has a sum of its own, and these are joined at the end.
+//! The micro-kernel for windows has the other operand's own points as lanes: few filters leave most of them empty, and
+//! its sums lie places by filters where results lie filters by places. Where the places of a line are neighbours in the
+//! grid, the places are the lanes instead: a vector of them at each distance is one load, and sums lie as they are
+//! stored. If the places are summed, each lane has a sum of its own, and these are joined at the end.
 #![expect(unsafe_code, reason = "distances into a grid are checked together, not each of them")]
 
 use pulp::{Arch, Simd, WithSimd};
@@ -44,7 +44,8 @@ fn share(used: usize, computed: usize) -> f64 {
 }
 
 impl Lanes {
-    /// For places at these distances, of which `line` each are neighbours. If the places are summed, no lane may be a stranger's.
+    /// For places at these distances, of which `line` each are neighbours. If the places are summed, no lane may be a
+    /// stranger's.
     pub(super) fn new(arch: Arch, places: &[u32], line: usize, summed: bool) -> Option<Self> {
         let lanes = lanes_of(arch);
         let neighbours = |line: &[u32]| line.windows(2).all(|pair| pair[1] == pair[0] + 1);
@@ -96,8 +97,8 @@ impl Lanes {
         self.count(places) * self.lanes
     }
 
-    /// Words for each place as lanes of vectors, zeros in lanes that another vector stands for. What lies in whole vectors does so
-    /// already.
+    /// Words for each place as lanes of vectors, zeros in lanes that another vector stands for. What lies in whole
+    /// vectors does so already.
     pub(super) fn spread(&self, lines: &mut Words, scratch: &mut Words, (rows, places): (usize, usize)) {
         if self.whole {
             return;
@@ -315,10 +316,11 @@ impl SumsBlock<'_> {
     }
 }
 
-/// `results[to[v]..] = join of the vectors at grid[at[v] + taps[t]]` over all taps, each times its weight if there are any.
+/// `results[to[v]..] = join of the vectors at grid[at[v] + taps[t]]` over all taps, each times its weight if there are
+/// any.
 ///
-/// Vectors are written in order, and each has the whole of its lanes: those that stand for places of others, of the same line or of
-/// lines behind, are the same there or are written again; those behind the last place mean nothing.
+/// Vectors are written in order, and each has the whole of its lanes: those that stand for places of others, of the
+/// same line or of lines behind, are the same there or are written again; those behind the last place mean nothing.
 pub(super) struct PlaneBlock<'a> {
     pub(super) grid: &'a [u32],
     pub(super) at: &'a [u32],

@@ -28,8 +28,8 @@ fn power_of_two(n: i32) -> f32 {
 /// `e^x`; NaN stays NaN.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
-    // Below, the result rounds to 0, by a multiplication that processors hand to microcode. Each masked place of an attention
-    // is such a one.
+    // Below, the result rounds to 0, by a multiplication that processors hand to microcode. Each masked place of an
+    // attention is such a one.
     let vanishes = x < -104.0;
     let x = if vanishes { 0.0 } else { x };
     let x = if x > 90.0 { 90.0 } else { x };
@@ -93,8 +93,8 @@ pub(super) fn log1p(x: f32) -> f32 {
     if x > -0.292_89 && x < 0.414_21 { near } else { far }
 }
 
-/// Angle of the point (x, y), as C's `atan2f`: reduced to a tangent in 0..1, then to 0..tan(π/8), where the polynomial's
-/// relative error is 2e-8.
+/// Angle of the point (x, y), as C's `atan2f`: reduced to a tangent in 0..1, then to 0..tan(π/8), where the
+/// polynomial's relative error is 2e-8.
 #[inline(always)]
 pub(super) fn atan2(y: f32, x: f32) -> f32 {
     let (a, b) = (x.abs(), y.abs());

@@ -17,7 +17,8 @@ const KEPT_BLOCK: usize = 4 << 10;
 /// Most bytes that wait for reuse.
 const KEPT_BYTES: u64 = 1 << 30;
 
-/// Where a device's memory comes from and returns to: touching fresh memory costs ten times what writing to it again does.
+/// Where a device's memory comes from and returns to: touching fresh memory costs ten times what writing to it again
+/// does.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks(Arc<Mutex<FreeList<Raw>>>);
 
@@ -46,8 +47,8 @@ unsafe impl Send for Raw {}
 unsafe impl Sync for Raw {}
 
 impl Raw {
-    /// The layout's alignment is that of `calloc`, whose zeros cost nothing until they are touched; a stricter one would
-    /// make the standard library clear the memory by hand.
+    /// The layout's alignment is that of `calloc`, whose zeros cost nothing until they are touched; a stricter one
+    /// would make the standard library clear the memory by hand.
     fn layout(capacity: usize) -> Option<Layout> {
         Layout::from_size_align(capacity.checked_add(ALIGNMENT)?, 16).ok()
     }

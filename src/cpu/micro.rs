@@ -37,9 +37,9 @@ impl Tile {
         Self { rows, columns: VECTORS * lanes }
     }
 
-    /// The tile for windows at points of which `run` each lie next to each other, and `columns` columns: one vector where a second would
-    /// be empty; where there is a choice, rows in one run, which then need one address. Otherwise no more than there are registers
-    /// for addresses.
+    /// The tile for windows at points of which `run` each lie next to each other, and `columns` columns: one vector
+    /// where a second would be empty; where there is a choice, rows in one run, which then need one address. Otherwise
+    /// no more than there are registers for addresses.
     pub(super) fn of_windows(arch: Arch, columns: usize, run: usize) -> Self {
         let lanes = lanes_of(arch);
         let wide = Self::wide(arch, columns) / lanes;

@@ -1,11 +1,13 @@
 //! The native executor: runs plans on the CPU's SIMD units and cores.
 //!
-//! [`Compiled`] turns each kernel into strips, blocks and linear forms once; [`Bound`] adds memory; a run only computes.
-//! Every order of summation depends on shapes and on the machine's vector length, never on the number of threads.
+//! [`Compiled`] turns each kernel into strips, blocks and linear forms once; [`Bound`] adds memory; a run only
+//! computes. Every order of summation depends on shapes and on the machine's vector length, never on the number of
+//! threads.
 //!
 //! Reading order: `space` (how points are walked), `program` and `execute` (tapes over strips of them), `loops` with
-//! `run_loops`, `contract` with `gemm`, `windowed`, or `pack` and `micro`, and `routine` with `attention` (the three kinds of kernels). Who works on a kernel's pieces is said in
-//! `scratch` and `team`. All unchecked code is in `memory`, `view`, `offsets`, `gemm`, `micro`, `lanes` and `team`.
+//! `run_loops`, `contract` with `gemm`, `windowed`, or `pack` and `micro`, and `routine` with `attention` (the three
+//! kinds of kernels). Who works on a kernel's pieces is said in `scratch` and `team`. All unchecked code is in
+//! `memory`, `view`, `offsets`, `gemm`, `micro`, `lanes` and `team`.
 
 mod access;
 mod attention;

@@ -31,8 +31,8 @@ fn blocks(block: u32, stream: u32, position: u32, seed: u32) -> [[u32; LANES]; 4
     c.map(|word| word.map(|bits| bits as u32))
 }
 
-/// 32 bits for each of consecutive counters from `counter` on. Counters below 0 belong to elements outside of a padded view,
-/// whose bits nobody looks at.
+/// 32 bits for each of consecutive counters from `counter` on. Counters below 0 belong to elements outside of a padded
+/// view, whose bits nobody looks at.
 pub(super) fn fill_run(arch: Arch, counter: i64, stream: u32, position: u32, seed: u32, target: &mut [u32]) {
     arch.dispatch(Run { counter, stream, position, seed, target });
 }

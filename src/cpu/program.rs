@@ -39,8 +39,8 @@ pub(super) struct Program {
 pub(super) struct Step {
     pub(super) target: Operand,
     pub(super) action: Action,
-    /// What it loads may stay in memory, and one word may stand for all: it is neither needed any more when something is
-    /// written, nor word by word.
+    /// What it loads may stay in memory, and one word may stand for all: it is neither needed any more when something
+    /// is written, nor word by word.
     pub(super) may_stay: bool,
     /// It has one word for each of the strip's rows instead of each of its points.
     pub(super) per_row: bool,
@@ -100,8 +100,8 @@ pub(super) fn expressions<'a>(tape: &'a Tape, stores: &'a [Store]) -> Vec<&'a Ix
     found
 }
 
-/// A tape that is no more than one load of f32 at places that depend on the axes alone, each at one stride, or that and a constant
-/// where there is nothing to load.
+/// A tape that is no more than one load of f32 at places that depend on the axes alone, each at one stride, or that and
+/// a constant where there is nothing to load.
 pub(super) struct LoneLoad<'a> {
     pub(super) buffer: BufferId,
     /// For each axis.

@@ -45,8 +45,8 @@ fn reading(tape: &Tape, from: &InstrOp, to: &InstrOp) -> Tape {
     tape
 }
 
-/// Rows of floats that are summed up, or of which the largest or least element is looked for, as a product with one, and how its
-/// terms are joined.
+/// Rows of floats that are summed up, or of which the largest or least element is looked for, as a product with one,
+/// and how its terms are joined.
 pub(super) fn pool_as_contract(kernel: &LoopKernel) -> Option<(ContractKernel, ReduceOp)> {
     let [sweep, finish] = kernel.phases.as_slice() else { return None };
     let (&[(op, value)], true) = (sweep.reductions.as_slice(), sweep.stores.is_empty()) else { return None };
@@ -68,8 +68,8 @@ pub(super) fn pool_as_contract(kernel: &LoopKernel) -> Option<(ContractKernel, R
     Some((kernel, op))
 }
 
-/// A matrix-vector product (and its like) as a reduction, unless its operands are plain matrices or windows (of a convolution whose
-/// channels have filters of their own); scalar products and many tiny ones always.
+/// A matrix-vector product (and its like) as a reduction, unless its operands are plain matrices or windows (of a
+/// convolution whose channels have filters of their own); scalar products and many tiny ones always.
 pub(super) fn thin_contract(kernel: &ContractKernel, dtypes: &[DType], arch: Arch) -> Option<LoopKernel> {
     let [batch, m, n, k] = kernel.sizes();
     let are_tiny = batch >= MANY && m.saturating_mul(n).saturating_mul(k) <= TINY;
@@ -88,7 +88,8 @@ pub(super) fn thin_contract(kernel: &ContractKernel, dtypes: &[DType], arch: Arc
     Some(LoopKernel { axes: kernel.axes.clone(), outer: kernel.group(3).start, phases: vec![sum, finish] })
 }
 
-/// A product of which an operand is several matrices that lie apart (the images of a convolution of 1x1), as a batch of plain ones.
+/// A product of which an operand is several matrices that lie apart (the images of a convolution of 1x1), as a batch of
+/// plain ones.
 pub(super) fn batched_contract(kernel: &ContractKernel, dtypes: &[DType]) -> Option<ContractKernel> {
     let are_loads = [&kernel.lhs, &kernel.rhs].into_iter().all(|(tape, value)| {
         LoneLoad::new((tape, *value), kernel.axes.len(), dtypes).is_some_and(|load| load.valid.is_empty())

@@ -64,8 +64,8 @@ impl Threads<'_> {
 
     /// Calls `f(piece, scratch)` for each piece.
     ///
-    /// Rule: `f` starts no parallel work itself, or a thread that waits in it could take a second piece while it holds its
-    /// scratch.
+    /// Rule: `f` starts no parallel work itself, or a thread that waits in it could take a second piece while it holds
+    /// its scratch.
     pub(super) fn for_each_piece(self, pieces: usize, f: impl Fn(usize, &mut Scratch) + Sync) {
         let with_scratch = |piece| SCRATCH.with_borrow_mut(|scratch| f(piece, scratch));
         match self {

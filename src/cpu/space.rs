@@ -1,7 +1,7 @@
 //! Iteration spaces as the executor walks them, and index expressions over them as linear forms.
 //!
-//! A space has *fixed* axes, at one point of which a strip lies, and *walked* axes, along whose row-major order it runs.
-//! Making one splits axes so that quotients and remainders vanish where they can, and merges neighbours that all
+//! A space has *fixed* axes, at one point of which a strip lies, and *walked* axes, along whose row-major order it
+//! runs. Making one splits axes so that quotients and remainders vanish where they can, and merges neighbours that all
 //! expressions treat as one axis. What is then walked step by step are *rows*: whole innermost axes and a piece of the
 //! next one, about a strip together, so that the cost of a step does not depend on how short the innermost axis is.
 
@@ -10,8 +10,8 @@ use crate::plan::{Atom, Ix};
 use super::execute::STRIP;
 use super::position::{Form, Forms, Position, Quotient, Row, Steps};
 
-/// Most axes of a space; more are never split off. Axes of one point are none here, so there are no more than elements have bits, and
-/// two for tiles.
+/// Most axes of a space; more are never split off. Axes of one point are none here, so there are no more than elements
+/// have bits, and two for tiles.
 pub(super) const MAX_RANK: usize = 40;
 /// An innermost axis of this size is a row by itself; below, a row spans several axes.
 const LONG_ROW: usize = 256;

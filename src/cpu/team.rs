@@ -1,8 +1,8 @@
 //! Threads that stay awake between the kernels of a short step.
 //!
-//! Waking a sleeping thread takes longer than many kernels of a small network. So threads of the pool that have helped once
-//! wait for the next kernel without sleep, for as long as steps follow one another, and nobody waits for one that comes late:
-//! pieces of a kernel go to whoever asks first.
+//! Waking a sleeping thread takes longer than many kernels of a small network. So threads of the pool that have helped
+//! once wait for the next kernel without sleep, for as long as steps follow one another, and nobody waits for one that
+//! comes late: pieces of a kernel go to whoever asks first.
 #![expect(unsafe_code, reason = "threads that outlive a kernel call its closure, which is borrowed")]
 
 use std::cell::UnsafeCell;
@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use crate::pool;
 
-/// How long a member waits for the next kernel before it goes back to the pool: longer than what the host does between two steps.
+/// How long a member waits for the next kernel before it goes back to the pool: longer than what the host does between
+/// two steps.
 const PATIENCE: Duration = Duration::from_micros(200);
 /// How long a member stays at most: others who use the pool get their turn.
 const TURN: Duration = Duration::from_millis(100);
@@ -43,9 +44,10 @@ struct Team {
     failed: AtomicBool,
 }
 
-// SAFETY: `kernel` is all that is not `Sync`. A member reads it between joining `inside` and leaving it, if `number` is odd and what
-// it was before; who has made the team `busy`, the leader or nobody, writes it after it has made `number` even and then found nobody
-// `inside`. Both orders are sequentially consistent, so either the member finds another number or the leader finds the member.
+// SAFETY: `kernel` is all that is not `Sync`. A member reads it between joining `inside` and leaving it, if `number` is
+// odd and what it was before; who has made the team `busy`, the leader or nobody, writes it after it has made `number`
+// even and then found nobody `inside`. Both orders are sequentially consistent, so either the member finds another
+// number or the leader finds the member.
 unsafe impl Sync for Team {}
 
 /// In a cache line of its own, and not in the one that is fetched with it.
@@ -90,7 +92,8 @@ impl Lead {
         self.others + 1
     }
 
-    /// Calls `f` for each of so many pieces, on whichever threads of the team have come. A piece's own pieces stay on its thread.
+    /// Calls `f` for each of so many pieces, on whichever threads of the team have come. A piece's own pieces stay on
+    /// its thread.
     ///
     /// # Panics
     /// If a piece does.

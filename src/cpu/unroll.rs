@@ -1,5 +1,5 @@
-//! Windows of a few points as maps: a strip of outer points takes all points of its windows at once, so that no sweep reads or
-//! computes again what another one has, and nothing is told to the next phase through memory.
+//! Windows of a few points as maps: a strip of outer points takes all points of its windows at once, so that no sweep
+//! reads or computes again what another one has, and nothing is told to the next phase through memory.
 
 use rustc_hash::FxHashMap;
 
@@ -9,7 +9,8 @@ use crate::plan::{Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape, Val
 
 /// Points of a window, at most: one of 3x3.
 const MOST_POINTS: usize = 9;
-/// Instructions, at most. Their values stay in registers of a strip each, of which a few dozen fit the second-level cache.
+/// Instructions, at most. Their values stay in registers of a strip each, of which a few dozen fit the second-level
+/// cache.
 const MOST_INSTRS: usize = 128;
 
 /// Code without repetitions.

@@ -1,8 +1,8 @@
 //! The bounds-checked raw views through which kernels touch memory from many threads.
 //!
-//! A [`View`] checks every range against its length, so a wrong plan panics instead of reading foreign memory. That no two
-//! threads touch one element at a time is the plan's promise: points of a kernel write different elements, and read none that
-//! another point writes.
+//! A [`View`] checks every range against its length, so a wrong plan panics instead of reading foreign memory. That no
+//! two threads touch one element at a time is the plan's promise: points of a kernel write different elements, and read
+//! none that another point writes.
 #![expect(unsafe_code, reason = "kernels share buffers between threads, element by element")]
 
 use bytemuck::Pod;
@@ -194,8 +194,8 @@ impl View {
         }
     }
 
-    /// Checks that a matrix, given by the stride and the count of each direction, lies inside, and returns the address of
-    /// its first element, number `start`.
+    /// Checks that a matrix, given by the stride and the count of each direction, lies inside, and returns the address
+    /// of its first element, number `start`.
     pub(super) fn matrix<T>(&self, start: i64, directions: [(i64, usize); 2]) -> *const T {
         let (mut low, mut high) = (start, start);
         for (stride, count) in directions {

@@ -1,5 +1,5 @@
-//! Products of which one operand is windows: sums over windows with the other operand's points or with places as lanes, or by
-//! transforms of tiles.
+//! Products of which one operand is windows: sums over windows with the other operand's points or with places as lanes,
+//! or by transforms of tiles.
 
 use std::ops::Range;
 
@@ -19,8 +19,8 @@ use super::windows::Windows;
 use super::winograd::Winograd;
 use super::words::Words;
 
-/// Of the lanes that the other operand's points would fill, how many places have to fill to be lanes instead: then nothing is
-/// turned over.
+/// Of the lanes that the other operand's points would fill, how many places have to fill to be lanes instead: then
+/// nothing is turned over.
 const LEAST_SHARE: f64 = 0.85;
 
 /// Operands of which one is windows.
@@ -46,7 +46,8 @@ enum Way {
 }
 
 impl Windowed {
-    /// Windows and the other operand, of so many points; or, if they are only to be joined, windows that have [`Lanes`].
+    /// Windows and the other operand, of so many points; or, if they are only to be joined, windows that have
+    /// [`Lanes`].
     pub(super) fn new(arch: Arch, windows: Windows, other: Operand, rows: usize, join: Option<ReduceOp>) -> Self {
         if let Some(op) = join {
             let lanes = windows.lanes(arch).expect("whoever asks for a pool has looked");
@@ -257,8 +258,9 @@ impl Windowed {
     }
 }
 
-/// `target[i][j] = source[j][i]`, where a row of `source` has `stride` words, of which the first ones are wanted. Eight lines of
-/// `target` at a time: more of them, often a power of two apart, would drive each other out of the first-level cache.
+/// `target[i][j] = source[j][i]`, where a row of `source` has `stride` words, of which the first ones are wanted. Eight
+/// lines of `target` at a time: more of them, often a power of two apart, would drive each other out of the first-level
+/// cache.
 fn turn(source: &[u32], stride: usize, target: &mut [u32]) {
     const TOGETHER: usize = 8;
     let columns = source.len() / stride;

@@ -1,9 +1,10 @@
 //! Convolutions of 3x3 windows by Winograd's F(2x2, 3x3): 16 multiplications for four results instead of 36
 //! (Lavin and Gray, arXiv 1509.09308).
 //!
-//! A tile is 4x4 points of the grid, which give 2x2 results. The grid is split by the parity of lines and columns, so that what
-//! a transform reads for neighbouring tiles lies next to each other, whatever the width: tiles are lanes of vectors. Behind
-//! each line of tiles there is one of no meaning. Sums of the input's transform over channels are products of matrices.
+//! A tile is 4x4 points of the grid, which give 2x2 results. The grid is split by the parity of lines and columns, so
+//! that what a transform reads for neighbouring tiles lies next to each other, whatever the width: tiles are lanes of
+//! vectors. Behind each line of tiles there is one of no meaning. Sums of the input's transform over channels are
+//! products of matrices.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -13,8 +14,8 @@ use super::words::Words;
 
 /// Points of a transformed tile.
 const POINTS: usize = 16;
-/// Channels, filters, columns and places from which on this is faster than summing over windows: for few places it is too much to
-/// transform the weights.
+/// Channels, filters, columns and places from which on this is faster than summing over windows: for few places it is
+/// too much to transform the weights.
 const LEAST: [usize; 4] = [32, 16, 16, 1024];
 /// Words of a block's transformed input: three quarters of a second-level cache of a megabyte.
 const MOST_WORDS: usize = 192 << 10;
@@ -139,8 +140,8 @@ impl Winograd {
         }
     }
 
-    /// Leaves in `sums`, `[row][place]`, what the windows of `grid` give with panels of [`weights`](Self::weights), for so many
-    /// leading points.
+    /// Leaves in `sums`, `[row][place]`, what the windows of `grid` give with panels of [`weights`](Self::weights), for
+    /// so many leading points.
     pub(super) fn sum<'a>(
         &self,
         arch: Arch,

@@ -1,7 +1,7 @@
 //! Own kernels: WGSL of the application's as an op like any other.
 //!
-//! A type that implements [`Kernel`] has everything that an op consists of: the WGSL, the shapes of its outputs, how many
-//! workgroups to start, the same computation on the host, and its gradient. [`CustomOp::new`] checks the WGSL, and
+//! A type that implements [`Kernel`] has everything that an op consists of: the WGSL, the shapes of its outputs, how
+//! many workgroups to start, the same computation on the host, and its gradient. [`CustomOp::new`] checks the WGSL, and
 //! [`CustomOp::call`] puts it into the graph, eagerly or in a captured step.
 //!
 //! ```
@@ -58,8 +58,8 @@
 //! # What the WGSL sees
 //!
 //! Bindings are those of group 0, in this order and without gaps: the inputs (`var<storage, read>`), the outputs
-//! (`var<storage, read_write>`), and, if the kernel has parameters, one `var<uniform>`. Tensors are row-major. A binding
-//! is an array of scalars or of vectors of 2 or 4, or a single one of these, or (outputs) of `atomic<u32>` or
+//! (`var<storage, read_write>`), and, if the kernel has parameters, one `var<uniform>`. Tensors are row-major. A
+//! binding is an array of scalars or of vectors of 2 or 4, or a single one of these, or (outputs) of `atomic<u32>` or
 //! `atomic<i32>`, and its type decides which tensors it takes:
 //!
 //! | tensor | in WGSL |
@@ -70,22 +70,22 @@
 //!
 //! `arrayLength` is the tensor's: elements, or vectors and words rounded up, whose last one may have elements of no
 //! meaning behind the tensor's own; an empty tensor is bound as one such. What else depends on sizes goes into the
-//! uniform: a struct of f32, i32 and u32 members that [`Kernel::params`] fills. So all sizes share one compiled kernel, as
-//! do all ops with the same text. Values that change between replays of a captured step, such as a
+//! uniform: a struct of f32, i32 and u32 members that [`Kernel::params`] fills. So all sizes share one compiled kernel,
+//! as do all ops with the same text. Values that change between replays of a captured step, such as a
 //! [`Hyper`](crate::runtime::Hyper)'s tensor, are inputs: `var<storage, read> rate: f32` takes a tensor of shape `[]`.
 //!
 //! Outputs hold anything when the kernel starts and have to be written completely, unless [`Kernel::zeroed`] says
 //! otherwise. There is no order among workgroups. The kernel is compiled with bounds checks and cleared workgroup
 //! memory, as wgpu compiles an application's shaders: a wrong index stays inside the bindings. How a row is divided
-//! among invocations, and with it the order of sums, is the kernel's own; so is whether every device gives the same bits.
-//! Mesa's llvmpipe silently ends loops after 65,535 steps.
+//! among invocations, and with it the order of sums, is the kernel's own; so is whether every device gives the same
+//! bits. Mesa's llvmpipe silently ends loops after 65,535 steps.
 //!
 //! # What it is in the graph
 //!
 //! One node, which reads and writes whole values: what makes its inputs and what takes its outputs are kernels of their
-//! own. Its output lies in a slot of the plan, is checked with `BRASA_VALIDATE=1` against [`Kernel::host`], recomputed in a
-//! checkpoint, gated, timed and printed like any other. It has to be a function of its inputs and of `self`: a second
-//! call on the same tensors may be the first one's result.
+//! own. Its output lies in a slot of the plan, is checked with `BRASA_VALIDATE=1` against [`Kernel::host`], recomputed
+//! in a checkpoint, gated, timed and printed like any other. It has to be a function of its inputs and of `self`: a
+//! second call on the same tensors may be the first one's result.
 //!
 //! The CPU runs [`Kernel::host`], in f64, on one thread unless it starts others itself.
 
@@ -156,8 +156,8 @@ pub trait Kernel<const INPUTS: usize, const OUTPUTS: usize = 1>: Eq + Hash + Sen
     /// Types and shapes of the outputs; several outputs have one type. Asserts what it needs of the inputs' shapes.
     fn outputs(&self, inputs: &[Signature; INPUTS]) -> [Signature; OUTPUTS];
 
-    /// Workgroups in each dimension, each at most 65,535 on most adapters; none only if there is nothing to write, or if
-    /// zeros are to stay.
+    /// Workgroups in each dimension, each at most 65,535 on most adapters; none only if there is nothing to write, or
+    /// if zeros are to stay.
     fn groups(&self, call: &Call) -> [u32; 3];
 
     /// The members of the uniform, in order.

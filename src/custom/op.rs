@@ -86,8 +86,8 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
     ///
     /// # Errors
     ///
-    /// [`CustomKernel`](crate::Error::CustomKernel) with the line, if the WGSL is not valid, has no such entry point, or
-    /// binds something else than the kernel's inputs, outputs and parameters.
+    /// [`CustomKernel`](crate::Error::CustomKernel) with the line, if the WGSL is not valid, has no such entry point,
+    /// or binds something else than the kernel's inputs, outputs and parameters.
     pub fn new(kernel: impl Kernel<INPUTS, OUTPUTS>) -> Result<Self> {
         const { assert!(INPUTS > 0 && OUTPUTS > 0, "a kernel has at least one input and one output") };
         let text = (kernel.name(), kernel.wgsl(), kernel.entry());
@@ -103,8 +103,8 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
     ///
     /// # Panics
     ///
-    /// If a binding does not take its tensor's type, or has another fixed size; if outputs differ in type; if parameters
-    /// are not the uniform's members; or if there are outputs and no workgroups to write them.
+    /// If a binding does not take its tensor's type, or has another fixed size; if outputs differ in type; if
+    /// parameters are not the uniform's members; or if there are outputs and no workgroups to write them.
     #[track_caller]
     pub fn call(&self, inputs: [&Tensor; INPUTS]) -> [Tensor; OUTPUTS] {
         let signature = |input: &&Tensor| Signature { dtype: input.dtype(), shape: input.shape().clone() };

@@ -79,8 +79,8 @@ impl Batch {
     }
 
     /// Inputs, targets and weights as they are uploaded: the inputs as they are, classes as i32 `[rows]` or masks as u8
-    /// `[rows, height, width]`, and the weights as f32 `[rows]`. Behind them, of mixed targets, the second classes as i32
-    /// `[rows]` and the shares as f32 `[rows]`; then the parameters of the augmentation, if there are any, as f32.
+    /// `[rows, height, width]`, and the weights as f32 `[rows]`. Behind them, of mixed targets, the second classes as
+    /// i32 `[rows]` and the shares as f32 `[rows]`; then the parameters of the augmentation, if there are any, as f32.
     ///
     /// [`Format::receive`](super::Format::receive) takes them in on the device.
     pub fn uploads(&self) -> Vec<Upload<'_>> {
@@ -147,8 +147,8 @@ impl HostTimes {
         self.work.extend(other.work);
     }
 
-    /// Notes when `worker` did what was counted, beginning at `start`. Each sample goes through all stages, but their sums are put
-    /// one behind the other.
+    /// Notes when `worker` did what was counted, beginning at `start`. Each sample goes through all stages, but their
+    /// sums are put one behind the other.
     pub(super) fn note(&mut self, worker: usize, start: Instant) {
         let mut start = start;
         for (stage, took) in [(Stage::Load, self.load), (Stage::Augment, self.augment), (Stage::Batch, self.batch)] {

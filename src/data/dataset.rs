@@ -16,7 +16,8 @@ pub enum Goal {
     Segment,
 }
 
-/// What the model sees of a picture's bytes: `(byte - mean) / std`, for each channel, or for all of them if there is one.
+/// What the model sees of a picture's bytes: `(byte - mean) / std`, for each channel, or for all of them if there is
+/// one.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Normalization {
     /// What becomes 0, as a byte.
@@ -33,8 +34,8 @@ impl Default for Normalization {
 }
 
 impl Normalization {
-    /// What the model sees of `inputs`, `[rows, channels, height, width]` or any other shape whose second axis has as many
-    /// points as there are means, or any if there is one. Floats are left as they are.
+    /// What the model sees of `inputs`, `[rows, channels, height, width]` or any other shape whose second axis has as
+    /// many points as there are means, or any if there is one. Floats are left as they are.
     #[track_caller]
     pub fn apply(&self, inputs: &Tensor) -> Tensor {
         if inputs.dtype() == DType::U8 { self.scaled(&inputs.to_dtype(DType::F32)) } else { inputs.clone() }
@@ -59,7 +60,8 @@ impl Normalization {
     }
 }
 
-/// These numbers along the second axis of something that is broadcast with `like`. They are part of the graph, not memory.
+/// These numbers along the second axis of something that is broadcast with `like`. They are part of the graph, not
+/// memory.
 fn per_channel(values: impl Iterator<Item = f32>, like: &Tensor) -> Tensor {
     let ones = vec![1; like.shape().rank()];
     let numbers: Vec<Tensor> = values.map(|value| Tensor::full(ones.clone(), value, like.device())).collect();
@@ -78,10 +80,11 @@ pub struct Description {
     pub goal: Goal,
     /// Names of the classes; classes are numbered in this order.
     pub classes: Vec<String>,
-    /// Shape of each input, `[channels, height, width]` or `[features]`. Height and width are 0 if pictures differ in size:
-    /// something has to [resize](super::Resize) them before they are put in a batch.
+    /// Shape of each input, `[channels, height, width]` or `[features]`. Height and width are 0 if pictures differ in
+    /// size: something has to [resize](super::Resize) them before they are put in a batch.
     pub shape: Vec<usize>,
-    /// What the model sees of bytes; of a table, which has been brought to these scales already, what each column's were.
+    /// What the model sees of bytes; of a table, which has been brought to these scales already, what each column's
+    /// were.
     pub normalization: Normalization,
 }
 
@@ -114,8 +117,8 @@ pub trait Dataset: Send + Sync {
         self.len() == 0
     }
 
-    /// What tells its samples from those of others, for a [cache](super::Cache) on disk: its name, unless others of the same name and
-    /// size have other samples.
+    /// What tells its samples from those of others, for a [cache](super::Cache) on disk: its name, unless others of the
+    /// same name and size have other samples.
     fn identity(&self) -> String {
         self.description().name.clone()
     }

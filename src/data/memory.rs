@@ -13,8 +13,8 @@ pub struct InMemory {
 }
 
 impl InMemory {
-    /// Pictures of `shape` `[channels, height, width]`, one after the other in `pixels`, with the number of one of `classes`
-    /// each.
+    /// Pictures of `shape` `[channels, height, width]`, one after the other in `pixels`, with the number of one of
+    /// `classes` each.
     ///
     /// # Panics
     /// If the number of pixels does not fit the number of labels, or a label is not below the number of classes.

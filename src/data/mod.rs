@@ -1,8 +1,8 @@
 //! Data sets, and the way from them to batches.
 //!
-//! A [`Dataset`] reads samples by their number. A [`Pipeline`] says in which order they come, what is done to each, and how
-//! they are put together; started, it is a [`Loader`] whose threads run ahead of the device. [`pipeline`] is the manual, and
-//! [`augment`] lists what can be done to pictures at random.
+//! A [`Dataset`] reads samples by their number. A [`Pipeline`] says in which order they come, what is done to each, and
+//! how they are put together; started, it is a [`Loader`] whose threads run ahead of the device. [`pipeline`] is the
+//! manual, and [`augment`] lists what can be done to pictures at random.
 //!
 //! **Invariant:** which samples are in a batch, and how they are augmented, is a pure function of the seed, the epoch
 //! and the sample's number: never of the number of workers or of their timing.

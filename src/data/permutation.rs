@@ -6,8 +6,8 @@ const ROUNDS: usize = 8;
 /// A pseudo-random permutation of `0..len`, fixed by a key, computed point by point.
 ///
 /// A Feistel network permutes the smallest `4^k >= len`; a result outside `0..len` is permuted again until it falls
-/// inside (cycle walking), which takes under four rounds on average and keeps the map a bijection. Nothing is stored but
-/// the round keys, so shuffling a billion samples costs no list.
+/// inside (cycle walking), which takes under four rounds on average and keeps the map a bijection. Nothing is stored
+/// but the round keys, so shuffling a billion samples costs no list.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     len: u64,

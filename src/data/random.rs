@@ -2,8 +2,8 @@
 
 use super::permutation::{hash, mix};
 
-/// Random numbers that are a function of a key, such as (seed, epoch, sample, operation): who draws them, and when, changes
-/// nothing. SplitMix64 (Steele, Lea and Flood, 2014) from a hashed key; not for secrets.
+/// Random numbers that are a function of a key, such as (seed, epoch, sample, operation): who draws them, and when,
+/// changes nothing. SplitMix64 (Steele, Lea and Flood, 2014) from a hashed key; not for secrets.
 ///
 /// ```
 /// use brasa::data::Random;
@@ -67,7 +67,8 @@ impl Random {
         if first + second > 0.0 { first / (first + second) } else { f64::from(u8::from(self.chance(0.5))) }
     }
 
-    /// Marsaglia and Tsang (2000), "A simple method for generating gamma variables"; below a shape of 1 with their boost.
+    /// Marsaglia and Tsang (2000), "A simple method for generating gamma variables"; below a shape of 1 with their
+    /// boost.
     fn gamma(&mut self, shape: f64) -> f64 {
         if shape < 1.0 {
             let boost = (1.0 - self.uniform()).powf(shape.recip());

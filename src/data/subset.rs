@@ -41,7 +41,8 @@ impl Subset {
         Self { data, indices, classes: None, description }
     }
 
-    /// The samples of these classes, which are numbered in this order from 0 on. Every sample is read once to see its class.
+    /// The samples of these classes, which are numbered in this order from 0 on. Every sample is read once to see its
+    /// class.
     ///
     /// # Errors
     /// If a sample cannot be read.

@@ -16,7 +16,8 @@ const DEVICE_VARIABLE: &str = "BRASA_DEVICE";
 static OPENED: Mutex<BTreeMap<Identity, Device>> = Mutex::new(BTreeMap::new());
 
 impl Device {
-    /// The device that `BRASA_DEVICE` names; without it a discrete GPU, else an integrated or virtual one, else the CPU.
+    /// The device that `BRASA_DEVICE` names; without it a discrete GPU, else an integrated or virtual one, else the
+    /// CPU.
     ///
     /// A GPU that cannot be opened is passed over with a warning, and software GPUs are never the best.
     pub fn best() -> Result<Self> {
@@ -42,9 +43,9 @@ impl Device {
         }
     }
 
-    /// The device with this name, whatever `BRASA_DEVICE` says: `cpu`; `gpu` or `gpu:1`; `best` for a discrete GPU, else an
-    /// integrated or virtual one, else the CPU; or a part of an adapter's name. `auto`, which has a training try all devices, is
-    /// `best` here.
+    /// The device with this name, whatever `BRASA_DEVICE` says: `cpu`; `gpu` or `gpu:1`; `best` for a discrete GPU,
+    /// else an integrated or virtual one, else the CPU; or a part of an adapter's name. `auto`, which has a training
+    /// try all devices, is `best` here.
     pub fn named(name: &str) -> Result<Self> {
         let wanted = name.trim().to_lowercase();
         match wanted.as_str() {

@@ -93,7 +93,8 @@ impl Device {
         slots.map(|(slot, &bytes)| self.reserve(bytes, &slot_purpose(plan, slot))).collect()
     }
 
-    /// The WGSL text of each kernel of `plan`, where it can be written: of the native CPU backend, what a GPU would run.
+    /// The WGSL text of each kernel of `plan`, where it can be written: of the native CPU backend, what a GPU would
+    /// run.
     pub(crate) fn wgsl(&self, plan: &Plan) -> Vec<Option<String>> {
         let caps = match self.backend() {
             Backend::Cpu(_) => &gpu::Capabilities::GENERAL,

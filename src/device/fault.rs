@@ -11,8 +11,8 @@ pub enum Fault {
     OutOfMemory,
     /// The device has only so many bytes, those in use and those kept for reuse included.
     MemoryLimit(u64),
-    /// The next kernel to be compiled (but for routines) writes one element wrong: too large by one, or negated if it is a
-    /// truth value.
+    /// The next kernel to be compiled (but for routines) writes one element wrong: too large by one, or negated if it
+    /// is a truth value.
     WrongKernel,
     /// The device goes away for good.
     Lost,

@@ -81,8 +81,8 @@ pub struct DeviceInfo {
     pub f16: bool,
     /// Whether the device's own clock can be read.
     pub timestamps: bool,
-    /// Sizes and types of the small matrices that its units (tensor cores, simdgroup matrices) multiply, where they are used:
-    /// `16x16 f16`.
+    /// Sizes and types of the small matrices that its units (tensor cores, simdgroup matrices) multiply, where they are
+    /// used: `16x16 f16`.
     pub cooperative: Option<String>,
 }
 

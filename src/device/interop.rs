@@ -28,8 +28,8 @@ impl Device {
 
     /// Works on a device that the application has opened on `adapter`, through the same queue.
     ///
-    /// The device's callbacks for uncaptured errors and for its loss become brasa's: both parties' errors are returned by
-    /// brasa's next call on it. An application that sets its own afterwards keeps brasa from learning of them, so it
+    /// The device's callbacks for uncaptured errors and for its loss become brasa's: both parties' errors are returned
+    /// by brasa's next call on it. An application that sets its own afterwards keeps brasa from learning of them, so it
     /// then has to stop using brasa on this device when it fails.
     ///
     /// # Errors
@@ -47,8 +47,8 @@ impl Device {
         }
     }
 
-    /// A buffer that has `bytes` bytes of `storage`, from byte `offset` on, at its start, and that no later work changes: its
-    /// own, where it holds nothing but a tensor's value, else a copy.
+    /// A buffer that has `bytes` bytes of `storage`, from byte `offset` on, at its start, and that no later work
+    /// changes: its own, where it holds nothing but a tensor's value, else a copy.
     pub(crate) fn hand_out(&self, storage: Storage, offset: u64, bytes: u64) -> Result<wgpu::Buffer> {
         let Backend::Gpu { gpu, .. } = self.backend() else { foreign(&storage, self) };
         let own = if storage.holders() <= HOLDERS_OF_A_VALUE && offset == 0 {

@@ -23,8 +23,8 @@ impl Device {
         self.provide(bytes, capacity, Contents::Zeros, &purpose.into())
     }
 
-    /// Memory of at least `bytes` bytes with any contents, for what comes and goes: values outside of captured steps. It
-    /// is taken from what is kept for reuse, and returns there.
+    /// Memory of at least `bytes` bytes with any contents, for what comes and goes: values outside of captured steps.
+    /// It is taken from what is kept for reuse, and returns there.
     pub(crate) fn alloc_pooled(&self, bytes: u64, purpose: impl Into<Purpose>) -> Result<Storage> {
         // a class may be larger than what the device allows
         let class = Some(size_class(bytes)).filter(|&class| class <= self.info().max_buffer_bytes);
@@ -67,8 +67,8 @@ impl Device {
         Ok(())
     }
 
-    /// Begins to read the elements in `bytes` bytes of `storage` from byte `offset` on, as they are after the work given to the
-    /// device before this call.
+    /// Begins to read the elements in `bytes` bytes of `storage` from byte `offset` on, as they are after the work
+    /// given to the device before this call.
     ///
     /// An index outside its range that any kernel met since the last read becomes an error of this one.
     pub(crate) fn begin_read<T: Element>(&self, storage: &Storage, offset: u64, bytes: u64) -> Reading<T> {

@@ -35,7 +35,8 @@ pub(super) enum StorageMemory {
     Planned,
 }
 
-/// Buffers of a GPU that wait for reuse. What was given to the GPU before still finds its contents: work is done in order.
+/// Buffers of a GPU that wait for reuse. What was given to the GPU before still finds its contents: work is done in
+/// order.
 #[derive(Debug)]
 pub(super) struct Pool(Mutex<FreeList<gpu::Buffer>>);
 

@@ -65,21 +65,21 @@ pub struct TunedKernel {
 pub struct TuneReport {
     /// The contractions that have more than one variant, those that take longest first. None on the CPU backend.
     pub kernels: Vec<TunedKernel>,
-    /// Milliseconds of the whole step, the least of some runs, with the variants that run until now and with the fastest
-    /// ones.
+    /// Milliseconds of the whole step, the least of some runs, with the variants that run until now and with the
+    /// fastest ones.
     pub step_milliseconds: Option<[f64; 2]>,
     /// Whether the step as a whole takes no longer with the fastest ones; if it does, nothing of it is remembered.
     pub kept: bool,
     /// Whether all variants of all kernels were tried within the time.
     pub complete: bool,
-    /// The file that remembers it: devices that are opened from now on take the fastest ones. `None` if nothing was tried, or if
-    /// there is no place for it, of which there is a warning, or if it is not kept.
+    /// The file that remembers it: devices that are opened from now on take the fastest ones. `None` if nothing was
+    /// tried, or if there is no place for it, of which there is a warning, or if it is not kept.
     pub saved: Option<PathBuf>,
 }
 
 impl Device {
-    /// Tries the variants of the contractions of `plan`, in memory of its own; `externals` are the bytes of its external
-    /// storages.
+    /// Tries the variants of the contractions of `plan`, in memory of its own; `externals` are the bytes of its
+    /// external storages.
     pub(crate) fn tune(
         &self,
         plan: &Arc<Plan>,

@@ -1,7 +1,7 @@
 //! Is this driver right? Every op of the table, a short training and what a device must withstand, held against f64.
 //!
-//! [`examine`] gives a [`Report`] with each deviation by op, shape, type and error, and a [`Verdict`] in one line. It is what
-//! `brasa doctor` prints, and what to send along when something is wrong.
+//! [`examine`] gives a [`Report`] with each deviation by op, shape, type and error, and a [`Verdict`] in one line. It
+//! is what `brasa doctor` prints, and what to send along when something is wrong.
 //!
 //! **Invariant:** nothing here loosens a bound for a driver: what the tests ask of the kernels is what is asked here.
 

@@ -1,5 +1,5 @@
-//! Products and convolutions of sizes at which kernels work in large tiles, or by units for small matrices: the ops of the
-//! table are too small for that. All values are small whole numbers, so that every result is exact in f16 as well.
+//! Products and convolutions of sizes at which kernels work in large tiles, or by units for small matrices: the ops of
+//! the table are too small for that. All values are small whole numbers, so that every result is exact in f16 as well.
 
 use crate::autodiff::grad;
 use crate::device::Device;

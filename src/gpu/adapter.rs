@@ -76,7 +76,8 @@ pub(super) fn capabilities(adapter: &wgpu::Adapter, device: &wgpu::Device) -> Ca
     Capabilities {
         max_binding_bytes: limits.max_storage_buffer_binding_size & !255,
         max_storage_buffers: max_storage_buffers(&limits),
-        // Apple's compiler leaves barriers out where a workgroup has no more than a SIMD group's 32 (MoltenVK issue 2711)
+        // Apple's compiler leaves barriers out where a workgroup has no more than a SIMD group's 32 (MoltenVK issue
+        // 2711)
         least_threads: if adapter.get_info().backend == wgpu::Backend::Metal { 64 } else { 1 },
         max_workgroup_invocations: limits.max_compute_invocations_per_workgroup,
         max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
@@ -121,7 +122,8 @@ pub(super) fn describe(
     }
 }
 
-/// Memory that a kernel may see besides the status word. Metal counts the uniform buffers, sizes and host values, as well.
+/// Memory that a kernel may see besides the status word. Metal counts the uniform buffers, sizes and host values, as
+/// well.
 fn max_storage_buffers(limits: &wgpu::Limits) -> u32 {
     let all = limits.max_buffers_and_acceleration_structures_per_shader_stage;
     (limits.max_storage_buffers_per_shader_stage - 1).min(all.saturating_sub(3))

@@ -20,8 +20,9 @@ use super::timestamps::Timer;
 const MAX_REPLAYS: usize = 3;
 /// Longest submission, except on software adapters, which no watchdog resets.
 const BUDGET_MILLISECONDS: f64 = 100.0;
-/// Queries cost some 20 µs each on software adapters, and fences a submission for each stage, of up to 70 µs on Metal: once
-/// that many replays were timed, of a program that takes no longer than this many milliseconds only one in so many is.
+/// Queries cost some 20 µs each on software adapters, and fences a submission for each stage, of up to 70 µs on Metal:
+/// once that many replays were timed, of a program that takes no longer than this many milliseconds only one in so many
+/// is.
 const ALWAYS_TIMED: u64 = 32;
 const SHORT_MILLISECONDS: f64 = 2.0;
 const SHORT_BY_FENCE_MILLISECONDS: f64 = 20.0;
@@ -208,8 +209,8 @@ impl Bound {
         self.recut();
     }
 
-    /// What each stage took in the replays since the last call, estimated from those that were timed. Replays whose times
-    /// have not arrived yet are left for the next call; so are all, if none were timed.
+    /// What each stage took in the replays since the last call, estimated from those that were timed. Replays whose
+    /// times have not arrived yet are left for the next call; so are all, if none were timed.
     pub(crate) fn stage_times(&mut self) -> StageTimes {
         self.program.gpu.poller.turn();
         self.collect();
@@ -282,8 +283,8 @@ impl Bound {
         self.timing.learnt = self.timing.learnt.saturating_add(1);
     }
 
-    /// Notes what each kernel took; one that runs in pieces may have several passes. A replay that began before kernels were timed
-    /// tells nothing of them.
+    /// Notes what each kernel took; one that runs in pieces may have several passes. A replay that began before kernels
+    /// were timed tells nothing of them.
     fn learn_kernels(&mut self, replay: &Measured, source: TimeSource) {
         let kernel = |pass: &Pass| self.costs[pass.launches.start].kernel;
         let alone =

@@ -88,8 +88,8 @@ pub(super) struct Submitted {
     done: Option<Ticket>,
 }
 
-/// How long a wait asks whether the work is done before the thread sleeps: to be woken takes some 25 µs (H100, Linux), which is
-/// much beside a step of 100 µs and nothing beside one of this length.
+/// How long a wait asks whether the work is done before the thread sleeps: to be woken takes some 25 µs (H100, Linux),
+/// which is much beside a step of 100 µs and nothing beside one of this length.
 const ASKING: Duration = Duration::from_micros(500);
 
 impl Poller {
@@ -98,8 +98,8 @@ impl Poller {
         self.poll(wgpu::PollType::Wait { submission_index: submission, timeout: None });
     }
 
-    /// The same, but asks first whether `is_done`, which a callback tells. (Waits without time would say it, too, but wgpu 30 panics if
-    /// another thread finds the queue empty in the middle of one.)
+    /// The same, but asks first whether `is_done`, which a callback tells. (Waits without time would say it, too, but
+    /// wgpu 30 panics if another thread finds the queue empty in the middle of one.)
     pub(super) fn wait_until(&self, is_done: impl Fn() -> bool, submission: Option<wgpu::SubmissionIndex>) {
         let begun = Instant::now();
         while self.asks && begun.elapsed() < ASKING {
@@ -127,8 +127,8 @@ impl Poller {
         if self.health.is_lost() {
             return;
         }
-        // wgpu panics when the driver loses the device during a wait; that is an error of the world, not of ours. A wait
-        // for a submission that was refused returns an error, but then the refusal itself has been reported.
+        // wgpu panics when the driver loses the device during a wait; that is an error of the world, not of ours. A
+        // wait for a submission that was refused returns an error, but then the refusal itself has been reported.
         if catch_unwind(AssertUnwindSafe(|| self.device.poll(how))).is_err() {
             self.health.lose("the driver failed while it was waited for");
         }

@@ -1,7 +1,7 @@
 //! Launches with everything that is bound to them: what a replay hands to wgpu.
 //!
-//! A replay comes to this list with cold caches, so it is one flat run of handles, and wgpu is left as little to look at
-//! as its rules allow.
+//! A replay comes to this list with cold caches, so it is one flat run of handles, and wgpu is left as little to look
+//! at as its rules allow.
 
 use super::counters::Made;
 use super::program::{Prepared, Program};

@@ -57,8 +57,8 @@ impl Choice {
 }
 
 /// `BRASA_FEATURES`: features of adapters to do without, such as `-f16,-subgroups`, `-tuned` for what tuning found, and
-/// `+cooperative` for units that a software adapter only imitates; `-software` has such an adapter run what GPUs run, which is
-/// slower there, but the only way to try it where there is no GPU.
+/// `+cooperative` for units that a software adapter only imitates; `-software` has such an adapter run what GPUs run,
+/// which is slower there, but the only way to try it where there is no GPU.
 fn choice() -> &'static Choice {
     static CHOICE: OnceLock<Choice> = OnceLock::new();
     CHOICE.get_or_init(|| {
@@ -123,8 +123,8 @@ fn subgroup_sizes(info: &wgpu::AdapterInfo) -> [u32; 2] {
     }
 }
 
-/// The adapter's units for small matrices that a device with these features makes use of. A software adapter's are slower
-/// than its other instructions, and used only on request.
+/// The adapter's units for small matrices that a device with these features makes use of. A software adapter's are
+/// slower than its other instructions, and used only on request.
 pub(super) fn units(adapter: &wgpu::Adapter, features: wgpu::Features) -> Option<Units> {
     let asked_for = choice().with.contains(&Feature::Cooperative);
     let worth_it = !is_software(adapter.get_info().device_type) || asked_for;

@@ -1,9 +1,9 @@
 //! How a plan's launches are cut into compute passes and submissions.
 //!
-//! A pass is what a pair of timestamps encloses, the consecutive launches of one stage, in a replay that is timed; in others it
-//! joins those of its submission. A submission is what the system's watchdog sees: Windows resets a GPU after about 2 s, macOS
-//! earlier while a display is active. A launch is never cut here: one that may take longer than [`launch_milliseconds`] was
-//! rendered as several.
+//! A pass is what a pair of timestamps encloses, the consecutive launches of one stage, in a replay that is timed; in
+//! others it joins those of its submission. A submission is what the system's watchdog sees: Windows resets a GPU after
+//! about 2 s, macOS earlier while a display is active. A launch is never cut here: one that may take longer than
+//! [`launch_milliseconds`] was rendered as several.
 
 use std::ops::Range;
 
@@ -11,14 +11,17 @@ use crate::stage::Stage;
 
 use super::features::is_software;
 
-/// Launches that pessimistically take longer are cut before they are compiled: half of what Windows allows. It is more than
-/// a submission may take, because nothing measured corrects it later, and pieces that are too small leave a fast GPU idle.
+/// Launches that pessimistically take longer are cut before they are compiled: half of what Windows allows. It is more
+/// than a submission may take, because nothing measured corrects it later, and pieces that are too small leave a fast
+/// GPU idle.
 const LAUNCH_MILLISECONDS: f64 = 1000.0;
-/// How many times as fast as a slow integrated GPU a graphics card is at least: a GT 710 does 0.37 TFLOP/s of f32 at its peak, of
-/// which a kernel that nobody tuned for it reaches perhaps a third, and the system gives it twice as long as is planned.
+/// How many times as fast as a slow integrated GPU a graphics card is at least: a GT 710 does 0.37 TFLOP/s of f32 at
+/// its peak, of which a kernel that nobody tuned for it reaches perhaps a third, and the system gives it twice as long
+/// as is planned.
 const CARD: f64 = 8.0;
 
-/// What a launch may take by [`pessimistic_milliseconds`] on an adapter of this type; without end where no watchdog resets it.
+/// What a launch may take by [`pessimistic_milliseconds`] on an adapter of this type; without end where no watchdog
+/// resets it.
 pub(super) fn launch_milliseconds(device_type: wgpu::DeviceType) -> f64 {
     match device_type {
         kind if is_software(kind) => f64::INFINITY,

@@ -160,8 +160,8 @@ impl Gpu {
             return self.device.create_shader_module(descriptor);
         }
         #[expect(unsafe_code, reason = "bounds checks cost a third of a matrix product's speed")]
-        // SAFETY: every index in a kernel is in bounds by construction, or clamped where it depends on what memory holds, and every
-        // loop ends whatever it reads; the tests run the same kernels checked.
+        // SAFETY: every index in a kernel is in bounds by construction, or clamped where it depends on what memory
+        // holds, and every loop ends whatever it reads; the tests run the same kernels checked.
         unsafe {
             self.device.create_shader_module_trusted(descriptor, checks)
         }

@@ -1,8 +1,8 @@
 //! What the driver made of kernels in earlier processes: a file for each adapter, driver and version of brasa.
 //!
-//! It is read when a device is opened. It is written half a second after the last of some kernels was compiled, by a thread
-//! of its own, and when the device is dropped, if there is something new in it: a step waits for neither. Nothing that is
-//! wrong with the file or its folder is an error, it only costs the time to compile.
+//! It is read when a device is opened. It is written half a second after the last of some kernels was compiled, by a
+//! thread of its own, and when the device is dropped, if there is something new in it: a step waits for neither.
+//! Nothing that is wrong with the file or its folder is an error, it only costs the time to compile.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
@@ -55,8 +55,8 @@ struct State {
 }
 
 impl PipelineCache {
-    /// The cache of a device with what is in its file under `folder`; `None` if the device has no such caches or the file
-    /// no place.
+    /// The cache of a device with what is in its file under `folder`; `None` if the device has no such caches or the
+    /// file no place.
     pub(super) fn open(device: &wgpu::Device, folder: Option<&Path>) -> Option<Self> {
         if !device.features().contains(wgpu::Features::PIPELINE_CACHE) {
             return None;
@@ -148,8 +148,8 @@ impl Shared {
     }
 }
 
-/// wgpu's name of adapters that share such a cache, the driver and brasa's version: another driver's would be refused, and
-/// kernels of another version only make the file longer.
+/// wgpu's name of adapters that share such a cache, the driver and brasa's version: another driver's would be refused,
+/// and kernels of another version only make the file longer.
 fn file_name(adapter: &wgpu::AdapterInfo) -> Option<String> {
     let key = wgpu::util::pipeline_cache_key(adapter)?;
     let mut hasher = DefaultHasher::new();
@@ -162,10 +162,10 @@ fn create(device: &wgpu::Device, data: Option<&[u8]>) -> Option<wgpu::PipelineCa
         .map(|filter| device.push_error_scope(filter));
     let descriptor = wgpu::PipelineCacheDescriptor { label: Some("brasa"), data, fallback: true };
     #[expect(unsafe_code, reason = "drivers trust what they are given to be their own")]
-    // SAFETY: the data are what `get_data` gave to a process of brasa's, as far as can be known of a file: it lies in the
-    // user's own cache folder, in a folder that nobody else may write to (`read` looks), as trusted as the program itself;
-    // its checksum is right, so that neither a damaged nor a cut-off file comes here; and wgpu compares adapter and
-    // driver with its own head.
+    // SAFETY: the data are what `get_data` gave to a process of brasa's, as far as can be known of a file: it lies in
+    // the user's own cache folder, in a folder that nobody else may write to (`read` looks), as trusted as the program
+    // itself; its checksum is right, so that neither a damaged nor a cut-off file comes here; and wgpu compares adapter
+    // and driver with its own head.
     let cache = unsafe { device.create_pipeline_cache(&descriptor) };
     let mut errors = scopes.into_iter().rev().filter_map(|scope| pollster::block_on(scope.pop()));
     match errors.next() {

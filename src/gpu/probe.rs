@@ -1,5 +1,6 @@
-//! A look at units for small matrices and at subgroups before anything relies on them: wgpu calls the units experimental, which
-//! lanes of a subgroup are active is left to drivers, and what the tests see on one driver says little about another.
+//! A look at units for small matrices and at subgroups before anything relies on them: wgpu calls the units
+//! experimental, which lanes of a subgroup are active is left to drivers, and what the tests see on one driver says
+//! little about another.
 
 use crate::error::{Error, Result};
 

@@ -131,8 +131,8 @@ impl Gpu {
         pollster::block_on(self.finish_read(read))
     }
 
-    /// Waits for a read that is watched and takes its elements. An index outside its range, wherever it was met since the last
-    /// read, is an error here.
+    /// Waits for a read that is watched and takes its elements. An index outside its range, wherever it was met since
+    /// the last read, is an error here.
     pub(crate) async fn finish_read<T: Element>(self: Arc<Self>, read: Read) -> Result<Vec<T>> {
         let mut result = Vec::with_capacity(read.bytes / T::DTYPE.size_bytes());
         let (mut skip, mut left) = (read.skip, read.bytes);

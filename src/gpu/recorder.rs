@@ -28,7 +28,8 @@ impl Recorder {
             .get_or_insert_with(|| gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default()))
     }
 
-    /// Records that `data` goes to `target` from byte `offset` (a multiple of 4) on; its last word is filled with zeros.
+    /// Records that `data` goes to `target` from byte `offset` (a multiple of 4) on; its last word is filled with
+    /// zeros.
     pub(super) fn upload(&mut self, gpu: &Gpu, mut data: &[u8], target: &wgpu::Buffer, mut offset: u64) -> Result<()> {
         while !data.is_empty() {
             match self.staging.put(gpu, data) {

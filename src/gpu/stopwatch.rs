@@ -49,8 +49,8 @@ impl<'a> Stopwatch<'a> {
         Ok((median(times), source))
     }
 
-    /// The medians of two that take turns, so that both meet what else goes on, and the least of each; the first took so many
-    /// milliseconds once.
+    /// The medians of two that take turns, so that both meet what else goes on, and the least of each; the first took
+    /// so many milliseconds once.
     pub(super) fn duel(&mut self, both: [&[Dispatch]; 2], once: f64) -> Result<([f64; 2], [f64; 2])> {
         let mut times = [Vec::new(), Vec::new()];
         for _ in 0..samples(once) {
@@ -62,8 +62,8 @@ impl<'a> Stopwatch<'a> {
         Ok((times.map(median), least))
     }
 
-    /// Runs them, waits, and tells the milliseconds. A kernel has several launches where one might take too long for the system's
-    /// watchdog, so each of them is a submission of its own.
+    /// Runs them, waits, and tells the milliseconds. A kernel has several launches where one might take too long for
+    /// the system's watchdog, so each of them is a submission of its own.
     pub(super) fn run(&self, dispatches: &[Dispatch], runs: usize) -> Result<f64> {
         let pieces = match dispatches {
             [_] => vec![(dispatches, runs)],

@@ -1,9 +1,9 @@
 //! Submissions counted on the device, where one that the system has stopped looks like one that is done.
 //!
-//! macOS ends work that keeps a display waiting. wgpu 30 takes such a command buffer for a finished one on Metal (its issue
-//! 9545): no error, no lost device, and memory that was written in part. Fences of a device that DX12 has removed say the same
-//! until something else fails. There, every submission ends by adding one to a counter, and a read that finds fewer than were
-//! handed over before it says that the device is lost.
+//! macOS ends work that keeps a display waiting. wgpu 30 takes such a command buffer for a finished one on Metal (its
+//! issue 9545): no error, no lost device, and memory that was written in part. Fences of a device that DX12 has removed
+//! say the same until something else fails. There, every submission ends by adding one to a counter, and a read that
+//! finds fewer than were handed over before it says that the device is lost.
 
 use std::sync::Arc;
 

@@ -225,7 +225,8 @@ fn short_replays_that_are_not_timed_are_counted() {
     for stage in [Stage::Forward, Stage::Update] {
         assert_eq!(times.get(stage).map(|time| time.samples), Some(REPLAYS));
     }
-    // Timed replays do not overlap, so those alone take no longer than the wall clock says, and at least 1 in 16 is timed.
+    // Timed replays do not overlap, so those alone take no longer than the wall clock says, and at least 1 in 16 is
+    // timed.
     let total = times.total_milliseconds();
     assert!(total > 0.0 && total < 16.0 * (1.05 * wall + 0.1 * f64::from(REPLAYS)), "{total} ms of {wall} ms");
     assert_eq!(bound.stage_times(), StageTimes::default(), "counted since the last call");

@@ -1,11 +1,11 @@
 //! The device's own clock.
 //!
-//! Queries are written at the boundaries of passes, resolved at the end of a replay and read some replays later, so that
-//! nobody waits for them. They are believed only after a check: some drivers return zeros, or a clock that stands.
+//! Queries are written at the boundaries of passes, resolved at the end of a replay and read some replays later, so
+//! that nobody waits for them. They are believed only after a check: some drivers return zeros, or a clock that stands.
 //!
-//! Where on the host's clock a replay lies is concluded from when the host heard of its end: that is never before the end, and
-//! the quickest news of the last replays is taken for immediate. So lengths, distances and order are the device's own, and
-//! all of them may be shown too late by what the quickest news took.
+//! Where on the host's clock a replay lies is concluded from when the host heard of its end: that is never before the
+//! end, and the quickest news of the last replays is taken for immediate. So lengths, distances and order are the
+//! device's own, and all of them may be shown too late by what the quickest news took.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -24,8 +24,8 @@ const MAX_PASSES: u32 = 2048;
 const SLOTS: usize = 4;
 /// Replays whose news say how the two clocks stand: few enough that the clocks do not drift apart meanwhile.
 const NEWS: usize = 64;
-/// Metal has 32 buffers of counters at a time, each set of queries takes one, and wgpu gives the device up when one more is
-/// asked for.
+/// Metal has 32 buffers of counters at a time, each set of queries takes one, and wgpu gives the device up when one
+/// more is asked for.
 const MAX_METAL_SETS: usize = 24;
 /// After this many implausible replays in a row the clock is not used any more.
 const MAX_IMPLAUSIBLE: u32 = 3;
@@ -38,7 +38,8 @@ pub(super) struct Clock {
     implausible: AtomicU32,
     /// What `offsets` are counted from on the host.
     zero: Instant,
-    /// Of the last replays: milliseconds of the host's clock when it heard of the end, less those of the device's at the end.
+    /// Of the last replays: milliseconds of the host's clock when it heard of the end, less those of the device's at
+    /// the end.
     offsets: Mutex<VecDeque<f64>>,
     /// Sets of queries that there may be at once.
     max_sets: usize,
@@ -154,8 +155,8 @@ enum State {
 }
 
 impl Timer {
-    /// For programs of up to `passes` passes; of longer ones the first 2,048 passes are timed. None where the device has no
-    /// room for one more.
+    /// For programs of up to `passes` passes; of longer ones the first 2,048 passes are timed. None where the device
+    /// has no room for one more.
     pub(super) fn new(gpu: &Gpu, passes: usize) -> Option<Self> {
         let one_of_few = gpu.clock.set()?;
         let passes = (passes as u32).clamp(1, MAX_PASSES);

@@ -27,8 +27,9 @@ use super::stopwatch::Stopwatch;
 const FASTER: f64 = 0.97;
 /// A variant that takes this many times as long at first is not looked at again.
 const HOPELESS: f64 = 1.5;
-/// Of a kernel that takes more milliseconds, which has work for the whole device, no variant is tried that reads more than this
-/// many times as much for each product: it cannot win, and might take so long that the system resets the device.
+/// Of a kernel that takes more milliseconds, which has work for the whole device, no variant is tried that reads more
+/// than this many times as much for each product: it cannot win, and might take so long that the system resets the
+/// device.
 const LONG_MILLISECONDS: f64 = 20.0;
 const MORE_READS: f64 = 2.0;
 /// Bytes of a result that are compared at most.
@@ -62,7 +63,8 @@ struct Candidate {
     dispatches: Vec<Dispatch>,
 }
 
-/// Tries the variants of the contractions of `plan`; `buffers` has memory that each of its buffers lies in, which is overwritten.
+/// Tries the variants of the contractions of `plan`; `buffers` has memory that each of its buffers lies in, which is
+/// overwritten.
 pub(crate) fn tune(
     gpu: &Arc<Gpu>,
     plan: &Arc<Plan>,
@@ -221,8 +223,8 @@ impl Tuner<'_> {
         Ok((report, after, complete))
     }
 
-    /// Of all that were tried the one that stays faster than the first one when both take turns, and gives its bits; and
-    /// the milliseconds of the first one and of that.
+    /// Of all that were tried the one that stays faster than the first one when both take turns, and gives its bits;
+    /// and the milliseconds of the first one and of that.
     fn winner(
         &mut self,
         contraction: &Contraction,
@@ -294,8 +296,8 @@ impl Tuner<'_> {
         self.plan.kernels[kernel].writes.iter().map(read).collect()
     }
 
-    /// Fills what a kernel touches: floats with noise between -1 and 1, flags with both values, and numbers, which may be
-    /// indices, with zeros.
+    /// Fills what a kernel touches: floats with noise between -1 and 1, flags with both values, and numbers, which may
+    /// be indices, with zeros.
     fn fill(&self, kernel: usize) -> Result<()> {
         let kernel = &self.plan.kernels[kernel];
         for &buffer in kernel.reads.iter().chain(&kernel.writes) {
@@ -315,8 +317,8 @@ impl Tuner<'_> {
         (buffer.offset_bytes, buffer.bytes())
     }
 
-    /// Milliseconds of the whole plan, as it runs until now and with the variants `chosen`, in turns: once for both if no
-    /// kernel changes.
+    /// Milliseconds of the whole plan, as it runs until now and with the variants `chosen`, in turns: once for both if
+    /// no kernel changes.
     fn steps(&self, buffers: &[&wgpu::Buffer], chosen: Tuned) -> Result<[f64; 2]> {
         let changes = self.caps.tuned.as_deref().map_or(!chosen.is_empty(), |tuned| *tuned != chosen);
         let caps = Capabilities { tuned: Some(Arc::new(chosen)), ..self.caps.clone() };
@@ -362,8 +364,8 @@ fn noise(dtype: DType, seed: u64) -> Vec<u8> {
     }
 }
 
-/// Remembers for each contraction of `plan` the last of its variants, and tells how many there are: as if tuning had found
-/// them to be the fastest.
+/// Remembers for each contraction of `plan` the last of its variants, and tells how many there are: as if tuning had
+/// found them to be the fastest.
 #[cfg(test)]
 pub(crate) fn remember_last_variants(gpu: &Gpu, plan: &Plan) -> usize {
     let contractions = contractions(&gpu.caps, plan);

@@ -1,7 +1,7 @@
 //! What tuning found, from one process to the next: `tiles.json` in the user's cache folder.
 //!
-//! It is read once, when a device is opened, and written by tuning, merged with what other processes wrote meanwhile. All
-//! variants give the same bits, so that a file that is lost, old or damaged costs time and nothing else.
+//! It is read once, when a device is opened, and written by tuning, merged with what other processes wrote meanwhile.
+//! All variants give the same bits, so that a file that is lost, old or damaged costs time and nothing else.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -23,7 +23,8 @@ const MOST_KERNELS: usize = 4096;
 /// Its name.
 const FILE: &str = "tiles.json";
 
-/// What the kernels of an adapter depend on beside this program: which of its features a person wants, and what tuning found.
+/// What the kernels of an adapter depend on beside this program: which of its features a person wants, and what tuning
+/// found.
 pub(crate) fn circumstances() -> (String, Option<u32>) {
     let found = crate::files::cache_folder().and_then(|folder| std::fs::read(folder.join(FILE)).ok());
     (std::env::var(super::features::VARIABLE).unwrap_or_default(), found.as_deref().map(crc32c::crc32c))
@@ -106,8 +107,8 @@ impl Place {
     }
 }
 
-/// Keeps other processes from writing for as long as the file is open, where the file system knows locks: else of two who
-/// write at once one may lose what it found.
+/// Keeps other processes from writing for as long as the file is open, where the file system knows locks: else of two
+/// who write at once one may lose what it found.
 fn lock(path: &Path) -> Option<File> {
     let file = File::create(path).ok()?;
     file.lock().ok()?;

@@ -64,8 +64,8 @@ pub(crate) fn opaque<T>(f: impl FnOnce() -> T) -> T {
     at_callers_line(|| without_gradient(f))
 }
 
-/// Runs `f`; nodes it makes belong to sub-module `name` of the current module, and carry the line that called it: the one
-/// that uses the layer, not one within it.
+/// Runs `f`; nodes it makes belong to sub-module `name` of the current module, and carry the line that called it: the
+/// one that uses the layer, not one within it.
 #[track_caller]
 pub fn in_layer<T>(name: &str, f: impl FnOnce() -> T) -> T {
     at_callers_line(|| in_module(name, f))

@@ -175,8 +175,8 @@ impl Node {
     }
 }
 
-/// A computed value that no gradient passes through, without what it was computed from: a loop under `no_grad`, or one that
-/// detaches what it carries on, does not keep its past. To gradients by it, it is the same node.
+/// A computed value that no gradient passes through, without what it was computed from: a loop under `no_grad`, or one
+/// that detaches what it carries on, does not keep its past. To gradients by it, it is the same node.
 #[track_caller]
 fn without_history(node: NodeRef) -> NodeRef {
     match node.value() {

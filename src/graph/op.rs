@@ -60,8 +60,8 @@ pub enum Op {
         axis: usize,
     },
     /// Sorts u32 keys in rows of `length` elements: every run of `run` elements of a row (the last may be shorter)
-    /// ascends, and equal keys stay in order. The output is one vector: all sorted keys, then each one's former place in
-    /// its row.
+    /// ascends, and equal keys stay in order. The output is one vector: all sorted keys, then each one's former place
+    /// in its row.
     Sort {
         /// Elements of a row.
         length: usize,
@@ -102,7 +102,8 @@ pub enum Op {
         /// Ordinal of the draw within its step; two draws are never merged.
         stream: u32,
     },
-    /// The inputs, flattened, at `offsets` of one vector of `len` elements; the gaps are zero. Producers write in place.
+    /// The inputs, flattened, at `offsets` of one vector of `len` elements; the gaps are zero. Producers write in
+    /// place.
     Pack {
         /// First element of each input.
         offsets: Vec<usize>,
@@ -138,13 +139,13 @@ pub struct Attention {
     pub outputs: usize,
     /// f32; what products of queries and keys are multiplied by.
     pub scale: Scalar,
-    /// True if a query sees the keys at its own place and before only, the last query all of them; there are no fewer keys than
-    /// queries.
+    /// True if a query sees the keys at its own place and before only, the last query all of them; there are no fewer
+    /// keys than queries.
     pub causal: bool,
 }
 
-/// The parts of attention. Inputs are (queries, keys, values), and for gradients what `Forward` yields and the gradient of its
-/// outputs.
+/// The parts of attention. Inputs are (queries, keys, values), and for gradients what `Forward` yields and the gradient
+/// of its outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AttentionPart {
     /// One vector: the outputs, then for each query the logarithm of the sum of its scores' exponentials.

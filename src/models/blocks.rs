@@ -10,7 +10,8 @@ pub(super) fn conv(inputs: usize, outputs: usize, kernel: usize, options: ConvOp
     Conv2d::with_initial(inputs, outputs, kernel, options, he(outputs, kernel), None, init)
 }
 
-/// Normal with the deviation sqrt(2 / fan_out), where PyTorch's `fan_out` counts all outputs, those of other groups, too.
+/// Normal with the deviation sqrt(2 / fan_out), where PyTorch's `fan_out` counts all outputs, those of other groups,
+/// too.
 pub(super) fn he(outputs: usize, kernel: usize) -> Initial {
     Initial::kaiming_normal(outputs * kernel * kernel)
 }

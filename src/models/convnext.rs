@@ -27,8 +27,8 @@ impl ConvNeXtOptions {
     pub const TINY: Self = Self { blocks: [3, 3, 9, 3], widths: [96, 192, 384, 768], stochastic_depth: 0.1 };
 }
 
-/// Four stages of blocks between layer-normed convolutions that shrink the image, by four at first, then by two; the mean over
-/// all pixels, layer norm, one linear layer. From `[batch, channels, height, width]` to `[batch, classes]`.
+/// Four stages of blocks between layer-normed convolutions that shrink the image, by four at first, then by two; the
+/// mean over all pixels, layer norm, one linear layer. From `[batch, channels, height, width]` to `[batch, classes]`.
 pub struct ConvNeXt {
     features: Sequential,
     norm: LayerNorm2d,
@@ -106,8 +106,8 @@ impl Module for ConvNeXt {
     }
 }
 
-/// `x + scale · linear(gelu(linear(norm(depthwise(x)))))`, with a 7×7 convolution of each channel alone and four times as many
-/// values between the linear layers.
+/// `x + scale · linear(gelu(linear(norm(depthwise(x)))))`, with a 7×7 convolution of each channel alone and four times
+/// as many values between the linear layers.
 struct Block {
     conv: Conv2d,
     norm: LayerNorm,

@@ -25,8 +25,8 @@ impl Sampling {
     pub const GREEDY: Self = Self { temperature: 0.0, top_k: None, seed: 0 };
 }
 
-/// A [`Gpt`] that writes: one captured step per token, which keeps keys and values of all positions before, so that its cost
-/// does not grow with the text.
+/// A [`Gpt`] that writes: one captured step per token, which keeps keys and values of all positions before, so that its
+/// cost does not grow with the text.
 ///
 /// ```
 /// use std::sync::Arc;

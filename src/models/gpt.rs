@@ -29,8 +29,9 @@ impl GptOptions {
     }
 }
 
-/// Learned positions, pre-norm transformer blocks with causal attention, a final layer norm and a separate head: from token
-/// numbers `[batch, sequence]` to logits `[batch, vocabulary, sequence]`, classes second as cross-entropy wants them.
+/// Learned positions, pre-norm transformer blocks with causal attention, a final layer norm and a separate head: from
+/// token numbers `[batch, sequence]` to logits `[batch, vocabulary, sequence]`, classes second as cross-entropy wants
+/// them.
 pub struct Gpt {
     token_embedding: Embedding,
     position_embedding: Embedding,
@@ -69,8 +70,8 @@ impl Gpt {
         self.blocks.iter().enumerate().map(cache).collect()
     }
 
-    /// Logits `[vocabulary]` of what follows `token` `[1, 1]`, number `position` (`[]`) of its sequence, of which `caches`
-    /// know what came before.
+    /// Logits `[vocabulary]` of what follows `token` `[1, 1]`, number `position` (`[]`) of its sequence, of which
+    /// `caches` know what came before.
     #[track_caller]
     pub(super) fn forward_next(&self, token: &Tensor, position: &Tensor, caches: &[KeyValueCache]) -> Tensor {
         let place = self.position_embedding.forward(&position.reshape([1, 1]));

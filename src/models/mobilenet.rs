@@ -12,8 +12,8 @@ use super::blocks::{conv, head};
 const STAGES: [(usize, usize, usize, usize); 7] =
     [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)];
 
-/// A 3×3 convolution, seventeen inverted residual blocks, a 1×1 convolution, the mean over all pixels, dropout of a fifth and
-/// one linear layer. From `[batch, channels, height, width]` to `[batch, classes]`.
+/// A 3×3 convolution, seventeen inverted residual blocks, a 1×1 convolution, the mean over all pixels, dropout of a
+/// fifth and one linear layer. From `[batch, channels, height, width]` to `[batch, classes]`.
 pub struct MobileNetV2 {
     features: Sequential,
     dropout: Dropout,
@@ -21,8 +21,8 @@ pub struct MobileNetV2 {
 }
 
 impl MobileNetV2 {
-    /// `width` scales all numbers of channels, which are rounded to multiples of 8; 1 is the usual network. For images of any
-    /// size; each side is divided by 32.
+    /// `width` scales all numbers of channels, which are rounded to multiples of 8; 1 is the usual network. For images
+    /// of any size; each side is divided by 32.
     pub fn new(width: f64, channels: usize, classes: usize, init: &Init) -> Result<Self> {
         let scaled = |channels: usize| round_to_eight(channels as f64 * width);
         let place = |index: usize| init.at("features").at(index);

@@ -72,8 +72,8 @@ impl Module for BasicBlock {
     }
 }
 
-/// A 1×1 convolution to a quarter of the outputs, a 3×3 one, which has the stride (as in torchvision, where the paper has it
-/// in the first), and a 1×1 one to the outputs, each with batch norm; and a shortcut around them.
+/// A 1×1 convolution to a quarter of the outputs, a 3×3 one, which has the stride (as in torchvision, where the paper
+/// has it in the first), and a 1×1 one to the outputs, each with batch norm; and a shortcut around them.
 pub struct Bottleneck {
     convs: [(Conv2d, BatchNorm2d); 3],
     around: Around,
@@ -183,8 +183,8 @@ impl ResNetOptions {
     }
 }
 
-/// ResNet for ImageNet, as torchvision's: a 7×7 convolution and max-pooling, each halving the image, four stages of blocks, all
-/// but the first halving it again, the mean over all pixels, one linear layer.
+/// ResNet for ImageNet, as torchvision's: a 7×7 convolution and max-pooling, each halving the image, four stages of
+/// blocks, all but the first halving it again, the mean over all pixels, one linear layer.
 ///
 /// From `[batch, channels, height, width]` to `[batch, classes]`.
 pub struct ResNet {
@@ -240,7 +240,8 @@ impl Module for ResNet {
 }
 
 /// ResNet for CIFAR: a 3×3 convolution, three stages of basic blocks with 16, 32 and 64 channels, the second and third
-/// halving the image, the mean over all pixels, one linear layer. From `[batch, channels, height, width]` to `[batch, classes]`.
+/// halving the image, the mean over all pixels, one linear layer. From `[batch, channels, height, width]` to `[batch,
+/// classes]`.
 pub struct CifarResNet {
     conv1: Conv2d,
     bn1: BatchNorm2d,
@@ -249,8 +250,8 @@ pub struct CifarResNet {
 }
 
 impl CifarResNet {
-    /// `depth` layers: 20, 32, 44, 56, 110 or any other `6 n + 2`; for images of any size. With projections, which have 2,752
-    /// parameters more than the paper's networks.
+    /// `depth` layers: 20, 32, 44, 56, 110 or any other `6 n + 2`; for images of any size. With projections, which have
+    /// 2,752 parameters more than the paper's networks.
     #[track_caller]
     pub fn new(depth: usize, channels: usize, classes: usize, init: &Init) -> Result<Self> {
         Self::with_shortcut(depth, Shortcut::Projection, channels, classes, init)

@@ -42,8 +42,9 @@ impl Module for DoubleConv {
     }
 }
 
-/// Down with 2×2 max-pooling between the blocks, up again with nearest upsampling, where each block also sees the output
-/// of its counterpart on the way down. From `[batch, channels, height, width]` to `[batch, classes, height, width]`.
+/// Down with 2×2 max-pooling between the blocks, up again with nearest upsampling, where each block also sees the
+/// output of its counterpart on the way down. From `[batch, channels, height, width]` to `[batch, classes, height,
+/// width]`.
 pub struct UNet {
     down: Vec<DoubleConv>,
     bottom: DoubleConv,

@@ -29,8 +29,8 @@ impl VisionTransformerOptions {
     pub const TINY: Self = Self { patch: 16, width: 192, heads: 3, layers: 12 };
 }
 
-/// Patches with learned positions and a class token before them, pre-norm transformer blocks, layer norm, one linear layer on
-/// the class token. From `[batch, channels, height, width]` to `[batch, classes]`.
+/// Patches with learned positions and a class token before them, pre-norm transformer blocks, layer norm, one linear
+/// layer on the class token. From `[batch, channels, height, width]` to `[batch, classes]`.
 pub struct VisionTransformer {
     patch_embed: Conv2d,
     /// `[1, 1, width]`

@@ -1,4 +1,5 @@
-//! Activations as modules, under PyTorch's names and with its defaults; each calls the method of [`Tensor`] that says more.
+//! Activations as modules, under PyTorch's names and with its defaults; each calls the method of [`Tensor`] that says
+//! more.
 
 use crate::error::Result;
 use crate::runtime::Var;
@@ -172,8 +173,8 @@ impl Module for PReLU {
     }
 }
 
-/// `x` where positive, else `slope · x`; in training a slope drawn for each element between the two, in use their mean (Xu
-/// et al., arXiv 1505.00853).
+/// `x` where positive, else `slope · x`; in training a slope drawn for each element between the two, in use their mean
+/// (Xu et al., arXiv 1505.00853).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RReLU {
     /// The least slope.

@@ -16,8 +16,8 @@ pub type Conv2d = Conv<2>;
 /// Cross-correlation of `[batch, inputs, depth, height, width]` with learned kernels.
 pub type Conv3d = Conv<3>;
 
-/// Cross-correlation of `[batch, inputs, size..]` with learned kernels, to `[batch, outputs, size'..]`; the batch's axis may
-/// be missing.
+/// Cross-correlation of `[batch, inputs, size..]` with learned kernels, to `[batch, outputs, size'..]`; the batch's
+/// axis may be missing.
 pub struct Conv<const AXES: usize> {
     /// `[outputs, inputs / groups, kernel..]`
     pub weight: Var,
@@ -29,7 +29,8 @@ pub struct Conv<const AXES: usize> {
 }
 
 impl<const AXES: usize> Conv<AXES> {
-    /// With bias; weights as PyTorch draws them ([`Initial::pytorch_default`]). `kernel`: one size, or one for each axis.
+    /// With bias; weights as PyTorch draws them ([`Initial::pytorch_default`]). `kernel`: one size, or one for each
+    /// axis.
     #[track_caller]
     pub fn new(
         inputs: usize,

@@ -25,8 +25,8 @@ pub struct ChannelDropout<const AXES: usize> {
     probability: f64,
 }
 
-/// As [`Dropout`], but sets elements to the value SELU saturates at, and keeps mean and variance of its outputs (Klambauer
-/// et al., arXiv 1706.02515).
+/// As [`Dropout`], but sets elements to the value SELU saturates at, and keeps mean and variance of its outputs
+/// (Klambauer et al., arXiv 1706.02515).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AlphaDropout {
     probability: f64,
@@ -38,7 +38,8 @@ pub struct FeatureAlphaDropout {
     probability: f64,
 }
 
-/// As [`Dropout`], but drops whole samples of `[batch, ..]`: a residual branch left out (Huang et al., arXiv 1603.09382).
+/// As [`Dropout`], but drops whole samples of `[batch, ..]`: a residual branch left out (Huang et al., arXiv
+/// 1603.09382).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StochasticDepth {
     probability: f64,

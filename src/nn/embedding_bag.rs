@@ -21,8 +21,9 @@ pub enum BagMode {
     Max,
 }
 
-/// The rows of each bag of indices joined: from `[batch, bag]` to `[batch, width]`. Bags of one size are a matrix, filled up
-/// with the padding index, which counts for nothing; others stand one after the other ([`EmbeddingBag::with_offsets`]).
+/// The rows of each bag of indices joined: from `[batch, bag]` to `[batch, width]`. Bags of one size are a matrix,
+/// filled up with the padding index, which counts for nothing; others stand one after the other
+/// ([`EmbeddingBag::with_offsets`]).
 pub struct EmbeddingBag {
     /// `[count, width]`
     pub weight: Var,
@@ -41,9 +42,9 @@ impl EmbeddingBag {
         Ok(Self { weight: table.weight, mode, padding, scope: Scope::new("EmbeddingBag", init.path()) })
     }
 
-    /// Bags of any size: bag `n` are the elements of `index` (`[count]`) from `offsets[n]` (integers, `[batch]`, ascending from
-    /// 0) to the one before `offsets[n + 1]`. An empty one is zero. Rows are multiplied by `weights`, `[count]`: PyTorch's
-    /// `per_sample_weights`.
+    /// Bags of any size: bag `n` are the elements of `index` (`[count]`) from `offsets[n]` (integers, `[batch]`,
+    /// ascending from 0) to the one before `offsets[n + 1]`. An empty one is zero. Rows are multiplied by `weights`,
+    /// `[count]`: PyTorch's `per_sample_weights`.
     ///
     /// # Panics
     /// If shapes differ, or there are weights and rows are not summed.

@@ -47,8 +47,8 @@ impl Linear {
         Ok(Self { weight, bias, scope: Scope::new("Linear", init.path()), tied: None })
     }
 
-    /// A layer without bias whose weight is another one's, `[outputs, inputs]`: such as an embedding's, from features back to
-    /// logits (Press and Wolf, arXiv 1608.05859).
+    /// A layer without bias whose weight is another one's, `[outputs, inputs]`: such as an embedding's, from features
+    /// back to logits (Press and Wolf, arXiv 1608.05859).
     pub fn tied(weight: &Var, init: &Init) -> Self {
         let tied = Some(init.join("weight"));
         Self { weight: weight.clone(), bias: None, scope: Scope::new("Linear", init.path()), tied }

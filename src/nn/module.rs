@@ -39,11 +39,12 @@ pub trait Module: Send + Sync {
     /// Calls `visitor` with each variable, parameters and buffers, always in the same order.
     fn visit(&self, visitor: &mut dyn FnMut(&Var));
 
-    /// Calls `visitor` with each further name that a variable goes by in PyTorch's `state_dict`: tied weights. A model of
-    /// layers that has some hands them on here.
+    /// Calls `visitor` with each further name that a variable goes by in PyTorch's `state_dict`: tied weights. A model
+    /// of layers that has some hands them on here.
     fn visit_tied(&self, _visitor: &mut dyn FnMut(&str, &Var)) {}
 
-    /// All variables, each once; [`Var::name`] is the path, such as `layer1.0.conv1.weight`, as in PyTorch's `state_dict`.
+    /// All variables, each once; [`Var::name`] is the path, such as `layer1.0.conv1.weight`, as in PyTorch's
+    /// `state_dict`.
     fn variables(&self) -> Vec<Var> {
         let (mut variables, mut seen) = (Vec::new(), HashSet::new());
         self.visit(&mut |variable| {
@@ -54,8 +55,8 @@ pub trait Module: Send + Sync {
         variables
     }
 
-    /// The variables that an optimizer may change. One that is not handed to an optimizer is frozen, and costs no gradient:
-    /// see [`trainable`](super::trainable).
+    /// The variables that an optimizer may change. One that is not handed to an optimizer is frozen, and costs no
+    /// gradient: see [`trainable`](super::trainable).
     fn parameters(&self) -> Vec<Var> {
         let mut variables = self.variables();
         variables.retain(|variable| variable.kind() == VarKind::Parameter);
@@ -95,8 +96,8 @@ impl Mode {
     }
 }
 
-/// Runs `f` with batch norms that use their running statistics and leave them as they are, whatever the [`Mode`]; dropout
-/// still drops in training.
+/// Runs `f` with batch norms that use their running statistics and leave them as they are, whatever the [`Mode`];
+/// dropout still drops in training.
 ///
 /// This is the second of two switches for fine-tuning. Which parameters learn is decided by what the optimizer is given
 /// ([`trainable`](super::trainable)); statistics are no parameters, and follow the data unless they are frozen here.
@@ -110,8 +111,8 @@ pub(crate) fn follows_statistics() -> bool {
     Mode::current() == Mode::Train && !STATISTICS_FROZEN.get()
 }
 
-/// Runs `f` with models whose [blocks](block) keep nothing but their inputs for the backward pass, and compute the rest again
-/// there ([`checkpoint`]): less memory for about a third more time (Chen et al. 2016, arXiv 1604.06174).
+/// Runs `f` with models whose [blocks](block) keep nothing but their inputs for the backward pass, and compute the rest
+/// again there ([`checkpoint`]): less memory for about a third more time (Chen et al. 2016, arXiv 1604.06174).
 pub fn checkpoint_blocks<T>(f: impl FnOnce() -> T) -> T {
     let _restore = Restore(&BLOCKS, BLOCKS.replace(true));
     f()

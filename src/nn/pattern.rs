@@ -18,11 +18,11 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     places.any(|place| matches(rest, &name[place..]))
 }
 
-/// The parameters of `module` but those whose names match one of `frozen`, such as `layer1.*`: what to hand to an optimizer.
-/// `*` stands for any characters.
+/// The parameters of `module` but those whose names match one of `frozen`, such as `layer1.*`: what to hand to an
+/// optimizer. `*` stands for any characters.
 ///
-/// The others keep their values and cost no gradients. Running statistics are not parameters: they follow the data also in
-/// frozen layers, unless [`freeze_statistics`](super::freeze_statistics) says otherwise.
+/// The others keep their values and cost no gradients. Running statistics are not parameters: they follow the data also
+/// in frozen layers, unless [`freeze_statistics`](super::freeze_statistics) says otherwise.
 ///
 /// # Errors
 /// If a pattern matches no parameter.

@@ -9,14 +9,15 @@ use crate::tensor::Tensor;
 use super::Module;
 use super::pattern::matches;
 
-/// The end of names that may be missing, and may be there without a variable: batch norm's count of batches decides nothing
-/// unless statistics are means over all of them, and old files do not have it.
+/// The end of names that may be missing, and may be there without a variable: batch norm's count of batches decides
+/// nothing unless statistics are means over all of them, and old files do not have it.
 const OPTIONAL: &str = "num_batches_tracked";
 
 /// Current values of all variables of `module`, by path; tied ones under each of their names.
 ///
 /// # Panics
-/// If two variables have one path, as layers that were made of the same [`Init`](super::Init): so does all that saves or loads them.
+/// If two variables have one path, as layers that were made of the same [`Init`](super::Init): so does all that saves
+/// or loads them.
 pub fn state<M: Module + ?Sized>(module: &M) -> BTreeMap<String, Tensor> {
     named(module).into_iter().map(|(name, variable)| (name, variable.tensor())).collect()
 }
@@ -38,8 +39,8 @@ pub(super) fn named<M: Module + ?Sized>(module: &M) -> BTreeMap<String, Var> {
     named
 }
 
-/// Sets every variable of `module` to the tensor of its name, converted to the variable's type and copied to its device;
-/// nothing changes unless names and shapes all fit.
+/// Sets every variable of `module` to the tensor of its name, converted to the variable's type and copied to its
+/// device; nothing changes unless names and shapes all fit.
 ///
 /// # Errors
 /// [`Error::State`](crate::Error::State) if they do not fit.
@@ -84,16 +85,16 @@ impl LoadOptions {
         self
     }
 
-    /// Leaves out what goes by these names before any renaming; `*` stands for any characters. Such as `fc.*`, for a head
-    /// with another number of classes (together with [`LoadOptions::partial`]).
+    /// Leaves out what goes by these names before any renaming; `*` stands for any characters. Such as `fc.*`, for a
+    /// head with another number of classes (together with [`LoadOptions::partial`]).
     #[must_use]
     pub fn skip(mut self, pattern: &str) -> Self {
         self.skipped.push(pattern.to_owned());
         self
     }
 
-    /// Names that begin with `from` begin with `to` instead: `module.` by nothing, `fc.` by `head.`. The first rule that
-    /// applies counts.
+    /// Names that begin with `from` begin with `to` instead: `module.` by nothing, `fc.` by `head.`. The first rule
+    /// that applies counts.
     #[must_use]
     pub fn rename(mut self, from: &str, to: &str) -> Self {
         self.renamed.push((from.to_owned(), to.to_owned()));

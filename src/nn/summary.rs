@@ -27,8 +27,8 @@ pub struct Summary {
     pub parameters: usize,
     /// Elements of all buffers, such as running statistics.
     pub buffers: usize,
-    /// Multiply-adds of all matrix products and convolutions of one pass; those with padding's zeros count. Two floating
-    /// point operations each.
+    /// Multiply-adds of all matrix products and convolutions of one pass; those with padding's zeros count. Two
+    /// floating point operations each.
     pub multiply_adds: u64,
     /// What a pass takes of the device's memory, as it is planned.
     pub memory: Forecast,

@@ -1,4 +1,5 @@
-//! A model's weights as a file, under PyTorch's names: safetensors is written and read, what `torch.save` writes is read.
+//! A model's weights as a file, under PyTorch's names: safetensors is written and read, what `torch.save` writes is
+//! read.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -19,8 +20,8 @@ use crate::tensor::Tensor;
 use super::Module;
 use super::state::{LoadOptions, LoadReport, fit, named};
 
-/// The weights of `model` as the contents of a safetensors file: what [`state`](super::state) lists. Counters are written
-/// with 64 bits, as PyTorch's.
+/// The weights of `model` as the contents of a safetensors file: what [`state`](super::state) lists. Counters are
+/// written with 64 bits, as PyTorch's.
 ///
 /// # Errors
 /// If the device fails.
@@ -78,8 +79,9 @@ pub fn save_weights<M: Module + ?Sized>(model: &M, path: impl AsRef<Path>) -> Re
     write_whole(path.as_ref(), &to_safetensors(model)?)
 }
 
-/// Writes named tensors, such as [`state`](super::state) lists or [`Optimizer::state_dict`](crate::optim::Optimizer::state_dict), as
-/// a safetensors file to `path`, whole or not at all.
+/// Writes named tensors, such as [`state`](super::state) lists or
+/// [`Optimizer::state_dict`](crate::optim::Optimizer::state_dict), as a safetensors file to `path`, whole or not at
+/// all.
 ///
 /// # Errors
 /// If the device fails or the file cannot be written.
@@ -107,8 +109,9 @@ pub fn save_tensors(tensors: &BTreeMap<String, Tensor>, path: impl AsRef<Path>) 
     write_whole(path.as_ref(), &serialize(&values, None, path.as_ref())?)
 }
 
-/// The tensors of the file at `path`, on `device`: safetensors, or a state dict as `torch.save` writes it since PyTorch 1.6, of which
-/// nothing is run. Floats of 64 bits and bf16 become f32; integers of other sizes i32, in which they saturate.
+/// The tensors of the file at `path`, on `device`: safetensors, or a state dict as `torch.save` writes it since PyTorch
+/// 1.6, of which nothing is run. Floats of 64 bits and bf16 become f32; integers of other sizes i32, in which they
+/// saturate.
 ///
 /// # Errors
 /// If the file cannot be read or is malformed, or the device fails.
@@ -136,8 +139,8 @@ pub fn load_tensors(path: impl AsRef<Path>, device: &Device) -> Result<BTreeMap<
     Ok(tensors)
 }
 
-/// Sets the variables of `model` to the values of their names in the file at `path`, which [`load_tensors`] could read, converted
-/// to the variables' types; nothing changes unless all fit.
+/// Sets the variables of `model` to the values of their names in the file at `path`, which [`load_tensors`] could read,
+/// converted to the variables' types; nothing changes unless all fit.
 ///
 /// # Errors
 /// If the file cannot be read or is malformed, and [`Error::State`] if names or shapes do not fit.

@@ -1,9 +1,10 @@
 //! The gradient of any view. It is the one place where gradients are summed over broadcast axes.
 //!
-//! An input coordinate `i` was read at the output coordinates `o` with `Σ c·o + offset = divisor·i`. For each input axis
-//! that equation is solved for one output axis, its *pivot*: the largest that no other equation mentions, or the only one,
-//! whose solution is then put into the other equations. All other output axes are summed. An equation without such an
-//! axis becomes a condition: its gradient gets an axis of size 1 whose coordinate is the difference of both sides.
+//! An input coordinate `i` was read at the output coordinates `o` with `Σ c·o + offset = divisor·i`. For each input
+//! axis that equation is solved for one output axis, its *pivot*: the largest that no other equation mentions, or the
+//! only one, whose solution is then put into the other equations. All other output axes are summed. An equation without
+//! such an axis becomes a condition: its gradient gets an axis of size 1 whose coordinate is the difference of both
+//! sides.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,8 @@ use crate::tensor::Tensor;
 
 use super::movement::Moved;
 
-/// The gradient of the input of a view with these `dims`: each input element sums `g` over the output elements it went to.
+/// The gradient of the input of a view with these `dims`: each input element sums `g` over the output elements it went
+/// to.
 #[track_caller]
 pub(crate) fn adjoint(dims: &[Dim], input: &Shape, g: &Tensor) -> Tensor {
     if g.numel() == 0 {

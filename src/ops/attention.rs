@@ -1,8 +1,8 @@
 //! Attention as one op: the scores of queries and keys are never in memory as a whole, neither forward nor backward
 //! (FlashAttention, Dao et al. 2022, arXiv 2205.14135).
 //!
-//! What its kernels lack, such as masks made of data, is composed of other ops (`tensor/attention.rs`), and so is the gradient
-//! of its gradient.
+//! What its kernels lack, such as masks made of data, is composed of other ops (`tensor/attention.rs`), and so is the
+//! gradient of its gradient.
 
 use std::ops::RangeInclusive;
 
@@ -94,7 +94,8 @@ pub(crate) fn gradient(attention: &Attention, node: &NodeRef, gradient: &Tensor)
     vec![Some(by_query), Some(by_key), Some(by_value)]
 }
 
-/// Gradients of the gradient's parts, by (queries, keys, values, nothing, the outputs' gradient), from ops that have all of theirs.
+/// Gradients of the gradient's parts, by (queries, keys, values, nothing, the outputs' gradient), from ops that have
+/// all of theirs.
 fn second_gradient(attention: &Attention, inputs: &[Tensor], gradient: &Tensor) -> Vec<Option<Tensor>> {
     let [query, key, value, _, slope] = inputs else { unreachable!("a gradient of attention has five inputs") };
     let scale = attention.scale.to_f64();

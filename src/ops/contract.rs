@@ -45,8 +45,9 @@ pub fn shape(contract: &Contract, lhs: &Shape, rhs: &Shape) -> Result<Shape> {
     }
 }
 
-/// The operands' and output's labels of a matrix product `[..., m, k] x [..., k, n]` with broadcast batch axes; a vector
-/// has one axis, which is summed. Batch axes of size 1 that the other operand repeats are left out (reshape them away).
+/// The operands' and output's labels of a matrix product `[..., m, k] x [..., k, n]` with broadcast batch axes; a
+/// vector has one axis, which is summed. Batch axes of size 1 that the other operand repeats are left out (reshape them
+/// away).
 #[derive(Debug)]
 pub struct MatMul {
     /// What to contract.

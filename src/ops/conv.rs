@@ -19,7 +19,8 @@ pub struct ConvOptions {
     pub groups: usize,
     /// Added to one end of the output of a transposed convolution.
     pub output_padding: Vec<usize>,
-    /// Instead of `padding`, as many zeros as keep the size, for a stride of 1; one more at the end if the number is odd.
+    /// Instead of `padding`, as many zeros as keep the size, for a stride of 1; one more at the end if the number is
+    /// odd.
     pub same: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Elementwise ops: one row per op with its name, types, f64 reference and gradient rule.
 //!
-//! A new one is a variant in `graph/op.rs`, a row here, a function in `shaders/lib/scalar.wgsl` (unless WGSL has it) and a
-//! method in `tensor/math.rs`. The CPU backend computes one of a single input by its f64 reference until `cpu/elementwise.rs` has
-//! something faster; one of two inputs has its function there.
+//! A new one is a variant in `graph/op.rs`, a row here, a function in `shaders/lib/scalar.wgsl` (unless WGSL has it)
+//! and a method in `tensor/math.rs`. The CPU backend computes one of a single input by its f64 reference until
+//! `cpu/elementwise.rs` has something faster; one of two inputs has its function there.
 
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
@@ -46,8 +46,8 @@ impl Domain {
     }
 }
 
-/// What an op is in WGSL for inputs of float (f16 is computed in f32), i32, u32 (and u8) and bool. A sign is an operator, a
-/// name is a builtin or a function of `shaders/lib/`; empty where the op does not exist.
+/// What an op is in WGSL for inputs of float (f16 is computed in f32), i32, u32 (and u8) and bool. A sign is an
+/// operator, a name is a builtin or a function of `shaders/lib/`; empty where the op does not exist.
 pub type Wgsl = [&'static str; 4];
 
 /// `(gradient of y, x, y)` to the gradient of `x`.

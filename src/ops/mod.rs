@@ -1,8 +1,8 @@
 //! The ops, one file per family: shape rule, gradient rule and f64 reference stand together.
 //!
 //! Shape rules are pure functions of shapes that return [`Error::Shape`]; [`Tensor`]'s methods panic with the same
-//! message at the caller's line. Gradient rules are written in tensor methods, so a gradient can be differentiated again.
-//! A reference computes one node on the host in f64, as plainly as possible.
+//! message at the caller's line. Gradient rules are written in tensor methods, so a gradient can be differentiated
+//! again. A reference computes one node on the host in f64, as plainly as possible.
 
 pub(crate) mod adjoint;
 pub(crate) mod attention;

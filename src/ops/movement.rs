@@ -184,8 +184,8 @@ pub(crate) fn counted_windows(shape: &Shape, windows: &[Window], counts: &[usize
     Moved { dims, shape: sizes.into() }
 }
 
-/// The positions from which a transposed convolution gathers: `[.., count..]` becomes `[.., size.., kernel..]`, where the
-/// element for (position, k) is window number `(position + padding - dilation k) / stride`.
+/// The positions from which a transposed convolution gathers: `[.., count..]` becomes `[.., size.., kernel..]`, where
+/// the element for (position, k) is window number `(position + padding - dilation k) / stride`.
 pub fn transposed_windows(shape: &Shape, windows: &[Window], sizes: &[usize]) -> Moved {
     let first = shape.rank() - windows.len();
     let mut out = [&shape[..first], sizes].concat();
@@ -199,8 +199,8 @@ pub fn transposed_windows(shape: &Shape, windows: &[Window], sizes: &[usize]) ->
     Moved { dims, shape: out.into() }
 }
 
-/// `length` elements with both coordinates growing from `starts` along two axes, as a new last axis; `axes` are the two,
-/// ascending.
+/// `length` elements with both coordinates growing from `starts` along two axes, as a new last axis; `axes` are the
+/// two, ascending.
 pub(crate) fn diagonal(shape: &Shape, axes: &[usize], pair: [usize; 2], starts: [usize; 2], length: usize) -> Moved {
     let mut sizes: Vec<usize> = Vec::new();
     let mut dims = vec![Dim::constant(0); shape.rank()];

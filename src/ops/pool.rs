@@ -81,7 +81,8 @@ impl PoolOptions {
         self
     }
 
-    /// The windows along the last `spatial` axes of `[batch, channels, ..]` or `[channels, ..]`, and how many there are.
+    /// The windows along the last `spatial` axes of `[batch, channels, ..]` or `[channels, ..]`, and how many there
+    /// are.
     ///
     /// # Errors
     ///
@@ -120,7 +121,8 @@ impl PoolOptions {
         if !self.ceil_mode {
             return window.count(size);
         }
-        // as many as begin before the end, the last one of which may reach beyond it, unless it begins in the padding behind
+        // as many as begin before the end, the last one of which may reach beyond it, unless it begins in the padding
+        // behind
         let room = window.padded(size)?.checked_add(window.stride)?.checked_sub(window.span()?)?;
         let count = room.checked_next_multiple_of(window.stride)? / window.stride;
         let begins_inside = count.checked_sub(1)?.checked_mul(window.stride)? < size + window.padding;

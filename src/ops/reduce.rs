@@ -36,8 +36,8 @@ pub(super) fn gradient(op: ReduceOp, node: &NodeRef, g: &Tensor) -> Tensor {
     }
 }
 
-/// The product of the others: of those before each element and those after it, so without a division, which an element of
-/// zero would spoil here or in the next derivative.
+/// The product of the others: of those before each element and those after it, so without a division, which an element
+/// of zero would spoil here or in the next derivative.
 fn product_gradient(x: &Tensor, g: &Tensor) -> Tensor {
     let reduced = reduced_axes(x, g);
     let kept = (0..x.rank().cast_signed()).filter(|axis| !reduced.contains(axis));

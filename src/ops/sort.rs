@@ -36,7 +36,8 @@ pub(crate) fn found((length, queries, right): (usize, usize, bool), inputs: &[&[
     inputs[1].iter().enumerate().map(find).collect()
 }
 
-/// Rows of values reduced over segments. Inputs are (values, starts) and maybe sorted pairs, as [`crate::graph::Op::Segments`] has them.
+/// Rows of values reduced over segments. Inputs are (values, starts) and maybe sorted pairs, as
+/// [`crate::graph::Op::Segments`] has them.
 pub(crate) fn segments(
     (op, dtype): (ReduceOp, DType),
     (width, longest): (usize, usize),

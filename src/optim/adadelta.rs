@@ -26,8 +26,8 @@ impl Default for AdadeltaOptions {
     }
 }
 
-/// Adadelta (Zeiler, arXiv 1212.5701), with PyTorch's order of operations: the step is
-/// `d = sqrt(u + epsilon) / sqrt(v + epsilon) · g`, where `v` and `u` are the running means of `g²` and of earlier `d²`.
+/// Adadelta (Zeiler, arXiv 1212.5701), with PyTorch's order of operations: the step is `d = sqrt(u + epsilon) / sqrt(v
+/// + epsilon) · g`, where `v` and `u` are the running means of `g²` and of earlier `d²`.
 pub type Adadelta = Grouped<AdadeltaOptions>;
 
 /// What a group keeps from step to step.

@@ -45,9 +45,8 @@ impl AdamOptions {
 }
 
 /// Adam (Kingma and Ba, arXiv 1412.6980) and, with decoupled weight decay, AdamW (Loshchilov and Hutter, arXiv
-/// 1711.05101), with PyTorch's order of operations:
-/// `p ← p − learning_rate / (1 − beta1^t) · m / (sqrt(v) / sqrt(1 − beta2^t) + epsilon)`, where `m` and `v` are the running
-/// means of the gradient and its square.
+/// 1711.05101), with PyTorch's order of operations: `p ← p − learning_rate / (1 − beta1^t) · m / (sqrt(v) / sqrt(1 −
+/// beta2^t) + epsilon)`, where `m` and `v` are the running means of the gradient and its square.
 pub type Adam = Grouped<AdamOptions>;
 
 /// What a group keeps from step to step.

@@ -28,10 +28,10 @@ impl Default for ASGDOptions {
     }
 }
 
-/// Averaged stochastic gradient descent (Polyak and Juditsky 1992), with PyTorch's order of operations: in step t
-/// `η = learning_rate / (1 + decay · learning_rate · (t − 1))^alpha` and `p ← p (1 − decay · η) − η · g`. The average is kept
-/// beside the parameters, as `state.NAME.ax` in [`state_dict`](super::Optimizer::state_dict): `ax ← ax + (p − ax) μ` with
-/// `μ = 1 / max(1, t − 1 − average_after)`.
+/// Averaged stochastic gradient descent (Polyak and Juditsky 1992), with PyTorch's order of operations: in step t `η =
+/// learning_rate / (1 + decay · learning_rate · (t − 1))^alpha` and `p ← p (1 − decay · η) − η · g`. The average is
+/// kept beside the parameters, as `state.NAME.ax` in [`state_dict`](super::Optimizer::state_dict): `ax ← ax + (p − ax)
+/// μ` with `μ = 1 / max(1, t − 1 − average_after)`.
 pub type ASGD = Grouped<ASGDOptions>;
 
 /// What a group keeps from step to step.

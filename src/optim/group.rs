@@ -107,8 +107,8 @@ impl<R: Rule> Grouped<R> {
         self
     }
 
-    /// Makes room for gradients that [`Optimizer::accumulate`] adds up: one number for each parameter. Groups that are added
-    /// later do not accumulate.
+    /// Makes room for gradients that [`Optimizer::accumulate`] adds up: one number for each parameter. Groups that are
+    /// added later do not accumulate.
     ///
     /// # Errors
     /// If there is no memory for them.
@@ -121,8 +121,8 @@ impl<R: Rule> Grouped<R> {
         Ok(self)
     }
 
-    /// The gradients of each group as one vector, placed as the parameters are; gaps are zero. And their norm before it is
-    /// limited.
+    /// The gradients of each group as one vector, placed as the parameters are; gaps are zero. And their norm before it
+    /// is limited.
     fn gradients(&self, gradients: &Gradients) -> (Vec<Tensor>, Tensor) {
         let mut packed: Vec<_> = self.groups.iter().map(|group| group.pack(gradients)).collect();
         for gradient in &packed {

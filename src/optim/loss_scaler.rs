@@ -22,8 +22,8 @@ pub struct LossScaleOptions {
     pub backoff: f32,
     /// 2000.
     pub growth_interval: u32,
-    /// The factor does not shrink below this, and a step whose gradients overflow in spite of it halts, because no smaller
-    /// factor would help: 2^-14. PyTorch goes on for ever.
+    /// The factor does not shrink below this, and a step whose gradients overflow in spite of it halts, because no
+    /// smaller factor would help: 2^-14. PyTorch goes on for ever.
     pub least: f32,
 }
 
@@ -36,15 +36,15 @@ impl Default for LossScaleOptions {
 /// The factor never grows beyond this: its inverse is still a normal number.
 const LARGEST: f32 = 1.0 / f32::MIN_POSITIVE;
 
-/// Dynamic loss scaling (Micikevicius et al. 2018, "Mixed Precision Training", arXiv 1710.03740, section 3.2): the loss is
-/// multiplied by a factor before gradients are computed, and they are divided by it before they are used.
+/// Dynamic loss scaling (Micikevicius et al. 2018, "Mixed Precision Training", arXiv 1710.03740, section 3.2): the loss
+/// is multiplied by a factor before gradients are computed, and they are divided by it before they are used.
 ///
-/// * **A gradient that is not finite** counts as overflow of the factor: the step changes nothing (no parameter, moment,
-///   running statistic or random position), it is counted, the factor shrinks, and the next step goes on.
-/// * **A loss that is not finite before it is scaled** is none of the factor's doing: the step halts as without a scaler,
-///   the factor stays, and [`Step::diagnose`](crate::runtime::Step::diagnose) finds the origin.
-/// * **A factor that cannot shrink any more** ([`LossScaleOptions::least`]) is of no help: a step whose gradients are not finite
-///   halts then, too.
+/// * **A gradient that is not finite** counts as overflow of the factor: the step changes nothing (no parameter,
+///   moment, running statistic or random position), it is counted, the factor shrinks, and the next step goes on.
+/// * **A loss that is not finite before it is scaled** is none of the factor's doing: the step halts as without a
+///   scaler, the factor stays, and [`Step::diagnose`](crate::runtime::Step::diagnose) finds the origin.
+/// * **A factor that cannot shrink any more** ([`LossScaleOptions::least`]) is of no help: a step whose gradients are
+///   not finite halts then, too.
 ///
 /// The factor is a variable of the device like any other; nothing is compiled or waited for when it changes.
 pub struct LossScaler {
@@ -68,8 +68,8 @@ impl LossScaler {
         })
     }
 
-    /// The gradients of `loss` (f32, of one element), computed at its scaled size and divided by the factor afterwards: for
-    /// [`LossScaler::update`]. In a step that is being traced.
+    /// The gradients of `loss` (f32, of one element), computed at its scaled size and divided by the factor afterwards:
+    /// for [`LossScaler::update`]. In a step that is being traced.
     ///
     /// # Panics
     /// If the loss is not f32: cast before the mean over the batch is taken.
@@ -86,10 +86,11 @@ impl LossScaler {
         })
     }
 
-    /// Traces `optimizer`'s update by `gradients`, which comes to nothing if they are not finite, and adapts the factor.
+    /// Traces `optimizer`'s update by `gradients`, which comes to nothing if they are not finite, and adapts the
+    /// factor.
     ///
-    /// The whole step is skipped then: everything it assigns, whoever assigned it. Limits to the gradients' norm that the
-    /// optimizer has apply to their true size, which is what this returns the norm of, as [`Optimizer::update`].
+    /// The whole step is skipped then: everything it assigns, whoever assigned it. Limits to the gradients' norm that
+    /// the optimizer has apply to their true size, which is what this returns the norm of, as [`Optimizer::update`].
     ///
     /// # Panics
     /// Outside of a step that is being traced.
@@ -98,8 +99,8 @@ impl LossScaler {
         self.unless_overflow(|| optimizer.update(gradients))
     }
 
-    /// [`LossScaler::update`] for a part of a batch: see [`Optimizer::accumulate`]. A part whose gradients overflow is left
-    /// out.
+    /// [`LossScaler::update`] for a part of a batch: see [`Optimizer::accumulate`]. A part whose gradients overflow is
+    /// left out.
     ///
     /// # Panics
     /// Outside of a step that is being traced.

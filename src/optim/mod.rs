@@ -1,11 +1,11 @@
 //! Optimizers, gradient clipping and learning rate schedules.
 //!
-//! The variables of a group are moved into one arena, their gradients are packed the same way, and moments are as long as
-//! the arena. An elementwise update is therefore one launch per group, however many layers the model has. Moments and
-//! counters are variables like any other, so that a step that turns out not to be finite leaves them as they were.
+//! The variables of a group are moved into one arena, their gradients are packed the same way, and moments are as long
+//! as the arena. An elementwise update is therefore one launch per group, however many layers the model has. Moments
+//! and counters are variables like any other, so that a step that turns out not to be finite leaves them as they were.
 //!
-//! An optimizer is a [`Rule`]: a small file with its options, its state and its formula. Names and defaults are PyTorch's
-//! (`torch.optim`), or the paper's where PyTorch has none.
+//! An optimizer is a [`Rule`]: a small file with its options, its state and its formula. Names and defaults are
+//! PyTorch's (`torch.optim`), or the paper's where PyTorch has none.
 //!
 //! ```
 //! use brasa::optim::{Adam, AdamOptions, Optimizer};
@@ -85,12 +85,12 @@ use crate::tensor::Tensor;
 pub trait Optimizer: Send + Sync {
     /// Traces one update of all parameters, in [`Stage::Update`](crate::Stage::Update).
     ///
-    /// A parameter that the loss does not depend on counts as having gradient zero. Returns the Euclidean norm of all gradients
-    /// together before anything limits it, of shape `[]`; nothing computes it unless it is used.
+    /// A parameter that the loss does not depend on counts as having gradient zero. Returns the Euclidean norm of all
+    /// gradients together before anything limits it, of shape `[]`; nothing computes it unless it is used.
     fn update(&self, gradients: &Gradients) -> Tensor;
 
-    /// Traces that these gradients are added to those of the next [`update`](Self::update): a batch in several parts, each
-    /// with its share of the loss.
+    /// Traces that these gradients are added to those of the next [`update`](Self::update): a batch in several parts,
+    /// each with its share of the loss.
     ///
     /// # Panics
     /// If the optimizer was not made [`with_accumulation`](Grouped::with_accumulation).
@@ -121,8 +121,8 @@ pub trait Optimizer: Send + Sync {
     /// What a checkpoint keeps besides the parameters, as it lies in memory; [`Var::name`] tells them apart.
     fn state(&self) -> Vec<Var>;
 
-    /// The same and the learning rates as tensors by name: `state.NAME.SLOT` for what belongs to the parameter of this name
-    /// and has its shape, `param_groups.NUMBER.SLOT` for what belongs to a group.
+    /// The same and the learning rates as tensors by name: `state.NAME.SLOT` for what belongs to the parameter of this
+    /// name and has its shape, `param_groups.NUMBER.SLOT` for what belongs to a group.
     ///
     /// # Panics
     /// If two parameters have the same name.

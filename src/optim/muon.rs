@@ -34,8 +34,8 @@ pub enum MuonAdjust {
     /// `sqrt(max(1, rows / columns))`: Keller Jordan's.
     #[default]
     Original,
-    /// `0.2 · sqrt(max(rows, columns))`: the size of AdamW's steps, so that its learning rate and decay carry over (Liu et
-    /// al., arXiv 2502.16982).
+    /// `0.2 · sqrt(max(rows, columns))`: the size of AdamW's steps, so that its learning rate and decay carry over (Liu
+    /// et al., arXiv 2502.16982).
     MatchRmsAdamw,
     /// `sqrt(rows / columns)`
     SpectralUnclamped,
@@ -57,10 +57,11 @@ impl Default for MuonOptions {
 }
 
 /// Muon (Jordan et al. 2024, <https://kellerjordan.github.io/posts/muon/>), as PyTorch's `Muon`, but in f32 where that
-/// iterates in bfloat16: momentum, whose matrix is brought near the closest orthogonal one by a Newton–Schulz iteration.
+/// iterates in bfloat16: momentum, whose matrix is brought near the closest orthogonal one by a Newton–Schulz
+/// iteration.
 ///
-/// It is for the matrices of hidden layers; embeddings, heads and vectors go to another optimizer. Each matrix takes three
-/// products per iteration.
+/// It is for the matrices of hidden layers; embeddings, heads and vectors go to another optimizer. Each matrix takes
+/// three products per iteration.
 ///
 /// # Panics
 ///

@@ -1,7 +1,7 @@
 //! An optimizer's state as named tensors, the form in which files keep it.
 //!
-//! What the rule keeps for each element is split by parameter, as `state.NAME.SLOT` (`state.fc1.weight.exp_avg`), so that
-//! it fits an optimizer with the same parameters in other groups or another order. What it keeps for a group is
+//! What the rule keeps for each element is split by parameter, as `state.NAME.SLOT` (`state.fc1.weight.exp_avg`), so
+//! that it fits an optimizer with the same parameters in other groups or another order. What it keeps for a group is
 //! `param_groups.NUMBER.SLOT`, the learning rate `param_groups.NUMBER.lr`.
 
 use std::collections::BTreeMap;

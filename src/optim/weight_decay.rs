@@ -4,8 +4,8 @@ use crate::tensor::Tensor;
 
 use super::rule::Update;
 
-/// A pull of the parameters towards zero, and where it enters. Every optimizer takes each kind; PyTorch's `weight_decay` is
-/// the coupled one, but for AdamW, Muon and what is made with `decoupled_weight_decay=True`.
+/// A pull of the parameters towards zero, and where it enters. Every optimizer takes each kind; PyTorch's
+/// `weight_decay` is the coupled one, but for AdamW, Muon and what is made with `decoupled_weight_decay=True`.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum WeightDecay {
     /// None.
@@ -13,8 +13,8 @@ pub enum WeightDecay {
     None,
     /// The gradient gets this times the parameter added, before the optimizer's rule sees it: an L2 penalty.
     Coupled(f32),
-    /// The parameter shrinks by the learning rate times this, beside what the gradient does (Loshchilov and Hutter, arXiv
-    /// 1711.05101); with LAMB the step's direction gets this times the parameter added, before its length is set.
+    /// The parameter shrinks by the learning rate times this, beside what the gradient does (Loshchilov and Hutter,
+    /// arXiv 1711.05101); with LAMB the step's direction gets this times the parameter added, before its length is set.
     Decoupled(f32),
 }
 

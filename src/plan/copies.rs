@@ -36,8 +36,8 @@ pub(super) fn copy_placed(program: &mut Program, nodes: &BTreeSet<usize>) -> Vec
     names
 }
 
-/// Copies those outputs and parts of packs that `needed` says (told of the program, the node, and whether it is a part),
-/// outputs first; returns the new number of each node.
+/// Copies those outputs and parts of packs that `needed` says (told of the program, the node, and whether it is a
+/// part), outputs first; returns the new number of each node.
 fn copy(program: &mut Program, mut needed: impl FnMut(&Program, usize, bool) -> bool) -> Vec<usize> {
     let outputs: Vec<bool> = program.outputs.iter().map(|output| needed(program, output.node, false)).collect();
     let mut parts = FxHashSet::default();
@@ -55,8 +55,8 @@ fn copy(program: &mut Program, mut needed: impl FnMut(&Program, usize, bool) -> 
     names
 }
 
-/// Copies these inputs (node, and which of its inputs); returns the new number of each node. A copy has to come before its
-/// reader, so the program is rebuilt in order.
+/// Copies these inputs (node, and which of its inputs); returns the new number of each node. A copy has to come before
+/// its reader, so the program is rebuilt in order.
 pub(super) fn copy_inputs(program: &mut Program, inputs: &FxHashSet<(usize, usize)>) -> Vec<usize> {
     let old = std::mem::take(&mut program.nodes);
     let mut names = Vec::with_capacity(old.len());

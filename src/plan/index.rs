@@ -151,7 +151,8 @@ impl Ix {
         (added, self)
     }
 
-    /// Finds `(unit, coarse, fine)` with `self = unit · coarse + fine`, `0 <= fine < unit`, `unit > 1` a divisor of `by`.
+    /// Finds `(unit, coarse, fine)` with `self = unit · coarse + fine`, `0 <= fine < unit`, `unit > 1` a divisor of
+    /// `by`.
     fn coarsen(&self, by: i64, axes: &[usize]) -> Option<(i64, Self, Self)> {
         let mut units: Vec<i64> = self.terms.iter().map(|(_, c)| gcd(c.abs(), by)).filter(|&unit| unit > 1).collect();
         units.sort_unstable_by(|a, b| b.cmp(a));

@@ -37,8 +37,8 @@ pub struct Plan {
     /// True if sizes should be written into kernels as constants (captured steps), false for one-off work, where
     /// kernels are shared between sizes.
     pub literal_sizes: bool,
-    /// Gaps in plan-owned buffers: elements that no kernel writes and that read as zero. They are cleared once, when memory is
-    /// provided, and no other buffer has them.
+    /// Gaps in plan-owned buffers: elements that no kernel writes and that read as zero. They are cleared once, when
+    /// memory is provided, and no other buffer has them.
     pub zeroed: Vec<(BufferId, Range<usize>)>,
     /// Structural hash of the program this was made from.
     pub key: u64,
@@ -284,8 +284,8 @@ pub enum InstrOp {
         /// Registered number of the op and line, not 0.
         site: u32,
     },
-    /// 32 random bits: lane `counter % 4` of Philox 4x32-10 with counter words (counter / 4, stream, position, 0) and key
-    /// words (seed, 0).
+    /// 32 random bits: lane `counter % 4` of Philox 4x32-10 with counter words (counter / 4, stream, position, 0) and
+    /// key words (seed, 0).
     Random {
         /// Element number.
         counter: Ix,

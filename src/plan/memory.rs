@@ -15,8 +15,8 @@ pub(super) struct Life {
     pub bytes: u64,
     /// The buffers that must not lie in its slot.
     pub conflicts: Vec<usize>,
-    /// Parts that are alive at times of their own, such as those of a vector that many kernels write; none: all of it is alive
-    /// all the time.
+    /// Parts that are alive at times of their own, such as those of a vector that many kernels write; none: all of it
+    /// is alive all the time.
     pub parts: Vec<Part>,
 }
 
@@ -62,10 +62,10 @@ struct Slot {
 
 /// A place for each buffer.
 ///
-/// Best fit, in several attempts, of which the one that needs the least memory wins: largest buffer first, among equals the
-/// longest-lived, the one born first or the one that dies last, in slots that are divided and in slots that are not; and in
-/// order of birth, in slots that are not divided but grow. So no slot is larger than the largest buffer that lies in it. What has
-/// parts is the first one in a slot.
+/// Best fit, in several attempts, of which the one that needs the least memory wins: largest buffer first, among equals
+/// the longest-lived, the one born first or the one that dies last, in slots that are divided and in slots that are
+/// not; and in order of birth, in slots that are not divided but grow. So no slot is larger than the largest buffer
+/// that lies in it. What has parts is the first one in a slot.
 pub(super) fn place(lives: &[Life]) -> Placement {
     type Key = (Reverse<u64>, Reverse<usize>, usize);
     let sorted = |key: fn(&Life) -> Key| {
@@ -186,8 +186,8 @@ mod tests {
         lives[b].conflicts.push(a);
     }
 
-    /// Buffers of sizes that fill slots and such that leave gaps in them; some conflict, some have a part that is used later than the
-    /// first one, and one that is in use forever.
+    /// Buffers of sizes that fill slots and such that leave gaps in them; some conflict, some have a part that is used
+    /// later than the first one, and one that is in use forever.
     fn lives() -> impl Strategy<Value = Vec<Life>> {
         let bytes = prop_oneof![(1u64..40).prop_map(|n| n * ALIGNMENT), (1u64..600).prop_map(|n| n * 16)];
         let one = (0usize..30, 0usize..8, bytes).prop_map(|(first, length, bytes)| life(first, first + length, bytes));

@@ -16,10 +16,11 @@ pub struct PlanOptions {
     pub sort_run: usize,
     /// Elements one row of a reduction may have before it is cut in parts that are reduced again.
     pub max_row: usize,
-    /// Workgroups the device wants at the least; the sums of small reductions and contractions are cut until there are so
-    /// many. 1: never cut for that.
+    /// Workgroups the device wants at the least; the sums of small reductions and contractions are cut until there are
+    /// so many. 1: never cut for that.
     pub wanted_groups: usize,
-    /// Rows, and as many columns, of a contraction's results that are worth a workgroup. It sums a quarter as many columns of a matrix.
+    /// Rows, and as many columns, of a contraction's results that are worth a workgroup. It sums a quarter as many
+    /// columns of a matrix.
     pub group_tile: usize,
     /// Results of a contraction with fewer rows or columns than half of that which are worth a workgroup.
     pub thin_results: usize,
@@ -36,7 +37,8 @@ pub struct PlanOptions {
     pub fuse: bool,
     /// True: sizes are written into kernels as constants.
     pub literal_sizes: bool,
-    /// True: a slot may have what a kernel only reads beside what it writes. WebGPU binds a buffer in one way at a time.
+    /// True: a slot may have what a kernel only reads beside what it writes. WebGPU binds a buffer in one way at a
+    /// time.
     pub mixed_slots: bool,
     /// Of contractions of f32.
     pub matmul_precision: MatmulPrecision,
@@ -62,8 +64,8 @@ impl PlanOptions {
         matmul_precision: MatmulPrecision::Highest,
     };
 
-    /// For a GPU that lets a kernel bind `max_buffers` storage buffers. How many cores it has, wgpu does not tell; 128 is what
-    /// the larger ones have, and costs the others little: the partial results of 128 workgroups are 2 MiB.
+    /// For a GPU that lets a kernel bind `max_buffers` storage buffers. How many cores it has, wgpu does not tell; 128
+    /// is what the larger ones have, and costs the others little: the partial results of 128 workgroups are 2 MiB.
     pub const fn gpu(max_buffers: usize) -> Self {
         Self {
             max_buffers,
@@ -72,8 +74,8 @@ impl PlanOptions {
             max_row: 1 << 18,
             wanted_groups: 128,
             group_tile: 64,
-            // workgroups for thin ones are smaller, and more of them hide better what they wait for: a ResNet-20's step of 128
-            // pictures takes an H100 4.31 ms so and 4.52 with a quarter
+            // workgroups for thin ones are smaller, and more of them hide better what they wait for: a ResNet-20's step
+            // of 128 pictures takes an H100 4.31 ms so and 4.52 with a quarter
             thin_results: 64 * 64,
             fused_row: 1 << 14,
             recompute_cost: 10,

@@ -23,8 +23,8 @@ pub(super) struct Item {
 /// List scheduling from the items that depend on nothing: among the ready ones of the earliest stage, the one that adds
 /// least to (or takes most from) the memory alive.
 ///
-/// Memory that several items write, such as the vector of all gradients, counts in equal parts. As a whole it would keep the first of
-/// them waiting until nothing else is left, and what they read alive with it.
+/// Memory that several items write, such as the vector of all gradients, counts in equal parts. As a whole it would
+/// keep the first of them waiting until nothing else is left, and what they read alive with it.
 pub(super) fn order(items: &[Item], buffers: usize) -> Vec<usize> {
     let mut waiting: Vec<usize> = items.iter().map(|item| item.before.len()).collect();
     let mut after: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
@@ -69,8 +69,8 @@ pub(super) fn order(items: &[Item], buffers: usize) -> Vec<usize> {
     result
 }
 
-/// Ranges of consecutive kernels none of which touches memory, or another part of a buffer, that another one writes: whoever reads a
-/// buffer depends on the last one that wrote it.
+/// Ranges of consecutive kernels none of which touches memory, or another part of a buffer, that another one writes:
+/// whoever reads a buffer depends on the last one that wrote it.
 pub(super) fn waves(kernels: &[Kernel], buffers: &[Buffer]) -> Vec<Range<usize>> {
     let mut waves = Vec::new();
     let mut start = 0;

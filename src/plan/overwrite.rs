@@ -35,9 +35,9 @@ pub(super) fn readers_first(program: &Program, homes: &[Option<Home>]) -> Vec<(u
     pairs
 }
 
-/// An output's node that cannot be written where it belongs: its own kernel, or that of a part of it, reads the old value at
-/// other points, or the orders "readers before writers" and "inputs before their users" contradict each other (two variables
-/// that change places).
+/// An output's node that cannot be written where it belongs: its own kernel, or that of a part of it, reads the old
+/// value at other points, or the orders "readers before writers" and "inputs before their users" contradict each other
+/// (two variables that change places).
 pub(super) fn unsafe_output(context: Context<'_>) -> Option<usize> {
     let Context { program, homes, .. } = context;
     let pairs = readers_first(program, homes);
@@ -65,8 +65,8 @@ fn kernels<'a>(program: &'a Program, homes: &'a [Option<Home>]) -> impl Iterator
     (0..program.nodes.len()).filter(computed)
 }
 
-/// For each stored node those that must run later, if every reader runs before the writer of what it reads, and the nodes that
-/// can then never run.
+/// For each stored node those that must run later, if every reader runs before the writer of what it reads, and the
+/// nodes that can then never run.
 fn in_cycles(program: &Program, homes: &[Option<Home>], pairs: &[(usize, usize)]) -> (Later, FxHashSet<usize>) {
     let mut after = Later::default();
     let mut before: FxHashMap<usize, usize> = kernels(program, homes).map(|number| (number, 0)).collect();

@@ -117,7 +117,8 @@ fn lives(plan: &Plan) -> Vec<Option<Life>> {
     lives
 }
 
-/// Notes of the vectors that kernels write in parts that each part is alive from its own writer on. Gaps are alive always.
+/// Notes of the vectors that kernels write in parts that each part is alive from its own writer on. Gaps are alive
+/// always.
 fn add_parts(plan: &Plan, lives: &mut [Option<Life>]) {
     /// The writers, of gaps none, and what they write.
     type Written = Vec<(Option<usize>, Range<usize>)>;
@@ -153,8 +154,8 @@ fn add_parts(plan: &Plan, lives: &mut [Option<Life>]) {
     }
 }
 
-/// Notes for each of the `owned` buffers, by their positions there, those that a kernel only reads while it writes this one,
-/// or the other way round.
+/// Notes for each of the `owned` buffers, by their positions there, those that a kernel only reads while it writes this
+/// one, or the other way round.
 fn add_conflicts(plan: &Plan, owned: &[BufferId], lives: &mut [Life]) {
     let position = |buffer: &BufferId| owned.binary_search(buffer).ok();
     for kernel in &plan.kernels {

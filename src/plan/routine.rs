@@ -1,5 +1,5 @@
-//! Routines: kernels that tapes cannot say, as their course depends on data, or their loops are their own (attention). They read and write whole
-//! values in row-major order, and share a kernel with nothing.
+//! Routines: kernels that tapes cannot say, as their course depends on data, or their loops are their own (attention).
+//! They read and write whole values in row-major order, and share a kernel with nothing.
 
 use std::fmt;
 use std::ops::Range;

@@ -13,8 +13,8 @@ use super::PlanOptions;
 
 /// Parts of a contraction's sum are not made shorter than this for the sake of parallelism.
 const LEAST_STEPS: usize = 256;
-/// Nor are those of a reduction's rows, or of its columns, which a quarter of a workgroup's tile share, and in fewer parts they are
-/// not cut: the second reduction takes time, too.
+/// Nor are those of a reduction's rows, or of its columns, which a quarter of a workgroup's tile share, and in fewer
+/// parts they are not cut: the second reduction takes time, too.
 const LEAST_ROW: usize = 1 << 14;
 const LEAST_COLUMN: usize = 1 << 10;
 const LEAST_PARTS: usize = 8;

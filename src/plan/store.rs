@@ -17,8 +17,8 @@ const MOST_READERS: usize = 64;
 const MAX_COST: u32 = 220;
 /// The longest chain of nodes computed in one go: writing a kernel's code recurses along it.
 const MAX_DEPTH: u32 = 64;
-/// How often an axis may stand in the index of an element, as reshapes repeat it: each part of a row-major position is a quotient or
-/// remainder of all of it.
+/// How often an axis may stand in the index of an element, as reshapes repeat it: each part of a row-major position is
+/// a quotient or remainder of all of it.
 const MAX_REPEATED: usize = 16;
 /// A kernel that reads more than this leaves no room for its outputs and for merging.
 const MAX_READS: usize = 10;
@@ -200,8 +200,9 @@ impl Chooser<'_> {
         }
     }
 
-    /// Stores the elementwise work behind a contraction in place of its sums, if a contraction or a window reads its elements several
-    /// times each: computed once, as an epilogue, it takes no more memory, and what reads it has plain operands.
+    /// Stores the elementwise work behind a contraction in place of its sums, if a contraction or a window reads its
+    /// elements several times each: computed once, as an epilogue, it takes no more memory, and what reads it has plain
+    /// operands.
     fn store_epilogues(&mut self, number: usize, users: &[Vec<usize>]) {
         let node = &self.program.nodes[number];
         let is_contraction = match node.op {

@@ -1,5 +1,5 @@
-//! Memory of own kernels: each of their values is bound as a range of its own, which starts where a binding may and, if it
-//! is written, holds nothing else.
+//! Memory of own kernels: each of their values is bound as a range of its own, which starts where a binding may and, if
+//! it is written, holds nothing else.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use crate::graph::{Op, Program, ProgramNode, Slot};
 
 use super::copies::{copy_inputs, copy_placed};
 
-/// Puts copies between own kernels and places that do not fit: what they read from the middle of a storage, and what they
-/// write as a part of one. Outputs and parts of packs have nodes of their own.
+/// Puts copies between own kernels and places that do not fit: what they read from the middle of a storage, and what
+/// they write as a part of one. Outputs and parts of packs have nodes of their own.
 pub(super) fn separate(program: &mut Program) {
     if !program.nodes.iter().any(is_own) {
         return;

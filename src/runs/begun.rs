@@ -10,8 +10,8 @@ use crate::train::record::{RUN, STATUS};
 
 use super::json::{json, read_bytes};
 
-/// When the run in a folder began, in milliseconds since 1970: as it says, or as its last status leads to think, or the time of its
-/// folder, and of a folder that tells nothing 0.
+/// When the run in a folder began, in milliseconds since 1970: as it says, or as its last status leads to think, or the
+/// time of its folder, and of a folder that tells nothing 0.
 pub(super) fn begun(folder: &Path) -> u64 {
     #[derive(Deserialize)]
     struct Run {

@@ -27,7 +27,8 @@ pub(super) fn is_event_file(name: &std::ffi::OsStr) -> bool {
 /// The event files of a folder, as far as they were read.
 #[derive(Debug, Default)]
 pub(super) struct EventFiles {
-    /// In the order in which they are read, which is that in which they were begun: TensorBoard's names begin with the time.
+    /// In the order in which they are read, which is that in which they were begun: TensorBoard's names begin with the
+    /// time.
     files: BTreeMap<OsString, Followed>,
     tags: BTreeSet<String>,
     /// When the first event was written: seconds since 1970.
@@ -47,7 +48,8 @@ struct Followed {
 pub(super) struct Another;
 
 impl EventFiles {
-    /// Reads on, about `most` bytes, and returns whether there is more; `epoch` tells how many passes are done at a step.
+    /// Reads on, about `most` bytes, and returns whether there is more; `epoch` tells how many passes are done at a
+    /// step.
     pub(super) fn read(
         &mut self,
         folder: &Path,

@@ -17,9 +17,9 @@ const MAX_FOLDERS: usize = 10_000;
 /// Entries of a folder that are looked at.
 const MAX_ENTRIES: usize = 20_000;
 
-/// All folders of runs in a folder: itself, and those up to four levels below it, at most 1000, in natural order (`run-2`
-/// before `run-10`). A folder of a run has a `run.json`, a `metrics.jsonl` or an event file. Hidden folders are passed over,
-/// and so are links to folders that are in it anyway. What cannot be read has no runs.
+/// All folders of runs in a folder: itself, and those up to four levels below it, at most 1000, in natural order
+/// (`run-2` before `run-10`). A folder of a run has a `run.json`, a `metrics.jsonl` or an event file. Hidden folders
+/// are passed over, and so are links to folders that are in it anyway. What cannot be read has no runs.
 pub fn find(root: &Path) -> Vec<PathBuf> {
     let mut search = Search { root: root.canonicalize().ok(), folders: 0, runs: Vec::new() };
     search.visit(root, DEPTH);

@@ -8,7 +8,8 @@ impl RecordedHistogram {
         self.buckets.iter().map(|bucket| bucket.count).sum()
     }
 
-    /// The value below which this part (0 to 1) of all values lies, if they lie evenly within each bucket; NaN if there are none.
+    /// The value below which this part (0 to 1) of all values lies, if they lie evenly within each bucket; NaN if there
+    /// are none.
     pub fn quantile(&self, part: f64) -> f64 {
         let mut below = part.clamp(0.0, 1.0) * self.count();
         let filled = || self.buckets.iter().filter(|bucket| bucket.count > 0.0);

@@ -1,9 +1,9 @@
-//! Runs as their folders tell of them, those that are over and those that are still going on, in this process or another one:
-//! numbers, state, plan and predictions of our own ([`crate::train::record`] names the files), and the event files that
-//! PyTorch, Keras and others write for TensorBoard. Knows no front end.
+//! Runs as their folders tell of them, those that are over and those that are still going on, in this process or
+//! another one: numbers, state, plan and predictions of our own ([`crate::train::record`] names the files), and the
+//! event files that PyTorch, Keras and others write for TensorBoard. Knows no front end.
 //!
-//! Only what is new is read, each time. Nothing in a file makes reading panic or take more memory than a few times the file:
-//! what cannot be read is a line in [`Recording::problems`], and what was read before stays.
+//! Only what is new is read, each time. Nothing in a file makes reading panic or take more memory than a few times the
+//! file: what cannot be read is a line in [`Recording::problems`], and what was read before stays.
 //!
 //! ```
 //! use brasa::runs::Recording;

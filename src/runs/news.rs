@@ -59,7 +59,8 @@ pub(super) struct News {
 }
 
 impl News {
-    /// A line of `metrics.jsonl`; `epoch` passes are done at its step, if that can be told more exactly than by the line.
+    /// A line of `metrics.jsonl`; `epoch` passes are done at its step, if that can be told more exactly than by the
+    /// line.
     pub(super) fn line(&mut self, line: &Line, epoch: Option<f32>) {
         let passes = line.epoch as f32;
         let epoch = epoch.unwrap_or(if line.kind == Kind::Train { passes - 1.0 } else { passes });
@@ -169,8 +170,8 @@ fn set<T>(place: &mut Option<T>, value: Option<T>) -> bool {
     there
 }
 
-/// Adds a histogram, and drops one if there are too many: the one whose neighbours are nearest to each other, which leaves all
-/// about evenly spaced, the first and the last among them.
+/// Adds a histogram, and drops one if there are too many: the one whose neighbours are nearest to each other, which
+/// leaves all about evenly spaced, the first and the last among them.
 fn keep(list: &mut Vec<RecordedHistogram>, histogram: RecordedHistogram) {
     list.push(histogram);
     if list.len() > MAX_HISTOGRAMS {

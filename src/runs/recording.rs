@@ -38,8 +38,9 @@ pub struct Recording {
     /// What was taken for what in the last evaluation.
     pub confusion: Option<Confusion>,
     /// Numbers by tag: of our own runs `loss/train`, `loss/test`, `accuracy/train`, `accuracy/test`, `learning_rate`,
-    /// `gradient_norm`, `samples_per_second`, `memory_bytes`, `epoch/loss`, `epoch/accuracy`, `test/mean_iou`, `test/mean_f1`,
-    /// `test/mean_precision`, `test/mean_recall`, `test/micro_f1`, `test/perplexity`, `test/top5` from `metrics.jsonl`, all else from event files.
+    /// `gradient_norm`, `samples_per_second`, `memory_bytes`, `epoch/loss`, `epoch/accuracy`, `test/mean_iou`,
+    /// `test/mean_f1`, `test/mean_precision`, `test/mean_recall`, `test/micro_f1`, `test/perplexity`, `test/top5` from
+    /// `metrics.jsonl`, all else from event files.
     pub series: BTreeMap<String, Series>,
     /// Histograms by tag, at most 200 of each, evenly spaced.
     pub histograms: BTreeMap<String, Vec<RecordedHistogram>>,
@@ -107,8 +108,8 @@ impl Recording {
         state::of(self.status.as_ref())
     }
 
-    /// Writes series as a table with the columns `run`, `tag`, `step`, `epoch`, `seconds`, `value`, a row for each point. Tags
-    /// that the run does not have have no rows.
+    /// Writes series as a table with the columns `run`, `tag`, `step`, `epoch`, `seconds`, `value`, a row for each
+    /// point. Tags that the run does not have have no rows.
     ///
     /// # Errors
     /// If it cannot be written.

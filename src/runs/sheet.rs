@@ -20,8 +20,8 @@ const MAX_PIXELS: u64 = 1 << 25;
 const MAX_DECODER_BYTES: u64 = 256 << 20;
 
 impl Recording {
-    /// Decodes one of the run's PNG files: width, height, and red, green and blue of each pixel, row by row. Of a sheet of
-    /// masks, each of the three is the class.
+    /// Decodes one of the run's PNG files: width, height, and red, green and blue of each pixel, row by row. Of a sheet
+    /// of masks, each of the three is the class.
     ///
     /// # Errors
     /// If the file is missing, damaged or too large, or if the sheet says something impossible.

@@ -21,7 +21,8 @@ pub enum RecordedState {
     Stopped,
     /// Ended by an error, which [`Recording::status`](super::Recording::status) has.
     Failed,
-    /// Said to go on, but it has written nothing for longer than 10 seconds, and its process is gone or cannot be looked for.
+    /// Said to go on, but it has written nothing for longer than 10 seconds, and its process is gone or cannot be
+    /// looked for.
     Silent {
         /// Seconds since it wrote at last.
         seconds: f64,

@@ -11,11 +11,12 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::recording::own_name;
 use super::{Recording, find};
 
-/// Bytes read of a run before it is the next one's turn, so that a long run does not keep others from being shown; what they
-/// say is taken in under the lock.
+/// Bytes read of a run before it is the next one's turn, so that a long run does not keep others from being shown; what
+/// they say is taken in under the lock.
 const PIECE: u64 = 2 << 20;
 
-/// Keeps the recordings of all runs in some folders up to date, on a thread of its own, which ends when this is dropped.
+/// Keeps the recordings of all runs in some folders up to date, on a thread of its own, which ends when this is
+/// dropped.
 ///
 /// Runs come and go, so what belongs to one is known by its folder, not by its place in the list.
 pub struct Watcher {
@@ -39,8 +40,8 @@ struct Orders {
 }
 
 impl Watcher {
-    /// Watches these folders, looking into them `every` so often. `changed` is called on the watching thread whenever something
-    /// changed, with nothing locked.
+    /// Watches these folders, looking into them `every` so often. `changed` is called on the watching thread whenever
+    /// something changed, with nothing locked.
     pub fn new(roots: Vec<PathBuf>, every: Duration, changed: impl Fn() + Send + 'static) -> Self {
         let shared = Arc::new(Shared::default());
         shared.orders.lock().roots = roots;

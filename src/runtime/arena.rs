@@ -11,8 +11,8 @@ use crate::tensor::Tensor;
 use super::cell::VarCell;
 use super::var::{Var, VarKind};
 
-/// Variables that share one storage, each where a binding may start; the gaps stay zero. So a kernel that works on one of
-/// them is the same kernel as that of another layer.
+/// Variables that share one storage, each where a binding may start; the gaps stay zero. So a kernel that works on one
+/// of them is the same kernel as that of another layer.
 #[derive(Clone, Debug)]
 pub struct Arena {
     whole: Var,

@@ -170,8 +170,8 @@ impl Drop for Captured {
     }
 }
 
-/// Whether one of `places` is not where it was, once the assignments to `vars` that wait are computed: that moves those who
-/// hold an old value.
+/// Whether one of `places` is not where it was, once the assignments to `vars` that wait are computed: that moves those
+/// who hold an old value.
 fn have_moved(vars: &[Arc<VarCell>], places: &[Place]) -> Result<bool> {
     vars.iter().try_for_each(|var| var.flush())?;
     Ok(places.iter().any(Place::has_moved))

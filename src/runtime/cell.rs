@@ -160,7 +160,8 @@ impl VarCell {
         node
     }
 
-    /// Replaces the value: inside of a step when the step runs, outside when it is next read or, if memory is shared, now.
+    /// Replaces the value: inside of a step when the step runs, outside when it is next read or, if memory is shared,
+    /// now.
     #[track_caller]
     pub(super) fn assign(self: &Arc<Self>, value: &NodeRef) {
         self.check(value);
@@ -213,8 +214,8 @@ impl VarCell {
         }
     }
 
-    /// The value at this point of the trace: of a member, its part of what the arena was assigned; of an arena, with what
-    /// its members were assigned.
+    /// The value at this point of the trace: of a member, its part of what the arena was assigned; of an arena, with
+    /// what its members were assigned.
     #[track_caller]
     fn read_traced(self: &Arc<Self>) -> NodeRef {
         let pending = |cell: &Arc<Self>| trace::with(|trace| trace.pending_of(cell)).flatten();
@@ -268,8 +269,8 @@ impl VarCell {
         Ok(())
     }
 
-    /// Moves everybody who still holds the current value to a copy: it is about to be overwritten, and with it the value of
-    /// an arena's members, or of the arena that this is a member of.
+    /// Moves everybody who still holds the current value to a copy: it is about to be overwritten, and with it the
+    /// value of an arena's members, or of the arena that this is a member of.
     pub(super) fn release_snapshots(&self) -> Result<()> {
         self.move_holders()?;
         let ownership = match &self.state().ownership {

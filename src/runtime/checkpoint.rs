@@ -8,9 +8,9 @@ use crate::autodiff;
 use crate::graph::{Node, NodeRef, Op, Source, in_segment};
 use crate::tensor::Tensor;
 
-/// What `function` gives. The values inside it are not kept for the gradient but computed again when that arrives (Chen et
-/// al. 2016, "Training Deep Nets with Sublinear Memory Cost"). It runs once: what is computed again is what it traced, so
-/// dropout repeats its choices, and variables that it assigns get their values once.
+/// What `function` gives. The values inside it are not kept for the gradient but computed again when that arrives (Chen
+/// et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). It runs once: what is computed again is what it
+/// traced, so dropout repeats its choices, and variables that it assigns get their values once.
 ///
 /// ```
 /// use brasa::autodiff::grad;
@@ -60,7 +60,8 @@ fn compute_again(node: &NodeRef, gradient: &NodeRef) -> Vec<Option<NodeRef>> {
     std::iter::once(None).chain(edge.iter().map(&mut of)).collect()
 }
 
-/// `input`, but not before `gradient` is there. Parameters and constants need not wait: nothing is computed of them alone.
+/// `input`, but not before `gradient` is there. Parameters and constants need not wait: nothing is computed of them
+/// alone.
 fn later(input: &NodeRef, gradient: &NodeRef) -> NodeRef {
     if matches!(input.source, Some(Source::Var(_) | Source::Host(_))) {
         return input.clone();

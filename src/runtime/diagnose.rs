@@ -1,5 +1,5 @@
-//! Finds the origin of a NaN: every node of a program gets memory of its own, some at a time, and the first bad value is
-//! named.
+//! Finds the origin of a NaN: every node of a program gets memory of its own, some at a time, and the first bad value
+//! is named.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ const GROUP_BYTES: u64 = 256 << 20;
 /// The first node with a non-finite value, in words; `None` if there is none. The program's own outputs are not
 /// written.
 ///
-/// Where memory is short, fewer values are kept at a time; where it does not do for a single one, the nodes on the way to
-/// it are fused as in the captured step.
+/// Where memory is short, fewer values are kept at a time; where it does not do for a single one, the nodes on the way
+/// to it are fused as in the captured step.
 pub(super) fn first_non_finite(
     device: &Device,
     program: &Program,

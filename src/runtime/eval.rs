@@ -154,16 +154,16 @@ fn executable(device: &Device, program: &Program) -> Result<Arc<Executable>> {
 }
 
 impl Plans {
-    /// What keeps `program` from running with the plan, used last, of a program that differs from it in sizes and constants
-    /// only.
+    /// What keeps `program` from running with the plan, used last, of a program that differs from it in sizes and
+    /// constants only.
     fn why_not_reused(&self, program: &Program) -> Option<String> {
         let similar = self.by_key.values().filter(|cached| cached.program.has_form_of(program));
         program.difference(&similar.max_by_key(|cached| cached.used)?.program)
     }
 }
 
-/// Graphs deeper than this are evaluated when they grow further, so that memory for waiting nodes stays bounded; their gradients are as
-/// many again.
+/// Graphs deeper than this are evaluated when they grow further, so that memory for waiting nodes stays bounded; their
+/// gradients are as many again.
 const MAX_WAITING: u32 = 4096;
 
 /// Evaluates `node` if too many nodes wait below it. Errors are left to whoever reads the value.

@@ -14,8 +14,8 @@ use super::eval::options_for;
 use super::step::StepInfo;
 use super::var::{Var, VarKind};
 
-/// Bytes that a captured step takes on its device, by purpose. What kernels use within themselves, and what the driver needs
-/// besides, is not known.
+/// Bytes that a captured step takes on its device, by purpose. What kernels use within themselves, and what the driver
+/// needs besides, is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Forecast {
     /// Parameters and other variables of a model.
@@ -56,8 +56,8 @@ impl Add for Forecast {
     }
 }
 
-/// Traces and plans `function` as a step for inputs of these shapes and types would be, and tells what it would take. Nothing
-/// runs, and nothing is allocated.
+/// Traces and plans `function` as a step for inputs of these shapes and types would be, and tells what it would take.
+/// Nothing runs, and nothing is allocated.
 ///
 /// # Errors
 /// If the device fails.

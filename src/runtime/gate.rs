@@ -29,8 +29,8 @@ pub fn catch_non_finite<T>(f: impl FnOnce() -> T) -> (T, Option<Tensor>) {
 }
 
 /// Makes the assignments of the step being traced depend on `skip`, a truth value of shape `[]`: if it is true when the
-/// step runs, only those to `except` happen. Unlike [`check_finite`] it does not halt the step. Outside of a trace it does
-/// nothing.
+/// step runs, only those to `except` happen. Unlike [`check_finite`] it does not halt the step. Outside of a trace it
+/// does nothing.
 pub fn skip_if(skip: &Tensor, except: &[Var]) {
     trace::with(|trace| {
         trace.skips.push(skip.node().clone());
@@ -38,8 +38,8 @@ pub fn skip_if(skip: &Tensor, except: &[Var]) {
     });
 }
 
-/// Makes assignments to `variables` in the step being traced happen whatever [`skip_if`] says. Outside of a trace it does
-/// nothing.
+/// Makes assignments to `variables` in the step being traced happen whatever [`skip_if`] says. Outside of a trace it
+/// does nothing.
 pub fn never_skip(variables: &[Var]) {
     trace::with(|trace| trace.unskipped.extend(variables.iter().map(Var::id)));
 }

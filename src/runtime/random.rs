@@ -42,8 +42,8 @@ pub struct RandomState {
     pub draws: u32,
 }
 
-/// One number on the device. Whoever uses its variable holds it; what stays with the device is the memory, as a variable
-/// holds its device.
+/// One number on the device. Whoever uses its variable holds it; what stays with the device is the memory, as a
+/// variable holds its device.
 #[derive(Default)]
 struct Word {
     cell: Weak<VarCell>,
@@ -87,8 +87,8 @@ fn with<T>(device: &Device, f: impl FnOnce(&mut State) -> T) -> T {
     f(&mut device.kept::<Generator>().state())
 }
 
-/// What `f` does with the variables, too. They are computed while the generator is held, so the device is taken before it: a
-/// step that is being traced holds the device when it comes here.
+/// What `f` does with the variables, too. They are computed while the generator is held, so the device is taken before
+/// it: a step that is being traced holds the device when it comes here.
 fn with_variables<T>(device: &Device, f: impl FnOnce(&mut State) -> T) -> T {
     let _exclusive = device.exclusive();
     with(device, f)
@@ -107,8 +107,8 @@ pub fn seed(device: &Device, seed: u64) -> Result<()> {
     set_random_state(device, RandomState { seed: word, position: 0, draws: 0 })
 }
 
-/// What `device`'s random numbers continue from, for checkpoints: given back to [`set_random_state`], every draw comes as
-/// it came after this. Waits for the device.
+/// What `device`'s random numbers continue from, for checkpoints: given back to [`set_random_state`], every draw comes
+/// as it came after this. Waits for the device.
 ///
 /// # Errors
 /// If the device fails, or a step is being traced.

@@ -24,17 +24,17 @@ use super::var::{Var, VarKind};
 
 type Function = Box<dyn FnMut(&[Tensor]) -> Vec<Tensor> + Send>;
 
-/// Signatures that a step stays captured for, unless it is told another number. Each has memory of its own for its inputs,
-/// outputs and intermediate results: enough for the sizes of a few batches, in training and out of it.
+/// Signatures that a step stays captured for, unless it is told another number. Each has memory of its own for its
+/// inputs, outputs and intermediate results: enough for the sizes of a few batches, in training and out of it.
 const SIGNATURES: usize = 8;
 
 /// A function of tensors that is traced once for each signature of inputs and then replayed without graph work.
 ///
 /// Variables it assigns change when it runs. If anything in it was checked with [`super::check_finite`] (losses and
 /// gradients are, by `backward` and the optimizers), a run in which a checked value is NaN or infinite changes nothing,
-/// and neither does any run after it until [`Step::resume`]. An index or label out of range is no such check: it is clamped,
-/// the run counts, and the next read from the device is [`Error::IndexOutOfRange`]; check data where it comes from, as
-/// [`crate::data::Loader`] does. Products of f32 have the precision that was set when the step was made
+/// and neither does any run after it until [`Step::resume`]. An index or label out of range is no such check: it is
+/// clamped, the run counts, and the next read from the device is [`Error::IndexOutOfRange`]; check data where it comes
+/// from, as [`crate::data::Loader`] does. Products of f32 have the precision that was set when the step was made
 /// ([`Device::set_matmul_precision`]).
 ///
 /// ```
@@ -116,8 +116,8 @@ impl Step {
         self
     }
 
-    /// Stays captured for at most `limit` signatures of inputs (8 unless set, at least 1): when there is another one, that
-    /// which was used longest ago is forgotten, and its memory given back.
+    /// Stays captured for at most `limit` signatures of inputs (8 unless set, at least 1): when there is another one,
+    /// that which was used longest ago is forgotten, and its memory given back.
     #[must_use]
     pub fn with_signature_limit(mut self, limit: usize) -> Self {
         self.limit = limit.max(1);
@@ -201,11 +201,11 @@ impl Step {
         })
     }
 
-    /// Measures on the device which variant of each matrix product and convolution in it is the fastest for inputs of these
-    /// shapes and types, and remembers it for devices that are opened from now on: this one, and steps that run on it, stay
-    /// as they are. All variants give the same bits. It takes as much memory as the step itself, neither runs it nor changes
-    /// any variable, and has to be done once for an adapter and a driver. Other work on the device waits until it is done. On the
-    /// CPU backend there is nothing to measure.
+    /// Measures on the device which variant of each matrix product and convolution in it is the fastest for inputs of
+    /// these shapes and types, and remembers it for devices that are opened from now on: this one, and steps that run
+    /// on it, stay as they are. All variants give the same bits. It takes as much memory as the step itself, neither
+    /// runs it nor changes any variable, and has to be done once for an adapter and a driver. Other work on the device
+    /// waits until it is done. On the CPU backend there is nothing to measure.
     ///
     /// ```
     /// use brasa::device::TuneOptions;
@@ -245,8 +245,8 @@ impl Step {
         Ok(self.halted.tensor().item::<u32>()? != 0)
     }
 
-    /// Halts with `other`, and `other` with it: a step in several parts, of which none may count if one does not. To be called
-    /// before the first run.
+    /// Halts with `other`, and `other` with it: a step in several parts, of which none may count if one does not. To be
+    /// called before the first run.
     #[must_use]
     pub fn halting_with(mut self, other: &Self) -> Self {
         self.halted = other.halted.clone();
@@ -316,8 +316,8 @@ impl Step {
         super::diagnose::first_non_finite(&device, &captured.program, &captured.storages, &captured.hosts, &options)
     }
 
-    /// The memory that the step takes once it is captured for all of `signatures`, which must not be more than its limit.
-    /// It is traced and planned for those that are new, and takes no memory yet.
+    /// The memory that the step takes once it is captured for all of `signatures`, which must not be more than its
+    /// limit. It is traced and planned for those that are new, and takes no memory yet.
     ///
     /// # Errors
     /// If the device fails.

@@ -15,8 +15,8 @@ use super::signature::Signature;
 use super::var::{Var, VarKind};
 use super::{gate, trace};
 
-/// A function that was traced for inputs of a signature. Public for tests of the planner, which run its program in their own
-/// way.
+/// A function that was traced for inputs of a signature. Public for tests of the planner, which run its program in
+/// their own way.
 pub struct Traced {
     /// The program; its first externals are the inputs.
     pub program: Program,

@@ -1,5 +1,5 @@
-//! `BRASA_VALIDATE=1`: every kernel runs alone, and what it wrote is compared with the plan's interpreter in f64. That finds
-//! wrong kernels and drivers, not errors of the planner: both sides carry out the same plan.
+//! `BRASA_VALIDATE=1`: every kernel runs alone, and what it wrote is compared with the plan's interpreter in f64. That
+//! finds wrong kernels and drivers, not errors of the planner: both sides carry out the same plan.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -104,11 +104,12 @@ impl Check<'_> {
         if got == expected { Ok(()) } else { Err(self.error("status word", 0, got.into(), expected.into())) }
     }
 
-    /// Sums of many terms in f32 differ from f64 by more than one element's rounding: the tolerance is a thousandth (f16: a
-    /// hundredth) of the largest value that the same store writes, because a vector of gradients has pieces of very
-    /// different sizes. To that comes a millionth (f16: a hundred thousandth) of the largest value, or of 1, for sums whose
-    /// terms cancel. Integers, truth values and what the kernel does not write must agree exactly, but for places where it
-    /// writes another buffer: parts of a vector of gradients that are not alive yet lie where others are.
+    /// Sums of many terms in f32 differ from f64 by more than one element's rounding: the tolerance is a thousandth
+    /// (f16: a hundredth) of the largest value that the same store writes, because a vector of gradients has pieces of
+    /// very different sizes. To that comes a millionth (f16: a hundred thousandth) of the largest value, or of 1, for
+    /// sums whose terms cancel. Integers, truth values and what the kernel does not write must agree exactly, but for
+    /// places where it writes another buffer: parts of a vector of gradients that are not alive yet lie where others
+    /// are.
     fn values(&self, buffer: BufferId, got: &[f64], expected: &[f64]) -> Result<()> {
         let (relative, absolute) = match self.plan.buffers[buffer].dtype {
             DType::F32 => (1e-3, 1e-6),

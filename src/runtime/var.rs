@@ -89,8 +89,8 @@ impl Var {
             let what = format!("a new variable `{name}` with a value made from the step's inputs");
             return Err(Error::Traced { what });
         }
-        // making it is not something that the step repeats; the step's own nodes stay without a value, which would be a constant
-        // of the step
+        // making it is not something that the step repeats; the step's own nodes stay without a value, which would be a
+        // constant of the step
         trace::suspended(|| {
             for leaf in leaves {
                 if let Some(Source::Var(cell)) = &leaf.source {
@@ -134,8 +134,8 @@ impl Var {
         Tensor::from_node(self.0.read())
     }
 
-    /// Replaces the value: inside of a step when the step runs, outside when it is next read (members of arenas and arenas
-    /// themselves at once, because they share memory). What the value was computed from is not kept.
+    /// Replaces the value: inside of a step when the step runs, outside when it is next read (members of arenas and
+    /// arenas themselves at once, because they share memory). What the value was computed from is not kept.
     ///
     /// # Panics
     /// If shape or element type differ.

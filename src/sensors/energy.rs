@@ -15,7 +15,8 @@ const MOST_WATTS: f64 = 2_000.0;
 
 /// What tells the energy that a device has used.
 pub(crate) enum Meter {
-    /// Linux's counters of whole processors, in microjoules: file, and the value at which it starts again, if that is told.
+    /// Linux's counters of whole processors, in microjoules: file, and the value at which it starts again, if that is
+    /// told.
     Rapl(Vec<(PathBuf, Option<u64>)>),
     /// A graphics driver's counter, in microjoules.
     Counter(PathBuf),
@@ -56,7 +57,8 @@ impl Meter {
         folders.sort();
         let (mut zones, mut names) = (Vec::new(), Vec::new());
         for zone in folders {
-            // those of cores and memory lie in it, and are counted by it; laptops have the same one twice (intel-rapl-mmio)
+            // those of cores and memory lie in it, and are counted by it; laptops have the same one twice
+            // (intel-rapl-mmio)
             let Some(name) = text(&zone.join("name")).filter(|name| name.starts_with("package")) else { continue };
             if names.contains(&name) {
                 continue;
@@ -93,7 +95,8 @@ impl Meter {
         }
     }
 
-    /// Whether it is up to date within milliseconds; the others' drivers look at their sensors ten times a second or less.
+    /// Whether it is up to date within milliseconds; the others' drivers look at their sensors ten times a second or
+    /// less.
     pub(crate) const fn is_prompt(&self) -> bool {
         matches!(self, Self::Rapl(_))
     }
@@ -113,7 +116,8 @@ impl Meter {
         let most = MOST_WATTS * 1e6 * (after.at - before.at).as_secs_f64();
         let grown = |range: Option<u64>, number: usize| {
             let (before, after) = (before.values[number], after.values[number]);
-            // it started again: at its end, or from a reset (a machine that slept), of which only what came after is known
+            // it started again: at its end, or from a reset (a machine that slept), of which only what came after is
+            // known
             let rest = || range.map_or(0, |range| range.saturating_sub(before));
             let from_its_end = || Some(rest().saturating_add(after)).filter(|&grown| grown as f64 <= most);
             after.checked_sub(before).or_else(from_its_end).unwrap_or(after)

@@ -23,8 +23,8 @@ pub struct Machine {
     pub clock_after_mhz: Option<f64>,
     /// Processes that wanted to run in the last minute, on average, where the system tells: more than nothing disturbs.
     pub load: Option<f64>,
-    /// The part of all threads that other programs kept busy in the moment before anything was measured, 0 to 1, where the system
-    /// tells and somebody looked.
+    /// The part of all threads that other programs kept busy in the moment before anything was measured, 0 to 1, where
+    /// the system tells and somebody looked.
     #[serde(default)]
     pub others_busy: Option<f64>,
     /// When, in milliseconds since 1970.
@@ -54,8 +54,8 @@ impl Machine {
         }
     }
 
-    /// The part of all threads that other programs keep busy now; looks for a fifth of a second. The load of the last minute would
-    /// count the compiler that has just made this program.
+    /// The part of all threads that other programs keep busy now; looks for a fifth of a second. The load of the last
+    /// minute would count the compiler that has just made this program.
     pub(crate) fn others_at_work() -> Option<f64> {
         let kind = RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing().with_usage());
         let mut system = System::new_with_specifics(kind).ok()?;

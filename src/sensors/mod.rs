@@ -1,5 +1,5 @@
-//! What a machine tells of itself while it works: energy, utilisation, clocks. Without administrator rights; what is not
-//! told is said to be so with its reason, and never guessed.
+//! What a machine tells of itself while it works: energy, utilisation, clocks. Without administrator rights; what is
+//! not told is said to be so with its reason, and never guessed.
 
 mod card;
 mod energy;

@@ -58,8 +58,8 @@ impl Tensor {
         value.with_gradient(&[&x], |_, inputs, g| vec![Some(g * inputs[0].sigmoid())])
     }
 
-    /// `ln(1 + e^(beta x)) / beta`, without overflow, and `x` where `beta x` is above the threshold: PyTorch's, of which 1
-    /// and 20 are the defaults. Beyond 20 it rounds to `x` anyway.
+    /// `ln(1 + e^(beta x)) / beta`, without overflow, and `x` where `beta x` is above the threshold: PyTorch's, of
+    /// which 1 and 20 are the defaults. Beyond 20 it rounds to `x` anyway.
     #[track_caller]
     #[must_use]
     pub fn softplus_with(&self, beta: f64, threshold: f64) -> Self {

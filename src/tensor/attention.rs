@@ -13,7 +13,8 @@ pub enum Mask<'a> {
     #[default]
     None,
     /// Those at its own position and before, the last query at the last key (PyTorch: the first query at the first key,
-    /// which differs where there are more keys than queries). More queries than keys panic: the first ones would see none.
+    /// which differs where there are more keys than queries). More queries than keys panic: the first ones would see
+    /// none.
     Causal,
     /// Those where this bool tensor, broadcast to `[..., queries, keys]`, is true. A query that may see none gets NaN.
     Allowed(&'a Tensor),
@@ -38,8 +39,9 @@ impl Tensor {
         self.attend(key, value, mask, 1.0 / (self.size(-1) as f64).sqrt())
     }
 
-    /// [`Tensor::scaled_dot_product_attention`] in which several heads of queries share one of keys and values, PyTorch's
-    /// `enable_gqa`: `[.., heads, queries, features]` by `[.., groups, keys, features]`, `groups` a divisor of `heads`.
+    /// [`Tensor::scaled_dot_product_attention`] in which several heads of queries share one of keys and values,
+    /// PyTorch's `enable_gqa`: `[.., heads, queries, features]` by `[.., groups, keys, features]`, `groups` a divisor
+    /// of `heads`.
     #[track_caller]
     #[must_use]
     pub fn grouped_query_attention(&self, key: &Self, value: &Self, mask: Mask<'_>, scale: Option<f64>) -> Self {
@@ -90,8 +92,8 @@ impl Tensor {
         scores.softmax(-1).matmul(value)
     }
 
-    /// The same by one kernel that stores no scores; `None` where there is none, or where it would be slower: products of f16
-    /// are for units that multiply small matrices.
+    /// The same by one kernel that stores no scores; `None` where there is none, or where it would be slower: products
+    /// of f16 are for units that multiply small matrices.
     #[track_caller]
     fn attend_at_once(&self, key: &Self, value: &Self, mask: Mask<'_>, scale: f64) -> Option<Self> {
         let causal = match mask {

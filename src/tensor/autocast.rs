@@ -10,14 +10,14 @@ thread_local! {
     static PRODUCTS: Cell<Option<DType>> = const { Cell::new(None) };
 }
 
-/// Runs `f` with products (matrix products, convolutions, attention, linear layers) of floats computed from operands of type
-/// `dtype`, and with results of that type; their sums are f32 all the same. Normalisation and softmax of what comes out of
-/// them are computed in f32, and so is what has operands of both types, element by element or side by side. Parameters stay
-/// as they are: a cast is part of the kernel that reads them, and its gradient comes back in the parameter's own type.
-/// PyTorch's `torch.autocast`.
+/// Runs `f` with products (matrix products, convolutions, attention, linear layers) of floats computed from operands of
+/// type `dtype`, and with results of that type; their sums are f32 all the same. Normalisation and softmax of what
+/// comes out of them are computed in f32, and so is what has operands of both types, element by element or side by
+/// side. Parameters stay as they are: a cast is part of the kernel that reads them, and its gradient comes back in the
+/// parameter's own type. PyTorch's `torch.autocast`.
 ///
-/// Together with [`LossScaler`](crate::optim::LossScaler) this is the mixed precision of Micikevicius et al. 2018 (arXiv
-/// 1710.03740).
+/// Together with [`LossScaler`](crate::optim::LossScaler) this is the mixed precision of Micikevicius et al. 2018
+/// (arXiv 1710.03740).
 ///
 /// ```
 /// use brasa::tensor::autocast;

@@ -31,7 +31,8 @@ impl Tensor {
         self.convolve("conv1d", 1, weight, bias, options)
     }
 
-    /// `[batch, inputs, height, width]`, `[outputs, inputs / groups, kernel, kernel]` → `[batch, outputs, rows, columns]`.
+    /// `[batch, inputs, height, width]`, `[outputs, inputs / groups, kernel, kernel]` → `[batch, outputs, rows,
+    /// columns]`.
     #[track_caller]
     #[must_use]
     pub fn conv2d(&self, weight: &Self, bias: Option<&Self>, options: &ConvOptions) -> Self {
@@ -52,7 +53,8 @@ impl Tensor {
         self.convolve_transposed("conv_transpose1d", 1, weight, bias, options)
     }
 
-    /// The transpose of [`Tensor::conv2d`]: `[batch, inputs, height, width]`, `[inputs, outputs / groups, kernel, kernel]`.
+    /// The transpose of [`Tensor::conv2d`]: `[batch, inputs, height, width]`, `[inputs, outputs / groups, kernel,
+    /// kernel]`.
     #[track_caller]
     #[must_use]
     pub fn conv_transpose2d(&self, weight: &Self, bias: Option<&Self>, options: &ConvOptions) -> Self {
@@ -115,7 +117,8 @@ impl Tensor {
         self.reshape([&self.shape()[..1], channels, &self.shape()[2..]].concat())
     }
 
-    /// `[batch, (group,) input, space.., kernel..] · [(group,) channel, channel, kernel..]` → `[batch, output, space..]`.
+    /// `[batch, (group,) input, space.., kernel..] · [(group,) channel, channel, kernel..]` → `[batch, output,
+    /// space..]`.
     #[track_caller]
     fn contract_windows(&self, weight: &Self, conv: &Conv, channel_labels: &[u8; 2], bias: Option<&Self>) -> Self {
         let [groups, _, outputs] = conv.channels;

@@ -14,8 +14,8 @@ const ELLIPSIS: u8 = 200;
 impl Tensor {
     /// The sum of products that `equation` describes, as in PyTorch: a letter for each axis, operands separated by
     /// commas. A letter twice in one operand takes its diagonal, one that is not in the output is summed, and `...` are
-    /// axes that broadcast. Without `->` the output has the letters that occur once, in alphabetical order, after `...`.
-    /// Several operands are multiplied from left to right.
+    /// axes that broadcast. Without `->` the output has the letters that occur once, in alphabetical order, after
+    /// `...`. Several operands are multiplied from left to right.
     ///
     /// ```
     /// # use brasa::{Device, Tensor};

@@ -87,8 +87,8 @@ impl Tensor {
         (value.squeeze(axis), index.squeeze(axis))
     }
 
-    /// The adjoint of taking the elements at `index`, of the same shape as `self`, along `axis` of `size` elements: each
-    /// element of `self` is added at its index. Takes time in proportion to `size` for each.
+    /// The adjoint of taking the elements at `index`, of the same shape as `self`, along `axis` of `size` elements:
+    /// each element of `self` is added at its index. Takes time in proportion to `size` for each.
     #[track_caller]
     pub(super) fn spread(&self, index: &Self, axis: usize, size: usize) -> Self {
         let position = axis.cast_signed();

@@ -9,8 +9,8 @@ use super::{Operand, Tensor};
 /// Beyond it, `x² + 1` is `x²` in f32.
 const FAR: f64 = 1e9;
 
-/// `e^(x²) erfc(x) / t` for `x ≥ 0` and `t = 1 / (1 + x / 2)`, as a polynomial in `2t - 1`: its Chebyshev series, relative
-/// error 2e-9.
+/// `e^(x²) erfc(x) / t` for `x ≥ 0` and `t = 1 / (1 + x / 2)`, as a polynomial in `2t - 1`: its Chebyshev series,
+/// relative error 2e-9.
 const ERFC: [f64; 13] = [
     0.510_791_352_761,
     0.343_580_332_970,

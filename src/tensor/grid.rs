@@ -18,13 +18,13 @@ pub enum Outside {
 }
 
 impl Tensor {
-    /// `[batch, channels, height, width]` at `grid`, `[batch, rows, columns, 2]`, whose (x, y) run from -1 to 1 over the
-    /// picture → `[batch, channels, rows, columns]`. Between elements it is bilinear, or with `nearest` the nearest one
-    /// (ties to even), which leaves the grid without a gradient. With `aligned`, -1 and 1 are the outer elements' centres,
-    /// else their outer edges.
+    /// `[batch, channels, height, width]` at `grid`, `[batch, rows, columns, 2]`, whose (x, y) run from -1 to 1 over
+    /// the picture → `[batch, channels, rows, columns]`. Between elements it is bilinear, or with `nearest` the nearest
+    /// one (ties to even), which leaves the grid without a gradient. With `aligned`, -1 and 1 are the outer elements'
+    /// centres, else their outer edges.
     ///
-    /// With one more axis, `[batch, channels, depth, height, width]` at `[batch, planes, rows, columns, 3]`, (x, y, z), it is
-    /// trilinear.
+    /// With one more axis, `[batch, channels, depth, height, width]` at `[batch, planes, rows, columns, 3]`, (x, y, z),
+    /// it is trilinear.
     ///
     /// ```
     /// # use brasa::{Device, Tensor, tensor::Outside};
@@ -58,8 +58,8 @@ impl Tensor {
         self.at_places(&sizes.iter().enumerate().map(place).collect::<Vec<_>>(), nearest)
     }
 
-    /// The elements at these places along each axis but the first two, `[batch, rows..]`, counted in elements: between them
-    /// bilinear (trilinear) or the nearest one, and zero outside.
+    /// The elements at these places along each axis but the first two, `[batch, rows..]`, counted in elements: between
+    /// them bilinear (trilinear) or the nearest one, and zero outside.
     #[track_caller]
     pub(crate) fn at_places(&self, places: &[Self], nearest: bool) -> Self {
         let sizes = &self.shape()[2..];
@@ -119,8 +119,8 @@ impl Tensor {
         inside.expect("an axis").unsqueeze(1).expand(values.shape()).where_(values, 0.0)
     }
 
-    /// The grid of affine maps for [`Tensor::grid_sample`]: `[batch, 2, 3]` → `[batch, rows, columns, 2]` for a size of rows
-    /// and columns, `[batch, 3, 4]` → `[batch, planes, rows, columns, 3]` for one of planes, rows and columns.
+    /// The grid of affine maps for [`Tensor::grid_sample`]: `[batch, 2, 3]` → `[batch, rows, columns, 2]` for a size of
+    /// rows and columns, `[batch, 3, 4]` → `[batch, planes, rows, columns, 3]` for one of planes, rows and columns.
     #[track_caller]
     #[must_use]
     pub fn affine_grid(&self, size: impl Into<Shape>, aligned: bool) -> Self {

@@ -20,8 +20,8 @@ impl Tensor {
         opaque(|| Groups::new(&index, bins).counts().to_dtype(DType::I32))
     }
 
-    /// The sum of the elements of `weights` (of this shape) by the integer that `self` has in their place: `[bins]`, in their
-    /// type. PyTorch's `bincount` with weights, with a gradient.
+    /// The sum of the elements of `weights` (of this shape) by the integer that `self` has in their place: `[bins]`, in
+    /// their type. PyTorch's `bincount` with weights, with a gradient.
     #[track_caller]
     #[must_use]
     pub fn bincount_with(&self, weights: &Self, bins: usize) -> Self {

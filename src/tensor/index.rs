@@ -43,8 +43,9 @@ impl Tensor {
         self.select_checked("embedding", 0, index)
     }
 
-    /// `out[.., i, ..] = x[.., index[.., i, ..], ..]`: one element per index, as PyTorch's `gather`. Along other axes than
-    /// `axis` the index may be shorter. The gradient takes time in proportion to the size of `axis` for each element.
+    /// `out[.., i, ..] = x[.., index[.., i, ..], ..]`: one element per index, as PyTorch's `gather`. Along other axes
+    /// than `axis` the index may be shorter. The gradient takes time in proportion to the size of `axis` for each
+    /// element.
     ///
     /// ```
     /// # use brasa::{Device, Tensor};
@@ -105,8 +106,8 @@ impl Tensor {
         mask.expand(self.shape()).where_(value, self)
     }
 
-    /// The elements of `source`, in row-major order, where the bool `mask` (broadcast with `self`) is true, else `self`. Fewer
-    /// elements than there are places become an error of the device.
+    /// The elements of `source`, in row-major order, where the bool `mask` (broadcast with `self`) is true, else
+    /// `self`. Fewer elements than there are places become an error of the device.
     ///
     /// # Panics
     ///
@@ -144,8 +145,8 @@ impl Tensor {
         position.eq(self.unsqueeze(-1))
     }
 
-    /// `self` with rows of `source` added at `index` along `axis`, as PyTorch's `index_add`: `index` is `[n]`, and `source`
-    /// has size `n` along `axis`.
+    /// `self` with rows of `source` added at `index` along `axis`, as PyTorch's `index_add`: `index` is `[n]`, and
+    /// `source` has size `n` along `axis`.
     #[track_caller]
     #[must_use]
     pub fn index_add(&self, axis: isize, index: &Self, source: &Self) -> Self {

@@ -18,8 +18,8 @@ impl Tensor {
     /// application submits later shows in what is computed later; it must not be mapped meanwhile.
     ///
     /// # Panics
-    /// If `device` is no GPU, or the buffer is not of a multiple of 16 bytes that the shape fits in, or lacks one of the
-    /// usages `STORAGE`, `COPY_SRC` and `COPY_DST`. A buffer of another wgpu device is an error of the next call.
+    /// If `device` is no GPU, or the buffer is not of a multiple of 16 bytes that the shape fits in, or lacks one of
+    /// the usages `STORAGE`, `COPY_SRC` and `COPY_DST`. A buffer of another wgpu device is an error of the next call.
     #[track_caller]
     pub fn from_wgpu_buffer(buffer: &wgpu::Buffer, shape: impl Into<Shape>, dtype: DType, device: &Device) -> Self {
         let shape = shape.into().in_memory("from_wgpu_buffer");

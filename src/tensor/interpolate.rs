@@ -143,8 +143,8 @@ impl Tensor {
         terms.reduce(|sum, term| sum + term).expect("four terms")
     }
 
-    /// Means of the elements around each place, weighted by `filter` of their distance, which is 0 from `reach` on; distances
-    /// are measured in new elements where those are larger.
+    /// Means of the elements around each place, weighted by `filter` of their distance, which is 0 from `reach` on;
+    /// distances are measured in new elements where those are larger.
     #[track_caller]
     fn antialiased(&self, axis: usize, new: usize, ratio: f64, reach: f64, filter: fn(&Self) -> Self) -> Self {
         let old = self.shape()[axis];

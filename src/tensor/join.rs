@@ -19,8 +19,8 @@ impl Tensor {
     /// # Ok::<(), brasa::Error>(())
     /// ```
     ///
-    /// Each is padded to the whole size and they are added; floats are padded with -0.0, for `x + -0.0` is `x` to the bit.
-    /// Many are joined a few at a time, so that the whole is not written once for every few of them.
+    /// Each is padded to the whole size and they are added; floats are padded with -0.0, for `x + -0.0` is `x` to the
+    /// bit. Many are joined a few at a time, so that the whole is not written once for every few of them.
     #[track_caller]
     #[doc(alias = "concat")]
     pub fn cat(tensors: &[&Self], axis: isize) -> Self {

@@ -6,8 +6,8 @@ use crate::ops::{contract, ok};
 use super::{Axes, Tensor};
 
 impl Tensor {
-    /// The matrix product `[..., m, k] · [..., k, n] → [..., m, n]` with broadcast leading axes; a vector's only axis is
-    /// the summed one.
+    /// The matrix product `[..., m, k] · [..., k, n] → [..., m, n]` with broadcast leading axes; a vector's only axis
+    /// is the summed one.
     ///
     /// ```
     /// # use brasa::{Device, Tensor};
@@ -51,8 +51,8 @@ impl Tensor {
         self.operand_of_product().contract_as_it_is(&other.operand_of_product(), lhs, rhs, out)
     }
 
-    /// [`Tensor::contract`] in the operands' type, whatever [`autocast`](crate::autocast) is under way: gradients have that of
-    /// what they are of, and sums by index are no products to those who ask for them.
+    /// [`Tensor::contract`] in the operands' type, whatever [`autocast`](crate::autocast) is under way: gradients have
+    /// that of what they are of, and sums by index are no products to those who ask for them.
     #[track_caller]
     pub(crate) fn contract_as_it_is(&self, other: &Self, lhs: &[u8], rhs: &[u8], out: &[u8]) -> Self {
         let contract = Contract { lhs: lhs.into(), rhs: rhs.into(), out: out.into() };
@@ -111,7 +111,8 @@ impl Tensor {
         if self.rank() == 0 || other.rank() == 0 { self * other } else { self.tensordot(other, -1, -1) }
     }
 
-    /// Sums of products over axes `axes` of `self` and `others` of `other`, pair by pair; then the remaining axes of both.
+    /// Sums of products over axes `axes` of `self` and `others` of `other`, pair by pair; then the remaining axes of
+    /// both.
     #[track_caller]
     #[must_use]
     pub fn tensordot(&self, other: &Self, axes: impl Axes, others: impl Axes) -> Self {

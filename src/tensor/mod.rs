@@ -68,12 +68,12 @@ pub use unique::Unique;
 
 /// A multi-dimensional array on a device, computed when it is needed.
 ///
-/// Its methods are PyTorch's, and do not change it. It is a handle: cheap to clone, and what it was computed from is kept as long as a
-/// gradient may be asked for ([`no_grad`]). Reading a value ([`to_vec`](Self::to_vec), [`item`](Self::item)) computes it with all that it
-/// needs, fused into few kernels, by a plan that is kept for the next time. Shapes and numbers are part of plans, so what changes
-/// from round to round is better a tensor than a number ([`scalar`](Self::scalar)); a loop over the same shapes is faster as a
-/// [`Step`](crate::runtime::Step), which is planned once.
-/// Shapes that do not fit panic at the caller's line.
+/// Its methods are PyTorch's, and do not change it. It is a handle: cheap to clone, and what it was computed from is
+/// kept as long as a gradient may be asked for ([`no_grad`]). Reading a value ([`to_vec`](Self::to_vec),
+/// [`item`](Self::item)) computes it with all that it needs, fused into few kernels, by a plan that is kept for the
+/// next time. Shapes and numbers are part of plans, so what changes from round to round is better a tensor than a
+/// number ([`scalar`](Self::scalar)); a loop over the same shapes is faster as a [`Step`](crate::runtime::Step), which
+/// is planned once. Shapes that do not fit panic at the caller's line.
 ///
 /// ```
 /// use brasa::{Device, Tensor};
@@ -137,16 +137,18 @@ impl Tensor {
         &self.node.device
     }
 
-    /// The same values; no gradient passes through. What is made of it once it is computed keeps nothing of what it was made of
-    /// itself: a loop that carries a state on, as truncated backpropagation through time does, calls `state.detach()` and
-    /// [`realize`](Self::realize) in each round. Without `realize`, each round computes all rounds before it once more.
+    /// The same values; no gradient passes through. What is made of it once it is computed keeps nothing of what it was
+    /// made of itself: a loop that carries a state on, as truncated backpropagation through time does, calls
+    /// `state.detach()` and [`realize`](Self::realize) in each round. Without `realize`, each round computes all rounds
+    /// before it once more.
     #[track_caller]
     #[must_use]
     pub fn detach(&self) -> Self {
         Self::apply(Op::Detach, &[self], self.shape().clone(), self.dtype())
     }
 
-    /// The same values on another device, through the host, from where no gradient comes back; itself if it is there already.
+    /// The same values on another device, through the host, from where no gradient comes back; itself if it is there
+    /// already.
     ///
     /// # Errors
     ///
@@ -175,8 +177,8 @@ impl Tensor {
         Self { node: Node::new(op, inputs, shape, dtype, device) }
     }
 
-    /// `self` with a gradient rule of its own: `rule` gets (this tensor, the inputs, its gradient) and returns the inputs'
-    /// gradients.
+    /// `self` with a gradient rule of its own: `rule` gets (this tensor, the inputs, its gradient) and returns the
+    /// inputs' gradients.
     #[track_caller]
     pub(crate) fn with_gradient(
         &self,
@@ -200,12 +202,12 @@ impl Tensor {
     }
 }
 
-/// Runs `f`; no gradient passes through tensors made in it, and they keep nothing of what they were computed from, once they
-/// are computed.
+/// Runs `f`; no gradient passes through tensors made in it, and they keep nothing of what they were computed from, once
+/// they are computed.
 ///
-/// Outside of it and of captured steps every tensor keeps the values it was computed from, as a gradient may be asked for: a
-/// loop that carries a tensor on from round to round belongs in here, in a [`Step`](crate::runtime::Step), or carries it on
-/// [detached](Tensor::detach) or in a [`Var`](crate::runtime::Var).
+/// Outside of it and of captured steps every tensor keeps the values it was computed from, as a gradient may be asked
+/// for: a loop that carries a tensor on from round to round belongs in here, in a [`Step`](crate::runtime::Step), or
+/// carries it on [detached](Tensor::detach) or in a [`Var`](crate::runtime::Var).
 pub fn no_grad<T>(f: impl FnOnce() -> T) -> T {
     without_gradient(f)
 }

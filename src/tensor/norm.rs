@@ -166,8 +166,9 @@ impl Tensor {
         values.channel_affine("group_norm", weight, bias)
     }
 
-    /// `x / (k + alpha · m)^beta`, where `m` is the mean of `x²` over `size` neighbouring channels of `[batch, channels, ..]`,
-    /// zeros outside (Krizhevsky, Sutskever, Hinton 2012; PyTorch's defaults are alpha 1e-4, beta 0.75, k 1).
+    /// `x / (k + alpha · m)^beta`, where `m` is the mean of `x²` over `size` neighbouring channels of `[batch,
+    /// channels, ..]`, zeros outside (Krizhevsky, Sutskever, Hinton 2012; PyTorch's defaults are alpha 1e-4, beta 0.75,
+    /// k 1).
     #[track_caller]
     #[must_use]
     pub fn local_response_norm(&self, size: usize, alpha: f64, beta: f64, k: f64) -> Self {

@@ -1,4 +1,5 @@
-//! Activation functions made of straight pieces. At a kink the gradient is the one that PyTorch takes, which is said there.
+//! Activation functions made of straight pieces. At a kink the gradient is the one that PyTorch takes, which is said
+//! there.
 
 use super::Tensor;
 

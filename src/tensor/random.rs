@@ -28,8 +28,8 @@ impl Tensor {
 
     /// Normal numbers of mean 0 and variance 1, as f32 (Box and Muller's method, one number per pair of uniform ones).
     ///
-    /// The uniform numbers are the same on every device; logarithm, root and cosine are each device's own, good to 4 units in
-    /// the last place each (of the radius, where the cosine crosses zero).
+    /// The uniform numbers are the same on every device; logarithm, root and cosine are each device's own, good to 4
+    /// units in the last place each (of the radius, where the cosine crosses zero).
     #[track_caller]
     pub fn randn(shape: impl Into<Shape>, device: &Device) -> Self {
         let shape = shape.into();
@@ -60,8 +60,8 @@ impl Tensor {
         Self::random_bits(shape, device).fmod(span).to_dtype(DType::I32) + low
     }
 
-    /// The integers `0..count` in random order, as i32. Random bits are sorted, so that orders are equally likely but for
-    /// bits that occur twice.
+    /// The integers `0..count` in random order, as i32. Random bits are sorted, so that orders are equally likely but
+    /// for bits that occur twice.
     #[track_caller]
     pub fn randperm(count: usize, device: &Device) -> Self {
         Self::random_bits([count], device).argsort(0, false)
@@ -74,14 +74,16 @@ impl Tensor {
         Self::rand(self.shape(), self.device()).lt(self.to_dtype(DType::F32))
     }
 
-    /// `count` indices drawn from each row of weights `[n]` or `[rows, n]`, which need not sum to 1, as i32 `[count]` or `[rows, count]`.
+    /// `count` indices drawn from each row of weights `[n]` or `[rows, n]`, which need not sum to 1, as i32 `[count]`
+    /// or `[rows, count]`.
     ///
-    /// With `replacement` each is drawn by itself: a uniform number is looked for in the cumulative sum, so that weights below
-    /// 1.2e-7 of a row's sum may never be drawn. Without, none is drawn twice, and they stand in the order in which they are drawn:
-    /// that of `-log(uniform) / weight` (Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir").
+    /// With `replacement` each is drawn by itself: a uniform number is looked for in the cumulative sum, so that
+    /// weights below 1.2e-7 of a row's sum may never be drawn. Without, none is drawn twice, and they stand in the
+    /// order in which they are drawn: that of `-log(uniform) / weight` (Efraimidis and Spirakis 2006, "Weighted random
+    /// sampling with a reservoir").
     ///
-    /// Weights are at least 0, finite and not all 0, which is not checked; without `replacement`, ones of 0 are drawn when no
-    /// others are left.
+    /// Weights are at least 0, finite and not all 0, which is not checked; without `replacement`, ones of 0 are drawn
+    /// when no others are left.
     ///
     /// # Panics
     /// If these are no floats of one or two axes, or there are fewer than are to be drawn.

@@ -18,7 +18,8 @@ pub enum PadMode {
 }
 
 impl Tensor {
-    /// The whole tensor again and again: `counts[i]` times along axis `i`; more counts than axes make new axes in front.
+    /// The whole tensor again and again: `counts[i]` times along axis `i`; more counts than axes make new axes in
+    /// front.
     ///
     /// ```
     /// # use brasa::{Device, Tensor};
@@ -93,8 +94,8 @@ impl Tensor {
         }
     }
 
-    /// Elements from inside added around: (before, after) for each axis, from the first on. PyTorch's `pad` names the last
-    /// axis first.
+    /// Elements from inside added around: (before, after) for each axis, from the first on. PyTorch's `pad` names the
+    /// last axis first.
     #[track_caller]
     #[must_use]
     pub fn pad_mode(&self, widths: &[(usize, usize)], mode: PadMode) -> Self {

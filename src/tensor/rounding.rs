@@ -38,7 +38,8 @@ impl Tensor {
         Self::binary(Binary::Div, self, other).trunc()
     }
 
-    /// The quotient rounded down, as Python's `//`; integers stay integers, and by zero they give zero. No gradient passes.
+    /// The quotient rounded down, as Python's `//`; integers stay integers, and by zero they give zero. No gradient
+    /// passes.
     #[track_caller]
     #[must_use]
     pub fn floor_divide(&self, other: impl Into<Operand>) -> Self {
@@ -65,8 +66,8 @@ impl Tensor {
         differs.where_(&rest + &other, &rest)
     }
 
-    /// Values below `low` become `low`, those above `high` become `high`, and NaN stays. At a limit that is a number the
-    /// gradient is 0; with a limit that is a tensor `x` shares it. Where the limits are crossed, `high` wins.
+    /// Values below `low` become `low`, those above `high` become `high`, and NaN stays. At a limit that is a number
+    /// the gradient is 0; with a limit that is a tensor `x` shares it. Where the limits are crossed, `high` wins.
     #[track_caller]
     #[must_use]
     pub fn clamp(&self, low: impl Into<Operand>, high: impl Into<Operand>) -> Self {

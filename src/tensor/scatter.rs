@@ -66,8 +66,8 @@ impl Tensor {
         Scattered { places: self.positions(name, axis, index).reshape([count]), source: used.reshape([count]) }
     }
 
-    /// `self` with `self[.., index[.., i, ..], ..] = source[.., i, ..]` along `axis`. Of several elements for one place the
-    /// last one in row-major order is kept. `index` may be smaller than `source` and `self`, as in PyTorch.
+    /// `self` with `self[.., index[.., i, ..], ..] = source[.., i, ..]` along `axis`. Of several elements for one place
+    /// the last one in row-major order is kept. `index` may be smaller than `source` and `self`, as in PyTorch.
     #[track_caller]
     #[must_use]
     pub fn scatter(&self, axis: isize, index: &Self, source: impl Into<Operand>) -> Self {
@@ -178,8 +178,8 @@ impl Tensor {
         })
     }
 
-    /// `self` with rows of `source` at `index` along `axis`: `index` is `[n]`, and `source` has size `n` along `axis`. Of
-    /// several rows for one place the last one is kept.
+    /// `self` with rows of `source` at `index` along `axis`: `index` is `[n]`, and `source` has size `n` along `axis`.
+    /// Of several rows for one place the last one is kept.
     #[track_caller]
     #[must_use]
     pub fn index_copy(&self, axis: isize, index: &Self, source: &Self) -> Self {
@@ -192,8 +192,8 @@ impl Tensor {
     }
 
     /// `self` with `values` put at `self[indices[0], indices[1], ..]`, or added there if `accumulate`. The indices are
-    /// broadcast to each other, `values` to their shape followed by the axes that are not indexed. Of several values for
-    /// one place the last one in row-major order is kept.
+    /// broadcast to each other, `values` to their shape followed by the axes that are not indexed. Of several values
+    /// for one place the last one in row-major order is kept.
     ///
     /// # Panics
     ///

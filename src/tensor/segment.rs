@@ -82,7 +82,8 @@ impl Groups {
         (starts.lt(&ends), self.pairs.at(&place))
     }
 
-    /// Rows of `width` elements reduced over each group, under `shape`; row number `p` of `values` belongs to position `p`.
+    /// Rows of `width` elements reduced over each group, under `shape`; row number `p` of `values` belongs to position
+    /// `p`.
     #[track_caller]
     pub(crate) fn reduce(&self, op: ReduceOp, values: &Tensor, width: usize, shape: impl Into<Shape>) -> Tensor {
         if values.dtype() == DType::F16 {

@@ -87,8 +87,8 @@ impl Tensor {
         places.to_dtype(DType::I32).transpose(axis, -1)
     }
 
-    /// The `k` largest (or smallest) elements along `axis` in order, and their indices (i32). Of equal elements the first
-    /// ones are taken.
+    /// The `k` largest (or smallest) elements along `axis` in order, and their indices (i32). Of equal elements the
+    /// first ones are taken.
     ///
     /// # Panics
     ///
@@ -149,8 +149,8 @@ impl Tensor {
         })
     }
 
-    /// The medians along `axis` of what is not NaN, and their indices (i32), the lower one of two; NaN if all are. The axis
-    /// vanishes.
+    /// The medians along `axis` of what is not NaN, and their indices (i32), the lower one of two; NaN if all are. The
+    /// axis vanishes.
     #[track_caller]
     #[must_use]
     pub fn nanmedian_dim(&self, axis: isize) -> (Self, Self) {

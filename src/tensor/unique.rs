@@ -92,8 +92,8 @@ impl Tensor {
         Self::from_slice(&points, [elements.len(), self.rank()], self.device())
     }
 
-    /// The elements where `mask` (bool, broadcast with `self`) is true, in row-major order: `[n]`. Computes the mask and
-    /// waits.
+    /// The elements where `mask` (bool, broadcast with `self`) is true, in row-major order: `[n]`. Computes the mask
+    /// and waits.
     ///
     /// # Errors
     ///

@@ -65,9 +65,10 @@ impl Tensor {
         self.max_unpool("max_unpool1d", 1, indices, &size.into())
     }
 
-    /// The inverse of [`Tensor::max_pool2d_with_indices`], as far as there is one: `[batch, channels, ..]` and its indices →
-    /// `[batch, channels, height, width]` of this size, zero where no maximum was. Of several elements for one place the last
-    /// one is kept. PyTorch's size, unless one is given, is `(count - 1) · stride - 2 · padding + kernel`.
+    /// The inverse of [`Tensor::max_pool2d_with_indices`], as far as there is one: `[batch, channels, ..]` and its
+    /// indices → `[batch, channels, height, width]` of this size, zero where no maximum was. Of several elements for
+    /// one place the last one is kept. PyTorch's size, unless one is given, is `(count - 1) · stride - 2 · padding +
+    /// kernel`.
     #[track_caller]
     #[must_use]
     pub fn max_unpool2d(&self, indices: &Self, size: impl Into<Shape>) -> Self {

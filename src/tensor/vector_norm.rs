@@ -3,8 +3,8 @@
 use super::{Axes, Tensor};
 
 impl Tensor {
-    /// The norm of all elements: `(Σ |x|^p)^(1/p)`; infinity: the largest `|x|`; -infinity: the smallest; 0: the number of
-    /// elements that are not zero. The Euclidean (Frobenius) norm is that of 2.
+    /// The norm of all elements: `(Σ |x|^p)^(1/p)`; infinity: the largest `|x|`; -infinity: the smallest; 0: the number
+    /// of elements that are not zero. The Euclidean (Frobenius) norm is that of 2.
     ///
     /// ```
     /// # use brasa::{Device, Tensor};
@@ -28,7 +28,8 @@ impl Tensor {
         self.norm_keepdim(p, axes.as_slice()).squeeze(axes)
     }
 
-    /// Norms along these axes, which stay with size 1. Where a norm is 0, so is its gradient; largest elements share it.
+    /// Norms along these axes, which stay with size 1. Where a norm is 0, so is its gradient; largest elements share
+    /// it.
     #[track_caller]
     #[must_use]
     pub fn norm_keepdim(&self, p: f64, axes: impl Axes) -> Self {

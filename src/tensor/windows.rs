@@ -38,8 +38,8 @@ impl Tensor {
         self.moved_zero(Moved { dims, shape: [shape.dims(), &[size]].concat().into() })
     }
 
-    /// The windows of a convolution as columns: `[batch, channels, height, width]` → `[batch, channels · kernel, positions]`.
-    /// PyTorch's `nn.functional.unfold`; groups are ignored.
+    /// The windows of a convolution as columns: `[batch, channels, height, width]` → `[batch, channels · kernel,
+    /// positions]`. PyTorch's `nn.functional.unfold`; groups are ignored.
     #[track_caller]
     #[must_use]
     pub fn im2col(&self, kernel: [usize; 2], options: &ConvOptions) -> Self {
@@ -53,8 +53,8 @@ impl Tensor {
         ])
     }
 
-    /// The adjoint of [`Tensor::im2col`]: columns added where they came from, into `[batch, channels, height, width]` of
-    /// this height and width. PyTorch's `nn.functional.fold`.
+    /// The adjoint of [`Tensor::im2col`]: columns added where they came from, into `[batch, channels, height, width]`
+    /// of this height and width. PyTorch's `nn.functional.fold`.
     #[track_caller]
     #[must_use]
     pub fn col2im(&self, size: [usize; 2], kernel: [usize; 2], options: &ConvOptions) -> Self {

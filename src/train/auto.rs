@@ -106,8 +106,8 @@ pub(super) fn choose(config: &Config, open: &Open<'_>) -> Result<Choice> {
     Ok(choice)
 }
 
-/// Each device once: beside a GPU none that computes on the processor, and no GPU through a second interface, where a step may
-/// take minutes to compile (DX12 without a compiler of its own).
+/// Each device once: beside a GPU none that computes on the processor, and no GPU through a second interface, where a
+/// step may take minutes to compile (DX12 without a compiler of its own).
 fn worth_trying(devices: &[DeviceInfo]) -> Vec<DeviceInfo> {
     let has_gpu = devices.iter().any(|info| info.kind.is_taken_unasked());
     // two cards of one name come through one interface
@@ -117,7 +117,8 @@ fn worth_trying(devices: &[DeviceInfo]) -> Vec<DeviceInfo> {
     devices.iter().filter(is_first).filter(is_real).cloned().collect()
 }
 
-/// A few steps on one device. Only the CPU's failure is one: what the settings and the data have wrong, is wrong there, too.
+/// A few steps on one device. Only the CPU's failure is one: what the settings and the data have wrong, is wrong there,
+/// too.
 fn attempt(config: &Config, open: &Open<'_>, info: &DeviceInfo) -> Result<Tried> {
     let on_device = Config { device: Some(info.selector.clone()), ..config.clone() };
     let step = match forecast_of(on_device, open, &Control::default()) {
@@ -154,8 +155,8 @@ fn costs(tried: &[Tried]) -> String {
     said.collect::<Vec<_>>().join("; ")
 }
 
-/// What the times depend on: this program, the machine's devices with their drivers and how kernels are made for them, and the
-/// settings, but for those that change no step.
+/// What the times depend on: this program, the machine's devices with their drivers and how kernels are made for them,
+/// and the settings, but for those that change no step.
 fn key(config: &Config, devices: &[DeviceInfo]) -> String {
     let Config { save_every, keep, log_every, tensorboard, schedule, .. } = Config::default();
     let settings = Config {

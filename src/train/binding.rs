@@ -6,8 +6,8 @@ use crate::stage::Stage;
 
 use super::StageReport;
 
-/// Loading, augmenting, batching and uploading should cost a step nothing, as they run ahead of it, and logging little; this part
-/// of the time is where that is no longer so.
+/// Loading, augmenting, batching and uploading should cost a step nothing, as they run ahead of it, and logging little;
+/// this part of the time is where that is no longer so.
 const TOO_MUCH: f64 = 0.05;
 const FEEDING: [Stage; 4] = [Stage::Load, Stage::Augment, Stage::Batch, Stage::Upload];
 

@@ -14,11 +14,11 @@ use super::scores::Confusion;
 
 /// Something that is called at the moments of a run. All methods do nothing unless they are written.
 ///
-/// Moments are those of Keras' callbacks, and one more, [`on_save`](Self::on_save). What Keras hands over as `logs` comes as
-/// numbers with names, and late where they would have to be waited for: steps are handed to the device long before it has done
-/// them, so `on_train_batch_begin` and `on_test_batch_*` go by what the host does, [`on_train_batch_end`](Self::on_train_batch_end)
-/// by what is known. What is asked for at a moment ([`Context::stop`], [`Context::save`]) is done after the step or the
-/// evaluation that is under way.
+/// Moments are those of Keras' callbacks, and one more, [`on_save`](Self::on_save). What Keras hands over as `logs`
+/// comes as numbers with names, and late where they would have to be waited for: steps are handed to the device long
+/// before it has done them, so `on_train_batch_begin` and `on_test_batch_*` go by what the host does,
+/// [`on_train_batch_end`](Self::on_train_batch_end) by what is known. What is asked for at a moment ([`Context::stop`],
+/// [`Context::save`]) is done after the step or the evaluation that is under way.
 ///
 /// An error ends the run, which saves what it has.
 ///
@@ -61,14 +61,14 @@ pub trait Callback: Send {
         Ok(())
     }
 
-    /// The training step of this number, from 1, is about to be handed to the device. Of those before, the last ones may not
-    /// be known yet.
+    /// The training step of this number, from 1, is about to be handed to the device. Of those before, the last ones
+    /// may not be known yet.
     fn on_train_batch_begin(&mut self, _run: &mut Context<'_>, _step: usize) -> Result<()> {
         Ok(())
     }
 
-    /// The results of a training step are known. They are read some steps late, so that the device is never waited for; how
-    /// many depends on `log_every` and on how long steps take.
+    /// The results of a training step are known. They are read some steps late, so that the device is never waited for;
+    /// how many depends on `log_every` and on how long steps take.
     fn on_train_batch_end(&mut self, _run: &mut Context<'_>, _step: &StepMetrics) -> Result<()> {
         Ok(())
     }
@@ -88,7 +88,8 @@ pub trait Callback: Send {
         Ok(())
     }
 
-    /// It was handed over. What it says is part of what [`on_test_end`](Self::on_test_end) hears, and is not known before.
+    /// It was handed over. What it says is part of what [`on_test_end`](Self::on_test_end) hears, and is not known
+    /// before.
     fn on_test_batch_end(&mut self, _run: &mut Context<'_>, _batch: usize) -> Result<()> {
         Ok(())
     }

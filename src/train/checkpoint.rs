@@ -1,9 +1,9 @@
 //! Files that a run goes on from: everything that decides its next numbers, in one safetensors file.
 //!
-//! Tensors are `model.NAME`, `average.NAME`, `optimizer.NAME` and `other.NAME`; what is no tensor is JSON in the header's
-//! metadata. Any reader of safetensors sees both. A file has a version; one of another version is refused with words that say
-//! which can be read. It also has a checksum over all of this, because a run that went on from damaged numbers would look like
-//! any other.
+//! Tensors are `model.NAME`, `average.NAME`, `optimizer.NAME` and `other.NAME`; what is no tensor is JSON in the
+//! header's metadata. Any reader of safetensors sees both. A file has a version; one of another version is refused with
+//! words that say which can be read. It also has a checksum over all of this, because a run that went on from damaged
+//! numbers would look like any other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -169,8 +169,8 @@ pub(super) fn list(folder: &Path) -> Vec<(u64, PathBuf)> {
     found
 }
 
-/// Takes checkpoints of more than so many steps out of the list, where a run goes on from an earlier one because they could not
-/// be read: they are no part of what it becomes, and must not count as those that are kept.
+/// Takes checkpoints of more than so many steps out of the list, where a run goes on from an earlier one because they
+/// could not be read: they are no part of what it becomes, and must not count as those that are kept.
 pub(super) fn set_aside(folder: &Path, steps: u64) -> Result<()> {
     for (_, path) in list(folder).into_iter().filter(|(number, _)| *number > steps) {
         let aside = path.with_extension(format!("{SUFFIX}.left-out"));

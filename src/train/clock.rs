@@ -55,7 +55,8 @@ impl StageClock {
         }
     }
 
-    /// Adds pieces of work of which training waited `waited` in all; each is charged for it in proportion to its length.
+    /// Adds pieces of work of which training waited `waited` in all; each is charged for it in proportion to its
+    /// length.
     pub(super) fn add_waited(
         &mut self,
         pieces: &[(Stage, Duration)],

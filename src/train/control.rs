@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A handle to a run that is going on, shared between threads. What is asked for happens after the step that is under way.
+/// A handle to a run that is going on, shared between threads. What is asked for happens after the step that is under
+/// way.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     shared: Arc<Shared>,

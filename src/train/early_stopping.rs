@@ -49,8 +49,8 @@ impl Monitor {
     }
 }
 
-/// Ends a run whose evaluations have not become better for some epochs: Keras' `EarlyStopping`. Evaluations within an epoch do
-/// not count.
+/// Ends a run whose evaluations have not become better for some epochs: Keras' `EarlyStopping`. Evaluations within an
+/// epoch do not count.
 ///
 /// ```
 /// use brasa::train::{EarlyStopping, Monitor};
@@ -82,7 +82,8 @@ impl EarlyStopping {
         self
     }
 
-    /// Takes for no better what is better by no more than this: of the loss, of a part of 1 that is 0.001 for a tenth of a percent.
+    /// Takes for no better what is better by no more than this: of the loss, of a part of 1 that is 0.001 for a tenth
+    /// of a percent.
     #[must_use]
     pub fn min_delta(mut self, delta: f64) -> Self {
         self.min_delta = delta;
@@ -90,8 +91,8 @@ impl EarlyStopping {
     }
 
     /// Puts the weights of the best evaluation back when it ends the run, so that they are the ones saved; Keras'
-    /// `restore_best_weights`. Until then they are in the run's folder, as `early-stopping.safetensors`. A run that ends otherwise
-    /// keeps its last weights. The optimizer's state stays that of the last step.
+    /// `restore_best_weights`. Until then they are in the run's folder, as `early-stopping.safetensors`. A run that
+    /// ends otherwise keeps its last weights. The optimizer's state stays that of the last step.
     #[must_use]
     pub fn restore_best(mut self) -> Self {
         self.restores = true;

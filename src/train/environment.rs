@@ -6,8 +6,8 @@ use crate::device::Device;
 
 use super::Precision;
 
-/// Written to the run's folder as `environment.toml`: two runs with the same settings and the same of this give the same
-/// numbers, bit for bit.
+/// Written to the run's folder as `environment.toml`: two runs with the same settings and the same of this give the
+/// same numbers, bit for bit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Environment {

@@ -30,8 +30,8 @@ pub struct Judged {
     pub skipped: Skipped,
 }
 
-/// Judges the weights in the file `weights` by the test samples of `config`'s data, with its model and precision, on its
-/// device: what training does after each epoch.
+/// Judges the weights in the file `weights` by the test samples of `config`'s data, with its model and precision, on
+/// its device: what training does after each epoch.
 ///
 /// # Errors
 /// If the settings, the data, the device or the weights are not what they should be.
@@ -39,8 +39,8 @@ pub fn evaluate(config: Config, weights: &Path) -> Result<Judged> {
     evaluate_for(config, weights, None)
 }
 
-/// The same by data that may be others than those that the model has `learned` from: they are brought to the form of those, and
-/// refused if they have other classes.
+/// The same by data that may be others than those that the model has `learned` from: they are brought to the form of
+/// those, and refused if they have other classes.
 pub(crate) fn evaluate_for(config: Config, weights: &Path, learned: Option<&RunRecord>) -> Result<Judged> {
     // a cache is of use to who reads samples more than once
     let config =

@@ -54,8 +54,9 @@ pub enum Event {
         /// Where.
         path: PathBuf,
     },
-    /// What was learned, or a line of `metrics.jsonl`, could not be saved; earlier files are as they were. The run goes on, and
-    /// saves again later. If there is no room when it ends, it ends with that error, and can go on from its last checkpoint.
+    /// What was learned, or a line of `metrics.jsonl`, could not be saved; earlier files are as they were. The run goes
+    /// on, and saves again later. If there is no room when it ends, it ends with that error, and can go on from its
+    /// last checkpoint.
     SaveFailed {
         /// What went wrong, with the file.
         message: String,
@@ -89,8 +90,8 @@ pub struct Start {
     pub steps_done: usize,
     /// Steps in each.
     pub steps_per_epoch: usize,
-    /// Steps in all, which are not those of so many passes if their size was another one before. Runs from before this was
-    /// written have 0.
+    /// Steps in all, which are not those of so many passes if their size was another one before. Runs from before this
+    /// was written have 0.
     #[serde(default)]
     pub steps: usize,
     /// Samples in a step.
@@ -153,12 +154,14 @@ pub struct EpochMetrics {
     pub accuracy: f64,
     /// Training samples a second, in this pass, without what was evaluated or saved meanwhile.
     pub samples_per_second: f64,
-    /// Steps so far that changed nothing, because something in them was not finite; where a step's batch is several parts, parts.
+    /// Steps so far that changed nothing, because something in them was not finite; where a step's batch is several
+    /// parts, parts.
     pub skipped_steps: u32,
     /// What losses are multiplied by now, in mixed precision.
     pub loss_scale: Option<f32>,
-    /// Energy that the device used in this pass, in joules, as [`Summary::energy`] tells it; without the evaluation after it and
-    /// what was evaluated or saved meanwhile. `None` where it is not told, and of a pass that was begun by another process.
+    /// Energy that the device used in this pass, in joules, as [`Summary::energy`] tells it; without the evaluation
+    /// after it and what was evaluated or saved meanwhile. `None` where it is not told, and of a pass that was begun by
+    /// another process.
     pub joules: Option<f64>,
 }
 
@@ -168,7 +171,8 @@ pub struct TestMetrics {
     /// Mean loss.
     #[serde(deserialize_with = "number")]
     pub loss: f64,
-    /// `e` to the mean loss: of how many equally likely answers the model hesitates. Not a number where an older run has not told.
+    /// `e` to the mean loss: of how many equally likely answers the model hesitates. Not a number where an older run
+    /// has not told.
     #[serde(deserialize_with = "number", default = "unknown")]
     pub perplexity: f64,
     /// Part of the targets (samples, or pixels) that was classified correctly.
@@ -196,13 +200,14 @@ fn unknown() -> f64 {
 }
 
 impl TestMetrics {
-    /// The number that models are compared by: accuracy of classification, mean intersection over union of segmentation.
+    /// The number that models are compared by: accuracy of classification, mean intersection over union of
+    /// segmentation.
     pub fn score(&self) -> f64 {
         if self.by_iou { self.mean.iou } else { self.accuracy }
     }
 
-    /// Whether its score is higher, or as high and its loss smaller: where all samples are right after a step or two, what
-    /// follows is surer of them.
+    /// Whether its score is higher, or as high and its loss smaller: where all samples are right after a step or two,
+    /// what follows is surer of them.
     pub fn is_better_than(&self, other: &Self) -> bool {
         let by_score = self.score().total_cmp(&other.score());
         by_score.then(other.loss.total_cmp(&self.loss)).is_gt()
@@ -251,12 +256,13 @@ pub struct Summary {
     pub skipped_samples: usize,
     /// Held-out samples that could not be read.
     pub skipped_tests: usize,
-    /// Steps that changed nothing, because something in them was not finite; where a step's batch is several parts, parts.
+    /// Steps that changed nothing, because something in them was not finite; where a step's batch is several parts,
+    /// parts.
     pub skipped_steps: u32,
     /// Seconds of training and evaluation.
     pub seconds: f64,
-    /// Energy that the device used in these seconds, in joules, idle or not and for whatever else it worked on. `None` where it is
-    /// not told, now or to a process that did part of the run.
+    /// Energy that the device used in these seconds, in joules, idle or not and for whatever else it worked on. `None`
+    /// where it is not told, now or to a process that did part of the run.
     pub joules: Option<f64>,
     /// What tells the energy, or `not available here: ` and why.
     pub energy: String,

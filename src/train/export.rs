@@ -33,8 +33,8 @@ const NORMALIZED: &str = "normalized";
 pub struct ModelExport {
     /// The size of the batch, of ONNX.
     pub batch: Batch,
-    /// True if the ONNX model is to be given what the network is, with mean and standard deviation taken care of; else it is given
-    /// levels of pixels, or a table's own numbers, and does that itself.
+    /// True if the ONNX model is to be given what the network is, with mean and standard deviation taken care of; else
+    /// it is given levels of pixels, or a table's own numbers, and does that itself.
     pub normalized_input: bool,
 }
 
@@ -47,12 +47,12 @@ pub struct Exported {
     pub contents: String,
 }
 
-/// Writes the model of the run in `folder` to `path`, with these weights, or those of its best evaluation, or else its last ones:
-/// as ONNX (`.onnx`), with all that it computes, or as weights by name (`.safetensors`).
+/// Writes the model of the run in `folder` to `path`, with these weights, or those of its best evaluation, or else its
+/// last ones: as ONNX (`.onnx`), with all that it computes, or as weights by name (`.safetensors`).
 ///
-/// An ONNX model has `input`, `[batch, channels, height, width]` or `[batch, features]`, and `logits`, `[batch, classes]` or
-/// `[batch, classes, height, width]`, all f32; its `metadata_props` have `model`, `classes`, `mean` and `std` of the levels of pixels, or
-/// of columns (lists in JSON), and whether `input` is `levels` or `normalized`.
+/// An ONNX model has `input`, `[batch, channels, height, width]` or `[batch, features]`, and `logits`, `[batch,
+/// classes]` or `[batch, classes, height, width]`, all f32; its `metadata_props` have `model`, `classes`, `mean` and
+/// `std` of the levels of pixels, or of columns (lists in JSON), and whether `input` is `levels` or `normalized`.
 ///
 /// # Errors
 /// If there is no run that has saved weights, or the file's name ends otherwise or cannot be written.

@@ -48,8 +48,8 @@ impl RunFolder {
         Ok(Self { name, path, _lock: lock, metrics, metrics_bytes: 0, unwritten: Vec::new() })
     }
 
-    /// Opens the folder of a run that goes on: what was written to `metrics.jsonl` after `metrics_bytes` bytes is dropped, and
-    /// so are files that were being written when it ended. If the file is shorter, `notices` has it.
+    /// Opens the folder of a run that goes on: what was written to `metrics.jsonl` after `metrics_bytes` bytes is
+    /// dropped, and so are files that were being written when it ended. If the file is shorter, `notices` has it.
     pub(super) fn reopen(path: &Path, metrics_bytes: u64, notices: &mut Vec<String>) -> Result<Self> {
         let lock = lock(path)?;
         let file = path.join("metrics.jsonl");

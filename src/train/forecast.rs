@@ -12,8 +12,8 @@ use super::{Config, Control, MemoryNeed};
 
 /// Steps that are done before time is taken, each waited for: the first ones are slower.
 const WARM: usize = 3;
-/// Steps of a block, whose time is taken as a whole: a run does not wait for its steps either, and a GPU does one while the next
-/// one is being prepared.
+/// Steps of a block, whose time is taken as a whole: a run does not wait for its steps either, and a GPU does one while
+/// the next one is being prepared.
 const BLOCK: usize = 10;
 const BLOCKS: usize = 3;
 /// Blocks of slow steps are shorter.
@@ -24,7 +24,8 @@ const LONG_S: f64 = 2.0;
 pub struct RunForecast {
     /// Of the device's memory.
     pub memory: MemoryNeed,
-    /// Milliseconds of one step with its batch, in a row of steps that are not waited for: the median of a few rows. `None` if it was stopped before any was known.
+    /// Milliseconds of one step with its batch, in a row of steps that are not waited for: the median of a few rows.
+    /// `None` if it was stopped before any was known.
     pub step_ms: Option<f64>,
     /// Steps in all.
     pub steps: usize,
@@ -32,8 +33,8 @@ pub struct RunForecast {
     pub seconds: Option<f64>,
 }
 
-/// Makes everything that a run with `config` needs, does a few steps, and drops it all: no folder is made. `control` can stop it
-/// between two steps.
+/// Makes everything that a run with `config` needs, does a few steps, and drops it all: no folder is made. `control`
+/// can stop it between two steps.
 ///
 /// ```
 /// use brasa::train::{Config, Control, forecast};
@@ -45,8 +46,8 @@ pub struct RunForecast {
 /// ```
 ///
 /// # Errors
-/// As [`Trainer::new`](super::Trainer::new): whatever is wrong with the settings, the data or the device; and if there is not
-/// enough memory.
+/// As [`Trainer::new`](super::Trainer::new): whatever is wrong with the settings, the data or the device; and if there
+/// is not enough memory.
 pub fn forecast(config: Config, control: &Control) -> Result<RunForecast> {
     forecast_of(config, &open, control)
 }

@@ -15,8 +15,8 @@ impl InputRecord {
         Normalization { mean: self.mean.clone(), std: self.std.clone() }
     }
 
-    /// The samples of `pipeline` with the size, the channels and the levels of those that the model has learned from, which it
-    /// will see as it saw those. Tables have been standardised by the columns that it has learned from.
+    /// The samples of `pipeline` with the size, the channels and the levels of those that the model has learned from,
+    /// which it will see as it saw those. Tables have been standardised by the columns that it has learned from.
     pub(super) fn applied(&self, pipeline: Pipeline) -> Result<Pipeline> {
         let of = pipeline.description().clone();
         let normalization = self.normalization();

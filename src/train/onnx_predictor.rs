@@ -19,17 +19,17 @@ const SUM_TOLERANCE: f64 = 1e-3;
 /// What an ONNX file of another program does not tell of pictures.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Preprocessing {
-    /// What of each channel (or of all) becomes 0, and how much becomes 1, where levels go from 0 to 1: the mean and standard
-    /// deviation of PyTorch's `Normalize`. Without them, the model is given levels from 0 to 1.
+    /// What of each channel (or of all) becomes 0, and how much becomes 1, where levels go from 0 to 1: the mean and
+    /// standard deviation of PyTorch's `Normalize`. Without them, the model is given levels from 0 to 1.
     pub scale: Option<(Vec<f32>, Vec<f32>)>,
     /// Names of the classes, or the file's own, or else their numbers.
     pub classes: Option<Vec<String>>,
 }
 
 impl Predictor {
-    /// The model in an ONNX file, of one input of pictures, `[batch, channels, height, width]`, or of rows of numbers, `[batch,
-    /// features]`; its first output is logits or probabilities, `[batch, classes]`, or of each pixel. What a file that brasa wrote
-    /// tells of its input is heeded.
+    /// The model in an ONNX file, of one input of pictures, `[batch, channels, height, width]`, or of rows of numbers,
+    /// `[batch, features]`; its first output is logits or probabilities, `[batch, classes]`, or of each pixel. What a
+    /// file that brasa wrote tells of its input is heeded.
     ///
     /// ```no_run
     /// use brasa::train::{Predictor, Preprocessing};
@@ -77,7 +77,8 @@ impl Predictor {
         let is_ours = model.metadata().contains_key(GIVEN);
         // of whole numbers, levels are what there is
         let has_levels = !dtype.is_float() || model.metadata().get(GIVEN).is_some_and(|given| given == LEVELS);
-        // of rows that the model scales itself nothing is left to do, and pictures of other programs have 256 levels, whatever is done to them
+        // of rows that the model scales itself nothing is left to do, and pictures of other programs have 256 levels,
+        // whatever is done to them
         let (mean, std) = match (&shape[..], has_levels) {
             ([features], true) => (vec![0.0; *features], vec![1.0; *features]),
             ([_, ..], _) if shape.len() == 3 && !is_ours => (vec![0.0], vec![255.0]),

@@ -73,8 +73,8 @@ pub(super) fn largest(bytes: &[u8]) -> u8 {
     bytes.iter().copied().max().unwrap_or(255).max(1)
 }
 
-/// A picture `[channels, height, width]` as `[height, width, channels]`. If `largest` is its largest level, and small, as of the
-/// digits with 16, it is brightened.
+/// A picture `[channels, height, width]` as `[height, width, channels]`. If `largest` is its largest level, and small,
+/// as of the digits with 16, it is brightened.
 pub(super) fn interleaved(planes: &[u8], channels: usize, largest: u8) -> Vec<u8> {
     let level =
         |byte: u8| if largest < FEW { (u16::from(byte) * 255 / u16::from(largest)).min(255) as u8 } else { byte };
@@ -82,7 +82,8 @@ pub(super) fn interleaved(planes: &[u8], channels: usize, largest: u8) -> Vec<u8
     (0..pixels).flat_map(|pixel| (0..channels).map(move |channel| level(planes[channel * pixels + pixel]))).collect()
 }
 
-/// Pictures of one size, `[pictures, height, width, channels]` with one channel or three, in rows of `columns`, as a PNG file.
+/// Pictures of one size, `[pictures, height, width, channels]` with one channel or three, in rows of `columns`, as a
+/// PNG file.
 pub(super) fn sheet(pixels: &[u8], [height, width, channels]: [usize; 3], columns: usize) -> Result<Vec<u8>, String> {
     let cells = pixels.chunks_exact(height * width * channels);
     let rows = cells.len().div_ceil(columns);

@@ -82,8 +82,8 @@ pub struct PredictedPicture {
 }
 
 impl Predictor {
-    /// The model of the run in `folder`, which may be going on, with the weights that it saved last, on this device, or that of
-    /// the run's settings.
+    /// The model of the run in `folder`, which may be going on, with the weights that it saved last, on this device, or
+    /// that of the run's settings.
     ///
     /// # Errors
     /// If there is no run that has saved weights, or the device fails.
@@ -91,7 +91,8 @@ impl Predictor {
         Self::open_saved(folder, [WEIGHTS, BEST], device)
     }
 
-    /// The same with the weights of the run's best evaluation, if those are there: what `brasa infer` and `brasa eval` take.
+    /// The same with the weights of the run's best evaluation, if those are there: what `brasa infer` and `brasa eval`
+    /// take.
     ///
     /// # Errors
     /// As of [`open`](Self::open).
@@ -145,8 +146,8 @@ impl Predictor {
         &self.device
     }
 
-    /// The picture in a file: JPEG, PNG, BMP, WebP or GIF. It is brought to the size, the channels and the levels of those that
-    /// the model has learned from.
+    /// The picture in a file: JPEG, PNG, BMP, WebP or GIF. It is brought to the size, the channels and the levels of
+    /// those that the model has learned from.
     ///
     /// # Errors
     /// If it is no picture that can be read, or the model is given no pictures.
@@ -173,8 +174,8 @@ impl Predictor {
         Ok(GivenPicture { sample, size })
     }
 
-    /// A row of a table with its features in the units of those that the model has learned from; `None` if there are not as
-    /// many.
+    /// A row of a table with its features in the units of those that the model has learned from; `None` if there are
+    /// not as many.
     pub fn row(&self, features: &[f32]) -> Option<Sample> {
         let scales = self.input.normalization();
         if self.input.shape != [features.len()] || scales.mean.len() != features.len() {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Counts of targets by true class (row) and by what the model said (column): everything that training, `brasa eval` and the
-/// window say about a model's answers is computed from these.
+/// Counts of targets by true class (row) and by what the model said (column): everything that training, `brasa eval`
+/// and the window say about a model's answers is computed from these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confusion {
     classes: usize,
@@ -40,8 +40,8 @@ pub struct MeanScores {
 
 /// Scores from the classes' counts added up, so that each target counts the same (micro averages).
 ///
-/// As each target has one class and gets one answer, whatever is wrong is a false positive of one class and a false negative of
-/// another: precision, recall and F1 are all the accuracy (of masks, pixel accuracy and micro Dice).
+/// As each target has one class and gets one answer, whatever is wrong is a false positive of one class and a false
+/// negative of another: precision, recall and F1 are all the accuracy (of masks, pixel accuracy and micro Dice).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MicroScores {
     /// Sum of TP over that of TP + FP.

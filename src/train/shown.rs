@@ -68,7 +68,8 @@ impl Shown {
         Some(Sheet { file: file.into(), height, width, columns: columns(width) })
     }
 
-    /// The pictures as they are given to the model, `[samples, height, width, channels]`, brightened if they have few levels.
+    /// The pictures as they are given to the model, `[samples, height, width, channels]`, brightened if they have few
+    /// levels.
     pub(super) fn pixels(&self) -> Vec<u8> {
         let largest = self.batches.iter().map(|batch| pictures::largest(batch.inputs.as_bytes())).max().unwrap_or(255);
         let mut all = Vec::new();

@@ -14,9 +14,9 @@ use super::scores::Confusion;
 /// Pictures that are shown with what the model says about them.
 const PICTURES: usize = 16;
 
-/// Writes event files into the run's folder: scalars of steps, epochs and evaluations, histograms of weights, and of gradients
-/// and activations for the first held-out samples, the part of ReLUs' units that are dead for them, pictures with predictions,
-/// the model's graph, the settings, and what each stage took.
+/// Writes event files into the run's folder: scalars of steps, epochs and evaluations, histograms of weights, and of
+/// gradients and activations for the first held-out samples, the part of ReLUs' units that are dead for them, pictures
+/// with predictions, the model's graph, the settings, and what each stage took.
 pub struct TensorBoard {
     every: u64,
     settings: Vec<(String, Setting)>,

@@ -75,10 +75,10 @@ impl Trainer {
         Self::prepared(Prepared::new(config, &open)?)
     }
 
-    /// The same with data of one's own instead of the one that `config` names: pipelines with the order and the operations
-    /// on samples that they have; a training part whose order is not random is shuffled. How batches are made (their size, seed,
-    /// epochs and augmentation) is for `config` to say. In the run's settings the data set is `program:` and the data's own name:
-    /// [`Trainer::resume_with_data`] goes on with such a run.
+    /// The same with data of one's own instead of the one that `config` names: pipelines with the order and the
+    /// operations on samples that they have; a training part whose order is not random is shuffled. How batches are
+    /// made (their size, seed, epochs and augmentation) is for `config` to say. In the run's settings the data set is
+    /// `program:` and the data's own name: [`Trainer::resume_with_data`] goes on with such a run.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -109,13 +109,14 @@ impl Trainer {
         Ok(prepared.in_folder(folder, None))
     }
 
-    /// Goes on with the run in `folder` from its last checkpoint, with `config`: that of the run ([`Trainer::config_of`]), or one
-    /// with other settings, such as more epochs. Its place, its name and the weights that it began with stay what they were. With the same settings, device, driver and build its weights end up the same,
-    /// bit for bit, as those of a run that was never interrupted.
+    /// Goes on with the run in `folder` from its last checkpoint, with `config`: that of the run
+    /// ([`Trainer::config_of`]), or one with other settings, such as more epochs. Its place, its name and the weights
+    /// that it began with stay what they were. With the same settings, device, driver and build its weights end up the
+    /// same, bit for bit, as those of a run that was never interrupted.
     ///
     /// # Errors
-    /// If there is no checkpoint that can be read, or it is one of another model, or `config` has fewer epochs than have begun; or
-    /// if the data were not opened by name, but given to [`Trainer::with_data`].
+    /// If there is no checkpoint that can be read, or it is one of another model, or `config` has fewer epochs than
+    /// have begun; or if the data were not opened by name, but given to [`Trainer::with_data`].
     pub fn resume(folder: &Path, config: Config) -> Result<Self> {
         Self::resumed(folder, config, &open)
     }
@@ -123,8 +124,8 @@ impl Trainer {
     /// The same for a run with data of one's own: those that [`Trainer::with_data`] was given when it began.
     ///
     /// # Errors
-    /// If there is no checkpoint that can be read, or it is one of another model, or its place is none in these data, or another
-    /// process trains in this run.
+    /// If there is no checkpoint that can be read, or it is one of another model, or its place is none in these data,
+    /// or another process trains in this run.
     pub fn resume_with_data(folder: &Path, config: Config, data: Split<Pipeline>) -> Result<Self> {
         Self::resumed(folder, of_program(config, &data), &|_| Ok(data.clone()))
     }
@@ -201,7 +202,8 @@ impl Trainer {
         self.callbacks.push(Box::new(callback));
     }
 
-    /// Adds the callback that writes TensorBoard's event files, with the settings of this run, unless they switch it off.
+    /// Adds the callback that writes TensorBoard's event files, with the settings of this run, unless they switch it
+    /// off.
     pub fn add_tensorboard(&mut self) {
         if !self.config.tensorboard {
             return;
@@ -325,7 +327,8 @@ pub(super) fn open_with(config: &Config, options: &OpenOptions) -> Result<Split<
     Ok(Split { train: Pipeline::new(train), test: Pipeline::new(test) })
 }
 
-/// `config` with the truth about where its data come from: settings name a data set even if they were not asked for one.
+/// `config` with the truth about where its data come from: settings name a data set even if they were not asked for
+/// one.
 fn of_program(config: Config, data: &Split<Pipeline>) -> Config {
     Config { dataset: DatasetName::Program(data.train.description().name.clone()), ..config }
 }
@@ -360,11 +363,12 @@ pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pi
     Ok(Split { train, test })
 }
 
-/// Bytes that a sample takes in memory beside its numbers: itself, and a little for each of the pieces it is allocated in.
+/// Bytes that a sample takes in memory beside its numbers: itself, and a little for each of the pieces it is allocated
+/// in.
 const ASIDE: usize = size_of::<Sample>() + 3 * 16;
 
-/// An error if the samples of these pipelines, a byte for each pixel and color and for each pixel of a mask, are more than the
-/// memory that is free, where the system tells.
+/// An error if the samples of these pipelines, a byte for each pixel and color and for each pixel of a mask, are more
+/// than the memory that is free, where the system tells.
 fn fits_memory(pipelines: &[&Pipeline]) -> Result<()> {
     let bytes = |pipeline: &&Pipeline| {
         let Description { shape, goal, .. } = pipeline.description();
@@ -388,8 +392,8 @@ fn fits_memory(pipelines: &[&Pipeline]) -> Result<()> {
     }
 }
 
-/// Rows of the batches of a pass over the training data: of whole ones, and of the last one if it is smaller. A single sample
-/// that is left is no batch.
+/// Rows of the batches of a pass over the training data: of whole ones, and of the last one if it is smaller. A single
+/// sample that is left is no batch.
 pub(super) fn batch_rows(config: &Config, train: &Pipeline) -> Vec<usize> {
     let samples = train.samples_per_epoch();
     let mut rows = vec![config.batch_size.min(samples)];

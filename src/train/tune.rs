@@ -32,8 +32,8 @@ pub struct Tuning {
     pub steps: Vec<TunedStep>,
 }
 
-/// Measures the variants of the products and convolutions in the steps that a run with `config` would take, training and
-/// evaluation, and remembers the fastest ones for devices that are opened from now on: see
+/// Measures the variants of the products and convolutions in the steps that a run with `config` would take, training
+/// and evaluation, and remembers the fastest ones for devices that are opened from now on: see
 /// [`Step::tune`](crate::runtime::Step::tune). Nothing is trained, and no folder is made.
 ///
 /// ```

@@ -63,8 +63,8 @@ impl Notice {
     }
 }
 
-/// What is to be done with what was dropped on a page that takes no files of its own: folders are looked at for runs, files
-/// are left, for the model to judge.
+/// What is to be done with what was dropped on a page that takes no files of its own: folders are looked at for runs,
+/// files are left, for the model to judge.
 pub(super) fn sorted(seen: &mut Seen<'_>, dropped: &[PathBuf]) -> Vec<PathBuf> {
     let (folders, files): (Vec<_>, Vec<_>) = dropped.iter().cloned().partition(|path| path.is_dir());
     seen.asks.roots.extend(folders);

@@ -39,8 +39,8 @@ impl Dialog {
     }
 }
 
-/// Writes the chart, or all points of its curves, into `folder`, under its title and a number if that is taken; returns where
-/// it is.
+/// Writes the chart, or all points of its curves, into `folder`, under its title and a number if that is taken; returns
+/// where it is.
 pub(super) fn write(
     chart: &Chart<'_>,
     runs: &[&Recording],

@@ -1,5 +1,5 @@
-//! The flags of `brasa train` as fields of a form: names, helps and values are those of the command line, and so is what is
-//! said about mistakes.
+//! The flags of `brasa train` as fields of a form: names, helps and values are those of the command line, and so is
+//! what is said about mistakes.
 
 use std::any::TypeId;
 use std::ffi::OsString;

@@ -64,11 +64,13 @@ impl App for Desktop<'_> {
     }
 }
 
-/// Opens the window, and returns when it is closed: how the run ended that was trained in it at last, if any was. A window whose graphics device is lost is opened again; if that cannot be,
-/// what trains in it goes on, and this returns when it has ended.
+/// Opens the window, and returns when it is closed: how the run ended that was trained in it at last, if any was. A
+/// window whose graphics device is lost is opened again; if that cannot be, what trains in it goes on, and this returns
+/// when it has ended.
 ///
 /// # Errors
-/// Why there is none: no display, or nothing that draws on it. The options come back, so that the run can go on without.
+/// Why there is none: no display, or nothing that draws on it. The options come back, so that the run can go on
+/// without.
 pub fn open(options: Options) -> Result<Option<Ended>, (Box<Options>, String)> {
     if !has_display() {
         return Err((Box::new(options), "there is no display".to_owned()));

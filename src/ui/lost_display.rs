@@ -28,8 +28,8 @@ pub(super) fn outlive(creation: &CreationContext<'_>) {
 /// # Safety
 /// The display must be open.
 unsafe fn set_handlers(display: Display) -> Result<(), Error> {
-    // SAFETY: a display of it is open, so that the library is there already and nothing is run by loading it; the types are those
-    // of Xlib.h
+    // SAFETY: a display of it is open, so that the library is there already and nothing is run by loading it; the types
+    // are those of Xlib.h
     unsafe {
         let xlib = Library::new("libX11.so.6")?;
         // Xlib has it since version 1.7; without it, the process is ended whatever the other handler does

@@ -1,8 +1,8 @@
 //! The window: live curves, stages, the plan, histograms and predictions of runs, and control of one's own run.
 //!
 //! **Invariant:** pages read [`Recording`](crate::runs::Recording)s, which come from run folders, and steer by a
-//! [`Control`](crate::train::Control); nothing here touches a tensor, and training never waits for the window. One's own run is
-//! seen as any other one is: through its folder.
+//! [`Control`](crate::train::Control); nothing here touches a tensor, and training never waits for the window. One's
+//! own run is seen as any other one is: through its folder.
 
 mod dropped;
 mod export;

@@ -4,7 +4,8 @@ use egui::Color32;
 
 use crate::stage::Stage;
 
-/// Colours of runs and of classes: Okabe and Ito's (2008), which most colour-blind people tell apart, then further ones.
+/// Colours of runs and of classes: Okabe and Ito's (2008), which most colour-blind people tell apart, then further
+/// ones.
 pub(super) const COLORS: [Color32; 10] = [
     Color32::from_rgb(0, 114, 178),
     Color32::from_rgb(230, 159, 0),

@@ -71,7 +71,8 @@ impl Selection {
         }
     }
 
-    /// The first colour that no run has; once all are taken, one of the oldest runs', which the newest ones are least held against.
+    /// The first colour that no run has; once all are taken, one of the oldest runs', which the newest ones are least
+    /// held against.
     fn least_used_color(&self) -> Color32 {
         let uses = palette::COLORS.map(|color| self.runs.values().filter(|chosen| chosen.color == color).count());
         let least = uses.into_iter().min().unwrap_or(0);

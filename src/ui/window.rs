@@ -171,7 +171,8 @@ impl Window {
         }
     }
 
-    /// How the run ended that this window had at last; `None` before it [was finished](Self::finish), and where nothing was trained.
+    /// How the run ended that this window had at last; `None` before it [was finished](Self::finish), and where nothing
+    /// was trained.
     pub fn ended(&self) -> Option<&Ended> {
         self.ended.as_ref()
     }

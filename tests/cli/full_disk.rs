@@ -6,7 +6,8 @@ use super::common::checkpoints;
 use super::resume::bytes;
 use super::{Ran, brasa, flags, folder, metrics, text};
 
-/// Runs the program with a limit on the size of files, in blocks of 512 or 1024 bytes, which stands for a disk that is full.
+/// Runs the program with a limit on the size of files, in blocks of 512 or 1024 bytes, which stands for a disk that is
+/// full.
 fn with_room(blocks: usize, arguments: &[&str]) -> Ran {
     let shell = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
     let output = Command::new("sh").args(["-c", &shell, env!("CARGO_BIN_EXE_brasa")]).args(arguments).output();

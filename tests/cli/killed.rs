@@ -15,8 +15,9 @@ const KILLS: (usize, usize) = (20, 3);
 /// The same of the run that also writes event files and augments on the device.
 const FEWER_KILLS: (usize, usize) = (6, 1);
 
-/// A small network with dropout, and settings whose state is more than weights: moments, a schedule, an average, the position of
-/// random numbers, sums of an epoch. A checkpoint after each of the short steps, so that much of the time goes into writing.
+/// A small network with dropout, and settings whose state is more than weights: moments, a schedule, an average, the
+/// position of random numbers, sums of an epoch. A checkpoint after each of the short steps, so that much of the time
+/// goes into writing.
 const SETTINGS: [&str; 19] = [
     "--no-ui",
     "--json",
@@ -123,8 +124,8 @@ fn write_pictures(folder: &Path) {
     }
 }
 
-/// A run that is killed again and again, with these settings beside the common ones, and in the end compared with one that was
-/// left alone.
+/// A run that is killed again and again, with these settings beside the common ones, and in the end compared with one
+/// that was left alone.
 fn kill_and_compare(device: &str, more: &[&str], (kills, least): (usize, usize)) {
     let out = folder();
     write_pictures(&out.path().join("pictures"));

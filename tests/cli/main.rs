@@ -47,8 +47,8 @@ fn brasa(arguments: &[&str]) -> Ran {
     brasa_with(arguments, &[])
 }
 
-/// Runs the program with these environment variables; what trains does so without a window, which nobody would close where there
-/// always is a display.
+/// Runs the program with these environment variables; what trains does so without a window, which nobody would close
+/// where there always is a display.
 fn brasa_with(arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
     const HEADLESS: [&str; 4] = ["--no-ui", "--json", "--help", "--version"];
     let trains = arguments.first().is_none_or(|first| first.starts_with("--") || *first == "train");

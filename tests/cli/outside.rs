@@ -1,5 +1,5 @@
-//! What a run writes, read by the programs that it is for: TensorBoard's own reader and safetensors' own, through the scripts of
-//! a folder beside the repository, where that and a Python with these packages are there.
+//! What a run writes, read by the programs that it is for: TensorBoard's own reader and safetensors' own, through the
+//! scripts of a folder beside the repository, where that and a Python with these packages are there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -15,8 +15,8 @@ use super::outcome::{Outcome, Run, Sweep, number};
 use super::state::State;
 
 /// How far f32 may be from f64 over some dozen ops on values of a few units: sums have at most some hundred terms
-/// (relative 400^½ · 6e-8), and gradients multiply errors by what they multiply values by; f16 rounds at 5e-4, where f32's
-/// and f64's value may fall to different sides.
+/// (relative 400^½ · 6e-8), and gradients multiply errors by what they multiply values by; f16 rounds at 5e-4, where
+/// f32's and f64's value may fall to different sides.
 fn tolerance(half: bool) -> f64 {
     if half { 2e-2 } else { 2e-3 }
 }

@@ -30,8 +30,8 @@ impl Expected {
 
     /// The same, but what is computed from data has noise of relative size `noisy`: a function of a value and its node,
     /// so that equal elements of a value stay equal. Trial 0 makes zeros, which noise does not: it rounds to f32 if the
-    /// noise is as large as that, else to multiples of 2⁻⁴⁰. What the planner computes ahead from constants alone is rounded to f32, as
-    /// devices round it.
+    /// noise is as large as that, else to multiples of 2⁻⁴⁰. What the planner computes ahead from constants alone is
+    /// rounded to f32, as devices round it.
     fn with_noise(&self, noisy: f64, trial: u64) -> Vec<Vec<f64>> {
         let mut values: HashMap<u64, Vec<f64>> =
             self.inputs.iter().map(|(node, value)| (node.id, value.clone())).collect();
@@ -64,8 +64,8 @@ impl Expected {
     }
 
     /// Whether the values stay about where they are (within `allowed`) if every rounded operation rounds differently by
-    /// `noisy`. Where they do not, a comparison or a maximum is decided by rounding, and there is no one right result; nor is
-    /// there where NaN or infinity meets inserted zeros.
+    /// `noisy`. Where they do not, a comparison or a maximum is decided by rounding, and there is no one right result;
+    /// nor is there where NaN or infinity meets inserted zeros.
     pub(crate) fn is_steady(&self, noisy: f64, allowed: f64) -> bool {
         let expected = self.values();
         // a value that lies on a step crosses it in about every other trial

@@ -84,7 +84,8 @@ fn run(case: &Case, device: &Device, options: &[&(&str, PlanOptions)]) -> Run {
         })
     };
     let externals = (0..traced.program.externals.len()).map(contents).collect();
-    // differences of f64 sums in another order, after some dozen ops; f16 rounds at 5e-4, at another place in every plan
+    // differences of f64 sums in another order, after some dozen ops; f16 rounds at 5e-4, at another place in every
+    // plan
     let (allowed, noisy) = if half { (2e-2, 1e-3) } else { (1e-9, 1e-13) };
     let trial = Trial { externals, expected: expected.values(), allowed, traced };
     let wrong = options.iter().find_map(|(name, options)| Some(format!("{name}: {}", trial.difference(options)?)));

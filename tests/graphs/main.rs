@@ -1,10 +1,10 @@
-//! Random graphs over the whole catalogue of ops: planned in several ways and interpreted in f64 (`interpreted.rs`), and
-//! run on every device, captured and not (`executed.rs`), against the f64 reference, which knows no plans. Their values are small;
-//! `sizes/` has single workloads of larger ones.
+//! Random graphs over the whole catalogue of ops: planned in several ways and interpreted in f64 (`interpreted.rs`),
+//! and run on every device, captured and not (`executed.rs`), against the f64 reference, which knows no plans. Their
+//! values are small; `sizes/` has single workloads of larger ones.
 //!
-//! A list of small numbers decides everything (`case.rs`). An op is a row in `rows/`: its name, what it draws, how it is
-//! applied; a public op without a row fails `catalogue.rs`. A failing graph is reported with its seed and as the smallest
-//! one that fails in the same way.
+//! A list of small numbers decides everything (`case.rs`). An op is a row in `rows/`: its name, what it draws, how it
+//! is applied; a public op without a row fails `catalogue.rs`. A failing graph is reported with its seed and as the
+//! smallest one that fails in the same way.
 //!
 //! The everyday tests run some hundreds. Many more, in optimised code and with whatever fails printed as it is found:
 //!

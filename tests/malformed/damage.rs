@@ -17,8 +17,8 @@ impl Random {
     }
 }
 
-/// A copy with one to three of: bytes changed, cut off, left out, doubled, put in, or numbers made extreme. Every other change
-/// is within the first `head` bytes, where formats keep what decides.
+/// A copy with one to three of: bytes changed, cut off, left out, doubled, put in, or numbers made extreme. Every other
+/// change is within the first `head` bytes, where formats keep what decides.
 pub(crate) fn damage(bytes: &[u8], head: usize, random: &mut Random) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..=random.below(3) {

@@ -1,5 +1,5 @@
-//! Files of every reader of data sets and of runs, damaged in thousands of ways: no panic, bounded memory, and errors that
-//! name what they are about.
+//! Files of every reader of data sets and of runs, damaged in thousands of ways: no panic, bounded memory, and errors
+//! that name what they are about.
 
 mod damage;
 mod files;
@@ -22,8 +22,8 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// Held by a test while it runs, because the allocator's count is that of the process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The most that opening a set of a few tiny files and reading all of it may take from the allocator, in all: that of a few
-/// pictures of the largest size, which a header can say that a small file has.
+/// The most that opening a set of a few tiny files and reading all of it may take from the allocator, in all: that of a
+/// few pictures of the largest size, which a header can say that a small file has.
 const MAX_BYTES: usize = 2 << 30;
 
 /// What became of the damaged files of a case.

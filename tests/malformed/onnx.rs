@@ -1,5 +1,5 @@
-//! ONNX models, damaged as bytes and as messages: fields changed, left out, doubled and exchanged, with the lengths around them
-//! right.
+//! ONNX models, damaged as bytes and as messages: fields changed, left out, doubled and exchanged, with the lengths
+//! around them right.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,8 +13,8 @@ use stats_alloc::Region;
 use super::damage::{Random, damage};
 use super::{ALLOCATOR, ALONE};
 
-/// The most that a small model may take from the allocator in all, to be read, traced and computed: some values of the largest size
-/// there is for it, 16 million elements.
+/// The most that a small model may take from the allocator in all, to be read, traced and computed: some values of the
+/// largest size there is for it, 16 million elements.
 const MAX_BYTES: usize = 2 << 30;
 /// The most time of one.
 const LONGEST: Duration = Duration::from_secs(20);

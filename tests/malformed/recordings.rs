@@ -54,7 +54,8 @@ fn files() -> Vec<(String, Vec<u8>)> {
     texts.into_iter().chain(others).collect()
 }
 
-/// Makes the checksums of an event file right again, as far as its records can be told, so that what they say is believed.
+/// Makes the checksums of an event file right again, as far as its records can be told, so that what they say is
+/// believed.
 fn right_events(bytes: &[u8]) -> Vec<u8> {
     let sum = |bytes: &[u8]| crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes();
     let mut bytes = bytes.to_vec();

@@ -78,7 +78,8 @@ fn weights_of_the_best_evaluation_that_could_not_be_written_are_written_later() 
     assert!(hindered.is_ok() && failures(&events) == 1, "{hindered:?}: {events:?}");
     assert!(best("hindered") == best("plain"), "the weights are those of the best evaluation");
 
-    // what never could be written is an error in the end, behind everything else; the run that goes on knows of no best one
+    // what never could be written is an error in the end, behind everything else; the run that goes on knows of no best
+    // one
     let (stuck, events) = best_of_first_pass(settings(out.path(), "stuck"), |_| {});
     let error = stuck.expect_err("no weights").to_string();
     assert!(error.contains("best.safetensors") && failures(&events) == 1, "{error}: {events:?}");

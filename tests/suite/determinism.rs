@@ -126,8 +126,9 @@ fn random_numbers_are_those_of_the_other_devices() {
         assert!(first.2 == other.2, "integers");
         assert!(first.3 == other.3, "truth values");
         assert!(first.5 == other.5, "weights");
-        // Logarithm, root and cosine are each device's own, to 4 ulps each. Where the cosine crosses zero its argument's
-        // rounding (the same everywhere) is all that is left, so there it is ulps of the radius, at most 5.8.
+        // Logarithm, root and cosine are each device's own, to 4 ulps each. Where the cosine crosses zero its
+        // argument's rounding (the same everywhere) is all that is left, so there it is ulps of the radius, at most
+        // 5.8.
         for (index, (a, b)) in first.4.iter().zip(&other.4).enumerate() {
             let allowed = 8.0 * f32::EPSILON * a.abs().max(1.0);
             assert!((a - b).abs() <= allowed, "normal number {index}: {a} and {b}");

@@ -1,4 +1,5 @@
-//! Every element type through the whole engine, on strided, broadcast and prime-sized inputs, against the f64 reference.
+//! Every element type through the whole engine, on strided, broadcast and prime-sized inputs, against the f64
+//! reference.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Models that are written as ONNX and read again compute what they did: every op of the table, and whole networks.
 //!
-//! `BRASA_SAVE_ONNX=FOLDER` writes them all, with inputs and outputs, for `reference/check_onnx.py FOLDER`, which runs them in
-//! onnxruntime.
+//! `BRASA_SAVE_ONNX=FOLDER` writes them all, with inputs and outputs, for `reference/check_onnx.py FOLDER`, which runs
+//! them in onnxruntime.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -69,14 +69,15 @@ fn numbers(tensor: &Tensor) -> Vec<f64> {
     tensor.to_dtype(DType::F32).to_vec::<f32>().expect("values").into_iter().map(f64::from).collect()
 }
 
-/// Inputs in the types that the model has them in: integers without a sign are written as ones of 64 bits, which are i32 here.
+/// Inputs in the types that the model has them in: integers without a sign are written as ones of 64 bits, which are
+/// i32 here.
 fn as_given(model: &Model, inputs: &[Tensor]) -> Vec<Tensor> {
     let given = model.inputs().iter().zip(inputs);
     given.map(|(info, input)| input.to_dtype(info.dtype.expect("a known type"))).collect()
 }
 
-/// Writes each case of a row, reads it again and holds what it computes against the row itself: what is wrong is added to
-/// `problems`. False if ONNX has no operators for it.
+/// Writes each case of a row, reads it again and holds what it computes against the row itself: what is wrong is added
+/// to `problems`. False if ONNX has no operators for it.
 fn written_and_read(row: &Row, device: &Device, problems: &mut Vec<String>) -> bool {
     for (number, case) in row.cases.iter().enumerate() {
         let leaves: Vec<Tensor> = case

@@ -19,8 +19,8 @@ fn assert_lost<T>(result: Result<T>) {
     assert!(matches!(error, Error::DeviceLost { .. }), "{error}");
 }
 
-/// Runs the test again in a process of its own with `BRASA_VALIDATE=1` and these features, which are read once; true in that
-/// process.
+/// Runs the test again in a process of its own with `BRASA_VALIDATE=1` and these features, which are read once; true in
+/// that process.
 fn is_validating(test: &str, features: &str) -> bool {
     if brasa::debug::validate() {
         return true;
@@ -76,8 +76,8 @@ fn a_wrong_kernel_is_found_when_kernels_are_checked() {
     }
 }
 
-/// With the plans and kernels of GPUs, whatever the adapter is: sums cut for many cores, tiles in workgroup memory, and a vector of
-/// gradients whose parts are not alive yet.
+/// With the plans and kernels of GPUs, whatever the adapter is: sums cut for many cores, tiles in workgroup memory, and
+/// a vector of gradients whose parts are not alive yet.
 #[test]
 fn every_kernel_of_a_training_step_is_right() {
     if !is_validating("faults::every_kernel_of_a_training_step_is_right", "-software") {
@@ -122,8 +122,8 @@ fn a_diagnosis_does_with_the_memory_there_is() {
         let input = [Tensor::full([SIZE], 0.5, &device)];
         step.run(&input).expect("memory");
         let live = device.memory().live_bytes;
-        // all values at once; some at a time; one and what is stored on the way to it; one, with what is on the way fused; not
-        // even one
+        // all values at once; some at a time; one and what is stored on the way to it; one, with what is on the way
+        // fused; not even one
         for (values, is_enough) in [(100.0, true), (6.5, true), (2.5, true), (1.5, true), (0.5, false)] {
             device.inject(Fault::MemoryLimit(live + (values * (4 * SIZE) as f64) as u64));
             match step.diagnose(&input) {

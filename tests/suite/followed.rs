@@ -1,7 +1,7 @@
 //! Training as PyTorch does: the first losses of networks with three optimizers, step by step.
 //!
-//! `reference/record.py` made the expected numbers and describes them; weights and data come from an integer hash that both
-//! sides compute.
+//! `reference/record.py` made the expected numbers and describes them; weights and data come from an integer hash that
+//! both sides compute.
 
 use std::collections::BTreeMap;
 
@@ -63,12 +63,13 @@ pub(super) fn training_step<M: Module + 'static>(
     .expect("a step")
 }
 
-/// `got` against `exact`, from which rounding alone moves PyTorch by up to `spread`: the largest of 25 runs (see `record.py`).
+/// `got` against `exact`, from which rounding alone moves PyTorch by up to `spread`: the largest of 25 runs (see
+/// `record.py`).
 ///
-/// Ours is one more such run, whose distance from the largest is a matter of chance: twice is allowed. The floor, 2e-6 of the
-/// value, stands for the rounding of the result itself. Mistakes are seen from afar: a learning rate that is a hundredth too
-/// large is 42 tolerances off in ResNet-20 and 77 or more in the others, a weight decay that is a fifth or a tenth too small 18
-/// or more in the others. In ResNet-20, whose rate has to be low, it is within the tolerance.
+/// Ours is one more such run, whose distance from the largest is a matter of chance: twice is allowed. The floor, 2e-6
+/// of the value, stands for the rounding of the result itself. Mistakes are seen from afar: a learning rate that is a
+/// hundredth too large is 42 tolerances off in ResNet-20 and 77 or more in the others, a weight decay that is a fifth
+/// or a tenth too small 18 or more in the others. In ResNet-20, whose rate has to be low, it is within the tolerance.
 fn assert_close(what: &str, got: f64, exact: f64, spread: f64) {
     let tolerance = 2.0 * spread + 2e-6 * exact.abs().max(1.0);
     assert!((got - exact).abs() <= tolerance, "{what}: {got} instead of {exact}, off by more than {tolerance:e}");

@@ -1,10 +1,10 @@
-//! Most integration tests, in one program: linking one takes as long as running many tests. `cargo test --test suite losses::`
-//! runs those of a module.
+//! Most integration tests, in one program: linking one takes as long as running many tests. `cargo test --test suite
+//! losses::` runs those of a module.
 //!
-//! They run in threads of one process, so whatever counts objects, breaks a device or seeds its random numbers opens a device
-//! of its own (`common::fresh_devices`), and what depends on environment variables starts the program again. Apart from them
-//! stand `allocation`, which counts what the whole process takes, `cli`, which needs the program `brasa`, `graphs`, which is
-//! to be run for hours, and `limits`, whose tensors take much of the memory there is.
+//! They run in threads of one process, so whatever counts objects, breaks a device or seeds its random numbers opens a
+//! device of its own (`common::fresh_devices`), and what depends on environment variables starts the program again.
+//! Apart from them stand `allocation`, which counts what the whole process takes, `cli`, which needs the program
+//! `brasa`, `graphs`, which is to be run for hours, and `limits`, whose tensors take much of the memory there is.
 
 #[path = "../common/mod.rs"]
 mod common;

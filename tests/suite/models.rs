@@ -1,5 +1,5 @@
-//! Ready networks: outputs, names and sizes as PyTorch's of the same definition (`reference/record_models.py`), published
-//! numbers, the registry, the summary, and text from a GPT.
+//! Ready networks: outputs, names and sizes as PyTorch's of the same definition (`reference/record_models.py`),
+//! published numbers, the registry, the summary, and text from a GPT.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,8 +104,8 @@ fn whole_networks_compute_what_pytorch_does() {
     }
 }
 
-/// Gradients of a network for some images, then its running statistics, and the bytes of activations that a step for them plans;
-/// with its blocks computed again, or kept.
+/// Gradients of a network for some images, then its running statistics, and the bytes of activations that a step for
+/// them plans; with its blocks computed again, or kept.
 fn gradients(name: &str, again: bool, device: &Device) -> (Vec<Vec<f64>>, u64) {
     brasa::runtime::seed(device, 7).expect("a seed");
     let (model, side) = match name {
@@ -154,7 +154,8 @@ fn blocks_computed_again_give_the_same_gradients_and_statistics_with_less_memory
     }
 }
 
-/// The outputs' error in mixed precision, as a part of the largest, and the cosine between the gradients of both precisions.
+/// The outputs' error in mixed precision, as a part of the largest, and the cosine between the gradients of both
+/// precisions.
 fn mixed_precision(model: &Arc<dyn Module>, input: &Tensor) -> (f64, f64) {
     let run = |dtype: DType| {
         let model = model.clone();

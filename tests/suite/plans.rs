@@ -26,8 +26,9 @@ struct Planner {
     options: Option<PlanOptions>,
 }
 
-/// The devices of this machine, and two GPUs that are planned for without being there: one that binds 8 storage buffers, as many as
-/// WebGPU promises, which are 7 beside the status word, and a graphics card. The fewer, the more kernels.
+/// The devices of this machine, and two GPUs that are planned for without being there: one that binds 8 storage
+/// buffers, as many as WebGPU promises, which are 7 beside the status word, and a graphics card. The fewer, the more
+/// kernels.
 fn planners() -> Vec<Planner> {
     let own = devices().into_iter().map(|device| Planner { device, options: None });
     let planned = [7, 63].map(|buffers| Planner { device: Device::cpu(), options: Some(PlanOptions::gpu(buffers)) });
@@ -156,10 +157,10 @@ fn resnet_trains_in_few_kernels_per_block() {
         let ends = training_plan(Box::new(StemAndHead::new(&init).expect("a model")), 64, &input, &planner);
         let (whole, ends) = (kernels_of_network(&plan), kernels_of_network(&ends));
         let updating = plan.kernels.iter().filter(|kernel| kernel.stage == Stage::Update).count();
-        // The blocks, stem and head, and the update, as many as they are today; there are nine blocks.
-        // Where kernels bind few buffers, less fits into each; the running statistics of all batch norms alone are written by
-        // 18 kernels. Where there are many cores, eleven more gradients of weights are cut and summed up again, and two more sums
-        // of batch norms.
+        // The blocks, stem and head, and the update, as many as they are today; there are nine blocks. Where kernels
+        // bind few buffers, less fits into each; the running statistics of all batch norms alone are written by 18
+        // kernels. Where there are many cores, eleven more gradients of weights are cut and summed up again, and two
+        // more sums of batch norms.
         let most = match (planner.is_native(), planner.options) {
             (true, _) => [120, 14, 6],
             (false, Some(PlanOptions { max_buffers: 7, .. })) => [147, 15, 22],

@@ -186,7 +186,8 @@ fn padding_around_a_gather_is_not_out_of_range() {
     }
 }
 
-/// An assignment outside of the step moved a tensor that the step had captured, after the step had been found up to date.
+/// An assignment outside of the step moved a tensor that the step had captured, after the step had been found up to
+/// date.
 #[test]
 fn a_captured_tensor_keeps_its_value_when_its_variable_changes() {
     for device in devices() {
@@ -270,8 +271,8 @@ fn a_variable_belongs_to_one_arena_at_a_time() {
     assert_eq!(read(&again.tensor()), laid_out(&again, &[&[1.0; 4], &[2.0; 4]]));
 }
 
-/// The kernel that computed the maxima read them from memory before they were there, as it found its place in them by an
-/// index.
+/// The kernel that computed the maxima read them from memory before they were there, as it found its place in them by
+/// an index.
 #[test]
 fn gathering_from_what_the_same_kernel_computes_read_stale_memory() {
     for device in devices() {

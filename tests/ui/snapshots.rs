@@ -1,8 +1,8 @@
 //! What pages look like: pictures of a recorded run, compared with those in `tests/ui/snapshots/`.
 //!
-//! The run in `tests/ui/recorded/` was written by `cargo run -- --no-ui --seed 1 --epochs 3 --model mlp --device cpu --log-every 5`
-//! and is older than the code that reads it, as runs of users are. After a change that is meant, `UPDATE_SNAPSHOTS=1 cargo test
-//! --test ui snapshots` takes the pictures anew; look at them.
+//! The run in `tests/ui/recorded/` was written by `cargo run -- --no-ui --seed 1 --epochs 3 --model mlp --device cpu
+//! --log-every 5` and is older than the code that reads it, as runs of users are. After a change that is meant,
+//! `UPDATE_SNAPSHOTS=1 cargo test --test ui snapshots` takes the pictures anew; look at them.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use egui_kittest::{Harness, SnapshotOptions};
 use crate::{common, wait};
 
 const SIZE: [f32; 2] = [1000.0, 680.0];
-/// Pixels that may differ by more than the comparison's own tolerance for colours: rasterisers disagree about the edges of
-/// lines.
+/// Pixels that may differ by more than the comparison's own tolerance for colours: rasterisers disagree about the edges
+/// of lines.
 const FAILED_PIXELS: usize = 60;
 
 #[test]

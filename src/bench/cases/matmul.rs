@@ -1,5 +1,5 @@
-//! Products of matrices, and two loops as notebooks time them that ask whether a GPU is worth it: 7000×3000 by 3000×7000, and
-//! 70×30 by 30×70, a hundred times each.
+//! Products of matrices, and two loops as notebooks time them that ask whether a GPU is worth it: 7000×3000 by
+//! 3000×7000, and 70×30 by 30×70, a hundred times each.
 
 use crate::device::Device;
 use crate::dtype::DType;

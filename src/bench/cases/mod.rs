@@ -165,8 +165,8 @@ fn replay(
     Ok(Box::new(Replay { device: device.clone(), step: Step::new(device, function)?, inputs }))
 }
 
-/// Replays `function` of `inputs`, which lie on the device and stay there: a step that is given them copies them each time, which
-/// takes longer than many a computation with them.
+/// Replays `function` of `inputs`, which lie on the device and stay there: a step that is given them copies them each
+/// time, which takes longer than many a computation with them.
 fn compute(
     device: &Device,
     inputs: Vec<Tensor>,

@@ -44,7 +44,8 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "NAME", default_value = "tutorial-cnn", requires = "crossover", value_parser = ModelName::new,
         conflicts_with_all = ["suites", "as_notebook", "filter", "csv", "compare"])]
     model: ModelName,
-    /// Instead of the suites: inference of a model in an ONNX file, with batches of 1, 8 and 64 where it leaves that open
+    /// Instead of the suites: inference of a model in an ONNX file, with batches of 1, 8 and 64 where it leaves that
+    /// open
     #[arg(long, value_name = "FILE", conflicts_with_all = ["suites", "as_notebook", "filter", "crossover", "compare"])]
     onnx: Option<PathBuf>,
     /// The size of an axis that the file of --onnx leaves open, such as sequence=128; may be given several times

@@ -22,7 +22,8 @@ const STANDARD_INPUT: &str = "standard input";
 pub(super) struct Given {
     /// What the answer is told for.
     pub(super) name: String,
-    /// Where it lies below the folder that was named, or as it was named itself: what its mask is called. Empty of what is no file.
+    /// Where it lies below the folder that was named, or as it was named itself: what its mask is called. Empty of what
+    /// is no file.
     pub(super) place: PathBuf,
     /// What the model is given.
     pub(super) read: Result<GivenPicture>,
@@ -63,8 +64,8 @@ impl Inputs {
         Self { named, predictor: Arc::clone(predictor) }
     }
 
-    /// Reads all of them, and hands them over in batches until `send` says that no more are wanted. What cannot be read is
-    /// handed over as an error.
+    /// Reads all of them, and hands them over in batches until `send` says that no more are wanted. What cannot be read
+    /// is handed over as an error.
     pub(super) fn read(&self, batch_size: usize, send: &mut dyn FnMut(Vec<Given>) -> bool) {
         let mut waiting = Vec::with_capacity(batch_size);
         let mut take = |source| {
@@ -156,8 +157,8 @@ fn file(path: PathBuf) -> Source {
     Source::File { path, place }
 }
 
-/// The pictures in a folder and in those below it, by name; hidden ones are left out, and so is what is no file. `above` are the
-/// real paths of the folders that it lies in, to which links may lead back.
+/// The pictures in a folder and in those below it, by name; hidden ones are left out, and so is what is no file.
+/// `above` are the real paths of the folders that it lies in, to which links may lead back.
 fn below(root: &Path, relative: &Path, above: &mut Vec<PathBuf>, take: Take<'_>) -> bool {
     let folder = root.join(relative);
     let read = || {
@@ -287,7 +288,8 @@ fn beginning(input: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
     Ok(start)
 }
 
-/// Whether it begins as pictures do: those of PNG and JPEG with a byte that no text begins with, others soon have a zero.
+/// Whether it begins as pictures do: those of PNG and JPEG with a byte that no text begins with, others soon have a
+/// zero.
 fn is_no_text(start: &[u8]) -> bool {
     matches!(start.first(), Some(0x89 | 0xff)) || start.iter().take(64).any(|&byte| byte == 0)
 }

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::files::{create_folder, write_new};
 use crate::train::class_color;
 
-/// Writes `mask`, of the size `given` to the model, as an indexed PNG of the `size` (height, width) that the picture had, under
-/// the picture's name into `folder`; never over another file. Says where it is.
+/// Writes `mask`, of the size `given` to the model, as an indexed PNG of the `size` (height, width) that the picture
+/// had, under the picture's name into `folder`; never over another file. Says where it is.
 pub(super) fn write(folder: &Path, place: &Path, mask: &[u8], given: [usize; 2], size: [usize; 2]) -> Result<PathBuf> {
     let named = if place.as_os_str().is_empty() { Path::new("mask") } else { place };
     let path = folder.join(named.with_extension("png"));

@@ -32,8 +32,8 @@ const AHEAD: usize = 2;
 pub(super) struct InferArgs {
     /// The run's folder, or a model of any program's as FILE.onnx
     run: PathBuf,
-    /// Pictures, folders of them, tables (FILE.csv) with a row of features in each line, or `-`: standard input, with a picture,
-    /// or the name of one in each line (of a model for tables, a row), answered as they come [default: -]
+    /// Pictures, folders of them, tables (FILE.csv) with a row of features in each line, or `-`: standard input, with a
+    /// picture, or the name of one in each line (of a model for tables, a row), answered as they come [default: -]
     #[arg(value_name = "INPUT")]
     inputs: Vec<PathBuf>,
     /// Weights to answer with [default: those of the run's best evaluation, or its last ones]
@@ -120,8 +120,8 @@ fn class_names(path: &Path) -> Result<Vec<String>> {
 /// Answers all inputs; false if nobody reads the answers.
 fn print_all(args: &InferArgs, predictor: &Arc<Predictor>, batch_size: usize, timed: &mut Timed) -> Result<bool> {
     let told = if args.json { object } else { line };
-    // It reads and decodes ahead of the device, ends if nobody takes what it has read, and is not waited for: standard input may
-    // stay open.
+    // It reads and decodes ahead of the device, ends if nobody takes what it has read, and is not waited for: standard
+    // input may stay open.
     let (sender, receiver) = sync_channel(AHEAD);
     let inputs = Inputs::new(&args.inputs, predictor);
     let reader = std::thread::spawn(move || inputs.read(batch_size, &mut |batch| sender.send(batch).is_ok()));

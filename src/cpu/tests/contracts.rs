@@ -274,7 +274,8 @@ fn convolutions_and_their_gradients() {
         Convolution { images: 2, from: 9, to: 2, size: [3, 80], window: 3, ..plain },
         Convolution { images: 1, from: 2, to: 3, size: [70, 64], ..plain },
         Convolution { images: 2, from: 3, to: 4, size: [40, 33], stride: 2, ..plain },
-        // Tiles of 2x2 places: few and many images to a block, blocks of some lines, panels that are not full, no border.
+        // Tiles of 2x2 places: few and many images to a block, blocks of some lines, panels that are not full, no
+        // border.
         Convolution { images: 11, from: 37, to: 35, size: [8, 16], ..plain },
         Convolution { images: 2, from: 33, to: 16, size: [64, 48], ..plain },
         Convolution { images: 7, from: 32, to: 41, size: [12, 20], padding: 0, ..plain },

@@ -117,7 +117,8 @@ fn pools_keep_what_is_no_number() {
     }
 }
 
-/// Values of `parts` buffers joined along axis 0, each of `size` rows; buffer `parts` gets them times a vector of columns.
+/// Values of `parts` buffers joined along axis 0, each of `size` rows; buffer `parts` gets them times a vector of
+/// columns.
 fn joined(parts: usize, size: usize, columns: usize) -> Body {
     let axes = [parts * size, columns];
     let mut code = Code::default();

@@ -7,7 +7,8 @@ use super::super::pack::Groups;
 /// How many times an element of the grid has to be used in place of one that is packed.
 const LEAST_OVERLAP: usize = 2;
 
-/// Steps from place to place along a line for which the grid's lines are kept in as many parts, and points of such a line, at most.
+/// Steps from place to place along a line for which the grid's lines are kept in as many parts, and points of such a
+/// line, at most.
 const PARTS: std::ops::RangeInclusive<i64> = 2..=4;
 pub(super) const MOST_PARTED: usize = 512;
 
@@ -167,8 +168,8 @@ impl<'a> Roles<'a> {
         self.pairs.iter().enumerate().map(|(number, pair)| pair.shift(self.axes) * self.stride(number) as i64).sum()
     }
 
-    /// The parts that each line of the grid is kept in: one after the other its points number 0, p, 2p, ..., then 1, p + 1, ...
-    /// Places that are `p` apart thus lie next to each other.
+    /// The parts that each line of the grid is kept in: one after the other its points number 0, p, 2p, ..., then 1, p
+    /// + 1, ... Places that are `p` apart thus lie next to each other.
     pub(super) fn parts(&self) -> usize {
         let is_short = self.extents.last().is_some_and(|&extent| extent <= MOST_PARTED);
         match self.steps().last() {

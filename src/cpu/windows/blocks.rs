@@ -75,8 +75,8 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// For windows that are multiplied with `others` points of the other operand, in each of so many `batches`; `None` if the
-    /// least block is too large.
+    /// For windows that are multiplied with `others` points of the other operand, in each of so many `batches`; `None`
+    /// if the least block is too large.
     pub(super) fn new(pictures: &Pictures, batches: usize, others: usize) -> Option<Self> {
         let Pictures { places_are_summed, channels, taps, line, .. } = *pictures;
         let mut whole = Self { lead: 1, lines: 1, channels, transforms: false };
@@ -100,7 +100,8 @@ impl Blocks {
         is_even.then(|| Self { transforms: true, ..self }.of_lines(pictures, batches, most)).flatten()
     }
 
-    /// With as many lines as make at most so many places, and, if these are all, images that leave blocks for several threads.
+    /// With as many lines as make at most so many places, and, if these are all, images that leave blocks for several
+    /// threads.
     fn of_lines(self, pictures: &Pictures, batches: usize, most_places: usize) -> Option<Self> {
         let &Pictures { lead, lines, line, .. } = pictures;
         let words = |lines: usize| self.channels * pictures.words(lines);
@@ -115,8 +116,9 @@ impl Blocks {
         Some(Self { lines: self.parted(pictures, most), ..self })
     }
 
-    /// Divides blocks of few images, so that there are enough for several threads, if it is more to evaluate windows twice than
-    /// to pack `others` points of the other operand twice. Images first: a block has several of them, or a part of one.
+    /// Divides blocks of few images, so that there are enough for several threads, if it is more to evaluate windows
+    /// twice than to pack `others` points of the other operand twice. Images first: a block has several of them, or a
+    /// part of one.
     fn share(&mut self, pictures: &Pictures, batches: usize, others: usize) {
         let &Pictures { lead, lines, channels, taps, .. } = pictures;
         let pieces = |blocks: &Self| batches * lead.div_ceil(blocks.lead) * lines.div_ceil(blocks.lines);

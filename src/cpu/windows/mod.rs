@@ -1,12 +1,14 @@
 //! Operands that are windows of something smaller, as those of a convolution are: neighbouring windows overlap.
 //!
-//! Where an axis of the operand's own and a summed one only ever appear as one sum, `unit + ratio · other`, the operand is
-//! evaluated once for each value of that sum, into a *grid*, and not once for each pair of the two. A row of the product and a
-//! summed point are then distances into the grid, which the micro-kernel adds; nothing is copied for each window.
+//! Where an axis of the operand's own and a summed one only ever appear as one sum, `unit + ratio · other`, the operand
+//! is evaluated once for each value of that sum, into a *grid*, and not once for each pair of the two. A row of the
+//! product and a summed point are then distances into the grid, which the micro-kernel adds; nothing is copied for each
+//! window.
 //!
 //! Of the operand's own and the summed axes one group are the *places* of the windows (in a convolution image, line and
-//! column) and the other the *taps* (channel and position in the window). Places are own in the convolution itself and summed
-//! in the gradient of its weights. Blocks are ranges of places: some leading points (images) as a whole, or lines of one.
+//! column) and the other the *taps* (channel and position in the window). Places are own in the convolution itself and
+//! summed in the gradient of its weights. Blocks are ranges of places: some leading points (images) as a whole, or
+//! lines of one.
 
 mod axes;
 mod blocks;
@@ -50,8 +52,8 @@ pub(super) struct Distances<'a> {
 }
 
 impl Windows {
-    /// `operand` as windows, to be multiplied with `others` points of the other one; `None` if it has none that overlap, or too
-    /// large ones.
+    /// `operand` as windows, to be multiplied with `others` points of the other one; `None` if it has none that
+    /// overlap, or too large ones.
     pub(super) fn new(
         axes: &[usize],
         groups: &Groups<'_>,
@@ -144,7 +146,8 @@ impl Windows {
         self.blocks.channels * self.channel_words()
     }
 
-    /// Evaluates the grid of a block: its places, whole blocks of them, and its taps. Behind it are `margin` words of no meaning.
+    /// Evaluates the grid of a block: its places, whole blocks of them, and its taps. Behind it are `margin` words of
+    /// no meaning.
     pub(super) fn fill(
         &self,
         env: &Env<'_>,

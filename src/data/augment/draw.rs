@@ -5,8 +5,9 @@ use crate::data::Random;
 
 /// Numbers in the row of parameters of a sample.
 ///
-/// The first nine are a map, row by row, that takes a pixel of the result to the place in the picture that it comes from:
-/// `(x, y, 1)` to `(u, v, w)`, and the place is `(u / w, v / w)`, all counted in pixels from the picture's middle.
+/// The first nine are a map, row by row, that takes a pixel of the result to the place in the picture that it comes
+/// from: `(x, y, 1)` to `(u, v, w)`, and the place is `(u / w, v / w)`, all counted in pixels from the picture's
+/// middle.
 pub const PARAMETERS: usize = 26;
 
 pub(super) const BRIGHTNESS: usize = 9;
@@ -213,8 +214,8 @@ fn erased(random: &mut Random, height: usize, width: usize) -> [usize; 4] {
     [0; 4]
 }
 
-/// Corners of the picture move inwards by up to `amount` of half a side each; the map takes the moved corners back to where
-/// they come from.
+/// Corners of the picture move inwards by up to `amount` of half a side each; the map takes the moved corners back to
+/// where they come from.
 fn perspective(random: &mut Random, amount: f64, h: f64, w: f64) -> Map {
     let (x, y) = ((w - 1.0) / 2.0, (h - 1.0) / 2.0);
     let corners = [[-x, -y], [x, -y], [x, y], [-x, y]];

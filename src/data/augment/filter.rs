@@ -2,8 +2,8 @@
 
 use super::warp::reflected;
 
-/// Blurs one channel with a Gaussian of `deviation` pixels, `radius` taps to each side of the middle; outside is the picture
-/// mirrored.
+/// Blurs one channel with a Gaussian of `deviation` pixels, `radius` taps to each side of the middle; outside is the
+/// picture mirrored.
 pub(super) fn blur(
     levels: &mut [f32],
     [height, width]: [usize; 2],

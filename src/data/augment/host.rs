@@ -13,7 +13,8 @@ pub(in crate::data) struct Scratch {
 }
 
 impl Augment {
-    /// Does to a picture, and its mask, what the parameters say, but for the mix. The pipeline lets only pictures of bytes come here.
+    /// Does to a picture, and its mask, what the parameters say, but for the mix. The pipeline lets only pictures of
+    /// bytes come here.
     pub(in crate::data) fn apply(&self, sample: &mut Sample, parameters: &[f32; PARAMETERS], scratch: &mut Scratch) {
         let (&[channels, height, width], Values::U8(pixels)) = (&sample.shape[..], &mut sample.input) else { return };
         let sides = [height, width];

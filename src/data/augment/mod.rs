@@ -1,10 +1,10 @@
 //! Random changes to training pictures, on the host or on the device.
 //!
-//! An [`Augment`] is a list of changes, written as text: `flip,crop=4,color=0.2,erase=0.25,mixup=0.2`. What is random in it is
-//! drawn on the host, sample by sample, as one row of [`PARAMETERS`] numbers; what these numbers say is then done to the
-//! picture, either by the host or, as ordinary tensor ops, by the device. Both give the same picture, but for one level
-//! of a byte where a value lies so close to a half that two ways of rounding a float decide; mixing takes bytes, and can
-//! make two levels of two such values.
+//! An [`Augment`] is a list of changes, written as text: `flip,crop=4,color=0.2,erase=0.25,mixup=0.2`. What is random
+//! in it is drawn on the host, sample by sample, as one row of [`PARAMETERS`] numbers; what these numbers say is then
+//! done to the picture, either by the host or, as ordinary tensor ops, by the device. Both give the same picture, but
+//! for one level of a byte where a value lies so close to a half that two ways of rounding a float decide; mixing takes
+//! bytes, and can make two levels of two such values.
 //!
 //! | change | what it does, and what its number is | default |
 //! | --- | --- | --- |
@@ -29,11 +29,11 @@
 //! | `mixup=A` | a weighted mean with another picture of the batch; the weight is of Beta(`A`, `A`) | 0.2 |
 //! | `cutmix=A` | a rectangle comes from another picture of the batch; what is left is of Beta(`A`, `A`) | 1 |
 //!
-//! Changes of place are put together and resampled once, in the order they are written in; then come brightness, contrast,
-//! saturation, hue, blur, noise, the filled rectangle and the mix, in this order wherever they are written. With both mixup
-//! and cutmix each row has either. The formulas and the defaults of their ranges are torchvision's; of cutout, mixup and CutMix those of
-//! DeVries and Taylor (2017), Zhang et al. (2018) and Yun et al. (2019), the alternating flip is that of Jordan (2024, arXiv
-//! 2404.00498): two passes show each picture both ways round.
+//! Changes of place are put together and resampled once, in the order they are written in; then come brightness,
+//! contrast, saturation, hue, blur, noise, the filled rectangle and the mix, in this order wherever they are written.
+//! With both mixup and cutmix each row has either. The formulas and the defaults of their ranges are torchvision's; of
+//! cutout, mixup and CutMix those of DeVries and Taylor (2017), Zhang et al. (2018) and Yun et al. (2019), the
+//! alternating flip is that of Jordan (2024, arXiv 2404.00498): two passes show each picture both ways round.
 //!
 //! `fill=N` (0) is the level of what was outside of the picture and of filled rectangles. With `edge=border` or
 //! `edge=reflect` what was outside is the nearest pixel of the edge or the picture mirrored at it.

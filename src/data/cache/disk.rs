@@ -1,9 +1,8 @@
 //! Samples in one file: a head line, then a record for each, in the order in which they were first asked for.
 //!
 //! A record is its sample's number, the length of what follows, the CRC-32C of these two and the sample (16 bytes,
-//! little-endian), then the sample.
-//! A file whose writer was stopped ends in a part of a record, which is cut off when it is opened again; a record that was
-//! damaged is as good as none.
+//! little-endian), then the sample. A file whose writer was stopped ends in a part of a record, which is cut off when
+//! it is opened again; a record that was damaged is as good as none.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -142,8 +141,8 @@ fn record_head(index: u64, body: &[u8]) -> [u8; RECORD_HEAD as usize] {
     head
 }
 
-/// Type of the input (0 bytes, 1 floats), rank, sides as u32, kind of target (0 class, 1 mask) with the class or the mask's
-/// length as u32, then the input and the mask.
+/// Type of the input (0 bytes, 1 floats), rank, sides as u32, kind of target (0 class, 1 mask) with the class or the
+/// mask's length as u32, then the input and the mask.
 fn encode(sample: &Sample) -> Vec<u8> {
     let mut bytes = vec![u8::from(matches!(sample.input, Values::F32(_))), sample.shape.len() as u8];
     for &side in &sample.shape {

@@ -1,4 +1,5 @@
-//! Samples that are kept, so that they are read and worked on only once, but for those that two workers need at one moment.
+//! Samples that are kept, so that they are read and worked on only once, but for those that two workers need at one
+//! moment.
 
 mod disk;
 
@@ -17,9 +18,9 @@ use disk::Disk;
 pub enum Cache {
     /// In memory: for data that fits.
     Memory,
-    /// In one file, which later runs use again. It is bound to the [data set](super::Dataset::identity), its size, and the
-    /// operations before it, with the seed if there is a `map`; what that does is not known, so remove the file when one is
-    /// changed.
+    /// In one file, which later runs use again. It is bound to the [data set](super::Dataset::identity), its size, and
+    /// the operations before it, with the seed if there is a `map`; what that does is not known, so remove the file
+    /// when one is changed.
     Disk(PathBuf),
 }
 

@@ -165,7 +165,8 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    /// Compares the SHA-256 of what was fetched with the one that is known of the file. If it is another, nothing of it is kept.
+    /// Compares the SHA-256 of what was fetched with the one that is known of the file. If it is another, nothing of it
+    /// is kept.
     fn check(&self, file: &mut File) -> Result<()> {
         let part = self.beside("part");
         let io = |error| Error::io(&part, error);

@@ -80,7 +80,8 @@ fn pax_name(path: &Path, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
         let record = record.map_err(|error| damaged(path, &error))?;
         match record.key_bytes() {
             b"path" => name = Some(record.value_bytes().to_vec()),
-            // such sizes are written for members of 8 GiB and more; readers that heed only one of two sizes differ in what they see
+            // such sizes are written for members of 8 GiB and more; readers that heed only one of two sizes differ in
+            // what they see
             b"size" => {
                 return Err(Error::format(path, "a member's size stands in an extended header, which is not read"));
             }
@@ -143,8 +144,8 @@ impl Archive {
         read_exact_at(&self.file, bytes, offset).map_err(|error| Error::io(self.member(offset), error))
     }
 
-    /// The archive's path followed by that of the member whose contents lie at `offset`, for messages: it is read anew, so
-    /// that not every name has to be kept.
+    /// The archive's path followed by that of the member whose contents lie at `offset`, for messages: it is read anew,
+    /// so that not every name has to be kept.
     pub(crate) fn member(&self, offset: u64) -> PathBuf {
         let mut header = Header::new_old();
         let read = offset

@@ -6,7 +6,8 @@ use parking_lot::{Condvar, Mutex};
 
 /// What the pictures that are being decoded may take together. One that needs more is decoded alone.
 const BYTES: u64 = 1 << 30;
-/// What takes less is not counted, and takes no lock: a thousand threads of it would be no more than one large picture each.
+/// What takes less is not counted, and takes no lock: a thousand threads of it would be no more than one large picture
+/// each.
 const SMALL: u64 = 16 << 20;
 
 /// Bytes that threads share.
@@ -73,13 +74,14 @@ impl Drop for Release {
     }
 }
 
-/// Has the thread keep what it takes for decoding until this is dropped: a picture needs its memory until it is resized.
+/// Has the thread keep what it takes for decoding until this is dropped: a picture needs its memory until it is
+/// resized.
 pub(in crate::data) fn keep() -> Release {
     Release { was_kept: HELD.with_borrow_mut(|held| std::mem::replace(&mut held.keeps, true)) }
 }
 
-/// Waits until there is memory for decoding something that takes so many bytes; it is there until this is dropped, or longer
-/// if the thread [keeps](keep) it.
+/// Waits until there is memory for decoding something that takes so many bytes; it is there until this is dropped, or
+/// longer if the thread [keeps](keep) it.
 pub(super) fn decoding(bytes: u64) -> Release {
     // whoever holds some does not wait for more: two of them might wait for each other
     if bytes > SMALL && HELD.with_borrow(|held| held.share.is_none()) {

@@ -11,8 +11,8 @@ const MAX_PIXELS: u64 = 1 << 26;
 /// The most memory that the decoder may take for itself.
 const MAX_DECODER_BYTES: usize = 128 << 20;
 
-/// Reads the numbers of a PNG's pixels, row by row: of an indexed one the places in its palette, of a grey one its levels,
-/// neither of them scaled. Gives height and width. The error says what is wrong with it, not where it lies.
+/// Reads the numbers of a PNG's pixels, row by row: of an indexed one the places in its palette, of a grey one its
+/// levels, neither of them scaled. Gives height and width. The error says what is wrong with it, not where it lies.
 pub(crate) fn read_mask(bytes: &[u8], numbers: &mut Vec<u8>) -> Result<[usize; 2], String> {
     let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), Limits { bytes: MAX_DECODER_BYTES });
     decoder.set_transformations(Transformations::IDENTITY);

@@ -1,7 +1,7 @@
 //! Files that data sets lie in: pictures, masks, archives, compressed streams. Nothing here knows a data set.
 //!
-//! **Invariant:** no file, whatever is in it, makes a reader take more memory than a limit that its constant names; all that
-//! are decoded at a time have one limit together (`budget.rs`).
+//! **Invariant:** no file, whatever is in it, makes a reader take more memory than a limit that its constant names; all
+//! that are decoded at a time have one limit together (`budget.rs`).
 
 mod archive;
 mod budget;

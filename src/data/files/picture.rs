@@ -46,8 +46,8 @@ pub(crate) fn picture_header(bytes: &[u8]) -> Result<PictureHeader, String> {
     Ok(PictureHeader { size: size.map(|side| side as usize), grey: !decoder.color_type().has_color() })
 }
 
-/// Decodes a picture into the input of `sample`, `[channels, height, width]`, upright as its EXIF data say. One channel is
-/// grey, three are RGB, whatever the file has; transparency is dropped.
+/// Decodes a picture into the input of `sample`, `[channels, height, width]`, upright as its EXIF data say. One channel
+/// is grey, three are RGB, whatever the file has; transparency is dropped.
 ///
 /// # Panics
 /// If `channels` is neither 1 nor 3.

@@ -11,8 +11,8 @@ use crate::units;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// The bytes of a file; of a gzip one, whatever its name is, those that were compressed. More than a limit is an error, so
-/// that a few bytes of a bomb do not become very many.
+/// The bytes of a file; of a gzip one, whatever its name is, those that were compressed. More than a limit is an error,
+/// so that a few bytes of a bomb do not become very many.
 pub(crate) struct Stream {
     bytes: Box<dyn Read>,
     most: u64,

@@ -18,11 +18,12 @@ const MAX_RATIO: u64 = 200;
 /// What may come out of any.
 const MAX_SMALL: u64 = 1 << 30;
 
-/// Unpacks the folder `folder` of a tar archive, which may be compressed, to `parent/folder`, unless it is there. It appears
-/// once it is whole.
+/// Unpacks the folder `folder` of a tar archive, which may be compressed, to `parent/folder`, unless it is there. It
+/// appears once it is whole.
 ///
 /// # Errors
-/// If a member would lie outside, is a link or a device, if more than `most` bytes come out, or there is no such folder.
+/// If a member would lie outside, is a link or a device, if more than `most` bytes come out, or there is no such
+/// folder.
 pub(crate) fn unpack_folder(archive: &Path, parent: &Path, folder: &str, most: u64) -> Result<()> {
     let target = parent.join(folder);
     if target.exists() {
@@ -87,8 +88,8 @@ fn inside(name: &str) -> Result<PathBuf, &'static str> {
     Ok(path)
 }
 
-/// The path of an uncompressed tar archive with what is in `archive`: itself, or a copy of a compressed one in `cache`, made
-/// when it is first asked for, or when the archive has changed since.
+/// The path of an uncompressed tar archive with what is in `archive`: itself, or a copy of a compressed one in `cache`,
+/// made when it is first asked for, or when the archive has changed since.
 pub(crate) fn plain_tar(archive: &Path, cache: &Path) -> Result<PathBuf> {
     let name = archive.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if name.ends_with(".tar") {

@@ -56,9 +56,9 @@ struct Delivery {
 
 /// The batches of a [`Pipeline`], in an order that does not depend on how many threads make them.
 ///
-/// Each worker takes the numbers of a batch's worth of samples, makes them, and puts them where they belong in the order;
-/// one more thread makes batches of them. At most `prefetch + 2 · workers + 3` batches are in memory, however long the
-/// data is, beside the one that is in use. Dropping a loader ends its threads.
+/// Each worker takes the numbers of a batch's worth of samples, makes them, and puts them where they belong in the
+/// order; one more thread makes batches of them. At most `prefetch + 2 · workers + 3` batches are in memory, however
+/// long the data is, beside the one that is in use. Dropping a loader ends its threads.
 pub struct Loader {
     /// `None` once it is dropped.
     batches: Option<Receiver<Delivery>>,

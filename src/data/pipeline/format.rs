@@ -22,7 +22,8 @@ pub struct Format {
 /// A batch on the device, as a model wants it.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// Augmented, if the device does that, and normalized: `[rows, channels, height, width]` or `[rows, features]`, f32.
+    /// Augmented, if the device does that, and normalized: `[rows, channels, height, width]` or `[rows, features]`,
+    /// f32.
     pub inputs: Tensor,
     /// What should be said about them.
     pub labels: Labels,
@@ -41,8 +42,8 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// [`Tensor::cross_entropy_with`], where [`IGNORED`] pixels do not count unless `options` name another class; of mixed labels `share · loss(first) + (1 - share) · loss(second)`, averaged over the
-    /// rows as `options` says.
+    /// [`Tensor::cross_entropy_with`], where [`IGNORED`] pixels do not count unless `options` name another class; of
+    /// mixed labels `share · loss(first) + (1 - share) · loss(second)`, averaged over the rows as `options` says.
     ///
     /// # Panics
     /// If mixed labels come with weights of classes and a mean: the two means would have weights of their own.

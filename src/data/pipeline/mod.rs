@@ -1,7 +1,7 @@
 //! From a data set to batches.
 //!
-//! A [`Pipeline`] is a description: methods add to it and nothing is read. [`Pipeline::start`] starts its threads and gives a
-//! [`Loader`], an iterator of batches.
+//! A [`Pipeline`] is a description: methods add to it and nothing is read. [`Pipeline::start`] starts its threads and
+//! gives a [`Loader`], an iterator of batches.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -38,31 +38,31 @@
 //! # What happens when
 //!
 //! **Order** is work on numbers. [`skip`](Pipeline::skip), [`take`](Pipeline::take), [`shard`](Pipeline::shard),
-//! [`interleave`](Pipeline::interleave), [`shuffle`](Pipeline::shuffle), [`shuffle_buffer`](Pipeline::shuffle_buffer) and
-//! [`weighted`](Pipeline::weighted) say, in the order in which they are called, which samples are due. No sample is read for
-//! that, so a shuffle of a million pictures is as quick to start as one of ten, and it needs no list.
+//! [`interleave`](Pipeline::interleave), [`shuffle`](Pipeline::shuffle), [`shuffle_buffer`](Pipeline::shuffle_buffer)
+//! and [`weighted`](Pipeline::weighted) say, in the order in which they are called, which samples are due. No sample is
+//! read for that, so a shuffle of a million pictures is as quick to start as one of ten, and it needs no list.
 //!
-//! **Samples** are work for threads. Each worker takes the numbers of a batch's worth of samples, reads them from the data
-//! set, and carries out [`map`](Pipeline::map), [`filter`](Pipeline::filter), [`resize`](Pipeline::resize) and
+//! **Samples** are work for threads. Each worker takes the numbers of a batch's worth of samples, reads them from the
+//! data set, and carries out [`map`](Pipeline::map), [`filter`](Pipeline::filter), [`resize`](Pipeline::resize) and
 //! [`cache`](Pipeline::cache) in the order in which they were called, whatever was called in between. The
 //! [augmentation](Pipeline::augment) comes last.
 //!
-//! **Batches** are filled with what is left: a sample that was filtered out, or skipped because it is broken, leaves no hole.
-//! No batch has samples of two epochs. What happens to the samples at the end of one that do not fill a batch is for
-//! [`batch`](Pipeline::batch) to say.
+//! **Batches** are filled with what is left: a sample that was filtered out, or skipped because it is broken, leaves no
+//! hole. No batch has samples of two epochs. What happens to the samples at the end of one that do not fill a batch is
+//! for [`batch`](Pipeline::batch) to say.
 //!
 //! # What is random
 //!
-//! Each epoch's order is a function of the seed and the epoch; what is random in an operation on a sample is a function of the
-//! seed, the epoch, the sample's number and the operation's place. Neither the number of workers nor their timing changes a
-//! bit. What comes before a cache is the same in every epoch.
+//! Each epoch's order is a function of the seed and the epoch; what is random in an operation on a sample is a function
+//! of the seed, the epoch, the sample's number and the operation's place. Neither the number of workers nor their
+//! timing changes a bit. What comes before a cache is the same in every epoch.
 //!
 //! # What is broken
 //!
-//! A sample that cannot be read, whose label is out of range, or for which a `map` returns an error, is skipped, counted and
-//! [named](Loader::skipped); with [`strict`](Pipeline::strict) it is the error that ends the batches. Everything else that
-//! goes wrong ends them, too: a cache that cannot be written, an operation that panics, pictures of different sizes in one
-//! batch, an epoch without a batch.
+//! A sample that cannot be read, whose label is out of range, or for which a `map` returns an error, is skipped,
+//! counted and [named](Loader::skipped); with [`strict`](Pipeline::strict) it is the error that ends the batches.
+//! Everything else that goes wrong ends them, too: a cache that cannot be written, an operation that panics, pictures
+//! of different sizes in one batch, an epoch without a batch.
 
 mod format;
 mod operation;
@@ -93,8 +93,8 @@ pub enum Last {
     /// They are a smaller batch.
     #[default]
     Keep,
-    /// They are a smaller batch, unless it is a single sample, which is left out: a batch norm finds no variance in it, and
-    /// its gradient is as noisy as one can be. An epoch that has no other sample keeps it.
+    /// They are a smaller batch, unless it is a single sample, which is left out: a batch norm finds no variance in it,
+    /// and its gradient is as noisy as one can be. An epoch that has no other sample keeps it.
     KeepSeveral,
     /// They are left out.
     Drop,
@@ -133,7 +133,8 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// All samples of `data` as they lie, once, in batches of 32, made by as many workers as there are cores, at most 8.
+    /// All samples of `data` as they lie, once, in batches of 32, made by as many workers as there are cores, at most
+    /// 8.
     pub fn new(data: Arc<dyn Dataset>) -> Self {
         Self {
             order: Arc::new(Order::all(data.len())),
@@ -180,8 +181,8 @@ impl Pipeline {
         self.ordered(|order| order.shard(index, count))
     }
 
-    /// In random order, another one in each epoch. All of what comes before is shuffled, in constant memory; where samples
-    /// are best read as they lie, such as from an archive, [`Pipeline::shuffle_buffer`] is quicker.
+    /// In random order, another one in each epoch. All of what comes before is shuffled, in constant memory; where
+    /// samples are best read as they lie, such as from an archive, [`Pipeline::shuffle_buffer`] is quicker.
     ///
     /// # Panics
     /// Behind a shuffle buffer.
@@ -191,8 +192,8 @@ impl Pipeline {
         self.ordered(Order::shuffle)
     }
 
-    /// In an order that is random within reach of a buffer: each sample is drawn from the next `size` that are due. The buffer
-    /// holds numbers, not samples.
+    /// In an order that is random within reach of a buffer: each sample is drawn from the next `size` that are due. The
+    /// buffer holds numbers, not samples.
     ///
     /// # Panics
     /// If `size` is 0.
@@ -203,8 +204,8 @@ impl Pipeline {
         self.ordered(|order| order.shuffle_buffer(size))
     }
 
-    /// From `streams` places at once: what comes before is cut in as many parts of equal length, such as the archives it lies
-    /// in, and `block` samples are taken from each in turn.
+    /// From `streams` places at once: what comes before is cut in as many parts of equal length, such as the archives
+    /// it lies in, and `block` samples are taken from each in turn.
     ///
     /// # Panics
     /// If one of them is 0, or behind a shuffle buffer.
@@ -215,9 +216,9 @@ impl Pipeline {
         self.ordered(|order| order.interleave(streams, block))
     }
 
-    /// As many samples as there are, each drawn with a probability in proportion to its weight, whatever was drawn before:
-    /// rare classes can be shown as often as common ones. `weights[i]` is that of sample `i` of the data set. A sample that
-    /// comes twice in an epoch is augmented in two ways.
+    /// As many samples as there are, each drawn with a probability in proportion to its weight, whatever was drawn
+    /// before: rare classes can be shown as often as common ones. `weights[i]` is that of sample `i` of the data set. A
+    /// sample that comes twice in an epoch is augmented in two ways.
     ///
     /// # Panics
     /// If there is not a weight for each sample, one is negative or not finite, all are 0, or behind a shuffle.
@@ -232,8 +233,8 @@ impl Pipeline {
         self
     }
 
-    /// Changes each sample. If it changes the shape, say so with [`Pipeline::described`]. An error makes the sample a broken
-    /// one.
+    /// Changes each sample. If it changes the shape, say so with [`Pipeline::described`]. An error makes the sample a
+    /// broken one.
     #[must_use]
     pub fn map(self, map: impl Fn(&mut Sample, &mut Random) -> Result<()> + Send + Sync + 'static) -> Self {
         self.operation(Operation::Map(Arc::new(map)))
@@ -259,8 +260,8 @@ impl Pipeline {
         self.operation(Operation::Resize(Resize { height, width }))
     }
 
-    /// Keeps samples as they are at this place, so that what comes before is done only once. That is also why it is the same in
-    /// every epoch: what is to be random comes behind. Clones of the pipeline share what is kept.
+    /// Keeps samples as they are at this place, so that what comes before is done only once. That is also why it is the
+    /// same in every epoch: what is to be random comes behind. Clones of the pipeline share what is kept.
     #[must_use]
     pub fn cache(self, cache: Cache) -> Self {
         let store = Store::new(cache, self.data.len());
@@ -418,8 +419,8 @@ impl Pipeline {
         self.order.is_random()
     }
 
-    /// Starts the workers behind the batch that `state` comes from. Operations, sizes of batches and epochs may differ from
-    /// those of the run before; the data set's size, the order and the seed may not.
+    /// Starts the workers behind the batch that `state` comes from. Operations, sizes of batches and epochs may differ
+    /// from those of the run before; the data set's size, the order and the seed may not.
     ///
     /// # Errors
     /// As [`Pipeline::start`], and [`Error::Resume`] if the state is one of another pipeline.

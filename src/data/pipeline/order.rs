@@ -1,7 +1,8 @@
 //! Which samples come, and in which order: work on their numbers alone.
 //!
-//! An order is a chain of two parts. In the first, the item at any position can be computed (`Pick`); the second, behind
-//! a shuffle buffer, has to be walked through (`Walk`). What a walk has to remember is all the state that there is.
+//! An order is a chain of two parts. In the first, the item at any position can be computed (`Pick`); the second,
+//! behind a shuffle buffer, has to be walked through (`Walk`). What a walk has to remember is all the state that there
+//! is.
 
 use std::sync::Arc;
 
@@ -312,8 +313,8 @@ pub(super) struct Epoch {
     permutations: Vec<Option<Permutation>>,
 }
 
-/// `len` items lie in as many parts as there are streams, the first ones an item longer if they do not come out even. What
-/// comes at `position` if the parts take turns, each with `block` items or what it has left?
+/// `len` items lie in as many parts as there are streams, the first ones an item longer if they do not come out even.
+/// What comes at `position` if the parts take turns, each with `block` items or what it has left?
 fn interleaved(position: u64, len: u64, streams: u64, block: u64) -> u64 {
     let (short, longer) = (len / streams, len % streams);
     let start = |part: u64| part * short + part.min(longer);

@@ -8,8 +8,8 @@ use super::order::{Cursor, Item, Mark, Order};
 use crate::data::permutation::hash;
 use crate::error::{Error, Result};
 
-/// Where a [`Pipeline`](super::Pipeline) is: behind a batch, or at the beginning. A small value for a checkpoint, whatever is
-/// in the making at that moment; it holds the numbers in a shuffle buffer, and otherwise a few words.
+/// Where a [`Pipeline`](super::Pipeline) is: behind a batch, or at the beginning. A small value for a checkpoint,
+/// whatever is in the making at that moment; it holds the numbers in a shuffle buffer, and otherwise a few words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Plain", into = "Plain")]
 pub struct State {
@@ -90,7 +90,8 @@ fn identity(order: &Order, seed: u64) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Dispenser {
     cursor: Cursor,
-    /// The state at the cursor; of a long shuffle buffer a mark is made only now and then, and the items since are counted.
+    /// The state at the cursor; of a long shuffle buffer a mark is made only now and then, and the items since are
+    /// counted.
     state: State,
     /// The epoch that it stops before.
     end: u64,

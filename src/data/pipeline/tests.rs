@@ -29,7 +29,8 @@ fn numbers(pipeline: &Pipeline) -> Vec<usize> {
     run(pipeline).into_iter().flat_map(|batch| batch.indices).collect()
 }
 
-/// A data set that counts what is read of it, where samples whose number leaves 2 modulo 5 are broken if `broken` says so.
+/// A data set that counts what is read of it, where samples whose number leaves 2 modulo 5 are broken if `broken` says
+/// so.
 struct Odd {
     description: Description,
     len: usize,

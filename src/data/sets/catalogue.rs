@@ -55,8 +55,8 @@ pub(super) fn find(name: &str) -> Option<&'static Published> {
     PUBLISHED.iter().find(|set| set.name == name)
 }
 
-/// The sets that can be named. Sizes and SHA-256 are those of TensorFlow Datasets' `url_checksums` (MNIST's, Fashion-MNIST's,
-/// CIFAR's and Oxford-IIIT Pet's).
+/// The sets that can be named. Sizes and SHA-256 are those of TensorFlow Datasets' `url_checksums` (MNIST's,
+/// Fashion-MNIST's, CIFAR's and Oxford-IIIT Pet's).
 pub const PUBLISHED: &[Published] = &[
     Published {
         name: "mnist",

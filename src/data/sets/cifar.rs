@@ -111,8 +111,8 @@ pub(super) fn open(cifar: Cifar, folder: &Path) -> Result<Split<InMemory>> {
     Ok(Split { train: part(train), test: part(test) })
 }
 
-/// Reads records of a class (of CIFAR-100 two, of which the second counts) and 3072 pixels, `[3, 32, 32]`, and appends them.
-/// `path` is for messages.
+/// Reads records of a class (of CIFAR-100 two, of which the second counts) and 3072 pixels, `[3, 32, 32]`, and appends
+/// them. `path` is for messages.
 ///
 /// # Errors
 /// If there is no record, the last one is not whole, or a class is none.

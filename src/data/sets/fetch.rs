@@ -17,8 +17,9 @@ pub struct Progress<'a> {
     pub total: u64,
 }
 
-/// Fetches the files of a published set that are not there, checks them against the SHA-256 that TensorFlow Datasets lists for
-/// them, and unpacks what has to be. `progress` hears about each file, many times. Gives the folder that they are in; none for sets that are not published.
+/// Fetches the files of a published set that are not there, checks them against the SHA-256 that TensorFlow Datasets
+/// lists for them, and unpacks what has to be. `progress` hears about each file, many times. Gives the folder that they
+/// are in; none for sets that are not published.
 ///
 /// What was fetched of a broken transfer is kept, and gone on from the next time.
 ///

@@ -62,8 +62,8 @@ fn read(folder: &Path, name: &str) -> Result<(PathBuf, Vec<u8>)> {
 
 /// Reads an IDX file of bytes with `AXES` axes: their lengths, and the bytes, row-major. `path` is for messages.
 ///
-/// The format: two zeros, the type (8 for bytes), the number of axes, the length of each as a big-endian 32-bit number, then
-/// the values.
+/// The format: two zeros, the type (8 for bytes), the number of axes, the length of each as a big-endian 32-bit number,
+/// then the values.
 ///
 /// # Errors
 /// If the file is of another type, has no values, or not as many as its header says.

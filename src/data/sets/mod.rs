@@ -64,8 +64,8 @@ const HELD_OUT_KEY: u64 = 1998;
 /// ```
 ///
 /// # Errors
-/// If files are missing, unreadable or malformed; the message names the file and what to do. What is wrong with a single
-/// picture is told when it is read.
+/// If files are missing, unreadable or malformed; the message names the file and what to do. What is wrong with a
+/// single picture is told when it is read.
 pub fn open(name: &DatasetName, options: &OpenOptions) -> Result<Split<Arc<dyn Dataset>>> {
     if options.download {
         fetch(name, options, &mut |_| {})?;

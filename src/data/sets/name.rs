@@ -13,9 +13,9 @@ use super::catalogue::{self, Published};
 
 /// Which data set: one by name, or files of one's own.
 ///
-/// Text and back: `digits`, a [published](super::PUBLISHED) set's name, `folder:PATH`, `pairs:IMAGES,MASKS` (the first comma
-/// separates, so `IMAGES` has none in it), `shapes` or `shapes:n=4000,size=64,seed=1`, `csv:FILE` or `csv:FILE,label=COLUMN`; and
-/// `program:NAME`, which settings say of data that cannot be opened by name.
+/// Text and back: `digits`, a [published](super::PUBLISHED) set's name, `folder:PATH`, `pairs:IMAGES,MASKS` (the first
+/// comma separates, so `IMAGES` has none in it), `shapes` or `shapes:n=4000,size=64,seed=1`, `csv:FILE` or
+/// `csv:FILE,label=COLUMN`; and `program:NAME`, which settings say of data that cannot be opened by name.
 ///
 /// ```
 /// use brasa::data::DatasetName;
@@ -53,7 +53,8 @@ pub enum DatasetName {
     Program(String),
 }
 
-/// The same path from the root on, so that it means the same wherever it is read; as it is where that cannot be told or said.
+/// The same path from the root on, so that it means the same wherever it is read; as it is where that cannot be told or
+/// said.
 pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).ok().filter(|path| path.to_str().is_some()).unwrap_or_else(|| path.to_owned())
 }

@@ -19,12 +19,13 @@ use super::{HELD_OUT_KEY, HELD_OUT_PERCENT, OpenOptions};
 const CLASSES: &str = "classes.txt";
 const MAX_CLASSES_BYTES: u64 = 1 << 20;
 
-/// Opens `pairs:IMAGES,MASKS`. A mask has the name of its picture, whatever the endings are; it is an indexed or grey PNG
-/// with the number of a class in each pixel, from 0, and 255 where it is not known ([`IGNORED`]). A file `classes.txt` beside
-/// the masks names the classes, one a line; without one, all masks are read to know how many there are.
+/// Opens `pairs:IMAGES,MASKS`. A mask has the name of its picture, whatever the endings are; it is an indexed or grey
+/// PNG with the number of a class in each pixel, from 0, and 255 where it is not known ([`IGNORED`]). A file
+/// `classes.txt` beside the masks names the classes, one a line; without one, all masks are read to know how many there
+/// are.
 ///
-/// Both folders may have folders `train` and `test` (or `val`, `valid`, `validation`) in them. Without one to test with, a fixed
-/// 20 % is held out.
+/// Both folders may have folders `train` and `test` (or `val`, `valid`, `validation`) in them. Without one to test
+/// with, a fixed 20 % is held out.
 ///
 /// # Errors
 /// If a picture has no mask or a mask no picture, or if there are too few.

@@ -1,4 +1,5 @@
-//! Oxford-IIIT Pet (Parkhi et al. 2012), as it is published: `images/*.jpg`, `annotations/trimaps/*.png`, and lists of names.
+//! Oxford-IIIT Pet (Parkhi et al. 2012), as it is published: `images/*.jpg`, `annotations/trimaps/*.png`, and lists of
+//! names.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

@@ -16,15 +16,16 @@ const MAX_UNPACKED: u64 = 4 << 30;
 /// How a data set is opened.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OpenOptions {
-    /// Folder that has a folder for each published set, and what is unpacked of others; none is `BRASA_DATA_DIR`, or the
-    /// system's folder for what can be fetched again (`~/.cache/brasa/data`).
+    /// Folder that has a folder for each published set, and what is unpacked of others; none is `BRASA_DATA_DIR`, or
+    /// the system's folder for what can be fetched again (`~/.cache/brasa/data`).
     pub data_dir: Option<PathBuf>,
     /// Fetch what is not there.
     pub download: bool,
-    /// Pictures may differ in size, as something [resizes](crate::data::Resize) them: none is refused, and the description
-    /// says that heights and widths are 0 even if the first ones do not differ.
+    /// Pictures may differ in size, as something [resizes](crate::data::Resize) them: none is refused, and the
+    /// description says that heights and widths are 0 even if the first ones do not differ.
     pub any_size: bool,
-    /// What the columns of a table are standardised by; none are the means and standard deviations of its own training part.
+    /// What the columns of a table are standardised by; none are the means and standard deviations of its own training
+    /// part.
     pub columns: Option<Normalization>,
 }
 

@@ -27,9 +27,9 @@ pub struct Table {
     labels: Vec<u32>,
 }
 
-/// Opens `csv:FILE`: a fixed 20 % of each class is held out, and the features of both parts are standardised, so that each
-/// has mean 0 and standard deviation 1 over the training part, or by the `columns` of another table; one that does not vary
-/// only loses its mean.
+/// Opens `csv:FILE`: a fixed 20 % of each class is held out, and the features of both parts are standardised, so that
+/// each has mean 0 and standard deviation 1 over the training part, or by the `columns` of another table; one that does
+/// not vary only loses its mean.
 ///
 /// # Errors
 /// As of [`parse_csv`], and if the file is too large, has too few rows for a test part, or not as many columns.
@@ -43,13 +43,13 @@ pub fn open_csv(file: &Path, label: Option<&str>, columns: Option<&Normalization
     parse_csv(file, reader.take(MAX_BYTES), label)?.split(columns)
 }
 
-/// Reads rows of numbers, separated by commas, with a class in the column called `label`, or in the last one. Classes that are
-/// all whole numbers are sorted as numbers, others as words. A first row without any number is the columns' names.
-/// `path` is for messages.
+/// Reads rows of numbers, separated by commas, with a class in the column called `label`, or in the last one. Classes
+/// that are all whole numbers are sorted as numbers, others as words. A first row without any number is the columns'
+/// names. `path` is for messages.
 ///
 /// # Errors
-/// If a row is of another length, a feature is no finite number, a class is empty or a fraction, or each row has a class of
-/// its own.
+/// If a row is of another length, a feature is no finite number, a class is empty or a fraction, or each row has a
+/// class of its own.
 pub fn parse_csv(path: &Path, text: impl Read, label: Option<&str>) -> Result<Table> {
     let wrong = |reason: String| Error::format(path, reason);
     let mut reader = ReaderBuilder::new().has_headers(false).trim(Trim::All).from_reader(text);

@@ -1,6 +1,6 @@
-//! Samples large enough for each form that kernels have: trees over a workgroup, columns side by side, tiles turned over, merged
-//! runs, segments that are cut; and values for which differences would be none. The families' own are small, as tests take
-//! differences for every element of theirs.
+//! Samples large enough for each form that kernels have: trees over a workgroup, columns side by side, tiles turned
+//! over, merged runs, segments that are cut; and values for which differences would be none. The families' own are
+//! small, as tests take differences for every element of theirs.
 
 use crate::DType;
 

@@ -1,6 +1,7 @@
 //! The table of ops: a row for each, with its name, sample inputs and how to call it; a file for each family.
 //!
-//! `brasa doctor` holds a driver against it, and the tests hold the ops' rules, the kernels and both backends against it.
+//! `brasa doctor` holds a driver against it, and the tests hold the ops' rules, the kernels and both backends against
+//! it.
 
 mod activations;
 mod composed;

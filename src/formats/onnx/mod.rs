@@ -1,7 +1,8 @@
 //! ONNX models (<https://onnx.ai>): the format in which PyTorch, TensorFlow and scikit-learn hand networks on.
 //!
-//! A [`Model`] is read from a file and runs on any device. Its floating weights are variables under their names in the file, so that it is
-//! a [`Module`](crate::nn::Module) like any other: it may be trained further, and its weights saved.
+//! A [`Model`] is read from a file and runs on any device. Its floating weights are variables under their names in the
+//! file, so that it is a [`Module`](crate::nn::Module) like any other: it may be trained further, and its weights
+//! saved.
 //!
 //! ```no_run
 //! use brasa::formats::onnx::Model;

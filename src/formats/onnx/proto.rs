@@ -1,5 +1,5 @@
-//! The messages of ONNX files, as far as they are written and read here: field numbers and types are those of `onnx.proto3`
-//! (<https://github.com/onnx/onnx/blob/main/onnx/onnx.proto3>).
+//! The messages of ONNX files, as far as they are written and read here: field numbers and types are those of
+//! `onnx.proto3` (<https://github.com/onnx/onnx/blob/main/onnx/onnx.proto3>).
 
 use prost::{Message, Oneof};
 

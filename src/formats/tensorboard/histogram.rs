@@ -9,7 +9,8 @@ use super::proto::HistogramProto;
 const SMALLEST: f64 = 1e-12;
 const GROWTH: f64 = 1.1;
 const LARGEST: f64 = 1e20;
-/// Bits of a number below those that a first guess of its bucket is made from: sign, exponent and four bits of the fraction.
+/// Bits of a number below those that a first guess of its bucket is made from: sign, exponent and four bits of the
+/// fraction.
 const BELOW_GUESS: u32 = 48;
 
 /// What is looked up for each value, of which there may be millions.
@@ -31,8 +32,8 @@ pub struct Histogram {
     not_finite: u64,
     sum: f64,
     sum_squares: f64,
-    /// The place of each bucket that is not empty, in order, and the number of values in it: 0 for zero itself, `n` for positive
-    /// values up to the `n`th limit, `-n` for negative ones.
+    /// The place of each bucket that is not empty, in order, and the number of values in it: 0 for zero itself, `n` for
+    /// positive values up to the `n`th limit, `-n` for negative ones.
     buckets: Vec<(i32, u64)>,
 }
 
@@ -40,7 +41,8 @@ pub struct Histogram {
 struct Limits {
     /// Up to the first beyond [`LARGEST`].
     values: Vec<f64>,
-    /// By the leading bits of a number, from [`SMALLEST`]'s on: how many limits are no larger than the least such number.
+    /// By the leading bits of a number, from [`SMALLEST`]'s on: how many limits are no larger than the least such
+    /// number.
     guesses: Vec<usize>,
 }
 

@@ -1,5 +1,5 @@
-//! Event files, which TensorBoard shows: writing scalars, histograms, pictures, a graph, and the settings of a run, and reading
-//! scalars and histograms, those of other programs too.
+//! Event files, which TensorBoard shows: writing scalars, histograms, pictures, a graph, and the settings of a run, and
+//! reading scalars and histograms, those of other programs too.
 //!
 //! ```
 //! use brasa::formats::tensorboard::{EventReader, EventWriter, Recorded};
@@ -105,7 +105,8 @@ impl EventWriter {
         self.value(tag, ValueKind::Histogram(histogram.message()), step)
     }
 
-    /// A picture of `height` by `width` pixels, row by row, with one byte each if it is grey and three if it is in colours.
+    /// A picture of `height` by `width` pixels, row by row, with one byte each if it is grey and three if it is in
+    /// colours.
     ///
     /// # Errors
     /// If it cannot be written.

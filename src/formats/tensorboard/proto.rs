@@ -1,5 +1,5 @@
-//! The messages of event files, as far as they are written and read here: field numbers and types are those of TensorFlow's
-//! `event.proto`, `summary.proto`, `histogram.proto`, `graph.proto` and of TensorBoard's `hparams` plugin.
+//! The messages of event files, as far as they are written and read here: field numbers and types are those of
+//! TensorFlow's `event.proto`, `summary.proto`, `histogram.proto`, `graph.proto` and of TensorBoard's `hparams` plugin.
 
 use std::collections::BTreeMap;
 

@@ -81,12 +81,12 @@ impl EventReader {
         self.offset
     }
 
-    /// Reads on, whole records of about `most` bytes together and at least one, and returns whether there are more. A record
-    /// that is not complete yet is left for the next time.
+    /// Reads on, whole records of about `most` bytes together and at least one, and returns whether there are more. A
+    /// record that is not complete yet is left for the next time.
     ///
     /// # Errors
-    /// If the file cannot be read, or a record is damaged: its checksum is wrong, or it is longer than 64 MiB. It is left
-    /// there, so the next call will say the same.
+    /// If the file cannot be read, or a record is damaged: its checksum is wrong, or it is longer than 64 MiB. It is
+    /// left there, so the next call will say the same.
     pub fn read(&mut self, most: u64, each: &mut dyn FnMut(RecordedEvent)) -> Result<bool> {
         let failed = |error| Error::io(&self.path, error);
         let file = File::open(&self.path).map_err(failed)?;

@@ -1,5 +1,5 @@
-//! What the values of a summary mean: those of TensorFlow 1 and PyTorch, whose kind is the field they are in, and those of
-//! TensorFlow 2 and Keras, which are tensors for a plugin.
+//! What the values of a summary mean: those of TensorFlow 1 and PyTorch, whose kind is the field they are in, and those
+//! of TensorFlow 2 and Keras, which are tensors for a plugin.
 
 use std::collections::HashMap;
 
@@ -78,8 +78,8 @@ fn numbers(tensor: &TensorProto) -> Option<Vec<f64>> {
 }
 
 /// A histogram as it was before TensorFlow 2: upper limits of buckets, which may be infinite in effect at both ends. As
-/// TensorBoard does it (`_migrate_histogram_value`), empty buckets there are dropped, and the first and the last end where the
-/// values do.
+/// TensorBoard does it (`_migrate_histogram_value`), empty buckets there are dropped, and the first and the last end
+/// where the values do.
 fn old(histogram: &HistogramProto) -> Vec<Bucket> {
     let counts = &histogram.bucket[..histogram.bucket.len().min(histogram.bucket_limit.len())];
     let full = |count: &f64| *count > 0.0;

@@ -1,5 +1,5 @@
-//! State dicts as PyTorch's `torch.save` writes them since version 1.6: a zip archive with a pickle of what was saved and a file
-//! for each storage. Nothing in them is run.
+//! State dicts as PyTorch's `torch.save` writes them since version 1.6: a zip archive with a pickle of what was saved
+//! and a file for each storage. Nothing in them is run.
 
 mod pickle;
 #[cfg(test)]
@@ -50,8 +50,8 @@ pub(crate) fn is_of_torch(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(LEGACY)
 }
 
-/// The tensors of the state dict in a file: of one in what was saved by a usual name, or of what was saved. The error says what
-/// is wrong, not where.
+/// The tensors of the state dict in a file: of one in what was saved by a usual name, or of what was saved. The error
+/// says what is wrong, not where.
 pub(crate) fn read(bytes: &[u8]) -> Result<Contents, String> {
     if bytes.starts_with(LEGACY) {
         return Err(

@@ -1,11 +1,12 @@
-//! The part of Python's pickle format (protocols 2 to 5) that `torch.save` writes, read without running anything: a call of a
-//! Python function is kept as what it is, and whoever reads decides which ones are known.
+//! The part of Python's pickle format (protocols 2 to 5) that `torch.save` writes, read without running anything: a
+//! call of a Python function is kept as what it is, and whoever reads decides which ones are known.
 //!
 //! Opcodes are those of CPython's `Lib/pickletools.py`.
 
 use std::collections::HashMap;
 
-/// The longest pickle that is read: a state dict takes some 200 bytes for each tensor, and each byte may become a value.
+/// The longest pickle that is read: a state dict takes some 200 bytes for each tensor, and each byte may become a
+/// value.
 pub(super) const MAX_BYTES: u64 = 8 << 20;
 /// The longest name of a class, or of its module.
 const MAX_NAME: usize = 256;

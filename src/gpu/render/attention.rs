@@ -1,8 +1,9 @@
-//! Attention and its gradients: families whose rows in registers are written out vector by vector, since a driver may keep an
-//! indexed array in memory.
+//! Attention and its gradients: families whose rows in registers are written out vector by vector, since a driver may
+//! keep an indexed array in memory.
 //!
-//! In the words of the papers on it: a *slope* is the gradient of an output (dO), *log* the logarithm of the sum of a query's
-//! exponentials (LSE), *top* the running maximum of the online softmax, *delta* the sum of an output times its gradient.
+//! In the words of the papers on it: a *slope* is the gradient of an output (dO), *log* the logarithm of the sum of a
+//! query's exponentials (LSE), *top* the running maximum of the online softmax, *delta* the sum of an output times its
+//! gradient.
 
 use std::fmt::Write as _;
 
@@ -17,15 +18,16 @@ use super::{Capabilities, Launch, grid, routine, windows};
 
 /// Elements of a vector.
 const VECTOR: usize = 4;
-/// Vectors that an invocation keeps of its rows at most, 64 floats: with indices and what is being computed they fit into some 100
-/// registers. What has more is kept in memory by some GPUs (128 registers on Apple's, 255 on NVIDIA's), and leaves others a core
-/// with few invocations.
+/// Vectors that an invocation keeps of its rows at most, 64 floats: with indices and what is being computed they fit
+/// into some 100 registers. What has more is kept in memory by some GPUs (128 registers on Apple's, 255 on NVIDIA's),
+/// and leaves others a core with few invocations.
 const KEPT: usize = 16;
 
 /// How the rows of a part are shared among the invocations of a workgroup.
 #[derive(Clone, Copy)]
 struct Sharing {
-    /// Sums of which the product of two rows is made, sum `c` of their vectors `c, c + chains..`: a function of the shape alone.
+    /// Sums of which the product of two rows is made, sum `c` of their vectors `c, c + chains..`: a function of the
+    /// shape alone.
     chains: usize,
     /// Neighbouring invocations that share a row: one for each sum, or one that has them all.
     lanes: usize,
@@ -36,7 +38,8 @@ struct Sharing {
 }
 
 impl Sharing {
-    /// Drivers that run on a CPU have few registers in any case, and workgroup memory is slow there: one invocation to a row.
+    /// Drivers that run on a CPU have few registers in any case, and workgroup memory is slow there: one invocation to
+    /// a row.
     fn new(of: &Attention, software: bool) -> Self {
         let chains = chains(of);
         match software {
@@ -175,8 +178,8 @@ fn visible(module: &mut Module<'_>, of: &Attention, text: &mut String) {
     };
 }
 
-/// `fn name(row: u32, part: u32) -> vec4f`: elements `4 part..` of a row of `width`, zeros behind its end, where parts go up to
-/// `parts`.
+/// `fn name(row: u32, part: u32) -> vec4f`: elements `4 part..` of a row of `width`, zeros behind its end, where parts
+/// go up to `parts`.
 fn load_row(
     module: &mut Module<'_>,
     name: &str,
@@ -243,7 +246,8 @@ impl Sharing {
         rows.iter().map(of_row).collect::<String>() + "\n"
     }
 
-    /// A function with a line for each vector of each row; in a line `{}` is the vector's number and `{part}` its place in the row.
+    /// A function with a line for each vector of each row; in a line `{}` is the vector's number and `{part}` its place
+    /// in the row.
     fn each(&self, head: &str, lines: &[(usize, &str)]) -> String {
         let of_line = |&(width, line): &(usize, &str)| {
             let text = move |own: usize| line.replace("{}", &own.to_string()).replace("{part}", &self.part(own));
@@ -252,7 +256,8 @@ impl Sharing {
         format!("fn {head} {{\n{}}}\n\n", lines.iter().map(of_line).collect::<String>())
     }
 
-    /// `fn name(index: u32, lane: u32) -> f32`: a lane's share of the product of a row in registers and row `index` of a tile.
+    /// `fn name(index: u32, lane: u32) -> f32`: a lane's share of the product of a row in registers and row `index` of
+    /// a tile.
     fn product(&self, name: &str, row: &str, (tile, stride): (&str, &str), width: usize) -> String {
         let mut text = format!("fn {name}(index: u32, lane: u32) -> f32 {{\n    let at = index * {stride};\n");
         let chains = self.chains / self.lanes;
@@ -271,9 +276,9 @@ impl Sharing {
         text
     }
 
-    /// `fn name(index: u32, thread: u32) -> ty`: the sum over the lanes of what `of` says, the text for row `index` of a tile and a lane.
-    /// Lanes tell each other in `share`, for the whole tile at once: one barrier more. It is written out, since a driver ends
-    /// loops after so many steps (`plan/options.rs`), and these would double them.
+    /// `fn name(index: u32, thread: u32) -> ty`: the sum over the lanes of what `of` says, the text for row `index` of
+    /// a tile and a lane. Lanes tell each other in `share`, for the whole tile at once: one barrier more. It is written
+    /// out, since a driver ends loops after so many steps (`plan/options.rs`), and these would double them.
     fn shared(&self, name: &str, ty: &str, of: impl Fn(&str, &str) -> String) -> String {
         let &Self { lanes, threads, tile, .. } = self;
         if lanes == 1 {
@@ -297,8 +302,8 @@ impl Sharing {
     }
 }
 
-/// `fn delta_of(row: u32) -> f32`: what the gradients of all of a query's scores lack, the product of its output and the gradient
-/// of that. Every invocation that needs it computes it whole.
+/// `fn delta_of(row: u32) -> f32`: what the gradients of all of a query's scores lack, the product of its output and
+/// the gradient of that. Every invocation that needs it computes it whole.
 fn delta(outputs: usize) -> String {
     let mut text =
         "fn delta_of(row: u32) -> f32 {\n    var sum = load_output(row, 0u) * load_slope(row, 0u);\n".to_owned();

@@ -1,13 +1,13 @@
 //! From a plan's kernels to WGSL: text and numbers only, nothing here knows wgpu.
 //!
-//! A kernel's module is a family file from `shaders/` whose slots are filled with code generated from the kernel's tapes.
-//! `space` turns index expressions into WGSL, `tape` instructions, `module` declares buffers and numbers, `loops` and
-//! `contract` choose variants, `routine`, `attention` and `custom` are no tapes, `rewrite` cuts kernels whose writes exceed a binding or that may take
-//! too long.
+//! A kernel's module is a family file from `shaders/` whose slots are filled with code generated from the kernel's
+//! tapes. `space` turns index expressions into WGSL, `tape` instructions, `module` declares buffers and numbers,
+//! `loops` and `contract` choose variants, `routine`, `attention` and `custom` are no tapes, `rewrite` cuts kernels
+//! whose writes exceed a binding or that may take too long.
 //!
-//! The text is the key of the pipeline cache: with [`Plan::literal_sizes`] off it is the same for sizes of a structure that are
-//! multiples of the same numbers (vectors, tiles) and take the same tile. Shaders are compiled unchecked: every index is in bounds by construction, or clamped where it
-//! depends on what memory holds.
+//! The text is the key of the pipeline cache: with [`Plan::literal_sizes`] off it is the same for sizes of a structure
+//! that are multiples of the same numbers (vectors, tiles) and take the same tile. Shaders are compiled unchecked:
+//! every index is in bounds by construction, or clamped where it depends on what memory holds.
 
 mod attention;
 mod contract;
@@ -63,7 +63,8 @@ pub(crate) struct Capabilities {
     pub busy_groups: usize,
     /// True for CPU-type adapters such as llvmpipe, where workgroup memory is slow.
     pub software: bool,
-    /// The smallest and the largest number of lanes that a subgroup may have, powers of two, if reductions use subgroups.
+    /// The smallest and the largest number of lanes that a subgroup may have, powers of two, if reductions use
+    /// subgroups.
     pub subgroups: Option<[usize; 2]>,
     /// What multiplies small matrices.
     pub cooperative: Option<Units>,
@@ -103,8 +104,8 @@ impl Capabilities {
     };
 }
 
-/// One dispatch. Bindings of group 0 are the storage windows in order, then, each only if used: the sizes (uniform), the
-/// host values (uniform), the status word (storage, atomic).
+/// One dispatch. Bindings of group 0 are the storage windows in order, then, each only if used: the sizes (uniform),
+/// the host values (uniform), the status word (storage, atomic).
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     /// The kernel's label.
@@ -130,7 +131,8 @@ pub(crate) fn render(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Resul
     render_as(plan, kernel, caps, tuned(plan, kernel, caps))
 }
 
-/// The variant that was measured to be faster than that of the rule. Kernels that other sizes share were never measured.
+/// The variant that was measured to be faster than that of the rule. Kernels that other sizes share were never
+/// measured.
 pub(crate) fn tuned(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Option<Variant> {
     let (Some(tuned), Body::Contract(contraction)) = (&caps.tuned, &kernel.body) else { return None };
     if tuned.is_empty() || !plan.literal_sizes {

@@ -156,9 +156,9 @@ impl<'a> Module<'a> {
         }
     }
 
-    /// `width` times the value. Infinities and NaN are none to the compiler: Metal's may take `select(0.0, inf, c) + x` for `x`, as
-    /// it computes as if there were no infinity. Kernels that sizes share are also shared by what differs in a number alone, such
-    /// as a coefficient that grows with every step of uncaptured code.
+    /// `width` times the value. Infinities and NaN are none to the compiler: Metal's may take `select(0.0, inf, c) + x`
+    /// for `x`, as it computes as if there were no infinity. Kernels that sizes share are also shared by what differs
+    /// in a number alone, such as a coefficient that grows with every step of uncaptured code.
     pub(crate) fn constant(&mut self, scalar: Scalar, width: usize) -> String {
         let register = Register::of(scalar.dtype);
         let in_text = self.literal || is_common(scalar);

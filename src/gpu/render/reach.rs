@@ -1,5 +1,5 @@
-//! Index arithmetic is unsigned and of 32 bits, and may wrap on the way to an element: only the sum has to be right. What is divided
-//! or compared on the way must not wrap, which values that are never in memory could have it do.
+//! Index arithmetic is unsigned and of 32 bits, and may wrap on the way to an element: only the sum has to be right.
+//! What is divided or compared on the way must not wrap, which values that are never in memory could have it do.
 
 use crate::error::{Error, Result};
 use crate::plan::{Atom, Body, Cond, InstrOp, Ix};

@@ -52,8 +52,8 @@ pub(crate) fn exchange(kernel: &ContractKernel) -> ContractKernel {
     }
 }
 
-/// Cuts the kernel into pieces whose writes into each buffer fit into one binding, and which take no longer than a launch
-/// may. Only axes of results are cut, never a sum.
+/// Cuts the kernel into pieces whose writes into each buffer fit into one binding, and which take no longer than a
+/// launch may. Only axes of results are cut, never a sum.
 pub(crate) fn pieces(plan: &Plan, kernel: &Kernel, caps: &Capabilities) -> Vec<Body> {
     let large: Vec<BufferId> =
         kernel.writes.iter().copied().filter(|&buffer| buffer_bytes(plan, buffer) > caps.max_binding_bytes).collect();

@@ -29,9 +29,9 @@ impl Expr {
 
 /// Where code runs: coordinates along axes, one point or four lanes at a time.
 ///
-/// Kernel axes are first rewritten as expressions over the space's own axes (`of_kernel`). Usually they are the same; an
-/// axis that is run through four at a time becomes `4 · quarter + lane`, where the lane has an axis of its own, so that
-/// simplifying an index also tells what is contiguous over the lanes.
+/// Kernel axes are first rewritten as expressions over the space's own axes (`of_kernel`). Usually they are the same;
+/// an axis that is run through four at a time becomes `4 · quarter + lane`, where the lane has an axis of its own, so
+/// that simplifying an index also tells what is contiguous over the lanes.
 #[derive(Clone, Default)]
 pub(crate) struct Space {
     /// Sizes of the space's axes, for proofs about ranges.
@@ -236,7 +236,8 @@ impl Module<'_> {
     }
 }
 
-/// Statements that split `position` (u32 or `vec4u`) into row-major coordinates over `sizes`, named `prefix0`, `prefix1`…
+/// Statements that split `position` (u32 or `vec4u`) into row-major coordinates over `sizes`, named `prefix0`,
+/// `prefix1`…
 pub(crate) fn unravel(
     module: &mut Module<'_>,
     position: &Expr,

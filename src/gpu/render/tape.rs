@@ -223,8 +223,8 @@ impl Module<'_> {
         format!("select({}, {value}, {condition})", splat(register.zero(), register, width))
     }
 
-    /// The second operand of `op`, where needed so that compilers do not see what it is: they take `x - x` for 0, and NVIDIA's
-    /// takes `y * (x / y)` for x and `x / (x * y)` for 1 / y, which is wrong of 0 and infinity.
+    /// The second operand of `op`, where needed so that compilers do not see what it is: they take `x - x` for 0, and
+    /// NVIDIA's takes `y * (x / y)` for x and `x / (x * y)` for 1 / y, which is wrong of 0 and infinity.
     fn other(&mut self, op: Binary, (a, b): (ValueId, ValueId), dtype: DType, width: usize) -> String {
         let is_hidden = dtype.is_float() && (op == Binary::Div || (op == Binary::Sub && a == b));
         if is_hidden { self.unseen(b, width) } else { format!("v{b}") }

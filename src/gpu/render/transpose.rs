@@ -1,5 +1,5 @@
-//! Maps that transpose: points in blocks, so that neighbours in a workgroup read neighbours, and its stores fill lines of
-//! memory.
+//! Maps that transpose: points in blocks, so that neighbours in a workgroup read neighbours, and its stores fill lines
+//! of memory.
 
 use std::fmt::Write as _;
 
@@ -31,8 +31,8 @@ pub(super) fn read_axis(kernel: &LoopKernel) -> Option<usize> {
     loads.filter_map(along).find(|&axis| axes[axis] >= SIDE && axes[last] >= SIDE)
 }
 
-/// Statements that find the coordinates of `work` in `sizes`, the last of which counts fours, and return where it lies outside;
-/// with how many values `work` takes.
+/// Statements that find the coordinates of `work` in `sizes`, the last of which counts fours, and return where it lies
+/// outside; with how many values `work` takes.
 pub(super) fn block_coordinates(
     module: &mut Module<'_>,
     sizes: &[usize],

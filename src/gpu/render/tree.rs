@@ -1,5 +1,5 @@
-//! How a workgroup joins what its invocations have: a tree of fixed shape through workgroup memory, whose last levels are
-//! shuffles where the adapter has subgroups. Both forms join the same values in the same order.
+//! How a workgroup joins what its invocations have: a tree of fixed shape through workgroup memory, whose last levels
+//! are shuffles where the adapter has subgroups. Both forms join the same values in the same order.
 
 use std::fmt::Write as _;
 
@@ -38,17 +38,17 @@ pub(super) struct Tree {
     pub(super) again: bool,
 }
 
-/// The lanes of the shuffles. A subgroup may have more: they do the same in groups of as many. What has fewer threads than a
-/// subgroup may have lanes does without.
+/// The lanes of the shuffles. A subgroup may have more: they do the same in groups of as many. What has fewer threads
+/// than a subgroup may have lanes does without.
 pub(super) fn lanes(caps: &Capabilities, threads: usize) -> Option<usize> {
     let [least, most] = caps.subgroups?;
     (most <= threads).then_some(least.min(threads / 2))
 }
 
 impl Tree {
-    /// Statements that define each value's whole from the parts in its array; `join` is the expression that joins two parts of
-    /// value `number`. They are written out: barriers in loops have been miscompiled. Shuffles need the number `lane`, and
-    /// every subgroup does them, so that all threads have the wholes without another barrier.
+    /// Statements that define each value's whole from the parts in its array; `join` is the expression that joins two
+    /// parts of value `number`. They are written out: barriers in loops have been miscompiled. Shuffles need the number
+    /// `lane`, and every subgroup does them, so that all threads have the wholes without another barrier.
     pub(super) fn text(&self, values: &[Value], join: impl Fn(usize, &str, &str) -> Result<String>) -> Result<String> {
         let mut code = "    workgroupBarrier();\n".to_owned();
         let mut half = self.threads / 2;

@@ -17,8 +17,8 @@ pub enum Attention {
 pub struct AttentionMasks<'a> {
     /// Bool, `[batch, keys]`: true for keys that are padding.
     pub key_padding: Option<&'a Tensor>,
-    /// `[queries, keys]`, or anything that broadcasts to `[batch, heads, queries, keys]`: bool, true for what is hidden, or
-    /// floats, which are added to the scores.
+    /// `[queries, keys]`, or anything that broadcasts to `[batch, heads, queries, keys]`: bool, true for what is
+    /// hidden, or floats, which are added to the scores.
     pub attn: Option<&'a Tensor>,
 }
 

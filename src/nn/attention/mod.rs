@@ -60,8 +60,8 @@ impl AttentionOptions {
     }
 }
 
-/// Multi-head attention (Vaswani et al., arXiv 1706.03762) over `[batch, sequence, width]`, PyTorch's `MultiheadAttention`
-/// with `batch_first=True`; keys and first weights are PyTorch's.
+/// Multi-head attention (Vaswani et al., arXiv 1706.03762) over `[batch, sequence, width]`, PyTorch's
+/// `MultiheadAttention` with `batch_first=True`; keys and first weights are PyTorch's.
 ///
 /// As a [`Module`] it is self-attention.
 ///
@@ -122,9 +122,9 @@ impl MultiheadAttention {
         self
     }
 
-    /// What each query reads from `value` where `key` answers it: `[batch, queries, width]`, `[batch, keys, key width]`,
-    /// `[batch, keys, value width]` → `[batch, queries, width]`. A query from which all keys are hidden gives NaN, as in
-    /// PyTorch.
+    /// What each query reads from `value` where `key` answers it: `[batch, queries, width]`, `[batch, keys, key
+    /// width]`, `[batch, keys, value width]` → `[batch, queries, width]`. A query from which all keys are hidden gives
+    /// NaN, as in PyTorch.
     #[track_caller]
     pub fn attend(&self, query: &Tensor, key: &Tensor, value: &Tensor, masks: AttentionMasks<'_>) -> Tensor {
         let mixed = self.scope.run(|| {
@@ -144,8 +144,8 @@ impl MultiheadAttention {
         self.out_proj.forward(&mixed)
     }
 
-    /// [`MultiheadAttention::attend`], and what each query gives each key: `[batch, queries, keys]`, the mean over all heads,
-    /// or `[batch, heads, queries, keys]` if not `averaged`; keys that were appended come last.
+    /// [`MultiheadAttention::attend`], and what each query gives each key: `[batch, queries, keys]`, the mean over all
+    /// heads, or `[batch, heads, queries, keys]` if not `averaged`; keys that were appended come last.
     #[track_caller]
     pub fn attend_with_weights(
         &self,
@@ -165,8 +165,8 @@ impl MultiheadAttention {
         (self.out_proj.forward(&mixed), weights)
     }
 
-    /// Self-attention of one new position, `[batch, 1, width]`, which is number `position` (i32, `[]`), to those before it in
-    /// `cache`; its key and value are added there.
+    /// Self-attention of one new position, `[batch, 1, width]`, which is number `position` (i32, `[]`), to those before
+    /// it in `cache`; its key and value are added there.
     ///
     /// # Panics
     /// If keys and values are appended to those of the input.

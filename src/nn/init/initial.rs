@@ -43,16 +43,16 @@ pub enum Initial {
         /// The largest value.
         high: f32,
     },
-    /// Rows (or columns, if there are fewer) at right angles and of length `gain`, uniform among such matrices (Saxe et al.,
-    /// arXiv 1312.6120). Axes behind the first count as one.
+    /// Rows (or columns, if there are fewer) at right angles and of length `gain`, uniform among such matrices (Saxe et
+    /// al., arXiv 1312.6120). Axes behind the first count as one.
     Orthogonal {
         /// Their length.
         gain: f32,
     },
     /// A matrix with ones on its diagonal, zeros elsewhere.
     Eye,
-    /// A convolution's kernel `[outputs, inputs, ...]` that hands channels on: in each of `groups` groups of outputs, the
-    /// centre of the kernel from input n to output n is 1.
+    /// A convolution's kernel `[outputs, inputs, ...]` that hands channels on: in each of `groups` groups of outputs,
+    /// the centre of the kernel from input n to output n is 1.
     Dirac {
         /// Groups of outputs.
         groups: usize,
@@ -96,7 +96,8 @@ impl Nonlinearity {
     }
 }
 
-/// (fan in, fan out) of a weight `[outputs, inputs, kernel...]`: how many inputs an output sums, and the other way round.
+/// (fan in, fan out) of a weight `[outputs, inputs, kernel...]`: how many inputs an output sums, and the other way
+/// round.
 ///
 /// # Panics
 ///
@@ -130,8 +131,8 @@ impl Initial {
         Self::Normal { deviation: (2.0 / (fan_in + fan_out).max(1) as f32).sqrt() }
     }
 
-    /// What PyTorch draws the weights and biases of linear layers and convolutions from: `kaiming_uniform` with slope √5,
-    /// which is uniform within 1/√fan_in (`reset_parameters` in its `torch/nn/modules/linear.py` and `conv.py`).
+    /// What PyTorch draws the weights and biases of linear layers and convolutions from: `kaiming_uniform` with slope
+    /// √5, which is uniform within 1/√fan_in (`reset_parameters` in its `torch/nn/modules/linear.py` and `conv.py`).
     pub fn pytorch_default(fan_in: usize) -> Self {
         Self::kaiming_uniform(fan_in, 5.0_f32.sqrt())
     }
@@ -233,8 +234,8 @@ impl Generator {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// Normal, given that it is in `low..=high`: drawn until accepted, from the normal distribution where the interval is wide
-    /// and holds much of it, else evenly.
+    /// Normal, given that it is in `low..=high`: drawn until accepted, from the normal distribution where the interval
+    /// is wide and holds much of it, else evenly.
     fn truncated(&mut self, deviation: f64, low: f64, high: f64) -> f64 {
         let wide = high - low > 2.5 * deviation && low < deviation && high > -deviation;
         // of a tail only where there is anything: beyond, the density is e^-40 of the largest
@@ -280,7 +281,8 @@ mod tests {
         (mean, (square - mean * mean).sqrt())
     }
 
-    /// Kolmogorov and Smirnov: the largest distance from a distribution function stays below 1.95 / √n in 999 of 1,000 draws.
+    /// Kolmogorov and Smirnov: the largest distance from a distribution function stays below 1.95 / √n in 999 of 1,000
+    /// draws.
     fn assert_distributed(what: &str, mut values: Vec<f64>, distribution: impl Fn(f64) -> f64) {
         values.sort_by(f64::total_cmp);
         let count = values.len() as f64;

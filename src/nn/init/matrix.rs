@@ -4,8 +4,8 @@ use crate::shape::Shape;
 
 use super::initial::{Generator, NoRoom, room};
 
-/// Gram and Schmidt in f64 over normal vectors: the Q of a QR decomposition whose R has a positive diagonal, which makes it
-/// uniform (Mezzadri, arXiv math-ph/0609050).
+/// Gram and Schmidt in f64 over normal vectors: the Q of a QR decomposition whose R has a positive diagonal, which
+/// makes it uniform (Mezzadri, arXiv math-ph/0609050).
 #[track_caller]
 pub(super) fn orthogonal(
     shape: &Shape,

@@ -17,8 +17,8 @@ use initial::{NoRoom, room};
 
 /// A place in a model under construction: the device, the seed, and the path of the module being built.
 ///
-/// Values are drawn from (seed, path, element), so that a layer starts with the same weights on every device, and adding a
-/// layer leaves the others' as they were.
+/// Values are drawn from (seed, path, element), so that a layer starts with the same weights on every device, and
+/// adding a layer leaves the others' as they were.
 ///
 /// ```no_run
 /// # use brasa::{Device, nn::{Init, Linear}};
@@ -42,8 +42,9 @@ impl Init {
         Self { device: device.clone(), seed: Some(seed), path: String::new() }
     }
 
-    /// The root of a model whose variables are all zero, whatever its layers ask for: one that is about to be loaded from a
-    /// file, or only looked at. Nothing is drawn or computed, and on the CPU memory is taken when it is first written.
+    /// The root of a model whose variables are all zero, whatever its layers ask for: one that is about to be loaded
+    /// from a file, or only looked at. Nothing is drawn or computed, and on the CPU memory is taken when it is first
+    /// written.
     pub fn zeros(device: &Device) -> Self {
         Self { device: device.clone(), seed: None, path: String::new() }
     }

@@ -18,9 +18,9 @@ pub type BatchNorm3d = BatchNorm<3>;
 /// Batch norm over `[batch, channels, size..]` (Ioffe and Szegedy, arXiv 1502.03167): each channel is shifted and
 /// scaled to mean 0 and variance 1, then `y = x̂ · weight + bias`.
 ///
-/// In [`Mode::Train`](crate::nn::Mode::Train) the batch's own statistics are used and move the running ones by a tenth (their
-/// variance with Bessel's correction, as PyTorch keeps it); in [`Mode::Evaluate`](crate::nn::Mode::Evaluate), or where
-/// [`freeze_statistics`](crate::nn::freeze_statistics) holds, the running ones are used.
+/// In [`Mode::Train`](crate::nn::Mode::Train) the batch's own statistics are used and move the running ones by a tenth
+/// (their variance with Bessel's correction, as PyTorch keeps it); in [`Mode::Evaluate`](crate::nn::Mode::Evaluate), or
+/// where [`freeze_statistics`](crate::nn::freeze_statistics) holds, the running ones are used.
 pub struct BatchNorm<const AXES: usize> {
     /// `[channels]`
     pub weight: Option<Var>,
@@ -66,7 +66,8 @@ impl<const AXES: usize> BatchNorm<AXES> {
         self
     }
 
-    /// With this weight of the newest batch in the running statistics (0.1 unless set); `None`: the mean over all batches.
+    /// With this weight of the newest batch in the running statistics (0.1 unless set); `None`: the mean over all
+    /// batches.
     #[must_use]
     pub fn momentum(mut self, momentum: Option<f64>) -> Self {
         self.momentum = momentum;

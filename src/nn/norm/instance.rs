@@ -16,8 +16,8 @@ pub type InstanceNorm2d = InstanceNorm<2>;
 pub type InstanceNorm3d = InstanceNorm<3>;
 
 /// Instance norm over `[batch, channels, size..]` (Ulyanov, Vedaldi, Lempitsky, arXiv 1607.08022): each channel of each
-/// sample is shifted and scaled to mean 0 and variance 1, in training and in use alike; in use by the running statistics if
-/// it tracks them.
+/// sample is shifted and scaled to mean 0 and variance 1, in training and in use alike; in use by the running
+/// statistics if it tracks them.
 pub struct InstanceNorm<const AXES: usize> {
     /// `[channels]`
     pub weight: Option<Var>,
@@ -56,8 +56,8 @@ impl<const AXES: usize> InstanceNorm<AXES> {
         })
     }
 
-    /// With running statistics, mean 0 and variance 1 at first: PyTorch's `track_running_stats=True`. Training moves them by a
-    /// tenth of the mean over the batch, unless [`freeze_statistics`](crate::nn::freeze_statistics) holds.
+    /// With running statistics, mean 0 and variance 1 at first: PyTorch's `track_running_stats=True`. Training moves
+    /// them by a tenth of the mean over the batch, unless [`freeze_statistics`](crate::nn::freeze_statistics) holds.
     ///
     /// # Errors
     /// If there is no memory for them.

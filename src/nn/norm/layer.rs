@@ -9,8 +9,8 @@ use super::super::module::Scope;
 use super::super::{Init, Initial, Module};
 use super::EPSILON;
 
-/// Layer norm over the last axes (Ba, Kiros, Hinton, arXiv 1607.06450): each position is shifted and scaled to mean 0 and
-/// variance 1, then `y = x̂ · weight + bias`.
+/// Layer norm over the last axes (Ba, Kiros, Hinton, arXiv 1607.06450): each position is shifted and scaled to mean 0
+/// and variance 1, then `y = x̂ · weight + bias`.
 pub struct LayerNorm {
     /// The sizes of the last axes.
     pub weight: Option<Var>,

@@ -22,7 +22,8 @@ pub struct RecurrentOptions {
     pub bias: bool,
     /// Probability of dropping an output of any layer but the last.
     pub dropout: f64,
-    /// Features that each hidden state is projected to, of [`LSTM`] only (Sak, Senior, Beaufays, arXiv 1402.1128): `proj_size`.
+    /// Features that each hidden state is projected to, of [`LSTM`] only (Sak, Senior, Beaufays, arXiv 1402.1128):
+    /// `proj_size`.
     pub projection: Option<usize>,
 }
 
@@ -114,8 +115,8 @@ macro_rules! recurrent {
     ($($(#[$doc:meta])* $name:ident = $kind:expr;)*) => {$(
         $(#[$doc])*
         ///
-        /// Variables `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, then `_l0_reverse` if bidirectional, then
-        /// `_l1` and so on, all uniform within 1/√hidden at first, as in PyTorch.
+        /// Variables `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, then `_l0_reverse` if bidirectional,
+        /// then `_l1` and so on, all uniform within 1/√hidden at first, as in PyTorch.
         pub struct $name(Stack);
 
         impl $name {
@@ -124,8 +125,8 @@ macro_rules! recurrent {
                 Stack::new($kind, inputs, hidden, options, init).map(Self)
             }
 
-            /// Outputs `[time, batch, hidden · directions]` (batch first if so set) and the last hidden state, from this
-            /// initial one (zero if `None`), both `[layers · directions, batch, hidden]`.
+            /// Outputs `[time, batch, hidden · directions]` (batch first if so set) and the last hidden state, from
+            /// this initial one (zero if `None`), both `[layers · directions, batch, hidden]`.
             #[track_caller]
             pub fn run(&self, input: &Tensor, initial: Option<&Tensor>) -> (Tensor, Tensor) {
                 let initial = initial.map(|state| [state]);
@@ -153,17 +154,17 @@ recurrent! {
     RNN = Kind::Tanh;
     /// [`RNN`] with ReLU instead of the hyperbolic tangent: PyTorch's `nonlinearity="relu"`.
     RNNReLU = Kind::Relu;
-    /// A gated recurrent unit (Cho et al., arXiv 1406.1078) at each time: `r, z = σ(..)`, `n = tanh(W_in x + b_in + r (W_hn h +
-    /// b_hn))`, `h' = (1 - z) n + z h`.
+    /// A gated recurrent unit (Cho et al., arXiv 1406.1078) at each time: `r, z = σ(..)`, `n = tanh(W_in x + b_in + r
+    /// (W_hn h + b_hn))`, `h' = (1 - z) n + z h`.
     GRU = Kind::Gru;
 }
 
 /// Long short-term memory (Hochreiter and Schmidhuber 1997) at each time: `i, f, o = σ(..)`, `g = tanh(..)` of
 /// `W_ih x + b_ih + W_hh h + b_hh`, then `c' = f c + i g` and `h' = o tanh(c')`.
 ///
-/// Variables `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, then `_l0_reverse` if bidirectional, then `_l1` and
-/// so on, all uniform within 1/√hidden at first, as in PyTorch; gates in the order i, f, g, o. With a projection `h'` is
-/// `weight_hr_l0` times that, and outputs and hidden states have as many features as it has rows.
+/// Variables `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, then `_l0_reverse` if bidirectional, then
+/// `_l1` and so on, all uniform within 1/√hidden at first, as in PyTorch; gates in the order i, f, g, o. With a
+/// projection `h'` is `weight_hr_l0` times that, and outputs and hidden states have as many features as it has rows.
 ///
 /// ```
 /// use brasa::nn::{Init, LSTM, RecurrentOptions};
@@ -185,9 +186,9 @@ impl LSTM {
         Stack::new(Kind::Lstm, inputs, hidden, options, init).map(Self)
     }
 
-    /// Outputs `[time, batch, hidden · directions]` (batch first if so set) and the last (hidden, cell) state, from this
-    /// initial one (zero if `None`), all states `[layers · directions, batch, hidden]` (hidden ones with the features of the
-    /// projection, if there is one).
+    /// Outputs `[time, batch, hidden · directions]` (batch first if so set) and the last (hidden, cell) state, from
+    /// this initial one (zero if `None`), all states `[layers · directions, batch, hidden]` (hidden ones with the
+    /// features of the projection, if there is one).
     #[track_caller]
     pub fn run(&self, input: &Tensor, initial: Option<(&Tensor, &Tensor)>) -> (Tensor, (Tensor, Tensor)) {
         let initial = initial.map(|(hidden, cell)| [hidden, cell]);

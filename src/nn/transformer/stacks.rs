@@ -106,8 +106,8 @@ pub struct Transformer {
 }
 
 impl Transformer {
-    /// As many layers of either kind, with these options, whose `attention` is that of the target to itself; matrices are
-    /// drawn by Glorot's uniform rule, as in PyTorch.
+    /// As many layers of either kind, with these options, whose `attention` is that of the target to itself; matrices
+    /// are drawn by Glorot's uniform rule, as in PyTorch.
     pub fn new(options: TransformerOptions, encoders: usize, decoders: usize, init: &Init) -> Result<Self> {
         let full = TransformerOptions { attention: Attention::Full, ..options };
         let made = Self {
@@ -124,8 +124,8 @@ impl Transformer {
         drawn.map(|()| made)
     }
 
-    /// The output for a target, `[batch, sequence, width]`, given a source, `[batch, sequence', width]`; masks for what either
-    /// sees of itself, and for what the target sees of the source.
+    /// The output for a target, `[batch, sequence, width]`, given a source, `[batch, sequence', width]`; masks for what
+    /// either sees of itself, and for what the target sees of the source.
     #[track_caller]
     pub fn forward(
         &self,

@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 /// The learning rate as a function of the step.
 ///
 /// Steps count from 0. Learning rates in the fields (`min`, `max`) are absolute, as in PyTorch; factors multiply the
-/// optimizer's own learning rate, the *base*. A length left open (`None`) is that of the run: see [`Schedule::for_run`].
+/// optimizer's own learning rate, the *base*. A length left open (`None`) is that of the run: see
+/// [`Schedule::for_run`].
 ///
 /// It is written as text in configuration files and flags (`FromStr`, `Display`, and as a string in serde):
 /// `cosine`, `cosine:warmup=5`, `multistep:at=30/60,gamma=0.1`, `linear:steps=5 then@5 exponential:gamma=0.9`,
@@ -74,8 +75,8 @@ pub enum Schedule {
         /// Its shape; 1 is a line.
         power: f64,
     },
-    /// Along half a cosine from the base to `min`, and back if it goes on: `CosineAnnealingLR` (Loshchilov and Hutter, arXiv
-    /// 1608.03983, without restarts).
+    /// Along half a cosine from the base to `min`, and back if it goes on: `CosineAnnealingLR` (Loshchilov and Hutter,
+    /// arXiv 1608.03983, without restarts).
     Cosine {
         /// Length of the fall.
         steps: Option<u64>,
@@ -91,8 +92,8 @@ pub enum Schedule {
         /// The learning rate at the end of each.
         min: f64,
     },
-    /// One rise to the base and a fall far below where it began: `OneCycleLR` (Smith and Topin, arXiv 1708.07120), whose
-    /// `max_lr` is the base here. Momentum is left alone.
+    /// One rise to the base and a fall far below where it began: `OneCycleLR` (Smith and Topin, arXiv 1708.07120),
+    /// whose `max_lr` is the base here. Momentum is left alone.
     OneCycle {
         /// Length of the run; the learning rate of its last step stays.
         steps: Option<u64>,
@@ -118,8 +119,8 @@ pub enum Schedule {
         /// What becomes of the height.
         mode: Cycle,
     },
-    /// Times `factor` when a metric has not got better for a while: `ReduceLROnPlateau`. It depends on what is measured, and
-    /// needs a [`Scheduler`].
+    /// Times `factor` when a metric has not got better for a while: `ReduceLROnPlateau`. It depends on what is
+    /// measured, and needs a [`Scheduler`].
     Plateau(Plateau),
     /// The product of the factors of all: `ChainedScheduler` over schedules that are factors.
     Chained(Vec<Schedule>),

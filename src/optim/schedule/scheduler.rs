@@ -86,8 +86,8 @@ impl Scheduler {
         self.step
     }
 
-    /// At the step of `other`, and with what metrics changed there; the schedule and its base stay what they are: of another base, a
-    /// plateau has lowered the same share.
+    /// At the step of `other`, and with what metrics changed there; the schedule and its base stay what they are: of
+    /// another base, a plateau has lowered the same share.
     pub fn go_on_from(&mut self, other: &Self) {
         self.step = other.step;
         self.watch = other.watch.clone();

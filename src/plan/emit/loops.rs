@@ -10,8 +10,8 @@ use super::coords::reshaped;
 use super::writer::{Local, LocalValue, Writer};
 use super::{Context, Home, Refusal, Runs};
 
-/// Reductions of a kernel: each takes up to a KiB of workgroup memory, of which some GPUs have 32, and Metal knows 31 variables in
-/// it.
+/// Reductions of a kernel: each takes up to a KiB of workgroup memory, of which some GPUs have 32, and Metal knows 31
+/// variables in it.
 const MOST_REDUCTIONS: usize = 16;
 
 /// A kernel of elementwise work over one space.

@@ -1,8 +1,8 @@
 //! Decides which stored values share a kernel.
 //!
 //! Every stored node starts as a kernel of its own, with all unstored nodes below it computed inside. Then kernels are
-//! merged, in five rounds (`rounds.rs`). A merge must keep the graph of kernels acyclic, stay within one stage and within
-//! the number of buffers a kernel may name, and the emitter must be able to write it.
+//! merged, in five rounds (`rounds.rs`). A merge must keep the graph of kernels acyclic, stay within one stage and
+//! within the number of buffers a kernel may name, and the emitter must be able to write it.
 
 mod group;
 mod order;
@@ -44,8 +44,8 @@ struct Fuser<'a> {
 
 /// Merges the stored nodes of `context` into groups, in no particular order.
 ///
-/// `kept` are nodes whose value must be in memory at the end; `readers_first` are pairs (reader, writer) of stored nodes:
-/// the writer overwrites external memory that the reader reads.
+/// `kept` are nodes whose value must be in memory at the end; `readers_first` are pairs (reader, writer) of stored
+/// nodes: the writer overwrites external memory that the reader reads.
 pub(super) fn fuse(
     context: Context<'_>,
     options: &PlanOptions,

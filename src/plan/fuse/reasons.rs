@@ -42,8 +42,8 @@ impl Reason {
 }
 
 impl Fuser<'_> {
-    /// The reasons between groups that stayed apart: those of merges that were tried, and for kernels of which one reads
-    /// the other's result also why nothing was tried.
+    /// The reasons between groups that stayed apart: those of merges that were tried, and for kernels of which one
+    /// reads the other's result also why nothing was tried.
     pub(super) fn reasons(&self) -> Vec<Apart> {
         let mut reasons: Vec<Apart> = self
             .apart

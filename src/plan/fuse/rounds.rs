@@ -106,8 +106,8 @@ impl Fuser<'_> {
         }
     }
 
-    /// Small elementwise work joins reductions that have as many rows as it has points, and do not depend on it: what counts
-    /// steps or draws, running means.
+    /// Small elementwise work joins reductions that have as many rows as it has points, and do not depend on it: what
+    /// counts steps or draws, running means.
     pub(super) fn merge_beside_rows(&mut self) {
         let mut rows: FxHashMap<(Stage, usize), Vec<usize>> = FxHashMap::default();
         for number in self.living() {

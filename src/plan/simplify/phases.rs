@@ -1,13 +1,13 @@
 //! Contractions whose operand has gaps: the input gradients of strided convolutions.
 //!
-//! Along one axis such a gradient is `out[h] = Σ_k g[(a·h + b·k + c) / d] · w[k]`, where only whole quotients count: of d
-//! products, d - 1 are with nothing. With h = d·h' + r and k = d·k' + m·r + e, where m and e are chosen so that
-//! a + b·m and b·e + c are multiples of d, every quotient is whole:
+//! Along one axis such a gradient is `out[h] = Σ_k g[(a·h + b·k + c) / d] · w[k]`, where only whole quotients count: of
+//! d products, d - 1 are with nothing. With h = d·h' + r and k = d·k' + m·r + e, where m and e are chosen so that a +
+//! b·m and b·e + c are multiples of d, every quotient is whole:
 //!
 //! `out[d·h' + r] = Σ_k' g[a·h' + b·k' + (a + b·m)/d · r + (b·e + c)/d] · w[d·k' + m·r + e]`
 //!
-//! is a contraction with one more axis, r, and about 1/d of the terms. (Shi et al., "Is the deconvolution layer the same
-//! as a convolutional layer?", 2016, call it sub-pixel convolution.) Past the ends of w there are zeros.
+//! is a contraction with one more axis, r, and about 1/d of the terms. (Shi et al., "Is the deconvolution layer the
+//! same as a convolutional layer?", 2016, call it sub-pixel convolution.) Past the ends of w there are zeros.
 
 use crate::dtype::Scalar;
 use crate::graph::{Contract, Dim, Op, ProgramNode, View};

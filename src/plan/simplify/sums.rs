@@ -8,8 +8,8 @@ use crate::shape::Shape;
 
 use super::Builder;
 
-/// How many times as many products there may be afterwards. Gradients of convolutions have more than before, those with zeros
-/// around the windows; what that saves is the memory of their sums before they are added up,
+/// How many times as many products there may be afterwards. Gradients of convolutions have more than before, those with
+/// zeros around the windows; what that saves is the memory of their sums before they are added up,
 const MOST_PRODUCTS: f64 = 4.0;
 /// where they are no more than so many for each result.
 const MOST_KEPT: usize = 4;

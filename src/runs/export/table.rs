@@ -5,9 +5,9 @@ use std::io::Write;
 use crate::error::{Error, Result};
 use crate::runs::Recording;
 
-/// Writes series of some runs as a table with the columns `run`, `tag`, `step`, `epoch`, `seconds`, `value`, a row for each
-/// point. What is not known is empty; values that are not finite are `NaN`, `inf` and `-inf`. Runs have no rows of tags that they
-/// do not have.
+/// Writes series of some runs as a table with the columns `run`, `tag`, `step`, `epoch`, `seconds`, `value`, a row for
+/// each point. What is not known is empty; values that are not finite are `NaN`, `inf` and `-inf`. Runs have no rows of
+/// tags that they do not have.
 ///
 /// # Errors
 /// If it cannot be written.

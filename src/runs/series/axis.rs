@@ -40,8 +40,8 @@ impl XAxis {
 pub struct Axis {
     /// What it counts.
     pub of: XAxis,
-    /// Whether it is drawn by its logarithm. Places are given and returned as they are; those that are not positive have no
-    /// logarithm and are left out.
+    /// Whether it is drawn by its logarithm. Places are given and returned as they are; those that are not positive
+    /// have no logarithm and are left out.
     pub log: bool,
 }
 
@@ -71,8 +71,8 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Where a point is: on the picture, or, if points are not in order, in the series. Nowhere (NaN) is a neighbour of the
-    /// range, which is a bucket of its own.
+    /// Where a point is: on the picture, or, if points are not in order, in the series. Nowhere (NaN) is a neighbour of
+    /// the range, which is a bucket of its own.
     pub(super) fn place(&self, series: &Series, index: usize) -> f64 {
         if !self.sorted {
             return index as f64;

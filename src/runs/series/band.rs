@@ -17,8 +17,9 @@ pub struct BandPoint {
     pub high: f64,
 }
 
-/// Mean, least and greatest of several series, each smoothed with `weight` (0 leaves it as it is), at the places of the longest one, at most about
-/// `most`. Between two of its own points a series is taken to be a line; before its first and after its last it does not count.
+/// Mean, least and greatest of several series, each smoothed with `weight` (0 leaves it as it is), at the places of the
+/// longest one, at most about `most`. Between two of its own points a series is taken to be a line; before its first
+/// and after its last it does not count.
 pub fn band(
     series: &[&Series],
     axis: impl Into<Axis>,

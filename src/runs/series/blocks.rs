@@ -1,6 +1,6 @@
-//! Summaries of blocks of points, so that nothing that is drawn looks at all of them: of every `LEAF` points, of every two
-//! such blocks, and so on. Blocks lie at multiples of their size, so what is drawn does not jump while points are added or the
-//! picture is moved.
+//! Summaries of blocks of points, so that nothing that is drawn looks at all of them: of every `LEAF` points, of every
+//! two such blocks, and so on. Blocks lie at multiples of their size, so what is drawn does not jump while points are
+//! added or the picture is moved.
 
 use super::Series;
 
@@ -90,8 +90,8 @@ impl Series {
         }
     }
 
-    /// These points as blocks, each as large as may be: as `fits` says of the index that it would begin at, and then of the one
-    /// that it would end at. A point may always be one.
+    /// These points as blocks, each as large as may be: as `fits` says of the index that it would begin at, and then of
+    /// the one that it would end at. A point may always be one.
     pub(super) fn blocks<'a, F: Fn(usize) -> bool>(
         &'a self,
         indices: std::ops::Range<usize>,

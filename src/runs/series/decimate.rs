@@ -57,9 +57,9 @@ impl Bucket {
 }
 
 impl Series {
-    /// Writes at most about `most` points `[x, y]` that look like all whose place is in `range`, and one more on either side,
-    /// so that lines go on to the picture's edge. Of points too close to be told apart, the first, the least, the greatest and
-    /// the last are kept, so spikes stay. Where a value is not finite, y is NaN: the line has a gap.
+    /// Writes at most about `most` points `[x, y]` that look like all whose place is in `range`, and one more on either
+    /// side, so that lines go on to the picture's edge. Of points too close to be told apart, the first, the least, the
+    /// greatest and the last are kept, so spikes stay. Where a value is not finite, y is NaN: the line has a gap.
     ///
     /// Takes time for `most` points, not for those of the series, but on an axis along which they are not in order.
     pub fn decimated(&self, axis: impl Into<Axis>, range: RangeInclusive<f64>, most: usize, out: &mut Vec<[f64; 2]>) {

@@ -27,8 +27,8 @@ pub struct Point {
     pub value: f64,
 }
 
-/// A history of numbers: points are only added at its end, in any order of their steps. A point takes 20 bytes (24 from the
-/// first step on that is no `u32`), and summaries of blocks of points 3 more.
+/// A history of numbers: points are only added at its end, in any order of their steps. A point takes 20 bytes (24 from
+/// the first step on that is no `u32`), and summaries of blocks of points 3 more.
 ///
 /// ```
 /// use brasa::runs::{Point, Series, XAxis};

@@ -8,15 +8,15 @@ use super::{Axis, Series};
 
 /// Buckets that follow each other are wider than one may be, two by two.
 const SLACK: usize = 2;
-/// Before the range, blocks are summarized whose distance from it is so many times their size: what happened in them has lost
-/// nearly all of its weight, or varies little across them.
+/// Before the range, blocks are summarized whose distance from it is so many times their size: what happened in them
+/// has lost nearly all of its weight, or varies little across them.
 const FAR: usize = 16;
 /// The weight is less than one, or the first value would stay for ever.
 const MOST_WEIGHT: f64 = 1.0 - 1e-6;
 
-/// An exponential moving average whose first values count as if there had been others before (`numAccum` in TensorBoard's
-/// `classicSmoothing`): `weight` of what was, the rest of what comes, divided by the weights so far. It is divided each time, and
-/// kept between what was and what comes, so that a constant stays what it is to the last bit.
+/// An exponential moving average whose first values count as if there had been others before (`numAccum` in
+/// TensorBoard's `classicSmoothing`): `weight` of what was, the rest of what comes, divided by the weights so far. It
+/// is divided each time, and kept between what was and what comes, so that a constant stays what it is to the last bit.
 struct Average {
     weight: f64,
     value: f64,
@@ -47,10 +47,10 @@ impl Average {
 }
 
 impl Series {
-    /// An exponential moving average of the values, as TensorBoard's slider with this `weight` (0 to below 1) draws it, at most
-    /// about `most` points `[x, y]` of it: all that are in `range`, and one more on either side. It begins at the first point
-    /// of the series, wherever the range does. Points too close to be told apart are averaged first; where there are none, the
-    /// values are TensorBoard's.
+    /// An exponential moving average of the values, as TensorBoard's slider with this `weight` (0 to below 1) draws it,
+    /// at most about `most` points `[x, y]` of it: all that are in `range`, and one more on either side. It begins at
+    /// the first point of the series, wherever the range does. Points too close to be told apart are averaged first;
+    /// where there are none, the values are TensorBoard's.
     ///
     /// Takes time for `most` points, as [`decimated`](Self::decimated) does.
     pub fn smoothed(

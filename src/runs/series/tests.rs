@@ -147,7 +147,8 @@ fn smoothing_many_points_is_close_to_tensorboards() {
         let drawn = smoothed(&series(values.clone()), 0.0..=2e5, weight, 2_000);
         assert!(drawn.len() <= 2_000 && drawn.len() > 500, "{}", drawn.len());
         for [x, y] in drawn {
-            // 0.9 smooths over 10 points, fewer than a bucket has: noise of a tenth of its range is left in TensorBoard's line
+            // 0.9 smooths over 10 points, fewer than a bucket has: noise of a tenth of its range is left in
+            // TensorBoard's line
             close(y, expected[x as usize], if weight < 0.99 { 0.08 } else { 2e-3 });
         }
     }

@@ -46,8 +46,8 @@ impl Tensor {
         options.reduce(yes + (1.0 - target) * self.softplus())
     }
 
-    /// The cross-entropy of the probabilities `self` and `target`: `-(t · ln p + (1 − t) · ln(1 − p))`. Logarithms are at
-    /// least -100, and the gradient `(p − t) / (p (1 − p))` divides by at least 1e-12, as in PyTorch.
+    /// The cross-entropy of the probabilities `self` and `target`: `-(t · ln p + (1 − t) · ln(1 − p))`. Logarithms are
+    /// at least -100, and the gradient `(p − t) / (p (1 − p))` divides by at least 1e-12, as in PyTorch.
     #[track_caller]
     #[must_use]
     pub fn binary_cross_entropy(&self, target: &Self, reduction: Reduction) -> Self {
@@ -76,9 +76,9 @@ impl Tensor {
         }))
     }
 
-    /// The focal loss of logits (Lin et al., arXiv 1708.02002), as torchvision's `sigmoid_focal_loss`:
-    /// `alpha_t · (1 − p_t)^gamma · (-ln p_t)`, where `p_t` is the probability given to the target (0 or 1) and `alpha_t` is
-    /// `alpha` for yes and `1 − alpha` for no. The paper's values are 0.25 and 2; a negative `alpha` leaves it out.
+    /// The focal loss of logits (Lin et al., arXiv 1708.02002), as torchvision's `sigmoid_focal_loss`: `alpha_t · (1 −
+    /// p_t)^gamma · (-ln p_t)`, where `p_t` is the probability given to the target (0 or 1) and `alpha_t` is `alpha`
+    /// for yes and `1 − alpha` for no. The paper's values are 0.25 and 2; a negative `alpha` leaves it out.
     #[track_caller]
     #[must_use]
     pub fn sigmoid_focal_loss(&self, target: &Self, alpha: f64, gamma: f64, reduction: Reduction) -> Self {

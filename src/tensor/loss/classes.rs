@@ -3,8 +3,8 @@
 use super::{Reduction, Tensor};
 use crate::dtype::DType;
 
-/// What [`Tensor::cross_entropy_with`] can do beyond the plain mean. Defaults are those of PyTorch's `CrossEntropyLoss`,
-/// except that no label is ignored unless said so (there: -100).
+/// What [`Tensor::cross_entropy_with`] can do beyond the plain mean. Defaults are those of PyTorch's
+/// `CrossEntropyLoss`, except that no label is ignored unless said so (there: -100).
 #[derive(Clone, Debug, Default)]
 pub struct CrossEntropy {
     /// Weights of the classes, `[classes]`. The mean is then over the weights of the labels.
@@ -71,17 +71,17 @@ fn along(weight: &Tensor, like: &Tensor, axis: isize, name: &str) -> Tensor {
 }
 
 impl Tensor {
-    /// `-ln softmax(self)[label]`, averaged: logits `[batch, classes, ...]` (or `[classes]`) and labels `[batch, ...]` as
-    /// i32 or u32. A label outside `0..classes` becomes an error of the device.
+    /// `-ln softmax(self)[label]`, averaged: logits `[batch, classes, ...]` (or `[classes]`) and labels `[batch, ...]`
+    /// as i32 or u32. A label outside `0..classes` becomes an error of the device.
     #[track_caller]
     #[must_use]
     pub fn cross_entropy(&self, labels: &Self) -> Self {
         self.cross_entropy_with(labels, &CrossEntropy::default())
     }
 
-    /// As [`Tensor::cross_entropy`], with weights of classes, an ignored label, label smoothing, another reduction: with
-    /// `t = weight · ((1 − smoothing) · [label] + smoothing / classes)`, the loss of a position is `-Σ t · ln softmax(self)`.
-    /// No gradient passes to the weights.
+    /// As [`Tensor::cross_entropy`], with weights of classes, an ignored label, label smoothing, another reduction:
+    /// with `t = weight · ((1 − smoothing) · [label] + smoothing / classes)`, the loss of a position is `-Σ t · ln
+    /// softmax(self)`. No gradient passes to the weights.
     #[track_caller]
     #[must_use]
     pub fn cross_entropy_with(&self, labels: &Self, options: &CrossEntropy) -> Self {
@@ -132,16 +132,16 @@ impl Tensor {
         position.eq(self.unsqueeze(axis))
     }
 
-    /// `-Σ target · ln softmax(self)`, averaged over the rest: logits and targets (probabilities) `[batch, classes, ...]`.
+    /// `-Σ target · ln softmax(self)`, averaged over the rest: logits and targets (probabilities) `[batch, classes,
+    /// ...]`.
     #[track_caller]
     #[must_use]
     pub fn cross_entropy_soft(&self, targets: &Self, reduction: Reduction) -> Self {
         self.cross_entropy_soft_with(targets, &CrossEntropy { reduction, ..CrossEntropy::default() })
     }
 
-    /// As [`Tensor::cross_entropy_soft`], with weights of classes and label smoothing:
-    /// `-Σ weight · ((1 − smoothing) · target + smoothing / classes) · ln softmax(self)`. The mean is over positions, not
-    /// weights, as in PyTorch.
+    /// As [`Tensor::cross_entropy_soft`], with weights of classes and label smoothing: `-Σ weight · ((1 − smoothing) ·
+    /// target + smoothing / classes) · ln softmax(self)`. The mean is over positions, not weights, as in PyTorch.
     ///
     /// # Panics
     ///

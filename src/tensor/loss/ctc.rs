@@ -18,12 +18,13 @@ pub struct CTCLoss {
 const NEVER: f64 = -1e30;
 
 impl Tensor {
-    /// Connectionist temporal classification (Graves et al. 2006): the negative logarithm of the probability of all ways to
-    /// say `labels` with blanks and repetitions. `self` holds logarithms of probabilities `[time, batch, classes]`, `labels`
-    /// is `[batch, longest]` as i32, and `times` and `lengths` (`[batch]`, i32) say how much of each counts.
+    /// Connectionist temporal classification (Graves et al. 2006): the negative logarithm of the probability of all
+    /// ways to say `labels` with blanks and repetitions. `self` holds logarithms of probabilities `[time, batch,
+    /// classes]`, `labels` is `[batch, longest]` as i32, and `times` and `lengths` (`[batch]`, i32) say how much of
+    /// each counts.
     ///
-    /// The forward recursion is composed step by step over time, in log space, in f32: graph and launches grow with `time`.
-    /// No gradient flows from a sequence that cannot be aligned.
+    /// The forward recursion is composed step by step over time, in log space, in f32: graph and launches grow with
+    /// `time`. No gradient flows from a sequence that cannot be aligned.
     #[track_caller]
     #[must_use]
     pub fn ctc_loss(&self, labels: &Self, times: &Self, lengths: &Self, options: &CTCLoss) -> Self {

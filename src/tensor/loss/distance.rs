@@ -19,7 +19,8 @@ impl Tensor {
         reduction.apply(&(self - target).abs())
     }
 
-    /// `0.5 d² / beta` for distances below `beta` (PyTorch's default: 1), else `d − 0.5 beta`; with `beta` 0 the L1 loss.
+    /// `0.5 d² / beta` for distances below `beta` (PyTorch's default: 1), else `d − 0.5 beta`; with `beta` 0 the L1
+    /// loss.
     ///
     /// # Panics
     ///

@@ -21,9 +21,9 @@ impl Tensor {
         reduction.apply(&losses)
     }
 
-    /// The negative logarithm of the Poisson probability of `target` at the rate `e^x` (`log_input`) or `x`:
-    /// `e^x − t · x`, or `x − t · ln(x + epsilon)` (PyTorch's default: 1e-8); with `full` plus Stirling's approximation of
-    /// `ln t!`, `t ln t − t + 0.5 ln(2 π t)`, where `t > 1`.
+    /// The negative logarithm of the Poisson probability of `target` at the rate `e^x` (`log_input`) or `x`: `e^x − t ·
+    /// x`, or `x − t · ln(x + epsilon)` (PyTorch's default: 1e-8); with `full` plus Stirling's approximation of `ln
+    /// t!`, `t ln t − t + 0.5 ln(2 π t)`, where `t > 1`.
     #[track_caller]
     #[must_use]
     pub fn poisson_nll_loss(
@@ -45,9 +45,9 @@ impl Tensor {
         reduction.apply(&losses)
     }
 
-    /// The negative logarithm of the normal density of `target` around `self` with variances `variance`, which broadcast:
-    /// `0.5 · (ln v + (x − t)² / v)`, with `full` plus `0.5 ln(2 π)`. Variances below `epsilon` (PyTorch's default: 1e-6)
-    /// count as that much, with their own gradient.
+    /// The negative logarithm of the normal density of `target` around `self` with variances `variance`, which
+    /// broadcast: `0.5 · (ln v + (x − t)² / v)`, with `full` plus `0.5 ln(2 π)`. Variances below `epsilon` (PyTorch's
+    /// default: 1e-6) count as that much, with their own gradient.
     #[track_caller]
     #[must_use]
     pub fn gaussian_nll_loss(

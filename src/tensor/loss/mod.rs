@@ -1,4 +1,5 @@
-//! Losses, with PyTorch's names, formulas and defaults. Each has a reduction: the mean, the sum, or one value per element.
+//! Losses, with PyTorch's names, formulas and defaults. Each has a reduction: the mean, the sum, or one value per
+//! element.
 //!
 //! Shapes must be the same, where PyTorch would broadcast: `[n, 1]` against `[n]` would silently compare all pairs.
 //!

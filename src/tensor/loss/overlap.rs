@@ -3,10 +3,10 @@
 use super::{Reduction, Tensor};
 
 impl Tensor {
-    /// The soft Dice loss of probabilities `[batch, channels, ...]` and targets of the same shape (masks, or one-hot classes):
-    /// `1 − (2 Σ p t + epsilon) / (Σ p + Σ t + epsilon)` with sums over what follows the channels (Milletari et al., arXiv
-    /// 1606.04797, with sums instead of sums of squares, as MONAI's `DiceLoss`, whose `epsilon` is 1e-5). The losses
-    /// are `[batch, channels]`: a channel for each class, or one for yes and no.
+    /// The soft Dice loss of probabilities `[batch, channels, ...]` and targets of the same shape (masks, or one-hot
+    /// classes): `1 − (2 Σ p t + epsilon) / (Σ p + Σ t + epsilon)` with sums over what follows the channels (Milletari
+    /// et al., arXiv 1606.04797, with sums instead of sums of squares, as MONAI's `DiceLoss`, whose `epsilon` is 1e-5).
+    /// The losses are `[batch, channels]`: a channel for each class, or one for yes and no.
     #[track_caller]
     #[must_use]
     pub fn dice_loss(&self, target: &Self, epsilon: f64, reduction: Reduction) -> Self {

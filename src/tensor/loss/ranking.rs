@@ -33,8 +33,8 @@ impl Tensor {
         reduction.apply(&(alike.where_(self, 0.0) + other.where_((margin - self).hinge(), 0.0)))
     }
 
-    /// `max(0, -y · (self − other) + margin)`: `self` should be larger where `y` is 1, smaller where it is -1 (PyTorch's
-    /// default margin: 0).
+    /// `max(0, -y · (self − other) + margin)`: `self` should be larger where `y` is 1, smaller where it is -1
+    /// (PyTorch's default margin: 0).
     #[track_caller]
     #[must_use]
     pub fn margin_ranking_loss(&self, other: &Self, target: &Self, margin: f64, reduction: Reduction) -> Self {
@@ -43,8 +43,8 @@ impl Tensor {
         reduction.apply(&((other - self) * target + margin).hinge())
     }
 
-    /// The multi-class hinge loss of scores `[batch, classes]` (or `[classes]`) and labels `[batch]`:
-    /// `Σ max(0, margin − x[label] + x[j])^p / classes` over the other classes j. PyTorch's defaults are 1 for both; `weight`
+    /// The multi-class hinge loss of scores `[batch, classes]` (or `[classes]`) and labels `[batch]`: `Σ max(0, margin
+    /// − x[label] + x[j])^p / classes` over the other classes j. PyTorch's defaults are 1 for both; `weight`
     /// (`[classes]`) multiplies by that of the label.
     ///
     /// # Panics

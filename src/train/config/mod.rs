@@ -89,28 +89,29 @@ pub struct Config {
     /// What to do with a step that gives NaN or infinity, and changes nothing
     #[cfg_attr(feature = "cli", arg(long, value_enum, value_name = "WHAT", default_value_t = Self::default().on_nan))]
     pub on_nan: OnNan,
-    /// Keep only what goes into each block of the model, and compute the rest again in the backward pass: less memory for
-    /// about a third more time
+    /// Keep only what goes into each block of the model, and compute the rest again in the backward pass: less memory
+    /// for about a third more time
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
         require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().checkpoint_activations))]
     pub checkpoint_activations: bool,
     /// Start from the weights in this file (safetensors, or of `torch.save`): those whose names and shapes fit
     #[cfg_attr(feature = "cli", arg(long, value_name = "FILE"))]
     pub weights: Option<PathBuf>,
-    /// Leave out of these weights what matches, such as `fc.*`, so that a head of the same size begins anew; may be given
-    /// several times
+    /// Leave out of these weights what matches, such as `fc.*`, so that a head of the same size begins anew; may be
+    /// given several times
     #[cfg_attr(feature = "cli", arg(long, value_name = "PATTERN"))]
     pub skip_weights: Vec<String>,
-    /// Leave parameters as they are whose names match, such as `layer1.*`; may be given several times. Their batch norms'
-    /// statistics still follow the data
+    /// Leave parameters as they are whose names match, such as `layer1.*`; may be given several times. Their batch
+    /// norms' statistics still follow the data
     #[cfg_attr(feature = "cli", arg(long, value_name = "PATTERN"))]
     pub freeze: Vec<String>,
     /// Let batch norms use the statistics that were loaded, and leave them as they are
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
         require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().freeze_statistics))]
     pub freeze_statistics: bool,
-    /// When a checkpoint is written that the run can go on from: after so many steps (500); or after so many seconds (30s),
-    /// minutes or hours, and then also after an epoch if the last one is older than 10 seconds. In any case at the end
+    /// When a checkpoint is written that the run can go on from: after so many steps (500); or after so many seconds
+    /// (30s), minutes or hours, and then also after an epoch if the last one is older than 10 seconds. In any case at
+    /// the end
     #[cfg_attr(feature = "cli", arg(long, value_name = "WHEN", default_value_t = Self::default().save_every))]
     pub save_every: SaveEvery,
     /// Checkpoints to keep; the weights of the best evaluation are kept beside them
@@ -125,9 +126,10 @@ pub struct Config {
     /// Random changes to training pictures: none, shift (what --augment alone means), cifar, or a list such as
     /// flip,crop=4,rotate=15,color=0.2,erase=0.25,mixup=0.2
     ///
-    /// Shift is crop=1, and cifar is crop=4,flip. Known are flip, vertical-flip, alternate-flip, crop, resized-crop, rotate,
-    /// translate, scale, shear, perspective, brightness, contrast, saturation, hue, color, blur, noise, erase, cutout, mixup and
-    /// cutmix, each with a number of its own or none, and edge=border or edge=reflect or fill=N for what was outside
+    /// Shift is crop=1, and cifar is crop=4,flip. Known are flip, vertical-flip, alternate-flip, crop, resized-crop,
+    /// rotate, translate, scale, shear, perspective, brightness, contrast, saturation, hue, color, blur, noise, erase,
+    /// cutout, mixup and cutmix, each with a number of its own or none, and edge=border or edge=reflect or fill=N for
+    /// what was outside
     #[cfg_attr(feature = "cli", arg(long, value_name = "CHANGES", num_args = 0..=1, default_missing_value = "shift",
         require_equals = true, default_value_t = Self::default().augment))]
     pub augment: Augment,
@@ -143,7 +145,8 @@ pub struct Config {
     /// Decides weights, order and augmentation: the same seed gives the same numbers on the same device
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().seed))]
     pub seed: u32,
-    /// Where to compute: best, auto (tries them all), cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default: best]
+    /// Where to compute: best, auto (tries them all), cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default:
+    /// best]
     #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", env = "BRASA_DEVICE"))]
     pub device: Option<String>,
     /// Threads that prepare batches; changes nothing but the speed

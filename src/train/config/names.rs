@@ -110,8 +110,8 @@ pub enum OptimizerName {
 pub enum Precision {
     /// Strict 32-bit floats, sums included: nothing is rounded to fewer bits unless --matmul-precision has it so
     F32,
-    /// Mixed: products of 16-bit floats, added up in 32 bits; weights, normalisation, loss and update in 32 bits; the loss
-    /// is scaled so that small gradients survive
+    /// Mixed: products of 16-bit floats, added up in 32 bits; weights, normalisation, loss and update in 32 bits; the
+    /// loss is scaled so that small gradients survive
     F16,
 }
 

@@ -82,14 +82,14 @@ struct Asked {
     parts: usize,
 }
 
-/// Metrics of the last steps, kept on the device so that a step need not wait for them. A step of several parts (gradient
-/// accumulation) has an entry for each.
+/// Metrics of the last steps, kept on the device so that a step need not wait for them. A step of several parts
+/// (gradient accumulation) has an entry for each.
 ///
-/// They are asked for block by block, or one by one where steps are slow, and waited for when the next block, or step, has been
-/// handed over: the device always has work.
+/// They are asked for block by block, or one by one where steps are slow, and waited for when the next block, or step,
+/// has been handed over: the device always has work.
 pub(super) struct Ring {
-    /// Loss, correct targets, targets that count, and norm of the gradients: `[entries + 1, 4]`. The last row begins with
-    /// `position`, so that one read tells both.
+    /// Loss, correct targets, targets that count, and norm of the gradients: `[entries + 1, 4]`. The last row begins
+    /// with `position`, so that one read tells both.
     values: Var,
     /// Where the next part puts its own. It stays where it is from a step on that halts.
     position: Var,
@@ -152,7 +152,8 @@ impl Ring {
     /// To be asked after this many steps of so many parts, or as many as there may be.
     pub(super) fn new(steps: usize, parts: usize, device: &Device) -> Result<Self> {
         let block = steps.saturating_mul(parts).min(MOST_ASKED).max(parts);
-        // the block that was asked for and the one under way, each with the rest of a step; one entry tells full from empty
+        // the block that was asked for and the one under way, each with the rest of a step; one entry tells full from
+        // empty
         let len = 2 * (block + parts - 1) + 1;
         Ok(Self {
             values: Var::state("metrics.values", &Tensor::zeros([len + 1, VALUES], device))?,
@@ -194,8 +195,8 @@ impl Ring {
         Ok(())
     }
 
-    /// The results that were asked for, put together to steps, and true if all of them counted: else the next one is that of
-    /// the step that halted. Waits until the device has come so far.
+    /// The results that were asked for, put together to steps, and true if all of them counted: else the next one is
+    /// that of the step that halted. Waits until the device has come so far.
     pub(super) fn answer(&mut self) -> Result<(Vec<StepResult>, bool)> {
         let Some(Asked { values, parts }) = self.asked.take() else { return Ok((Vec::new(), true)) };
         let values = pollster::block_on(values)?;
@@ -220,8 +221,8 @@ impl Ring {
         Some((self.steps + 1, self.unread.pop_front()?.batch))
     }
 
-    /// What a traced step calls to put down its loss, its number of correct targets, its number of targets, and the norm of
-    /// its gradients.
+    /// What a traced step calls to put down its loss, its number of correct targets, its number of targets, and the
+    /// norm of its gradients.
     pub(super) fn recorder(&self) -> impl Fn([&Tensor; VALUES]) + Send + 'static {
         let (values, position, len) = (self.values.clone(), self.position.clone(), self.len);
         move |results| {

@@ -71,8 +71,8 @@ pub(super) struct Numbers {
 }
 
 impl Learner {
-    /// The model that `config` names, for batches of these formats in training and in evaluation, on `device`; and what was
-    /// loaded into it.
+    /// The model that `config` names, for batches of these formats in training and in evaluation, on `device`; and what
+    /// was loaded into it.
     pub(super) fn new(config: &Config, formats: [Format; 2], device: &Device) -> Result<(Self, Option<LoadReport>)> {
         let data = &formats[0].description.clone();
         config.check_fits(data)?;
@@ -213,9 +213,9 @@ impl Learner {
         self.metrics.take_spent()
     }
 
-    /// What steps gave that is not known yet, in order, and the error that ended them, if one did: of those that were asked for
-    /// the last time, which the device has done since, unless it is far behind; what came after them is asked for now. With
-    /// `all` of every step so far, which waits for the device.
+    /// What steps gave that is not known yet, in order, and the error that ended them, if one did: of those that were
+    /// asked for the last time, which the device has done since, unless it is far behind; what came after them is asked
+    /// for now. With `all` of every step so far, which waits for the device.
     pub(super) fn read_metrics(&mut self, all: bool) -> Result<(Vec<StepResult>, Option<Error>)> {
         let (mut results, mut counted) = self.metrics.answer()?;
         if counted && self.metrics.has_news() {
@@ -352,8 +352,8 @@ pub(super) fn model(config: &Config, data: &Description, device: &Device) -> Res
     Ok(models::create(&config.model.to_string(), &spec, device)?.into())
 }
 
-/// Loads what fits of a file of weights, but for names that match `skipped`: a head for other classes keeps its first values,
-/// and is told.
+/// Loads what fits of a file of weights, but for names that match `skipped`: a head for other classes keeps its first
+/// values, and is told.
 fn load(model: &dyn Module, path: &Path, skipped: &[String]) -> Result<LoadReport> {
     let variables = model.variables();
     if let Some(pattern) = skipped.iter().find(|pattern| !variables.iter().any(|var| matches(pattern, var.name()))) {

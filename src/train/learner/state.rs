@@ -31,8 +31,8 @@ impl Learner {
         Ok(state)
     }
 
-    /// Sets everything that [`Learner::state`] gave, after `steps` steps; nothing that does not fit is taken. What only other
-    /// settings than those of the checkpoint need (a count of skipped steps, the scale of losses) begins anew.
+    /// Sets everything that [`Learner::state`] gave, after `steps` steps; nothing that does not fit is taken. What only
+    /// other settings than those of the checkpoint need (a count of skipped steps, the scale of losses) begins anew.
     pub(in crate::train) fn load(&mut self, mut state: BTreeMap<String, Tensor>, steps: u64) -> Result<()> {
         let mut part = |prefix: &str| {
             let prefix = format!("{prefix}.");

@@ -72,8 +72,8 @@ impl Question {
         }
     }
 
-    /// What logits `[rows, classes, ...]` say of each pixel, i32 `[rows, ...]`; and for each row the sum of the losses of the
-    /// targets that count, how many of them are right, and how many there are: f32 `[rows]` each.
+    /// What logits `[rows, classes, ...]` say of each pixel, i32 `[rows, ...]`; and for each row the sum of the losses
+    /// of the targets that count, how many of them are right, and how many there are: f32 `[rows]` each.
     pub(super) fn by_sample(&self, logits: &Tensor, labels: &Tensor) -> (Tensor, [Tensor; 3]) {
         let said = logits.argmax(1);
         let counts = self.ignored().map_or_else(|| labels.ge(0), |ignored| labels.ne(ignored));

@@ -9,8 +9,8 @@ use crate::train::TunedStep;
 use super::Learner;
 
 impl Learner {
-    /// Tunes training with batches of so many rows, evaluation, and then training with the last, smaller batch, as far as
-    /// the time goes.
+    /// Tunes training with batches of so many rows, evaluation, and then training with the last, smaller batch, as far
+    /// as the time goes.
     pub(in crate::train) fn tune(
         &mut self,
         train_rows: &[usize],

@@ -61,8 +61,9 @@ pub struct Status {
 /// The last steps of a run, in time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Timeline {
-    /// What worked beside each other: `loader 1` and so on, the threads that make samples, and `batches`, which puts them
-    /// together (`test loader 1` and `test batches` in an evaluation), `upload`, the device by its selector, and `host`.
+    /// What worked beside each other: `loader 1` and so on, the threads that make samples, and `batches`, which puts
+    /// them together (`test loader 1` and `test batches` in an evaluation), `upload`, the device by its selector, and
+    /// `host`.
     pub lanes: Vec<Lane>,
 }
 

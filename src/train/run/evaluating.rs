@@ -13,8 +13,8 @@ use super::Run;
 use super::timeline::Part;
 
 impl Run<'_> {
-    /// Judges what was learned; the same bits are learned with and without it. What is done `mid_epoch` does not count for what
-    /// goes by epochs: a schedule that waits for a plateau, and the end of a run for want of progress.
+    /// Judges what was learned; the same bits are learned with and without it. What is done `mid_epoch` does not count
+    /// for what goes by epochs: a schedule that waits for a plateau, and the end of a run for want of progress.
     pub(super) fn evaluate(&mut self, mid_epoch: bool) -> Result<()> {
         self.call_in(mid_epoch, |callback, run| callback.on_test_begin(run))?;
         self.trainer.learner.refresh_average()?;

@@ -9,8 +9,8 @@ use crate::train::record::{KernelRecord, PLAN, PlanRecord};
 
 use super::Run;
 
-/// Of these steps of a process each kernel is timed by itself: behind the first ones, which are slower than the others, and too
-/// few to be felt.
+/// Of these steps of a process each kernel is timed by itself: behind the first ones, which are slower than the others,
+/// and too few to be felt.
 const TIMED: std::ops::RangeInclusive<u64> = 5..=15;
 
 impl Run<'_> {

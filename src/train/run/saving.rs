@@ -40,7 +40,8 @@ impl Run<'_> {
         }
     }
 
-    /// Keeps the weights of the best evaluation so far, which is this one, until they are written: now, or with what is saved next.
+    /// Keeps the weights of the best evaluation so far, which is this one, until they are written: now, or with what is
+    /// saved next.
     pub(super) fn save_best_if_possible(&mut self, test: TestMetrics) {
         let kept = self.weights().and_then(|weights| {
             self.best_due = Some(BestDue { weights, written: self.best_written() });
@@ -66,9 +67,10 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// After an error. Behind a step that was not finite the device has what the step before it left, which a checkpoint can go
-    /// on from, with other settings: one is written, and those before it are kept, because what ruined the step may have begun
-    /// earlier. Other errors leave steps of which nothing is known: the weights are all that is saved then.
+    /// After an error. Behind a step that was not finite the device has what the step before it left, which a
+    /// checkpoint can go on from, with other settings: one is written, and those before it are kept, because what
+    /// ruined the step may have begun earlier. Other errors leave steps of which nothing is known: the weights are all
+    /// that is saved then.
     pub(super) fn save_what_was_learned(&mut self) {
         if let Err(error) = self.write_best() {
             self.tell(Event::SaveFailed { message: error.to_string() });
@@ -111,8 +113,8 @@ impl Run<'_> {
         self.trainer.folder.write(WEIGHTS, &self.weights()?)
     }
 
-    /// Writes a checkpoint and the weights, and those of the best evaluation if they are not written yet, and removes old
-    /// checkpoints; if that fails, those before are still there.
+    /// Writes a checkpoint and the weights, and those of the best evaluation if they are not written yet, and removes
+    /// old checkpoints; if that fails, those before are still there.
     pub(super) fn save(&mut self) -> Result<()> {
         self.requests.save = false;
         (self.saved, self.tried_steps) = (Instant::now(), self.steps);

@@ -78,8 +78,8 @@ impl Run<'_> {
         }
     }
 
-    /// Adds a line to the run's numbers. What finds no room waits for some, which is told once and does not end the run as long
-    /// as there is not too much of it.
+    /// Adds a line to the run's numbers. What finds no room waits for some, which is told once and does not end the run
+    /// as long as there is not too much of it.
     pub(super) fn write_down(&mut self, line: &Line) -> Result<()> {
         let folder = &mut self.trainer.folder;
         let told = folder.has_unwritten();

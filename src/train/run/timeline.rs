@@ -2,12 +2,12 @@
 //!
 //! All times are counted from the beginning of the run, on the host's monotonic clock.
 //!
-//! * A **loader** thread makes a batch's worth of samples at once. When it began, and for how long it loaded, augmented and
-//!   collected them, was measured; as each sample goes through all three, their parts are put one behind the other.
+//! * A **loader** thread makes a batch's worth of samples at once. When it began, and for how long it loaded, augmented
+//!   and collected them, was measured; as each sample goes through all three, their parts are put one behind the other.
 //! * The **CPU** executor reads the clock between kernels.
-//! * A **GPU**'s passes have its own timestamps, so that lengths and distances are its own; how its clock stands to the host's is
-//!   concluded from when the host heard of their end (see `gpu/timestamps.rs`). Without timestamps a pass ends when the host
-//!   heard of it. Of short programs only some replays are timed: the others leave gaps.
+//! * A **GPU**'s passes have its own timestamps, so that lengths and distances are its own; how its clock stands to the
+//!   host's is concluded from when the host heard of their end (see `gpu/timestamps.rs`). Without timestamps a pass
+//!   ends when the host heard of it. Of short programs only some replays are timed: the others leave gaps.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;

@@ -6,8 +6,8 @@ use brasa::tensor::ScatterOp;
 use super::super::draw::Draw;
 use super::{Row, one};
 
-/// An f32 value with axes, the places of some elements along the first one (with every other axis whole), and a source of the
-/// index's shape.
+/// An f32 value with axes, the places of some elements along the first one (with every other axis whole), and a source
+/// of the index's shape.
 fn scattered(d: &mut Draw) -> [Tensor; 3] {
     let x = d.ranked(1, 3);
     let count = d.between(1, 5);

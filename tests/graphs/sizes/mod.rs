@@ -1,5 +1,6 @@
 //! Single workloads of random sizes, large enough for the kernels that small graphs never reach: tiles and what is left
-//! beside them, work shared among threads, sums in several passes, blocks of convolutions, views that no axis of follows.
+//! beside them, work shared among threads, sums in several passes, blocks of convolutions, views that no axis of
+//! follows.
 
 mod table;
 mod workload;
@@ -15,8 +16,8 @@ use super::outcome::number;
 use table::WORKLOADS;
 use workload::{Notes, Workload};
 
-/// How far f32 may be from f64 relative to the largest element: sums have up to some ten thousand terms (relative 1e4^½ ·
-/// 6e-8), and gradients come through several; f16 rounds at 5e-4, before and behind.
+/// How far f32 may be from f64 relative to the largest element: sums have up to some ten thousand terms (relative 1e4^½
+/// · 6e-8), and gradients come through several; f16 rounds at 5e-4, before and behind.
 fn tolerance(half: bool) -> f64 {
     if half { 2e-2 } else { 5e-4 }
 }

@@ -1,5 +1,5 @@
-//! ONNX's own cases for each operator, where there are some: `BRASA_ONNX_CASES` names a folder of folders with `model.onnx` and
-//! `test_data_set_0`, as `onnx.backend.test.case.node.collect_testcases` makes them.
+//! ONNX's own cases for each operator, where there are some: `BRASA_ONNX_CASES` names a folder of folders with
+//! `model.onnx` and `test_data_set_0`, as `onnx.backend.test.case.node.collect_testcases` makes them.
 
 use std::fs;
 use std::io::Write as _;

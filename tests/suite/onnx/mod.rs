@@ -1,5 +1,5 @@
-//! ONNX models: what ONNX Runtime and ONNX's own reference computed for them, what is told of files that are wrong, and files
-//! damaged in thousands of ways.
+//! ONNX models: what ONNX Runtime and ONNX's own reference computed for them, what is told of files that are wrong, and
+//! files damaged in thousands of ways.
 
 mod backend;
 mod recorded;

@@ -1,4 +1,5 @@
-//! Models of `tests/reference/record_onnx.py`, of one operator each and of PyTorch's exporters, with what ONNX Runtime computed.
+//! Models of `tests/reference/record_onnx.py`, of one operator each and of PyTorch's exporters, with what ONNX Runtime
+//! computed.
 
 use std::collections::BTreeSet;
 

@@ -155,9 +155,9 @@ impl Collected {
     }
 }
 
-/// Class and part of the pictures in each of these folders. As in torchvision's `ImageFolder`, the class is the first folder,
-/// whatever lies in it; folders around everything say nothing, and folders `train` and `test` are parts, in which the class is
-/// the first folder again.
+/// Class and part of the pictures in each of these folders. As in torchvision's `ImageFolder`, the class is the first
+/// folder, whatever lies in it; folders around everything say nothing, and folders `train` and `test` are parts, in
+/// which the class is the first folder again.
 fn what_they_say(folders: &[String]) -> Result<Vec<(&str, Part)>, String> {
     let paths: Vec<Vec<&str>> = folders.iter().map(|folder| folder.split('/').collect()).collect();
     let parts: Vec<(Part, usize)> = paths.iter().map(|path| part_of(path)).collect();

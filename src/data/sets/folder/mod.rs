@@ -26,20 +26,21 @@ pub struct ClassFolders {
     pictures: Pictures,
 }
 
-/// Opens `folder:PATH`. The class of a picture is the name of the top folder that it lies in, whatever folders are in that one;
-/// classes are sorted by name. A folder around all of them says nothing.
+/// Opens `folder:PATH`. The class of a picture is the name of the top folder that it lies in, whatever folders are in
+/// that one; classes are sorted by name. A folder around all of them says nothing.
 ///
-/// `path` is a folder, or a tar archive of one, compressed or not. It has a folder for each class, or folders `train` and
-/// `test` (or `val`, `valid`, `validation`) of such. In a folder, these may also be archives, `train.tar` and `test.tar`, or
-/// several, `train-0.tar`, `train-1.tar`, … Where nothing is there to test with, a fixed 20 % of each class is held out.
+/// `path` is a folder, or a tar archive of one, compressed or not. It has a folder for each class, or folders `train`
+/// and `test` (or `val`, `valid`, `validation`) of such. In a folder, these may also be archives, `train.tar` and
+/// `test.tar`, or several, `train-0.tar`, `train-1.tar`, … Where nothing is there to test with, a fixed 20 % of each
+/// class is held out.
 ///
 /// Archives are read by position; of compressed ones, an uncompressed copy is made once in the
 /// [data folder](OpenOptions::folder). Pictures are grey if those that are looked at are, else RGB, and normalised as
 /// photographs are for most pretrained networks.
 ///
 /// # Errors
-/// If there are no pictures or fewer than two classes, a folder is empty, or the test part has a class that is not in the
-/// training part.
+/// If there are no pictures or fewer than two classes, a folder is empty, or the test part has a class that is not in
+/// the training part.
 pub fn open_folder(path: &Path, options: &OpenOptions) -> Result<Split<ClassFolders>> {
     let (train, test) = match sources(path)? {
         Sources::Parts(train, test) => {
@@ -151,8 +152,8 @@ fn sources(path: &Path) -> Result<Sources> {
     }
 }
 
-/// What is called `part` in a folder that has these names in it: a folder, or else an archive, or else several archives. Of
-/// one archive there may also be a compressed copy, and of an archive its unpacked contents.
+/// What is called `part` in a folder that has these names in it: a folder, or else an archive, or else several
+/// archives. Of one archive there may also be a compressed copy, and of an archive its unpacked contents.
 fn part_in(path: &Path, names: &[String], part: &str) -> Vec<PathBuf> {
     if path.join(part).is_dir() {
         return vec![path.join(part)];

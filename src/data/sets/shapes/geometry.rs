@@ -1,4 +1,5 @@
-//! Shapes as signed distances, in exact arithmetic: sums, products and square roots, which are the same on every machine.
+//! Shapes as signed distances, in exact arithmetic: sums, products and square roots, which are the same on every
+//! machine.
 
 /// Unit normals of the edges of regular polygons: cosine and sine of multiples of a full turn over the number of edges.
 const TRIANGLE: [[f32; 2]; 3] = [[1.0, 0.0], [-0.5, 0.866_025_4], [-0.5, -0.866_025_4]];
@@ -21,8 +22,9 @@ impl Outline {
     pub(super) const ALL: [Self; 6] =
         [Self::Disc, Self::Ring, Self::Triangle, Self::Square, Self::Hexagon, Self::Cross];
 
-    /// How far `point`, seen from the centre, lies outside of a shape of this radius; inside, the distance to its edge below 0.
-    /// At corners of polygons and crosses it is the distance to the nearer edge's line, so that borders have corners, too.
+    /// How far `point`, seen from the centre, lies outside of a shape of this radius; inside, the distance to its edge
+    /// below 0. At corners of polygons and crosses it is the distance to the nearer edge's line, so that borders have
+    /// corners, too.
     pub(super) fn distance(self, [x, y]: [f32; 2], radius: f32) -> f32 {
         let from_centre = || (x * x + y * y).sqrt();
         let polygon = |normals: &[[f32; 2]], apothem: f32| {

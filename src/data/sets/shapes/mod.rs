@@ -71,9 +71,9 @@ impl FromStr for ShapesOptions {
     }
 }
 
-/// Discs, rings, triangles, squares, hexagons and crosses before textured backgrounds, each with a mask of three classes as
-/// the trimaps of Oxford-IIIT Pet: what is inside of a shape (0), the background (1), and a border around edges (2) of a
-/// thirty-second of the picture, at least 2 pixels.
+/// Discs, rings, triangles, squares, hexagons and crosses before textured backgrounds, each with a mask of three
+/// classes as the trimaps of Oxford-IIIT Pet: what is inside of a shape (0), the background (1), and a border around
+/// edges (2) of a thirty-second of the picture, at least 2 pixels.
 ///
 /// A picture depends on the seed, its part and its number alone: the same bytes on any machine.
 #[derive(Clone, PartialEq, Debug)]

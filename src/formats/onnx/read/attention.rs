@@ -191,7 +191,8 @@ fn composed(call: &Call<'_>, [query, key, value]: [&Tensor; 3], scale: f64, soft
     Ok((output, scores))
 }
 
-/// Pairs of features turned by angles that grow with the position; the inputs' numbers are those of cosines, sines and positions.
+/// Pairs of features turned by angles that grow with the position; the inputs' numbers are those of cosines, sines and
+/// positions.
 fn rotary(call: &Call<'_>, [cosines, sines, positions]: [usize; 3]) -> Outputs {
     let x = call.float(0)?;
     let is_flat = x.rank() == 3;

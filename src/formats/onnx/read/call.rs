@@ -162,7 +162,8 @@ impl Call<'_> {
         }
     }
 
-    /// The elements of an input on the host. One that is computed on the device is read, which is an error in a captured step.
+    /// The elements of an input on the host. One that is computed on the device is read, which is an error in a
+    /// captured step.
     pub(super) fn host(&self, number: usize) -> Result<HostTensor> {
         match self.value(number)? {
             Value::Host(host) => Ok(host.clone()),

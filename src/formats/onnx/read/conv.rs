@@ -25,8 +25,8 @@ pub(super) struct Windows {
 const LARGEST: usize = 1 << 30;
 
 impl Windows {
-    /// What a node's attributes say of windows of these sizes over a value of this shape. `kernel` is missing where it is an
-    /// attribute.
+    /// What a node's attributes say of windows of these sizes over a value of this shape. `kernel` is missing where it
+    /// is an attribute.
     pub(super) fn of(call: &Call<'_>, shape: &Shape, kernel: Option<&[usize]>) -> Result<Self> {
         if shape.rank() < 3 || shape.rank() > 5 {
             return fail(format!("{shape} is not [batch, channels, one to three axes]"));

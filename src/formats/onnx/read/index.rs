@@ -24,8 +24,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("ScatterND", 11, scatter_nd),
 ];
 
-/// The indices of an input with negative ones counted from the end of an axis of this size. Those on the host are checked; on the
-/// device, one outside is an error when it is next read.
+/// The indices of an input with negative ones counted from the end of an axis of this size. Those on the host are
+/// checked; on the device, one outside is an error when it is next read.
 fn indices(call: &Call<'_>, number: usize, size: usize) -> Result<Tensor> {
     if let Value::Host(host) = call.value(number)? {
         return HostTensor::ints(host.shape.clone(), from_front(host, size)?).to_tensor(call.device());

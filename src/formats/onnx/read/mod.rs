@@ -1,4 +1,5 @@
-//! Reading: a file becomes a graph of nodes with functions ([`graph`]), which are called in order and trace tensors ([`call`]).
+//! Reading: a file becomes a graph of nodes with functions ([`graph`]), which are called in order and trace tensors
+//! ([`call`]).
 
 mod activation;
 mod attention;

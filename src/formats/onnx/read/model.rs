@@ -35,14 +35,15 @@ const NAMELESS: &str = "ONNX model";
 
 /// An ONNX model on a device.
 ///
-/// Its floating initializers are variables under their names in the file, but for single numbers, what decides on shapes, masks of
-/// infinities and initial states; the running statistics of batch norms are buffers, all others parameters. The model is thereby a [`Module`] (of one input and one
-/// output) that may be trained further. Batch norms use their running statistics and dropout does nothing, whatever the
-/// [`Mode`](crate::nn::Mode), as the file says what is computed.
+/// Its floating initializers are variables under their names in the file, but for single numbers, what decides on
+/// shapes, masks of infinities and initial states; the running statistics of batch norms are buffers, all others
+/// parameters. The model is thereby a [`Module`] (of one input and one output) that may be trained further. Batch norms
+/// use their running statistics and dropout does nothing, whatever the [`Mode`](crate::nn::Mode), as the file says what
+/// is computed.
 ///
-/// Integers of 64 bits are i32 here, f64 and bf16 are f32; what does not fit is an error. Shapes are computed on the host, in 64
-/// bits. A model is a file of somebody else's: nothing in it makes this panic, and no value in it may have more than 16 million
-/// elements or 1024 times as many as the model and its inputs have, whichever is more.
+/// Integers of 64 bits are i32 here, f64 and bf16 are f32; what does not fit is an error. Shapes are computed on the
+/// host, in 64 bits. A model is a file of somebody else's: nothing in it makes this panic, and no value in it may have
+/// more than 16 million elements or 1024 times as many as the model and its inputs have, whichever is more.
 pub struct Model {
     core: Arc<Core>,
     replay: Mutex<Replay>,
@@ -84,7 +85,8 @@ impl Model {
         Self::new(&bytes, path, Some(path.parent().unwrap_or(Path::new(""))), device)
     }
 
-    /// The model in the contents of a file. Weights in other files are looked for in `folder`; without one they are an error.
+    /// The model in the contents of a file. Weights in other files are looked for in `folder`; without one they are an
+    /// error.
     ///
     /// # Errors
     /// As [`Model::load`].
@@ -119,8 +121,9 @@ impl Model {
         &self.core.device
     }
 
-    /// The outputs for these inputs, traced: nothing is computed before a value is read, and gradients reach the inputs and the
-    /// parameters. If shapes in the model depend on values of the inputs, these are read, which is an error in a captured step.
+    /// The outputs for these inputs, traced: nothing is computed before a value is read, and gradients reach the inputs
+    /// and the parameters. If shapes in the model depend on values of the inputs, these are read, which is an error in
+    /// a captured step.
     ///
     /// # Errors
     /// If inputs are not what the file says, or the shapes of a node do not fit.
@@ -129,8 +132,8 @@ impl Model {
         at_callers_line(|| self.core.forward(inputs)).map(|(outputs, _)| outputs)
     }
 
-    /// The outputs for these inputs, computed without gradients. Shapes that were seen before are not traced again, unless shapes in
-    /// the model depend on values.
+    /// The outputs for these inputs, computed without gradients. Shapes that were seen before are not traced again,
+    /// unless shapes in the model depend on values.
     ///
     /// # Errors
     /// As [`Model::forward`], or if the device fails.

@@ -27,8 +27,8 @@ fn epsilon(call: &Call<'_>, default: f64) -> Result<f64> {
     call.number_attribute("epsilon", default)
 }
 
-/// Squares of f16 soon overflow, and their epsilons are nothing: norms are computed in f32 (`stash_type`), and what they yield is cast
-/// back.
+/// Squares of f16 soon overflow, and their epsilons are nothing: norms are computed in f32 (`stash_type`), and what
+/// they yield is cast back.
 fn wide(call: &Call<'_>) -> Result<(Tensor, DType)> {
     let x = call.float(0)?;
     Ok((x.to_dtype(DType::F32), x.dtype()))

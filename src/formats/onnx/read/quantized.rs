@@ -21,7 +21,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("QuantizeLinear", 10, quantize),
 ];
 
-/// A scale or zero point so that it broadcasts to `x`: one number, one for each element of an axis, or one for each block along it.
+/// A scale or zero point so that it broadcasts to `x`: one number, one for each element of an axis, or one for each
+/// block along it.
 fn spread(call: &Call<'_>, values: Tensor, x: &Tensor) -> Result<Tensor> {
     if values.numel() == 1 {
         return Ok(values.reshape([0_usize; 0]));

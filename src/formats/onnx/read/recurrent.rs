@@ -161,8 +161,8 @@ impl Direction {
         }
     }
 
-    /// All steps over `[time, batch, inputs]`: outputs `[time, batch, hidden]` and the last state. Samples of other `lengths` end
-    /// earlier; what comes after is zero.
+    /// All steps over `[time, batch, inputs]`: outputs `[time, batch, hidden]` and the last state. Samples of other
+    /// `lengths` end earlier; what comes after is zero.
     fn scan(
         &self,
         x: &Tensor,

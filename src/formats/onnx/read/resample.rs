@@ -44,8 +44,8 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// The place of a new element, in old ones. It is computed in f32, as elsewhere: of places between two elements, rounding
-    /// decides.
+    /// The place of a new element, in old ones. It is computed in f32, as elsewhere: of places between two elements,
+    /// rounding decides.
     pub(super) fn place(&self, number: usize) -> f64 {
         self.place_f32(number).into()
     }

@@ -65,7 +65,8 @@ pub(super) fn operator(domain: &str, name: &str) -> Option<&'static Operator> {
     all().find(|operator| operator.name == name && operator.domain == domain)
 }
 
-/// The operators that a [`Model`](super::Model) may consist of, in alphabetical order, as `Conv` or `com.microsoft.FastGelu`.
+/// The operators that a [`Model`](super::Model) may consist of, in alphabetical order, as `Conv` or
+/// `com.microsoft.FastGelu`.
 ///
 /// ```
 /// let names = brasa::formats::onnx::supported_operators();

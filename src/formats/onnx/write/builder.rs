@@ -331,7 +331,8 @@ impl Builder {
     }
 }
 
-/// The nodes without those that only give an output its name, where the value is that of a node and not used by that name itself.
+/// The nodes without those that only give an output its name, where the value is that of a node and not used by that
+/// name itself.
 fn named_by_outputs(mut nodes: Vec<NodeProto>) -> Vec<NodeProto> {
     let mut uses: HashMap<String, usize> = HashMap::new();
     for input in nodes.iter().flat_map(|node| &node.input) {

@@ -58,7 +58,8 @@ pub(super) fn unshaped(node: &NodeRef) -> &NodeRef {
     node
 }
 
-/// The vector of `length` elements that a value is along the axis that `behind` others follow, the same everywhere else.
+/// The vector of `length` elements that a value is along the axis that `behind` others follow, the same everywhere
+/// else.
 pub(super) fn vector(node: &NodeRef, behind: usize, length: usize) -> Option<&NodeRef> {
     let node = unexpanded(node);
     let place = node.shape.rank().checked_sub(behind + 1)?;

@@ -79,8 +79,8 @@ pub struct ExportOptions {
     pub description: String,
 }
 
-/// Writes a model of one input, as it is under [`Mode::Evaluate`], to `path`, whole or not at all: an ONNX model of opset 18, with an
-/// output `output`. Weights have the names of their variables.
+/// Writes a model of one input, as it is under [`Mode::Evaluate`], to `path`, whole or not at all: an ONNX model of
+/// opset 18, with an output `output`. Weights have the names of their variables.
 ///
 /// ```
 /// use brasa::formats::onnx::{ExportOptions, Input, Model, export};
@@ -117,8 +117,8 @@ pub fn export<M: Module + ?Sized>(
     write_whole(path.as_ref(), &bytes)
 }
 
-/// The contents of an ONNX file of what `function` computes from `inputs`; its results are called `outputs`. It is traced, as by a
-/// [`Step`](crate::runtime::Step): once, or for two sizes of the batch where that is left open.
+/// The contents of an ONNX file of what `function` computes from `inputs`; its results are called `outputs`. It is
+/// traced, as by a [`Step`](crate::runtime::Step): once, or for two sizes of the batch where that is left open.
 ///
 /// # Errors
 /// If there is an op that ONNX has not, or the device fails.

@@ -1,5 +1,5 @@
-//! Which operators layers are written as, and what cannot be written. That they compute the same is seen where they are read again
-//! (`tests/suite/onnx`), and by onnxruntime (`tests/reference/check_onnx.py`).
+//! Which operators layers are written as, and what cannot be written. That they compute the same is seen where they are
+//! read again (`tests/suite/onnx`), and by onnxruntime (`tests/reference/check_onnx.py`).
 
 use prost::Message as _;
 

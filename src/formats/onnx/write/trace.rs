@@ -34,7 +34,8 @@ pub(super) struct Traced {
     constants: HashSet<u64>,
 }
 
-/// The node whose value this one hands on unchanged: what carries a gradient rule, stops gradients or waits is none of its own.
+/// The node whose value this one hands on unchanged: what carries a gradient rule, stops gradients or waits is none of
+/// its own.
 pub(super) fn resolved(node: &NodeRef) -> &NodeRef {
     let mut node = node;
     while matches!(node.op, Op::Custom | Op::Detach | Op::After) {

@@ -128,8 +128,8 @@ impl Writer<'_> {
         self.arranged(&value, &places.collect::<Vec<_>>(), out)
     }
 
-    /// `value`, whose axes are for each axis of the input those axes of the output (none: one of size 1 that vanishes), in the
-    /// order of the output; axes that none of them is are of size 1.
+    /// `value`, whose axes are for each axis of the input those axes of the output (none: one of size 1 that vanishes),
+    /// in the order of the output; axes that none of them is are of size 1.
     fn arranged(&mut self, value: &Value, places: &[Vec<usize>], out: &[Size]) -> Result<Value> {
         // where each axis of the value goes to
         let mut targets: Vec<Option<usize>> = Vec::new();
@@ -189,7 +189,8 @@ impl Writer<'_> {
         self.arranged(&value, &places, out)
     }
 
-    /// Every element of the output by its place in the input as a vector: axes that depend on each other, such as diagonals.
+    /// Every element of the output by its place in the input as a vector: axes that depend on each other, such as
+    /// diagonals.
     fn gathered_all(&mut self, view: &View, node: &NodeRef) -> Result<Value> {
         let (input, shape) = (&node.inputs[0], &node.shape);
         let sizes = self.traced.sizes(node);
@@ -245,8 +246,8 @@ fn coordinate(dim: &Dim, sum: i64, size: usize) -> Option<usize> {
     usize::try_from(sum / dim.divisor).ok().filter(|&place| whole && sum >= 0 && place < size)
 }
 
-/// The coordinates along an axis for all points of a map's own axes, row-major; `size` for those outside, and whether there are
-/// such.
+/// The coordinates along an axis for all points of a map's own axes, row-major; `size` for those outside, and whether
+/// there are such.
 fn places(dim: &Dim, sizes: &[usize], size: usize, node: &NodeRef) -> Result<(Vec<i64>, bool)> {
     if sizes.iter().product::<usize>() > MOST_INDICES {
         return Err(too_many(node));

@@ -1,11 +1,13 @@
-//! Contractions by units that multiply small matrices together with a whole subgroup (tensor cores, simdgroup matrices).
+//! Contractions by units that multiply small matrices together with a whole subgroup (tensor cores, simdgroup
+//! matrices).
 //!
-//! Operands of type f16 are multiplied exactly and summed in f32, as everywhere else; only the order of the sums within a
-//! small matrix is the unit's own. Each value that is read from workgroup memory is used for as many results as a
+//! Operands of type f16 are multiplied exactly and summed in f32, as everywhere else; only the order of the sums within
+//! a small matrix is the unit's own. Each value that is read from workgroup memory is used for as many results as a
 //! subgroup's part has rows or columns: 32 or 64, where threads that multiply by themselves have 4 or 8.
 //!
-//! Units that know f16 only multiply f32 on request as sums of two terms ([`MatmulPrecision::High`], which has the error): the
-//! low one is scaled, so that it does not underflow before the high one does, and its products have sums of their own.
+//! Units that know f16 only multiply f32 on request as sums of two terms ([`MatmulPrecision::High`], which has the
+//! error): the low one is scaled, so that it does not underflow before the high one does, and its products have sums of
+//! their own.
 
 use std::fmt::{self, Write as _};
 
@@ -138,8 +140,9 @@ pub(super) fn tile(caps: &Capabilities, kernel: &ContractKernel) -> Option<Tile>
             && tile.bytes() <= caps.max_workgroup_bytes as usize
             && (0..2).all(|side| (tile.sides[side] * tile.step / 4).is_multiple_of(tile.threads))
     };
-    // Two terms take twice the registers and twice the memory. On an H100 f16 of 4096x4096 takes 0.87 ms with parts of 64x32 and
-    // 0.49 with 64x64, which are 128 registers of sums in 32 lanes: too many for Apple's, whose matrices are smaller.
+    // Two terms take twice the registers and twice the memory. On an H100 f16 of 4096x4096 takes 0.87 ms with parts of
+    // 64x32 and 0.49 with 64x64, which are 128 registers of sums in 32 lanes: too many for Apple's, whose matrices are
+    // smaller.
     let (sides, part) = match (terms, size) {
         (1, 16..) => ([128, 128], [64, 64]),
         (1, _) => ([128, 128], [64, 32]),
@@ -151,8 +154,8 @@ pub(super) fn tile(caps: &Capabilities, kernel: &ContractKernel) -> Option<Tile>
     large.or_else(|| small.into_iter().find(possible))
 }
 
-/// Whether a workgroup may have so many rows and columns of results, more than 64 by 64: enough workgroups are left, and at most
-/// an eighth more results are computed.
+/// Whether a workgroup may have so many rows and columns of results, more than 64 by 64: enough workgroups are left,
+/// and at most an eighth more results are computed.
 fn large_tiles_pay(caps: &Capabilities, kernel: &ContractKernel, sides: [usize; 2]) -> bool {
     let [batch, rows, columns, _] = kernel.sizes();
     let tiles = |[r, c]: [usize; 2]| batch * rows.div_ceil(r) * columns.div_ceil(c);
@@ -298,8 +301,8 @@ fn sum(tile: Tile) -> String {
     format!("        let sum = {sum};\n")
 }
 
-/// What `main` does for each four that a thread brings and each block that a subgroup adds up, written out so that all of
-/// them stay in registers.
+/// What `main` does for each four that a thread brings and each block that a subgroup adds up, written out so that all
+/// of them stay in registers.
 fn body(tile: Tile, operands: [&Fetch; 2]) -> [String; 5] {
     let [mut begin, mut place, mut ahead, mut products, mut results] = [const { String::new() }; 5];
     let blocks = [0, 1].map(|side| tile.part[side] / tile.size);

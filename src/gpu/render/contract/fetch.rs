@@ -33,10 +33,11 @@ pub(super) enum Fours {
     OfLyingPoints,
 }
 
-/// `fn load_left(batch, first, step, number) -> Sum`: the elements of four number `number` of a piece of `points` rows (or
-/// columns, for the other side) from `first` on and `step_size` values of k. Where k lies along memory, fours are numbered
-/// along k first, so that neighbouring threads read neighbours; elsewhere along rows first. Behind the last value of k they
-/// are zero; there is no step behind the last one. `inside`: no piece reaches behind the last row (or column).
+/// `fn load_left(batch, first, step, number) -> Sum`: the elements of four number `number` of a piece of `points` rows
+/// (or columns, for the other side) from `first` on and `step_size` values of k. Where k lies along memory, fours are
+/// numbered along k first, so that neighbouring threads read neighbours; elsewhere along rows first. Behind the last
+/// value of k they are zero; there is no step behind the last one. `inside`: no piece reaches behind the last row (or
+/// column).
 pub(super) fn fetch(
     module: &mut Module<'_>,
     kernel: &ContractKernel,

@@ -55,8 +55,8 @@ fn lanes_of_group(kernel: &ContractKernel, group: usize) -> Wide {
     }
 }
 
-/// The space of an operand or of the results, with lanes in group `side` (or in k for [`Wide::Inner`]). Coordinates have
-/// no text yet, only whether they differ between lanes.
+/// The space of an operand or of the results, with lanes in group `side` (or in k for [`Wide::Inner`]). Coordinates
+/// have no text yet, only whether they differ between lanes.
 pub(super) fn side_space(kernel: &ContractKernel, side: usize, wide: Wide) -> Space {
     let mut axes = kernel.axes.clone();
     let mut of_kernel: Vec<Ix> = (0..axes.len()).map(Ix::axis).collect();

@@ -1,4 +1,5 @@
-//! Contractions: register tiles without workgroup memory, workgroup tiles for real GPUs, and matrix units where they are.
+//! Contractions: register tiles without workgroup memory, workgroup tiles for real GPUs, and matrix units where they
+//! are.
 //!
 //! Operand tapes become functions whose parameters are the parts of their indices: one part for the row (or column),
 //! computed once, one for k, computed once per step and shared by all rows. Convolutions are of this form, too: their

@@ -54,8 +54,8 @@ impl Operand {
         Ok(Self { name, wide, text, space, hoist, side })
     }
 
-    /// Statements for the parts that do not change with k, at the given batch and row (or column) coordinates; the names
-    /// start with `prefix`. `lane` is the coordinate of the four lanes, if an axis counts them.
+    /// Statements for the parts that do not change with k, at the given batch and row (or column) coordinates; the
+    /// names start with `prefix`. `lane` is the coordinate of the four lanes, if an axis counts them.
     #[allow(clippy::too_many_arguments, reason = "where, what, and what it is called")]
     pub(super) fn still(
         &self,

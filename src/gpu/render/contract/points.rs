@@ -13,8 +13,8 @@ use crate::plan::ContractKernel;
 use super::lanes::{Wide, column_lanes, side_space};
 use super::{ALL_LANES, BATCH, COLUMNS, INNER, ROWS};
 
-/// `fn finish(batch, row, column, sum)`: the epilogue and the stores of four neighbouring results in one row. Of lines that were
-/// made longer, only the first `width` columns are results.
+/// `fn finish(batch, row, column, sum)`: the epilogue and the stores of four neighbouring results in one row. Of lines
+/// that were made longer, only the first `width` columns are results.
 pub(super) fn finish(module: &mut Module<'_>, kernel: &ContractKernel, width: Option<usize>) -> Result<String> {
     let wide = column_lanes(kernel);
     let mut space = side_space(kernel, COLUMNS, wide);
@@ -126,8 +126,8 @@ pub(super) fn point_coordinates(
     unravel(module, &position, &sizes, prefix, code)
 }
 
-/// Statements that find the coordinates of step `q` in k, which has `width` values of k in each step (the last axis is a
-/// multiple of it), and of the `offset`-th value in it. `quartered`: the last axis counts fours.
+/// Statements that find the coordinates of step `q` in k, which has `width` values of k in each step (the last axis is
+/// a multiple of it), and of the `offset`-th value in it. `quartered`: the last axis counts fours.
 pub(super) fn inner_coordinates(
     module: &mut Module<'_>,
     kernel: &ContractKernel,

@@ -16,8 +16,8 @@ use super::{ALL_LANES, COLUMNS, INNER, LANES};
 /// Products of one step, above which its text takes long to compile: 3 places for 16 by 16 results.
 const MOST_PRODUCTS: usize = 768;
 
-/// A right operand that depends on the last axis of the columns and on that of k by their sum or difference alone: `run` columns
-/// and `taps` places of the window need `run + taps - 1` values between them.
+/// A right operand that depends on the last axis of the columns and on that of k by their sum or difference alone:
+/// `run` columns and `taps` places of the window need `run + taps - 1` values between them.
 pub(super) struct Sliding {
     /// The size of k's last axis, all of which is one step.
     pub taps: usize,
@@ -47,7 +47,8 @@ impl Sliding {
             return None;
         }
         let whole = width.next_multiple_of(4);
-        // of the results, so many eighths have to be some: software reads longer for less, where a GPU would compute in vain
+        // of the results, so many eighths have to be some: software reads longer for less, where a GPU would compute in
+        // vain
         if 8 * width < (if caps.software { 6 } else { 7 }) * whole {
             return None;
         }

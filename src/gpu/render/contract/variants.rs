@@ -1,7 +1,7 @@
 //! How a contraction may be shared among invocations: what the rule takes, and what else gives the same bits.
 //!
-//! Each variant adds up a result's products one by one in the order of k, so that which of them runs is a matter of time
-//! alone. What sums in another order is none: sums that were cut, and units for small matrices.
+//! Each variant adds up a result's products one by one in the order of k, so that which of them runs is a matter of
+//! time alone. What sums in another order is none: sums that were cut, and units for small matrices.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -58,7 +58,8 @@ impl fmt::Display for Variant {
     }
 }
 
-/// From this many operations on, a CPU-type adapter's larger tiles are worth the second or two that they take to compile.
+/// From this many operations on, a CPU-type adapter's larger tiles are worth the second or two that they take to
+/// compile.
 const MANY_FLOPS: usize = 1 << 31;
 /// The same for plain products, which compile in a third of a second.
 const MANY_PLAIN_FLOPS: usize = 1 << 25;
@@ -68,8 +69,9 @@ const TRIED_FLOPS: usize = 1 << 27;
 const SOFTWARE_LANES: usize = 8;
 /// Elements that are read and written together where they lie at a multiple of their number.
 const ALIGNMENT: i64 = 4;
-/// From so many values of k, rows or columns, and of both of those together, on, operands are worth bringing into workgroup memory.
-/// On an H100 the forward pass of 16 filters over 3 channels (27 values) is faster in registers, and that over 16 (144) is not.
+/// From so many values of k, rows or columns, and of both of those together, on, operands are worth bringing into
+/// workgroup memory. On an H100 the forward pass of 16 filters over 3 channels (27 values) is faster in registers, and
+/// that over 16 (144) is not.
 const LEAST_INNER: usize = 64;
 /// And so many where there are more rows and columns, or where that is tried.
 const LEAST_TILED_INNER: usize = 16;
@@ -81,8 +83,8 @@ const WORKGROUP_TILES: [[usize; 2]; 9] =
 /// Invocations in a workgroup, unless there is little work for a CPU-type adapter.
 const THREADS: usize = 64;
 
-/// What a contraction is known by from one process to the next: all of it but where in memory its values lie, which only have
-/// to be aligned alike. Two that go by one number would take one variant, which is right for both.
+/// What a contraction is known by from one process to the next: all of it but where in memory its values lie, which
+/// only have to be aligned alike. Two that go by one number would take one variant, which is right for both.
 pub(crate) fn identity(kernel: &ContractKernel) -> u64 {
     // no variant depends on it
     let mut kernel = ContractKernel { precision: MatmulPrecision::Highest, ..kernel.clone() };
@@ -191,9 +193,9 @@ pub(crate) fn variants(caps: &Capabilities, kernel: &ContractKernel) -> Vec<Vari
     seen
 }
 
-/// What a tile takes of the busiest core's time: how many such tiles it computes, each by the results in it and by what comes with
-/// a product, from workgroup memory and from outside. Fitted to what an H100 took for the contractions of a ResNet-20 and for square
-/// matrices (`benches/NOTES.md`).
+/// What a tile takes of the busiest core's time: how many such tiles it computes, each by the results in it and by what
+/// comes with a product, from workgroup memory and from outside. Fitted to what an H100 took for the contractions of a
+/// ResNet-20 and for square matrices (`benches/NOTES.md`).
 fn workgroup_cost(caps: &Capabilities, kernel: &ContractKernel, tile: [usize; 2]) -> f64 {
     let [batch, rows, columns, _] = kernel.sizes();
     let tiles = batch * rows.div_ceil(tile[0]) * columns.div_ceil(tile[1]);

@@ -1,9 +1,10 @@
-//! Contractions on real GPUs: operands in workgroup memory, a tile of 16 to 128 rows and columns of results for each workgroup.
+//! Contractions on real GPUs: operands in workgroup memory, a tile of 16 to 128 rows and columns of results for each
+//! workgroup.
 //!
-//! A thread has one to four blocks of 4×4 results. Per summed point it reads 8 words for the 16 multiplications of one block, 16
-//! for the 64 of four. Where a core reads 32 words in the time of 128 multiplications, as NVIDIA's do, one block keeps half of
-//! them busy at best, four all of them. Tiles of fewer than 64 rows or columns are for results that have no more, such as
-//! gradients of small filters. All sum in the same order.
+//! A thread has one to four blocks of 4×4 results. Per summed point it reads 8 words for the 16 multiplications of one
+//! block, 16 for the 64 of four. Where a core reads 32 words in the time of 128 multiplications, as NVIDIA's do, one
+//! block keeps half of them busy at best, four all of them. Tiles of fewer than 64 rows or columns are for results that
+//! have no more, such as gradients of small filters. All sum in the same order.
 
 use std::fmt::Write as _;
 
@@ -22,8 +23,8 @@ use super::{COLUMNS, LANES, ROWS};
 const BLOCK: usize = 64;
 /// Values of k in one step.
 const STEP: usize = 16;
-/// Of which so many are written out: on an H100 4096x4096 times 4096x4096 takes 3.70 ms with a loop over each, 3.41 with four
-/// and 3.73 with all 16 of them, by two to four times the text.
+/// Of which so many are written out: on an H100 4096x4096 times 4096x4096 takes 3.70 ms with a loop over each, 3.41
+/// with four and 3.73 with all 16 of them, by two to four times the text.
 const UNROLLED: usize = 4;
 
 /// Rows or columns that the threads cover with one block each, of a tile that has `size` of them.
@@ -74,8 +75,8 @@ pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel, tile: [usi
     module.finish("contract_tiled.wgsl", &slots, groups)
 }
 
-/// What `main` does for each block and each four that a thread brings, written out so that all of a thread's sums stay in
-/// registers.
+/// What `main` does for each block and each four that a thread brings, written out so that all of a thread's sums stay
+/// in registers.
 fn body(tile: [usize; 2]) -> [String; 5] {
     let [mut begin, mut place, mut ahead, mut loads, mut sums] = [const { String::new() }; 5];
     let mut results = String::new();
@@ -115,14 +116,14 @@ fn body(tile: [usize; 2]) -> [String; 5] {
 
 /// `load_left`, `place_left` and `at_left`, or those of the other operand.
 ///
-/// A vector in workgroup memory has one writer. Four threads that each write a component of it would race: a component may
-/// be written by reading, changing and writing the whole vector (WGSL, "Memory Access Occurrence"), as Metal's and FXC's
-/// compilers do.
+/// A vector in workgroup memory has one writer. Four threads that each write a component of it would race: a component
+/// may be written by reading, changing and writing the whole vector (WGSL, "Memory Access Occurrence"), as Metal's and
+/// FXC's compilers do.
 fn bring(module: &mut Module<'_>, kernel: &ContractKernel, side: usize, size: usize) -> Result<String> {
     let parts = covered(size) / 4;
     let [_, rows, columns, _] = kernel.sizes();
-    // On an H100 plain products of 1024x1024 take 0.105 ms so and 0.125 with conditions and single reads (4096x4096: 3.47 and 3.54);
-    // convolutions take as long or longer.
+    // On an H100 plain products of 1024x1024 take 0.105 ms so and 0.125 with conditions and single reads (4096x4096:
+    // 3.47 and 3.54); convolutions take as long or longer.
     let (inside, of) = match has_plain_operands(kernel) {
         true => ((if side == ROWS { rows } else { columns }).is_multiple_of(size), Fours::OfLyingPoints),
         false => (false, Fours::OfPoints),

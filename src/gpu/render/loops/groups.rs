@@ -18,12 +18,14 @@ const THREADS: usize = 256;
 const FEWEST_THREADS: usize = 64;
 /// Bytes of workgroup memory for each thread's part of a reduction in a block, four values.
 const PART_BYTES: usize = 16;
-/// How many fours of rows a block may have, and how many blocks must be left then. Four of them are lines of 64 bytes of f32, two
-/// the 32 bytes that memory is read in at the least; with fewer blocks than that, threads are what a GPU lacks.
+/// How many fours of rows a block may have, and how many blocks must be left then. Four of them are lines of 64 bytes
+/// of f32, two the 32 bytes that memory is read in at the least; with fewer blocks than that, threads are what a GPU
+/// lacks.
 const BLOCKS: [(usize, usize); 5] =
     [(16, BUSY_GROUPS), (8, BUSY_GROUPS), (4, BUSY_GROUPS / 4), (2, BUSY_GROUPS / 4), (1, 0)];
 
-/// Rows that lie side by side, in fours, and how many threads have a share of each. Shapes decide, and limits of the adapter.
+/// Rows that lie side by side, in fours, and how many threads have a share of each. Shapes decide, and limits of the
+/// adapter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Block {
     fours: usize,

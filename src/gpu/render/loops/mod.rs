@@ -58,8 +58,8 @@ struct Shape<'k> {
     read_along: Option<usize>,
 }
 
-/// The launch for a loop kernel none of whose sizes leaves it without work; `None` if there is none. It is a piece of a kernel of
-/// `whole` outer points.
+/// The launch for a loop kernel none of whose sizes leaves it without work; `None` if there is none. It is a piece of a
+/// kernel of `whole` outer points.
 pub(crate) fn render(mut module: Module<'_>, kernel: &LoopKernel, whole: usize) -> Result<Option<Launch>> {
     let mut shape = Shape::new(kernel, whole);
     if shape.outer == 0 {
@@ -205,7 +205,8 @@ impl<'k> Shape<'k> {
         phases.map(of_phase).sum()
     }
 
-    /// A map takes four points at a time where its stores are then whole vectors, or where it draws four random words at once.
+    /// A map takes four points at a time where its stores are then whole vectors, or where it draws four random words
+    /// at once.
     fn wide_map(&self) -> Wide {
         let phases = || self.kernel.phases.iter();
         let stores = || phases().flat_map(|phase| &phase.stores).map(|store| &store.index);

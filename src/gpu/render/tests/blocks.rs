@@ -192,7 +192,8 @@ fn long_sums_in_blocks_lose_nothing() {
     }
 }
 
-/// Sweeps that use the reductions before them and write where they read, and what is done once for each row between them.
+/// Sweeps that use the reductions before them and write where they read, and what is done once for each row between
+/// them.
 #[test]
 fn sweeps_of_a_block_update_in_place() {
     for (dtype, rows) in [DType::F32, DType::F16].into_iter().flat_map(|dtype| {

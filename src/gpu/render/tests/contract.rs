@@ -184,8 +184,8 @@ fn convolutions_are_contractions_over_index_maps() {
     convolution(2, 5, 33, 11, 12, 2);
 }
 
-/// A convolution along lines of `width` results with windows of `taps` places, which later places read further on or, as the
-/// gradient of one does, further back; `border` zeros stand before each line.
+/// A convolution along lines of `width` results with windows of `taps` places, which later places read further on or,
+/// as the gradient of one does, further back; `border` zeros stand before each line.
 fn along_lines(case: &mut Case, dtype: DType, [width, taps]: [usize; 2], backwards: bool, border: usize) -> Body {
     let (rows, batch, channels) = (11, 3, 5);
     let length = width + taps - 1 - border;
@@ -206,7 +206,8 @@ fn along_lines(case: &mut Case, dtype: DType, [width, taps]: [usize; 2], backwar
     sums(axes, [0, 1, 2, 2], [(lhs.0, a), (rhs.0, b)], (output, affine(&[w, 11 * w, 1], 0)))
 }
 
-/// What neighbouring results share is read once, in lines that end anywhere, whole fours of which can be read at once or not.
+/// What neighbouring results share is read once, in lines that end anywhere, whole fours of which can be read at once
+/// or not.
 #[test]
 fn windows_slide_along_lines() {
     let whole = [[4, 2], [4, 3], [8, 3], [12, 5], [20, 4], [28, 5], [32, 7], [36, 11]];
@@ -224,7 +225,8 @@ fn windows_slide_along_lines() {
     }
 }
 
-/// A tile of two runs whose second one is behind the last column: it repeats the last one, as what is further on is no memory.
+/// A tile of two runs whose second one is behind the last column: it repeats the last one, as what is further on is no
+/// memory.
 #[test]
 fn a_run_behind_the_last_column_reads_what_is_there() {
     let mut case = Case::new();
@@ -285,7 +287,8 @@ fn large_tiles() {
     }
 }
 
-/// Long sums with few rows or columns, such as gradients of small filters: tiles that are not mostly outside of the results.
+/// Long sums with few rows or columns, such as gradients of small filters: tiles that are not mostly outside of the
+/// results.
 #[test]
 fn narrow_tiles() {
     for ([b, m, n, k], tile) in [
@@ -315,7 +318,8 @@ fn narrow_tiles() {
     }
 }
 
-/// Units of an adapter for the widest of the types that it has, or, to look at the texts only, those of GPUs that are made.
+/// Units of an adapter for the widest of the types that it has, or, to look at the texts only, those of GPUs that are
+/// made.
 fn units() -> Vec<Units> {
     match runner::gpu() {
         Some(Gpu { units: Some(units), .. }) => vec![*units],

@@ -191,8 +191,8 @@ fn close(dtype: DType, want: f64, have: f64, tolerance: f64) -> bool {
     want == have || (want - have).abs() <= tolerance * want.abs().max(1.0)
 }
 
-/// Whether a component of a vector in workgroup memory is stored by itself. Compilers may write the whole vector for it, and
-/// take back what another invocation has written to the other components.
+/// Whether a component of a vector in workgroup memory is stored by itself. Compilers may write the whole vector for
+/// it, and take back what another invocation has written to the other components.
 fn writes_components(module: &naga::Module, info: &naga::valid::ModuleInfo) -> bool {
     use naga::{AddressSpace, Expression, Handle, Statement, TypeInner};
     fn stores(block: &naga::Block, found: &mut Vec<Handle<Expression>>) {
@@ -221,8 +221,8 @@ fn writes_components(module: &naga::Module, info: &naga::valid::ModuleInfo) -> b
     })
 }
 
-/// Parses, validates and translates a module to all three of wgpu's languages. `BRASA_DUMP` names a folder that gets what
-/// other compilers can be held against: `NUMBER.wgsl` and `NUMBER.hlsl`.
+/// Parses, validates and translates a module to all three of wgpu's languages. `BRASA_DUMP` names a folder that gets
+/// what other compilers can be held against: `NUMBER.wgsl` and `NUMBER.hlsl`.
 pub(super) fn validate(launch: &Launch) {
     let Launch { label, wgsl: text, .. } = launch;
     let module =

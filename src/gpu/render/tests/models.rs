@@ -24,8 +24,8 @@ use super::{BUFFERS, capabilities, render};
 
 const BATCH: usize = 3;
 const CLASSES: usize = 10;
-/// Models that have nothing but more of the blocks of ResNet-20 or ResNet-18. (VGG-16 stays: with three convolutions in a row
-/// there are kernels that VGG-11 has not.)
+/// Models that have nothing but more of the blocks of ResNet-20 or ResNet-18. (VGG-16 stays: with three convolutions in
+/// a row there are kernels that VGG-11 has not.)
 const DEEPER: [&str; 4] = ["resnet32", "resnet56", "resnet110", "resnet34"];
 
 /// The shape of one sample for the model called `name`, large enough for all of its layers to do something.
@@ -38,8 +38,8 @@ fn sample(name: &str, task: Task) -> Vec<usize> {
     }
 }
 
-/// The model called `name`, or one with the same kinds of blocks but fewer of them, narrower where it has many millions of
-/// parameters: further blocks repeat the same kernels.
+/// The model called `name`, or one with the same kinds of blocks but fewer of them, narrower where it has many millions
+/// of parameters: further blocks repeat the same kernels.
 fn model(name: &str, spec: &ModelSpec) -> Box<dyn Module> {
     let init = Init::new(&Device::cpu(), spec.seed);
     let (channels, classes) = (spec.input[0], spec.classes);

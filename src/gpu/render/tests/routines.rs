@@ -89,7 +89,8 @@ fn segments_are_reduced() {
     }
 }
 
-/// The kernel for a part of attention over values of its own, with one element before what is saved and before what is written.
+/// The kernel for a part of attention over values of its own, with one element before what is saved and before what is
+/// written.
 fn attention_case(of: &Attention) -> (Case, Body) {
     let mut case = Case::new();
     // sums over keys of sums of 64 products of up to 4, which cancel
@@ -113,8 +114,8 @@ fn attention_case(of: &Attention) -> (Case, Body) {
 
 const PARTS: [AttentionPart; 3] = [AttentionPart::Forward, AttentionPart::Queries, AttentionPart::KeysAndValues];
 
-/// Heads, queries, keys, features, outputs and whether queries see no later keys: rows that one, two and four invocations share,
-/// with and without whole vectors and equal shares, and around the sizes of workgroups and tiles.
+/// Heads, queries, keys, features, outputs and whether queries see no later keys: rows that one, two and four
+/// invocations share, with and without whole vectors and equal shares, and around the sizes of workgroups and tiles.
 const ATTENTIONS: [(usize, usize, usize, usize, usize, bool); 10] = [
     (1, 1, 1, 1, 1, false),
     (2, 65, 35, 6, 9, false),
@@ -233,7 +234,8 @@ fn attention_fits_into_registers_and_workgroup_memory() {
     }
 }
 
-/// Times attention, each row in one invocation or in several: `cargo test --lib measure_attention -- --ignored --nocapture`.
+/// Times attention, each row in one invocation or in several: `cargo test --lib measure_attention -- --ignored
+/// --nocapture`.
 #[test]
 #[ignore = "a measurement"]
 fn measure_attention() {

@@ -113,7 +113,8 @@ impl Gpu {
         let mut resources: Vec<wgpu::BindingResource<'_>> = Vec::new();
         for binding in &launch.bindings {
             assert_eq!(binding.offset_bytes % 256, 0);
-            // With the guard, where the binding ends with the buffer: an access behind it is then neither clamped nor dropped.
+            // With the guard, where the binding ends with the buffer: an access behind it is then neither clamped nor
+            // dropped.
             let (buffer, end) = (&storages[binding.buffer], binding.offset_bytes + binding.size_bytes);
             let guarded = end + GUARD as u64 >= buffer.size() - 15;
             resources.push(wgpu::BindingResource::Buffer(wgpu::BufferBinding {

@@ -19,7 +19,8 @@ fn sizes() -> Vec<[usize; 2]> {
     sizes
 }
 
-/// All reductions of `outer` rows of `length`, in one sweep. Sums and products of floats show the order in which they were made.
+/// All reductions of `outer` rows of `length`, in one sweep. Sums and products of floats show the order in which they
+/// were made.
 fn reductions(case: &mut Case, dtype: DType, outer: &[usize], length: usize) -> Body {
     let rows: usize = outer.iter().product();
     let value = |i: usize| match dtype {

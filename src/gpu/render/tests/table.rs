@@ -1,4 +1,5 @@
-//! Every kernel of every op of the table, and of its gradient, is valid WGSL, and SPIR-V, MSL and HLSL can be made of it.
+//! Every kernel of every op of the table, and of its gradient, is valid WGSL, and SPIR-V, MSL and HLSL can be made of
+//! it.
 
 use crate::autodiff::grad;
 use crate::device::Device;
@@ -12,8 +13,8 @@ use crate::tensor::Tensor;
 use super::BUFFERS;
 use super::texts::Texts;
 
-/// The plan of `function` over inputs of these shapes and types, for an adapter that binds eight buffers, one of which may
-/// be the status word.
+/// The plan of `function` over inputs of these shapes and types, for an adapter that binds eight buffers, one of which
+/// may be the status word.
 pub(super) fn plan(inputs: &[(Shape, DType)], function: impl FnMut(&[Tensor]) -> Vec<Tensor> + Send + 'static) -> Plan {
     let step = Step::new(&Device::cpu(), function).expect("a step");
     let mut step = step.with_options(|options| *options = PlanOptions::gpu(BUFFERS));

@@ -146,8 +146,8 @@ fn products_are_as_exact_as_promised() {
     }
 }
 
-/// Two products to a sum, so that hardly anything but the split is off: over all sizes at which f16 is normal, down to where
-/// it ends, and below.
+/// Two products to a sum, so that hardly anything but the split is off: over all sizes at which f16 is normal, down to
+/// where it ends, and below.
 #[test]
 fn operands_of_all_sizes_are_as_exact_as_promised() {
     for range in [[-14, 15], [-25, -10], [-40, -20]] {

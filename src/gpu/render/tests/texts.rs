@@ -11,8 +11,8 @@ use super::{Capabilities, capabilities, render, validate};
 pub(super) struct Texts(HashSet<String>);
 
 impl Texts {
-    /// Renders every kernel of `plan` with its sizes in the text and beside it, for software and real adapters with and without
-    /// f16 and subgroups, and checks what is new. `name` says in messages where it comes from.
+    /// Renders every kernel of `plan` with its sizes in the text and beside it, for software and real adapters with and
+    /// without f16 and subgroups, and checks what is new. `name` says in messages where it comes from.
     pub(super) fn check(&mut self, name: &str, mut plan: Plan) {
         plan.kernels.iter_mut().for_each(|kernel| kernel.label = format!("{name}: {}", kernel.label));
         for literal in [true, false] {

@@ -51,8 +51,8 @@ impl Unit {
         }
     }
 
-    /// The part of their size by which values must differ, at least, to be worth an axis of their own: less is rounding, or is
-    /// not seen in the numbers at the axis.
+    /// The part of their size by which values must differ, at least, to be worth an axis of their own: less is
+    /// rounding, or is not seen in the numbers at the axis.
     const fn least_part(self) -> f64 {
         match self {
             Self::Bytes => 1e-3,

@@ -19,7 +19,8 @@ use super::lines::{Lines, View};
 use super::seeds::groups;
 use super::stroke::Segments;
 
-/// Places in a line for each point of the chart's width: a bucket of first, least, greatest and last is then a few pixels wide.
+/// Places in a line for each point of the chart's width: a bucket of first, least, greatest and last is then a few
+/// pixels wide.
 const PER_POINT: f32 = 2.0;
 /// What is left of a line behind its smoothed one.
 const FAINT: f32 = 0.35;
@@ -94,8 +95,8 @@ impl<'a> Chart<'a> {
         });
     }
 
-    /// What of the vertical axis is to be seen in any case: of values that differ in their last bits alone, a plot would fill it with
-    /// those.
+    /// What of the vertical axis is to be seen in any case: of values that differ in their last bits alone, a plot
+    /// would fill it with those.
     fn room(&self, unit: Unit) -> Option<[f64; 2]> {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for series in self.curves().iter().map(|curve| curve.series) {

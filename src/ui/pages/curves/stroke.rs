@@ -9,12 +9,13 @@ use egui_plot::{ClosestElem, Line, PlotBounds, PlotGeometry, PlotItem, PlotItemB
 const DASH: f32 = 10.0;
 const GAP: f32 = 6.0;
 
-/// A line as one segment after another. The plot's own joins segments by mitres, which at the turns of a jagged line stick out
-/// far beyond its points, and fills dense ones in as bands that are as thin as a hair where they are steep.
+/// A line as one segment after another. The plot's own joins segments by mitres, which at the turns of a jagged line
+/// stick out far beyond its points, and fills dense ones in as bands that are as thin as a hair where they are steep.
 pub(super) struct Segments {
     line: Line<'static>,
     stroke: Stroke,
-    /// How far it stands out from the ground, 0 to 1: mixed, not transparent, as the ends of segments lie over each other.
+    /// How far it stands out from the ground, 0 to 1: mixed, not transparent, as the ends of segments lie over each
+    /// other.
     strength: f32,
     dashed: bool,
 }
@@ -36,8 +37,8 @@ impl Segments {
     }
 }
 
-/// What is seen of a line, in runs that hang together. Zoomed into, a segment may be a billion times as long as the window is wide,
-/// and dashes would be counted along all of it.
+/// What is seen of a line, in runs that hang together. Zoomed into, a segment may be a billion times as long as the
+/// window is wide, and dashes would be counted along all of it.
 fn seen_runs(places: &[Pos2], seen: Rect) -> Vec<Vec<Pos2>> {
     let mut runs: Vec<Vec<Pos2>> = Vec::new();
     for pair in places.array_windows::<2>() {

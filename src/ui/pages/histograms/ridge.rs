@@ -14,8 +14,8 @@ const PLACES: usize = 64;
 const TALLEST: f32 = 0.45;
 /// Points.
 const AXIS: f32 = 14.0;
-/// Parts of the values that lie below the lines of a distribution: TensorBoard's, which are those of a normal distribution at
-/// whole standard deviations.
+/// Parts of the values that lie below the lines of a distribution: TensorBoard's, which are those of a normal
+/// distribution at whole standard deviations.
 const QUANTILES: [f64; 9] = [0.0, 0.0668, 0.1587, 0.3085, 0.5, 0.6915, 0.8413, 0.9332, 1.0];
 
 /// Densities on a common grid, from back to front.

@@ -22,8 +22,8 @@ const MARK: f32 = 5.0;
 pub(super) const CLASSIFIED: Vec2 = Vec2::new(SIDE, SIDE + 2.0 * LINE);
 pub(super) const MASKED: Vec2 = Vec2::new(2.0 * MASK_SIDE + GAP, MASK_SIDE + LINE);
 
-/// A picture, what the model says, how sure it is, and what it is. Right and wrong have a mark, as not everybody tells green
-/// from red.
+/// A picture, what the model says, how sure it is, and what it is. Right and wrong have a mark, as not everybody tells
+/// green from red.
 pub(super) fn classified(ui: &mut Ui, text: Text, sheets: &Sheets, said: &Predictions, number: usize) {
     let sample = &said.samples[number];
     let (area, response) = ui.allocate_exact_size(CLASSIFIED, Sense::hover());
