@@ -54,6 +54,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use pulp::Arch;
+use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::plan::{Body, LoopKernel, Place, Plan};
@@ -131,15 +132,16 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Bound {
     ready: Arc<Ready>,
-    views: Vec<View>,
-    states: Vec<Mutex<State>>,
+    // many run once, so their lists need no heap while they are short
+    views: SmallVec<[View; 8]>,
+    states: SmallVec<[Mutex<State>; 2]>,
     /// Milliseconds of each kernel in the last timed run.
     times: Vec<f64>,
     /// Since they were last asked for.
     stages: StageTimes,
     profile: Option<Profile>,
     log: Option<Arc<SpanLog>>,
-    _memory: Vec<Memory>,
+    _memory: SmallVec<[Memory; 8]>,
 }
 
 /// Times of single kernels.
@@ -165,7 +167,7 @@ impl Compiled {
     pub(crate) fn bind(&self, blocks: &Blocks, externals: impl Iterator<Item = Memory>) -> Option<Bound> {
         let plan = &self.0.plan;
         let slots = plan.slots.iter().map(|&bytes| blocks.scratch(bytes));
-        let memories = externals.map(Some).chain(slots).collect::<Option<Vec<_>>>()?;
+        let memories = externals.map(Some).chain(slots).collect::<Option<SmallVec<[_; 8]>>>()?;
         let memory = |place: Place| match place {
             Place::External(number) => &memories[number],
             Place::Slot(number) => &memories[plan.externals + number],
@@ -183,7 +185,7 @@ impl Compiled {
                 Kernel::Parts(_) | Kernel::Routine(_) => State::Nothing,
             }))
         });
-        let states = states.collect::<Option<Vec<_>>>()?;
+        let states = states.collect::<Option<SmallVec<_>>>()?;
         let stages = StageTimes::default();
         let (ready, times) = (self.0.clone(), Vec::new());
         let mut bound = Bound { ready, views, states, times, stages, profile: None, log: None, _memory: memories };

@@ -13,7 +13,7 @@ use crate::{cpu, gpu};
 use super::fault;
 use super::storage::StorageMemory;
 use super::usage::Claim;
-use super::{Backend, Device, Purpose, Storage, WeakDevice};
+use super::{Backend, CpuState, Device, Purpose, Storage, WeakDevice};
 
 /// A plan whose kernels are ready to run.
 #[derive(Debug)]
@@ -73,6 +73,14 @@ pub(super) fn check_sizes(plan: &Plan) -> Result<()> {
 }
 
 impl Device {
+    /// What the CPU backend keeps; for plans that were compiled for it.
+    fn cpu_state(&self) -> &CpuState {
+        match self.backend() {
+            Backend::Cpu(state) => state,
+            Backend::Gpu { .. } => unreachable!("a CPU plan is bound on the CPU only"),
+        }
+    }
+
     /// Renders and compiles the kernels of a plan for which there is memory now.
     pub(crate) fn prepare(&self, plan: Arc<Plan>) -> Result<Executable> {
         self.check()?;
@@ -128,21 +136,46 @@ impl Device {
 impl Executable {
     /// Provides memory for the plan's slots and binds them together with `externals`, which lie on the same device.
     pub(crate) fn bind(&self, externals: &[Storage]) -> Result<Bound> {
-        assert_eq!(externals.len(), self.plan.externals, "one storage for each external of the plan");
-        let device = self.device.upgrade().expect("whoever runs a plan holds its device");
-        device.check()?;
+        let device = self.device_for(externals)?;
         let (kind, slots) = match &self.kind {
-            Prepared::Cpu(compiled) => self.bind_cpu(&device, compiled, externals)?,
+            Prepared::Cpu(compiled) => {
+                let (bound, claims) = self.bind_cpu(device.cpu_state(), &device, compiled, externals)?;
+                (Replay::Cpu(Box::new(bound)), Slots::Counted(claims))
+            }
             Prepared::Gpu(program) => self.bind_gpu(&device, program, externals)?,
         };
         Ok(Bound { device, kind, _externals: externals.to_vec(), _slots: slots })
     }
 
-    fn bind_cpu(&self, device: &Device, compiled: &cpu::Compiled, externals: &[Storage]) -> Result<(Replay, Slots)> {
-        let Backend::Cpu(state) = device.backend() else { unreachable!("a CPU plan is bound on the CPU only") };
+    /// Runs the plan with `externals` and these host values, as [`bind`](Self::bind) and [`Bound::run`] would; nobody
+    /// asks for its times, and next time it is bound anew.
+    pub(crate) fn run_once(&self, externals: &[Storage], uniforms: &[u32]) -> Result<()> {
+        let Prepared::Cpu(compiled) = &self.kind else { return self.bind(externals)?.run(uniforms) };
+        let device = self.device_for(externals)?;
+        let state = device.cpu_state();
+        let (mut bound, _claims) = self.bind_cpu(state, &device, compiled, externals)?;
+        bound.run_untimed(uniforms, &state.status);
+        Ok(())
+    }
+
+    /// The device, if it is still there.
+    fn device_for(&self, externals: &[Storage]) -> Result<Device> {
+        assert_eq!(externals.len(), self.plan.externals, "one storage for each external of the plan");
+        let device = self.device.upgrade().expect("whoever runs a plan holds its device");
+        device.check()?;
+        Ok(device)
+    }
+
+    fn bind_cpu(
+        &self,
+        state: &CpuState,
+        device: &Device,
+        compiled: &cpu::Compiled,
+        externals: &[Storage],
+    ) -> Result<(cpu::Bound, Vec<Claim>)> {
         let claims = device.reserve_slots(&self.plan)?;
         match compiled.bind(&state.blocks, externals.iter().map(|storage| storage.cpu().clone())) {
-            Some(bound) => Ok((Replay::Cpu(Box::new(bound)), Slots::Counted(claims))),
+            Some(bound) => Ok((bound, claims)),
             None => {
                 drop(claims);
                 let bytes = self.plan.slots.iter().sum();
@@ -187,24 +220,11 @@ impl Bound {
     /// On a GPU this returns as soon as the work is queued; it waits only while too many replays are under way.
     pub(crate) fn run(&mut self, uniforms: &[u32]) -> Result<()> {
         self.device.check()?;
-        match (&mut self.kind, self.device.backend()) {
-            (Replay::Cpu(bound), Backend::Cpu(state)) => bound.run(uniforms, &state.status),
-            (Replay::Gpu(bound), _) => bound.run(uniforms)?,
-            (Replay::Cpu(_), Backend::Gpu { .. }) => unreachable!("a CPU plan is bound on the CPU only"),
+        match &mut self.kind {
+            Replay::Cpu(bound) => bound.run(uniforms, &self.device.cpu_state().status),
+            Replay::Gpu(bound) => bound.run(uniforms)?,
         }
         Ok(())
-    }
-
-    /// As [`run`](Self::run), for a plan that will be bound anew when it runs again: nobody asks for its times.
-    pub(crate) fn run_once(mut self, uniforms: &[u32]) -> Result<()> {
-        match (&mut self.kind, self.device.backend()) {
-            (Replay::Cpu(bound), Backend::Cpu(state)) => {
-                self.device.check()?;
-                bound.run_untimed(uniforms, &state.status);
-                Ok(())
-            }
-            _ => self.run(uniforms),
-        }
     }
 
     /// What each stage took in the replays measured since the last call.

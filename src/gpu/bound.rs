@@ -161,6 +161,7 @@ impl Bound {
         let slot = if timed == Some(How::Queries) { self.timing.begin() } else { None };
 
         let mut recorder = gpu.recorder();
+        recorder.may_raise |= program.may_raise;
         if let Some(buffer) = &self.uniforms {
             recorder.upload(gpu, bytemuck::cast_slice(uniforms), buffer, 0)?;
         }
@@ -186,13 +187,15 @@ impl Bound {
             _ => End::Untimed,
         };
         let submission = self.timing.fences.submit(gpu, &mut recorder, end);
+        // before another thread submits, whose work may take longer
+        let submitted = submission.map(|submission| (submission.clone(), gpu.submitted(Some(submission))));
         drop(recorder);
         if let (Some(slot), Some(timer)) = (slot, &self.timing.timer) {
             timer.fetch(slot);
         }
-        if let Some(submission) = submission {
+        if let Some((submission, submitted)) = submitted {
             gpu.pace.submitted(gpu, &submission);
-            self.in_flight.push_back(gpu.submitted(Some(submission)));
+            self.in_flight.push_back(submitted);
         }
         if let Some(memory) = self.unused.take() {
             // Whatever was not initialized when it was bound, wgpu looks at again in each launch. Now everything is.

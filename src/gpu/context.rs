@@ -1,12 +1,13 @@
 //! One opened adapter.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::device::{Counters, DeviceInfo};
 use crate::error::{Error, Result};
+use crate::units;
 
 use super::adapter::{Adapter, capabilities, describe, wanted};
 use super::counters::{Cells, Made};
@@ -98,11 +99,14 @@ impl Poller {
         self.poll(wgpu::PollType::Wait { submission_index: submission, timeout: None });
     }
 
-    /// The same, but asks first whether `is_done`, which a callback tells. (Waits without time would say it, too, but
-    /// wgpu 30 panics if another thread finds the queue empty in the middle of one.)
+    /// The same, or until it `is_done`, which a callback tells, and for which this asks first. (Waits without time would
+    /// say it, too, but wgpu 30 panics if another thread finds the queue empty in the middle of one.)
     pub(super) fn wait_until(&self, is_done: impl Fn() -> bool, submission: Option<wgpu::SubmissionIndex>) {
+        if is_done() {
+            return;
+        }
         let begun = Instant::now();
-        while self.asks && begun.elapsed() < ASKING {
+        while self.asks && begun.elapsed() < ASKING && !self.is_lost() {
             self.turn();
             if is_done() {
                 return;
@@ -127,9 +131,14 @@ impl Poller {
         if self.health.is_lost() {
             return;
         }
-        // wgpu panics when the driver loses the device during a wait; that is an error of the world, not of ours. A
-        // wait for a submission that was refused returns an error, but then the refusal itself has been reported.
-        if catch_unwind(AssertUnwindSafe(|| self.device.poll(how))).is_err() {
+        // wgpu panics when the driver loses the device during a wait; that is an error of the world, not of ours. But
+        // callbacks run in there as well, those of an application that shares the device among them. A wait for a
+        // submission that was refused returns an error, but then the refusal itself has been reported.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.device.poll(how))) {
+            let message = panic.downcast_ref::<String>().map_or("", String::as_str);
+            if !message.contains("Device::poll") && !self.health.is_lost() {
+                resume_unwind(panic);
+            }
             self.health.lose("the driver failed while it was waited for");
         }
     }
@@ -249,7 +258,6 @@ impl Gpu {
         // first, so that a thread whose readback fails meanwhile learns why
         self.poller.health.lose("destroyed");
         self.device.destroy();
-        self.poller.wait(None);
     }
 
     /// Memory for values, that reads as zero.
@@ -274,6 +282,16 @@ impl Gpu {
             }
             result => result,
         }
+    }
+
+    /// Memory for something that soon does without it: `which` says what takes it, and what to do if there is none.
+    pub(super) fn alloc_passing(&self, usage: wgpu::BufferUsages, bytes: u64, which: &str) -> Result<wgpu::Buffer> {
+        self.alloc_for(usage, bytes, "passing").map_err(|error| match error {
+            AllocError::Other(error) => error,
+            AllocError::OutOfMemory => {
+                self.poller.health.error(format!("no memory for the {} that {which}", units::bytes(bytes)))
+            }
+        })
     }
 
     fn try_alloc(&self, usage: wgpu::BufferUsages, bytes: u64, what: &str) -> Result<wgpu::Buffer, AllocError> {

@@ -2,10 +2,16 @@
 //!
 //! wgpu reports most errors to callbacks, from whatever thread meets them, and panics where nobody listens.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
+
+thread_local! {
+    /// How often a driver has reported an error to this thread, of whatever device: wgpu calls back where it was met.
+    static REPORTS: Cell<u64> = const { Cell::new(0) };
+}
 
 /// The state of one device.
 #[derive(Debug)]
@@ -63,8 +69,20 @@ impl Health {
     /// The driver reported an error; the first one counts, as the others mostly follow from it.
     pub(super) fn report(&self, message: String) {
         tracing::warn!(device = self.name, "{message}");
+        REPORTS.set(REPORTS.get() + 1);
         self.trouble().reported.get_or_insert(message);
         self.troubled.store(true, Ordering::Release);
+    }
+
+    /// Of two numbers the later one is larger if something was reported in between.
+    pub(super) fn reports_to_this_thread() -> u64 {
+        REPORTS.get()
+    }
+
+    /// The device is gone for the reason that was reported.
+    pub(super) fn lose_by_report(&self) {
+        let reported = self.trouble().reported.clone();
+        self.lose(&format!("it refused work: {}", reported.as_deref().unwrap_or("the reason was told already")));
     }
 
     fn trouble(&self) -> std::sync::MutexGuard<'_, Trouble> {

@@ -26,6 +26,8 @@ pub(crate) struct Program {
     pub(super) costs: Vec<Cost>,
     /// The sizes of all launches.
     pub(super) sizes: wgpu::Buffer,
+    /// A launch can raise the device's status.
+    pub(super) may_raise: bool,
 }
 
 /// A launch with its compiled kernel.
@@ -82,8 +84,9 @@ impl Program {
             });
         }
         let sizes = gpu.uniform_buffer("sizes", &sizes);
+        let may_raise = launches.iter().any(|launch| launch.uses_status);
         gpu.check()?;
-        Ok(Self { gpu: Arc::clone(gpu), plan, launches, costs, sizes })
+        Ok(Self { gpu: Arc::clone(gpu), plan, launches, costs, sizes, may_raise })
     }
 }
 

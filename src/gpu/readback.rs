@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::status;
-use crate::units;
 
-use super::context::{AllocError, Gpu};
+use super::context::Gpu;
 use super::waiter::Ticket;
 
 /// Bytes of the largest readback buffer.
@@ -32,21 +31,19 @@ impl ReadbackPool {
             return Ok(buffer);
         }
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        gpu.alloc_for(usage, bytes, "readback").map_err(|error| match error {
-            AllocError::Other(error) => error,
-            AllocError::OutOfMemory => gpu.poller.health.error(format!(
-                "no memory for the {} that a read takes on its way to the host; read fewer elements at a time",
-                units::bytes(bytes)
-            )),
-        })
+        gpu.alloc_passing(usage, bytes, "a read takes on its way to the host; read fewer elements at a time")
     }
 
     fn give(&self, buffer: wgpu::Buffer) {
         buffer.unmap();
         let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if buffer.size() <= POOLED_BYTES && pool.len() < POOLED_COUNT {
-            pool.push(buffer);
+        if buffer.size() > POOLED_BYTES {
+            return;
         }
+        if pool.len() == POOLED_COUNT {
+            pool.remove(0); // the one used longest ago
+        }
+        pool.push(buffer);
     }
 }
 
@@ -75,6 +72,10 @@ impl Read {
         self.pieces.iter().chain([&self.status])
     }
 
+    fn tickets(&self) -> Vec<Ticket> {
+        self.mapped().map(|piece| piece.mapped.clone()).collect()
+    }
+
     fn is_mapped(&self) -> bool {
         self.mapped().all(|piece| piece.mapped.outcome().is_some())
     }
@@ -100,6 +101,10 @@ impl Gpu {
         };
         starts.zip(&pieces).for_each(|(at, piece)| copy(buffer, at, piece));
         copy(&self.status, 0, &status);
+        if std::mem::take(&mut recorder.may_raise) {
+            // here, and not once the read has found something: by then other work may have raised it again
+            recorder.encoder(self).clear_buffer(&self.status, 0, Some(4));
+        }
         let tallied = self.tally.get().map(|_| recorder.tallied);
         let submission = recorder.submit(self);
         drop(recorder);
@@ -116,23 +121,19 @@ impl Gpu {
     /// Sees to it that a read gets done while nobody waits for it.
     pub(crate) fn watch_read(&self, read: &Read) {
         if let Some(submission) = &read.submission {
-            let tickets = read.mapped().map(|piece| piece.mapped.clone()).collect();
-            self.waiter.watch(&self.poller, submission.clone(), tickets);
+            self.waiter.watch(&self.poller, submission.clone(), read.tickets());
         }
     }
 
     /// Waits for a read that nobody watches on this thread, which saves the way to another one and back.
     pub(crate) fn finish_read_now<T: Element>(self: Arc<Self>, read: Read) -> Result<Vec<T>> {
         self.poller.wait_until(|| read.is_mapped(), read.submission.clone());
-        if !read.is_mapped() {
-            // another thread's poll has taken the callbacks
-            self.watch_read(&read);
-        }
+        self.poller.see_settled(&read.tickets());
         pollster::block_on(self.finish_read(read))
     }
 
-    /// Waits for a read that is watched and takes its elements. An index outside its range, wherever it was met since
-    /// the last read, is an error here.
+    /// Waits for a read, which somebody has to see to, and takes its elements. An index outside its range, wherever it
+    /// was met since the last read, is an error here.
     pub(crate) async fn finish_read<T: Element>(self: Arc<Self>, read: Read) -> Result<Vec<T>> {
         let mut result = Vec::with_capacity(read.bytes / T::DTYPE.size_bytes());
         let (mut skip, mut left) = (read.skip, read.bytes);
@@ -148,13 +149,10 @@ impl Gpu {
             self.poller.health.lose("the system stopped work on it, perhaps to draw the display; use smaller batches");
         }
         self.check()?;
-        let status = words[0];
-        if status != 0 {
-            let mut recorder = self.recorder();
-            recorder.encoder(&self).clear_buffer(&self.status, 0, Some(4));
-            return Err(status::error(status));
+        match words[0] {
+            0 => Ok(result),
+            place => Err(status::error(place)),
         }
-        Ok(result)
     }
 
     async fn take_piece<T: Element>(&self, piece: Piece, bytes: Range<usize>, into: &mut Vec<T>) -> Result<()> {

@@ -6,6 +6,7 @@ use crate::error::Result;
 
 use super::context::Gpu;
 use super::counters::Made;
+use super::health::Health;
 use super::staging::{Full, Staging};
 
 /// How many submissions may wait on the device before the host does: their command buffers take memory.
@@ -17,6 +18,8 @@ pub(super) struct Recorder {
     encoder: Option<wgpu::CommandEncoder>,
     staging: Staging,
     queued: VecDeque<wgpu::SubmissionIndex>,
+    /// Since the status was read last, something was recorded that can raise it.
+    pub(super) may_raise: bool,
     /// Submissions that the device's tally has to count, modulo 2³².
     pub(super) tallied: u32,
 }
@@ -57,23 +60,27 @@ impl Recorder {
         Ok(())
     }
 
-    /// Submits what is recorded; `None` if nothing is.
+    /// Submits what is recorded; `None` if nothing is. A device that refuses it is lost: whose work it was is not
+    /// known, and whoever reads its results would take what was there before for them.
     pub(super) fn submit(&mut self, gpu: &Gpu) -> Option<wgpu::SubmissionIndex> {
         let mut encoder = self.encoder.take()?;
         if let Some(tally) = gpu.tally.get() {
             tally.record(&mut encoder);
             self.tallied = self.tallied.wrapping_add(1);
         }
+        let reports = Health::reports_to_this_thread();
         let commands = encoder.finish();
         self.staging.close();
         gpu.count(Made::Submission);
         let submission = gpu.queue.submit([commands]); // which also runs the callbacks that are due
+        if Health::reports_to_this_thread() != reports {
+            gpu.poller.health.lose_by_report();
+        }
         self.staging.recall(&submission);
         self.queued.push_back(submission.clone());
-        if self.queued.len() > MAX_QUEUED
-            && let Some(oldest) = self.queued.pop_front()
-        {
-            gpu.poller.wait(Some(oldest));
+        if self.queued.len() > MAX_QUEUED {
+            // several at once: each wait asks the driver, though they are mostly done long ago
+            gpu.poller.wait(self.queued.drain(..MAX_QUEUED / 2).next_back());
         }
         Some(submission)
     }

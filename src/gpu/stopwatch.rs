@@ -78,7 +78,7 @@ impl<'a> Stopwatch<'a> {
             drop(pass);
             submission = recorder.submit(self.gpu);
         }
-        self.gpu.poller.wait(submission);
+        self.gpu.wait_for(self.gpu.submitted(submission));
         self.gpu.check()?;
         Ok(start.elapsed().as_secs_f64() * 1e3)
     }
@@ -107,10 +107,17 @@ impl<'a> Stopwatch<'a> {
         if let (Some(slot), Some(timer)) = (slot, &self.timer) {
             timer.fetch(slot);
         }
-        self.gpu.poller.wait(submission);
+        self.gpu.wait_for(self.gpu.submitted(submission));
         let wall = start.elapsed().as_secs_f64() * 1e3;
+        // another thread's poll may be about to tell it
+        while let (Some(slot), Some(timer)) = (slot, &self.timer)
+            && timer.is_pending(slot)
+            && !self.gpu.is_lost()
+        {
+            self.gpu.poller.turn();
+            std::thread::yield_now();
+        }
         self.gpu.check()?;
-        self.gpu.poller.turn();
         let clock = &self.gpu.clock;
         let told = self.timer.as_mut().filter(|_| slot.is_some()).map(|timer| timer.collect(clock, None));
         let told = told.and_then(|replays| replays.into_iter().flatten().next_back());

@@ -8,6 +8,7 @@ use crate::device::{Bound, Device, Storage};
 use crate::error::{Error, Result};
 use crate::plan::{Body, Buffer, Kernel, LoopKernel, Place, Plan};
 use crate::stage::Stage;
+use crate::tensor::Tensor;
 use crate::timing::{StageTimes, TimeSource};
 use crate::{DType, status};
 
@@ -300,6 +301,15 @@ fn an_index_outside_its_range_is_an_error_of_the_next_read() {
         }
         assert_eq!(values(&device, &state).expect("the error is told once")[0], 1.0);
     }
+    // each read tells what was met since the one that began before it, whichever is waited for first
+    let error = |result: Result<Vec<f32>>| assert!(matches!(result, Err(Error::IndexOutOfRange { .. })), "{result:?}");
+    bound.run(&[0, 0]).expect("run");
+    let first = device.begin_read::<f32>(&state, 0, 4);
+    bound.run(&[0, 0]).expect("run");
+    let second = device.begin_read::<f32>(&state, 0, 4);
+    error(first.now());
+    error(second.now());
+    assert!(values(&device, &state).is_ok());
 }
 
 #[test]
@@ -317,10 +327,25 @@ fn a_kernel_that_does_not_compile_is_an_error_with_its_name() {
 fn what_the_driver_reports_is_an_error_of_the_next_call() {
     let Some(device) = fresh_gpu() else { return };
     let gpu = device.gpu_backend();
-    // A copy beyond the end is refused by wgpu's validation when the commands are finished.
-    gpu.recorder().encoder(gpu).copy_buffer_to_buffer(&gpu.status, 0, &gpu.status, 1 << 20, 4);
+    let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::STORAGE; // which do not go together
+    gpu.buffer("refused", 16, usage);
     assert!(matches!(device.sync(), Err(Error::Device { .. })));
     assert!(device.sync().is_ok());
+}
+
+/// Whose results are missing is not known, and they must not be taken for results.
+#[test]
+fn a_device_that_refused_work_is_lost() {
+    let Some(device) = fresh_gpu() else { return };
+    let gpu = device.gpu_backend();
+    let sum = Tensor::ones([70], &device).sum();
+    sum.realize().expect("recorded");
+    // A copy beyond the end is refused by wgpu's validation when the commands are finished.
+    gpu.recorder().encoder(gpu).copy_buffer_to_buffer(&gpu.status, 0, &gpu.status, 1 << 20, 4);
+    for _ in 0..2 {
+        let error = sum.item::<f32>().expect_err("it was never computed");
+        assert!(matches!(&error, Error::DeviceLost { reason, .. } if reason.contains("refused")), "{error}");
+    }
 }
 
 #[test]

@@ -190,6 +190,11 @@ impl Timer {
         Some(free)
     }
 
+    /// Whether the times of this place are still on their way.
+    pub(super) fn is_pending(&self, slot: usize) -> bool {
+        matches!(get(&self.slots[slot].state), State::Pending)
+    }
+
     /// What pass number `pass` has to write.
     pub(super) fn writes(&self, pass: usize) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
         let pass = u32::try_from(pass).ok().filter(|&pass| pass < self.passes)?;

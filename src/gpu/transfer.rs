@@ -29,12 +29,12 @@ impl Gpu {
         if data.is_empty() {
             return Ok(());
         }
-        let mut recorder = self.recorder();
         if target.offset.is_multiple_of(4) && (to_end || data.len().is_multiple_of(4)) {
-            return recorder.upload(self, data, target.buffer, target.offset);
+            return self.recorder().upload(self, data, target.buffer, target.offset);
         }
         // Neighbours share the first or the last word.
-        let between = self.scratch(data.len() as u64);
+        let between = self.scratch(data.len() as u64)?;
+        let mut recorder = self.recorder();
         recorder.upload(self, data, &between, 0)?;
         self.move_bytes(&mut recorder, Span { buffer: &between, offset: 0 }, target, data.len() as u64)
     }
@@ -45,11 +45,11 @@ impl Gpu {
         if bytes == 0 {
             return Ok(());
         }
-        let mut recorder = self.recorder();
         if from.buffer != to.buffer {
-            return self.copy_distinct(&mut recorder, from, to, bytes);
+            return self.copy_distinct(&mut self.recorder(), from, to, bytes);
         }
-        let between = self.scratch(bytes);
+        let between = self.scratch(bytes)?;
+        let mut recorder = self.recorder();
         let middle = Span { buffer: &between, offset: 0 };
         self.copy_distinct(&mut recorder, from, middle, bytes)?;
         self.copy_distinct(&mut recorder, middle, to, bytes)
@@ -89,9 +89,12 @@ impl Gpu {
         Ok(())
     }
 
-    fn scratch(&self, bytes: u64) -> wgpu::Buffer {
+    /// Where bytes lie in between. It is taken before anything is recorded: a copy to a buffer that is none would
+    /// spoil all work that is.
+    fn scratch(&self, bytes: u64) -> Result<wgpu::Buffer> {
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-        self.buffer("scratch", bytes.next_multiple_of(16).max(16), usage)
+        let capacity = bytes.next_multiple_of(16).max(16);
+        self.alloc_passing(usage, capacity, "a copy takes on its way; copy fewer elements at a time")
     }
 }
 

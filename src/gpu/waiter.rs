@@ -1,7 +1,7 @@
-//! A thread that waits for the device, so that nobody else has to.
+//! A thread that waits for the device on behalf of others.
 //!
-//! wgpu runs the callbacks of finished work only while someone polls. A future that waits for a readback hands the
-//! submission to this thread and sleeps.
+//! wgpu runs the callbacks of finished work only while someone polls. A future that waits for a readback, and whoever
+//! wants to know when work was done, hands the submission to this thread and sleeps, or does something else.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -91,13 +91,20 @@ fn start(poller: Poller) -> Sender<Job> {
 fn serve(poller: &Poller, jobs: &Receiver<Job>) {
     while let Ok((submission, tickets)) = jobs.recv() {
         poller.wait(Some(submission));
-        // Another thread's poll may have taken the callbacks and be about to run them.
+        poller.see_settled(&tickets);
+    }
+}
+
+impl Poller {
+    /// Returns when these are settled, whose submission was waited for: another thread's poll may have taken their
+    /// callbacks and be about to run them. If the device is lost, they have failed.
+    pub(super) fn see_settled(&self, tickets: &[Ticket]) {
         while tickets.iter().any(|ticket| ticket.outcome().is_none()) {
-            if poller.is_lost() {
+            if self.is_lost() {
                 tickets.iter().for_each(|ticket| ticket.settle(false));
             } else {
                 std::thread::sleep(Duration::from_micros(50));
-                poller.turn();
+                self.turn();
             }
         }
     }

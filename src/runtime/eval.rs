@@ -24,7 +24,11 @@ struct Cached {
 
 /// A device's plans by the key of their program and what they were planned for, kept with it.
 #[derive(Default)]
-struct PlanCache(Mutex<Plans>);
+struct PlanCache {
+    plans: Mutex<Plans>,
+    /// One that is clear: most programs are small, and their lists would be made and dropped each time.
+    tracer: Mutex<Tracer>,
+}
 
 #[derive(Default)]
 struct Plans {
@@ -35,7 +39,11 @@ struct Plans {
 
 impl PlanCache {
     fn plans(&self) -> MutexGuard<'_, Plans> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tracer(&self) -> MutexGuard<'_, Tracer> {
+        self.tracer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,7 +103,8 @@ pub fn realize(nodes: &[NodeRef]) -> Result<()> {
 
 fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
     let _exclusive = device.exclusive();
-    let mut tracer = Tracer::default();
+    let cache = device.kept::<PlanCache>();
+    let mut tracer = std::mem::take(&mut *cache.tracer());
     let numbers: SmallVec<[usize; 4]> = nodes.iter().map(|node| tracer.add(node)).collect();
     tracer.program.check_sizes()?;
     // a vector's gaps have to be zero; everything else is written all over
@@ -114,8 +123,10 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
         let plan = plan::plan(&tracer.program, &one_off_options(device));
         super::validate::run(device, &plan, &tracer.storages, &uniforms)?;
     } else {
-        executable(device, &tracer.program)?.bind(&tracer.storages)?.run_once(&uniforms)?;
+        executable(device, &cache, &tracer.program)?.run_once(&tracer.storages, &uniforms)?;
     }
+    tracer.clear();
+    *cache.tracer() = tracer;
     for (node, storage) in nodes.iter().zip(results) {
         node.set_value(Memory::new(storage, 0));
     }
@@ -123,10 +134,9 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
 }
 
 /// The compiled plan of `program`, from the cache if an equal one was run before.
-fn executable(device: &Device, program: &Program) -> Result<Arc<Executable>> {
+fn executable(device: &Device, cache: &PlanCache, program: &Program) -> Result<Arc<Executable>> {
     let options = one_off_options(device);
     let key = (program.key(), options);
-    let cache = device.kept::<PlanCache>();
     let why = {
         let plans = &mut *cache.plans();
         plans.clock += 1;
