@@ -123,7 +123,9 @@ impl<const AXES: usize> Module for ChannelDropout<AXES> {
         let rank = input.rank();
         let fits = rank == AXES + 1 || rank == AXES + 2;
         assert!(fits, "dropout: {} is not [batch, channels, {AXES} axes]", input.shape());
-        if is_active(self.probability) { drop_leading(input, rank - AXES, self.probability) } else { input.clone() }
+        // PyTorch takes [batch, channels, length] for what it is, and other ranks for a sample without a batch
+        let leading = if AXES == 2 { 2 } else { rank - AXES };
+        if is_active(self.probability) { drop_leading(input, leading, self.probability) } else { input.clone() }
     }
 
     fn visit(&self, _: &mut dyn FnMut(&Var)) {}

@@ -151,6 +151,13 @@ pub fn conv_transpose(
     options: &ConvOptions,
 ) -> Result<Conv> {
     let groups = check(name, input, weight, spatial, options)?;
+    if options.same {
+        return shape_error(format!("{name}: `same` is for convolutions; say padding and output_padding"));
+    }
+    if ![1, spatial].contains(&options.output_padding.len()) {
+        let given = options.output_padding.len();
+        return shape_error(format!("{name}: {given} numbers of output_padding for {spatial} axes"));
+    }
     let (inputs, group_outputs) = (input[1], weight[1]);
     if inputs != weight[0] || !inputs.is_multiple_of(groups) {
         return shape_error(format!(

@@ -11,7 +11,8 @@ use crate::shape::Shape;
 
 use super::PlanOptions;
 
-/// Parts of a contraction's sum are not made shorter than this for the sake of parallelism.
+/// Parts of a contraction's sum are not asked to be shorter than this for the sake of parallelism, but may become half
+/// as long where all are to have as many.
 const LEAST_STEPS: usize = 256;
 /// Nor are those of a reduction's rows, or of its columns, which a quarter of a workgroup's tile share, and in fewer
 /// parts they are not cut: the second reduction takes time, too.

@@ -33,8 +33,7 @@ pub fn catch_non_finite<T>(f: impl FnOnce() -> T) -> (T, Option<Tensor>) {
 /// does nothing.
 pub fn skip_if(skip: &Tensor, except: &[Var]) {
     trace::with(|trace| {
-        trace.skips.push(skip.node().clone());
-        trace.unskipped.extend(except.iter().map(Var::id));
+        trace.skips.push((skip.node().clone(), except.iter().map(Var::id).collect()));
     });
 }
 
@@ -56,11 +55,22 @@ pub(super) fn close(halted: &Var) {
             let after = halted.tensor().maximum(&bad);
             (after.eq(0u32), after)
         });
-        let skip = skips.into_iter().map(Tensor::from_node).reduce(|a, b| a.logical_or(&b));
+        let excepted = |id: u64| skips.iter().any(|(_, except)| except.contains(&id));
+        let skips_of = |id: Option<u64>| {
+            let counted = skips.iter().filter(|(_, except)| id.is_none_or(|id| !except.contains(&id)));
+            counted.map(|(skip, _)| Tensor::from_node(skip.clone())).reduce(|a, b| a.logical_or(&b))
+        };
+        // the same for nearly all
+        let any_skip = skips_of(None);
         let unskipped = trace::with(|trace| std::mem::take(&mut trace.unskipped)).unwrap_or_default();
         let pending = trace::with(|trace| std::mem::take(&mut trace.pending)).unwrap_or_default();
         let gated = pending.into_iter().map(|(var, node)| {
-            let kept = skip.as_ref().filter(|_| !unskipped.contains(&var.id)).map(Tensor::logical_not);
+            let skip = match var.id {
+                id if unskipped.contains(&id) => None,
+                id if excepted(id) => skips_of(Some(id)),
+                _ => any_skip.clone(),
+            };
+            let kept = skip.map(|skip| skip.logical_not());
             let conditions = go_on.iter().map(|(ok, _)| ok.clone()).chain(kept);
             match conditions.reduce(|a, b| a.logical_and(&b)) {
                 Some(condition) => gate(&condition, var, node),

@@ -17,8 +17,9 @@ pub(crate) struct Trace {
     leaves: HashMap<u64, NodeRef>,
     /// Values whose finiteness decides whether the step counts.
     pub(super) checked: Vec<NodeRef>,
-    /// Truth values; if one of them holds, only assignments to `unskipped` variables count.
-    pub(super) skips: Vec<NodeRef>,
+    /// Truth values, and variables to which assignments count though they hold.
+    pub(super) skips: Vec<(NodeRef, Vec<u64>)>,
+    /// Variables to which assignments count whichever of them hold.
     pub(super) unskipped: Vec<u64>,
     /// Random draws so far.
     pub(super) draws: u32,

@@ -153,12 +153,15 @@ impl Tensor {
         self.lp_pool("lp_pool3d", 3, p, options)
     }
 
+    /// The gradient is 0 where the sum is.
     #[track_caller]
     fn lp_pool(&self, name: &str, spatial: usize, p: f64, options: &PoolOptions) -> Self {
         let (windows, _) = ok(options.windows(name, self.shape(), spatial));
         let elements: usize = windows.iter().map(|window| window.kernel).product();
         // through the mean, as PyTorch: where a window ends outside, its elements count for more
-        (self.pow(p).avg_pool(name, spatial, options) * elements as f64).pow(1.0 / p)
+        let sums = self.pow(p).avg_pool(name, spatial, options) * elements as f64;
+        let flat = sums.eq(0.0);
+        flat.where_(0.0, flat.where_(1.0, sums).pow(1.0 / p))
     }
 }
 

@@ -17,43 +17,54 @@ impl Tensor {
     #[must_use]
     pub fn var_dim(&self, axes: impl Axes, correction: usize) -> Self {
         let axes = axes.axes();
-        let kept = self.var_keepdim(axes.as_slice(), correction);
-        let axes = ok(resolve_axes("var", self.shape(), &axes));
-        kept.reshape(reduce::squeezed_shape(self.shape(), &axes))
+        self.var_keepdim(axes.as_slice(), correction).without(self, &axes)
     }
 
     /// Variances along these axes, which stay with size 1.
     #[track_caller]
     #[must_use]
     pub fn var_keepdim(&self, axes: impl Axes, correction: usize) -> Self {
-        let axes = axes.axes();
+        self.variances(&axes.axes(), correction).to_dtype(self.dtype())
+    }
+
+    /// The same before it is rounded: the root of it may be of this type though it is not itself.
+    #[track_caller]
+    fn variances(&self, axes: &[isize], correction: usize) -> Self {
         self.assert_float("var");
         // fewer elements than the correction: 0/0, as in PyTorch
-        let degrees = self.count("var", &axes).saturating_sub(correction);
+        let degrees = self.count("var", axes).saturating_sub(correction);
         let x = self.countable();
-        let distance = &x - x.mean_keepdim(axes.as_slice());
-        (distance.square().sum_keepdim(axes.as_slice()) / degrees as f64).to_dtype(self.dtype())
+        let distance = &x - x.mean_keepdim(axes);
+        distance.square().sum_keepdim(axes) / degrees as f64
+    }
+
+    /// A value of `whole` for each place along the others, without these `axes` of 1.
+    #[track_caller]
+    fn without(&self, whole: &Self, axes: &[isize]) -> Self {
+        let axes = ok(resolve_axes("var", whole.shape(), axes));
+        self.reshape(reduce::squeezed_shape(whole.shape(), &axes))
     }
 
     /// The standard deviation of all elements, by `n - 1`; the gradient is 0 where it is 0.
     #[track_caller]
     #[must_use]
     pub fn std(&self) -> Self {
-        self.var().root()
+        self.std_dim(self.all_axes(), 1)
     }
 
     /// Standard deviations along these axes, by `n - correction`.
     #[track_caller]
     #[must_use]
     pub fn std_dim(&self, axes: impl Axes, correction: usize) -> Self {
-        self.var_dim(axes, correction).root()
+        let axes = axes.axes();
+        self.std_keepdim(axes.as_slice(), correction).without(self, &axes)
     }
 
     /// Standard deviations along these axes, which stay with size 1.
     #[track_caller]
     #[must_use]
     pub fn std_keepdim(&self, axes: impl Axes, correction: usize) -> Self {
-        self.var_keepdim(axes, correction).root()
+        self.variances(&axes.axes(), correction).root().to_dtype(self.dtype())
     }
 
     /// The square root, whose gradient at 0 is 0: at the bottom of a distance there is no slope.

@@ -189,7 +189,12 @@ impl Context<'_> {
     }
 
     /// From now on learning rates are those of the schedule times `factor`.
+    ///
+    /// # Panics
+    /// If `factor` is not a positive number.
+    #[track_caller]
     pub fn set_learning_rate_factor(&mut self, factor: f64) {
+        assert!(factor.is_finite() && factor > 0.0, "a learning rate factor is a positive number, not {factor}");
         self.requests.learning_rate_factor = Some(factor);
     }
 

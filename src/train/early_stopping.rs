@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::error::Result;
 use crate::nn::{LoadOptions, load_weights, save_weights};
+use crate::runtime::VarKind;
 
 use super::callback::{Callback, Context};
 use super::event::TestMetrics;
@@ -128,6 +129,12 @@ impl Callback for EarlyStopping {
         let mut reason = format!("the test {} has not become better for {} epochs", self.monitor.name(), self.since);
         if self.restores && self.best.is_finite() {
             load_weights(run.judged_model(), Self::weights(run), &LoadOptions::default())?;
+            // an average takes its running statistics from the model that learns whenever it is saved
+            for (learning, judged) in run.model().variables().iter().zip(run.judged_model().variables()) {
+                if judged.kind() == VarKind::Buffer && judged.id() != learning.id() {
+                    learning.set(&judged.tensor())?;
+                }
+            }
             reason += "; the weights of the best one are back";
         }
         run.stop(reason);

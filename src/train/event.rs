@@ -207,10 +207,12 @@ impl TestMetrics {
     }
 
     /// Whether its score is higher, or as high and its loss smaller: where all samples are right after a step or two,
-    /// what follows is surer of them.
+    /// what follows is surer of them. What is NaN is worse than everything else.
     pub fn is_better_than(&self, other: &Self) -> bool {
-        let by_score = self.score().total_cmp(&other.score());
-        by_score.then(other.loss.total_cmp(&self.loss)).is_gt()
+        let or = |value: f64, worst: f64| if value.is_nan() { worst } else { value };
+        let score = |of: &Self| or(of.score(), f64::NEG_INFINITY);
+        let loss = |of: &Self| or(of.loss, f64::INFINITY);
+        score(self).total_cmp(&score(other)).then(loss(other).total_cmp(&loss(self))).is_gt()
     }
 }
 
@@ -270,4 +272,33 @@ pub struct Summary {
     pub stages: Vec<StageReport>,
     /// Where the run was saved.
     pub folder: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_a_number_is_never_better() {
+        let metrics = |accuracy: f64, loss: f64| TestMetrics {
+            loss,
+            perplexity: loss.exp(),
+            accuracy,
+            correct: 0,
+            targets: 10,
+            samples: 10,
+            top5: None,
+            mean: MeanScores::default(),
+            micro: MicroScores::default(),
+            by_iou: false,
+        };
+        for nan in [f64::NAN, -f64::NAN] {
+            assert!(metrics(0.5, 9.0).is_better_than(&metrics(0.5, nan)));
+            assert!(!metrics(0.5, nan).is_better_than(&metrics(0.5, 9.0)));
+            assert!(metrics(0.0, 9.0).is_better_than(&metrics(nan, 0.1)));
+            assert!(!metrics(nan, 0.1).is_better_than(&metrics(0.0, 9.0)));
+        }
+        assert!(metrics(0.6, 9.0).is_better_than(&metrics(0.5, 0.1)));
+        assert!(metrics(0.5, 0.1).is_better_than(&metrics(0.5, 0.2)));
+    }
 }

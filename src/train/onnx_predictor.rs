@@ -73,6 +73,13 @@ impl Predictor {
                 "its input is {input}, with {mean} numbers for the mean and {std} for the scale"
             )));
         }
+        if let Some((mean, std)) = &preprocessing.scale
+            && (mean.len() != std.len() || !std.iter().all(|&std| std > 0.0))
+        {
+            return Err(wrong(format!(
+                "the scale is {mean:?} and {std:?}: as many numbers for the mean as for the deviation, and these greater than 0"
+            )));
+        }
         let normalization = normalization(&model, &shape, preprocessing);
         let is_ours = model.metadata().contains_key(GIVEN);
         // of whole numbers, levels are what there is

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::data::{self, Cache, DatasetName, Description, Goal, Last, OpenOptions, Pipeline, Sample, Split};
+use crate::data::{
+    self, Augment, Cache, DatasetName, Description, Goal, Last, On, OpenOptions, Pipeline, Sample, Split,
+};
 use crate::device::Device;
 use crate::error::{Error, Result, StateMismatch};
 use crate::formats::tensorboard::Setting;
@@ -353,13 +355,19 @@ pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pi
         fits_memory(&[&train, &test])?;
     }
     let train = if train.is_shuffled() { train } else { train.shuffle() };
-    let train = train
-        .augment(config.augment.clone(), config.augment_on)
-        .batch(config.batch_size, Last::KeepSeveral)
-        .epochs(config.epochs);
-    // padded rows are computed, too: no more of them than there are samples
-    let rows = config.batch_size.min(test.samples_per_epoch()).max(1);
-    let test = test.batch(rows, Last::Pad);
+    for (part, what) in [(&train, "training"), (&test, "testing")] {
+        if part.samples_per_epoch() == 0 {
+            return Err(Error::Config(format!("{}: there is no sample for {what}", part.description().name)));
+        }
+    }
+    // room is made for whole batches, and padded rows are computed, too: no more rows than there are samples
+    let rows = |of: &Pipeline| config.batch_size.min(of.samples_per_epoch());
+    let batch = rows(&train);
+    let train =
+        train.augment(config.augment.clone(), config.augment_on).batch(batch, Last::KeepSeveral).epochs(config.epochs);
+    let batch = rows(&test);
+    // judged as they are, once each time, whatever the pipeline was for
+    let test = test.augment(Augment::default(), On::Host).epochs(1).batch(batch, Last::Pad);
     Ok(Split { train, test })
 }
 

@@ -187,3 +187,32 @@ fn attention_to_nothing_is_refused_or_nothing() {
         assert_eq!(nothing.to_vec::<f32>().expect("values"), [0.0; 12], "{device:?}");
     }
 }
+
+#[test]
+fn what_is_chosen_among_f16_and_f32_is_f32_under_autocast() {
+    for device in devices() {
+        let x = sample(3, [3, 3], DType::F32, &device);
+        let chosen = autocast(DType::F16, || x.gt(0.0).where_(&x, x.matmul(&x)));
+        assert_eq!(chosen.dtype(), DType::F32);
+        let expected = x.gt(0.0).where_(&x, x.matmul(&x));
+        assert_eq!(chosen.to_vec::<f32>().expect("values"), expected.to_vec::<f32>().expect("values"), "{device:?}");
+        let weight = Tensor::full([1], 0.25, &device);
+        let activated = autocast(DType::F16, || x.matmul(&x).prelu(&weight)).to_vec::<f32>().expect("values");
+        assert_eq!(activated, x.matmul(&x).prelu(&weight).to_vec::<f32>().expect("values"), "{device:?}");
+    }
+}
+
+/// Though the variance is none.
+#[test]
+fn a_deviation_that_f16_can_hold_is_one() {
+    for device in devices() {
+        for (size, expected) in [(400.0_f32, 565.5), (1e-4, 1.414e-4)] {
+            let x = Tensor::from_slice(&[-size, size], [2], &device).expect("memory").to_dtype(DType::F16);
+            for std in [x.std(), x.std_dim(0, 1), x.std_keepdim(0, 1).squeeze(0)] {
+                assert_eq!((std.dtype(), std.rank()), (DType::F16, 0));
+                let found = std.to_dtype(DType::F32).item::<f32>().expect("a value");
+                assert!((found / expected - 1.0).abs() < 2e-3, "{device:?}: {found} for {expected}");
+            }
+        }
+    }
+}

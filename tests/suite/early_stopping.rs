@@ -6,8 +6,12 @@ use brasa::train::{Config, Control, EarlyStopping, ModelName, Monitor, Summary, 
 
 /// A run at a constant learning rate, so that its first epochs are those of any longer one.
 fn settings(name: &str, out: &Path, epochs: usize, ema: Option<f64>) -> Config {
+    settings_of("mlp", name, out, epochs, ema)
+}
+
+fn settings_of(model: &str, name: &str, out: &Path, epochs: usize, ema: Option<f64>) -> Config {
     Config {
-        model: ModelName::new("mlp").expect("a model of that name"),
+        model: ModelName::new(model).expect("a model of that name"),
         schedule: "constant".parse().expect("a schedule"),
         batch_size: 64,
         device: Some("cpu".into()),
@@ -58,12 +62,14 @@ fn what_is_better_is_for_the_options_to_say() {
 
 #[test]
 fn the_weights_of_the_best_evaluation_come_back() {
-    for ema in [None, Some(0.9)] {
+    // a residual network has running statistics, which an average takes from the model that learns
+    for (model, ema) in [("mlp", None), ("mlp", Some(0.9)), ("resnet20", Some(0.9))] {
         let out = tempfile::tempdir().expect("a temporary folder");
-        let first = run(Trainer::new(settings("first", out.path(), 1, ema)).expect("good settings"));
+        let settings = |name: &str, epochs: usize| settings_of(model, name, out.path(), epochs, ema);
+        let first = run(Trainer::new(settings("first", 1)).expect("good settings"));
         let never_better = || EarlyStopping::new(2).min_delta(1e3);
-        let last = stopped_by(never_better(), settings("last", out.path(), 9, ema));
-        let best = stopped_by(never_better().restore_best(), settings("best", out.path(), 9, ema));
+        let last = stopped_by(never_better(), settings("last", 9));
+        let best = stopped_by(never_better().restore_best(), settings("best", 9));
         assert_eq!((last.steps, best.steps), (3 * first.steps, 3 * first.steps));
         assert!(best.stopped.as_deref().is_some_and(|reason| reason.contains("are back")), "{best:?}");
         assert_eq!(weights(&best), weights(&first), "those of the first epoch");

@@ -283,6 +283,21 @@ fn running_statistics_move_by_a_tenth_of_the_batchs() {
 }
 
 #[test]
+fn channels_of_lines_are_dropped_as_those_of_pictures() {
+    for device in devices() {
+        let dropped = Mode::Train.scope(|| Dropout2d::new(0.5).forward(&Tensor::ones([8, 16, 10], &device)));
+        let kept: Vec<bool> = floats(&dropped)
+            .chunks(10)
+            .map(|line| {
+                assert!(line.iter().all(|&value| value == line[0] && (value == 0.0 || value == 2.0)), "{line:?}");
+                line[0] == 2.0
+            })
+            .collect();
+        assert!(kept.chunks(16).any(|sample| sample.contains(&true) && sample.contains(&false)), "{kept:?}");
+    }
+}
+
+#[test]
 fn a_causal_position_sees_only_what_came_before() {
     for device in devices() {
         let changed = |attention| {

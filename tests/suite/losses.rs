@@ -5,7 +5,7 @@ use brasa::tensor::{BinaryCrossEntropy, CTCLoss, CrossEntropy, NLLLoss, Reductio
 use brasa::{Device, Tensor};
 use serde_json::Value;
 
-use crate::common::{assert_close, devices, panic_of, read, vector};
+use crate::common::{assert_close, devices, doubles, panic_of, read, vector};
 
 #[derive(serde::Deserialize)]
 struct Case {
@@ -253,5 +253,37 @@ fn shapes_that_do_not_fit_are_named() {
         (message(&|| matrix.ctc_loss(&matrix, &labels, &labels, &CTCLoss::default())), "[time, batch, classes]"),
     ] {
         assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn weights_and_variances_never_enlarge_the_losses() {
+    for device in devices() {
+        let column = Tensor::ones([4, 1], &device);
+        let (x, t) = (vector(&[0.5, -1.0, 2.0, 0.0], &device), vector(&[1.0, 0.0, 1.0, 0.0], &device));
+        for options in [
+            BinaryCrossEntropy { weight: Some(column.clone()), ..BinaryCrossEntropy::default() },
+            BinaryCrossEntropy { pos_weight: Some(column.clone()), ..BinaryCrossEntropy::default() },
+        ] {
+            let (message, ..) = panic_of(|| x.binary_cross_entropy_with_logits_with(&t, &options));
+            assert!(message.contains("[4, 1]") && message.contains("[4]"), "{message}");
+        }
+        let (message, ..) = panic_of(|| x.gaussian_nll_loss(&t, &column, false, 1e-6, Reduction::Mean));
+        assert_eq!(message, "gaussian_nll_loss: variances [4, 1] for [4]");
+        // one for each row, though it fits columns as well
+        let (zeros, twos) = (Tensor::zeros([2, 2], &device), Tensor::full([2, 2], 2.0, &device));
+        let losses = zeros.gaussian_nll_loss(&twos, &vector(&[1.0, 4.0], &device), false, 1e-6, Reduction::None);
+        let second = 0.5 * (4f64.ln() + 1.0);
+        assert_close("rows", &doubles(&losses), &[2.0, 2.0, second, second], 1e-6, 1e-6);
+    }
+}
+
+#[test]
+fn a_triplet_at_no_distance_has_a_gradient() {
+    for device in devices() {
+        let [anchor, negative] = [[1.0, 2.0], [2.0, 2.0]].map(|row| vector(&row, &device).reshape([1, 2]));
+        let options = TripletMargin { margin: 2.0, epsilon: 0.0, ..TripletMargin::default() };
+        let loss = anchor.triplet_margin_loss(&anchor.detach(), &negative, &options);
+        assert_eq!(read(&grad(&loss, &[&anchor]).remove(0)), [1.0, 0.0], "{device:?}: that of the negative alone");
     }
 }

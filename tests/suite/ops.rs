@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use brasa::autodiff::grad;
 use brasa::doctor::rows::{FAMILIES, Input, Row, family};
 use brasa::graph::{NodeRef, reference};
+use brasa::ops::conv::ConvOptions;
 use brasa::runtime::realize;
 use brasa::{DType, Device, Tensor};
 
@@ -286,6 +287,14 @@ fn wrong_inputs_panic_at_the_callers_line() {
         (|a, b, _| a.mse_loss(b, Default::default()), "mse_loss: [3, 4] with target [5, 6]"),
         (|a, b, _| Tensor::cat(&[a, b], 0), "cat: f32[3, 4] and f32[5, 6] along axis 0"),
         (|a, b, _| a.conv2d(b, None, &Default::default()), "conv2d: [3, 4] x [5, 6], both need 4 axes"),
+        (
+            |a, _, _| {
+                let [x, w] = [[1, 1, 3], [1, 1, 2]]
+                    .map(|shape: [usize; 3]| a.flatten(0, 1).narrow(0, 0, shape[2]).reshape(shape));
+                x.conv_transpose1d(&w, None, &ConvOptions::default().same())
+            },
+            "conv_transpose1d: `same` is for convolutions; say padding and output_padding",
+        ),
         (|a, b, _| Tensor::einsum("ij,jk", &[a, b]), "einsum `ij,jk`: `j` has sizes 4 and 5"),
         (|a, _, _| Tensor::einsum("ijk->i", &[a]), "einsum `ijk->i`: `ijk` has more letters than [3, 4] has axes"),
         (|a, _, _| Tensor::einsum("i->i", &[a]), "einsum `i->i`: `i` has fewer letters than [3, 4] has axes"),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use brasa::data::{Dataset, DatasetName, Description, InMemory, Pipeline, Sample, Split, digits};
+use brasa::data::{Dataset, DatasetName, Description, InMemory, On, Pipeline, Sample, Split, digits};
 use brasa::train::{Config, Control, Event, ModelName, Summary, Trainer, evaluate};
 use brasa::{Device, Error, Result};
 
@@ -113,4 +113,20 @@ fn cached_samples_are_read_once_and_change_nothing() {
     assert!(read >= 3 * 240, "{read}");
     // two workers may ask for one sample at the same moment
     assert!((240..2 * 240).contains(&kept), "{kept} of {read}");
+}
+
+/// Held-out samples are judged as they are, once.
+#[test]
+fn passes_and_augmentation_of_the_test_part_are_for_the_settings_to_say() {
+    let (out, device) = (tempfile::tempdir().expect("a temporary folder"), Device::cpu());
+    let tested = |name: &str, change: &dyn Fn(Pipeline) -> Pipeline| {
+        let Split { train, test } = data();
+        let data = Split { train, test: change(test) };
+        let trainer = Trainer::with_data(Config { epochs: 1, ..settings(&device, out.path(), name) }, data);
+        let summary = run_to(trainer.expect("good settings"), usize::MAX);
+        (summary.test, std::fs::read(summary.folder.join("predictions.json")).expect("written"))
+    };
+    let plain = tested("plain", &|test| test);
+    let changed = tested("changed", &|test| test.repeat().augment("erase=1".parse().expect("one"), On::Host));
+    assert!(plain == changed, "{plain:?} {changed:?}");
 }

@@ -220,6 +220,42 @@ fn a_step_that_is_not_finite_ends_the_run_or_is_skipped() {
     }
 }
 
+/// A loss that is not finite is none of the scale's doing: it stays, and the step is counted once.
+#[test]
+fn a_skipped_step_leaves_the_loss_scale_alone() {
+    for device in common::devices() {
+        let out = folder();
+        let data = Split { train: Pipeline::new(Rows::new(Some(11))), test: Pipeline::new(Rows::new(None)) };
+        let config = Config {
+            batch_size: 4,
+            epochs: 3,
+            precision: Precision::F16,
+            on_nan: OnNan::Skip,
+            ..settings(&device, out.path())
+        };
+        let (_, events) = train(Trainer::with_data(config, data).expect("good settings"));
+        let told = |event: &Event| match event {
+            Event::Epoch(epoch) => Some((epoch.skipped_steps, epoch.loss_scale)),
+            _ => None,
+        };
+        let told: Vec<_> = events.iter().filter_map(told).collect();
+        let scale = told[0].1.expect("one of f16");
+        assert_eq!(told, [(1, Some(scale)), (2, Some(scale)), (3, Some(scale))], "{device:?}");
+        assert_eq!(scale, 65_536.0, "{device:?}: as it was at first");
+    }
+}
+
+#[test]
+fn a_part_without_samples_is_refused_before_anything_is_trained() {
+    let (out, device) = (folder(), Device::cpu());
+    let part = |count: usize| Pipeline::new(Rows::new(None)).take(count);
+    for (train, test, words) in [(8, 0, "no sample for testing"), (0, 8, "no sample for training")] {
+        let data = Split { train: part(train), test: part(test) };
+        let error = Trainer::with_data(settings(&device, out.path()), data).err().expect("an empty part").to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
 #[test]
 fn a_run_that_a_step_ended_goes_on_from_the_step_before() {
     for device in common::devices() {
@@ -334,14 +370,37 @@ fn a_last_batch_of_one_sample_is_left_out_and_told() {
     assert_eq!(train(Trainer::with_data(frozen, data(3)).expect("these need none")).0.steps, 3);
 }
 
-/// Puts something in the way of the weights.
-struct Obstacle;
+/// Puts something in the way of the weights, or of checkpoints.
+enum Obstacle {
+    Weights,
+    Checkpoints,
+}
 
 impl Callback for Obstacle {
     fn on_train_begin(&mut self, run: &mut Context<'_>, _start: &Start) -> Result<()> {
-        let path = run.folder().join("model.safetensors/full");
-        std::fs::create_dir_all(&path).map_err(|error| Error::io(path, error))
+        let path = run.folder().join(match self {
+            Self::Weights => "model.safetensors/full",
+            Self::Checkpoints => "checkpoints",
+        });
+        match self {
+            Self::Weights => std::fs::create_dir_all(&path),
+            Self::Checkpoints => std::fs::write(&path, "no folder"),
+        }
+        .map_err(|error| Error::io(path, error))
     }
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_leaves_the_weights() {
+    let (out, device) = (folder(), Device::cpu());
+    let config = Config { name: Some("run".into()), epochs: 1, ..settings(&device, out.path()) };
+    let mut trainer = Trainer::new(config.clone()).expect("good settings");
+    trainer.add_callback(Obstacle::Checkpoints);
+    let error = trainer.run(&Control::default(), &mut |_| {}).expect_err("no checkpoint").to_string();
+    assert!(error.contains("checkpoints"), "{error}");
+    let (whole, _) = run(Config { name: Some("whole".into()), ..config });
+    let saved = std::fs::read(out.path().join("run/model.safetensors")).expect("they are there");
+    assert!(saved == weights(&whole), "and those of the last step");
 }
 
 #[test]
@@ -350,7 +409,7 @@ fn weights_that_cannot_be_written_leave_checkpoints_which_do_not_pile_up() {
     let every = "5".parse().expect("steps");
     let config = Config { save_every: every, name: Some("run".into()), epochs: 1, ..settings(&device, out.path()) };
     let mut trainer = Trainer::new(config.clone()).expect("good settings");
-    trainer.add_callback(Obstacle);
+    trainer.add_callback(Obstacle::Weights);
     let mut events = Vec::new();
     let error = trainer.run(&Control::default(), &mut |event| events.push(event)).expect_err("no weights").to_string();
     assert!(error.contains("model.safetensors"), "{error}");

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use brasa::autodiff::grad;
 use brasa::graph::reference;
 use brasa::ops::conv::ConvOptions;
+use brasa::ops::pool::PoolOptions;
 use brasa::runtime::Step;
 use brasa::tensor::{CrossEntropy, Reduction};
 use brasa::{DType, Device, Element, Error, Tensor};
 
-use crate::common::{assert_close, floats, panic_of, read};
+use crate::common::{assert_close, devices, doubles, floats, panic_of, read, vector};
 
 fn tensor<T: Element>(values: &[T], shape: &[usize]) -> Tensor {
     Tensor::from_slice(values, shape, &Device::cpu()).expect("a small tensor fits")
@@ -312,4 +313,17 @@ fn values_beyond_the_reach_of_indices_are_errors_where_they_would_be_computed() 
     assert!(message.contains("more than the"), "{message}");
     let mut step = Step::new(&device, move |inputs| vec![endless(&inputs[0])]).expect("a step");
     step.run(&[Tensor::ones([1, 1], &device)]).expect_err("it never ends");
+}
+
+#[test]
+fn windows_of_zeros_have_gradients_of_zero_in_power_averages() {
+    for device in devices() {
+        for p in [2.0, 3.0] {
+            let x = vector(&[0.0, 0.0, 3.0, 0.0], &device).reshape([1, 1, 4]);
+            let pooled = x.lp_pool1d(p, &PoolOptions::new(2));
+            let gradient = grad(&pooled.sum(), &[&x]).remove(0);
+            assert_close("values", &doubles(&pooled), &[0.0, 3.0], 1e-6, 1e-6);
+            assert_close("gradient", &doubles(&gradient), &[0.0, 0.0, 1.0, 0.0], 1e-6, 1e-6);
+        }
+    }
 }

@@ -24,6 +24,8 @@ pub(in crate::data) struct Disk {
 }
 
 struct Contents {
+    /// What the samples are.
+    description: String,
     file: Mutex<File>,
     /// Where the records begin, and how long they are without their head.
     places: RwLock<HashMap<u64, (u64, u32)>>,
@@ -37,10 +39,19 @@ impl Disk {
     /// Opens the file, or makes it, for samples as `description` says.
     pub(super) fn open(&self, description: &str) -> Result<()> {
         let mut contents = self.file.write();
-        if contents.is_none() {
-            *contents = Some(self.opened(description)?);
+        match &*contents {
+            None => *contents = Some(self.opened(description)?),
+            Some(open) if open.description != description => {
+                return Err(self.holds(&open.description, description));
+            }
+            Some(_) => {}
         }
         Ok(())
+    }
+
+    fn holds(&self, found: &str, wanted: &str) -> Error {
+        let reason = format!("it holds `{found}` instead of `{wanted}`: remove it, or use another file");
+        Error::format(&self.path, reason)
     }
 
     fn opened(&self, description: &str) -> Result<Contents> {
@@ -60,12 +71,10 @@ impl Disk {
         let longest = head.len() as u64 + 4096;
         BufReader::new((&file).take(longest)).read_until(b'\n', &mut found).map_err(io)?;
         if found != head.as_bytes() {
-            let found = String::from_utf8_lossy(&found).trim_end().to_owned();
-            let reason = format!("it holds `{found}` instead of `{}`: remove it, or use another file", head.trim_end());
-            return Err(Error::format(&self.path, reason));
+            return Err(self.holds(String::from_utf8_lossy(&found).trim_end(), head.trim_end()));
         }
         let places = places(&mut file, head.len() as u64).map_err(io)?;
-        Ok(Contents { file: Mutex::new(file), places: RwLock::new(places) })
+        Ok(Contents { description: description.into(), file: Mutex::new(file), places: RwLock::new(places) })
     }
 
     /// Reads the sample of this number, if it is there and whole.

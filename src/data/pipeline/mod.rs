@@ -114,6 +114,9 @@ pub enum On {
     Device,
 }
 
+/// Numbers that a shuffle buffer holds at most: in a checkpoint they are some 50 MB of a header that may have 100.
+const MOST_BUFFERED: usize = 1 << 22;
+
 /// How a data set becomes batches; see the [module](self).
 #[derive(Clone)]
 pub struct Pipeline {
@@ -193,14 +196,20 @@ impl Pipeline {
     }
 
     /// In an order that is random within reach of a buffer: each sample is drawn from the next `size` that are due. The
-    /// buffer holds numbers, not samples.
+    /// buffer holds numbers, not samples. Checkpoints have them, so it is for reading in places that are near each
+    /// other; [`shuffle`](Self::shuffle) needs none.
     ///
     /// # Panics
-    /// If `size` is 0.
+    /// If `size` is 0, or it would hold more than 4,194,304 numbers.
     #[must_use]
     #[track_caller]
     pub fn shuffle_buffer(self, size: usize) -> Self {
         assert!(size > 0, "shuffle_buffer: nothing can be drawn from a buffer of 0");
+        let held = size.min(self.samples_per_epoch());
+        assert!(
+            held <= MOST_BUFFERED,
+            "shuffle_buffer: {held} numbers, at most {MOST_BUFFERED} fit in checkpoints; `shuffle` needs no buffer"
+        );
         self.ordered(|order| order.shuffle_buffer(size))
     }
 

@@ -85,9 +85,9 @@ fn read_classes(path: &Path) -> Result<Vec<String>> {
     let text = String::from_utf8(bytes).map_err(|_| Error::format(path, "it is not UTF-8"))?;
     let classes: Vec<String> = text.lines().map(|line| line.trim().to_owned()).collect();
     match classes.len() {
-        1..=255 if classes.iter().all(|class| !class.is_empty()) => Ok(classes),
-        1..=255 => Err(Error::format(path, "a line is empty: expected the name of a class in each")),
-        many => Err(Error::format(path, format!("it names {many} classes, but there may be 1 to 255"))),
+        2..=255 if classes.iter().all(|class| !class.is_empty()) => Ok(classes),
+        2..=255 => Err(Error::format(path, "a line is empty: expected the name of a class in each")),
+        many => Err(Error::format(path, format!("it names {many} classes, but there may be 2 to 255"))),
     }
 }
 
@@ -100,5 +100,9 @@ fn count_classes(parts: &[[PathBuf; 2]]) -> Result<Vec<String>> {
         Ok(numbers.into_iter().filter(|&number| number != IGNORED).max().unwrap_or(0))
     };
     let largest = parts.par_iter().map(largest).try_reduce(|| 0, |a, b| Ok(a.max(b)))?;
+    if largest == 0 {
+        let reason = "all pixels of the masks are 0, or 255, which is for what is not known: number what is to be found from 1 on";
+        return Err(Error::format(&parts[0][1], reason));
+    }
     Ok((0..=largest).map(|class| format!("class {class}")).collect())
 }

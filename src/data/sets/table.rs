@@ -88,6 +88,11 @@ pub fn parse_csv(path: &Path, text: impl Read, label: Option<&str>) -> Result<Ta
                 if text.is_empty() {
                     return Err(wrong(format!("line {line}: the class, column {}, is empty", column + 1)));
                 }
+                if text.contains(['\n', '\r']) {
+                    return Err(wrong(format!(
+                        "line {line}: the class has a line break in it: is a quote not closed?"
+                    )));
+                }
                 let number = match met.get(text) {
                     Some(&number) => number,
                     None => {

@@ -164,7 +164,7 @@ pub(crate) fn render_as(
         module.check_windows()?;
         launches.extend(match &body {
             Body::Loop(piece) => loops::render(module, piece, rewrite::independent_points(&kernel.body))?,
-            Body::Contract(piece) => contract::render(module, piece, variant)?,
+            Body::Contract(piece) => contract::render(module, piece, contract::is_large(&kernel.body), variant)?,
             Body::Routine(piece) => Some(routine::render(module, piece)?),
         });
     }

@@ -102,7 +102,8 @@ fn middle(size: usize) -> Option<usize> {
     (at > 0).then_some(at)
 }
 
-/// The longest axis and where to cut it, or `None` if the piece does not take too long or no cut leaves the bits alone.
+/// The longest axis, of the longest side of a contraction, and where to cut it, or `None` if the piece does not take too
+/// long or no cut leaves the bits alone.
 fn time_cut(kernel: &Kernel, body: &Body, caps: &Capabilities) -> Option<(usize, usize)> {
     let points = |body: &Body| body.axes().iter().map(|&size| size as f64).product::<f64>();
     let part = points(body) / points(&kernel.body);
@@ -116,7 +117,15 @@ fn time_cut(kernel: &Kernel, body: &Body, caps: &Capabilities) -> Option<(usize,
         _ => true,
     };
     let mut axes: Vec<usize> = (0..independent_axes(body)).collect();
-    axes.sort_by_key(|&axis| std::cmp::Reverse(body.axes()[axis]));
+    // of a product the longer side, or pieces would have few rows and no use for what they read
+    let side = |axis: usize| match body {
+        Body::Contract(kernel) => {
+            let group = (0..3).find(|&number| kernel.group(number).contains(&axis));
+            group.map_or(0, |number| kernel.sizes()[number])
+        }
+        Body::Loop(_) | Body::Routine(_) => 0,
+    };
+    axes.sort_by_key(|&axis| std::cmp::Reverse((side(axis), body.axes()[axis])));
     axes.into_iter().find_map(|axis| {
         let size = body.axes()[axis];
         let at = middle(size)?;

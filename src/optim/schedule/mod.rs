@@ -316,6 +316,9 @@ impl Schedule {
     /// If not: which one, and what it must be.
     pub fn check(&self) -> Result<()> {
         let wrong = |what: &str| Err(Error::Config(format!("schedule `{self}`: {what}")));
+        if let Some(number) = self.numbers().into_iter().find(|number| !number.is_finite()) {
+            return wrong(&format!("{number} is no value for a setting"));
+        }
         match self {
             Self::Linear { steps: Some(0), .. }
             | Self::Polynomial { steps: Some(0), .. }
@@ -351,6 +354,22 @@ impl Schedule {
                 }
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Its own settings that are no whole numbers.
+    fn numbers(&self) -> Vec<f64> {
+        match *self {
+            Self::Constant { factor, .. } => vec![factor],
+            Self::Linear { start, end, .. } => vec![start, end],
+            Self::Step { gamma, .. } | Self::MultiStep { gamma, .. } | Self::Exponential { gamma } => vec![gamma],
+            Self::Polynomial { power, .. } => vec![power],
+            Self::Cosine { min, .. } | Self::CosineRestarts { min, .. } => vec![min],
+            Self::OneCycle { rise, div, final_div, .. } => vec![rise, div, final_div],
+            Self::Cyclic { max, mode: Cycle::ExpRange(gamma), .. } => vec![max, gamma],
+            Self::Cyclic { max, .. } => vec![max],
+            Self::Plateau(Plateau { factor, threshold, min, epsilon, .. }) => vec![factor, threshold, min, epsilon],
+            Self::Chained(_) | Self::Sequential { .. } => Vec::new(),
         }
     }
 

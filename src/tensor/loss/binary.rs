@@ -7,7 +7,7 @@ use super::{Reduction, Tensor};
 pub struct BinaryCrossEntropy {
     /// Multiplies the losses; broadcasts to their shape.
     pub weight: Option<Tensor>,
-    /// Multiplies the part of the target that is yes; broadcasts. More than 1 finds more of them.
+    /// Multiplies the part of the target that is yes; broadcasts to the shape of the logits. More than 1 finds more of them.
     pub pos_weight: Option<Tensor>,
     /// What becomes of the losses. A mean is over the number of elements, whatever the weights.
     pub reduction: Reduction,
@@ -16,7 +16,7 @@ pub struct BinaryCrossEntropy {
 impl BinaryCrossEntropy {
     #[track_caller]
     fn reduce(&self, losses: Tensor) -> Tensor {
-        let weighted = self.weight.as_ref().map(|weight| &losses * weight);
+        let weighted = self.weight.as_ref().map(|weight| &losses * weight.expand(losses.shape()));
         let weighted = weighted.unwrap_or(losses);
         self.reduction.apply(&weighted)
     }
@@ -41,7 +41,7 @@ impl Tensor {
         // no difference of large numbers: a small loss keeps its digits on either side
         let mut yes = target * (-self).softplus();
         if let Some(pos_weight) = &options.pos_weight {
-            yes = yes * pos_weight;
+            yes = yes * pos_weight.expand(self.shape());
         }
         options.reduce(yes + (1.0 - target) * self.softplus())
     }

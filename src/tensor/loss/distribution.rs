@@ -45,9 +45,13 @@ impl Tensor {
         reduction.apply(&losses)
     }
 
-    /// The negative logarithm of the normal density of `target` around `self` with variances `variance`, which
-    /// broadcast: `0.5 · (ln v + (x − t)² / v)`, with `full` plus `0.5 ln(2 π)`. Variances below `epsilon` (PyTorch's
-    /// default: 1e-6) count as that much, with their own gradient.
+    /// The negative logarithm of the normal density of `target` around `self` with variances `variance`: `0.5 · (ln v +
+    /// (x − t)² / v)`, with `full` plus `0.5 ln(2 π)`. Variances below `epsilon` (PyTorch's default: 1e-6) count as that
+    /// much, with their own gradient. `variance` is a single number, or has the shape of `self`, where axes of 1
+    /// broadcast, or all its axes but the last one.
+    ///
+    /// # Panics
+    /// If the shapes do not fit.
     #[track_caller]
     #[must_use]
     pub fn gaussian_nll_loss(
@@ -59,6 +63,17 @@ impl Tensor {
         reduction: Reduction,
     ) -> Self {
         self.assert_same_shape("gaussian_nll_loss", target);
+        let (own, given) = (self.shape().dims(), variance.shape().dims());
+        let of_rows = own.split_last().is_some_and(|(_, rows)| rows == given);
+        let broadcasts =
+            given.len() == own.len() && given.iter().zip(own).all(|(&size, own)| size == 1 || size == *own);
+        assert!(
+            of_rows || broadcasts || given.is_empty(),
+            "gaussian_nll_loss: variances {} for {}",
+            variance.shape(),
+            self.shape()
+        );
+        let variance = if of_rows { &variance.unsqueeze(-1) } else { variance };
         let v = variance + (variance.maximum(epsilon) - variance).detach();
         let mut losses = (v.log() + (self - target).square() / v) * 0.5;
         if full {

@@ -93,12 +93,7 @@ impl Tensor {
     /// The norm of the difference along the last axis.
     #[track_caller]
     fn distance(&self, other: &Self, options: &TripletMargin) -> Self {
-        let difference = self - other + options.epsilon;
-        match options.p {
-            1.0 => difference.abs().sum_dim(-1),
-            2.0 => difference.square().sum_dim(-1).sqrt(),
-            p => difference.norm_dim(p, -1),
-        }
+        (self - other + options.epsilon).norm_dim(options.p, -1)
     }
 
     /// `max(0, ‖self − positive‖ − ‖self − negative‖ + margin)` over the last axis.

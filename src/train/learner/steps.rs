@@ -4,7 +4,7 @@ use crate::data::Received;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::nn::Mode;
-use crate::runtime::{Step, catch_non_finite, skip_if};
+use crate::runtime::{Step, catch_non_finite, never_skip, skip_if};
 use crate::stage::Stage;
 
 use super::Learner;
@@ -56,7 +56,9 @@ impl Learner {
                 record([&loss, &correct, &all, &norm.unwrap_or_else(|| loss.zeros_like())]);
             });
             if let Some((bad, skipped)) = counted {
-                skip_if(&bad, std::slice::from_ref(skipped));
+                skip_if(&bad, &[]);
+                // a scaler that leaves the step out for its own reason as well does not count it again
+                never_skip(std::slice::from_ref(skipped));
             }
             Vec::new()
         })

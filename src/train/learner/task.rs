@@ -51,10 +51,18 @@ impl Question {
         self.goal == Goal::Classify && self.classes > TOP
     }
 
-    /// The mean loss of a batch, f32 `[]`.
+    /// The mean loss of a batch, f32 `[]`; 0 if nothing in it counts.
     pub(super) fn loss(&self, logits: &Tensor, labels: &Labels) -> Tensor {
         let options = CrossEntropy { label_smoothing: self.label_smoothing, ..self.options() };
-        labels.cross_entropy(&logits.to_dtype(DType::F32), &options)
+        let loss = |options: &CrossEntropy| labels.cross_entropy(&logits.to_dtype(DType::F32), options);
+        match self.ignored() {
+            None => loss(&options),
+            // a mean over nothing is NaN, and so are its gradients
+            Some(ignored) => {
+                let counted = labels.classes.ne(ignored).to_dtype(DType::F32).sum();
+                loss(&CrossEntropy { reduction: Reduction::Sum, ..options }) / counted.maximum(1.0)
+            }
+        }
     }
 
     /// How many of the targets that count the model got right, and how many there are: f32 `[]` each.
@@ -111,7 +119,8 @@ impl Question {
             return Tensor::zeros_of([], DType::I32, logits.device());
         }
         let own = logits.gather(1, &labels.unsqueeze(1));
-        let larger = logits.gt(&own).to_dtype(DType::I32).sum_dim(1);
+        // what is not smaller, so that NaN is no hit
+        let larger = logits.le(&own).logical_not().to_dtype(DType::I32).sum_dim(1);
         larger.lt(TOP as i32).logical_and(counts).to_dtype(DType::I32).sum()
     }
 

@@ -125,9 +125,8 @@ impl Run<'_> {
             return best;
         }
         let start = Instant::now();
-        let mut checkpoint = None;
-        if !is_current {
-            checkpoint = Some(self.write_checkpoint()?);
+        let checkpoint = (!is_current).then(|| self.write_checkpoint());
+        if let Some(Ok(_)) = checkpoint {
             // whatever becomes of the weights, which may need the room
             for (_, old) in
                 checkpoint::list(&self.trainer.folder.checkpoints()).into_iter().skip(self.trainer.config.keep)
@@ -139,12 +138,22 @@ impl Run<'_> {
         let weights = self.save_weights();
         self.weights_due = weights.is_err();
         self.log_took(start);
-        if let Some(path) = checkpoint {
-            self.call(|callback, run| callback.on_save(run, &path))?;
-            if weights.is_err() {
-                let message = format!("{} is saved, and the weights alone are not", path.display());
-                self.tell(Event::Notice { message });
+        match checkpoint {
+            Some(Ok(path)) => {
+                self.call(|callback, run| callback.on_save(run, &path))?;
+                if weights.is_err() {
+                    let message = format!("{} is saved, and the weights alone are not", path.display());
+                    self.tell(Event::Notice { message });
+                }
             }
+            Some(Err(error)) => {
+                // what was learned is there at least, though nothing to go on from
+                if let Ok(path) = weights {
+                    self.tell(Event::Saved { path });
+                }
+                return Err(error);
+            }
+            None => {}
         }
         self.tell(Event::Saved { path: weights? });
         best

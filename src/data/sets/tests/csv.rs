@@ -70,6 +70,7 @@ fn mistakes_are_told_with_their_line() {
     refuse("1,2,x\n1,nan,x\n", None, &["line 2: column 2 is `nan`"]);
     refuse("1,2,x\n1,inf,x\n", None, &["`inf`"]);
     refuse("1,2,x\n1,2,\n", None, &["line 2: the class, column 3, is empty"]);
+    refuse("1,a\n2,b\n3,\"a\n4,b\n5,a\n", None, &["line 3", "a quote not closed"]);
     refuse("1,2,x\n1,2\n", None, &["line: 2", "3 fields"]);
     refuse("1,2,x\n1,2,x\n", None, &["all rows are of class `x`"]);
     refuse("1,2,x\n1,2,y\n", None, &["a class of its own"]);

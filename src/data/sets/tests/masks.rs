@@ -253,6 +253,12 @@ fn pairs_that_are_none_are_told() {
     refuse(&|place| write(&place.join("images/b.jpg"), b""), &["b.jpg", "same name"]);
     refuse(&|place| write(&place.join("masks/b.png"), b"text"), &["masks/b.png"]);
     refuse(&|place| write(&place.join("masks/classes.txt"), b"a\n\nb\n"), &["classes.txt", "empty"]);
+    let black_and_white = |place: &Path| {
+        for name in ["a", "b", "c"] {
+            write(&place.join(format!("masks/{name}.png")), &eight(2, &[0, 255, 0, 255]));
+        }
+    };
+    refuse(&black_and_white, &["masks/", "255", "from 1 on"]);
     refuse(
         &|place| {
             ["b", "c"].iter().for_each(|name| {

@@ -16,7 +16,7 @@ mod variants;
 mod workgroup_tiles;
 
 use crate::error::Result;
-use crate::plan::ContractKernel;
+use crate::plan::{Body, ContractKernel};
 
 pub(crate) use cooperative::{Units, probe_terms_text, probe_text};
 pub(crate) use variants::{Tuned, Variant, identity, variants};
@@ -42,21 +42,32 @@ fn turned(kernel: &ContractKernel) -> Option<ContractKernel> {
     lanes::prefers_exchange(kernel, &exchanged).then_some(exchanged)
 }
 
-/// Whether there is work for several tiles of 64 by 64 results.
-fn is_large(kernel: &ContractKernel) -> bool {
-    let [batch, rows, columns, inner] = kernel.sizes();
-    rows >= 32 && columns >= 32 && inner >= 16 && batch * rows.div_ceil(64) * columns.div_ceil(64) >= 4
+/// Whether it is a contraction with work for several tiles of 64 by 64 results.
+pub(crate) fn is_large(body: &Body) -> bool {
+    matches!(body, Body::Contract(kernel) if has_large_tiles(kernel))
 }
 
-/// The launch for a contraction, in this variant or in that of the rule; `None` if it has no results.
-pub(crate) fn render(module: Module<'_>, kernel: &ContractKernel, variant: Option<Variant>) -> Result<Option<Launch>> {
+fn has_large_tiles(kernel: &ContractKernel) -> bool {
+    let [batch, rows, columns, inner] = kernel.sizes();
+    let tiles = batch * rows.div_ceil(64) * columns.div_ceil(64);
+    rows >= 32 && columns >= 32 && inner >= variants::LEAST_TILED_INNER && tiles >= 4
+}
+
+/// The launch for a contraction, in this variant or in that of the rule; `None` if it has no results. It is a piece of
+/// one that [`is_large`], or not: all pieces are computed in the same way, or some would have other bits.
+pub(crate) fn render(
+    module: Module<'_>,
+    kernel: &ContractKernel,
+    is_large: bool,
+    variant: Option<Variant>,
+) -> Result<Option<Launch>> {
     let [batch, rows, columns, _] = kernel.sizes();
     if batch * rows * columns == 0 {
         return Ok(None);
     }
     let exchanged = turned(kernel);
     let kernel = exchanged.as_ref().unwrap_or(kernel);
-    let units = if is_large(kernel) { cooperative::tile(module.caps, kernel) } else { None };
+    let units = if is_large { cooperative::tile(module.caps, kernel) } else { None };
     if let Some(tile) = units {
         return cooperative::render(module, kernel, tile).map(Some);
     }

@@ -127,7 +127,7 @@ pub(super) fn point_coordinates(
 }
 
 /// Statements that find the coordinates of step `q` in k, which has `width` values of k in each step (the last axis is
-/// a multiple of it), and of the `offset`-th value in it. `quartered`: the last axis counts fours.
+/// a multiple of it).
 pub(super) fn inner_coordinates(
     module: &mut Module<'_>,
     kernel: &ContractKernel,

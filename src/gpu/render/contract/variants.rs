@@ -14,7 +14,7 @@ use crate::matmul_precision::MatmulPrecision;
 use crate::plan::{BufferId, ContractKernel, Instr, InstrOp, Ix, Tape};
 
 use super::lanes::{Wide, operand_lanes};
-use super::{COLUMNS, cooperative, is_large, turned, workgroup_tiles};
+use super::{COLUMNS, cooperative, has_large_tiles, turned, workgroup_tiles};
 
 /// A way to compute a contraction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -73,10 +73,10 @@ const ALIGNMENT: i64 = 4;
 /// workgroup memory. On an H100 the forward pass of 16 filters over 3 channels (27 values) is faster in registers, and
 /// that over 16 (144) is not.
 const LEAST_INNER: usize = 64;
-/// And so many where there are more rows and columns, or where that is tried.
-const LEAST_TILED_INNER: usize = 16;
 const LEAST_SIDE: usize = 9;
 const LEAST_RESULTS: usize = 256;
+/// So many values of k are enough where there are more rows and columns, or where that is tried: a step of tiles.
+pub(super) const LEAST_TILED_INNER: usize = 16;
 /// Rows and columns of tiles of workgroups, whose threads are 64 at the least.
 const WORKGROUP_TILES: [[usize; 2]; 9] =
     [[128, 128], [64, 128], [128, 64], [64, 64], [32, 64], [64, 32], [32, 32], [16, 64], [64, 16]];
@@ -122,7 +122,7 @@ pub(crate) fn identity(kernel: &ContractKernel) -> u64 {
 pub(super) fn rule(caps: &Capabilities, kernel: &ContractKernel) -> Variant {
     let [batch, rows, columns, inner] = kernel.sizes();
     let is_wide = inner >= LEAST_INNER && rows.min(columns) >= LEAST_SIDE && rows * columns >= LEAST_RESULTS;
-    if has_workgroup_tiles(caps) && (is_wide || is_large(kernel)) {
+    if has_workgroup_tiles(caps) && (is_wide || has_large_tiles(kernel)) {
         let possible = WORKGROUP_TILES.into_iter().filter(|&tile| fits(caps, tile));
         let costs = possible.map(|tile| (tile, workgroup_cost(caps, kernel, tile)));
         if let Some(([rows, columns], _)) = costs.min_by(|(_, one), (_, other)| one.total_cmp(other)) {
@@ -153,7 +153,7 @@ pub(crate) fn variants(caps: &Capabilities, kernel: &ContractKernel) -> Vec<Vari
     let exchanged = turned(kernel);
     let kernel = exchanged.as_ref().unwrap_or(kernel);
     let [batch, rows, columns, inner] = kernel.sizes();
-    if batch * rows * columns == 0 || (is_large(kernel) && cooperative::tile(caps, kernel).is_some()) {
+    if batch * rows * columns == 0 || (has_large_tiles(kernel) && cooperative::tile(caps, kernel).is_some()) {
         return Vec::new();
     }
     let rule = rule(caps, kernel);
