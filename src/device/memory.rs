@@ -70,7 +70,8 @@ impl Device {
     /// Begins to read the elements in `bytes` bytes of `storage` from byte `offset` on, as they are after the work
     /// given to the device before this call.
     ///
-    /// An index outside its range that any kernel met since the last read becomes an error of this one.
+    /// An index outside its range that any kernel met since the last read becomes an error of this one, and goes
+    /// with it if it is dropped.
     pub(crate) fn begin_read<T: Element>(&self, storage: &Storage, offset: u64, bytes: u64) -> Reading<T> {
         in_bounds(storage, offset, bytes);
         match (storage.memory(), self.backend()) {

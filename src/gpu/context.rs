@@ -99,8 +99,8 @@ impl Poller {
         self.poll(wgpu::PollType::Wait { submission_index: submission, timeout: None });
     }
 
-    /// The same, or until it `is_done`, which a callback tells, and for which this asks first. (Waits without time would
-    /// say it, too, but wgpu 30 panics if another thread finds the queue empty in the middle of one.)
+    /// The same, or until it `is_done`, which a callback tells, and for which this asks first. (Waits without time
+    /// would say it, too, but wgpu 30 panics if another thread finds the queue empty in the middle of one.)
     pub(super) fn wait_until(&self, is_done: impl Fn() -> bool, submission: Option<wgpu::SubmissionIndex>) {
         if is_done() {
             return;
@@ -137,6 +137,8 @@ impl Poller {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.device.poll(how))) {
             let message = panic.downcast_ref::<String>().map_or("", String::as_str);
             if !message.contains("Device::poll") && !self.health.is_lost() {
+                // those behind it are dropped, and whoever waits for one would wait for ever
+                self.health.lose("a callback panicked while it was waited for");
                 resume_unwind(panic);
             }
             self.health.lose("the driver failed while it was waited for");

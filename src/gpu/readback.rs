@@ -25,7 +25,7 @@ impl ReadbackPool {
         let bytes = if bytes <= POOLED_BYTES { bytes.next_power_of_two().max(256) } else { bytes };
         let pooled = {
             let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            pool.iter().position(|buffer| buffer.size() == bytes).map(|found| pool.swap_remove(found))
+            pool.iter().position(|buffer| buffer.size() == bytes).map(|found| pool.remove(found))
         };
         if let Some(buffer) = pooled {
             return Ok(buffer);
@@ -148,11 +148,12 @@ impl Gpu {
         if read.tallied.is_some_and(|tallied| tallied != words[1]) {
             self.poller.health.lose("the system stopped work on it, perhaps to draw the display; use smaller batches");
         }
-        self.check()?;
-        match words[0] {
-            0 => Ok(result),
-            place => Err(status::error(place)),
+        // first: nobody else is told of it, while what was reported is left for the next call
+        if words[0] != 0 {
+            return Err(status::error(words[0]));
         }
+        self.check()?;
+        Ok(result)
     }
 
     async fn take_piece<T: Element>(&self, piece: Piece, bytes: Range<usize>, into: &mut Vec<T>) -> Result<()> {

@@ -4,6 +4,7 @@
 //! wants to know when work was done, hands the submission to this thread and sleeps, or does something else.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,7 +91,9 @@ fn start(poller: Poller) -> Sender<Job> {
 
 fn serve(poller: &Poller, jobs: &Receiver<Job>) {
     while let Ok((submission, tickets)) = jobs.recv() {
-        poller.wait(Some(submission));
+        // a panic in an application's callback has been told, and has cost the device: these tickets fail, and later
+        // ones
+        drop(catch_unwind(AssertUnwindSafe(|| poller.wait(Some(submission)))));
         poller.see_settled(&tickets);
     }
 }

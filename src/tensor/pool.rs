@@ -153,7 +153,7 @@ impl Tensor {
         self.lp_pool("lp_pool3d", 3, p, options)
     }
 
-    /// The gradient is 0 where the sum is.
+    /// The gradient is 0 where the sum is, of `p` from 1 on.
     #[track_caller]
     fn lp_pool(&self, name: &str, spatial: usize, p: f64, options: &PoolOptions) -> Self {
         let (windows, _) = ok(options.windows(name, self.shape(), spatial));

@@ -102,8 +102,8 @@ fn middle(size: usize) -> Option<usize> {
     (at > 0).then_some(at)
 }
 
-/// The longest axis, of the longest side of a contraction, and where to cut it, or `None` if the piece does not take too
-/// long or no cut leaves the bits alone.
+/// The longest axis, of the longest side of a contraction, and where to cut it, or `None` if the piece does not take
+/// too long or no cut leaves the bits alone.
 fn time_cut(kernel: &Kernel, body: &Body, caps: &Capabilities) -> Option<(usize, usize)> {
     let points = |body: &Body| body.axes().iter().map(|&size| size as f64).product::<f64>();
     let part = points(body) / points(&kernel.body);

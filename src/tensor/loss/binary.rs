@@ -7,7 +7,8 @@ use super::{Reduction, Tensor};
 pub struct BinaryCrossEntropy {
     /// Multiplies the losses; broadcasts to their shape.
     pub weight: Option<Tensor>,
-    /// Multiplies the part of the target that is yes; broadcasts to the shape of the logits. More than 1 finds more of them.
+    /// Multiplies the part of the target that is yes; broadcasts to the shape of the logits. More than 1 finds more of
+    /// them.
     pub pos_weight: Option<Tensor>,
     /// What becomes of the losses. A mean is over the number of elements, whatever the weights.
     pub reduction: Reduction,

@@ -46,8 +46,8 @@ impl Tensor {
     }
 
     /// The negative logarithm of the normal density of `target` around `self` with variances `variance`: `0.5 · (ln v +
-    /// (x − t)² / v)`, with `full` plus `0.5 ln(2 π)`. Variances below `epsilon` (PyTorch's default: 1e-6) count as that
-    /// much, with their own gradient. `variance` is a single number, or has the shape of `self`, where axes of 1
+    /// (x − t)² / v)`, with `full` plus `0.5 ln(2 π)`. Variances below `epsilon` (PyTorch's default: 1e-6) count as
+    /// that much, with their own gradient. `variance` is a single number, or has the shape of `self`, where axes of 1
     /// broadcast, or all its axes but the last one.
     ///
     /// # Panics

@@ -56,8 +56,8 @@ impl Learner {
                 record([&loss, &correct, &all, &norm.unwrap_or_else(|| loss.zeros_like())]);
             });
             if let Some((bad, skipped)) = counted {
+                // without exceptions: a scaler's factor and its own count stay what they are
                 skip_if(&bad, &[]);
-                // a scaler that leaves the step out for its own reason as well does not count it again
                 never_skip(std::slice::from_ref(skipped));
             }
             Vec::new()

@@ -36,8 +36,8 @@ pub(super) enum Fours {
 /// `fn load_left(batch, first, step, number) -> Sum`: the elements of four number `number` of a piece of `points` rows
 /// (or columns, for the other side) from `first` on and `step_size` values of k. Where k lies along memory, fours are
 /// numbered along k first, so that neighbouring threads read neighbours; elsewhere along rows first. Behind the last
-/// value of k they are zero; there is no step behind the last one, and at least one value of k. `inside`: no piece reaches behind the last row (or
-/// column).
+/// value of k they are zero; there is no step behind the last one, and at least one value of k. `inside`: no piece
+/// reaches behind the last row (or column).
 pub(super) fn fetch(
     module: &mut Module<'_>,
     kernel: &ContractKernel,
@@ -67,8 +67,8 @@ pub(super) fn fetch(
     let batch_axes = kernel.axes[kernel.group(BATCH)].to_vec();
     let batch = unravel(module, &Expr::scalar("batch"), &batch_axes, "b", &mut load);
     let value = operand.call("s", "k");
-    // Behind the last value of k: of a sum of -0 both kinds of zero would make +0, while one of each leaves every sum as
-    // it is, as where nothing is added.
+    // Behind the last value of k: of a sum of -0 both kinds of zero would make +0, while one of each leaves every sum
+    // as it is, as where nothing is added.
     let empty = if side == ROWS && kernel.accumulator.is_float() { "Sum(-0.0)" } else { "Sum()" };
     if wide == Wide::Inner {
         // Threads of a row are neighbours.

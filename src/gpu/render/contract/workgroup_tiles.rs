@@ -4,8 +4,8 @@
 //! A thread has one to four blocks of 4×4 results. Per summed point it reads 8 words for the 16 multiplications of one
 //! block, 16 for the 64 of four. Where a core reads 32 words in the time of 128 multiplications, as NVIDIA's do, one
 //! block keeps half of them busy at best, four all of them. Tiles of fewer than 64 rows or columns are for results that
-//! have no more, such as gradients of small filters, and for those that larger ones would share among too few cores. All
-//! sum in the same order.
+//! have no more, such as gradients of small filters, and for those that larger ones would share among too few cores.
+//! All sum in the same order.
 
 use std::fmt::Write as _;
 
