@@ -139,7 +139,7 @@ impl Executable {
         let device = self.device_for(externals)?;
         let (kind, slots) = match &self.kind {
             Prepared::Cpu(compiled) => {
-                let (bound, claims) = self.bind_cpu(device.cpu_state(), &device, compiled, externals)?;
+                let (bound, claims) = self.bind_cpu(&device, compiled, externals)?;
                 (Replay::Cpu(Box::new(bound)), Slots::Counted(claims))
             }
             Prepared::Gpu(program) => self.bind_gpu(&device, program, externals)?,
@@ -152,9 +152,8 @@ impl Executable {
     pub(crate) fn run_once(&self, externals: &[Storage], uniforms: &[u32]) -> Result<()> {
         let Prepared::Cpu(compiled) = &self.kind else { return self.bind(externals)?.run(uniforms) };
         let device = self.device_for(externals)?;
-        let state = device.cpu_state();
-        let (mut bound, _claims) = self.bind_cpu(state, &device, compiled, externals)?;
-        bound.run_untimed(uniforms, &state.status);
+        let (mut bound, _claims) = self.bind_cpu(&device, compiled, externals)?;
+        bound.run_untimed(uniforms, &device.cpu_state().status);
         Ok(())
     }
 
@@ -168,13 +167,12 @@ impl Executable {
 
     fn bind_cpu(
         &self,
-        state: &CpuState,
         device: &Device,
         compiled: &cpu::Compiled,
         externals: &[Storage],
     ) -> Result<(cpu::Bound, Vec<Claim>)> {
         let claims = device.reserve_slots(&self.plan)?;
-        match compiled.bind(&state.blocks, externals.iter().map(|storage| storage.cpu().clone())) {
+        match compiled.bind(&device.cpu_state().blocks, externals.iter().map(|storage| storage.cpu().clone())) {
             Some(bound) => Ok((bound, claims)),
             None => {
                 drop(claims);

@@ -136,12 +136,13 @@ impl Poller {
         // submission that was refused returns an error, but then the refusal itself has been reported.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.device.poll(how))) {
             let message = panic.downcast_ref::<String>().map_or("", String::as_str);
-            if !message.contains("Device::poll") && !self.health.is_lost() {
-                // those behind it are dropped, and whoever waits for one would wait for ever
-                self.health.lose("a callback panicked while it was waited for");
+            let is_drivers = message.contains("Device::poll") || self.health.is_lost();
+            // of a callback, too: those behind it are dropped, and whoever waits for one would wait for ever
+            let what = if is_drivers { "the driver failed" } else { "a callback panicked" };
+            self.health.lose(&format!("{what} while it was waited for"));
+            if !is_drivers {
                 resume_unwind(panic);
             }
-            self.health.lose("the driver failed while it was waited for");
         }
     }
 }
@@ -287,8 +288,14 @@ impl Gpu {
     }
 
     /// Memory for something that soon does without it: `which` says what takes it, and what to do if there is none.
-    pub(super) fn alloc_passing(&self, usage: wgpu::BufferUsages, bytes: u64, which: &str) -> Result<wgpu::Buffer> {
-        self.alloc_for(usage, bytes, "passing").map_err(|error| match error {
+    pub(super) fn alloc_passing(
+        &self,
+        usage: wgpu::BufferUsages,
+        bytes: u64,
+        what: &str,
+        which: &str,
+    ) -> Result<wgpu::Buffer> {
+        self.alloc_for(usage, bytes, what).map_err(|error| match error {
             AllocError::Other(error) => error,
             AllocError::OutOfMemory => {
                 self.poller.health.error(format!("no memory for the {} that {which}", units::bytes(bytes)))

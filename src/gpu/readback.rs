@@ -31,7 +31,12 @@ impl ReadbackPool {
             return Ok(buffer);
         }
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        gpu.alloc_passing(usage, bytes, "a read takes on its way to the host; read fewer elements at a time")
+        gpu.alloc_passing(
+            usage,
+            bytes,
+            "readback",
+            "a read takes on its way to the host; read fewer elements at a time",
+        )
     }
 
     fn give(&self, buffer: wgpu::Buffer) {
@@ -128,7 +133,9 @@ impl Gpu {
     /// Waits for a read that nobody watches on this thread, which saves the way to another one and back.
     pub(crate) fn finish_read_now<T: Element>(self: Arc<Self>, read: Read) -> Result<Vec<T>> {
         self.poller.wait_until(|| read.is_mapped(), read.submission.clone());
-        self.poller.see_settled(&read.tickets());
+        if !read.is_mapped() {
+            self.poller.see_settled(&read.tickets());
+        }
         pollster::block_on(self.finish_read(read))
     }
 

@@ -94,7 +94,7 @@ impl Gpu {
     fn scratch(&self, bytes: u64) -> Result<wgpu::Buffer> {
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let capacity = bytes.next_multiple_of(16).max(16);
-        self.alloc_passing(usage, capacity, "a copy takes on its way; copy fewer elements at a time")
+        self.alloc_passing(usage, capacity, "scratch", "a copy takes on its way; copy fewer elements at a time")
     }
 }
 

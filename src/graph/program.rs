@@ -207,28 +207,7 @@ pub struct Tracer {
     segments: FxHashMap<u32, u32>,
 }
 
-/// A tracer of more nodes gives its room back when it is cleared.
-const KEPT_NODES: usize = 64;
-
 impl Tracer {
-    /// Forgets everything but the room for a program of some size.
-    pub fn clear(&mut self) {
-        if self.program.nodes.capacity() > KEPT_NODES {
-            *self = Self::default();
-            return;
-        }
-        let Self { program: Program { nodes, outputs, externals, uniforms }, .. } = self;
-        nodes.clear();
-        outputs.clear();
-        externals.clear();
-        *uniforms = 0;
-        self.storages.clear();
-        self.hosts.clear();
-        self.numbers.clear();
-        self.inputs.clear();
-        self.segments.clear();
-    }
-
     /// Registers an external storage (once) and returns its number.
     pub fn external(&mut self, storage: &Storage, dtype: DType) -> usize {
         if let Some(number) = self.storages.iter().position(|known| known == storage) {

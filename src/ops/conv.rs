@@ -88,14 +88,10 @@ impl ConvOptions {
 
     /// The windows of a kernel of these sizes.
     pub(crate) fn windows(&self, name: &str, kernel: &[usize]) -> Result<Vec<Window>> {
-        let option = |values: &[usize], what: &str| match values {
-            [one] => Ok(vec![*one; kernel.len()]),
-            several if several.len() == kernel.len() => Ok(several.to_vec()),
-            _ => shape_error(format!("{name}: {what} {values:?} for {} axes", kernel.len())),
-        };
-        let stride = option(&self.stride, "stride")?;
-        let padding = option(&self.padding, "padding")?;
-        let dilation = option(&self.dilation, "dilation")?;
+        let option = |what: &str, values: &[usize]| per_axis(name, what, values, kernel.len());
+        let stride = option("stride", &self.stride)?;
+        let padding = option("padding", &self.padding)?;
+        let dilation = option("dilation", &self.dilation)?;
         let window = |axis: usize| Window {
             kernel: kernel[axis],
             stride: stride[axis],
@@ -103,6 +99,15 @@ impl ConvOptions {
             dilation: dilation[axis],
         };
         Ok((0..kernel.len()).map(window).collect())
+    }
+}
+
+/// The numbers of an option for so many axes: one for all of them, or one for each.
+fn per_axis(name: &str, what: &str, values: &[usize], axes: usize) -> Result<Vec<usize>> {
+    match values {
+        [one] => Ok(vec![*one; axes]),
+        several if several.len() == axes => Ok(several.to_vec()),
+        _ => shape_error(format!("{name}: {what} {values:?} for {axes} axes")),
     }
 }
 
@@ -154,10 +159,6 @@ pub fn conv_transpose(
     if options.same {
         return shape_error(format!("{name}: `same` is for convolutions; say padding and output_padding"));
     }
-    if ![1, spatial].contains(&options.output_padding.len()) {
-        let given = options.output_padding.len();
-        return shape_error(format!("{name}: {given} numbers of output_padding for {spatial} axes"));
-    }
     let (inputs, group_outputs) = (input[1], weight[1]);
     if inputs != weight[0] || !inputs.is_multiple_of(groups) {
         return shape_error(format!(
@@ -166,10 +167,10 @@ pub fn conv_transpose(
         ));
     }
     let windows = options.windows(name, &weight[2..])?;
+    let output_padding = per_axis(name, "output_padding", &options.output_padding, spatial)?;
     let mut sizes = Vec::new();
     for (axis, window) in windows.iter().enumerate() {
-        let padding = options.output_padding.get(axis).or(options.output_padding.first()).copied().unwrap_or(0);
-        match window.transposed_size(input[2 + axis], padding) {
+        match window.transposed_size(input[2 + axis], output_padding[axis]) {
             Some(size) if size > 0 && window.stride > 0 => sizes.push(size),
             _ => return shape_error(format!("{name}: {input} x {weight}, the output would be empty")),
         }

@@ -24,11 +24,7 @@ struct Cached {
 
 /// A device's plans by the key of their program and what they were planned for, kept with it.
 #[derive(Default)]
-struct PlanCache {
-    plans: Mutex<Plans>,
-    /// One that is clear: most programs are small, and their lists would be made and dropped each time.
-    tracer: Mutex<Tracer>,
-}
+struct PlanCache(Mutex<Plans>);
 
 #[derive(Default)]
 struct Plans {
@@ -39,11 +35,7 @@ struct Plans {
 
 impl PlanCache {
     fn plans(&self) -> MutexGuard<'_, Plans> {
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tracer(&self) -> MutexGuard<'_, Tracer> {
-        self.tracer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -103,8 +95,7 @@ pub fn realize(nodes: &[NodeRef]) -> Result<()> {
 
 fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
     let _exclusive = device.exclusive();
-    let cache = device.kept::<PlanCache>();
-    let mut tracer = std::mem::take(&mut *cache.tracer());
+    let mut tracer = Tracer::default();
     let numbers: SmallVec<[usize; 4]> = nodes.iter().map(|node| tracer.add(node)).collect();
     tracer.program.check_sizes()?;
     // a vector's gaps have to be zero; everything else is written all over
@@ -123,10 +114,8 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
         let plan = plan::plan(&tracer.program, &one_off_options(device));
         super::validate::run(device, &plan, &tracer.storages, &uniforms)?;
     } else {
-        executable(device, &cache, &tracer.program)?.run_once(&tracer.storages, &uniforms)?;
+        executable(device, &tracer.program)?.run_once(&tracer.storages, &uniforms)?;
     }
-    tracer.clear();
-    *cache.tracer() = tracer;
     for (node, storage) in nodes.iter().zip(results) {
         node.set_value(Memory::new(storage, 0));
     }
@@ -134,9 +123,10 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
 }
 
 /// The compiled plan of `program`, from the cache if an equal one was run before.
-fn executable(device: &Device, cache: &PlanCache, program: &Program) -> Result<Arc<Executable>> {
+fn executable(device: &Device, program: &Program) -> Result<Arc<Executable>> {
     let options = one_off_options(device);
     let key = (program.key(), options);
+    let cache = device.kept::<PlanCache>();
     let why = {
         let plans = &mut *cache.plans();
         plans.clock += 1;

@@ -55,21 +55,11 @@ pub(super) fn close(halted: &Var) {
             let after = halted.tensor().maximum(&bad);
             (after.eq(0u32), after)
         });
-        let excepted = |id: u64| skips.iter().any(|(_, except)| except.contains(&id));
-        let skips_of = |id: Option<u64>| {
-            let counted = skips.iter().filter(|(_, except)| id.is_none_or(|id| !except.contains(&id)));
-            counted.map(|(skip, _)| Tensor::from_node(skip.clone())).reduce(|a, b| a.logical_or(&b))
-        };
-        // the same for nearly all
-        let any_skip = skips_of(None);
         let unskipped = trace::with(|trace| std::mem::take(&mut trace.unskipped)).unwrap_or_default();
         let pending = trace::with(|trace| std::mem::take(&mut trace.pending)).unwrap_or_default();
         let gated = pending.into_iter().map(|(var, node)| {
-            let skip = match var.id {
-                id if unskipped.contains(&id) => None,
-                id if excepted(id) => skips_of(Some(id)),
-                _ => any_skip.clone(),
-            };
+            let skips = skips.iter().filter(|(_, except)| !unskipped.contains(&var.id) && !except.contains(&var.id));
+            let skip = skips.map(|(skip, _)| Tensor::from_node(skip.clone())).reduce(|a, b| a.logical_or(&b));
             let kept = skip.map(|skip| skip.logical_not());
             let conditions = go_on.iter().map(|(ok, _)| ok.clone()).chain(kept);
             match conditions.reduce(|a, b| a.logical_and(&b)) {

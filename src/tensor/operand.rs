@@ -152,12 +152,12 @@ impl Tensor {
             (Operand::Int(_), _) | (_, Operand::Int(_)) => DType::I32,
             _ => DType::Bool,
         };
-        // where products are f16, one of them may be, as in sums
         let (a, b) = match (a, b) {
-            (Operand::Tensor(a), Operand::Tensor(b)) if a.dtype() != b.dtype() => {
-                (Operand::Tensor(a.full_precision()), Operand::Tensor(b.full_precision()))
+            (a @ Operand::Tensor(_), b @ Operand::Tensor(_)) => {
+                let (a, b) = Self::pair(a, b);
+                (Operand::Tensor(a), Operand::Tensor(b))
             }
-            both => both,
+            numbers => numbers,
         };
         let tensor = a.tensor().or(b.tensor());
         let dtype = tensor.map_or(default, Self::dtype);

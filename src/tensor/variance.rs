@@ -1,7 +1,5 @@
 //! Variances and standard deviations.
 
-use crate::ops::{ok, reduce, resolve_axes};
-
 use super::{Axes, Tensor};
 
 impl Tensor {
@@ -17,7 +15,7 @@ impl Tensor {
     #[must_use]
     pub fn var_dim(&self, axes: impl Axes, correction: usize) -> Self {
         let axes = axes.axes();
-        self.var_keepdim(axes.as_slice(), correction).without(self, &axes)
+        self.var_keepdim(axes.as_slice(), correction).squeeze(axes)
     }
 
     /// Variances along these axes, which stay with size 1.
@@ -38,13 +36,6 @@ impl Tensor {
         distance.square().sum_keepdim(axes) / degrees as f64
     }
 
-    /// A value of `whole` for each place along the others, without these `axes` of 1.
-    #[track_caller]
-    fn without(&self, whole: &Self, axes: &[isize]) -> Self {
-        let axes = ok(resolve_axes("var", whole.shape(), axes));
-        self.reshape(reduce::squeezed_shape(whole.shape(), &axes))
-    }
-
     /// The standard deviation of all elements, by `n - 1`; the gradient is 0 where it is 0.
     #[track_caller]
     #[must_use]
@@ -57,7 +48,7 @@ impl Tensor {
     #[must_use]
     pub fn std_dim(&self, axes: impl Axes, correction: usize) -> Self {
         let axes = axes.axes();
-        self.std_keepdim(axes.as_slice(), correction).without(self, &axes)
+        self.std_keepdim(axes.as_slice(), correction).squeeze(axes)
     }
 
     /// Standard deviations along these axes, which stay with size 1.

@@ -10,6 +10,7 @@ use crate::nn::Module;
 
 use super::event::{EpochMetrics, Start, StepMetrics, Summary, TestMetrics};
 use super::learner::{Learner, Prediction};
+use super::rates::checked_factor;
 use super::scores::Confusion;
 
 /// Something that is called at the moments of a run. All methods do nothing unless they are written.
@@ -194,8 +195,7 @@ impl Context<'_> {
     /// If `factor` is not a positive number.
     #[track_caller]
     pub fn set_learning_rate_factor(&mut self, factor: f64) {
-        assert!(factor.is_finite() && factor > 0.0, "a learning rate factor is a positive number, not {factor}");
-        self.requests.learning_rate_factor = Some(factor);
+        self.requests.learning_rate_factor = Some(checked_factor(factor));
     }
 
     /// The held-out samples, as they are judged.

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::rates::checked_factor;
+
 /// A handle to a run that is going on, shared between threads. What is asked for happens after the step that is under
 /// way.
 #[derive(Clone, Debug, Default)]
@@ -85,8 +87,7 @@ impl Control {
     /// If `factor` is not a positive number.
     #[track_caller]
     pub fn set_learning_rate_factor(&self, factor: f64) {
-        assert!(factor.is_finite() && factor > 0.0, "a learning rate factor is a positive number, not {factor}");
-        self.shared.learning_rate_factor.store(factor.to_bits(), Ordering::Relaxed);
+        self.shared.learning_rate_factor.store(checked_factor(factor).to_bits(), Ordering::Relaxed);
         self.shared.wake();
     }
 

@@ -65,20 +65,21 @@ impl Predictor {
         if rows == Some(0) {
             return Err(wrong(format!("its input is {input}: batches of nothing")));
         }
-        if let ([channels, _, _], Some((mean, std))) = (&shape[..], &preprocessing.scale)
-            && [mean, std].iter().any(|numbers| numbers.len() != 1 && numbers.len() != *channels)
-        {
-            let [mean, std] = [mean.len(), std.len()];
-            return Err(wrong(format!(
-                "its input is {input}, with {mean} numbers for the mean and {std} for the scale"
-            )));
-        }
-        if let Some((mean, std)) = &preprocessing.scale
-            && (mean.len() != std.len() || !std.iter().all(|&std| std > 0.0))
-        {
-            return Err(wrong(format!(
-                "the scale is {mean:?} and {std:?}: as many numbers for the mean as for the deviation, and these greater than 0"
-            )));
+        if let Some((mean, std)) = &preprocessing.scale {
+            if let [channels, _, _] = &shape[..]
+                && [mean, std].iter().any(|numbers| numbers.len() != 1 && numbers.len() != *channels)
+            {
+                let [mean, std] = [mean.len(), std.len()];
+                return Err(wrong(format!(
+                    "its input is {input}, with {mean} numbers for the mean and {std} for the scale"
+                )));
+            }
+            if mean.len() != std.len() || !std.iter().all(|&std| std > 0.0) {
+                return Err(wrong(format!(
+                    "the scale is {mean:?} and {std:?}: as many numbers for the mean as for the deviation, and these greater \
+                     than 0"
+                )));
+            }
         }
         let normalization = normalization(&model, &shape, preprocessing);
         let is_ours = model.metadata().contains_key(GIVEN);

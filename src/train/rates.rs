@@ -13,6 +13,16 @@ pub(super) struct Rates {
     factor: f64,
 }
 
+/// What callbacks, or the user, may multiply learning rates by.
+///
+/// # Panics
+/// If `factor` is not a positive number.
+#[track_caller]
+pub(super) fn checked_factor(factor: f64) -> f64 {
+    assert!(factor.is_finite() && factor > 0.0, "a learning rate factor is a positive number, not {factor}");
+    factor
+}
+
 impl Rates {
     /// For a run of `steps` steps.
     pub(super) fn new(config: &Config, steps: u64) -> Result<Self> {
