@@ -86,6 +86,7 @@ pub(super) fn capabilities(adapter: &wgpu::Adapter, device: &wgpu::Device) -> Ca
         launch_milliseconds: launch_milliseconds(device.adapter_info().device_type),
         busy_groups: if software { rayon::current_num_threads() } else { BUSY_GROUPS },
         software,
+        shares_sums: !software,
         subgroups: features::subgroups(&adapter.get_info(), device.features())
             .map(|sizes| sizes.map(|size| size as usize)),
         cooperative: features::units(adapter, device.features()),

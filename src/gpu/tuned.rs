@@ -15,7 +15,7 @@ use crate::files::{create_folder, write_whole};
 use super::render::{Tuned, Variant};
 
 /// Of what the file says; another one's is started afresh.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Adapters with their drivers that are kept, and kernels of each; the oldest go first.
 const MOST_ADAPTERS: usize = 16;
 const MOST_KERNELS: usize = 4096;
@@ -140,10 +140,11 @@ fn read(path: &Path) -> Result<Memory> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::render::Tile;
     use super::*;
 
     const TILE: Variant = Variant::Registers { rows: 4, columns: 8, threads: 64 };
-    const BLOCKS: Variant = Variant::Workgroup { rows: 64, columns: 128 };
+    const BLOCKS: Variant = Variant::Workgroup(Tile { size: [64, 128], own: [4, 8] });
 
     fn place(folder: &Path, driver: &str) -> Place {
         let owner = Owner { adapter: "test".into(), driver: driver.into(), brasa: "1".into() };
@@ -184,8 +185,9 @@ mod tests {
         let path = mine.save(&[(1, Some(TILE))]).expect("writable");
         let whole = std::fs::read_to_string(&path).expect("text");
         let (cut, unknown) = (&whole[..whole.len() / 2], whole.replace("registers", "other"));
-        let newer = whole.replace("\"version\": 2", "\"version\": 3");
-        for damaged in ["", cut, &unknown, &newer, "[]", "{\"version\": 2}"] {
+        let version = format!("\"version\": {VERSION}");
+        let newer = whole.replace(&version, &format!("\"version\": {}", VERSION + 1));
+        for damaged in ["", cut, &unknown, &newer, "[]", &format!("{{{version}}}")] {
             std::fs::write(&path, damaged).expect("writable");
             assert_eq!(mine.load(), Tuned::new(), "{damaged}");
             mine.save(&[(3, Some(BLOCKS))]).expect("writable");

@@ -39,6 +39,7 @@ mod whole;
 
 pub use build::plan;
 pub use index::{Atom, Cond, Ix};
+pub(crate) use kernel::shares_of_sum;
 pub use kernel::{
     Body, Buffer, BufferId, ContractKernel, Instr, InstrOp, Kernel, Level, LoopKernel, Phase, Place, Plan, Store, Tape,
     ValueId,

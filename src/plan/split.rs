@@ -9,7 +9,7 @@ use crate::dtype::{DType, Scalar};
 use crate::graph::{Contract, Dim, Inputs, Op, Program, ProgramNode, ReduceOp, View};
 use crate::shape::Shape;
 
-use super::PlanOptions;
+use super::{PlanOptions, shares_of_sum};
 
 /// Parts of a contraction's sum are not asked to be shorter than this for the sake of parallelism, but may become half
 /// as long where all are to have as many.
@@ -201,6 +201,10 @@ fn split_contract(
     };
     let summed: Vec<u8> = contract.lhs.iter().copied().filter(|label| !contract.out.contains(label)).collect();
     let steps: usize = summed.iter().map(|&label| size(label)).product();
+    let results = node.shape.numel();
+    if steps.div_ceil(shares_of_sum(results, steps)) <= options.shared_steps {
+        return None;
+    }
     let wanted = options.wanted_groups.div_ceil(groups(&node.shape, contract, options).max(1));
     let parts = steps.div_ceil(options.max_contract_steps).max(wanted.min(steps / LEAST_STEPS));
     if parts <= 1 || node.shape.numel() == 0 {

@@ -125,8 +125,9 @@ fn gradients(name: &str, again: bool, device: &Device) -> (Vec<Vec<f64>>, u64) {
         autodiff::grad(&(output * noise).sum(), &parameters.iter().collect::<Vec<_>>())
     })
     .expect("a step");
-    // enough for batch norms over what is one pixel in the end: with two they divide by small differences
-    let input = Tensor::from_slice(&signed("input", 24 * side * side), [8, 3, side, side], device).expect("memory");
+    // enough for batch norms over what is one pixel in the end: with two they divide by small differences; and such that
+    // no activation is as near to a kink of ReLU6 as rounding goes
+    let input = Tensor::from_slice(&signed("inputs", 24 * side * side), [8, 3, side, side], device).expect("memory");
     let forecast = step.forecast(&[vec![(input.shape().clone(), input.dtype())]]).expect("a plan");
     let outputs = step.run(&[input]).expect("a run");
     let buffers = model.variables().into_iter().filter(|var| var.kind() == VarKind::Buffer).map(|var| var.tensor());

@@ -26,6 +26,7 @@ pub(crate) const FAMILIES: &[ShaderFile] = shader_files![
     "attention_queries.wgsl",
     "contract.wgsl",
     "contract_cooperative.wgsl",
+    "contract_shared.wgsl",
     "contract_tiled.wgsl",
     "map.wgsl",
     "merge.wgsl",
@@ -39,6 +40,7 @@ pub(crate) const FAMILIES: &[ShaderFile] = shader_files![
     "search.wgsl",
     "segment.wgsl",
     "sort.wgsl",
+    "transpose.wgsl",
 ];
 
 /// Kernels of the executor itself, complete as they are.

@@ -32,6 +32,8 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::plan::{Body, BufferId, Kernel, Plan, Routine, RoutineKind};
 
+#[cfg(test)]
+pub(crate) use contract::Tile;
 pub(crate) use contract::{Tuned, Units, Variant, identity, probe_terms_text, probe_text, variants};
 pub(crate) use library::{MOVE_BYTES, TALLY};
 use module::Module;
@@ -63,6 +65,8 @@ pub(crate) struct Capabilities {
     pub busy_groups: usize,
     /// True for CPU-type adapters such as llvmpipe, where workgroup memory is slow.
     pub software: bool,
+    /// Whether several invocations may share a sum of a contraction with few results.
+    pub shares_sums: bool,
     /// The smallest and the largest number of lanes that a subgroup may have, powers of two, if reductions use
     /// subgroups.
     pub subgroups: Option<[usize; 2]>,
@@ -98,6 +102,7 @@ impl Capabilities {
         launch_milliseconds: f64::INFINITY,
         busy_groups: BUSY_GROUPS,
         software: false,
+        shares_sums: true,
         subgroups: None,
         cooperative: None,
         tuned: None,
@@ -164,7 +169,10 @@ pub(crate) fn render_as(
         module.check_windows()?;
         launches.extend(match &body {
             Body::Loop(piece) => loops::render(module, piece, rewrite::independent_points(&kernel.body))?,
-            Body::Contract(piece) => contract::render(module, piece, contract::is_large(&kernel.body), variant)?,
+            Body::Contract(piece) => {
+                let Body::Contract(whole) = &kernel.body else { unreachable!("pieces are of its kind") };
+                contract::render(module, piece, whole, variant)?
+            }
             Body::Routine(piece) => Some(routine::render(module, piece)?),
         });
     }

@@ -14,16 +14,22 @@ use super::space::{Expr, First, Lanes, Space};
 const LANES: [&str; 4] = ["x", "y", "z", "w"];
 
 /// Names of the values that come from outside the tape.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Outside {
     /// True if results of reductions (`r0`, `r1`, …) are single values while the tape runs over four lanes.
     pub narrow_reduced: bool,
+    /// Values of the tape that are there under other names.
+    pub known: Vec<(ValueId, String)>,
 }
 
 impl Module<'_> {
     /// Appends the tape's statements to `code`; value `i` is `v{i}` afterwards.
     pub(crate) fn tape(&mut self, space: &mut Space, tape: &Tape, outside: Outside, code: &mut String) -> Result<()> {
         for (id, instr) in tape.instrs.iter().enumerate() {
+            if let Some((_, name)) = outside.known.iter().find(|(known, _)| *known == id) {
+                let _ = writeln!(code, "    let v{id} = {name};");
+                continue;
+            }
             let width = space.width;
             let register = Register::of(instr.dtype);
             let input = |value: ValueId| tape.instrs[value].dtype;

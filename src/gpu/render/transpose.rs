@@ -1,5 +1,5 @@
 //! Maps that transpose: points in blocks, so that neighbours in a workgroup read neighbours, and its stores fill lines
-//! of memory.
+//! of memory. What takes the way through workgroup memory is in `loops/transposed.rs`.
 
 use std::fmt::Write as _;
 
@@ -23,12 +23,14 @@ pub(super) fn read_axis(kernel: &LoopKernel) -> Option<usize> {
         InstrOp::Load { index, .. } => Some(index),
         _ => None,
     });
-    let along = |index: &Ix| {
-        let is_far = |(atom, stride): &(Atom, i64)| *atom == Atom::Axis(last) && stride.unsigned_abs() > 1;
-        let strides_far = index.terms.iter().any(is_far);
-        (0..last).find(|&axis| strides_far && index.terms.contains(&(Atom::Axis(axis), 1)))
-    };
+    let along = |index: &Ix| (0..last).find(|&axis| is_along(index, axis, last));
     loads.filter_map(along).find(|&axis| axes[axis] >= SIDE && axes[last] >= SIDE)
+}
+
+/// Whether neighbours along `axis` are neighbours in memory, and those along the `last` one are not.
+pub(super) fn is_along(index: &Ix, axis: usize, last: usize) -> bool {
+    let is_far = |(atom, stride): &(Atom, i64)| *atom == Atom::Axis(last) && stride.unsigned_abs() > 1;
+    index.terms.contains(&(Atom::Axis(axis), 1)) && index.terms.iter().any(is_far)
 }
 
 /// Statements that find the coordinates of `work` in `sizes`, the last of which counts fours, and return where it lies

@@ -9,20 +9,35 @@ use super::Capabilities;
 
 /// What is joined.
 pub(super) struct Value {
-    /// The array with the part of each thread.
+    /// The array with the part of each thread, bools as numbers.
     pub(super) parts: String,
     /// The name of the whole.
     pub(super) whole: String,
-    /// Whether it is a bool, which no shuffle takes.
-    pub(super) is_bool: bool,
+    /// Of bools, how many a part has, 1 or 4: no shuffle takes them, and in workgroup memory NVIDIA's threads write over
+    /// each other's (seen with driver 580.159).
+    pub(super) bools: Option<usize>,
+}
+
+/// The number that stands for a bool in workgroup memory, or of four.
+pub(super) fn number_of_bool(value: &str, width: usize) -> String {
+    if width == 1 { format!("select(0u, 1u, {value})") } else { format!("select(vec4u(), vec4u(1u), {value})") }
 }
 
 impl Value {
+    /// The part at a place of its array.
+    fn part(&self, place: &str) -> String {
+        match self.bools {
+            None => format!("{}[{place}]", self.parts),
+            Some(1) => format!("({}[{place}] != 0u)", self.parts),
+            Some(_) => format!("({}[{place}] != vec4u())", self.parts),
+        }
+    }
+
     /// The expression for variable `name` of another lane.
     fn shuffled(&self, function: &str, name: &str, lane: usize) -> String {
-        match self.is_bool {
-            true => format!("({function}(select(0u, 1u, {name}), {lane}u) != 0u)"),
-            false => format!("{function}({name}, {lane}u)"),
+        match self.bools {
+            Some(_) => format!("({function}(select(0u, 1u, {name}), {lane}u) != 0u)"),
+            None => format!("{function}({name}, {lane}u)"),
         }
     }
 }
@@ -54,21 +69,22 @@ impl Tree {
         let mut half = self.threads / 2;
         while half >= self.abreast && half > self.lanes.unwrap_or(0) {
             let _ = writeln!(code, "    if (thread < {half}u) {{");
-            for (number, Value { parts, .. }) in values.iter().enumerate() {
-                let sum = join(number, &format!("{parts}[thread]"), &format!("{parts}[thread + {half}u]"))?;
-                let _ = writeln!(code, "        {parts}[thread] = {sum};");
+            for (number, value) in values.iter().enumerate() {
+                let sum = join(number, &value.part("thread"), &value.part(&format!("thread + {half}u")))?;
+                let sum = value.bools.map_or(sum.clone(), |width| number_of_bool(&sum, width));
+                let _ = writeln!(code, "        {}[thread] = {sum};", value.parts);
             }
             code.push_str("    }\n    workgroupBarrier();\n");
             half /= 2;
         }
-        for (number, value @ Value { parts, whole, .. }) in values.iter().enumerate() {
+        for (number, value @ Value { whole, .. }) in values.iter().enumerate() {
             let Some(lanes) = self.lanes else {
-                let first = if self.abreast == 1 { "0".into() } else { format!("thread % {}u", self.abreast) };
-                let _ = writeln!(code, "    let {whole} = {parts}[{first}];");
+                let first: String = if self.abreast == 1 { "0".into() } else { format!("thread % {}u", self.abreast) };
+                let _ = writeln!(code, "    let {whole} = {};", value.part(&first));
                 continue;
             };
             let part = format!("{whole}_part");
-            let sum = join(number, &format!("{parts}[lane]"), &format!("{parts}[lane + {lanes}u]"))?;
+            let sum = join(number, &value.part("lane"), &value.part(&format!("lane + {lanes}u")))?;
             let _ = writeln!(code, "    var {part} = {sum};");
             for half in std::iter::successors(Some(lanes / 2), |half| Some(half / 2)).take_while(|&half| half > 0) {
                 // which of two lanes is the first operand depends on the lane: lane 0 has them in order
@@ -92,9 +108,8 @@ pub(crate) fn probe_text(caps: &Capabilities) -> Option<(String, usize)> {
     let function = |head: &str, lanes: Option<usize>| {
         let tree = Tree { threads, abreast: 1, lanes, again: true };
         let join = |_, a: &str, b: &str| Ok(format!("joined({a}, {b})"));
-        let text = tree
-            .text(&[Value { parts: "parts".into(), whole: "whole".into(), is_bool: false }], join)
-            .expect("it joins");
+        let text =
+            tree.text(&[Value { parts: "parts".into(), whole: "whole".into(), bools: None }], join).expect("it joins");
         format!("fn {head} -> u32 {{\n{text}    return whole;\n}}\n\n")
     };
     let trees = format!(

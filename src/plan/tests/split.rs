@@ -9,14 +9,20 @@ fn contraction(plan: &Plan) -> [usize; 4] {
     plan.kernels.iter().find_map(|kernel| sizes(&kernel.body)).expect("a contraction")
 }
 
+/// Of a GPU none of whose invocations share a sum.
+const UNSHARED: PlanOptions = PlanOptions { shared_steps: 0, ..PlanOptions::gpu(7) };
+
 #[test]
 fn products_of_few_results_are_cut() {
     let mut trial = Trial::new();
     let (x, y) = (trial.input([20, 2048]), trial.input([2048, 12]));
     for (options, expected) in [
-        (PlanOptions::gpu(7), [8, 20, 12, 256]),
+        (UNSHARED, [8, 20, 12, 256]),
         (PlanOptions::software(7), [8, 20, 12, 256]),
-        (PlanOptions { wanted_groups: 2, ..PlanOptions::gpu(7) }, [2, 20, 12, 1024]),
+        (PlanOptions { wanted_groups: 2, ..UNSHARED }, [2, 20, 12, 1024]),
+        // 32 steps of each of the 64 that share a sum
+        (PlanOptions::gpu(7), [1, 20, 12, 2048]),
+        (PlanOptions { shared_steps: 31, ..PlanOptions::gpu(7) }, [8, 20, 12, 256]),
         (PlanOptions::CPU, [1, 20, 12, 2048]),
     ] {
         let plan = trial.check(&[x.matmul(&y)], &options);
@@ -30,9 +36,9 @@ fn products_with_work_for_all_are_whole() {
     let (x, y) = (trial.input([40, 520]), trial.input([520, 41]));
     let plan = |trial: &Trial, options| trial.check(&[x.matmul(&y)], &options);
     // one square of 64, or 5 times 6 of 8
-    assert_eq!(contraction(&plan(&trial, PlanOptions::gpu(7))), [2, 40, 41, 260]);
-    assert_eq!(contraction(&plan(&trial, PlanOptions { group_tile: 8, ..PlanOptions::gpu(7) })), [2, 40, 41, 260]);
-    let busy = PlanOptions { group_tile: 8, wanted_groups: 30, ..PlanOptions::gpu(7) };
+    assert_eq!(contraction(&plan(&trial, UNSHARED)), [2, 40, 41, 260]);
+    assert_eq!(contraction(&plan(&trial, PlanOptions { group_tile: 8, ..UNSHARED })), [2, 40, 41, 260]);
+    let busy = PlanOptions { group_tile: 8, wanted_groups: 30, ..UNSHARED };
     assert_eq!(contraction(&plan(&trial, busy)), [1, 40, 41, 520]);
 }
 

@@ -16,10 +16,12 @@ mod variants;
 mod workgroup_tiles;
 
 use crate::error::Result;
-use crate::plan::{Body, ContractKernel};
+use crate::plan::ContractKernel;
 
 pub(crate) use cooperative::{Units, probe_terms_text, probe_text};
 pub(crate) use variants::{Tuned, Variant, identity, variants};
+#[cfg(test)]
+pub(crate) use workgroup_tiles::Tile;
 
 use super::Launch;
 use super::module::Module;
@@ -42,11 +44,6 @@ fn turned(kernel: &ContractKernel) -> Option<ContractKernel> {
     lanes::prefers_exchange(kernel, &exchanged).then_some(exchanged)
 }
 
-/// Whether it is a contraction with work for several tiles of 64 by 64 results.
-pub(crate) fn is_large(body: &Body) -> bool {
-    matches!(body, Body::Contract(kernel) if has_large_tiles(kernel))
-}
-
 fn has_large_tiles(kernel: &ContractKernel) -> bool {
     let [batch, rows, columns, inner] = kernel.sizes();
     let tiles = batch * rows.div_ceil(64) * columns.div_ceil(64);
@@ -54,11 +51,11 @@ fn has_large_tiles(kernel: &ContractKernel) -> bool {
 }
 
 /// The launch for a contraction, in this variant or in that of the rule; `None` if it has no results. It is a piece of
-/// one that [`is_large`], or not: all pieces are computed in the same way, or some would have other bits.
+/// `whole`, whose sizes say who adds up a sum: all pieces are computed in the same way, or some would have other bits.
 pub(crate) fn render(
     module: Module<'_>,
     kernel: &ContractKernel,
-    is_large: bool,
+    whole: &ContractKernel,
     variant: Option<Variant>,
 ) -> Result<Option<Launch>> {
     let [batch, rows, columns, _] = kernel.sizes();
@@ -67,14 +64,15 @@ pub(crate) fn render(
     }
     let exchanged = turned(kernel);
     let kernel = exchanged.as_ref().unwrap_or(kernel);
-    let units = if is_large { cooperative::tile(module.caps, kernel) } else { None };
+    let units = if has_large_tiles(whole) { cooperative::tile(module.caps, kernel) } else { None };
     if let Some(tile) = units {
         return cooperative::render(module, kernel, tile).map(Some);
     }
-    match variant.unwrap_or_else(|| variants::rule(module.caps, kernel)) {
+    let shares = variants::shares(module.caps, whole);
+    match variant.unwrap_or_else(|| variants::rule(module.caps, kernel, shares)) {
         Variant::Registers { rows, columns, threads } => {
-            register_tiles::render(module, kernel, [rows, columns], threads).map(Some)
+            register_tiles::render(module, kernel, [rows, columns], threads, shares).map(Some)
         }
-        Variant::Workgroup { rows, columns } => workgroup_tiles::render(module, kernel, [rows, columns]).map(Some),
+        Variant::Workgroup(tile) => workgroup_tiles::render(module, kernel, tile).map(Some),
     }
 }

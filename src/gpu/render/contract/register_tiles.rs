@@ -1,4 +1,5 @@
-//! Contractions without workgroup memory: a tile of results in the registers of each invocation.
+//! Contractions with a tile of results in the registers of each invocation. Where results are few, several invocations
+//! share the sums of a tile, and meet in workgroup memory.
 
 use std::fmt::Write as _;
 
@@ -6,6 +7,7 @@ use crate::error::Result;
 use crate::gpu::render::module::Module;
 use crate::gpu::render::scalar::Register;
 use crate::gpu::render::space::{Expr, unravel};
+use crate::gpu::render::tree::{Tree, Value};
 use crate::gpu::render::{Launch, grid};
 use crate::plan::ContractKernel;
 
@@ -13,19 +15,30 @@ use super::lanes::{Wide, column_lanes, operand_lanes};
 use super::operand::Operand;
 use super::points::{finish, inner_coordinates, point_coordinates};
 use super::sliding::Sliding;
-use super::{ALL_LANES, BATCH, COLUMNS, LANES, ROWS};
+use super::{ALL_LANES, BATCH, COLUMNS, INNER, LANES, ROWS};
 
 /// Results of a tile from which on it takes one step at a time, if both operands can be read so.
 const LARGE_TILE: usize = 256;
 
-/// One tile in the registers of each invocation, of which a workgroup has `threads`.
+/// Values of k that the invocations that share a sum take in turns, where the last axis is of fours.
+const UNIT: usize = 4;
+
+/// Bytes of workgroup memory for what `threads` invocations that share the sums of tiles have added up.
+pub(super) fn shared_bytes([tile_rows, tile_columns]: [usize; 2], threads: usize) -> usize {
+    4 * tile_rows * tile_columns * threads
+}
+
+/// One tile in the registers of each invocation, of which a workgroup has `threads`; so many neighbours as `shares`
+/// share the sums of one, which are then in an order of their own, the same for every tile.
 pub(super) fn render(
     mut module: Module<'_>,
     kernel: &ContractKernel,
     [tile_rows, tile_columns]: [usize; 2],
     threads: usize,
+    shares: usize,
 ) -> Result<Launch> {
-    let sliding = Sliding::of(module.caps, kernel, [tile_rows, tile_columns]);
+    // a line's steps are of as many values as its window has
+    let sliding = Sliding::of(module.caps, kernel, [tile_rows, tile_columns]).filter(|_| shares == 1);
     let kernel = sliding.as_ref().map_or(kernel, |sliding| &sliding.kernel);
     let [batch, rows, columns, inner] = kernel.sizes();
     let column_groups = tile_columns / 4;
@@ -79,7 +92,30 @@ pub(super) fn render(
     if inner > 0 {
         let body = step_body(&mut module, kernel, (&left, &right, sliding.as_ref()), [tile_rows, tile_columns], step);
         let count = module.number((inner / step) as u64);
-        let _ = write!(code, "    for (var q = 0u; q < {count}; q++) {{\n{body}    }}\n");
+        let _ = match (shares, unit(kernel) / step) {
+            (1, _) => write!(code, "    for (var q = 0u; q < {count}; q++) {{\n{body}    }}\n"),
+            (_, 0 | 1) => write!(code, "    for (var q = share; q < {count}; q += SHARES) {{\n{body}    }}\n"),
+            (_, steps) => write!(
+                code,
+                "    for (var first = share * {steps}u; first < {count}; first += SHARES * {steps}u) {{\n    \
+                 for (var q = first; q < first + {steps}u; q++) {{\n{body}    }}\n    }}\n"
+            ),
+        };
+    }
+    let quads: Vec<String> =
+        (0..tile_rows).flat_map(|row| (0..column_groups).map(move |group| format!("s{row}_{group}"))).collect();
+    let mut shared = String::new();
+    if shares > 1 {
+        let _ = writeln!(shared, "const SHARES: u32 = {shares}u;\nconst TILES: u32 = {}u;\n", threads / shares);
+        for name in &quads {
+            let _ = writeln!(shared, "var<workgroup> of_{name}: array<{sum}, {threads}>;");
+            let _ = writeln!(code, "    of_{name}[thread] = {name};");
+        }
+        let values =
+            quads.iter().map(|name| Value { parts: format!("of_{name}"), whole: format!("all_{name}"), bools: None });
+        let tree = Tree { threads, abreast: threads / shares, lanes: None, again: false };
+        code.push_str(&tree.text(&values.collect::<Vec<_>>(), |_, a, b| Ok(format!("{a} + {b}")))?);
+        code.push_str("    if (!stores) {\n        return;\n    }\n");
     }
     // a tile that fits has no edge to test
     let mut edge = |size: usize, side: usize| (!size.is_multiple_of(side)).then(|| module.number(size as u64));
@@ -89,7 +125,8 @@ pub(super) fn render(
             let places = [format!("row + {row}u"), format!("column + {}u", group * 4)];
             let inside = places.iter().zip(&edges).filter_map(|(at, edge)| Some(format!("{at} < {}", edge.as_ref()?)));
             let inside: Vec<String> = inside.collect();
-            let finish = format!("finish(batch, {}, s{row}_{group});", places.join(", "));
+            let all = if shares > 1 { "all_" } else { "" };
+            let finish = format!("finish(batch, {}, {all}s{row}_{group});", places.join(", "));
             let _ = match inside.is_empty() {
                 true => writeln!(code, "    {finish}"),
                 false => writeln!(code, "    if ({}) {{\n        {finish}\n    }}", inside.join(" && ")),
@@ -98,16 +135,27 @@ pub(super) fn render(
     }
     let (row_tiles, column_tiles) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
     let work = batch * row_tiles * column_tiles;
-    let (mut grid, groups) = grid(&mut module, work, threads)?;
+    let (mut grid, groups) = grid(&mut module, work, threads / shares)?;
     for (name, count) in [("row_tiles", row_tiles), ("column_tiles", column_tiles)] {
         let count = module.number(count as u64);
         let _ = write!(grid, "\nfn {name}() -> u32 {{\n    return {count};\n}}\n");
     }
-    let compute = format!(
-        "{}{}{finish}\nfn compute(batch: u32, row_tile: u32, column_tile: u32) {{\n{code}}}\n",
-        left.text, right.text
-    );
-    module.finish("contract.wgsl", &[("grid", &grid), ("compute", &compute)], groups)
+    let operands = format!("{}{}{finish}", left.text, right.text);
+    let of_tile = "batch: u32, row_tile: u32, column_tile: u32";
+    if shares == 1 {
+        let compute = format!("{operands}\nfn compute({of_tile}) {{\n{code}}}\n");
+        return module.finish("contract.wgsl", &[("grid", &grid), ("compute", &compute)], groups);
+    }
+    let grid = grid.replace(&format!("const THREADS: u32 = {}u;\n\n", threads / shares), "");
+    let compute = format!("{operands}\nfn compute({of_tile}, share: u32, thread: u32, stores: bool) {{\n{code}}}\n");
+    let slots = [("grid", grid.as_str()), ("shared", &shared), ("compute", &compute)];
+    module.finish("contract_shared.wgsl", &slots, groups)
+}
+
+/// Values of k that one invocation of several takes together: for all tiles the same, whatever its operands are read by.
+fn unit(kernel: &ContractKernel) -> usize {
+    let fours = kernel.group(INNER).next_back().is_some_and(|last| kernel.axes[last].is_multiple_of(UNIT));
+    if fours { UNIT } else { 1 }
 }
 
 /// One step of the loop over k: both fragments, then their products.

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::gpu::render::Capabilities;
 use crate::matmul_precision::MatmulPrecision;
-use crate::plan::{BufferId, ContractKernel, Instr, InstrOp, Ix, Tape};
+use crate::plan::{BufferId, ContractKernel, Instr, InstrOp, Ix, Tape, shares_of_sum};
 
 use super::lanes::{Wide, operand_lanes};
-use super::{COLUMNS, cooperative, has_large_tiles, turned, workgroup_tiles};
+use super::workgroup_tiles::Tile;
+use super::{COLUMNS, cooperative, has_large_tiles, register_tiles, turned};
 
 /// A way to compute a contraction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -30,18 +31,13 @@ pub(crate) enum Variant {
         threads: usize,
     },
     /// A tile of results for each workgroup, operands in its memory.
-    Workgroup {
-        /// Rows of the tile.
-        rows: usize,
-        /// Columns of the tile.
-        columns: usize,
-    },
+    Workgroup(Tile),
 }
 
 impl Variant {
     /// Values that come from memory for each product, but for those that a tile reaches beyond the results.
     pub(crate) fn reads_per_product(self) -> f64 {
-        let (Self::Registers { rows, columns, .. } | Self::Workgroup { rows, columns }) = self;
+        let (Self::Registers { rows, columns, .. } | Self::Workgroup(Tile { size: [rows, columns], .. })) = self;
         1.0 / rows as f64 + 1.0 / columns as f64
     }
 }
@@ -53,7 +49,9 @@ impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Registers { rows, columns, threads } => write!(f, "{rows}x{columns} in registers, {threads} threads"),
-            Self::Workgroup { rows, columns } => write!(f, "{rows}x{columns} in workgroups"),
+            Self::Workgroup(Tile { size: [rows, columns], own }) => {
+                write!(f, "{rows}x{columns} in workgroups, {}x{} of a thread", own[0], own[1])
+            }
         }
     }
 }
@@ -77,9 +75,30 @@ const LEAST_SIDE: usize = 9;
 const LEAST_RESULTS: usize = 256;
 /// So many values of k are enough where there are more rows and columns, or where that is tried: a step of tiles.
 pub(super) const LEAST_TILED_INNER: usize = 16;
-/// Rows and columns of tiles of workgroups, whose threads are 64 at the least.
-const WORKGROUP_TILES: [[usize; 2]; 9] =
-    [[128, 128], [64, 128], [128, 64], [64, 64], [32, 64], [64, 32], [32, 32], [16, 64], [64, 16]];
+/// Tiles of workgroups, whose threads are 64 at the least.
+const WORKGROUP_TILES: [Tile; 9] = [
+    Tile { size: [64, 128], own: [8, 8] },
+    Tile { size: [128, 64], own: [8, 8] },
+    Tile { size: [64, 64], own: [8, 8] },
+    Tile { size: [64, 64], own: [4, 4] },
+    Tile { size: [32, 64], own: [4, 4] },
+    Tile { size: [64, 32], own: [4, 4] },
+    Tile { size: [32, 32], own: [4, 4] },
+    Tile { size: [16, 64], own: [4, 4] },
+    Tile { size: [64, 16], own: [4, 4] },
+];
+/// Others that are worth a trial: an H200 takes longer in them, and with 128 results a thread's sums fill the registers
+/// of other cards.
+const TRIED_TILES: [Tile; 4] = [
+    Tile { size: [128, 128], own: [8, 8] },
+    Tile { size: [128, 128], own: [8, 16] },
+    Tile { size: [64, 128], own: [4, 8] },
+    Tile { size: [128, 64], own: [8, 4] },
+];
+/// Threads that a core's schedulers want at the least, NVIDIA's four warps.
+const CORE_THREADS: usize = 128;
+/// Invocations from which on a GPU is busy, and tiles in registers may be larger.
+const BUSY_INVOCATIONS: usize = 1 << 14;
 /// Invocations in a workgroup, unless there is little work for a CPU-type adapter.
 const THREADS: usize = 64;
 
@@ -118,22 +137,23 @@ pub(crate) fn identity(kernel: &ContractKernel) -> u64 {
     hasher.finish()
 }
 
-/// What is taken without measuring.
-pub(super) fn rule(caps: &Capabilities, kernel: &ContractKernel) -> Variant {
+/// What is taken without measuring, where as many invocations as `shares` share each sum.
+pub(super) fn rule(caps: &Capabilities, kernel: &ContractKernel, shares: usize) -> Variant {
     let [batch, rows, columns, inner] = kernel.sizes();
     let is_wide = inner >= LEAST_INNER && rows.min(columns) >= LEAST_SIDE && rows * columns >= LEAST_RESULTS;
-    if has_workgroup_tiles(caps) && (is_wide || has_large_tiles(kernel)) {
+    if shares == 1 && has_workgroup_tiles(caps) && (is_wide || has_large_tiles(kernel)) {
         let possible = WORKGROUP_TILES.into_iter().filter(|&tile| fits(caps, tile));
         let costs = possible.map(|tile| (tile, workgroup_cost(caps, kernel, tile)));
-        if let Some(([rows, columns], _)) = costs.min_by(|(_, one), (_, other)| one.total_cmp(other)) {
-            return Variant::Workgroup { rows, columns };
+        if let Some((tile, _)) = costs.min_by(|(_, one), (_, other)| one.total_cmp(other)) {
+            return Variant::Workgroup(tile);
         }
     }
     let fit = |size: usize, most: usize| size.next_power_of_two().clamp(1, most);
     // large where there is work for many invocations
-    let busy = if caps.software { SOFTWARE_LANES * caps.busy_groups } else { 16_384 };
+    let busy = if caps.software { SOFTWARE_LANES * caps.busy_groups } else { BUSY_INVOCATIONS };
     let many = if is_plain(kernel) { MANY_PLAIN_FLOPS } else { MANY_FLOPS };
     let largest = match caps.software {
+        _ if shares > 1 => 1,
         true if 2 * batch * rows * columns * inner >= many => 16,
         true => 8,
         false => 4,
@@ -156,7 +176,8 @@ pub(crate) fn variants(caps: &Capabilities, kernel: &ContractKernel) -> Vec<Vari
     if batch * rows * columns == 0 || (has_large_tiles(kernel) && cooperative::tile(caps, kernel).is_some()) {
         return Vec::new();
     }
-    let rule = rule(caps, kernel);
+    let shares = shares(caps, kernel);
+    let rule = rule(caps, kernel, shares);
     let mut all = vec![rule];
     if let Variant::Registers { rows, columns, .. } = rule {
         let threads: &[usize] = if caps.software { &[8, 16, 64] } else { &[32, 128, 256] };
@@ -173,18 +194,20 @@ pub(crate) fn variants(caps: &Capabilities, kernel: &ContractKernel) -> Vec<Vari
     for tile_rows in sides(rows, 1) {
         all.extend(sides(columns, 4).map(|tile_columns| in_registers(caps, kernel, [tile_rows, tile_columns])));
     }
-    if has_workgroup_tiles(caps) && inner >= LEAST_TILED_INNER {
+    if shares == 1 && has_workgroup_tiles(caps) && inner >= LEAST_TILED_INNER {
         // a tile that is mostly outside of the results cannot win
-        let good = |&[r, c]: &[usize; 2]| fits(caps, [r, c]) && 4 * rows >= r && 4 * columns >= c;
-        all.extend(
-            WORKGROUP_TILES.into_iter().filter(good).map(|[rows, columns]| Variant::Workgroup { rows, columns }),
-        );
+        let good = |tile: &Tile| fits(caps, *tile) && 4 * rows >= tile.size[0] && 4 * columns >= tile.size[1];
+        all.extend(WORKGROUP_TILES.into_iter().chain(TRIED_TILES).filter(good).map(Variant::Workgroup));
     }
     let mut seen = Vec::with_capacity(all.len());
     for variant in all {
         let possible = match variant {
-            Variant::Registers { threads, .. } => threads <= caps.max_workgroup_invocations as usize,
-            Variant::Workgroup { .. } => true,
+            Variant::Registers { rows, columns, threads } => {
+                let bytes = if shares == 1 { 0 } else { register_tiles::shared_bytes([rows, columns], threads) };
+                let most = caps.max_workgroup_invocations as usize;
+                (shares..=most).contains(&threads) && bytes <= caps.max_workgroup_bytes as usize
+            }
+            Variant::Workgroup(_) => true,
         };
         if possible && !seen.contains(&variant) {
             seen.push(variant);
@@ -194,16 +217,22 @@ pub(crate) fn variants(caps: &Capabilities, kernel: &ContractKernel) -> Vec<Vari
 }
 
 /// What a tile takes of the busiest core's time: how many such tiles it computes, each by the results in it and by what
-/// comes with a product, from workgroup memory and from outside. Fitted to what an H100 took for the contractions of a
-/// ResNet-20 and for square matrices (`benches/NOTES.md`).
-fn workgroup_cost(caps: &Capabilities, kernel: &ContractKernel, tile: [usize; 2]) -> f64 {
+/// comes with a product, from workgroup memory and from outside, if their threads keep it busy. Fitted to what an H100
+/// took for the contractions of a ResNet-20 and an H200 for square matrices (`benches/NOTES.md`).
+fn workgroup_cost(caps: &Capabilities, kernel: &ContractKernel, tile @ Tile { size, own }: Tile) -> f64 {
     let [batch, rows, columns, _] = kernel.sizes();
-    let tiles = batch * rows.div_ceil(tile[0]) * columns.div_ceil(tile[1]);
+    let tiles = batch * rows.div_ceil(size[0]) * columns.div_ceil(size[1]);
     let of_busiest = tiles.div_ceil(caps.busy_groups);
-    let [own_rows, own_columns] = workgroup_tiles::results_of_a_thread(tile).map(|n| n as f64);
-    let read = 1.0 / own_rows + 1.0 / own_columns;
-    let brought = tile.iter().map(|&side| 1.0 / side as f64).sum::<f64>();
-    of_busiest as f64 * (tile[0] * tile[1]) as f64 * (1.0 + 0.6 * read + 8.0 * brought)
+    let for_each = |sides: [usize; 2]| sides.into_iter().map(|side| 1.0 / side as f64).sum::<f64>();
+    let idle = (CORE_THREADS as f64 / (of_busiest * tile.threads()) as f64).max(1.0);
+    let of_product = idle * (1.0 + 0.6 * for_each(own)) + 8.0 * for_each(size);
+    of_busiest as f64 * (size[0] * size[1]) as f64 * of_product
+}
+
+/// Invocations that share each sum of the contraction: 1 where those of software would have to.
+pub(super) fn shares(caps: &Capabilities, kernel: &ContractKernel) -> usize {
+    let [batch, rows, columns, inner] = kernel.sizes();
+    if caps.shares_sums { shares_of_sum(batch * rows * columns, inner) } else { 1 }
 }
 
 /// Whether operands are read as they are, one step at a time, and results stored as they come.
@@ -227,8 +256,8 @@ fn has_workgroup_tiles(caps: &Capabilities) -> bool {
 }
 
 /// Whether a workgroup has memory for such a tile.
-fn fits(caps: &Capabilities, tile: [usize; 2]) -> bool {
-    workgroup_tiles::bytes(tile) <= caps.max_workgroup_bytes as usize
+fn fits(caps: &Capabilities, tile: Tile) -> bool {
+    tile.bytes() <= caps.max_workgroup_bytes as usize
 }
 
 /// Invocations that tiles of this size take.

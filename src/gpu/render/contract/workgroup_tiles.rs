@@ -1,13 +1,15 @@
 //! Contractions on real GPUs: operands in workgroup memory, a tile of 16 to 128 rows and columns of results for each
 //! workgroup.
 //!
-//! A thread has one to four blocks of 4×4 results. Per summed point it reads 8 words for the 16 multiplications of one
+//! A thread has one or four blocks of 4×4 results. Per summed point it reads 8 words for the 16 multiplications of one
 //! block, 16 for the 64 of four. Where a core reads 32 words in the time of 128 multiplications, as NVIDIA's do, one
 //! block keeps half of them busy at best, four all of them. Tiles of fewer than 64 rows or columns are for results that
 //! have no more, such as gradients of small filters, and for those that larger ones would share among too few cores.
 //! All sum in the same order.
 
 use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::gpu::render::Launch;
@@ -20,47 +22,57 @@ use super::points::{finish_inside, tile_grid};
 use super::variants::has_plain_operands;
 use super::{COLUMNS, LANES, ROWS};
 
-/// Rows or columns that the threads cover at most with one block of 4×4 results each.
-const BLOCK: usize = 64;
 /// Values of k in one step.
 const STEP: usize = 16;
-/// Of which so many are written out: on an H100 4096x4096 times 4096x4096 takes 3.70 ms with a loop over each, 3.41
-/// with four and 3.73 with all 16 of them, by two to four times the text.
+/// Of which so many are written out at the least.
 const UNROLLED: usize = 4;
 
-/// Rows or columns that the threads cover with one block each, of a tile that has `size` of them.
-fn covered(size: usize) -> usize {
-    size.min(BLOCK)
+/// The results of a workgroup, and those of each of its threads.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub(crate) struct Tile {
+    /// Rows and columns, powers of two from 16 on.
+    pub size: [usize; 2],
+    /// Those of a thread, powers of two from 4 on.
+    pub own: [usize; 2],
 }
 
-/// Threads of a workgroup whose tile has so many rows and columns.
-pub(super) fn threads(tile: [usize; 2]) -> usize {
-    tile.map(|size| covered(size) / 4).iter().product()
+impl Tile {
+    /// Rows and columns that the threads cover with one block of 4×4 results each.
+    fn covered(self) -> [usize; 2] {
+        [0, 1].map(|side| 4 * self.size[side] / self.own[side])
+    }
+
+    /// Threads of a workgroup.
+    pub(super) fn threads(self) -> usize {
+        self.covered().map(|size| size / 4).iter().product()
+    }
+
+    /// Values of k that are written out: all where a thread has 64 results. On an H200 the product of two 4096x4096
+    /// takes 3.03 ms so, in tiles of 64x128, and 3.63 by fours; with 16 results it makes no difference.
+    fn unrolled(self) -> usize {
+        if self.own.iter().product::<usize>() < 64 { UNROLLED } else { STEP }
+    }
+
+    /// Bytes of workgroup memory that it takes.
+    pub(super) fn bytes(self) -> usize {
+        4 * STEP * (self.size[0] + self.size[1])
+    }
 }
 
-/// Rows and columns of results that a thread has in such a tile.
-pub(super) fn results_of_a_thread(tile: [usize; 2]) -> [usize; 2] {
-    tile.map(|size| 4 * size / covered(size))
-}
-
-/// Bytes of workgroup memory that it takes.
-pub(super) fn bytes([rows, columns]: [usize; 2]) -> usize {
-    4 * STEP * (rows + columns)
-}
-
-/// One tile of so many rows and columns for each workgroup, powers of two from 16 on.
-pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel, tile: [usize; 2]) -> Result<Launch> {
-    let mut compute = bring(&mut module, kernel, ROWS, tile[0])?;
-    compute.push_str(&bring(&mut module, kernel, COLUMNS, tile[1])?);
+/// One such tile for each workgroup.
+pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel, tile: Tile) -> Result<Launch> {
+    let mut compute = bring(&mut module, kernel, ROWS, tile)?;
+    compute.push_str(&bring(&mut module, kernel, COLUMNS, tile)?);
     compute.push_str(&finish_inside(&mut module, kernel)?);
-    let (grid, groups) = tile_grid(&mut module, kernel, tile, STEP)?;
+    let (grid, groups) = tile_grid(&mut module, kernel, tile.size, STEP)?;
     let sum = Register::of(kernel.accumulator).wide(4);
-    let [rows, columns] = tile;
+    let [rows, columns] = tile.size;
+    let unrolled = tile.unrolled();
     let types = format!(
         "alias Sum = {sum};\nconst ROWS: u32 = {rows}u;\nconst COLUMNS: u32 = {columns}u;\nconst THREADS: u32 = {}u;\n\
-         const RIGHT_PARTS: u32 = {}u;\nconst UNROLLED: u32 = {UNROLLED}u;\n",
-        threads(tile),
-        covered(columns) / 4
+         const RIGHT_PARTS: u32 = {}u;\nconst UNROLLED: u32 = {unrolled}u;\n",
+        tile.threads(),
+        tile.covered()[1] / 4
     );
     let [begin, place, ahead, products, results] = body(tile);
     let slots = [
@@ -78,18 +90,18 @@ pub(super) fn render(mut module: Module<'_>, kernel: &ContractKernel, tile: [usi
 
 /// What `main` does for each block and each four that a thread brings, written out so that all of a thread's sums stay
 /// in registers.
-fn body(tile: [usize; 2]) -> [String; 5] {
+fn body(tile: Tile) -> [String; 5] {
     let [mut begin, mut place, mut ahead, mut loads, mut sums] = [const { String::new() }; 5];
     let mut results = String::new();
-    let [row_side, column_side] = tile.map(covered);
-    let [row_blocks, column_blocks] = [tile[0] / row_side, tile[1] / column_side];
+    let [row_side, column_side] = tile.covered();
+    let [row_blocks, column_blocks] = tile.own.map(|results| results / 4);
     for (side, first, values, length, count) in
         [("left", "row", "a", row_side, row_blocks), ("right", "column", "b", column_side, column_blocks)]
     {
         let fours = length * STEP / 4;
         for i in 0..count {
             let (start, at) = (i * fours, i * length);
-            for n in (0..fours).step_by(threads(tile)) {
+            for n in (0..fours).step_by(tile.threads()) {
                 let value = format!("{side}{}", start + n);
                 let load = |step: &str| format!("load_{side}(batch, {first} + {at}u, {step}, thread + {n}u);");
                 let _ = writeln!(begin, "    var {value} = {}", load("0u"));
@@ -109,9 +121,10 @@ fn body(tile: [usize; 2]) -> [String; 5] {
             let _ = writeln!(results, "    finish(batch, first_row + {row}u, first_column + {column}u, {name});");
         }
     }
+    let unrolled = tile.unrolled();
     let product =
         |k: usize| format!("            {{\n                let k = start + {k}u;\n{loads}{sums}            }}\n");
-    let products = (0..UNROLLED).map(product).collect();
+    let products = (0..unrolled).map(product).collect();
     [begin, place, ahead, products, results]
 }
 
@@ -120,8 +133,9 @@ fn body(tile: [usize; 2]) -> [String; 5] {
 /// A vector in workgroup memory has one writer. Four threads that each write a component of it would race: a component
 /// may be written by reading, changing and writing the whole vector (WGSL, "Memory Access Occurrence"), as Metal's and
 /// FXC's compilers do.
-fn bring(module: &mut Module<'_>, kernel: &ContractKernel, side: usize, size: usize) -> Result<String> {
-    let parts = covered(size) / 4;
+fn bring(module: &mut Module<'_>, kernel: &ContractKernel, side: usize, tile: Tile) -> Result<String> {
+    let of_side = if side == ROWS { 0 } else { 1 };
+    let (size, parts) = (tile.size[of_side], tile.covered()[of_side] / 4);
     let [_, rows, columns, _] = kernel.sizes();
     // On an H100 plain products of 1024x1024 take 0.105 ms so and 0.125 with conditions and single reads (4096x4096:
     // 3.47 and 3.54); convolutions take as long or longer.

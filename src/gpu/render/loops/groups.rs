@@ -42,6 +42,11 @@ pub(super) struct Group {
 }
 
 impl Group {
+    /// How many threads share a row, if they are the whole workgroup.
+    pub(super) fn of_row(self) -> Option<usize> {
+        self.block.is_none().then_some(self.threads)
+    }
+
     /// The names of a thread's number among those that share its row, and of how many these are.
     pub(super) fn share(self) -> (&'static str, &'static str) {
         if self.block.is_some() { ("share", "SHARES") } else { ("thread", "THREADS") }
@@ -119,7 +124,9 @@ impl Shape<'_> {
 
     /// The workgroup's memory: of each thread's parts of reductions, of `width` rows.
     fn scratch_text(&self, width: usize, threads: usize) -> String {
-        let ty = |name: &str| if width == 1 { name.to_owned() } else { format!("vec{width}<{name}>") };
+        // bools as numbers
+        let element = |name: &str| if name == "bool" { "u32".to_owned() } else { name.to_owned() };
+        let ty = |name: &str| if width == 1 { element(name) } else { format!("vec{width}<{}>", element(name)) };
         let line = |(number, name): (usize, &str)| {
             format!("var<workgroup> scratch_{name}_{number}: array<{}, {threads}>;\n", ty(name))
         };
@@ -140,7 +147,7 @@ impl Shape<'_> {
         let value = |number: usize| Value {
             parts: scratch_name(number, dtype(number)),
             whole: format!("r{}", first_reduction + number),
-            is_bool: dtype(number) == DType::Bool,
+            bools: (dtype(number) == DType::Bool).then_some(if block.is_some() { 4 } else { 1 }),
         };
         let values: Vec<Value> = (0..reductions.len()).map(value).collect();
         let all: usize = self.kernel.phases.iter().map(|phase| phase.reductions.len()).sum();

@@ -263,10 +263,10 @@ fn operands_may_be_mixed_expressions() {
 #[test]
 fn large_tiles() {
     for ([b, m, n, k], tile) in [
-        ([1usize, 127, 125, 17], "128x128"),
+        ([1usize, 127, 125, 17], "64x128"),
         ([2, 64, 128, 36], "64x128"),
         ([3, 121, 61, 16], "128x64"),
-        ([1, 250, 120, 33], "128x128"),
+        ([1, 250, 120, 33], "64x128"),
         ([1, 130, 140, 20], "32x32"),
     ] {
         for turned in [false, true] {
@@ -389,6 +389,33 @@ fn tiles_of_all_sizes_give_the_same_bits() {
     }
 }
 
+/// Few results: several invocations share a sum, in fours of the summed points where these lie so.
+#[test]
+fn sums_of_few_results_are_shared() {
+    let caps = Capabilities { shares_sums: true, ..capabilities(false, true) };
+    for ([b, m, n, k], shares) in [
+        ([1usize, 1, 120, 400], 64),
+        ([1, 120, 1, 401], 64),
+        ([2, 16, 100, 150], 32),
+        ([3, 7, 11, 9], 2),
+        ([1, 5, 3, 7], 1),
+        ([1, 256, 256, 130], 1),
+        ([1, 128, 130, 75], 8),
+    ] {
+        for (turned, dtype) in [(false, DType::F32), (true, DType::F32), (false, DType::F16), (true, DType::I32)] {
+            let mut case = Case { tolerance: 1e-5, ..Case::new() };
+            let body = product_turned([b, m, n, k], [turned, !turned, false], dtype).build(&mut case);
+            case.check_on(&body, &caps);
+            let text = &render(&case.plan, &case.kernel(&body), &caps).expect("it renders")[0].wgsl;
+            let has = text.contains(&format!("SHARES: u32 = {shares}u;"));
+            assert_eq!(has, shares > 1, "{shares} for {b}x{m}x{n}x{k}\n{text}");
+        }
+    }
+    let mut case = Case::new();
+    let body = convolved(&mut case, DType::F32, [2, 5, 19, 11, 13], 1);
+    case.check_on(&body, &caps);
+}
+
 /// Odd and prime sizes, operands that lie either way, a convolution, an epilogue; what tuning chooses among.
 #[test]
 fn all_variants_give_the_same_bits() {
@@ -412,7 +439,7 @@ fn all_variants_give_the_same_bits() {
         ("a window that slides along a ragged line", Box::new(line(23, false))),
     ];
     for (name, build) in cases {
-        for software in [true, false] {
+        for (software, shares_sums) in [(true, false), (false, false), (false, true)] {
             let mut case = Case::new();
             let body = build(&mut case);
             // with tenths the order of a sum shows
@@ -432,7 +459,7 @@ fn all_variants_give_the_same_bits() {
             let rounds: Vec<Vec<Vec<u8>>> = std::iter::once(case.contents.clone()).chain(underflowing).collect();
             case.plan.literal_sizes = true;
             let f16 = runner::gpu().is_some_and(|gpu| gpu.f16);
-            let caps = capabilities(software, f16);
+            let caps = Capabilities { shares_sums, ..capabilities(software, f16) };
             let Body::Contract(contraction) = &body else { unreachable!("it is one") };
             let mut all = variants(&caps, contraction);
             let rule = all.len();
@@ -563,13 +590,14 @@ fn results_larger_than_a_binding_are_cut() {
 #[test]
 fn products_that_take_too_long_are_cut_with_the_same_bits() {
     for sizes in [[1, 70, 130, 37], [1, 256, 192, 64], [5, 3, 7, 301]] {
-        for software in [true, false] {
+        for (software, shares_sums) in [(true, false), (false, false), (false, true)] {
             for literal in [true, false] {
                 let mut case = Case::new();
                 let [b, m, n, k] = sizes;
                 let body = Product::plain(b, m, n, k).build(&mut case);
                 case.plan.literal_sizes = literal;
-                assert!(case.check_cut_by_time(&body, &capabilities(software, false)) >= 6, "{sizes:?}");
+                let caps = Capabilities { shares_sums, ..capabilities(software, false) };
+                assert!(case.check_cut_by_time(&body, &caps) >= 6, "{sizes:?}");
             }
         }
     }

@@ -238,6 +238,28 @@ fn broadcasts_transposes_and_in_place_updates() {
     }
 }
 
+/// Where they are large, what they read along another axis comes through workgroup memory.
+#[test]
+fn large_transposes_in_tiles() {
+    for dtype in [DType::F32, DType::I32, DType::F16] {
+        let mut case = Case::new();
+        let [batch, rows, columns] = [3usize, 211, 257];
+        let (r, c) = (rows as i64, columns as i64);
+        let [x, y] = [(); 2].map(|()| case.data(dtype, batch * rows * columns));
+        let output = case.data(dtype, batch * rows * columns);
+        let mut code = Code::default();
+        let turned = code.load(dtype, x, affine(&[r * c, 1, r], 0));
+        let straight = code.load(dtype, y, affine(&[r * c, c, 1], 0));
+        let again = code.load(dtype, y, affine(&[r * c, 1, r], 0));
+        let sum = code.push(dtype, InstrOp::Binary(Binary::Add, turned, straight));
+        let sum = code.push(dtype, InstrOp::Binary(Binary::Sub, sum, again));
+        let body = map(&[batch, rows, columns], code, vec![store(output, affine(&[r * c, c, 1], 0), sum)]);
+        let launches = render(&case.plan, &case.kernel(&body), &capabilities(false, true)).expect("it renders");
+        assert_eq!(launches[0].wgsl.contains("tile1["), dtype != DType::F16, "{}", launches[0].wgsl);
+        case.check(body);
+    }
+}
+
 /// Maps that transpose take their points in blocks, some of which reach over the ends.
 #[test]
 fn transposes_in_blocks() {
@@ -419,14 +441,17 @@ fn long_sums_lose_nothing() {
     }
 }
 
+/// Of rows that a workgroup's threads can keep, each value is read once: in so many steps, written out.
 #[test]
 fn softmax_is_one_kernel() {
-    for (rows, columns, to) in [
-        (5usize, 12usize, DType::F32),
-        (100, 37, DType::F32),
-        (3, 1000, DType::F32),
-        (100, 200, DType::F16),
-        (4, 130, DType::F16),
+    for (rows, columns, to, read_once) in [
+        (5usize, 12usize, DType::F32, None),
+        (100, 37, DType::F32, Some(1)),
+        (3, 1000, DType::F32, Some(4)),
+        (2, 1030, DType::F32, Some(5)),
+        (2, 9000, DType::F32, None),
+        (100, 200, DType::F16, Some(1)),
+        (4, 130, DType::F16, Some(3)),
     ] {
         let mut case = Case::new();
         let (input, output) = (case.data(DType::F32, rows * columns), case.data(to, rows * columns));
@@ -468,7 +493,11 @@ fn softmax_is_one_kernel() {
             stores: vec![store(rows_out, Ix::axis(0), l)],
         };
         let phases = vec![first, second, third, fourth];
-        case.check(Body::Loop(LoopKernel { axes: vec![rows, columns], outer: 1, phases }));
+        let body = Body::Loop(LoopKernel { axes: vec![rows, columns], outer: 1, phases });
+        let text = &render(&case.plan, &case.kernel(&body), &capabilities(false, true)).expect("it renders")[0].wgsl;
+        let reads = text.matches("= load").count();
+        assert_eq!(reads, read_once.unwrap_or(3), "{rows}x{columns}\n{text}");
+        case.check(body);
     }
 }
 

@@ -38,6 +38,7 @@ fn capabilities(software: bool, f16: bool) -> Capabilities {
         launch_milliseconds: f64::INFINITY,
         busy_groups: if software { 16 } else { 128 },
         software,
+        shares_sums: false,
         subgroups: None,
         cooperative: None,
         tuned: None,
@@ -97,6 +98,9 @@ impl Case {
     fn check(&mut self, body: Body) {
         for (software, f16) in [(true, true), (false, true), (false, false)] {
             self.check_on(&body, &capabilities(software, f16));
+        }
+        if matches!(body, Body::Contract(_)) {
+            self.check_on(&body, &Capabilities { shares_sums: true, ..capabilities(false, true) });
         }
     }
 
