@@ -9,11 +9,16 @@
 //! * Two tensors in one op have the same type; nothing is promoted silently. Cast with
 //!   [`to_dtype`](crate::Tensor::to_dtype).
 //! * A number takes the type of the tensor it meets, except that a float turns an integer or bool tensor into f32, and
-//!   an integer turns bool into i32. A whole number that an integer type does not have panics: `-1` meets no u8.
+//!   an integer turns bool into i32, also where elements are chosen (`where_`, `masked_fill`). Where it becomes an
+//!   element of a tensor (`pad`, `full_like`, `scatter`), it takes that one's type. A number that an integer type does
+//!   not have panics: `-1` meets no u8, and `0.5` does not stand among i32.
 //! * Functions of real numbers (`exp`, `sin`, `/`, …) turn integers into f32. Sums and products of bool and u8 are i32.
 //! * Indices, and what counts, are i32 (PyTorch: int64). u8 is for storage: it moves, compares and casts.
+//! * An index outside its range is an error of the next read, also where [`where_`](crate::Tensor::where_) takes the
+//!   other value. What no result needs is not computed, and not checked.
 //! * f16 is stored in 16 bits and computed in 32; a result is rounded when it is stored or cast. A number that meets an
 //!   f16 tensor becomes f16 first: 1e5 is infinite there, so `x / 1e5` is 0 (PyTorch divides by the number as it is).
+//!   Means, norms, normalisation and softmax of f16 are f32 up to their result.
 //!
 //! # Integers
 //!

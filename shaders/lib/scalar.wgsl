@@ -163,22 +163,25 @@ fn sine_shifted(x: f32, quadrant: i32) -> f32 {
     return select(value, -value, (q & 2) != 0);
 }
 
-// Beyond 10,000 the reduction loses its digits.
+// Beyond 10,000 the reduction loses its digits. A zero (by its bits) stays what it is: sums lose its sign.
 fn sine(x: f32) -> f32 {
-    return select(sin(x), sine_shifted(x, 0), abs(x) < 10000.0);
+    let value = select(sin(x), sine_shifted(x, 0), abs(x) < 10000.0);
+    return select(value, x, (bitcast<u32>(x) & 0x7fffffffu) == 0u);
 }
 
 fn cosine(x: f32) -> f32 {
     return select(cos(x), sine_shifted(x, 1), abs(x) < 10000.0);
 }
 
-// Hyperbolic tangent: a Taylor polynomial near 0, where 1 - e^-2x would cancel, else without overflow.
+// Hyperbolic tangent: a Taylor polynomial near 0, where 1 - e^-2x would cancel, else without overflow. A zero stays
+// what it is, as in `sine`.
 fn tanh_stable(x: f32) -> f32 {
     let s = x * x;
     let p = -0.33333333 + s * (0.13333333 + s * (-0.053968254 + s * (0.021869488 + s * (-0.0088632355 + s * 0.0035921280))));
     let e = exp(-2.0 * abs(x));
     let t = (1.0 - e) / (1.0 + e);
-    return select(select(t, -t, x < 0.0), x + x * s * p, abs(x) < 0.4);
+    let value = select(select(t, -t, x < 0.0), x + x * s * p, abs(x) < 0.4);
+    return select(value, x, (bitcast<u32>(x) & 0x7fffffffu) == 0u);
 }
 
 fn tanh_stable_4(x: vec4f) -> vec4f {
@@ -186,7 +189,8 @@ fn tanh_stable_4(x: vec4f) -> vec4f {
     let p = -0.33333333 + s * (0.13333333 + s * (-0.053968254 + s * (0.021869488 + s * (-0.0088632355 + s * 0.0035921280))));
     let e = exp(-2.0 * abs(x));
     let t = (1.0 - e) / (1.0 + e);
-    return select(select(t, -t, x < vec4f()), x + x * s * p, abs(x) < vec4f(0.4));
+    let value = select(select(t, -t, x < vec4f()), x + x * s * p, abs(x) < vec4f(0.4));
+    return select(value, x, (bitcast<vec4u>(x) & vec4u(0x7fffffffu)) == vec4u());
 }
 
 // Error function: Taylor series below 1, Abramowitz and Stegun 7.1.26 (error 1.5e-7) above.

@@ -280,13 +280,18 @@ impl WithSimd for Weights<'_> {
                 *top = if score > *top { score } else { *top };
             }
         }
-        for ((factor, before), top) in factor.iter_mut().zip(before).zip(&*top) {
-            *factor = math::exp(before - top);
+        // where all scores so far are -infinity, their distance from the largest would be no number
+        let mut shift = *top;
+        for top in &mut shift {
+            *top = if *top == f32::NEG_INFINITY { 0.0 } else { *top };
+        }
+        for ((factor, before), shift) in factor.iter_mut().zip(before).zip(&shift) {
+            *factor = math::exp(before - shift);
         }
         let mut sum = [0.0; THIN];
         for line in scores {
-            for ((score, top), sum) in line.iter_mut().zip(&*top).zip(&mut sum) {
-                *score = math::exp(*score - top);
+            for ((score, shift), sum) in line.iter_mut().zip(&shift).zip(&mut sum) {
+                *score = math::exp(*score - shift);
                 *sum += *score;
             }
         }

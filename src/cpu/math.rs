@@ -129,8 +129,9 @@ pub(super) fn tanh(x: f32) -> f32 {
     let s = x * x;
     let p = polynomial(s, [-5.599_785e-3, 2.053_697_2e-2, -5.370_427_7e-2, 1.333_091_7e-1, -3.333_325e-1]);
     let near = (x * s).mul_add(p, x);
-    let far = (1.0 - 2.0 / (exp(2.0 * t) + 1.0)).copysign(x);
-    if t < 0.632 { near } else { far }
+    let far = 1.0 - 2.0 / (exp(2.0 * t) + 1.0);
+    // The sum of a zero and -0 is 0.
+    (if t < 0.632 { near } else { far }).copysign(x)
 }
 
 /// Error function.
@@ -179,6 +180,8 @@ fn sin_shifted(x: f32, quadrant: u64) -> f32 {
     let sine = r + r
         * s
         * (-1.0 / 6.0 + s * (1.0 / 120.0 + s * (-1.0 / 5040.0 + s * (1.0 / 362_880.0 - s * (1.0 / 39_916_800.0)))));
+    // The sum of a zero and -0 is 0.
+    let sine = sine.copysign(r);
     let cosine = 1.0
         + s * (-0.5
             + s * (1.0 / 24.0
@@ -303,7 +306,9 @@ mod tests {
         assert_eq!((expm1(f32::INFINITY), expm1(f32::NEG_INFINITY)), (f32::INFINITY, -1.0));
         assert_eq!((log1p(-1.0), log1p(f32::INFINITY)), (f32::NEG_INFINITY, f32::INFINITY));
         assert!(log1p(-2.0).is_nan() && log1p(f32::NEG_INFINITY).is_nan());
-        assert!(expm1(-0.0).is_sign_negative() && log1p(-0.0).is_sign_negative());
+        for odd in [expm1, log1p, tanh, erf, sin] {
+            assert_eq!((odd(0.0).to_bits(), odd(-0.0).to_bits()), (0, (-0.0_f32).to_bits()));
+        }
         let special = [0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
         for (y, x) in special.iter().flat_map(|&y| special.map(|x| (y, x))) {
             let (got, expected) = (atan2(y, x), y.atan2(x));

@@ -13,7 +13,7 @@ pub struct ConvOptions {
     pub stride: Vec<usize>,
     /// Zeros added at both ends.
     pub padding: Vec<usize>,
-    /// From one kernel element to the next.
+    /// From one kernel element to the next, at least 1.
     pub dilation: Vec<usize>,
     /// Channels are cut into this many groups that do not mix.
     pub groups: usize,
@@ -92,13 +92,12 @@ impl ConvOptions {
         let stride = option("stride", &self.stride)?;
         let padding = option("padding", &self.padding)?;
         let dilation = option("dilation", &self.dilation)?;
-        let window = |axis: usize| Window {
-            kernel: kernel[axis],
-            stride: stride[axis],
-            padding: padding[axis],
-            dilation: dilation[axis],
+        let window = |axis: usize| {
+            let window =
+                Window { kernel: kernel[axis], stride: stride[axis], padding: padding[axis], dilation: dilation[axis] };
+            window.check(name).map(|()| window)
         };
-        Ok((0..kernel.len()).map(window).collect())
+        (0..kernel.len()).map(window).collect()
     }
 }
 

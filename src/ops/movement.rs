@@ -24,7 +24,7 @@ pub struct Moved {
 /// If the number of elements differs or cannot be made equal.
 pub fn reshape(shape: &Shape, to: &[isize]) -> Result<Shape> {
     let wrong = || shape_error(format!("reshape: {shape} has {} elements and cannot become {to:?}", shape.numel()));
-    let known: usize = to.iter().filter(|&&size| size >= 0).map(|size| size.cast_unsigned()).product();
+    let known = to.iter().filter(|&&size| size >= 0).map(|size| size.cast_unsigned()).collect::<Shape>().numel();
     let unknown = to.iter().filter(|&&size| size < 0).count();
     let inferred = match unknown {
         0 => 0,
@@ -122,7 +122,7 @@ pub struct Window {
     pub stride: usize,
     /// Added at both ends.
     pub padding: usize,
-    /// From one element of a window to the next.
+    /// From one element of a window to the next, at least 1.
     pub dilation: usize,
 }
 
@@ -133,9 +133,18 @@ impl Window {
         room.checked_div(self.stride)?.checked_add(1)
     }
 
-    /// Elements from the first that a window reads to its last.
+    /// Elements from the first that a window reads to its last; `None` with dilation 0, where a window would read one
+    /// element several times: gradients are not made for that.
     pub(crate) fn span(&self) -> Option<usize> {
+        if self.dilation == 0 {
+            return None;
+        }
         self.dilation.checked_mul(self.kernel.checked_sub(1)?)?.checked_add(1)
+    }
+
+    /// An error that says so if there is no dilation.
+    pub(super) fn check(&self, name: &str) -> Result<()> {
+        if self.dilation == 0 { shape_error(format!("{name}: dilation 0, which is to be at least 1")) } else { Ok(()) }
     }
 
     /// An axis with its padding.
@@ -162,6 +171,7 @@ pub fn windows(name: &str, shape: &Shape, windows: &[Window]) -> Result<Moved> {
     };
     let mut counts = Vec::new();
     for (axis, window) in windows.iter().enumerate() {
+        window.check(name)?;
         match window.count(shape[first + axis]) {
             Some(count) => counts.push(count),
             None => return shape_error(format!("{name}: a window of {window:?} does not fit into {shape}")),

@@ -86,7 +86,7 @@ impl PoolOptions {
     ///
     /// # Errors
     ///
-    /// If numbers and axes differ, padding is more than half of the kernel, or no window fits.
+    /// If numbers and axes differ, a dilation is 0, padding is more than half of the kernel, or no window fits.
     pub fn windows(&self, name: &str, shape: &Shape, spatial: usize) -> Result<(Vec<Window>, Vec<usize>)> {
         if shape.rank() != spatial + 1 && shape.rank() != spatial + 2 {
             return shape_error(format!("{name}: {shape} is not [batch, channels, {spatial} axes]"));
@@ -104,6 +104,7 @@ impl PoolOptions {
         for axis in 0..spatial {
             let window =
                 Window { kernel: kernel[axis], stride: stride[axis], padding: padding[axis], dilation: dilation[axis] };
+            window.check(name)?;
             if window.padding > window.kernel / 2 {
                 return shape_error(format!("{name}: padding {} for a kernel of {}", window.padding, window.kernel));
             }

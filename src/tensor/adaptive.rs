@@ -1,6 +1,6 @@
 //! Pooling to a given size: part `i` of `count` runs from `⌊i n / count⌋` to `⌈(i + 1) n / count⌉`.
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Scalar};
 use crate::graph::ReduceOp;
 use crate::ops::ok;
 use crate::ops::shape_error;
@@ -57,6 +57,7 @@ impl Tensor {
 
     #[track_caller]
     fn adaptive_avg(&self, name: &str, spatial: usize, counts: &Shape) -> Self {
+        self.assert_float(name);
         let counts = self.part_counts(name, spatial, counts);
         let first = self.rank() - spatial;
         let sizes = &self.shape()[first..];
@@ -77,7 +78,7 @@ impl Tensor {
     /// Means over `count` parts along `axis`.
     #[track_caller]
     pub(super) fn averaged(&self, axis: usize, count: usize) -> Self {
-        let (parts, lengths) = self.parts(axis, count, 0.0);
+        let (parts, lengths) = self.parts(axis, count, Scalar::new(self.dtype(), 0.0));
         let mut along = vec![1; self.rank()];
         along[axis] = count;
         let sums = parts.countable().sum_dim(axis + 1);
@@ -88,7 +89,7 @@ impl Tensor {
     fn adaptive_max(&self, name: &str, spatial: usize, counts: &Shape) -> Self {
         let counts = self.part_counts(name, spatial, counts);
         let first = self.rank() - spatial;
-        let nothing = ReduceOp::Max.identity(self.dtype()).to_f64();
+        let nothing = ReduceOp::Max.identity(self.dtype());
         let mut value = self.clone();
         // from the last axis on, so that the first of equals in row-major order is found
         for (axis, &count) in (first..self.rank()).zip(&counts).rev() {
@@ -112,7 +113,7 @@ impl Tensor {
 
     /// The parts along `axis`, `[.., count, longest, ..]` with `fill` where a part is shorter, and their lengths.
     #[track_caller]
-    fn parts(&self, axis: usize, count: usize, fill: f64) -> (Self, Self) {
+    fn parts(&self, axis: usize, count: usize, fill: Scalar) -> (Self, Self) {
         let size = self.shape()[axis];
         let start = |part: usize| part * size / count;
         let longest = (0..count).map(|part| ((part + 1) * size).div_ceil(count) - start(part)).max().unwrap_or(0);
@@ -133,6 +134,7 @@ impl Tensor {
         along[axis] = count;
         along[axis + 1] = longest;
         let inside = place.lt(&end).reshape(along).expand(parts.shape());
+        let fill = Self::constant(parts.shape(), fill, self.device());
         (inside.where_(parts, fill), (end - start).narrow(1, 0, 1).reshape([count]))
     }
 }

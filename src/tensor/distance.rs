@@ -17,11 +17,12 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn cosine_similarity(&self, other: &Self, axis: isize, epsilon: f64) -> Self {
-        let product = self * other;
-        let axis = product.axis("cosine_similarity", axis).cast_signed() - product.rank().cast_signed();
-        let first = self.expand(product.shape()).norm_dim(2.0, axis).clamp_min(epsilon);
-        let second = other.expand(product.shape()).norm_dim(2.0, axis).clamp_min(epsilon);
-        product.sum_dim(axis) / (first * second)
+        let (a, b) = Self::float_pair("cosine_similarity", self, other);
+        let (axis, dtype) = (a.axis("cosine_similarity", axis).cast_signed(), a.dtype());
+        assert!(dtype == b.dtype(), "cosine_similarity: {dtype} and {} do not mix; cast one with to_dtype", b.dtype());
+        let (a, b) = (a.countable(), b.countable());
+        let (first, second) = (a.norm_dim(2.0, axis).clamp_min(epsilon), b.norm_dim(2.0, axis).clamp_min(epsilon));
+        ((a * b).sum_dim(axis) / (first * second)).to_dtype(dtype)
     }
 
     /// The norm of `self - other + epsilon` along the last axis (PyTorch's defaults: the norm of 2, and 1e-6).

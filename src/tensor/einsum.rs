@@ -169,10 +169,12 @@ impl Equation {
                     return wrong(format!("{} has sizes {known} and {size}", name(label)));
                 }
             }
-            if let Some((first, second)) = twice(&labels)
-                && shape[first] != shape[second]
-            {
-                return wrong(format!("{} has sizes {} and {}", name(labels[first]), shape[first], shape[second]));
+            // within one operand nothing is broadcast
+            for (place, &label) in labels.iter().enumerate() {
+                let first = labels.iter().position(|other| *other == label).unwrap_or(place);
+                if shape[first] != shape[place] {
+                    return wrong(format!("{} has sizes {} and {}", name(label), shape[first], shape[place]));
+                }
             }
             inputs.push(labels);
         }

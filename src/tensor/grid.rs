@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::graph::at_callers_line;
 use crate::shape::Shape;
 
-use super::Tensor;
+use super::{Operand, Tensor};
 
 /// What [`Tensor::grid_sample`] finds outside of the picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +47,17 @@ impl Tensor {
             self.shape(),
             grid.shape()
         );
-        at_callers_line(|| self.sampled(grid, nearest, outside, aligned))
+        let is_empty = self.shape()[2..].contains(&0);
+        assert!(!is_empty || grid.numel() == 0, "grid_sample: {} has no elements to be sampled", self.shape());
+        let (x, grid) =
+            if nearest { (self.clone(), grid.clone()) } else { Self::pair(Operand::from(self), Operand::from(grid)) };
+        assert!(
+            grid.dtype().is_float() && (nearest || x.dtype() == grid.dtype()),
+            "grid_sample: {} at a grid of {}; cast one with to_dtype",
+            x.dtype(),
+            grid.dtype()
+        );
+        at_callers_line(|| x.sampled(&grid, nearest, outside, aligned))
     }
 
     fn sampled(&self, grid: &Self, nearest: bool, outside: Outside, aligned: bool) -> Self {
@@ -116,7 +126,8 @@ impl Tensor {
         let rows = self.shape()[0] * sizes.iter().product::<usize>();
         let table = self.movedim(1, -1).reshape([rows, self.shape()[1]]);
         let values = table.index_select(0, &number).movedim(-1, 1);
-        inside.expect("an axis").unsqueeze(1).expand(values.shape()).where_(values, 0.0)
+        let nothing = values.zeros_like();
+        inside.expect("an axis").unsqueeze(1).expand(values.shape()).where_(values, nothing)
     }
 
     /// The grid of affine maps for [`Tensor::grid_sample`]: `[batch, 2, 3]` → `[batch, rows, columns, 2]` for a size of
@@ -125,6 +136,7 @@ impl Tensor {
     #[must_use]
     pub fn affine_grid(&self, size: impl Into<Shape>, aligned: bool) -> Self {
         let size = size.into();
+        self.assert_float("affine_grid");
         let axes = size.rank();
         let &[batch, outputs, inputs] = self.shape().dims() else { panic!("affine_grid: {} for {size}", self.shape()) };
         let fits = (axes == 2 || axes == 3) && outputs == axes && inputs == axes + 1;

@@ -99,7 +99,8 @@ impl Tensor {
         self.expand(whole(self.shape()[axis])).gather(axis.cast_signed(), &index)
     }
 
-    /// `value` where the bool `mask`, broadcast to `self`, is true, else `self`.
+    /// `value` where the bool `mask`, broadcast to `self`, is true, else `self`. A float makes f32 of integers and
+    /// bools, an integer i32 of bools, as in [`Tensor::where_`] (PyTorch keeps the type).
     #[track_caller]
     #[must_use]
     pub fn masked_fill(&self, mask: &Self, value: impl Into<Operand>) -> Self {

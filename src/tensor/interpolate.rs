@@ -33,6 +33,11 @@ impl Interpolation {
     fn aligned(self) -> bool {
         matches!(self, Self::LinearAligned | Self::CubicAligned)
     }
+
+    /// True if elements are taken as they are, of whatever type.
+    fn picks(self) -> bool {
+        matches!(self, Self::Nearest | Self::NearestExact)
+    }
 }
 
 impl Tensor {
@@ -58,6 +63,9 @@ impl Tensor {
             "interpolate: {} to {size:?}",
             self.shape()
         );
+        if !mode.picks() {
+            self.assert_float("interpolate");
+        }
         let mut value = self.clone();
         for (axis, &new) in (2..).zip(&size) {
             let ratio = self.shape()[axis] as f64 / new as f64;
@@ -71,6 +79,9 @@ impl Tensor {
     #[must_use]
     pub fn interpolate_scale(&self, scale: f64, mode: Interpolation) -> Self {
         assert!(self.rank() >= 3 && scale > 0.0, "interpolate_scale: {} by {scale}", self.shape());
+        if !mode.picks() {
+            self.assert_float("interpolate_scale");
+        }
         let mut value = self.clone();
         for axis in 2..self.rank() {
             let new = (self.shape()[axis] as f64 * scale).floor() as usize;
@@ -108,8 +119,7 @@ impl Tensor {
             Interpolation::Area => return self.averaged(axis, new),
             _ => {}
         }
-        let nearest = matches!(mode, Interpolation::Nearest | Interpolation::NearestExact);
-        if nearest && new.is_multiple_of(old) && (ratio * new as f64 - old as f64).abs() < 1e-9 {
+        if mode.picks() && new.is_multiple_of(old) && (ratio * new as f64 - old as f64).abs() < 1e-9 {
             return self.repeated(axis, new / old);
         }
         let number = Self::iota([new], 0, self.device()).floats();
@@ -127,7 +137,7 @@ impl Tensor {
             let index = (below.to_dtype(DType::I32) + step).maximum(0).minimum(old as i64 - 1);
             self.index_select(axis.cast_signed(), &index)
         };
-        if nearest {
+        if mode.picks() {
             return at(0);
         }
         if linear {

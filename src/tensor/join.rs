@@ -1,6 +1,7 @@
 //! Tensors put together and taken apart.
 
 use crate::dtype::DType;
+use crate::graph::at_callers_line;
 use crate::ops::{movement, ok, shape_error};
 
 use super::Tensor;
@@ -30,7 +31,7 @@ impl Tensor {
         };
         if tensors.iter().any(|tensor| tensor.dtype() != first.dtype()) {
             // under an autocast floats of both types may meet
-            let full: Vec<Self> = tensors.iter().map(|tensor| tensor.full_precision()).collect();
+            let full: Vec<Self> = at_callers_line(|| tensors.iter().map(|tensor| tensor.full_precision()).collect());
             if full.iter().all(|tensor| tensor.dtype() == DType::F32) {
                 return Self::cat(&full.iter().collect::<Vec<_>>(), axis);
             }
@@ -53,7 +54,8 @@ impl Tensor {
             })
             .sum());
         if tensors.len() > AT_ONCE {
-            let pieces: Vec<Self> = tensors.chunks(AT_ONCE).map(|some| Self::cat(some, axis.cast_signed())).collect();
+            let join = |some: &[&Self]| Self::cat(some, axis.cast_signed());
+            let pieces: Vec<Self> = at_callers_line(|| tensors.chunks(AT_ONCE).map(join).collect());
             return Self::cat(&pieces.iter().collect::<Vec<_>>(), axis.cast_signed());
         }
         let fill = if first.dtype().is_float() { -0.0 } else { 0.0 };

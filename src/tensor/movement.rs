@@ -126,7 +126,8 @@ impl Tensor {
     pub fn movedim(&self, from: impl Axes, to: impl Axes) -> Self {
         let (from, to) = (from.axes(), to.axes());
         assert!(from.len() == to.len(), "movedim: {from:?} to {to:?} of {}", self.shape());
-        let [moved, _] = [&from, &to].map(|axes| ok(resolve_axes("movedim", self.shape(), axes)));
+        let moved = ok(resolve_axes("movedim", self.shape(), &from));
+        ok(resolve_axes("movedim", self.shape(), &to));
         let mut others = (0..self.rank()).filter(|axis| !moved.contains(axis));
         let mut axes: Vec<Option<usize>> = vec![None; self.rank()];
         for (&from, &to) in from.iter().zip(&to) {
@@ -245,11 +246,8 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn pad(&self, widths: &[(isize, isize)], value: impl Into<Operand>) -> Self {
-        let fill = match value.into() {
-            Operand::Float(value) => Scalar::new(self.dtype(), value),
-            Operand::Int(value) => Scalar::new(self.dtype(), value as f64),
-            Operand::Bool(value) => Scalar::new(self.dtype(), f64::from(u8::from(value))),
-            Operand::Tensor(_) => panic!("pad: the value is a tensor; give a number"),
+        let Some(fill) = value.into().element(self.dtype()) else {
+            panic!("pad: the value is a tensor; give a number")
         };
         self.moved(ok(movement::pad(self.shape(), widths)), fill)
     }

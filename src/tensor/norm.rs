@@ -16,7 +16,8 @@ pub struct BatchNorm {
     pub variance: Tensor,
 }
 
-/// Normalised values with the mean and variance (by `n`) they had; both keep their axes.
+/// Normalised values with the mean and variance (by `n`) they had; both keep their axes, and are f32 where the values
+/// are f16.
 struct Normalized {
     values: Tensor,
     mean: Tensor,
@@ -27,17 +28,18 @@ impl Tensor {
     /// `(x - mean) / sqrt(variance + epsilon)` over `axes`.
     #[track_caller]
     fn standardize(&self, axes: &[isize], epsilon: f64) -> Normalized {
-        let mean = self.mean_keepdim(axes);
-        let centered = self - &mean;
+        let x = self.countable();
+        let mean = x.mean_keepdim(axes);
+        let centered = &x - &mean;
         let variance = centered.square().mean_keepdim(axes);
         let scale = (&variance + epsilon).rsqrt();
         let axes = axes.to_vec();
-        let values = (centered * &scale).with_gradient(&[self, &scale], move |y, inputs, g| {
+        let values = (centered * &scale).with_gradient(&[&x, &scale], move |y, inputs, g| {
             let along = g.mean_keepdim(axes.as_slice());
             let stretch = (g * y).mean_keepdim(axes.as_slice());
             vec![Some(&inputs[1] * (g - along - y * stretch)), None]
         });
-        Normalized { values, mean, variance }
+        Normalized { values: values.to_dtype(self.dtype()), mean, variance }
     }
 
     /// `self · weight + bias`, each of a shape that broadcasts.
@@ -109,8 +111,9 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn rms_norm(&self, weight: Option<&Self>, epsilon: f64) -> Self {
-        let scale = (self.square().mean_keepdim(-1) + epsilon).rsqrt();
-        (self * scale).affine(weight, None)
+        let x = self.countable();
+        let scale = (x.square().mean_keepdim(-1) + epsilon).rsqrt();
+        (x * scale).to_dtype(self.dtype()).affine(weight, None)
     }
 
     /// Normalises each channel of `[batch, channels, ...]` over this batch, then `· weight + bias`, both `[channels]`.
@@ -128,8 +131,8 @@ impl Tensor {
         let unbiased = count as f64 / count.saturating_sub(1) as f64;
         BatchNorm {
             output: values.channel_affine("batch_norm", weight, bias),
-            mean: mean.reshape([channels]),
-            variance: variance.reshape([channels]) * unbiased,
+            mean: mean.reshape([channels]).to_dtype(self.dtype()),
+            variance: (variance.reshape([channels]) * unbiased).to_dtype(self.dtype()),
         }
     }
 
@@ -175,8 +178,9 @@ impl Tensor {
         assert!(self.rank() >= 2 && size > 0, "local_response_norm: {size} channels of {}", self.shape());
         let mut widths = vec![(0, 0); self.rank()];
         widths[1] = ((size / 2).cast_signed(), ((size - 1) / 2).cast_signed());
-        let mean = self.square().pad(&widths, 0.0).unfold(1, size, 1).mean_dim(-1);
-        self / (mean * alpha + k).pow(beta)
+        let x = self.countable();
+        let mean = x.square().pad(&widths, 0.0).unfold(1, size, 1).mean_dim(-1);
+        (x / (mean * alpha + k).pow(beta)).to_dtype(self.dtype())
     }
 
     /// Normalises each channel of each sample of `[batch, channels, ...]`, then `· weight + bias`, both `[channels]`.

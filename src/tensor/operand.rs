@@ -48,25 +48,26 @@ impl Operand {
         }
     }
 
+    /// A number as an element of this type, of which it must be one; of a tensor `None`.
+    #[track_caller]
+    pub(crate) fn element(&self, dtype: DType) -> Option<Scalar> {
+        let (value, fits) = match *self {
+            Self::Tensor(_) => return None,
+            Self::Float(value) if dtype.is_float() || dtype == DType::Bool => (value, true),
+            Self::Float(value) => (value, value.fract() == 0.0 && dtype.holds(value as i64)),
+            Self::Int(value) => (value as f64, dtype.holds(value)),
+            Self::Bool(value) => (f64::from(u8::from(value)), true),
+        };
+        assert!(fits, "{value} is no {dtype}, as what it meets is; cast that with to_dtype");
+        Some(Scalar::new(dtype, value))
+    }
+
     /// As a tensor; a number gets this shape and type.
     #[track_caller]
     pub(crate) fn into_tensor(self, shape: &Shape, dtype: DType, device: &Device) -> Tensor {
-        let value = match self {
-            Self::Tensor(tensor) => return tensor,
-            Self::Float(value) => value,
-            Self::Int(value) => {
-                assert!(dtype.holds(value), "{value} is no {dtype}, as what it meets is; cast that with to_dtype");
-                value as f64
-            }
-            Self::Bool(value) => f64::from(u8::from(value)),
-        };
-        Tensor::constant(shape.clone(), Scalar::new(dtype, value), device)
-    }
-
-    fn tensor(&self) -> Option<&Tensor> {
-        match self {
-            Self::Tensor(tensor) => Some(tensor),
-            _ => None,
+        match (self.element(dtype), self) {
+            (_, Self::Tensor(tensor)) => tensor,
+            (element, _) => Tensor::constant(shape.clone(), element.expect("a number"), device),
         }
     }
 }
@@ -100,7 +101,7 @@ impl Tensor {
 
     /// Both as tensors: a number takes the other's shape and type, or both are promoted.
     #[track_caller]
-    fn pair(a: Operand, b: Operand) -> (Self, Self) {
+    pub(super) fn pair(a: Operand, b: Operand) -> (Self, Self) {
         match (a, b) {
             // where products are f16, what meets them may be f32: a residual, an embedding
             (Operand::Tensor(a), Operand::Tensor(b)) if a.dtype() != b.dtype() => {
@@ -135,36 +136,32 @@ impl Tensor {
         if self.dtype().is_float() { self.clone() } else { self.to_dtype(DType::F32) }
     }
 
-    /// As f32 if it is f16, in which numbers of elements do not fit.
+    /// As f32 if it is f16, in which numbers of elements, their squares and their sums soon do not fit.
     #[track_caller]
     pub(super) fn countable(&self) -> Self {
         if self.dtype() == DType::F16 { self.to_dtype(DType::F32) } else { self.clone() }
     }
 
-    /// `self ? a : b`, element by element, broadcast; `self` is bool.
+    /// `self ? a : b`, element by element, broadcast; `self` is bool. A number meets a tensor as in a sum: a float
+    /// makes f32 of integers and bools, an integer i32 of bools.
     #[track_caller]
     #[must_use]
     pub fn where_(&self, a: impl Into<Operand>, b: impl Into<Operand>) -> Self {
-        let (a, b) = (a.into(), b.into());
         assert!(self.dtype() == DType::Bool, "where_: the condition is {}, not bool", self.dtype());
-        let default = match (&a, &b) {
-            (Operand::Float(_), _) | (_, Operand::Float(_)) => DType::F32,
-            (Operand::Int(_), _) | (_, Operand::Int(_)) => DType::I32,
-            _ => DType::Bool,
-        };
-        let (a, b) = match (a, b) {
-            (a @ Operand::Tensor(_), b @ Operand::Tensor(_)) => {
-                let (a, b) = Self::pair(a, b);
-                (Operand::Tensor(a), Operand::Tensor(b))
+        let (a, b) = match (a.into(), b.into()) {
+            (a @ Operand::Tensor(_), b) | (a, b @ Operand::Tensor(_)) => Self::pair(a, b),
+            (a, b) => {
+                let dtype = match (&a, &b) {
+                    (Operand::Float(_), _) | (_, Operand::Float(_)) => DType::F32,
+                    (Operand::Int(_), _) | (_, Operand::Int(_)) => DType::I32,
+                    _ => DType::Bool,
+                };
+                let a = a.into_tensor(self.shape(), dtype, self.device());
+                (a, b.into_tensor(self.shape(), dtype, self.device()))
             }
-            numbers => numbers,
         };
-        let tensor = a.tensor().or(b.tensor());
-        let dtype = tensor.map_or(default, Self::dtype);
-        let scalar_shape = tensor.map_or(self, |tensor| tensor).shape().clone();
-        let a = a.into_tensor(&scalar_shape, dtype, self.device());
-        let b = b.into_tensor(&scalar_shape, dtype, self.device());
-        assert!(a.dtype() == b.dtype(), "where_: {} and {} do not mix; cast one with to_dtype", a.dtype(), b.dtype());
+        let dtype = a.dtype();
+        assert!(dtype == b.dtype(), "where_: {dtype} and {} do not mix; cast one with to_dtype", b.dtype());
         let shape = ok(elementwise::broadcast("where_", a.shape(), b.shape()));
         let shape = ok(elementwise::broadcast("where_", self.shape(), &shape));
         Self::apply(Op::Select, &[&self.expand(&shape), &a.expand(&shape), &b.expand(&shape)], shape, dtype)

@@ -31,7 +31,7 @@ impl Tensor {
             weight.shape()
         );
         let mut shape = vec![1; self.rank()];
-        if weight.numel() > 1 {
+        if weight.numel() != 1 {
             shape[1] = weight.numel();
         }
         self.gt(0.0).where_(self, self * weight.reshape(shape))

@@ -56,8 +56,13 @@ impl Tensor {
         if !self.dtype().is_float() {
             return squeezed;
         }
-        let first = inside.eq(&largest).logical_or(&inside.isnan());
-        let first = first.where_(inside.window_position(spatial), i32::MAX).min_keepdim(kernel);
+        let mut found = inside.eq(&largest).logical_or(&inside.isnan());
+        if windows.iter().any(|window| window.padding > 0) {
+            // of nothing but -infinity the padding, which may come first, is as large as any element
+            let element = Self::constant(self.shape(), Scalar::new(DType::Bool, 1.0), self.device());
+            found = found.logical_and(&element.moved_zero(moved.clone()));
+        }
+        let first = found.where_(inside.window_position(spatial), i32::MAX).min_keepdim(kernel);
         squeezed.with_gradient(&[self, &first], move |_, inputs, g| {
             vec![Some(inputs[0].unpool(&inputs[1], g, &moved, spatial)), None]
         })
@@ -159,9 +164,10 @@ impl Tensor {
         let (windows, _) = ok(options.windows(name, self.shape(), spatial));
         let elements: usize = windows.iter().map(|window| window.kernel).product();
         // through the mean, as PyTorch: where a window ends outside, its elements count for more
-        let sums = self.pow(p).avg_pool(name, spatial, options) * elements as f64;
+        let x = self.floats();
+        let sums = x.countable().pow(p).avg_pool(name, spatial, options) * elements as f64;
         let flat = sums.eq(0.0);
-        flat.where_(0.0, flat.where_(1.0, sums).pow(1.0 / p))
+        flat.where_(0.0, flat.where_(1.0, sums).pow(1.0 / p)).to_dtype(x.dtype())
     }
 }
 

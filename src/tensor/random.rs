@@ -108,13 +108,16 @@ impl Tensor {
         let most = if replacement && length > 0 { usize::MAX } else { length };
         assert!(count <= most, "multinomial: {count} of {length} weights {}", self.shape());
         let (weights, device) = (self.to_dtype(DType::F32).detach(), self.device());
+        let mut drawn = self.shape().to_vec();
+        drawn[self.rank() - 1] = count;
+        if count == 0 {
+            return Self::zeros_of(drawn, DType::I32, device);
+        }
         if !replacement {
             // no uniform number is 0, which would be infinitely early
             let time = ((1.0 - Self::rand(self.shape(), device)).log() * -1.0).clamp_min(f64::from(f32::EPSILON) / 4.0);
             return (weights / time).topk(count, -1, true).1;
         }
-        let mut drawn = self.shape().to_vec();
-        drawn[self.rank() - 1] = count;
         // sums of many are rounded differently from place to place: they are made to ascend, and not to at weights of 0
         let sums = weights.gt(0.0).where_(weights.cumsum(-1), 0.0).cummax(-1).0;
         let total = sums.narrow(-1, length - 1, 1);

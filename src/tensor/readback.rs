@@ -51,9 +51,10 @@ impl Tensor {
     /// # Panics
     ///
     /// If the elements are of another type.
-    pub async fn to_vec_async<T: Element>(&self) -> Result<Vec<T>> {
+    #[track_caller]
+    pub fn to_vec_async<T: Element>(&self) -> impl Future<Output = Result<Vec<T>>> {
         self.assert_type::<T>("to_vec_async");
-        self.elements().await
+        self.elements()
     }
 
     /// The only element; computes it and waits.

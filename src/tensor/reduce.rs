@@ -262,14 +262,16 @@ impl Tensor {
         if self.count("logsumexp", &axes) == 0 {
             return x.sum_keepdim(axes).log();
         }
-        let largest = x.max_keepdim(axes.as_slice()).detach();
+        let wide = x.countable();
+        let largest = wide.max_keepdim(axes.as_slice()).detach();
         // infinite maxima would give inf - inf
         let largest = largest.isfinite().where_(&largest, 0.0);
-        let value = (&x - &largest).exp().sum_keepdim(axes.as_slice()).log() + largest;
-        value.with_gradient(&[&x], |y, inputs, g| {
+        let value = (&wide - &largest).exp().sum_keepdim(axes.as_slice()).log() + largest;
+        let value = value.with_gradient(&[&wide], |y, inputs, g| {
             // of nothing but -infinity
             let y = y.eq(f64::NEG_INFINITY).where_(0.0, y);
             vec![Some(g * (&inputs[0] - y).exp())]
-        })
+        });
+        value.to_dtype(x.dtype())
     }
 }

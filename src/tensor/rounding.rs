@@ -48,7 +48,7 @@ impl Tensor {
         let b = b.into_tensor(rest.shape(), rest.dtype(), rest.device());
         let differs = rest.lt(0).bitwise_xor(b.lt(0)).bitwise_and(rest.ne(0));
         if !rest.dtype().is_float() {
-            return a.div_trunc(&b) - differs.to_dtype(rest.dtype());
+            return a.to_dtype(rest.dtype()).div_trunc(&b) - differs.to_dtype(rest.dtype());
         }
         // a - rest is a multiple of b but for its rounding
         let quotient = (a.to_dtype(rest.dtype()) - &rest) / &b - differs.to_dtype(rest.dtype());

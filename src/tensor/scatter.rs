@@ -3,6 +3,7 @@
 
 use crate::dtype::DType;
 use crate::graph::{Op, ReduceOp, at_callers_line, opaque};
+use crate::ops::elementwise::Domain;
 use crate::ops::indexing::index_add;
 use crate::ops::movement::with_size;
 use crate::ops::{elementwise, ok};
@@ -104,6 +105,13 @@ impl Tensor {
         op: ScatterOp,
         include_self: bool,
     ) -> Self {
+        let defined = match op {
+            ScatterOp::Sum | ScatterOp::Mean => Domain::Number,
+            ScatterOp::Prod => Domain::NumberOrBool,
+            ScatterOp::Max | ScatterOp::Min => Domain::Any,
+        };
+        let dtype = self.dtype();
+        assert!(defined.contains(dtype), "scatter_reduce: {op:?} is not defined for {dtype}; cast with to_dtype");
         let scattered = self.scattered("scatter_reduce", axis, index, source.into());
         if index.numel() == 0 || self.numel() == 0 {
             return self.clone();
@@ -203,9 +211,10 @@ impl Tensor {
     pub fn index_put(&self, indices: &[&Self], values: impl Into<Operand>, accumulate: bool) -> Self {
         let indexed = indices.len();
         assert!((1..=self.rank()).contains(&indexed), "index_put: {indexed} indices into {}", self.shape());
-        let shape = indices
-            .iter()
-            .fold(Shape::from([]), |shape, index| ok(elementwise::broadcast("index_put", &shape, index.shape())));
+        let mut shape = Shape::from([]);
+        for index in indices {
+            shape = ok(elementwise::broadcast("index_put", &shape, index.shape()));
+        }
         let (leading, rest) = self.shape().split_at(indexed);
         let count = shape.numel();
         let mut places = Self::zeros_of(shape.clone(), DType::U32, self.device());

@@ -19,12 +19,14 @@ impl Tensor {
         if x.size(axis) == 0 {
             return x;
         }
-        let exp = (&x - x.max_keepdim(axis)).exp();
+        let wide = x.countable();
+        let exp = (&wide - wide.max_keepdim(axis)).exp();
         let value = &exp / exp.sum_keepdim(axis);
-        value.with_gradient(&[&x], move |y, _, g| {
+        let value = value.with_gradient(&[&wide], move |y, _, g| {
             let weighted = g * y;
             vec![Some(&weighted - y * weighted.sum_keepdim(axis))]
-        })
+        });
+        value.to_dtype(x.dtype())
     }
 
     /// The softmax of `-x` along `axis`.
@@ -42,8 +44,10 @@ impl Tensor {
         if x.size(axis) == 0 {
             return x;
         }
-        let shifted = &x - x.max_keepdim(axis);
+        let wide = x.countable();
+        let shifted = &wide - wide.max_keepdim(axis);
         let value = &shifted - shifted.exp().sum_keepdim(axis).log();
-        value.with_gradient(&[&x], move |y, _, g| vec![Some(g - y.exp() * g.sum_keepdim(axis))])
+        let value = value.with_gradient(&[&wide], move |y, _, g| vec![Some(g - y.exp() * g.sum_keepdim(axis))]);
+        value.to_dtype(x.dtype())
     }
 }

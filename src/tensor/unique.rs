@@ -108,11 +108,17 @@ impl Tensor {
     /// # Errors
     ///
     /// If the device fails, or in a captured step.
-    pub async fn masked_select_async(&self, mask: &Self) -> Result<Self> {
+    #[track_caller]
+    pub fn masked_select_async(&self, mask: &Self) -> impl Future<Output = Result<Self>> + use<> {
+        // here, as nobody's line is known within the future
         assert!(mask.dtype() == DType::Bool, "masked_select: the mask is {}, not bool", mask.dtype());
         let shape = ok(elementwise::broadcast("masked_select", self.shape(), mask.shape()));
-        let elements = mask.expand(&shape).nonzero_elements().await?;
-        Ok(self.expand(&shape).reshape([shape.numel()]).at(&Self::from_vec(elements, self.device())?))
+        let mask = mask.expand(&shape);
+        let all = self.expand(&shape).reshape([shape.numel()]);
+        async move {
+            let elements = mask.nonzero_elements().await?;
+            Ok(all.at(&Self::from_vec(elements, all.device())?))
+        }
     }
 
     /// Numbers of the elements that are not zero.

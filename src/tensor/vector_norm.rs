@@ -35,20 +35,26 @@ impl Tensor {
     pub fn norm_keepdim(&self, p: f64, axes: impl Axes) -> Self {
         let axes = axes.axes();
         let x = self.floats();
-        if p == 0.0 {
-            return x.ne(0.0).to_dtype(x.dtype()).sum_keepdim(axes);
-        }
-        if p == 1.0 {
-            return x.abs().sum_keepdim(axes);
-        }
-        if p == 2.0 {
-            return x.square().sum_keepdim(axes).root();
-        }
         if p.is_infinite() {
             return if p > 0.0 { x.abs().max_keepdim(axes) } else { x.abs().min_keepdim(axes) };
         }
-        let value = x.abs().pow(p).sum_keepdim(axes).pow(1.0 / p);
-        value.with_gradient(&[&x], move |y, inputs, g| {
+        x.countable().root_of_sum(p, &axes).to_dtype(x.dtype())
+    }
+
+    /// The norm of floats for a finite `p`.
+    #[track_caller]
+    fn root_of_sum(&self, p: f64, axes: &[isize]) -> Self {
+        if p == 0.0 {
+            return self.ne(0.0).to_dtype(self.dtype()).sum_keepdim(axes);
+        }
+        if p == 1.0 {
+            return self.abs().sum_keepdim(axes);
+        }
+        if p == 2.0 {
+            return self.square().sum_keepdim(axes).root();
+        }
+        let value = self.abs().pow(p).sum_keepdim(axes).pow(1.0 / p);
+        value.with_gradient(&[self], move |y, inputs, g| {
             let x = &inputs[0];
             let flat = x.eq(0.0).logical_or(&y.eq(0.0));
             // |x|^(p - 1) / y^(p - 1), which neither overflows nor has a pole
@@ -61,6 +67,8 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn normalize(&self, p: f64, axis: isize, epsilon: f64) -> Self {
-        self / self.norm_keepdim(p, axis).clamp_min(epsilon)
+        let x = self.floats();
+        let wide = x.countable();
+        (&wide / wide.norm_keepdim(p, axis).clamp_min(epsilon)).to_dtype(x.dtype())
     }
 }

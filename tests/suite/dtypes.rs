@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use brasa::autodiff::grad;
 use brasa::graph::reference::{decode, evaluate};
 use brasa::ops::pool::PoolOptions;
-use brasa::tensor::{Mask, autocast};
+use brasa::tensor::{Mask, Outside, autocast};
 use brasa::{DType, Device, Tensor};
 
-use crate::common::{assert_close, devices, panic_of, values};
+use crate::common::{assert_close, devices, doubles, panic_of, values};
 
 const ROWS: usize = 13;
 const COLUMNS: usize = 7;
@@ -134,6 +134,60 @@ fn halves_are_averaged_in_numbers_that_can_count_them() {
     }
 }
 
+/// Squares of 300, and a sum of 70,000 ones, are beyond f16.
+#[test]
+fn halves_are_normalised_where_their_squares_and_sums_are_none() {
+    for device in devices() {
+        let half =
+            |values: &[f32]| Tensor::from_slice(values, [values.len()], &device).expect("memory").to_dtype(DType::F16);
+        let (apart, same, many) = (half(&[-300.0, 300.0]), half(&[300.0; 4]), half(&vec![1.0; 70_000]));
+        let gradient = |y: Tensor| grad(&y, &[&same]).remove(0);
+        let count = 70_000_f64;
+        let cases: [(&str, Tensor, f64); 13] = [
+            ("layer norm", apart.layer_norm(1, None, None, 1e-5), -1.0),
+            ("group norm", apart.reshape([1, 1, 2]).group_norm(1, None, None, 1e-5), -1.0),
+            ("batch norm", apart.reshape([2, 1]).batch_norm(None, None, 1e-5).output, -1.0),
+            ("root mean square norm", same.rms_norm(None, 1e-5), 1.0),
+            ("norm", same.norm(2.0), 600.0),
+            ("its gradient", gradient(same.norm(2.0)), 0.5),
+            ("norm of 3", same.norm(3.0), 300.0 * 4_f64.cbrt()),
+            ("normalized", same.normalize(2.0, 0, 1e-12), 0.5),
+            ("cosine", same.cosine_similarity(&same, 0, 1e-8), 1.0),
+            ("power average", same.reshape([1, 1, 4]).lp_pool1d(2.0, &PoolOptions::new(4)), 600.0),
+            ("softmax", many.softmax(0), 1.0 / count),
+            ("log softmax", many.log_softmax(0), -count.ln()),
+            ("logarithm of the sum", many.logsumexp(0), 1.0 + count.ln()),
+        ];
+        for (name, result, expected) in cases {
+            assert_eq!(result.dtype(), DType::F16, "{name}");
+            assert_close(&format!("{name} on {device:?}"), &doubles(&result)[..1], &[expected], 2e-3, 0.0);
+        }
+    }
+}
+
+#[test]
+fn numbers_are_chosen_in_the_type_that_sums_have() {
+    for device in devices() {
+        let condition = Tensor::from_slice(&[true, false, true], [3], &device).expect("memory");
+        let ints = Tensor::from_slice(&[1, 2, 3], [3], &device).expect("memory");
+        let check = |got: &Tensor, dtype: DType, expected: &[f64]| {
+            assert_eq!((got.dtype(), doubles(got)), (dtype, expected.to_vec()), "{device:?}");
+        };
+        check(&condition.where_(&ints, 0.5), DType::F32, &[1.0, 0.5, 3.0]);
+        check(&condition.where_(0.5, &ints), DType::F32, &[0.5, 2.0, 0.5]);
+        check(&condition.where_(&ints, 7), DType::I32, &[1.0, 7.0, 3.0]);
+        check(&condition.where_(&condition, 2), DType::I32, &[1.0, 2.0, 1.0]);
+        check(&condition.where_(&condition, false), DType::Bool, &[1.0, 0.0, 1.0]);
+        check(&ints.masked_fill(&condition, 0.5), DType::F32, &[0.5, 2.0, 0.5]);
+        // but what ops themselves fill in has the type of what it stands for
+        let row = Tensor::arange(5, &device).reshape([1, 1, 5]);
+        check(&row.adaptive_max_pool1d(2), DType::I32, &[2.0, 4.0]);
+        let places = Tensor::from_slice(&[0.0_f32, 0.0, 5.0, 5.0], [1, 1, 2, 2], &device).expect("memory");
+        let picture = Tensor::from_slice(&[7], [1, 1, 1, 1], &device).expect("memory");
+        check(&picture.grid_sample(&places, true, Outside::Zeros, false), DType::I32, &[7.0, 0.0]);
+    }
+}
+
 #[test]
 fn sums_by_index_stay_in_their_type_under_autocast() {
     for device in devices() {
@@ -186,6 +240,28 @@ fn attention_to_nothing_is_refused_or_nothing() {
         let nothing = tokens(4).scaled_dot_product_attention(&tokens(0), &tokens(0), Mask::None);
         assert_eq!(nothing.to_vec::<f32>().expect("values"), [0.0; 12], "{device:?}");
     }
+}
+
+/// Of the first piece of a row every score may be -infinity.
+#[test]
+fn attention_gets_over_keys_that_are_infinitely_far() {
+    let (queries, keys, width) = (16, 256, 4);
+    for device in devices() {
+        let numbers: Vec<f32> = [vec![f32::NEG_INFINITY; keys / 2 * width], vec![1.0; keys / 2 * width]].concat();
+        let key = Tensor::from_slice(&numbers, [1, keys, width], &device).expect("memory");
+        let value = Tensor::from_slice(&vec![3.0_f32; keys * width], [1, keys, width], &device).expect("memory");
+        let query = Tensor::from_slice(&vec![1.0_f32; queries * width], [1, queries, width], &device).expect("memory");
+        let seen = query.scaled_dot_product_attention(&key, &value, Mask::None);
+        assert_close("values", &doubles(&seen), &[3.0; 64], 1e-5, 0.0);
+        let gradient = doubles(&grad(&seen, &[&value]).remove(0));
+        let share = queries as f64 / (keys / 2) as f64;
+        assert_close("of what is not seen", &gradient[..keys / 2 * width], &[0.0; 512], 0.0, 0.0);
+        assert_close("of what is seen", &gradient[keys / 2 * width..], &[share; 512], 1e-5, 0.0);
+    }
+    let nothing = Tensor::full([1, keys, width], f32::NEG_INFINITY, &Device::cpu());
+    let query = Tensor::ones([1, queries, width], &Device::cpu());
+    let seen = query.scaled_dot_product_attention(&nothing, &query.repeat(&[1, 16, 1]), Mask::None);
+    assert!(doubles(&seen).into_iter().all(f64::is_nan));
 }
 
 #[test]

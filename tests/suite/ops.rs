@@ -7,7 +7,9 @@ use brasa::autodiff::grad;
 use brasa::doctor::rows::{FAMILIES, Input, Row, family};
 use brasa::graph::{NodeRef, reference};
 use brasa::ops::conv::ConvOptions;
+use brasa::ops::pool::PoolOptions;
 use brasa::runtime::realize;
+use brasa::tensor::{Interpolation, Outside, ScatterOp, autocast};
 use brasa::{DType, Device, Tensor};
 
 use crate::common::{assert_close, devices, floats, panic_of, values};
@@ -312,6 +314,24 @@ fn wrong_inputs_panic_at_the_callers_line() {
             |a, b, _| a.layer_norm(1, Some(b), None, 1e-5),
             "layer_norm: [3, 4] over its last 1 axes with weight or bias [5, 6]",
         ),
+        (|a, _, _| a.movedim(5, 0), "movedim: [3, 4] has no axis 5"),
+        (
+            |a, _, _| a.reshape([1_isize << 40, 1 << 40]),
+            "reshape: [3, 4] has 12 elements and cannot become [1099511627776, 1099511627776]",
+        ),
+        (
+            |a, _, ints| {
+                let index = ints.flatten(0, -1);
+                a.index_put(&[&index.narrow(0, 0, 2), &index.narrow(0, 0, 3)], 0.0, false)
+            },
+            "index_put: [2] and [3] do not broadcast",
+        ),
+        (|a, _, ints| a.masked_select(ints).expect("values"), "masked_select: the mask is i32, not bool"),
+        (|a, b, _| a.masked_select(&b.gt(0.0)).expect("values"), "masked_select: [3, 4] and [5, 6] do not broadcast"),
+        (
+            |a, _, _| Tensor::einsum("iii->i", &[&a.flatten(0, -1).narrow(0, 0, 3).reshape([1, 1, 3])]),
+            "einsum `iii->i`: `i` has sizes 1 and 3",
+        ),
     ];
     for (call, expected) in cases {
         let (message, file, _) = panic_of(|| call(&a, &b, &ints));
@@ -320,6 +340,99 @@ fn wrong_inputs_panic_at_the_callers_line() {
     }
     let (message, _, line) = panic_of(|| a.matmul(&b));
     assert_eq!((message.as_str(), line), ("matmul: [3, 4] x [5, 6], inner 4 != 5", line!() - 1));
+    let (message, file, _) = panic_of(|| drop(ints.to_vec_async::<f32>()));
+    assert_eq!(message, "to_vec_async: the elements are i32, not f32; cast with to_dtype");
+    assert_eq!(file, file!());
+}
+
+/// Each with the name of the op that was called, not of one that it is made of.
+#[test]
+fn wrong_types_and_windows_panic_at_the_callers_line() {
+    let device = Device::cpu();
+    let picture = Tensor::zeros([1, 3, 4], &device);
+    let ints = picture.to_dtype(DType::I32);
+    type Call = fn(&Tensor, &Tensor) -> Tensor;
+    let cases: Vec<(Call, &str)> = vec![
+        (
+            |x, _| x.conv1d(x, None, &ConvOptions::default().dilation(0)),
+            "conv1d: dilation 0, which is to be at least 1",
+        ),
+        (
+            |x, _| x.conv1d(x, None, &ConvOptions::default().dilation(0).same()),
+            "conv1d: dilation 0, which is to be at least 1",
+        ),
+        (
+            |x, _| x.conv_transpose1d(&x.transpose(0, 1), None, &ConvOptions::default().dilation(0)),
+            "conv_transpose1d: dilation 0, which is to be at least 1",
+        ),
+        (
+            |x, _| x.max_pool1d_with(&PoolOptions::new(2).dilation(0)),
+            "max_pool1d: dilation 0, which is to be at least 1",
+        ),
+        (|_, ints| ints.interpolate(3, Interpolation::Linear), "interpolate: not defined for i32; cast with to_dtype"),
+        (
+            |_, ints| ints.interpolate_scale(2.0, Interpolation::Area),
+            "interpolate_scale: not defined for i32; cast with to_dtype",
+        ),
+        (
+            |_, ints| ints.narrow(1, 0, 2).narrow(2, 0, 3).affine_grid([2, 2], false),
+            "affine_grid: not defined for i32; cast with to_dtype",
+        ),
+        (
+            |x, _| {
+                let grid = x.narrow(1, 0, 1).narrow(2, 0, 2).unsqueeze(0);
+                x.narrow(2, 0, 0).unsqueeze(0).grid_sample(&grid, false, Outside::Zeros, false)
+            },
+            "grid_sample: [1, 1, 3, 0] has no elements to be sampled",
+        ),
+        (
+            |x, ints| {
+                let grid = x.narrow(1, 0, 1).narrow(2, 0, 2).unsqueeze(0);
+                ints.unsqueeze(0).grid_sample(&grid, false, Outside::Zeros, false)
+            },
+            "grid_sample: i32 at a grid of f32; cast one with to_dtype",
+        ),
+        (
+            |_, ints| {
+                let bytes = ints.to_dtype(DType::U8);
+                bytes.scatter_reduce(0, ints, &bytes, ScatterOp::Sum, true)
+            },
+            "scatter_reduce: Sum is not defined for u8; cast with to_dtype",
+        ),
+        (|_, ints| ints.adaptive_avg_pool1d(2), "adaptive_avg_pool1d: not defined for i32; cast with to_dtype"),
+        (|_, ints| ints.adaptive_avg_pool1d(3), "adaptive_avg_pool1d: not defined for i32; cast with to_dtype"),
+        (
+            |_, ints| ints.pad(&[(0, 0), (0, 0), (1, 1)], 0.5),
+            "0.5 is no i32, as what it meets is; cast that with to_dtype",
+        ),
+        (
+            |_, ints| ints.to_dtype(DType::U8).pad(&[(0, 0), (0, 0), (1, 1)], -1),
+            "-1 is no u8, as what it meets is; cast that with to_dtype",
+        ),
+        (|_, ints| ints.full_like(f64::NAN), "NaN is no i32, as what it meets is; cast that with to_dtype"),
+    ];
+    for (call, expected) in cases {
+        let (message, file, _) = panic_of(|| call(&picture, &ints));
+        assert_eq!(message, expected);
+        assert_eq!(file, file!(), "{expected}");
+    }
+}
+
+#[test]
+fn what_is_joined_from_many_points_at_the_line_that_joins() {
+    let parts: Vec<Tensor> = (0..9).map(|number| Tensor::full([2], number as f32, &Device::cpu())).collect();
+    let halves = Tensor::ones([2], &Device::cpu()).to_dtype(DType::F16);
+    let line = line!() + 1;
+    let many = Tensor::cat(&parts.iter().collect::<Vec<_>>(), 0);
+    let mixed = autocast(DType::F16, || Tensor::cat(&[&parts[0], &halves], 0));
+    for (joined, least) in [(many, line), (mixed, line + 1)] {
+        let mut stack = vec![joined.node().clone()];
+        while let Some(node) = stack.pop() {
+            let (file, line) = (node.location.file(), node.location.line());
+            assert!(file == file!() && line <= least, "{node:?} points at {}", node.location);
+            stack.extend(node.inputs.iter().cloned());
+        }
+    }
 }
 
 #[test]

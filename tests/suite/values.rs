@@ -68,6 +68,11 @@ fn the_first_of_equals_takes_the_gradient_of_max_pooling() {
     let input = tensor(&[1.0_f32, 1.0, 0.0, 2.0, 1.0, 0.0, 2.0, 2.0], &[1, 1, 2, 4]);
     let gradient = grad(&input.max_pool2d(2, 2, 0), &[&input]).remove(0);
     assert_eq!(eval(&gradient), [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
+    // of nothing but -infinity, too, however the padding compares
+    let far = tensor(&[f32::NEG_INFINITY; 4], &[1, 1, 4]);
+    let pooled = far.max_pool1d_with(&PoolOptions::new(2).stride(2).padding(1));
+    assert_eq!(eval(&grad(&pooled, &[&far]).remove(0)), [1.0, 1.0, 0.0, 1.0]);
+    assert_eq!(doubles(&grad(&pooled, &[&far]).remove(0)), [1.0, 1.0, 0.0, 1.0]);
     // but of a plain maximum they share it
     let gradient = grad(&input.max(), &[&input]).remove(0);
     assert_eq!(eval(&gradient), [0.0, 0.0, 0.0, 1.0 / 3.0, 0.0, 0.0, 1.0 / 3.0, 1.0 / 3.0]);
@@ -143,6 +148,9 @@ fn doubtful_cases_are_as_documented() {
     assert_eq!(eval(&a.div_trunc(&b)), [2.0, -2.0, -2.0, 2.0, 0.0]);
     assert_eq!(eval(&a.fmod(&b)), [1.0, -1.0, 1.0, -1.0, 0.0]);
     assert_eq!(eval(&a.remainder(&b))[..4], [1.0, 2.0, -2.0, -1.0]);
+    let halves = tensor(&[true, false], &[2]).floor_divide(2);
+    assert_eq!((halves.dtype(), eval(&halves)), (DType::I32, vec![0.0, 0.0]));
+    assert_eq!(eval(&tensor(&[true, false], &[2]).floor_divide(-1)), [-1.0, 0.0]);
     assert_eq!(eval(&tensor(&[i32::MAX], &[1]).pow(2)), [1.0]);
     assert_eq!((&a / 2).dtype(), DType::F32);
     assert_eq!((&a + 1).dtype(), DType::I32);
@@ -163,6 +171,20 @@ fn small_arguments_keep_their_digits() {
     let exact: Vec<f64> = eval(&x);
     assert_close("log1p", &eval(&x.log1p()), &exact.iter().map(|x| x.ln_1p()).collect::<Vec<_>>(), 1e-9, 0.0);
     assert_close("expm1", &eval(&x.expm1()), &exact.iter().map(|x| x.exp_m1()).collect::<Vec<_>>(), 1e-9, 0.0);
+}
+
+#[test]
+fn odd_functions_keep_the_sign_of_zero() {
+    for device in devices() {
+        // one by one, and four at once
+        for count in [1, 4] {
+            let zeros = vector(&[-0.0_f32, 0.0].repeat(count), &device);
+            for (what, got) in [("sin", zeros.sin()), ("tan", zeros.tan()), ("tanh", zeros.tanh())] {
+                let bits: Vec<u32> = read(&got).into_iter().map(f32::to_bits).collect();
+                assert_eq!(bits, [1_u32 << 31, 0].repeat(count), "{what} on {device:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -265,6 +287,9 @@ fn reductions_of_nothing() {
     assert_eq!(eval(&nothing.logsumexp(0)), [f64::NEG_INFINITY; 2]);
     assert_eq!((eval(&nothing.any()), eval(&nothing.all())), (vec![0.0], vec![1.0]));
     assert_eq!(nothing.cumsum(0).shape().dims(), [0, 2]);
+    assert_eq!(nothing.t().multinomial(0, true).shape().dims(), [2, 0]);
+    let channels = nothing.t().unsqueeze(2);
+    assert_eq!(channels.prelu(&tensor::<f32>(&[], &[0])).shape().dims(), [2, 0, 1]);
     assert_eq!(nothing.cummax(0).1.shape().dims(), [0, 2]);
     for call in [|x: &Tensor| x.max(), |x: &Tensor| x.argmin(0), |x: &Tensor| x.max_with_index(0).0] {
         assert!(panic_of(|| call(&nothing)).0.contains("has no elements"));
