@@ -96,10 +96,13 @@ impl Gradients {
         self.by_node.get(&leaf.node().id).cloned()
     }
 
-    /// The same gradients, each changed by `f`.
+    /// The same gradients, each changed by `f`, in the order in which the leaves were made.
     #[must_use]
     pub fn map(self, f: impl Fn(&Tensor) -> Tensor) -> Self {
-        Self { by_node: self.by_node.iter().map(|(&node, gradient)| (node, f(gradient))).collect() }
+        // what `f` draws must not depend on a map's order
+        let mut gradients: Vec<(u64, Tensor)> = self.by_node.into_iter().collect();
+        gradients.sort_unstable_by_key(|&(node, _)| node);
+        Self { by_node: gradients.into_iter().map(|(node, gradient)| (node, f(&gradient))).collect() }
     }
 }
 

@@ -202,7 +202,8 @@ pub struct Tracer {
     /// The host values, by number.
     pub hosts: Vec<Arc<HostValue>>,
     numbers: FxHashMap<u64, usize>,
-    inputs: FxHashMap<usize, usize>,
+    /// By the leaf that stands for a step's input, the external storage it is read from.
+    inputs: FxHashMap<u64, usize>,
     /// Recomputed segments, renumbered from 1 in order of appearance.
     segments: FxHashMap<u32, u32>,
 }
@@ -219,21 +220,27 @@ impl Tracer {
         self.storages.len() - 1
     }
 
-    /// Declares that step input `slot` is read from `storage`; returns the number of that.
-    pub fn bind_input(&mut self, slot: usize, storage: &Storage, dtype: DType) -> usize {
-        let external = self.external(storage, dtype);
-        self.inputs.insert(slot, external);
+    /// Declares that `leaf`, an input of the step, is read from `storage`; returns the number of that.
+    pub fn bind_input(&mut self, leaf: &Node, storage: &Storage) -> usize {
+        let external = self.external(storage, leaf.dtype);
+        self.inputs.insert(leaf.id, external);
         external
     }
 
     /// Adds `root` and all it needs; returns its number. Nodes that already have a value become leaves.
-    pub fn add(&mut self, root: &NodeRef) -> usize {
+    ///
+    /// # Errors
+    /// If it needs an input that is not bound: a tensor was kept from another trace.
+    pub fn add(&mut self, root: &NodeRef) -> Result<usize> {
         let mut stack = SmallVec::<[_; 8]>::from_slice(&[(root, false)]);
         while let Some((node, inputs_done)) = stack.pop() {
             if self.numbers.contains_key(&node.id) {
                 continue;
             }
-            let slot = self.slot(node);
+            let Some(slot) = self.slot(node) else {
+                let user = stack.iter().rev().find(|(_, inputs_done)| *inputs_done).map(|(user, _)| &***user);
+                return Err(of_another_trace(node, user));
+            };
             if inputs_done || slot != Slot::None {
                 self.push(node, slot);
             } else {
@@ -241,10 +248,11 @@ impl Tracer {
                 stack.extend(node.inputs.iter().rev().map(|input| (input, false)));
             }
         }
-        self.numbers[&root.id]
+        Ok(self.numbers[&root.id])
     }
 
-    fn slot(&mut self, node: &Node) -> Slot {
+    /// Where the value of `node` comes from; `None` for an input that is not bound.
+    fn slot(&mut self, node: &Node) -> Option<Slot> {
         let memory = match &node.source {
             Some(Source::Host(host)) => {
                 let known = self.hosts.iter().position(|known| Arc::ptr_eq(known, host));
@@ -253,23 +261,22 @@ impl Tracer {
                     self.program.uniforms += 1;
                     self.hosts.len() - 1
                 });
-                return Slot::Uniform(number);
+                return Some(Slot::Uniform(number));
             }
-            Some(Source::Input(slot)) => {
-                let external = *self.inputs.get(slot).expect("a step's inputs are bound before it is traced");
-                return Slot::External { external, offset: 0 };
+            Some(Source::Input(_)) => {
+                return self.inputs.get(&node.id).map(|&external| Slot::External { external, offset: 0 });
             }
             Some(Source::Var(var)) => Some(var.memory()),
             Some(Source::Memory(memory)) => Some(memory.clone()),
             None => node.value(),
         };
-        match memory {
+        Some(match memory {
             Some(memory) => {
                 let (storage, offset) = memory.get();
                 Slot::External { external: self.external(&storage, node.dtype), offset }
             }
             None => Slot::None,
-        }
+        })
     }
 
     fn push(&mut self, node: &Node, slot: Slot) {
@@ -303,4 +310,18 @@ impl Tracer {
     pub fn output(&mut self, node: usize, external: usize, offset: usize) {
         self.program.outputs.push(Output { node, external, offset });
     }
+}
+
+/// What is wrong with `leaf`, an input that is not bound, as far as it is read by `user`.
+fn of_another_trace(leaf: &Node, user: Option<&Node>) -> Error {
+    let input = match leaf.source {
+        Some(Source::Input(slot)) => format!("input {slot} of another trace"),
+        _ => "a value of another trace".to_owned(),
+    };
+    // the leaf's own line is none of the caller's
+    let what = match user {
+        Some(user) => format!("a value made from {input} at {}", user.location),
+        None => input,
+    };
+    Error::Traced { what }
 }

@@ -22,7 +22,7 @@ pub fn plan(program: &Program, options: &PlanOptions) -> Plan {
     whole::separate(&mut program);
     // what is copied to where it belongs must be complete before
     let mut forced = Vec::new();
-    // each round moves another value
+    // each round moves other values
     for _ in 0..=program.nodes.len() {
         match attempt(&program, options, &forced) {
             Ok(plan) => return Plan { key, ..plan },
@@ -45,8 +45,9 @@ fn attempt(program: &Program, options: &PlanOptions, forced: &[usize]) -> Result
     let (homes, buffers, zeroed) = place::place_values(program, &stored);
     let precision = options.matmul_precision;
     let context = Context { program, homes: &homes, compared: &compared, precision };
-    if let Some(output) = overwrite::unsafe_output(context) {
-        return Err(Misplaced(BTreeSet::from([output])));
+    let misplaced = overwrite::unsafe_outputs(context);
+    if !misplaced.is_empty() {
+        return Err(Misplaced(misplaced));
     }
     let mut kept: FxHashSet<usize> = program.outputs.iter().map(|output| output.node).collect();
     for node in &program.nodes {
@@ -193,4 +194,42 @@ fn items(
         }
     }
     items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use crate::runtime::Var;
+    use crate::runtime::traced::Traced;
+    use crate::tensor::Tensor;
+
+    /// Planning took a round for each of them, and so the square of their number.
+    #[test]
+    fn variables_that_are_in_each_others_way_are_moved_in_one_round() {
+        let device = Device::cpu();
+        let variable = |n: usize| Var::state(&format!("v{n}"), &Tensor::ones(5, &device)).expect("memory");
+        let variables: Vec<Var> = (0..11).map(variable).collect();
+        let traced = Traced::new(&device, &Vec::new(), |_| {
+            let (mirrored, exchanged) = variables.split_at(5);
+            for variable in mirrored {
+                variable.assign(&variable.tensor().flip([0]));
+            }
+            for pair in exchanged.chunks(2) {
+                let (first, second) = (pair[0].tensor(), pair[1].tensor());
+                pair[0].assign(&second);
+                pair[1].assign(&first);
+            }
+            Vec::new()
+        });
+        let mut program = simplify::simplify(&traced.expect("memory").program, &PlanOptions::CPU);
+        copies::copy_shared(&mut program);
+        let (mut forced, mut moved) = (Vec::new(), Vec::new());
+        while let Err(Misplaced(nodes)) = attempt(&program, &PlanOptions::CPU, &forced) {
+            moved.push(nodes.len());
+            let names = copies::copy_placed(&mut program, &nodes);
+            forced = forced.iter().chain(&nodes).map(|&node| names[node]).collect();
+        }
+        assert_eq!(moved, [5, 3], "first those that read themselves, then one of each pair");
+    }
 }

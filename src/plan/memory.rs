@@ -58,6 +58,36 @@ struct Slot {
     bytes: u64,
     /// What is in use, by where it starts.
     parts: Vec<Part>,
+    /// The spans throughout which one part leaves no room: by these, most slots of a deep network are passed over.
+    full: u64,
+}
+
+/// The time of a plan in at most 64 spans of as many kernels each; a set of them is a word.
+#[derive(Clone, Copy)]
+struct Spans {
+    length: usize,
+}
+
+impl Spans {
+    fn of(lives: &[Life]) -> Self {
+        let ends = lives.iter().flat_map(|life| life.parts.iter().map(|part| part.last).chain([life.last]));
+        Self { length: ends.max().unwrap_or(0) / 64 + 1 }
+    }
+
+    /// Those that have a kernel of `first..=last`.
+    fn touched(self, first: usize, last: usize) -> u64 {
+        bits(first / self.length, last / self.length + 1)
+    }
+
+    /// Those that have no kernel outside of `first..=last`.
+    fn within(self, first: usize, last: usize) -> u64 {
+        bits(first.div_ceil(self.length), (last + 1) / self.length)
+    }
+}
+
+/// The bits from `start` to before `end`.
+fn bits(start: usize, end: usize) -> u64 {
+    if start < end { (u64::MAX >> (64 - (end - start))) << start } else { 0 }
 }
 
 /// A place for each buffer.
@@ -78,14 +108,15 @@ pub(super) fn place(lives: &[Life]) -> Placement {
     let by_death = sorted(|life| (Reverse(life.bytes), Reverse(life.last), 0));
     let mut born: Vec<usize> = (0..lives.len()).collect();
     born.sort_by_key(|&n| (lives[n].first, Reverse(lives[n].bytes)));
+    let spans = Spans::of(lives);
     let divided = [&by_length, &by_birth, &by_death].map(|order| (order, true));
     let whole = [&by_length, &by_birth, &born].map(|order| (order, false));
-    let attempts = divided.into_iter().chain(whole).map(|(order, divided)| best_fit(lives, order, divided));
+    let attempts = divided.into_iter().chain(whole).map(|(order, divided)| best_fit(lives, order, divided, spans));
     attempts.min_by_key(|attempt| attempt.slots.iter().sum::<u64>()).expect("six attempts")
 }
 
 /// Each buffer in turn goes where the least is left over.
-fn best_fit(lives: &[Life], order: &[usize], divided: bool) -> Placement {
+fn best_fit(lives: &[Life], order: &[usize], divided: bool, spans: Spans) -> Placement {
     let mut slots: Vec<Slot> = Vec::new();
     let mut places: Vec<Option<(usize, u64)>> = vec![None; lives.len()];
     // for each slot the last buffer that may not lie in it
@@ -95,17 +126,28 @@ fn best_fit(lives: &[Life], order: &[usize], divided: bool) -> Placement {
         for (slot, _) in life.conflicts.iter().filter_map(|&other| places[other]) {
             refused[slot] = number;
         }
-        let open = slots.iter().enumerate().filter(|&(slot, _)| refused[slot] != number && life.parts.is_empty());
-        let free = open.filter_map(|(slot, held)| {
-            let (rest, offset) = if divided { held.gap(life)? } else { held.whole(life)? };
-            Some((rest, slot, offset))
-        });
-        let (slot, offset) = free.min().map_or((slots.len(), 0), |(_, slot, offset)| (slot, offset));
+        let touched = spans.touched(life.first, life.last);
+        let mut best: Option<(Rest, usize, u64)> = None;
+        for (slot, held) in slots.iter().enumerate().filter(|_| life.parts.is_empty()) {
+            if held.full & touched != 0 || refused[slot] == number {
+                continue;
+            }
+            let free = if divided { held.gap(life) } else { held.whole(life) };
+            if let Some((rest, offset)) = free
+                && best.is_none_or(|(least, ..)| rest < least)
+            {
+                best = Some((rest, slot, offset));
+                if rest == (false, 0) {
+                    break;
+                }
+            }
+        }
+        let (slot, offset) = best.map_or((slots.len(), 0), |(_, slot, offset)| (slot, offset));
         if slot == slots.len() {
             slots.push(Slot::default());
             refused.push(usize::MAX);
         }
-        slots[slot].add(life, offset);
+        slots[slot].add(life, offset, divided, spans);
         places[number] = Some((slot, offset));
     }
     let places = places.into_iter().map(|place| place.expect("each buffer had its turn")).collect();
@@ -141,9 +183,13 @@ impl Slot {
         free.then_some(((life.bytes > self.bytes, life.bytes.abs_diff(self.bytes)), 0))
     }
 
-    fn add(&mut self, life: &Life, offset: u64) {
+    fn add(&mut self, life: &Life, offset: u64, divided: bool, spans: Spans) {
         self.bytes = self.bytes.max(offset + life.bytes);
         for part in life.parts(offset) {
+            // one that is divided does not grow
+            if !divided || part.bytes == (0..self.bytes) {
+                self.full |= spans.within(part.first, part.last);
+            }
             let position = self.parts.partition_point(|other| other.bytes.start <= part.bytes.start);
             self.parts.insert(position, part);
         }
@@ -223,7 +269,14 @@ mod tests {
         #[test]
         fn no_two_buffers_have_the_same_bytes_at_a_time(lives in lives()) {
             let orders = [(0..lives.len()).collect::<Vec<_>>(), (0..lives.len()).rev().collect()];
-            let attempts = orders.iter().flat_map(|order| [true, false].map(|divided| best_fit(&lives, order, divided)));
+            let attempts = orders.iter().flat_map(|order| [true, false].map(|divided| (order, divided)));
+            let attempts = attempts.map(|(order, divided)| {
+                let fit = |spans| best_fit(&lives, order, divided, spans);
+                // none of one span is ever full
+                let (placed, unskipped) = (fit(Spans::of(&lives)), fit(Spans { length: usize::MAX }));
+                assert_eq!((&placed.slots, &placed.places), (&unskipped.slots, &unskipped.places));
+                placed
+            });
             for Placement { slots, places } in attempts.chain([place(&lives)]) {
                 for (a, life) in lives.iter().enumerate() {
                     let (slot, offset) = places[a];

@@ -1,6 +1,7 @@
 //! Outputs that overwrite what the program reads: everybody must have read the old value before.
 
 use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -35,24 +36,35 @@ pub(super) fn readers_first(program: &Program, homes: &[Option<Home>]) -> Vec<(u
     pairs
 }
 
-/// An output's node that cannot be written where it belongs: its own kernel, or that of a part of it, reads the old
-/// value at other points, or the orders "readers before writers" and "inputs before their users" contradict each other
-/// (two variables that change places).
-pub(super) fn unsafe_output(context: Context<'_>) -> Option<usize> {
+/// The outputs' nodes that cannot be written where they belong: their own kernels, or those of parts of them, read the
+/// old value at other points. If there are none, those that end contradictions between the orders "readers before
+/// writers" and "inputs before their users" (two variables that change places), as far as one node ends each.
+pub(super) fn unsafe_outputs(context: Context<'_>) -> BTreeSet<usize> {
     let Context { program, homes, .. } = context;
     let pairs = readers_first(program, homes);
-    let in_place = pairs.iter().filter(|(reader, writer)| reader == writer).map(|pair| pair.1);
-    let mut unsafe_writers = in_place.filter(|&writer| emit::build(context, &[writer], &[writer]).is_err());
-    let writer = unsafe_writers.next().or_else(|| {
+    let mut writers: BTreeSet<usize> =
+        pairs.iter().filter(|(reader, writer)| reader == writer).map(|pair| pair.1).collect();
+    writers.retain(|&writer| emit::build(context, &[writer], &[writer]).is_err());
+    if writers.is_empty() {
         let (after, waiting) = in_cycles(program, homes, &pairs);
         // what only comes behind a cycle waits as well, but moving it would not end the wait
-        let blocked = |(reader, writer): &&(usize, usize)| {
-            reader != writer && waiting.contains(reader) && reaches(&after, &waiting, *writer, *reader)
-        };
-        pairs.iter().find(blocked).map(|pair| pair.1)
-    })?;
+        let cycles = cycles(&after, &waiting);
+        let mut ended = FxHashSet::default();
+        for (reader, writer) in pairs.iter().filter(|(reader, writer)| reader != writer) {
+            if let (Some(cycle), Some(other)) = (cycles.get(reader), cycles.get(writer))
+                && cycle == other
+                && ended.insert(*cycle)
+            {
+                writers.insert(*writer);
+            }
+        }
+    }
+    if writers.is_empty() {
+        return writers;
+    }
     // as a whole: whoever waits for the old value may read all parts of the new one
-    program.outputs.iter().map(|output| output.node).find(|&node| producers(program, node).contains(&writer))
+    let is_meant = |&node: &usize| producers(program, node).iter().any(|producer| writers.contains(producer));
+    program.outputs.iter().map(|output| output.node).filter(is_meant).collect()
 }
 
 /// For each node, nodes that must run after it.
@@ -101,18 +113,44 @@ fn in_cycles(program: &Program, homes: &[Option<Home>], pairs: &[(usize, usize)]
     (after, waiting)
 }
 
-/// Whether `to` must run later than `from`, by way of these nodes.
-fn reaches(after: &Later, through: &FxHashSet<usize>, from: usize, to: usize) -> bool {
-    let mut seen = FxHashSet::default();
-    let mut stack = vec![from];
-    while let Some(number) = stack.pop() {
-        if number == to {
-            return true;
+/// For each of `nodes` a number that it shares with those which must run both before and after it: their strongly
+/// connected components, by Kosaraju's two walks.
+fn cycles(after: &Later, nodes: &FxHashSet<usize>) -> FxHashMap<usize, usize> {
+    let next = |number: usize| {
+        let later = after.get(&number).into_iter().flatten().copied();
+        later.filter(move |next| nodes.contains(next))
+    };
+    let mut before = Later::default();
+    for &number in nodes {
+        for later in next(number) {
+            before.entry(later).or_default().push(number);
         }
-        let next = after.get(&number).into_iter().flatten();
-        stack.extend(next.filter(|&&next| through.contains(&next) && seen.insert(next)));
     }
-    false
+    // in the order in which the first walk is done with them
+    let mut done = Vec::with_capacity(nodes.len());
+    let mut seen = FxHashSet::default();
+    for &start in nodes {
+        let mut stack = vec![(start, false)];
+        while let Some((number, followed)) = stack.pop() {
+            if followed {
+                done.push(number);
+            } else if seen.insert(number) {
+                stack.push((number, true));
+                stack.extend(next(number).map(|later| (later, false)));
+            }
+        }
+    }
+    let mut cycles = FxHashMap::default();
+    for &last in done.iter().rev() {
+        let mut stack = vec![last];
+        while let Some(number) = stack.pop() {
+            if let Entry::Vacant(place) = cycles.entry(number) {
+                place.insert(last);
+                stack.extend(before.get(&number).into_iter().flatten());
+            }
+        }
+    }
+    cycles
 }
 
 /// The nodes in memory whose values computing `node` needs, read or waited for.

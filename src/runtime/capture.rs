@@ -68,6 +68,8 @@ impl Planned {
         halted: &Var,
         options: &PlanOptions,
     ) -> Result<Self> {
+        // or what the trace reads might move before its place is noted
+        let exclusive = device.exclusive();
         let traced = Traced::gated(device, signature, function, halted)?;
         let memories = traced.memories.iter().map(|memory| (None, memory.clone()));
         let vars = traced.vars.iter().map(|var| (Some(var.name.clone()), var.memory()));
@@ -76,6 +78,7 @@ impl Planned {
             Place { name, memory, storage, offset }
         });
         let read = read.collect();
+        drop(exclusive);
         let plan = Arc::new(plan::plan(&traced.program, options));
         Ok(Self { traced, plan, read })
     }

@@ -76,7 +76,7 @@ fn one_off_options(device: &Device) -> PlanOptions {
 /// Computes the values of `nodes`, as far as they have none.
 ///
 /// # Errors
-/// If a step is being traced, or the device fails.
+/// If a step is being traced, a value was made from the inputs of one, or the device fails.
 pub fn realize(nodes: &[NodeRef]) -> Result<()> {
     let missing: SmallVec<[&NodeRef; 4]> = nodes.iter().filter(|node| node.value().is_none()).collect();
     let Some(first) = missing.first() else { return Ok(()) };
@@ -96,7 +96,7 @@ pub fn realize(nodes: &[NodeRef]) -> Result<()> {
 fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
     let _exclusive = device.exclusive();
     let mut tracer = Tracer::default();
-    let numbers: SmallVec<[usize; 4]> = nodes.iter().map(|node| tracer.add(node)).collect();
+    let numbers = nodes.iter().map(|node| tracer.add(node)).collect::<Result<SmallVec<[usize; 4]>>>()?;
     tracer.program.check_sizes()?;
     // a vector's gaps have to be zero; everything else is written all over
     let has_gaps = tracer.program.nodes.iter().any(|node| matches!(node.op, Op::Pack { .. }));

@@ -59,10 +59,10 @@ pub struct Step {
     function: Function,
     halted: Var,
     options: PlanOptions,
-    /// Planned and not captured yet.
-    planned: HashMap<Signature, Planned>,
+    /// Planned and not captured yet, the oldest first.
+    planned: Vec<(Signature, Planned)>,
     captured: HashMap<Signature, Captured>,
-    /// Most signatures that stay captured.
+    /// Most signatures that stay captured, and that stay planned.
     limit: usize,
     /// Grows with each use.
     clock: u64,
@@ -98,7 +98,7 @@ impl Step {
             function: Box::new(function),
             halted: Var::new("halted", VarKind::State, &zero)?,
             options: options_for(device),
-            planned: HashMap::new(),
+            planned: Vec::new(),
             captured: HashMap::new(),
             limit: SIGNATURES,
             clock: 0,
@@ -127,7 +127,7 @@ impl Step {
     /// Runs the step. The outputs are snapshots: they keep their values when it runs again.
     ///
     /// # Errors
-    /// If the device fails.
+    /// If the device fails, or the function kept a tensor of an earlier trace and uses it.
     ///
     /// # Panics
     /// If an input is on another device.
@@ -227,13 +227,10 @@ impl Step {
         tell: &mut dyn FnMut(TuneProgress),
     ) -> Result<TuneReport> {
         let signature = inputs.to_vec();
-        let planned = match self.planned.remove(&signature) {
-            Some(planned) if !planned.is_stale()? => planned,
-            _ => self.plan(&signature)?,
-        };
+        let planned = self.take_planned(&signature)?;
         let externals: Vec<u64> = planned.traced.storages.iter().map(Storage::bytes).collect();
         let report = self.device.tune(&planned.plan, &externals, options, tell);
-        self.planned.insert(signature, planned);
+        self.keep_planned(signature, planned);
         report
     }
 
@@ -325,11 +322,9 @@ impl Step {
         let mut counted = Vec::new();
         let mut sum = Forecast::default();
         for signature in signatures {
-            if self.planned.get(signature).map_or(Ok(true), Planned::is_stale)? {
-                let planned = self.plan(signature)?;
-                self.planned.insert(signature.clone(), planned);
-            }
-            sum = sum + self.planned[signature].forecast(&mut counted);
+            let planned = self.take_planned(signature)?;
+            sum = sum + planned.forecast(&mut counted);
+            self.keep_planned(signature.clone(), planned);
         }
         Ok(sum)
     }
@@ -346,10 +341,7 @@ impl Step {
 
     /// Plans the step for `signature`, unless that was done, and gives it memory.
     fn capture(&mut self, signature: &Signature) -> Result<()> {
-        let planned = match self.planned.remove(signature) {
-            Some(planned) if !planned.is_stale()? => planned,
-            _ => self.plan(signature)?,
-        };
+        let planned = self.take_planned(signature)?;
         let because = self.why_not_reused(signature, &planned.traced.program);
         crate::debug::plan_made(&planned.traced.program, &planned.plan, because.as_deref());
         // first, so that their memory can be used
@@ -371,14 +363,27 @@ impl Step {
                 Ok(())
             }
             Err(error) => {
-                self.planned.insert(signature.clone(), planned);
+                self.keep_planned(signature.clone(), planned);
                 Err(error)
             }
         }
     }
 
-    fn plan(&mut self, signature: &Signature) -> Result<Planned> {
-        Planned::new(&self.device, &mut self.function, signature, &self.halted, &self.options)
+    /// The plan for `signature`, made now unless there is one that is up to date.
+    fn take_planned(&mut self, signature: &Signature) -> Result<Planned> {
+        let place = self.planned.iter().position(|(known, _)| known == signature);
+        match place.map(|place| self.planned.remove(place).1) {
+            Some(planned) if !planned.is_stale()? => Ok(planned),
+            _ => Planned::new(&self.device, &mut self.function, signature, &self.halted, &self.options),
+        }
+    }
+
+    /// Keeps a plan for later, in the place of the oldest one if there are too many.
+    fn keep_planned(&mut self, signature: Signature, planned: Planned) {
+        if self.planned.len() >= self.limit {
+            self.planned.remove(0);
+        }
+        self.planned.push((signature, planned));
     }
 
     /// What keeps a plan of the step from being used for `signature`, whose program is `program`.

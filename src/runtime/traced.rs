@@ -42,7 +42,7 @@ impl Traced {
     /// Traces `function` as a [`Step`](super::Step) does.
     ///
     /// # Errors
-    /// If the device fails.
+    /// If the device fails, or `function` uses a tensor of another trace.
     pub fn new(
         device: &Device,
         signature: &Signature,
@@ -66,8 +66,9 @@ impl Traced {
             if elements > MAX_ELEMENTS {
                 return Err(Error::TooManyElements { what: format!("input {slot} of a step"), elements });
             }
-            tracer.bind_input(slot, &Storage::planned(shape.bytes(*dtype)), *dtype);
-            inputs.push(Tensor::from_node(Node::leaf(Source::Input(slot), shape.clone(), *dtype, device)));
+            let leaf = Node::leaf(Source::Input(slot), shape.clone(), *dtype, device);
+            tracer.bind_input(&leaf, &Storage::planned(shape.bytes(*dtype)));
+            inputs.push(Tensor::from_node(leaf));
         }
         let (results, trace) = trace::collect(|| {
             let results = function(&inputs);
@@ -85,14 +86,14 @@ impl Traced {
         for result in &results {
             let node = result.node();
             node.check_size()?;
-            let number = tracer.add(node);
+            let number = tracer.add(node)?;
             let external = tracer.external(&Storage::planned(node.shape.bytes(node.dtype)), node.dtype);
             tracer.output(number, external, 0);
             wanted.push(node.clone());
         }
         let mut written = Vec::new();
         for (var, node) in trace.pending {
-            let number = tracer.add(&node);
+            let number = tracer.add(&node)?;
             let (storage, offset) = var.memory().get();
             let external = tracer.external(&storage, var.dtype);
             tracer.output(number, external, offset);

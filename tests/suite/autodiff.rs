@@ -1,5 +1,7 @@
 //! Products with Jacobians and Hessians, custom gradients and the gradient check, against closed forms.
 
+use std::cell::RefCell;
+
 use brasa::autodiff::{
     Gradcheck, custom_gradient, grad, gradcheck, hessian, hessian_vector_product, jacobian, jvp, vjp,
 };
@@ -162,4 +164,18 @@ fn the_gradient_check_accepts_what_is_right_and_names_what_is_wrong() {
         let message = gradcheck(wrong, &[x], &options).expect_err("0.5 % off").to_string();
         assert!(message.contains("output element 0 by element 0 of input 0"), "{message}");
     }
+}
+
+#[test]
+fn gradients_are_mapped_in_the_order_of_their_leaves() {
+    let device = Device::cpu();
+    let leaves: Vec<Tensor> = (1..=12).map(|n| vector(&vec![1.0; n], &device)).collect();
+    let loss = leaves.iter().map(|leaf| leaf.square().sum()).reduce(|a, b| a + b).expect("twelve");
+    let sizes = RefCell::new(Vec::new());
+    let gradients = loss.backward().map(|gradient| {
+        sizes.borrow_mut().push(gradient.numel());
+        gradient * 3.0
+    });
+    assert_eq!(sizes.into_inner(), (1..=12).collect::<Vec<usize>>());
+    assert_eq!(read(&gradients.get(&leaves[1]).expect("a leaf")), [6.0; 2]);
 }

@@ -226,6 +226,25 @@ fn a_step_forgets_the_signature_used_longest_ago_and_gives_its_memory_back() {
     }
 }
 
+/// Each forecast kept its trace and its plan for good.
+#[test]
+fn plans_of_forecasts_are_kept_for_as_many_signatures_as_are_captured() {
+    let device = Device::cpu();
+    let traced = Arc::new(AtomicUsize::new(0));
+    let counter = traced.clone();
+    let step = Step::new(&device, move |inputs| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        vec![inputs[0].exp()]
+    });
+    let mut step = step.expect("a step").with_signature_limit(2);
+    // 4 replaces 3, which was asked for before 2
+    for (rows, expected_traces) in [(2, 1), (3, 2), (2, 2), (4, 3), (2, 3), (4, 3), (3, 4)] {
+        let signature = vec![(Shape::from(rows), DType::F32)];
+        step.forecast(&[signature]).expect("a forecast");
+        assert_eq!(traced.load(Ordering::Relaxed), expected_traces, "{rows} rows");
+    }
+}
+
 #[test]
 fn a_signature_planned_anew_says_which_input_changed() {
     let device = Device::cpu();

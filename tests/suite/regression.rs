@@ -1,5 +1,8 @@
 //! What was broken once, named after what broke.
 
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
 use brasa::autodiff::{custom_gradient, grad};
 use brasa::device::Fault;
 use brasa::ops::conv::ConvOptions;
@@ -539,6 +542,7 @@ fn windows_beyond_all_sizes_panicked_where_shapes_come_from_files() {
         PoolOptions::new(2).stride(0),
         PoolOptions::new(0),
         PoolOptions::new(2).dilation(huge),
+        PoolOptions::new(2).dilation(0),
         PoolOptions::new(huge).padding(huge / 2),
         PoolOptions::new(2).stride(huge),
     ] {
@@ -596,5 +600,94 @@ fn a_variable_made_in_a_step_did_not_begin_with_the_value_that_was_given() {
         })
         .expect("a step");
         assert_eq!(read(&step.run(&[]).expect("a run")[0]), [2.0, 6.0], "{device:?}");
+    }
+}
+
+/// It was taken for the input of the same number of the trace under way, whatever that one's shape and type.
+#[test]
+fn a_tensor_kept_from_another_trace_read_the_inputs_of_this_one() {
+    for device in devices() {
+        let kept: Arc<Mutex<Option<(Tensor, u32)>>> = Arc::default();
+        let inner = kept.clone();
+        let mut step = Step::new(&device, move |inputs| {
+            let mut kept = inner.lock().expect("not poisoned");
+            let (tensor, _) = kept.get_or_insert_with(|| (inputs[0].exp(), line!()));
+            vec![&*tensor * 2.0]
+        })
+        .expect("a step");
+        let zeros = |n: usize| Tensor::zeros(n, &device);
+        assert_eq!(read(&step.run(&[zeros(4)]).expect("a run")[0]), [2.0; 4], "{device:?}");
+        let (kept, line) = kept.lock().expect("not poisoned").clone().expect("traced once");
+        let place = format!("input 0 of another trace at {}:{line}:", file!());
+        let check = |error: Error| {
+            assert!(matches!(error, Error::Traced { .. }), "{error}");
+            assert!(error.to_string().contains(&place), "`{place}` is missing in: {error}");
+        };
+        for input in [zeros(6), zeros(2), zeros(4).to_dtype(DType::I32)] {
+            check(step.run(&[input]).map(drop).expect_err("traced anew"));
+        }
+        // outside of steps it has no value at all
+        check(kept.to_vec::<f32>().expect_err("it was never computed"));
+        assert_eq!(read(&step.run(&[zeros(4)]).expect("traced before")[0]), [2.0; 4], "{device:?}");
+    }
+}
+
+/// Where values lie was looked up, and noted later: what moved in between was read where it had been.
+#[test]
+fn other_threads_moved_values_while_a_step_was_prepared() {
+    for device in fresh_devices() {
+        let variable = Var::state("v", &Tensor::zeros(4, &device)).expect("memory");
+        let cell = variable.clone();
+        let mut writer = Step::new(&device, move |_| {
+            cell.assign(&(cell.tensor() + 1.0));
+            vec![]
+        })
+        .expect("a step");
+        writer.prepare(&[]).expect("memory");
+        let (sender, receiver) = mpsc::channel();
+        let written = Arc::new(Mutex::new(receiver));
+        let (mut writer, inner, snapshot) = (Some(writer), written.clone(), variable.tensor());
+        let mut reader = Step::new(&device, move |_| {
+            if let Some(mut writer) = writer.take() {
+                let sender = sender.clone();
+                std::thread::spawn(move || {
+                    writer.run(&[]).expect("a run");
+                    sender.send(()).expect("the test waits");
+                });
+                let early = inner.lock().expect("not poisoned").recv_timeout(Duration::from_millis(100));
+                assert!(early.is_err(), "the device is not held while the step is traced");
+            }
+            vec![&snapshot + 5.0]
+        })
+        .expect("a step");
+        reader.prepare(&[]).expect("memory");
+        written.lock().expect("not poisoned").recv_timeout(Duration::from_secs(60)).expect("the other thread goes on");
+        assert_eq!(read(&reader.run(&[]).expect("a run")[0]), [5.0; 4], "{device:?}");
+        assert_eq!(read(&variable.tensor()), [1.0; 4], "{device:?}");
+    }
+}
+
+/// The rows of zeros became rows of an operand, and were multiplied by the infinity in the other one.
+#[test]
+fn the_sum_of_a_padded_product_was_nan_where_there_are_zeros() {
+    for device in devices() {
+        let x = vector(&[1.0; 12], &device).reshape([2, 2, 3]);
+        let mut values = [1.0; 12];
+        values[0] = f32::INFINITY;
+        let y = vector(&values, &device).reshape([2, 3, 2]);
+        let sum = x.matmul(&y).pad(&[(0, 0), (1, 1), (0, 0)], 0.0).sum_dim(0);
+        assert_eq!(read(&sum), [0.0, 0.0, f32::INFINITY, 6.0, f32::INFINITY, 6.0, 0.0, 0.0], "{device:?}");
+    }
+}
+
+/// The branch that was not chosen went, and with it the check of its indices.
+#[test]
+fn an_index_out_of_range_was_no_error_beside_a_constant_condition() {
+    for device in fresh_devices() {
+        let table = vector(&[1.0, 2.0, 3.0], &device);
+        let index = Tensor::from_slice(&[7, 1, 0], 3, &device).expect("memory");
+        let chosen = Tensor::full(3, true, &device).where_(&table, table.index_select(0, &index));
+        let error = chosen.to_vec::<f32>().expect_err("there are three rows");
+        assert!(matches!(error, Error::IndexOutOfRange { bound: 3, .. }), "{error}");
     }
 }

@@ -146,10 +146,11 @@ impl Builder {
             Op::Binary(op) => self.rewrite_binary(node, *op),
             Op::Select => {
                 let condition = self.constant(node.inputs[0]);
-                let branch = condition.map(|value| if value.bits != 0 { 1 } else { 2 });
-                // a condition made of indices is still to be checked, though it decides nothing
+                let branches = condition.map(|value| if value.bits != 0 { (1, 2) } else { (2, 1) });
+                // indices are still to be checked, though what is made of them is not chosen or decides nothing
+                let branch = branches.filter(|&(_, dropped)| !self.checks[node.inputs[dropped]]);
                 let alike = node.inputs[1] == node.inputs[2] && !self.checks[node.inputs[0]];
-                branch.map(|branch| node.inputs[branch]).or_else(|| alike.then(|| node.inputs[1]))
+                branch.map(|(branch, _)| node.inputs[branch]).or_else(|| alike.then(|| node.inputs[1]))
             }
             Op::Reshape => {
                 let input = node.inputs[0];

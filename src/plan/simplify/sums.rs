@@ -6,7 +6,7 @@ use crate::dtype::Scalar;
 use crate::graph::{Contract, Dim, Inputs, Labels, Op, ProgramNode, View};
 use crate::shape::Shape;
 
-use super::Builder;
+use super::{Builder, always_inside};
 
 /// How many times as many products there may be afterwards. Gradients of convolutions have more than before, those with
 /// zeros around the windows; what that saves is the memory of their sums before they are added up,
@@ -43,10 +43,20 @@ impl Builder {
         for side in 0..2 {
             let operand = self.nodes[source].inputs[side];
             for (position, &label) in operands[side].iter().enumerate() {
-                let dim = match contract.out.iter().position(|&out| out == label) {
+                let out = contract.out.iter().position(|&out| out == label);
+                let dim = match out {
                     Some(out) => view.dims[out].clone(),
                     None => Dim::axis(label_of_sum(label).into()),
                 };
+                // zeros around one operand would be multiplied by what the other one has; only of windows is it not
+                // said whether that shows (`semantics`)
+                if let Some(out) = out
+                    && !operands[1 - side].contains(&label)
+                    && !always_inside(&dim, &space, self.nodes[source].shape[out])
+                    && !dim.terms.iter().any(|(axis, _)| axes.contains(axis))
+                {
+                    return None;
+                }
                 for &(axis, _) in &dim.terms {
                     if new_labels[side].contains(&(axis as u8)) {
                         continue;

@@ -54,16 +54,16 @@ impl Trial {
     pub(crate) fn check(&self, outputs: &[Tensor], options: &PlanOptions) -> Plan {
         let mut tracer = Tracer::default();
         let mut storages = Vec::new();
-        for (slot, node) in self.inputs.iter().enumerate() {
+        for node in &self.inputs {
             let storage =
                 self.device.alloc((node.shape.numel() * node.dtype.size_bytes()) as u64, "input").expect("memory");
-            tracer.bind_input(slot, &storage, node.dtype);
+            tracer.bind_input(node, &storage);
             storages.push(storage);
         }
         let mut externals = Vec::new();
         for output in outputs {
             let node = output.node();
-            let number = tracer.add(node);
+            let number = tracer.add(node).expect("its inputs are bound");
             let storage =
                 self.device.alloc((node.shape.numel() * node.dtype.size_bytes()) as u64, "output").expect("memory");
             let external = tracer.external(&storage, node.dtype);
