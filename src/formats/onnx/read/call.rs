@@ -33,9 +33,28 @@ pub(super) struct Pass<'a> {
     pub(super) limit: usize,
     /// Whether a value that depends on data was read to go on: then the pass cannot be replayed.
     pub(super) has_read: Cell<bool>,
+    /// Steps of recurrent layers so far.
+    pub(super) steps: Cell<usize>,
 }
 
+/// The most steps of a pass: each is a dozen nodes of the graph, or two.
+pub(super) const MAX_STEPS: usize = 1 << 14;
+
 impl Pass<'_> {
+    /// Counts steps of a recurrent layer; returns how many there were before.
+    pub(super) fn take_steps(&self, count: usize) -> Result<usize> {
+        let before = self.steps.get();
+        let all = before.saturating_add(count);
+        if all > MAX_STEPS {
+            return fail(format!(
+                "the recurrent layers so far take {all} steps, more than {MAX_STEPS} in one pass: cut the sequence \
+                 into shorter ones, and pass the state of each on to the next"
+            ));
+        }
+        self.steps.set(all);
+        Ok(before)
+    }
+
     /// A shape of sizes that a file asks for, if it is not far larger than what the model was given.
     pub(super) fn shape(&self, sizes: &[usize]) -> Result<Shape> {
         let shape = Shape::from(sizes);
@@ -213,7 +232,14 @@ impl Call<'_> {
         self.node.outputs.get(number).is_some_and(Option::is_some)
     }
 
-    /// The type that the file says an input has.
+    /// The type in the file of input 0 and of what arithmetic makes of it, if it is known. Bytes are bytes here, too.
+    pub(super) fn element(&self) -> Option<ElementType> {
+        let is_byte = self.given(0).is_some_and(|value| value.dtype() == DType::U8);
+        let of_bytes = is_byte.then_some(ElementType::Uint8);
+        self.input_type(0).or(self.output_type(0)).or(of_bytes)
+    }
+
+    /// The type in the file of an input, if it is known.
     pub(super) fn input_type(&self, number: usize) -> Option<ElementType> {
         self.node.input_types.get(number).copied().flatten()
     }

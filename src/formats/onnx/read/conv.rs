@@ -212,7 +212,7 @@ fn transposed(call: &Call<'_>) -> Outputs {
         let large = total - small;
         windows.padding[axis] = if mode == "SAME_UPPER" { (small, large) } else { (large, small) };
     }
-    if mode == "VALID" {
+    if mode == "VALID" && wanted.is_none() {
         windows.padding = vec![(0, 0); spatial];
     }
     let symmetric = windows.symmetric();

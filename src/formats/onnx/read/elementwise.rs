@@ -12,35 +12,36 @@ use super::table::{Operator, op};
 use super::value::{HostData, HostTensor, Value};
 
 pub(super) const OPERATORS: &[Operator] = &[
-    op("Abs", 6, |call| unary(call, i64::saturating_abs, f32::abs, Tensor::abs)),
+    op("Abs", 6, |call| unary(call, i128::abs, f32::abs, Tensor::abs)),
     op("Acos", 7, |call| function(call, Tensor::acos)),
     op("Acosh", 9, |call| function(call, Tensor::acosh)),
-    op("Add", 7, |call| {
-        arithmetic(call, Arithmetic { ints: |a, b| Some(a.saturating_add(b)), floats: |a, b| a + b }, |a, b| a + b)
-    }),
+    op("Add", 7, |call| arithmetic(call, Arithmetic { ints: |a, b| Some(a + b), floats: |a, b| a + b }, |a, b| a + b)),
     op("And", 7, |call| logic(call, |a, b| a && b, |a, b| a.logical_and(b))),
     op("Asin", 7, |call| function(call, Tensor::asin)),
     op("Asinh", 9, |call| function(call, Tensor::asinh)),
     op("Atan", 7, |call| function(call, Tensor::atan)),
     op("Atanh", 9, |call| function(call, Tensor::atanh)),
     op("BitShift", 11, shift),
-    op("BitwiseAnd", 18, |call| bits(call, |a, b| a.bitwise_and(b))),
+    op("BitwiseAnd", 18, |call| match low_word(call)? {
+        Some(tensor) => one(tensor),
+        None => bits(call, |a, b| a & b, |a, b| a.bitwise_and(b)),
+    }),
     op("BitwiseNot", 18, |call| {
         let x = call.tensor(0)?;
         if x.dtype().is_float() {
             return fail(format!("is not defined for {}", x.dtype()));
         }
-        one(cast_to(&x.bitwise_not().into(), x.dtype(), call.input_type(0)))
+        one(wrapped(call, x.bitwise_not())?)
     }),
-    op("BitwiseOr", 18, |call| bits(call, |a, b| a.bitwise_or(b))),
-    op("BitwiseXor", 18, |call| bits(call, |a, b| a.bitwise_xor(b))),
+    op("BitwiseOr", 18, |call| bits(call, |a, b| a | b, |a, b| a.bitwise_or(b))),
+    op("BitwiseXor", 18, |call| bits(call, |a, b| a ^ b, |a, b| a.bitwise_xor(b))),
     op("Cast", 6, cast),
     op("CastLike", 15, cast_like),
     op("Ceil", 6, |call| unary_float(call, f32::ceil, Tensor::ceil)),
     op("Cos", 7, |call| function(call, Tensor::cos)),
     op("Cosh", 9, |call| function(call, Tensor::cosh)),
     op("Div", 7, |call| {
-        arithmetic(call, Arithmetic { ints: i64::checked_div, floats: |a, b| a / b }, |a, b| {
+        arithmetic(call, Arithmetic { ints: i128::checked_div, floats: |a, b| a / b }, |a, b| {
             if a.dtype().is_float() { a / b } else { a.div_trunc(b) }
         })
     }),
@@ -60,24 +61,20 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("Mean", 8, mean),
     op("Min", 8, |call| fold(call, Arithmetic { ints: |a, b| Some(a.min(b)), floats: f32::min }, |a, b| a.minimum(b))),
     op("Mod", 10, modulo),
-    op("Mul", 7, |call| {
-        arithmetic(call, Arithmetic { ints: |a, b| Some(a.saturating_mul(b)), floats: |a, b| a * b }, |a, b| a * b)
-    }),
-    op("Neg", 6, |call| unary(call, i64::saturating_neg, |x| -x, |x| -x)),
+    op("Mul", 7, |call| arithmetic(call, Arithmetic { ints: |a, b| Some(a * b), floats: |a, b| a * b }, |a, b| a * b)),
+    op("Neg", 6, |call| unary(call, |x| -x, |x| -x, |x| -x)),
     op("Not", 1, not),
     op("Or", 7, |call| logic(call, |a, b| a || b, |a, b| a.logical_or(b))),
     op("Pow", 7, power),
     op("Reciprocal", 6, |call| unary_float(call, f32::recip, Tensor::reciprocal)),
     op("Round", 11, |call| unary_float(call, f32::round_ties_even, Tensor::round)),
-    op("Sign", 9, |call| unary(call, i64::signum, |x| if x == 0.0 { 0.0 } else { x.signum() }, Tensor::sign)),
+    op("Sign", 9, |call| unary(call, i128::signum, |x| if x == 0.0 { 0.0 } else { x.signum() }, Tensor::sign)),
     op("Sin", 7, |call| function(call, Tensor::sin)),
     op("Sinh", 9, |call| function(call, Tensor::sinh)),
     op("Sqrt", 6, |call| unary_float(call, f32::sqrt, Tensor::sqrt)),
-    op("Sub", 7, |call| {
-        arithmetic(call, Arithmetic { ints: |a, b| Some(a.saturating_sub(b)), floats: |a, b| a - b }, |a, b| a - b)
-    }),
+    op("Sub", 7, |call| arithmetic(call, Arithmetic { ints: |a, b| Some(a - b), floats: |a, b| a - b }, |a, b| a - b)),
     op("Sum", 8, |call| {
-        let add = Arithmetic { ints: |a, b| Some(a.saturating_add(b)), floats: |a, b| a + b };
+        let add = Arithmetic { ints: |a, b| Some(a + b), floats: |a, b| a + b };
         fold(call, add, |a, b| a + b)
     }),
     op("Tan", 7, |call| function(call, Tensor::tan)),
@@ -92,10 +89,10 @@ pub(super) fn function(call: &Call<'_>, f: fn(&Tensor) -> Tensor) -> Outputs {
 }
 
 /// A function of any number.
-fn unary(call: &Call<'_>, ints: fn(i64) -> i64, floats: fn(f32) -> f32, f: fn(&Tensor) -> Tensor) -> Outputs {
+fn unary(call: &Call<'_>, ints: fn(i128) -> i128, floats: fn(f32) -> f32, f: fn(&Tensor) -> Tensor) -> Outputs {
     match host::unary(call, ints, floats) {
         Some(host) => one(host),
-        None => one(f(&call.number(0)?)),
+        None => one(wrapped(call, f(&call.number(0)?))?),
     }
 }
 
@@ -117,7 +114,18 @@ fn arithmetic(call: &Call<'_>, of: Arithmetic, f: fn(&Tensor, &Tensor) -> Tensor
         return one(host);
     }
     let (a, b) = numbers(call, 0, 1)?;
-    one(f(&a, &b))
+    one(wrapped(call, f(&a, &b))?)
+}
+
+/// What is computed of integers that are wider here than in the file, in the width of the file.
+fn wrapped(call: &Call<'_>, result: Tensor) -> Result<Value> {
+    use ElementType::{Int8, Int16, Uint8, Uint16};
+    match call.element() {
+        Some(element @ (Int8 | Int16 | Uint8 | Uint16)) if !result.dtype().is_float() => {
+            Ok(cast_to(&result.into(), element.dtype()?, Some(element)))
+        }
+        _ => Ok(result.into()),
+    }
 }
 
 /// Any number of inputs, joined from the first on.
@@ -131,7 +139,7 @@ fn fold(call: &Call<'_>, of: Arithmetic, f: fn(&Tensor, &Tensor) -> Tensor) -> O
         let (a, b) = call.pair(joined, call.number(number)?)?;
         joined = f(&a, &b);
     }
-    one(joined)
+    one(wrapped(call, joined)?)
 }
 
 fn mean(call: &Call<'_>) -> Outputs {
@@ -172,7 +180,25 @@ fn not(call: &Call<'_>) -> Outputs {
     one(call.bool(0)?.logical_not())
 }
 
-fn bits(call: &Call<'_>, f: fn(&Tensor, &Tensor) -> Tensor) -> Outputs {
+/// The other input, if one is a mask of the low 32 bits of integers of 64: a device has no others.
+fn low_word(call: &Call<'_>) -> Result<Option<Tensor>> {
+    for (mask, other) in [(0, 1), (1, 0)] {
+        if let (Value::Host(mask), Value::Tensor(x)) = (call.value(mask)?, call.value(other)?)
+            && mask.data == HostData::Ints(vec![u32::MAX.into()])
+            && mask.shape.rank() <= x.rank()
+            && x.dtype() == DType::I32
+        {
+            return Ok(Some(x.clone()));
+        }
+    }
+    Ok(None)
+}
+
+fn bits(call: &Call<'_>, ints: fn(i64, i64) -> i64, f: fn(&Tensor, &Tensor) -> Tensor) -> Outputs {
+    if let Some((shape, HostData::Ints(a), HostData::Ints(b))) = host::pair(call)? {
+        let data = HostData::Ints(a.into_iter().zip(b).map(|(a, b)| ints(a, b)).collect());
+        return one(HostTensor { shape, data, dtype: call.value(0)?.dtype() });
+    }
     let (a, b) = call.pair(call.tensor(0)?, call.tensor(1)?)?;
     if a.dtype().is_float() {
         return fail(format!("is not defined for {}", a.dtype()));
@@ -198,9 +224,7 @@ fn shift(call: &Call<'_>) -> Outputs {
         (false, _) => (a.bitwise_right_shift(&b), a.zeros_like()),
     };
     let shape = call.broadcast(&[a.shape(), b.shape()])?;
-    let value = inside.where_(shifted, beyond.expand(shape));
-    let dtype = call.value(0)?.dtype();
-    one(cast_to(&value.into(), dtype, call.input_type(0)))
+    one(wrapped(call, inside.where_(shifted, beyond.expand(shape)))?)
 }
 
 fn is_infinite(call: &Call<'_>) -> Outputs {
@@ -230,36 +254,64 @@ fn modulo(call: &Call<'_>) -> Outputs {
     one(if with_sign_of_first { a.fmod(&b) } else { a.remainder(&b) })
 }
 
-/// Whole exponents of whole numbers that are products.
-const SMALL_POWERS: [f64; 5] = [0.0, 1.0, 2.0, 3.0, 4.0];
-
-/// In the type of the base.
+/// In the type of the base. A power of whole numbers is made of products: floats have but 24 bits of it.
 fn power(call: &Call<'_>) -> Outputs {
     let same = call.value(0)?.dtype() == call.value(1)?.dtype();
     if same && !call.value(0)?.dtype().is_float() {
-        let whole = |a: i64, b: i64| u32::try_from(b).ok().map(|b| a.saturating_pow(b));
+        let whole = |a: i128, b: i128| u32::try_from(b).ok().and_then(|b| a.checked_pow(b));
         let floats = |a: f32, b: f32| a.powf(b);
         if let Ok(Some(host)) = host::arithmetic(call, Arithmetic { ints: whole, floats }) {
             return one(host);
         }
     }
     let base = call.number(0)?;
+    let is_whole = !base.dtype().is_float();
     if let Value::Host(exponent) = call.value(1)?
         && let [exponent] = exponent.to_f64()[..]
-        && (base.dtype().is_float() || SMALL_POWERS.contains(&exponent))
+        && (!is_whole || exponent.fract() == 0.0 && (0.0..=f64::from(i32::MAX)).contains(&exponent))
     {
         let shape = call.broadcast(&[base.shape(), call.value(1)?.shape()])?;
         let base = base.expand(shape);
-        // products of whole numbers stay whole
-        return one(if base.dtype().is_float() { base.pow(exponent) } else { base.pow(exponent as i64) });
+        return one(if is_whole { whole_power(&base, exponent as u32) } else { base.pow(exponent) });
     }
     let float = |tensor: Tensor| if tensor.dtype().is_float() { tensor } else { tensor.to_dtype(DType::F32) };
     let (of, exponent) = call.pair(float(base.clone()), float(call.number(1)?))?;
     let power = of.pow(&exponent);
-    // a whole power comes out of floats beside its place; of another one the fraction is cut off
-    let is_whole = !base.dtype().is_float() && !call.value(1)?.dtype().is_float();
-    let power = if is_whole { power.round() } else { power };
+    if is_whole && !call.value(1)?.dtype().is_float() {
+        let shape = call.broadcast(&[base.shape(), exponent.shape()])?;
+        let (base, exponent) = (base.expand(shape.clone()), call.index(1)?.expand(shape));
+        // of a negative exponent nothing is left but powers of 1
+        let fractions = power.round().to_dtype(base.dtype());
+        return one(exponent.lt(0).where_(fractions, whole_powers(&base, &exponent)));
+    }
+    // of another power the fraction is cut off
     one(power.to_dtype(base.dtype()))
+}
+
+/// A power of integers by squares, which wraps as products do.
+fn whole_power(base: &Tensor, exponent: u32) -> Tensor {
+    let (mut power, mut square, mut bits) = (base.ones_like(), base.clone(), exponent);
+    while bits > 0 {
+        if bits & 1 == 1 {
+            power = &power * &square;
+        }
+        bits >>= 1;
+        if bits > 0 {
+            square = &square * &square;
+        }
+    }
+    power
+}
+
+/// The same with an exponent for each element, which is not negative.
+fn whole_powers(base: &Tensor, exponent: &Tensor) -> Tensor {
+    let (mut power, mut square) = (base.ones_like(), base.clone());
+    for bit in 0..31 {
+        let is_set = exponent.bitwise_and(1_i64 << bit).ne(0);
+        power = is_set.where_(&power * &square, &power);
+        square = &square * &square;
+    }
+    power
 }
 
 fn choose(call: &Call<'_>) -> Outputs {
@@ -297,7 +349,10 @@ fn cast(call: &Call<'_>) -> Outputs {
 }
 
 fn cast_like(call: &Call<'_>) -> Outputs {
-    one(cast_to(call.value(0)?, call.value(1)?.dtype(), call.input_type(1)))
+    let element = call.input_type(1);
+    // what was computed of bytes may be wider here
+    let dtype = element.map_or(Ok(call.value(1)?.dtype()), ElementType::dtype)?;
+    one(cast_to(call.value(0)?, dtype, element))
 }
 
 /// In another type. Types that are wider here than in the file wrap around, or saturate from floats, as narrow ones do.

@@ -12,6 +12,7 @@ use super::call::fail;
 use super::order::order;
 use super::stored::Stored;
 use super::table::{Operator, operator};
+use super::types;
 use super::value::Value;
 
 /// Where the value of a name lies while a model runs.
@@ -85,7 +86,7 @@ pub(super) struct Builder<'a> {
     pub(super) opsets: HashMap<String, i64>,
     /// The places of names, in each graph around this one from the outermost on.
     scopes: Vec<HashMap<String, Place>>,
-    /// Types as far as they are told, of each place.
+    /// Types of each place, as far as they are told or follow from those before.
     types: Vec<Option<ElementType>>,
     /// Elements of everything that is stored.
     pub(super) elements: usize,
@@ -110,7 +111,7 @@ impl<'a> Builder<'a> {
         let mut types = HashMap::new();
         for info in proto.input.iter().chain(&proto.output).chain(&proto.value_info) {
             let told = info.r#type.as_ref().and_then(|of| of.tensor_type.as_ref());
-            if let Some(element) = told.and_then(|tensor| ElementType::try_from(tensor.elem_type).ok()) {
+            if let Some(element) = told.and_then(|tensor| types::known(tensor.elem_type)) {
                 types.insert(info.name.as_str(), element);
             }
         }
@@ -221,7 +222,13 @@ impl<'a> Builder<'a> {
             let element = |place: &Option<Place>| place.and_then(|place| self.types[place]);
             places.iter().map(element).collect::<Vec<_>>()
         };
-        let (input_types, output_types) = (told(&inputs), told(&outputs));
+        let input_types = told(&inputs);
+        for (number, &place) in outputs.iter().enumerate() {
+            let Some(place) = place else { continue };
+            if self.types[place].is_none() {
+                self.types[place] = types::of_output(&proto, number, &input_types);
+            }
+        }
         let mut attributes = BTreeMap::new();
         for attribute in proto.attribute {
             let name = attribute.name.clone();
@@ -230,6 +237,14 @@ impl<'a> Builder<'a> {
                 return fail(format!("attribute `{name}` occurs twice"));
             }
         }
+        // an `If` has the types of its branches
+        if let Some(Attribute::Graph(branch)) = attributes.get("then_branch") {
+            for (place, &inner) in outputs.iter().zip(&branch.outputs) {
+                let Some(place) = *place else { continue };
+                self.types[place] = self.types[place].or(self.types[inner]);
+            }
+        }
+        let output_types = outputs.iter().map(|place| place.and_then(|place| self.types[place])).collect();
         Ok(Node { operator, name, opset, inputs, outputs, input_types, output_types, attributes })
     }
 

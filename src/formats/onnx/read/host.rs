@@ -5,14 +5,31 @@ use crate::error::Result;
 use crate::graph::reference::{coordinates, ravel};
 use crate::shape::Shape;
 
+use super::super::proto::ElementType;
 use super::call::{Call, fail};
 use super::value::{HOST_ELEMENTS, HostData, HostTensor};
 
-/// An operator of two numbers; `None` of integers where it has no result.
+/// An operator of two numbers; `None` of integers where it has no result. Of those of up to 64 bits it is exact.
 #[derive(Clone, Copy)]
 pub(super) struct Arithmetic {
-    pub(super) ints: fn(i64, i64) -> Option<i64>,
+    pub(super) ints: fn(i128, i128) -> Option<i128>,
     pub(super) floats: fn(f32, f32) -> f32,
+}
+
+/// An integer in the range of its type: narrow ones lose their high bits, those of 64 bits stop at the limits, as
+/// computed sizes should.
+fn fitted(value: i128, range: Option<(i64, i64)>) -> i64 {
+    let (low, high) = range.unwrap_or((i64::MIN, i64::MAX));
+    if (low, high) == (i64::MIN, i64::MAX) {
+        return value.clamp(low.into(), high.into()) as i64;
+    }
+    let (low, high) = (i128::from(low), i128::from(high));
+    (value.wrapping_sub(low).rem_euclid(high - low + 1) + low) as i64
+}
+
+/// The range of the type of input 0 and of the result.
+fn range(call: &Call<'_>) -> Option<(i64, i64)> {
+    call.element().and_then(ElementType::range)
 }
 
 /// The numbers of the elements that `shape`, broadcast to `whole`, has at each place.
@@ -44,10 +61,14 @@ pub(super) fn arithmetic(call: &Call<'_>, of: Arithmetic) -> Result<Option<HostT
     let Some((shape, a, b)) = pair(call)? else { return Ok(None) };
     let dtype = call.value(0)?.dtype();
     let data = match (a, b) {
-        (HostData::Ints(a), HostData::Ints(b)) => match a.iter().zip(&b).map(|(&a, &b)| (of.ints)(a, b)).collect() {
-            Some(values) => HostData::Ints(values),
-            None => return fail("divides by zero"),
-        },
+        (HostData::Ints(a), HostData::Ints(b)) => {
+            let range = range(call);
+            let value = |(&a, &b): (&i64, &i64)| Some(fitted((of.ints)(a.into(), b.into())?, range));
+            match a.iter().zip(&b).map(value).collect() {
+                Some(values) => HostData::Ints(values),
+                None => return fail("divides by zero"),
+            }
+        }
         (HostData::Floats(a), HostData::Floats(b)) => {
             HostData::Floats(a.iter().zip(&b).map(|(&a, &b)| (of.floats)(a, b)).collect())
         }
@@ -76,11 +97,14 @@ pub(super) fn comparison(
 }
 
 /// The result of an operator of one number, if the input is on the host.
-pub(super) fn unary(call: &Call<'_>, ints: fn(i64) -> i64, floats: fn(f32) -> f32) -> Option<HostTensor> {
+pub(super) fn unary(call: &Call<'_>, ints: fn(i128) -> i128, floats: fn(f32) -> f32) -> Option<HostTensor> {
     let hosts = call.hosts()?;
     let host = *hosts.first()?;
     let data = match &host.data {
-        HostData::Ints(values) => HostData::Ints(values.iter().map(|&value| ints(value)).collect()),
+        HostData::Ints(values) => {
+            let range = range(call);
+            HostData::Ints(values.iter().map(|&value| fitted(ints(value.into()), range)).collect())
+        }
         HostData::Floats(values) => HostData::Floats(values.iter().map(|&value| floats(value)).collect()),
         HostData::Bools(_) => return None,
     };
@@ -100,10 +124,7 @@ pub(super) fn cast(host: &HostTensor, dtype: DType, range: Option<(i64, i64)>) -
             HostData::Floats(values) => values.iter().map(|&value| (value as i64).clamp(low, high)).collect(),
             _ => {
                 let values = host.to_i64().unwrap_or_default();
-                // integers lose their high bits
-                let width = u32::try_from(high.abs_diff(low)).ok().map(|most| i64::from(most) + 1);
-                let wrap = |value: i64| width.map_or(value, |width| value.wrapping_sub(low).rem_euclid(width) + low);
-                values.into_iter().map(wrap).collect()
+                values.into_iter().map(|value| fitted(value.into(), range)).collect()
             }
         };
         HostData::Ints(ints)

@@ -28,6 +28,7 @@ mod stored;
 mod table;
 #[cfg(test)]
 mod tests;
+mod types;
 mod value;
 
 pub use info::{Dimension, TensorInfo};

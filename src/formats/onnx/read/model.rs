@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::graph::{at_callers_line, in_module};
 use crate::nn::Module;
 use crate::ops::ok;
-use crate::runtime::{Signature, Step, Var};
+use crate::runtime::{Signature, Step, Var, realize};
 use crate::shape::MAX_ELEMENTS;
 use crate::tensor::{Tensor, no_grad};
 use crate::units::some;
@@ -41,9 +41,10 @@ const NAMELESS: &str = "ONNX model";
 /// use their running statistics and dropout does nothing, whatever the [`Mode`](crate::nn::Mode), as the file says what
 /// is computed.
 ///
-/// Integers of 64 bits are i32 here, f64 and bf16 are f32; what does not fit is an error. Shapes are computed on the
-/// host, in 64 bits. A model is a file of somebody else's: nothing in it makes this panic, and no value in it may have
-/// more than 16 million elements or 1024 times as many as the model and its inputs have, whichever is more.
+/// Integers of 64 bits are i32 here, f64 and bf16 are f32. What does not fit is an error where it comes from the file,
+/// but what is computed on the device wraps in silence. Shapes are computed on the host, in 64 bits. A model is a file
+/// of somebody else's: nothing in it makes this panic, and no value in it may have more than 16 million elements or
+/// 1024 times as many as the model and its inputs have, whichever is more; recurrent layers take 16384 steps at most.
 pub struct Model {
     core: Arc<Core>,
     replay: Mutex<Replay>,
@@ -159,6 +160,7 @@ impl Model {
                     replay.known.insert(signature, !has_read);
                 }
                 if has_read {
+                    realize(&outputs.iter().map(|output| output.node().clone()).collect::<Vec<_>>())?;
                     return Ok(outputs);
                 }
             }
@@ -238,7 +240,7 @@ impl Core {
         self.check(inputs)?;
         let elements = inputs.iter().fold(self.elements, |sum, input| sum.saturating_add(input.numel()));
         let limit = elements.saturating_mul(GROWTH).clamp(ELEMENTS, MAX_ELEMENTS);
-        let pass = Pass { device: &self.device, limit, has_read: Cell::new(false) };
+        let pass = Pass { device: &self.device, limit, has_read: Cell::new(false), steps: Cell::new(0) };
         let mut values = vec![None; self.places];
         for (&place, input) in self.graph.inputs.iter().zip(inputs) {
             values[place] = Some(Value::Tensor(input.clone()));

@@ -202,6 +202,9 @@ fn local_response_norm(call: &Call<'_>) -> Outputs {
     call.shape(&[&[x.shape()[0], x.shape()[1].saturating_add(size)], &x.shape()[2..]].concat())?;
     let (alpha, beta) = (call.number_attribute("alpha", 1e-4)?, call.number_attribute("beta", 0.75)?);
     let bias = call.number_attribute("bias", 1.0)?;
+    if x.numel() == 0 {
+        return one(x);
+    }
     // of an even number, one more lies behind
     let (before, after) = ((size - 1) / 2, size / 2);
     let mut widths = vec![(0, 0); x.rank()];

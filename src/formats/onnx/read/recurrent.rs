@@ -1,9 +1,10 @@
 //! Recurrent layers, unrolled over time after one product that projects all inputs.
 
 use crate::error::Result;
+use crate::runtime::{realize, trace};
 use crate::tensor::Tensor;
 
-use super::call::{Call, Outputs, fail};
+use super::call::{Call, Outputs, Pass, fail};
 use super::table::{Operator, op};
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -14,6 +15,9 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 /// The longest sequence: each step is traced.
 const LONGEST: usize = 1 << 13;
+/// Steps after which everything that the next ones need is computed, unless a step of the caller is traced: graphs that
+/// grow further are computed a node at a time, over and over.
+const COMPUTED_EVERY: usize = 64;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -169,8 +173,10 @@ impl Direction {
         mut state: Vec<Tensor>,
         lengths: Option<&Tensor>,
         reverse: bool,
-    ) -> (Tensor, Vec<Tensor>) {
+        pass: &Pass<'_>,
+    ) -> Result<(Tensor, Vec<Tensor>)> {
         let times = x.shape()[0];
+        let before = pass.take_steps(times)?;
         let projected = x.linear(&self.weight, self.biases.as_ref().map(|[bias, _]| bias));
         let mut outputs = Vec::with_capacity(times);
         for step in 0..times {
@@ -184,12 +190,25 @@ impl Direction {
             }
             state = next;
             outputs.push(output);
+            // counted over all layers: a chain of short ones grows as well
+            if (before + step + 1).is_multiple_of(COMPUTED_EVERY) && !trace::is_tracing() {
+                computed([x, &projected].into_iter().chain(&state).chain(&outputs))?;
+            }
         }
         if reverse {
             outputs.reverse();
         }
-        (Tensor::stack(&outputs.iter().collect::<Vec<_>>(), 0), state)
+        Ok((Tensor::stack(&outputs.iter().collect::<Vec<_>>(), 0), state))
     }
+}
+
+/// Computes these at once, so that nothing waits below them.
+fn computed<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> Result<()> {
+    let mut nodes: Vec<_> = tensors.map(|tensor| tensor.node().clone()).collect();
+    // an output may be the state
+    nodes.sort_by_key(|node| node.id);
+    nodes.dedup_by_key(|node| node.id);
+    realize(&nodes)
 }
 
 /// An input of this shape.
@@ -273,7 +292,7 @@ fn layer(call: &Call<'_>, kind: Kind) -> Outputs {
             Some(start) => start.select(batch_axis, number),
             None => Tensor::zeros_of([batch, hidden], x.dtype(), call.device()),
         });
-        let (output, state) = direction.scan(&x, start.collect(), lengths.as_ref(), reverse);
+        let (output, state) = direction.scan(&x, start.collect(), lengths.as_ref(), reverse, call.pass)?;
         outputs.push(output);
         last.iter_mut().zip(state).for_each(|(last, state)| last.push(state));
     }

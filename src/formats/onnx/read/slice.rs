@@ -1,5 +1,6 @@
 //! Parts of tensors, and elements around them.
 
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::reference::{coordinates, ravel};
 use crate::ops::movement;
@@ -77,13 +78,14 @@ fn slice(call: &Call<'_>) -> Outputs {
         let from_front = |at: i64| if at < 0 { at.saturating_add(size) } else { at };
         // forwards from 0 to the end, backwards from the last to before the first
         let (low, high) = if step > 0 { (0, size) } else { (-1, size - 1) };
-        let first = from_front(start).clamp(if step > 0 { 0 } else { low }, high);
+        let first = from_front(start).clamp(0, high.max(0));
         let end = from_front(end).clamp(low, high);
         let distance = if step > 0 { end - first } else { first - end };
-        let length = if distance <= 0 { 0 } else { (distance as u64).div_ceil(step.unsigned_abs()) as usize };
+        let length =
+            if distance <= 0 || size == 0 { 0 } else { (distance as u64).div_ceil(step.unsigned_abs()) as usize };
         // one step of a single element may be of any length
         let step = if length <= 1 { 1 } else { step as isize };
-        parts.push((axis, Part { start: first.max(0) as usize, length, step }));
+        parts.push((axis, Part { start: first as usize, length, step }));
     }
     one(part(value, &parts)?)
 }
@@ -159,6 +161,10 @@ fn padded(call: &Call<'_>, x: Tensor, widths: &[(isize, isize)], mode: &str) -> 
                 ..11 => call.number_attribute("value", 0.0)?,
                 _ => call.given(2).map_or(Ok(0.0), |_| call.scalar(2))?,
             };
+            let whole = matches!(x.dtype(), DType::I32 | DType::U32 | DType::U8);
+            if whole && !(value.fract() == 0.0 && x.dtype().holds(value as i64)) {
+                return fail(format!("{value} is no value of {}", x.dtype()));
+            }
             return one(x.pad(widths, value));
         }
         "reflect" => PadMode::Reflect,

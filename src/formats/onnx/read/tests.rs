@@ -1,5 +1,6 @@
 //! What is wrong with a file is told with its node; what may be is read.
 
+use std::cell::Cell;
 use std::path::Path;
 
 use prost::Message as _;
@@ -14,6 +15,7 @@ use super::super::proto::{
     TensorProto, TensorType, TypeProto, ValueInfo,
 };
 use super::Model;
+use super::call::{MAX_STEPS, Pass};
 
 fn node(kind: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
@@ -207,4 +209,151 @@ fn masks_and_single_numbers_are_no_parameters() {
     assert_eq!(names, ["weight"]);
     assert_eq!(model.metadata()["author"], "somebody");
     assert_eq!(model.outputs()[0].to_string(), "y: float32 of any shape");
+}
+
+fn with(mut node: NodeProto, attributes: Vec<AttributeProto>) -> NodeProto {
+    node.attribute.extend(attributes);
+    node
+}
+
+fn int(name: &str, i: i64) -> AttributeProto {
+    AttributeProto { name: name.into(), i, r#type: AttributeType::Int as i32, ..AttributeProto::default() }
+}
+
+fn list(name: &str, ints: &[i64]) -> AttributeProto {
+    let r#type = AttributeType::Ints as i32;
+    AttributeProto { name: name.into(), ints: ints.to_vec(), r#type, ..AttributeProto::default() }
+}
+
+/// Integers of a type of up to 32 bits.
+fn small(name: &str, element: ElementType, values: &[i32]) -> TensorProto {
+    let (dims, int32_data) = (vec![values.len() as i64], values.to_vec());
+    TensorProto { name: name.into(), dims, int32_data, data_type: element as i32, ..TensorProto::default() }
+}
+
+fn cast(from: &str, to: &str, element: ElementType) -> NodeProto {
+    with(node("Cast", &[from], &[to]), vec![int("to", element as i64)])
+}
+
+/// What a graph makes of these numbers.
+#[track_caller]
+fn computed(x: &[f32], graph: GraphProto) -> Tensor {
+    let x = Tensor::from_slice(x, [x.len()], &Device::cpu()).expect("a small tensor");
+    loaded(graph).expect("it is read").run(&[x]).expect("a run").remove(0)
+}
+
+#[test]
+fn narrow_integers_wrap_at_their_own_width() {
+    use ElementType::{Float, Int8, Int16, Int32, Uint8, Uint16};
+    let cases = [
+        (Uint8, "Sub", 0, 1, 255.0),
+        (Uint8, "Mul", 250, 3, 238.0),
+        (Uint8, "Add", 200, 200, 144.0),
+        (Uint16, "Sub", 0, 1, 65535.0),
+        (Int8, "Add", 127, 1, -128.0),
+        (Int16, "Mul", 300, 300, 24464.0),
+        (Int32, "Add", i32::MAX, i32::MAX, -2.0),
+        (Int32, "Mul", i32::MIN, -1, -2_147_483_648.0),
+    ];
+    for (element, name, a, b, expected) in cases {
+        let nodes = |a: &str| vec![node(name, &[a, "b"], &["c"]), cast("c", "y", Float)];
+        let constants = vec![small("a", element, &[a]), small("b", element, &[b])];
+        let on_host = computed(&[0.0], graph(nodes("a"), constants.clone()));
+        assert_eq!(on_host.to_vec::<f32>().expect("values"), [expected], "{name} of {element:?} on the host");
+        // that of 32 bits is a device's own, and no float of 32 bits is its largest number
+        if element != Int32 {
+            // the type goes through what moves elements
+            let moved = vec![cast("x", "d", element), node("Identity", &["d"], &["e"])];
+            let on_device = computed(&[a as f32], graph([moved, nodes("e")].concat(), constants));
+            assert_eq!(on_device.to_vec::<f32>().expect("values"), [expected], "{name} of {element:?}");
+        }
+    }
+}
+
+#[test]
+fn a_constant_tells_what_is_quantised_to() {
+    let zero = AttributeProto {
+        name: "value".into(),
+        t: Some(small("", ElementType::Int16, &[0])),
+        r#type: AttributeType::Tensor as i32,
+        ..AttributeProto::default()
+    };
+    let nodes = vec![
+        with(node("Constant", &[], &["zero"]), vec![zero]),
+        node("QuantizeLinear", &["x", "scale", "zero"], &["q"]),
+        cast("q", "y", ElementType::Float),
+    ];
+    let values = computed(&[1000.0, -1e6], graph(nodes, vec![floats("scale", &[], &[1.0])]));
+    assert_eq!(values.to_vec::<f32>().expect("values"), [1000.0, -32768.0]);
+}
+
+#[test]
+fn powers_of_integers_are_exact() {
+    let base = || cast("x", "b", ElementType::Int32);
+    let nodes = vec![base(), node("Pow", &["b", "e"], &["y"])];
+    let values = computed(&[3.0, -3.0], graph(nodes, vec![ints("e", &[19])]));
+    assert_eq!(values.to_vec::<i32>().expect("values"), [1_162_261_467, -1_162_261_467]);
+    let nodes = vec![base(), node("Pow", &["b", "b"], &["y"])];
+    let values = computed(&[9.0, 0.0, -2.0], graph(nodes, Vec::new()));
+    assert_eq!(values.to_vec::<i32>().expect("values"), [387_420_489, 1, 0]);
+}
+
+#[test]
+fn slices_may_begin_far_in_front() {
+    let back = |x: &[f32]| {
+        let constants = vec![ints("s", &[-9]), ints("e", &[-100]), ints("a", &[0]), ints("d", &[-1])];
+        computed(x, graph(vec![node("Slice", &["x", "s", "e", "a", "d"], &["y"])], constants))
+    };
+    assert_eq!(back(&[1.0, 2.0, 3.0, 4.0, 5.0]).to_vec::<f32>().expect("values"), [1.0]);
+    assert_eq!(back(&[]).shape().dims(), [0]);
+}
+
+#[test]
+fn nothing_may_be_normalised() {
+    let norm = with(node("LRN", &["x"], &["y"]), vec![int("size", 3)]);
+    let x = Tensor::zeros([1, 0, 2], &Device::cpu());
+    let y = loaded(graph(vec![norm], Vec::new())).expect("it is read").run(&[x]).expect("a run").remove(0);
+    assert_eq!(y.shape().dims(), [1, 0, 2]);
+}
+
+#[test]
+fn transposed_convolutions_have_the_shape_that_is_asked_for() {
+    let valid = AttributeProto {
+        name: "auto_pad".into(),
+        s: b"VALID".to_vec(),
+        r#type: AttributeType::String as i32,
+        ..AttributeProto::default()
+    };
+    let attributes = vec![valid, list("strides", &[2]), list("output_shape", &[3])];
+    let convolution = with(node("ConvTranspose", &["x", "w"], &["y"]), attributes);
+    let model = loaded(graph(vec![convolution], vec![floats("w", &[1, 1, 2], &[1.0, 2.0])])).expect("it is read");
+    let y = model.run(&[Tensor::ones([1, 1, 2], &Device::cpu())]).expect("a run").remove(0);
+    assert_eq!(y.to_vec::<f32>().expect("values"), [2.0, 1.0, 2.0]);
+}
+
+#[test]
+fn long_recurrent_layers_are_computed_in_parts() {
+    let layer =
+        |input: &str, output: &str| with(node("GRU", &[input, "w", "r"], &[output]), vec![int("hidden_size", 1)]);
+    let nodes = vec![layer("x", "a"), node("Squeeze", &["a", "one"], &["b"]), layer("b", "y")];
+    let weights = [0.3, -0.2, 0.9];
+    let constants = vec![floats("w", &[1, 3, 1], &weights), floats("r", &[1, 3, 1], &weights), ints("one", &[1])];
+    let model = loaded(graph(nodes, constants)).expect("it is read");
+    let x: Vec<f32> = (0..100_u8).map(|time| f32::from(time % 7) - 3.0).collect();
+    let x = [Tensor::from_slice(&x, [100, 1, 1], &Device::cpu()).expect("a small tensor")];
+    let traced = model.forward(&x).expect("a pass").remove(0);
+    // 200 steps are ten times as many nodes one below another
+    assert!(traced.node().depth < 1000, "{} nodes wait", traced.node().depth);
+    let captured = model.run(&x).expect("a run").remove(0);
+    let [traced, captured] = [traced, captured].map(|tensor| tensor.to_vec::<f32>().expect("values"));
+    assert!(traced.iter().zip(&captured).all(|(a, b)| (a - b).abs() < 1e-6), "{traced:?} or {captured:?}");
+}
+
+#[test]
+fn the_steps_of_a_pass_are_limited() {
+    let device = Device::cpu();
+    let pass = Pass { device: &device, limit: 1, has_read: Cell::new(false), steps: Cell::new(0) };
+    assert_eq!(pass.take_steps(MAX_STEPS).expect("not too many"), 0);
+    let message = pass.take_steps(1).expect_err("one too many").to_string();
+    check(&message, &["take 16385 steps, more than 16384 in one pass: cut the sequence into shorter ones"]);
 }

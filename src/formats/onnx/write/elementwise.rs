@@ -26,6 +26,12 @@ impl Writer<'_> {
         self.to.value(op, &names, Vec::new(), broadcast(values))
     }
 
+    /// The low 32 bits of what is stored in 64.
+    fn low_word(&mut self, x: &Value) -> Value {
+        let mask = self.number(DType::U32, u32::MAX.into());
+        self.broadcast_node("BitwiseAnd", &[x, &mask])
+    }
+
     pub(super) fn unary(&mut self, op: Unary, node: &NodeRef) -> Result<Value> {
         let x = self.value(&node.inputs[0])?;
         let dtype = node.inputs[0].dtype;
@@ -70,7 +76,8 @@ impl Writer<'_> {
                 return Ok(self.broadcast_node("Not", &[&neither]));
             }
         };
-        Ok(one(name, &x))
+        let value = one(name, &x);
+        Ok(if op == Unary::Neg && dtype == DType::U32 { self.low_word(&value) } else { value })
     }
 
     fn number(&mut self, dtype: DType, number: f64) -> Value {
@@ -122,21 +129,25 @@ impl Writer<'_> {
                 return Err(Error::Export(format!("there is no operator of ONNX for {}", what(node))));
             }
         };
-        Ok(self.broadcast_node(name, &[&a, &b]))
+        let value = self.broadcast_node(name, &[&a, &b]);
+        let may_overflow = matches!(op, Binary::Add | Binary::Sub | Binary::Mul) && node.dtype == DType::U32;
+        Ok(if may_overflow { self.low_word(&value) } else { value })
     }
 
     /// The angle of the points (x, y): that of their slope, half a turn further on the left; 0 of the origin.
     fn angle(&mut self, y: &Value, x: &Value, dtype: DType) -> Value {
         use std::f64::consts::PI;
         let [zero, up, down] = [0.0, PI, -PI].map(|number| self.number(dtype, number));
-        let slope = self.broadcast_node("Div", &[y, x]);
+        let [x_is_zero, y_is_zero] = [x, y].map(|value| self.broadcast_node("Equal", &[value, &zero]));
+        // by a negative zero, too, the sign of y decides
+        let divisor = self.broadcast_node("Where", &[&x_is_zero, &zero, x]);
+        let slope = self.broadcast_node("Div", &[y, &divisor]);
         let angle = self.broadcast_node("Atan", &[&slope]);
         let below = self.broadcast_node("Less", &[y, &zero]);
         let turn = self.broadcast_node("Where", &[&below, &down, &up]);
         let turned = self.broadcast_node("Add", &[&angle, &turn]);
         let left = self.broadcast_node("Less", &[x, &zero]);
         let angle = self.broadcast_node("Where", &[&left, &turned, &angle]);
-        let [x_is_zero, y_is_zero] = [x, y].map(|value| self.broadcast_node("Equal", &[value, &zero]));
         let origin = self.broadcast_node("And", &[&x_is_zero, &y_is_zero]);
         self.broadcast_node("Where", &[&origin, &zero, &angle])
     }
@@ -147,14 +158,42 @@ impl Writer<'_> {
     }
 
     pub(super) fn cast(&mut self, node: &NodeRef) -> Result<Value> {
-        let from = node.inputs[0].dtype;
-        let mut x = self.value(&node.inputs[0])?;
-        if from.is_float() && node.dtype == DType::U32 {
-            // less than nothing is nothing
-            let zero = self.number(from, 0.0);
-            x = self.broadcast_node("Max", &[&x, &zero]);
+        let (from, to) = (node.inputs[0].dtype, node.dtype);
+        let x = self.value(&node.inputs[0])?;
+        if from.is_float() && matches!(to, DType::I32 | DType::U32 | DType::U8) {
+            let x = self.full(&x, from);
+            return Ok(self.truncated(&x, to));
         }
-        Ok(self.cast_to(&x, node.dtype))
+        let value = self.cast_to(&x, to);
+        Ok(if (from, to) == (DType::I32, DType::U32) { self.low_word(&value) } else { value })
+    }
+
+    /// f32 as integers within the limits of a type, and 0 for NaN: what a `Cast` makes of others is left open.
+    fn truncated(&mut self, x: &Value, to: DType) -> Value {
+        let (low, high) = match to {
+            DType::U8 => (0.0, 255.0),
+            // 64 bits hold it
+            DType::U32 => (0.0, 4_294_967_296.0),
+            // the largest of f32 that i32 holds
+            _ => (-2_147_483_648.0, 2_147_483_520.0),
+        };
+        let [zero, low, high] = [0.0, low, high].map(|number| self.number(DType::F32, number));
+        let is_nan = self.broadcast_node("IsNaN", &[x]);
+        let known = self.broadcast_node("Where", &[&is_nan, &zero, x]);
+        let inside = self.to.value("Clip", &[&known.name, &low.name, &high.name], Vec::new(), x.dims.clone());
+        let value = self.cast_to(&inside, to);
+        if to == DType::U8 {
+            return value;
+        }
+        let beyond = self.number(DType::F32, if to == DType::U32 { 4_294_967_296.0 } else { 2_147_483_648.0 });
+        let is_beyond = self.broadcast_node("GreaterOrEqual", &[x, &beyond]);
+        if to == DType::U32 {
+            // one less: the largest u32 would be a constant that brasa, of i32, refuses to read
+            let one = self.cast_to(&is_beyond, to);
+            return self.broadcast_node("Sub", &[&value, &one]);
+        }
+        let most = self.number(to, i32::MAX.into());
+        self.broadcast_node("Where", &[&is_beyond, &most, &value])
     }
 
     /// f16 as f32, for what is not defined for it.
@@ -182,7 +221,11 @@ impl Writer<'_> {
             ReduceOp::Min => "ReduceMin",
         };
         let reduced = self.reduced(name, &x, axes);
-        Ok(if node.dtype == DType::Bool { self.cast_to(&reduced, DType::Bool) } else { reduced })
+        Ok(match (op, node.dtype) {
+            (_, DType::Bool) => self.cast_to(&reduced, DType::Bool),
+            (ReduceOp::Sum | ReduceOp::Prod, DType::U32) => self.low_word(&reduced),
+            _ => reduced,
+        })
     }
 
     /// `x` reduced over `axes`, which stay as axes of size 1.

@@ -6,6 +6,7 @@ use prost::Message as _;
 use super::super::proto::{GraphProto, ModelProto, NodeProto, Size as ProtoSize};
 use super::*;
 use crate::doctor::rows::values;
+use crate::formats::onnx::Model;
 use crate::nn::{Init, Linear};
 use crate::ops::conv::ConvOptions;
 use crate::ops::pool::PoolOptions;
@@ -172,4 +173,44 @@ fn what_cannot_be_written_is_told_with_its_line() {
         x + 1.0
     }));
     assert!(assigning.contains("`count`"), "{assigning}");
+}
+
+/// What a function makes of one sample, and what the model that it is written as does.
+fn both(x: &[f32], function: impl Fn(&Tensor) -> Tensor) -> [Vec<f32>; 2] {
+    let bytes = written(&[x.len()], &function).expect("it can be written");
+    let model = Model::from_bytes(&bytes, None, &Device::cpu()).expect("it is read");
+    let x = Tensor::from_slice(x, [1, x.len()], &Device::cpu()).expect("a small tensor");
+    let read = model.run(std::slice::from_ref(&x)).expect("a run").remove(0);
+    [function(&x), read].map(|y| y.to_dtype(DType::F32).to_vec::<f32>().expect("values"))
+}
+
+#[test]
+fn integers_are_cut_off_where_other_programs_leave_it_open() {
+    let bytes = |x: &Tensor| x.to_dtype(DType::U8);
+    let clipped = ["IsNaN", "Where", "Clip", "Cast"];
+    assert_eq!(operators(&[4], bytes), clipped);
+    let whole = |x: &Tensor| x.to_dtype(DType::I32);
+    assert_eq!(operators(&[4], whole), [&clipped[..], &["GreaterOrEqual", "Where"]].concat());
+    let words = |x: &Tensor| x.to_dtype(DType::U32) + 1;
+    let beyond = ["GreaterOrEqual", "Cast", "Sub", "Add", "BitwiseAnd"];
+    assert_eq!(operators(&[4], words), [&clipped[..], &beyond].concat());
+    let signed = operators(&[4], |x| x.gt(0.0).to_dtype(DType::I32).to_dtype(DType::U32));
+    assert_eq!(signed.last().map(String::as_str), Some("BitwiseAnd"));
+    let edges = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 3e9, -3e9, 2.7, -2.7, 300.0];
+    for function in [bytes as fn(&Tensor) -> Tensor, whole] {
+        let [expected, read] = both(&edges, function);
+        assert_eq!(read, expected);
+    }
+    let [expected, read] = both(&edges[5..], words);
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn angles_on_the_axis_have_the_sign_of_the_height() {
+    let zeros = Tensor::from_slice(&[-0.0_f32, -0.0, 0.0, 0.0], [4], &Device::cpu()).expect("a small tensor");
+    let [expected, read] = both(&[1.0, -1.0, 1.0, -1.0], |y| y.atan2(&zeros));
+    for (angles, what) in [(expected, "here"), (read, "read")] {
+        let is_quarter = |(angle, sign): (&f32, f32)| (angle - sign * std::f32::consts::FRAC_PI_2).abs() < 1e-6;
+        assert!(angles.iter().zip([1.0, -1.0, 1.0, -1.0]).all(is_quarter), "{what}: {angles:?}");
+    }
 }
