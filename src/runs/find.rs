@@ -1,8 +1,9 @@
 //! Which folders are those of runs.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::fs::{DirEntry, read_dir};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::train::record::{METRICS, RUN};
 
@@ -14,62 +15,111 @@ const DEPTH: usize = 4;
 const MAX_RUNS: usize = 1_000;
 /// Folders that are looked into.
 const MAX_FOLDERS: usize = 10_000;
+/// Folders of one level that are kept in mind to choose from.
+const MAX_WAITING: usize = 50_000;
 /// Entries of a folder that are looked at.
 const MAX_ENTRIES: usize = 20_000;
 
-/// All folders of runs in a folder: itself, and those up to four levels below it, at most 1000, in natural order
-/// (`run-2` before `run-10`). A folder of a run has a `run.json`, a `metrics.jsonl` or an event file. Hidden folders
-/// are passed over, and so are links to folders that are in it anyway. What cannot be read has no runs.
+/// All folders of runs in a folder: itself, and those up to four levels below it, in natural order (`run-2` before
+/// `run-10`). Of more than 1000, and of more than 10,000 folders, those are taken that were changed last. A folder of a
+/// run has a `run.json`, a `metrics.jsonl` or an event file. Hidden folders below are passed over, and so are links to
+/// folders that are in it anyway. What cannot be read has no runs.
 pub fn find(root: &Path) -> Vec<PathBuf> {
-    let mut search = Search { root: root.canonicalize().ok(), folders: 0, runs: Vec::new() };
-    search.visit(root, DEPTH);
-    search.runs.sort_by(|a, b| natural_order(&a.to_string_lossy(), &b.to_string_lossy()).then_with(|| a.cmp(b)));
-    search.runs
+    search(root).runs.into_iter().map(|found| found.folder).collect()
 }
 
-struct Search {
-    root: Option<PathBuf>,
-    folders: usize,
-    runs: Vec<PathBuf>,
+/// What a search came to.
+pub(super) struct Search {
+    /// In natural order.
+    pub(super) runs: Vec<Found>,
+    /// Whether some folders were left out because there are so many.
+    pub(super) is_cut: bool,
+}
+
+/// A folder.
+pub(super) struct Found {
+    pub(super) folder: PathBuf,
+    /// See [`place`].
+    pub(super) place: PathBuf,
+}
+
+/// Does what [`find`] says.
+pub(super) fn search(root: &Path) -> Search {
+    let mut search = Search { runs: Vec::new(), is_cut: false };
+    let root = Found { folder: root.to_owned(), place: place(root) };
+    let (root_place, mut left) = (root.place.clone(), MAX_FOLDERS);
+    // level by level, as the newest are looked for in the whole of one
+    let mut level = vec![root];
+    for depth in 0..=DEPTH {
+        search.is_cut |= keep_newest(&mut level, left);
+        left -= level.len();
+        let mut below = Vec::new();
+        for found in level {
+            let is_run = search.look_into(&found, &root_place, (depth < DEPTH).then_some(&mut below));
+            if is_run {
+                search.runs.push(found);
+            }
+        }
+        level = below;
+    }
+    search.is_cut |= keep_newest(&mut search.runs, MAX_RUNS);
+    search.runs.sort_by(|Found { folder: a, .. }, Found { folder: b, .. }| {
+        natural_order(&a.to_string_lossy(), &b.to_string_lossy()).then_with(|| a.cmp(b))
+    });
+    search
+}
+
+/// Where a folder is: the same however it is named, as far as that can be told.
+pub(crate) fn place(folder: &Path) -> PathBuf {
+    folder.canonicalize().or_else(|_| std::path::absolute(folder)).unwrap_or_else(|_| folder.to_owned())
 }
 
 impl Search {
-    fn visit(&mut self, folder: &Path, depth: usize) {
-        self.folders += 1;
-        let (mut is_run, mut below) = (false, Vec::new());
-        for entry in read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES) {
+    /// Whether a folder is that of a run; the folders in it are added to `below`.
+    fn look_into(&mut self, of: &Found, root: &Path, mut below: Option<&mut Vec<Found>>) -> bool {
+        let mut is_run = false;
+        for entry in read_dir(&of.folder).into_iter().flatten().flatten().take(MAX_ENTRIES) {
             let name = entry.file_name();
             is_run |= name == METRICS || name == RUN || is_event_file(&name);
-            if depth > 0 && !name.as_encoded_bytes().starts_with(b".") && self.is_new_folder(&entry) {
-                below.push(entry.path());
+            if let Some(below) = &mut below
+                && !name.as_encoded_bytes().starts_with(b".")
+                && let Some(place) = place_of_folder(&entry, of, root)
+            {
+                if below.len() < MAX_WAITING {
+                    below.push(Found { folder: entry.path(), place });
+                } else {
+                    self.is_cut = true;
+                }
             }
         }
-        if is_run && self.runs.len() < MAX_RUNS {
-            self.runs.push(folder.to_owned());
-        }
-        below.sort_by(|a, b| natural_order(&a.to_string_lossy(), &b.to_string_lossy()));
-        for folder in below {
-            if self.folders < MAX_FOLDERS && self.runs.len() < MAX_RUNS {
-                self.visit(&folder, depth - 1);
-            }
-        }
-    }
-
-    /// Whether this is a folder, and none that is found elsewhere.
-    fn is_new_folder(&self, entry: &DirEntry) -> bool {
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => true,
-            Ok(kind) if kind.is_symlink() => entry.path().canonicalize().is_ok_and(|target| {
-                target.is_dir()
-                    && self.root.as_ref().is_some_and(|root| !target.starts_with(root) && !root.starts_with(&target))
-            }),
-            _ => false,
-        }
+        is_run
     }
 }
 
+/// The place of an entry if it is a folder, and none that is found elsewhere.
+fn place_of_folder(entry: &DirEntry, of: &Found, root: &Path) -> Option<PathBuf> {
+    let kind = entry.file_type().ok()?;
+    if kind.is_dir() {
+        return Some(of.place.join(entry.file_name()));
+    }
+    let target = kind.is_symlink().then(|| entry.path().canonicalize().ok())??;
+    let is_new = target.is_dir() && !target.starts_with(root) && !root.starts_with(&target);
+    is_new.then_some(target)
+}
+
+/// Leaves the folders that were changed last; whether there were more. A run that is written changes its folder.
+fn keep_newest(folders: &mut Vec<Found>, most: usize) -> bool {
+    let is_cut = folders.len() > most;
+    if is_cut {
+        let changed = |folder: &Path| -> Option<SystemTime> { std::fs::metadata(folder).ok()?.modified().ok() };
+        folders.sort_by_cached_key(|found| Reverse(changed(&found.folder)));
+        folders.truncate(most);
+    }
+    is_cut
+}
+
 /// As people sort: numbers in names by their size.
-fn natural_order(a: &str, b: &str) -> Ordering {
+pub(crate) fn natural_order(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a, b);
     loop {
         let ((part_a, rest_a), (part_b, rest_b)) = (first_part(a), first_part(b));

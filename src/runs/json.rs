@@ -1,6 +1,6 @@
 //! Files that are written anew as a whole, read again when they changed.
 
-use std::io::Read as _;
+use std::io::{Error, ErrorKind, Read as _};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -32,7 +32,7 @@ impl Watched {
             Ok(metadata) => metadata,
             Err(error) => {
                 self.stamp = None;
-                let missing = error.kind() == std::io::ErrorKind::NotFound;
+                let missing = error.kind() == ErrorKind::NotFound;
                 self.problem = (!missing).then(|| error.to_string());
                 return None;
             }
@@ -42,8 +42,11 @@ impl Watched {
         if self.stamp == stamp {
             return None;
         }
-        self.stamp = stamp;
-        let parsed = read_bytes(path).and_then(|bytes| parse(&bytes));
+        let bytes = read_bytes(path);
+        // what could not be read may be the next time; what is too long stays so until it is changed
+        let is_read = bytes.as_ref().map_or_else(|error| error.kind() == ErrorKind::FileTooLarge, |_| true);
+        self.stamp = if is_read { stamp } else { None };
+        let parsed = bytes.map_err(|error| error.to_string()).and_then(|bytes| parse(&bytes));
         self.problem = parsed.as_ref().err().cloned();
         parsed.ok()
     }
@@ -55,12 +58,13 @@ impl Watched {
 }
 
 /// What a file has, if it is not too long.
-pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
+pub(super) fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let (file, _) = open(path).map_err(|error| error.to_string())?;
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    let (file, _) = open(path)?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(format!("it has more than the {MAX_BYTES} bytes that are read"));
+        let reason = format!("it has more than the {MAX_BYTES} bytes that are read");
+        return Err(Error::new(ErrorKind::FileTooLarge, reason));
     }
     Ok(bytes)
 }
@@ -129,4 +133,22 @@ pub(super) fn confusion(bytes: &[u8]) -> Result<Confusion, String> {
 
 fn check(good: bool, reason: impl FnOnce() -> String) -> Result<(), String> {
     if good { Ok(()) } else { Err(reason()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_tried_again() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (path, mut watched) = (folder.path().join("config.toml"), Watched::default());
+        std::fs::create_dir(&path).expect("writable");
+        assert!(watched.read(&path, settings).is_none());
+        assert_eq!((watched.problem(), watched.stamp), (Some("it is no file"), None));
+        std::fs::remove_dir(&path).expect("it was there");
+        std::fs::write(&path, "= 3").expect("writable");
+        assert!(watched.read(&path, settings).is_none());
+        assert!(watched.problem().is_some() && watched.stamp.is_some(), "what cannot be understood stays so");
+    }
 }

@@ -48,6 +48,8 @@ mod state;
 mod watcher;
 
 pub use find::find;
+#[cfg(feature = "ui")]
+pub(crate) use find::{natural_order, place};
 pub use recording::{RecordedHistogram, Recording};
 pub use series::{Axis, BandPoint, Point, Series, XAxis, band};
 pub use state::RecordedState;

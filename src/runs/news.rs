@@ -47,6 +47,8 @@ pub(super) struct News {
     pub(super) plan: Option<PlanRecord>,
     pub(super) predictions: Option<Predictions>,
     pub(super) confusion: Option<Confusion>,
+    /// Of a run that is silent, whether its folder is locked.
+    pub(super) held: Option<bool>,
     /// All problems, if they are others than before.
     pub(super) problems: Option<Vec<String>>,
     /// From event files, what was known of this step and later ones is void.
@@ -120,15 +122,17 @@ impl Recording {
     pub(super) fn apply(&mut self, news: News) {
         let mut changed = news.restart;
         if news.restart {
-            let Self { folder, name, begun_unix_ms, problems, version, reader, .. } = std::mem::take(self);
-            *self = Self { folder, name, begun_unix_ms, problems, version, reader, ..Self::default() };
+            let Self { folder, place, name, begun_unix_ms, problems, version, reader, .. } = std::mem::take(self);
+            *self = Self { folder, place, name, begun_unix_ms, problems, version, reader, ..Self::default() };
         }
         changed |= set(&mut self.config, news.config);
         changed |= set(&mut self.run, news.run);
         changed |= set(&mut self.status, news.status);
         changed |= set(&mut self.plan, news.plan);
-        changed |= set(&mut self.predictions, news.predictions);
+        let predicted = set(&mut self.predictions, news.predictions);
+        changed |= predicted;
         changed |= set(&mut self.confusion, news.confusion);
+        changed |= std::mem::replace(&mut self.held, news.held) != news.held;
         if let Some(problems) = news.problems {
             changed |= self.problems != problems;
             self.problems = problems;
@@ -159,6 +163,9 @@ impl Recording {
             list.into_iter().for_each(|histogram| keep(known, histogram));
         }
         self.version += u64::from(changed);
+        if predicted {
+            self.predictions_version = self.version;
+        }
     }
 }
 

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use crate::train::Start;
-use crate::train::record::{CONFUSION, METRICS, PLAN, PREDICTIONS, RUN, RunRecord, STATUS};
+use crate::train::record::{CONFUSION, METRICS, PLAN, PREDICTIONS, RUN, RunRecord, RunState, STATUS};
 
 use super::events::{Another, EventFiles};
 use super::json::{self, Watched};
 use super::lines::{Lines, Reached};
 use super::news::News;
 use super::problems::Problems;
+use super::state;
 
 /// The settings of a run.
 const CONFIG: &str = "config.toml";
@@ -27,6 +28,8 @@ pub(super) struct Reader {
     /// Why the lines cannot be read.
     lines_problem: Option<String>,
     events: EventFiles,
+    /// What the run said it was doing, and when.
+    said: Option<(RunState, u64)>,
     /// As the run says.
     passes: Option<Passes>,
     /// Whether numbers were read, whose epochs are those of `passes`.
@@ -96,6 +99,8 @@ impl Reader {
         problems.extend(&self.lines.problems);
         self.events.problems(&mut problems);
         self.tell(problems.into_list(), &mut news);
+        let is_silent = self.said.is_some_and(|(state, at)| state::silence(state, at).is_some());
+        news.held = is_silent.then(|| state::is_held(folder)).flatten();
         news
     }
 
@@ -108,6 +113,9 @@ impl Reader {
         read(&mut news.plan, plan, folder, PLAN, json::plan);
         read(&mut news.predictions, predictions, folder, PREDICTIONS, json::predictions);
         read(&mut news.confusion, confusion, folder, CONFUSION, json::confusion);
+        if let Some(status) = &news.status {
+            self.said = Some((status.state, status.written_unix_ms));
+        }
         if let Some(run) = &news.run {
             let passes = Passes::of(&run.start);
             if self.begun && passes != self.passes {

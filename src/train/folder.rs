@@ -3,6 +3,7 @@
 use std::fs::{File, TryLockError};
 use std::io::{BufRead as _, BufReader, ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -25,6 +26,8 @@ pub(super) struct RunFolder {
     unwritten: Vec<u8>,
 }
 
+/// Whoever looks whether a run is gone holds its lock for less than this.
+const LOOKING: Duration = Duration::from_millis(50);
 /// The most that is kept of lines that find no room: those of a hundred thousand steps and more.
 const MOST_UNWRITTEN: usize = 32 << 20;
 
@@ -147,14 +150,19 @@ impl RunFolder {
     }
 }
 
-/// Keeps other processes from training in this folder for as long as the file is open.
+/// Keeps other processes from training in this folder for as long as the file is open, and tells [`crate::runs`] that
+/// the run goes on.
 fn lock(folder: &Path) -> Result<File> {
     let path = folder.join(".lock");
     let file = File::create(&path).map_err(|error| Error::io(&path, error))?;
+    let start = Instant::now();
     // some file systems know no locks
-    if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
-        let message = format!("{}: another process trains in this run; wait until it has ended", folder.display());
-        return Err(Error::Config(message));
+    while matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        if start.elapsed() > LOOKING {
+            let message = format!("{}: another process trains in this run; wait until it has ended", folder.display());
+            return Err(Error::Config(message));
+        }
+        std::thread::sleep(LOOKING / 10);
     }
     Ok(file)
 }

@@ -29,7 +29,7 @@ impl Notices {
     /// Tells how many runs there are in `folder`.
     pub(super) fn look_for_runs(&mut self, context: &Context, folder: &Path) {
         let root = folder.to_owned();
-        let count = Later::start(context, move || find(&root).len());
+        let count = Later::start(context, move || Ok(find(&root).len()));
         self.0 = Some(Notice::Looking(folder.to_owned(), count));
     }
 
@@ -50,15 +50,16 @@ impl Notice {
     fn in_words(&self, text: Text) -> String {
         let (folder, count) = match self {
             Self::Said(words) => return words.clone(),
-            Self::Looking(folder, count) => (folder.display(), *count.get()),
+            Self::Looking(folder, count) => (folder.display(), count.get()),
         };
-        match count {
+        match &*count {
             None => text.f("looking for runs in {}", &[&folder]),
-            Some(0) => text.f(
+            Some(Err(error)) => format!("{folder}: {error}"),
+            Some(Ok(0)) => text.f(
                 "There is no run in {} yet. Pictures to train on are dropped on the page Start, or given there as folder:PATH.",
                 &[&folder],
             ),
-            Some(count) => text.f("{} runs in {} are listed", &[&count, &folder]),
+            Some(Ok(count)) => text.f("{} runs in {} are listed", &[count, &folder]),
         }
     }
 }

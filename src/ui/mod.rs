@@ -23,6 +23,7 @@ mod session;
 mod settings;
 mod steer;
 mod text;
+mod texture;
 mod top;
 mod translate;
 mod utilisation;

@@ -209,6 +209,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ),
     ("No run is chosen", "Nenhuma execução foi escolhida"),
     ("No runs yet", "Ainda não há execuções"),
+    ("No samples were recorded", "Nenhuma amostra foi registrada"),
     ("Nothing has been measured yet", "Nada foi medido ainda"),
     ("Nothing was evaluated yet", "Nada foi avaliado ainda"),
     ("Nothing was measured yet", "Nada foi medido ainda"),
@@ -327,6 +328,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("The ten stages, in ms a step", "As dez etapas, em ms por passo"),
     ("The window was lost and opened again", "A janela se perdeu e foi reaberta"),
     ("The worker threads", "Os threads de trabalho"),
+    (
+        "There are too many to list all of them; these are the newest",
+        "Há execuções demais para listar todas; estas são as mais recentes",
+    ),
     (
         "There is no run in {} yet. Pictures to train on are dropped on the page Start, or given there as folder:PATH.",
         "Ainda não há execução em {}. Imagens de treinamento são soltas na página Iniciar ou indicadas ali como \

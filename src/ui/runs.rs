@@ -54,6 +54,9 @@ fn list(ui: &mut Ui, seen: &mut Seen<'_>) {
     if seen.runs.is_empty() {
         ui.weak(seen.text.t("No runs yet"));
     }
+    if seen.more_runs {
+        ui.weak(seen.text.t("There are too many to list all of them; these are the newest"));
+    }
     // newest first
     ScrollArea::vertical().auto_shrink([false, false]).show_rows(ui, ROW, seen.runs.len(), |ui, rows| {
         for row in rows {

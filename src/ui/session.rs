@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::error::{Result, panic_message};
+use crate::runs::{Recording, place};
 use crate::train::{Config, Control, Event, Summary, Trainer};
 
 /// How long a run may take to save; it does so between two steps.
@@ -30,10 +31,24 @@ pub type Ended = std::result::Result<Box<Summary>, String>;
 pub(super) struct Known {
     /// Where the run is saved, once it has begun.
     pub(super) folder: Option<PathBuf>,
+    /// The same, however the folder is named.
+    place: Option<PathBuf>,
     /// The last thing that should be known.
     pub(super) notice: Option<String>,
     /// How it ended, if it did.
     pub(super) ended: Option<Ended>,
+}
+
+impl Known {
+    /// Whether this is the run.
+    pub(super) fn is(&self, run: &Recording) -> bool {
+        self.place.as_ref() == Some(&run.place)
+    }
+
+    /// The run among those that are listed.
+    pub(super) fn recording<'a>(&self, runs: &'a [Recording]) -> Option<&'a Recording> {
+        runs.iter().find(|run| self.is(run))
+    }
 }
 
 /// What to train.
@@ -128,7 +143,11 @@ fn train(task: Task, control: &Control, known: &Mutex<Known>, changed: &dyn Fn()
     device.set_beside_display(true);
     let done = trainer.run(control, &mut |event| {
         match event {
-            Event::Started(start) => known.lock().folder = Some(start.folder),
+            Event::Started(start) => {
+                let place = place(&start.folder);
+                let mut known = known.lock();
+                (known.folder, known.place) = (Some(start.folder), Some(place));
+            }
             Event::Notice { message } | Event::SaveFailed { message } => known.lock().notice = Some(message),
             // the folder says the rest
             _ => return,

@@ -42,7 +42,7 @@ impl Steering {
         match seen.session {
             Some(session) => {
                 let known = session.known();
-                let own = known.folder.as_ref().and_then(|folder| seen.runs.iter().find(|run| run.folder == *folder));
+                let own = known.recording(seen.runs);
                 let status = own.and_then(|run| run.status.as_ref());
                 let rate = own.and_then(|run| run.series.get("learning_rate")).and_then(Series::last);
                 self.follow(&known, status);

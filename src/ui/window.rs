@@ -71,7 +71,9 @@ pub struct Window {
     next: Option<Task>,
     steering: Steering,
     pages: Pages,
-    /// The folder of the session's run was put into focus.
+    /// The folder of the session's run is watched, wherever it is.
+    watched: bool,
+    /// It was put into focus.
     followed: bool,
     run_list: RunList,
     notices: Notices,
@@ -85,6 +87,8 @@ pub struct Window {
 pub(super) struct Seen<'a> {
     pub(super) text: Text,
     pub(super) runs: &'a [Recording],
+    /// There are more of them, which are not listed.
+    pub(super) more_runs: bool,
     pub(super) selection: &'a mut Selection,
     pub(super) settings: &'a mut Settings,
     /// One's own run.
@@ -130,6 +134,7 @@ impl Window {
             next: None,
             steering: Steering::default(),
             pages,
+            watched: false,
             followed: false,
             run_list: RunList::default(),
             notices: Notices::default(),
@@ -141,7 +146,11 @@ impl Window {
 
     /// What should be remembered for the next time.
     pub fn settings(&self) -> SavedSettings {
-        SavedSettings(Settings { runs_chosen: self.selection.to_remember(), ..self.settings.clone() })
+        let mut settings = Settings { runs_chosen: self.selection.to_remember(), ..self.settings.clone() };
+        if let Some(report) = self.pages.unkept_benchmark() {
+            settings.benchmark = Some(report);
+        }
+        SavedSettings(settings)
     }
 
     /// The page that is open.
@@ -206,14 +215,17 @@ impl Window {
         {
             self.start(task);
         }
-        if let (Some(session), false) = (&self.session, self.followed)
-            && let Some(folder) = session.known().folder
-        {
-            self.watcher.nudge();
+        if let (Some(session), false) = (&self.session, self.followed) {
+            let known = session.known();
+            if let (Some(folder), false) = (&known.folder, self.watched) {
+                // it may be hidden, or one of very many
+                self.watcher.add_root(folder.clone());
+                self.watched = true;
+            }
             let runs = self.watcher.lock();
-            if runs.iter().any(|run| run.folder == folder) {
+            if let Some(run) = known.recording(&runs) {
                 self.selection.follow(&runs);
-                self.selection.set_focus(&folder);
+                self.selection.set_focus(&run.folder);
                 self.followed = true;
             }
         }
@@ -234,6 +246,7 @@ impl Window {
             let mut seen = Seen {
                 text: Text(self.settings.language),
                 runs: &runs,
+                more_runs: self.watcher.is_cut(),
                 selection: &mut self.selection,
                 settings: &mut self.settings,
                 session: self.session.as_ref(),
@@ -285,7 +298,7 @@ impl Window {
         if let Task::New(config) = &task {
             self.watcher.add_root(config.out.clone());
         }
-        self.followed = false;
+        (self.watched, self.followed) = (false, false);
         self.session = Some(Session::start(task, repaint(&self.closer.context)));
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use brasa::formats::tensorboard::{EventWriter, Histogram};
 use brasa::runs::{Point, RecordedState, Recording, Series, Watcher, XAxis, find};
 use brasa::train::record::{Kind, Line, Sheet};
-use brasa::train::{Config, Confusion, Control, ModelName, Trainer};
+use brasa::train::{Config, Confusion, Control, Event, ModelName, Trainer};
 use serde_json::Value;
 
 fn folder() -> tempfile::TempDir {
@@ -404,6 +404,64 @@ fn runs_are_found_wherever_they_are() {
     }
     assert_eq!(names, expected);
     assert!(find(&root.path().join("missing")).is_empty());
+}
+
+#[test]
+fn of_too_many_runs_the_newest_are_found() {
+    let root = folder();
+    let place = |name: &str| {
+        fs::create_dir(root.path().join(name)).expect("writable");
+        fs::write(root.path().join(name).join("metrics.jsonl"), "").expect("writable");
+    };
+    (0..1000).for_each(|number| place(&format!("a-{number}")));
+    let watcher = Watcher::new(vec![root.path().to_owned()], Duration::from_millis(10), || {});
+    wait_until(|| watcher.lock().len() == 1000);
+    assert!(!watcher.is_cut());
+    // the times of folders have steps of some milliseconds
+    std::thread::sleep(Duration::from_millis(50));
+    place("z");
+    let found = find(root.path());
+    assert_eq!((found.len(), found.last()), (1000, Some(&root.path().join("z"))));
+    wait_until(|| watcher.is_cut() && watcher.lock().last().is_some_and(|run| run.name == "z"));
+}
+
+/// A status of a minute ago says little: the process may be another one by now, or on another machine.
+#[test]
+fn a_run_goes_on_as_long_as_it_keeps_its_folder_locked() {
+    let out = folder();
+    let config = Config {
+        model: ModelName::new("mlp").expect("a model of that name"),
+        epochs: 1,
+        device: Some("cpu".into()),
+        out: out.path().into(),
+        log_every: 1,
+        ..Config::default()
+    };
+    let age = |folder: &Path, process: u32| {
+        let path = folder.join("status.json");
+        let text = fs::read_to_string(&path).expect("it is there");
+        let mut status: Value = serde_json::from_str(&text).expect("JSON");
+        (status["state"], status["process"]) = ("running".into(), process.into());
+        status["written_unix_ms"] =
+            (status["written_unix_ms"].as_u64().expect("milliseconds").saturating_sub(60_000)).into();
+        fs::write(&path, status.to_string()).expect("writable");
+        Recording::open(folder).state()
+    };
+    // no system gives this number to a process
+    let gone = u32::MAX;
+    let (mut folder, mut states) = (PathBuf::new(), Vec::new());
+    let trainer = Trainer::new(config).expect("good settings");
+    let summary = trainer.run(&Control::default(), &mut |event| match event {
+        Event::Started(start) => folder = start.folder,
+        Event::Step(_) if states.is_empty() => states.push(age(&folder, gone)),
+        _ => {}
+    });
+    assert_eq!(states, [RecordedState::Running]);
+    let folder = summary.expect("a run").folder;
+    assert!(matches!(age(&folder, std::process::id()), RecordedState::Silent { seconds } if seconds > 50.0));
+    fs::remove_file(folder.join(".lock")).expect("it was there");
+    let by_number = Path::new("/proc/self").exists();
+    assert_eq!(age(&folder, std::process::id()).is_alive(), by_number, "as before there were locks");
 }
 
 #[test]

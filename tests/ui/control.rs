@@ -90,6 +90,16 @@ fn a_run_is_paused_changed_stopped_and_resumed() {
 }
 
 #[test]
+fn a_run_is_followed_where_no_others_are_looked_for() {
+    let out = tempfile::tempdir().expect("a folder");
+    let config = Config { epochs: 10_000, name: Some(".hidden".into()), ..config(out.path()) };
+    let (mut seen, _) = start(out.path(), config);
+    wait(&mut seen, "it is listed", |seen| seen.query_by_label("Draw .hidden").is_some());
+    wait(&mut seen, "its steps are told", |seen| seen.query_all_by_label_contains("of 10,000, step").next().is_some());
+    seen.state_mut().finish();
+}
+
+#[test]
 fn a_run_is_started_from_the_form() {
     let out = tempfile::tempdir().expect("a folder");
     let mut seen = window(Options::default());

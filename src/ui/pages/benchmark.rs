@@ -10,6 +10,7 @@ use crate::bench::{self, DeviceReport, Method, Options, Progress, Report, Row, S
 use crate::ui::later::Later;
 use crate::ui::palette;
 use crate::ui::session::Session;
+use crate::ui::settings::Settings;
 use crate::ui::text::Text;
 use crate::ui::window::Seen;
 
@@ -34,19 +35,28 @@ impl Default for Benchmark {
 
 struct Measuring {
     progress: Arc<Mutex<Option<Progress>>>,
-    report: Later<Result<Report, String>>,
+    report: Later<Report>,
 }
 
 impl Benchmark {
-    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
+    /// Keeps a report that is done, whatever page is open.
+    pub(super) fn poll(&mut self, settings: &mut Settings) {
         let done = self.measuring.as_ref().and_then(|measuring| measuring.report.get().take());
         if let Some(done) = done {
             self.measuring = None;
             match done {
-                Ok(report) => seen.settings.benchmark = Some(report),
+                Ok(report) => settings.benchmark = Some(report),
                 Err(error) => self.error = Some(error),
             }
         }
+    }
+
+    /// A report that is done, and was not kept yet.
+    pub(super) fn unkept(&self) -> Option<Report> {
+        self.measuring.as_ref()?.report.get().as_ref()?.as_ref().ok().cloned()
+    }
+
+    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
         let text = seen.text;
         self.controls(ui, seen);
         ui.separator();

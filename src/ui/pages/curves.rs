@@ -148,9 +148,11 @@ impl Curves {
         let window = window.pivot(Align2::CENTER_CENTER).default_pos(ui.ctx().content_rect().center());
         window.show(ui.ctx(), |ui| {
             let label = ui.label(text.t("Curve"));
-            let chosen = dialog.family.clone().unwrap_or_else(|| families[0].name.clone());
+            // what was chosen may be filtered out by now
+            let chosen = families.iter().find(|family| dialog.family.as_ref() == Some(&family.name));
+            let chosen = chosen.unwrap_or(&families[0]);
             ComboBox::from_id_salt("family")
-                .selected_text(&chosen)
+                .selected_text(&chosen.name)
                 .width(240.0)
                 .show_ui(ui, |ui| {
                     for family in families {
@@ -163,11 +165,9 @@ impl Curves {
             ui.add(TextEdit::singleline(&mut dialog.folder).desired_width(240.0)).labelled_by(label.id);
             ui.horizontal(|ui| {
                 for format in Format::ALL {
-                    if ui.button(format.name()).clicked()
-                        && let Some(family) = families.iter().find(|family| family.name == chosen)
-                    {
-                        let chart = Chart::new(family, shown, seen, &self.lines);
-                        let tags: Vec<&str> = family.tags.iter().map(|(tag, _)| tag.as_str()).collect();
+                    if ui.button(format.name()).clicked() {
+                        let chart = Chart::new(chosen, shown, seen, &self.lines);
+                        let tags: Vec<&str> = chosen.tags.iter().map(|(tag, _)| tag.as_str()).collect();
                         let result = export::write(&chart.for_export(text), shown, &tags, format, &dialog.folder);
                         dialog.result = Some(result);
                     }

@@ -8,6 +8,7 @@ use crate::units::{bytes, thousands};
 
 use crate::ui::later::{Later, Machine};
 use crate::ui::palette;
+use crate::ui::settings::Settings;
 use crate::ui::text::Text;
 use crate::ui::utilisation::{Usage, Watch};
 use crate::ui::window::Seen;
@@ -19,24 +20,35 @@ const NAMES: f32 = 190.0;
 #[derive(Default)]
 pub(super) struct Devices {
     /// The device that is being measured, or was at last.
-    measured: Option<(DeviceInfo, Later<Result<Peak, String>>)>,
+    measured: Option<(DeviceInfo, Later<Peak>)>,
     watch: Watch,
 }
 
 impl Devices {
-    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>, machine: &mut Machine) {
+    /// Keeps what was measured, whatever page is open.
+    pub(super) fn poll(&self, settings: &mut Settings) {
         if let Some((device, result)) = &self.measured
             && let Some(Ok(peak)) = &*result.get()
         {
-            seen.settings.peaks.insert(device.name.clone(), *peak);
+            settings.peaks.insert(device.name.clone(), *peak);
         }
+    }
+
+    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>, machine: &mut Machine) {
         let text = seen.text;
-        let Some(devices) = machine.devices(ui.ctx()) else {
-            ui.horizontal(|ui| {
-                ui.spinner();
-                ui.label(text.t("asking the drivers"));
-            });
-            return;
+        let devices = match machine.devices(ui.ctx()) {
+            Some(Ok(devices)) => devices,
+            Some(Err(error)) => {
+                ui.colored_label(palette::BAD, error);
+                return;
+            }
+            None => {
+                ui.horizontal(|ui| {
+                    ui.spinner();
+                    ui.label(text.t("asking the drivers"));
+                });
+                return;
+            }
         };
         ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
             in_use(ui, seen);

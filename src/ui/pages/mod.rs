@@ -15,6 +15,7 @@ use std::path::PathBuf;
 
 use egui::Ui;
 
+use crate::bench::Report;
 use crate::train::Config;
 
 use super::dropped::sorted;
@@ -52,6 +53,8 @@ impl Pages {
 
     /// Draws the page that is open; `dropped` are files and folders that were dropped on the window.
     pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>, dropped: &[PathBuf]) {
+        self.devices.poll(seen.settings);
+        self.benchmark.poll(seen.settings);
         if seen.settings.page == Page::Start {
             self.start.take_dropped(dropped);
         } else {
@@ -70,6 +73,11 @@ impl Pages {
             Page::Runs => runs::ui(ui, seen),
             Page::About => about::ui(ui, seen),
         }
+    }
+
+    /// A benchmark that was done after the last frame.
+    pub(super) fn unkept_benchmark(&self) -> Option<Report> {
+        self.benchmark.unkept()
     }
 }
 

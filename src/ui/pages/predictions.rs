@@ -90,6 +90,9 @@ impl PredictionsPage {
     }
 
     fn samples(&mut self, ui: &mut Ui, text: Text, run: &Recording, said: &Predictions, opacity: &mut f32) {
+        if said.samples.is_empty() {
+            return super::nothing(ui, text.t("No samples were recorded"));
+        }
         let masked = said.masks.is_some();
         ui.horizontal_wrapped(|ui| {
             let all = run.run.as_ref().map(|record| record.start.test_samples);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use egui::{Grid, Label, RichText, ScrollArea, Sense, TextEdit, Ui};
 
-use crate::runs::Recording;
+use crate::runs::{Recording, natural_order};
 
 use crate::ui::numbers::duration;
 use crate::ui::palette;
@@ -34,7 +34,7 @@ pub(super) fn ui(ui: &mut Ui, seen: &mut Seen<'_>) {
     let mut runs: Vec<&Recording> = seen.runs.iter().rev().filter(|run| wants(&filter, run)).collect();
     match settings.order {
         RunOrder::Newest => {}
-        RunOrder::Name => runs.sort_by(|a, b| a.name.cmp(&b.name)),
+        RunOrder::Name => runs.sort_by(|a, b| natural_order(&a.name, &b.name)),
         RunOrder::Best => runs.sort_by(|a, b| {
             let score = |run: &Recording| run.best().unwrap_or(f64::NEG_INFINITY);
             score(b).total_cmp(&score(a))
@@ -75,16 +75,21 @@ fn compare(ui: &mut Ui, seen: &mut Seen<'_>) {
             ui.colored_label(seen.selection.color(&run.folder), cut(&run.name));
         }
         ui.end_row();
-        for key in keys.into_iter().filter(|key| seen.settings.runs.all_settings || differs(key)) {
+        for key in keys {
+            let differs = differs(key);
+            if !differs && !seen.settings.runs.all_settings {
+                continue;
+            }
             ui.label(key);
             for (_, config) in &runs {
                 let text = RichText::new(value(config, key)).monospace();
-                ui.label(if runs.len() > 1 && differs(key) { text.strong() } else { text });
+                ui.label(if differs { text.strong() } else { text });
             }
             ui.end_row();
         }
     });
 }
+
 fn table(ui: &mut Ui, seen: &mut Seen<'_>, runs: &[&Recording]) {
     let text = seen.text;
     Grid::new("runs").striped(true).spacing([18.0, 5.0]).show(ui, |ui| {

@@ -4,6 +4,8 @@ mod timeline;
 
 use egui::{Align2, Color32, FontId, Grid, Rect, RichText, Role, ScrollArea, Sense, Ui, Vec2, WidgetInfo};
 
+use crate::runs::Recording;
+use crate::train::record::Status;
 use crate::train::{Binding, StageReport, what_binds};
 
 use crate::ui::palette;
@@ -32,13 +34,14 @@ impl Stages {
         let Some(status) = run.status.as_ref().filter(|status| !status.stages.is_empty()) else {
             return super::nothing(ui, text.t("This run has not told where its time goes"));
         };
+        self.timeline.follow(run);
         ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
             let said = what_binds(&status.stages).map(|binding| in_words(text, &binding));
             ui.label(RichText::new(said.unwrap_or_else(|| text.t("nothing was run").to_owned())).size(16.0).strong());
             ui.add_space(6.0);
             ScrollArea::horizontal()
                 .auto_shrink([false, true])
-                .show(ui, |ui| bars(ui, text, &status.stages, status.step.max(1)));
+                .show(ui, |ui| bars(ui, text, &status.stages, steps_of_process(run, status)));
             ui.add_space(12.0);
             ui.horizontal(|ui| {
                 ui.heading(text.t("The last steps"));
@@ -51,6 +54,12 @@ impl Stages {
             }
         });
     }
+}
+
+/// The steps whose stages were measured: those since the run was started, or went on from a checkpoint.
+fn steps_of_process(run: &Recording, status: &Status) -> u64 {
+    let before = run.run.as_ref().map_or(0, |record| record.start.steps_done as u64);
+    status.step.saturating_sub(before).max(1)
 }
 
 /// What binds the run, and what to try.
@@ -117,4 +126,22 @@ fn bar(ui: &mut Ui, text: Text, stage: &StageReport, longest: f64, width: f32) {
 fn readable(ui: &Ui, color: Color32) -> Color32 {
     let (away, part) = if ui.visuals().dark_mode { (Color32::WHITE, 0.2) } else { (Color32::BLACK, 0.35) };
     color.lerp_to_gamma(away, part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_before_a_run_went_on_are_not_counted() {
+        let recorded = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ui/recorded");
+        let mut run = Recording::open(&recorded);
+        let status = run.status.clone().expect("it was recorded");
+        assert_eq!(steps_of_process(&run, &status), status.step);
+        run.run.as_mut().expect("it was recorded").start.steps_done = status.step as usize - 30;
+        assert_eq!(steps_of_process(&run, &status), 30);
+        // it went on, and has not said more yet
+        run.run.as_mut().expect("it was recorded").start.steps_done = status.step as usize;
+        assert_eq!(steps_of_process(&run, &status), 1);
+    }
 }

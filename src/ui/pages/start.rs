@@ -28,7 +28,7 @@ const WIDE: f32 = 860.0;
 pub(super) struct Start {
     form: Form,
     /// A forecast that is being made, or was, and what stops it.
-    forecast: Option<(Control, Later<Result<RunForecast, String>>)>,
+    forecast: Option<(Control, Later<RunForecast>)>,
 }
 
 impl Start {
@@ -158,7 +158,7 @@ impl Start {
 
     /// A flag: its name and its value; true if it was changed.
     fn row(&mut self, ui: &mut Ui, text: Text, key: &str, width: f32, machine: &mut Machine) -> bool {
-        let devices = if key == "device" { machine.devices(ui.ctx()) } else { None };
+        let devices = if key == "device" { machine.devices(ui.ctx()).and_then(Result::ok) } else { None };
         let field = self.form.field(key);
         let help = text.any(&field.help).to_owned();
         let name = ui.label(key).on_hover_text(&help);

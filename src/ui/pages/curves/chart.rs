@@ -113,8 +113,8 @@ impl<'a> Chart<'a> {
         const MOST: usize = 16;
         let axis = self.settings.axis;
         let curves = self.curves().into_iter().filter_map(|curve| {
-            let [from, to] = curve.series.bounds(axis)?;
-            let point = (from..=to).contains(&at).then(|| curve.series.nearest(axis, at)).flatten()?;
+            let is_there = lies_within(curve.series.bounds(axis)?, at);
+            let point = is_there.then(|| curve.series.nearest(axis, at)).flatten()?;
             Some(format!("{}: {}", curve.label, in_words(point.value)))
         });
         let mut lines: Vec<String> = curves.collect();
@@ -151,24 +151,30 @@ impl<'a> Chart<'a> {
         curves
     }
 
+    /// Weight of the past in the moving average of a curve with so many points; `None` if it is drawn as it is.
+    fn smooths(&self, points: usize, is_test: bool) -> Option<f64> {
+        let weight = self.settings.smoothing;
+        (weight > 0.0 && points > 2 && !is_test).then_some(weight)
+    }
+
     fn lines(&self, plot: &mut PlotUi<'_>, range: RangeInclusive<f64>, most: usize) {
         let x = self.settings.x();
         let curves = self.curves();
-        let is_smooth = |curve: &Curve<'_>| self.settings.smoothing > 0.0 && curve.series.len() > 2 && !curve.is_test;
+        let smooths = |curve: &Curve<'_>| self.smooths(curve.series.len(), curve.is_test);
         let points = |curve: &Curve<'_>, weight| {
             let view = View { version: curve.run.version, axis: x, range: range.clone(), most, weight };
             self.lines.points(&curve.run.folder, curve.tag, curve.series, view)
         };
         // what is in the background comes first: it covers what lies below it
-        for curve in curves.iter().filter(|curve| is_smooth(curve)) {
+        for curve in curves.iter().filter(|curve| smooths(curve).is_some()) {
             self.line(plot, &points(curve, None), |points| {
                 Segments::new(&curve.label, points, curve.color, 1.2).faint(FAINT)
             });
         }
         for curve in &curves {
-            let smooth = is_smooth(curve);
-            let width = if smooth || curve.is_test { 1.8 } else { 1.2 };
-            self.line(plot, &points(curve, smooth.then_some(self.settings.smoothing)), |points| {
+            let weight = smooths(curve);
+            let width = if weight.is_some() || curve.is_test { 1.8 } else { 1.2 };
+            self.line(plot, &points(curve, weight), |points| {
                 Segments::new(&curve.label, points, curve.color, width).dashed(curve.is_test)
             });
         }
@@ -202,7 +208,8 @@ impl<'a> Chart<'a> {
                     continue;
                 }
                 let is_test = *part == "test";
-                let weight = if is_test { 0.0 } else { self.settings.smoothing };
+                let longest = series.iter().map(|series| series.len()).max().unwrap_or(0);
+                let weight = self.smooths(longest, is_test).unwrap_or(0.0);
                 let points = band(&series, self.settings.x(), range.clone(), weight, most);
                 let label = text.f("{}, {} runs {}", &[&group[0].name, &series.len(), part]);
                 found.push(Seeds { label: label.trim_end().to_owned(), color, points, is_test });
@@ -246,9 +253,9 @@ impl<'a> Chart<'a> {
         let line = |Curve { label, color, series, is_test, .. }: Curve<'_>| {
             let (mut points, mut faint) = (Vec::new(), None);
             series.decimated(x, all.clone(), EXPORT_PLACES, &mut points);
-            if self.settings.smoothing > 0.0 && !is_test {
+            if let Some(weight) = self.smooths(series.len(), is_test) {
                 let mut smooth = Vec::new();
-                series.smoothed(x, all.clone(), self.settings.smoothing, EXPORT_PLACES, &mut smooth);
+                series.smoothed(x, all.clone(), weight, EXPORT_PLACES, &mut smooth);
                 faint = Some(std::mem::replace(&mut points, smooth));
             }
             ChartLine { label, color: rgb(color), points, faint, dashed: is_test, ..Default::default() }
@@ -277,4 +284,50 @@ fn rgb(color: Color32) -> [u8; 3] {
 
 fn unlog(value: f64, log: bool) -> f64 {
     if log { 10_f64.powf(value) } else { value }
+}
+
+/// Whether a place is one of a curve, which its ends are whatever rounding there was.
+fn lies_within([from, to]: [f64; 2], at: f64) -> bool {
+    const ROUNDING: f64 = 1e-9;
+    (from - ROUNDING * from.abs()..=to + ROUNDING * to.abs()).contains(&at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::tensorboard::EventWriter;
+    use crate::ui::Language;
+
+    #[test]
+    fn the_ends_of_a_curve_are_found_on_a_logarithmic_axis() {
+        let through_log = |x: f64| unlog(x.log10(), true);
+        assert!((1..1000).map(f64::from).any(|x| through_log(x) > x), "rounding there is");
+        for x in (1..1000).map(f64::from) {
+            assert!(lies_within([0.5, x], through_log(x)) && lies_within([x, 2e3], through_log(x)), "{x}");
+        }
+        assert!(lies_within([0.0, 3.0], 0.0) && !lies_within([1.0, 3.0], 3.01) && !lies_within([1.0, 3.0], 0.99));
+    }
+
+    #[test]
+    fn a_short_series_is_smoothed_nowhere() {
+        let settings = CurveSettings { smoothing: 0.5, ..CurveSettings::default() };
+        let family = Family { name: "loss".into(), tags: vec![("loss".into(), "")] };
+        let folder = tempfile::tempdir().expect("a folder");
+        let faint = |points: u64| {
+            let mut events = EventWriter::create(folder.path(), 0).expect("writable");
+            (1..=points).for_each(|step| events.scalar("loss", step as f32, step).expect("writable"));
+            events.flush().expect("writable");
+            let run = Recording::open(folder.path());
+            let (runs, selection, lines) = ([&run], Selection::default(), Lines::default());
+            let (family, settings) = (&family, &settings);
+            let chart = Chart { family, runs: &runs, settings, selection: &selection, lines: &lines };
+            let drawing = chart.for_export(Text(Language::English));
+            (drawing.lines[0].points.len(), drawing.lines[0].faint.is_some(), chart.smooths(points as usize, false))
+        };
+        assert_eq!(faint(2), (2, false, None));
+        std::fs::read_dir(folder.path()).expect("readable").flatten().for_each(|entry| {
+            std::fs::remove_file(entry.path()).expect("it was there");
+        });
+        assert_eq!(faint(3), (3, true, Some(0.5)));
+    }
 }

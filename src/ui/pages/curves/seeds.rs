@@ -5,7 +5,19 @@ use std::collections::BTreeMap;
 use crate::runs::Recording;
 
 /// Settings that say nothing about what is learned.
-const BESIDE: [&str; 7] = ["seed", "name", "out", "workers", "cache", "tensorboard", "log-every"];
+const BESIDE: [&str; 11] = [
+    "seed",
+    "name",
+    "out",
+    "workers",
+    "cache",
+    "tensorboard",
+    "log-every",
+    "download",
+    "data-dir",
+    "save-every",
+    "keep",
+];
 
 /// The runs in groups of equal settings but for the seed, in the order of their first ones.
 pub(super) fn groups<'a>(runs: &[&'a Recording]) -> Vec<Vec<&'a Recording>> {
@@ -39,6 +51,8 @@ mod tests {
     fn the_seed_makes_no_other_group() {
         let config = |text: &str| key(&text.parse::<toml::Table>().expect("TOML"));
         assert_eq!(config("lr = 0.1\nseed = 1\nname = 'a'"), config("lr = 0.1\nseed = 2"));
+        let beside = "download = true\ndata-dir = '/data'\nsave-every = '30s'\nkeep = 3";
+        assert_eq!(config(&format!("lr = 0.1\n{beside}")), config("lr = 0.1"));
         assert_ne!(config("lr = 0.1"), config("lr = 0.2"));
     }
 }

@@ -1,19 +1,21 @@
 //! Pictures of one's own, judged by the weights that a run saved last.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use egui::{Color32, ColorImage, Grid, Rect, ScrollArea, TextureHandle, TextureOptions, Ui, Vec2, pos2};
+use egui::{Color32, ColorImage, Grid, Rect, ScrollArea, TextureHandle, Ui, Vec2, pos2};
 use parking_lot::Mutex;
 
 use crate::runs::Recording;
 use crate::train::{PredictedPicture, Predictor};
 
+use crate::ui::later::{caught, no_thread};
 use crate::ui::palette;
 use crate::ui::path_field::PathField;
 use crate::ui::session::Session;
 use crate::ui::text::Text;
+use crate::ui::texture::texture;
 
 use super::sheets::class_color;
 use super::{class_name, mask_legend, opacity_slider};
@@ -37,34 +39,69 @@ struct Judged {
 struct Shown {
     path: PathBuf,
     run: String,
-    result: Result<(PredictedPicture, Vec<String>), String>,
+    result: Verdict,
     textures: Option<[TextureHandle; 2]>,
+}
+
+/// What the model says, and the names of its classes.
+type Verdict = Result<(PredictedPicture, Vec<String>), String>;
+
+/// Pictures that are under way until this is dropped, whatever comes in between.
+struct UnderWay {
+    judged: Arc<Mutex<Judged>>,
+    /// The run that judges.
+    run: String,
+    left: Vec<PathBuf>,
+}
+
+impl UnderWay {
+    fn new(judged: &Arc<Mutex<Judged>>, run: &str, paths: &[PathBuf]) -> Self {
+        judged.lock().under_way += paths.len();
+        // they are taken from the end
+        let left = paths.iter().rev().cloned().collect();
+        Self { judged: Arc::clone(judged), run: run.to_owned(), left }
+    }
+
+    /// Has the pictures judged one by one.
+    fn judge(mut self, mut verdict: impl FnMut(&Path) -> Verdict) {
+        while let Some(path) = self.left.last() {
+            let result = verdict(path);
+            let mut judged = self.judged.lock();
+            if let Some(path) = self.left.pop() {
+                judged.under_way -= 1;
+                judged.pictures.insert(0, Shown { path, run: self.run.clone(), result, textures: None });
+            }
+        }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.judged.lock().under_way -= self.left.len();
+    }
 }
 
 impl OwnPictures {
     /// Has these pictures judged by `run`, which saves first if it goes on in this process.
     pub(super) fn judge(&self, run: &Recording, session: Option<&Session>, paths: &[PathBuf]) {
-        let is_own = |session: &&Session| session.is_running() && session.known().folder.as_ref() == Some(&run.folder);
+        let is_own = |session: &&Session| session.is_running() && session.known().is(run);
         let save = session.filter(is_own).map(Session::saving);
-        let (folder, name, paths) = (run.folder.clone(), run.name.clone(), paths.to_vec());
-        let judged = Arc::clone(&self.judged);
-        judged.lock().under_way += paths.len();
-        std::thread::spawn(move || {
-            let saved = save.map_or(Ok(()), |save| save());
-            let opened = saved.and_then(|()| Predictor::open(&folder, Some("cpu")).map_err(|error| error.to_string()));
-            for path in paths {
-                let result = match &opened {
-                    Ok(predictor) => predictor
-                        .predict_file(&path)
-                        .map(|predicted| (predicted, predictor.classes().to_vec()))
-                        .map_err(|error| error.to_string()),
-                    Err(error) => Err(error.clone()),
-                };
-                let mut judged = judged.lock();
-                judged.under_way -= 1;
-                judged.pictures.insert(0, Shown { path, run: name.clone(), result, textures: None });
-            }
-        });
+        let folder = run.folder.clone();
+        let under_way = UnderWay::new(&self.judged, &run.name, paths);
+        let work = move || {
+            let opened = caught(|| {
+                save.map_or(Ok(()), |save| save())?;
+                Predictor::open(&folder, Some("cpu")).map_err(|error| error.to_string())
+            });
+            under_way.judge(|path| {
+                let predictor = opened.as_ref().map_err(String::clone)?;
+                let predicted = caught(|| predictor.predict_file(path).map_err(|error| error.to_string()))?;
+                Ok((predicted, predictor.classes().to_vec()))
+            });
+        };
+        if let Err(error) = std::thread::Builder::new().spawn(work) {
+            UnderWay::new(&self.judged, &run.name, paths).judge(|_| Err(no_thread(&error)));
+        }
     }
 
     /// Draws the page; returns a picture that is to be judged, too.
@@ -147,5 +184,26 @@ fn textures(ui: &Ui, predicted: &PredictedPicture) -> [TextureHandle; 2] {
         [] => ColorImage::new([1, 1], vec![Color32::TRANSPARENT]),
         mask => ColorImage::new([width, height], mask.iter().map(|class| class_color(*class)).collect()),
     };
-    [picture, mask].map(|image| ui.ctx().load_texture("own picture", image, TextureOptions::NEAREST))
+    [picture, mask].map(|image| texture(ui.ctx(), "own picture", image))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_leaves_no_picture_under_way() {
+        let judged = Arc::new(Mutex::new(Judged::default()));
+        let paths = ["a", "b", "c"].map(PathBuf::from);
+        let under_way = UnderWay::new(&judged, "run", &paths);
+        assert_eq!(judged.lock().under_way, 3);
+        let work = move || {
+            under_way.judge(|path| if path == Path::new("b") { panic!("on purpose") } else { Err("wrong".into()) });
+            Ok(())
+        };
+        assert!(caught(work).is_err());
+        let judged = judged.lock();
+        assert_eq!(judged.under_way, 0);
+        assert_eq!(judged.pictures.iter().map(|shown| &shown.path).collect::<Vec<_>>(), [&paths[0]]);
+    }
 }

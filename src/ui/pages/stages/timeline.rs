@@ -1,7 +1,10 @@
 //! The last steps in time: a lane for each thread and device.
 
+use std::path::PathBuf;
+
 use egui::{Align2, Color32, FontId, Rect, Role, Sense, Ui, Vec2, WidgetInfo, pos2};
 
+use crate::runs::Recording;
 use crate::train::record::{Lane, Span, Timeline};
 
 use crate::ui::palette;
@@ -19,23 +22,52 @@ const SHORTEST: f64 = 0.01;
 /// Which part of the time is seen.
 #[derive(Default)]
 pub(super) struct TimelineView {
+    /// Whose timeline it is.
+    of: PathBuf,
     /// From and to, in milliseconds; everything if nobody has zoomed in.
     seen: Option<[f64; 2]>,
-    /// The timeline as it was when somebody stopped it.
+    /// The timeline as it was when somebody stopped it, or zoomed in: what is seen would soon be over.
     held: Option<Timeline>,
+    /// Somebody stopped it.
+    hold: bool,
 }
 
 impl TimelineView {
+    /// What was seen of another run is forgotten.
+    pub(super) fn follow(&mut self, run: &Recording) {
+        if self.of != run.folder {
+            *self = Self { of: run.folder.clone(), ..Self::default() };
+        }
+    }
+
     pub(super) fn controls(&mut self, ui: &mut Ui, text: Text) {
         let mut hold = self.held.is_some();
         if ui.toggle_value(&mut hold, text.t("hold")).on_hover_text(text.t("Keeps these steps on the screen")).changed()
         {
             self.held = hold.then(Timeline::default);
+            self.hold = hold;
+            if !hold {
+                self.seen = None;
+            }
         }
         if ui.button(text.t("Show all")).clicked() {
-            self.seen = None;
+            self.show_all();
         }
         ui.weak(text.t("drag to move, scroll with Ctrl to zoom"));
+    }
+
+    /// Everything, and live if nobody has stopped it.
+    fn show_all(&mut self) {
+        self.seen = None;
+        if !self.hold {
+            self.held = None;
+        }
+    }
+
+    /// Shows this part from now on, of the timeline as it is.
+    fn zoom(&mut self, seen: [f64; 2], live: &Timeline) {
+        self.seen = Some(seen);
+        self.held.get_or_insert_with(|| live.clone());
     }
 
     pub(super) fn ui(&mut self, ui: &mut Ui, text: Text, live: &Timeline) {
@@ -44,8 +76,8 @@ impl TimelineView {
             self.held = Some(live.clone());
         }
         let timeline = self.held.as_ref().unwrap_or(live);
-        let Some(all) = extent(timeline) else { return };
-        let size = Vec2::new(ui.available_width(), LANE * timeline.lanes.len() as f32 + AXIS);
+        let (Some(all), lanes) = (extent(timeline), timeline.lanes.len()) else { return };
+        let size = Vec2::new(ui.available_width(), LANE * lanes as f32 + AXIS);
         let (area, response) = ui.allocate_exact_size(size, Sense::click_and_drag());
         let plot = Rect::from_min_max(pos2(area.left() + NAMES, area.top()), area.max);
         let mut seen = self.seen.unwrap_or(all);
@@ -53,7 +85,7 @@ impl TimelineView {
         if response.dragged() {
             let moved = f64::from(response.drag_delta().x) / scale;
             seen = seen.map(|edge| edge - moved);
-            self.seen = Some(seen);
+            self.zoom(seen, live);
         }
         if let Some(pointer) = response.hover_pos() {
             let zoom = ui.input(|input| f64::from(input.zoom_delta()));
@@ -61,10 +93,11 @@ impl TimelineView {
                 let center = seen[0] + f64::from(pointer.x - plot.left()) / scale;
                 let zoomed = seen.map(|edge| center + (edge - center) / zoom);
                 if zoomed[1] - zoomed[0] > SHORTEST {
-                    self.seen = Some(zoomed);
+                    self.zoom(zoomed, live);
                 }
             }
         }
+        let timeline = self.held.as_ref().unwrap_or(live);
         let [from, to] = self.seen.unwrap_or(seen);
         response.widget_info(|| WidgetInfo::labeled(Role::Image, true, in_words(text, timeline, all)));
         let place = |ms: f64| plot.left() + ((ms - from) / (to - from)) as f32 * plot.width();
@@ -179,6 +212,23 @@ mod tests {
         assert_eq!(said.map(|name| lane_name(Text(Language::English), name)), said);
         let portuguese = ["carregador 2", "carregador de teste 1", "lotes", "gpu:0", "my loader 3"];
         assert_eq!(said.map(|name| lane_name(Text(Language::Portuguese), name)), portuguese);
+    }
+
+    #[test]
+    fn what_was_zoomed_into_stays_and_is_of_one_run() {
+        let [one, other] = ["one", "other"].map(|folder| Recording::open(folder.as_ref()));
+        let timeline = |name: &str| Timeline { lanes: vec![Lane { name: name.to_owned(), spans: Vec::new() }] };
+        let mut view = TimelineView::default();
+        view.follow(&one);
+        view.zoom([1.0, 2.0], &timeline("first"));
+        view.zoom([1.5, 2.0], &timeline("second"));
+        view.follow(&one);
+        assert_eq!((view.seen, &view.held), (Some([1.5, 2.0]), &Some(timeline("first"))));
+        view.show_all();
+        assert_eq!((view.seen, &view.held), (None, &None));
+        view.zoom([1.0, 2.0], &timeline("third"));
+        view.follow(&other);
+        assert_eq!((view.seen, &view.held), (None, &None));
     }
 
     #[test]
