@@ -11,7 +11,8 @@ use crate::error::{Error, Result};
 /// How the names of files begin that are being written.
 pub(crate) const TEMPORARY: &str = ".brasa-";
 
-/// Writes a file under a temporary name beside it, then renames it: readers see the old contents or the new.
+/// Writes a file under a temporary name beside it, then renames it: readers see the old contents or the new. A link
+/// stays, and the file that it leads to is replaced; a pipe or a device is written to.
 pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
     write(path, contents, true)
 }
@@ -33,24 +34,64 @@ pub(crate) fn write_new(path: &Path, contents: &[u8]) -> io::Result<()> {
     file.persist_noclobber(path).map(drop).map_err(|error| error.error)
 }
 
+/// An error if this file cannot be written; what it has now stays.
+#[cfg(feature = "cli")]
+pub(crate) fn can_be_written(path: &Path) -> Result<()> {
+    let attempt = || -> io::Result<()> {
+        match place(path)? {
+            Some(place) if place.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+            Some(place) => temporary(folder_of(&place)).map(drop),
+            // to open a pipe is to wait for who reads it
+            None => Ok(()),
+        }
+    };
+    attempt().map_err(|error| Error::io(path, error))
+}
+
+/// Whether what is written there replaces a file, or makes one: not so of a pipe or a device.
+#[cfg(feature = "cli")]
+pub(crate) fn is_replaced(path: &Path) -> bool {
+    place(path).is_ok_and(|place| place.is_some())
+}
+
+/// Where the file lies that this path leads to, over links; `None` if it is a pipe, a device or the like, which a file
+/// must not take the place of.
+fn place(path: &Path) -> io::Result<Option<PathBuf>> {
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return Ok(None);
+    }
+    let mut place = path.to_owned();
+    // as many as Linux follows
+    for _ in 0..40 {
+        // by hand, as a link may lead to what is not there yet
+        if !place.is_symlink() {
+            return Ok(Some(place));
+        }
+        place = folder_of(&place).join(std::fs::read_link(&place)?);
+    }
+    Err(io::Error::other("too many links lead on from it"))
+}
+
 /// The folder that a file lies in.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn write(path: &Path, contents: &[u8], lasting: bool) -> Result<()> {
-    let folder = folder_of(path);
-    let write = || {
-        let mut file = temporary(folder)?;
+    let write = || -> io::Result<()> {
+        let Some(place) = place(path)? else {
+            return File::options().write(true).open(path)?.write_all(contents);
+        };
+        let mut file = temporary(folder_of(&place))?;
         // The temporary file's own writer would add its name to an error.
         file.as_file_mut().write_all(contents)?;
         // The rename must not reach the disk before the contents.
         if lasting {
             file.as_file().sync_all()?;
         }
-        file.persist(path).map_err(|error| error.error)
+        file.persist(&place).map(drop).map_err(|error| error.error)
     };
-    write().map(drop).map_err(|error| Error::io(path, error))
+    write().map_err(|error| Error::io(path, error))
 }
 
 /// A file that is to be renamed to another one in this folder once it is whole. An error does not name it: nobody has
@@ -101,5 +142,34 @@ mod tests {
         assert!(reason.is_some_and(|reason| !reason.contains("missing")), "{said}");
         let said = temporary_folder(&missing, ".").expect_err("its parent is not there").to_string();
         assert!(!said.contains("missing"), "{said}");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn links_and_devices_stay_what_they_are() {
+        use std::os::unix::fs::{FileTypeExt as _, symlink};
+
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let at = |name: &str| folder.path().join(name);
+        for (link, target) in [("link", "file"), ("twice", "link"), ("circle", "circle"), ("null", "/dev/null")] {
+            symlink(target, at(link)).expect("a link");
+        }
+        for (link, contents) in [("link", "made"), ("link", "replaced"), ("twice", "again")] {
+            write_whole(&at(link), contents.as_bytes()).expect("writable");
+            assert_eq!(std::fs::read_to_string(at("file")).expect("a file"), contents);
+        }
+        assert!(!at("file").is_symlink() && at("link").is_symlink() && at("twice").is_symlink());
+        write_whole(&at("circle"), b"").expect_err("there is no end of it");
+        write_whole(&at("null"), b"gone").expect("writable");
+        assert!(at("null").is_symlink(), "it is no file");
+        let pipe = at("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it is there").success());
+        let read = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::read(pipe).expect("a pipe")
+        });
+        write_whole(&pipe, b"through it").expect("somebody reads");
+        assert_eq!(read.join().expect("no panic"), b"through it");
+        assert!(std::fs::metadata(&pipe).expect("it is there").file_type().is_fifo());
     }
 }

@@ -355,7 +355,7 @@ fn sorted(times: &[f64]) -> Vec<f64> {
 }
 
 /// The value below which this part of the sorted times lies, between two of them in proportion (numpy's `linear`).
-fn at(times: &[f64], part: f64) -> f64 {
+pub(crate) fn at(times: &[f64], part: f64) -> f64 {
     let place = part * (times.len() - 1) as f64;
     let (low, high) = (times[place.floor() as usize], times[place.ceil() as usize]);
     low + (high - low) * place.fract()

@@ -26,6 +26,8 @@ pub use compare::{Change, Comparison, Gap, compare};
 pub use crossover::{Crossing, Crossover, Family, crossover};
 pub use crossovers::{CrossoverOptions, crossovers};
 pub use growth::{Ended, Growth};
+#[cfg(feature = "cli")]
+pub(crate) use method::at;
 pub use method::{Measured, Method};
 pub use peak::{Peak, measure_peak};
 pub use report::{DeviceReport, Report, Row, StageRow, Suite};

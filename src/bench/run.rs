@@ -64,6 +64,14 @@ pub struct Progress {
 /// If nothing fits `options`, or their method measures nothing.
 pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> {
     options.method.check()?;
+    let mut options = options.clone();
+    let mut known = Vec::new();
+    options.suites.retain(|suite| {
+        let is_new = !known.contains(suite);
+        known.extend(is_new.then_some(*suite));
+        is_new
+    });
+    let options = &options;
     let cases: Vec<Case> = cases::all(options).collect();
     if cases.is_empty() && !with_stages(options) {
         let suites = options.suites.iter().map(|suite| suite.name()).collect::<Vec<_>>().join(", ");
@@ -268,6 +276,15 @@ fn row(case: &Case, measured: std::result::Result<Measured, String>) -> Row {
 mod tests {
     use super::*;
     use crate::device::Fault;
+
+    #[test]
+    fn a_suite_that_is_named_twice_is_measured_once() {
+        let method = Method { rounds: 1, least_runs: 1, budget_s: 0.0, ..Method::quick() };
+        let (suites, devices) = (vec![Suite::Matmul; 2], vec!["cpu".into()]);
+        let report = run(&Options { suites, devices, filter: "matmul_64".into(), quick: true, method }, &mut |_| {});
+        let report = report.expect("there is such a case");
+        assert_eq!(report.devices[0].rows.iter().filter(|row| row.name == "matmul_64").count(), 1);
+    }
 
     #[test]
     fn a_device_that_fails_half_way_leaves_a_report_of_the_rest() {

@@ -49,8 +49,8 @@ pub(super) fn run(args: &DevicesArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `is_default`: whether it is taken where none is named; `None` where the environment names one.
-fn json(device: &DeviceInfo, is_default: Option<bool>) -> String {
+/// What is known of a device, as JSON.
+pub(super) fn value(device: &DeviceInfo) -> serde_json::Value {
     let mut value = serde_json::to_value(device).expect("plain data");
     if device.max_buffer_bytes == u64::MAX {
         // the CPU backend has no such bounds
@@ -58,6 +58,12 @@ fn json(device: &DeviceInfo, is_default: Option<bool>) -> String {
             value[limit] = serde_json::Value::Null;
         }
     }
+    value
+}
+
+/// `is_default`: whether it is taken where none is named; `None` where the environment names one.
+fn json(device: &DeviceInfo, is_default: Option<bool>) -> String {
+    let mut value = value(device);
     value["default"] = is_default.into();
     value["notes"] = serde_json::to_value(device.notes()).expect("plain data");
     value.to_string()

@@ -3,11 +3,16 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::bench;
 use crate::doctor::{self, Options, Problem, Progress, Report, Verdict};
 use crate::error::{Error, Result};
-use crate::files::write_whole;
+use crate::files::{can_be_written, is_replaced, write_whole};
+
+use super::interrupt::on_interrupt;
 
 /// Deviations that are shown; the file and --json have all.
 const SHOWN: usize = 20;
@@ -26,7 +31,8 @@ pub(super) struct DoctorArgs {
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
     /// Where to write the report to, to be shared (Markdown) [default: brasa-doctor.md, and with --filter
-    /// brasa-doctor-filtered.md, so that the report of all ops stays]
+    /// brasa-doctor-filtered.md, so that the report of all ops stays]. Until all is examined, FILE.partial says how far
+    /// it is, which tells where a driver ended the program
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Write JSON to standard output, a line for each device
@@ -49,6 +55,9 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
         return Err(Error::Config(format!("there is no op `{planted}`")));
     }
     let out = args.out.as_deref().unwrap_or(Path::new(if args.filter.is_empty() { WHOLE } else { FILTERED }));
+    // that it cannot be written is told now, and not minutes later
+    can_be_written(out)?;
+    let partial = Partial::of(out);
     let mut document = format!("# brasa doctor, version {}, {}\n\n", env!("CARGO_PKG_VERSION"), crate::BUILD);
     let (mut is_safe, mut last_words) = (true, String::new());
     for (selector, device) in bench::opened(&args.device) {
@@ -70,17 +79,14 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
             }
             Err(error) => return Err(error),
         };
-        // that it cannot be written is told now, and not minutes later
-        write_whole(out, document.as_bytes())?;
         let bar = super::progress_bar();
         let report = doctor::examine(&device, &options, &mut |Progress { what, done, of }| {
             bar.set_length(of as u64);
             bar.set_position(done as u64);
             bar.set_message(format!("{selector}: {what}"));
-            // a driver may take the process with it: what it was at then stays in the file
-            let so_far =
-                format!("{document}## {}\n\n**not safe to train here: it ended at `{what}`**\n", device.info());
-            let _ = write_whole(out, so_far.as_bytes());
+            // a driver may take the process with it: what it was at then stays there
+            let end = format!("not safe to train here if nobody stopped it: it ended at `{what}`");
+            let _ = partial.write(&format!("{document}## {}\n\n**{end}**\n", device.info()));
         });
         bar.finish_and_clear();
         is_safe &= report.verdict() != Verdict::NotSafe;
@@ -88,14 +94,54 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode> {
         let _ = writeln!(last_words, "{selector}: {}", verdict(&report, &args.filter));
         let text = if args.json { json(&report) } else { in_words(&report) };
         // the report first: what was found does not depend on who reads along
-        write_whole(out, document.as_bytes())?;
+        partial.write(&document)?;
         super::print_result(&text)?;
     }
     write_whole(out, document.as_bytes())?;
+    partial.remove();
     if !args.json {
         super::print_result(&format!("The whole report is in {}.\n{last_words}", out.display()))?;
     }
     Ok(ExitCode::from(u8::from(!is_safe)))
+}
+
+/// What there is of a report while devices are examined, beside the file that the whole one is to be in: what that has
+/// now stays until then.
+struct Partial {
+    /// `None` where the report goes to a pipe or a device.
+    path: Option<PathBuf>,
+    writing: Arc<Mutex<()>>,
+}
+
+impl Partial {
+    /// Who stops the program ends it without: that it ended somewhere says nothing then.
+    fn of(out: &Path) -> Self {
+        let mut name = out.as_os_str().to_owned();
+        name.push(".partial");
+        let path = is_replaced(out).then(|| PathBuf::from(name));
+        let writing = Arc::new(Mutex::new(()));
+        on_interrupt({
+            let (path, writing) = (path.clone(), Arc::clone(&writing));
+            move || {
+                // held to the end, so that it is not written again
+                let _held = writing.lock();
+                let _ = path.as_deref().map(std::fs::remove_file);
+                std::process::exit(super::INTERRUPTED.into());
+            }
+        });
+        Self { path, writing }
+    }
+
+    fn write(&self, text: &str) -> Result<()> {
+        let _held = self.writing.lock();
+        self.path.as_deref().map_or(Ok(()), |path| write_whole(path, text.as_bytes()))
+    }
+
+    /// The whole report is there.
+    fn remove(&self) {
+        let _held = self.writing.lock();
+        let _ = self.path.as_deref().map(std::fs::remove_file);
+    }
 }
 
 /// In one line: safe, or not, and with which switches.
@@ -111,6 +157,7 @@ fn verdict(report: &Report, filter: &str) -> String {
 
 fn json(report: &Report) -> String {
     let mut value = serde_json::to_value(report).expect("plain data");
+    value["device"] = super::devices::value(&report.device);
     value["verdict"] = serde_json::to_value(report.verdict()).expect("plain data");
     value.to_string() + "\n"
 }

@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+
 use crate::data::DatasetName;
 use crate::error::{Error, Result};
 use crate::train::record::{RUN, RunRecord};
@@ -35,14 +38,19 @@ pub(super) struct EvalArgs {
     json: bool,
 }
 
-/// Judges and prints.
-pub(super) fn run(args: &EvalArgs) -> Result<ExitCode> {
+/// Judges and prints; `matches` knows which flags were given.
+pub(super) fn run(args: &EvalArgs, matches: &ArgMatches) -> Result<ExitCode> {
     let mut config = Trainer::config_of(&args.run)?;
     if let Some(dataset) = &args.dataset {
         config.dataset = dataset.clone();
     }
     if args.device.is_some() {
         config.device.clone_from(&args.device);
+    }
+    // there for trainings, which try the devices; elsewhere it is the best one
+    let in_environment = matches.value_source("device") == Some(ValueSource::EnvVariable);
+    if in_environment && config.device.as_deref() == Some("auto") {
+        config.device = Some("best".into());
     }
     let weights = args.weights.clone().or_else(|| best_weights(&args.run)).ok_or_else(|| {
         let run = args.run.display();

@@ -1,9 +1,9 @@
 //! `brasa export`: a run's model as a file for other programs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::formats::onnx::Batch;
 use crate::train::{ModelExport, export};
 use crate::units::bytes;
@@ -28,13 +28,34 @@ pub(super) struct ExportArgs {
     normalized_input: bool,
 }
 
+/// Weights that a run writes into its folder, and is read from.
+const OWN: [&str; 2] = ["best.safetensors", "model.safetensors"];
+
 /// Writes the file and says what is in it.
 pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
     let path = args.file.clone().unwrap_or_else(|| args.run.join("model.onnx"));
+    let is_weights = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("safetensors"));
+    if is_weights && (args.batch_size.is_some() || args.normalized_input) {
+        let message = "--batch-size and --normalized-input are for FILE.onnx, and FILE.safetensors has weights alone: \
+                       leave them out";
+        return Err(Error::Config(message.into()));
+    }
+    if is_own(&args.run, &path) {
+        return Err(Error::Config(format!("{}: this is the run's own file: name another", path.display())));
+    }
     let batch = args.batch_size.map_or(Batch::Named, |size| Batch::Fixed(size.into()));
     let options = ModelExport { batch, normalized_input: args.normalized_input };
     let written = export(&args.run, args.weights.as_deref(), &path, &options)?;
     let size = bytes(written.bytes as u64);
     super::print_result(&format!("{} ({size}): {}\n", path.display(), written.contents))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether this is one of the run's files, whatever the way there. Later commands read what training has put there.
+fn is_own(run: &Path, path: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    OWN.iter().any(|name| {
+        let own = run.join(name);
+        own == path || real(path).is_some_and(|path| real(&own) == Some(path))
+    })
 }

@@ -107,7 +107,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             }
             #[cfg(feature = "ui")]
             Some(Command::View(args)) => view::run(args),
-            Some(Command::Eval(args)) => eval::run(&args),
+            Some(Command::Eval(args)) => {
+                eval::run(&args, matches.subcommand_matches("eval").expect("clap parsed this command"))
+            }
             Some(Command::Infer(args)) => infer::run(&args),
             Some(Command::Export(args)) => export::run(&args),
             Some(Command::Bench(args)) => bench::run(&args),

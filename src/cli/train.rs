@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-#[cfg(feature = "ui")]
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
@@ -58,13 +56,14 @@ pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
         // the trainer would do it, too, but without a word
         super::data::fetch_with_bar(&config.dataset, &config.open_options())?;
     }
+    let first = Arc::new(OnceLock::new());
     #[cfg(feature = "ui")]
     let config = if args.no_ui || args.json {
         config
     } else {
         // settings that make no sense are an error of the command line, not something for a window to show
         config.clone().resolve()?;
-        match in_window(config, args.resume.clone()) {
+        match in_window(config, args.resume.clone(), &first) {
             Ok(done) => return done,
             Err(config) => *config,
         }
@@ -76,7 +75,6 @@ pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
     trainer.add_tensorboard();
     let control = Control::default();
     let on_signal = control.clone();
-    let first = OnceLock::new();
     on_interrupt(move || {
         if is_second(&first) && on_signal.stopping() {
             std::process::exit(super::INTERRUPTED.into());
@@ -96,11 +94,14 @@ fn is_second(first: &OnceLock<Instant>) -> bool {
 
 /// Trains in the window; the settings come back if there is none.
 #[cfg(feature = "ui")]
-fn in_window(config: Config, resume: Option<PathBuf>) -> std::result::Result<Result<ExitCode>, Box<Config>> {
+fn in_window(
+    config: Config,
+    resume: Option<PathBuf>,
+    first: &Arc<OnceLock<Instant>>,
+) -> std::result::Result<Result<ExitCode>, Box<Config>> {
     let options = crate::ui::Options { train: Some(Box::new(config)), resume, ..crate::ui::Options::default() };
     let closer = options.closer.clone();
-    let first = Arc::new(OnceLock::new());
-    let signalled = Arc::clone(&first);
+    let signalled = Arc::clone(first);
     // where there is no window after all, the terminal has it
     on_interrupt(move || {
         if is_second(&signalled) {
@@ -111,6 +112,12 @@ fn in_window(config: Config, resume: Option<PathBuf>) -> std::result::Result<Res
     match crate::ui::open(options) {
         Ok(ended) => Ok(tell_end(ended, first.get().is_some())),
         Err((options, why)) => {
+            // until the run can be stopped, there is nothing to save: a signal ends the program, one that came before
+            // this as well
+            on_interrupt(|| std::process::exit(super::INTERRUPTED.into()));
+            if first.get().is_some() {
+                std::process::exit(super::INTERRUPTED.into());
+            }
             super::say(&format!("no window can be opened: {why}; training in the terminal instead, as with --no-ui"));
             Err(options.train.expect("it was put in"))
         }

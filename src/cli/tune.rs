@@ -50,10 +50,15 @@ pub(super) fn run(args: &TuneArgs, matches: &ArgMatches) -> Result<ExitCode> {
     });
     bar.finish_and_clear();
     let tuning = tuned?;
-    let text =
-        if args.json { serde_json::to_string(&tuning).expect("plain data") + "\n" } else { text(&tuning, width()) };
+    let text = if args.json { json(&tuning) } else { text(&tuning, width()) };
     super::print_result(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn json(tuning: &Tuning) -> String {
+    let mut value = serde_json::to_value(tuning).expect("plain data");
+    value["device"] = super::devices::value(&tuning.device);
+    value.to_string() + "\n"
 }
 
 fn text(tuning: &Tuning, width: usize) -> String {

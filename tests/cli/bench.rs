@@ -136,6 +136,8 @@ fn a_device_that_fails_leaves_a_report_of_the_rest() {
     let ran = short("cpu", &["--device", "gpu:99"]);
     assert!(ran.stdout.contains("gpu:99") && ran.stdout.contains("FAILED"), "{}", ran.stdout);
     assert!(ran.stdout.contains("matmul_64  "), "{}", ran.stdout);
+    let csv = short("cpu", &["--device", "gpu:99", "--csv"]).stdout;
+    assert!(csv.lines().any(|line| line.starts_with(",,gpu:99,") && line.contains("unknown device")), "{csv}");
     for device in ["gpu:99", "nonsense"] {
         refuses(&["bench", "matmul", "--quick", "--device", device], 2, &["error: unknown device", device]);
     }
@@ -197,6 +199,10 @@ fn what_makes_no_sense_is_refused() {
     for more in [&["matmul"][..], &["--filter", "conv"], &["--as-notebook"], &["--csv"]] {
         refuses(&[&["bench", "--model", "mlp"], more].concat(), 2, &["cannot be used with", "--model"]);
     }
+    refuses(&["bench", "--model", "mlp", "--onnx", "a.onnx"], 2, &["cannot be used with", "--model"]);
+    for more in [&["--crossover"][..], &["--compare", "a.json", "b.json"]] {
+        refuses(&[&["bench", "--axis", "n=8"], more].concat(), 2, &["cannot be used with", "--axis"]);
+    }
 }
 
 #[test]
@@ -221,6 +227,7 @@ fn what_could_not_be_kept_is_told_before_anything_is_measured() {
 fn to_have_measured_nothing_is_no_success() {
     let ran = brasa(&["bench", "matmul", "--device", "cpu", "--filter", "_high"]);
     assert_eq!(ran.code, Some(1), "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stderr.contains("nothing was measured on cpu: no case"), "{}", ran.stderr);
 }
 
 #[test]

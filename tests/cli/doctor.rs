@@ -35,6 +35,8 @@ fn a_whole_report_is_json() {
     let report: Value = serde_json::from_str(&ran.stdout).expect("JSON");
     assert_eq!((&report["verdict"], &report["sweep"]["deviations"]), (&"safe".into(), &Value::Array(Vec::new())));
     assert!(report["sweep"]["ops"].as_u64() > Some(300) && report["sweep"]["cases"].as_u64() > Some(1000));
+    assert!(report["device"]["selector"] == "cpu" && report["device"]["max_buffer_bytes"].is_null(), "{report}");
+    assert!(out.is_file() && !out.with_file_name("report.md.partial").exists(), "the whole report alone");
     let outcomes = report["checks"].as_array().expect("a list");
     assert_eq!(outcomes.len(), 9);
     assert!(outcomes.iter().all(|check| check["outcome"]["failed"].is_null()), "{report}");

@@ -2,7 +2,7 @@
 
 use brasa::data::{Dataset, digits};
 
-use super::{brasa, digit, flags, folder, json_lines, refuses, short, text};
+use super::{brasa, brasa_with, digit, flags, folder, json_lines, refuses, short, text};
 
 #[test]
 fn evaluation_repeats_what_training_said() {
@@ -27,6 +27,9 @@ fn evaluation_repeats_what_training_said() {
     refuses(&["eval", text(out.path())], 2, &["is no run", "it has no config.toml", "runs/digits-cnn-1"]);
     refuses(&["eval", "nope"], 2, &["nope is no run: there is no such folder", "runs/digits-cnn-1"]);
     refuses(&["eval", text(&run), "--device", "auto"], 2, &["`auto`", "best, cpu, gpu"]);
+    // of the environment it is for trainings, and the best device elsewhere
+    let ran = brasa_with(&["eval", text(&run)], &[("BRASA_DEVICE", "auto")]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     refuses(&["eval", text(&run), "--weights", "none.safetensors"], 1, &["none.safetensors"]);
 }
 

@@ -60,6 +60,13 @@ fn a_model_is_measured() {
     let one = ["bench", "--onnx", text(&file), "--axis", "batch=3", "--quick", "--device", "cpu", "--csv"];
     assert!(brasa(&one).stdout.contains("model_b3"));
     refuses(&["bench", "--onnx", text(&file), "--axis", "batch"], 2, &["NAME=SIZE"]);
+    let bench = ["bench", "--onnx", text(&file), "--device", "cpu", "--axis"];
+    for size in ["99999999999", "9999999999999999999"] {
+        let axis = format!("batch={size}");
+        refuses(&[&bench[..], &[axis.as_str()]].concat(), 2, &["model.onnx", &axis, "elements"]);
+    }
+    let twice = [&bench[..], &["batch=8", "--axis", "batch=16"]].concat();
+    refuses(&twice, 2, &["model.onnx", "`batch` is given two sizes"]);
 }
 
 #[test]
@@ -72,6 +79,15 @@ fn weights_and_refusals() {
     let (cpu, best) = (Device::cpu(), run.join("best.safetensors"));
     let [written, saved] = [&file, &best].map(|path| load_tensors(path, &cpu).expect("weights"));
     assert!(!written.is_empty() && written.keys().eq(saved.keys()));
+    for more in [&["--batch-size", "3"][..], &["--normalized-input"]] {
+        refuses(&[&["export", text(&run), text(&file)], more].concat(), 2, &["--batch-size", "weights alone"]);
+    }
+    for name in ["best.safetensors", "model.safetensors"] {
+        let own = run.join("checkpoints/..").join(name);
+        let before = std::fs::read(&own).expect("weights");
+        refuses(&["export", text(&run), text(&own)], 2, &[name, "the run's own file"]);
+        assert_eq!(std::fs::read(&own).expect("weights"), before);
+    }
     refuses(&["export", text(&run), "model.pb"], 2, &["FILE.onnx or FILE.safetensors"]);
     refuses(&["export", text(out.path())], 2, &["config.toml"]);
     refuses(&["infer", text(&run), text(&pictures), "--mean", "0.5", "--std", "0.5"], 2, &["FILE.onnx"]);

@@ -169,8 +169,11 @@ fn masks_have_the_sizes_of_their_pictures_and_are_never_written_over_others() {
         let shares = line["pixels"].as_array().expect("a list").iter().map(|part| part["share"].as_f64());
         assert!((shares.map(|share| share.expect("a number")).sum::<f64>() - 1.0).abs() < 1e-9, "{line}");
     }
+    let ran = brasa(&[&arguments[..3], &["--json", "--top", "1"]].concat());
+    assert!(json_lines(&ran.stdout).iter().all(|line| line["pixels"].as_array().expect("a list").len() == 1));
     let ran = brasa(&arguments);
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("3 answers without a mask") && !ran.stderr.contains("an answer"), "{}", ran.stderr);
     assert!(
         json_lines(&ran.stdout)
             .iter()
@@ -190,6 +193,12 @@ fn masks_have_the_sizes_of_their_pictures_and_are_never_written_over_others() {
         assert_eq!((output.status.code(), lines), (Some(code), 2), "{}", String::from_utf8_lossy(&output.stderr));
     }
     assert!(twice.join("one/x.png").is_file() && twice.join("two/x.png").is_file());
+    // and folders that have pictures of one name
+    let [one, two, both] = ["one", "two", "both"].map(|name| out.path().join(name));
+    let ran = brasa(&["infer", text(&run), text(&one), text(&two), text(&one), "--masks", text(&both)]);
+    assert_eq!((ran.code, ran.stdout.matches(" -> ").count()), (Some(0), 3), "{}", ran.stderr);
+    assert!(ran.stdout.contains("one/x.png\n") && ran.stdout.contains("two/x.png\n"), "{}", ran.stdout);
+    assert!(ran.stdout.ends_with("one/x-2.png\n"), "{}", ran.stdout);
     // where the pictures lie
     let before = std::fs::read(pictures.join("a.png")).expect("a picture");
     assert_eq!(brasa(&["infer", text(&run), text(&pictures), "--masks", text(&pictures)]).code, Some(1));
@@ -216,6 +225,9 @@ fn rows_of_tables_are_answered() {
     let name = |line: usize| Some(format!("{}:{line}", text(&questions)));
     assert_eq!(said, [(name(2), Some("low".into())), (name(3), Some("high".into()))]);
     assert!(ran.stderr.contains("2 rows in "), "{}", ran.stderr);
+    std::fs::write(&questions, "\n\na,b\n1,199\n").expect("writable");
+    let ran = brasa(&["infer", text(&run), text(&questions)]);
+    assert_eq!((ran.code, ran.stdout.lines().count()), (Some(0), 1), "{}", ran.stderr);
 
     let ran = fed(&["infer", text(&run)], b"1,199\n58\nx,2\n58, 142\n");
     assert_eq!((ran.code, ran.stdout.lines().count()), (Some(1), 2), "{}", ran.stderr);

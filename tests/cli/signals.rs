@@ -62,6 +62,48 @@ fn a_run_that_was_stopped_says_how_to_go_on() {
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
 }
 
+/// Where no window opens, the terminal has the run, from its first moment on.
+#[cfg(all(not(target_os = "macos"), feature = "ui"))]
+#[test]
+fn a_signal_while_a_run_is_set_up_ends_it() {
+    let out = folder();
+    let arguments = ["--model", "mlp", "--epochs", "100000", "--device", "cpu", "--out", text(out.path())];
+    let mut child = long(&mut super::command(&[]), &arguments);
+    let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    let first = lines.next().expect("a message").expect("readable");
+    assert!(first.starts_with("no window can be opened"), "{first}");
+    send("-INT", &child);
+    // what it says must find a reader; if the signal is lost, this takes long
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    std::thread::spawn(move || lines.for_each(drop));
+    while child.try_wait().expect("a child").is_none() {
+        if std::time::Instant::now() > end {
+            child.kill().expect("it runs");
+            panic!("it trains as if there had been no signal");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+}
+
+/// What it was at says nothing of the driver then, and an earlier report stays.
+#[test]
+fn an_examination_that_is_stopped_leaves_the_report_before_it() {
+    let folder = folder();
+    let [report, partial] = ["report.md", "report.md.partial"].map(|name| folder.path().join(name));
+    std::fs::write(&report, "of before").expect("writable");
+    let arguments = ["doctor", "--device", "cpu", "--out", text(&report)];
+    let mut child = long(&mut Command::new(env!("CARGO_BIN_EXE_brasa")), &arguments);
+    while !partial.exists() {
+        assert_eq!(child.try_wait().expect("a child"), None, "it says how far it is");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    send("-INT", &child);
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert_eq!(std::fs::read_to_string(&report).expect("it is there"), "of before");
+    assert!(!partial.exists(), "no verdict");
+}
+
 /// Closing the terminal is what nohup is for.
 #[test]
 fn a_hangup_that_is_ignored_stays_ignored() {

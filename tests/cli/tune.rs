@@ -58,6 +58,9 @@ fn on_the_cpu_there_is_nothing_to_tune() {
     let ran = brasa(&["tune", "--model", "mlp", "--batch-size", "8", "--device", "cpu"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     assert!(ran.stdout.contains("nothing to tune"), "{}", ran.stdout);
+    let ran = brasa(&["tune", "--model", "mlp", "--batch-size", "8", "--device", "cpu", "--json"]);
+    let told = json_lines(&ran.stdout).pop().expect("an object");
+    assert!(told["device"]["selector"] == "cpu" && told["device"]["max_buffer_bytes"].is_null(), "{told}");
     refuses(&["tune", "--device", "no such device"], 2, &["no such device"]);
     refuses(&["tune", "--batch-size", "0"], 2, &["batch-size is 0"]);
 }

@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::formats::onnx::{Dimension, Model, TensorInfo};
+use crate::shape::MAX_ELEMENTS;
 use crate::tensor::Tensor;
 
 use super::super::Suite;
@@ -48,6 +49,11 @@ pub(in super::super) fn cases(of: &OnnxModel) -> Result<Vec<Case>> {
             inputs.join("; ")
         )));
     }
+    let is_twice =
+        |(number, (name, _)): &(usize, &(String, usize))| of.axes[..*number].iter().any(|(before, _)| before == name);
+    if let Some((_, (name, _))) = of.axes.iter().enumerate().find(is_twice) {
+        return Err(Error::Config(format!("{}: the axis `{name}` is given two sizes", of.path.display())));
+    }
     let batch = inputs.first().and_then(|input| input.dimensions.as_ref()).and_then(|dimensions| dimensions.first());
     let batches = match batch {
         Some(Dimension::Fixed(size)) => vec![*size],
@@ -79,7 +85,17 @@ fn sizes(input: &TensorInfo, batch: Option<&Dimension>, rows: usize, of: &OnnxMo
         Dimension::Unknown if axis == 0 => Ok(rows),
         Dimension::Unknown => Err(open(&format!("axis {axis}"), " and gives it no name")),
     };
-    dimensions.iter().enumerate().map(size).collect()
+    let sizes = dimensions.iter().enumerate().map(size).collect::<Result<Vec<_>>>()?;
+    let elements = sizes.iter().try_fold(1_usize, |all, &size| all.checked_mul(size));
+    if elements.is_none_or(|elements| elements > MAX_ELEMENTS) {
+        let axes: Vec<String> = of.axes.iter().map(|(name, size)| format!("{name}={size}")).collect();
+        let given = if axes.is_empty() { String::new() } else { format!(" with --axis {}", axes.join(" --axis ")) };
+        return Err(Error::Config(format!(
+            "{}: {input} is of the sizes {sizes:?}{given}, more than the {MAX_ELEMENTS} elements there may be",
+            of.path.display()
+        )));
+    }
+    Ok(sizes)
 }
 
 fn case(name: &str, path: &Path, inputs: &[TensorInfo], shapes: Vec<Vec<usize>>, batch: usize) -> Case {
@@ -117,5 +133,50 @@ impl Work for Running {
 
     fn wait(&mut self) -> Result<()> {
         self.model.device().sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A field of a message: a number, or text and messages, which are short here.
+    fn number(field: u8, value: u8) -> Vec<u8> {
+        vec![field << 3, value]
+    }
+
+    fn bytes(field: u8, contents: impl AsRef<[u8]>) -> Vec<u8> {
+        let contents = contents.as_ref();
+        assert!(contents.len() < 128, "a length in one byte");
+        [&[(field << 3) | 2, contents.len() as u8][..], contents].concat()
+    }
+
+    /// `y` is `exp(x)`, and `i` says where `x` is not 0: how many places there are depends on its values.
+    fn model() -> Vec<u8> {
+        let node = |op: &str, output: &str| bytes(1, [bytes(1, "x"), bytes(2, output), bytes(4, op)].concat());
+        let value =
+            |field, name: &str, tensor: Vec<u8>| bytes(field, [bytes(1, name), bytes(2, bytes(1, tensor))].concat());
+        let floats = [number(1, 1), bytes(2, bytes(1, number(1, 4)))].concat();
+        let graph = [
+            node("Exp", "y"),
+            node("NonZero", "i"),
+            bytes(2, "g"),
+            value(11, "x", floats.clone()),
+            value(12, "y", floats),
+            value(12, "i", number(1, 7)),
+        ];
+        [number(1, 8), bytes(8, number(2, 13)), bytes(7, graph.concat())].concat()
+    }
+
+    #[test]
+    fn what_is_timed_is_computed_though_shapes_depend_on_values() {
+        let cpu = Device::cpu();
+        let model = Model::from_bytes(&model(), None, &cpu).expect("a model");
+        let input = Tensor::full([4], 2.0_f32, &cpu);
+        for _ in 0..2 {
+            let outputs = model.run(std::slice::from_ref(&input)).expect("it runs");
+            assert_eq!(outputs.len(), 2);
+            assert!(outputs.iter().all(|output| output.node().value().is_some()));
+        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::bench::{Measured, Report};
 use crate::error::{Error, Result};
 
-/// A line for each case and device.
+/// A line for each case and device, and one for each device that failed.
 pub(super) fn lines(report: &Report) -> Result<String> {
     let wrong = |error: csv::Error| Error::Config(error.to_string());
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -32,7 +32,14 @@ pub(super) fn lines(report: &Report) -> Result<String> {
         "what",
     ];
     writer.write_record(header).map_err(wrong)?;
+    let place = |name: &str| header.iter().position(|column| *column == name).expect("a column");
     for device in &report.devices {
+        if let Some(failure) = &device.failure {
+            let mut record = vec![""; header.len()];
+            record[place("device")] = &device.selector;
+            record[place("left_out")] = failure;
+            writer.write_record(record).map_err(wrong)?;
+        }
         for row in &device.rows {
             let of = |get: &dyn Fn(&Measured) -> String| row.measured.as_ref().map(get).unwrap_or_default();
             let told = |value: Option<String>| value.unwrap_or_default();
@@ -67,7 +74,6 @@ pub(super) fn lines(report: &Report) -> Result<String> {
             let source = stage.source.map_or("", |source| source.name());
             let told = ["stages", stage.stage.name(), &device.selector, &(1e-3 * stage.busy_ms).to_string()];
             told.iter().zip(&mut record).for_each(|(from, to)| (*from).clone_into(to));
-            let place = |name: &str| header.iter().position(|column| *column == name).expect("a column");
             source.clone_into(&mut record[place("source")]);
             record[place("what")] = format!("work of one training step, on {}", stage.place);
             writer.write_record(record).map_err(wrong)?;

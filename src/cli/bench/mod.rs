@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use crate::bench::{self, CrossoverOptions, DeviceReport, Method, OnnxModel, Options, Progress, Report, Suite};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::files::temporary;
+use crate::files;
 use crate::train::ModelName;
 
 use super::layout::{self, Style};
@@ -42,14 +42,15 @@ pub(super) struct BenchArgs {
     crossover: bool,
     /// The network of --crossover
     #[arg(long, value_name = "NAME", default_value = "tutorial-cnn", requires = "crossover", value_parser = ModelName::new,
-        conflicts_with_all = ["suites", "as_notebook", "filter", "csv", "compare"])]
+        conflicts_with_all = ["suites", "as_notebook", "filter", "csv", "compare", "onnx"])]
     model: ModelName,
     /// Instead of the suites: inference of a model in an ONNX file, with batches of 1, 8 and 64 where it leaves that
     /// open
     #[arg(long, value_name = "FILE", conflicts_with_all = ["suites", "as_notebook", "filter", "crossover", "compare"])]
     onnx: Option<PathBuf>,
     /// The size of an axis that the file of --onnx leaves open, such as sequence=128; may be given several times
-    #[arg(long, value_name = "NAME=SIZE", requires = "onnx", value_parser = axis)]
+    #[arg(long, value_name = "NAME=SIZE", requires = "onnx", value_parser = axis,
+        conflicts_with_all = ["crossover", "compare"])]
     axis: Vec<(String, usize)>,
     /// Write the whole report as JSON to standard output, for --compare
     #[arg(long, group = "format")]
@@ -160,6 +161,11 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
     let measured =
         |device: &DeviceReport| device.rows.iter().any(|row| row.measured.is_some()) || !device.stages.is_empty();
     let failed = report.devices.iter().all(|device| device.failure.is_some() || !measured(device));
+    // what failed or was left out is in the report, but not what a device has no case for
+    let has_none = |device: &&DeviceReport| device.failure.is_none() && device.rows.is_empty() && !measured(device);
+    for device in report.devices.iter().filter(|_| failed).filter(has_none) {
+        super::say(&format!("nothing was measured on {}: no case that was asked for is one for it", device.selector));
+    }
     Ok(ExitCode::from(u8::from(failed)))
 }
 
@@ -171,11 +177,10 @@ fn axis(text: &str) -> Result<(String, usize), String> {
 
 /// An error if this file cannot be; what it has now stays.
 fn can_be_written(path: &Path) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.is_dir() {
         return Err(Error::Config(format!("{}: this is a folder; name a file in it", path.display())));
     }
-    temporary(folder).map(drop).map_err(|error| Error::io(path, error))
+    files::can_be_written(path)
 }
 
 /// From which sizes on the devices are worth it.

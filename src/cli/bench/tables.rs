@@ -230,10 +230,13 @@ fn cases(report: &Report, suite: Suite) -> Vec<Vec<String>> {
     column(with_energy && trains, "of an epoch");
     let mut rows = vec![header.clone()];
     for name in names {
-        for (number, device) in devices.iter().enumerate() {
+        let first = rows.len();
+        for device in &devices {
             let Some(row) = report.row(&device.selector, suite, name) else { continue };
+            // the first device may have no such case
+            let is_first = rows.len() == first;
             let cell = |column: &String| match column.as_str() {
-                "case" if number == 0 => name.to_owned(),
+                "case" if is_first => name.to_owned(),
                 "case" => String::new(),
                 "device" => device.selector.clone(),
                 column if column.starts_with("against ") => against(report, suite, name, reference, device),
@@ -414,6 +417,20 @@ mod tests {
     use super::*;
     use crate::stage::Stage;
 
+    fn of(devices: Vec<DeviceReport>) -> Report {
+        Report {
+            id: String::new(),
+            version: String::new(),
+            build: String::new(),
+            machine: crate::bench::Machine::look(),
+            method: crate::bench::Method::quick(),
+            devices,
+            crossovers: Vec::new(),
+            growths: Vec::new(),
+            left_out: Vec::new(),
+        }
+    }
+
     #[test]
     fn what_is_the_same_is_neither_faster_nor_slower() {
         assert_eq!(counts(&[(0.1, false), (0.05, false)]), "slower in all 2 cases (10.0 to 20.0 x)");
@@ -443,17 +460,7 @@ mod tests {
         let cpu = stages([(Stage::Backward, 3.634, "cpu", by_clock), (Stage::Log, 0.687, "host + cpu", by_clock)]);
         let gpu =
             stages([(Stage::Backward, 27.126, "gpu:0", by_device), (Stage::Log, 3.572, "host + gpu:0", by_clock)]);
-        let of = Report {
-            id: String::new(),
-            version: String::new(),
-            build: String::new(),
-            machine: crate::bench::Machine::look(),
-            method: crate::bench::Method::quick(),
-            devices: vec![device("cpu", cpu), device("gpu:0", gpu)],
-            crossovers: Vec::new(),
-            growths: Vec::new(),
-            left_out: Vec::new(),
-        };
+        let of = of(vec![device("cpu", cpu), device("gpu:0", gpu)]);
         let text = report(&of, Style::Plain { width: 80 });
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let header = text.lines().find(|line| line.starts_with("stage  ")).expect("the table");
@@ -462,6 +469,31 @@ mod tests {
         let words: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(words, ["backward", "3.634", "w", "cpu", "27.126", "t", "gpu:0", "7.46", "x", "slower"]);
         assert!(text.contains("\nt: known by timestamp, w: known by wall clock; one run only"), "{text}");
+    }
+
+    #[test]
+    fn a_case_that_the_first_device_has_not_is_named() {
+        let row = |name: &str| Row {
+            suite: Suite::Matmul,
+            name: name.into(),
+            what: String::new(),
+            dtype: crate::dtype::DType::F32,
+            precision: crate::MatmulPrecision::default(),
+            flops: 0.0,
+            bytes: 0.0,
+            samples: 0,
+            measured: None,
+            left_out: Some("no memory".into()),
+        };
+        let device = |selector: &str, names: &[&str]| DeviceReport {
+            selector: selector.into(),
+            rows: names.iter().map(|name| row(name)).collect(),
+            ..DeviceReport::default()
+        };
+        let of = of(vec![device("cpu", &["both"]), device("gpu:0", &["both", "high"])]);
+        let rows = cases(&of, Suite::Matmul);
+        let names: Vec<[&str; 2]> = rows[1..].iter().map(|row| [row[0].as_str(), row[1].as_str()]).collect();
+        assert_eq!(names, [["both", "cpu"], ["", "gpu:0"], ["high", "gpu:0"]]);
     }
 
     #[test]

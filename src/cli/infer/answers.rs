@@ -24,6 +24,9 @@ impl Answer {
     }
 }
 
+/// Likeliest classes that are told unless somebody says how many.
+const LIKELIEST: usize = 3;
+
 /// Classes with their probabilities, or with their shares of the pixels, the largest first.
 struct Part<'a> {
     class: &'a str,
@@ -31,7 +34,7 @@ struct Part<'a> {
 }
 
 /// A line for people.
-pub(super) fn line(name: &str, answer: &Answer, predictor: &Predictor, top: usize) -> String {
+pub(super) fn line(name: &str, answer: &Answer, predictor: &Predictor, top: Option<usize>) -> String {
     let parts = parts(&answer.said, predictor.classes(), top);
     let parts: Vec<String> = parts.iter().map(|part| format!("{} {}", part.class, percent(part.share))).collect();
     let mask = answer.written().map(|mask| format!(" -> {}", mask.display())).unwrap_or_default();
@@ -39,7 +42,7 @@ pub(super) fn line(name: &str, answer: &Answer, predictor: &Predictor, top: usiz
 }
 
 /// A JSON object in a line.
-pub(super) fn object(name: &str, answer: &Answer, predictor: &Predictor, top: usize) -> String {
+pub(super) fn object(name: &str, answer: &Answer, predictor: &Predictor, top: Option<usize>) -> String {
     let parts = parts(&answer.said, predictor.classes(), top);
     let list = |measure: &str| -> Vec<Value> {
         parts.iter().map(|part| json!({ "class": part.class, measure: part.share })).collect()
@@ -65,13 +68,13 @@ pub(super) fn failure(name: &str, error: &Error) -> String {
     json!({ "input": name, "error": error.to_string() }).to_string() + "\n"
 }
 
-fn parts<'a>(said: &Prediction, classes: &'a [String], top: usize) -> Vec<Part<'a>> {
+fn parts<'a>(said: &Prediction, classes: &'a [String], top: Option<usize>) -> Vec<Part<'a>> {
     if said.mask.is_empty() {
         let of = |&(class, probability): &(u32, f32)| Part {
             class: &classes[class as usize],
             share: f64::from(probability),
         };
-        return said.likeliest.iter().take(top).map(of).collect();
+        return said.likeliest.iter().take(top.unwrap_or(LIKELIEST)).map(of).collect();
     }
     let mut counts = vec![0_usize; classes.len()];
     said.mask.iter().for_each(|&class| counts[usize::from(class)] += 1);
@@ -81,5 +84,6 @@ fn parts<'a>(said: &Prediction, classes: &'a [String], top: usize) -> Vec<Part<'
     // of equal ones the first
     parts.sort_by(|a, b| b.share.total_cmp(&a.share));
     parts.retain(|part| part.share > 0.0);
+    parts.truncate(top.unwrap_or(usize::MAX));
     parts
 }

@@ -131,9 +131,14 @@ impl Inputs {
         }
         if path.is_dir() {
             let mut found = false;
+            // pictures of one name in several folders have a mask each
+            let inside = if self.named.len() > 1 { normal(path) } else { PathBuf::new() };
             let wanted = below(path, Path::new(""), &mut Vec::new(), &mut |source| {
                 found = true;
-                take(source)
+                take(match source {
+                    Source::File { path, place } => Source::File { path, place: inside.join(place) },
+                    other => other,
+                })
             });
             let nothing = || Error::format(path, "there are no pictures (JPEG, PNG, BMP, WebP, GIF) in it");
             return wanted && (found || take(failed(path, nothing())));
@@ -152,9 +157,14 @@ fn file(path: PathBuf) -> Source {
         path.file_name().unwrap_or_default().into()
     } else {
         // two of one name in different folders have two masks, and none lies outside of the masks' folder
-        path.components().filter(|part| matches!(part, Component::Normal(_))).collect()
+        normal(&path)
     };
     Source::File { path, place }
+}
+
+/// The path without what leads up or begins at the root.
+fn normal(path: &Path) -> PathBuf {
+    path.components().filter(|part| matches!(part, Component::Normal(_))).collect()
 }
 
 /// The pictures in a folder and in those below it, by name; hidden ones are left out, and so is what is no file.
@@ -188,9 +198,10 @@ fn below(root: &Path, relative: &Path, above: &mut Vec<PathBuf>, take: Take<'_>)
     wanted
 }
 
-/// Rows of numbers, one in each line. A first one of a file without any number has the columns' names.
+/// Rows of numbers, one in each line that is not empty. A first one of a file without any number has the columns'
+/// names.
 fn rows(name: &str, mut text: impl BufRead, may_have_names: bool, take: Take<'_>) -> bool {
-    let (mut number, mut named) = (0, false);
+    let (mut number, mut records, mut named) = (0, 0, false);
     loop {
         let mut line = Vec::new();
         let read = match text.by_ref().take(MAX_LINE).read_until(b'\n', &mut line) {
@@ -199,7 +210,7 @@ fn rows(name: &str, mut text: impl BufRead, may_have_names: bool, take: Take<'_>
         };
         if read == 0 {
             let error = || Error::format(name, "there is no row below the columns' names");
-            return !named || number > 1 || take(Source::Failed { name: name.to_owned(), error: error() });
+            return !named || records > 1 || take(Source::Failed { name: name.to_owned(), error: error() });
         }
         number += 1;
         let place = format!("{name}:{number}");
@@ -213,9 +224,10 @@ fn rows(name: &str, mut text: impl BufRead, may_have_names: bool, take: Take<'_>
         let mut reader = ReaderBuilder::new().has_headers(false).trim(Trim::All).from_reader(&line[..]);
         let mut fields = ByteRecord::new();
         match reader.read_byte_record(&mut fields) {
-            Ok(true) => {}
+            Ok(true) => records += 1,
             Ok(false) => continue,
             Err(error) => {
+                records += 1;
                 let source = Source::Failed { name: place.clone(), error: Error::format(&place, error.to_string()) };
                 if !take(source) {
                     return false;
@@ -224,7 +236,7 @@ fn rows(name: &str, mut text: impl BufRead, may_have_names: bool, take: Take<'_>
             }
         }
         let fields = StringRecord::from_byte_record_lossy(fields);
-        if number == 1 && may_have_names && !fields.iter().any(|text| text.parse::<f32>().is_ok()) {
+        if records == 1 && may_have_names && !fields.iter().any(|text| text.parse::<f32>().is_ok()) {
             named = true;
         } else if !take(Source::Row { name: place, fields }) {
             return false;

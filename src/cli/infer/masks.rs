@@ -1,5 +1,6 @@
 //! Masks as files.
 
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -10,22 +11,52 @@ use crate::error::{Error, Result};
 use crate::files::{create_folder, write_new};
 use crate::train::class_color;
 
-/// Writes `mask`, of the size `given` to the model, as an indexed PNG of the `size` (height, width) that the picture
-/// had, under the picture's name into `folder`; never over another file. Says where it is.
-pub(super) fn write(folder: &Path, place: &Path, mask: &[u8], given: [usize; 2], size: [usize; 2]) -> Result<PathBuf> {
-    let named = if place.as_os_str().is_empty() { Path::new("mask") } else { place };
-    let path = folder.join(named.with_extension("png"));
-    let [height, width] = size;
-    let png = encoded(&Resize { height, width }.mask(mask, given)?, size);
-    let png = png.map_err(|error| Error::format(&path, error.to_string()))?;
-    create_folder(path.parent().unwrap_or(folder))?;
-    match write_new(&path, &png) {
-        Ok(()) => Ok(path),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let reason = "there is such a file already, and it stays: name another folder for the masks";
-            Err(Error::format(path, reason))
+/// A folder of masks.
+pub(super) struct Masks {
+    folder: PathBuf,
+    /// Those of this call.
+    written: HashSet<PathBuf>,
+}
+
+impl Masks {
+    pub(super) fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), written: HashSet::new() }
+    }
+
+    /// Writes `mask`, of the size `given` to the model, as an indexed PNG of the `size` (height, width) that the
+    /// picture had, under the picture's name; never over another file. Says where it is.
+    pub(super) fn write(&mut self, place: &Path, mask: &[u8], given: [usize; 2], size: [usize; 2]) -> Result<PathBuf> {
+        let path = self.unused(place);
+        let [height, width] = size;
+        let png = encoded(&Resize { height, width }.mask(mask, given)?, size);
+        let png = png.map_err(|error| Error::format(&path, error.to_string()))?;
+        create_folder(path.parent().unwrap_or(&self.folder))?;
+        match write_new(&path, &png) {
+            Ok(()) => {
+                self.written.insert(path.clone());
+                Ok(path)
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let reason = "there is such a file already, and it stays: name another folder for the masks";
+                Err(Error::format(path, reason))
+            }
+            Err(error) => Err(Error::io(path, error)),
         }
-        Err(error) => Err(Error::io(path, error)),
+    }
+
+    /// What the mask of the picture there is called. Of pictures with one name (`x.jpg` and `x.bmp`, or of folders that
+    /// end alike) all but the first get a number.
+    fn unused(&self, place: &Path) -> PathBuf {
+        let named = if place.as_os_str().is_empty() { Path::new("mask") } else { place };
+        let first = self.folder.join(named.with_extension("png"));
+        let stem = named.file_stem().unwrap_or_default();
+        let numbered = (2..).map(|number: usize| {
+            let mut name = stem.to_owned();
+            name.push(format!("-{number}.png"));
+            first.with_file_name(name)
+        });
+        let mut names = std::iter::once(first.clone()).chain(numbered);
+        names.find(|name| !self.written.contains(name)).expect("there are enough numbers")
     }
 }
 
@@ -57,13 +88,18 @@ mod tests {
     #[test]
     fn masks_are_read_as_they_were_written_and_never_over_others() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = write(folder.path(), Path::new("a/b.jpg"), &[0, 1, 2, 3, 4, 255], [2, 3], [2, 3]).expect("written");
+        let mut masks = Masks::new(folder.path());
+        let path = masks.write(Path::new("a/b.jpg"), &[0, 1, 2, 3, 4, 255], [2, 3], [2, 3]).expect("written");
         assert_eq!(path, folder.path().join("a/b.png"));
         let file = std::fs::read(&path).expect("a file");
         let mut numbers = Vec::new();
         assert_eq!(crate::data::read_mask(&file, &mut numbers), Ok([2, 3]));
         assert_eq!(numbers, [0, 1, 2, 3, 4, 255]);
-        let again = write(folder.path(), Path::new("a/b.bmp"), &[0], [1, 1], [1, 1]);
+        let one = |masks: &mut Masks| masks.write(Path::new("a/b.bmp"), &[0], [1, 1], [1, 1]);
+        for name in ["a/b-2.png", "a/b-3.png"] {
+            assert_eq!(one(&mut masks).expect("of another picture"), folder.path().join(name));
+        }
+        let again = one(&mut Masks::new(folder.path()));
         assert!(again.is_err_and(|error| error.to_string().contains("b.png")));
         assert_eq!(std::fs::read(&path).expect("a file"), file);
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
+use crate::bench;
 use crate::data::Sample;
 use crate::error::{Error, Result};
 use crate::train::{Predictor, Preprocessing};
@@ -19,6 +20,7 @@ use crate::units::{counted, thousands};
 
 use answers::{Answer, failure, line, object};
 use inputs::{Given, Inputs};
+use masks::Masks;
 
 /// Samples that are answered at once where all are there from the beginning.
 const BATCH: usize = 32;
@@ -55,9 +57,9 @@ pub(super) struct InferArgs {
     /// How many are answered at once [default: 32, or 1 from standard input]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     batch_size: Option<u16>,
-    /// How many of the likeliest classes are told
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=5))]
-    top: u8,
+    /// How many of the likeliest classes are told, or of those with the most pixels [default: 3, or all of pixels]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
+    top: Option<u8>,
     /// Write the classes of all pixels as PNGs of the pictures' sizes into this folder, for models that tell them
     #[arg(long, value_name = "FOLDER")]
     masks: Option<PathBuf>,
@@ -82,7 +84,7 @@ pub(super) fn run(args: &InferArgs) -> Result<ExitCode> {
     if print_all(args, &predictor, batch_size, &mut timed)? {
         super::say(&timed.summary(&predictor, batch_size));
     }
-    Ok(ExitCode::from(u8::from(timed.failed > 0)))
+    Ok(ExitCode::from(u8::from(timed.failed + timed.without_mask > 0)))
 }
 
 /// The model that is asked.
@@ -124,19 +126,26 @@ fn print_all(args: &InferArgs, predictor: &Arc<Predictor>, batch_size: usize, ti
     // input may stay open.
     let (sender, receiver) = sync_channel(AHEAD);
     let inputs = Inputs::new(&args.inputs, predictor);
+    let mut masks = args.masks.as_deref().map(Masks::new);
     let reader = std::thread::spawn(move || inputs.read(batch_size, &mut |batch| sender.send(batch).is_ok()));
     for batch in receiver {
-        for (name, answer) in answered(predictor, batch, batch_size, args.masks.as_deref(), timed)? {
+        for (name, answer) in answered(predictor, batch, batch_size, masks.as_mut(), timed)? {
             let error = match &answer {
-                Ok(answer) => answer.mask.as_ref().and_then(|mask| mask.as_ref().err()),
-                Err(error) => Some(error),
+                Ok(answer) => {
+                    let error = answer.mask.as_ref().and_then(|mask| mask.as_ref().err());
+                    timed.without_mask += usize::from(error.is_some());
+                    error
+                }
+                Err(error) => {
+                    timed.failed += 1;
+                    Some(error)
+                }
             };
-            timed.failed += usize::from(error.is_some());
             if let Some(error) = error.filter(|_| !args.json) {
                 super::report_error(error);
             }
             let text = match &answer {
-                Ok(answer) => told(&name, answer, predictor, args.top.into()),
+                Ok(answer) => told(&name, answer, predictor, args.top.map(usize::from)),
                 Err(error) if args.json => failure(&name, error),
                 Err(_) => continue,
             };
@@ -155,7 +164,7 @@ fn answered(
     predictor: &Predictor,
     batch: Vec<Given>,
     batch_size: usize,
-    masks: Option<&Path>,
+    mut masks: Option<&mut Masks>,
     timed: &mut Timed,
 ) -> Result<Vec<(String, Result<Answer>)>> {
     let mut samples: Vec<Sample> =
@@ -174,8 +183,8 @@ fn answered(
     let mut of = |Given { name, place, read }: Given| {
         let answer = read.map(|picture| {
             let (said, size) = (said.next().expect("one for each that was read"), picture.size);
-            let write = |folder: &Path| masks::write(folder, &place, &said.mask, [shape[1], shape[2]], size);
-            let mask = masks.map(write);
+            let write = |masks: &mut Masks| masks.write(&place, &said.mask, [shape[1], shape[2]], size);
+            let mask = masks.as_deref_mut().map(write);
             Answer { said, size, mask }
         });
         (name, answer)
@@ -188,7 +197,10 @@ struct Timed {
     begun: Instant,
     batches: usize,
     answered: usize,
+    /// Without an answer.
     failed: usize,
+    /// With an answer, but without the mask that was to be written.
+    without_mask: usize,
     /// The first one, for which kernels are compiled.
     first: Duration,
     /// The last ones of the others, from handing over the samples to having the answers.
@@ -198,7 +210,7 @@ struct Timed {
 impl Timed {
     fn new() -> Self {
         let (first, others) = (Duration::ZERO, VecDeque::new());
-        Self { begun: Instant::now(), batches: 0, answered: 0, failed: 0, first, others }
+        Self { begun: Instant::now(), batches: 0, answered: 0, failed: 0, without_mask: 0, first, others }
     }
 
     fn add(&mut self, took: Duration, count: usize) {
@@ -214,24 +226,27 @@ impl Timed {
         }
     }
 
-    fn summary(&mut self, predictor: &Predictor, batch_size: usize) -> String {
+    fn summary(&self, predictor: &Predictor, batch_size: usize) -> String {
         let seconds = self.begun.elapsed().as_secs_f64();
         let what = if predictor.input().shape.len() == 3 { "picture" } else { "row" };
         let rate = thousands((self.answered as f64 / seconds).round() as u64);
         let (count, device) = (counted(self.answered, what), predictor.device().name());
         let mut text = format!("{count} in {seconds:.2} s on {device}, reading included: {rate} a second");
-        let others = self.others.make_contiguous();
-        others.sort_unstable();
-        let milliseconds = |took: Duration| format!("{:.2} ms", took.as_secs_f64() * 1e3);
-        if let Some(&median) = others.get(others.len() / 2) {
-            let most = others[(others.len() * 95).div_ceil(100) - 1];
+        let mut others: Vec<f64> = self.others.iter().map(Duration::as_secs_f64).collect();
+        others.sort_by(f64::total_cmp);
+        if !others.is_empty() {
+            let milliseconds = |seconds: f64| format!("{:.2} ms", seconds * 1e3);
             let of = if batch_size == 1 { "one".to_owned() } else { format!("a batch of {batch_size}") };
-            let (first, median, most) = (milliseconds(self.first), milliseconds(median), milliseconds(most));
+            let [median, most] = [0.5, 0.95].map(|part| milliseconds(bench::at(&others, part)));
+            let first = milliseconds(self.first.as_secs_f64());
             text +=
                 &format!("\n{of}: {median} (median), {most} (95th percentile), {first} (the first, which compiles)");
         }
         if self.failed > 0 {
             text += &format!("\n{} without an answer", counted(self.failed, "input"));
+        }
+        if self.without_mask > 0 {
+            text += &format!("\n{} without a mask", counted(self.without_mask, "answer"));
         }
         text
     }
