@@ -81,6 +81,11 @@ impl<'a> Module<'a> {
         self.literal = false;
     }
 
+    /// Whether the text is for these sizes alone.
+    pub(crate) fn is_literal(&self) -> bool {
+        self.literal
+    }
+
     /// A number that depends on sizes, as a u32 expression.
     pub(crate) fn number(&mut self, value: u64) -> String {
         if self.literal { format!("{}u", value as u32) } else { self.hidden(value as u32) }

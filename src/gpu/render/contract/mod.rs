@@ -64,11 +64,12 @@ pub(crate) fn render(
     }
     let exchanged = turned(kernel);
     let kernel = exchanged.as_ref().unwrap_or(kernel);
-    let units = if has_large_tiles(whole) { cooperative::tile(module.caps, kernel) } else { None };
+    let shares = variants::shares(module.caps, whole);
+    // sums that are shared were not cut for them
+    let units = if shares == 1 && has_large_tiles(whole) { cooperative::tile(module.caps, kernel) } else { None };
     if let Some(tile) = units {
         return cooperative::render(module, kernel, tile).map(Some);
     }
-    let shares = variants::shares(module.caps, whole);
     match variant.unwrap_or_else(|| variants::rule(module.caps, kernel, shares)) {
         Variant::Registers { rows, columns, threads } => {
             register_tiles::render(module, kernel, [rows, columns], threads, shares).map(Some)

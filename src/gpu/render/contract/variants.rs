@@ -173,10 +173,11 @@ pub(crate) fn variants(caps: &Capabilities, kernel: &ContractKernel) -> Vec<Vari
     let exchanged = turned(kernel);
     let kernel = exchanged.as_ref().unwrap_or(kernel);
     let [batch, rows, columns, inner] = kernel.sizes();
-    if batch * rows * columns == 0 || (has_large_tiles(kernel) && cooperative::tile(caps, kernel).is_some()) {
+    let shares = shares(caps, kernel);
+    let has_units = shares == 1 && has_large_tiles(kernel) && cooperative::tile(caps, kernel).is_some();
+    if batch * rows * columns == 0 || has_units {
         return Vec::new();
     }
-    let shares = shares(caps, kernel);
     let rule = rule(caps, kernel, shares);
     let mut all = vec![rule];
     if let Variant::Registers { rows, columns, .. } = rule {
@@ -205,7 +206,8 @@ pub(crate) fn variants(caps: &Capabilities, kernel: &ContractKernel) -> Vec<Vari
             Variant::Registers { rows, columns, threads } => {
                 let bytes = if shares == 1 { 0 } else { register_tiles::shared_bytes([rows, columns], threads) };
                 let most = caps.max_workgroup_invocations as usize;
-                (shares..=most).contains(&threads) && bytes <= caps.max_workgroup_bytes as usize
+                let least = if shares == 1 { 1 } else { shares.max(caps.least_threads as usize) };
+                (least..=most).contains(&threads) && bytes <= caps.max_workgroup_bytes as usize
             }
             Variant::Workgroup(_) => true,
         };

@@ -63,10 +63,12 @@ impl Shape<'_> {
             return None;
         }
         let (all, longest) = (self.whole.div_ceil(4), 1 << self.inner.ilog2());
-        let block = |fours| Block { fours, shares: ((1 << most.ilog2()) / fours).min(longest) };
+        // of short rows some threads have nothing: Metal leaves out the barriers of smaller workgroups
+        let enough = |fours: usize| longest.max(FEWEST_THREADS / fours);
+        let block = |fours| Block { fours, shares: ((1 << most.ilog2()) / fours).min(enough(fours)) };
         let fits = |block: Block| self.inner.div_ceil(block.shares) * self.sweeps() <= MOST_ITERATIONS;
-        let enough = BLOCKS.into_iter().filter(|(fours, blocks)| all >= fours * blocks);
-        enough.map(|(fours, _)| block(fours)).find(|&block| fits(block))
+        let possible = BLOCKS.into_iter().filter(|(fours, blocks)| all >= fours * blocks);
+        possible.map(|(fours, _)| block(fours)).find(|&block| fits(block))
     }
 
     /// One workgroup for each outer point.

@@ -8,9 +8,11 @@ use crate::plan::{Instr, InstrOp, Level, LoopKernel, Phase, ValueId};
 
 use super::Shape;
 
-/// Steps of a sweep that are written out at the most, and values that are kept for each row and thread.
+/// Steps of a sweep that are written out at the most, values that are kept for each row and thread, and instructions in
+/// all steps of all sweeps.
 const MOST_STEPS: usize = 8;
 const MOST_VALUES: usize = 16;
+const MOST_INSTRUCTIONS: usize = 512;
 
 /// What threads keep of a row, each of the points that it sweeps over.
 pub(super) struct Kept<'k> {
@@ -23,10 +25,12 @@ pub(super) struct Kept<'k> {
 
 impl<'k> Kept<'k> {
     /// What is kept where each of `threads` takes every so many of `count` steps; `None` where nothing is read twice,
-    /// or rows are too long.
-    pub(super) fn of(shape: &Shape<'k>, count: usize, threads: usize) -> Option<Self> {
+    /// or rows are too long. Where the text is `for_all` sizes, it has steps for twice as long rows at the most, so that
+    /// few texts serve all of them.
+    pub(super) fn of(shape: &Shape<'k>, count: usize, threads: usize, for_all: bool) -> Option<Self> {
         let kernel = shape.kernel;
         let (steps, mut loads) = (count.div_ceil(threads), Vec::new());
+        let steps = if for_all { steps.next_power_of_two() } else { steps };
         for (number, phase) in kernel.phases.iter().enumerate().filter(|(_, phase)| phase.level == Level::Inner) {
             for instr in &phase.tape.instrs {
                 let InstrOp::Load { buffer, .. } = &instr.op else { continue };
@@ -39,7 +43,9 @@ impl<'k> Kept<'k> {
             }
         }
         loads.truncate(MOST_VALUES / steps.max(1));
-        ((1..=MOST_STEPS).contains(&steps) && !loads.is_empty()).then_some(Self { kernel, loads, steps })
+        let instructions = steps * shape.inner_phases().map(|phase| phase.tape.instrs.len()).sum::<usize>();
+        let fits = (1..=MOST_STEPS).contains(&steps) && instructions <= MOST_INSTRUCTIONS;
+        (fits && !loads.is_empty()).then_some(Self { kernel, loads, steps })
     }
 
     /// The loads of a phase that are kept: where each is on its tape, and its number.
@@ -63,7 +69,11 @@ impl<'k> Kept<'k> {
     /// Declarations of what a phase reads first, for all steps, and the statements that keep it in step `STEP`.
     pub(super) fn read(&self, phase: &'k Phase, width: usize) -> [String; 2] {
         let [mut declared, mut kept] = [const { String::new() }; 2];
+        let mut seen = vec![false; self.loads.len()];
         for (id, number) in self.of_phase(phase).filter(|&(_, number)| !self.is_read(number, phase)) {
+            if std::mem::replace(&mut seen[number], true) {
+                continue;
+            }
             let ty = Register::of(self.loads[number].dtype).wide(width);
             for step in 0..self.steps {
                 let _ = writeln!(declared, "    var kept{number}_{step}: {ty};");

@@ -139,9 +139,9 @@ impl<'k> Shape<'k> {
         let along = self.score(Wide::Inner, self.inner_phases());
         let fits = self.inner * self.sweeps() <= MOST_ITERATIONS;
         let serial = if caps.software {
-            self.outer >= ENOUGH_ROWS && fits
+            self.whole >= ENOUGH_ROWS && fits
         } else {
-            across > along && across > 0 && self.outer >= 16_384 && self.inner <= 4096 && fits
+            across > along && across > 0 && self.whole >= 16_384 && self.inner <= 4096 && fits
         };
         let few = !caps.software && self.whole < FEW_ROWS;
         let serial = serial || self.inner <= if few { SHORT_ROW } else { SERIAL_ROW };
@@ -392,7 +392,8 @@ impl<'k> Shape<'k> {
         let sizes = space.axes[outer..outer + rank].to_vec();
         let steps: usize = sizes.iter().product();
         let threads = group.and_then(Group::of_row);
-        let kept = threads.and_then(|threads| Kept::of(self, steps, threads));
+        let for_all = !module.is_literal();
+        let kept = threads.and_then(|threads| Kept::of(self, steps, threads, for_all));
         let mut body = String::new();
         let coordinates = unravel(module, &Expr::scalar("q"), &sizes, "q", &mut body);
         space.coordinates[outer..outer + rank].clone_from_slice(&coordinates);
@@ -416,7 +417,7 @@ impl<'k> Shape<'k> {
         code.push_str(&declared);
         for step in 0..kept.steps {
             // in the last one some threads may have nothing left
-            let all = (step + 1) * threads <= steps;
+            let all = !for_all && (step + 1) * threads <= steps;
             let head = if all { String::new() } else { format!("if (thread + {}u < {count}) ", step * threads) };
             let body = format!("{body}{keeping}").replace("_STEP", &format!("_{step}"));
             let _ = write!(code, "    {head}{{\n    let q = thread + {}u;\n{body}    }}\n", step * threads);

@@ -92,6 +92,9 @@ fn blocks_reduce_all_types() {
         (Rows(&[68, 1009], 1, &[1, 68]), [1, 256]),
         (Rows(&[260, 131], 1, &[1, 260]), [2, 128]),
         (Rows(&[517, 67], 1, &[1, 520]), [4, 64]),
+        // shorter than a workgroup's 64 threads
+        (Rows(&[128, 32], 1, &[1, 128]), [1, 64]),
+        (Rows(&[400, 20], 1, &[1, 400]), [2, 32]),
     ];
     for dtype in DType::ALL {
         for (rows, expected) in &shapes {
