@@ -494,9 +494,13 @@ fn softmax_is_one_kernel() {
         };
         let phases = vec![first, second, third, fourth];
         let body = Body::Loop(LoopKernel { axes: vec![rows, columns], outer: 1, phases });
-        let text = &render(&case.plan, &case.kernel(&body), &capabilities(false, true)).expect("it renders")[0].wgsl;
-        let reads = text.matches("= load").count();
-        assert_eq!(reads, read_once.unwrap_or(3), "{rows}x{columns}\n{text}");
+        for literal in [true, false] {
+            case.plan.literal_sizes = literal;
+            let launches = render(&case.plan, &case.kernel(&body), &capabilities(false, true)).expect("it renders");
+            let reads = launches[0].wgsl.matches("= load").count();
+            let steps = read_once.map_or(3, |steps: usize| if literal { steps } else { steps.next_power_of_two() });
+            assert_eq!(reads, steps, "{rows}x{columns}\n{}", launches[0].wgsl);
+        }
         case.check(body);
     }
 }
