@@ -532,7 +532,7 @@ fn large_buffers_are_cut_into_windows() {
 }
 
 #[test]
-fn loops_that_take_too_long_are_cut_unless_sums_would_change() {
+fn loops_that_take_too_long_are_cut_with_the_same_bits() {
     let pieces = |axes: &[usize], outer: usize, strides: &[i64]| {
         let mut case = Case::new();
         let body = reduction(&mut case, DType::F32, axes, outer, strides);
@@ -541,8 +541,8 @@ fn loops_that_take_too_long_are_cut_unless_sums_would_change() {
     assert!(pieces(&[70, 301], 1, &[301, 1]) >= 6, "a workgroup for each row");
     assert!(pieces(&[80, 400], 1, &[400, 1]) >= 6, "a workgroup for each row, in fours");
     assert!(pieces(&[90, 20], 1, &[20, 1]) >= 6, "an invocation for each row");
-    // Fewer columns than this are given to workgroups, which add up in another order.
-    assert_eq!(pieces(&[20_000, 70], 1, &[1, 20_000]), 1);
+    // fewer columns would be given to workgroups, which add up in another order
+    assert!(pieces(&[20_000, 70], 1, &[1, 20_000]) >= 6, "an invocation for each column, as many as the whole has");
 
     let mut case = Case::new();
     let (input, output) = (case.data(DType::F32, 3000), case.data(DType::F32, 3000));
