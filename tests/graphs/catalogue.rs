@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Methods of a tensor that are no ops: what asks about it, moves it to the host, or decides its shape by its values.
-const NO_OPS: [&str; 22] = [
+const NO_OPS: [&str; 24] = [
     "allclose",
     "device",
     "dtype",
@@ -16,6 +16,7 @@ const NO_OPS: [&str; 22] = [
     "from_wgpu_buffer",
     "item",
     "masked_select",
+    "masked_select_async",
     "node",
     "nonzero",
     "numel",
@@ -25,6 +26,7 @@ const NO_OPS: [&str; 22] = [
     "size",
     "to_device",
     "to_vec",
+    "to_vec_async",
     "unique",
     "wgpu_buffer",
 ];
