@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use crate::error::{Error, Result};
 use crate::formats::onnx::Batch;
-use crate::train::{ModelExport, export};
+use crate::train::{BEST, ModelExport, WEIGHTS, export};
 use crate::units::bytes;
 
 /// Flags of `brasa export`.
@@ -27,9 +27,6 @@ pub(super) struct ExportArgs {
     #[arg(long)]
     normalized_input: bool,
 }
-
-/// Weights that a run writes into its folder, and is read from.
-const OWN: [&str; 2] = ["best.safetensors", "model.safetensors"];
 
 /// Writes the file and says what is in it.
 pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
@@ -54,7 +51,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
 /// Whether this is one of the run's files, whatever the way there. Later commands read what training has put there.
 fn is_own(run: &Path, path: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().ok();
-    OWN.iter().any(|name| {
+    [BEST, WEIGHTS].iter().any(|name| {
         let own = run.join(name);
         own == path || real(path).is_some_and(|path| real(&own) == Some(path))
     })

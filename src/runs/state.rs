@@ -4,14 +4,12 @@ use std::fs::TryLockError;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::train::record::{RunState, Status};
+use crate::train::record::{LOCK, RunState, Status};
 
 use super::open::open;
 
 /// A run writes how it is about once a second; after so many without that, it is looked for.
 const SILENT_SECONDS: f64 = 10.0;
-/// What a run keeps locked in its folder for as long as it goes on.
-const LOCK: &str = ".lock";
 
 /// What a run is doing, as far as its folder tells.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::files::{TEMPORARY, create_folder, replace, write_whole};
+use crate::train::record::LOCK;
 
 /// Where checkpoints are, in a run's folder.
 pub(super) const CHECKPOINTS: &str = "checkpoints";
@@ -153,7 +154,7 @@ impl RunFolder {
 /// Keeps other processes from training in this folder for as long as the file is open, and tells [`crate::runs`] that
 /// the run goes on.
 fn lock(folder: &Path) -> Result<File> {
-    let path = folder.join(".lock");
+    let path = folder.join(LOCK);
     let file = File::create(&path).map_err(|error| Error::io(&path, error))?;
     let start = Instant::now();
     // some file systems know no locks

@@ -52,6 +52,8 @@ pub use onnx_predictor::Preprocessing;
 #[cfg(feature = "cli")]
 pub(crate) use pictures::class_color;
 pub use predictor::{GivenPicture, PredictedPicture, Prediction, Predictor};
+#[cfg(feature = "cli")]
+pub(crate) use run::{BEST, WEIGHTS};
 pub use save::SaveEvery;
 #[cfg(feature = "cli")]
 pub(crate) use saved_model::best_weights;

@@ -23,7 +23,6 @@ mod space;
 mod tape;
 #[cfg(test)]
 mod tests;
-mod transpose;
 mod tree;
 mod windows;
 
@@ -192,17 +191,22 @@ fn folded(groups: u64, caps: &Capabilities) -> [u64; 2] {
     [groups.div_ceil(rows), rows]
 }
 
-/// The `grid` slot and the workgroups for `work` invocations in groups of `threads`; more groups than fit into one
-/// dimension fold into the second.
+/// The `grid` slot and the workgroups for `work` invocations in groups of `threads`.
 fn grid(module: &mut Module<'_>, work: usize, threads: usize) -> Result<(String, [u32; 3])> {
-    let [columns, rows] = folded(work.div_ceil(threads) as u64, module.caps);
+    let (text, groups) = grid_of_groups(module, work, threads)?;
+    Ok((format!("const THREADS: u32 = {threads}u;\n\n{text}"), groups))
+}
+
+/// The same where a workgroup takes `each` pieces of `work`, whatever its threads are; more groups than fit into one
+/// dimension fold into the second.
+fn grid_of_groups(module: &mut Module<'_>, work: usize, each: usize) -> Result<(String, [u32; 3])> {
+    let [columns, rows] = folded(work.div_ceil(each) as u64, module.caps);
     if rows > u64::from(module.caps.max_groups) || work as u64 > u64::from(u32::MAX) {
         return Err(module.error(format!("it has {work} pieces of work, more than this adapter can count")));
     }
     let (work, columns_text) = (module.number(work as u64), module.number(columns));
     let text = format!(
-        "const THREADS: u32 = {threads}u;\n\nfn work_count() -> u32 {{\n    return {work};\n}}\n\n\
-         fn groups_x() -> u32 {{\n    return {columns_text};\n}}\n"
+        "fn work_count() -> u32 {{\n    return {work};\n}}\n\nfn groups_x() -> u32 {{\n    return {columns_text};\n}}\n"
     );
     Ok((text, [columns as u32, rows as u32, 1]))
 }

@@ -7,7 +7,7 @@ use crate::plan::{Routine, RoutineKind, Span};
 
 use super::module::Module;
 use super::scalar::{self, Register};
-use super::{Launch, grid};
+use super::{Launch, grid, grid_of_groups};
 
 /// Results of one invocation of a merge: the bisection before them costs as much as a few.
 const RESULTS: usize = 8;
@@ -94,8 +94,8 @@ fn sort(mut module: Module<'_>, routine: &Routine, length: usize, run: usize) ->
     let lengths = std::iter::successors(Some(4), |length| Some(2 * length)).take_while(|&length| length < run);
     let calls: Vec<String> = lengths.map(|length| format!("    merge(thread, {length}u);\n")).collect();
     let rounds = format!("fn rounds(thread: u32) {{\n{}}}\n", calls.concat());
-    let (mut grid, groups) = grid(&mut module, keys.elements / length * runs, 1)?;
-    grid = grid.replace("const THREADS: u32 = 1u;", &format!("const THREADS: u32 = {threads}u;"));
+    let (grid, groups) = grid_of_groups(&mut module, keys.elements / length * runs, 1)?;
+    let grid = format!("const THREADS: u32 = {threads}u;\n\n{grid}");
     module.finish("sort.wgsl", &[("grid", &grid), ("access", &access), ("rounds", &rounds)], groups)
 }
 

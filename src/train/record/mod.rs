@@ -17,6 +17,8 @@ pub use plan::{KernelRecord, PlanRecord};
 pub use predictions::{Predictions, Sample, Sheet};
 pub use status::{Lane, RunState, Span, Status, Timeline};
 
+/// What a run keeps locked for as long as it goes on.
+pub(crate) const LOCK: &str = ".lock";
 /// What the run is: [`RunRecord`], written when it begins and when it goes on.
 pub const RUN: &str = "run.json";
 /// Its numbers, step by step: a [`Line`] each.

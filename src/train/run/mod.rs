@@ -32,7 +32,7 @@ use crate::train::{Control, EpochMetrics, Event, Summary, TestMetrics};
 
 use energy::Energy;
 use saving::BestDue;
-pub(super) use saving::{BEST, WEIGHTS};
+pub(crate) use saving::{BEST, WEIGHTS};
 use status::Report;
 use telling::Broken;
 use timeline::{Part, Recorder};

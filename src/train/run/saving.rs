@@ -11,8 +11,8 @@ use crate::train::{Environment, Event, TestMetrics};
 use super::{Run, UnderWay};
 
 /// The weights of the last checkpoint, and those of the best evaluation.
-pub(in crate::train) const WEIGHTS: &str = "model.safetensors";
-pub(in crate::train) const BEST: &str = "best.safetensors";
+pub(crate) const WEIGHTS: &str = "model.safetensors";
+pub(crate) const BEST: &str = "best.safetensors";
 
 /// Weights of the best evaluation that could not be written yet.
 pub(super) struct BestDue {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::error::Result;
-use crate::gpu::render::grid;
+use crate::gpu::render::grid_of_groups;
 use crate::gpu::render::module::Module;
 use crate::gpu::render::scalar::Register;
 use crate::gpu::render::space::{Expr, Space, unravel};
@@ -66,8 +66,7 @@ pub(super) fn tile_grid(
 ) -> Result<(String, [u32; 3])> {
     let [batch, rows, columns, inner] = kernel.sizes();
     let (row_tiles, column_tiles) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
-    let (grid, groups) = grid(module, batch * row_tiles * column_tiles, 1)?;
-    let mut grid = grid.replace("const THREADS: u32 = 1u;\n\n", "");
+    let (mut grid, groups) = grid_of_groups(module, batch * row_tiles * column_tiles, 1)?;
     for (name, count) in
         [("row_tiles", row_tiles), ("column_tiles", column_tiles), ("step_count", inner.div_ceil(step_size))]
     {

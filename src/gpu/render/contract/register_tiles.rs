@@ -8,7 +8,7 @@ use crate::gpu::render::module::Module;
 use crate::gpu::render::scalar::Register;
 use crate::gpu::render::space::{Expr, unravel};
 use crate::gpu::render::tree::{Tree, Value};
-use crate::gpu::render::{Launch, grid};
+use crate::gpu::render::{Launch, grid_of_groups};
 use crate::plan::ContractKernel;
 
 use super::lanes::{Wide, column_lanes, operand_lanes};
@@ -135,7 +135,7 @@ pub(super) fn render(
     }
     let (row_tiles, column_tiles) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
     let work = batch * row_tiles * column_tiles;
-    let (mut grid, groups) = grid(&mut module, work, threads / shares)?;
+    let (mut grid, groups) = grid_of_groups(&mut module, work, threads / shares)?;
     for (name, count) in [("row_tiles", row_tiles), ("column_tiles", column_tiles)] {
         let count = module.number(count as u64);
         let _ = write!(grid, "\nfn {name}() -> u32 {{\n    return {count};\n}}\n");
@@ -143,10 +143,10 @@ pub(super) fn render(
     let operands = format!("{}{}{finish}", left.text, right.text);
     let of_tile = "batch: u32, row_tile: u32, column_tile: u32";
     if shares == 1 {
+        let grid = format!("const THREADS: u32 = {threads}u;\n\n{grid}");
         let compute = format!("{operands}\nfn compute({of_tile}) {{\n{code}}}\n");
         return module.finish("contract.wgsl", &[("grid", &grid), ("compute", &compute)], groups);
     }
-    let grid = grid.replace(&format!("const THREADS: u32 = {}u;\n\n", threads / shares), "");
     let compute = format!("{operands}\nfn compute({of_tile}, share: u32, thread: u32, stores: bool) {{\n{code}}}\n");
     let slots = [("grid", grid.as_str()), ("shared", &shared), ("compute", &compute)];
     module.finish("contract_shared.wgsl", &slots, groups)

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::gpu::render::module::Module;
 use crate::gpu::render::scalar::Register;
 use crate::gpu::render::tree::{self, Tree, Value};
-use crate::gpu::render::{BUSY_GROUPS, Capabilities, Launch, grid};
+use crate::gpu::render::{BUSY_GROUPS, Capabilities, Launch, grid_of_groups};
 use crate::plan::Phase;
 
 use super::{MOST_ITERATIONS, Shape, Wide};
@@ -81,8 +81,8 @@ impl Shape<'_> {
         let (code, _) = self.phases(&mut module, Group { threads, block: None, lanes })?;
         let constants = lanes.map_or(String::new(), |lanes| format!("const LANES: u32 = {lanes}u;\n\n"));
         let scratch = constants + &self.scratch_text(1, threads);
-        let (mut grid, groups) = grid(&mut module, self.outer, 1)?;
-        grid = grid.replace("const THREADS: u32 = 1u;", &format!("const THREADS: u32 = {threads}u;"));
+        let (grid, groups) = grid_of_groups(&mut module, self.outer, 1)?;
+        let grid = format!("const THREADS: u32 = {threads}u;\n\n{grid}");
         let (family, lane) =
             if lanes.is_some() { ("reduce_subgroups.wgsl", ", lane: u32") } else { ("reduce_group.wgsl", "") };
         let compute = format!("fn compute(work: u32, thread: u32{lane}) {{\n{code}}}\n");
@@ -96,8 +96,8 @@ impl Shape<'_> {
         let threads = fours * shares;
         let (code, work) = self.phases(&mut module, Group { threads, block: Some(block), lanes: None })?;
         let scratch = format!("const SHARES: u32 = {shares}u;\n\n{}", self.scratch_text(4, threads));
-        let (grid, groups) = grid(&mut module, work, fours)?;
-        let grid = grid.replace("const THREADS", "const FOURS");
+        let (grid, groups) = grid_of_groups(&mut module, work, fours)?;
+        let grid = format!("const FOURS: u32 = {fours}u;\n\n{grid}");
         let compute = format!("fn compute(work: u32, share: u32, thread: u32) {{\n{code}}}\n");
         let slots = [("grid", grid.as_str()), ("scratch", scratch.as_str()), ("compute", compute.as_str())];
         module.finish("reduce_block.wgsl", &slots, groups)

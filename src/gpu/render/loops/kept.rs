@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::gpu::render::scalar::Register;
-use crate::plan::{Instr, InstrOp, Level, LoopKernel, Phase, ValueId};
+use crate::plan::{Instr, InstrOp, Phase, ValueId};
 
 use super::Shape;
 
@@ -16,9 +16,8 @@ const MOST_INSTRUCTIONS: usize = 512;
 
 /// What threads keep of a row, each of the points that it sweeps over.
 pub(super) struct Kept<'k> {
-    kernel: &'k LoopKernel,
-    /// Loads that several sweeps have.
-    loads: Vec<&'k Instr>,
+    /// Loads that several sweeps have, each with the first of these.
+    loads: Vec<(&'k Instr, &'k Phase)>,
     /// Steps of each sweep.
     pub(super) steps: usize,
 }
@@ -28,53 +27,43 @@ impl<'k> Kept<'k> {
     /// or rows are too long. Where the text is `for_all` sizes, it has steps for twice as long rows at the most, so that
     /// few texts serve all of them.
     pub(super) fn of(shape: &Shape<'k>, count: usize, threads: usize, for_all: bool) -> Option<Self> {
-        let kernel = shape.kernel;
-        let (steps, mut loads) = (count.div_ceil(threads), Vec::new());
+        let steps = count.div_ceil(threads);
         let steps = if for_all { steps.next_power_of_two() } else { steps };
-        for (number, phase) in kernel.phases.iter().enumerate().filter(|(_, phase)| phase.level == Level::Inner) {
+        let sweeps: Vec<&Phase> = shape.inner_phases().collect();
+        let mut loads: Vec<(&Instr, &Phase)> = Vec::new();
+        for (number, &phase) in sweeps.iter().enumerate() {
             for instr in &phase.tape.instrs {
                 let InstrOp::Load { buffer, .. } = &instr.op else { continue };
-                let of_later = |phase: &Phase| phase.level == Level::Inner && phase.tape.instrs.contains(instr);
                 // what is written meanwhile is read anew
-                let written = kernel.phases.iter().any(|phase| phase.stores.iter().any(|s| s.buffer == *buffer));
-                if !written && !loads.contains(&instr) && kernel.phases[number + 1..].iter().any(of_later) {
-                    loads.push(instr);
+                let is_written = |phase: &Phase| phase.stores.iter().any(|store| store.buffer == *buffer);
+                let is_kept = !shape.kernel.phases.iter().any(is_written)
+                    && sweeps[number + 1..].iter().any(|later| later.tape.instrs.contains(instr));
+                if is_kept && !loads.iter().any(|(known, _)| *known == instr) {
+                    loads.push((instr, phase));
                 }
             }
         }
         loads.truncate(MOST_VALUES / steps.max(1));
-        let instructions = steps * shape.inner_phases().map(|phase| phase.tape.instrs.len()).sum::<usize>();
+        let instructions = steps * sweeps.iter().map(|phase| phase.tape.instrs.len()).sum::<usize>();
         let fits = (1..=MOST_STEPS).contains(&steps) && instructions <= MOST_INSTRUCTIONS;
-        (fits && !loads.is_empty()).then_some(Self { kernel, loads, steps })
+        (fits && !loads.is_empty()).then_some(Self { loads, steps })
     }
 
-    /// The loads of a phase that are kept: where each is on its tape, and its number.
-    fn of_phase(&self, phase: &'k Phase) -> impl Iterator<Item = (ValueId, usize)> {
-        let number = |instr: &Instr| self.loads.iter().position(|&load| load == instr);
-        phase.tape.instrs.iter().enumerate().filter_map(move |(id, instr)| Some((id, number(instr)?)))
-    }
-
-    /// Whether a sweep before this one has read it.
-    fn is_read(&self, number: usize, phase: &Phase) -> bool {
-        let before = self.kernel.phases.iter().take_while(|other| !std::ptr::eq(*other, phase));
-        before.filter(|phase| phase.level == Level::Inner).any(|phase| phase.tape.instrs.contains(self.loads[number]))
-    }
-
-    /// The values of a phase that are there already, and their names in step `STEP`.
-    pub(super) fn known(&self, phase: &'k Phase) -> Vec<(ValueId, String)> {
-        let known = self.of_phase(phase).filter(|&(_, number)| self.is_read(number, phase));
-        known.map(|(id, number)| (id, format!("kept{number}_STEP"))).collect()
+    /// The values of a phase that a sweep before it has read, and their names in step `STEP`.
+    pub(super) fn known(&self, phase: &Phase) -> Vec<(ValueId, String)> {
+        let name = |instr: &Instr| {
+            let is_it = |(load, first): &(&Instr, &Phase)| *load == instr && !std::ptr::eq(*first, phase);
+            Some(format!("kept{}_STEP", self.loads.iter().position(is_it)?))
+        };
+        phase.tape.instrs.iter().enumerate().filter_map(|(id, instr)| Some((id, name(instr)?))).collect()
     }
 
     /// Declarations of what a phase reads first, for all steps, and the statements that keep it in step `STEP`.
-    pub(super) fn read(&self, phase: &'k Phase, width: usize) -> [String; 2] {
+    pub(super) fn read(&self, phase: &Phase, width: usize) -> [String; 2] {
         let [mut declared, mut kept] = [const { String::new() }; 2];
-        let mut seen = vec![false; self.loads.len()];
-        for (id, number) in self.of_phase(phase).filter(|&(_, number)| !self.is_read(number, phase)) {
-            if std::mem::replace(&mut seen[number], true) {
-                continue;
-            }
-            let ty = Register::of(self.loads[number].dtype).wide(width);
+        for (number, (load, _)) in self.loads.iter().enumerate().filter(|(_, (_, first))| std::ptr::eq(*first, phase)) {
+            let id = phase.tape.instrs.iter().position(|instr| instr == *load).expect("it is read there");
+            let ty = Register::of(load.dtype).wide(width);
             for step in 0..self.steps {
                 let _ = writeln!(declared, "    var kept{number}_{step}: {ty};");
             }

@@ -2,7 +2,7 @@
 
 mod groups;
 mod kept;
-mod transposed;
+mod transpose;
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use super::scalar;
 use super::space::{Expr, Lanes, Space, unravel};
 use super::tape::Outside;
 use super::tree::number_of_bool;
-use super::{Capabilities, Launch, grid, transpose};
+use super::{Capabilities, Launch, grid};
 use groups::{Block, Group};
 use kept::Kept;
 
