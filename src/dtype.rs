@@ -59,6 +59,11 @@ impl DType {
         }
     }
 
+    /// The same of a number that may have a fraction, which no integer type has.
+    pub(crate) fn holds_number(self, value: f64) -> bool {
+        self.is_float() || self == Self::Bool || (value.fract() == 0.0 && self.holds(value as i64))
+    }
+
     /// The largest finite value of a float type; of other types infinity, which they do not overflow to.
     pub(crate) const fn largest_finite(self) -> f64 {
         match self {

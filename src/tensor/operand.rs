@@ -53,8 +53,7 @@ impl Operand {
     pub(crate) fn element(&self, dtype: DType) -> Option<Scalar> {
         let (value, fits) = match *self {
             Self::Tensor(_) => return None,
-            Self::Float(value) if dtype.is_float() || dtype == DType::Bool => (value, true),
-            Self::Float(value) => (value, value.fract() == 0.0 && dtype.holds(value as i64)),
+            Self::Float(value) => (value, dtype.holds_number(value)),
             Self::Int(value) => (value as f64, dtype.holds(value)),
             Self::Bool(value) => (f64::from(u8::from(value)), true),
         };

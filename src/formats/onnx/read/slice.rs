@@ -1,6 +1,5 @@
 //! Parts of tensors, and elements around them.
 
-use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::reference::{coordinates, ravel};
 use crate::ops::movement;
@@ -161,8 +160,7 @@ fn padded(call: &Call<'_>, x: Tensor, widths: &[(isize, isize)], mode: &str) -> 
                 ..11 => call.number_attribute("value", 0.0)?,
                 _ => call.given(2).map_or(Ok(0.0), |_| call.scalar(2))?,
             };
-            let whole = matches!(x.dtype(), DType::I32 | DType::U32 | DType::U8);
-            if whole && !(value.fract() == 0.0 && x.dtype().holds(value as i64)) {
+            if !x.dtype().holds_number(value) {
                 return fail(format!("{value} is no value of {}", x.dtype()));
             }
             return one(x.pad(widths, value));
