@@ -343,7 +343,7 @@ impl CompiledContract {
     fn sum_in_place(&self, env: &Env<'_>, turned: Option<View>, piece: &Piece) -> bool {
         let (Some(operands), Some(target)) = (self.plain(env, turned), &self.direct) else { return false };
         let Piece { batch, rows, columns } = piece.clone();
-        gemm::multiply_into(env.views, operands, &Part { batch, rows, columns, summed: 0..self.k }, target)
+        gemm::multiply_into((env.arch, env.views), operands, &Part { batch, rows, columns, summed: 0..self.k }, target)
     }
 
     /// Leaves the sums of a piece over `summed` in `scratch.panels.sums`, row-major without gaps.
@@ -356,7 +356,7 @@ impl CompiledContract {
             panels.sums.reserve(len);
             let Piece { batch, rows, columns } = piece.clone();
             let part = Part { batch, rows, columns, summed };
-            return gemm::multiply(operands, &part, &mut panels.sums[..len], &mut panels.lhs);
+            return gemm::multiply(env.arch, operands, &part, &mut panels.sums[..len], &mut panels.lhs);
         }
         let (lhs, rhs) = match &self.operands {
             Operands::Packed(packed) => (&packed[0], &packed[1]),

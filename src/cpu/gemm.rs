@@ -10,12 +10,14 @@ use std::ops::Range;
 
 use gemm_common::Parallelism;
 use gemm_f32::gemm::f32::get_gemm_fn;
+use pulp::Arch;
 
 use crate::dtype::DType;
 use crate::plan::{BufferId, ContractKernel, InstrOp, Store, Tape, ValueId};
 
 use super::pack::Groups;
 use super::program::{LoneLoad, distance};
+use super::small::SmallProduct;
 use super::view::{Run, View};
 use super::words::Words;
 
@@ -197,7 +199,13 @@ pub(super) struct Part {
 ///
 /// At most [`DEPTH`] terms are added one after the other. A matrix's terms the crate adds up before it adds them to
 /// what is there; those of a vector it adds to what is there, so that each part needs a place of its own.
-pub(super) fn multiply(operands: (Placed<'_>, Placed<'_>), part: &Part, sums: &mut [u32], spare: &mut Words) {
+pub(super) fn multiply(
+    arch: Arch,
+    operands: (Placed<'_>, Placed<'_>),
+    part: &Part,
+    sums: &mut [u32],
+    spare: &mut Words,
+) {
     let (lhs, rhs) = (operands.0.matrix, operands.1.matrix);
     let (rows, columns, k) = (part.rows.len(), part.columns.len(), part.summed.len());
     assert_eq!(sums.len(), rows * columns, "sums of {rows} x {columns}");
@@ -219,7 +227,7 @@ pub(super) fn multiply(operands: (Placed<'_>, Placed<'_>), part: &Part, sums: &m
                 assert_eq!(sums.len(), height * columns, "sums of {height} x {columns}");
                 let target = (sums.as_mut_ptr().cast::<f32>(), columns as isize);
                 // SAFETY: `sums` has as many elements, without gaps between its rows, and nobody else has them.
-                unsafe { multiply_block(operands, &block, target, adds) };
+                unsafe { multiply_block(arch, operands, &block, target, adds) };
             };
             if start == part.summed.start {
                 into(sums, false);
@@ -239,7 +247,12 @@ pub(super) fn multiply(operands: (Placed<'_>, Placed<'_>), part: &Part, sums: &m
 
 /// Writes the product of a part of `lhs` and `rhs` where it belongs, the same bits as [`multiply`]'s; false if it did
 /// not, because the part has few rows or columns, or nothing is summed.
-pub(super) fn multiply_into(views: &[View], operands: (Placed<'_>, Placed<'_>), part: &Part, target: &Target) -> bool {
+pub(super) fn multiply_into(
+    (arch, views): (Arch, &[View]),
+    operands: (Placed<'_>, Placed<'_>),
+    part: &Part,
+    target: &Target,
+) -> bool {
     let (rows, columns, k) = (part.rows.len(), part.columns.len(), part.summed.len());
     if rows <= FEW || columns <= 1 || k == 0 {
         return false;
@@ -252,7 +265,7 @@ pub(super) fn multiply_into(views: &[View], operands: (Placed<'_>, Placed<'_>), 
         let block = Part { summed: at..part.summed.end.min(at + depth), ..part.clone() };
         // SAFETY: the rows were checked to lie in their buffer; no other piece of this kernel, and no kernel that runs
         // at the same time, reads or writes these elements.
-        unsafe { multiply_block(operands, &block, (start, target.own as isize), at > part.summed.start) };
+        unsafe { multiply_block(arch, operands, &block, (start, target.own as isize), at > part.summed.start) };
     }
     true
 }
@@ -298,6 +311,7 @@ pub(crate) fn by_the_crate_alone(side: usize, lhs: &[f32], rhs: &[f32], result: 
 /// All of the part's results lie inside one allocation, and nobody else reads or writes them. If they are added to,
 /// they are initialised.
 unsafe fn multiply_block(
+    arch: Arch,
     (lhs, rhs): (Placed<'_>, Placed<'_>),
     part: &Part,
     (target, stride): (*mut f32, isize),
@@ -309,6 +323,18 @@ unsafe fn multiply_block(
     let r = rhs.at(part.batch, part.columns.start, part.summed.start);
     let l = l_view.matrix::<f32>(l, [(lhs.own, rows), (lhs.summed, depth)]);
     let r = r_view.matrix::<f32>(r, [(rhs.own, columns), (rhs.summed, depth)]);
+    if !adds && rhs.own == 1 && SmallProduct::fits(arch, [rows, columns, depth]) {
+        let product = SmallProduct {
+            rows,
+            columns,
+            depth,
+            lhs: (l, lhs.own as isize, lhs.summed as isize),
+            rhs: (r, rhs.summed as isize),
+            target: (target, stride),
+        };
+        // SAFETY: as below.
+        return unsafe { product.run(arch) };
+    }
     // The crate wants results next to each other in a column, so the product is computed transposed. SAFETY: both
     // matrices were checked to lie in their buffers, which no kernel writes at the same time; for the results the
     // caller's promise.

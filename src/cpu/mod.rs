@@ -37,6 +37,7 @@ mod routine;
 mod run_loops;
 mod scratch;
 mod segments;
+mod small;
 mod space;
 mod team;
 #[cfg(test)]

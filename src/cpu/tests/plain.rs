@@ -1,8 +1,11 @@
 //! Products of plain matrices, which the `gemm` crate computes.
 
+use pulp::Arch;
+
 use super::contracts::{contract, packed};
 use super::*;
-use crate::cpu::gemm::is_plain;
+use crate::cpu::gemm::{by_the_crate_alone, is_plain};
+use crate::cpu::small::SmallProduct;
 
 const F32: [DType; 3] = [DType::F32; 3];
 
@@ -90,5 +93,73 @@ fn long_sums_of_vectors_are_made_of_short_ones() {
         // Each sum of 512 terms is at most so many roundings off, and the sum of those as many as it has terms.
         let roundings = (512 + k.div_ceil(512)) as f64;
         check(vec![Body::Contract(kernel)], &data, roundings * f64::from(f32::EPSILON) / 2.0);
+    }
+}
+
+/// The vectors this machine has.
+fn vectors() -> Vec<Arch> {
+    let mut all = vec![Arch::Scalar, Arch::new()];
+    #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+    all.extend(pulp::x86::V3::try_new().map(Arch::V3));
+    all
+}
+
+/// The product by [`SmallProduct`] of matrices with two words more than a row has; the words between the target's rows
+/// stay NaN.
+fn small([m, n, k]: [usize; 3], arch: Arch, transposed: bool, lhs: &[f32], rhs: &[f32]) -> Vec<f32> {
+    let (across, along) = (m + 2, k + 2);
+    let mut stored = vec![f32::NAN; across * along];
+    for (row, values) in lhs.chunks_exact(k).enumerate() {
+        for (column, &value) in values.iter().enumerate() {
+            stored[if transposed { column * across + row } else { row * along + column }] = value;
+        }
+    }
+    let strides = if transposed { (1, across as isize) } else { (along as isize, 1) };
+    let stride = n + 2;
+    let mut wide = vec![f32::NAN; k * stride];
+    wide.chunks_exact_mut(stride).zip(rhs.chunks_exact(n)).for_each(|(row, values)| row[..n].copy_from_slice(values));
+    let mut target = vec![f32::NAN; m * stride];
+    let product = SmallProduct {
+        rows: m,
+        columns: n,
+        depth: k,
+        lhs: (stored.as_ptr(), strides.0, strides.1),
+        rhs: (wide.as_ptr(), stride as isize),
+        target: (target.as_mut_ptr(), stride as isize),
+    };
+    assert!(SmallProduct::fits(arch, [m, n, k]), "{m}x{n}x{k}");
+    // SAFETY: it fits, and all three have as many elements.
+    unsafe { product.run(arch) };
+    assert!(target.chunks_exact(stride).all(|row| row[n..].iter().all(|value| value.is_nan())), "{m}x{n}x{k}");
+    target.chunks_exact(stride).flat_map(|row| &row[..n]).copied().collect()
+}
+
+#[test]
+fn small_products_in_tiles_that_lie_upon_each_other() {
+    for arch in vectors() {
+        for sizes in [[16, 16, 1], [17, 23, 7], [70, 70, 30], [37, 61, 53], [19, 97, 256], [16, 33, 5], [83, 47, 31]] {
+            let [m, n, k] = sizes;
+            let [lhs, rhs] = [m * k, k * n].map(|len| Data::random(DType::F32, len).values);
+            let [lhs32, rhs32] = [&lhs, &rhs].map(|values| values.iter().map(|&v| v as f32).collect::<Vec<f32>>());
+            for transposed in [false, true] {
+                for (at, result) in small(sizes, arch, transposed, &lhs32, &rhs32).into_iter().enumerate() {
+                    let terms = (0..k).map(|p| f64::from(lhs32[at / n * k + p]) * f64::from(rhs32[p * n + at % n]));
+                    let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
+                    let error = (f64::from(result) - sum).abs();
+                    assert!(error <= size * k as f64 * f64::from(f32::EPSILON), "{sizes:?} {at}: {result} for {sum}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn small_products_have_the_bits_of_the_crate() {
+    for side in [16, 30, 50, 70, 77] {
+        let [lhs, rhs] = [0, 1].map(|_| Data::random(DType::F32, side * side).values);
+        let [lhs, rhs] = [lhs, rhs].map(|values| values.iter().map(|&v| v as f32).collect::<Vec<f32>>());
+        let mut whole = vec![0.0; side * side];
+        by_the_crate_alone(side, &lhs, &rhs, &mut whole);
+        assert_eq!(small([side; 3], Arch::new(), false, &lhs, &rhs), whole, "{side}");
     }
 }

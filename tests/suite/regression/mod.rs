@@ -1,0 +1,4 @@
+//! What was broken once, named after what broke.
+
+mod memory;
+mod values;
