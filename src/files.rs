@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::{Builder, NamedTempFile, TempDir};
 
@@ -10,6 +11,8 @@ use crate::error::{Error, Result};
 
 /// How the names of files begin that are being written.
 pub(crate) const TEMPORARY: &str = ".brasa-";
+/// After what time without a change something is not being written any more.
+const FORGOTTEN: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Writes a file under a temporary name beside it, then renames it: readers see the old contents or the new. A link
 /// stays, and the file that it leads to is replaced; a pipe or a device is written to.
@@ -108,6 +111,23 @@ pub(crate) fn temporary_folder(parent: &Path, prefix: &str) -> io::Result<TempDi
     Builder::new().prefix(prefix).tempdir_in(parent).map_err(|error| error.kind().into())
 }
 
+/// Removes from `folder` what killed processes have left there: files and folders with such a name that nobody has
+/// written to for a day.
+pub(crate) fn remove_left_behind(folder: &Path, prefix: &str) {
+    let is_old = |path: &Path| {
+        let changed = path.symlink_metadata().and_then(|metadata| metadata.modified());
+        changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age > FORGOTTEN))
+    };
+    for entry in folder.read_dir().into_iter().flatten().flatten() {
+        let path = entry.path();
+        if entry.file_name().to_string_lossy().starts_with(prefix) && is_old(&path) {
+            // what cannot be removed disturbs nobody
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let _gone = if is_folder { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+        }
+    }
+}
+
 /// The user's folder for what can be made or fetched again (`~/.cache/brasa`), if the system has one.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -142,6 +162,26 @@ mod tests {
         assert!(reason.is_some_and(|reason| !reason.contains("missing")), "{said}");
         let said = temporary_folder(&missing, ".").expect_err("its parent is not there").to_string();
         assert!(!said.contains("missing"), "{said}");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_killed_processes_left_is_removed_after_a_day() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let at = |name: &str| folder.path().join(name);
+        for name in [".brasa-old", ".brasa-new", "data-old"] {
+            std::fs::create_dir(at(name)).expect("a folder");
+            std::fs::write(at(name).join("inside"), "").expect("writable");
+        }
+        std::fs::write(at(".brasa-file"), "").expect("writable");
+        for name in [".brasa-old", "data-old", ".brasa-file"] {
+            let old = std::time::SystemTime::now() - FORGOTTEN - Duration::from_secs(60);
+            File::open(at(name)).and_then(|file| file.set_modified(old)).expect("its date");
+        }
+        remove_left_behind(folder.path(), TEMPORARY);
+        let there = [".brasa-old", ".brasa-file", ".brasa-new", "data-old"].map(|name| at(name).exists());
+        assert_eq!(there, [false, false, true, true]);
+        remove_left_behind(&at("missing"), TEMPORARY);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `brasa data`: which data sets there are, where they are, and fetching them.
 
 use std::fmt::Write as _;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -140,6 +141,7 @@ pub(super) fn fetch_with_bar(name: &DatasetName, options: &OpenOptions) -> Resul
             bar.set_length(progress.total);
         }
         bar.set_position(progress.done);
+        ControlFlow::Continue(())
     });
     bar.finish_and_clear();
     if let Some(folder) = folder?.filter(|_| fetched) {

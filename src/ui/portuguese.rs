@@ -474,6 +474,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("failed", "falhou"),
     ("features", "recursos"),
     ("fence", "barreira"),
+    ("fetching {}: {} of {}", "baixando {}: {} de {}"),
     (
         "fewer --epochs, as each of them ends with an evaluation, or fewer held-out samples",
         "menos --epochs, pois cada uma termina com uma avaliação, ou menos amostras de teste",

@@ -1,5 +1,6 @@
 //! One's own run: a thread that trains, and what the window knows of it beside its folder.
 
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::data::{self, Progress};
 use crate::error::{Result, panic_message};
 use crate::runs::{Recording, place};
 use crate::train::{Config, Control, Event, Summary, Trainer};
@@ -15,6 +17,8 @@ use crate::train::{Config, Control, Event, Summary, Trainer};
 /// How long a run may take to save; it does so between two steps.
 const SAVING: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often the window hears how far a transfer is.
+const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// A run in this process.
 pub(super) struct Session {
@@ -33,10 +37,20 @@ pub(super) struct Known {
     pub(super) folder: Option<PathBuf>,
     /// The same, however the folder is named.
     place: Option<PathBuf>,
+    /// The file that is being fetched for it.
+    pub(super) fetching: Option<Fetching>,
     /// The last thing that should be known.
     pub(super) notice: Option<String>,
     /// How it ended, if it did.
     pub(super) ended: Option<Ended>,
+}
+
+/// A file that is being fetched: its name, and bytes that are there and that there will be.
+#[derive(Clone, Debug)]
+pub(super) struct Fetching {
+    pub(super) file: String,
+    pub(super) done: u64,
+    pub(super) total: u64,
 }
 
 impl Known {
@@ -132,11 +146,38 @@ impl Session {
     }
 }
 
+/// Fetches the data that a run lacks, if its settings say so, until it is stopped. (The trainer would do it, too, but
+/// without a word.)
+fn fetch(config: &Config, control: &Control, known: &Mutex<Known>, changed: &dyn Fn()) -> Result<()> {
+    if !config.download {
+        return Ok(());
+    }
+    let mut told: Option<Instant> = None;
+    let done = data::fetch(&config.dataset, &config.open_options(), &mut |Progress { file, done, total }| {
+        if done == total || told.is_none_or(|told| told.elapsed() > TELL_EVERY) {
+            told = Some(Instant::now());
+            known.lock().fetching = Some(Fetching { file: file.into(), done, total });
+            changed();
+        }
+        if control.stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    known.lock().fetching = None;
+    done.map(drop)
+}
+
 fn train(task: Task, control: &Control, known: &Mutex<Known>, changed: &dyn Fn()) -> Result<Summary> {
-    let mut trainer = match task {
-        Task::New(config) => Trainer::new(*config)?,
-        Task::Resume(folder, Some(config)) => Trainer::resume(&folder, *config)?,
-        Task::Resume(folder, None) => Trainer::resume(&folder, Trainer::config_of(&folder)?)?,
+    let (folder, config) = match task {
+        Task::New(config) => (None, config),
+        Task::Resume(folder, Some(config)) => (Some(folder), config),
+        Task::Resume(folder, None) => {
+            let config = Trainer::config_of(&folder)?;
+            (Some(folder), Box::new(config))
+        }
+    };
+    fetch(&config, control, known, changed)?;
+    let mut trainer = match folder {
+        None => Trainer::new(*config)?,
+        Some(folder) => Trainer::resume(&folder, *config)?,
     };
     trainer.add_tensorboard();
     let device = trainer.device().clone();
@@ -156,4 +197,66 @@ fn train(task: Task, control: &Control, known: &Mutex<Known>, changed: &dyn Fn()
     });
     device.set_beside_display(false);
     done
+}
+
+#[cfg(all(test, feature = "download"))]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use crate::data::{DatasetName, Published, PublishedFile};
+
+    use super::*;
+
+    const BYTES: u64 = 1 << 20;
+
+    /// A set of one file, of which a little comes every few milliseconds.
+    fn slow_set() -> DatasetName {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = format!("http://{}/", listener.local_addr().expect("bound"));
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            stream.read(&mut [0; 4096]).expect("a request");
+            write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {BYTES}\r\n\r\n").expect("it listens");
+            // until the other side hangs up
+            while stream.write_all(&[7; 1000]).is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let file = PublishedFile { name: "slow.bin", bytes: BYTES, sha256: "", unpacked: "slow.bin", unpack: false };
+        DatasetName::Published(Box::leak(Box::new(Published {
+            name: "slow",
+            about: "",
+            licence: "",
+            home: "",
+            address: address.leak(),
+            files: vec![file].leak(),
+        })))
+    }
+
+    #[test]
+    fn a_transfer_before_a_run_is_told_and_stopped() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let data_dir = Some(place.path().to_owned());
+        let config = Config { dataset: slow_set(), download: true, data_dir, ..Config::default() };
+        let session = Session::start(Task::New(Box::new(config)), || {});
+        let begun = Instant::now();
+        let wait = |done: &dyn Fn() -> bool, what: &str| {
+            while !done() {
+                assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {:?}", session.known().ended);
+                std::thread::sleep(LOOK_EVERY);
+            }
+        };
+        let comes = || session.known().fetching.is_some_and(|fetching| fetching.done > 0);
+        wait(&comes, "nothing came");
+        let Fetching { file, total, .. } = session.known().fetching.expect("it comes");
+        assert_eq!((file.as_str(), total), ("slow.bin", BYTES));
+        session.control().stop();
+        wait(&|| !session.is_running(), "it went on");
+        assert!(session.known().fetching.is_none());
+        let message = session.finish().expect("an end").expect_err("there was no run");
+        assert!(message.contains("it was stopped") && message.contains("are kept"), "{message}");
+        let part = place.path().join("slow/slow.bin.part");
+        assert!(part.metadata().expect("it is kept").len() > 0);
+    }
 }

@@ -11,7 +11,7 @@ use crate::units::{bytes, thousands};
 
 use super::numbers::{duration, number};
 use super::palette;
-use super::session::{Known, Session, Task};
+use super::session::{Fetching, Known, Session, Task};
 use super::text::Text;
 use super::window::Seen;
 
@@ -107,9 +107,18 @@ impl Steering {
 
 fn progress(ui: &mut Ui, text: Text, known: &Known, session: &Session, own: Option<(&Recording, &Status)>) {
     let Some((run, status)) = own else {
-        if session.is_running() {
-            ui.spinner();
-            ui.label(text.t("opening the data and the device"));
+        match &known.fetching {
+            Some(Fetching { file, done, total }) => {
+                let said = text.f("fetching {}: {} of {}", &[file, &bytes(*done), &bytes(*total)]);
+                let bar = ProgressBar::new(*done as f32 / (*total).max(1) as f32).desired_width(BAR);
+                ui.add(bar.fill(palette::EMBER.gamma_multiply(0.8))).accessible_name(&said);
+                ui.label(said);
+            }
+            None if session.is_running() => {
+                ui.spinner();
+                ui.label(text.t("opening the data and the device"));
+            }
+            None => {}
         }
         return;
     };

@@ -7,6 +7,7 @@ mod tests;
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek as _, SeekFrom, Write as _};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -36,6 +37,9 @@ pub(super) struct Transfer<'a> {
     pub(super) sha256: &'a str,
 }
 
+/// Who hears how many bytes are there.
+type Hears<'a> = dyn FnMut(u64) -> ControlFlow<()> + 'a;
+
 /// Why a transfer ended early.
 enum Broken {
     /// It may go on from where it is.
@@ -45,11 +49,12 @@ enum Broken {
 }
 
 impl Transfer<'_> {
-    /// Fetches the file. `progress` hears how many bytes are there.
+    /// Fetches the file. `progress` hears how many bytes are there, and may end it.
     ///
     /// # Errors
-    /// If the server cannot be reached or does not have it, what it sends is not the file, or it cannot be written.
-    pub(super) fn run(&self, progress: &mut dyn FnMut(u64)) -> Result<()> {
+    /// If the server cannot be reached or does not have it, what it sends is not the file, it cannot be written, or
+    /// `progress` ends it.
+    pub(super) fn run(&self, progress: &mut Hears<'_>) -> Result<()> {
         let part = self.beside("part");
         let io = |error| Error::io(&part, error);
         let mut file =
@@ -79,7 +84,7 @@ impl Transfer<'_> {
     }
 
     /// All attempts.
-    fn fetch(&self, file: &mut File, progress: &mut dyn FnMut(u64)) -> Result<()> {
+    fn fetch(&self, file: &mut File, progress: &mut Hears<'_>) -> Result<()> {
         let io = |error| Error::io(self.beside("part"), error);
         let agent: Agent = Agent::config_builder()
             .http_status_as_error(false)
@@ -99,25 +104,25 @@ impl Transfer<'_> {
             let there = file.metadata().map_err(io)?.len();
             failures = if there > before { 1 } else { failures + 1 };
             if failures >= ATTEMPTS {
-                let (kept, all) = (units::bytes(there), units::bytes(self.bytes));
-                return Err(self.failed(&match there {
-                    0 => reason,
-                    _ => format!("{reason}; {kept} of {all} are kept, and the same command goes on from there"),
-                }));
+                return Err(self.kept(there, reason));
             }
             std::thread::sleep(PAUSE * failures);
         }
     }
 
     /// One attempt: fetches what is not in `file`.
-    fn go_on(&self, agent: &Agent, file: &mut File, progress: &mut dyn FnMut(u64)) -> Result<(), Broken> {
+    fn go_on(&self, agent: &Agent, file: &mut File, progress: &mut Hears<'_>) -> Result<(), Broken> {
         let write_error = |error| Broken::Final(Error::io(self.beside("part"), error));
         let mut there = file.metadata().map_err(write_error)?.len();
         if there > self.bytes {
             file.set_len(0).map_err(write_error)?;
             there = 0;
         }
-        progress(there);
+        let told = |there, progress: &mut Hears<'_>| match progress(there) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Broken::Final(self.kept(there, "it was stopped".into()))),
+        };
+        told(there, progress)?;
         if there == self.bytes {
             return Ok(());
         }
@@ -157,7 +162,7 @@ impl Transfer<'_> {
             let wanted = read.min(usize::try_from(self.bytes - there).unwrap_or(usize::MAX));
             file.write_all(&buffer[..wanted]).map_err(write_error)?;
             there += wanted as u64;
-            progress(there);
+            told(there, progress)?;
             if wanted < read {
                 break;
             }
@@ -197,6 +202,15 @@ impl Transfer<'_> {
         path.push(".");
         path.push(ending);
         path.into()
+    }
+
+    /// Why it is not whole, and what there is of it.
+    fn kept(&self, there: u64, reason: String) -> Error {
+        let (kept, all) = (units::bytes(there), units::bytes(self.bytes));
+        self.failed(&match there {
+            0 => reason,
+            _ => format!("{reason}; {kept} of {all} are kept, and the same command goes on from there"),
+        })
     }
 
     fn failed(&self, reason: &str) -> Error {

@@ -28,11 +28,20 @@ impl Place {
     }
 
     fn fetch(&self, server: &Server, contents: &[u8]) -> (Result<()>, Vec<u64>) {
+        self.fetch_until(None, server, contents)
+    }
+
+    /// The same, ended once so many bytes are there.
+    fn fetch_until(&self, most: Option<u64>, server: &Server, contents: &[u8]) -> (Result<()>, Vec<u64>) {
         let (to, sha256) = (self.path(), hash(contents));
         let mut heard = Vec::new();
         let url = format!("{}/file.bin", server.address);
         let transfer = Transfer { url, to: &to, bytes: contents.len() as u64, sha256: &sha256 };
-        (transfer.run(&mut |done| heard.push(done)), heard)
+        let hears = &mut |done| {
+            heard.push(done);
+            if most.is_some_and(|most| done >= most) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        (transfer.run(hears), heard)
     }
 
     fn names(&self) -> Vec<String> {
@@ -54,6 +63,21 @@ fn a_file_is_fetched_whole() {
     assert_eq!(place.names(), ["file.bin"], "nothing else is left");
     assert!(heard.is_sorted() && heard[0] == 0 && heard.last() == Some(&100_000));
     assert_eq!(server.ranges(), [None]);
+}
+
+#[test]
+fn a_transfer_is_stopped_and_goes_on_later() {
+    let (place, server) = (Place::new(), serve(CONTENTS, &[]));
+    let (stopped, heard) = place.fetch_until(Some(1), &server, CONTENTS);
+    let message = stopped.expect_err("it was stopped").to_string();
+    assert!(message.contains("it was stopped") && message.contains("are kept"), "{message}");
+    let there = *heard.last().expect("it was heard of");
+    assert!(there > 0 && there < 100_000 && !place.path().exists());
+    let message = place.fetch_until(Some(0), &server, CONTENTS).0.expect_err("at once").to_string();
+    assert!(message.contains("it was stopped"), "{message}");
+    place.fetch(&server, CONTENTS).0.expect("it is served");
+    assert_eq!(fs::read(place.path()).expect("written"), CONTENTS);
+    assert_eq!(server.ranges(), [None, Some(format!("bytes={there}-"))]);
 }
 
 #[test]

@@ -9,12 +9,14 @@ use rayon::prelude::*;
 
 use crate::data::permutation::hash;
 use crate::error::{Error, Result};
-use crate::files::{temporary, temporary_folder};
+use crate::files::{TEMPORARY, remove_left_behind, temporary, temporary_folder};
 
 use super::{Archive, Kind, Stream, walk};
 
 /// How much of a compressed archive may come out of each of its bytes. What holds pictures comes to less than ten.
 const MAX_RATIO: u64 = 200;
+/// How the names of folders begin that are being unpacked to.
+const UNPACKING: &str = ".unpacking-";
 /// What may come out of any.
 const MAX_SMALL: u64 = 1 << 30;
 
@@ -29,7 +31,8 @@ pub(crate) fn unpack_folder(archive: &Path, parent: &Path, folder: &str, most: u
     if target.exists() {
         return Ok(());
     }
-    let beside = temporary_folder(parent, ".unpacking-").map_err(|error| Error::io(&target, error))?;
+    remove_left_behind(parent, UNPACKING);
+    let beside = temporary_folder(parent, UNPACKING).map_err(|error| Error::io(&target, error))?;
     let mut tar = tar::Archive::new(Stream::open(archive, most)?);
     let mut written = Vec::new();
     walk(archive, tar.entries(), &mut |found, contents| {
@@ -112,6 +115,7 @@ pub(crate) fn plain_tar(archive: &Path, cache: &Path) -> Result<PathBuf> {
     tracing::info!("{} is unpacked once, to {}", archive.display(), plain.display());
     fs::create_dir_all(&folder).map_err(|error| Error::io(&folder, error))?;
     let in_copy = |error| Error::io(&plain, error);
+    remove_left_behind(&folder, TEMPORARY);
     let mut copy = temporary(&folder).map_err(in_copy)?;
     let most = metadata.len().saturating_mul(MAX_RATIO).max(MAX_SMALL);
     io::copy(&mut Stream::open(archive, most)?, copy.as_file_mut()).map_err(io)?;

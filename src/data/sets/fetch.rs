@@ -1,5 +1,6 @@
 //! Fetching published data sets.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use crate::error::Result;
@@ -18,18 +19,18 @@ pub struct Progress<'a> {
 }
 
 /// Fetches the files of a published set that are not there, checks them against the SHA-256 that TensorFlow Datasets
-/// lists for them, and unpacks what has to be. `progress` hears about each file, many times. Gives the folder that they
-/// are in; none for sets that are not published.
+/// lists for them, and unpacks what has to be. `progress` hears about each file, many times, and ends it with
+/// [`ControlFlow::Break`]. Gives the folder that they are in; none for sets that are not published.
 ///
 /// What was fetched of a broken transfer is kept, and gone on from the next time.
 ///
 /// # Errors
-/// If there is no connection, the files are not what was published, or there is no room for them; without the feature
-/// `download`, if anything is missing.
+/// If there is no connection, the files are not what was published, there is no room for them, or `progress` ends it;
+/// without the feature `download`, if anything is missing.
 pub fn fetch(
     name: &DatasetName,
     options: &OpenOptions,
-    progress: &mut dyn FnMut(Progress<'_>),
+    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Option<PathBuf>> {
     let DatasetName::Published(set) = name else { return Ok(None) };
     let folder = options.folder_of(set)?;
@@ -41,7 +42,7 @@ pub(super) fn fetch_missing(
     set: &'static Published,
     folder: &std::path::Path,
     _: &OpenOptions,
-    progress: &mut dyn FnMut(Progress<'_>),
+    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<()> {
     use crate::data::download::Transfer;
     use crate::error::Error;
@@ -78,7 +79,7 @@ fn fetch_missing(
     set: &'static Published,
     folder: &std::path::Path,
     options: &OpenOptions,
-    _: &mut dyn FnMut(Progress<'_>),
+    _: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<()> {
     match super::place::missing(set, folder).is_empty() {
         true => Ok(()),

@@ -19,6 +19,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -68,7 +69,7 @@ const HELD_OUT_KEY: u64 = 1998;
 /// single picture is told when it is read.
 pub fn open(name: &DatasetName, options: &OpenOptions) -> Result<Split<Arc<dyn Dataset>>> {
     if options.download {
-        fetch(name, options, &mut |_| {})?;
+        fetch(name, options, &mut |_| ControlFlow::Continue(()))?;
     }
     Ok(match name {
         DatasetName::Digits => shared(digits()?),

@@ -1,5 +1,7 @@
 //! A published set, fetched from a server of our own.
 
+use std::ops::ControlFlow;
+
 use sha2::{Digest as _, Sha256};
 
 use super::*;
@@ -38,6 +40,7 @@ fn a_set_is_fetched_checked_and_unpacked() {
     let mut fetch = || {
         fetch_missing(set, &folder, &OpenOptions::default(), &mut |progress: Progress<'_>| {
             heard.push((progress.file.to_owned(), progress.done, progress.total));
+            ControlFlow::Continue(())
         })
     };
     fetch().expect("it is served");
@@ -59,7 +62,7 @@ fn a_set_that_is_not_served_whole_is_not_there() {
     let place = temporary();
     let folder = place.path().join("data/made-here");
     let fetch = |set| {
-        fetch_missing(set, &folder, &OpenOptions::default(), &mut |_| {})
+        fetch_missing(set, &folder, &OpenOptions::default(), &mut |_| ControlFlow::Continue(()))
             .expect_err("it is not what it should be")
             .to_string()
     };
@@ -70,7 +73,8 @@ fn a_set_that_is_not_served_whole_is_not_there() {
     says(&fetch(published(&server.address, b"plain", &archive)), &["images.tar.gz", "`..`", "nothing was unpacked"]);
     // nobody answers there
     let (set, empty) = (published("http://127.0.0.1:9", b"more", b"and more"), place.path().join("empty"));
-    let nowhere = fetch_missing(set, &empty, &OpenOptions::default(), &mut |_| {}).expect_err("nobody answers");
+    let nowhere = fetch_missing(set, &empty, &OpenOptions::default(), &mut |_| ControlFlow::Continue(()))
+        .expect_err("nobody answers");
     says(&nowhere.to_string(), &["127.0.0.1:9/plain.gz", "missing too", "127.0.0.1:9/images.tar.gz"]);
     assert!(!place.path().join("evil.txt").exists() && !folder.join("images").exists());
 }
