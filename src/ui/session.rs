@@ -216,7 +216,7 @@ mod tests {
         let address = format!("http://{}/", listener.local_addr().expect("bound"));
         std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a connection");
-            stream.read(&mut [0; 4096]).expect("a request");
+            assert!(stream.read(&mut [0; 4096]).expect("a request") > 0);
             write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {BYTES}\r\n\r\n").expect("it listens");
             // until the other side hangs up
             while stream.write_all(&[7; 1000]).is_ok() {
