@@ -323,7 +323,7 @@ unsafe fn multiply_block(
     let r = rhs.at(part.batch, part.columns.start, part.summed.start);
     let l = l_view.matrix::<f32>(l, [(lhs.own, rows), (lhs.summed, depth)]);
     let r = r_view.matrix::<f32>(r, [(rhs.own, columns), (rhs.summed, depth)]);
-    if !adds && rhs.own == 1 && SmallProduct::fits(arch, [rows, columns, depth]) {
+    if !adds && rhs.own == 1 && SmallProduct::pays(arch, [rows, columns, depth]) {
         let product = SmallProduct {
             rows,
             columns,

@@ -8,13 +8,15 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::micro::lanes_of;
 
-/// Multiplications of a product up to which this is faster than the crate: the crate turns the whole second operand over
-/// if its columns are no whole vectors, and is as fast as this from a quarter on if they are.
+/// Floats of a vector from which on this is faster than the crate at all: with AVX2 it takes 0.8 to 1.4 times as long.
+const LANES: usize = 16;
+/// Multiplications of a product up to which it is: the crate turns the whole second operand over if its columns are no
+/// whole vectors, and is as fast as this from a quarter on if they are.
 const MOST: usize = 1 << 19;
 /// Summed points at most: so many vectors of the second operand stay in the first-level cache.
 const DEEPEST: usize = 256;
-/// Rows of a tile of one, two and three vectors, on machines with 32 vector registers and with 16.
-const ROWS: [[usize; 3]; 2] = [[16, 8, 8], [8, 6, 4]];
+/// Rows of a tile of one, two and three vectors: sums for 16 to 24 of 32 vector registers.
+const ROWS: [usize; 3] = [16, 8, 8];
 
 /// `target = lhs · rhs`, where element (i, k) of lhs is `lhs[i · own + k · summed]`, row k of rhs begins at
 /// `rhs[k · line]` and row i of the target at `target[i · stride]`.
@@ -28,28 +30,27 @@ pub(super) struct SmallProduct {
 }
 
 impl SmallProduct {
-    /// True if a product of this shape is small, and no smaller than a tile.
-    pub(super) fn fits(arch: Arch, [rows, columns, depth]: [usize; 3]) -> bool {
+    /// True if a product of this shape is small, but no smaller than a tile, and the machine's vectors are long.
+    pub(super) fn pays(arch: Arch, [rows, columns, depth]: [usize; 3]) -> bool {
         let lanes = lanes_of(arch);
-        let [most, ..] = ROWS[usize::from(lanes < 16)];
         let size = rows * columns * depth;
         let small = size <= MOST / 4 || (size <= MOST && !columns.is_multiple_of(lanes));
-        small && depth <= DEEPEST && rows >= most && columns >= lanes
+        lanes >= LANES && small && depth <= DEEPEST && rows >= ROWS[0] && columns >= lanes
     }
 
     /// Computes it. Every sum begins at 0 and is added up in the order of k, as the crate's are.
     ///
     /// # Safety
-    /// It `fits` on this machine, the elements of both operands are readable, and those of the target are nobody
-    /// else's.
+    /// The elements of both operands are readable, and those of the target are nobody else's.
     pub(super) unsafe fn run(self, arch: Arch) {
+        assert!(self.rows >= ROWS[0] && self.columns >= lanes_of(arch), "{}x{}", self.rows, self.columns);
         arch.dispatch(self);
     }
 
     /// Results in tiles of up to three vectors. The last tile of either direction lies upon the one before, and sums
     /// again what that has.
     #[inline(always)]
-    fn in_tiles<S: Simd, const ONE: usize, const TWO: usize, const THREE: usize>(&self, simd: S) {
+    fn in_tiles<S: Simd>(&self, simd: S) {
         let lanes = S::F32_LANES;
         let mut vectors = self.columns.div_ceil(lanes);
         let mut column = 0;
@@ -62,9 +63,9 @@ impl SmallProduct {
             let wide = wide.min(self.columns / lanes);
             let start = column.min(self.columns - wide * lanes);
             match wide {
-                1 => self.column::<S, ONE, 1>(simd, start),
-                2 => self.column::<S, TWO, 2>(simd, start),
-                _ => self.column::<S, THREE, 3>(simd, start),
+                1 => self.column::<S, { ROWS[0] }, 1>(simd, start),
+                2 => self.column::<S, { ROWS[1] }, 2>(simd, start),
+                _ => self.column::<S, { ROWS[2] }, 3>(simd, start),
             }
             column += wide * lanes;
             vectors -= wide;
@@ -108,10 +109,6 @@ impl WithSimd for SmallProduct {
     type Output = ();
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        if S::F32_LANES >= 16 {
-            self.in_tiles::<S, { ROWS[0][0] }, { ROWS[0][1] }, { ROWS[0][2] }>(simd);
-        } else {
-            self.in_tiles::<S, { ROWS[1][0] }, { ROWS[1][1] }, { ROWS[1][2] }>(simd);
-        }
+        self.in_tiles(simd);
     }
 }

