@@ -8,7 +8,8 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::micro::lanes_of;
 
-/// Floats of a vector from which on this is faster than the crate at all: with AVX2 it takes 0.8 to 1.4 times as long.
+/// Floats of a vector from which on this is faster than the crate at all: with AVX2 it takes 0.8 to 1.4 times as long for
+/// all but the smallest products.
 const LANES: usize = 16;
 /// Multiplications of a product up to which it is: the crate turns the whole second operand over if its columns are no
 /// whole vectors, and is as fast as this from a quarter on if they are.

@@ -110,9 +110,7 @@ fn progress(ui: &mut Ui, text: Text, known: &Known, session: &Session, own: Opti
         match &known.fetching {
             Some(Fetching { file, done, total }) => {
                 let said = text.f("fetching {}: {} of {}", &[file, &bytes(*done), &bytes(*total)]);
-                let bar = ProgressBar::new(*done as f32 / (*total).max(1) as f32).desired_width(BAR);
-                ui.add(bar.fill(palette::EMBER.gamma_multiply(0.8))).accessible_name(&said);
-                ui.label(said);
+                bar(ui, *done as f32 / (*total).max(1) as f32, said);
             }
             None if session.is_running() => {
                 ui.spinner();
@@ -123,11 +121,7 @@ fn progress(ui: &mut Ui, text: Text, known: &Known, session: &Session, own: Opti
         return;
     };
     let part = if status.steps > 0 { status.step as f32 / status.steps as f32 } else { 0.0 };
-    let said = how_far(text, run, status);
-    // words on a bar would have two grounds
-    let bar = ui.add(ProgressBar::new(part).desired_width(BAR).fill(palette::EMBER.gamma_multiply(0.8)));
-    bar.accessible_name(&said);
-    ui.label(said);
+    bar(ui, part, how_far(text, run, status));
     if known.ended.is_none() {
         if session.control().stopping() {
             ui.label(text.t("saving"));
@@ -138,6 +132,13 @@ fn progress(ui: &mut Ui, text: Text, known: &Known, session: &Session, own: Opti
         }
     }
     ui.label(text.f("{} in use", &[&bytes(status.memory_bytes)]));
+}
+
+/// A bar of which this part is done, and what it says beside it: words on it would have two grounds.
+fn bar(ui: &mut Ui, part: f32, said: String) {
+    let bar = ProgressBar::new(part).desired_width(BAR).fill(palette::EMBER.gamma_multiply(0.8));
+    ui.add(bar).accessible_name(&said);
+    ui.label(said);
 }
 
 /// Epochs and steps that are done, of how many.
