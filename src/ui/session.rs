@@ -162,6 +162,7 @@ fn fetch(config: &Config, control: &Control, known: &Mutex<Known>, changed: &dyn
         if control.stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     known.lock().fetching = None;
+    changed();
     done.map(drop)
 }
 

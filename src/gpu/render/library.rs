@@ -27,6 +27,7 @@ pub(crate) const FAMILIES: &[ShaderFile] = shader_files![
     "contract.wgsl",
     "contract_cooperative.wgsl",
     "contract_shared.wgsl",
+    "contract_subgroups.wgsl",
     "contract_tiled.wgsl",
     "map.wgsl",
     "merge.wgsl",

@@ -20,12 +20,17 @@ pub(crate) struct Outside {
     pub narrow_reduced: bool,
     /// Values of the tape that are there under other names.
     pub known: Vec<(ValueId, String)>,
+    /// Which values are needed, if not all.
+    pub only: Option<Vec<bool>>,
 }
 
 impl Module<'_> {
     /// Appends the tape's statements to `code`; value `i` is `v{i}` afterwards.
     pub(crate) fn tape(&mut self, space: &mut Space, tape: &Tape, outside: Outside, code: &mut String) -> Result<()> {
         for (id, instr) in tape.instrs.iter().enumerate() {
+            if outside.only.as_ref().is_some_and(|only| !only[id]) {
+                continue;
+            }
             if let Some((_, name)) = outside.known.iter().find(|(known, _)| *known == id) {
                 let _ = writeln!(code, "    let v{id} = {name};");
                 continue;

@@ -19,8 +19,9 @@ use crate::gpu::render::{Capabilities, Launch};
 use crate::matmul_precision::MatmulPrecision;
 use crate::plan::{ContractKernel, Tape, ValueId};
 
+use super::epilogue::finish_inside;
 use super::fetch::{Fetch, Fours, fetch};
-use super::points::{finish_inside, tile_grid};
+use super::points::tile_grid;
 use super::{COLUMNS, LANES, ROWS};
 
 /// Units of an adapter.

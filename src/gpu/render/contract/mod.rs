@@ -6,12 +6,15 @@
 //! indices and their conditions are sums of a part over positions and a part over the window.
 
 mod cooperative;
+mod epilogue;
 mod fetch;
 mod lanes;
+mod lefts;
 mod operand;
 mod points;
 mod register_tiles;
 mod sliding;
+mod software;
 mod variants;
 mod workgroup_tiles;
 
@@ -26,6 +29,7 @@ pub(crate) use workgroup_tiles::Tile;
 use super::Launch;
 use super::module::Module;
 use super::rewrite::exchange;
+use register_tiles::Together;
 
 /// The components of a vector.
 const LANES: [&str; 4] = ["x", "y", "z", "w"];
@@ -72,7 +76,12 @@ pub(crate) fn render(
     }
     match variant.unwrap_or_else(|| variants::rule(module.caps, kernel, shares)) {
         Variant::Registers { rows, columns, threads } => {
-            register_tiles::render(module, kernel, [rows, columns], threads, shares).map(Some)
+            let together = if shares > 1 { Together::Sums(shares) } else { Together::Nothing };
+            register_tiles::render(module, kernel, [rows, columns], threads, together).map(Some)
+        }
+        Variant::Subgroups { rows, columns, sharing } => {
+            let lanes = software::lanes(module.caps).expect("the variant is one of an adapter with subgroups");
+            register_tiles::render(module, kernel, [rows, columns], lanes, Together::Lefts(sharing)).map(Some)
         }
         Variant::Workgroup(tile) => workgroup_tiles::render(module, kernel, tile).map(Some),
     }

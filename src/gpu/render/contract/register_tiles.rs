@@ -1,5 +1,6 @@
 //! Contractions with a tile of results in the registers of each invocation. Where results are few, several invocations
-//! share the sums of a tile, and meet in workgroup memory.
+//! share the sums of a tile, and meet in workgroup memory; where an adapter reads for each invocation on its own, those
+//! that need the same values read them together.
 
 use std::fmt::Write as _;
 
@@ -11,9 +12,11 @@ use crate::gpu::render::tree::{Tree, Value};
 use crate::gpu::render::{Launch, grid_of_groups};
 use crate::plan::ContractKernel;
 
+use super::epilogue::{Fixed, finish};
 use super::lanes::{Wide, column_lanes, operand_lanes};
+use super::lefts::Lefts;
 use super::operand::Operand;
-use super::points::{finish, inner_coordinates, point_coordinates};
+use super::points::{inner_coordinates, point_coordinates};
 use super::sliding::Sliding;
 use super::{ALL_LANES, BATCH, COLUMNS, INNER, LANES, ROWS};
 
@@ -23,20 +26,35 @@ const LARGE_TILE: usize = 256;
 /// Values of k that the invocations that share a sum take in turns, where the last axis is of fours.
 const UNIT: usize = 4;
 
+/// What neighbouring invocations do together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Together {
+    /// Each has its own tile.
+    Nothing,
+    /// So many add up the sums of one tile, which are then in an order of their own, the same for every tile.
+    Sums(usize),
+    /// So many of a subgroup, which is a workgroup, read the rows' values that all of them need.
+    Lefts(usize),
+}
+
 /// Bytes of workgroup memory for what `threads` invocations that share the sums of tiles have added up.
 pub(super) fn shared_bytes([tile_rows, tile_columns]: [usize; 2], threads: usize) -> usize {
     4 * tile_rows * tile_columns * threads
 }
 
-/// One tile in the registers of each invocation, of which a workgroup has `threads`; so many neighbours as `shares`
-/// share the sums of one, which are then in an order of their own, the same for every tile.
+/// One tile in the registers of each invocation, of which a workgroup has `threads`.
 pub(super) fn render(
     mut module: Module<'_>,
     kernel: &ContractKernel,
     [tile_rows, tile_columns]: [usize; 2],
     threads: usize,
-    shares: usize,
+    together: Together,
 ) -> Result<Launch> {
+    let (shares, sharing) = match together {
+        Together::Nothing => (1, 1),
+        Together::Sums(shares) => (shares, 1),
+        Together::Lefts(sharing) => (1, sharing),
+    };
     // a line's steps are of as many values as its window has
     let sliding = Sliding::of(module.caps, kernel, [tile_rows, tile_columns]).filter(|_| shares == 1);
     let kernel = sliding.as_ref().map_or(kernel, |sliding| &sliding.kernel);
@@ -46,7 +64,7 @@ pub(super) fn render(
     let left_wide = operand_lanes(kernel, &kernel.lhs.0, ROWS).filter(|&wide| match wide {
         Wide::Inner if sliding.is_some() => false,
         // four steps at once are four times the text to compile; a large tile reads little for its work
-        Wide::Inner => right_wide == Wide::Inner || tile_rows * tile_columns < LARGE_TILE,
+        Wide::Inner => right_wide == Wide::Inner || sharing == 1 && tile_rows * tile_columns < LARGE_TILE,
         _ => tile_rows >= 4,
     });
     let left_wide = left_wide.unwrap_or(Wide::None);
@@ -58,15 +76,23 @@ pub(super) fn render(
     let left = Operand::new(&mut module, kernel, "left", ROWS, left_wide)?;
     let right_kernel = sliding.as_ref().map_or(kernel, |sliding| &sliding.line);
     let right = Operand::new(&mut module, right_kernel, "right", COLUMNS, right_wide)?;
-    let finish = finish(&mut module, kernel, sliding.as_ref().and_then(|sliding| sliding.ragged))?;
+    let mut fixed = Fixed::of(kernel);
+    if column_groups == 1 && sharing == 1 {
+        fixed.rows.clear();
+    }
+    if tile_rows == 1 {
+        fixed.columns.clear();
+    }
+    let finish = finish(&mut module, kernel, sliding.as_ref().and_then(|sliding| sliding.ragged), &fixed)?;
 
     let mut code = String::new();
     let _ = writeln!(code, "    let row = row_tile * {tile_rows}u;\n    let column = column_tile * {tile_columns}u;");
     let batch_axes = kernel.axes[kernel.group(BATCH)].to_vec();
     let batch_coordinates = unravel(&mut module, &Expr::scalar("batch"), &batch_axes, "b", &mut code);
-    let left_stride = if left_wide == Wide::Outer { 4 } else { 1 };
-    for row in (0..tile_rows).step_by(left_stride) {
-        let first = format!("row + {row}u");
+    let lefts = Lefts { rows: tile_rows, stride: if left_wide == Wide::Outer { 4 } else { 1 }, sharing };
+    code.push_str(&lefts.who());
+    for row in lefts.read() {
+        let first = if sharing > 1 { format!("row + {row}u + own") } else { format!("row + {row}u") };
         let prefix = format!("m{row}_");
         let points = point_coordinates(&mut module, kernel, ROWS, (left_wide, false), &first, &prefix, &mut code);
         left.still(&mut module, kernel, &batch_coordinates, &points, ALL_LANES, &format!("l{row}"), &mut code);
@@ -90,7 +116,8 @@ pub(super) fn render(
         }
     }
     if inner > 0 {
-        let body = step_body(&mut module, kernel, (&left, &right, sliding.as_ref()), [tile_rows, tile_columns], step);
+        let operands = (&left, &right, sliding.as_ref());
+        let body = step_body(&mut module, kernel, operands, (lefts, tile_columns), step);
         let count = module.number((inner / step) as u64);
         let _ = match (shares, unit(kernel) / step) {
             (1, _) => write!(code, "    for (var q = 0u; q < {count}; q++) {{\n{body}    }}\n"),
@@ -115,7 +142,16 @@ pub(super) fn render(
             quads.iter().map(|name| Value { parts: format!("of_{name}"), whole: format!("all_{name}"), bools: None });
         let tree = Tree { threads, abreast: threads / shares, lanes: None, again: false };
         code.push_str(&tree.text(&values.collect::<Vec<_>>(), |_, a, b| Ok(format!("{a} + {b}")))?);
+    }
+    // all lanes are needed to exchange what they read
+    lefts.of_rows(&mut module, rows, &fixed, &mut code);
+    if shares > 1 || !columns.div_ceil(tile_columns).is_multiple_of(sharing) {
         code.push_str("    if (!stores) {\n        return;\n    }\n");
+    }
+    for id in &fixed.columns {
+        for group in 0..column_groups {
+            let _ = writeln!(code, "    let c{group}_{id} = column_{id}(batch, column + {}u);", 4 * group);
+        }
     }
     // a tile that fits has no edge to test
     let mut edge = |size: usize, side: usize| (!size.is_multiple_of(side)).then(|| module.number(size as u64));
@@ -126,7 +162,12 @@ pub(super) fn render(
             let inside = places.iter().zip(&edges).filter_map(|(at, edge)| Some(format!("{at} < {}", edge.as_ref()?)));
             let inside: Vec<String> = inside.collect();
             let all = if shares > 1 { "all_" } else { "" };
-            let finish = format!("finish(batch, {}, {all}s{row}_{group});", places.join(", "));
+            let mut given = vec!["batch".to_owned()];
+            given.extend(places);
+            given.push(format!("{all}s{row}_{group}"));
+            given.extend(fixed.rows.iter().map(|id| format!("r{row}_{id}")));
+            given.extend(fixed.columns.iter().map(|id| format!("c{group}_{id}")));
+            let finish = format!("finish({});", given.join(", "));
             let _ = match inside.is_empty() {
                 true => writeln!(code, "    {finish}"),
                 false => writeln!(code, "    if ({}) {{\n        {finish}\n    }}", inside.join(" && ")),
@@ -134,22 +175,34 @@ pub(super) fn render(
         }
     }
     let (row_tiles, column_tiles) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
-    let work = batch * row_tiles * column_tiles;
-    let (mut grid, groups) = grid_of_groups(&mut module, work, threads / shares)?;
-    for (name, count) in [("row_tiles", row_tiles), ("column_tiles", column_tiles)] {
+    let column_blocks = column_tiles.div_ceil(sharing);
+    let work = batch * row_tiles * column_blocks;
+    let (mut grid, groups) = grid_of_groups(&mut module, work, threads / (shares * sharing))?;
+    let blocks = (sharing > 1).then_some(("column_blocks", column_blocks));
+    for (name, count) in [("row_tiles", row_tiles), ("column_tiles", column_tiles)].into_iter().chain(blocks) {
         let count = module.number(count as u64);
         let _ = write!(grid, "\nfn {name}() -> u32 {{\n    return {count};\n}}\n");
     }
     let operands = format!("{}{}{finish}", left.text, right.text);
     let of_tile = "batch: u32, row_tile: u32, column_tile: u32";
-    if shares == 1 {
-        let grid = format!("const THREADS: u32 = {threads}u;\n\n{grid}");
-        let compute = format!("{operands}\nfn compute({of_tile}) {{\n{code}}}\n");
-        return module.finish("contract.wgsl", &[("grid", &grid), ("compute", &compute)], groups);
+    match together {
+        Together::Nothing => {
+            let grid = format!("const THREADS: u32 = {threads}u;\n\n{grid}");
+            let compute = format!("{operands}\nfn compute({of_tile}) {{\n{code}}}\n");
+            module.finish("contract.wgsl", &[("grid", &grid), ("compute", &compute)], groups)
+        }
+        Together::Lefts(_) => {
+            let grid = format!("const LANES: u32 = {threads}u;\nconst SHARING: u32 = {sharing}u;\n\n{grid}");
+            let compute = format!("{operands}\nfn compute({of_tile}, lane: u32, stores: bool) {{\n{code}}}\n");
+            module.finish("contract_subgroups.wgsl", &[("grid", &grid), ("compute", &compute)], groups)
+        }
+        Together::Sums(_) => {
+            let compute =
+                format!("{operands}\nfn compute({of_tile}, share: u32, thread: u32, stores: bool) {{\n{code}}}\n");
+            let slots = [("grid", grid.as_str()), ("shared", &shared), ("compute", &compute)];
+            module.finish("contract_shared.wgsl", &slots, groups)
+        }
     }
-    let compute = format!("{operands}\nfn compute({of_tile}, share: u32, thread: u32, stores: bool) {{\n{code}}}\n");
-    let slots = [("grid", grid.as_str()), ("shared", &shared), ("compute", &compute)];
-    module.finish("contract_shared.wgsl", &slots, groups)
 }
 
 /// Values of k that one invocation of several takes together: for all tiles the same, whatever its operands are read by.
@@ -163,7 +216,7 @@ fn step_body(
     module: &mut Module<'_>,
     kernel: &ContractKernel,
     (left, right, sliding): (&Operand, &Operand, Option<&Sliding>),
-    [tile_rows, tile_columns]: [usize; 2],
+    (lefts, tile_columns): (Lefts, usize),
     step: usize,
 ) -> String {
     let mut body = String::new();
@@ -184,16 +237,21 @@ fn step_body(
     if let Some(sliding) = sliding {
         sliding.read(module, right, &start, tile_columns, &mut body);
     }
-    let lefts = (left, tile_rows, if left.wide == Wide::Outer { 4 } else { 1 }, "l");
-    let rights = (right, tile_columns, if right.wide == Wide::Inner { 1 } else { 4 }, "r");
-    for (operand, count, stride, name) in std::iter::once(lefts).chain(sliding.is_none().then_some(rights)) {
+    let right_stride = if right.wide == Wide::Inner { 1 } else { 4 };
+    let rights = (right, (0..tile_columns).step_by(right_stride).collect(), "r");
+    let both = std::iter::once((left, lefts.read(), "l")).chain(sliding.is_none().then_some(rights));
+    for (operand, firsts, name) in both {
         let steps = if operand.wide == Wide::Inner { 1 } else { step };
+        let value = if name == "l" && lefts.sharing > 1 { "own" } else { name };
         for j in 0..steps {
             let coordinates = if operand.wide == Wide::Inner { start.clone() } else { at(j) };
             operand.moving(module, kernel, &coordinates, &format!("{name}k{j}"), &mut body);
-            for first in (0..count).step_by(stride) {
+            for first in &firsts {
                 let call = operand.call(&format!("{name}{first}"), &format!("{name}k{j}"));
-                let _ = writeln!(body, "    let {name}{first}v{j} = {call};");
+                let _ = writeln!(body, "    let {value}{first}v{j} = {call};");
+            }
+            if value == "own" {
+                lefts.exchange(j, &mut body);
             }
         }
     }
@@ -217,7 +275,7 @@ fn step_body(
             let _ = writeln!(body, "    let w{j}_{group} = {};", right_values(group, j));
         }
     }
-    for row in 0..tile_rows {
+    for row in 0..lefts.rows {
         for group in 0..tile_columns / 4 {
             for j in 0..step {
                 let _ = writeln!(body, "    s{row}_{group} += {} * w{j}_{group};", left_value(row, j));

@@ -15,7 +15,7 @@ use crate::plan::{BufferId, ContractKernel, Instr, InstrOp, Ix, Tape, shares_of_
 
 use super::lanes::{Wide, operand_lanes};
 use super::workgroup_tiles::Tile;
-use super::{COLUMNS, cooperative, has_large_tiles, register_tiles, turned};
+use super::{COLUMNS, cooperative, has_large_tiles, register_tiles, software, turned};
 
 /// A way to compute a contraction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -30,15 +30,31 @@ pub(crate) enum Variant {
         /// Invocations in a workgroup.
         threads: usize,
     },
+    /// The same, where lanes of a subgroup read the left operand together.
+    Subgroups {
+        /// Rows of the tile.
+        rows: usize,
+        /// Columns of the tile, a multiple of four.
+        columns: usize,
+        /// Lanes that do so, a power of two.
+        sharing: usize,
+    },
     /// A tile of results for each workgroup, operands in its memory.
     Workgroup(Tile),
 }
 
 impl Variant {
+    /// Lanes that read a value of the left operand together.
+    pub(super) fn sharing(self) -> usize {
+        if let Self::Subgroups { sharing, .. } = self { sharing } else { 1 }
+    }
+
     /// Values that come from memory for each product, but for those that a tile reaches beyond the results.
     pub(crate) fn reads_per_product(self) -> f64 {
-        let (Self::Registers { rows, columns, .. } | Self::Workgroup(Tile { size: [rows, columns], .. })) = self;
-        1.0 / rows as f64 + 1.0 / columns as f64
+        let (Self::Registers { rows, columns, .. }
+        | Self::Subgroups { rows, columns, .. }
+        | Self::Workgroup(Tile { size: [rows, columns], .. })) = self;
+        1.0 / rows as f64 + 1.0 / (columns * self.sharing()) as f64
     }
 }
 
@@ -49,6 +65,9 @@ impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Registers { rows, columns, threads } => write!(f, "{rows}x{columns} in registers, {threads} threads"),
+            Self::Subgroups { rows, columns, sharing } => {
+                write!(f, "{rows}x{columns} in registers, {sharing} lanes read together")
+            }
             Self::Workgroup(Tile { size: [rows, columns], own }) => {
                 write!(f, "{rows}x{columns} in workgroups, {}x{} of a thread", own[0], own[1])
             }
@@ -56,15 +75,8 @@ impl fmt::Display for Variant {
     }
 }
 
-/// From this many operations on, a CPU-type adapter's larger tiles are worth the second or two that they take to
-/// compile.
-const MANY_FLOPS: usize = 1 << 31;
-/// The same for plain products, which compile in a third of a second.
-const MANY_PLAIN_FLOPS: usize = 1 << 25;
-/// From this many on they are worth a trial.
+/// From this many operations on a CPU-type adapter's larger tiles are worth a trial.
 const TRIED_FLOPS: usize = 1 << 27;
-/// Invocations that a core of a CPU-type adapter does at once: llvmpipe's vectors of 256 bits.
-const SOFTWARE_LANES: usize = 8;
 /// Elements that are read and written together where they lie at a multiple of their number.
 const ALIGNMENT: i64 = 4;
 /// From so many values of k, rows or columns, and of both of those together, on, operands are worth bringing into
@@ -99,8 +111,9 @@ const TRIED_TILES: [Tile; 4] = [
 const CORE_THREADS: usize = 128;
 /// Invocations from which on a GPU is busy, and tiles in registers may be larger.
 const BUSY_INVOCATIONS: usize = 1 << 14;
-/// Invocations in a workgroup, unless there is little work for a CPU-type adapter.
+/// Invocations in a workgroup, and where there is little work for a CPU-type adapter.
 const THREADS: usize = 64;
+const FEW_THREADS: usize = 8;
 
 /// What a contraction is known by from one process to the next: all of it but where in memory its values lie, which
 /// only have to be aligned alike. Two that go by one number would take one variant, which is right for both.
@@ -139,7 +152,7 @@ pub(crate) fn identity(kernel: &ContractKernel) -> u64 {
 
 /// What is taken without measuring, where as many invocations as `shares` share each sum.
 pub(super) fn rule(caps: &Capabilities, kernel: &ContractKernel, shares: usize) -> Variant {
-    let [batch, rows, columns, inner] = kernel.sizes();
+    let [_, rows, columns, inner] = kernel.sizes();
     let is_wide = inner >= LEAST_INNER && rows.min(columns) >= LEAST_SIDE && rows * columns >= LEAST_RESULTS;
     if shares == 1 && has_workgroup_tiles(caps) && (is_wide || has_large_tiles(kernel)) {
         let possible = WORKGROUP_TILES.into_iter().filter(|&tile| fits(caps, tile));
@@ -148,22 +161,15 @@ pub(super) fn rule(caps: &Capabilities, kernel: &ContractKernel, shares: usize) 
             return Variant::Workgroup(tile);
         }
     }
-    let fit = |size: usize, most: usize| size.next_power_of_two().clamp(1, most);
+    if caps.software && shares == 1 {
+        return software::rule(caps, kernel);
+    }
     // large where there is work for many invocations
-    let busy = if caps.software { SOFTWARE_LANES * caps.busy_groups } else { BUSY_INVOCATIONS };
-    let many = if is_plain(kernel) { MANY_PLAIN_FLOPS } else { MANY_FLOPS };
-    let largest = match caps.software {
-        _ if shares > 1 => 1,
-        true if 2 * batch * rows * columns * inner >= many => 16,
-        true => 8,
-        false => 4,
-    };
-    let mut tile = [fit(rows, largest), fit(columns, largest).max(4)];
-    while tile[0] > 1 && work(kernel, tile) < busy {
+    let largest = if shares > 1 { 1 } else { 4 };
+    let fit = |size: usize| size.next_power_of_two().clamp(1, largest);
+    let mut tile = [fit(rows), fit(columns).max(4)];
+    while tile[0] > 1 && work(kernel, tile) < BUSY_INVOCATIONS {
         tile[0] /= 2;
-        if tile[1] > 4 && work(kernel, tile) < busy {
-            tile[1] /= 2;
-        }
     }
     in_registers(caps, kernel, tile)
 }
@@ -195,6 +201,13 @@ pub(crate) fn variants(caps: &Capabilities, kernel: &ContractKernel) -> Vec<Vari
     for tile_rows in sides(rows, 1) {
         all.extend(sides(columns, 4).map(|tile_columns| in_registers(caps, kernel, [tile_rows, tile_columns])));
     }
+    if software::lanes(caps).is_some() {
+        for tile_rows in sides(rows, 1).chain((rows > 16).then_some(32)) {
+            all.extend(
+                sides(columns, 4).map(|tile_columns| software::with_tile(caps, kernel, [tile_rows, tile_columns])),
+            );
+        }
+    }
     if shares == 1 && has_workgroup_tiles(caps) && inner >= LEAST_TILED_INNER {
         // a tile that is mostly outside of the results cannot win
         let good = |tile: &Tile| fits(caps, *tile) && 4 * rows >= tile.size[0] && 4 * columns >= tile.size[1];
@@ -209,7 +222,7 @@ pub(crate) fn variants(caps: &Capabilities, kernel: &ContractKernel) -> Vec<Vari
                 let least = if shares == 1 { 1 } else { shares.max(caps.least_threads as usize) };
                 (least..=most).contains(&threads) && bytes <= caps.max_workgroup_bytes as usize
             }
-            Variant::Workgroup(_) => true,
+            Variant::Subgroups { .. } | Variant::Workgroup(_) => true,
         };
         if possible && !seen.contains(&variant) {
             seen.push(variant);
@@ -238,7 +251,7 @@ pub(super) fn shares(caps: &Capabilities, kernel: &ContractKernel) -> usize {
 }
 
 /// Whether operands are read as they are, one step at a time, and results stored as they come.
-fn is_plain(kernel: &ContractKernel) -> bool {
+pub(super) fn is_plain(kernel: &ContractKernel) -> bool {
     let one_step = operand_lanes(kernel, &kernel.rhs.0, COLUMNS) != Some(Wide::Inner);
     one_step && has_plain_operands(kernel) && kernel.epilogue.instrs.len() <= 1
 }
@@ -268,7 +281,7 @@ fn work(kernel: &ContractKernel, [tile_rows, tile_columns]: [usize; 2]) -> usize
     batch * rows.div_ceil(tile_rows) * columns.div_ceil(tile_columns)
 }
 
-fn in_registers(caps: &Capabilities, kernel: &ContractKernel, [rows, columns]: [usize; 2]) -> Variant {
+pub(super) fn in_registers(caps: &Capabilities, kernel: &ContractKernel, [rows, columns]: [usize; 2]) -> Variant {
     let few = caps.software && work(kernel, [rows, columns]) <= 1024;
-    Variant::Registers { rows, columns, threads: if few { SOFTWARE_LANES } else { THREADS } }
+    Variant::Registers { rows, columns, threads: if few { FEW_THREADS } else { THREADS } }
 }

@@ -17,8 +17,9 @@ use crate::gpu::render::module::Module;
 use crate::gpu::render::scalar::Register;
 use crate::plan::ContractKernel;
 
+use super::epilogue::finish_inside;
 use super::fetch::{Fetch, Fours, fetch};
-use super::points::{finish_inside, tile_grid};
+use super::points::tile_grid;
 use super::variants::has_plain_operands;
 use super::{COLUMNS, LANES, ROWS};
 

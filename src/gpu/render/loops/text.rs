@@ -173,7 +173,7 @@ impl<'k> Shape<'k> {
         let coordinates = unravel(module, &Expr::scalar("q"), &sizes, "q", &mut body);
         space.coordinates[outer..outer + rank].clone_from_slice(&coordinates);
         let known = kept.as_ref().map_or_else(Vec::new, |kept| kept.known(phase));
-        let outside = Outside { narrow_reduced: self.wide == Wide::Inner, known };
+        let outside = Outside { narrow_reduced: self.wide == Wide::Inner, known, only: None };
         module.tape(space, &phase.tape, outside, &mut body)?;
         for (number, &(op, value)) in phase.reductions.iter().enumerate() {
             let dtype = phase.tape.instrs[value].dtype;

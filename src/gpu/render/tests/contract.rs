@@ -439,7 +439,9 @@ fn all_variants_give_the_same_bits() {
         ("a window that slides along a ragged line", Box::new(line(23, false))),
     ];
     for (name, build) in cases {
-        for (software, shares_sums) in [(true, false), (false, false), (false, true)] {
+        for (software, shares_sums, together) in
+            [(true, false, false), (true, false, true), (false, false, false), (false, true, false)]
+        {
             let mut case = Case::new();
             let body = build(&mut case);
             // with tenths the order of a sum shows
@@ -459,12 +461,21 @@ fn all_variants_give_the_same_bits() {
             let rounds: Vec<Vec<Vec<u8>>> = std::iter::once(case.contents.clone()).chain(underflowing).collect();
             case.plan.literal_sizes = true;
             let f16 = runner::gpu().is_some_and(|gpu| gpu.f16);
-            let caps = Capabilities { shares_sums, ..capabilities(software, f16) };
+            let subgroups = if together { reading_together().subgroups } else { None };
+            let caps = Capabilities { shares_sums, subgroups, ..capabilities(software, f16) };
             let Body::Contract(contraction) = &body else { unreachable!("it is one") };
             let mut all = variants(&caps, contraction);
             let rule = all.len();
             // what larger products take
             all.extend(software.then_some(Variant::Registers { rows: 16, columns: 16, threads: 8 }));
+            if together {
+                // the others are those of before
+                all.truncate(1);
+                let tiles = [[1, 4, 2], [2, 8, 8], [4, 4, 4], [8, 16, 8], [16, 8, 4], [32, 4, 8]];
+                let tiles = tiles.map(|[rows, columns, sharing]| Variant::Subgroups { rows, columns, sharing });
+                let rule = all[0];
+                all.extend(tiles.into_iter().filter(|&tile| tile != rule));
+            }
             let kernel = case.kernel(&body);
             let by_rule = render(&case.plan, &kernel, &caps).expect("it renders");
             let text = |launches: &[Launch]| launches[0].wgsl.clone();
@@ -474,7 +485,9 @@ fn all_variants_give_the_same_bits() {
                 let launches = render_as(&case.plan, &kernel, &caps, Some(variant)).expect("it renders");
                 launches.iter().for_each(validate);
                 texts.push(text(&launches));
-                let Some(gpu) = runner::gpu() else { continue };
+                let Some(gpu) = runner::gpu().filter(|gpu| subgroups.is_none_or(|sizes| gpu.has(sizes))) else {
+                    continue;
+                };
                 for (round, first) in rounds.iter().zip(&mut firsts) {
                     let mut contents = round.clone();
                     gpu.run(&launches, &mut contents, &case.uniforms);

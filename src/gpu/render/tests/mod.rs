@@ -4,6 +4,7 @@
 
 mod blocks;
 mod contract;
+mod epilogues;
 mod loops;
 mod models;
 mod routines;
@@ -43,6 +44,12 @@ fn capabilities(software: bool, f16: bool) -> Capabilities {
         cooperative: None,
         tuned: None,
     }
+}
+
+/// A software adapter whose lanes read together: as many as this machine's adapter has, if their number is fixed.
+fn reading_together() -> Capabilities {
+    let own = runner::gpu().and_then(|gpu| gpu.subgroups).filter(|[least, most]| least == most);
+    Capabilities { subgroups: Some(own.unwrap_or([8, 8])), ..capabilities(true, true) }
 }
 
 /// A kernel in the making: buffers with contents, and a plan of one kernel.
@@ -101,6 +108,7 @@ impl Case {
         }
         if matches!(body, Body::Contract(_)) {
             self.check_on(&body, &Capabilities { shares_sums: true, ..capabilities(false, true) });
+            self.check_on(&body, &reading_together());
         }
     }
 
