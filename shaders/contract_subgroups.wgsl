@@ -57,12 +57,13 @@ fn compute(batch: u32, row_tile: u32, column_tile: u32, lane: u32, stores: bool)
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(subgroup_invocation_id) lane: u32) {
-    // Lanes that share have neighbouring columns; one of them that has none computes the last ones in vain.
-    let work = ((group.y * groups_x() + group.x) * LANES + lane) / SHARING;
-    if (work < work_count()) {
-        let rows = work / column_blocks();
-        let column_tile = work % column_blocks() * SHARING + lane % SHARING;
-        let last = column_tiles() - 1u;
-        compute(rows / row_tiles(), rows % row_tiles(), min(column_tile, last), lane, column_tile <= last);
-    }
+    // Lanes that share have neighbouring columns. One of them that has none, or no work, does in vain what the last one
+    // does, so that all of a subgroup are there to exchange values.
+    let number = ((group.y * groups_x() + group.x) * LANES + lane) / SHARING;
+    let work = min(number, work_count() - 1u);
+    let rows = work / column_blocks();
+    let column_tile = work % column_blocks() * SHARING + lane % SHARING;
+    let last = column_tiles() - 1u;
+    let stores = number == work && column_tile <= last;
+    compute(rows / row_tiles(), rows % row_tiles(), min(column_tile, last), lane, stores);
 }

@@ -23,7 +23,7 @@ pub(super) enum Feature {
     PipelineCache,
     /// What tuning found.
     Tuned,
-    /// Sums by the lanes of a subgroup.
+    /// Sums by the lanes of a subgroup, and what they read for each other.
     Subgroups,
     /// What suits adapters that compute on the CPU.
     Software,

@@ -44,7 +44,7 @@ impl Gpu {
         (units.f16.is_some() || units.f32.is_some()).then_some(units)
     }
 
-    /// The sizes of its subgroups, if shuffles give what they should; reductions do without the others.
+    /// The sizes of its subgroups, if shuffles give what they should; kernels do without the others.
     pub(super) fn probed_subgroups(&self) -> Option<[usize; 2]> {
         let sizes = self.caps.subgroups?;
         let (wgsl, threads) = subgroup_probe_text(&self.caps)?;

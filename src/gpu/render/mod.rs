@@ -66,8 +66,7 @@ pub(crate) struct Capabilities {
     pub software: bool,
     /// Whether several invocations may share a sum of a contraction with few results.
     pub shares_sums: bool,
-    /// The smallest and the largest number of lanes that a subgroup may have, powers of two, if reductions use
-    /// subgroups.
+    /// The smallest and the largest number of lanes that a subgroup may have, powers of two, if kernels use subgroups.
     pub subgroups: Option<[usize; 2]>,
     /// What multiplies small matrices.
     pub cooperative: Option<Units>,

@@ -90,13 +90,14 @@ fn roots(kernel: &ContractKernel) -> impl Iterator<Item = ValueId> {
 /// What comes with four results, beside what comes once with a row or column: reads of one value and writes, and reads
 /// of four.
 pub(super) fn accesses(kernel: &ContractKernel) -> [usize; 2] {
-    let Fixed { mut rows, columns } = Fixed::of(kernel);
-    rows.extend(columns);
+    let Fixed { rows, columns } = Fixed::of(kernel);
+    let given = [rows, columns].concat();
     let space = side_space(kernel, COLUMNS, column_lanes(kernel));
     let of = |ix: &Ix| space.lanes(&space.rewrite(ix));
-    let needed = needed(&kernel.epilogue, roots(kernel), &rows);
+    let needed = needed(&kernel.epilogue, roots(kernel), &given);
     let mut count = [0; 2];
-    for (_, instr) in kernel.epilogue.instrs.iter().enumerate().filter(|(id, _)| needed[*id] && !rows.contains(id)) {
+    let each = kernel.epilogue.instrs.iter().enumerate().filter(|(id, _)| needed[*id] && !given.contains(id));
+    for (_, instr) in each {
         match &instr.op {
             InstrOp::Load { index, .. } => match of(index) {
                 Lanes::Aligned(_) => count[1] += 1,

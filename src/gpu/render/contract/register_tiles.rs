@@ -145,7 +145,11 @@ pub(super) fn render(
     }
     // all lanes are needed to exchange what they read
     lefts.of_rows(&mut module, rows, &fixed, &mut code);
-    if shares > 1 || !columns.div_ceil(tile_columns).is_multiple_of(sharing) {
+    let (row_tiles, column_tiles) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
+    let column_blocks = column_tiles.div_ceil(sharing);
+    let work = batch * row_tiles * column_blocks;
+    let all_store = column_tiles.is_multiple_of(sharing) && work.is_multiple_of(threads / sharing);
+    if shares > 1 || sharing > 1 && !all_store {
         code.push_str("    if (!stores) {\n        return;\n    }\n");
     }
     for id in &fixed.columns {
@@ -174,9 +178,6 @@ pub(super) fn render(
             };
         }
     }
-    let (row_tiles, column_tiles) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
-    let column_blocks = column_tiles.div_ceil(sharing);
-    let work = batch * row_tiles * column_blocks;
     let (mut grid, groups) = grid_of_groups(&mut module, work, threads / (shares * sharing))?;
     let blocks = (sharing > 1).then_some(("column_blocks", column_blocks));
     for (name, count) in [("row_tiles", row_tiles), ("column_tiles", column_tiles)].into_iter().chain(blocks) {
