@@ -115,8 +115,8 @@ pub(super) fn accesses(kernel: &ContractKernel) -> [usize; 2] {
 }
 
 /// `fn finish(batch, row, column, sum)`: the epilogue and the stores of four neighbouring results in one row. Of lines
-/// that were made longer, only the first `width` columns are results. It also takes the values that are `fixed`, `r3`
-/// of a row or `c3` of its columns, which are those of `fn row_3(batch, row)` and `fn column_3(batch, column)`.
+/// that were made longer, only the first `width` columns are results. It also takes the values that are `fixed`,
+/// `of_row_3` or `of_column_3`, which are those of `fn row_3(batch, row)` and `fn column_3(batch, column)`.
 pub(super) fn finish(
     module: &mut Module<'_>,
     kernel: &ContractKernel,
@@ -148,8 +148,8 @@ pub(super) fn finish(
     coordinates_of(module, kernel, (ROWS, "row", "m"), &mut space, &mut code);
     let given: Vec<ValueId> = fixed.rows.iter().chain(&fixed.columns).copied().collect();
     let outside = Outside {
-        known: (fixed.rows.iter().map(|&id| (id, format!("{}(r{id})", register(id, 4)))))
-            .chain(fixed.columns.iter().map(|&id| (id, format!("c{id}"))))
+        known: (fixed.rows.iter().map(|&id| (id, format!("{}(of_row_{id})", register(id, 4)))))
+            .chain(fixed.columns.iter().map(|&id| (id, format!("of_column_{id}"))))
             .collect(),
         only: Some(needed(tape, roots(kernel), &given)),
         ..Outside::default()
@@ -160,7 +160,7 @@ pub(super) fn finish(
     }
     let mut parameters =
         format!("batch: u32, row: u32, column: u32, sum: {}", Register::of(kernel.accumulator).wide(4));
-    for (ids, name, lanes) in [(&fixed.rows, "r", 1), (&fixed.columns, "c", 4)] {
+    for (ids, name, lanes) in [(&fixed.rows, "of_row_", 1), (&fixed.columns, "of_column_", 4)] {
         ids.iter().for_each(|&id| parameters += &format!(", {name}{id}: {}", register(id, lanes)));
     }
     let _ = writeln!(text, "fn finish({parameters}) {{\n{code}}}");

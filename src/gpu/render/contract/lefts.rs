@@ -47,16 +47,18 @@ impl Lefts {
         for id in &fixed.rows {
             if self.sharing == 1 {
                 for row in 0..self.rows {
-                    let _ = writeln!(code, "    let r{row}_{id} = row_{id}(batch, min(row + {row}u, {last}));");
+                    let _ = writeln!(code, "    let of_row{row}_{id} = row_{id}(batch, min(row + {row}u, {last}));");
                 }
                 continue;
             }
             for row in one.read() {
-                let _ = writeln!(code, "    let own{row}_{id} = row_{id}(batch, min(row + {row}u + own_row, {last}));");
+                let _ =
+                    writeln!(code, "    let own_row{row}_{id} = row_{id}(batch, min(row + {row}u + own_row, {last}));");
             }
             for row in 0..self.rows {
                 let (read, lane) = (row - row % self.sharing, row % self.sharing);
-                let _ = writeln!(code, "    let r{row}_{id} = subgroupShuffle(own{read}_{id}, first + {lane}u);");
+                let _ =
+                    writeln!(code, "    let of_row{row}_{id} = subgroupShuffle(own_row{read}_{id}, first + {lane}u);");
             }
         }
     }

@@ -154,7 +154,7 @@ pub(super) fn render(
     }
     for id in &fixed.columns {
         for group in 0..column_groups {
-            let _ = writeln!(code, "    let c{group}_{id} = column_{id}(batch, column + {}u);", 4 * group);
+            let _ = writeln!(code, "    let of_columns{group}_{id} = column_{id}(batch, column + {}u);", 4 * group);
         }
     }
     // a tile that fits has no edge to test
@@ -169,8 +169,8 @@ pub(super) fn render(
             let mut given = vec!["batch".to_owned()];
             given.extend(places);
             given.push(format!("{all}s{row}_{group}"));
-            given.extend(fixed.rows.iter().map(|id| format!("r{row}_{id}")));
-            given.extend(fixed.columns.iter().map(|id| format!("c{group}_{id}")));
+            given.extend(fixed.rows.iter().map(|id| format!("of_row{row}_{id}")));
+            given.extend(fixed.columns.iter().map(|id| format!("of_columns{group}_{id}")));
             let finish = format!("finish({});", given.join(", "));
             let _ = match inside.is_empty() {
                 true => writeln!(code, "    {finish}"),

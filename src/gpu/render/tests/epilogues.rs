@@ -21,9 +21,12 @@ fn normalized(case: &mut Case, [m, n, k]: [usize; 3]) -> Body {
     let mut lhs = Code::default();
     let a = lhs.load(DType::F32, left, affine(&[ki, 0, 1], 0));
     let mut rhs = Code::default();
-    let b = rhs.load(DType::F32, right, affine(&[0, 1, ni], 0));
+    // a condition has parts of its own, as a border of a convolution
+    let inside = Cond::InRange(affine(&[0, 1, 1], 0), ni);
+    let b = rhs.load_if(DType::F32, right, affine(&[0, 1, ni], 0), vec![inside]);
     let mut code = Code::default();
     let of = |code: &mut Code, op, x, y| code.push(DType::F32, InstrOp::Binary(op, x, y));
+    let one = code.load(DType::F32, one, Ix::constant(0));
     let sum = code.push(DType::F32, InstrOp::Accumulator);
     let mean = code.load(DType::F32, of_rows, affine(&[3, 0], 0));
     let apart = of(&mut code, Binary::Sub, sum, mean);
@@ -38,7 +41,6 @@ fn normalized(case: &mut Case, [m, n, k]: [usize; 3]) -> Body {
     let zero = code.constant(DType::F32, 0.0);
     let flag = code.push(DType::Bool, InstrOp::Binary(Binary::Lt, zero, flag));
     let shift = code.load(DType::F32, of_columns, affine(&[0, 1], ni));
-    let one = code.load(DType::F32, one, Ix::constant(0));
     let shift = code.push(DType::F32, InstrOp::Select(flag, shift, one));
     let value = of(&mut code, Binary::Add, value, shift);
     let own = code.load(DType::F32, own, affine(&[ni, 1], 0));
