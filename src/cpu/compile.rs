@@ -162,18 +162,13 @@ fn last_uses(tape: &Tape, parts: &[Part]) -> Vec<Option<usize>> {
         }
     }
     for (number, instr) in tape.instrs.iter().enumerate().rev() {
-        if last[number].is_some() || is_check(&instr.op) {
+        if last[number].is_some() || instr.op.is_check() {
             for value in instr.op.values() {
                 last[value] = last[value].max(Some(number));
             }
         }
     }
     last
-}
-
-/// True if it is run for what it reports.
-fn is_check(op: &InstrOp) -> bool {
-    matches!(op, InstrOp::CheckIndex { .. })
 }
 
 impl Program {
@@ -220,7 +215,7 @@ impl Program {
         for (place, part) in parts.iter().enumerate() {
             for number in start..part.end {
                 let instr = &tape.instrs[number];
-                if last_use[number].is_none() && !is_check(&instr.op) {
+                if last_use[number].is_none() && !instr.op.is_check() {
                     continue;
                 }
                 let per_row = by_rows && values.is_per_row(&instr.op);

@@ -140,14 +140,7 @@ fn adds_nothing(scalar: Scalar) -> bool {
 
 /// The instructions that the roots need, and those that check indices.
 fn needed(tape: &Tape, roots: &mut [&mut ValueId]) -> Tape {
-    let mut is_needed = vec![false; tape.instrs.len()];
-    roots.iter().for_each(|root| is_needed[**root] = true);
-    for (number, instr) in tape.instrs.iter().enumerate().rev() {
-        is_needed[number] |= matches!(instr.op, InstrOp::CheckIndex { .. });
-        if is_needed[number] {
-            instr.op.values().for_each(|value| is_needed[value] = true);
-        }
-    }
+    let is_needed = tape.needed(roots.iter().map(|root| **root).chain(tape.checks()), &[]);
     let (mut left, mut numbers) = (Tape::default(), vec![0; tape.instrs.len()]);
     for (number, instr) in tape.instrs.iter().enumerate().filter(|(number, _)| is_needed[*number]) {
         let mut op = instr.op.clone();

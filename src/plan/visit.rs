@@ -26,6 +26,11 @@ impl InstrOp {
         values.into_iter().flatten()
     }
 
+    /// Whether it is there for what it finds, even if nobody reads its value.
+    pub fn is_check(&self) -> bool {
+        matches!(self, Self::CheckIndex { .. })
+    }
+
     /// Replaces every value it reads.
     pub fn map_values(&mut self, f: impl Fn(ValueId) -> ValueId) {
         match self {
@@ -78,6 +83,24 @@ impl Tape {
                 _ => {}
             }
         }
+    }
+
+    /// Which values the roots are made of, themselves among them, where the `given` ones are there.
+    pub fn needed(&self, roots: impl Iterator<Item = ValueId>, given: &[ValueId]) -> Vec<bool> {
+        let mut needed = vec![false; self.instrs.len()];
+        roots.for_each(|root| needed[root] = true);
+        for (id, instr) in self.instrs.iter().enumerate().rev() {
+            if needed[id] && !given.contains(&id) {
+                instr.op.values().for_each(|value| needed[value] = true);
+            }
+        }
+        needed
+    }
+
+    /// The instructions that check indices.
+    pub fn checks(&self) -> impl Iterator<Item = ValueId> + '_ {
+        let instrs = self.instrs.iter().enumerate();
+        instrs.filter(|(_, instr)| instr.op.is_check()).map(|(id, _)| id)
     }
 
     /// Buffers it reads, with repetition.

@@ -8,7 +8,7 @@ use crate::gpu::render::module::Module;
 use crate::gpu::render::scalar::Register;
 use crate::gpu::render::space::{Expr, Lanes, Space, unravel};
 use crate::gpu::render::tape::Outside;
-use crate::plan::{Cond, ContractKernel, InstrOp, Ix, Tape, ValueId};
+use crate::plan::{Cond, ContractKernel, InstrOp, Ix, ValueId};
 
 use super::lanes::{Wide, column_lanes, side_space};
 use super::points::point_coordinates;
@@ -68,23 +68,9 @@ fn outermost(kernel: &ContractKernel, fixed: &[bool]) -> Vec<ValueId> {
     (0..instrs.len()).filter(|&id| fixed[id] && instrs[id].dtype != DType::Bool && by_others(id)).collect()
 }
 
-/// Which values these are made of, where the `known` ones are there.
-fn needed(tape: &Tape, roots: impl Iterator<Item = ValueId>, known: &[ValueId]) -> Vec<bool> {
-    let mut needed = vec![false; tape.instrs.len()];
-    roots.for_each(|root| needed[root] = true);
-    for (id, instr) in tape.instrs.iter().enumerate().rev() {
-        if needed[id] && !known.contains(&id) {
-            instr.op.values().for_each(|value| needed[value] = true);
-        }
-    }
-    needed
-}
-
 /// What is computed for each result: what is stored and what is checked.
 fn roots(kernel: &ContractKernel) -> impl Iterator<Item = ValueId> {
-    let checks = kernel.epilogue.instrs.iter().enumerate();
-    let checks = checks.filter(|(_, instr)| matches!(instr.op, InstrOp::CheckIndex { .. }));
-    kernel.stores.iter().map(|store| store.value).chain(checks.map(|(id, _)| id))
+    kernel.stores.iter().map(|store| store.value).chain(kernel.epilogue.checks())
 }
 
 /// What comes with four results, beside what comes once with a row or column: reads of one value and writes, and reads
@@ -94,10 +80,12 @@ pub(super) fn accesses(kernel: &ContractKernel) -> [usize; 2] {
     let given = [rows, columns].concat();
     let space = side_space(kernel, COLUMNS, column_lanes(kernel));
     let of = |ix: &Ix| space.lanes(&space.rewrite(ix));
-    let needed = needed(&kernel.epilogue, roots(kernel), &given);
+    let needed = kernel.epilogue.needed(roots(kernel), &given);
     let mut count = [0; 2];
-    let each = kernel.epilogue.instrs.iter().enumerate().filter(|(id, _)| needed[*id] && !given.contains(id));
-    for (_, instr) in each {
+    for (id, instr) in kernel.epilogue.instrs.iter().enumerate() {
+        if !needed[id] || given.contains(&id) {
+            continue;
+        }
         match &instr.op {
             InstrOp::Load { index, .. } => match of(index) {
                 Lanes::Aligned(_) => count[1] += 1,
@@ -125,7 +113,7 @@ pub(super) fn finish(
 ) -> Result<String> {
     let tape = &kernel.epilogue;
     let register = |id: ValueId, lanes: usize| Register::of(tape.instrs[id].dtype).wide(lanes);
-    let only = |roots: ValueId| Outside { only: Some(needed(tape, std::iter::once(roots), &[])), ..Outside::default() };
+    let only = |root: ValueId| Outside { only: Some(tape.needed(std::iter::once(root), &[])), ..Outside::default() };
     let mut text = String::new();
     for &id in &fixed.rows {
         let mut code = String::new();
@@ -151,7 +139,7 @@ pub(super) fn finish(
         known: (fixed.rows.iter().map(|&id| (id, format!("{}(of_row_{id})", register(id, 4)))))
             .chain(fixed.columns.iter().map(|&id| (id, format!("of_column_{id}"))))
             .collect(),
-        only: Some(needed(tape, roots(kernel), &given)),
+        only: Some(tape.needed(roots(kernel), &given)),
         ..Outside::default()
     };
     module.tape(&mut space, tape, outside, &mut code)?;

@@ -23,15 +23,17 @@ impl Lefts {
         (0..self.rows).step_by(self.stride * self.sharing).collect()
     }
 
-    /// Statements that say which of its neighbours' rows a lane reads, and who the first of them is. Of more lanes than
-    /// rows some read the same.
+    /// Statements that say which of its neighbours' rows a lane reads, and who the first of them is.
     pub(super) fn who(self) -> String {
-        let Self { rows, stride, sharing } = self;
-        if sharing == 1 {
-            return String::new();
+        match self.sharing {
+            1 => String::new(),
+            _ => format!("    let own = {};\n    let first = lane - lane % SHARING;\n", self.own()),
         }
-        let readers = sharing.min(rows / stride);
-        format!("    let own = lane % {readers}u * {stride}u;\n    let first = lane - lane % SHARING;\n")
+    }
+
+    /// The first row that a lane reads, counted from that of the first lane. Of more lanes than rows some read the same.
+    fn own(self) -> String {
+        format!("lane % {}u * {}u", self.sharing.min(self.rows / self.stride), self.stride)
     }
 
     /// Statements for the values that are fixed for each of the tile's rows, of which there are `count` in all.
@@ -41,33 +43,28 @@ impl Lefts {
         }
         let one = Self { stride: 1, ..self };
         let last = module.number(count as u64 - 1);
-        if self.sharing > 1 {
-            let _ = writeln!(code, "    let own_row = lane % {}u;", self.sharing.min(self.rows));
-        }
+        let (read, own) =
+            if self.sharing > 1 { ("own_row", format!(" + {}", one.own())) } else { ("of_row", String::new()) };
         for id in &fixed.rows {
-            if self.sharing == 1 {
-                for row in 0..self.rows {
-                    let _ = writeln!(code, "    let of_row{row}_{id} = row_{id}(batch, min(row + {row}u, {last}));");
-                }
-                continue;
-            }
             for row in one.read() {
-                let _ =
-                    writeln!(code, "    let own_row{row}_{id} = row_{id}(batch, min(row + {row}u + own_row, {last}));");
+                let _ = writeln!(code, "    let {read}{row}_{id} = row_{id}(batch, min(row + {row}u{own}, {last}));");
             }
-            for row in 0..self.rows {
-                let (read, lane) = (row - row % self.sharing, row % self.sharing);
-                let _ =
-                    writeln!(code, "    let of_row{row}_{id} = subgroupShuffle(own_row{read}_{id}, first + {lane}u);");
-            }
+            one.exchange(["of_row", read], &format!("_{id}"), code);
         }
     }
 
-    /// Statements that give all lanes the values of step `j` which each of them read.
-    pub(super) fn exchange(self, j: usize, body: &mut String) {
-        for (number, row) in (0..self.rows).step_by(self.stride).enumerate() {
-            let (read, lane) = (row - number % self.sharing * self.stride, number % self.sharing);
-            let _ = writeln!(body, "    let l{row}v{j} = subgroupShuffle(own{read}v{j}, first + {lane}u);");
+    /// Statements that give all lanes what each of them read, if they read together: values of the first name that were
+    /// read under the second, both with a row and `which` behind them.
+    pub(super) fn exchange(self, [all, read]: [&str; 2], which: &str, code: &mut String) {
+        let Self { rows, stride, sharing } = self;
+        if sharing == 1 {
+            return;
+        }
+        for (number, row) in (0..rows).step_by(stride).enumerate() {
+            let lane = number % sharing;
+            let first = row - lane * stride;
+            let _ =
+                writeln!(code, "    let {all}{row}{which} = subgroupShuffle({read}{first}{which}, first + {lane}u);");
         }
     }
 }

@@ -251,8 +251,8 @@ fn step_body(
                 let call = operand.call(&format!("{name}{first}"), &format!("{name}k{j}"));
                 let _ = writeln!(body, "    let {value}{first}v{j} = {call};");
             }
-            if value == "own" {
-                lefts.exchange(j, &mut body);
+            if name == "l" {
+                lefts.exchange([name, value], &format!("v{j}"), &mut body);
             }
         }
     }

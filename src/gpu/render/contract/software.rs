@@ -9,7 +9,7 @@ use crate::plan::ContractKernel;
 
 use super::lanes::{Wide, operand_lanes};
 use super::sliding::Sliding;
-use super::variants::{Variant, in_registers, is_plain};
+use super::variants::{Variant, has_plain_operands, in_registers, work};
 use super::{COLUMNS, ROWS, epilogue};
 
 /// From this many operations on a tile is worth the second or two that a large one may take to compile.
@@ -20,7 +20,7 @@ const MANY_PLAIN_FLOPS: usize = 1 << 25;
 const MOST_RESULTS: usize = 256;
 
 /// Lanes of a vector where the adapter does not tell: llvmpipe's 256 bits.
-const LANES: usize = 8;
+pub(super) const LANES: usize = 8;
 
 /// What a core takes for a vector's value of k, in nanoseconds: for a product, and for what each lane reads and
 /// exchanges (llvmpipe of Mesa 22.3 on a Xeon at 2.5 GHz; see `benches/NOTES.md`).
@@ -42,6 +42,12 @@ const COMPILE_WEIGHT: f64 = 0.75;
 pub(super) fn lanes(caps: &Capabilities) -> Option<usize> {
     let [least, most] = caps.subgroups?;
     (caps.software && least == most && most <= caps.max_workgroup_invocations as usize).then_some(least)
+}
+
+/// Whether operands are read as they are, one step at a time, and results stored as they come.
+fn is_plain(kernel: &ContractKernel) -> bool {
+    let one_step = operand_lanes(kernel, &kernel.rhs.0, COLUMNS) != Some(Wide::Inner);
+    one_step && has_plain_operands(kernel) && kernel.epilogue.instrs.len() <= 1
 }
 
 /// The best, by what its reads and products take and, unless there is much to do, what it takes to compile.
@@ -135,9 +141,9 @@ impl<'a> Times<'a> {
 
     /// The time that the busiest core takes for a value of k, in nanoseconds.
     fn run(&self, tile: [usize; 2], sharing: usize, lanes: usize) -> f64 {
-        let ([batch, rows, columns, _], [tile_rows, tile_columns]) = (self.kernel.sizes(), tile);
-        let shared = batch * rows.div_ceil(tile_rows) * columns.div_ceil(tile_columns).div_ceil(sharing);
-        let vectors = (shared * sharing).div_ceil(lanes);
+        let [tile_rows, tile_columns] = tile;
+        let blocks = work(self.kernel, [tile_rows, tile_columns * sharing]);
+        let vectors = (blocks * sharing).div_ceil(lanes);
         let [ones, fours] = self.reads(tile, sharing);
         let reads = (READ_ONE * ones as f64 + READ_FOUR * fours as f64) / self.step as f64;
         let shuffles = if sharing > 1 { SHUFFLE * tile_rows as f64 } else { 0.0 };

@@ -13,9 +13,8 @@ use crate::gpu::render::Capabilities;
 use crate::matmul_precision::MatmulPrecision;
 use crate::plan::{BufferId, ContractKernel, Instr, InstrOp, Ix, Tape, shares_of_sum};
 
-use super::lanes::{Wide, operand_lanes};
 use super::workgroup_tiles::Tile;
-use super::{COLUMNS, cooperative, has_large_tiles, register_tiles, software, turned};
+use super::{cooperative, has_large_tiles, register_tiles, software, turned};
 
 /// A way to compute a contraction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -111,9 +110,8 @@ const TRIED_TILES: [Tile; 4] = [
 const CORE_THREADS: usize = 128;
 /// Invocations from which on a GPU is busy, and tiles in registers may be larger.
 const BUSY_INVOCATIONS: usize = 1 << 14;
-/// Invocations in a workgroup, and where there is little work for a CPU-type adapter.
+/// Invocations in a workgroup, unless there is little work for a CPU-type adapter.
 const THREADS: usize = 64;
-const FEW_THREADS: usize = 8;
 
 /// What a contraction is known by from one process to the next: all of it but where in memory its values lie, which
 /// only have to be aligned alike. Two that go by one number would take one variant, which is right for both.
@@ -250,12 +248,6 @@ pub(super) fn shares(caps: &Capabilities, kernel: &ContractKernel) -> usize {
     if caps.shares_sums { shares_of_sum(batch * rows * columns, inner) } else { 1 }
 }
 
-/// Whether operands are read as they are, one step at a time, and results stored as they come.
-pub(super) fn is_plain(kernel: &ContractKernel) -> bool {
-    let one_step = operand_lanes(kernel, &kernel.rhs.0, COLUMNS) != Some(Wide::Inner);
-    one_step && has_plain_operands(kernel) && kernel.epilogue.instrs.len() <= 1
-}
-
 /// Whether operands are read as they are.
 pub(super) fn has_plain_operands(kernel: &ContractKernel) -> bool {
     let read = |tape: &Tape| match tape.instrs.as_slice() {
@@ -276,12 +268,12 @@ fn fits(caps: &Capabilities, tile: Tile) -> bool {
 }
 
 /// Invocations that tiles of this size take.
-fn work(kernel: &ContractKernel, [tile_rows, tile_columns]: [usize; 2]) -> usize {
+pub(super) fn work(kernel: &ContractKernel, [tile_rows, tile_columns]: [usize; 2]) -> usize {
     let [batch, rows, columns, _] = kernel.sizes();
     batch * rows.div_ceil(tile_rows) * columns.div_ceil(tile_columns)
 }
 
 pub(super) fn in_registers(caps: &Capabilities, kernel: &ContractKernel, [rows, columns]: [usize; 2]) -> Variant {
     let few = caps.software && work(kernel, [rows, columns]) <= 1024;
-    Variant::Registers { rows, columns, threads: if few { FEW_THREADS } else { THREADS } }
+    Variant::Registers { rows, columns, threads: if few { software::LANES } else { THREADS } }
 }

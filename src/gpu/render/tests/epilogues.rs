@@ -1,8 +1,7 @@
 //! Epilogues whose values are the same for a row or a column of results.
 
 use super::*;
-use crate::gpu::render::Variant;
-use crate::gpu::render::render_as;
+use crate::gpu::render::{Variant, render_as};
 use crate::graph::{Binary, Unary};
 use crate::matmul_precision::MatmulPrecision;
 use crate::plan::ContractKernel;
