@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::units;
 
 use super::adapter::{Adapter, capabilities, describe, wanted};
+use super::ahead::Ahead;
 use super::counters::{Cells, Made};
 use super::features;
 use super::health::Health;
@@ -47,6 +48,7 @@ pub(crate) struct Gpu {
     pub(super) waiter: Waiter,
     pub(super) pipelines: Pipelines,
     pub(super) pipeline_cache: Option<PipelineCache>,
+    pub(super) ahead: Option<Ahead>,
     /// Where it is remembered what tuning finds.
     pub(super) tuned_place: Option<Place>,
     pub(super) readbacks: ReadbackPool,
@@ -156,9 +158,7 @@ impl Gpu {
     /// The same, with what earlier processes found out about it from `folder`.
     pub(crate) fn open_with(adapter: &Adapter, folder: Option<&Path>) -> Result<Arc<Self>> {
         let name = full_name(&adapter.info);
-        let opened = pollster::block_on(adapter.raw.request_device(&wanted(&adapter.raw)));
-        let (device, queue) =
-            opened.map_err(|error| Error::DeviceOpen { device: name.clone(), reason: error.to_string() })?;
+        let (device, queue) = request(&adapter.raw, &wanted(&adapter.raw), &name)?;
         Self::new(name, &adapter.raw, device, queue, folder)
     }
 
@@ -190,6 +190,39 @@ impl Gpu {
         queue: wgpu::Queue,
         folder: Option<&Path>,
     ) -> Result<Arc<Self>> {
+        let mut gpu = Self::untried(name, adapter, device, queue, folder);
+        gpu.check()?;
+        if matches!(adapter.get_info().backend, wgpu::Backend::Metal | wgpu::Backend::Dx12) {
+            gpu.count_submissions()?;
+        }
+        gpu.caps.subgroups = gpu.probed_subgroups();
+        gpu.caps.cooperative = gpu.probed_units();
+        let place = gpu.tuned_place.as_ref().filter(|_| !features::without(features::Feature::Tuned));
+        gpu.caps.tuned = place.map(|place| Arc::new(place.load()));
+        gpu.check()?;
+        Ok(Arc::new(gpu))
+    }
+
+    /// Another one on its adapter, untried, for which drivers make the same of a kernel.
+    pub(super) fn beside(&self, adapter: &wgpu::Adapter) -> Result<Self> {
+        let descriptor = wgpu::DeviceDescriptor {
+            required_features: self.device.features(),
+            required_limits: self.device.limits(),
+            ..wanted(adapter)
+        };
+        let name = self.poller.health.device().to_owned();
+        let (device, queue) = request(adapter, &descriptor, &name)?;
+        Ok(Self::untried(name, adapter, device, queue, None))
+    }
+
+    /// Nothing has run on it, so its capabilities are those that the adapter tells.
+    fn untried(
+        name: String,
+        adapter: &wgpu::Adapter,
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+        folder: Option<&Path>,
+    ) -> Self {
         let health = Arc::new(Health::new(name));
         let listener = Arc::clone(&health);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| listener.report(in_words(&error))));
@@ -209,12 +242,13 @@ impl Gpu {
         let caps = capabilities(adapter, &device);
         // elsewhere it is not measured, and a processor that stands in for a GPU has other work
         let asks = adapter.get_info().backend == wgpu::Backend::Vulkan && !caps.software;
-        let mut gpu = Self {
+        Self {
             caps,
             poller: Poller { device: device.clone(), health, asks },
             waiter: Waiter::new(),
             pipelines: Pipelines::default(),
             pipeline_cache: PipelineCache::open(&device, folder),
+            ahead: Ahead::on(adapter),
             tuned_place: folder.map(|folder| Place::new(folder, &adapter.get_info())),
             readbacks: ReadbackPool::default(),
             clock: Clock::new(&device, &queue, adapter.get_info().backend),
@@ -226,17 +260,7 @@ impl Gpu {
             recorder: Mutex::new(Recorder::default()),
             device,
             queue,
-        };
-        gpu.check()?;
-        if matches!(adapter.get_info().backend, wgpu::Backend::Metal | wgpu::Backend::Dx12) {
-            gpu.count_submissions()?;
         }
-        gpu.caps.subgroups = gpu.probed_subgroups();
-        gpu.caps.cooperative = gpu.probed_units();
-        let place = gpu.tuned_place.as_ref().filter(|_| !features::without(features::Feature::Tuned));
-        gpu.caps.tuned = place.map(|place| Arc::new(place.load()));
-        gpu.check()?;
-        Ok(Arc::new(gpu))
     }
 
     /// Counts submissions on the device from now on.
@@ -403,6 +427,15 @@ impl Gpu {
     pub(super) fn recorder(&self) -> MutexGuard<'_, Recorder> {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn request(
+    adapter: &wgpu::Adapter,
+    descriptor: &wgpu::DeviceDescriptor<'_>,
+    name: &str,
+) -> Result<(wgpu::Device, wgpu::Queue)> {
+    let opened = pollster::block_on(adapter.request_device(descriptor));
+    opened.map_err(|error| Error::DeviceOpen { device: name.into(), reason: error.to_string() })
 }
 
 /// Where it is kept what processes found out about adapters. Unit tests leave the user's folder alone.

@@ -25,6 +25,8 @@ pub(super) enum Feature {
     Tuned,
     /// Sums by the lanes of a subgroup, and what they read for each other.
     Subgroups,
+    /// Machine code made by several devices on adapters that compute on the CPU.
+    Ahead,
     /// What suits adapters that compute on the CPU.
     Software,
 }

@@ -33,6 +33,11 @@ impl Health {
         Self { name, troubled: AtomicBool::new(false), trouble: Mutex::default() }
     }
 
+    /// Its name and interface.
+    pub(super) fn device(&self) -> &str {
+        &self.name
+    }
+
     /// The error that happened since the last call; a lost device stays lost.
     pub(super) fn check(&self) -> Result<()> {
         if !self.troubled.load(Ordering::Acquire) {

@@ -10,6 +10,7 @@
 //! Invariant: nothing here knows what a gradient is, and a replay makes no buffers, pipelines or bind groups.
 
 mod adapter;
+mod ahead;
 mod bound;
 mod context;
 mod counters;

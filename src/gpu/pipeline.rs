@@ -9,6 +9,7 @@ use crate::debug;
 use crate::error::{Error, Result};
 use crate::pool;
 
+use super::ahead::New;
 use super::context::Gpu;
 use super::counters::Made;
 use super::pipeline_cache::PipelineCache;
@@ -52,6 +53,13 @@ pub(super) struct Pipeline {
     pub(super) layout: wgpu::BindGroupLayout,
 }
 
+/// A kernel that was asked for.
+struct Compiled {
+    pipeline: Arc<Pipeline>,
+    /// Nobody had asked for it.
+    is_new: bool,
+}
+
 /// Text, foreign entry point, bindings.
 type Key = (Arc<str>, Option<Arc<str>>, Vec<Slot>);
 
@@ -83,21 +91,30 @@ impl Gpu {
         for launch in launches {
             unique.entry((Text::of(launch), slots(launch))).or_insert(launch);
         }
-        let compiled: HashMap<(Text<'_>, Vec<Slot>), Arc<Pipeline>> = pool::run(|| {
+        let compiled: HashMap<(Text<'_>, Vec<Slot>), Compiled> = pool::run(|| {
             let compile = |((text, slots), launch): ((_, Vec<Slot>), &Launch)| {
-                let pipeline = self.pipeline(&launch.label, text, &slots)?;
-                Ok(((text, slots), pipeline))
+                let compiled = self.compiled(&launch.label, text, &slots)?;
+                Ok(((text, slots), compiled))
             };
             unique.into_par_iter().map(compile).collect::<Result<_>>()
         })?;
-        Ok(launches.iter().map(|launch| Arc::clone(&compiled[&(Text::of(launch), slots(launch))])).collect())
+        let new = compiled.iter().filter(|(_, compiled)| compiled.is_new);
+        self.make_ahead(
+            new.map(|((text, slots), Compiled { pipeline, .. })| New { text: *text, slots, pipeline }).collect(),
+        );
+        let pipeline = |launch| Arc::clone(&compiled[&(Text::of(launch), slots(launch))].pipeline);
+        Ok(launches.iter().map(|launch| pipeline(launch)).collect())
     }
 
     /// The compiled kernel with this text.
     pub(super) fn pipeline(&self, label: &str, text: Text<'_>, slots: &[Slot]) -> Result<Arc<Pipeline>> {
+        self.compiled(label, text, slots).map(|compiled| compiled.pipeline)
+    }
+
+    fn compiled(&self, label: &str, text: Text<'_>, slots: &[Slot]) -> Result<Compiled> {
         let key: Key = (text.wgsl.into(), text.foreign.map(Into::into), slots.to_vec());
         if let Some(found) = self.pipelines.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return Ok(Arc::clone(found));
+            return Ok(Compiled { pipeline: Arc::clone(found), is_new: false });
         }
         dump(label, text.wgsl);
         let pipeline = Arc::new(self.compile(label, text, slots)?);
@@ -105,7 +122,7 @@ impl Gpu {
         if kept.len() >= MAX_KEPT {
             kept.retain(|_, pipeline| Arc::strong_count(pipeline) > 1);
         }
-        Ok(Arc::clone(kept.entry(key).or_insert(pipeline)))
+        Ok(Compiled { pipeline: Arc::clone(kept.entry(key).or_insert(pipeline)), is_new: true })
     }
 
     fn compile(&self, label: &str, text: Text<'_>, slots: &[Slot]) -> Result<Pipeline> {
