@@ -137,7 +137,7 @@ fn part(mut module: Module<'_>, routine: &Routine, of: &Attention, (first, count
         let saved = &routine.inputs[3];
         load("load_output", saved, of.outputs, None)?;
         load("load_slope", &routine.inputs[4], of.outputs, None)?;
-        routine::load(&mut module, "load_log", saved, outputs_all, "f32", &mut access)?;
+        load_log(&mut module, saved, outputs_all, &mut access)?;
     }
     let output = &routine.output;
     let (family, text, blocks) = match of.part {
@@ -178,6 +178,11 @@ fn visible(module: &mut Module<'_>, of: &Attention, text: &mut String) {
     };
 }
 
+/// Whether the rows of a span begin and end with four aligned elements.
+fn is_wide(span: &Span, width: usize) -> bool {
+    width > 0 && width.is_multiple_of(VECTOR) && span.offset.is_multiple_of(VECTOR)
+}
+
 /// `fn name(row: u32, part: u32) -> vec4f`: elements `4 part..` of a row of `width`, zeros behind its end, where parts
 /// go up to `parts`.
 fn load_row(
@@ -189,23 +194,42 @@ fn load_row(
     text: &mut String,
 ) -> Result<()> {
     let slot = module.storage(span.buffer)?;
-    module.storages[slot].uses.load = true;
     let start = module.number(span.offset as u64);
-    let load = |element: usize| match VECTOR * (parts - 1) + element < width {
-        true => format!("load_{slot}(at + column + {element}u)"),
-        false => format!(
-            "select(0.0, load_{slot}(at + min(column + {element}u, {}u)), column + {element}u < {width}u)",
-            width - 1
-        ),
+    let is_there = |element: usize| VECTOR * (parts - 1) + element < width;
+    let vector = if is_wide(span, width) {
+        module.storages[slot].uses.load_4 = true;
+        match is_there(0) {
+            true => format!("load4_{slot}(at + column)"),
+            false => format!("select(vec4f(), load4_{slot}(at + min(column, {}u)), column < {width}u)", width - VECTOR),
+        }
+    } else {
+        module.storages[slot].uses.load = true;
+        let load = |element: usize| match is_there(element) {
+            true => format!("load_{slot}(at + column + {element}u)"),
+            false => format!(
+                "select(0.0, load_{slot}(at + min(column + {element}u, {}u)), column + {element}u < {width}u)",
+                width - 1
+            ),
+        };
+        format!("vec4f({})", (0..VECTOR).map(load).collect::<Vec<_>>().join(", "))
     };
-    let elements: Vec<String> = (0..VECTOR).map(load).collect();
     let factor = factor.map_or(String::new(), |factor| format!(" * {}", module.constant(factor, 1)));
     let _ = writeln!(
         text,
         "fn {name}(row: u32, part: u32) -> vec4f {{\n    let at = {start} + row * {width}u;\n    \
-         let column = {VECTOR}u * part;\n    return vec4f({}){factor};\n}}\n",
-        elements.join(", ")
+         let column = {VECTOR}u * part;\n    return {vector}{factor};\n}}\n",
     );
+    Ok(())
+}
+
+/// `fn load_log(element: u32) -> f32`: what is saved behind the `outputs` of a span, whose rows are read before.
+fn load_log(module: &mut Module<'_>, span: &Span, outputs: usize, text: &mut String) -> Result<()> {
+    let slot = module.storage(span.buffer)?;
+    let uses = &mut module.storages[slot].uses;
+    let kind = if uses.load_4 { &mut uses.load_beside } else { &mut uses.load };
+    *kind = true;
+    let at = module.number((span.offset + outputs) as u64);
+    let _ = writeln!(text, "fn load_log(element: u32) -> f32 {{\n    return load_{slot}({at} + element);\n}}\n");
     Ok(())
 }
 
@@ -218,15 +242,22 @@ fn store_row(
     text: &mut String,
 ) -> Result<()> {
     let slot = module.storage(span.buffer)?;
-    module.storages[slot].uses.store = true;
     let start = module.number(span.offset as u64);
     let _ = writeln!(
         text,
         "fn {name}(row: u32, part: u32, value: vec4f) {{\n    let column = {VECTOR}u * part;\n    \
          let at = {start} + row * {width}u + column;"
     );
-    for (element, letter) in ["x", "y", "z", "w"].iter().enumerate() {
-        let store = format!("store_{slot}(at + {element}u, value.{letter});");
+    let uses = &mut module.storages[slot].uses;
+    let stores = if is_wide(span, width) {
+        uses.store_4 = true;
+        vec![format!("store4_{slot}(at, value);")]
+    } else {
+        uses.store = true;
+        let store = |(element, letter)| format!("store_{slot}(at + {element}u, value.{letter});");
+        ["x", "y", "z", "w"].iter().enumerate().map(store).collect()
+    };
+    for (element, store) in stores.iter().enumerate() {
         let _ = match VECTOR * (parts - 1) + element < width {
             true => writeln!(text, "    {store}"),
             false => writeln!(text, "    if (column + {element}u < {width}u) {{\n        {store}\n    }}"),

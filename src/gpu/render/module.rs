@@ -1,6 +1,7 @@
 //! One kernel's module under construction: numbers, buffers and the helper functions that read and write them.
 
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
@@ -14,6 +15,8 @@ use super::{Binding, Capabilities, Launch, library};
 pub(crate) struct Uses {
     /// Reads of one element.
     pub load: bool,
+    /// The same in a buffer that is else read by fours.
+    pub load_beside: bool,
     /// Reads of four aligned elements.
     pub load_4: bool,
     /// Writes of one element.
@@ -26,7 +29,7 @@ pub(crate) struct Uses {
 
 impl Uses {
     fn none(self) -> bool {
-        !(self.load || self.load_4 || self.store || self.store_4 || self.store_tail)
+        !(self.load || self.load_beside || self.load_4 || self.store || self.store_4 || self.store_tail)
     }
 }
 
@@ -60,6 +63,9 @@ pub(crate) struct Module<'a> {
     half: bool,
 }
 
+/// How often loops run that Mesa unrolls, but for those of so few rounds that a loop is no less to compile.
+const UNROLLED: RangeInclusive<usize> = 5..=32;
+
 const LANES: [&str; 4] = ["x", "y", "z", "w"];
 
 impl<'a> Module<'a> {
@@ -89,6 +95,13 @@ impl<'a> Module<'a> {
     /// A number that depends on sizes, as a u32 expression.
     pub(crate) fn number(&mut self, value: u64) -> String {
         if self.literal { format!("{}u", value as u32) } else { self.hidden(value as u32) }
+    }
+
+    /// How often a loop runs. Where a driver makes machine code of each read and write for each lane, as llvmpipe does for
+    /// milliseconds, it is not told how often a short loop runs, as it would write its body so many times.
+    pub(crate) fn rounds(&mut self, count: usize) -> String {
+        let would_unroll = self.caps.software && UNROLLED.contains(&count);
+        if would_unroll { self.hidden(count as u32) } else { self.number(count as u64) }
     }
 
     /// A number that the compiler does not see, as a u32 expression.
@@ -278,7 +291,7 @@ impl<'a> Module<'a> {
             }
             text.push_str("}\n");
         };
-        if uses.load {
+        if uses.load || uses.load_beside {
             let head = format!("load_{slot}(i: u32) -> {}", register.name());
             function(head, &|b, i| format!("return {};", layout.load(dtype, b, i)), self);
         }
@@ -344,7 +357,8 @@ impl Layout {
         match (self, dtype) {
             (Self::Elements, DType::F16) => format!("f32({b}[{i}])"),
             (Self::Elements, _) => format!("{b}[{i}]"),
-            (Self::Vectors, _) => unreachable!("single reads choose another layout"),
+            (Self::Vectors, DType::F16) => format!("f32({b}[{i} >> 2u][{i} & 3u])"),
+            (Self::Vectors, _) => format!("{b}[{i} >> 2u][{i} & 3u]"),
             (_, DType::F16) => format!("half_of_word({}, {i})", self.word(b, &format!("{i} >> 1u"))),
             (_, DType::Bool) => format!("byte_of_word({}, {i}) != 0u", self.word(b, &format!("{i} >> 2u"))),
             _ => format!("byte_of_word({}, {i})", self.word(b, &format!("{i} >> 2u"))),
@@ -442,6 +456,15 @@ mod tests {
         assert_eq!(text(f32::INFINITY), "bitcast<f32>(sizes[0].x)");
         assert_eq!(text(f32::NEG_INFINITY), "bitcast<f32>(sizes[0].y)");
         assert_eq!(module.sizes, [f32::INFINITY, f32::NEG_INFINITY].map(f32::to_bits));
+    }
+
+    #[test]
+    fn software_is_not_told_how_long_short_loops_are() {
+        let plan = Plan { literal_sizes: true, ..Plan::default() };
+        let software = Capabilities { software: true, ..Capabilities::GENERAL };
+        let rounds = |caps, count| Module::new(&plan, caps, "kernel", Vec::new()).rounds(count);
+        assert_eq!([4, 10, 32, 33].map(|count| rounds(&software, count)), ["4u", "sizes[0].x", "sizes[0].x", "33u"]);
+        assert_eq!(rounds(&Capabilities::GENERAL, 10), "10u");
     }
 
     #[test]

@@ -182,12 +182,13 @@ impl<'k> Shape<'k> {
             let _ = writeln!(body, "    {total} = {sum};");
         }
         self.stores(module, space, phase, &mut body)?;
-        let count = module.number(steps as u64);
         let (Some(kept), Some(threads)) = (kept, threads) else {
+            let count = module.rounds(steps);
             let (start, step) = group.map_or(("0u", "1u"), Group::share);
             let _ = write!(code, "    for (var q = {start}; q < {count}; q += {step}) {{\n{body}    }}\n");
             return Ok(());
         };
+        let count = module.number(steps as u64);
         let [declared, keeping] = kept.read(phase, space.width);
         code.push_str(&declared);
         for step in 0..kept.steps {

@@ -89,9 +89,9 @@ fn segments_are_reduced() {
     }
 }
 
-/// The kernel for a part of attention over values of its own, with one element before what is saved and before what is
-/// written.
-fn attention_case(of: &Attention) -> (Case, Body) {
+/// The kernel for a part of attention over values of its own, with so many elements before what is saved and before what
+/// is written: fours of rows are read and written as such where they are aligned.
+fn attention_case(of: &Attention, before: usize) -> (Case, Body) {
     let mut case = Case::new();
     // sums over keys of sums of 64 products of up to 4, which cancel
     case.tolerance = 2e-4;
@@ -101,14 +101,14 @@ fn attention_case(of: &Attention) -> (Case, Body) {
     let values = case.values(&case.contents);
     let operand_values: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
     let saved = attention::reference(&forward, &operand_values);
-    let saved = case.buffer(DType::F32, std::iter::once(0.0).chain(saved));
+    let saved = case.buffer(DType::F32, std::iter::repeat_n(0.0, before).chain(saved));
     let slope = case.data(DType::F32, of_outputs);
-    let written = case.data(DType::F32, of.written() + 1);
+    let written = case.data(DType::F32, of.written() + before);
     let mut inputs: Vec<Span> = operands.map(|buffer| case.span(buffer, 0)).to_vec();
     if of.part != AttentionPart::Forward {
-        inputs.extend([case.span(saved, 1), case.span(slope, 0)]);
+        inputs.extend([case.span(saved, before), case.span(slope, 0)]);
     }
-    let output = case.span(written, 1);
+    let output = case.span(written, before);
     (case, Body::Routine(Routine { kind: RoutineKind::Attention(of.clone()), inputs, output }))
 }
 
@@ -147,7 +147,9 @@ fn attention_and_its_gradients() {
     };
     for sizes in ATTENTIONS {
         for part in PARTS {
-            let (mut case, body) = attention_case(&attention_of(sizes, part));
+            let (mut aligned, body) = attention_case(&attention_of(sizes, part), 4);
+            aligned.check(body);
+            let (mut case, body) = attention_case(&attention_of(sizes, part), 1);
             case.check(body.clone());
             for software in [true, false] {
                 case.check_on(&body, &small(software));
@@ -163,7 +165,7 @@ fn attention_has_the_same_bits_however_many_invocations_share_a_row() {
     // at least four vectors in each share: Mesa moves shorter chains of products into the sums that they go into
     for sizes in ATTENTIONS.into_iter().filter(|&(.., features, outputs, _)| features == outputs && outputs % 32 == 0) {
         for part in PARTS {
-            let (mut case, body) = attention_case(&attention_of(sizes, part));
+            let (mut case, body) = attention_case(&attention_of(sizes, part), 4);
             // tenths: the order in which they are added shows
             for (bytes, buffer) in case.contents.iter_mut().zip(&case.plan.buffers) {
                 let values = decode(buffer.dtype, bytes).into_iter().map(|value| value as f32 * 0.1);
@@ -196,7 +198,7 @@ fn attention_over_the_longest_sequences() {
         // scores so close to each other that all rows count
         let scale = Scalar::new(DType::F32, 0.01);
         let (mut case, body) =
-            attention_case(&Attention { scale, ..attention_of((1, queries, keys, 64, 64, false), part) });
+            attention_case(&Attention { scale, ..attention_of((1, queries, keys, 64, 64, false), part) }, 1);
         case.tolerance = tolerance;
         for software in [true, false] {
             case.check_on(&body, &capabilities(software, false));
@@ -209,7 +211,7 @@ fn attention_fits_into_registers_and_workgroup_memory() {
     for features in 1..=64 {
         for outputs in (1..=64).filter(|outputs| features % 8 < 2 || outputs % 8 < 2) {
             for part in PARTS {
-                let (case, body) = attention_case(&attention_of((1, 1, 1, features, outputs, false), part));
+                let (case, body) = attention_case(&attention_of((1, 1, 1, features, outputs, false), part), 1);
                 let launches =
                     render(&case.plan, &case.kernel(&body), &capabilities(false, false)).expect("it renders");
                 let text = &launches[0].wgsl;
@@ -243,7 +245,7 @@ fn measure_attention() {
     for sizes in [(32, 128, 128, 32, 32, true), (8, 512, 512, 64, 64, true)] {
         for part in PARTS {
             let of = attention_of(sizes, part);
-            let (case, body) = attention_case(&of);
+            let (case, body) = attention_case(&of, 4);
             for (name, software) in [("one", true), ("several", false)] {
                 let launches =
                     render(&case.plan, &case.kernel(&body), &capabilities(software, false)).expect("it renders");
