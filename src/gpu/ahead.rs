@@ -18,6 +18,8 @@ use super::pipeline::{Pipeline, Slot, Text};
 /// A launch without work that takes longer than this makes machine code. llvmpipe takes from 30 ms to two seconds for
 /// that, and a millisecond to find what is in its files.
 const FOUND: Duration = Duration::from_millis(8);
+/// Devices that help at most: each takes a few milliseconds to open, and memory.
+const MOST_HELPERS: usize = 15;
 /// No uniform buffer of a kernel is longer.
 const MAX_UNIFORM_BYTES: u64 = 64 << 10;
 
@@ -65,7 +67,7 @@ impl Gpu {
         let Some(ahead) = self.ahead.as_ref().filter(|ahead| !ahead.in_vain.load(Ordering::Relaxed)) else { return 0 };
         // modules that are not ours may need longer buffers
         new.retain(|kernel| kernel.text.foreign.is_none());
-        let most_helpers = (rayon::current_num_threads() - 1).min(new.len() / 2);
+        let most_helpers = (rayon::current_num_threads() - 1).min(new.len() / 2).min(MOST_HELPERS);
         let (Ok(_alone), true) = (ahead.busy.try_lock(), most_helpers > 0) else { return 0 };
         let Ok(nothing) = self.nothing() else { return 0 };
 
@@ -120,7 +122,7 @@ impl Gpu {
         let Ok(helper) = self.beside(adapter) else { return (made, took) };
         let Ok(nothing) = helper.nothing() else { return (made, took) };
         while let Some(kernel) = next() {
-            let Ok(pipeline) = helper.pipeline("ahead", kernel.text, kernel.slots) else { continue };
+            let Ok(pipeline) = helper.compile("ahead", kernel.text, kernel.slots) else { continue };
             let begun = Instant::now();
             helper.launch_nothing(&pipeline, kernel.slots, &nothing);
             took += begun.elapsed();

@@ -125,7 +125,8 @@ impl Gpu {
         Ok(Compiled { pipeline: Arc::clone(kept.entry(key).or_insert(pipeline)), is_new: true })
     }
 
-    fn compile(&self, label: &str, text: Text<'_>, slots: &[Slot]) -> Result<Pipeline> {
+    /// Compiles a kernel, whether it is kept or not.
+    pub(super) fn compile(&self, label: &str, text: Text<'_>, slots: &[Slot]) -> Result<Pipeline> {
         let failed = |error: wgpu::Error| {
             let (kernel, message) = (label.into(), error.to_string());
             match text.foreign {
