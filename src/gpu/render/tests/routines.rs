@@ -116,7 +116,7 @@ const PARTS: [AttentionPart; 3] = [AttentionPart::Forward, AttentionPart::Querie
 
 /// Heads, queries, keys, features, outputs and whether queries see no later keys: rows that one, two and four
 /// invocations share, with and without whole vectors and equal shares, and around the sizes of workgroups and tiles.
-const ATTENTIONS: [(usize, usize, usize, usize, usize, bool); 10] = [
+const ATTENTIONS: [(usize, usize, usize, usize, usize, bool); 11] = [
     (1, 1, 1, 1, 1, false),
     (2, 65, 35, 6, 9, false),
     (3, 40, 70, 8, 4, true),
@@ -127,6 +127,7 @@ const ATTENTIONS: [(usize, usize, usize, usize, usize, bool); 10] = [
     (1, 33, 63, 64, 2, true),
     (2, 31, 65, 32, 32, true),
     (1, 67, 67, 37, 33, true),
+    (2, 37, 41, 36, 36, true),
 ];
 
 fn attention_of(
