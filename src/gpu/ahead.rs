@@ -247,8 +247,7 @@ mod tests {
         gpu.check().expect("no error");
         let in_vain = || gpu.ahead.as_ref().is_none_or(|ahead| ahead.in_vain.load(Ordering::Relaxed));
         if in_vain() {
-            eprintln!("skipped: Mesa keeps no files of shaders here");
-            return;
+            return; // Mesa was told to keep no files of shaders
         }
         pool(3).install(|| made(&texts[3..])); // which are there
         assert!(!in_vain());
