@@ -18,7 +18,7 @@ use super::context::Gpu;
 use super::features::{Feature, without};
 use super::pipeline::{Pipeline, Slot, Text};
 
-/// A launch without work that takes longer than this makes machine code. llvmpipe takes from 30 ms to two seconds for
+/// A launch without work that takes longer than this makes machine code. llvmpipe takes from 20 ms to two seconds for
 /// that, and a millisecond to find what is in its files.
 const FOUND: Duration = Duration::from_millis(8);
 /// Devices that help at most: each takes a few milliseconds to open, and memory.

@@ -159,7 +159,7 @@ impl Gpu {
     pub(crate) fn open_with(adapter: &Adapter, folder: Option<&Path>) -> Result<Arc<Self>> {
         let name = full_name(&adapter.info);
         let (device, queue) = request(&adapter.raw, &wanted(&adapter.raw), &name)?;
-        Self::new(name, &adapter.raw, device, queue, folder)
+        Self::untried(name, &adapter.raw, device, queue, folder).tried()
     }
 
     /// Works on a device that an application has opened on `adapter`, with the limits and features it was opened with.
@@ -180,27 +180,21 @@ impl Gpu {
         if !lacking.is_empty() {
             return Err(Error::DeviceOpen { device: name, reason: lacking.join("; ") });
         }
-        Ok((Self::new(name, adapter, device, queue, cache_folder().as_deref())?, info))
+        Ok((Self::untried(name, adapter, device, queue, cache_folder().as_deref()).tried()?, info))
     }
 
-    fn new(
-        name: String,
-        adapter: &wgpu::Adapter,
-        device: wgpu::Device,
-        queue: wgpu::Queue,
-        folder: Option<&Path>,
-    ) -> Result<Arc<Self>> {
-        let mut gpu = Self::untried(name, adapter, device, queue, folder);
-        gpu.check()?;
-        if matches!(adapter.get_info().backend, wgpu::Backend::Metal | wgpu::Backend::Dx12) {
-            gpu.count_submissions()?;
+    /// Tries what it is said to be able to do.
+    fn tried(mut self) -> Result<Arc<Self>> {
+        self.check()?;
+        if matches!(self.device.adapter_info().backend, wgpu::Backend::Metal | wgpu::Backend::Dx12) {
+            self.count_submissions()?;
         }
-        gpu.caps.subgroups = gpu.probed_subgroups();
-        gpu.caps.cooperative = gpu.probed_units();
-        let place = gpu.tuned_place.as_ref().filter(|_| !features::without(features::Feature::Tuned));
-        gpu.caps.tuned = place.map(|place| Arc::new(place.load()));
-        gpu.check()?;
-        Ok(Arc::new(gpu))
+        self.caps.subgroups = self.probed_subgroups();
+        self.caps.cooperative = self.probed_units();
+        let place = self.tuned_place.as_ref().filter(|_| !features::without(features::Feature::Tuned));
+        self.caps.tuned = place.map(|place| Arc::new(place.load()));
+        self.check()?;
+        Ok(Arc::new(self))
     }
 
     /// Another one on its adapter, untried, for which drivers make the same of a kernel.

@@ -3,9 +3,10 @@
 //! [`adapters`] lists what is there and [`Gpu`] is one of them, opened. All work on it is recorded in one order
 //! ([`recorder`]): uploads through a ring of mapped buffers ([`staging`], [`transfer`]), replays of programs, and reads
 //! ([`readback`]). A [`Program`] is a plan whose kernels are rendered to WGSL ([`render`]) and compiled ([`pipeline`],
-//! [`pipeline_cache`]); a [`Bound`] is a program with memory ([`dispatch`]), and is replayed in passes and submissions
-//! ([`passes`]) that the device's own clock ([`timestamps`]) or else the host's ([`fences`]) times. What other variants
-//! of its contractions would take is measured on request ([`mod@tune`]) and remembered for the next device ([`tuned`]).
+//! [`pipeline_cache`], [`ahead`]); a [`Bound`] is a program with memory ([`dispatch`]), and is replayed in passes and
+//! submissions ([`passes`]) that the device's own clock ([`timestamps`]) or else the host's ([`fences`]) times. What
+//! other variants of its contractions would take is measured on request ([`mod@tune`]) and remembered for the next device
+//! ([`tuned`]).
 //!
 //! Invariant: nothing here knows what a gradient is, and a replay makes no buffers, pipelines or bind groups.
 

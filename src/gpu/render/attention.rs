@@ -137,7 +137,7 @@ fn part(mut module: Module<'_>, routine: &Routine, of: &Attention, (first, count
         let saved = &routine.inputs[3];
         load("load_output", saved, of.outputs, None)?;
         load("load_slope", &routine.inputs[4], of.outputs, None)?;
-        load_log(&mut module, saved, outputs_all, &mut access)?;
+        routine::load(&mut module, "load_log", saved, outputs_all, "f32", &mut access)?;
     }
     let output = &routine.output;
     let (family, text, blocks) = match of.part {
@@ -219,17 +219,6 @@ fn load_row(
         "fn {name}(row: u32, part: u32) -> vec4f {{\n    let at = {start} + row * {width}u;\n    \
          let column = {VECTOR}u * part;\n    return {vector}{factor};\n}}\n",
     );
-    Ok(())
-}
-
-/// `fn load_log(element: u32) -> f32`: what is saved behind the `outputs` of a span, whose rows are read before.
-fn load_log(module: &mut Module<'_>, span: &Span, outputs: usize, text: &mut String) -> Result<()> {
-    let slot = module.storage(span.buffer)?;
-    let uses = &mut module.storages[slot].uses;
-    let kind = if uses.load_4 { &mut uses.load_beside } else { &mut uses.load };
-    *kind = true;
-    let at = module.number((span.offset + outputs) as u64);
-    let _ = writeln!(text, "fn load_log(element: u32) -> f32 {{\n    return load_{slot}({at} + element);\n}}\n");
     Ok(())
 }
 

@@ -39,7 +39,9 @@ pub(super) fn load(
     text: &mut String,
 ) -> Result<()> {
     let slot = module.storage(span.buffer)?;
-    module.storages[slot].uses.load = true;
+    let uses = &mut module.storages[slot].uses;
+    let kind = if uses.load_4 { &mut uses.load_beside } else { &mut uses.load };
+    *kind = true;
     let at = module.number((span.offset + first) as u64);
     let _ = writeln!(text, "fn {name}(element: u32) -> {ty} {{\n    return load_{slot}({at} + element);\n}}\n");
     Ok(())
