@@ -16,11 +16,11 @@ fn groups_x() -> u32 {
 }
 
 const THREADS: u32 = 256u;
+const SIDE: u32 = 32u;
 //@end
 
-const SIDE: u32 = 32u;
 // of lines in workgroup memory, so that the values of a column lie in different banks
-const PITCH: u32 = 33u;
+const PITCH: u32 = SIDE + 1u;
 
 //@slot tiles
 var<workgroup> tile0: array<f32, SIDE * PITCH>;

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use super::context::Gpu;
 use super::features::{Feature, VARIABLE};
 use super::pipeline::{Slot, Text};
-use super::render::{Units, probe_terms_text, probe_text, subgroup_probe_text};
+use super::render::{Units, lanes_probe_text, probe_terms_text, probe_text, subgroup_probe_text};
 
 /// What is tried.
 #[derive(Clone, Copy)]
@@ -47,10 +47,12 @@ impl Gpu {
     /// The sizes of its subgroups, if shuffles give what they should; kernels do without the others.
     pub(super) fn probed_subgroups(&self) -> Option<[usize; 2]> {
         let sizes = self.caps.subgroups?;
-        let (wgsl, threads) = subgroup_probe_text(&self.caps)?;
-        if let Err(reason) = self.all_right(threads, SUBGROUPS, &wgsl) {
-            tracing::warn!("the subgroups of this GPU are not used: {reason}");
-            return None;
+        let trials = std::iter::once(subgroup_probe_text(&self.caps)?).chain(lanes_probe_text(&self.caps));
+        for (wgsl, threads) in trials {
+            if let Err(reason) = self.all_right(threads, SUBGROUPS, &wgsl) {
+                tracing::warn!("the subgroups of this GPU are not used: {reason}");
+                return None;
+            }
         }
         Some(sizes)
     }
@@ -99,21 +101,45 @@ impl Gpu {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::gpu::adapters;
 
+    /// One that opens, and how many results of a text that its adapter is tried with are right.
+    fn tried() -> Option<(Arc<Gpu>, impl Fn(&str) -> u32)> {
+        let adapters = adapters();
+        let gpu = Gpu::open(adapters.first()?).expect("it opens");
+        let tried = Arc::clone(&gpu);
+        Some((gpu, move |wgsl: &str| tried.right_results(SUBGROUPS, wgsl).expect("it runs")))
+    }
+
     #[test]
     fn shuffles_from_wrong_lanes_are_noticed() {
-        let adapters = adapters();
-        let Some(adapter) = adapters.first() else { return };
-        let gpu = Gpu::open(adapter).expect("it opens");
+        let Some((gpu, right)) = tried() else { return };
         let Some((wgsl, threads)) = subgroup_probe_text(&gpu.caps) else { return };
-        let right = |wgsl: &str| gpu.right_results(SUBGROUPS, wgsl).expect("it runs");
         assert_eq!(right(&wgsl), threads as u32);
         for (lane, wrong) in [("Xor(whole_part, 2u)", "Xor(whole_part, 1u)"), ("(whole_part, 0u)", "(whole_part, 1u)")]
         {
             assert!(wgsl.contains(lane), "{wgsl}");
             assert_eq!(right(&wgsl.replace(lane, wrong)), 0, "{wrong} for {lane}");
+        }
+    }
+
+    #[test]
+    fn lanes_that_hand_each_other_something_else_are_noticed() {
+        let Some((gpu, right)) = tried() else { return };
+        let Some((wgsl, lanes)) = lanes_probe_text(&gpu.caps) else { return };
+        assert_eq!(right(&wgsl), lanes as u32);
+        let (said, more) = (format!("LANES: u32 = {lanes}u"), format!("LANES: u32 = {}u", 2 * lanes));
+        // another lane's number, another one's vector, and a workgroup that is two subgroups
+        for (text, wrong) in [
+            ("(value(lane), other)", "(value(lane), other ^ 1u)"),
+            ("(values(lane), other)", "(values(lane), first)"),
+            (said.as_str(), more.as_str()),
+        ] {
+            assert!(wgsl.contains(text), "{wgsl}");
+            assert_eq!(right(&wgsl.replace(text, wrong)), 0, "{wrong} for {text}");
         }
     }
 }

@@ -3,12 +3,13 @@
 use std::process::Command;
 
 use brasa::device::Fault;
-use brasa::models::{ModelSpec, create};
-use brasa::nn::Mode;
+use brasa::models::{Gpt, GptOptions, ModelSpec, create};
+use brasa::nn::{Init, Mode, Module};
 use brasa::optim::{Adam, AdamOptions, Optimizer};
 use brasa::runtime::{Step, Var};
+use brasa::tensor::autocast;
 use brasa::train::{Config, Control, Event, ModelName, Trainer};
-use brasa::{Error, Result, Tensor};
+use brasa::{DType, Error, Result, Tensor};
 
 use crate::common::small::{Training, doubling};
 use crate::common::{fresh_devices, read, vector};
@@ -98,6 +99,33 @@ fn every_kernel_of_a_training_step_is_right() {
         .expect("a step");
         for _ in 0..2 {
             let loss = step.run(&[images.clone(), labels.clone()]).expect("all kernels are right");
+            assert!(loss[0].item::<f32>().is_ok_and(|loss| loss > 0.0));
+        }
+    }
+}
+
+/// The same for attention, norms of rows, lookups and products of f16.
+#[test]
+fn every_kernel_of_a_transformer_s_step_is_right() {
+    if !is_validating("faults::every_kernel_of_a_transformer_s_step_is_right", "-software") {
+        return;
+    }
+    for device in fresh_devices() {
+        let tokens = |shift: usize| (0..2 * 24).map(|n| ((n * n + shift) % 11) as i32).collect::<Vec<_>>();
+        let [inputs, targets] =
+            [0, 3].map(|shift| Tensor::from_vec(tokens(shift), &device).expect("memory").reshape([2, 24]));
+        let options = GptOptions { width: 32, heads: 2, layers: 1, ..GptOptions::new(11, 24) };
+        let model = Gpt::new(options, &Init::new(&device, 1)).expect("memory for parameters");
+        let optimizer = Adam::new(&model.parameters(), AdamOptions::default()).expect("memory for moments");
+        let mut step = Step::new(&device, move |inputs| {
+            let logits = Mode::Train.scope(|| autocast(DType::F16, || model.forward(&inputs[0])));
+            let loss = logits.to_dtype(DType::F32).cross_entropy(&inputs[1]);
+            optimizer.update(&loss.backward());
+            vec![loss]
+        })
+        .expect("a step");
+        for _ in 0..2 {
+            let loss = step.run(&[inputs.clone(), targets.clone()]).expect("all kernels are right");
             assert!(loss[0].item::<f32>().is_ok_and(|loss| loss > 0.0));
         }
     }
@@ -258,7 +286,7 @@ fn out_of_memory_lists_what_takes_most_with_shape_type_and_line() {
         drop(Tensor::from_slice(&[0.0_f32; 20_000], 20_000, &device).expect("memory"));
         let weight = Var::parameter("encoder.weight", &Tensor::ones([100, 40], &device)).expect("memory");
         let (table, table_line) = (Tensor::from_slice(&[1_i32; 3000], [3000], &device).expect("memory"), line!());
-        let (product, product_line) = (weight.tensor().exp().to_dtype(brasa::DType::F16), line!());
+        let (product, product_line) = (weight.tensor().exp().to_dtype(DType::F16), line!());
         product.realize().expect("memory");
         let before = device.memory();
         device.inject(Fault::MemoryLimit(before.live_bytes + 1000));

@@ -31,6 +31,7 @@ pub(crate) const FAMILIES: &[ShaderFile] = shader_files![
     "contract_tiled.wgsl",
     "map.wgsl",
     "merge.wgsl",
+    "probe_lanes.wgsl",
     "probe_subgroups.wgsl",
     "probe_terms.wgsl",
     "probe_units.wgsl",

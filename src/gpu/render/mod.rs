@@ -33,7 +33,7 @@ use crate::plan::{Body, BufferId, Kernel, Plan, Routine, RoutineKind};
 
 #[cfg(test)]
 pub(crate) use contract::Tile;
-pub(crate) use contract::{Tuned, Units, Variant, identity, probe_terms_text, probe_text, variants};
+pub(crate) use contract::{Tuned, Units, Variant, identity, lanes_probe_text, probe_terms_text, probe_text, variants};
 pub(crate) use library::{MOVE_BYTES, TALLY};
 use module::Module;
 pub(crate) use tree::probe_text as subgroup_probe_text;

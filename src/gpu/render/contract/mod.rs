@@ -22,6 +22,7 @@ use crate::error::Result;
 use crate::plan::ContractKernel;
 
 pub(crate) use cooperative::{Units, probe_terms_text, probe_text};
+pub(crate) use software::lanes_probe_text;
 pub(crate) use variants::{Tuned, Variant, identity, variants};
 #[cfg(test)]
 pub(crate) use workgroup_tiles::Tile;

@@ -148,7 +148,11 @@ pub(super) fn render(
     let (row_tiles, column_tiles) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
     let column_blocks = column_tiles.div_ceil(sharing);
     let work = batch * row_tiles * column_blocks;
-    let all_store = column_tiles.is_multiple_of(sharing) && work.is_multiple_of(threads / sharing);
+    let each = threads / (shares * sharing);
+    let (mut grid, groups) = grid_of_groups(&mut module, work, each)?;
+    // a grid that folds may have a workgroup more than there is work for
+    let is_exact = groups.iter().map(|&count| count as usize).product::<usize>() * each == work;
+    let all_store = column_tiles.is_multiple_of(sharing) && is_exact;
     if shares > 1 || sharing > 1 && !all_store {
         code.push_str("    if (!stores) {\n        return;\n    }\n");
     }
@@ -178,7 +182,6 @@ pub(super) fn render(
             };
         }
     }
-    let (mut grid, groups) = grid_of_groups(&mut module, work, threads / (shares * sharing))?;
     let blocks = (sharing > 1).then_some(("column_blocks", column_blocks));
     for (name, count) in [("row_tiles", row_tiles), ("column_tiles", column_tiles)].into_iter().chain(blocks) {
         let count = module.number(count as u64);

@@ -5,6 +5,7 @@
 //! value, and shuffle them.
 
 use crate::gpu::render::Capabilities;
+use crate::gpu::render::library::fill;
 use crate::plan::ContractKernel;
 
 use super::lanes::{Wide, operand_lanes};
@@ -16,10 +17,11 @@ use super::{COLUMNS, ROWS, epilogue};
 const MANY_FLOPS: usize = 1 << 31;
 /// The same for plain products, which compile in a third of a second.
 const MANY_PLAIN_FLOPS: usize = 1 << 25;
-/// Results of the largest tile.
+/// Results of the largest tile that is taken without measuring.
 const MOST_RESULTS: usize = 256;
 
-/// Lanes of a vector where the adapter does not tell: llvmpipe's 256 bits.
+/// Invocations of a workgroup where there is little work; lanes of a vector where the adapter does not tell: llvmpipe's
+/// 256 bits.
 pub(super) const LANES: usize = 8;
 
 /// What a core takes for a vector's value of k, in nanoseconds: for a product, and for what each lane reads and
@@ -42,6 +44,12 @@ const COMPILE_WEIGHT: f64 = 0.75;
 pub(super) fn lanes(caps: &Capabilities) -> Option<usize> {
     let [least, most] = caps.subgroups?;
     (caps.software && least == most && most <= caps.max_workgroup_invocations as usize).then_some(least)
+}
+
+/// A kernel that counts the lanes that exchange values as tiles want it, and how many there are.
+pub(crate) fn lanes_probe_text(caps: &Capabilities) -> Option<(String, usize)> {
+    let lanes = lanes(caps)?;
+    Some((fill("probe_lanes.wgsl", &[("lanes", &format!("const LANES: u32 = {lanes}u;\n"))]), lanes))
 }
 
 /// Whether operands are read as they are, one step at a time, and results stored as they come.
@@ -110,10 +118,11 @@ impl<'a> Times<'a> {
     /// The fastest with a tile of this size, and its time.
     fn fastest(&self, tile: [usize; 2]) -> (f64, Variant) {
         let [rows, columns] = tile;
-        let mut best = (self.run(tile, 1, LANES), in_registers(self.caps, self.kernel, tile));
-        let lanes = lanes(self.caps).unwrap_or(1);
+        let together = lanes(self.caps);
+        let lanes = together.unwrap_or(LANES);
+        let mut best = (self.run(tile, 1, lanes), in_registers(self.caps, self.kernel, tile));
         let numbers = std::iter::successors(Some(2), |sharing| Some(2 * sharing));
-        for sharing in numbers.take_while(|&sharing| sharing <= lanes) {
+        for sharing in numbers.take_while(|&sharing| sharing <= together.unwrap_or(1)) {
             let time = self.run(tile, sharing, lanes);
             if time < best.0 {
                 best = (time, Variant::Subgroups { rows, columns, sharing });

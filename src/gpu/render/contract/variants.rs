@@ -44,7 +44,7 @@ pub(crate) enum Variant {
 
 impl Variant {
     /// Lanes that read a value of the left operand together.
-    pub(super) fn sharing(self) -> usize {
+    pub(crate) fn sharing(self) -> usize {
         if let Self::Subgroups { sharing, .. } = self { sharing } else { 1 }
     }
 

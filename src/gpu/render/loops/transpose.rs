@@ -20,8 +20,8 @@ const BLOCK: usize = 16;
 const QUARTER: usize = BLOCK / 4;
 /// Invocations for a block, each of which takes four points.
 const INVOCATIONS: usize = BLOCK * QUARTER;
-/// Points to each side of a tile, 128 bytes of f32.
-const TILE: usize = 32;
+/// Points to each side of a tile in workgroup memory, 128 bytes of f32.
+const SIDE: usize = 32;
 /// Threads of a tile's workgroup, each of which takes four points.
 const THREADS: usize = 256;
 /// Points from which on a launch has enough workgroups of that size.
@@ -85,7 +85,7 @@ impl<'k> Shape<'k> {
         let has_words = |value: ValueId| instrs[value].dtype.size_bytes() == 4;
         let fits = (1..=MOST_TILES).contains(&loads.len())
             && loads.iter().chain(phase.stores.iter().map(|store| &store.value)).all(|&value| has_words(value))
-            && kernel.axes[axis].min(kernel.axes[last]) >= TILE
+            && kernel.axes[axis].min(kernel.axes[last]) >= SIDE
             && self.outer >= LEAST_POINTS
             && caps.max_workgroup_invocations as usize >= THREADS
             && !caps.software;
@@ -102,7 +102,7 @@ impl<'k> Shape<'k> {
         let last = self.kernel.outer - 1;
         let mut blocks = self.kernel.axes[..=last].to_vec();
         for side in [axis, last] {
-            blocks[side] = blocks[side].div_ceil(TILE);
+            blocks[side] = blocks[side].div_ceil(SIDE);
         }
         let mut code = String::new();
         let coordinates = unravel(&mut module, &Expr::scalar("work"), &blocks, "b", &mut code);
@@ -138,7 +138,7 @@ impl<'k> Shape<'k> {
         self.stores(&mut module, &mut space, phase, &mut body)?;
         code.push_str(&rows("written", "read", &body));
         let (grid, groups) = grid_of_groups(&mut module, blocks.iter().product(), 1)?;
-        let grid = format!("const THREADS: u32 = {THREADS}u;\n\n{grid}");
+        let grid = format!("const THREADS: u32 = {THREADS}u;\nconst SIDE: u32 = {SIDE}u;\n\n{grid}");
         let compute = format!("fn compute(work: u32, thread: u32) {{\n    let place = thread % SIDE;\n{code}}}\n");
         let slots = [("grid", grid.as_str()), ("tiles", tiles.as_str()), ("compute", compute.as_str())];
         module.finish("transpose.wgsl", &slots, groups)

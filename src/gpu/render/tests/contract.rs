@@ -416,6 +416,49 @@ fn sums_of_few_results_are_shared() {
     case.check_on(&body, &caps);
 }
 
+/// Units do not take what invocations share, as plans do not cut those sums, and no other kernel may add them up.
+#[test]
+fn units_leave_shared_sums_alone() {
+    for units in units() {
+        let caps = Capabilities {
+            shares_sums: true,
+            cooperative: Some(units),
+            max_workgroup_bytes: 48 << 10,
+            ..capabilities(false, true)
+        };
+        for (sizes, is_shared) in [([4usize, 64, 64, 16], true), ([1, 256, 256, 130], false)] {
+            let mut case = Case { tolerance: 2e-5, ..Case::new() };
+            let dtype = if units.f16.is_some() { DType::F16 } else { DType::F32 };
+            let body = product_turned(sizes, [false; 3], dtype).build(&mut case);
+            let launches = render(&case.plan, &case.kernel(&body), &caps).expect("it renders");
+            launches.iter().for_each(validate);
+            let text = &launches[0].wgsl;
+            assert_eq!(text.contains("const SHARES"), is_shared, "{text}");
+            assert_eq!(text.contains("coopMultiplyAdd"), !is_shared, "{text}");
+            let Body::Contract(contraction) = &body else { unreachable!("it is one") };
+            assert_eq!(variants(&caps, contraction).is_empty(), !is_shared, "what tuning may choose");
+            if is_shared || runner::gpu().is_some_and(|gpu| gpu.units == Some(units)) {
+                case.check_on(&body, &caps);
+            }
+        }
+    }
+}
+
+/// Metal's kernels need 64 invocations in a workgroup for what they share in its memory.
+#[test]
+fn sums_are_shared_in_workgroups_of_so_many_at_the_least() {
+    let caps = Capabilities { shares_sums: true, least_threads: 64, ..capabilities(false, true) };
+    let mut case = Case::new();
+    let body = Product::plain(1, 16, 100, 9).build(&mut case);
+    let Body::Contract(contraction) = &body else { unreachable!("it is one") };
+    let all = variants(&caps, contraction);
+    assert!(all.len() > 2 && all.iter().all(|variant| matches!(variant, Variant::Registers { threads: 64.., .. })));
+    assert_ne!(all.len(), variants(&Capabilities { least_threads: 1, ..caps.clone() }, contraction).len());
+    for variant in all {
+        case.check_as(&body, &caps, Some(variant));
+    }
+}
+
 /// Odd and prime sizes, operands that lie either way, a convolution, an epilogue; what tuning chooses among.
 #[test]
 fn all_variants_give_the_same_bits() {
@@ -474,7 +517,9 @@ fn all_variants_give_the_same_bits() {
                 let tiles = [[1, 4, 2], [2, 8, 8], [4, 4, 4], [8, 16, 8], [16, 8, 4], [32, 4, 8]];
                 let tiles = tiles.map(|[rows, columns, sharing]| Variant::Subgroups { rows, columns, sharing });
                 let rule = all[0];
-                all.extend(tiles.into_iter().filter(|&tile| tile != rule));
+                let lanes = if together { software_lanes(&caps) } else { 1 };
+                let possible = |tile: Variant| tile != rule && tile.sharing() <= lanes;
+                all.extend(tiles.into_iter().filter(|&tile| possible(tile)));
             }
             let kernel = case.kernel(&body);
             let by_rule = render(&case.plan, &kernel, &caps).expect("it renders");
@@ -596,6 +641,32 @@ fn results_larger_than_a_binding_are_cut() {
                 ..capabilities(software, true)
             };
             case.check_on(&body, &caps);
+        }
+    }
+}
+
+/// More workgroups than fit into one dimension fold into the second, which may leave one without work: what that stored
+/// would be added twice.
+#[test]
+fn a_workgroup_too_many_stores_nothing() {
+    let caps = reading_together();
+    let lanes = software_lanes(&caps);
+    let mut case = Case::new();
+    let mut body = Product::plain(1, 17, 4 * lanes, 8).build(&mut case);
+    let Body::Contract(kernel) = &mut body else { unreachable!("it is one") };
+    let Store { buffer, index, value } = kernel.stores[0].clone();
+    let mut epilogue = Code(kernel.epilogue.clone());
+    let before = epilogue.load(DType::F32, buffer, index);
+    kernel.stores[0].value = epilogue.push(DType::F32, InstrOp::Binary(Binary::Add, before, value));
+    kernel.epilogue = epilogue.0;
+    let apart = Variant::Registers { rows: 1, columns: 4, threads: lanes };
+    let together = Variant::Subgroups { rows: 1, columns: 4, sharing: lanes };
+    for (max_groups, groups) in [(65_535, [17, 1, 1]), (15, [9, 2, 1])] {
+        let caps = Capabilities { max_groups, ..caps.clone() };
+        for variant in [apart, together] {
+            case.check_as(&body, &caps, Some(variant));
+            let launch = &render_as(&case.plan, &case.kernel(&body), &caps, Some(variant)).expect("it renders")[0];
+            assert_eq!(launch.groups, groups, "{variant}");
         }
     }
 }

@@ -17,7 +17,7 @@ mod texts;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::dtype::{DType, Scalar};
-use crate::gpu::render::{Capabilities, Launch, render};
+use crate::gpu::render::{Capabilities, Launch, Variant, render, render_as};
 use crate::graph::reference::decode;
 use crate::plan::interpret::{Rounding, interpret};
 use crate::plan::{Body, Buffer, BufferId, Cond, Instr, InstrOp, Ix, Kernel, Place, Plan, Store, Tape, ValueId};
@@ -50,6 +50,11 @@ fn capabilities(software: bool, f16: bool) -> Capabilities {
 fn reading_together() -> Capabilities {
     let own = runner::gpu().and_then(|gpu| gpu.subgroups).filter(|[least, most]| least == most);
     Capabilities { subgroups: Some(own.unwrap_or([8, 8])), ..capabilities(true, true) }
+}
+
+/// How many lanes read together.
+fn software_lanes(caps: &Capabilities) -> usize {
+    caps.subgroups.map_or(1, |[least, _]| least)
 }
 
 /// A kernel in the making: buffers with contents, and a plan of one kernel.
@@ -113,12 +118,17 @@ impl Case {
     }
 
     fn check_on(&mut self, body: &Body, caps: &Capabilities) {
+        self.check_as(body, caps, None);
+    }
+
+    /// Checks the kernel in this variant, or in that of the rule.
+    fn check_as(&mut self, body: &Body, caps: &Capabilities, variant: Option<Variant>) {
         let kernel = self.kernel(body);
         let mut expected = self.values(&self.contents);
         let status = interpret(&self.plan, &kernel, &mut expected, &self.uniforms, Rounding::None);
         for literal in [true, false] {
             self.plan.literal_sizes = literal;
-            let launches = render(&self.plan, &kernel, caps).expect("it renders");
+            let launches = render_as(&self.plan, &kernel, caps, variant).expect("it renders");
             launches.iter().for_each(validate);
             let Some(gpu) = runner::gpu() else { continue };
             if caps.f16 && !gpu.f16 || caps.subgroups.is_some_and(|sizes| !gpu.has(sizes)) {

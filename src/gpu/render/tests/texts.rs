@@ -18,8 +18,10 @@ impl Texts {
         for literal in [true, false] {
             plan.literal_sizes = literal;
             for kernel in &plan.kernels {
-                let [software, real, poor] =
-                    [(true, true), (false, true), (false, false)].map(|(software, f16)| capabilities(software, f16));
+                let [software, real, poor] = [(true, true), (false, true), (false, false)].map(|(software, f16)| {
+                    let subgroups = software.then_some([8, 8]);
+                    Capabilities { shares_sums: !software, subgroups, ..capabilities(software, f16) }
+                });
                 let grouped = Capabilities { subgroups: Some([32, 32]), ..real.clone() };
                 // only reductions differ in it
                 let reduces = matches!(&kernel.body, Body::Loop(body) if body.phases.iter().any(|phase| !phase.reductions.is_empty()));
