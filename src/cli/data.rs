@@ -1,6 +1,5 @@
 //! `brasa data`: which data sets there are, where they are, and fetching them.
 
-use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,6 +10,8 @@ use serde::Serialize;
 use crate::data::{DatasetName, FORMS, OpenOptions, PUBLISHED, Published, fetch, missing};
 use crate::error::Result;
 use crate::units::bytes;
+
+use super::layout::{hang, width};
 
 /// Flags of `brasa data`.
 #[derive(clap::Args)]
@@ -98,7 +99,7 @@ pub(super) fn run(args: &DataArgs) -> Result<ExitCode> {
             if !args.json {
                 text += "\nwithout fetching\n";
                 for (form, about) in FORMS {
-                    let _ = writeln!(text, "  {form:<20} {about}");
+                    text += &hang(&format!("  {form:<20} {about}"), 23, width());
                 }
             }
         }
@@ -109,17 +110,16 @@ pub(super) fn run(args: &DataArgs) -> Result<ExitCode> {
 
 fn describe(text: &mut String, row: &Row<'_>) {
     let separator = if text.is_empty() { "" } else { "\n" };
-    let _ = writeln!(text, "{separator}{}  {}", row.name, row.about);
-    let mut line = |name: &str, value: &str| {
-        let _ = writeln!(text, "  {name:<8} {value}");
-    };
+    *text += separator;
+    *text += &hang(&format!("{}  {}", row.name, row.about), 11, width());
+    let mut line = |name: &str, value: &str| *text += &hang(&format!("  {name:<8} {value}"), 11, width());
     line("size", &bytes(row.bytes));
     line("licence", row.licence);
     line("home", row.home);
     line("folder", &row.folder.display().to_string());
     match row.missing.is_empty() {
         true => line("files", "there"),
-        false => line("missing", &row.missing.join("\n           ")),
+        false => line("missing", &row.missing.join("\n")),
     }
 }
 

@@ -8,6 +8,8 @@ use crate::formats::onnx::Batch;
 use crate::train::{BEST, ModelExport, WEIGHTS, export};
 use crate::units::bytes;
 
+use super::layout::{width, wrap};
+
 /// Flags of `brasa export`.
 #[derive(clap::Args)]
 pub(super) struct ExportArgs {
@@ -44,7 +46,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
     let options = ModelExport { batch, normalized_input: args.normalized_input };
     let written = export(&args.run, args.weights.as_deref(), &path, &options)?;
     let size = bytes(written.bytes as u64);
-    super::print_result(&format!("{} ({size}): {}\n", path.display(), written.contents))?;
+    super::print_result(&wrap(&format!("{} ({size}): {}", path.display(), written.contents), width()))?;
     Ok(ExitCode::SUCCESS)
 }
 

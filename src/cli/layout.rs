@@ -64,13 +64,22 @@ pub(super) fn wrap(text: &str, width: usize) -> String {
 
 /// One line broken like that, with what follows set in by `by`.
 pub(super) fn hang(line: &str, by: usize, width: usize) -> String {
+    fill(line, by, width) + "\n"
+}
+
+/// A message as a terminal shows it, if standard error is one; whoever else reads it has its lines whole.
+pub(super) fn for_stderr(line: &str) -> String {
+    if std::io::stderr().is_terminal() { fill(line, 2, textwrap::termwidth()) } else { line.to_owned() }
+}
+
+fn fill(line: &str, by: usize, width: usize) -> String {
     let indent = " ".repeat(by);
-    // words stay whole, to be copied
+    // words stay whole, to be copied: flags, paths, addresses
     let options = textwrap::Options::new(width)
         .subsequent_indent(&indent)
         .word_splitter(textwrap::WordSplitter::NoHyphenation)
         .break_words(false);
-    textwrap::fill(line, options) + "\n"
+    textwrap::fill(line, options)
 }
 
 /// A table whose first row is its header. The first `names` columns are words, the others numbers. Where it is too

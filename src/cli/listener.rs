@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::train::{EpochMetrics, Event, TestMetrics};
 use crate::units::{counted, thousands};
 
+use super::layout::for_stderr;
 use super::report::{energy, loss, percent, seconds, summary};
 use super::train::{BY_SIGNAL, how_to_go_on};
 
@@ -105,7 +106,7 @@ impl Listener {
                     cost += &format!("  {}", energy(*joules));
                 }
                 if *skipped_steps > 0 {
-                    cost += &format!("  {} skipped", counted(*skipped_steps, "step"));
+                    cost += &format!("  {} skipped so far", counted(*skipped_steps, "step"));
                 }
                 self.epoch_line = Some((epoch, cost));
             }
@@ -147,12 +148,7 @@ impl Listener {
     /// A line above the bar, or alone where there is no terminal.
     fn message(&self, line: &str) {
         if std::io::stderr().is_terminal() {
-            // flags and paths stay whole, to be copied
-            let options = textwrap::Options::with_termwidth()
-                .subsequent_indent("  ")
-                .word_splitter(textwrap::WordSplitter::NoHyphenation)
-                .break_words(false);
-            self.bar.println(textwrap::fill(line, options));
+            self.bar.println(for_stderr(line));
         } else {
             // a terminal that was closed hears nothing more, and the run is still to be saved
             let _ = writeln!(std::io::stderr(), "{line}");

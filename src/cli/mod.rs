@@ -136,7 +136,7 @@ fn report_error(error: &Error) {
 /// A message, which belongs on standard error. That nobody can read it any more is no reason to end.
 fn say(line: &str) {
     use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", layout::for_stderr(line));
 }
 
 /// Writes a result to standard output. A closed pipe (`brasa devices | head -1`) is not our error.

@@ -2,16 +2,24 @@
 
 use std::fmt::Write as _;
 
-use crate::train::{StageReport, Summary, what_binds};
+use crate::train::{BEST, StageReport, Summary, what_binds};
 use crate::units::{counted, thousands};
+
+use super::layout::{width, wrap};
 
 /// The end of a run: the ten stages, the accuracy, and where everything was saved.
 pub(super) fn summary(summary: &Summary) -> String {
     let mut text = stages(&summary.stages);
     if let Some(binding) = what_binds(&summary.stages) {
-        let _ = writeln!(text, "{binding}");
+        text += &wrap(&binding.to_string(), width());
     }
-    let _ = writeln!(text, "\ntrained        {} in {}", counted(summary.steps, "step"), seconds(summary.seconds));
+    let _ = write!(text, "\ntrained        {} in {}", counted(summary.steps, "step"), seconds(summary.seconds));
+    if summary.steps_before > 0 {
+        let here = counted(summary.steps - summary.steps_before, "step");
+        let took = seconds(summary.seconds - summary.seconds_before);
+        let _ = write!(text, "; the table is of the last {here}, in {took}");
+    }
+    text.push('\n');
     let _ = match summary.joules {
         Some(joules) => writeln!(text, "energy         {} ({})", energy(joules), summary.energy),
         None if summary.energy.starts_with("not available") => writeln!(text, "energy         {}", summary.energy),
@@ -28,6 +36,10 @@ pub(super) fn summary(summary: &Summary) -> String {
             let _ = writeln!(text, "test accuracy  {} ({correct} of {targets}){when}", percent(test.accuracy));
             if test.by_iou {
                 let _ = writeln!(text, "mean IoU       {}{when}", percent(test.mean.iou));
+            }
+            if let Some(best) = summary.best.filter(|best| best.is_better_than(&test)) {
+                let (what, value) = if best.by_iou { ("mean IoU", best.mean.iou) } else { ("accuracy", best.accuracy) };
+                let _ = writeln!(text, "best {what:<8}  {}, in {BEST}", percent(value));
             }
         }
         None => text.push_str("test accuracy  not measured: stopped before\n"),
@@ -95,10 +107,11 @@ pub(super) fn percent(part: f64) -> String {
     format!("{:.2} %", part * 100.0)
 }
 
-/// A time that people read: `4.2 s`, `3 min 07 s`, `2 h 05 min`.
+/// A time that people read: `23 ms`, `4.2 s`, `3 min 07 s`, `2 h 05 min`.
 pub(super) fn seconds(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     match whole {
+        0 if (0.0005..0.1).contains(&seconds) => format!("{:.0} ms", 1e3 * seconds),
         0..10 => format!("{seconds:.1} s"),
         10..60 => format!("{whole} s"),
         60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
@@ -136,30 +149,54 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
 mod tests {
     use super::*;
 
+    fn ended(accuracy: f64) -> Summary {
+        let test = |accuracy: f64| {
+            let metrics = serde_json::json!({
+                "loss": 0.5, "accuracy": accuracy, "correct": 3, "targets": 4, "samples": 4, "by_iou": false,
+                "mean": { "precision": 0.7, "recall": 0.7, "f1": 0.7, "iou": 0.6 },
+            });
+            Some(serde_json::from_value(metrics).expect("metrics"))
+        };
+        Summary {
+            completed: true,
+            stopped: None,
+            steps: 1300,
+            steps_before: 0,
+            test: test(accuracy),
+            test_mid_epoch: None,
+            best: test(0.75),
+            skipped_samples: 0,
+            skipped_tests: 0,
+            skipped_steps: 0,
+            seconds: 21.0,
+            seconds_before: 0.0,
+            joules: None,
+            energy: "not available here: none".into(),
+            stages: Vec::new(),
+            folder: "runs/one".into(),
+        }
+    }
+
+    #[test]
+    fn what_was_better_than_the_end_is_said() {
+        assert!(!summary(&ended(0.75)).contains("best"));
+        let text = summary(&ended(0.5));
+        assert!(text.contains("\nbest accuracy  75.00 %, in best.safetensors\n"), "{text}");
+    }
+
+    #[test]
+    fn what_a_run_that_was_resumed_had_done_before_is_told_apart() {
+        assert!(summary(&ended(0.75)).contains("\ntrained        1,300 steps in 21 s\n"));
+        let text = summary(&Summary { steps_before: 1000, seconds_before: 15.0, ..ended(0.75) });
+        assert!(
+            text.contains("\ntrained        1,300 steps in 21 s; the table is of the last 300 steps, in 6.0 s\n"),
+            "{text}"
+        );
+    }
+
     #[test]
     fn it_is_said_when_the_last_evaluation_was() {
-        let test = serde_json::json!({
-            "loss": 0.5, "accuracy": 0.75, "correct": 3, "targets": 4, "samples": 4, "by_iou": false,
-            "mean": { "precision": 0.7, "recall": 0.7, "f1": 0.7, "iou": 0.6 },
-        });
-        let said = |completed, test_mid_epoch| {
-            summary(&Summary {
-                completed,
-                stopped: None,
-                steps: 1300,
-                test: Some(serde_json::from_value(test.clone()).expect("metrics")),
-                test_mid_epoch,
-                best: None,
-                skipped_samples: 0,
-                skipped_tests: 0,
-                skipped_steps: 0,
-                seconds: 1.0,
-                joules: None,
-                energy: "not available here: none".into(),
-                stages: Vec::new(),
-                folder: "runs/one".into(),
-            })
-        };
+        let said = |completed, test_mid_epoch| summary(&Summary { completed, test_mid_epoch, ..ended(0.75) });
         for (completed, step, when) in [
             (true, None, ""),
             (false, None, ", after the last full epoch"),
@@ -173,7 +210,8 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!([4.23, 59.4, 187.0, 7500.0].map(seconds), ["4.2 s", "59 s", "3 min 07 s", "2 h 05 min"]);
+        let all = [0.0, 0.0234, 0.12, 4.23, 59.4, 187.0, 7500.0].map(seconds);
+        assert_eq!(all, ["0.0 s", "23 ms", "0.1 s", "4.2 s", "59 s", "3 min 07 s", "2 h 05 min"]);
         assert_eq!([3.21, 410.4, 12_340.0, 2.5e6].map(energy), ["3.2 J", "410 J", "12.3 kJ", "2.5 MJ"]);
         assert_eq!(percent(0.98611), "98.61 %");
         assert_eq!([0.12345, 2.3e8].map(loss), ["0.1235", "2.300e8"]);

@@ -34,7 +34,7 @@ impl DeviceInfo {
         match self.kind {
             DeviceKind::Cpu => {
                 let text = "always there; all its threads, and the widest vector instructions it has";
-                let half = "--precision f16 saves memory and computes in f32: it is no faster";
+                let half = "--precision f16 saves memory, but computes in f32 and converts, which takes longer";
                 return vec![note("type", false, text), note("f16", false, half)];
             }
             DeviceKind::Software => {

@@ -248,6 +248,8 @@ pub struct Summary {
     pub stopped: Option<String>,
     /// Steps done.
     pub steps: usize,
+    /// Those of them that were done before the run was resumed; the stages are without them.
+    pub steps_before: usize,
     /// How well the held-out samples were classified at last; `None` if the run was stopped before any evaluation.
     pub test: Option<TestMetrics>,
     /// The step behind which that was, if it was asked for within a pass; `None` if the pass was complete.
@@ -263,6 +265,8 @@ pub struct Summary {
     pub skipped_steps: u32,
     /// Seconds of training and evaluation.
     pub seconds: f64,
+    /// Those of them before the run was resumed.
+    pub seconds_before: f64,
     /// Energy that the device used in these seconds, in joules, idle or not and for whatever else it worked on. `None`
     /// where it is not told, now or to a process that did part of the run.
     pub joules: Option<f64>,

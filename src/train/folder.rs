@@ -52,6 +52,11 @@ impl RunFolder {
         Ok(Self { name, path, _lock: lock, metrics, metrics_bytes: 0, unwritten: Vec::new() })
     }
 
+    /// An error if another process trains in this folder, which need not be there.
+    pub(super) fn check_ended(path: &Path) -> Result<()> {
+        if path.join(LOCK).is_file() { lock(path).map(drop) } else { Ok(()) }
+    }
+
     /// Opens the folder of a run that goes on: what was written to `metrics.jsonl` after `metrics_bytes` bytes is
     /// dropped, and so are files that were being written when it ended. If the file is shorter, `notices` has it.
     pub(super) fn reopen(path: &Path, metrics_bytes: u64, notices: &mut Vec<String>) -> Result<Self> {
@@ -244,7 +249,10 @@ mod tests {
         let error = RunFolder::reopen(&path, 0, &mut Vec::new()).err().expect("it is in use").to_string();
         assert!(error.contains("another process trains in this run"), "{error}");
         assert_eq!(std::fs::read(path.join("metrics.jsonl")).expect("readable"), b"1\n", "nothing was cut off");
+        assert!(RunFolder::check_ended(&path).is_err());
         drop(first);
+        RunFolder::check_ended(&path).expect("it has ended");
+        RunFolder::check_ended(&path.join("none")).expect("nobody trains there");
         RunFolder::reopen(&path, 2, &mut Vec::new()).expect("it is free");
     }
 

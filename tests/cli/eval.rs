@@ -25,6 +25,7 @@ fn evaluation_repeats_what_training_said() {
         assert!(table.stdout.contains(word), "`{word}` is missing in: {}", table.stdout);
     }
     refuses(&["eval", text(out.path())], 2, &["is no run", "it has no config.toml", "runs/digits-cnn-1"]);
+    refuses(&["eval", text(&run.join("best.safetensors"))], 2, &["is no run: it is a file", "runs/digits-cnn-1"]);
     refuses(&["eval", "nope"], 2, &["nope is no run: there is no such folder", "runs/digits-cnn-1"]);
     refuses(&["eval", text(&run), "--device", "auto"], 2, &["`auto`", "best, cpu, gpu"]);
     // of the environment it is for trainings, and the best device elsewhere

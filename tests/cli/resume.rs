@@ -17,6 +17,7 @@ fn a_complete_run_can_be_made_longer() {
     let run = out.path().join("run");
     let second = brasa(&["--resume", text(&run), "--epochs", "2", "--no-ui"]);
     assert_eq!(second.code, Some(0), "{}", second.stderr);
+    assert!(second.stdout.contains("; the table is of the last 23 steps, in "), "{}", second.stdout);
     let at_once = brasa(&flags(out.path(), "2", &["--name", "once", "--schedule", "constant", "--seed", "2"]));
     assert_eq!(at_once.code, Some(0), "{}", at_once.stderr);
     assert_eq!(bytes(&run.join("model.safetensors")), bytes(&out.path().join("once/model.safetensors")));

@@ -53,7 +53,9 @@ impl Run<'_> {
         if self.best.is_none_or(|best| test.is_better_than(&best)) {
             self.save_best_if_possible(test);
         }
+        self.log_took(start);
         self.predict();
+        let start = Instant::now();
         self.call_in(mid_epoch, |callback, run| callback.on_test_end(run, &test, &confusion))?;
         let (epoch, step) = (self.epoch + 1, self.steps as usize);
         self.tell(Event::Evaluated { epoch, step, mid_epoch, test, confusion });

@@ -66,6 +66,8 @@ pub(super) struct Run<'a> {
     epoch: usize,
     /// When it began, on the watch.
     epoch_start: Duration,
+    /// When the results of the last steps were read, or what else was done had ended, on the watch.
+    steps_known: Duration,
     /// Samples of this pass that were done before the run was resumed.
     samples_before: usize,
     sums: EpochSums,
@@ -134,6 +136,7 @@ impl<'a> Run<'a> {
             steps: 0,
             epoch: 0,
             epoch_start: Duration::ZERO,
+            steps_known: Duration::ZERO,
             samples_before: 0,
             sums: EpochSums::default(),
             data: trainer.data.train.beginning(),
@@ -206,6 +209,7 @@ impl<'a> Run<'a> {
         self.started()?;
         while self.epoch < self.trainer.config.epochs {
             self.epoch_start = self.watch.elapsed();
+            self.steps_known = self.epoch_start;
             self.energy.begin_pass();
             let number = self.epoch + 1;
             self.call(|callback, run| callback.on_epoch_begin(run, number))?;
@@ -340,7 +344,7 @@ impl<'a> Run<'a> {
             // not a number if all steps were skipped
             loss: self.sums.loss / self.sums.samples as f64,
             accuracy: self.sums.correct / self.sums.targets,
-            samples_per_second: self.samples_per_second(),
+            samples_per_second: self.samples_per_second(self.watch.elapsed()),
             skipped_steps,
             loss_scale,
             joules: if self.samples_before == 0 { self.energy.of_pass() } else { None },
@@ -371,6 +375,7 @@ impl<'a> Run<'a> {
             completed,
             stopped,
             steps: self.steps as usize,
+            steps_before: self.steps_before as usize,
             test: self.test,
             test_mid_epoch: self.test_mid_epoch.map(|step| step as usize),
             best: self.best,
@@ -378,6 +383,7 @@ impl<'a> Run<'a> {
             skipped_tests: self.broken.most[Part::Test as usize],
             skipped_steps: self.trainer.learner.skipped_steps()?,
             seconds: self.seconds(),
+            seconds_before: self.seconds_before,
             joules: self.energy.so_far(),
             energy: self.energy.source(),
             stages: self.clock.report(),

@@ -3,7 +3,10 @@
 use std::time::Instant;
 
 use crate::error::Result;
+use crate::stage::Stage;
+use crate::timing::TimeSource;
 use crate::train::Event;
+use crate::train::clock::HOST;
 use crate::train::learner::Prediction;
 use crate::train::pictures;
 use crate::train::record::{PREDICTIONS, Predictions, Sample, Sheet};
@@ -34,7 +37,11 @@ impl Run<'_> {
     /// Asks the model about the samples, and writes down what it says.
     pub(super) fn predict(&mut self) {
         self.predictions.clear();
+        let start = Instant::now();
         let said: Result<Vec<_>> = self.shown.batches.iter().map(|batch| self.trainer.learner.predict(batch)).collect();
+        let took = start.elapsed();
+        self.clock.add(Stage::Evaluate, took, took, HOST, TimeSource::WallClock);
+        let start = Instant::now();
         match said {
             Ok(said) => self.predictions = said.into_iter().flatten().collect(),
             // as for want of memory
@@ -64,6 +71,7 @@ impl Run<'_> {
             masks,
         };
         self.show(PREDICTIONS, &serde_json::to_vec(&record).expect("plain data"));
+        self.log_took(start);
     }
 
     /// Writes a sheet of pictures with so many channels; `None` if there is no such PNG.

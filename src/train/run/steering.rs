@@ -57,7 +57,9 @@ impl Run<'_> {
     pub(super) fn beside_the_pass<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let (begun, joules) = (self.watch.elapsed(), self.energy.stand());
         let done = work(self);
-        self.epoch_start += self.watch.elapsed() - begun;
+        let now = self.watch.elapsed();
+        self.epoch_start += now - begun;
+        self.steps_known = (self.steps_known + (now - begun)).min(now);
         self.energy.leave_out_since(joules);
         done
     }

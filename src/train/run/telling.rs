@@ -33,13 +33,21 @@ impl Run<'_> {
     pub(super) fn read_metrics(&mut self, all: bool) -> Result<()> {
         let (results, failure) = self.on_device(|learner| learner.read_metrics(all))?;
         let start = Instant::now();
-        for result in results {
+        // results of several steps come at once: each has its part of the time since the last ones
+        let (since, now, count) = (self.steps_known, self.watch.elapsed(), results.len() as u32);
+        for (number, result) in (1..).zip(results) {
+            let at = since + now.saturating_sub(since) * number / count;
             self.steps += 1;
             self.learning_rate = self.under_way.pop_front().map_or(self.learning_rate, |step| step.learning_rate);
             self.sums.add(result);
+            let metrics = self.step_metrics(result, at);
             let line = self.line(Kind::Train, result.loss.into(), result.accuracy().into());
-            self.write_down(&Line { gradient_norm: Some(result.gradient_norm.into()), ..line })?;
-            let metrics = self.step_metrics(result);
+            self.write_down(&Line {
+                elapsed_s: metrics.elapsed_s,
+                samples_per_second: Some(metrics.samples_per_second),
+                gradient_norm: Some(result.gradient_norm.into()),
+                ..line
+            })?;
             self.call(|callback, run| callback.on_train_batch_end(run, &metrics))?;
             let is_reported = self.steps.is_multiple_of(self.trainer.config.log_every as u64);
             if is_reported || self.step_told.elapsed() >= SLOW {
@@ -47,6 +55,7 @@ impl Run<'_> {
                 self.tell(Event::Step(metrics));
             }
         }
+        self.steps_known = now;
         self.log_took(start);
         if let Some(message) = self.trainer.learner.first_skipped() {
             self.tell(Event::Notice { message });
@@ -93,22 +102,24 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn step_metrics(&self, result: StepResult) -> StepMetrics {
+    /// What is told of the last step, whose work was done at this time on the watch.
+    fn step_metrics(&self, result: StepResult, at: Duration) -> StepMetrics {
         StepMetrics {
             step: self.steps as usize,
             epoch: self.epoch + 1,
             loss: result.loss,
             learning_rate: self.learning_rate,
             accuracy: result.accuracy(),
-            samples_per_second: self.samples_per_second(),
+            samples_per_second: self.samples_per_second(at),
             gradient_norm: result.gradient_norm,
-            elapsed_s: self.seconds(),
+            elapsed_s: self.seconds_before + at.as_secs_f64(),
             left_s: self.seconds_left(),
         }
     }
 
-    pub(super) fn samples_per_second(&self) -> f64 {
-        (self.sums.samples - self.samples_before) as f64 / (self.watch.elapsed() - self.epoch_start).as_secs_f64()
+    /// The rate of this pass until this time on the watch.
+    pub(super) fn samples_per_second(&self, at: Duration) -> f64 {
+        (self.sums.samples - self.samples_before) as f64 / at.saturating_sub(self.epoch_start).as_secs_f64()
     }
 
     pub(super) fn started(&mut self) -> Result<()> {
@@ -133,7 +144,8 @@ impl Run<'_> {
         };
         let of = data.test.description().clone();
         let Normalization { mean, std } = of.normalization;
-        let input = InputRecord { shape: of.shape, mean, std, segments: of.goal == Goal::Segment };
+        let (segments, columns) = (of.goal == Goal::Segment, of.columns);
+        let input = InputRecord { shape: of.shape, mean, std, segments, columns };
         let begun_unix_ms = begun(folder.path());
         let record = RunRecord { start: start.clone(), memory, classes: of.classes, input, begun_unix_ms };
         let record = serde_json::to_vec(&record).expect("plain data");
@@ -160,7 +172,7 @@ impl Run<'_> {
             accuracy,
             lr: self.learning_rate,
             elapsed_s: self.seconds(),
-            samples_per_second: (kind != Kind::Test).then(|| self.samples_per_second()),
+            samples_per_second: (kind == Kind::Epoch).then(|| self.samples_per_second(self.watch.elapsed())),
             gradient_norm: None,
             memory_bytes: Some(self.trainer.device.memory().live_bytes),
             top5: None,

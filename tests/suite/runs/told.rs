@@ -58,6 +58,9 @@ fn a_run_writes_what_it_is_and_how_it_goes() {
             );
             assert!(line.samples_per_second.is_some_and(|speed| speed > 0.0), "{line:?}");
         }
+        // results of several steps are read at once, and each step has its own time
+        let times: Vec<f64> = of(Kind::Train).map(|line| line.elapsed_s).collect();
+        assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
         assert_eq!(of(Kind::Test).next_back().and_then(|line| line.mean), summary.test.map(|test| test.mean));
         let status: Status = file(&summary.folder, record::STATUS);
         assert_eq!((status.state, status.step, status.epoch), (RunState::Completed, 46, 2));
