@@ -145,12 +145,27 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
 
 /// Makes a folder and those above it; it may be there already.
 pub(crate) fn create_folder(path: &Path) -> Result<()> {
+    if let Some(file) = path.ancestors().find(|path| path.is_file()) {
+        let said = format!("{} is a file, and no folder", file.display());
+        return Err(Error::io(path, io::Error::new(io::ErrorKind::NotADirectory, said)));
+    }
     std::fs::create_dir_all(path).map_err(|error| Error::io(path, error))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_in_the_way_of_a_folder_is_named() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("runs");
+        std::fs::write(&file, b"").expect("writable");
+        for path in [file.clone(), file.join("inner")] {
+            let said = create_folder(&path).expect_err("a file is there").to_string();
+            assert!(said.contains(&format!("{} is a file", file.display())), "{said}");
+        }
+    }
 
     #[test]
     fn errors_name_the_file_that_was_asked_for() {

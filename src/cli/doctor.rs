@@ -11,8 +11,10 @@ use crate::bench;
 use crate::doctor::{self, Options, Problem, Progress, Report, Verdict};
 use crate::error::{Error, Result};
 use crate::files::{can_be_written, is_replaced, write_whole};
+use crate::units::thousands;
 
 use super::interrupt::on_interrupt;
+use super::layout::{hang, width};
 
 /// Deviations that are shown; the file and --json have all.
 const SHOWN: usize = 20;
@@ -183,15 +185,18 @@ fn counts(report: &Report) -> String {
         many => format!("{many} results do not agree with f64"),
     };
     let lost = if sweep.lost { "; the device was lost, the rest was not tried" } else { "" };
-    format!("{} ops with {} inputs, forward and gradients: {wrong}{lost}", sweep.ops, sweep.cases)
+    format!("{} ops with {} inputs, forward and gradients: {wrong}{lost}", sweep.ops, thousands(sweep.cases))
 }
 
 fn in_words(report: &Report) -> String {
-    let mut text = format!("{}, driver {}\n", report.device, report.device.driver);
-    let _ = writeln!(text, "  {:<22} {}", "ops", counts(report));
+    let width = width();
+    let names = report.checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+    let row = |name: &str, seen: &str| hang(&format!("  {name:<names$}  {seen}"), names + 4, width);
+    let mut text = hang(&format!("{}, driver {}", report.device, report.device.driver), 2, width);
+    text += &row("ops", &counts(report));
     for found in report.sweep.deviations.iter().take(SHOWN) {
         let (what, problem) = deviation(found);
-        let _ = writeln!(text, "    {what}: {problem}");
+        text += &hang(&format!("    {what}: {problem}"), 6, width);
     }
     let more = report.sweep.deviations.len().saturating_sub(SHOWN);
     if more > 0 {
@@ -199,7 +204,7 @@ fn in_words(report: &Report) -> String {
     }
     for check in &report.checks {
         let (word, seen) = check.outcome.in_words();
-        let _ = writeln!(text, "  {:<22} {word}: {seen}", check.name);
+        text += &row(&check.name, &format!("{word}: {seen}"));
     }
     text + "\n"
 }

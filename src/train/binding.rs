@@ -11,6 +11,10 @@ use super::StageReport;
 const TOO_MUCH: f64 = 0.05;
 const FEEDING: [Stage; 4] = [Stage::Load, Stage::Augment, Stage::Batch, Stage::Upload];
 
+/// Of what training waits for its data, that much is work at the least; else the loader's threads wait, too.
+const LEAST_WORK: f64 = 0.25;
+const CROWDED: &str = "fewer programs beside it: the loader's threads wait for a processor that is free";
+
 const WAITING: &str = "training waits for its data {} of the time, most for {}";
 const TRAINING: &str = "the device is busy with training, {} of the time with {}";
 const BESIDE: &str = "training waits {} of the time for {}";
@@ -51,7 +55,7 @@ impl Binding {
     /// All that may be said, for those who translate it.
     #[cfg(all(test, feature = "ui"))]
     pub(crate) fn all_texts() -> impl Iterator<Item = &'static str> {
-        Stage::ALL.into_iter().map(Self::texts).flat_map(|(said, advice)| [said, advice])
+        Stage::ALL.into_iter().map(Self::texts).flat_map(|(said, advice)| [said, advice]).chain([CROWDED])
     }
 
     /// The share as people read it.
@@ -73,7 +77,10 @@ pub fn what_binds(stages: &[StageReport]) -> Option<Binding> {
         let of = of.iter().filter_map(|stage| stages.iter().find(|report| report.stage == *stage));
         of.max_by(|a, b| a.share.total_cmp(&b.share)).filter(|report| report.share > 0.0)
     };
-    let fed: f64 = stages.iter().filter(|report| FEEDING.contains(&report.stage)).map(|report| report.share).sum();
+    let feeding = || stages.iter().filter(|report| FEEDING.contains(&report.stage));
+    let fed: f64 = feeding().map(|report| report.share).sum();
+    let [worked, waited] = [|report: &StageReport| report.busy_ms, |report: &StageReport| report.exposed_ms]
+        .map(|of| feeding().map(of).sum::<f64>());
     let logged = largest(&[Stage::Log]).map_or(0.0, |report| report.share);
     let is_waiting = fed >= TOO_MUCH && fed >= logged;
     let most = match () {
@@ -81,7 +88,10 @@ pub fn what_binds(stages: &[StageReport]) -> Option<Binding> {
         () if logged >= TOO_MUCH => largest(&[Stage::Log]),
         () => largest(&Stage::ALL),
     }?;
-    let (said, advice) = Binding::texts(most.stage);
+    let (said, advice) = match Binding::texts(most.stage) {
+        (said, _) if is_waiting && worked < LEAST_WORK * waited => (said, CROWDED),
+        texts => texts,
+    };
     Some(Binding { said, share: if is_waiting { fed } else { most.share }, stage: most.stage, advice })
 }
 
@@ -118,6 +128,8 @@ mod tests {
         );
         stages[0].share = 0.45;
         assert_eq!(what_binds(&stages).map(|binding| binding.stage), Some(Stage::Load));
+        stages[0].busy_ms = 0.001;
+        assert_eq!(what_binds(&stages).map(|binding| binding.advice), Some(CROWDED), "more threads would wait as well");
         assert_eq!(what_binds(&[]), None);
         assert!(Stage::ALL.map(Binding::texts).iter().all(|(said, _)| said.matches("{}").count() == 2));
     }
