@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let (name, classes, shape) = ("archives".into(), vec!["even".into(), "odd".into()], vec![3, SIDE, SIDE]);
     let (goal, normalization) = (Goal::Classify, Normalization::default());
-    let description = Description { name, goal, classes, shape, normalization };
+    let description = Description { name, goal, classes, shape, normalization, columns: Vec::new() };
     let rounds = (gigabytes * 1e9 / (places.len() * BYTES) as f64).ceil() as usize;
 
     // from all archives in turn, in runs of 16, and what comes is shuffled: numbers, not pictures, lie in the buffer

@@ -40,13 +40,12 @@ pub(super) struct TrainArgs {
 
 /// Trains as the flags say; `matches` knows which of them were given.
 pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
-    let config = match (&args.resume, &args.file) {
-        (Some(run), _) => {
+    let config = match &args.resume {
+        Some(run) => {
             check_resumed(matches)?;
             merge(&args.config, matches, &Trainer::config_of(run)?)?
         }
-        (None, Some(file)) => merge(&args.config, matches, &named(file)?)?,
-        (None, None) => args.config.clone(),
+        None => settings(&args.config, matches, args.file.as_deref())?,
     };
     if let Some(message) = args.resume.as_deref().and_then(|run| already_finished(run, &config)) {
         super::say(&message);
@@ -100,15 +99,8 @@ fn in_window(
     first: &Arc<OnceLock<Instant>>,
 ) -> std::result::Result<Result<ExitCode>, Box<Config>> {
     let options = crate::ui::Options { train: Some(Box::new(config)), resume, ..crate::ui::Options::default() };
-    let closer = options.closer.clone();
-    let signalled = Arc::clone(first);
     // where there is no window after all, the terminal has it
-    on_interrupt(move || {
-        if is_second(&signalled) {
-            std::process::exit(super::INTERRUPTED.into());
-        }
-        closer.close();
-    });
+    close_on_interrupt(&options.closer, first);
     match crate::ui::open(options) {
         Ok(ended) => Ok(tell_end(ended, first.get().is_some())),
         Err((options, why)) => {
@@ -124,9 +116,21 @@ fn in_window(
     }
 }
 
+/// Has a signal end and save what trains in the window, and close it; a second one ends the program at once.
+#[cfg(feature = "ui")]
+pub(super) fn close_on_interrupt(closer: &crate::ui::Closer, first: &Arc<OnceLock<Instant>>) {
+    let (closer, first) = (closer.clone(), Arc::clone(first));
+    on_interrupt(move || {
+        if is_second(&first) {
+            std::process::exit(super::INTERRUPTED.into());
+        }
+        closer.close();
+    });
+}
+
 /// Says how the window's run ended, as without a window; `by_signal` closed it.
 #[cfg(feature = "ui")]
-fn tell_end(ended: Option<crate::ui::Ended>, by_signal: bool) -> Result<ExitCode> {
+pub(super) fn tell_end(ended: Option<crate::ui::Ended>, by_signal: bool) -> Result<ExitCode> {
     let summary = match ended {
         None => return Ok(ExitCode::SUCCESS),
         Some(Err(message)) => {
@@ -165,6 +169,20 @@ fn already_finished(run: &Path, config: &Config) -> Option<String> {
         let more = 2 * status.epoch;
         format!("{} is finished, after {passes}; to train on: brasa --resume {path} --epochs {more}", run.display())
     })
+}
+
+/// The settings of the flags and of the file that they name, with a network for the data if neither names one.
+pub(super) fn settings(flags: &Config, matches: &ArgMatches, file: Option<&Path>) -> Result<Config> {
+    let config = match file {
+        Some(file) => merge(flags, matches, &named(file)?)?,
+        None => flags.clone(),
+    };
+    let in_file = |file: &Path| {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("model"))
+    };
+    let names_model = matches.value_source("model") == Some(ValueSource::CommandLine) || file.is_some_and(in_file);
+    Ok(if names_model { config } else { config.with_model_for_data() })
 }
 
 /// The settings in a file that the command line names: mistakes there are wrong settings.
@@ -231,6 +249,25 @@ mod tests {
         assert_eq!((config.epochs, config.batch_size, config.lr, config.log_every), (3, 9, Some(0.5), 2));
         assert_eq!(config.optimizer, crate::train::OptimizerName::SGD);
         assert_eq!(config.augment.to_string(), "crop=1");
+    }
+
+    #[test]
+    fn tables_have_a_network_for_rows_unless_one_is_named() {
+        let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+        file.write_all(b"model = 'cnn'\n").expect("writable");
+        let model = |arguments: &[&str], file: Option<&Path>| {
+            let matches = super::super::Cli::command().get_matches_from([&["brasa"], arguments].concat());
+            let cli = super::super::Cli::from_arg_matches(&matches).expect("good flags");
+            settings(&cli.train.config, &matches, file).expect("good settings").model.name()
+        };
+        let table = ["--dataset", "csv:a.csv"];
+        assert_eq!(model(&table, None), "mlp");
+        assert_eq!(model(&[&table[..], &["--model", "cnn"]].concat(), None), "cnn");
+        assert_eq!(model(&table, Some(file.path())), "cnn");
+        assert_eq!(model(&[], None), "cnn");
+        std::fs::write(file.path(), "dataset = 'csv:b.csv'\n").expect("writable");
+        assert_eq!(model(&[], Some(file.path())), "mlp");
+        assert_eq!(model(&["--dataset", "digits"], Some(file.path())), "cnn");
     }
 
     #[test]

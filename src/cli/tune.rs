@@ -13,7 +13,7 @@ use crate::train::{Config, TunedStep, Tuning, tune};
 
 use super::layout::{width, wrap};
 use super::report::table;
-use super::train::{merge, named};
+use super::train::settings;
 
 /// Flags of `brasa tune`: those of `brasa train`, as each of its settings may change what is computed.
 #[derive(clap::Args)]
@@ -34,10 +34,7 @@ pub(super) struct TuneArgs {
 /// Tunes the steps of the training that the flags describe, and prints what was found; `matches` knows which were
 /// given.
 pub(super) fn run(args: &TuneArgs, matches: &ArgMatches) -> Result<ExitCode> {
-    let config = match &args.file {
-        Some(file) => merge(&args.config, matches, &named(file)?)?,
-        None => args.config.clone(),
-    };
+    let config = settings(&args.config, matches, args.file.as_deref())?;
     if config.download {
         super::data::fetch_with_bar(&config.dataset, &config.open_options())?;
     }

@@ -86,6 +86,8 @@ pub struct Description {
     /// What the model sees of bytes; of a table, which has been brought to these scales already, what each column's
     /// were.
     pub normalization: Normalization,
+    /// Names of a table's features, in their order; none of pictures, and of a table that does not tell them.
+    pub columns: Vec<String>,
 }
 
 impl Description {

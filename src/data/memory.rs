@@ -32,7 +32,8 @@ impl InMemory {
         let known = classes.len();
         assert!(labels.iter().all(|&label| (label as usize) < known), "a label is not below {known}");
         let shape = shape.to_vec();
-        let description = Description { name: name.into(), goal: Goal::Classify, classes, shape, normalization };
+        let (name, goal) = (name.into(), Goal::Classify);
+        let description = Description { name, goal, classes, shape, normalization, columns: Vec::new() };
         Self { description, pixels, labels }
     }
 

@@ -42,10 +42,10 @@ pub(crate) use sets::absolute;
 #[cfg(feature = "ui")]
 pub(crate) use sets::known_forms;
 pub use sets::{
-    Cifar, ClassFolders, DIGITS_TEST_PERCENT, DatasetName, Masked, OpenOptions, PUBLISHED, Progress, Published,
-    PublishedFile, Shapes, ShapesOptions, Table, digits, fetch, open, open_csv, open_folder, open_pairs, parse_cifar,
-    parse_csv, parse_digits, parse_idx,
+    Cifar, ClassFolders, Columns, DIGITS_TEST_PERCENT, DatasetName, Masked, OpenOptions, PUBLISHED, Progress,
+    Published, PublishedFile, Shapes, ShapesOptions, Table, digits, fetch, open, open_csv, open_folder, open_pairs,
+    parse_cifar, parse_csv, parse_digits, parse_idx,
 };
 #[cfg(feature = "cli")]
-pub(crate) use sets::{FORMS, feature, missing};
+pub(crate) use sets::{FORMS, feature, find, is_number, missing, separator};
 pub use subset::Subset;

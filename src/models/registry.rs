@@ -219,7 +219,11 @@ fn image(spec: &ModelSpec, name: &str, least: usize) -> Result<[usize; 3]> {
         [channels, height, width] if height >= least && width >= least => Ok([channels, height, width]),
         _ => {
             let wanted = format!("[channels, height, width] with sides of at least {least}");
-            Err(Error::Shape(format!("model `{name}` wants samples {wanted}, not {:?}", spec.input)))
+            let instead = match spec.input[..] {
+                [_, _, _] => format!("add --image-size {least}"),
+                _ => "take --model mlp".to_owned(),
+            };
+            Err(Error::Shape(format!("model `{name}` wants samples {wanted}, not {:?}: {instead}", spec.input)))
         }
     }
 }
@@ -228,5 +232,8 @@ fn divisible(name: &str, [height, width]: [usize; 2], by: usize) -> Result<()> {
     if height.is_multiple_of(by) && width.is_multiple_of(by) {
         return Ok(());
     }
-    Err(Error::Shape(format!("model `{name}`: {height}x{width} does not divide by {by}")))
+    // of the smaller side: it says how large patches are
+    let less = height.min(width) / by * by;
+    let instead = format!("take --image-size {less} or {}", less + by);
+    Err(Error::Shape(format!("model `{name}`: {height}x{width} does not divide by {by}: {instead}")))
 }

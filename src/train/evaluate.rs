@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::data::{Batch, Normalization, OpenOptions, Pipeline, Skipped, Split};
+use crate::data::{Batch, OpenOptions, Pipeline, Skipped, Split};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::nn::{LoadOptions, load_weights};
@@ -75,14 +75,9 @@ pub(crate) fn evaluate_for(config: Config, weights: &Path, learned: Option<&RunR
 /// The data that `config` names, in the form of those that `learned` is about.
 fn in_form(config: &Config, learned: &RunRecord) -> Result<Split<Pipeline>> {
     let own = config.open_options();
-    let options = if learned.start.dataset == config.dataset.to_string() {
-        own
-    } else {
-        // runs from before these were written, and those of a program's own data, do not tell
-        let columns = Some(learned.input.normalization())
-            .filter(|columns| learned.input.shape == [columns.mean.len()] && *columns != Normalization::default());
-        OpenOptions { any_size: true, columns, ..own }
-    };
+    let is_other = learned.start.dataset != config.dataset.to_string();
+    // a file of the same name may have been written anew
+    let options = OpenOptions { any_size: own.any_size || is_other, columns: learned.input.columns(), ..own };
     let Split { train, test } = open_with(config, &options)?;
     let of = test.description();
     if of.classes != learned.classes {

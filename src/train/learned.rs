@@ -1,6 +1,6 @@
 //! Samples as those that a model has learned from, wherever they come from.
 
-use crate::data::{Description, Normalization, Pipeline, Sample, Values};
+use crate::data::{Columns, Description, Normalization, Pipeline, Sample, Values};
 use crate::error::{Error, Result};
 
 use super::pictures;
@@ -13,6 +13,14 @@ impl InputRecord {
     /// What the model sees of the samples that it has learned from.
     pub(super) fn normalization(&self) -> Normalization {
         Normalization { mean: self.mean.clone(), std: self.std.clone() }
+    }
+
+    /// The columns of the table that the model has learned from. Runs from before their scales were written, and those of
+    /// a program's own data, do not tell.
+    pub(super) fn columns(&self) -> Option<Columns> {
+        let scales = self.normalization();
+        (self.shape == [scales.mean.len()] && scales != Normalization::default())
+            .then(|| Columns { names: self.columns.clone(), scales })
     }
 
     /// The samples of `pipeline` with the size, the channels and the levels of those that the model has learned from,

@@ -132,7 +132,7 @@ impl Predictor {
                 Ok(if segments { said.argmax(1).to_dtype(DType::U8) } else { log_probabilities(&said) })
             })
         };
-        let input = InputRecord { shape, mean, std, segments };
+        let input = InputRecord { shape, mean, std, segments, columns: Vec::new() };
         Ok(Self::new(device, classes, input, rows, Box::new(answer)))
     }
 }

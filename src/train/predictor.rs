@@ -14,7 +14,7 @@ use crate::shape::Shape;
 use crate::tensor::{Tensor, no_grad};
 
 use super::learned::{change_levels, few_levels, levels};
-use super::learner::{Numbers, likeliest};
+use super::learner::{LIKELIEST, Numbers, likeliest};
 use super::pictures;
 use super::record::InputRecord;
 use super::run::{BEST, WEIGHTS};
@@ -44,6 +44,8 @@ pub struct Predictor {
     input: InputRecord,
     /// How many samples the model takes at once, if it takes no other number.
     rows: Option<usize>,
+    /// How many classes it tells.
+    most: usize,
     answer: Answer,
 }
 
@@ -62,7 +64,8 @@ pub struct GivenPicture {
 /// What a model says about a sample.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Prediction {
-    /// The likeliest classes with their probabilities, likeliest first, five at most; empty of segmentation.
+    /// The likeliest classes with their probabilities, likeliest first, five unless [`Predictor::with_likeliest`] asked
+    /// for others; empty of segmentation.
     pub likeliest: Vec<(u32, f32)>,
     /// The class of each pixel, `[height, width]` as the model was given them; empty but of segmentation.
     pub mask: Vec<u8>,
@@ -128,7 +131,13 @@ impl Predictor {
         rows: Option<usize>,
         answer: Answer,
     ) -> Self {
-        Self { device, classes, input, rows, answer }
+        Self { device, classes, input, rows, most: LIKELIEST, answer }
+    }
+
+    /// The same, which tells up to so many of the likeliest classes.
+    #[must_use]
+    pub fn with_likeliest(self, most: usize) -> Self {
+        Self { most, ..self }
     }
 
     /// Names of the classes.
@@ -174,8 +183,8 @@ impl Predictor {
         Ok(GivenPicture { sample, size })
     }
 
-    /// A row of a table with its features in the units of those that the model has learned from; `None` if there are
-    /// not as many.
+    /// A row of a table with its features in the order (see [`InputRecord::columns`]) and the units of those that the
+    /// model has learned from; `None` if there are not as many.
     pub fn row(&self, features: &[f32]) -> Option<Sample> {
         let scales = self.input.normalization();
         if self.input.shape != [features.len()] || scales.mean.len() != features.len() {
@@ -224,7 +233,7 @@ impl Predictor {
             masks.chunks_exact(each).take(samples.len()).map(of).collect()
         } else {
             let logarithms = said.to_vec::<f32>()?;
-            let of = |row| Prediction { likeliest: likeliest(row), ..Prediction::default() };
+            let of = |row| Prediction { likeliest: likeliest(row, self.most), ..Prediction::default() };
             logarithms.chunks_exact(each).take(samples.len()).map(of).collect()
         })
     }

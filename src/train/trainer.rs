@@ -20,6 +20,7 @@ use super::folder::RunFolder;
 use super::learner::Learner;
 use super::length::Length;
 use super::rates::Rates;
+use super::record::{RUN, RunRecord};
 use super::run::{BEST, Run, WEIGHTS};
 use super::{Config, Control, Environment, Event, MemoryNeed, Summary, TensorBoard};
 
@@ -112,7 +113,8 @@ impl Trainer {
     }
 
     /// Goes on with the run in `folder` from its last checkpoint, with `config`: that of the run
-    /// ([`Trainer::config_of`]), or one with other settings, such as more epochs. Its place, its name and the weights
+    /// ([`Trainer::config_of`]), or one with other settings, such as more epochs; another table's columns are found by
+    /// the names, and standardised by the scales, of those that it has learned from. Its place, its name and the weights
     /// that it began with stay what they were. With the same settings, device, driver and build its weights end up the
     /// same, bit for bit, as those of a run that was never interrupted.
     ///
@@ -120,7 +122,13 @@ impl Trainer {
     /// If there is no checkpoint that can be read, or it is one of another model, or `config` has fewer epochs than
     /// have begun; or if the data were not opened by name, but given to [`Trainer::with_data`].
     pub fn resume(folder: &Path, config: Config) -> Result<Self> {
-        Self::resumed(folder, config, &open)
+        // what cannot be read does not tell: no more do runs from before this was written
+        let record = std::fs::read(folder.join(RUN)).ok();
+        let record = record.and_then(|record| serde_json::from_slice::<RunRecord>(&record).ok());
+        let columns = record.and_then(|record| record.input.columns());
+        Self::resumed(folder, config, &|config| {
+            open_with(config, &OpenOptions { columns: columns.clone(), ..config.open_options() })
+        })
     }
 
     /// The same for a run with data of one's own: those that [`Trainer::with_data`] was given when it began.
@@ -133,6 +141,7 @@ impl Trainer {
     }
 
     fn resumed(folder: &Path, mut config: Config, open: &Open<'_>) -> Result<Self> {
+        RunFolder::check_ended(folder)?;
         // these say where the run lies and how it began, which nothing can change any more
         if let Ok(Config { out, name, weights, skip_weights, .. }) = Self::config_of(folder) {
             config = Config { out, name, weights, skip_weights, ..config };
@@ -186,8 +195,12 @@ impl Trainer {
     /// If there is no run, or its settings cannot be read.
     pub fn config_of(folder: &Path) -> Result<Config> {
         let path = folder.join("config.toml");
-        if path.try_exists().is_ok_and(|exists| !exists) {
-            let why = if folder.is_dir() { "it has no config.toml" } else { "there is no such folder" };
+        if folder.is_file() || path.try_exists().is_ok_and(|exists| !exists) {
+            let why = match () {
+                () if folder.is_dir() => "it has no config.toml",
+                () if folder.exists() => "it is a file",
+                () => "there is no such folder",
+            };
             let message = format!("{} is no run: {why}; runs are folders such as runs/digits-cnn-1", folder.display());
             return Err(Error::Config(message));
         }

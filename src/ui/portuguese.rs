@@ -197,7 +197,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("Model", "Modelo"),
     ("Momentum of sgd", "Momentum do sgd"),
     ("NVML, time in which a kernel ran", "NVML, tempo em que um kernel executou"),
-    ("Network to train", "Rede a treinar"),
+    (
+        "Network to train; tables have mlp unless another one is named",
+        "Rede a treinar; as tabelas têm mlp se nenhuma outra for indicada",
+    ),
     ("No curve of the chosen runs fits", "Nenhuma curva das execuções escolhidas corresponde"),
     (
         "No histograms yet: they are written after each evaluation, unless --tensorboard=false",

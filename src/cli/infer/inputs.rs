@@ -7,7 +7,7 @@ use std::sync::Arc;
 use csv::{ByteRecord, ReaderBuilder, StringRecord, Trim};
 use rayon::prelude::*;
 
-use crate::data::{MAX_PICTURE_BYTES, Sample, feature, is_picture_name};
+use crate::data::{MAX_PICTURE_BYTES, Sample, feature, find, is_number, is_picture_name, separator};
 use crate::error::{Error, Result};
 use crate::pool;
 use crate::train::{GivenPicture, Predictor};
@@ -37,15 +37,24 @@ enum Source {
     },
     /// A whole picture.
     Bytes(Vec<u8>),
-    /// Of a table, with its place there.
+    /// Of a table, with its place there, and what the table's first line says.
     Row {
         name: String,
         fields: StringRecord,
+        header: Option<Arc<Header>>,
     },
     Failed {
         name: String,
         error: Error,
     },
+}
+
+/// The names of a table's columns.
+struct Header {
+    /// How many there are.
+    columns: usize,
+    /// Where the features are, in the order in which the model is given them.
+    features: Vec<usize>,
 }
 
 /// All inputs, in order.
@@ -91,8 +100,8 @@ impl Inputs {
                 let read = self.predictor.decode_picture(&bytes, Path::new(STANDARD_INPUT));
                 Given { name: STANDARD_INPUT.into(), place: PathBuf::new(), read }
             }
-            Source::Row { name, fields } => {
-                let read = self.row(&fields).map_err(|reason| Error::format(&name, reason));
+            Source::Row { name, fields, header } => {
+                let read = self.row(&fields, header.as_deref()).map_err(|reason| Error::format(&name, reason));
                 let read = read.map(|sample| GivenPicture { sample, size: [0, 0] });
                 Given { name, place: PathBuf::new(), read }
             }
@@ -100,17 +109,51 @@ impl Inputs {
         }
     }
 
-    fn row(&self, fields: &StringRecord) -> Result<Sample, String> {
-        let wanted = self.predictor.input().shape.iter().product::<usize>();
-        if fields.len() != wanted {
-            let (has, wanted) = (counted(fields.len(), "column"), counted(wanted, "feature"));
-            return Err(format!(
-                "it has {has}, but the model is given {wanted}: a table of these alone, without the class"
-            ));
+    fn row(&self, fields: &StringRecord, header: Option<&Header>) -> Result<Sample, String> {
+        let place = |feature: usize| header.map_or(feature, |header| header.features[feature]);
+        match header {
+            Some(header) if fields.len() != header.columns => {
+                let has = counted(fields.len(), "column");
+                return Err(format!("it has {has}, but the table's first line has {}", header.columns));
+            }
+            Some(_) => {}
+            None => self.check_width(fields)?,
         }
-        let number = |(column, text): (usize, &str)| feature(column, text);
-        let features = fields.iter().enumerate().map(number).collect::<Result<Vec<_>, _>>()?;
+        let number = |column: usize| feature(column, &fields[column]);
+        let features = (0..self.width()).map(|feature| number(place(feature))).collect::<Result<Vec<_>, _>>()?;
         self.predictor.row(&features).ok_or_else(|| "the run does not say how its columns were scaled".into())
+    }
+
+    /// How many features the model is given.
+    fn width(&self) -> usize {
+        self.predictor.input().shape.iter().product()
+    }
+
+    /// An error if these are not as many as the features.
+    fn check_width(&self, fields: &StringRecord) -> Result<(), String> {
+        if fields.len() == self.width() {
+            return Ok(());
+        }
+        let (has, wanted) = (counted(fields.len(), "column"), counted(self.width(), "feature"));
+        let named = if self.predictor.input().columns.is_empty() { "" } else { ", or one whose first line names them" };
+        Err(format!("it has {has}, but the model is given {wanted}: a table of these alone, without the class{named}"))
+    }
+
+    /// What a table's first line says, `None` if it is a row. The error is about the table as a whole. Lines of
+    /// standard input stand by themselves, unless the first has the names of columns that the model knows.
+    fn header(&self, first: &StringRecord, is_file: bool) -> Result<Option<Header>, String> {
+        let names = &self.predictor.input().columns;
+        let has_names = !first.iter().any(is_number);
+        let columns = first.len();
+        match find(names, first) {
+            Ok(features) if !names.is_empty() => Ok(Some(Header { columns, features })),
+            Err(missing) if has_names => Err(missing),
+            _ if !is_file => Ok(None),
+            _ => {
+                self.check_width(first)?;
+                Ok(has_names.then(|| Header { columns, features: (0..columns).collect() }))
+            }
+        }
     }
 
     /// Whether the model is given rows of tables.
@@ -121,11 +164,15 @@ impl Inputs {
     fn each(&self, path: &Path, take: Take<'_>) -> bool {
         if path.as_os_str() == "-" {
             let input = BufReader::new(std::io::stdin());
-            return if self.is_of_rows() { rows(STANDARD_INPUT, input, false, take) } else { pictures(input, take) };
+            return if self.is_of_rows() {
+                self.rows(STANDARD_INPUT, input, false, take)
+            } else {
+                pictures(input, take)
+            };
         }
         if self.is_of_rows() && !path.is_dir() {
             return match std::fs::File::open(path) {
-                Ok(file) => rows(&path.display().to_string(), BufReader::new(file), true, take),
+                Ok(file) => self.rows(&path.display().to_string(), BufReader::new(file), true, take),
                 Err(error) => take(failed(path, Error::io(path, error))),
             };
         }
@@ -145,6 +192,80 @@ impl Inputs {
         }
         take(file(path.to_owned()))
     }
+
+    /// What the files among the inputs are called below a folder of masks.
+    pub(super) fn places(&self) -> Vec<PathBuf> {
+        let mut places = Vec::new();
+        for path in self.named.iter().filter(|path| path.as_os_str() != "-") {
+            self.each(path, &mut |source| {
+                if let Source::File { place, .. } = source {
+                    places.push(place);
+                }
+                true
+            });
+        }
+        places
+    }
+
+    /// Rows of numbers, one in each line that is not empty. A first one without any number has the columns' names.
+    fn rows(&self, name: &str, mut text: impl BufRead, is_file: bool, take: Take<'_>) -> bool {
+        let failed = |place: &str, error: Error| Source::Failed { name: place.to_owned(), error };
+        let (mut number, mut records, mut header, mut separated_by) = (0, 0, None, None);
+        loop {
+            let mut line = Vec::new();
+            let read = match text.by_ref().take(MAX_LINE).read_until(b'\n', &mut line) {
+                Ok(read) => read,
+                Err(error) => return take(failed(name, Error::io(name, error))),
+            };
+            if read == 0 {
+                let error = || Error::format(name, "there is no row below the columns' names");
+                return header.is_none() || records > 1 || take(failed(name, error()));
+            }
+            number += 1;
+            let place = format!("{name}:{number}");
+            if is_cut(&line) {
+                // where the next row begins is not known
+                let reason = format!("it is longer than {}, the most that is read", units::bytes(MAX_LINE));
+                return take(failed(&place, Error::format(&place, reason)));
+            }
+            separated_by = separated_by.or_else(|| separator(&line));
+            let fields = match fields(&line, separated_by.unwrap_or(b',')) {
+                Ok(Some(fields)) => fields,
+                Ok(None) => continue,
+                Err(error) => {
+                    records += 1;
+                    if !take(failed(&place, Error::format(&place, error.to_string()))) {
+                        return false;
+                    }
+                    continue;
+                }
+            };
+            records += 1;
+            if records == 1 {
+                // what is wrong with all rows is said once
+                match self.header(&fields, is_file) {
+                    Ok(None) => {}
+                    Ok(Some(names)) => {
+                        header = Some(Arc::new(names));
+                        continue;
+                    }
+                    Err(reason) => return take(failed(name, Error::format(name, reason))),
+                }
+            }
+            if !take(Source::Row { name: place, fields, header: header.clone() }) {
+                return false;
+            }
+        }
+    }
+}
+
+/// The fields of a line by itself, so that a quote that is never closed does not swallow the others; `None` if it is
+/// empty.
+fn fields(line: &[u8], separator: u8) -> csv::Result<Option<StringRecord>> {
+    let mut reader = ReaderBuilder::new().delimiter(separator).has_headers(false).trim(Trim::All).from_reader(line);
+    let mut fields = ByteRecord::new();
+    let is_there = reader.read_byte_record(&mut fields)?;
+    Ok(is_there.then(|| StringRecord::from_byte_record_lossy(fields)))
 }
 
 fn failed(path: &Path, error: Error) -> Source {
@@ -196,52 +317,6 @@ fn below(root: &Path, relative: &Path, above: &mut Vec<PathBuf>, take: Take<'_>)
     });
     above.pop();
     wanted
-}
-
-/// Rows of numbers, one in each line that is not empty. A first one of a file without any number has the columns'
-/// names.
-fn rows(name: &str, mut text: impl BufRead, may_have_names: bool, take: Take<'_>) -> bool {
-    let (mut number, mut records, mut named) = (0, 0, false);
-    loop {
-        let mut line = Vec::new();
-        let read = match text.by_ref().take(MAX_LINE).read_until(b'\n', &mut line) {
-            Ok(read) => read,
-            Err(error) => return take(Source::Failed { name: name.to_owned(), error: Error::io(name, error) }),
-        };
-        if read == 0 {
-            let error = || Error::format(name, "there is no row below the columns' names");
-            return !named || records > 1 || take(Source::Failed { name: name.to_owned(), error: error() });
-        }
-        number += 1;
-        let place = format!("{name}:{number}");
-        if is_cut(&line) {
-            // where the next row begins is not known
-            let error =
-                Error::format(&place, format!("it is longer than {}, the most that is read", units::bytes(MAX_LINE)));
-            return take(Source::Failed { name: place, error });
-        }
-        // a line by itself, so that a quote that is never closed does not swallow the others
-        let mut reader = ReaderBuilder::new().has_headers(false).trim(Trim::All).from_reader(&line[..]);
-        let mut fields = ByteRecord::new();
-        match reader.read_byte_record(&mut fields) {
-            Ok(true) => records += 1,
-            Ok(false) => continue,
-            Err(error) => {
-                records += 1;
-                let source = Source::Failed { name: place.clone(), error: Error::format(&place, error.to_string()) };
-                if !take(source) {
-                    return false;
-                }
-                continue;
-            }
-        }
-        let fields = StringRecord::from_byte_record_lossy(fields);
-        if records == 1 && may_have_names && !fields.iter().any(|text| text.parse::<f32>().is_ok()) {
-            named = true;
-        } else if !take(Source::Row { name: place, fields }) {
-            return false;
-        }
-    }
 }
 
 /// Whether a line goes on behind what was read of it.

@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 use crate::files::{create_folder, write_new};
 use crate::train::class_color;
 
+/// What is said of a mask's name that is taken.
+const ALREADY: &str = "there is such a file already, and it stays: name another folder for the masks";
+
 /// A folder of masks.
 pub(super) struct Masks {
     folder: PathBuf,
@@ -21,6 +24,22 @@ pub(super) struct Masks {
 impl Masks {
     pub(super) fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned(), written: HashSet::new() }
+    }
+
+    /// An error if the mask of a picture at one of these places would be written over another file.
+    pub(super) fn check(folder: &Path, places: &[PathBuf]) -> Result<()> {
+        let mut masks = Self::new(folder);
+        let mut there = Vec::new();
+        for place in places {
+            let path = masks.unused(place);
+            if path.symlink_metadata().is_ok() {
+                there.push(path.clone());
+            }
+            masks.written.insert(path);
+        }
+        let Some(first) = there.first() else { return Ok(()) };
+        let (count, all) = (there.len(), places.len());
+        Err(Error::format(first, format!("{ALREADY} ({count} of {all} masks are there)")))
     }
 
     /// Writes `mask`, of the size `given` to the model, as an indexed PNG of the `size` (height, width) that the
@@ -36,10 +55,7 @@ impl Masks {
                 self.written.insert(path.clone());
                 Ok(path)
             }
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                let reason = "there is such a file already, and it stays: name another folder for the masks";
-                Err(Error::format(path, reason))
-            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(Error::format(path, ALREADY)),
             Err(error) => Err(Error::io(path, error)),
         }
     }
@@ -99,6 +115,10 @@ mod tests {
         for name in ["a/b-2.png", "a/b-3.png"] {
             assert_eq!(one(&mut masks).expect("of another picture"), folder.path().join(name));
         }
+        let places = ["a/c.jpg", "a/b.jpg", "a/b.bmp"].map(PathBuf::from);
+        assert!(Masks::check(folder.path(), &places[..1]).is_ok());
+        let error = Masks::check(folder.path(), &places).expect_err("two of them are there").to_string();
+        assert!(error.contains("b.png: ") && error.contains("2 of 3 masks"), "{error}");
         let again = one(&mut Masks::new(folder.path()));
         assert!(again.is_err_and(|error| error.to_string().contains("b.png")));
         assert_eq!(std::fs::read(&path).expect("a file"), file);

@@ -34,8 +34,9 @@ const AHEAD: usize = 2;
 pub(super) struct InferArgs {
     /// The run's folder, or a model of any program's as FILE.onnx
     run: PathBuf,
-    /// Pictures, folders of them, tables (FILE.csv) with a row of features in each line, or `-`: standard input, with a
-    /// picture, or the name of one in each line (of a model for tables, a row), answered as they come [default: -]
+    /// Pictures, folders of them, tables (FILE.csv) with a row of features in each line (columns are found by the names
+    /// in the first one, if it has some), or `-`: standard input, with a picture, or the name of one in each line (of a
+    /// model for tables, a row), answered as they come [default: -]
     #[arg(value_name = "INPUT")]
     inputs: Vec<PathBuf>,
     /// Weights to answer with [default: those of the run's best evaluation, or its last ones]
@@ -58,8 +59,8 @@ pub(super) struct InferArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     batch_size: Option<u16>,
     /// How many of the likeliest classes are told, or of those with the most pixels [default: 3, or all of pixels]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
-    top: Option<u8>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    top: Option<u16>,
     /// Write the classes of all pixels as PNGs of the pictures' sizes into this folder, for models that tell them
     #[arg(long, value_name = "FOLDER")]
     masks: Option<PathBuf>,
@@ -75,7 +76,10 @@ pub(super) fn run(args: &InferArgs) -> Result<ExitCode> {
         let message = "infer: name pictures, folders or tables behind the run, or send pictures to standard input";
         return Err(Error::Config(message.into()));
     }
-    let predictor = opened(args)?;
+    let mut predictor = opened(args)?;
+    if let Some(top) = args.top {
+        predictor = predictor.with_likeliest(top.into());
+    }
     if args.masks.is_some() && !predictor.input().segments {
         return Err(Error::Config("masks: the model tells classes of pictures, not of their pixels".into()));
     }
@@ -126,6 +130,10 @@ fn print_all(args: &InferArgs, predictor: &Arc<Predictor>, batch_size: usize, ti
     // input may stay open.
     let (sender, receiver) = sync_channel(AHEAD);
     let inputs = Inputs::new(&args.inputs, predictor);
+    if let Some(folder) = &args.masks {
+        // before all the work
+        Masks::check(folder, &inputs.places())?;
+    }
     let mut masks = args.masks.as_deref().map(Masks::new);
     let reader = std::thread::spawn(move || inputs.read(batch_size, &mut |batch| sender.send(batch).is_ok()));
     for batch in receiver {

@@ -96,8 +96,8 @@ struct Painted(Description, [usize; 3]);
 impl Painted {
     fn new(shape: [usize; 3], goal: Goal) -> Self {
         let classes = ["a", "b", "c"].map(String::from).to_vec();
-        let (name, normalization) = ("painted".into(), Normalization::default());
-        Self(Description { name, goal, classes, shape: shape.to_vec(), normalization }, shape)
+        let (name, normalization, columns) = ("painted".into(), Normalization::default(), Vec::new());
+        Self(Description { name, goal, classes, shape: shape.to_vec(), normalization, columns }, shape)
     }
 }
 

@@ -63,7 +63,8 @@ impl Masked {
             picture_header(&bytes).map_err(|reason| Error::format(picture, reason))
         })?;
         let normalization = normalization(shape[0]);
-        let description = Description { name, goal: Goal::Segment, classes, shape, normalization };
+        let (goal, columns) = (Goal::Segment, Vec::new());
+        let description = Description { name, goal, classes, shape, normalization, columns };
         Ok([train, test].map(|files| Self { description: description.clone(), files, numbers }))
     }
 }

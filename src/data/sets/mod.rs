@@ -4,6 +4,7 @@
 
 mod catalogue;
 mod cifar;
+mod columns;
 mod digits;
 mod fetch;
 mod folder;
@@ -28,6 +29,9 @@ use super::{Dataset, Split};
 
 pub use catalogue::{PUBLISHED, Published, PublishedFile};
 pub use cifar::{Cifar, parse_cifar};
+pub use columns::Columns;
+#[cfg(feature = "cli")]
+pub(crate) use columns::{find, is_number, separator};
 pub use digits::{DIGITS_TEST_PERCENT, digits, parse_digits};
 pub use fetch::{Progress, fetch};
 pub use folder::{ClassFolders, open_folder};

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::data::Normalization;
 use crate::data::files::unpack_folder;
 use crate::error::{Error, Result};
 use crate::files::cache_folder;
 
 use super::catalogue::{Published, PublishedFile};
+use super::columns::Columns;
 
 /// What may come out of a published archive: a few times what does.
 const MAX_UNPACKED: u64 = 4 << 30;
@@ -24,9 +24,9 @@ pub struct OpenOptions {
     /// Pictures may differ in size, as something [resizes](crate::data::Resize) them: none is refused, and the
     /// description says that heights and widths are 0 even if the first ones do not differ.
     pub any_size: bool,
-    /// What the columns of a table are standardised by; none are the means and standard deviations of its own training
-    /// part.
-    pub columns: Option<Normalization>,
+    /// The columns of the table that a model has learned from: those of another one are found by these names, and
+    /// standardised by these scales. None are its own, and the scales of its own training part.
+    pub columns: Option<Columns>,
 }
 
 impl OpenOptions {

@@ -12,12 +12,16 @@ use crate::data::{Dataset, Description, Goal, Normalization, Sample, Split, Targ
 use crate::error::{Error, Result};
 use crate::units;
 
+use super::columns::{Columns, Layout, is_number, separated};
 use super::{HELD_OUT_KEY, HELD_OUT_PERCENT};
 
 /// The largest file that is read: a table is held in memory.
 const MAX_BYTES: u64 = 1 << 30;
 /// More different ones are no classes, but numbers or names of the rows.
 const MAX_CLASSES: usize = 1 << 16;
+
+/// What is said of a word among features.
+const IN_ANOTHER: &str = "; if that is a class, say that the classes are there: `,label=COLUMN`, by name or number";
 
 /// Rows of numbers with a class each, in memory.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,31 +32,38 @@ pub struct Table {
 }
 
 /// Opens `csv:FILE`: a fixed 20 % of each class is held out, and the features of both parts are standardised, so that
-/// each has mean 0 and standard deviation 1 over the training part, or by the `columns` of another table; one that does
-/// not vary only loses its mean.
+/// each has mean 0 and standard deviation 1 over the training part, or by the `columns` of another table, which are
+/// looked for by their names if both tables have some; one that does not vary only loses its mean.
 ///
 /// # Errors
-/// As of [`parse_csv`], and if the file is too large, has too few rows for a test part, or not as many columns.
-pub fn open_csv(file: &Path, label: Option<&str>, columns: Option<&Normalization>) -> Result<Split<Table>> {
+/// As of [`parse_csv`], and if the file is too large, has too few rows for a test part, or lacks one of the `columns`.
+pub fn open_csv(file: &Path, label: Option<&str>, columns: Option<&Columns>) -> Result<Split<Table>> {
     let io = |error| Error::io(file, error);
     let reader = File::open(file).map_err(io)?;
     if reader.metadata().map_err(io)?.len() > MAX_BYTES {
         let most = units::bytes(MAX_BYTES);
         return Err(Error::format(file, format!("it is larger than {most}, the most that is held in memory")));
     }
-    parse_csv(file, reader.take(MAX_BYTES), label)?.split(columns)
+    let names = columns.map_or(&[][..], |columns| &columns.names);
+    parse(file, reader.take(MAX_BYTES), label, names)?.split(columns)
 }
 
-/// Reads rows of numbers, separated by commas, with a class in the column called `label`, or in the last one. Classes
-/// that are all whole numbers are sorted as numbers, others as words. A first row without any number is the columns'
-/// names. `path` is for messages.
+/// Reads rows of numbers, separated by commas, semicolons or tabs, with a class in the column called `label`, or of
+/// that number (counted from 1), or in the last one. Classes that are all whole numbers are sorted as numbers, others
+/// as words. A first row without any number is the columns' names. `path` is for messages.
 ///
 /// # Errors
 /// If a row is of another length, a feature is no finite number, a class is empty or a fraction, or each row has a
 /// class of its own.
 pub fn parse_csv(path: &Path, text: impl Read, label: Option<&str>) -> Result<Table> {
+    parse(path, text, label, &[])
+}
+
+/// The same, with the features of these names if the table has names.
+fn parse(path: &Path, text: impl Read, label: Option<&str>, learned: &[String]) -> Result<Table> {
     let wrong = |reason: String| Error::format(path, reason);
-    let mut reader = ReaderBuilder::new().has_headers(false).trim(Trim::All).from_reader(text);
+    let (separator, text) = separated(text).map_err(|error| Error::io(path, error))?;
+    let mut reader = ReaderBuilder::new().delimiter(separator).has_headers(false).trim(Trim::All).from_reader(text);
     let mut record = StringRecord::new();
     let mut next = |record: &mut StringRecord| {
         reader
@@ -62,55 +73,35 @@ pub fn parse_csv(path: &Path, text: impl Read, label: Option<&str>) -> Result<Ta
     if !next(&mut record)? {
         return Err(wrong("it is empty: expected a row of numbers and a class for each sample".into()));
     }
-    let columns = record.len();
-    let label_column = match label {
-        None => columns - 1,
-        Some(label) => record.iter().position(|name| name == label).ok_or_else(|| {
-            wrong(format!(
-                "there is no column `{label}` in its first line, which has: {}",
-                record.iter().collect::<Vec<_>>().join(", ")
-            ))
-        })?,
-    };
-    if columns < 2 {
-        return Err(wrong("its first line has one column: expected features and a class, separated by commas".into()));
-    }
-    let is_number = |text: &str| text.parse::<f32>().is_ok();
-    let mut features = (0..columns).filter(|&column| column != label_column);
-    let has_names = label.is_some() || !features.any(|column| is_number(&record[column]));
+    let layout = Layout::new(&record, label, learned).map_err(wrong)?;
     // each row has the number of its class in the order in which they are met
     let (mut values, mut met, mut labels) = (Vec::new(), HashMap::<String, u32>::new(), Vec::new());
-    let mut more = if has_names { next(&mut record)? } else { true };
+    let mut more = if layout.has_names { next(&mut record)? } else { true };
     while more {
         let line = record.position().map_or(0, csv::Position::line);
-        for (column, text) in record.iter().enumerate() {
-            if column == label_column {
-                if text.is_empty() {
-                    return Err(wrong(format!("line {line}: the class, column {}, is empty", column + 1)));
-                }
-                if text.contains(['\n', '\r']) {
-                    return Err(wrong(format!(
-                        "line {line}: the class has a line break in it: is a quote not closed?"
-                    )));
-                }
-                let number = match met.get(text) {
-                    Some(&number) => number,
-                    None => {
-                        let number = met.len() as u32;
-                        if met.len() == MAX_CLASSES {
-                            return Err(wrong(format!(
-                                "line {line}: there are more than {MAX_CLASSES} classes: name the column of the classes with \
-                                 `,label=COLUMN`"
-                            )));
-                        }
-                        met.insert(text.to_owned(), number);
-                        number
-                    }
-                };
-                labels.push(number);
-            } else {
-                values.push(feature(column, text).map_err(|reason| wrong(format!("line {line}: {reason}")))?);
+        let wrong = |reason: String| wrong(format!("line {line}: {reason}"));
+        let class = &record[layout.label];
+        check_class(layout.label, class).map_err(wrong)?;
+        let number = match met.get(class) {
+            Some(&number) => number,
+            None if met.len() == MAX_CLASSES => {
+                return Err(wrong(format!(
+                    "there are more than {MAX_CLASSES} classes: name the column of the classes with `,label=COLUMN`"
+                )));
             }
+            None => {
+                let number = met.len() as u32;
+                met.insert(class.to_owned(), number);
+                number
+            }
+        };
+        labels.push(number);
+        for &column in &layout.features {
+            let text = &record[column];
+            values.push(feature(column, text).map_err(|reason| {
+                let is_word = label.is_none() && !is_number(text) && text.contains(char::is_alphabetic);
+                wrong(if is_word { reason + IN_ANOTHER } else { reason })
+            })?);
         }
         more = next(&mut record)?;
     }
@@ -121,16 +112,31 @@ pub fn parse_csv(path: &Path, text: impl Read, label: Option<&str>) -> Result<Ta
         name: format!("csv:{}", path.display()),
         goal: Goal::Classify,
         classes,
-        shape: vec![columns - 1],
+        shape: vec![layout.features.len()],
         normalization: Normalization::default(),
+        columns: layout.names,
     };
     Ok(Table { description, values, labels })
+}
+
+/// What is wrong with a class in this column, counted from 0.
+fn check_class(column: usize, class: &str) -> Result<(), String> {
+    if class.is_empty() {
+        return Err(format!("the class, column {}, is empty", column + 1));
+    }
+    if class.contains(['\n', '\r']) {
+        return Err("the class has a line break in it: is a quote not closed?".into());
+    }
+    Ok(())
 }
 
 /// The number in a column, counted from 0. The error says what is wrong with it, not in which line.
 pub(crate) fn feature(column: usize, text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
         Ok(value) if value.is_finite() => Ok(value),
+        _ if text.contains(',') && text.replace(',', ".").parse::<f32>().is_ok() => {
+            Err(format!("column {} is `{text}` instead of a number, which has a point before its decimals", column + 1))
+        }
         _ => Err(format!("column {} is `{text}` instead of a number", column + 1)),
     }
 }
@@ -173,12 +179,12 @@ impl Table {
     }
 
     /// Both parts, standardised.
-    fn split(&self, columns: Option<&Normalization>) -> Result<Split<Self>> {
+    fn split(&self, columns: Option<&Columns>) -> Result<Split<Self>> {
         if let Some(columns) = columns
-            && columns.mean.len() != self.width()
+            && columns.scales.mean.len() != self.width()
         {
-            let (name, own, other) = (&self.description.name, self.width(), columns.mean.len());
-            let message = format!("there are {own} features in a row, but the table to compare with has {other}");
+            let (name, own, other) = (&self.description.name, self.width(), columns.scales.mean.len());
+            let message = format!("features in a row: {own}, but the model has learned from {other}");
             return Err(Error::format(name.trim_start_matches("csv:"), message));
         }
         let (train, test) = stratified(&self.labels, self.description.classes.len(), HELD_OUT_PERCENT, HELD_OUT_KEY);
@@ -187,7 +193,7 @@ impl Table {
             return Err(Error::format(name, "there are too few rows to hold any out: at least 3 of a class"));
         }
         let (mut train, mut test) = (self.select(&train), self.select(&test));
-        let scales = columns.cloned().unwrap_or_else(|| train.scales());
+        let scales = columns.map_or_else(|| train.scales(), |columns| columns.scales.clone());
         for part in [&mut train, &mut test] {
             scales.standardise(&mut part.values);
             part.description.normalization = scales.clone();

@@ -117,8 +117,9 @@ impl Config {
         let wrong = |what: String| Err(Error::Config(what));
         match (model.entry().task, data.goal) {
             (Task::Segment, Goal::Classify) => {
+                let other = if data.shape.len() == 3 { "cnn" } else { "mlp" };
                 return wrong(format!(
-                    "model `{model}` says a class for each pixel, but `{name}` has one for each sample: take a model such as `cnn`, \
+                    "model `{model}` says a class for each pixel, but `{name}` has one for each sample: take a model such as `{other}`, \
                      or data with masks such as `shapes`"
                 ));
             }

@@ -48,7 +48,7 @@ pub struct Config {
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
         require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().strict))]
     pub strict: bool,
-    /// Network to train
+    /// Network to train; tables have mlp unless another one is named
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = Self::default().model))]
     pub model: ModelName,
     /// Passes over the training data
@@ -230,6 +230,15 @@ impl Config {
     /// Reads the text of a configuration file. `path` is for messages.
     pub fn parse(path: &Path, text: &str) -> Result<Self> {
         toml::from_str(text).map_err(|error| Error::format(path, error.to_string().trim_end().to_owned()))
+    }
+
+    /// The same with the network that is taken where nobody named one: of rows of a table it is no convolutional one.
+    #[cfg(feature = "cli")]
+    pub(crate) fn with_model_for_data(self) -> Self {
+        match self.dataset {
+            DatasetName::Csv { .. } => Self { model: ModelName::new("mlp").expect("a model of that name"), ..self },
+            _ => self,
+        }
     }
 
     /// The text of a configuration file with all settings.

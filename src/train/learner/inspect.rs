@@ -15,8 +15,8 @@ use crate::tensor::{Tensor, no_grad};
 
 use super::Learner;
 
-/// Likeliest classes that are told.
-const LIKELIEST: usize = 5;
+/// Likeliest classes that are told, unless somebody asks for more.
+pub(in crate::train) const LIKELIEST: usize = 5;
 /// Most values of a module that are read.
 const MOST_VALUES: usize = 1 << 20;
 
@@ -168,7 +168,7 @@ fn classes(logits: &Tensor, labels: &Tensor) -> Result<Vec<Prediction>> {
     let logarithms = no_grad(|| logits.log_softmax(1));
     let (count, values, labels) = (logits.shape()[1], logarithms.to_vec::<f32>()?, labels.to_vec::<i32>()?);
     let prediction = |(logarithms, label): (&[f32], i32)| {
-        let likeliest = likeliest(logarithms);
+        let likeliest = likeliest(logarithms, LIKELIEST);
         Prediction {
             mask: Vec::new(),
             loss: -logarithms[label as usize],
@@ -179,12 +179,12 @@ fn classes(logits: &Tensor, labels: &Tensor) -> Result<Vec<Prediction>> {
     Ok(values.chunks_exact(count.max(1)).zip(labels).map(prediction).collect())
 }
 
-/// The likeliest classes with their probabilities, from the logarithms of all.
-pub(in crate::train) fn likeliest(logarithms: &[f32]) -> Vec<(u32, f32)> {
+/// So many of the likeliest classes with their probabilities, from the logarithms of all.
+pub(in crate::train) fn likeliest(logarithms: &[f32], most: usize) -> Vec<(u32, f32)> {
     let mut order: Vec<u32> = (0..logarithms.len() as u32).collect();
     // of equal ones the first, as `argmax` has it
     order.sort_by(|&a, &b| logarithms[b as usize].total_cmp(&logarithms[a as usize]));
-    order.truncate(LIKELIEST);
+    order.truncate(most);
     order.into_iter().map(|class| (class, logarithms[class as usize].exp())).collect()
 }
 
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn the_likeliest_come_first_and_of_equal_ones_the_first() {
         let logarithms = [0.1_f32, 0.2, 0.2, 0.05, 0.15, 0.3].map(f32::ln);
-        let classes: Vec<u32> = likeliest(&logarithms).into_iter().map(|(class, _)| class).collect();
+        let classes: Vec<u32> = likeliest(&logarithms, LIKELIEST).into_iter().map(|(class, _)| class).collect();
         assert_eq!(classes, [5, 1, 2, 4, 0]);
     }
 

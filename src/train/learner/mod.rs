@@ -28,7 +28,7 @@ use crate::units::some;
 
 use super::config::{Config, OnNan, Precision};
 use average::Average;
-pub(super) use inspect::{Inside, Prediction, likeliest};
+pub(super) use inspect::{Inside, LIKELIEST, Prediction, likeliest};
 pub(super) use metrics::{Evaluated, StepResult};
 use metrics::{Evaluation, Ring, Watched};
 use optimizer::optimizer;

@@ -60,4 +60,8 @@ pub struct InputRecord {
     pub std: Vec<f32>,
     /// True if classes of pixels are asked for, not of pictures.
     pub segments: bool,
+    /// Names of a table's columns with features, in the order in which the model is given them. Runs from before these
+    /// were written, and of tables without names, have none.
+    #[serde(default)]
+    pub columns: Vec<String>,
 }

@@ -81,7 +81,8 @@ impl Rows {
     fn new(bad: Option<usize>) -> Arc<Self> {
         let classes = vec!["below".into(), "above".into()];
         let (name, shape, normalization) = ("rows".into(), vec![4], Normalization::default());
-        Arc::new(Self(Description { name, goal: Goal::Classify, classes, shape, normalization }, bad))
+        let (goal, columns) = (Goal::Classify, Vec::new());
+        Arc::new(Self(Description { name, goal, classes, shape, normalization, columns }, bad))
     }
 }
 

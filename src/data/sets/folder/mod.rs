@@ -99,7 +99,8 @@ pub fn open_folder(path: &Path, options: &OpenOptions) -> Result<Split<ClassFold
     })?;
     let normalization = of_photographs(shape[0]);
     let name = format!("folder:{}", path.display());
-    let description = Description { name, goal: Goal::Classify, classes, shape, normalization };
+    let (goal, columns) = (Goal::Classify, Vec::new());
+    let description = Description { name, goal, classes, shape, normalization, columns };
     Ok(Split {
         train: ClassFolders { description: description.clone(), pictures: train },
         test: ClassFolders { description, pictures: test },

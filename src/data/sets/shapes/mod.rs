@@ -95,6 +95,7 @@ impl Shapes {
             shape: vec![3, size, size],
             // of 200 pictures, rounded
             normalization: Normalization { mean: vec![127.5], std: vec![64.0] },
+            columns: Vec::new(),
         };
         let part = |part, len| Self { description: description.clone(), seed, part, len };
         Split { train: part(0, n), test: part(1, (n / 5).max(1)) }

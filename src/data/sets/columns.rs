@@ -1,0 +1,161 @@
+//! Columns of tables: what separates them, which are features, in which order, and which has the classes.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead as _, BufReader, Cursor, Read};
+
+use csv::StringRecord;
+
+use crate::data::Normalization;
+use crate::units::some;
+
+/// What may separate columns. Of equally many in a line the last one does: beside semicolons, commas are decimal ones.
+const SEPARATORS: [u8; 3] = [b',', b';', b'\t'];
+/// As much of a table as is looked at for its separator.
+const MAX_START: u64 = 1 << 20;
+
+/// Names of columns that an error lists.
+const MOST_LISTED: usize = 32;
+
+/// The columns that a model has learned from.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Columns {
+    /// Their names, in the order in which the model is given them; empty if the table had none.
+    pub names: Vec<String>,
+    /// What they were standardised by.
+    pub scales: Normalization,
+}
+
+/// What separates the columns of a line: what of comma, semicolon and tab stands in it most often, outside of quotes;
+/// `None` if it has none of them.
+pub(crate) fn separator(line: &[u8]) -> Option<u8> {
+    let (mut quoted, mut counts) = (false, [0; SEPARATORS.len()]);
+    for &byte in line {
+        quoted ^= byte == b'"';
+        match SEPARATORS.iter().position(|&separator| separator == byte) {
+            Some(place) if !quoted => counts[place] += 1,
+            _ if matches!(byte, b'\n' | b'\r') && !quoted && counts != [0; 3] => break,
+            _ => {}
+        }
+    }
+    let (most, separator) = counts.into_iter().zip(SEPARATORS).max_by_key(|&(count, _)| count)?;
+    (most > 0).then_some(separator)
+}
+
+/// A whole table with what separates its columns, by its first line that has any.
+pub(super) fn separated(text: impl Read) -> io::Result<(u8, impl Read)> {
+    let mut text = BufReader::new(text);
+    let mut start = Vec::new();
+    while text.by_ref().take(MAX_START - start.len() as u64).read_until(b'\n', &mut start)? > 0 {
+        if !start.trim_ascii().is_empty() {
+            break;
+        }
+    }
+    let separator = separator(&start).unwrap_or(SEPARATORS[0]);
+    Ok((separator, Cursor::new(start).chain(text)))
+}
+
+/// Whether a field has a number, and so is no column's name.
+pub(crate) fn is_number(text: &str) -> bool {
+    text.parse::<f32>().is_ok()
+}
+
+/// Where the columns of these names are in a table with this first line; of several with one name, the first that is
+/// not taken. The error names those that are missing.
+pub(crate) fn find(names: &[String], first: &StringRecord) -> Result<Vec<usize>, String> {
+    let mut places = HashMap::<&str, Vec<usize>>::new();
+    for place in (0..first.len()).rev() {
+        places.entry(&first[place]).or_default().push(place);
+    }
+    let mut place_of = |name: &String| places.get_mut(name.as_str()).and_then(Vec::pop).ok_or_else(|| name.clone());
+    let (mut found, mut missing) = (Vec::with_capacity(names.len()), Vec::new());
+    names.iter().for_each(|name| match place_of(name) {
+        Ok(place) => found.push(place),
+        Err(name) => missing.push(format!("`{name}`")),
+    });
+    if missing.is_empty() {
+        return Ok(found);
+    }
+    let columns = if missing.len() == 1 { "column" } else { "columns" };
+    let (missing, has) = (some(&missing), listed(first));
+    Err(format!("it lacks the {columns} {missing}, which the model has learned from: its first line has {has}"))
+}
+
+/// The fields of a line, or the first of very many.
+fn listed(line: &StringRecord) -> String {
+    let first = line.iter().take(MOST_LISTED).collect::<Vec<_>>().join(", ");
+    if line.len() > MOST_LISTED { first + ", ..." } else { first }
+}
+
+/// What the columns of a table are.
+pub(super) struct Layout {
+    /// Whether the first line has their names.
+    pub(super) has_names: bool,
+    /// Where the classes are.
+    pub(super) label: usize,
+    /// Where the features are, in the order in which a model is given them.
+    pub(super) features: Vec<usize>,
+    /// Names of the features, if they are known.
+    pub(super) names: Vec<String>,
+}
+
+impl Layout {
+    /// That of a table with this first line, with the classes in the column `label`, by name or number, or in the last
+    /// one that is no feature. `learned` are the names of the features of another table, which are looked for in this
+    /// one, if it has names.
+    pub(super) fn new(first: &StringRecord, label: Option<&str>, learned: &[String]) -> Result<Self, String> {
+        let last = first.len() - 1;
+        let (label, names_label) = match label {
+            None => (None, false),
+            Some(label) => column(first, label).map(|(column, by_name)| (Some(column), by_name))?,
+        };
+        if last == 0 {
+            return Err(
+                "its first line has one column: expected features and a class, separated by commas, semicolons \
+                        or tabs"
+                    .into(),
+            );
+        }
+        let others = |place: usize| place != label.unwrap_or(last);
+        let found = find(learned, first);
+        let has_names = names_label
+            || !(0..=last).any(|place| others(place) && is_number(&first[place]))
+            || (found.is_ok() && !learned.is_empty());
+        if learned.is_empty() || !has_names {
+            let label = label.unwrap_or(last);
+            let features: Vec<usize> = (0..=last).filter(|&place| place != label).collect();
+            let own = features.iter().filter(|_| has_names).map(|&place| first[place].to_owned()).collect();
+            let names = if learned.is_empty() { own } else { learned.to_vec() };
+            return Ok(Self { has_names, label, features, names });
+        }
+        let features = found?;
+        let is_free = |place: &usize| !features.contains(place);
+        let label = label.or_else(|| (0..=last).rev().find(is_free)).ok_or_else(|| {
+            format!("it has features alone, and no column with a class: its first line has {}", listed(first))
+        })?;
+        Ok(Self { has_names, label, features, names: learned.to_vec() })
+    }
+}
+
+/// The column that goes by `label`, and whether it does by its name, which the first line has then; else by its number.
+fn column(first: &StringRecord, label: &str) -> Result<(usize, bool), String> {
+    // of a line of numbers, one is a column's name only where they count the columns, as tables without names of
+    // their own are written by some programs
+    let counts = || first.iter().enumerate().all(|(place, text)| text == place.to_string());
+    let named = |place: usize| {
+        let others = || first.iter().enumerate().filter(|&(other, _)| other != place);
+        !is_number(label) || !others().any(|(_, text)| is_number(text)) || counts()
+    };
+    if let Some(place) = first.iter().position(|name| name == label).filter(|&place| named(place)) {
+        return Ok((place, true));
+    }
+    match label.parse::<usize>() {
+        Ok(number) if (1..=first.len()).contains(&number) => Ok((number - 1, false)),
+        Ok(_) => Err(format!("there is no column {label}: its first line has {}, counted from 1", first.len())),
+        Err(_) => Err(format!(
+            "there is no column `{label}` in its first line, which has: {}; where columns have no names, their number \
+             says which one has the classes: `,label={}` is the last",
+            listed(first),
+            first.len()
+        )),
+    }
+}
