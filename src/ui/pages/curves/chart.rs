@@ -17,7 +17,7 @@ use super::axes::{self, Unit};
 use super::families::Family;
 use super::lines::{Lines, View};
 use super::seeds::groups;
-use super::stroke::Segments;
+use super::stroke::Stretches;
 
 /// Places in a line for each point of the chart's width: a bucket of first, least, greatest and last is then a few
 /// pixels wide.
@@ -168,20 +168,20 @@ impl<'a> Chart<'a> {
         // what is in the background comes first: it covers what lies below it
         for curve in curves.iter().filter(|curve| smooths(curve).is_some()) {
             self.line(plot, &points(curve, None), |points| {
-                Segments::new(&curve.label, points, curve.color, 1.2).faint(FAINT)
+                Stretches::new(&curve.label, points, curve.color, 1.2).faint(FAINT)
             });
         }
         for curve in &curves {
             let weight = smooths(curve);
             let width = if weight.is_some() || curve.is_test { 1.8 } else { 1.2 };
             self.line(plot, &points(curve, weight), |points| {
-                Segments::new(&curve.label, points, curve.color, width).dashed(curve.is_test)
+                Stretches::new(&curve.label, points, curve.color, width).dashed(curve.is_test)
             });
         }
     }
 
     /// Draws a line, or several where it has gaps.
-    fn line(&self, plot: &mut PlotUi<'_>, points: &[[f64; 2]], dress: impl Fn(Vec<[f64; 2]>) -> Segments) {
+    fn line(&self, plot: &mut PlotUi<'_>, points: &[[f64; 2]], dress: impl Fn(Vec<[f64; 2]>) -> Stretches) {
         for piece in points.split(|point| self.place(*point).is_none()) {
             let placed: Vec<[f64; 2]> = piece.iter().filter_map(|point| self.place(*point)).collect();
             if !placed.is_empty() {
@@ -231,7 +231,7 @@ impl<'a> Chart<'a> {
             plot.add(area.allow_hover(false));
         }
         let mean: Vec<[f64; 2]> = mean.into_iter().flatten().collect();
-        plot.add(Segments::new(label, mean, color, 1.8).dashed(is_test));
+        plot.add(Stretches::new(label, mean, color, 1.8).dashed(is_test));
     }
 
     /// The chart for a file: everything, not only what is seen.

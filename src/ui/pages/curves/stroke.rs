@@ -8,19 +8,21 @@ use egui_plot::{ClosestElem, Line, PlotBounds, PlotGeometry, PlotItem, PlotItemB
 /// Points: dashes and the gaps between them.
 const DASH: f32 = 10.0;
 const GAP: f32 = 6.0;
+/// Points that lie closer than this have no direction from one to the other that is worth drawing.
+const NEAR: f32 = 0.01;
 
-/// A line as one segment after another. The plot's own joins segments by mitres, which at the turns of a jagged line
-/// stick out far beyond its points, and fills dense ones in as bands that are as thin as a hair where they are steep.
-pub(super) struct Segments {
+/// A line as paths that end where it turns back. The plot's own goes on there, by mitres that stick out far beyond its
+/// points, and fills dense ones in as bands that are as thin as a hair where they are steep. Segments would each be
+/// moved to whole pixels, and shortened, where they are level.
+pub(super) struct Stretches {
     line: Line<'static>,
     stroke: Stroke,
-    /// How far it stands out from the ground, 0 to 1: mixed, not transparent, as the ends of segments lie over each
-    /// other.
+    /// How far it stands out from the ground, 0 to 1: mixed, not transparent, as the ends of paths lie over each other.
     strength: f32,
     dashed: bool,
 }
 
-impl Segments {
+impl Stretches {
     pub(super) fn new(label: &str, points: Vec<[f64; 2]>, color: Color32, width: f32) -> Self {
         let line = Line::new(label, PlotPoints::from(points)).color(color).width(width);
         Self { line, stroke: Stroke::new(width, color), strength: 1.0, dashed: false }
@@ -51,6 +53,47 @@ fn seen_runs(places: &[Pos2], seen: Rect) -> Vec<Vec<Pos2>> {
     runs
 }
 
+/// The dashes of a run, which follow its turns: where they begin and end does not depend on where its points lie.
+fn dashes(run: &[Pos2]) -> Vec<Vec<Pos2>> {
+    let (mut dashes, mut dash) = (Vec::new(), run.get(..1).unwrap_or_default().to_vec());
+    // what is left of a dash, or of the gap behind it
+    let (mut left, mut is_gap) = (DASH, false);
+    for [from, to] in run.array_windows::<2>() {
+        let (length, mut done) = (from.distance(*to), 0.0);
+        while length - done > left {
+            done += left;
+            let place = from.lerp(*to, done / length);
+            if is_gap {
+                dash = vec![place];
+            } else {
+                dash.push(place);
+                dashes.push(std::mem::take(&mut dash));
+            }
+            is_gap = !is_gap;
+            left = if is_gap { GAP } else { DASH };
+        }
+        left -= length - done;
+        if !is_gap {
+            dash.push(*to);
+        }
+    }
+    dashes.extend((dash.len() > 1).then_some(dash));
+    dashes
+}
+
+/// The parts of a run between the places where it turns back, by more than a right angle.
+fn stretches(run: &[Pos2]) -> Vec<&[Pos2]> {
+    let (mut parts, mut start) = (Vec::new(), 0);
+    for (before, [a, b, c]) in run.array_windows::<3>().enumerate() {
+        if (*b - *a).dot(*c - *b) < 0.0 {
+            parts.push(&run[start..before + 2]);
+            start = before + 1;
+        }
+    }
+    parts.push(&run[start..]);
+    parts
+}
+
 /// The part of a segment that lies in `seen` (Liang and Barsky 1984), in f64: its ends may be far away.
 fn clipped([a, b]: [Pos2; 2], seen: Rect) -> Option<[Pos2; 2]> {
     let sides = [(a.x, b.x, seen.min.x, seen.max.x), (a.y, b.y, seen.min.y, seen.max.y)];
@@ -77,7 +120,7 @@ fn clipped([a, b]: [Pos2; 2], seen: Rect) -> Option<[Pos2; 2]> {
     is_seen.then(|| [if enters > 0.0 { along(enters) } else { a }, if leaves < 1.0 { along(leaves) } else { b }])
 }
 
-impl PlotItem for Segments {
+impl PlotItem for Stretches {
     fn shapes(&self, ui: &Ui, transform: &PlotTransform, shapes: &mut Vec<Shape>) {
         let PlotGeometry::Points(points) = self.line.geometry() else { return };
         let mut stroke = self.stroke;
@@ -85,17 +128,18 @@ impl PlotItem for Segments {
         if self.line.highlighted() {
             stroke.width *= 2.0;
         }
-        let places = points.iter().map(|point| transform.position_from_point(point)).collect::<Vec<_>>();
-        let seen = ui.clip_rect().expand(stroke.width);
+        let mut places = points.iter().map(|point| transform.position_from_point(point)).collect::<Vec<_>>();
+        places.dedup_by(|next, kept| next.distance(*kept) < NEAR);
         if let [place] = places[..] {
             shapes.push(Shape::circle_filled(place, stroke.width, stroke.color));
-        } else if self.dashed {
-            let runs = seen_runs(&places, seen);
-            shapes.extend(runs.iter().flat_map(|run| Shape::dashed_line(run, stroke, DASH, GAP)));
-        } else {
-            let pairs = places.array_windows::<2>().filter(|[a, b]| seen.intersects(Rect::from_two_pos(*a, *b)));
-            shapes.extend(pairs.map(|pair| Shape::line_segment(*pair, stroke)));
+            return;
         }
+        let mut runs = seen_runs(&places, ui.clip_rect().expand(2.0 * stroke.width));
+        if self.dashed {
+            runs = runs.iter().flat_map(|run| dashes(run)).collect();
+        }
+        let parts = runs.iter().flat_map(|run| stretches(run));
+        shapes.extend(parts.map(|part| Shape::line(part.to_vec(), stroke)));
     }
 
     fn initialize(&mut self, range: RangeInclusive<f64>) {
@@ -132,18 +176,24 @@ mod tests {
     use super::*;
     use egui::epaint::{ClippedShape, Primitive};
 
-    /// Where the vertices of this line are, in a frame of 400 by 200 points.
-    fn drawn(points: &[[f64; 2]], dashed: bool) -> Rect {
+    /// The shapes of this line in a frame of 400 by 200 points.
+    fn shapes(points: &[[f64; 2]], dashed: bool) -> (egui::Context, Rect, Vec<Shape>) {
         let context = egui::Context::default();
         let mut shapes = Vec::new();
         let frame = Rect::from_min_max(pos2(0.0, 0.0), pos2(400.0, 200.0));
         let mut output = context.run_ui(egui::RawInput { screen_rect: Some(frame), ..Default::default() }, |ui| {
             shapes.clear();
             let bounds = PlotBounds::from_min_max([0.0, -1.0], [400.0, 7.0]);
-            let line = Segments::new("line", points.to_vec(), Color32::RED, 1.2).dashed(dashed);
+            let line = Stretches::new("line", points.to_vec(), Color32::RED, 1.2).dashed(dashed);
             line.shapes(ui, &PlotTransform::new(frame, bounds, false), &mut shapes);
         });
         output.textures_delta.clear();
+        (context, frame, shapes)
+    }
+
+    /// Where the vertices of this line are.
+    fn drawn(points: &[[f64; 2]], dashed: bool) -> Rect {
+        let (context, frame, shapes) = shapes(points, dashed);
         let clipped = shapes.into_iter().map(|shape| ClippedShape::new(frame, shape)).collect();
         let mut area = Rect::NOTHING;
         for primitive in context.tessellate(clipped, 1.0) {
@@ -180,9 +230,46 @@ mod tests {
         }
     }
 
+    /// A line that is level, with points closer to each other than pixels are.
+    fn level() -> Vec<[f64; 2]> {
+        (0..=1000).map(|index| [f64::from(index) * 0.3, 3.0]).collect()
+    }
+
+    #[test]
+    fn a_level_line_has_no_gaps() {
+        let (.., shapes) = shapes(&level(), false);
+        let [Shape::Path(path)] = &shapes[..] else { panic!("{} shapes", shapes.len()) };
+        let (first, last) = (path.points[0], path.points[path.points.len() - 1]);
+        assert!(first.x.abs() < 0.1 && (last.x - 300.0).abs() < 0.1, "{first} to {last}");
+        assert!(path.points.iter().all(|place| place.y == first.y));
+    }
+
+    #[test]
+    fn dashes_are_of_equal_length_wherever_points_lie() {
+        let (.., shapes) = shapes(&level(), true);
+        let ends = |shape: &Shape| match shape {
+            Shape::Path(path) => [path.points[0].x, path.points[path.points.len() - 1].x],
+            other => panic!("{other:?}"),
+        };
+        let ends: Vec<[f32; 2]> = shapes.iter().map(ends).collect();
+        assert_eq!(ends.len(), 19, "a dash for every 16 points of 300");
+        for [[from, to], [next, _]] in ends.array_windows() {
+            assert!((to - from - DASH).abs() < 0.1 && (next - to - GAP).abs() < 0.1, "{from} to {to}, {next}");
+        }
+    }
+
+    #[test]
+    fn a_line_ends_where_it_turns_back() {
+        let corner = [pos2(0.0, 0.0), pos2(10.0, 0.0), pos2(10.0, 10.0)];
+        assert_eq!(stretches(&corner), [&corner[..]], "a right angle is no way back");
+        let back = [pos2(0.0, 0.0), pos2(10.0, 0.0), pos2(20.0, 1.0), pos2(15.0, 9.0), pos2(15.0, 20.0)];
+        assert_eq!(stretches(&back), [&back[..3], &back[2..]]);
+    }
+
     #[test]
     fn a_point_alone_is_seen() {
         assert!(drawn(&[[200.0, 3.0]], false).width() > 1.0);
+        assert!(drawn(&[[200.0, 3.0], [200.0, 3.0]], true).width() > 1.0, "two at one place");
         assert!(!drawn(&[], false).is_positive());
     }
 }
