@@ -1,6 +1,7 @@
 //! The settings of a run: one struct for the file, the flags and the library.
 
 mod check;
+mod mistakes;
 mod names;
 #[cfg(feature = "cli")]
 mod sections;
@@ -229,7 +230,7 @@ impl Config {
 
     /// Reads the text of a configuration file. `path` is for messages.
     pub fn parse(path: &Path, text: &str) -> Result<Self> {
-        toml::from_str(text).map_err(|error| Error::format(path, error.to_string().trim_end().to_owned()))
+        toml::from_str(text).map_err(|error| Error::format(path, mistakes::in_words(&error)))
     }
 
     /// The same with the network that is taken where nobody named one: of rows of a table it is no convolutional one.
