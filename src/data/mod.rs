@@ -47,5 +47,5 @@ pub use sets::{
     parse_cifar, parse_csv, parse_digits, parse_idx,
 };
 #[cfg(feature = "cli")]
-pub(crate) use sets::{FORMS, feature, find, is_number, missing, separator};
+pub(crate) use sets::{FORMS, feature, find, has_names, missing, separator};
 pub use subset::Subset;

@@ -104,9 +104,9 @@ fn other_tables_are_standardised_by_the_one_that_was_learned_from() {
     let run = place.path().join("run");
     let judged = brasa(&["eval", text(&run), "--dataset", &other, "--json"]);
     assert_eq!(judged.code, Some(0), "{}", judged.stderr);
-    let judged = json_lines(&judged.stdout).pop().expect("an object");
+    let scores = json_lines(&judged.stdout).pop().expect("an object");
     // nearly all of it is high: by its own mean, half would be taken for low
-    assert!(judged["accuracy"].as_f64().expect("a number") > 0.9, "{judged}");
+    assert!(scores["accuracy"].as_f64().expect("a number") > 0.9, "{scores}");
     // a record that does not tell the scales, as those of older runs
     let written = std::fs::read_to_string(run.join("run.json")).expect("written");
     let mut record: serde_json::Value = serde_json::from_str(&written).expect("JSON");
@@ -121,8 +121,19 @@ fn other_tables_are_standardised_by_the_one_that_was_learned_from() {
     refuses(
         &["eval", text(&run), "--dataset", &format!("csv:{}", text(&narrow))],
         1,
-        &["narrow.csv", "1 features", "has 2"],
+        &["narrow.csv", "lacks the column `b`"],
     );
+    // the same rows with their columns in another order are judged the same
+    let turned = place.path().join("turned.csv");
+    let rows = std::fs::read_to_string(place.path().join("other.csv")).expect("written");
+    let turn = |row: &str| match row.split(',').collect::<Vec<_>>()[..] {
+        [a, b, class] => format!("{class},{b},{a}\n"),
+        _ => panic!("{row}"),
+    };
+    std::fs::write(&turned, rows.lines().map(turn).collect::<String>()).expect("writable");
+    let again = brasa(&["eval", text(&run), "--dataset", &format!("csv:{},label=class", text(&turned)), "--json"]);
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    assert_eq!(json_lines(&again.stdout).pop().expect("an object"), scores);
 }
 
 #[test]

@@ -110,6 +110,10 @@ fn pictures_are_answered_as_the_library_does() {
     let class = all[0]["class"].as_str().expect("a name");
     assert!(ran.stdout.starts_with(&format!("{first}: {class} ")) && ran.stdout.ends_with(" %\n"), "{}", ran.stdout);
     assert!(ran.stderr.contains("1 picture in "), "{}", ran.stderr);
+    for (top, told) in [("7", 7), ("300", 10)] {
+        let ran = brasa(&["infer", text(&run), first, "--top", top]);
+        assert_eq!((ran.code, ran.stdout.matches(" %").count()), (Some(0), told), "{} {}", ran.stdout, ran.stderr);
+    }
 }
 
 #[test]
@@ -173,13 +177,16 @@ fn masks_have_the_sizes_of_their_pictures_and_are_never_written_over_others() {
     assert!(json_lines(&ran.stdout).iter().all(|line| line["pixels"].as_array().expect("a list").len() == 1));
     let ran = brasa(&arguments);
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
-    assert!(ran.stderr.contains("3 answers without a mask") && !ran.stderr.contains("an answer"), "{}", ran.stderr);
-    assert!(
-        json_lines(&ran.stdout)
-            .iter()
-            .all(|line| line["error"].as_str().is_some_and(|e| e.contains("such a file already")))
-    );
-    // files of one name in different folders, by their names; the answers are given all the same
+    // before anything is answered
+    assert_eq!(ran.stdout, "");
+    let told = ran.stderr.contains("such a file already") && ran.stderr.contains("3 of 3 masks");
+    assert!(told && ran.stderr.lines().count() == 1, "{}", ran.stderr);
+    // what comes one by one is answered all the same
+    let names = format!("{}\n", text(&pictures.join("a.png")));
+    let ran = fed(&["infer", text(&run), "--masks", text(&masks)], names.as_bytes());
+    assert_eq!((ran.code, ran.stdout.lines().count()), (Some(1), 1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("1 answer without a mask"), "{}", ran.stderr);
+    // files of one name in different folders, by their names
     let twice = out.path().join("twice");
     for name in ["one/x.png", "two/x.png"] {
         std::fs::create_dir_all(out.path().join(name).parent().expect("a folder")).expect("writable");
@@ -187,10 +194,10 @@ fn masks_have_the_sizes_of_their_pictures_and_are_never_written_over_others() {
     }
     let mut command = command(&["infer", "run", "one/x.png", "./two/x.png", "--masks", "twice"]);
     command.current_dir(out.path());
-    for code in [0, 1] {
+    for (code, answers) in [(0, 2), (1, 0)] {
         let output = command.output().expect("the program starts");
         let lines = String::from_utf8_lossy(&output.stdout).lines().count();
-        assert_eq!((output.status.code(), lines), (Some(code), 2), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!((output.status.code(), lines), (Some(code), answers), "{}", String::from_utf8_lossy(&output.stderr));
     }
     assert!(twice.join("one/x.png").is_file() && twice.join("two/x.png").is_file());
     // and folders that have pictures of one name
@@ -240,11 +247,44 @@ fn rows_of_tables_are_answered() {
     let ran = fed(&["infer", text(&run), "--json"], b"a,b\n\"1,199\n\n\xff,3\n58,142\n");
     let lines = json_lines(&ran.stdout);
     let inputs: Vec<_> = lines.iter().map(|line| line["input"].as_str().expect("a name")).collect();
-    assert_eq!(inputs, [1, 2, 4, 5].map(|line| format!("standard input:{line}")), "{}", ran.stderr);
-    assert!(lines[..3].iter().all(|line| line["error"].is_string()) && lines[3]["class"] == "high", "{lines:?}");
+    assert_eq!(inputs, [2, 4, 5].map(|line| format!("standard input:{line}")), "{}", ran.stderr);
+    assert!(lines[..2].iter().all(|line| line["error"].is_string()) && lines[2]["class"] == "high", "{lines:?}");
     std::fs::write(&questions, "a,b\n").expect("writable");
     refuses(&["infer", text(&run), text(&questions)], 1, &["no row below the columns' names"]);
+    // the table that was learned from: the class is none of the names
+    let classes = |ran: &Ran| {
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        json_lines(&ran.stdout).iter().map(|line| line["class"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let learned = classes(&brasa(&["infer", text(&run), text(&table), "--json"]));
+    assert!(learned.len() == 60 && learned[0] == Some("low".into()) && learned[59] == Some("high".into()));
+    // columns in another order, among others, and with another separator
+    let turned: String = (0..60).map(|row| format!("x;{};;{row}\n", 200 - row)).collect();
+    let turned = format!("note;b;class;a\n{turned}");
+    std::fs::write(&questions, &turned).expect("writable");
+    assert_eq!(classes(&brasa(&["infer", text(&run), text(&questions), "--json"])), learned);
+    assert_eq!(classes(&fed(&["infer", text(&run), "--json"], turned.as_bytes())), learned);
+    // a table that does not fit as a whole is told once, and the next one is answered
+    for (text_of, word) in [
+        (format!("class,c,a\n{}", "low,1,2\n".repeat(40)), "lacks the column `b`"),
+        ("1,2,low\n".repeat(40), "3 columns, but the model is given 2 features"),
+    ] {
+        std::fs::write(&questions, text_of).expect("writable");
+        let ran = brasa(&["infer", text(&run), text(&questions), text(&table)]);
+        assert_eq!((ran.code, ran.stdout.lines().count()), (Some(1), 60), "{}", ran.stderr);
+        let told = ran.stderr.matches("questions.csv").count();
+        assert!(told == 1 && ran.stderr.contains(word) && ran.stderr.contains("1 input without"), "{}", ran.stderr);
+    }
+    // runs from before names were written go by position
+    let record = std::fs::read_to_string(run.join("run.json")).expect("written");
+    let mut old: Value = serde_json::from_str(&record).expect("JSON");
+    assert_eq!(old["input"]["columns"], serde_json::json!(["a", "b"]));
+    old["input"].as_object_mut().expect("an object").remove("columns");
+    std::fs::write(run.join("run.json"), old.to_string()).expect("writable");
+    std::fs::write(&questions, "x,y\n1,199\n58,142\n").expect("writable");
+    let by_position = classes(&brasa(&["infer", text(&run), text(&questions), "--json"]));
+    assert_eq!(by_position, [Some("low".into()), Some("high".into())]);
     let ran = brasa(&["infer", text(&run), text(&table)]);
-    assert!(ran.stderr.contains("3 columns") && ran.stderr.contains("without the class"), "{}", ran.stderr);
+    assert_eq!((ran.code, ran.stderr.matches("without the class").count()), (Some(1), 1), "{}", ran.stderr);
     refuses(&["infer", text(&run), text(out.path())], 1, &["no pictures"]);
 }

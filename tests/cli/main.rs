@@ -159,6 +159,11 @@ fn wrong_flags_are_refused_with_what_is_known() {
     let shapes = "shapes:n=20,size=16";
     refuses(&headless(&["--dataset", shapes, "--model", "cnn"]), 2, &["`cnn`", "one for each pixel", "--model unet"]);
     refuses(&headless(&["--dataset", shapes, "--model", "unet", "--augment=mixup"]), 2, &["mixup", "masks"]);
+    let odd = "shapes:n=20,size=20";
+    refuses(&headless(&["--dataset", odd, "--model", "unet"]), 2, &["20x20", "by 8", "--image-size 16 or 24"]);
+    for (model, size) in [("tutorial-cnn", "16"), ("vgg11-bn", "32"), ("convnext-tiny", "32")] {
+        refuses(&headless(&["--model", model]), 2, &[model, "[1, 8, 8]", "add --image-size", size]);
+    }
     refuses(&headless(&["--checkpoint-activations"]), 2, &["checkpoint-activations", "no blocks"]);
     refuses(&["--optimizer", "lbfgs"], 2, &["lbfgs", "adamw"]);
     refuses(&["--epochs", "many"], 2, &["many", "--epochs"]);
@@ -747,4 +752,19 @@ fn a_network_learns_from_a_folder_of_pictures() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let (_, accuracy) = curve(&out.join("folder-mypictures-mlp-1"));
     assert!(accuracy >= 1.0, "{}", ran.stdout);
+}
+
+#[test]
+fn a_table_has_a_network_for_rows() {
+    let place = folder();
+    let table = place.path().join("rows.csv");
+    let rows: String = (0..40).map(|number| format!("{number};{};{}\n", 40 - number, number % 2)).collect();
+    std::fs::write(&table, format!("a;b;class\n{rows}")).expect("writable");
+    let dataset = format!("csv:{}", text(&table));
+    let common = ["--dataset", &dataset, "--epochs", "1", "--device", "cpu", "--no-ui", "--out", text(place.path())];
+    let ran = brasa(&common);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(place.path().join("csv-rows-mlp-1").is_dir());
+    refuses(&[&common[..], &["--model", "cnn"]].concat(), 2, &["`cnn`", "not [2]", "take --model mlp"]);
+    refuses(&[&common[..], &["--model", "unet"]].concat(), 2, &["`unet`", "such as `mlp`"]);
 }

@@ -168,3 +168,28 @@ fn a_run_on_a_relative_path_goes_on_from_elsewhere() {
     assert_eq!(longer.code, Some(0), "{}", longer.stderr);
     assert!(longer.stderr.contains("training and") && longer.stderr.contains("test samples"), "{}", longer.stderr);
 }
+
+#[test]
+fn a_run_goes_on_with_a_table_whose_columns_stand_otherwise() {
+    let place = folder();
+    let write = |name: &str, header: &str, row: fn(usize, usize) -> String| {
+        let rows = (0..40).map(|number| row(number, number % 7)).collect::<String>();
+        std::fs::write(place.path().join(name), format!("{header}\n{rows}")).expect("writable");
+        format!("csv:{}", text(&place.path().join(name)))
+    };
+    let own = write("own.csv", "a,b,class", |a, b| format!("{a},{b},{}\n", a / 20));
+    let turned = write("turned.csv", "b,class,a", |a, b| format!("{b},{},{a}\n", a / 20));
+    let other = write("other.csv", "a,c,class", |a, b| format!("{a},{b},{}\n", a / 20));
+    let weights = |name: &str, dataset: &str| {
+        let run = place.path().join(name);
+        let first = brasa(&flags(place.path(), "1", &["--name", name, "--dataset", &own, "--schedule", "constant"]));
+        assert_eq!(first.code, Some(0), "{}", first.stderr);
+        let second = brasa(&["--resume", text(&run), "--epochs", "2", "--dataset", dataset, "--no-ui"]);
+        assert_eq!(second.code, Some(0), "{}", second.stderr);
+        bytes(&run.join("model.safetensors"))
+    };
+    assert_eq!(weights("one", &own), weights("two", &turned));
+    let run = place.path().join("one");
+    let resume = ["--resume", text(&run), "--epochs", "3", "--no-ui", "--dataset", &other];
+    refuses(&resume, 1, &["other.csv", "lacks the column `b`"]);
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use csv::{ByteRecord, ReaderBuilder, StringRecord, Trim};
 use rayon::prelude::*;
 
-use crate::data::{MAX_PICTURE_BYTES, Sample, feature, find, is_number, is_picture_name, separator};
+use crate::data::{MAX_PICTURE_BYTES, Sample, feature, find, has_names, is_picture_name, separator};
 use crate::error::{Error, Result};
 use crate::pool;
 use crate::train::{GivenPicture, Predictor};
@@ -143,7 +143,7 @@ impl Inputs {
     /// standard input stand by themselves, unless the first has the names of columns that the model knows.
     fn header(&self, first: &StringRecord, is_file: bool) -> Result<Option<Header>, String> {
         let names = &self.predictor.input().columns;
-        let has_names = !first.iter().any(is_number);
+        let has_names = has_names(first, None, names);
         let columns = first.len();
         match find(names, first) {
             Ok(features) if !names.is_empty() => Ok(Some(Header { columns, features })),

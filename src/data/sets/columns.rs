@@ -1,6 +1,6 @@
 //! Columns of tables: what separates them, which are features, in which order, and which has the classes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead as _, BufReader, Cursor, Read};
 
 use csv::StringRecord;
@@ -41,7 +41,7 @@ pub(crate) fn separator(line: &[u8]) -> Option<u8> {
     (most > 0).then_some(separator)
 }
 
-/// A whole table with what separates its columns, by its first line that has any.
+/// A whole table with what separates its columns, by its first line that is not empty.
 pub(super) fn separated(text: impl Read) -> io::Result<(u8, impl Read)> {
     let mut text = BufReader::new(text);
     let mut start = Vec::new();
@@ -55,8 +55,17 @@ pub(super) fn separated(text: impl Read) -> io::Result<(u8, impl Read)> {
 }
 
 /// Whether a field has a number, and so is no column's name.
-pub(crate) fn is_number(text: &str) -> bool {
+pub(super) fn is_number(text: &str) -> bool {
     text.parse::<f32>().is_ok()
+}
+
+/// Whether a first line has the columns' names: it has no number, but for the column `label`, or a word that is one of
+/// the names that a model has `learned` from.
+pub(crate) fn has_names(first: &StringRecord, label: Option<usize>, learned: &[String]) -> bool {
+    let words: HashSet<&str> =
+        learned.iter().map(String::as_str).filter(|name| !name.is_empty() && !is_number(name)).collect();
+    let is_value = |(place, text): (usize, &str)| Some(place) != label && is_number(text);
+    !first.iter().enumerate().any(is_value) || first.iter().any(|text| words.contains(text))
 }
 
 /// Where the columns of these names are in a table with this first line; of several with one name, the first that is
@@ -109,17 +118,13 @@ impl Layout {
             Some(label) => column(first, label).map(|(column, by_name)| (Some(column), by_name))?,
         };
         if last == 0 {
-            return Err(
-                "its first line has one column: expected features and a class, separated by commas, semicolons \
-                        or tabs"
-                    .into(),
-            );
+            let what = "features and a class, separated by commas, semicolons or tabs";
+            return Err(format!("its first line has one column: expected {what}"));
         }
-        let others = |place: usize| place != label.unwrap_or(last);
         let found = find(learned, first);
-        let has_names = names_label
-            || !(0..=last).any(|place| others(place) && is_number(&first[place]))
-            || (found.is_ok() && !learned.is_empty());
+        // names may be numbers
+        let has_all = found.is_ok() && !learned.is_empty();
+        let has_names = names_label || has_all || has_names(first, Some(label.unwrap_or(last)), learned);
         if learned.is_empty() || !has_names {
             let label = label.unwrap_or(last);
             let features: Vec<usize> = (0..=last).filter(|&place| place != label).collect();
@@ -128,8 +133,9 @@ impl Layout {
             return Ok(Self { has_names, label, features, names });
         }
         let features = found?;
-        let is_free = |place: &usize| !features.contains(place);
-        let label = label.or_else(|| (0..=last).rev().find(is_free)).ok_or_else(|| {
+        let mut is_free = vec![true; first.len()];
+        features.iter().for_each(|&place| is_free[place] = false);
+        let label = label.or_else(|| is_free.iter().rposition(|&free| free)).ok_or_else(|| {
             format!("it has features alone, and no column with a class: its first line has {}", listed(first))
         })?;
         Ok(Self { has_names, label, features, names: learned.to_vec() })

@@ -31,7 +31,7 @@ pub use catalogue::{PUBLISHED, Published, PublishedFile};
 pub use cifar::{Cifar, parse_cifar};
 pub use columns::Columns;
 #[cfg(feature = "cli")]
-pub(crate) use columns::{find, is_number, separator};
+pub(crate) use columns::{find, has_names, separator};
 pub use digits::{DIGITS_TEST_PERCENT, digits, parse_digits};
 pub use fetch::{Progress, fetch};
 pub use folder::{ClassFolders, open_folder};

@@ -56,6 +56,76 @@ fn names_are_found_and_numbers_sorted_as_numbers() {
 }
 
 #[test]
+fn columns_may_be_separated_otherwise_and_classes_be_anywhere() {
+    let read = |text: &str, label: Option<&str>| {
+        parse_csv(Path::new("t.csv"), text.as_bytes(), label).unwrap_or_else(|error| panic!("{text}: {error}"))
+    };
+    let plain = read("a,b,kind\n1,2,x\n3,4,y\n5,6,x\n", None);
+    assert_eq!(plain.description().columns, ["a", "b"]);
+    for text in [
+        "a;b;kind\n1;2;x\n3;4;y\n5;6;x\n",
+        "\u{feff}a\tb\tkind\r\n1\t2\tx\r\n3\t4\ty\r\n5\t6\tx\r\n",
+        "\n\n\"a\"; b;kind\n1;2;x\n3;4;y\n5;6;x",
+    ] {
+        assert_eq!(read(text, None), plain, "{text}");
+    }
+    let quoted = read("\"a; m; n\",b,kind\n1,2,x\n3,4,y\n5,6,x\n", None);
+    assert_eq!(quoted.description().columns, ["a; m; n", "b"]);
+    let first = "x,1,2\ny,3,4\nx,5,6\n";
+    let by_number = read(first, Some("1"));
+    assert_eq!(
+        (by_number.labels(), &by_number.description().classes[..]),
+        (plain.labels(), &plain.description().classes[..])
+    );
+    assert_eq!(by_number.description().columns, [""; 0]);
+    assert_eq!(sample(&by_number, 1).input, sample(&plain, 1).input);
+    // a value in the first row is no name, a name is one whatever it looks like
+    assert_eq!(read("1.5,1,x\n1.5,2,y\n1.5,3,x\n", Some("3")).description().shape, [2]);
+    assert_eq!(read(&format!("kind,b,c\n{first}"), Some("1")).description().columns, ["b", "c"]);
+    assert_eq!(read(&format!("2,b,c\n{first}"), Some("2")).labels(), plain.labels());
+    assert_eq!(read(&format!("0,1,2\n{first}"), Some("0")).description().columns, ["1", "2"]);
+}
+
+#[test]
+fn columns_of_another_table_are_found_by_their_names() {
+    let place = temporary();
+    let table = |name: &str, header: &str, row: fn([usize; 2], &str) -> String| {
+        let rows = (0..30).map(|number| row([number, number * number], ["low", "high"][number / 15]));
+        write(&place.path().join(name), format!("{header}{}", rows.collect::<String>()).as_bytes());
+        format!("csv:{}", text(place.path().join(name)))
+    };
+    let own = opened(&table("own.csv", "a,b,class\n", |[a, b], class| format!("{a},{b},{class}\n")), place.path());
+    let description = own.train.description();
+    assert_eq!(description.columns, ["a", "b"]);
+    let columns = Columns { names: description.columns.clone(), scales: description.normalization.clone() };
+    let options = OpenOptions { columns: Some(columns), ..options(place.path()) };
+    let open = |name: &str| open(&name.parse().expect("a name"), &options);
+    for name in [
+        table("turned.csv", "class;note;b;a\n", |[a, b], class| format!("{class};;{b};{a}\n")) + ",label=class",
+        table("first.csv", "class,b,a\n", |[a, b], class| format!("{class},{b},{a}\n")),
+        table("nameless.csv", "", |[a, b], class| format!("{a},{b},{class}\n")),
+    ] {
+        let other = open(&name).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(other.train.description().columns, ["a", "b"]);
+        for index in 0..own.train.len() {
+            assert_eq!(sample(&*other.train, index), sample(&*own.train, index), "{name}");
+        }
+    }
+    let refuse = |name: &str, words: &[&str]| match open(name) {
+        Ok(_) => panic!("{name} was opened"),
+        Err(error) => says(&error.to_string(), words),
+    };
+    let named = table("named.csv", "a,c,class\n", |[a, b], class| format!("{a},{b},{class}\n"));
+    refuse(&named, &["named.csv", "lacks the column `b`", "a, c, class"]);
+    let numbered = table("numbered.csv", "a,2020,class\n", |[a, b], class| format!("{a},{b},{class}\n"));
+    refuse(&numbered, &["lacks the column `b`"]);
+    let alone = table("alone.csv", "b,a\n", |[a, b], _| format!("{b},{a}\n"));
+    refuse(&alone, &["no column with a class"]);
+    let wide = table("wide.csv", "", |[a, b], class| format!("{a},{b},{b},{class}\n"));
+    refuse(&wide, &["features in a row: 3", "learned from 2"]);
+}
+
+#[test]
 fn mistakes_are_told_with_their_line() {
     let refuse = |text: &str, label: Option<&str>, words: &[&str]| {
         let error = parse_csv(Path::new("t.csv"), text.as_bytes(), label).expect_err("should be refused");
@@ -67,6 +137,11 @@ fn mistakes_are_told_with_their_line() {
     refuse("1\n2\n", None, &["one column"]);
     refuse("1,2,x\n1,?,x\n", None, &["line 2: column 2 is `?`"]);
     refuse("1,?,x\n1,2,x\n", None, &["line 1: column 2 is `?`"]);
+    refuse("x,1,2\ny,1,2\n", None, &["line 1: column 1 is `x`", "`,label=COLUMN`, by name or number"]);
+    refuse("a;b;c\n5,1;2;x\n", None, &["line 2: column 1 is `5,1`", "a point"]);
+    refuse("x,1,2\ny,3,4\n", Some("4"), &["no column 4", "3, counted from 1"]);
+    refuse("x,1,2\ny,3,4\n", Some("0"), &["no column 0"]);
+    refuse("x,1,2\ny,3,4\n", Some("kind"), &["no column `kind`", "`,label=3` is the last"]);
     refuse("1,2,x\n1,nan,x\n", None, &["line 2: column 2 is `nan`"]);
     refuse("1,2,x\n1,inf,x\n", None, &["`inf`"]);
     refuse("1,2,x\n1,2,\n", None, &["line 2: the class, column 3, is empty"]);
