@@ -13,11 +13,15 @@ use crate::runtime::Step;
 use crate::tensor::Tensor;
 use crate::timing::TimeSource;
 
+use super::{Row, Suite};
+
 /// Sides of the matrices that are multiplied: the best rate of these counts, as small devices are slower with large
 /// ones.
 const SIDES: [usize; 4] = [512, 1024, 2048, 4096];
 /// Elements that are read and written: 64 MiB, larger than caches.
 const ELEMENTS: usize = 16 << 20;
+/// Bytes of a case that may lie in caches, which says nothing of memory, are fewer.
+pub(super) const BEYOND_CACHES: f64 = 4.0 * ELEMENTS as f64;
 /// A size is measured until it has taken this long, three times at least; a larger one is left out if a single run of
 /// it would take longer than that.
 const BUDGET_S: f64 = 0.5;
@@ -50,6 +54,28 @@ impl Peak {
             (Some(half), DType::F32, MatmulPrecision::High) => half / precision.products() as f64,
             _ => self.gflops,
         }
+    }
+
+    /// The same, and what the cases of this device have reached, where that is more: their shapes may suit it better
+    /// than those that were tried for the peak.
+    pub(super) fn or_reached(mut self, rows: &[Row]) -> Self {
+        for row in rows.iter().filter(|row| row.suite != Suite::Transfer) {
+            let Some(seconds) = row.measured.map(|measured| measured.least_s).filter(|time| *time > 0.0) else {
+                continue;
+            };
+            let gflops = row.flops * 1e-9 / seconds;
+            match (&mut self.half_gflops, row.dtype, row.precision) {
+                (Some(half), DType::F16, _) => *half = half.max(gflops),
+                (Some(half), DType::F32, MatmulPrecision::High) => {
+                    *half = half.max(gflops * row.precision.products() as f64);
+                }
+                _ => self.gflops = self.gflops.max(gflops),
+            }
+            if row.bytes >= BEYOND_CACHES {
+                self.gigabytes = self.gigabytes.max(row.bytes * 1e-9 / seconds);
+            }
+        }
+        self
     }
 }
 

@@ -12,6 +12,7 @@ use crate::matmul_precision::MatmulPrecision;
 use crate::stage::Stage;
 use crate::timing::TimeSource;
 
+use super::peak::BEYOND_CACHES;
 use super::{Crossover, Growth, Machine, Measured, Method, Peak};
 
 /// A group of cases.
@@ -164,8 +165,9 @@ pub struct StageRow {
 
 impl Row {
     /// The share of what the device was measured to do at most, and whether that is its arithmetic (else its memory):
-    /// the larger of the two, which is what bounds this case. `None` for what goes past the device's kernels, whose
-    /// peak this is: a transfer may be faster than any of them, or wait for a bus.
+    /// the larger of the two, which is what bounds this case. What may lie in caches has no share of the memory. `None`
+    /// for what has neither, and for what goes past the device's kernels, whose peak this is: a transfer may be faster
+    /// than any of them, or wait for a bus.
     pub fn share_of(&self, peak: &Peak) -> Option<(f64, bool)> {
         if self.suite == Suite::Transfer {
             return None;
@@ -173,7 +175,12 @@ impl Row {
         let seconds = self.measured?.median_s;
         let arithmetic = self.flops * 1e-9 / seconds / peak.gflops_of(self.dtype, self.precision);
         let memory = self.bytes * 1e-9 / seconds / peak.gigabytes;
-        (self.flops > 0.0 || self.bytes > 0.0).then(|| (arithmetic.max(memory), arithmetic >= memory))
+        let of_memory = (self.bytes >= BEYOND_CACHES && memory <= 1.0).then_some((memory, false));
+        let of_arithmetic = (self.flops > 0.0).then_some((arithmetic, true));
+        match (of_arithmetic, of_memory) {
+            (Some(_), Some(_)) if memory > arithmetic => of_memory,
+            (of_arithmetic, of_memory) => of_arithmetic.or(of_memory),
+        }
     }
 }
 
@@ -258,18 +265,29 @@ mod tests {
             "first_s": 1.0, "median_s": 0.5, "range_s": [0.5, 0.5], "least_s": 0.5, "runs": 5, "together": 1, "drift": 0.0,
             "in_kernels": null, "source": "wall_clock",
         });
-        let row = |suite: &str, flops: f64, precision: &str| -> Row {
+        let with = |suite: &str, flops: f64, bytes: f64, precision: &str| -> Row {
             serde_json::from_value(serde_json::json!({
-                "suite": suite, "name": "a case", "what": "", "flops": flops, "bytes": 4e9, "precision": precision, "samples": 0,
+                "suite": suite, "name": "a case", "what": "", "flops": flops, "bytes": bytes, "precision": precision, "samples": 0,
                 "measured": measured, "left_out": null,
             }))
             .expect("a row")
         };
+        let row = |suite: &str, flops: f64, precision: &str| with(suite, flops, 4e9, precision);
         let source = TimeSource::WallClock;
         let peak = Peak { gflops: 4.0, half_gflops: Some(30.0), gigabytes: 16.0, source, yardstick_gflops: None };
         assert_eq!(row("ops", 0.0, "highest").share_of(&peak), Some((0.5, false)));
         assert_eq!(row("transfer", 0.0, "highest").share_of(&peak), None);
         assert_eq!(row("matmul", 2e9, "highest").share_of(&peak), Some((1.0, true)));
         assert_eq!(row("matmul", 4e9, "high").share_of(&peak), Some((0.8, true)), "of 30 / 3");
+        assert_eq!(with("ops", 0.0, 1e7, "highest").share_of(&peak), None, "it lies in caches");
+        assert_eq!(with("ops", 0.0, 9e9, "highest").share_of(&peak), None, "as it does if it is faster than memory");
+        assert_eq!(with("matmul", 1e9, 9e9, "highest").share_of(&peak), Some((0.5, true)));
+        // what was reached is no more than what can be
+        let rows = [row("matmul", 3e9, "highest"), row("matmul", 6e9, "high"), with("ops", 0.0, 9e9, "highest")];
+        let raised = peak.or_reached(&rows);
+        assert_eq!((raised.gflops, raised.half_gflops, raised.gigabytes), (6.0, Some(36.0), 18.0));
+        assert_eq!(rows.map(|row| row.share_of(&raised).map(|(share, _)| share)), [Some(1.0); 3]);
+        let cached = [with("ops", 0.0, 1e7, "highest"), row("transfer", 0.0, "highest")];
+        assert_eq!(peak.or_reached(&cached), peak);
     }
 }

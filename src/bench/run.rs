@@ -170,6 +170,7 @@ fn measure_one(device: &Device, options: &Options, cases: &[Case], told: &mut dy
             break;
         }
     }
+    found.peak = found.peak.map(|peak| peak.or_reached(&found.rows));
     if with_stages(options) && found.failure.is_none() {
         told("the ten stages");
         match stages::measure(device) {

@@ -6,7 +6,8 @@ use crate::units::thousands;
 use super::tables::{head, times};
 use crate::cli::layout::{Style, below, draw, list, title};
 
-pub(super) fn crossovers(report: &Report, style: Style) -> String {
+/// `chosen` is true if devices were named.
+pub(super) fn crossovers(report: &Report, chosen: bool, style: Style) -> String {
     let opened: Vec<&str> = report
         .devices
         .iter()
@@ -18,16 +19,25 @@ pub(super) fn crossovers(report: &Report, style: Style) -> String {
         one(&mut text, found, style);
     }
     if let [only] = opened[..] {
-        let why = format!(
-            "There is only one device here, {only}, which nothing can overtake. `brasa devices` says what was looked for."
-        );
-        below(&mut text, &why, style);
+        below(&mut text, &alone(only, chosen), style);
         text.push('\n');
     }
     if let Some(advice) = Advice::of(&report.growths) {
         text += &list(&advice.describe(), style);
     }
     text + &list(&report.left_out.iter().map(|why| format!("Left out: {why}")).collect::<Vec<_>>(), style)
+}
+
+/// Why a device is held against no other.
+fn alone(only: &str, chosen: bool) -> String {
+    if chosen {
+        return format!(
+            "Only {only} was asked for, which nothing can overtake then: name two with --device, or none for all."
+        );
+    }
+    format!(
+        "There is only one device here, {only}, which nothing can overtake. `brasa devices` says what was looked for."
+    )
 }
 
 /// What was done with so many devices.
@@ -87,6 +97,9 @@ mod tests {
         assert!(
             method(2)
                 .contains("on both its devices. Then the network trains on each device alone, with batches larger")
+        );
+        assert!(
+            alone("cpu", true).contains("Only cpu was asked for") && alone("cpu", false).contains("only one device")
         );
         assert!(!method(1).contains("both") && method(1).contains("batches grow fourfold"), "there is no table");
     }

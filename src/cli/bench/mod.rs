@@ -195,7 +195,11 @@ fn search(args: &BenchArgs, method: Method, style: Style) -> Result<ExitCode> {
     });
     bar.finish_and_clear();
     let report = found?;
-    let text = if args.json { report.to_json() + "\n" } else { crossovers::crossovers(&report, style) };
+    let text = if args.json {
+        report.to_json() + "\n"
+    } else {
+        crossovers::crossovers(&report, !args.device.is_empty(), style)
+    };
     let printed = super::print_result(&text);
     if let Some(path) = &args.save {
         report.save(path)?;
