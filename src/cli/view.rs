@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
 use crate::runs::find;
 use crate::train::record::{METRICS, RUN};
 use crate::ui::{Options, open};
+
+use super::train::{close_on_interrupt, tell_end};
 
 /// Flags of `brasa view`.
 #[derive(clap::Args)]
@@ -16,12 +19,15 @@ pub(super) struct ViewArgs {
     runs: Vec<PathBuf>,
 }
 
-/// Opens the window; trains nothing.
+/// Opens the window; what is trained in it was started there, and ends as any other run does.
 pub(super) fn run(args: ViewArgs) -> Result<ExitCode> {
     args.runs.iter().try_for_each(|path| check(path))?;
     let options = Options { roots: args.runs, ..Options::default() };
+    let first = Arc::new(OnceLock::new());
+    close_on_interrupt(&options.closer, &first);
     match open(options) {
-        Ok(_) => Ok(ExitCode::SUCCESS),
+        Ok(None) if first.get().is_some() => Ok(ExitCode::from(super::INTERRUPTED)),
+        Ok(ended) => tell_end(ended, first.get().is_some()),
         Err((_, why)) => {
             // no setting is wrong
             super::say(&format!("error: no window can be opened: {why}"));

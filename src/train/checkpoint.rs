@@ -169,6 +169,12 @@ pub(super) fn list(folder: &Path) -> Vec<(u64, PathBuf)> {
     found
 }
 
+/// The steps after which the last checkpoint of the run in this folder was written, if it has any.
+#[cfg(feature = "ui")]
+pub(crate) fn last_saved(run: &Path) -> Option<u64> {
+    list(&run.join(super::folder::CHECKPOINTS)).first().map(|(steps, _)| *steps)
+}
+
 /// Takes checkpoints of more than so many steps out of the list, where a run goes on from an earlier one because they
 /// could not be read: they are no part of what it becomes, and must not count as those that are kept.
 pub(super) fn set_aside(folder: &Path, steps: u64) -> Result<()> {

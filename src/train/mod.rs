@@ -35,6 +35,8 @@ mod tune;
 pub use binding::{Binding, what_binds};
 pub use callback::{Callback, Context};
 pub use checkpoint::CHECKPOINT_VERSION;
+#[cfg(feature = "ui")]
+pub(crate) use checkpoint::last_saved;
 pub use clock::StageReport;
 #[cfg(feature = "cli")]
 pub(crate) use config::SECTIONS;

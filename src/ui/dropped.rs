@@ -33,13 +33,15 @@ impl Notices {
         self.0 = Some(Notice::Looking(folder.to_owned(), count));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The notice, on the line that is under way.
     pub(super) fn ui(&mut self, ui: &mut Ui, text: Text) {
         let Some(notice) = &self.0 else { return };
-        let mut read = false;
-        ui.horizontal_wrapped(|ui| {
-            read = ui.small_button("×").accessible_name(text.t("close")).clicked();
-            ui.label(notice.in_words(text));
-        });
+        let read = ui.small_button("×").accessible_name(text.t("close")).clicked();
+        ui.add(egui::Label::new(notice.in_words(text)).truncate());
         if read {
             self.0 = None;
         }

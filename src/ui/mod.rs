@@ -10,6 +10,7 @@ mod form;
 mod frame;
 mod later;
 mod legend;
+mod look;
 #[cfg(all(unix, not(target_os = "macos")))]
 mod lost_display;
 mod numbers;
@@ -17,6 +18,7 @@ mod pages;
 pub(crate) mod palette;
 mod path_field;
 mod portuguese;
+mod progress;
 mod runs;
 mod selection;
 mod session;

@@ -21,13 +21,32 @@ pub(super) fn number(value: f64, step: f64) -> String {
     }
 }
 
-/// A time to go, as people say it.
+/// Two digits of a number.
+pub(super) fn two_digits(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".into(),
+        10.0..1e4 => format!("{value:.0}"),
+        size @ 1e-3..10.0 => format!("{value:.*}", (1.0 - size.log10().floor()) as usize),
+        _ => format!("{value:.1e}"),
+    }
+}
+
+/// What stands where nothing is known.
+pub(super) const UNKNOWN: &str = "–";
+
+/// A time, as people say it.
 pub(super) fn duration(seconds: f64) -> String {
-    let seconds = if seconds.is_finite() { seconds.max(0.0) as u64 } else { 0 };
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
-        _ => format!("{}:{:02} h", seconds / 3600, seconds % 3600 / 60),
+    if !seconds.is_finite() {
+        return UNKNOWN.into();
+    }
+    let tenths = (10.0 * seconds.max(0.0)).round();
+    let (whole, minutes) = (seconds.max(0.0).round() as u64, (seconds.max(0.0) / 60.0).round() as u64);
+    match whole {
+        _ if tenths == 0.0 => "0 s".into(),
+        _ if tenths < 100.0 => format!("{:.1} s", tenths / 10.0),
+        0..60 => format!("{whole} s"),
+        60..3600 => format!("{}:{:02} min", whole / 60, whole % 60),
+        _ => format!("{}:{:02} h", minutes / 60, minutes % 60),
     }
 }
 
@@ -37,9 +56,18 @@ mod tests {
 
     #[test]
     fn times_read_well() {
-        let said = [0.4, 59.0, 61.0, 3599.0, 7260.0, f64::INFINITY, -1.0].map(duration);
-        assert_eq!(said, ["0 s", "59 s", "1:01 min", "59:59 min", "2:01 h", "0 s", "0 s"]);
+        let said = [0.42, 9.84, 9.96, 59.0, 59.6, 61.0, 3599.0, 3599.7, 7289.0].map(duration);
+        let expected = ["0.4 s", "9.8 s", "10 s", "59 s", "1:00 min", "1:01 min", "59:59 min", "1:00 h", "2:01 h"];
+        assert_eq!(said, expected);
+        assert_eq!([0.0, 0.01, -1.0, f64::INFINITY, f64::NAN].map(duration), ["0 s", "0 s", "0 s", "–", "–"]);
     }
+
+    #[test]
+    fn two_digits_are_enough_to_compare() {
+        let said = [0.0, 0.0591, 0.42, 7.0, 12.4, 1234.0, 3e5, 2e-5, f64::INFINITY].map(two_digits);
+        assert_eq!(said, ["0", "0.059", "0.42", "7.0", "12", "1234", "3.0e5", "2.0e-5", "inf"]);
+    }
+
     #[test]
     fn numbers_have_the_digits_of_use() {
         let said = [0.0, 1.0, 0.5, 0.1234567, 1234.5, 12_345_678.0, 5e-4, 1.24e-4, 1e-5, -2.5]

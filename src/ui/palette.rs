@@ -1,6 +1,6 @@
 //! Colours that mean something.
 
-use egui::Color32;
+use egui::{Color32, Ui, Visuals};
 
 use crate::stage::Stage;
 
@@ -61,4 +61,44 @@ pub(super) fn heat(part: f32) -> Color32 {
 pub(super) fn ink_on(background: Color32) -> Color32 {
     let [r, g, b, _] = background.to_array().map(f32::from);
     if 0.299 * r + 0.587 * g + 0.114 * b > 140.0 { Color32::BLACK } else { Color32::WHITE }
+}
+
+/// The colour, so far from the ground that words in it can be read.
+pub(super) fn readable(ui: &Ui, color: Color32) -> Color32 {
+    readable_in(ui.visuals(), color)
+}
+
+fn readable_in(visuals: &Visuals, color: Color32) -> Color32 {
+    /// Of the Web Content Accessibility Guidelines, and a little for striped grounds.
+    const LEAST: f32 = 4.8;
+    let away = if visuals.dark_mode { Color32::WHITE } else { Color32::BLACK };
+    let mixed = (0..=20_u8).map(|part| color.lerp_to_gamma(away, f32::from(part) / 20.0));
+    mixed.into_iter().find(|mixed| contrast(*mixed, visuals.panel_fill) >= LEAST).unwrap_or(away)
+}
+
+/// How far two colours are from each other, from 1 to 21, as the Web Content Accessibility Guidelines have it.
+pub(super) fn contrast(one: Color32, other: Color32) -> f32 {
+    let luminance = |color: Color32| {
+        let [r, g, b, _] = egui::Rgba::from(color).to_array();
+        0.2126 * r + 0.7152 * g + 0.0722 * b
+    };
+    let [one, other] = [one, other].map(luminance);
+    (one.max(other) + 0.05) / (one.min(other) + 0.05)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_in_any_colour_can_be_read() {
+        assert!((contrast(Color32::WHITE, Color32::BLACK) - 21.0).abs() < 0.01);
+        for visuals in [Visuals::dark(), Visuals::light()] {
+            for color in COLORS.into_iter().chain([GOOD, BAD, WARN, EMBER]).chain(Stage::ALL.map(of_stage)) {
+                assert!(contrast(readable_in(&visuals, color), visuals.panel_fill) >= 4.5, "{color:?}");
+            }
+        }
+        let dark = Visuals::dark();
+        assert_eq!(readable_in(&dark, COLORS[1]), COLORS[1], "what can be read stays");
+    }
 }

@@ -34,7 +34,7 @@ impl PathField {
             found = path.exists().then_some(path);
         }
         if self.missing {
-            ui.colored_label(palette::BAD, text.t("nothing is there"));
+            ui.colored_label(palette::readable(ui, palette::BAD), text.t("nothing is there"));
         }
         found
     }

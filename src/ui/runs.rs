@@ -113,7 +113,7 @@ fn light(run: &Recording) -> Color32 {
 fn details(ui: &mut Ui, seen: &Seen<'_>, run: &Recording) {
     ui.set_max_width(420.0);
     ui.label(RichText::new(&run.name).strong());
-    ui.label(super::steer::state(seen.text, run));
+    ui.label(super::steer::state(ui, seen.text, run));
     if let Some(record) = &run.run {
         ui.label(seen.text.f("{} on {}, {}", &[&record.start.model, &record.start.dataset, &record.start.device]));
     }
@@ -122,6 +122,6 @@ fn details(ui: &mut Ui, seen: &Seen<'_>, run: &Recording) {
     }
     ui.weak(run.folder.display().to_string());
     for problem in &run.problems {
-        ui.colored_label(palette::WARN, problem);
+        ui.colored_label(palette::readable(ui, palette::WARN), problem);
     }
 }

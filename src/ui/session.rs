@@ -41,6 +41,11 @@ pub(super) struct Known {
     pub(super) fetching: Option<Fetching>,
     /// The last thing that should be known.
     pub(super) notice: Option<String>,
+    /// How often the held-out samples were judged, and after which step and with which score at last.
+    pub(super) evaluations: u64,
+    pub(super) evaluated: Option<(usize, f64)>,
+    /// How often something could not be saved.
+    pub(super) failures: u64,
     /// How it ended, if it did.
     pub(super) ended: Option<Ended>,
 }
@@ -190,7 +195,15 @@ fn train(task: Task, control: &Control, known: &Mutex<Known>, changed: &dyn Fn()
                 let mut known = known.lock();
                 (known.folder, known.place) = (Some(start.folder), Some(place));
             }
-            Event::Notice { message } | Event::SaveFailed { message } => known.lock().notice = Some(message),
+            Event::Notice { message } => known.lock().notice = Some(message),
+            Event::SaveFailed { message } => {
+                let mut known = known.lock();
+                (known.notice, known.failures) = (Some(message), known.failures + 1);
+            }
+            Event::Evaluated { step, test, .. } => {
+                let mut known = known.lock();
+                (known.evaluated, known.evaluations) = (Some((step, test.score())), known.evaluations + 1);
+            }
             // the folder says the rest
             _ => return,
         }

@@ -1,22 +1,29 @@
 //! The bar at the bottom: how one's own run is getting on, and what can be done about it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use egui::{Button, Color32, DragValue, ProgressBar, RichText, Ui};
+use egui::{Align, Button, Color32, DragValue, Label, Layout, RichText, TextStyle, Ui, Vec2};
 
 use crate::runs::{RecordedState, Recording, Series};
-use crate::train::Control;
 use crate::train::record::Status;
+use crate::train::{Control, last_saved};
 use crate::units::{bytes, thousands};
 
+use super::dropped::Notices;
 use super::numbers::{duration, number};
 use super::palette;
+use super::progress::progress as progress_bar;
 use super::session::{Fetching, Known, Session, Task};
 use super::text::Text;
 use super::window::Seen;
 
 /// Points.
 const BAR: f32 = 140.0;
+/// For how long it is said what became of what was asked for.
+const SAID: Duration = Duration::from_secs(8);
+/// How often it is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What the bar remembers between frames.
 #[derive(Default)]
@@ -25,6 +32,22 @@ pub(super) struct Steering {
     folder: Option<PathBuf>,
     /// The factor for the learning rate that was asked for, until the run says that it has it.
     asked: Option<f64>,
+    /// What else was asked for at last.
+    request: Option<Request>,
+    /// A run that ended before its time, in a version of its recording, and whether it has a checkpoint.
+    unfinished: Option<(PathBuf, u64, bool)>,
+}
+
+/// What was asked of the run by a button or a key, until what became of it was said for a while.
+enum Request {
+    /// When it had saved so often, and failed to so often.
+    Save { saves: u64, failures: u64 },
+    /// When it had judged the held-out samples so often.
+    Evaluate { evaluations: u64 },
+    /// It was saved after so many steps,
+    Saved(u64, Instant),
+    /// and judged.
+    Evaluated(Instant),
 }
 
 /// Pauses the run, or lets it go on.
@@ -37,37 +60,98 @@ pub(super) fn toggle_pause(control: &Control) {
 }
 
 impl Steering {
-    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
+    /// Has the run save, and says when it has.
+    pub(super) fn save(&mut self, session: &Session) {
+        let (saves, failures) = (session.control().saves(), session.known().failures);
+        session.control().save();
+        self.request = Some(Request::Save { saves, failures });
+    }
+
+    /// Has the run judge the held-out samples, and says when it has.
+    pub(super) fn evaluate(&mut self, session: &Session) {
+        let evaluations = session.known().evaluations;
+        session.control().evaluate();
+        self.request = Some(Request::Evaluate { evaluations });
+    }
+
+    pub(super) fn ui(&mut self, ui: &mut Ui, seen: &mut Seen<'_>, notices: &mut Notices) {
         ui.add_space(3.0);
-        match seen.session {
-            Some(session) => {
-                let known = session.known();
+        let known = seen.session.map(Session::known);
+        match seen.session.zip(known.as_ref()) {
+            Some((session, known)) => {
                 let own = known.recording(seen.runs);
                 let status = own.and_then(|run| run.status.as_ref());
                 let rate = own.and_then(|run| run.series.get("learning_rate")).and_then(Series::last);
-                self.follow(&known, status);
+                self.follow(known, status);
+                self.look(ui, session, known);
                 ui.horizontal_wrapped(|ui| {
                     self.buttons(ui, seen.text, session, status);
                     if let Some(rate) = rate {
                         ui.label(seen.text.f("= {}", &[&number(rate.value, rate.value)]))
                             .on_hover_text(seen.text.t("The learning rate of the last step that was reported"));
                     }
-                    progress(ui, seen.text, &known, session, own.zip(status));
+                    progress(ui, seen.text, known, session, own.zip(status));
                 });
-                message(ui, seen.text, &known);
             }
             None => of_others(ui, seen),
         }
-        go_on(ui, seen);
+        // it is there with and without anything to say, so that no button moves when something is said
+        let size = Vec2::new(ui.available_width(), ui.spacing().interact_size.y);
+        ui.allocate_ui_with_layout(size, Layout::left_to_right(Align::Center), |ui| {
+            ui.set_min_size(size);
+            self.line(ui, seen, known.as_ref(), notices);
+        });
+        if let Some(Err(error)) = known.as_ref().and_then(|known| known.ended.as_ref()) {
+            let words = seen.text.f("The run failed: {}", &[error]);
+            ui.colored_label(palette::readable(ui, palette::BAD), words);
+        }
         ui.add_space(2.0);
+    }
+
+    /// Which run this is about, and what there is to say.
+    fn line(&mut self, ui: &mut Ui, seen: &mut Seen<'_>, known: Option<&Known>, notices: &mut Notices) {
+        if let Some(run) = known.and_then(|known| known.recording(seen.runs)) {
+            let color = palette::readable(ui, seen.selection.color(&run.folder));
+            ui.add(Label::new(RichText::new(&run.name).color(color).strong()).truncate());
+        }
+        self.go_on(ui, seen);
+        let words = known.and_then(|known| self.in_words(seen.text, known));
+        if let Some(words) = words {
+            // side by side with a notice, each has half of the line
+            let room = ui.available_width() / if notices.is_empty() { 1.0 } else { 2.0 };
+            ui.scope(|ui| {
+                ui.set_max_width(room);
+                ui.add(Label::new(words).truncate());
+            });
+        }
+        notices.ui(ui, seen.text);
+    }
+
+    /// Whether what was asked for was done.
+    fn look(&mut self, ui: &Ui, session: &Session, known: &Known) {
+        let now = Instant::now();
+        let done = match self.request {
+            Some(Request::Save { saves, failures }) if session.control().saves() > saves => {
+                // what went wrong is a notice
+                let saved = known.folder.as_deref().and_then(last_saved).filter(|_| known.failures == failures);
+                saved.map(|steps| Request::Saved(steps, now))
+            }
+            Some(Request::Evaluate { evaluations }) if known.evaluations > evaluations => Some(Request::Evaluated(now)),
+            Some(Request::Saved(_, since) | Request::Evaluated(since)) if since.elapsed() > SAID => None,
+            _ if known.ended.is_some() => None,
+            Some(_) => return ui.ctx().request_repaint_after(LOOK_EVERY),
+            None => return,
+        };
+        self.request = done;
     }
 
     fn buttons(&mut self, ui: &mut Ui, text: Text, session: &Session, status: Option<&Status>) {
         let control = session.control();
         let running = session.is_running();
         let enabled = running && !control.stopping();
-        let pause = if control.pausing() { text.t("Resume") } else { text.t("Pause") };
-        if ui.add_enabled(enabled, Button::new(pause)).on_hover_text("Ctrl+P").clicked() {
+        let words = [text.t("Pause"), text.t("Resume")];
+        let pause = Button::new(words[usize::from(control.pausing())]).min_size(Vec2::new(widest(ui, words), 0.0));
+        if ui.add_enabled(enabled, pause).on_hover_text("Ctrl+P").clicked() {
             toggle_pause(control);
         }
         let stop = ui.add_enabled(enabled, Button::new(text.t("Stop")));
@@ -76,11 +160,11 @@ impl Steering {
         }
         let save = ui.add_enabled(enabled, Button::new(text.t("Save")));
         if save.on_hover_text(text.t("Writes a checkpoint now (Ctrl+S)")).clicked() {
-            control.save();
+            self.save(session);
         }
         let evaluate = ui.add_enabled(enabled, Button::new(text.t("Evaluate")));
         if evaluate.on_hover_text(text.t("Judges the held-out samples now (Ctrl+E)")).clicked() {
-            control.evaluate();
+            self.evaluate(session);
         }
         let label = ui.label(text.t("Learning rate ×"));
         let mut factor = self.asked.or(status.map(|status| status.learning_rate_factor)).unwrap_or(1.0);
@@ -101,7 +185,64 @@ impl Steering {
         if self.folder != known.folder || known.ended.is_some() || self.asked.is_some_and(has_it) {
             self.asked = None;
         }
+        if self.folder != known.folder {
+            self.request = None;
+        }
         self.folder.clone_from(&known.folder);
+    }
+}
+
+impl Steering {
+    /// What is said of one's own run.
+    fn in_words(&self, text: Text, known: &Known) -> Option<RichText> {
+        let words = match (&known.ended, &self.request) {
+            (Some(Err(_)), _) => return None,
+            (Some(Ok(summary)), _) => {
+                let score = summary.test.map(|test| format!("{:.2} %", 100.0 * test.score())).unwrap_or_default();
+                match (&summary.stopped, summary.completed) {
+                    (Some(reason), _) => text.f("Stopped: {}. Test score {}", &[reason, &score]),
+                    (None, true) => text.f("Done. Test score {}, saved in {}", &[&score, &summary.folder.display()]),
+                    (None, false) => text.f("Stopped and saved in {}", &[&summary.folder.display()]),
+                }
+            }
+            (None, Some(Request::Save { .. })) => text.t("saving").to_owned(),
+            (None, Some(Request::Evaluate { .. })) => text.t("evaluating…").to_owned(),
+            (None, Some(Request::Saved(steps, _))) => text.f("saved step {}", &[&thousands(*steps)]),
+            (None, Some(Request::Evaluated(_))) => {
+                let (step, score) = known.evaluated?;
+                text.f("evaluated after step {}: {}", &[&thousands(step), &format!("{:.2} %", 100.0 * score)])
+            }
+            (None, None) => return known.notice.as_ref().map(|notice| RichText::new(notice).weak()),
+        };
+        Some(RichText::new(words))
+    }
+
+    /// Where nothing trains: lets the run in focus go on if it ended before its time, and has a checkpoint.
+    fn go_on(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {
+        if seen.session.is_some_and(Session::is_running) {
+            return;
+        }
+        let Some(run) = seen.selection.focus(seen.runs).filter(|run| run.state().is_unfinished()) else { return };
+        if !self.has_checkpoint(&run.folder, run.version) {
+            return;
+        }
+        let button = ui.button(seen.text.f("Go on with {}", &[&run.name]));
+        let hint = seen.text.t("Resumes the run from its last checkpoint, as brasa train --resume does");
+        if button.on_hover_text(hint).clicked() {
+            seen.asks.start = Some(Task::Resume(run.folder.clone(), None));
+        }
+    }
+
+    /// Looked up anew when the run has changed, and not with each frame.
+    fn has_checkpoint(&mut self, run: &Path, version: u64) -> bool {
+        match &self.unfinished {
+            Some((of, when, has)) if of == run && *when == version => *has,
+            _ => {
+                let has = last_saved(run).is_some();
+                self.unfinished = Some((run.to_owned(), version, has));
+                has
+            }
+        }
     }
 }
 
@@ -128,7 +269,9 @@ fn progress(ui: &mut Ui, text: Text, known: &Known, session: &Session, own: Opti
         } else if session.control().pausing() {
             ui.label(RichText::new(text.t("paused")).strong());
         } else {
-            ui.label(text.f("{} left", &[&duration(status.left_s)]));
+            // before the first steps nothing is known
+            let left = if status.left_s > 0.0 || status.step >= status.steps { status.left_s } else { f64::NAN };
+            ui.label(text.f("{} left", &[&duration(left)]));
         }
     }
     ui.label(text.f("{} in use", &[&bytes(status.memory_bytes)]));
@@ -136,8 +279,7 @@ fn progress(ui: &mut Ui, text: Text, known: &Known, session: &Session, own: Opti
 
 /// A bar of which this part is done, and what it says beside it: words on it would have two grounds.
 fn bar(ui: &mut Ui, part: f32, said: String) {
-    let bar = ProgressBar::new(part).desired_width(BAR).fill(palette::EMBER.gamma_multiply(0.8));
-    ui.add(bar).accessible_name(&said);
+    progress_bar(ui, part, BAR, palette::EMBER.gamma_multiply(0.8)).accessible_name(&said);
     ui.label(said);
 }
 
@@ -155,40 +297,11 @@ fn how_far(text: Text, run: &Recording, status: &Status) -> String {
     }
 }
 
-fn message(ui: &mut Ui, text: Text, known: &Known) {
-    match (&known.ended, &known.notice) {
-        (Some(Err(error)), _) => {
-            ui.colored_label(palette::BAD, text.f("The run failed: {}", &[error]));
-        }
-        (Some(Ok(summary)), _) => {
-            let score = summary.test.map(|test| format!("{:.2} %", 100.0 * test.score())).unwrap_or_default();
-            let line = match (&summary.stopped, summary.completed) {
-                (Some(reason), _) => text.f("Stopped: {}. Test score {}", &[reason, &score]),
-                (None, true) => text.f("Done. Test score {}, saved in {}", &[&score, &summary.folder.display()]),
-                (None, false) => text.f("Stopped and saved in {}", &[&summary.folder.display()]),
-            };
-            ui.add(egui::Label::new(line).truncate());
-        }
-        (None, Some(notice)) => {
-            ui.add(egui::Label::new(RichText::new(notice).weak()).truncate());
-        }
-        (None, None) => {}
-    }
-}
-
-/// Where nothing trains: lets the run in focus go on if it ended before its time.
-fn go_on(ui: &mut Ui, seen: &mut Seen<'_>) {
-    if seen.session.is_some_and(Session::is_running) {
-        return;
-    }
-    let Some(run) = seen.selection.focus(seen.runs).filter(|run| run.state().is_unfinished()) else { return };
-    let button = ui.button(seen.text.f("Go on with {}", &[&run.name]));
-    if button
-        .on_hover_text(seen.text.t("Resumes the run from its last checkpoint, as brasa train --resume does"))
-        .clicked()
-    {
-        seen.asks.start = Some(Task::Resume(run.folder.clone(), None));
-    }
+/// What a button takes with the widest of these words on it.
+fn widest(ui: &Ui, words: [&str; 2]) -> f32 {
+    let font = TextStyle::Button.resolve(ui.style());
+    let width = |words: &str| ui.painter().layout_no_wrap(words.into(), font.clone(), Color32::WHITE).size().x;
+    words.map(width).into_iter().fold(0.0, f32::max) + 2.0 * ui.spacing().button_padding.x
 }
 
 /// Where the window only looks: how the run in focus is.
@@ -198,8 +311,8 @@ fn of_others(ui: &mut Ui, seen: &Seen<'_>) {
         return;
     };
     ui.horizontal_wrapped(|ui| {
-        ui.add(egui::Label::new(RichText::new(&run.name).strong()).truncate());
-        ui.label(state(seen.text, run));
+        ui.add(Label::new(RichText::new(&run.name).strong()).truncate());
+        ui.label(state(ui, seen.text, run));
         if let Some(status) = &run.status {
             ui.label(how_far(seen.text, run, status));
         }
@@ -207,7 +320,7 @@ fn of_others(ui: &mut Ui, seen: &Seen<'_>) {
 }
 
 /// How a run is, in words.
-pub(super) fn state(text: Text, run: &Recording) -> RichText {
+pub(super) fn state(ui: &Ui, text: Text, run: &Recording) -> RichText {
     let (word, color) = match run.state() {
         RecordedState::Running => (text.t("running"), palette::GOOD),
         RecordedState::Paused => (text.t("paused"), palette::WARN),
@@ -217,5 +330,5 @@ pub(super) fn state(text: Text, run: &Recording) -> RichText {
         RecordedState::Silent { .. } => (text.t("gone without an end"), palette::BAD),
         RecordedState::Foreign => (text.t("of another program"), Color32::GRAY),
     };
-    RichText::new(word).color(color)
+    RichText::new(word).color(palette::readable(ui, color))
 }

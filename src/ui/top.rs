@@ -15,7 +15,7 @@ pub(super) fn top(ui: &mut Ui, seen: &mut Seen<'_>, narrow: bool, list_open: &mu
         let toggle = ui.toggle_value(list_open, if *list_open { "«" } else { "»" });
         toggle.accessible_name(text.t("list of runs")).on_hover_text(text.t("Show or hide the list of runs (Ctrl+B)"));
         if !narrow {
-            ui.label(RichText::new("brasa").strong().size(18.0).color(palette::EMBER));
+            ui.label(RichText::new("brasa").strong().size(18.0).color(palette::readable(ui, palette::EMBER)));
             ui.add_space(6.0);
         }
         for (number, page) in Page::ALL.into_iter().enumerate() {

@@ -12,6 +12,7 @@ use crate::runs::{Recording, Series, Watcher};
 use crate::train::Config;
 
 use super::dropped::{self, Notices};
+use super::look::dress;
 use super::pages::Pages;
 use super::runs::RunList;
 use super::selection::Selection;
@@ -117,7 +118,8 @@ impl Window {
         let watcher = Watcher::new(roots, LOOK_EVERY, repaint(&closer.context));
         let pages = Pages::new(train.as_deref());
         let mut settings = settings.0;
-        if train.is_none() && settings.page == Page::Start {
+        // it was left there another day; what was asked for is to see runs
+        if settings.page == Page::Start {
             settings.page = Page::Curves;
         }
         let task = train.map(|config| match resume {
@@ -204,7 +206,9 @@ impl Window {
 
     /// What is done before each frame, and while the window is hidden.
     pub fn logic(&mut self, ctx: &egui::Context) {
-        self.closer.context.lock().get_or_insert_with(|| ctx.clone());
+        if self.closer.context.lock().replace(ctx.clone()).is_none() {
+            dress(ctx);
+        }
         if self.closer.asked.swap(false, Ordering::Relaxed) {
             self.next = None;
             self.finish();
@@ -259,8 +263,7 @@ impl Window {
                 seen.settings.list_open = Some(list_open);
             }
             Panel::bottom("steering").show(ui, |ui| {
-                self.notices.ui(ui, seen.text);
-                self.steering.ui(ui, &mut seen);
+                self.steering.ui(ui, &mut seen, &mut self.notices);
             });
             if list_open {
                 Panel::left("runs")
@@ -325,10 +328,10 @@ impl Window {
             steer::toggle_pause(session.control());
         }
         if pressed(Key::S) {
-            session.control().save();
+            self.steering.save(session);
         }
         if pressed(Key::E) {
-            session.control().evaluate();
+            self.steering.evaluate(session);
         }
     }
 

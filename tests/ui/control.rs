@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use brasa::device::Fault;
 use brasa::train::Config;
 use brasa::train::record::{Line, METRICS, RunState, STATUS, Status};
-use brasa::ui::{Closer, Options, Page};
+use brasa::ui::{Closer, Options, Page, SavedSettings, Window};
 use egui::accesskit::Role;
 use egui::{ViewportCommand, ViewportEvent, ViewportId};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
@@ -59,10 +59,21 @@ fn a_run_is_paused_changed_stopped_and_resumed() {
     assert_eq!(lines(&run).len(), paused, "a paused run does no steps");
 
     set_factor(&mut seen, 0.5);
+    let before = seen.get_by_label("Resume").rect();
     wait(&mut seen, "it is told", |seen| seen.query_all_by_label_contains("times 0.5").next().is_some());
-    // the bar has grown by a line
     seen.run_steps(3);
+    assert_eq!(seen.get_by_label("Resume").rect(), before, "what is said moves no button");
+    let shown = |status: Option<Status>| status.expect("it is there").timeline;
+    let timeline = shown(status(&run));
+    let written = || status(&run).expect("it is there").written_unix_ms;
+    let first = written();
+    wait(&mut seen, "it says once more that it waits", |_| written() > first + 1500);
+    assert_eq!(shown(status(&run)), timeline, "nothing happens in a pause");
+    let place = |seen: &Seen, label: &str| seen.get_by_label(label).rect();
+    let stop = place(&seen, "Stop");
     seen.get_by_label("Resume").click();
+    wait(&mut seen, "it goes on", |seen| seen.query_by_label("Pause").is_some());
+    assert_eq!((place(&seen, "Stop"), place(&seen, "Pause")), (stop, before), "the button is as wide with either word");
     wait(&mut seen, "it goes on", |_| lines(&run).len() > paused + 5);
     let after = status(&run).expect("it is running");
     wait(&mut seen, "the factor arrives", |_| status(&run).is_some_and(|status| status.learning_rate_factor == 0.5));
@@ -72,6 +83,10 @@ fn a_run_is_paused_changed_stopped_and_resumed() {
     let before = evaluations();
     seen.get_by_label("Evaluate").click();
     wait(&mut seen, "it evaluates", |_| evaluations() > before);
+    let says = |seen: &Seen, words: &str| seen.query_all_by_label_contains(words).next().is_some();
+    wait(&mut seen, "it says so", |seen| says(seen, "evaluated after step "));
+    seen.get_by_label("Save").click();
+    wait(&mut seen, "it saves, and says so", |seen| says(seen, "saved step "));
 
     seen.get_by_label("Stop").click();
     wait(&mut seen, "it stops", |seen| !seen.state().is_training());
@@ -158,6 +173,54 @@ fn a_window_that_a_signal_closes_says_how_its_run_ended() {
 }
 
 #[test]
+fn a_run_that_was_started_in_the_window_is_saved_when_a_signal_closes_it() {
+    let out = tempfile::tempdir().expect("a folder");
+    let closer = Closer::default();
+    let mut seen = window(Options { closer: closer.clone(), ..Options::default() });
+    seen.state_mut().open_page(Page::Start);
+    seen.run_steps(2);
+    for (flag, value) in [("epochs", "10000"), ("device", "cpu"), ("out", &out.path().display().to_string())] {
+        fill(&mut seen, flag, value);
+    }
+    seen.get_by_label("Start training").click();
+    let run = out.path().join("digits-cnn-1");
+    wait(&mut seen, "it trains", |_| lines(&run).len() > 5);
+    closer.close();
+    wait(&mut seen, "it ends", |seen| !seen.state().is_training());
+    assert_eq!(status(&run).expect("written at the end").state, RunState::Stopped);
+    assert!(run.join("checkpoints").read_dir().expect("a folder").next().is_some(), "what was learned is saved");
+    let summary = seen.state().ended().expect("it was trained").as_ref().expect("nothing failed");
+    assert!(!summary.completed && summary.folder == run, "{summary:?}");
+}
+
+#[test]
+fn only_a_run_with_a_checkpoint_may_go_on() {
+    let out = tempfile::tempdir().expect("a folder");
+    let (mut seen, run) = start(out.path(), Config { epochs: 10_000, ..config(out.path()) });
+    seen.state_mut().finish();
+    drop(seen);
+    let shown = || {
+        let mut seen = window(Options { roots: vec![out.path().into()], ..Options::default() });
+        wait(&mut seen, "it is listed", |seen| seen.query_by_label("Draw digits-cnn-1").is_some());
+        seen.run_steps(3);
+        seen
+    };
+    assert!(shown().query_by_label("Go on with digits-cnn-1").is_some());
+    std::fs::remove_dir_all(run.join("checkpoints")).expect("removable");
+    assert!(shown().query_by_label("Go on with digits-cnn-1").is_none());
+}
+
+#[test]
+fn a_window_that_trains_opens_where_that_is_seen() {
+    let out = tempfile::tempdir().expect("a folder");
+    let left: SavedSettings = serde_json::from_value(serde_json::json!({ "page": "start" })).expect("settings");
+    let options = Options { train: Some(Box::new(config(out.path()))), ..Options::default() };
+    let mut window = Window::new(options, left);
+    assert_eq!(window.page(), Page::Curves);
+    window.finish();
+}
+
+#[test]
 fn a_picture_is_judged_by_a_run_that_goes_on() {
     let out = tempfile::tempdir().expect("a folder");
     let (mut seen, run) = start(out.path(), Config { epochs: 10_000, ..config(out.path()) });
@@ -216,7 +279,6 @@ fn a_run_whose_device_is_lost_says_so_and_goes_on_when_asked() {
         seen.run_steps(3);
     }
     wait(&mut seen, "it may go on", |seen| seen.query_by_label("Go on with digits-cnn-1").is_some());
-    // the bar has grown by a line
     seen.run_steps(3);
     seen.get_by_label("Go on with digits-cnn-1").click();
     let is_running = |run: &Path| status(run).is_some_and(|status| status.state == RunState::Running);

@@ -61,7 +61,10 @@ impl Run<'_> {
         let status = self.status();
         let json = serde_json::to_vec(&status).expect("plain data");
         self.show(STATUS, &json);
-        self.log_took(start);
+        // the last steps would be pushed out of sight by what is told of a pause
+        if self.report.state != RunState::Paused {
+            self.log_took(start);
+        }
     }
 
     /// Writes a file that only shows something. If it cannot be written the run goes on.

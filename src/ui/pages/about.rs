@@ -9,7 +9,7 @@ pub(super) fn ui(ui: &mut Ui, seen: &mut Seen<'_>) {
     let text = seen.text;
     ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
         ui.add_space(12.0);
-        ui.label(RichText::new("brasa").size(34.0).strong().color(palette::EMBER));
+        ui.label(RichText::new("brasa").size(34.0).strong().color(palette::readable(ui, palette::EMBER)));
         ui.label(format!("{} {}", text.t("version"), env!("CARGO_PKG_VERSION")));
         ui.add_space(8.0);
         ui.label(text.t(

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use egui::{Button, Grid, ProgressBar, RichText, ScrollArea, Sense, Ui, Vec2};
+use egui::{Button, Grid, RichText, ScrollArea, Sense, Ui, Vec2};
 use parking_lot::Mutex;
 
 use crate::bench::{self, DeviceReport, Method, Options, Progress, Report, Row, Suite, number};
 
 use crate::ui::later::Later;
 use crate::ui::palette;
+use crate::ui::progress::progress;
 use crate::ui::session::Session;
 use crate::ui::settings::Settings;
 use crate::ui::text::Text;
@@ -81,17 +82,18 @@ impl Benchmark {
                 self.start(ui.ctx());
             }
             if seen.session.is_some_and(Session::is_running) {
-                ui.colored_label(palette::WARN, text.t("What trains now is in the way: pause it first"));
+                ui.colored_label(palette::readable(ui, palette::WARN), text.t("What trains now is in the way: pause it first"));
             }
             if let Some(measuring) = &self.measuring
                 && let Some(Progress { device, case, done, of }) = &*measuring.progress.lock()
             {
                 let part = *done as f32 / (*of).max(1) as f32;
-                ui.add(ProgressBar::new(part).desired_width(220.0).fill(palette::EMBER.gamma_multiply(0.8)));
-                ui.label(format!("{device}: {case}"));
+                let said = format!("{device}: {case}");
+                progress(ui, part, 220.0, palette::EMBER.gamma_multiply(0.8)).accessible_name(&said);
+                ui.label(said);
             }
             if let Some(error) = &self.error {
-                ui.colored_label(palette::BAD, error);
+                ui.colored_label(palette::readable(ui, palette::BAD), error);
             }
         });
     }
@@ -115,14 +117,14 @@ impl Benchmark {
 fn tables(ui: &mut Ui, text: Text, report: &Report) {
     for device in &report.devices {
         ui.horizontal(|ui| {
-            ui.label(RichText::new(&device.selector).monospace().color(palette::EMBER));
+            ui.label(RichText::new(&device.selector).monospace().color(palette::readable(ui, palette::EMBER)));
             ui.label(&device.name);
             if let Some(peak) = device.peak {
                 let at_most = [number(peak.gflops), number(peak.gigabytes)];
                 ui.weak(text.f("at most {} GFLOP/s and {} GB/s", &[&at_most[0], &at_most[1]]));
             }
             if let Some(failure) = &device.failure {
-                ui.colored_label(palette::BAD, failure);
+                ui.colored_label(palette::readable(ui, palette::BAD), failure);
             }
         });
     }

@@ -39,7 +39,7 @@ impl Devices {
         let devices = match machine.devices(ui.ctx()) {
             Some(Ok(devices)) => devices,
             Some(Err(error)) => {
-                ui.colored_label(palette::BAD, error);
+                ui.colored_label(palette::readable(ui, palette::BAD), error);
                 return;
             }
             None => {
@@ -63,7 +63,7 @@ impl Devices {
     fn device(&mut self, ui: &mut Ui, seen: &Seen<'_>, device: &DeviceInfo, usage: Option<&Usage>) {
         let text = seen.text;
         ui.horizontal(|ui| {
-            ui.label(RichText::new(&device.selector).monospace().color(palette::EMBER));
+            ui.label(RichText::new(&device.selector).monospace().color(palette::readable(ui, palette::EMBER)));
             ui.heading(&device.name);
         });
         let grid = Grid::new(&device.selector).num_columns(2).min_col_width(NAMES).spacing([18.0, 4.0]);
@@ -122,7 +122,7 @@ impl Devices {
                 ui.spinner();
             }
             if let Some(error) = error {
-                ui.colored_label(palette::BAD, error);
+                ui.colored_label(palette::readable(ui, palette::BAD), error);
             }
         });
     }

@@ -49,6 +49,7 @@ impl Graph {
         let Some(run) = seen.selection.focus(seen.runs) else {
             return super::nothing(ui, text.t("No run is chosen"));
         };
+        super::about_run(ui, seen, run);
         let Some(plan) = run.plan.as_ref() else {
             return super::nothing(ui, text.t("This run has written no plan"));
         };
@@ -174,12 +175,8 @@ impl Graph {
                     let source = kernel.source.map_or("", |source| text.t(source.name()));
                     row(text.t("time"), format!("{time:.4} ms ({source})"));
                     let (gflops, gigabytes) = (kernel.flops as f64 / time * 1e-6, kernel.bytes as f64 / time * 1e-6);
-                    let of = |rate: f64, most: Option<f64>| match most {
-                        Some(most) => format!("{rate:.2}  ({:.0} % {} {most:.1})", 100.0 * rate / most, text.t("of")),
-                        None => format!("{rate:.2}"),
-                    };
-                    row("GFLOP/s", of(gflops, peak.map(|peak| peak.gflops)));
-                    row("GB/s", of(gigabytes, peak.map(|peak| peak.gigabytes)));
+                    row("GFLOP/s", of_limit(text, gflops, peak.map(|peak| peak.gflops), ""));
+                    row("GB/s", of_limit(text, gigabytes, peak.map(|peak| peak.gigabytes), text.t("from caches")));
                     if peak.is_none() {
                         row("", text.t("the device's limits are measured on the page Devices").to_owned());
                     }
@@ -216,9 +213,18 @@ impl Graph {
                 ui.add(TextEdit::multiline(&mut code).code_editor().desired_width(f32::INFINITY));
             }
             Err(error) => {
-                ui.colored_label(palette::BAD, error.as_str());
+                ui.colored_label(palette::readable(ui, palette::BAD), error.as_str());
             }
         });
+    }
+}
+
+/// A rate, and which part it is of what the device was measured to do; of more than that, why it may be.
+fn of_limit(text: Text, rate: f64, most: Option<f64>, beyond: &str) -> String {
+    match most {
+        Some(most) if rate <= most => format!("{rate:.2}  ({:.0} % {} {most:.1})", 100.0 * rate / most, text.t("of")),
+        Some(_) if !beyond.is_empty() => format!("{rate:.2}  ({beyond})"),
+        _ => format!("{rate:.2}"),
     }
 }
 
@@ -278,6 +284,13 @@ fn places(kernels: &[KernelRecord]) -> Vec<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_share_is_above_the_whole() {
+        let of = |rate, most| of_limit(Text(crate::ui::Language::English), rate, most, "from caches");
+        let said = [of(2.5, Some(5.0)), of(11.74, Some(5.1)), of(1.0, None)];
+        assert_eq!(said, ["2.50  (50 % of 5.0)", "11.74  (from caches)", "1.00"]);
+    }
 
     #[test]
     fn waves_are_rows() {

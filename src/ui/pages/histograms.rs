@@ -8,6 +8,7 @@ use egui::{Grid, RichText, ScrollArea, TextEdit, Ui, Vec2};
 
 use crate::runs::{RecordedHistogram, Recording};
 
+use crate::ui::numbers::two_digits;
 use crate::ui::palette;
 use crate::ui::settings::{HistogramKind as Kind, HistogramSettings, HistogramView as View};
 use crate::ui::text::Text;
@@ -20,15 +21,17 @@ const CELL: Vec2 = Vec2::new(330.0, 210.0);
 const GAP: f32 = 12.0;
 /// Part of a module's units that never answer at which that is worth a word.
 const DEAD: f64 = 0.5;
-/// Growth of a layer's values (root mean square) over a run at which it explodes, and what is too large in any case.
-const EXPLODING: f64 = 100.0;
-const TOO_LARGE: f64 = 1e4;
+/// A layer's values explode where their root mean square is no finite number, or is beyond this and at least twice as
+/// large as at first. Growth alone says nothing: logits begin near 0. Nor does size: inputs may be large.
+const TOO_LARGE: f64 = 1e3;
+const GROWTH: f64 = 2.0;
 
 pub(super) fn ui(ui: &mut Ui, seen: &mut Seen<'_>) {
     let text = seen.text;
     let Some(focus) = seen.selection.focus(seen.runs) else {
         return super::nothing(ui, text.t("No run is chosen"));
     };
+    super::about_run(ui, seen, focus);
     controls(ui, text, &mut seen.settings.histograms);
     let settings = &seen.settings.histograms;
     let shown = if settings.view == View::Overlay { seen.selection.shown(seen.runs) } else { vec![focus] };
@@ -36,7 +39,7 @@ pub(super) fn ui(ui: &mut Ui, seen: &mut Seen<'_>) {
     if !warnings.is_empty() {
         ScrollArea::vertical().id_salt("warnings").max_height(60.0).show(ui, |ui| {
             for warning in &warnings {
-                ui.colored_label(palette::WARN, warning);
+                ui.colored_label(palette::readable(ui, palette::WARN), warning);
             }
         });
     }
@@ -131,8 +134,8 @@ fn warnings(text: Text, run: &Recording) -> Vec<String> {
     for (tag, histograms) in &run.histograms {
         let (Some(first), Some(last)) = (histograms.first(), histograms.last()) else { continue };
         let (before, now) = (first.root_mean_square(), last.root_mean_square());
-        if now > TOO_LARGE || (before > 0.0 && now / before > EXPLODING) {
-            let sizes = [format!("{before:.1e}"), format!("{now:.1e}")];
+        if explodes(before, now) {
+            let sizes = [two_digits(before), two_digits(now)];
             found.push(
                 text.f("{} explodes: its values went from {} to {} (root mean square)", &[tag, &sizes[0], &sizes[1]]),
             );
@@ -141,4 +144,20 @@ fn warnings(text: Text, run: &Recording) -> Vec<String> {
         }
     }
     found
+}
+
+fn explodes(before: f64, now: f64) -> bool {
+    !now.is_finite() || (now > TOO_LARGE && now >= GROWTH * before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_too_large_and_grows_explodes() {
+        assert!(!explodes(5.9e-2, 7.0), "logits of a classifier that has learned");
+        assert!(!explodes(5e4, 6e4), "inputs that are large");
+        assert!(explodes(3.0, 2e3) && explodes(0.0, 1e30) && explodes(1.0, f64::INFINITY) && explodes(1.0, f64::NAN));
+    }
 }

@@ -13,13 +13,15 @@ mod start;
 
 use std::path::PathBuf;
 
-use egui::Ui;
+use egui::{Label, RichText, Ui};
 
 use crate::bench::Report;
+use crate::runs::Recording;
 use crate::train::Config;
 
 use super::dropped::sorted;
 use super::later::Machine;
+use super::palette;
 use super::settings::Page;
 use super::text::Text;
 use super::window::Seen;
@@ -95,6 +97,13 @@ pub(super) fn title(page: Page, text: Text) -> &'static str {
         Page::Runs => text.t("Runs"),
         Page::About => text.t("About"),
     }
+}
+
+/// The run that a page is about.
+fn about_run(ui: &mut Ui, seen: &Seen<'_>, run: &Recording) {
+    let color = palette::readable(ui, seen.selection.color(&run.folder));
+    let name = RichText::new(&run.name).color(color).strong();
+    ui.add(Label::new(name).truncate()).on_hover_text(run.folder.display().to_string());
 }
 
 /// What stands where there is nothing to show yet.

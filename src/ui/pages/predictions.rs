@@ -63,6 +63,7 @@ impl PredictionsPage {
         let Some(run) = seen.selection.focus(seen.runs) else {
             return super::nothing(ui, text.t("No run is chosen"));
         };
+        super::about_run(ui, seen, run);
         ui.horizontal_wrapped(|ui| {
             for (view, name) in [
                 (View::Samples, text.t("samples")),
@@ -136,7 +137,7 @@ impl PredictionsPage {
             return super::nothing(ui, text.t("The model is right about all of them"));
         }
         if let Some(problem) = self.sheets.follow(ui.ctx(), run, said) {
-            ui.colored_label(palette::BAD, problem);
+            ui.colored_label(palette::readable(ui, palette::BAD), problem);
         }
         let cell = if masked { cells::MASKED } else { cells::CLASSIFIED };
         let columns = ((ui.available_width() + 8.0) / (cell.x + 8.0)).floor().max(1.0) as usize;

@@ -72,7 +72,7 @@ fn compare(ui: &mut Ui, seen: &mut Seen<'_>) {
     Grid::new("settings").striped(true).spacing([18.0, 4.0]).show(ui, |ui| {
         ui.weak(seen.text.t("setting"));
         for (run, _) in &runs {
-            ui.colored_label(seen.selection.color(&run.folder), cut(&run.name));
+            ui.colored_label(palette::readable(ui, seen.selection.color(&run.folder)), cut(&run.name));
         }
         ui.end_row();
         for key in keys {
@@ -115,11 +115,11 @@ fn table(ui: &mut Ui, seen: &mut Seen<'_>, runs: &[&Recording]) {
 }
 
 fn row(ui: &mut Ui, seen: &mut Seen<'_>, text: Text, run: &Recording) {
-    let name = RichText::new(cut(&run.name)).color(seen.selection.color(&run.folder)).strong();
+    let name = RichText::new(cut(&run.name)).color(palette::readable(ui, seen.selection.color(&run.folder))).strong();
     if ui.add(Label::new(name).sense(Sense::click())).on_hover_text(run.folder.display().to_string()).clicked() {
         seen.selection.set_focus(&run.folder);
     }
-    let state = ui.label(state(text, run));
+    let state = ui.label(state(ui, text, run));
     if let Some(message) = run.status.as_ref().and_then(|status| status.message.as_ref()) {
         state.on_hover_text(message);
     }
@@ -134,7 +134,7 @@ fn row(ui: &mut Ui, seen: &mut Seen<'_>, text: Text, run: &Recording) {
     ui.label(start.map(|start| start.device.clone()).unwrap_or_default());
     if !run.problems.is_empty() {
         let list = run.problems.join("\n");
-        ui.colored_label(palette::WARN, text.f("{} files cannot be read", &[&run.problems.len()])).on_hover_text(list);
+        ui.colored_label(palette::readable(ui, palette::WARN), text.f("{} files cannot be read", &[&run.problems.len()])).on_hover_text(list);
     }
 }
 

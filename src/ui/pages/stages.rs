@@ -2,7 +2,7 @@
 
 mod timeline;
 
-use egui::{Align2, Color32, FontId, Grid, Rect, RichText, Role, ScrollArea, Sense, Ui, Vec2, WidgetInfo};
+use egui::{Align2, FontId, Grid, Rect, RichText, Role, ScrollArea, Sense, Ui, Vec2, WidgetInfo};
 
 use crate::runs::Recording;
 use crate::train::record::Status;
@@ -31,6 +31,7 @@ impl Stages {
         let Some(run) = seen.selection.focus(seen.runs) else {
             return super::nothing(ui, text.t("No run is chosen"));
         };
+        super::about_run(ui, seen, run);
         let Some(status) = run.status.as_ref().filter(|status| !status.stages.is_empty()) else {
             return super::nothing(ui, text.t("This run has not told where its time goes"));
         };
@@ -85,7 +86,7 @@ fn bars(ui: &mut Ui, text: Text, stages: &[StageReport], steps: u64) {
         ui.end_row();
         for stage in stages {
             let color = palette::of_stage(stage.stage);
-            ui.colored_label(readable(ui, color), text.t(stage.stage.name()));
+            ui.colored_label(palette::readable(ui, color), text.t(stage.stage.name()));
             bar(ui, text, stage, longest, width);
             let each = |ms: f64| format!("{:.3}", ms / steps as f64);
             ui.monospace(each(stage.busy_ms));
@@ -120,12 +121,6 @@ fn bar(ui: &mut Ui, text: Text, stage: &StageReport, longest: f64, width: f32) {
     let name = format!("{}: {said}", text.t(stage.stage.name()));
     response.widget_info(|| WidgetInfo::labeled(Role::Image, true, &name));
     response.on_hover_text(said);
-}
-
-/// The colour, further from the ground that it is on, so that words in it can be read.
-fn readable(ui: &Ui, color: Color32) -> Color32 {
-    let (away, part) = if ui.visuals().dark_mode { (Color32::WHITE, 0.2) } else { (Color32::BLACK, 0.35) };
-    color.lerp_to_gamma(away, part)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::units::{bytes, thousands};
 
 use crate::ui::form::{Field, FieldKind, Form};
 use crate::ui::later::{Later, Machine};
-use crate::ui::numbers::duration;
+use crate::ui::numbers::{UNKNOWN, duration};
 use crate::ui::palette;
 use crate::ui::session::Task;
 use crate::ui::text::Text;
@@ -124,9 +124,9 @@ impl Start {
         let wrong = self.form.fields.iter().find_map(|field| Some((field.key, field.problem.as_ref()?)));
         if let Some((key, problem)) = wrong {
             // the field may be out of sight
-            ui.colored_label(palette::BAD, format!("{key}: {}", problem.text(text)));
+            ui.colored_label(palette::readable(ui, palette::BAD), format!("{key}: {}", problem.text(text)));
         } else if let Err(problem) = self.form.config() {
-            ui.colored_label(palette::BAD, problem);
+            ui.colored_label(palette::readable(ui, palette::BAD), problem);
         }
         if let Some((_, result)) = &self.forecast {
             match &*result.get() {
@@ -138,7 +138,7 @@ impl Start {
                 }
                 Some(Ok(forecast)) => show_forecast(ui, text, forecast),
                 Some(Err(error)) => {
-                    ui.colored_label(palette::BAD, error);
+                    ui.colored_label(palette::readable(ui, palette::BAD), error);
                 }
             }
         }
@@ -167,7 +167,10 @@ impl Start {
             if let Some(problem) = &field.problem {
                 // within the column, whatever it says
                 ui.set_max_width(width);
-                ui.add(egui::Label::new(RichText::new(problem.text(text)).color(palette::BAD)).wrap());
+                ui.add(
+                    egui::Label::new(RichText::new(problem.text(text)).color(palette::readable(ui, palette::BAD)))
+                        .wrap(),
+                );
             }
             changed
         })
@@ -201,7 +204,7 @@ fn value(
                 edit = edit.hint_text(field.hint.as_str());
             }
             if field.problem.is_some() {
-                edit = edit.text_color(palette::BAD);
+                edit = edit.text_color(palette::readable(ui, palette::BAD));
             }
             let typed = ui.add(edit).labelled_by(name.id).on_hover_text(help).changed();
             typed | suggestions(ui, text, field, devices)
@@ -277,7 +280,7 @@ fn suggestions(ui: &mut Ui, text: Text, field: &mut Field, devices: Option<&[Dev
 
 fn show_forecast(ui: &mut Ui, text: Text, forecast: &RunForecast) {
     let RunForecast { memory, step_ms, steps, seconds } = forecast;
-    let step = format!("{:.2} ms", step_ms.unwrap_or(f64::NAN));
+    let step = step_ms.map_or_else(|| UNKNOWN.to_owned(), |ms| format!("{ms:.2} ms"));
     let (whole, total) = (duration(seconds.unwrap_or(f64::NAN)), bytes(memory.training.total_bytes()));
     ui.label(
         text.f(
@@ -288,7 +291,7 @@ fn show_forecast(ui: &mut Ui, text: Text, forecast: &RunForecast) {
     match memory.free_bytes {
         Some(free) if !memory.fits() => {
             let line = text.f("only {} are free: use a smaller batch or model", &[&bytes(free)]);
-            ui.colored_label(palette::BAD, line);
+            ui.colored_label(palette::readable(ui, palette::BAD), line);
         }
         Some(free) => {
             ui.weak(text.f("{} are free", &[&bytes(free)]));

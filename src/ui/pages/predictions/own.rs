@@ -13,6 +13,7 @@ use crate::train::{PredictedPicture, Predictor};
 use crate::ui::later::{caught, no_thread};
 use crate::ui::palette;
 use crate::ui::path_field::PathField;
+use crate::ui::progress::progress;
 use crate::ui::session::Session;
 use crate::ui::text::Text;
 use crate::ui::texture::texture;
@@ -149,7 +150,7 @@ impl Shown {
         let (predicted, classes) = match &self.result {
             Ok(judged) => judged,
             Err(error) => {
-                ui.colored_label(palette::BAD, error);
+                ui.colored_label(palette::readable(ui, palette::BAD), error);
                 return;
             }
         };
@@ -166,7 +167,8 @@ impl Shown {
             Grid::new(("own", &self.path)).num_columns(3).show(ui, |ui| {
                 for (class, part) in &predicted.prediction.likeliest {
                     ui.label(class_name(classes, *class));
-                    ui.add(egui::ProgressBar::new(*part).desired_width(160.0));
+                    progress(ui, *part, 160.0, ui.visuals().selection.bg_fill)
+                        .accessible_name(class_name(classes, *class));
                     ui.monospace(format!("{:>5.1} %", 100.0 * part));
                     ui.end_row();
                 }

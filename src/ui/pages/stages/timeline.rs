@@ -1,10 +1,12 @@
 //! The last steps in time: a lane for each thread and device.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use egui::{Align2, Color32, FontId, Rect, Role, Sense, Ui, Vec2, WidgetInfo, pos2};
 
 use crate::runs::Recording;
+use crate::stage::Stage;
 use crate::train::record::{Lane, Span, Timeline};
 
 use crate::ui::palette;
@@ -16,8 +18,9 @@ const NAMES: f32 = 140.0;
 const AXIS: f32 = 18.0;
 /// Spans narrower than this are drawn together with their neighbours.
 const NARROWEST: f32 = 1.0;
-/// Milliseconds.
+/// Milliseconds: the least that is seen, and from where on the axis has seconds.
 const SHORTEST: f64 = 0.01;
+const LONG: f64 = 10_000.0;
 
 /// Which part of the time is seen.
 #[derive(Default)]
@@ -131,6 +134,9 @@ impl TimelineView {
                 }
             }
         }
+        for lane in timeline.lanes.iter().filter(|lane| has_gaps(timeline, lane)) {
+            ui.weak(text.f("{}: not every step is timed, so that gaps may be work", &[&lane_name(text, &lane.name)]));
+        }
         if let Some((lane, span)) = hovered {
             let took = format!("{:.3}", span.end_ms - span.start_ms);
             response.on_hover_text_at_pointer(text.f(
@@ -139,6 +145,20 @@ impl TimelineView {
             ));
         }
     }
+}
+
+/// Whether steps are missing in a lane that trains: those between others, and those that a loader has made batches for
+/// before the last one that is there.
+fn has_gaps(timeline: &Timeline, lane: &Lane) -> bool {
+    let steps = |lane: &Lane, stages: &[Stage]| -> BTreeSet<u64> {
+        lane.spans.iter().filter(|span| stages.contains(&span.stage)).map(|span| span.step).collect()
+    };
+    let timed = steps(lane, &[Stage::Backward]);
+    let (Some(first), Some(last)) = (timed.first().copied(), timed.last().copied()) else { return false };
+    let is_training = |lane: &&Lane| lane.name.starts_with("loader ") || lane.name == "batches";
+    let loaded = timeline.lanes.iter().filter(is_training).flat_map(|lane| steps(lane, &[Stage::Load, Stage::Batch]));
+    let before_last = |step: &u64| *step < last && !timed.contains(step);
+    (last - first) as usize >= timed.len() || loaded.into_iter().any(|step| before_last(&step))
 }
 
 /// How long each lane worked.
@@ -178,7 +198,14 @@ fn extent(timeline: &Timeline) -> Option<[f64; 2]> {
     is_good.then_some([from, to.max(from + SHORTEST)])
 }
 
-/// Lines at round numbers of milliseconds since what is seen begins.
+/// A time on the axis, whose lines are so far apart.
+fn on_axis(at: f64, step: f64, is_long: bool) -> String {
+    let (at, step, unit) = if is_long { (at / 1e3, step / 1e3, "s") } else { (at, step, "ms") };
+    let digits = if step >= 1.0 { 0 } else { 2 };
+    format!("{at:.digits$} {unit}")
+}
+
+/// Lines at round numbers of milliseconds, or of seconds, since what is seen begins.
 fn axis(painter: &egui::Painter, plot: Rect, [from, to]: [f64; 2], color: Color32) {
     const LINES: f64 = 8.0;
     // what a file says may be anything
@@ -192,7 +219,7 @@ fn axis(painter: &egui::Painter, plot: Rect, [from, to]: [f64; 2], color: Color3
     for at in (0..=LINES as usize + 1).map(|line| line as f64 * step).take_while(|&at| at <= to - from) {
         let x = plot.left() + (at / (to - from)) as f32 * plot.width();
         painter.vline(x, plot.y_range(), (0.5, color.gamma_multiply(0.4)));
-        let text = if step >= 1.0 { format!("{at:.0} ms") } else { format!("{at:.2} ms") };
+        let text = on_axis(at, step, to - from >= LONG);
         let words = painter.layout_no_wrap(text, FontId::proportional(10.0), color);
         // the last one may have no room at its right
         let left = (x + 2.0).min(plot.right() - words.size().x);
@@ -229,6 +256,28 @@ mod tests {
         view.zoom([1.0, 2.0], &timeline("third"));
         view.follow(&other);
         assert_eq!((view.seen, &view.held), (None, &None));
+    }
+
+    #[test]
+    fn steps_that_were_not_timed_are_told_of() {
+        let lane = |name: &str, stage, steps: &[u64]| {
+            let span = |&step: &u64| Span { stage, start_ms: step as f64, end_ms: step as f64 + 0.5, step };
+            Lane { name: name.to_owned(), spans: steps.iter().map(span).collect() }
+        };
+        let has = |loaded: &[u64], timed: &[u64]| {
+            let device = lane("gpu:0", Stage::Backward, timed);
+            let timeline = Timeline { lanes: vec![lane("loader 1", Stage::Load, loaded), device.clone()] };
+            has_gaps(&timeline, &device)
+        };
+        assert!(!has(&[5, 6, 7, 8], &[3, 4, 5, 6]), "the loader is ahead");
+        assert!(!has(&[5, 6], &[]) && !has(&[], &[3]));
+        assert!(has(&[], &[16, 32]) && has(&[30, 31, 32, 33], &[32]));
+    }
+
+    #[test]
+    fn an_axis_has_seconds_where_it_is_long() {
+        let said = [(0.5, 0.5, false), (2000.0, 1000.0, false), (25_000.0, 5000.0, true)];
+        assert_eq!(said.map(|(at, step, long)| on_axis(at, step, long)), ["0.50 ms", "2000 ms", "25 s"]);
     }
 
     #[test]
