@@ -11,7 +11,7 @@ pub(super) fn dress(context: &Context) {
 }
 
 fn legible(visuals: &mut Visuals) {
-    let [words, weak, border] = if visuals.dark_mode { [190, 150, 108] } else { [50, 95, 135] };
+    let [words, weak, border] = if visuals.dark_mode { [170, 140, 108] } else { [70, 100, 135] };
     visuals.widgets.noninteractive.fg_stroke.color = Color32::from_gray(words);
     visuals.weak_text_color = Some(Color32::from_gray(weak));
     visuals.widgets.inactive.bg_stroke = Stroke::new(1.0, Color32::from_gray(border));

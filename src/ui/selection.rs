@@ -54,15 +54,25 @@ impl Selection {
 
     /// Takes in runs that were not there before, the newest of which is the last; the one in focus may be gone.
     pub(super) fn follow(&mut self, runs: &[Recording]) {
+        let mut new = Vec::new();
         for run in runs.iter().rev() {
-            if !self.runs.contains_key(&run.folder) {
-                let (number, color) = (self.runs.len(), self.least_used_color());
-                let chosen = match self.remembered.get(&key(&run.folder)) {
-                    Some(&([r, g, b], shown)) => Chosen { color: Color32::from_rgb(r, g, b), shown, by_hand: true },
-                    None => Chosen { color, shown: number < SHOWN_AT_FIRST, by_hand: false },
-                };
-                self.runs.insert(run.folder.clone(), chosen);
+            if self.runs.contains_key(&run.folder) {
+                continue;
             }
+            let shown = self.runs.len() + new.len() < SHOWN_AT_FIRST;
+            match self.remembered.get(&key(&run.folder)) {
+                Some(&([r, g, b], shown)) => {
+                    let chosen = Chosen { color: Color32::from_rgb(r, g, b), shown, by_hand: true };
+                    self.runs.insert(run.folder.clone(), chosen);
+                }
+                None => new.push((run, shown)),
+            }
+        }
+        // the oldest first, so that a run keeps its colour when others have come after it
+        for (run, shown) in new.into_iter().rev() {
+            let own = own_color(&run.place);
+            let color = if shown { self.free_color(own) } else { palette::color(own) };
+            self.runs.insert(run.folder.clone(), Chosen { color, shown, by_hand: false });
         }
         if !self.focus.as_ref().is_some_and(|focus| runs.iter().any(|run| run.folder == *focus)) {
             // one that is drawn, if any is
@@ -71,14 +81,11 @@ impl Selection {
         }
     }
 
-    /// The first colour that no run has; once all are taken, one of the oldest runs', which the newest ones are least
-    /// held against.
-    fn least_used_color(&self) -> Color32 {
-        let uses = palette::COLORS.map(|color| self.runs.values().filter(|chosen| chosen.color == color).count());
-        let least = uses.into_iter().min().unwrap_or(0);
-        let is_least = |count: &usize| *count == least;
-        let number = if least == 0 { uses.iter().position(is_least) } else { uses.iter().rposition(is_least) };
-        palette::color(number.unwrap_or(0))
+    /// The first colour from `own` on that no run has which is drawn; of those that the fewest have if all are taken.
+    fn free_color(&self, own: usize) -> Color32 {
+        let uses = |color| self.runs.values().filter(|chosen| chosen.shown && chosen.color == color).count();
+        let colors = (0..palette::COLORS.len()).map(|further| palette::color(own + further));
+        colors.min_by_key(|color| uses(*color)).unwrap_or(Color32::GRAY)
     }
 
     /// The run's colour.
@@ -100,9 +107,12 @@ impl Selection {
 
     /// Draws the run, or not.
     pub(super) fn show(&mut self, run: &Path, shown: bool) {
-        if let Some(chosen) = self.runs.get_mut(run).filter(|chosen| chosen.shown != shown) {
-            (chosen.shown, chosen.by_hand) = (shown, true);
-        }
+        let Some(chosen) = self.runs.get(run).filter(|chosen| chosen.shown != shown) else { return };
+        // the colour that it has by itself may be another one's by now
+        let others = shown && !chosen.by_hand;
+        let place = others.then(|| palette::COLORS.iter().position(|color| *color == chosen.color)).flatten();
+        let color = place.map_or(chosen.color, |place| self.free_color(place));
+        self.runs.insert(run.to_owned(), Chosen { color, shown, by_hand: true });
     }
 
     /// Draws this run alone.
@@ -135,6 +145,17 @@ fn key(run: &Path) -> String {
     std::path::absolute(run).unwrap_or_else(|_| run.to_owned()).to_string_lossy().into_owned()
 }
 
+/// The place in the palette of a run that is alone. It follows from its folder's name and that of the folder around it,
+/// wherever these are: runs of other programs are often called `train` and `test` in one folder each.
+fn own_color(place: &Path) -> usize {
+    let names = place.components().rev().take(2).map(|name| name.as_os_str().as_encoded_bytes());
+    // FNV-1a, which is the same in every build
+    let hash = names
+        .flatten()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    (hash % palette::COLORS.len() as u64) as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,6 +175,46 @@ mod tests {
         assert_eq!(after.color("b".as_ref()), Color32::RED);
         assert_eq!(after.to_remember(), remembered);
         assert_eq!(after.focus(&runs).map(|run| run.name.as_str()), Some("b"), "the newest one that is drawn");
+    }
+
+    fn opened(names: impl Iterator<Item = usize>) -> Vec<Recording> {
+        names.map(|number| Recording::open(format!("run-{number}").as_ref())).collect()
+    }
+
+    fn colors(selection: &Selection, runs: &[Recording]) -> Vec<Color32> {
+        runs.iter().map(|run| selection.color(&run.folder)).collect()
+    }
+
+    #[test]
+    fn a_run_keeps_its_colour_when_others_come() {
+        let runs = opened(0..10);
+        let mut growing = Selection::default();
+        let mut seen = Vec::new();
+        for count in 1..=runs.len() {
+            growing.follow(&runs[..count]);
+            assert_eq!(seen, colors(&growing, &runs[..count - 1]));
+            seen = colors(&growing, &runs[..count]);
+        }
+        let different: std::collections::HashSet<_> = seen.iter().collect();
+        assert_eq!(different.len(), 10, "no two have one");
+        let mut another_day = Selection::default();
+        another_day.follow(&runs);
+        assert_eq!(colors(&another_day, &runs), seen);
+    }
+
+    #[test]
+    fn a_run_that_is_drawn_later_gets_a_colour_that_is_free() {
+        let runs = opened(0..40);
+        let mut selection = Selection::default();
+        selection.follow(&runs);
+        let shown = colors(&selection, &runs[30..]);
+        selection.show(&runs[35].folder, false);
+        selection.show(&runs[0].folder, true);
+        assert_eq!(selection.color(&runs[0].folder), shown[5], "the only one that nobody drawn has");
+        let red = Color32::from_rgb(1, 2, 3);
+        selection.set_color(&runs[1].folder, red);
+        selection.show(&runs[1].folder, true);
+        assert_eq!(selection.color(&runs[1].folder), red);
     }
 
     #[test]

@@ -56,6 +56,19 @@ fn every_page_settles_and_names_its_widgets() {
 }
 
 #[test]
+fn charts_that_few_look_at_are_folded_and_open_by_a_click() {
+    let (_out, mut seen) = recorded();
+    seen.state_mut().open_page(Page::Curves);
+    let says = |seen: &Seen, words: &str| seen.query_all_by_label_contains(words).next().is_some();
+    wait(&mut seen, "a heading", |seen| says(seen, "stages ("));
+    assert!(says(&seen, "epoch/loss") && !says(&seen, "stages/forward"));
+    seen.get_by_label_contains("stages (").click_accesskit();
+    wait(&mut seen, "its charts", |seen| says(seen, "stages/forward"));
+    seen.get_by_label_contains("epoch (").click_accesskit();
+    wait(&mut seen, "they are folded", |seen| !says(seen, "epoch/loss"));
+}
+
+#[test]
 fn what_is_painted_is_said() {
     let (_out, mut seen) = recorded();
     let says = |seen: &mut Seen, words: &str| {

@@ -118,7 +118,8 @@ fn columns(report: &Report) -> Vec<String> {
     let peaks = report.devices.iter().any(|device| shares(device) > 0);
     say(
         peaks,
-        "of peak: the share of what the device was measured to do at most, of its arithmetic (c) or its memory (m)",
+        "of peak: the share of what the device was measured to do at most, of its arithmetic (c) or its memory (m), of \
+         which there is none where all may lie in caches",
     );
     say(trains, "first step: with planning and compiling");
     say(trains, "memory: what a step holds on the device: weights, activations, inputs and outputs");

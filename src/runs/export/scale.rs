@@ -29,7 +29,7 @@ impl Scale {
         for place in numbers.filter_map(|number| Self::place(log, number)) {
             (low, high) = (low.min(place), high.max(place));
         }
-        if low > high {
+        if low > high || !log && low == 0.0 && high == 0.0 {
             (low, high) = (0.0, 1.0);
         }
         let size = high - low;
@@ -92,6 +92,7 @@ mod tests {
         let constant = linear(412_368.0, 412_368.000_001);
         assert_eq!(words(&constant, &[400_000.0, 412_368.0, 420_000.0]), ["400000", "412368", "420000"]);
         assert!(constant.range.contains(&400_000.0) && constant.range.contains(&420_000.0));
+        assert_eq!(words(&linear(0.0, 0.0), &[0.0, 0.5]), ["0", "0.5"]);
         let log = Scale::of(true, [1e-5, 10.0].into_iter(), 0.0);
         assert_eq!(words(&log, &[-5.0, -2.0, 0.0, 1.0]), ["1e-5", "0.01", "1", "10"]);
     }

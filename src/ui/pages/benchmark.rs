@@ -82,7 +82,10 @@ impl Benchmark {
                 self.start(ui.ctx());
             }
             if seen.session.is_some_and(Session::is_running) {
-                ui.colored_label(palette::readable(ui, palette::WARN), text.t("What trains now is in the way: pause it first"));
+                ui.colored_label(
+                    palette::readable(ui, palette::WARN),
+                    text.t("What trains now is in the way: pause it first"),
+                );
             }
             if let Some(measuring) = &self.measuring
                 && let Some(Progress { device, case, done, of }) = &*measuring.progress.lock()

@@ -5,10 +5,14 @@ mod chart;
 mod families;
 mod key;
 mod lines;
+mod sections;
 mod seeds;
+mod smoothing;
 mod stroke;
 
-use egui::{Align2, ComboBox, Grid, Id, ScrollArea, Slider, TextEdit, Ui, Vec2, Window};
+use std::collections::HashMap;
+
+use egui::{Align2, CollapsingHeader, ComboBox, Grid, Id, ScrollArea, Slider, TextEdit, Ui, Vec2, Window};
 
 use crate::runs::{Axis, Recording, XAxis};
 
@@ -21,6 +25,7 @@ use crate::ui::window::Seen;
 use chart::Chart;
 use families::{Family, families};
 use lines::Lines;
+use sections::{Heading, sections};
 
 /// Height of a chart over its width.
 const ASPECT: f32 = 0.62;
@@ -36,6 +41,8 @@ pub(super) struct Curves {
     large: Option<String>,
     export: Option<export::Dialog>,
     lines: Lines,
+    /// Whether sections are open, of those that somebody has opened or folded.
+    open: HashMap<String, bool>,
 }
 
 impl Curves {
@@ -58,21 +65,43 @@ impl Curves {
             self.chart(ui, seen, &shown, family, size);
         } else {
             self.large = None;
-            let columns = (ui.available_width() / seen.settings.curves.chart_width).round().max(1.0) as usize;
             ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
-                let width = (ui.available_width() - GAP * (columns - 1) as f32) / columns as f32;
-                let size = Vec2::new(width, (width * ASPECT).clamp(160.0, 420.0));
-                Grid::new("charts").num_columns(columns).spacing([GAP, GAP]).show(ui, |ui| {
-                    for (number, family) in families.iter().enumerate() {
-                        self.chart(ui, seen, &shown, family, size);
-                        if (number + 1).is_multiple_of(columns) {
-                            ui.end_row();
+                for section in sections(&families, &shown, !seen.settings.curves.filter.trim().is_empty()) {
+                    let title = match section.heading {
+                        Heading::None => {
+                            self.grid(ui, seen, &shown, "", &section.families);
+                            continue;
                         }
+                        Heading::Part(part) => part,
+                        Heading::Single => seen.text.t("single values"),
+                    };
+                    let open = self.open.get(title).copied().unwrap_or(section.open);
+                    let header = CollapsingHeader::new(format!("{title} ({})", section.families.len()));
+                    let header = header.id_salt(("section", title)).default_open(open).open(Some(open));
+                    let body = |ui: &mut Ui| self.grid(ui, seen, &shown, title, &section.families);
+                    if header.show_unindented(ui, body).header_response.clicked() {
+                        self.open.insert(title.to_owned(), !open);
                     }
-                });
+                }
             });
         }
         self.exporting(ui, seen, &shown, &families);
+    }
+
+    /// The charts of a section side by side.
+    fn grid(&mut self, ui: &mut Ui, seen: &Seen<'_>, shown: &[&Recording], section: &str, families: &[&Family]) {
+        let columns = (ui.available_width() / seen.settings.curves.chart_width).round().max(1.0) as usize;
+        let width = (ui.available_width() - GAP * (columns - 1) as f32) / columns as f32;
+        let size = Vec2::new(width, (width * ASPECT).clamp(160.0, 420.0));
+        Grid::new(("charts", section)).num_columns(columns).spacing([GAP, GAP]).show(ui, |ui| {
+            for (number, family) in families.iter().enumerate() {
+                self.chart(ui, seen, shown, family, size);
+                if (number + 1).is_multiple_of(columns) {
+                    ui.end_row();
+                }
+            }
+        });
+        ui.add_space(GAP);
     }
 
     fn controls(&mut self, ui: &mut Ui, seen: &mut Seen<'_>) {

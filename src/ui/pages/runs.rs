@@ -134,7 +134,11 @@ fn row(ui: &mut Ui, seen: &mut Seen<'_>, text: Text, run: &Recording) {
     ui.label(start.map(|start| start.device.clone()).unwrap_or_default());
     if !run.problems.is_empty() {
         let list = run.problems.join("\n");
-        ui.colored_label(palette::readable(ui, palette::WARN), text.f("{} files cannot be read", &[&run.problems.len()])).on_hover_text(list);
+        ui.colored_label(
+            palette::readable(ui, palette::WARN),
+            text.f("{} files cannot be read", &[&run.problems.len()]),
+        )
+        .on_hover_text(list);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where axes have their numbers, and what these say.
 
-use egui::{RichText, WidgetText};
+use egui::{RichText, TextStyle, Ui, WidgetText};
 use egui_plot::{AxisHints, GridInput, GridMark};
 
 use crate::runs::XAxis;
@@ -17,6 +17,10 @@ pub(super) const UP: f64 = 32.0;
 const LEAST: f64 = 8.0;
 /// Below as many decades, numbers on a logarithmic axis stand at equal steps.
 const FEW_DECADES: f64 = 0.7;
+/// What a plot leaves below an axis's name, in parts of its height.
+const BELOW_NAME: f32 = 0.25;
+/// Half of what is seen of an axis where all points are at one place.
+const AROUND_POINT: f64 = 0.5;
 const SECONDS: [f64; 15] =
     [1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 14400.0];
 
@@ -45,10 +49,17 @@ impl Unit {
     pub(super) fn text(self, value: f64, step: f64) -> String {
         match self {
             Self::Steps => thousands(value.round().max(0.0) as u64),
-            Self::Seconds => duration(value),
+            Self::Seconds => seconds(value, step),
             Self::Bytes => bytes(value.max(0.0) as u64),
             Self::Epochs | Self::Number => number(value, step),
         }
+    }
+
+    /// A value that stands alone.
+    pub(super) fn alone(self, value: f64) -> String {
+        /// Digits of a time, as a part of it.
+        const FINE: f64 = 0.01;
+        self.text(value, if self == Self::Seconds { FINE * value } else { value })
     }
 
     /// The part of their size by which values must differ, at least, to be worth an axis of their own: less is
@@ -62,6 +73,9 @@ impl Unit {
 
     /// What an axis has to show, at least, of values from `low` to `high`; nothing more if they differ by enough.
     pub(super) fn room(self, low: f64, high: f64) -> Option<[f64; 2]> {
+        if low == 0.0 && high == 0.0 {
+            return Some([0.0, 1.0]);
+        }
         room_around(low, high, self.least_part()).map(|room| [low - room, high + room])
     }
 
@@ -70,6 +84,7 @@ impl Unit {
         match self {
             Self::Bytes => 2_f64.powf(least.log2().ceil()).max(1.0),
             Self::Steps => round(least).max(1.0),
+            Self::Seconds if least < 1.0 => round(least),
             Self::Seconds => SECONDS.into_iter().find(|step| *step >= least).unwrap_or_else(|| {
                 let day = 86_400.0;
                 if least <= day { day } else { day * round(least / day) }
@@ -86,6 +101,8 @@ impl Unit {
             return Vec::new();
         }
         if !log {
+            // there are no steps before the first one
+            let low = if self == Self::Number { low } else { low.max(0.0) };
             return multiples(self.step(least), (low, high)).collect();
         }
         if high - low > FEW_DECADES {
@@ -127,20 +144,53 @@ pub(super) fn name(axis: XAxis, text: Text) -> &'static str {
     }
 }
 
-/// The horizontal axis, with its name.
-pub(super) fn across(axis: XAxis, log: bool, text: Text) -> AxisHints<'static> {
+/// What of the horizontal axis is to be seen in any case of points from `low` to `high`, which are as they are drawn: of
+/// points at one place, a plot would make it as long as the other axis.
+pub(super) fn room_across([low, high]: [f64; 2]) -> Option<[f64; 2]> {
+    (low == high).then_some([low - AROUND_POINT, high + AROUND_POINT])
+}
+
+/// The horizontal axis, with its name. It is as thick as it will be, or the plot would make room for it in its second
+/// frame; the vertical one, too.
+pub(super) fn across(ui: &Ui, axis: XAxis, log: bool, text: Text) -> AxisHints<'static> {
+    let height = |style| ui.text_style_height(&style);
+    let thickness = height(TextStyle::Body) + (1.0 + BELOW_NAME) * height(TextStyle::Small);
     let name = WidgetText::from(RichText::new(name(axis, text)).small());
-    hints(AxisHints::new_x(), axis.into(), log).label(name)
+    hints(AxisHints::new_x(), axis.into(), log).label(name).min_thickness(thickness)
 }
 
 /// The vertical one.
 pub(super) fn up(unit: Unit, log: bool) -> AxisHints<'static> {
-    hints(AxisHints::new_y(), unit, log).min_thickness(38.0)
+    let thickness = if unit == Unit::Bytes { 62.0 } else { 48.0 };
+    hints(AxisHints::new_y(), unit, log).min_thickness(thickness)
 }
 
 fn hints(hints: AxisHints<'static>, unit: Unit, log: bool) -> AxisHints<'static> {
     // marks are as far apart as their numbers need, so none has to fade
     hints.formatter(move |mark, _| unit.mark_text(mark, log)).label_spacing(1.0..=2.0)
+}
+
+/// A time since a run began, told apart from those that are further by `step`.
+fn seconds(value: f64, step: f64) -> String {
+    /// A part of a second that is told in thousandths, where the grid is finer.
+    const FINE: f64 = 0.1;
+    let value = value.max(0.0);
+    let digits = |step: f64| (-step.log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize;
+    let short = |value: f64, step: f64| {
+        let text = format!("{value:.*}", digits(step));
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    };
+    if value < 1.0 && step < FINE {
+        return format!("{} ms", short(1e3 * value, 1e3 * step));
+    }
+    match digits(step) {
+        _ if value < 60.0 => format!("{} s", short(value, step)),
+        digits if digits > 0 && value < 3600.0 => {
+            let (minutes, width) = ((value / 60.0).floor(), digits + 3);
+            format!("{minutes}:{:0width$.digits$} min", value - 60.0 * minutes)
+        }
+        _ => duration(value),
+    }
 }
 
 /// The least of 1, 2 and 5 times a power of ten from `least` on.
@@ -179,6 +229,33 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_counted_below_zero() {
+        assert_eq!(said(Unit::Steps, (-500.0, 885.0), false, 400.0), ["0", "500"]);
+        assert_eq!(said(Unit::Seconds, (-100.0, 70.0), false, 400.0), ["0 s", "1:00 min"]);
+        assert_eq!(said(Unit::Bytes, (-4e6, -1e6), false, 400.0), [""; 0]);
+        assert_eq!(said(Unit::Number, (-1.0, 1.0), false, 240.0), ["-1", "0", "1"]);
+    }
+
+    #[test]
+    fn short_times_have_fractions() {
+        assert_eq!(said(Unit::Seconds, (0.0, 0.9), false, 400.0), ["0 s", "0.2 s", "0.4 s", "0.6 s", "0.8 s"]);
+        assert_eq!(said(Unit::Seconds, (0.0, 0.02), false, 400.0), ["0 ms", "5 ms", "10 ms", "15 ms", "20 ms"]);
+        assert_eq!(said(Unit::Seconds, (0.0, 9.0), false, 400.0), ["0 s", "2 s", "4 s", "6 s", "8 s"]);
+        assert_eq!(
+            said(Unit::Seconds, (61.0, 63.2), false, 400.0),
+            ["1:01.0 min", "1:01.5 min", "1:02.0 min", "1:02.5 min", "1:03.0 min"]
+        );
+        let alone = [0.0, 0.000_12, 0.0123, 0.37, 5.1234, 37.26, 75.4, 3700.0].map(|value| Unit::Seconds.alone(value));
+        assert_eq!(alone, ["0 ms", "0.12 ms", "12.3 ms", "370 ms", "5.12 s", "37.3 s", "1:15.4 min", "1:02 h"]);
+    }
+
+    #[test]
+    fn points_at_one_place_have_room_beside_them() {
+        assert_eq!(room_across([400.0, 400.0]), Some([399.5, 400.5]));
+        assert_eq!(room_across([0.0, 400.0]), None);
+    }
+
+    #[test]
     fn every_range_has_numbers() {
         for exponent in -6..9 {
             for part in [1.0, 1.3, 2.2, 3.7, 4.9, 7.5, 9.9] {
@@ -198,7 +275,8 @@ mod tests {
         let bytes = 412_368.0;
         assert_eq!(Unit::Bytes.room(bytes, bytes + 1.0), Some([bytes - 20_618.45, bytes + 1.0 + 20_618.45]));
         assert!(Unit::Number.room(-0.1, -0.1 + 1e-9).is_some_and(|[low, high]| low < -0.104 && high > -0.096));
-        for (low, high) in [(0.0, 0.0), (2.302, 2.303), (-1.0, 1.0), (f64::INFINITY, f64::NEG_INFINITY)] {
+        assert_eq!(Unit::Number.room(0.0, 0.0), Some([0.0, 1.0]));
+        for (low, high) in [(2.302, 2.303), (-1.0, 1.0), (f64::INFINITY, f64::NEG_INFINITY)] {
             assert_eq!(Unit::Number.room(low, high), None, "{low} to {high}");
         }
     }

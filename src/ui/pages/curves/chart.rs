@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use egui::{Color32, Id, Ui, Vec2b};
+use egui::{Color32, Id, Label, RichText, Ui, Vec2b};
 use egui_plot::{FilledArea, HoverPosition, Plot, PlotBounds, PlotUi};
 
 use crate::runs::export::{Chart as Drawing, ChartLine};
@@ -17,6 +17,7 @@ use super::axes::{self, Unit};
 use super::families::Family;
 use super::lines::{Lines, View};
 use super::seeds::groups;
+use super::smoothing;
 use super::stroke::Stretches;
 
 /// Places in a line for each point of the chart's width: a bucket of first, least, greatest and last is then a few
@@ -67,23 +68,25 @@ impl<'a> Chart<'a> {
         let x = self.settings.x();
         let [log_x, log_y] = [self.settings.log_x, self.settings.log_y];
         let y = if self.family.name.ends_with("_bytes") { Unit::Bytes } else { Unit::Number };
-        let plot = self.room(y).into_iter().flatten().fold(Plot::new(id.with(&self.family.name)), Plot::include_y);
+        let plot = Plot::new(id.with(&self.family.name));
+        let plot = self.room_across().into_iter().flatten().fold(plot, Plot::include_x);
+        let plot = self.room(y).into_iter().flatten().fold(plot, Plot::include_y);
         let plot = plot
             .link_axis(id, Vec2b::new(true, false))
             .link_cursor(id, Vec2b::new(true, false))
             .allow_scroll(false)
             .x_grid_spacer(move |input| Unit::from(x.of).marks(&input, log_x, axes::ACROSS))
             .y_grid_spacer(move |input| y.marks(&input, log_y, axes::UP))
-            .custom_x_axes(vec![axes::across(x.of, log_x, text)])
+            .custom_x_axes(vec![axes::across(ui, x.of, log_x, text)])
             .custom_y_axes(vec![axes::up(y, log_y)])
             .label_formatter(move |position| {
                 let (HoverPosition::NearDataPoint { position, .. } | HoverPosition::Elsewhere { position }) = position;
                 let at = unlog(position.x, log_x);
-                let values = self.values_at(at, &|value| y.text(value, value), text);
+                let values = self.values_at(at, y, text);
                 let name = axes::name(x.of, text);
-                (!values.is_empty()).then(|| format!("{name} {}\n{values}", Unit::from(x.of).text(at, at)))
+                (!values.is_empty()).then(|| format!("{name} {}\n{values}", Unit::from(x.of).alone(at)))
             });
-        plot.show(ui, |plot| {
+        let shown = plot.show(ui, |plot| {
             let range = self.range(plot);
             if self.settings.band {
                 for Seeds { label, color, points, is_test } in self.seeds(range, most, text) {
@@ -93,11 +96,24 @@ impl<'a> Chart<'a> {
                 self.lines(plot, range, most);
             }
         });
+        if self.has_no_logarithm() {
+            let why = RichText::new(text.t("no values above 0 to draw on a logarithmic axis")).weak();
+            ui.put(shown.response.rect, Label::new(why).wrap().selectable(false));
+        }
+    }
+
+    /// Whether nothing is drawn because none of it has a logarithm.
+    fn has_no_logarithm(&self) -> bool {
+        let is_positive = |curve: &Curve<'_>| curve.series.max().is_some_and(|most| most > 0.0);
+        self.settings.log_y && !self.curves().iter().any(is_positive)
     }
 
     /// What of the vertical axis is to be seen in any case: of values that differ in their last bits alone, a plot
     /// would fill it with those.
     fn room(&self, unit: Unit) -> Option<[f64; 2]> {
+        if self.has_no_logarithm() {
+            return Some([0.0, 1.0]);
+        }
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for series in self.curves().iter().map(|curve| curve.series) {
             low = series.min().map_or(low, |least| low.min(least));
@@ -108,14 +124,32 @@ impl<'a> Chart<'a> {
         room.iter().all(|value| value.is_finite()).then_some(room)
     }
 
-    /// The values of all curves there, as they were measured, a line for each.
-    fn values_at(&self, at: f64, in_words: &dyn Fn(f64) -> String, text: Text) -> String {
+    /// The same of the horizontal axis.
+    fn room_across(&self) -> Option<[f64; 2]> {
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for [first, last] in self.curves().iter().filter_map(|curve| curve.series.bounds(self.settings.axis)) {
+            (low, high) = (low.min(first), high.max(last));
+        }
+        let places = [low, high].map(|x| if self.settings.log_x { x.log10() } else { x });
+        // an axis without a line has its points' places as well
+        let room = axes::room_across(places).or_else(|| self.has_no_logarithm().then_some(places))?;
+        room.iter().all(|x| x.is_finite()).then_some(room)
+    }
+
+    /// The values of all curves there, a line for each: as they were measured, and as they are drawn if that is smoothed.
+    fn values_at(&self, at: f64, unit: Unit, text: Text) -> String {
         const MOST: usize = 16;
         let axis = self.settings.axis;
         let curves = self.curves().into_iter().filter_map(|curve| {
             let is_there = lies_within(curve.series.bounds(axis)?, at);
             let point = is_there.then(|| curve.series.nearest(axis, at)).flatten()?;
-            Some(format!("{}: {}", curve.label, in_words(point.value)))
+            let is_smooth = !self.settings.band && self.smooths(&curve).is_some();
+            let smooth = is_smooth.then(|| self.lines.smoothed_at(&curve.run.folder, curve.tag, at)).flatten();
+            let value = match smooth {
+                Some(smooth) => text.f("{} (smoothed {})", &[&unit.alone(point.value), &unit.alone(smooth)]),
+                None => unit.alone(point.value),
+            };
+            Some(format!("{}: {value}", curve.label))
         });
         let mut lines: Vec<String> = curves.collect();
         if lines.len() > MOST {
@@ -151,28 +185,30 @@ impl<'a> Chart<'a> {
         curves
     }
 
-    /// Weight of the past in the moving average of a curve with so many points; `None` if it is drawn as it is.
-    fn smooths(&self, points: usize, is_test: bool) -> Option<f64> {
-        let weight = self.settings.smoothing;
-        (weight > 0.0 && points > 2 && !is_test).then_some(weight)
+    /// Weight of the past in the moving average of a curve; `None` if it is drawn as it is.
+    fn smooths(&self, curve: &Curve<'_>) -> Option<f64> {
+        self.weight(curve.tag, &[curve.series], curve.is_test)
+    }
+
+    fn weight(&self, tag: &str, series: &[&Series], is_test: bool) -> Option<f64> {
+        if is_test { None } else { smoothing::weight(self.settings.smoothing, tag, series) }
     }
 
     fn lines(&self, plot: &mut PlotUi<'_>, range: RangeInclusive<f64>, most: usize) {
         let x = self.settings.x();
         let curves = self.curves();
-        let smooths = |curve: &Curve<'_>| self.smooths(curve.series.len(), curve.is_test);
         let points = |curve: &Curve<'_>, weight| {
             let view = View { version: curve.run.version, axis: x, range: range.clone(), most, weight };
             self.lines.points(&curve.run.folder, curve.tag, curve.series, view)
         };
         // what is in the background comes first: it covers what lies below it
-        for curve in curves.iter().filter(|curve| smooths(curve).is_some()) {
+        for curve in curves.iter().filter(|curve| self.smooths(curve).is_some()) {
             self.line(plot, &points(curve, None), |points| {
                 Stretches::new(&curve.label, points, curve.color, 1.2).faint(FAINT)
             });
         }
         for curve in &curves {
-            let weight = smooths(curve);
+            let weight = self.smooths(curve);
             let width = if weight.is_some() || curve.is_test { 1.8 } else { 1.2 };
             self.line(plot, &points(curve, weight), |points| {
                 Stretches::new(&curve.label, points, curve.color, width).dashed(curve.is_test)
@@ -208,8 +244,7 @@ impl<'a> Chart<'a> {
                     continue;
                 }
                 let is_test = *part == "test";
-                let longest = series.iter().map(|series| series.len()).max().unwrap_or(0);
-                let weight = self.smooths(longest, is_test).unwrap_or(0.0);
+                let weight = self.weight(tag, &series, is_test).unwrap_or(0.0);
                 let points = band(&series, self.settings.x(), range.clone(), weight, most);
                 let label = text.f("{}, {} runs {}", &[&group[0].name, &series.len(), part]);
                 found.push(Seeds { label: label.trim_end().to_owned(), color, points, is_test });
@@ -250,10 +285,12 @@ impl<'a> Chart<'a> {
 
     fn lines_for_export(&self) -> Vec<ChartLine> {
         let (x, all) = (self.settings.x(), f64::NEG_INFINITY..=f64::INFINITY);
-        let line = |Curve { label, color, series, is_test, .. }: Curve<'_>| {
+        let line = |curve: Curve<'_>| {
+            let weight = self.smooths(&curve);
+            let Curve { label, color, series, is_test, .. } = curve;
             let (mut points, mut faint) = (Vec::new(), None);
             series.decimated(x, all.clone(), EXPORT_PLACES, &mut points);
-            if let Some(weight) = self.smooths(series.len(), is_test) {
+            if let Some(weight) = weight {
                 let mut smooth = Vec::new();
                 series.smoothed(x, all.clone(), weight, EXPORT_PLACES, &mut smooth);
                 faint = Some(std::mem::replace(&mut points, smooth));
@@ -308,26 +345,64 @@ mod tests {
         assert!(lies_within([0.0, 3.0], 0.0) && !lies_within([1.0, 3.0], 3.01) && !lies_within([1.0, 3.0], 0.99));
     }
 
+    /// What `look` sees in the chart of a curve of these values.
+    fn seen<T>(values: &[f32], settings: &CurveSettings, look: impl Fn(&Chart<'_>) -> T) -> T {
+        let family = Family { name: "loss".into(), tags: vec![("loss".into(), "")] };
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut events = EventWriter::create(folder.path(), 0).expect("writable");
+        for (step, value) in (1..).zip(values) {
+            events.scalar("loss", *value, step).expect("writable");
+        }
+        events.flush().expect("writable");
+        let run = Recording::open(folder.path());
+        let (runs, selection, lines) = ([&run], Selection::default(), Lines::default());
+        look(&Chart { family: &family, runs: &runs, settings, selection: &selection, lines: &lines })
+    }
+
     #[test]
     fn a_short_series_is_smoothed_nowhere() {
         let settings = CurveSettings { smoothing: 0.5, ..CurveSettings::default() };
-        let family = Family { name: "loss".into(), tags: vec![("loss".into(), "")] };
-        let folder = tempfile::tempdir().expect("a folder");
-        let faint = |points: u64| {
-            let mut events = EventWriter::create(folder.path(), 0).expect("writable");
-            (1..=points).for_each(|step| events.scalar("loss", step as f32, step).expect("writable"));
-            events.flush().expect("writable");
-            let run = Recording::open(folder.path());
-            let (runs, selection, lines) = ([&run], Selection::default(), Lines::default());
-            let (family, settings) = (&family, &settings);
-            let chart = Chart { family, runs: &runs, settings, selection: &selection, lines: &lines };
-            let drawing = chart.for_export(Text(Language::English));
-            (drawing.lines[0].points.len(), drawing.lines[0].faint.is_some(), chart.smooths(points as usize, false))
+        let faint = |values: &[f32]| {
+            seen(values, &settings, |chart| {
+                let drawing = chart.for_export(Text(Language::English));
+                let line = &drawing.lines[0];
+                (line.points.len(), line.faint.is_some(), chart.smooths(&chart.curves()[0]))
+            })
         };
-        assert_eq!(faint(2), (2, false, None));
-        std::fs::read_dir(folder.path()).expect("readable").flatten().for_each(|entry| {
-            std::fs::remove_file(entry.path()).expect("it was there");
-        });
-        assert_eq!(faint(3), (3, true, Some(0.5)));
+        assert_eq!(faint(&[1.0, 2.0]), (2, false, None));
+        assert_eq!(faint(&[1.0, 2.0, 3.0]), (3, true, Some(0.5)));
+    }
+
+    #[test]
+    fn a_smoothed_value_is_told_beside_the_one_that_was_measured() {
+        let mut settings = CurveSettings { smoothing: 0.5, ..CurveSettings::default() };
+        let told = |settings: &CurveSettings| {
+            seen(&[0.0, 1.0, 1.0], settings, |chart| {
+                for curve in chart.curves() {
+                    let range = f64::NEG_INFINITY..=f64::INFINITY;
+                    let weight = chart.smooths(&curve);
+                    let view = View { version: curve.run.version, axis: settings.x(), range, most: 100, weight };
+                    chart.lines.points(&curve.run.folder, curve.tag, curve.series, view);
+                }
+                let told = chart.values_at(2.0, Unit::Number, Text(Language::English));
+                told.split_once(": ").expect("a name").1.to_owned()
+            })
+        };
+        assert_eq!(told(&settings), "1 (smoothed 0.6667)");
+        settings.smoothing = 0.0;
+        assert_eq!(told(&settings), "1");
+    }
+
+    #[test]
+    fn what_has_no_logarithm_is_told_and_has_an_axis() {
+        let plain = CurveSettings::default();
+        let log = CurveSettings { log_y: true, ..plain.clone() };
+        let room = |values: &[f32], settings: &CurveSettings| {
+            seen(values, settings, |chart| (chart.has_no_logarithm(), chart.room(Unit::Number), chart.room_across()))
+        };
+        assert_eq!(room(&[0.0, -1.0], &log), (true, Some([0.0, 1.0]), Some([1.0, 2.0])));
+        assert_eq!(room(&[0.0, 1.0], &log), (false, None, None));
+        assert_eq!(room(&[0.0, 0.0], &plain), (false, Some([0.0, 1.0]), None));
+        assert_eq!(room(&[1.0], &log).2, Some([0.5, 1.5]));
     }
 }

@@ -22,6 +22,11 @@ pub(super) fn families(runs: &[&Recording], filter: &str) -> Vec<Family> {
     of_tags(tags.into_iter(), filter)
 }
 
+/// Whether a chart is one of those that people look at first.
+pub(super) fn is_first(name: &str) -> bool {
+    FIRST.contains(&name)
+}
+
 fn of_tags<'a>(tags: impl Iterator<Item = &'a str>, filter: &str) -> Vec<Family> {
     let filter = filter.to_lowercase();
     let mut families: BTreeMap<(usize, String), Vec<(String, &'static str)>> = BTreeMap::new();

@@ -55,6 +55,15 @@ impl Lines {
         known.insert(key, Known { view, points: Rc::clone(&points) });
         points
     }
+
+    /// What the smoothed line says nearest to `x`, as it was drawn last.
+    pub(super) fn smoothed_at(&self, run: &Path, tag: &str, x: f64) -> Option<f64> {
+        let known = self.known.borrow();
+        let points = &known.get(&(run.to_owned(), tag.to_owned(), true))?.points;
+        let distance = |point: &&[f64; 2]| (point[0] - x).abs();
+        let nearest = points.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+        nearest[1].is_finite().then_some(nearest[1])
+    }
 }
 
 #[cfg(test)]
@@ -77,7 +86,9 @@ mod tests {
         let grown = points(&series, &View { version: 2, ..view.clone() });
         assert_eq!((first.len(), grown.len()), (1, 2));
         let smooth = View { version: 2, weight: Some(0.5), ..view.clone() };
+        assert_eq!(lines.smoothed_at("run".as_ref(), "loss", 1.0), None, "it was not drawn");
         assert!(!Rc::ptr_eq(&grown, &points(&series, &smooth)));
+        assert_eq!(lines.smoothed_at("run".as_ref(), "loss", 1.4), Some(1.0));
         assert!(Rc::ptr_eq(&grown, &points(&series, &View { version: 2, ..view })), "beside its smoothed one");
     }
 }

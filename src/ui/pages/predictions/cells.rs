@@ -55,7 +55,7 @@ pub(super) fn classified(ui: &mut Ui, text: Text, sheets: &Sheets, said: &Predic
         let words = fitted(ui, words, font.clone(), color, right - left - 3.0);
         ui.painter().galley(pos2(left, row(number) - words.size().y / 2.0), words, color);
     };
-    line(0.0, name(first), frame, area.left() + 3.0 * MARK, sureness.left());
+    line(0.0, name(first), palette::readable(ui, frame), area.left() + 3.0 * MARK, sureness.left());
     line(1.0, text.f("is {}", &[&is]), ink, area.left() + 2.0, area.right());
     response.widget_info(|| {
         let verdict = if right { text.t("right") } else { text.t("wrong") };
