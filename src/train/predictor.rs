@@ -183,8 +183,8 @@ impl Predictor {
         Ok(GivenPicture { sample, size })
     }
 
-    /// A row of a table with its features in the order (see [`InputRecord::columns`]) and the units of those that the
-    /// model has learned from; `None` if there are not as many.
+    /// A row of a table with its features in the order and the units of those that the model has learned from; `None`
+    /// if there are not as many.
     pub fn row(&self, features: &[f32]) -> Option<Sample> {
         let scales = self.input.normalization();
         if self.input.shape != [features.len()] || scales.mean.len() != features.len() {
