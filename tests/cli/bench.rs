@@ -176,13 +176,13 @@ fn sizes_at_which_devices_overtake_each_other_are_searched() {
 }
 
 #[test]
-fn a_machine_without_a_gpu_is_told_what_its_cpu_trains() {
+fn of_one_device_it_is_told_what_it_trains() {
     let ran = brasa(&["bench", "--crossover", "--quick", "--model", "mlp", "--device", "cpu"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     for words in [
         "brasa ",
         "Method: ",
-        "only one device here, cpu",
+        "Only cpu was asked for",
         "Training mlp, which has ",
         " in batches of ",
         " were tried",
