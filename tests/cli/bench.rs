@@ -179,14 +179,9 @@ fn sizes_at_which_devices_overtake_each_other_are_searched() {
 fn of_one_device_it_is_told_what_it_trains() {
     let ran = brasa(&["bench", "--crossover", "--quick", "--model", "mlp", "--device", "cpu"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    for words in [
-        "brasa ",
-        "Method: ",
-        "Only cpu was asked for",
-        "Training mlp, which has ",
-        " in batches of ",
-        " were tried",
-    ] {
+    for words in
+        ["brasa ", "Method: ", "Only cpu was asked for", "Training mlp, which has ", " in batches of ", " were tried"]
+    {
         assert!(ran.stdout.contains(words), "`{words}` is missing in {}", ran.stdout);
     }
 }
