@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
+use crate::device::DeviceKind;
 use crate::error::Result;
 use crate::stage::Stage;
 use crate::timing::TimeSource;
 use crate::train::Event;
-use crate::train::clock::HOST;
 use crate::train::learner::Prediction;
 use crate::train::pictures;
 use crate::train::record::{PREDICTIONS, Predictions, Sample, Sheet};
@@ -40,7 +40,9 @@ impl Run<'_> {
         let start = Instant::now();
         let said: Result<Vec<_>> = self.shown.batches.iter().map(|batch| self.trainer.learner.predict(batch)).collect();
         let took = start.elapsed();
-        self.clock.add(Stage::Evaluate, took, took, HOST, TimeSource::WallClock);
+        let info = self.trainer.device.info();
+        let source = if info.kind == DeviceKind::Cpu { TimeSource::WallClock } else { TimeSource::Fence };
+        self.clock.add(Stage::Evaluate, took, took, &info.selector, source);
         let start = Instant::now();
         match said {
             Ok(said) => self.predictions = said.into_iter().flatten().collect(),
