@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::train::{BEST, StageReport, Summary, what_binds};
+use crate::train::{BEST, StageReport, Summary, TestMetrics, what_binds};
 use crate::units::{counted, thousands};
 
 use super::layout::{width, wrap};
@@ -37,9 +37,10 @@ pub(super) fn summary(summary: &Summary) -> String {
             if test.by_iou {
                 let _ = writeln!(text, "mean IoU       {}{when}", percent(test.mean.iou));
             }
-            if let Some(best) = summary.best.filter(|best| best.is_better_than(&test)) {
-                let (what, value) = if best.by_iou { ("mean IoU", best.mean.iou) } else { ("accuracy", best.accuracy) };
-                let _ = writeln!(text, "best {what:<8}  {}, in {BEST}", percent(value));
+            let (what, score): (_, fn(&TestMetrics) -> f64) =
+                if test.by_iou { ("mean IoU", |test| test.mean.iou) } else { ("accuracy", |test| test.accuracy) };
+            if let Some(best) = summary.best.filter(|best| score(best) > score(&test)) {
+                let _ = writeln!(text, "best {what:<8}  {}, in {BEST}", percent(score(&best)));
             }
         }
         None => text.push_str("test accuracy  not measured: stopped before\n"),
