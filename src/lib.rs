@@ -75,6 +75,7 @@ pub mod formats;
 mod free_list;
 mod gpu;
 pub mod graph;
+mod hash;
 mod matmul_precision;
 pub mod models;
 pub mod nn;

@@ -1,7 +1,7 @@
 //! `brasa eval`: how good a run's weights are, class by class.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
@@ -9,7 +9,7 @@ use clap::parser::ValueSource;
 
 use crate::data::DatasetName;
 use crate::error::{Error, Result};
-use crate::train::record::{RUN, RunRecord};
+use crate::train::record::RunRecord;
 use crate::train::{Confusion, Judged, TestMetrics, Trainer, best_weights, evaluate_for};
 use crate::units::thousands;
 
@@ -56,24 +56,13 @@ pub(super) fn run(args: &EvalArgs, matches: &ArgMatches) -> Result<ExitCode> {
         let run = args.run.display();
         Error::Config(format!("{run}: there are no weights; was the run saved?"))
     })?;
-    let judged = evaluate_for(config, &weights, learned(&args.run)?.as_ref())?;
+    let judged = evaluate_for(config, &weights, RunRecord::of(&args.run)?.as_ref())?;
     if args.json {
         super::print_result(&(serde_json::to_string(&judged).expect("plain data") + "\n"))?;
     } else {
         super::print_result(&format!("weights        {}\n{}", weights.display(), text(&judged)))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What the run has learned from, if its folder tells.
-fn learned(run: &Path) -> Result<Option<RunRecord>> {
-    let path = run.join(RUN);
-    match std::fs::read(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io(path, error)),
-        // what cannot be read cannot be compared with; the number of classes is in the weights
-        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
-    }
 }
 
 fn text(judged: &Judged) -> String {

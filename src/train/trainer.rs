@@ -20,7 +20,7 @@ use super::folder::RunFolder;
 use super::learner::Learner;
 use super::length::Length;
 use super::rates::Rates;
-use super::record::{RUN, RunRecord};
+use super::record::RunRecord;
 use super::run::{BEST, Run, WEIGHTS};
 use super::{Config, Control, Environment, Event, MemoryNeed, Summary, TensorBoard};
 
@@ -123,9 +123,7 @@ impl Trainer {
     /// have begun; or if the data were not opened by name, but given to [`Trainer::with_data`].
     pub fn resume(folder: &Path, config: Config) -> Result<Self> {
         // what cannot be read does not tell: no more do runs from before this was written
-        let record = std::fs::read(folder.join(RUN)).ok();
-        let record = record.and_then(|record| serde_json::from_slice::<RunRecord>(&record).ok());
-        let columns = record.and_then(|record| record.input.columns());
+        let columns = RunRecord::of(folder).ok().flatten().and_then(|record| record.input.columns());
         Self::resumed(folder, config, &|config| {
             open_with(config, &OpenOptions { columns: columns.clone(), ..config.open_options() })
         })

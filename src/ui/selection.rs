@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use egui::Color32;
 
+use crate::hash::fnv_1a;
 use crate::runs::Recording;
 
 use super::palette;
@@ -149,11 +150,7 @@ fn key(run: &Path) -> String {
 /// wherever these are: runs of other programs are often called `train` and `test` in one folder each.
 fn own_color(place: &Path) -> usize {
     let names = place.components().rev().take(2).map(|name| name.as_os_str().as_encoded_bytes());
-    // FNV-1a, which is the same in every build
-    let hash = names
-        .flatten()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    (hash % palette::COLORS.len() as u64) as usize
+    (fnv_1a(names.flatten().copied()) % palette::COLORS.len() as u64) as usize
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::units::{bytes, thousands};
 
 use super::dropped::Notices;
 use super::numbers::{duration, number};
+use super::pages::run_name;
 use super::palette;
 use super::progress::progress as progress_bar;
 use super::session::{Fetching, Known, Session, Task};
@@ -111,8 +112,7 @@ impl Steering {
     /// Which run this is about, and what there is to say.
     fn line(&mut self, ui: &mut Ui, seen: &mut Seen<'_>, known: Option<&Known>, notices: &mut Notices) {
         if let Some(run) = known.and_then(|known| known.recording(seen.runs)) {
-            let color = palette::readable(ui, seen.selection.color(&run.folder));
-            ui.add(Label::new(RichText::new(&run.name).color(color).strong()).truncate());
+            run_name(ui, seen, run);
         }
         self.go_on(ui, seen);
         let words = known.and_then(|known| self.in_words(seen.text, known));

@@ -77,6 +77,15 @@ fn a_wrong_kernel_is_found_when_kernels_are_checked() {
     }
 }
 
+/// Runs a step twice, with all of its kernels checked.
+#[track_caller]
+fn assert_right(step: &mut Step, inputs: &[Tensor]) {
+    for _ in 0..2 {
+        let loss = step.run(inputs).expect("all kernels are right");
+        assert!(loss[0].item::<f32>().is_ok_and(|loss| loss > 0.0));
+    }
+}
+
 /// With the plans and kernels of GPUs, whatever the adapter is: sums cut for many cores, tiles in workgroup memory, and
 /// a vector of gradients whose parts are not alive yet.
 #[test]
@@ -97,10 +106,7 @@ fn every_kernel_of_a_training_step_is_right() {
             vec![loss]
         })
         .expect("a step");
-        for _ in 0..2 {
-            let loss = step.run(&[images.clone(), labels.clone()]).expect("all kernels are right");
-            assert!(loss[0].item::<f32>().is_ok_and(|loss| loss > 0.0));
-        }
+        assert_right(&mut step, &[images, labels]);
     }
 }
 
@@ -124,10 +130,7 @@ fn every_kernel_of_a_transformer_s_step_is_right() {
             vec![loss]
         })
         .expect("a step");
-        for _ in 0..2 {
-            let loss = step.run(&[inputs.clone(), targets.clone()]).expect("all kernels are right");
-            assert!(loss[0].item::<f32>().is_ok_and(|loss| loss > 0.0));
-        }
+        assert_right(&mut step, &[inputs, targets]);
     }
 }
 

@@ -114,17 +114,22 @@ fn a_run_is_followed_where_no_others_are_looked_for() {
     seen.state_mut().finish();
 }
 
+/// Starts a run of so many epochs as the form has it otherwise, and says where it will be.
+fn start_from_form(seen: &mut Seen, epochs: &str, out: &Path) -> PathBuf {
+    seen.state_mut().open_page(Page::Start);
+    seen.run_steps(2);
+    for (flag, value) in [("epochs", epochs), ("device", "cpu"), ("out", &out.display().to_string())] {
+        fill(seen, flag, value);
+    }
+    seen.get_by_label("Start training").click();
+    out.join("digits-cnn-1")
+}
+
 #[test]
 fn a_run_is_started_from_the_form() {
     let out = tempfile::tempdir().expect("a folder");
     let mut seen = window(Options::default());
-    seen.state_mut().open_page(Page::Start);
-    seen.run_steps(2);
-    for (flag, value) in [("epochs", "1"), ("device", "cpu"), ("out", &out.path().display().to_string())] {
-        fill(&mut seen, flag, value);
-    }
-    seen.get_by_label("Start training").click();
-    let run = out.path().join("digits-cnn-1");
+    let run = start_from_form(&mut seen, "1", out.path());
     wait(&mut seen, "it trains to the end", |_| status(&run).is_some_and(|status| status.state == RunState::Completed));
     assert_eq!(seen.state().page(), Page::Curves);
     wait(&mut seen, "its end is told", |seen| seen.query_all_by_label_contains("Done. Test score").next().is_some());
@@ -177,13 +182,7 @@ fn a_run_that_was_started_in_the_window_is_saved_when_a_signal_closes_it() {
     let out = tempfile::tempdir().expect("a folder");
     let closer = Closer::default();
     let mut seen = window(Options { closer: closer.clone(), ..Options::default() });
-    seen.state_mut().open_page(Page::Start);
-    seen.run_steps(2);
-    for (flag, value) in [("epochs", "10000"), ("device", "cpu"), ("out", &out.path().display().to_string())] {
-        fill(&mut seen, flag, value);
-    }
-    seen.get_by_label("Start training").click();
-    let run = out.path().join("digits-cnn-1");
+    let run = start_from_form(&mut seen, "10000", out.path());
     wait(&mut seen, "it trains", |_| lines(&run).len() > 5);
     closer.close();
     wait(&mut seen, "it ends", |seen| !seen.state().is_training());

@@ -1,5 +1,6 @@
 //! What variables hold at first: PyTorch's `torch.nn.init`.
 
+use crate::hash::fnv_1a;
 use crate::shape::Shape;
 
 use super::matrix;
@@ -207,12 +208,9 @@ pub(crate) struct Generator(u64);
 
 impl Generator {
     pub(crate) fn new(seed: u64, path: &str) -> Self {
-        // FNV-1a of the path, so that layers draw from streams of their own.
-        let hash = path.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
         let mut generator = Self(seed);
-        generator.0 = generator.next() ^ hash;
+        // layers draw from streams of their own
+        generator.0 = generator.next() ^ fnv_1a(path.bytes());
         generator
     }
 

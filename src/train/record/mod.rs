@@ -7,7 +7,12 @@ mod plan;
 mod predictions;
 mod status;
 
+use std::io::ErrorKind;
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
 
 use super::{MemoryNeed, Start};
 
@@ -47,6 +52,18 @@ pub struct RunRecord {
     /// When the run began for the first time: milliseconds since 1970. Runs from before this was written have none.
     #[serde(default)]
     pub begun_unix_ms: Option<u64>,
+}
+
+impl RunRecord {
+    /// That of the run in this folder; `None` if there is none, or none that can be read, which is nothing to compare with.
+    pub(crate) fn of(run: &Path) -> Result<Option<Self>> {
+        let path = run.join(RUN);
+        match std::fs::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io(path, error)),
+            Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+        }
+    }
 }
 
 /// What a model is given, and asked.

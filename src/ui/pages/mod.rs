@@ -13,7 +13,7 @@ mod start;
 
 use std::path::PathBuf;
 
-use egui::{Label, RichText, Ui};
+use egui::{Label, Response, RichText, Ui};
 
 use crate::bench::Report;
 use crate::runs::Recording;
@@ -101,9 +101,13 @@ pub(super) fn title(page: Page, text: Text) -> &'static str {
 
 /// The run that a page is about.
 fn about_run(ui: &mut Ui, seen: &Seen<'_>, run: &Recording) {
+    run_name(ui, seen, run).on_hover_text(run.folder.display().to_string());
+}
+
+/// Its name, in its colour.
+pub(super) fn run_name(ui: &mut Ui, seen: &Seen<'_>, run: &Recording) -> Response {
     let color = palette::readable(ui, seen.selection.color(&run.folder));
-    let name = RichText::new(&run.name).color(color).strong();
-    ui.add(Label::new(name).truncate()).on_hover_text(run.folder.display().to_string());
+    ui.add(Label::new(RichText::new(&run.name).color(color).strong()).truncate())
 }
 
 /// What stands where there is nothing to show yet.
