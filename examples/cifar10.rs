@@ -100,6 +100,7 @@ fn main() -> Result<()> {
     for (number, batch) in train.start()?.enumerate() {
         losses.push(learn.run_bytes(&batch?.uploads())?.remove(0));
         if losses.len() == 2000 {
+            learn.ensure_finite()?;
             let mean = Tensor::stack(&losses.iter().collect::<Vec<_>>(), 0).mean().item::<f32>()?;
             println!("step {:5}: loss {mean:.3}", number + 1);
             losses.clear();

@@ -177,6 +177,7 @@ fn main() -> Result<()> {
             pull.run(&[])?;
         }
         if (number + 1).is_multiple_of(per_epoch) || last {
+            learn.ensure_finite()?;
             let loss = Tensor::stack(&losses.iter().collect::<Vec<_>>(), 0).mean().item::<f32>()?;
             losses.clear();
             let (epoch, seconds) = ((number + 1) as f64 / per_epoch as f64, began.elapsed().as_secs_f64());

@@ -106,6 +106,7 @@ fn main() -> Result<()> {
     for number in 1..=400 {
         let loss = step.run(&[x.clone(), y.clone()])?.remove(0);
         if number % 100 == 0 {
+            step.ensure_finite()?;
             println!("step {number}: loss {:.1e}", loss.item::<f32>()?);
         }
     }

@@ -52,6 +52,7 @@ fn main() -> Result<()> {
         optimizer.set_learning_rate(schedule.lr(1e-3, number as u64) as f32);
         losses.push(learn.run_bytes(&batch.uploads())?.remove(0));
         if batch.last {
+            learn.ensure_finite()?;
             let loss = Tensor::stack(&losses.iter().collect::<Vec<_>>(), 0).mean().item::<f32>()?;
             losses.clear();
             let mut right = 0.0;

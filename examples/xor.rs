@@ -29,6 +29,7 @@ fn main() -> Result<()> {
     for number in 1..=300 {
         let results = step.run(&[inputs.clone(), targets.clone()])?;
         if number % 100 == 0 {
+            step.ensure_finite()?;
             println!("step {number}: loss {:.5}", results[0].item::<f32>()?);
         }
         if number == 300 {

@@ -2,8 +2,8 @@
 //!
 //! [`grad`] and [`Tensor::backward`] are for one output; [`vjp`], [`jvp`], [`hessian_vector_product`], [`jacobian`] and
 //! [`hessian`] are made of the same walk, [`custom_gradient`] gives a function a rule of its own, and [`gradcheck`]
-//! compares a function's gradients with differences. Gradients are tensors: what changes them before an optimizer sees
-//! them, such as [`clip_grad_norm`](crate::optim::clip_grad_norm), is a function of tensors.
+//! compares a function's gradients with differences. Gradients are tensors, and [`Gradients`] can be changed, added and
+//! made by hand before an optimizer sees them.
 //!
 //! ```
 //! use brasa::autodiff::{grad, hessian_vector_product, jvp};
@@ -29,15 +29,17 @@
 mod check;
 mod custom;
 mod functional;
+mod gradients;
 
 pub use check::{Gradcheck, GradcheckError, gradcheck};
 pub(crate) use custom::check_gradients;
 pub use custom::custom_gradient;
 pub use functional::{hessian, hessian_vector_product, jacobian, jvp, vjp};
+pub use gradients::Gradients;
 
 use std::collections::{HashMap, HashSet};
 
-use crate::graph::{NodeRef, Source, traced_like};
+use crate::graph::{NodeRef, traced_like};
 use crate::ops;
 use crate::stage::Stage;
 use crate::tensor::Tensor;
@@ -83,29 +85,6 @@ fn in_order(wrt: &[&Tensor], gradients: &HashMap<u64, Tensor>) -> Vec<Tensor> {
     wrt.iter().map(gradient).collect()
 }
 
-/// The gradients of one output by all float leaves it depends on: variables, inputs of steps and tensors made from
-/// data. Computed ones, such as `randn`, `zeros` and whatever was detached, are none; [`grad`] gives gradients by any
-/// tensor.
-pub struct Gradients {
-    by_node: HashMap<u64, Tensor>,
-}
-
-impl Gradients {
-    /// The gradient by a leaf tensor; `None` if the output does not depend on it, or it is no leaf.
-    pub fn get(&self, leaf: &Tensor) -> Option<Tensor> {
-        self.by_node.get(&leaf.node().id).cloned()
-    }
-
-    /// The same gradients, each changed by `f`, in the order in which the leaves were made.
-    #[must_use]
-    pub fn map(self, f: impl Fn(&Tensor) -> Tensor) -> Self {
-        // what `f` draws must not depend on a map's order
-        let mut gradients: Vec<(u64, Tensor)> = self.by_node.into_iter().collect();
-        gradients.sort_unstable_by_key(|&(node, _)| node);
-        Self { by_node: gradients.into_iter().map(|(node, gradient)| (node, f(&gradient))).collect() }
-    }
-}
-
 impl Tensor {
     /// The gradients of this tensor (of its sum, if it has several elements) by every float leaf it depends on.
     ///
@@ -117,18 +96,18 @@ impl Tensor {
         assert_float(self);
         // a captured step whose loss is NaN must not count
         crate::runtime::check_finite(std::slice::from_ref(self.node()));
-        let leaves = reachable([self]).into_values().filter(is_differentiable_leaf).map(|leaf| leaf.id).collect();
-        Gradients { by_node: walk(&[(self.clone(), ones(self))], &leaves, &HashSet::new()) }
+        let mut leaves: Vec<NodeRef> = reachable([self]).into_values().filter(|node| node.is_leaf()).collect();
+        leaves.sort_unstable_by_key(|leaf| leaf.id);
+        let targets = leaves.iter().map(|leaf| leaf.id).collect();
+        let mut found = walk(&[(self.clone(), ones(self))], &targets, &HashSet::new());
+        let gradients = leaves.into_iter().filter_map(|leaf| found.remove(&leaf.id).map(|gradient| (leaf, gradient)));
+        Gradients::by_nodes(gradients)
     }
 }
 
 #[track_caller]
 fn assert_float(tensor: &Tensor) {
     assert!(tensor.dtype().is_float(), "grad: {} has no gradient; cast with to_dtype before", tensor.dtype());
-}
-
-fn is_differentiable_leaf(node: &NodeRef) -> bool {
-    matches!(node.source, Some(Source::Memory(_) | Source::Var(_) | Source::Input(_))) && !ops::stops_gradient(node)
 }
 
 /// All nodes that a gradient of `outputs` passes through, by number.

@@ -103,3 +103,8 @@ pub fn in_segment<T>(segment: u32, f: impl FnOnce() -> T) -> T {
 pub fn without_gradient<T>(f: impl FnOnce() -> T) -> T {
     with_context(|context| context.no_gradient = true, f)
 }
+
+/// True while [`without_gradient`] runs on this thread.
+pub(super) fn gradients_stop() -> bool {
+    CONTEXT.with(|context| context.borrow().no_gradient)
+}

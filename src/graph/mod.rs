@@ -6,6 +6,7 @@ mod node;
 mod op;
 mod program;
 pub mod reference;
+mod scopes;
 
 pub(crate) use context::{at_callers_line, opaque};
 pub use context::{in_layer, in_module, in_segment, traced_like, without_gradient};
@@ -13,3 +14,4 @@ pub use memory::{HostValue, Memory, WeakMemory};
 pub use node::{GradientRule, Node, NodeRef, Source};
 pub use op::{Attention, AttentionPart, Binary, Contract, Dim, Labels, Op, ReduceOp, Unary, View};
 pub use program::{External, Inputs, Output, Program, ProgramNode, Slot, Tracer, op_name};
+pub(crate) use scopes::Scopes;

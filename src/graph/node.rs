@@ -43,10 +43,12 @@ pub struct Node {
     pub module: Option<Arc<str>>,
     /// Number of the recomputed segment it belongs to (activation checkpointing); 0 for none. Part of its identity.
     pub segment: u32,
-    /// True if no gradient passes through it: it was made inside [`without_gradient`](super::without_gradient).
+    /// True if no gradient passes through it: it was computed inside [`without_gradient`](super::without_gradient).
     pub no_gradient: bool,
     /// What a leaf stands for.
     pub source: Option<Source>,
+    /// Number of the variable whose value it is, as it was read: what gradients by it belong to.
+    pub variable: Option<u64>,
     /// The gradient rule of an [`Op::Custom`] node.
     pub gradient: Option<GradientRule>,
     /// Length of the longest chain of uncomputed nodes below, when it was made. What is made for each of them, such as
@@ -87,6 +89,25 @@ impl Node {
         Self::build(op, Vec::new(), shape, dtype, device, Some(source), None)
     }
 
+    /// The value that a variable has been assigned: the same value, and a leaf to gradients.
+    #[track_caller]
+    pub(crate) fn assigned(value: NodeRef, variable: u64) -> NodeRef {
+        let (shape, dtype, device) = (value.shape.clone(), value.dtype, value.device.clone());
+        Self::new(Op::Detach, vec![value], shape, dtype, &device).of_variable(variable)
+    }
+
+    /// A node that was just made, as the value of this variable.
+    pub(crate) fn of_variable(mut self: NodeRef, variable: u64) -> NodeRef {
+        Arc::get_mut(&mut self).expect("nobody else has it yet").variable = Some(variable);
+        self
+    }
+
+    /// True if gradients end here, by default: at the values of variables, inputs of steps and tensors made from data.
+    pub(crate) fn is_leaf(&self) -> bool {
+        let given = matches!(self.source, Some(Source::Memory(_) | Source::Var(_) | Source::Input(_)));
+        self.dtype.is_float() && (self.variable.is_some() || given && !stops_gradient(self))
+    }
+
     /// `inputs[0]` with a gradient rule of its own for the others: `gradient` gets this node and its gradient and
     /// returns one for each input (`None` for the first).
     #[track_caller]
@@ -123,8 +144,10 @@ impl Node {
             location: context.location.unwrap_or(caller),
             module: context.module,
             segment: context.segment,
-            no_gradient: context.no_gradient,
+            // what is given is not computed: whoever reads it first must not decide for the others
+            no_gradient: context.no_gradient && source.is_none(),
             source,
+            variable: None,
             gradient,
             depth,
             value: Mutex::new(None),
@@ -183,7 +206,7 @@ fn without_history(node: NodeRef) -> NodeRef {
         Some(memory) if node.source.is_none() => {
             let mut leaf = Node::leaf(Source::Memory(memory), node.shape.clone(), node.dtype, &node.device);
             let own = Arc::get_mut(&mut leaf).expect("nobody else has it yet");
-            (own.id, own.no_gradient) = (node.id, stops_gradient(&node));
+            (own.id, own.no_gradient, own.variable) = (node.id, stops_gradient(&node), node.variable);
             // where it comes from is the same, whoever uses it first
             (own.location, own.module) = (node.location, node.module.clone());
             (own.stage, own.segment) = (node.stage, node.segment);

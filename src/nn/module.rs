@@ -1,10 +1,9 @@
 //! What every layer and model has in common.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
-use std::thread::LocalKey;
 
-use crate::graph::{at_callers_line, in_layer};
+use crate::graph::{Scopes, at_callers_line, in_layer};
 use crate::runtime::{Var, VarKind, checkpoint};
 use crate::tensor::Tensor;
 
@@ -77,22 +76,15 @@ pub enum Mode {
     Evaluate,
 }
 
-thread_local! {
-    static CURRENT: Cell<Mode> = const { Cell::new(Mode::Train) };
-    static STATISTICS_FROZEN: Cell<bool> = const { Cell::new(false) };
-    static BLOCKS: Cell<bool> = const { Cell::new(false) };
-}
-
 impl Mode {
     /// The mode of this thread now.
     pub fn current() -> Self {
-        CURRENT.get()
+        if Scopes::current().evaluates { Self::Evaluate } else { Self::Train }
     }
 
     /// Runs `f` in this mode.
     pub fn scope<T>(self, f: impl FnOnce() -> T) -> T {
-        let _restore = Restore(&CURRENT, CURRENT.replace(self));
-        f()
+        Scopes::with(|scopes| scopes.evaluates = self == Self::Evaluate, f)
     }
 }
 
@@ -102,38 +94,29 @@ impl Mode {
 /// This is the second of two switches for fine-tuning. Which parameters learn is decided by what the optimizer is given
 /// ([`trainable`](super::trainable)); statistics are no parameters, and follow the data unless they are frozen here.
 pub fn freeze_statistics<T>(f: impl FnOnce() -> T) -> T {
-    let _restore = Restore(&STATISTICS_FROZEN, STATISTICS_FROZEN.replace(true));
-    f()
+    Scopes::with(|scopes| scopes.statistics_frozen = true, f)
 }
 
 /// True if normalisation uses the batch's own statistics now, and moves the running ones.
 pub(crate) fn follows_statistics() -> bool {
-    Mode::current() == Mode::Train && !STATISTICS_FROZEN.get()
+    let scopes = Scopes::current();
+    !scopes.evaluates && !scopes.statistics_frozen
 }
 
 /// Runs `f` with models whose [blocks](block) keep nothing but their inputs for the backward pass, and compute the rest
 /// again there ([`checkpoint`]): less memory for about a third more time (Chen et al. 2016, arXiv 1604.06174).
 pub fn checkpoint_blocks<T>(f: impl FnOnce() -> T) -> T {
-    let _restore = Restore(&BLOCKS, BLOCKS.replace(true));
-    f()
+    Scopes::with(|scopes| scopes.checkpoints_blocks = true, f)
 }
 
 /// `module` of `input`, as one of the blocks that a deep model consists of: what [`checkpoint_blocks`] computes again.
 #[track_caller]
 pub fn block(module: &(impl Module + ?Sized), input: &Tensor) -> Tensor {
-    if BLOCKS.get() && Mode::current() == Mode::Train {
+    let scopes = Scopes::current();
+    if scopes.checkpoints_blocks && !scopes.evaluates {
         at_callers_line(|| checkpoint(|| module.forward(input)))
     } else {
         module.forward(input)
-    }
-}
-
-/// Puts a thread's value back, also when a panic passes.
-struct Restore<T: Copy + 'static>(&'static LocalKey<Cell<T>>, T);
-
-impl<T: Copy + 'static> Drop for Restore<T> {
-    fn drop(&mut self) {
-        self.0.set(self.1);
     }
 }
 

@@ -148,6 +148,14 @@ impl<R: Rule> Grouped<R> {
         (packed, norm)
     }
 
+    /// Panics if there is nothing to learn from: the loss was made of other parameters than these, or detached.
+    #[track_caller]
+    fn assert_some(&self, what: &str, gradients: &Gradients) {
+        let mut parameters = self.groups.iter().flat_map(|group| &group.layout.parameters);
+        let some = parameters.any(|parameter| gradients.of(parameter).is_some());
+        assert!(some, "{what}: the loss depends on none of the optimizer's parameters");
+    }
+
     fn entries(&self) -> Vec<state::Entry<'_>> {
         self.groups.iter().map(|group| (&group.layout, group.variables.as_slice(), &group.learning_rate)).collect()
     }
@@ -157,14 +165,16 @@ impl<R: Rule> Group<R> {
     fn pack(&self, gradients: &Gradients) -> Tensor {
         let gradient = |parameter: &Var| {
             let zeros = || Tensor::zeros(parameter.shape().clone(), parameter.device());
-            gradients.get(&parameter.tensor()).unwrap_or_else(zeros)
+            gradients.of(parameter).unwrap_or_else(zeros)
         };
         self.layout.pack(&self.layout.parameters.iter().map(gradient).collect::<Vec<_>>())
     }
 }
 
 impl<R: Rule> Optimizer for Grouped<R> {
+    #[track_caller]
     fn update(&self, gradients: &Gradients) -> Tensor {
+        self.assert_some("update", gradients);
         Stage::Update.scope(|| {
             let (gradients, norm) = self.gradients(gradients);
             for (group, gradient) in self.groups.iter().zip(gradients) {
@@ -177,7 +187,9 @@ impl<R: Rule> Optimizer for Grouped<R> {
         })
     }
 
+    #[track_caller]
     fn accumulate(&self, gradients: &Gradients) {
+        self.assert_some("accumulate", gradients);
         Stage::Update.scope(|| {
             for group in &self.groups {
                 let accumulated =

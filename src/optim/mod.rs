@@ -87,13 +87,18 @@ pub trait Optimizer: Send + Sync {
     ///
     /// A parameter that the loss does not depend on counts as having gradient zero. Returns the Euclidean norm of all
     /// gradients together before anything limits it, of shape `[]`; nothing computes it unless it is used.
+    ///
+    /// # Panics
+    /// If the loss depends on none of the parameters.
+    #[track_caller]
     fn update(&self, gradients: &Gradients) -> Tensor;
 
     /// Traces that these gradients are added to those of the next [`update`](Self::update): a batch in several parts,
     /// each with its share of the loss.
     ///
     /// # Panics
-    /// If the optimizer was not made [`with_accumulation`](Grouped::with_accumulation).
+    /// If the optimizer was not made [`with_accumulation`](Grouped::with_accumulation), or as [`update`](Self::update).
+    #[track_caller]
     fn accumulate(&self, gradients: &Gradients);
 
     /// Where the parameters of each group lie.

@@ -147,7 +147,7 @@ impl VarCell {
         }
         let mut state = self.state();
         if let Some(pending) = &state.pending {
-            return pending.clone();
+            return Node::assigned(pending.clone(), self.id);
         }
         if let Some(node) = state.snapshot.upgrade() {
             return node;
@@ -156,6 +156,7 @@ impl VarCell {
         let memory = Memory::new(storage, offset);
         state.holders.add(&memory);
         let node = Node::leaf(Source::Memory(memory), self.shape.clone(), self.dtype, &self.device);
+        let node = node.of_variable(self.id);
         state.snapshot = Arc::downgrade(&node);
         node
     }
@@ -215,35 +216,53 @@ impl VarCell {
     }
 
     /// The value at this point of the trace: of a member, its part of what the arena was assigned; of an arena, with
-    /// what its members were assigned.
+    /// what its members were assigned. The same node until it is assigned again.
     #[track_caller]
     fn read_traced(self: &Arc<Self>) -> NodeRef {
+        if let Some(known) = trace::with(|trace| trace.current.get(&self.id).cloned()).flatten() {
+            return known;
+        }
+        let node = self.assigned_in_trace().map(|value| Node::assigned(value, self.id));
+        let before = || trace::with(|trace| trace.before(self)).expect("a trace is under way");
+        let node = node.unwrap_or_else(before);
+        trace::with(|trace| trace.current.insert(self.id, node.clone()));
+        node
+    }
+
+    /// What it was given in the trace so far, by itself or together with others.
+    #[track_caller]
+    fn assigned_in_trace(self: &Arc<Self>) -> Option<NodeRef> {
         let pending = |cell: &Arc<Self>| trace::with(|trace| trace.pending_of(cell)).flatten();
         if let Some((arena, offset)) = self.arena()
             && let Some(flat) = pending(&arena)
         {
             let part = Tensor::from_node(flat).narrow(0, offset, self.shape.numel());
-            return part.reshape(self.shape.clone()).node().clone();
+            return Some(part.reshape(self.shape.clone()).node().clone());
         }
-        let own = trace::with(|trace| trace.read(self)).expect("a trace is under way");
-        self.members()
-            .iter()
-            .filter_map(|part| Some((pending(part)?, part.arena()?.1)))
-            .fold(own, |whole, (part, offset)| splice(whole, part, offset))
+        let own = pending(self);
+        self.members().iter().filter_map(|part| Some((pending(part)?, part.arena()?.1))).fold(own, |whole, part| {
+            let whole = whole.or_else(|| trace::with(|trace| trace.before(self)));
+            Some(splice(whole.expect("a trace is under way"), part.0, part.1))
+        })
     }
 
     /// Gives it a value at this point of the trace. An arena and a member of it never both wait: the order in which
     /// they would be written is not defined.
     #[track_caller]
     fn write_traced(self: &Arc<Self>, value: &NodeRef) {
-        if let Some((arena, offset)) = self.arena()
+        let arena = self.arena();
+        let parts = self.members();
+        trace::with(|trace| {
+            let shared = arena.iter().map(|(arena, _)| arena.id).chain(parts.iter().map(|part| part.id));
+            shared.chain([self.id]).for_each(|id| drop(trace.current.remove(&id)));
+        });
+        if let Some((arena, offset)) = arena
             && let Some(Some(flat)) = trace::with(|trace| trace.pending_of(&arena))
         {
             let flat = splice(flat, value.clone(), offset);
             trace::with(|trace| trace.write(&arena, flat));
             return;
         }
-        let parts = self.members();
         trace::with(|trace| {
             trace.pending.retain(|(cell, _)| parts.iter().all(|part| part.id != cell.id));
             trace.write(self, value.clone());

@@ -84,7 +84,8 @@ impl Inside {
         let (mut nodes, mut edge) = (HashMap::new(), HashMap::new());
         let mut stack = vec![output];
         while let Some(node) = stack.pop() {
-            let side = if outside(node) || node.source.is_some() { &mut edge } else { &mut nodes };
+            let given = node.source.is_some() || node.variable.is_some();
+            let side = if outside(node) || given { &mut edge } else { &mut nodes };
             if side.insert(node.id, node).is_none() && !edge.contains_key(&node.id) {
                 stack.extend(&node.inputs);
             }

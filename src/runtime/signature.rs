@@ -1,13 +1,40 @@
-//! What a captured step is found by: the shapes and types of its inputs.
+//! What a captured step is found by: the shapes and types of its inputs, and what holds around its run.
 
 use crate::dtype::DType;
+use crate::graph::Scopes;
 use crate::shape::Shape;
 
 /// Shape and type of each input of a step.
 pub type Signature = Vec<(Shape, DType)>;
 
+/// What a step was traced for. The same function is another graph within other scopes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Key {
+    pub(super) signature: Signature,
+    scopes: Scopes,
+}
+
+impl Key {
+    /// Inputs of this signature, within the scopes that hold on this thread.
+    pub(super) fn now(signature: Signature) -> Self {
+        Self { signature, scopes: Scopes::current() }
+    }
+}
+
+/// What changed in `key` against the nearest of `earlier`, in words.
+pub(super) fn change<'a>(key: &Key, earlier: impl Iterator<Item = &'a Key> + Clone) -> Option<String> {
+    // within the same scopes, if there is one
+    let same = earlier.clone().filter(|other| other.scopes == key.scopes);
+    let changed = change_of_inputs(&key.signature, same.map(|other| &other.signature));
+    changed.or_else(|| {
+        let others = || earlier.clone().filter(|other| other.scopes != key.scopes);
+        let twin = others().find(|other| other.signature == key.signature).or_else(|| others().next())?;
+        key.scopes.difference(&twin.scopes)
+    })
+}
+
 /// What changed in `signature` against the nearest of `earlier`, in words.
-pub(super) fn change<'a>(signature: &Signature, earlier: impl Iterator<Item = &'a Signature>) -> Option<String> {
+fn change_of_inputs<'a>(signature: &Signature, earlier: impl Iterator<Item = &'a Signature>) -> Option<String> {
     let nearest = earlier.min_by_key(|other| std::cmp::Reverse(likeness(signature, other)))?;
     if nearest.len() != signature.len() {
         return Some(format!("there are {} inputs instead of {}", signature.len(), nearest.len()));
@@ -40,7 +67,7 @@ mod tests {
         let halves = signature(&[(&[64, 3], DType::F16), (&[32], DType::I32)]);
         let three = signature(&[(&[64, 3], DType::F32), (&[64], DType::I32), (&[64], DType::F32)]);
         let new = signature(&[(&[64, 3], DType::F32), (&[30], DType::I32)]);
-        let change = |earlier: &[&Signature]| change(&new, earlier.iter().copied());
+        let change = |earlier: &[&Signature]| change_of_inputs(&new, earlier.iter().copied());
         assert_eq!(change(&[]), None);
         assert_eq!(change(&[&new]), None);
         let text = "input 1 is i32 [30] instead of i32 [64]";

@@ -19,7 +19,7 @@ use crate::timing::{KernelTime, StageTimes, TimeSource};
 use super::capture::{Captured, Planned};
 use super::eval::{options_for, realize};
 use super::forecast::Forecast;
-use super::signature::Signature;
+use super::signature::{Key, Signature};
 use super::var::{Var, VarKind};
 
 type Function = Box<dyn FnMut(&[Tensor]) -> Vec<Tensor> + Send>;
@@ -30,9 +30,14 @@ const SIGNATURES: usize = 8;
 
 /// A function of tensors that is traced once for each signature of inputs and then replayed without graph work.
 ///
+/// What runs around [`run`](Self::run) on its thread belongs to the signature: within another
+/// [`Mode`](crate::nn::Mode), [`no_grad`](crate::no_grad), [`autocast`](crate::tensor::autocast) or
+/// [`freeze_statistics`](crate::nn::freeze_statistics) it is traced anew.
+///
 /// Variables it assigns change when it runs. If anything in it was checked with [`super::check_finite`] (losses and
 /// gradients are, by `backward` and the optimizers), a run in which a checked value is NaN or infinite changes nothing,
-/// and neither does any run after it until [`Step::resume`]. An index or label out of range is no such check: it is
+/// and neither does any run after it until [`Step::resume`]: a loop asks now and then with [`Step::ensure_finite`], where
+/// it reads its loss anyway. An index or label out of range is no such check: it is
 /// clamped, the run counts, and the next read from the device is [`Error::IndexOutOfRange`]; check data where it comes
 /// from, as [`crate::data::Loader`] does. Products of f32 have the precision that was set when the step was made
 /// ([`Device::set_matmul_precision`]).
@@ -60,8 +65,8 @@ pub struct Step {
     halted: Var,
     options: PlanOptions,
     /// Planned and not captured yet, the oldest first.
-    planned: Vec<(Signature, Planned)>,
-    captured: HashMap<Signature, Captured>,
+    planned: Vec<(Key, Planned)>,
+    captured: HashMap<Key, Captured>,
     /// Most signatures that stay captured, and that stay planned.
     limit: usize,
     /// Grows with each use.
@@ -133,23 +138,23 @@ impl Step {
     /// If an input is on another device.
     #[track_caller]
     pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        let signature = inputs_signature(inputs);
+        let key = Key::now(inputs_signature(inputs));
         let device = self.device.clone();
         let _exclusive = device.exclusive();
-        self.take_inputs(&signature, inputs)?;
-        self.replay(&signature)
+        self.take_inputs(&key, inputs)?;
+        self.replay(&key)
     }
 
     /// Copies `inputs` to where the captured step reads them.
     #[track_caller]
-    fn take_inputs(&mut self, signature: &Signature, inputs: &[Tensor]) -> Result<()> {
+    fn take_inputs(&mut self, key: &Key, inputs: &[Tensor]) -> Result<()> {
         for input in inputs {
             let (name, own) = (input.device().name(), self.device.name());
             assert!(*input.device() == self.device, "a step on {own} got an input on {name}: move it with to_device");
         }
         let nodes: Vec<NodeRef> = inputs.iter().map(|input| input.node().clone()).collect();
         realize(&nodes)?;
-        let captured = self.captured(signature)?;
+        let captured = self.captured(key)?;
         for (node, storage) in nodes.iter().zip(&captured.inputs) {
             let (from, offset) = node.value().expect("it was just computed").get();
             let size = node.dtype.size_bytes();
@@ -165,6 +170,7 @@ impl Step {
     /// If the device fails.
     pub fn run_bytes<S: Borrow<Shape>>(&mut self, inputs: &[(S, DType, &[u8])]) -> Result<Vec<Tensor>> {
         let signature: Signature = inputs.iter().map(|(shape, dtype, _)| (shape.borrow().clone(), *dtype)).collect();
+        let key = Key::now(signature);
         for (shape, dtype, bytes) in inputs {
             let shape = shape.borrow();
             let needed = shape.bytes(*dtype);
@@ -175,7 +181,7 @@ impl Step {
         }
         let device = self.device.clone();
         let _exclusive = device.exclusive();
-        let captured = self.captured(&signature)?;
+        let captured = self.captured(&key)?;
         let start = Instant::now();
         for ((_, dtype, bytes), storage) in inputs.iter().zip(&captured.inputs) {
             device.write(storage, 0, &dtype.canonical(bytes))?;
@@ -185,7 +191,7 @@ impl Step {
         if let Some(log) = &self.log {
             log.push(WorkSpan { stage: Stage::Upload, start, end, number: log.number() });
         }
-        self.replay(&signature)
+        self.replay(&key)
     }
 
     /// Traces, plans and compiles for inputs of these shapes and types, without running.
@@ -193,7 +199,7 @@ impl Step {
     /// # Errors
     /// If the device fails.
     pub fn prepare(&mut self, inputs: &[(Shape, DType)]) -> Result<StepInfo> {
-        let captured = self.captured(&inputs.to_vec())?;
+        let captured = self.captured(&Key::now(inputs.to_vec()))?;
         Ok(StepInfo {
             plan: captured.plan.clone(),
             program: captured.program.clone(),
@@ -226,11 +232,11 @@ impl Step {
         options: &TuneOptions,
         tell: &mut dyn FnMut(TuneProgress),
     ) -> Result<TuneReport> {
-        let signature = inputs.to_vec();
-        let planned = self.take_planned(&signature)?;
+        let key = Key::now(inputs.to_vec());
+        let planned = self.take_planned(&key)?;
         let externals: Vec<u64> = planned.traced.storages.iter().map(Storage::bytes).collect();
         let report = self.device.tune(&planned.plan, &externals, options, tell);
-        self.keep_planned(signature, planned);
+        self.keep_planned(key, planned);
         report
     }
 
@@ -240,6 +246,41 @@ impl Step {
     /// If the device fails.
     pub fn halted(&self) -> Result<bool> {
         Ok(self.halted.tensor().item::<u32>()? != 0)
+    }
+
+    /// Fails if a run met a NaN or infinity and the step has stood still since, as [`Step::halted`] says. Waits for the
+    /// device: for loops of one's own to ask where they read their losses, as every epoch.
+    ///
+    /// ```
+    /// use brasa::nn::{Init, Linear, Module};
+    /// use brasa::optim::{Optimizer, SGD, SGDOptions};
+    /// use brasa::runtime::Step;
+    /// use brasa::{Device, Error, Tensor};
+    ///
+    /// let device = Device::cpu();
+    /// let layer = Linear::new(2, 1, &Init::new(&device, 1))?;
+    /// let optimizer = SGD::new(&layer.parameters(), SGDOptions::default())?;
+    /// let mut step = Step::new(&device, move |inputs| {
+    ///     let loss = layer.forward(&inputs[0]).square().mean();
+    ///     optimizer.update(&loss.backward());
+    ///     vec![loss]
+    /// })?;
+    /// step.run(&[Tensor::ones([4, 2], &device)])?;
+    /// step.ensure_finite()?;
+    /// step.run(&[Tensor::full([4, 2], f32::NAN, &device)])?;
+    /// assert!(matches!(step.ensure_finite(), Err(Error::NonFinite { .. })));
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NonFinite`], or if the device fails.
+    pub fn ensure_finite(&self) -> Result<()> {
+        if !self.halted()? {
+            return Ok(());
+        }
+        let message = "a loss or gradient of this or an earlier step is NaN or infinite, and nothing has been learned \
+                       since (Step::diagnose tells where it comes from, Step::resume goes on)";
+        Err(Error::NonFinite { step: self.runs, message: message.to_owned() })
     }
 
     /// Halts with `other`, and `other` with it: a step in several parts, of which none may count if one does not. To be
@@ -295,7 +336,10 @@ impl Step {
 
     /// The same of the kernels for inputs of `signature` only.
     pub(crate) fn kernel_times_for(&mut self, signature: &Signature) -> Vec<KernelTime> {
-        self.captured.get_mut(signature).map(|captured| captured.bound.kernel_times()).unwrap_or_default()
+        self.captured
+            .get_mut(&Key::now(signature.clone()))
+            .map(|captured| captured.bound.kernel_times())
+            .unwrap_or_default()
     }
 
     /// Finds where the first non-finite value appears for these inputs, by running every node on its own. Changes no
@@ -304,12 +348,12 @@ impl Step {
     /// # Errors
     /// If the device fails.
     pub fn diagnose(&mut self, inputs: &[Tensor]) -> Result<Option<String>> {
-        let signature = inputs_signature(inputs);
+        let key = Key::now(inputs_signature(inputs));
         let device = self.device.clone();
         let _exclusive = device.exclusive();
-        self.take_inputs(&signature, inputs)?;
+        self.take_inputs(&key, inputs)?;
         let options = self.options;
-        let captured = self.captured(&signature)?;
+        let captured = self.captured(&key)?;
         super::diagnose::first_non_finite(&device, &captured.program, &captured.storages, &captured.hosts, &options)
     }
 
@@ -322,33 +366,34 @@ impl Step {
         let mut counted = Vec::new();
         let mut sum = Forecast::default();
         for signature in signatures {
-            let planned = self.take_planned(signature)?;
+            let key = Key::now(signature.clone());
+            let planned = self.take_planned(&key)?;
             sum = sum + planned.forecast(&mut counted);
-            self.keep_planned(signature.clone(), planned);
+            self.keep_planned(key, planned);
         }
         Ok(sum)
     }
 
-    fn captured(&mut self, signature: &Signature) -> Result<&mut Captured> {
-        if self.captured.get(signature).map_or(Ok(true), Captured::is_stale)? {
-            self.capture(signature)?;
+    fn captured(&mut self, key: &Key) -> Result<&mut Captured> {
+        if self.captured.get(key).map_or(Ok(true), Captured::is_stale)? {
+            self.capture(key)?;
         }
         self.clock += 1;
-        let captured = self.captured.get_mut(signature).expect("it was just inserted");
+        let captured = self.captured.get_mut(key).expect("it was just inserted");
         captured.used = self.clock;
         Ok(captured)
     }
 
-    /// Plans the step for `signature`, unless that was done, and gives it memory.
-    fn capture(&mut self, signature: &Signature) -> Result<()> {
-        let planned = self.take_planned(signature)?;
-        let because = self.why_not_reused(signature, &planned.traced.program);
+    /// Plans the step for `key`, unless that was done, and gives it memory.
+    fn capture(&mut self, key: &Key) -> Result<()> {
+        let planned = self.take_planned(key)?;
+        let because = self.why_not_reused(key, &planned.traced.program);
         crate::debug::plan_made(&planned.traced.program, &planned.plan, because.as_deref());
         // first, so that their memory can be used
-        self.forget(signature);
+        self.forget(key);
         while self.captured.len() >= self.limit {
             let oldest = self.captured.iter().min_by_key(|(_, captured)| captured.used);
-            let Some(oldest) = oldest.map(|(signature, _)| signature.clone()) else { break };
+            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { break };
             self.forget(&oldest);
         }
         match planned.bind(&self.device, because) {
@@ -359,51 +404,51 @@ impl Step {
                 if let Some(log) = &self.log {
                     captured.bound.note_spans(log);
                 }
-                self.captured.insert(signature.clone(), captured);
+                self.captured.insert(key.clone(), captured);
                 Ok(())
             }
             Err(error) => {
-                self.keep_planned(signature.clone(), planned);
+                self.keep_planned(key.clone(), planned);
                 Err(error)
             }
         }
     }
 
-    /// The plan for `signature`, made now unless there is one that is up to date.
-    fn take_planned(&mut self, signature: &Signature) -> Result<Planned> {
-        let place = self.planned.iter().position(|(known, _)| known == signature);
+    /// The plan for `key`, made now unless there is one that is up to date.
+    fn take_planned(&mut self, key: &Key) -> Result<Planned> {
+        let place = self.planned.iter().position(|(known, _)| known == key);
         match place.map(|place| self.planned.remove(place).1) {
             Some(planned) if !planned.is_stale()? => Ok(planned),
-            _ => Planned::new(&self.device, &mut self.function, signature, &self.halted, &self.options),
+            _ => Planned::new(&self.device, &mut self.function, &key.signature, &self.halted, &self.options),
         }
     }
 
     /// Keeps a plan for later, in the place of the oldest one if there are too many.
-    fn keep_planned(&mut self, signature: Signature, planned: Planned) {
+    fn keep_planned(&mut self, key: Key, planned: Planned) {
         if self.planned.len() >= self.limit {
             self.planned.remove(0);
         }
-        self.planned.push((signature, planned));
+        self.planned.push((key, planned));
     }
 
-    /// What keeps a plan of the step from being used for `signature`, whose program is `program`.
-    fn why_not_reused(&self, signature: &Signature, program: &Program) -> Option<String> {
-        match self.captured.get(signature) {
+    /// What keeps a plan of the step from being used for `key`, whose program is `program`.
+    fn why_not_reused(&self, key: &Key, program: &Program) -> Option<String> {
+        match self.captured.get(key) {
             Some(stale) => Some(program.difference(&stale.program).unwrap_or_else(|| stale.moved())),
-            None => super::signature::change(signature, self.captured.keys()),
+            None => super::signature::change(key, self.captured.keys()),
         }
     }
 
-    /// Drops what was captured for `signature`, but for its times.
-    fn forget(&mut self, signature: &Signature) {
-        if let Some(mut captured) = self.captured.remove(signature) {
+    /// Drops what was captured for `key`, but for its times.
+    fn forget(&mut self, key: &Key) {
+        if let Some(mut captured) = self.captured.remove(key) {
             self.times.merge(&captured.bound.stage_times());
         }
     }
 
-    fn replay(&mut self, signature: &Signature) -> Result<Vec<Tensor>> {
+    fn replay(&mut self, key: &Key) -> Result<Vec<Tensor>> {
         let device = self.device.clone();
-        let captured = self.captured.get_mut(signature).expect("captured before it is replayed");
+        let captured = self.captured.get_mut(key).expect("captured before it is replayed");
         for var in &captured.written {
             var.release_snapshots()?;
         }

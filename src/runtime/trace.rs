@@ -15,6 +15,8 @@ pub(crate) struct Trace {
     pub(super) pending: Vec<(Arc<VarCell>, NodeRef)>,
     /// The leaf that stands for each variable's value before the step.
     leaves: HashMap<u64, NodeRef>,
+    /// The value of each variable that was read since it was last assigned.
+    pub(super) current: HashMap<u64, NodeRef>,
     /// Values whose finiteness decides whether the step counts.
     pub(super) checked: Vec<NodeRef>,
     /// Truth values, and variables to which assignments count though they hold.
@@ -69,12 +71,6 @@ pub(super) fn with<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
 }
 
 impl Trace {
-    /// The value of `var` at this point of the trace.
-    #[track_caller]
-    pub(super) fn read(&mut self, var: &Arc<VarCell>) -> NodeRef {
-        self.pending_of(var).unwrap_or_else(|| self.before(var))
-    }
-
     /// What `var` was assigned so far.
     pub(super) fn pending_of(&self, var: &VarCell) -> Option<NodeRef> {
         self.pending.iter().find(|(cell, _)| cell.id == var.id).map(|(_, node)| node.clone())
@@ -83,7 +79,8 @@ impl Trace {
     /// The value of `var` before the step.
     #[track_caller]
     pub(super) fn before(&mut self, var: &Arc<VarCell>) -> NodeRef {
-        let leaf = || Node::leaf(Source::Var(var.clone()), var.shape.clone(), var.dtype, &var.device);
+        let leaf =
+            || Node::leaf(Source::Var(var.clone()), var.shape.clone(), var.dtype, &var.device).of_variable(var.id);
         self.leaves.entry(var.id).or_insert_with(leaf).clone()
     }
 

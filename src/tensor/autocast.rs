@@ -1,14 +1,9 @@
 //! Mixed precision: products in f16, everything that needs its digits in f32.
 
-use std::cell::Cell;
-
 use crate::dtype::DType;
+use crate::graph::Scopes;
 
 use super::Tensor;
-
-thread_local! {
-    static PRODUCTS: Cell<Option<DType>> = const { Cell::new(None) };
-}
 
 /// Runs `f` with products (matrix products, convolutions, attention, linear layers) of floats computed from operands of
 /// type `dtype`, and with results of that type; their sums are f32 all the same. Normalisation and softmax of what
@@ -37,21 +32,14 @@ thread_local! {
 #[track_caller]
 pub fn autocast<T>(dtype: DType, f: impl FnOnce() -> T) -> T {
     assert!(dtype.is_float(), "autocast: {dtype} is no float");
-    struct Restore(Option<DType>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            PRODUCTS.set(self.0);
-        }
-    }
-    let _restore = Restore(PRODUCTS.replace(Some(dtype)));
-    f()
+    Scopes::with(|scopes| scopes.products = Some(dtype), f)
 }
 
 impl Tensor {
     /// An operand of a product, as the [`autocast`] under way has it.
     #[track_caller]
     pub(super) fn operand_of_product(&self) -> Self {
-        match PRODUCTS.get() {
+        match Scopes::current().products {
             Some(dtype) if self.dtype().is_float() => self.to_dtype(dtype),
             _ => self.clone(),
         }
@@ -60,13 +48,17 @@ impl Tensor {
     /// Under an [`autocast`]: in f32, if it is a float.
     #[track_caller]
     pub(crate) fn full_precision(&self) -> Self {
-        if PRODUCTS.get().is_some() && self.dtype().is_float() { self.to_dtype(DType::F32) } else { self.clone() }
+        if Scopes::current().products.is_some() && self.dtype().is_float() {
+            self.to_dtype(DType::F32)
+        } else {
+            self.clone()
+        }
     }
 
     /// `f` of it in [full precision](Self::full_precision), in its own type again.
     #[track_caller]
     pub(crate) fn in_full_precision(&self, f: impl FnOnce(&Self) -> Self) -> Self {
         let result = f(&self.full_precision());
-        if PRODUCTS.get().is_some() { result.to_dtype(self.dtype()) } else { result }
+        if Scopes::current().products.is_some() { result.to_dtype(self.dtype()) } else { result }
     }
 }

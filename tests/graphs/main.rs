@@ -1,6 +1,6 @@
 //! Random graphs over the whole catalogue of ops: planned in several ways and interpreted in f64 (`interpreted.rs`),
 //! and run on every device, captured and not (`executed.rs`), against the f64 reference, which knows no plans. Their
-//! values are small; `sizes/` has single workloads of larger ones.
+//! values are small; `sizes/` has single workloads of larger ones, `variables.rs` programs that read, assign and update.
 //!
 //! A list of small numbers decides everything (`case.rs`). An op is a row in `rows/`: its name, what it draws, how it
 //! is applied; a public op without a row fails `catalogue.rs`. A failing graph is reported with its seed and as the
@@ -31,3 +31,4 @@ mod pool;
 mod rows;
 mod sizes;
 mod state;
+mod variables;

@@ -22,6 +22,7 @@ mod followed;
 mod gate;
 mod interop;
 mod layers;
+mod leaves;
 mod losses;
 mod memory;
 mod models;

@@ -1,0 +1,130 @@
+//! What `backward` gives, and optimizers take.
+
+use std::collections::BTreeMap;
+use std::ops::Add;
+
+use crate::graph::{Node, NodeRef, traced_like};
+use crate::runtime::Var;
+use crate::stage::Stage;
+use crate::tensor::Tensor;
+
+/// Gradients by leaves: variables, inputs of steps and tensors made from data.
+///
+/// [`Tensor::backward`] gives those of one output by all float leaves that it depends on. Computed values, such as
+/// `randn`, `zeros` and whatever was detached, are no leaves; [`grad`](super::grad) gives gradients by any tensor.
+///
+/// To gradients, all values that a variable had are that variable: if the output depends on several of them, as after
+/// an [`assign`](Var::assign) on the way, the variable's gradient is the sum. Which values these were does not matter
+/// afterwards, so that an update may follow another assignment.
+///
+/// What an optimizer gets need not come from `backward`:
+///
+/// ```
+/// use brasa::autodiff::{Gradients, grad};
+/// use brasa::optim::{Optimizer, SGD, SGDOptions};
+/// use brasa::runtime::Var;
+/// use brasa::{Device, Result, Tensor};
+///
+/// # fn main() -> Result<()> {
+/// let device = Device::cpu();
+/// let weight = Var::parameter("weight", &Tensor::full([2], 3.0_f32, &device))?;
+/// let optimizer = SGD::new(&[weight.clone()], SGDOptions { learning_rate: 1.0, ..Default::default() })?;
+/// let loss = weight.tensor().square().sum();
+/// let mut gradients = loss.backward() + (weight.tensor() * 2.0).sum().backward();
+/// assert_eq!(gradients.of(&weight).unwrap().to_vec::<f32>()?, [8.0, 8.0]);
+/// gradients.insert(&weight, &Tensor::from_slice(&[1.0_f32, -1.0], [2], &device)?);
+/// optimizer.update(&gradients);
+/// assert_eq!(weight.tensor().to_vec::<f32>()?, [2.0, 4.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct Gradients {
+    /// In an order that repeats from run to run, for what [`map`](Self::map) draws.
+    by_leaf: BTreeMap<Leaf, Tensor>,
+}
+
+/// What a gradient is by. Numbers grow with creation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Leaf {
+    Variable(u64),
+    Node(u64),
+}
+
+impl Leaf {
+    fn of(node: &Node) -> Self {
+        node.variable.map_or(Self::Node(node.id), Self::Variable)
+    }
+}
+
+impl Gradients {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The gradient by a variable; `None` if the output does not depend on it.
+    pub fn of(&self, variable: &Var) -> Option<Tensor> {
+        self.by_leaf.get(&Leaf::Variable(variable.id())).cloned()
+    }
+
+    /// The gradient by a leaf tensor, which stands for its variable if it is the value of one; `None` if the output
+    /// does not depend on it, or it is no leaf.
+    pub fn get(&self, leaf: &Tensor) -> Option<Tensor> {
+        self.by_leaf.get(&Leaf::of(leaf.node())).cloned()
+    }
+
+    /// Sets the gradient by a variable, and returns what it was.
+    ///
+    /// # Panics
+    ///
+    /// If it has not the variable's shape and type.
+    #[track_caller]
+    pub fn insert(&mut self, variable: &Var, gradient: &Tensor) -> Option<Tensor> {
+        let fits = gradient.shape() == variable.shape() && gradient.dtype() == variable.dtype();
+        let (name, dtype, shape) = (variable.name(), variable.dtype(), variable.shape());
+        assert!(fits, "insert: a gradient {} {} for `{name}`, {dtype} {shape}", gradient.dtype(), gradient.shape());
+        self.by_leaf.insert(Leaf::Variable(variable.id()), gradient.clone())
+    }
+
+    /// Takes the gradient by a variable out.
+    pub fn remove(&mut self, variable: &Var) -> Option<Tensor> {
+        self.by_leaf.remove(&Leaf::Variable(variable.id()))
+    }
+
+    /// The same gradients, each changed by `f`: those by variables first, each kind in the order in which the leaves
+    /// were made.
+    #[must_use]
+    pub fn map(self, f: impl Fn(&Tensor) -> Tensor) -> Self {
+        Self { by_leaf: self.by_leaf.into_iter().map(|(leaf, gradient)| (leaf, f(&gradient))).collect() }
+    }
+
+    /// Those of leaves of the graph, with the gradient by each.
+    pub(super) fn by_nodes(pairs: impl Iterator<Item = (NodeRef, Tensor)>) -> Self {
+        let mut gradients = Self::default();
+        for (leaf, gradient) in pairs {
+            Stage::Backward.scope(|| traced_like(&leaf, || gradients.accumulate(Leaf::of(&leaf), gradient)));
+        }
+        gradients
+    }
+
+    fn accumulate(&mut self, leaf: Leaf, gradient: Tensor) {
+        let sum = match self.by_leaf.remove(&leaf) {
+            Some(sum) => sum + gradient,
+            None => gradient,
+        };
+        self.by_leaf.insert(leaf, sum);
+    }
+}
+
+/// Gradients of a sum: by each leaf, the sum of what both have.
+impl Add for Gradients {
+    type Output = Self;
+
+    #[track_caller]
+    fn add(mut self, other: Self) -> Self {
+        Stage::Backward
+            .scope(|| other.by_leaf.into_iter().for_each(|(leaf, gradient)| self.accumulate(leaf, gradient)));
+        self
+    }
+}
