@@ -40,6 +40,16 @@
 //! needs into fused kernels over numbered buffers, and the [`device`] runs them: WGSL through wgpu, or native vector
 //! code.
 //!
+//! # Debug builds
+//!
+//! Cargo compiles dependencies of debug builds without optimization, with which the CPU backend and planning are some ten
+//! times slower. This in an application's `Cargo.toml` makes them fast there, too:
+//!
+//! ```toml
+//! [profile.dev.package."*"]
+//! opt-level = 3
+//! ```
+//!
 //! # Where to go next
 //!
 //! * [`Tensor`] has everything one can do with a tensor; [`semantics`] says what is meant where it could be doubted.

@@ -195,7 +195,7 @@ fn quotient(a: Operand, b: Operand) -> Tensor {
 // One implementation for everything on the right, and one float type on the left, so that the type of `1.0 - &x` is
 // known before the literal's is.
 macro_rules! operators {
-    ($($trait:ident :: $method:ident = $compute:ident;)*) => {$(
+    ($($trait:ident :: $method:ident, $assign_trait:ident :: $assign:ident = $compute:ident;)*) => {$(
         impl<T: Into<Operand>> std::ops::$trait<T> for Tensor {
             type Output = Self;
             #[track_caller]
@@ -208,6 +208,13 @@ macro_rules! operators {
             #[track_caller]
             fn $method(self, other: T) -> Tensor {
                 $compute(self.into(), other.into())
+            }
+        }
+        /// The variable holds another tensor then: others that hold the old one keep it.
+        impl<T: Into<Operand>> std::ops::$assign_trait<T> for Tensor {
+            #[track_caller]
+            fn $assign(&mut self, other: T) {
+                *self = $compute((&*self).into(), other.into());
             }
         }
         operators!(@left $trait $method $compute; f64, Tensor);
@@ -226,10 +233,10 @@ macro_rules! operators {
     };
 }
 operators! {
-    Add::add = sum;
-    Sub::sub = difference;
-    Mul::mul = product;
-    Div::div = quotient;
+    Add::add, AddAssign::add_assign = sum;
+    Sub::sub, SubAssign::sub_assign = difference;
+    Mul::mul, MulAssign::mul_assign = product;
+    Div::div, DivAssign::div_assign = quotient;
 }
 
 impl std::ops::Neg for &Tensor {

@@ -278,6 +278,20 @@ fn closeness_counts_equal_infinities_and_no_nan() {
 }
 
 #[test]
+fn assigning_operators_give_the_name_another_value() {
+    let mut x = vector(&[1.0, 2.0], &Device::cpu());
+    let before = x.clone();
+    x += &before;
+    x *= 3.0;
+    x -= 1;
+    x /= vector(&[5.0, 11.0], &Device::cpu());
+    assert_eq!((read(&x), read(&before)), (vec![1.0, 1.0], vec![1.0, 2.0]));
+    assert_eq!(read(&grad(&x.sum(), &[&before])[0]), [6.0 / 5.0, 6.0 / 11.0]);
+    let (message, file, _) = panic_of(|| x += Tensor::ones([3], &Device::cpu()));
+    assert_eq!((message.as_str(), file.as_str()), ("add: [2] and [3] do not broadcast", file!()));
+}
+
+#[test]
 fn reductions_of_nothing() {
     let nothing = tensor::<f32>(&[], &[0, 2]);
     assert_eq!(eval(&nothing.sum_dim(0)), [0.0, 0.0]);
