@@ -1,6 +1,7 @@
-//! Models by name: what the command line offers.
+//! Models by name: what the command line offers, and those of programs.
 
 use std::fmt;
+use std::sync::{PoisonError, RwLock};
 
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -41,11 +42,14 @@ pub struct Entry {
     pub about: &'static str,
     /// What it is for.
     pub task: Task,
-    make: fn(&ModelSpec, &Init) -> Result<Box<dyn Module>>,
+    make: &'static Make,
 }
 
+/// What makes a model with its first weights.
+type Make = dyn Fn(&ModelSpec, &Init) -> Result<Box<dyn Module>> + Send + Sync;
+
 impl Entry {
-    /// True if it consists of [blocks](crate::nn::block), whose values need not be kept.
+    /// True if it may consist of [blocks](crate::nn::block), whose values need not be kept.
     pub fn has_blocks(&self) -> bool {
         !matches!(self.name, "mlp" | "cnn" | "tutorial-cnn")
     }
@@ -72,7 +76,7 @@ macro_rules! classifier {
             name: $name,
             about: $about,
             task: Task::Classify,
-            make: |spec, $init| {
+            make: &|spec, $init| {
                 let ($image, $classes) = (image(spec, $name, $least)?, spec.classes);
                 Ok(Box::new($make?))
             },
@@ -80,13 +84,13 @@ macro_rules! classifier {
     };
 }
 
-/// All of them.
+/// Brasa's own.
 pub static MODELS: &[Entry] = &[
     Entry {
         name: "mlp",
         about: "three linear layers (128 and 64 hidden values) over the flattened sample",
         task: Task::Classify,
-        make: |spec, init| Ok(Box::new(Mlp::new(&[spec.input.iter().product(), 128, 64, spec.classes], init)?)),
+        make: &|spec, init| Ok(Box::new(Mlp::new(&[spec.input.iter().product(), 128, 64, spec.classes], init)?)),
     },
     classifier!("cnn", 4, "three 3x3 convolutions, for small pictures such as the digits", |image, classes, init| {
         DigitsCnn::new(image, classes, init)
@@ -140,7 +144,7 @@ pub static MODELS: &[Entry] = &[
         name: "vit-tiny",
         about: "ViT-Ti (Touvron et al. 2021), 5.7 M parameters; patches of 16x16 pixels, of 4x4 below 64x64",
         task: Task::Classify,
-        make: |spec, init| {
+        make: &|spec, init| {
             let [channels, height, width] = image(spec, "vit-tiny", 4)?;
             let patch = if height.min(width) < 64 { 4 } else { 16 };
             divisible("vit-tiny", [height, width], patch)?;
@@ -152,7 +156,7 @@ pub static MODELS: &[Entry] = &[
         name: "unet",
         about: "U-Net for segmentation (Ronneberger et al. 2015), 16 to 128 channels; sides divisible by 8",
         task: Task::Segment,
-        make: |spec, init| {
+        make: &|spec, init| {
             let [channels, height, width] = image(spec, "unet", 8)?;
             divisible("unet", [height, width], 8)?;
             Ok(Box::new(UNet::new(channels, &UNet::WIDTHS, spec.classes, init)?))
@@ -162,7 +166,7 @@ pub static MODELS: &[Entry] = &[
         name: "gpt",
         about: "a small GPT: 4 pre-norm transformer blocks of width 128 with 4 heads",
         task: Task::Continue,
-        make: |spec, init| {
+        make: &|spec, init| {
             let &[sequence] = &spec.input[..] else {
                 return Err(Error::Shape(format!("model `gpt` wants samples [sequence], not {:?}", spec.input)));
             };
@@ -171,15 +175,101 @@ pub static MODELS: &[Entry] = &[
     },
 ];
 
+/// Those of this process's programs.
+static ADDED: RwLock<Vec<&'static Entry>> = RwLock::new(Vec::new());
+
+/// All of them: brasa's own and those that were [added](add).
+pub fn all() -> Vec<&'static Entry> {
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    MODELS.iter().chain(added.iter().copied()).collect()
+}
+
+/// Adds a model of a program's own, which [`create`], a run's settings ([`ModelName`](crate::train::ModelName)) and the
+/// window's form then know by `name`, as long as the process runs: [`Trainer`](crate::train::Trainer) trains it,
+/// resumes its runs and predicts with what they saved. Other processes, `brasa view` among them, see its runs; what has
+/// to make the model, such as `brasa infer`, needs a program that adds it.
+///
+/// `make` gets what the data ask for and gives a model from samples `[batch, input...]` to logits `[batch, classes]`
+/// ([`Task::Classify`]) or `[batch, classes, height, width]` ([`Task::Segment`]).
+///
+/// ```
+/// use brasa::data::digits;
+/// use brasa::models::{self, Task};
+/// use brasa::nn::{Linear, Module};
+/// use brasa::runtime::Var;
+/// use brasa::train::{Config, Control, ModelName, Trainer};
+/// use brasa::{Result, Tensor};
+///
+/// /// Two linear layers with a wave between them.
+/// struct Waves(Linear, Linear);
+///
+/// impl Module for Waves {
+///     fn forward(&self, input: &Tensor) -> Tensor {
+///         self.1.forward(&self.0.forward(&input.flatten(1, -1)).sin())
+///     }
+///     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+///         self.0.visit(visitor);
+///         self.1.visit(visitor);
+///     }
+/// }
+///
+/// # fn main() -> Result<()> {
+/// models::add("waves", "two linear layers with a wave between them", Task::Classify, |spec, init| {
+///     let first = Linear::new(spec.input.iter().product(), 64, &init.at("first"))?;
+///     Ok(Box::new(Waves(first, Linear::new(64, spec.classes, &init.at("second"))?)))
+/// })?;
+/// # let out = tempfile::tempdir().unwrap();
+/// let config = Config {
+///     model: ModelName::new("waves")?,
+///     epochs: 2,
+///     device: Some("cpu".into()),
+///     out: out.path().into(),
+///     ..Config::default()
+/// };
+/// let summary = Trainer::new(config)?.run(&Control::default(), &mut |_| {})?;
+/// assert!(summary.test.unwrap().accuracy > 0.7);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// If there is a model of that name, or it is no name: a letter, then small letters, digits and hyphens.
+pub fn add(
+    name: &str,
+    about: &str,
+    task: Task,
+    make: impl Fn(&ModelSpec, &Init) -> Result<Box<dyn Module>> + Send + Sync + 'static,
+) -> Result<()> {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(is_part) {
+        let message = format!("`{name}` is no model's name: a letter, then small letters, digits and hyphens");
+        return Err(Error::Config(message));
+    }
+    let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+    if MODELS.iter().chain(added.iter().copied()).any(|entry| entry.name == name) {
+        return Err(Error::Config(format!("there is a model `{name}` already")));
+    }
+    // settings hold entries wherever they go, so they stay as long as the process does
+    let [name, about] = [name, about].map(|text| &*text.to_owned().leak());
+    added.push(Box::leak(Box::new(Entry { name, about, task, make: Box::leak(Box::new(make)) })));
+    Ok(())
+}
+
 /// The entry called `name`.
 ///
 /// # Errors
 /// If there is none; the message lists them all.
 pub fn find(name: &str) -> Result<&'static Entry> {
-    MODELS.iter().find(|entry| entry.name == name).ok_or_else(|| {
-        let known = MODELS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
-        Error::Config(format!("unknown model `{name}`; known are: {known}"))
-    })
+    let entries = all();
+    entries.iter().find(|entry| entry.name == name).copied().ok_or_else(|| unknown(name, &entries))
+}
+
+/// There is no model `name` among these.
+pub(crate) fn unknown(name: &str, known: &[&Entry]) -> Error {
+    let known = known.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
+    Error::Config(format!(
+        "unknown model `{name}`; known are: {known}; one of a program's own is known to that program only"
+    ))
 }
 
 /// The model called `name` for data such as `spec` says, on `device`.

@@ -30,6 +30,7 @@ mod onnx;
 mod ops;
 mod optim;
 mod own_data;
+mod own_model;
 mod plans;
 mod recorded;
 mod regression;

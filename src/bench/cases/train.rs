@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::error::Result;
-use crate::models::{MODELS, ModelSpec, Task, create};
+use crate::models::{ModelSpec, Task, create};
 use crate::optim::{Adam, AdamOptions, Optimizer};
 use crate::stage::Stage;
 use crate::tensor::Tensor;
@@ -68,7 +68,7 @@ pub(super) fn step(name: &str, network: Network, batch: usize) -> Case {
 impl Network {
     /// What a model is measured with: pictures as large as those of CIFAR-10, unless it is among those above.
     pub(in crate::bench) fn of(model: ModelName) -> Self {
-        let segments = MODELS.iter().any(|entry| entry.name == model.name() && entry.task == Task::Segment);
+        let segments = model.entry().task == Task::Segment;
         let alike = if segments { UNET } else { CNN };
         let known = [MLP, RESNET20].into_iter().find(|network| network.model == model.name());
         known.unwrap_or(Self { model: model.name(), ..alike })

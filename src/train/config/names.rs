@@ -1,15 +1,15 @@
 //! Settings that are one of a few words.
 
-use std::sync::LazyLock;
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use crate::data::On;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::matmul_precision::MatmulPrecision;
-use crate::models::{Entry, MODELS, Task};
+use crate::models::{self, Entry, Task};
 
-/// The name of a network for pictures: one of [`MODELS`](crate::models::MODELS).
+/// The name of a network for pictures or rows: one of [`models::all`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ModelName(&'static Entry);
 
@@ -21,8 +21,8 @@ impl ModelName {
     pub fn new(name: &str) -> Result<Self> {
         let known = Self::all();
         known.iter().find(|model| model.0.name == name).copied().ok_or_else(|| {
-            let names = known.iter().map(|model| model.0.name).collect::<Vec<_>>().join(", ");
-            Error::Config(format!("unknown model `{name}`; known are: {names}"))
+            let entries: Vec<&Entry> = known.iter().map(|model| model.0).collect();
+            models::unknown(name, &entries)
         })
     }
 
@@ -38,9 +38,15 @@ impl ModelName {
 
     /// All of them.
     pub fn all() -> &'static [Self] {
-        static ALL: LazyLock<Vec<ModelName>> =
-            LazyLock::new(|| MODELS.iter().filter(|entry| entry.task != Task::Continue).map(ModelName).collect());
-        &ALL
+        static ALL: Mutex<&[ModelName]> = Mutex::new(&[]);
+        let known = models::all().into_iter().filter(|entry| entry.task != Task::Continue).map(Self);
+        let known: Vec<Self> = known.collect();
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        // a new list only where a program has added to it
+        if known.len() != all.len() {
+            *all = known.leak();
+        }
+        *all
     }
 }
 

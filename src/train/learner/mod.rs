@@ -4,6 +4,7 @@ mod average;
 mod inspect;
 mod metrics;
 mod optimizer;
+mod own;
 mod plan;
 mod state;
 mod steps;
@@ -349,7 +350,11 @@ impl Numbers {
 /// A new model such as `config` says.
 pub(super) fn model(config: &Config, data: &Description, device: &Device) -> Result<Arc<dyn Module>> {
     let spec = ModelSpec { input: data.shape.clone(), classes: data.classes.len(), seed: u64::from(config.seed) };
-    Ok(models::create(&config.model.to_string(), &spec, device)?.into())
+    let model: Arc<dyn Module> = models::create(config.model.name(), &spec, device)?.into();
+    if !models::MODELS.contains(config.model.entry()) {
+        own::check(config.model, &*model, &spec)?;
+    }
+    Ok(model)
 }
 
 /// Loads what fits of a file of weights, but for names that match `skipped`: a head for other classes keeps its first
