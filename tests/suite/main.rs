@@ -24,6 +24,7 @@ mod interop;
 mod layers;
 mod losses;
 mod memory;
+mod messages;
 mod models;
 mod onnx;
 mod ops;
