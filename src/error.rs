@@ -117,7 +117,7 @@ pub enum Error {
         elements: usize,
     },
     /// An index or label that comes from data lies outside its range.
-    #[error("{op} at {location}: an index lies outside 0..{bound}; check the data (labels, token numbers)")]
+    #[error("{op} at {location}: {}", out_of_range(.op, *.bound))]
     IndexOutOfRange {
         /// The op that saw it.
         op: String,
@@ -265,6 +265,14 @@ fn list_others(others: &[String]) -> String {
     } else {
         format!("; beside it belong, and are missing too: {}", others.join(" "))
     }
+}
+
+/// What the op was given. Draws by weights fail as indices do: what no weight stands for is none.
+fn out_of_range(op: &str, bound: usize) -> String {
+    if op.starts_with("multinomial") {
+        return "a row of weights is all 0, or has one that is negative or not finite".into();
+    }
+    format!("an index lies outside 0..{bound}; check the data (labels, token numbers)")
 }
 
 /// ` in line n of its WGSL` or nothing.

@@ -1,6 +1,8 @@
 //! Where nodes come from: line, module and segment, as those who call ops say.
 
 use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -10,6 +12,8 @@ use super::Node;
 #[derive(Clone, Default)]
 pub(super) struct Context {
     pub(super) location: Option<&'static Location<'static>>,
+    /// The line that called the outermost model, for panics in it.
+    model: Option<&'static Location<'static>>,
     pub(super) module: Option<Arc<str>>,
     pub(super) segment: u32,
     pub(super) no_gradient: bool,
@@ -22,27 +26,41 @@ impl Context {
     pub(super) fn current() -> Self {
         CONTEXT.with(|context| context.borrow().clone())
     }
+
+    fn outermost(&mut self, line: &'static Location<'static>) {
+        self.location.get_or_insert(line);
+    }
+
+    fn descend(&mut self, name: &str) {
+        self.module = Some(match &self.module {
+            Some(parent) => format!("{parent}.{name}").into(),
+            None => name.into(),
+        });
+    }
 }
 
 thread_local! {
     static CONTEXT: RefCell<Context> = RefCell::default();
 }
 
-fn with_context<T>(change: impl FnOnce(&mut Context), f: impl FnOnce() -> T) -> T {
-    struct Restore(Option<Context>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            if let Some(old) = self.0.take() {
-                CONTEXT.with(|context| *context.borrow_mut() = old);
-            }
-        }
+/// Puts this thread's context back when it is dropped, also when a panic passes.
+#[must_use = "the context ends where this is dropped"]
+pub(crate) struct Entered(Context, PhantomData<*const ()>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CONTEXT.set(std::mem::take(&mut self.0));
     }
-    let old = CONTEXT.with(|context| {
-        let old = context.borrow().clone();
-        change(&mut context.borrow_mut());
-        old
-    });
-    let _restore = Restore(Some(old));
+}
+
+fn enter(change: impl FnOnce(&mut Context)) -> Entered {
+    let old = Context::current();
+    CONTEXT.with_borrow_mut(change);
+    Entered(old, PhantomData)
+}
+
+fn with_context<T>(change: impl FnOnce(&mut Context), f: impl FnOnce() -> T) -> T {
+    let _entered = enter(change);
     f()
 }
 
@@ -64,34 +82,59 @@ pub(crate) fn opaque<T>(f: impl FnOnce() -> T) -> T {
     at_callers_line(|| without_gradient(f))
 }
 
-/// Runs `f`; nodes it makes belong to sub-module `name` of the current module, and carry the line that called it: the
-/// one that uses the layer, not one within it.
+/// As [`layer`], for what `f` makes.
 #[track_caller]
 pub fn in_layer<T>(name: &str, f: impl FnOnce() -> T) -> T {
-    at_callers_line(|| in_module(name, f))
+    let _layer = layer(name);
+    f()
+}
+
+/// Until it ends, nodes belong to sub-module `name` of the current module, and carry the line that called it: the one
+/// that uses the layer, not one within it.
+///
+/// Not a closure, which would not hand its caller's line on to the checks of shapes in it.
+#[track_caller]
+pub(crate) fn layer(name: &str) -> Entered {
+    let caller = Location::caller();
+    enter(|context| {
+        context.outermost(caller);
+        context.descend(name);
+    })
+}
+
+/// Until it ends, panics of [`refuse`] name the line that called this, if no line was named before: modules are called
+/// through pointers, where the caller's line is lost.
+#[track_caller]
+pub(crate) fn model() -> Entered {
+    let caller = Location::caller();
+    enter(|context| {
+        context.model.get_or_insert(caller);
+    })
+}
+
+/// Panics at the caller's line, and names the module and the user's line as far as they are known beyond that.
+#[track_caller]
+pub(crate) fn refuse(message: impl fmt::Display) -> ! {
+    let (Context { module, location, model, .. }, here) = (Context::current(), Location::caller());
+    let line = model.or(location).filter(|line| *line != here);
+    match (module, line) {
+        (Some(module), Some(line)) => panic!("{message} (in `{module}`, called at {line})"),
+        (Some(module), None) => panic!("{message} (in `{module}`)"),
+        (None, Some(line)) => panic!("{message} (called at {line})"),
+        (None, None) => panic!("{message}"),
+    }
 }
 
 /// Runs `f`; nodes it makes carry the line that called this, closures within `f` included, which cannot know it.
 #[track_caller]
 pub(crate) fn at_callers_line<T>(f: impl FnOnce() -> T) -> T {
     let caller = Location::caller();
-    let outermost = |context: &mut Context| {
-        context.location.get_or_insert(caller);
-    };
-    with_context(outermost, f)
+    with_context(|context| context.outermost(caller), f)
 }
 
 /// Runs `f`; nodes it makes belong to sub-module `name` of the current module.
 pub fn in_module<T>(name: &str, f: impl FnOnce() -> T) -> T {
-    with_context(
-        |context| {
-            context.module = Some(match &context.module {
-                Some(parent) => format!("{parent}.{name}").into(),
-                None => name.into(),
-            });
-        },
-        f,
-    )
+    with_context(|context| context.descend(name), f)
 }
 
 /// Runs `f`; nodes it makes belong to recomputed segment `segment`.

@@ -8,7 +8,7 @@ mod program;
 pub mod reference;
 mod scopes;
 
-pub(crate) use context::{at_callers_line, opaque};
+pub(crate) use context::{Entered, at_callers_line, layer, model, opaque, refuse};
 pub use context::{in_layer, in_module, in_segment, traced_like, without_gradient};
 pub use memory::{HostValue, Memory, WeakMemory};
 pub use node::{GradientRule, Node, NodeRef, Source};

@@ -14,7 +14,7 @@ use super::Gpt;
 pub struct Sampling {
     /// Logits are divided by it: below 1 likely tokens become more likely. 0: always the likeliest.
     pub temperature: f64,
-    /// Only this many of the likeliest tokens are drawn from.
+    /// Only this many of the likeliest tokens are drawn from, at least one.
     pub top_k: Option<usize>,
     /// Decides the draws.
     pub seed: u64,
@@ -23,6 +23,16 @@ pub struct Sampling {
 impl Sampling {
     /// Always the likeliest token.
     pub const GREEDY: Self = Self { temperature: 0.0, top_k: None, seed: 0 };
+
+    fn check(self) -> Result<()> {
+        match self {
+            Self { top_k: Some(0), .. } => Err(Error::Config("sampling: top_k is 0, which is to be at least 1".into())),
+            Self { temperature, .. } if temperature.is_nan() || temperature < 0.0 => {
+                Err(Error::Config(format!("sampling: the temperature is {temperature}, which is to be at least 0")))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A [`Gpt`] that writes: one captured step per token, which keeps keys and values of all positions before, so that its
@@ -67,8 +77,9 @@ impl Generator {
     ///
     /// # Errors
     /// If the prompt is empty, prompt and continuation are longer than the model's sequences, a token is none of its
-    /// vocabulary, or the device fails.
+    /// vocabulary, the sampling has a negative temperature or no tokens to draw from, or the device fails.
     pub fn generate(&mut self, prompt: &[i32], count: usize, sampling: Sampling) -> Result<Vec<i32>> {
+        sampling.check()?;
         let options = self.model.options();
         let (total, longest) = (prompt.len() + count, options.sequence);
         // the last token is never read
@@ -107,10 +118,10 @@ fn choose(logits: &[f32], sampling: Sampling, random: &mut Random) -> i32 {
     let mut order: Vec<usize> = (0..logits.len()).collect();
     // stable: of equal ones the first
     order.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
-    if sampling.temperature <= 0.0 {
+    if sampling.temperature == 0.0 {
         return order[0] as i32;
     }
-    order.truncate(sampling.top_k.unwrap_or(logits.len()).max(1));
+    order.truncate(sampling.top_k.unwrap_or(logits.len()));
     let mut best = (f64::NEG_INFINITY, order[0]);
     for token in order {
         let score = f64::from(logits[token]) / sampling.temperature - (-random.uniform().ln()).ln();

@@ -1,6 +1,7 @@
 //! A small GPT.
 
 use crate::error::Result;
+use crate::graph::refuse;
 use crate::nn::{
     Embedding, Init, KeyValueCache, LayerNorm, Linear, Module, TransformerEncoderLayer, TransformerOptions, block,
 };
@@ -87,14 +88,18 @@ impl Module for Gpt {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let &[_, sequence] = input.shape().dims() else {
-            panic!("gpt: input {} is not [batch, sequence]", input.shape());
+            refuse(format_args!("gpt: input {} is not [batch, sequence]", input.shape()));
         };
         let longest = self.options.sequence;
-        assert!(sequence <= longest, "gpt: a sequence of {sequence} tokens, but there are positions for {longest}");
+        if sequence > longest {
+            refuse(format_args!("gpt: a sequence of {sequence} tokens, but there are positions for {longest}"));
+        }
         let positions = self.position_embedding.weight.tensor().narrow(0, 0, sequence);
-        let first = self.token_embedding.forward(input) + positions;
-        let last = self.blocks.iter().fold(first, |value, module| block(module, &value));
-        self.head.forward(&self.norm.forward(&last)).transpose(1, 2)
+        let mut value = self.token_embedding.forward(input) + positions;
+        for module in &self.blocks {
+            value = block(module, &value);
+        }
+        self.head.forward(&self.norm.forward(&value)).transpose(1, 2)
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {

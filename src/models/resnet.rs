@@ -226,8 +226,10 @@ impl ResNet {
 impl Module for ResNet {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        let stem = self.bn1.forward(&self.conv1.forward(input)).relu().max_pool2d(3, 2, 1);
-        let value = self.blocks.iter().fold(stem, |value, module| block(module.as_ref(), &value));
+        let mut value = self.bn1.forward(&self.conv1.forward(input)).relu().max_pool2d(3, 2, 1);
+        for module in &self.blocks {
+            value = block(module.as_ref(), &value);
+        }
         self.fc.forward(&value.mean_dim([2, 3]))
     }
 
@@ -289,8 +291,10 @@ impl CifarResNet {
 impl Module for CifarResNet {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        let stem = self.bn1.forward(&self.conv1.forward(input)).relu();
-        let value = self.blocks.iter().fold(stem, |value, module| block(module, &value));
+        let mut value = self.bn1.forward(&self.conv1.forward(input)).relu();
+        for module in &self.blocks {
+            value = block(module, &value);
+        }
         self.fc.forward(&value.mean_dim([2, 3]))
     }
 

@@ -1,6 +1,7 @@
 //! The vision transformer (Dosovitskiy et al., arXiv 2010.11929), with timm's keys.
 
 use crate::error::Result;
+use crate::graph::refuse;
 use crate::nn::{Conv2d, Init, Initial, LayerNorm, Linear, Module, Scope, block};
 use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
@@ -80,15 +81,15 @@ impl Module for VisionTransformer {
         let patches = self.patch_embed.forward(input).flatten(2, 3).transpose(1, 2);
         let token = self.cls_token.tensor().expand([patches.size(0), 1, patches.size(2)]);
         let tokens = Tensor::cat(&[&token, &patches], 1);
-        assert!(
-            tokens.shape()[1..] == self.pos_embed.shape()[1..],
-            "vit: {} patches, but there are positions for {}",
-            patches.size(1),
-            self.pos_embed.shape()[1] - 1
-        );
-        let first = tokens + self.pos_embed.tensor();
-        let last = self.blocks.iter().fold(first, |value, module| block(module, &value));
-        self.head.forward(&self.norm.forward(&last).select(1, 0))
+        if tokens.shape()[1..] != self.pos_embed.shape()[1..] {
+            let (patches, places) = (patches.size(1), self.pos_embed.shape()[1] - 1);
+            refuse(format_args!("vit: {patches} patches, but there are positions for {places}"));
+        }
+        let mut value = tokens + self.pos_embed.tensor();
+        for module in &self.blocks {
+            value = block(module, &value);
+        }
+        self.head.forward(&self.norm.forward(&value).select(1, 0))
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
@@ -131,6 +132,7 @@ impl Block {
     /// Attention of all to all, from `[batch, tokens, 3 · width]`.
     #[track_caller]
     fn attend(&self, projected: &Tensor) -> Tensor {
+        let _scope = self.attention.enter();
         let (batch, tokens, width) = (projected.size(0), projected.size(1), projected.size(2) / 3);
         let split = projected.reshape([batch, tokens, 3, self.heads, width / self.heads]).permute([2, 0, 3, 1, 4]);
         let [query, key, value] = [0, 1, 2].map(|part| split.select(0, part));
@@ -143,7 +145,7 @@ impl Module for Block {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let projected = self.qkv.forward(&self.norm1.forward(input));
-        let value = input + self.proj.forward(&self.attention.run(|| self.attend(&projected)));
+        let value = input + self.proj.forward(&self.attend(&projected));
         let hidden = self.fc1.forward(&self.norm2.forward(&value)).gelu();
         value + self.fc2.forward(&hidden)
     }

@@ -165,7 +165,8 @@ impl PReLU {
 impl Module for PReLU {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        self.scope.run(|| input.prelu(&self.weight.tensor()))
+        let _scope = self.scope.enter();
+        input.prelu(&self.weight.tensor())
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::conv::ConvOptions;
+use crate::ops::ok;
 use crate::runtime::Var;
 use crate::shape::Shape;
 use crate::tensor::{PadMode, Tensor};
@@ -69,8 +70,9 @@ impl<const AXES: usize> Conv<AXES> {
         bias: Option<Initial>,
         init: &Init,
     ) -> Result<Self> {
-        check_groups(inputs, outputs, &options);
-        let shape = [&[outputs, inputs / options.groups], &sizes::<AXES>(kernel)[..]].concat();
+        let kernel = sizes::<AXES>(kernel);
+        check(inputs, outputs, &kernel, &options);
+        let shape = [&[outputs, inputs / options.groups], &kernel[..]].concat();
         Ok(Self {
             weight: init.parameter("weight", shape, weight)?,
             bias: bias.map(|bias| init.parameter("bias", outputs, bias)).transpose()?,
@@ -119,13 +121,14 @@ impl<const AXES: usize> Conv<AXES> {
 impl<const AXES: usize> Module for Conv<AXES> {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        self.scope.run(|| match self.border {
+        let _scope = self.scope.enter();
+        match self.border {
             None => self.convolve(input, &self.options),
             Some(mode) => {
                 let (input, options) = self.padded(input, mode);
                 self.convolve(&input, &options)
             }
-        })
+        }
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
@@ -193,14 +196,13 @@ impl<const AXES: usize> ConvTranspose<AXES> {
 impl<const AXES: usize> Module for ConvTranspose<AXES> {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        self.scope.run(|| {
-            let (weight, bias) = (self.weight.tensor(), self.bias.as_ref().map(Var::tensor));
-            match AXES {
-                1 => input.conv_transpose1d(&weight, bias.as_ref(), &self.options),
-                2 => input.conv_transpose2d(&weight, bias.as_ref(), &self.options),
-                _ => input.conv_transpose3d(&weight, bias.as_ref(), &self.options),
-            }
-        })
+        let _scope = self.scope.enter();
+        let (weight, bias) = (self.weight.tensor(), self.bias.as_ref().map(Var::tensor));
+        match AXES {
+            1 => input.conv_transpose1d(&weight, bias.as_ref(), &self.options),
+            2 => input.conv_transpose2d(&weight, bias.as_ref(), &self.options),
+            _ => input.conv_transpose3d(&weight, bias.as_ref(), &self.options),
+        }
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
@@ -217,7 +219,7 @@ fn pytorch_default(
     kernel: &[usize],
     options: &ConvOptions,
 ) -> Initial {
-    check_groups(inputs, outputs, options);
+    check(inputs, outputs, kernel, options);
     Initial::pytorch_default(channels / options.groups * kernel.iter().product::<usize>())
 }
 
@@ -232,7 +234,8 @@ fn sizes<const AXES: usize>(kernel: impl Into<Shape>) -> Vec<usize> {
 }
 
 #[track_caller]
-fn check_groups(inputs: usize, outputs: usize, options: &ConvOptions) {
+fn check(inputs: usize, outputs: usize, kernel: &[usize], options: &ConvOptions) {
+    ok(options.windows("convolution", kernel));
     assert!(
         options.groups > 0 && inputs.is_multiple_of(options.groups) && outputs.is_multiple_of(options.groups),
         "convolution: {inputs} inputs and {outputs} outputs do not divide into {} groups",

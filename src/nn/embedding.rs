@@ -28,6 +28,7 @@ impl Embedding {
     }
 
     /// Row `padding` is zero at first and learns nothing: PyTorch's `padding_idx`.
+    #[track_caller]
     pub fn with_padding(count: usize, width: usize, padding: usize, init: &Init) -> Result<Self> {
         assert!(padding < count, "embedding: padding row {padding} of {count}");
         let table = Self::new(count, width, init)?;
@@ -41,7 +42,8 @@ impl Module for Embedding {
     /// `input`: integers below `count`; others become an error when the result is read.
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        self.scope.run(|| rows(&self.weight.tensor(), input, self.padding))
+        let _scope = self.scope.enter();
+        rows(&self.weight.tensor(), input, self.padding)
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {

@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::graph::refuse;
 use crate::runtime::Var;
 use crate::tensor::{ScatterOp, Tensor};
 
@@ -34,6 +35,7 @@ pub struct EmbeddingBag {
 
 impl EmbeddingBag {
     /// A table of `count` rows, drawn from the standard normal distribution as in PyTorch.
+    #[track_caller]
     pub fn new(count: usize, width: usize, mode: BagMode, padding: Option<usize>, init: &Init) -> Result<Self> {
         let table = match padding {
             Some(padding) => Embedding::with_padding(count, width, padding, init)?,
@@ -50,32 +52,29 @@ impl EmbeddingBag {
     /// If shapes differ, or there are weights and rows are not summed.
     #[track_caller]
     pub fn with_offsets(&self, index: &Tensor, offsets: &Tensor, weights: Option<&Tensor>) -> Tensor {
-        assert!(
-            index.rank() == 1 && offsets.rank() == 1,
-            "embedding bag: indices {} and offsets {} are no vectors",
-            index.shape(),
-            offsets.shape()
-        );
-        self.scope.run(|| {
-            let rows = self.weighted_rows(index, weights);
-            let (count, batch) = (index.numel(), offsets.numel());
-            let position = Tensor::iota([count], 0, index.device()).to_dtype(offsets.dtype());
-            // elements before the first bag are an index out of range
-            let bag = offsets.searchsorted(&position, true) - 1;
-            let zeros = Tensor::zeros_of([batch, rows.size(1)], rows.dtype(), rows.device());
-            let counts = self.counts(index).to_dtype(rows.dtype());
-            let size = bag.bincount_with(&counts, batch).unsqueeze(1);
-            let filled = |nothing: f64| counts.ne(0.0).unsqueeze(1).where_(&rows, nothing);
-            match self.mode {
-                BagMode::Sum => zeros.index_add(0, &bag, &filled(0.0)),
-                BagMode::Mean => zeros.index_add(0, &bag, &filled(0.0)) / size.maximum(1.0),
-                BagMode::Max => {
-                    let bag = bag.unsqueeze(1).expand(rows.shape());
-                    let largest = zeros.scatter_reduce(0, &bag, filled(f64::NEG_INFINITY), ScatterOp::Max, false);
-                    size.eq(0.0).where_(0.0, largest)
-                }
+        let _scope = self.scope.enter();
+        if index.rank() != 1 || offsets.rank() != 1 {
+            let (index, offsets) = (index.shape(), offsets.shape());
+            refuse(format_args!("embedding bag: indices {index} and offsets {offsets} are no vectors"));
+        }
+        let rows = self.weighted_rows(index, weights);
+        let (count, batch) = (index.numel(), offsets.numel());
+        let position = Tensor::iota([count], 0, index.device()).to_dtype(offsets.dtype());
+        // elements before the first bag are an index out of range
+        let bag = offsets.searchsorted(&position, true) - 1;
+        let zeros = Tensor::zeros_of([batch, rows.size(1)], rows.dtype(), rows.device());
+        let counts = self.counts(index).to_dtype(rows.dtype());
+        let size = bag.bincount_with(&counts, batch).unsqueeze(1);
+        let filled = |nothing: f64| counts.ne(0.0).unsqueeze(1).where_(&rows, nothing);
+        match self.mode {
+            BagMode::Sum => zeros.index_add(0, &bag, &filled(0.0)),
+            BagMode::Mean => zeros.index_add(0, &bag, &filled(0.0)) / size.maximum(1.0),
+            BagMode::Max => {
+                let bag = bag.unsqueeze(1).expand(rows.shape());
+                let largest = zeros.scatter_reduce(0, &bag, filled(f64::NEG_INFINITY), ScatterOp::Max, false);
+                size.eq(0.0).where_(0.0, largest)
             }
-        })
+        }
     }
 
     /// As [`Module::forward`], with rows multiplied by `weights`, `[batch, bag]`: PyTorch's `per_sample_weights`.
@@ -84,7 +83,8 @@ impl EmbeddingBag {
     /// If shapes differ, or rows are not summed.
     #[track_caller]
     pub fn with_weights(&self, index: &Tensor, weights: &Tensor) -> Tensor {
-        self.scope.run(|| self.join(index, Some(weights)))
+        let _scope = self.scope.enter();
+        self.join(index, Some(weights))
     }
 
     /// The rows at `index`, multiplied by `weights`.
@@ -92,9 +92,12 @@ impl EmbeddingBag {
     fn weighted_rows(&self, index: &Tensor, weights: Option<&Tensor>) -> Tensor {
         let rows = rows(&self.weight.tensor(), index, self.padding);
         let Some(weights) = weights else { return rows };
-        assert!(self.mode == BagMode::Sum, "embedding bag: weights are for sums, not for {:?}", self.mode);
-        let fits = weights.shape() == index.shape();
-        assert!(fits, "embedding bag: weights {} for indices {}", weights.shape(), index.shape());
+        if self.mode != BagMode::Sum {
+            refuse(format_args!("embedding bag: weights are for sums, not for {:?}", self.mode));
+        }
+        if weights.shape() != index.shape() {
+            refuse(format_args!("embedding bag: weights {} for indices {}", weights.shape(), index.shape()));
+        }
         rows * weights.unsqueeze(-1)
     }
 
@@ -109,7 +112,9 @@ impl EmbeddingBag {
 
     #[track_caller]
     fn join(&self, index: &Tensor, weights: Option<&Tensor>) -> Tensor {
-        assert!(index.rank() == 2, "embedding bag: indices {} are not [batch, bag]", index.shape());
+        if index.rank() != 2 {
+            refuse(format_args!("embedding bag: indices {} are not [batch, bag]", index.shape()));
+        }
         let rows = self.weighted_rows(index, weights);
         if self.padding.is_none() {
             return match self.mode {
@@ -132,7 +137,8 @@ impl EmbeddingBag {
 impl Module for EmbeddingBag {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        self.scope.run(|| self.join(input, None))
+        let _scope = self.scope.enter();
+        self.join(input, None)
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {

@@ -1,6 +1,7 @@
 //! Matrix products with learned weights.
 
 use crate::error::Result;
+use crate::graph::refuse;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
@@ -58,7 +59,8 @@ impl Linear {
 impl Module for Linear {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        self.scope.run(|| linear(input, &self.weight, self.bias.as_ref()))
+        let _scope = self.scope.enter();
+        linear(input, &self.weight, self.bias.as_ref())
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
@@ -100,14 +102,20 @@ impl Bilinear {
     /// The output for two inputs whose shapes agree but for the last axis.
     #[track_caller]
     pub fn forward(&self, a: &Tensor, b: &Tensor) -> Tensor {
-        self.scope.run(|| {
-            let [outputs, first, second] = self.weight.shape()[..] else { unreachable!("made with three axes") };
-            let weight = self.weight.tensor();
-            // [.., outputs · second], then a sum over the second input
-            let half = a.linear(&weight.transpose(1, 2).reshape([outputs * second, first]), None);
-            let split = half.unflatten(-1, [outputs.cast_signed(), second.cast_signed()]);
-            (split * b.unsqueeze(-2)).sum_dim(-1) + self.bias.tensor()
-        })
+        let _scope = self.scope.enter();
+        let [outputs, first, second] = self.weight.shape()[..] else { unreachable!("made with three axes") };
+        let fits = |input: &Tensor, width: usize| input.shape().last() == Some(&width);
+        if !fits(a, first) || !fits(b, second) || a.shape()[..a.rank() - 1] != b.shape()[..b.rank() - 1] {
+            let (a, b) = (a.shape(), b.shape());
+            refuse(format_args!(
+                "bilinear: {a} and {b}, not [.., {first}] and [.., {second}] with the same axes before"
+            ));
+        }
+        let weight = self.weight.tensor();
+        // [.., outputs · second], then a sum over the second input
+        let half = a.linear(&weight.transpose(1, 2).reshape([outputs * second, first]), None);
+        let split = half.unflatten(-1, [outputs.cast_signed(), second.cast_signed()]);
+        (split * b.unsqueeze(-2)).sum_dim(-1) + self.bias.tensor()
     }
 
     /// Calls `visitor` with each variable.

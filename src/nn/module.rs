@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 
-use crate::graph::{Scopes, at_callers_line, in_layer};
+use crate::graph::{Entered, Scopes, at_callers_line, layer, model};
 use crate::runtime::{Var, VarKind, checkpoint};
 use crate::tensor::Tensor;
 
@@ -112,6 +112,7 @@ pub fn checkpoint_blocks<T>(f: impl FnOnce() -> T) -> T {
 /// `module` of `input`, as one of the blocks that a deep model consists of: what [`checkpoint_blocks`] computes again.
 #[track_caller]
 pub fn block(module: &(impl Module + ?Sized), input: &Tensor) -> Tensor {
+    let _model = model();
     let scopes = Scopes::current();
     if scopes.checkpoints_blocks && !scopes.evaluates {
         at_callers_line(|| checkpoint(|| module.forward(input)))
@@ -143,10 +144,11 @@ impl Scope {
         Self::new(kinds[axes - 1], path)
     }
 
+    /// Until what it gives is dropped, nodes are the layer's.
     #[track_caller]
-    pub(crate) fn run<T>(&self, f: impl FnOnce() -> T) -> T {
+    pub(crate) fn enter(&self) -> Option<Entered> {
         KINDS.with_borrow_mut(|kinds| kinds.as_mut().map(|kinds| kinds.insert(self.path.clone(), self.kind)));
-        if self.path.is_empty() { f() } else { in_layer(&self.path, f) }
+        if self.path.is_empty() { None } else { Some(layer(&self.path)) }
     }
 
     /// What `f` gives, and the types of the layers that it used, by path.

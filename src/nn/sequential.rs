@@ -1,5 +1,6 @@
 //! Modules one after the other, and around a shortcut.
 
+use crate::graph::model;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
@@ -45,7 +46,9 @@ impl Sequential {
 }
 
 impl Module for Sequential {
+    #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
+        let _model = model();
         self.modules.iter().fold(input.clone(), |value, module| module.forward(&value))
     }
 

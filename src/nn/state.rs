@@ -18,11 +18,13 @@ const OPTIONAL: &str = "num_batches_tracked";
 /// # Panics
 /// If two variables have one path, as layers that were made of the same [`Init`](super::Init): so does all that saves
 /// or loads them.
+#[track_caller]
 pub fn state<M: Module + ?Sized>(module: &M) -> BTreeMap<String, Tensor> {
     named(module).into_iter().map(|(name, variable)| (name, variable.tensor())).collect()
 }
 
 /// All names of all variables.
+#[track_caller]
 pub(super) fn named<M: Module + ?Sized>(module: &M) -> BTreeMap<String, Var> {
     let mut named = BTreeMap::<String, Var>::new();
     for variable in module.variables() {
@@ -44,6 +46,7 @@ pub(super) fn named<M: Module + ?Sized>(module: &M) -> BTreeMap<String, Var> {
 ///
 /// # Errors
 /// [`Error::State`](crate::Error::State) if they do not fit.
+#[track_caller]
 pub fn load_state<M: Module + ?Sized>(module: &M, state: &BTreeMap<String, Tensor>) -> Result<()> {
     load_state_with(module, state, &LoadOptions::default()).map(drop)
 }
@@ -52,6 +55,7 @@ pub fn load_state<M: Module + ?Sized>(module: &M, state: &BTreeMap<String, Tenso
 ///
 /// # Errors
 /// [`Error::State`](crate::Error::State) if names or shapes do not fit.
+#[track_caller]
 pub fn load_state_with<M: Module + ?Sized>(
     module: &M,
     state: &BTreeMap<String, Tensor>,
@@ -124,6 +128,7 @@ pub struct LoadReport {
 }
 
 /// Which variable gets the value of which key.
+#[track_caller]
 pub(super) fn fit<'a, M: Module + ?Sized>(
     module: &M,
     keys: impl Iterator<Item = (&'a str, &'a [usize])>,

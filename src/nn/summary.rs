@@ -6,7 +6,7 @@ use std::fmt;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{Op, Program, ProgramNode};
+use crate::graph::{Op, Program, ProgramNode, model};
 use crate::runtime::{Forecast, VarKind, preview};
 use crate::shape::Shape;
 use crate::units::thousands;
@@ -85,6 +85,7 @@ pub fn summary<M: Module + ?Sized>(module: &M, input: impl Into<Shape>, dtype: D
     let (input, variables) = (input.into(), module.variables());
     let device = variables.first().map_or_else(Device::cpu, |variable| variable.device().clone());
     let mut output = Shape::from([]);
+    let _model = model();
     let (traced, kinds) = Scope::kinds(|| {
         preview(&device, &[(input.clone(), dtype)], |inputs| {
             let value = Mode::Evaluate.scope(|| module.forward(&inputs[0]));

@@ -25,6 +25,7 @@ use super::state::{LoadOptions, LoadReport, fit, named};
 ///
 /// # Errors
 /// If the device fails.
+#[track_caller]
 pub fn to_safetensors<M: Module + ?Sized>(model: &M) -> Result<Vec<u8>> {
     let mut values = Vec::new();
     for (name, variable) in named(model) {
@@ -75,6 +76,7 @@ pub(crate) fn serialize(
 /// # std::fs::remove_file(path).unwrap();
 /// # Ok::<(), brasa::Error>(())
 /// ```
+#[track_caller]
 pub fn save_weights<M: Module + ?Sized>(model: &M, path: impl AsRef<Path>) -> Result<()> {
     write_whole(path.as_ref(), &to_safetensors(model)?)
 }
@@ -144,6 +146,7 @@ pub fn load_tensors(path: impl AsRef<Path>, device: &Device) -> Result<BTreeMap<
 ///
 /// # Errors
 /// If the file cannot be read or is malformed, and [`Error::State`] if names or shapes do not fit.
+#[track_caller]
 pub fn load_weights<M: Module + ?Sized>(
     model: &M,
     path: impl AsRef<Path>,
@@ -158,6 +161,7 @@ pub fn load_weights<M: Module + ?Sized>(
 ///
 /// # Errors
 /// As [`load_weights`].
+#[track_caller]
 pub fn weights_from_bytes<M: Module + ?Sized>(
     model: &M,
     path: &Path,

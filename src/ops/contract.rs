@@ -63,21 +63,21 @@ pub struct MatMul {
 /// # Errors
 ///
 /// If the inner sizes differ, the batch axes do not broadcast, or an operand has no axes.
-pub fn matmul(lhs: &Shape, rhs: &Shape) -> Result<MatMul> {
+pub fn matmul(name: &str, lhs: &Shape, rhs: &Shape) -> Result<MatMul> {
     const ROW: u8 = 253;
     const INNER: u8 = 254;
     const COLUMN: u8 = 255;
     let (Some(&lhs_inner), Some(_)) = (lhs.last(), rhs.last()) else {
-        return shape_error(format!("matmul: {lhs} x {rhs}, operands need at least one axis"));
+        return shape_error(format!("{name}: {lhs} x {rhs}, operands need at least one axis"));
     };
     let rhs_inner = rhs[rhs.rank().saturating_sub(2)];
     if lhs_inner != rhs_inner {
-        return shape_error(format!("matmul: {lhs} x {rhs}, inner {lhs_inner} != {rhs_inner}"));
+        return shape_error(format!("{name}: {lhs} x {rhs}, inner {lhs_inner} != {rhs_inner}"));
     }
     let (lhs_batch, lhs_matrix) = lhs.split_at(lhs.rank().saturating_sub(2));
     let (rhs_batch, rhs_matrix) = rhs.split_at(rhs.rank().saturating_sub(2));
     let Some(batch) = Shape::from(lhs_batch).broadcast(&Shape::from(rhs_batch)) else {
-        return shape_error(format!("matmul: {lhs} x {rhs}, batch axes do not broadcast"));
+        return shape_error(format!("{name}: {lhs} x {rhs}, batch axes do not broadcast"));
     };
     let operand = |own: &[usize], matrix: &[usize], matrix_labels: [&[u8]; 2]| {
         let missing = batch.rank() - own.len();

@@ -170,7 +170,7 @@ pub fn conv_transpose(
     let mut sizes = Vec::new();
     for (axis, window) in windows.iter().enumerate() {
         match window.transposed_size(input[2 + axis], output_padding[axis]) {
-            Some(size) if size > 0 && window.stride > 0 => sizes.push(size),
+            Some(size) if size > 0 => sizes.push(size),
             _ => return shape_error(format!("{name}: {input} x {weight}, the output would be empty")),
         }
     }

@@ -19,7 +19,7 @@ mod source;
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::{Node, NodeRef, Op};
+use crate::graph::{Node, NodeRef, Op, refuse};
 use crate::tensor::Tensor;
 
 /// The gradients of a node's inputs, given that of its output; `None` where there is none.
@@ -95,7 +95,7 @@ fn custom_gradient(node: &NodeRef, gradient: &Tensor) -> Vec<Option<Tensor>> {
 pub(crate) fn ok<T>(result: Result<T>) -> T {
     match result {
         Ok(value) => value,
-        Err(error) => panic!("{error}"),
+        Err(error) => refuse(error),
     }
 }
 

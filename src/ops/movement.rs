@@ -142,9 +142,13 @@ impl Window {
         self.dilation.checked_mul(self.kernel.checked_sub(1)?)?.checked_add(1)
     }
 
-    /// An error that says so if there is no dilation.
+    /// An error that says so if one of its numbers is 0 that may not be.
     pub(super) fn check(&self, name: &str) -> Result<()> {
-        if self.dilation == 0 { shape_error(format!("{name}: dilation 0, which is to be at least 1")) } else { Ok(()) }
+        let numbers = [("kernel", self.kernel), ("stride", self.stride), ("dilation", self.dilation)];
+        match numbers.iter().find(|(_, number)| *number == 0) {
+            Some((what, _)) => shape_error(format!("{name}: {what} 0, which is to be at least 1")),
+            None => Ok(()),
+        }
     }
 
     /// An axis with its padding.

@@ -5,7 +5,7 @@ use crate::runtime::Var;
 use crate::tensor::Tensor;
 
 use super::moments::{count, put};
-use super::{Grouped, NewState, Rule, Update, WeightDecay};
+use super::{Grouped, NewState, Rule, Setting, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `Adagrad`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -49,6 +49,15 @@ impl Rule for AdagradOptions {
 
     fn learning_rate(&self) -> f32 {
         self.learning_rate
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        vec![
+            Setting::not_negative("learning_rate_decay", self.learning_rate_decay),
+            Setting::not_negative("initial_accumulator", self.initial_accumulator),
+            Setting::not_negative("epsilon", self.epsilon),
+            self.weight_decay.setting(),
+        ]
     }
 
     fn state(&self, new: &mut NewState<'_>) -> Result<AdagradState> {

@@ -5,7 +5,7 @@ use crate::runtime::Var;
 use crate::tensor::Tensor;
 
 use super::moments::{count, put};
-use super::{Grouped, NewState, Rule, Update, WeightDecay};
+use super::{Grouped, NewState, Rule, Setting, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `ASGD`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -45,6 +45,10 @@ impl Rule for ASGDOptions {
 
     fn learning_rate(&self) -> f32 {
         self.learning_rate
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        vec![Setting::not_negative("decay", self.decay), self.weight_decay.setting()]
     }
 
     fn state(&self, new: &mut NewState<'_>) -> Result<ASGDState> {

@@ -10,7 +10,7 @@ use crate::stage::Stage;
 use crate::tensor::Tensor;
 
 use super::clip::{self, Norm};
-use super::rule::{Layout, NewState, Rule, Update};
+use super::rule::{Layout, NewState, Rule, Setting, Update};
 use super::{Optimizer, state};
 
 /// An optimizer: groups of parameters, each with options of its own, that all follow one [`Rule`].
@@ -46,7 +46,8 @@ impl<R: Rule> Grouped<R> {
     /// If there is no memory for the state.
     ///
     /// # Panics
-    /// If there are no parameters, one is not f32, occurs twice, or belongs to another optimizer.
+    /// If there are no parameters, one is not f32, occurs twice, or belongs to another optimizer; or a setting is out
+    /// of its range, such as a negative learning rate.
     #[track_caller]
     pub fn new(parameters: &[Var], options: R) -> Result<Self> {
         Self { groups: Vec::new(), clip: None, maximize: false }.with_group(parameters, options)
@@ -62,6 +63,10 @@ impl<R: Rule> Grouped<R> {
     #[track_caller]
     pub fn with_group(mut self, parameters: &[Var], options: R) -> Result<Self> {
         assert!(!parameters.is_empty(), "optimizer: a group without parameters");
+        rate_setting(options.learning_rate()).check();
+        for setting in options.settings() {
+            setting.check();
+        }
         for parameter in parameters {
             let (name, dtype) = (parameter.name(), parameter.dtype());
             assert!(dtype == DType::F32, "optimizer: parameter {name} is {dtype}, not f32");
@@ -161,6 +166,10 @@ impl<R: Rule> Grouped<R> {
     }
 }
 
+fn rate_setting(learning_rate: f32) -> Setting {
+    Setting::not_negative("learning_rate", learning_rate)
+}
+
 impl<R: Rule> Group<R> {
     fn pack(&self, gradients: &Gradients) -> Tensor {
         let gradient = |parameter: &Var| {
@@ -205,9 +214,13 @@ impl<R: Rule> Optimizer for Grouped<R> {
         self.groups.iter().map(|group| &group.layout).collect()
     }
 
+    #[track_caller]
     fn set_learning_rates(&self, learning_rates: &[f32]) {
         let (got, groups) = (learning_rates.len(), self.groups.len());
         assert!(got == groups, "set_learning_rates: {got} learning rates for {groups} groups");
+        for &learning_rate in learning_rates {
+            rate_setting(learning_rate).check();
+        }
         for (group, &learning_rate) in self.groups.iter().zip(learning_rates) {
             group.learning_rate.set(learning_rate);
         }

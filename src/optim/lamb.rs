@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 
 use super::moments::Moments;
-use super::{Grouped, NewState, Rule, Update, WeightDecay};
+use super::{Grouped, NewState, Rule, Setting, Update, WeightDecay};
 
 /// Settings of a group of parameters; `epsilon`, the betas and the decay are those of the paper's BERT runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -43,6 +43,15 @@ impl Rule for LambOptions {
 
     fn learning_rate(&self) -> f32 {
         self.learning_rate
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        vec![
+            Setting::below_one("beta1", self.beta1),
+            Setting::below_one("beta2", self.beta2),
+            Setting::not_negative("epsilon", self.epsilon),
+            self.weight_decay.setting(),
+        ]
     }
 
     fn state(&self, new: &mut NewState<'_>) -> Result<Moments> {

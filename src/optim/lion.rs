@@ -5,7 +5,7 @@ use crate::runtime::Var;
 use crate::tensor::Tensor;
 
 use super::moments::follow;
-use super::{Grouped, NewState, Rule, Update, WeightDecay};
+use super::{Grouped, NewState, Rule, Setting, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are the paper's.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -36,6 +36,14 @@ impl Rule for LionOptions {
 
     fn learning_rate(&self) -> f32 {
         self.learning_rate
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        vec![
+            Setting::below_one("beta1", self.beta1),
+            Setting::below_one("beta2", self.beta2),
+            self.weight_decay.setting(),
+        ]
     }
 
     fn state(&self, new: &mut NewState<'_>) -> Result<Var> {

@@ -69,7 +69,7 @@ pub use nadam::{NAdam, NAdamOptions};
 pub use radam::{RAdam, RAdamOptions};
 pub use rmsprop::{RMSprop, RMSpropOptions};
 pub use rprop::{Rprop, RpropOptions};
-pub use rule::{Layout, NewState, Rule, Update};
+pub use rule::{Layout, NewState, Rule, Setting, Update};
 pub use schedule::{Anneal, Cycle, Plateau, Schedule, Scheduler};
 pub use sgd::{Momentum, SGD, SGDOptions};
 pub use weight_decay::WeightDecay;
@@ -107,13 +107,18 @@ pub trait Optimizer: Send + Sync {
     /// Sets the learning rate of each group, for the steps from now on; captured steps stay as they are.
     ///
     /// # Panics
-    /// If there are not as many as groups.
+    /// If there are not as many as groups, or one is negative or not finite.
+    #[track_caller]
     fn set_learning_rates(&self, learning_rates: &[f32]);
 
     /// The learning rate of each group.
     fn learning_rates(&self) -> Vec<f32>;
 
     /// Sets the learning rate of every group to the same.
+    ///
+    /// # Panics
+    /// If it is negative or not finite.
+    #[track_caller]
     fn set_learning_rate(&self, learning_rate: f32) {
         self.set_learning_rates(&vec![learning_rate; self.learning_rates().len()]);
     }

@@ -5,7 +5,7 @@ use crate::runtime::Var;
 use crate::tensor::Tensor;
 
 use super::moments::follow;
-use super::{Grouped, NewState, Rule, Update, WeightDecay};
+use super::{Grouped, NewState, Rule, Setting, Update, WeightDecay};
 
 /// Settings of a group of matrices; defaults are those of PyTorch's `Muon`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -101,6 +101,14 @@ impl Rule for MuonOptions {
 
     fn learning_rate(&self) -> f32 {
         self.learning_rate
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        vec![
+            Setting::not_negative("momentum", self.momentum),
+            Setting::not_negative("epsilon", self.epsilon),
+            self.weight_decay.setting(),
+        ]
     }
 
     fn state(&self, new: &mut NewState<'_>) -> Result<Var> {

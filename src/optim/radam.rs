@@ -5,7 +5,7 @@ use crate::runtime::Var;
 use crate::tensor::Tensor;
 
 use super::moments::{Moments, count, put};
-use super::{Grouped, NewState, Rule, Update, WeightDecay};
+use super::{Grouped, NewState, Rule, Setting, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `RAdam`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -54,6 +54,15 @@ impl Rule for RAdamOptions {
 
     fn learning_rate(&self) -> f32 {
         self.learning_rate
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        vec![
+            Setting::below_one("beta1", self.beta1),
+            Setting::below_one("beta2", self.beta2),
+            Setting::not_negative("epsilon", self.epsilon),
+            self.weight_decay.setting(),
+        ]
     }
 
     fn state(&self, new: &mut NewState<'_>) -> Result<RAdamState> {

@@ -5,7 +5,7 @@ use crate::runtime::Var;
 use crate::tensor::Tensor;
 
 use super::moments::{follow, put};
-use super::{Grouped, NewState, Rule, Update, WeightDecay};
+use super::{Grouped, NewState, Rule, Setting, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `RMSprop`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -53,6 +53,15 @@ impl Rule for RMSpropOptions {
 
     fn learning_rate(&self) -> f32 {
         self.learning_rate
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        vec![
+            Setting::below_one("alpha", self.alpha),
+            Setting::not_negative("epsilon", self.epsilon),
+            Setting::not_negative("momentum", self.momentum),
+            self.weight_decay.setting(),
+        ]
     }
 
     fn state(&self, new: &mut NewState<'_>) -> Result<RMSpropState> {

@@ -5,7 +5,7 @@ use crate::runtime::Var;
 use crate::tensor::Tensor;
 
 use super::moments::put;
-use super::{Grouped, NewState, Rule, Update};
+use super::{Grouped, NewState, Rule, Setting, Update};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `Rprop`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -45,6 +45,14 @@ impl Rule for RpropOptions {
 
     fn learning_rate(&self) -> f32 {
         self.learning_rate
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        vec![
+            Setting::below_one("shrink", self.shrink),
+            Setting::not_negative("grow", self.grow),
+            Setting::not_negative("least", self.least),
+        ]
     }
 
     fn state(&self, new: &mut NewState<'_>) -> Result<RpropState> {

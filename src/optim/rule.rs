@@ -44,6 +44,11 @@ pub trait Rule: Send + Sync {
     /// The learning rate to start with.
     fn learning_rate(&self) -> f32;
 
+    /// The other settings that not every number will do for: a group with one that will not is refused.
+    fn settings(&self) -> Vec<Setting> {
+        Vec::new()
+    }
+
     /// Makes the state of a group.
     ///
     /// # Errors
@@ -55,6 +60,36 @@ pub trait Rule: Send + Sync {
 
     /// The parameters after a step; the state is assigned here.
     fn update(&self, state: &Self::State, at: &Update<'_>) -> Tensor;
+}
+
+/// A setting of a rule, and which numbers will do for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    name: &'static str,
+    value: f64,
+    below_one: bool,
+}
+
+impl Setting {
+    /// One that is at least 0 and finite.
+    pub fn not_negative(name: &'static str, value: impl Into<f64>) -> Self {
+        Self { name, value: value.into(), below_one: false }
+    }
+
+    /// One that is at least 0 and below 1, such as how much of a running mean a step keeps.
+    pub fn below_one(name: &'static str, value: impl Into<f64>) -> Self {
+        Self { below_one: true, ..Self::not_negative(name, value) }
+    }
+
+    /// # Panics
+    /// If its number will not do.
+    #[track_caller]
+    pub(super) fn check(self) {
+        let Self { name, value, below_one } = self;
+        let fits = value >= 0.0 && value.is_finite() && !(below_one && value >= 1.0);
+        let range = if below_one { "at least 0 and below 1" } else { "at least 0 and finite" };
+        assert!(fits, "optimizer: {name} is {}, which is to be {range}", value as f32);
+    }
 }
 
 /// What a step has to go by. Vectors are laid out as the group's arena is: gaps between parameters are zero.

@@ -5,7 +5,7 @@ use crate::runtime::Var;
 use crate::tensor::Tensor;
 
 use super::moments::{count, put};
-use super::{Grouped, NewState, Rule, Update, WeightDecay};
+use super::{Grouped, NewState, Rule, Setting, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `SGD`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -36,6 +36,16 @@ pub enum Momentum {
     Nesterov(f32),
 }
 
+impl Momentum {
+    fn setting(self) -> Setting {
+        let factor = match self {
+            Self::None => 0.0,
+            Self::Heavy(factor) | Self::Nesterov(factor) | Self::Dampened { factor, .. } => factor,
+        };
+        Setting::not_negative("momentum", factor)
+    }
+}
+
 impl Default for SGDOptions {
     fn default() -> Self {
         Self { learning_rate: 1e-3, momentum: Momentum::None, weight_decay: WeightDecay::None }
@@ -57,6 +67,10 @@ impl Rule for SGDOptions {
 
     fn learning_rate(&self) -> f32 {
         self.learning_rate
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        vec![self.momentum.setting(), self.weight_decay.setting()]
     }
 
     fn state(&self, new: &mut NewState<'_>) -> Result<SGDState> {

@@ -2,7 +2,7 @@
 
 use crate::tensor::Tensor;
 
-use super::rule::Update;
+use super::rule::{Setting, Update};
 
 /// A pull of the parameters towards zero, and where it enters. Every optimizer takes each kind; PyTorch's
 /// `weight_decay` is the coupled one, but for AdamW, Muon and what is made with `decoupled_weight_decay=True`.
@@ -19,6 +19,14 @@ pub enum WeightDecay {
 }
 
 impl WeightDecay {
+    pub(super) fn setting(self) -> Setting {
+        let factor = match self {
+            Self::None => 0.0,
+            Self::Coupled(factor) | Self::Decoupled(factor) => factor,
+        };
+        Setting::not_negative("weight_decay", factor)
+    }
+
     /// The gradient of a step, with a coupled decay in it.
     pub(super) fn gradient(self, at: &Update<'_>) -> Tensor {
         match self {

@@ -132,7 +132,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn glu(&self, axis: isize) -> Self {
-        let size = self.size(axis);
+        let size = self.axis_size("glu", axis);
         assert!(size.is_multiple_of(2), "glu: axis {axis} of {} has no two halves", self.shape());
         self.narrow(axis, 0, size / 2) * self.narrow(axis, size / 2, size / 2).sigmoid()
     }

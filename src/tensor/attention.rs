@@ -1,10 +1,14 @@
 //! Attention: one kernel where there is one, else composed of two products and a softmax.
 
 use crate::dtype::{DType, Scalar};
-use crate::graph::{Attention, AttentionPart, Op};
+use crate::graph::{Attention, AttentionPart, Op, refuse};
 use crate::ops::attention;
+use crate::shape::Shape;
 
 use super::Tensor;
+
+const PLAIN: &str = "scaled_dot_product_attention";
+const GROUPED: &str = "grouped_query_attention";
 
 /// Which keys a query may see.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,7 +40,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn scaled_dot_product_attention(&self, key: &Self, value: &Self, mask: Mask<'_>) -> Self {
-        self.attend(key, value, mask, 1.0 / (self.size(-1) as f64).sqrt())
+        self.attend(PLAIN, key, value, mask, 1.0 / (self.axis_size(PLAIN, -1) as f64).sqrt())
     }
 
     /// [`Tensor::scaled_dot_product_attention`] in which several heads of queries share one of keys and values,
@@ -46,16 +50,16 @@ impl Tensor {
     #[must_use]
     pub fn grouped_query_attention(&self, key: &Self, value: &Self, mask: Mask<'_>, scale: Option<f64>) -> Self {
         let (key, value) = (key.shared_by_heads(self), value.shared_by_heads(self));
-        self.attend(&key, &value, mask, scale.unwrap_or(1.0 / (self.size(-1) as f64).sqrt()))
+        self.attend(GROUPED, &key, &value, mask, scale.unwrap_or(1.0 / (self.size(-1) as f64).sqrt()))
     }
 
     /// Each group of keys or values once for each head of `queries` that it serves.
     #[track_caller]
     fn shared_by_heads(&self, queries: &Self) -> Self {
-        let (heads, groups) = (queries.size(-3), self.size(-3));
+        let (heads, groups) = (queries.axis_size(GROUPED, -3), self.axis_size(GROUPED, -3));
         assert!(
             groups > 0 && heads.is_multiple_of(groups),
-            "grouped_query_attention: {} with keys or values {}, {heads} heads in {groups} groups",
+            "{GROUPED}: {} with keys or values {}, {heads} heads in {groups} groups",
             queries.shape(),
             self.shape()
         );
@@ -63,10 +67,10 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn attend(&self, key: &Self, value: &Self, mask: Mask<'_>, scale: f64) -> Self {
+    fn attend(&self, name: &str, key: &Self, value: &Self, mask: Mask<'_>, scale: f64) -> Self {
         assert!(
             self.rank() >= 2 && key.rank() >= 2 && value.rank() >= 2,
-            "scaled_dot_product_attention: {}, {} and {} need two axes each",
+            "{name}: {}, {} and {} need two axes each",
             self.shape(),
             key.shape(),
             value.shape()
@@ -75,21 +79,38 @@ impl Tensor {
             let (queries, keys) = (self.size(-2), key.size(-2));
             assert!(
                 queries <= keys,
-                "scaled_dot_product_attention: of {queries} queries the first {} would see none of {keys} keys",
+                "{name}: of {queries} queries the first {} would see none of {keys} keys",
                 queries.saturating_sub(keys)
             );
+        }
+        let shapes = [self.shape(), key.shape(), value.shape()];
+        let [queries, keys, values] = shapes.map(|shape| shape.split_at(shape.rank() - 2));
+        let leading = [queries, keys, values].map(|(leading, _)| Shape::from(leading));
+        let batch = leading[0].broadcast(&leading[1]).and_then(|both| both.broadcast(&leading[2]));
+        if queries.1[1] != keys.1[1] || keys.1[0] != values.1[0] || batch.is_none() {
+            refuse(format_args!(
+                "{name}: queries {}, keys {} and values {} do not fit: [.., queries, features], [.., keys, features], \
+                 [.., keys, outputs]",
+                shapes[0], shapes[1], shapes[2]
+            ));
         }
         if let Some(fused) = self.attend_at_once(key, value, mask, scale) {
             return fused;
         }
-        let scores = (self * scale).matmul(&key.transpose(-2, -1));
+        let scores = (self * scale).matrix_product(name, &key.transpose(-2, -1));
+        if let Mask::Allowed(mask) | Mask::Added(mask) = mask {
+            let fits = mask.shape().broadcast(scores.shape()).as_ref() == Some(scores.shape());
+            if !fits {
+                refuse(format_args!("{name}: the mask {} does not broadcast to {}", mask.shape(), scores.shape()));
+            }
+        }
         let scores = match mask {
             Mask::None => scores,
             Mask::Causal => attention::hide_later(&scores),
-            Mask::Allowed(allowed) => allowed.where_(scores, f64::NEG_INFINITY),
+            Mask::Allowed(allowed) => allowed.chosen([name, "mask"], scores, f64::NEG_INFINITY),
             Mask::Added(bias) => scores + bias,
         };
-        scores.softmax(-1).matmul(value)
+        scores.softmax(-1).matrix_product(name, value)
     }
 
     /// The same by one kernel that stores no scores; `None` where there is none, or where it would be slower: products

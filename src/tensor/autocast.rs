@@ -55,10 +55,9 @@ impl Tensor {
         }
     }
 
-    /// `f` of it in [full precision](Self::full_precision), in its own type again.
+    /// What was computed of `input` in [full precision](Self::full_precision), in its type again.
     #[track_caller]
-    pub(crate) fn in_full_precision(&self, f: impl FnOnce(&Self) -> Self) -> Self {
-        let result = f(&self.full_precision());
-        if Scopes::current().products.is_some() { result.to_dtype(self.dtype()) } else { result }
+    pub(crate) fn in_type_of(&self, input: &Self) -> Self {
+        if Scopes::current().products.is_some() { self.to_dtype(input.dtype()) } else { self.clone() }
     }
 }

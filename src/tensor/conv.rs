@@ -1,5 +1,6 @@
 //! Convolutions: contractions over windows of the input. No window is ever written to memory.
 
+use crate::graph::refuse;
 use crate::ops::conv::{self, Conv, ConvOptions};
 use crate::ops::{movement, ok};
 
@@ -85,7 +86,7 @@ impl Tensor {
         let x = self.grouped(&[groups, inputs]);
         let windows = x.moved_zero(ok(movement::windows(name, x.shape(), &conv.windows)));
         let weight = weight.reshape(group_shape(&[outputs, inputs], groups, &weight.shape()[2..]));
-        windows.contract_windows(&weight, &conv, &[OUTPUT, INPUT], bias)
+        windows.contract_windows(name, &weight, &conv, &[OUTPUT, INPUT], bias)
     }
 
     #[track_caller]
@@ -105,7 +106,7 @@ impl Tensor {
         let x = self.grouped(&[groups, inputs]);
         let windows = x.moved_zero(movement::transposed_windows(x.shape(), &conv.windows, &conv.sizes));
         let weight = weight.reshape(group_shape(&[inputs, outputs], groups, &weight.shape()[2..]));
-        windows.contract_windows(&weight, &conv, &[INPUT, OUTPUT], bias)
+        windows.contract_windows(name, &weight, &conv, &[INPUT, OUTPUT], bias)
     }
 
     /// The channel axis cut into these sizes; one group has no axis of its own.
@@ -120,13 +121,21 @@ impl Tensor {
     /// `[batch, (group,) input, space.., kernel..] · [(group,) channel, channel, kernel..]` → `[batch, output,
     /// space..]`.
     #[track_caller]
-    fn contract_windows(&self, weight: &Self, conv: &Conv, channel_labels: &[u8; 2], bias: Option<&Self>) -> Self {
+    fn contract_windows(
+        &self,
+        name: &str,
+        weight: &Self,
+        conv: &Conv,
+        channel_labels: &[u8; 2],
+        bias: Option<&Self>,
+    ) -> Self {
         let [groups, _, outputs] = conv.channels;
         let spatial = conv.windows.len() as u8;
         let space: Vec<u8> = (SPACE..SPACE + spatial).collect();
         let kernel: Vec<u8> = (KERNEL..KERNEL + spatial).collect();
         let group: &[u8] = if groups == 1 { &[] } else { &[GROUP] };
-        let product = self.contract(
+        let product = self.contract_for(
+            name,
             weight,
             &[&[BATCH], group, &[INPUT], &space, &kernel].concat(),
             &[group, channel_labels, &kernel].concat(),
@@ -136,12 +145,9 @@ impl Tensor {
         match bias {
             None => product,
             Some(bias) => {
-                assert!(
-                    *bias.shape() == [groups * outputs].into(),
-                    "convolution: the bias is {}, not [{}]",
-                    bias.shape(),
-                    groups * outputs
-                );
+                if *bias.shape() != [groups * outputs].into() {
+                    refuse(format_args!("{name}: the bias is {}, not [{}]", bias.shape(), groups * outputs));
+                }
                 let shape = [&[groups * outputs], vec![1; conv.sizes.len()].as_slice()].concat();
                 product + bias.operand_of_product().reshape(shape)
             }

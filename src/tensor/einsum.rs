@@ -103,7 +103,7 @@ impl Term {
         let right = other.summed_for(&left, &wanted);
         let mut labels: Vec<u8> = left.labels.iter().copied().filter(|&label| wanted(label)).collect();
         labels.extend(right.labels.iter().filter(|label| wanted(**label) && !left.labels.contains(label)));
-        let tensor = left.tensor.contract(&right.tensor, &left.labels, &right.labels, &labels);
+        let tensor = left.tensor.contract_for("einsum", &right.tensor, &left.labels, &right.labels, &labels);
         Self { tensor, labels }
     }
 

@@ -25,8 +25,9 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn bincount_with(&self, weights: &Self, bins: usize) -> Self {
-        assert!(self.shape() == weights.shape(), "bincount: weights {} for {}", weights.shape(), self.shape());
-        let index = self.checked_index("bincount", bins).reshape([self.numel()]);
+        assert!(self.shape() == weights.shape(), "bincount_with: weights {} for {}", weights.shape(), self.shape());
+        weights.assert_addable("bincount_with", weights.dtype());
+        let index = self.checked_index("bincount_with", bins).reshape([self.numel()]);
         index_add(&weights.reshape([self.numel()]), &index, 0, bins)
     }
 

@@ -104,7 +104,10 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn masked_fill(&self, mask: &Self, value: impl Into<Operand>) -> Self {
-        mask.expand(self.shape()).where_(value, self)
+        let (shape, own) = (mask.shape(), self.shape());
+        let fits = shape.broadcast(own).as_ref() == Some(own);
+        assert!(fits, "masked_fill: the mask {shape} does not broadcast to {own}");
+        mask.chosen(["masked_fill", "mask"], value, self)
     }
 
     /// The elements of `source`, in row-major order, where the bool `mask` (broadcast with `self`) is true, else
@@ -157,6 +160,7 @@ impl Tensor {
             && source.rank() == self.rank()
             && *source.shape() == crate::ops::movement::with_size(self.shape(), axis, index.numel());
         assert!(fits, "index_add: {} at {} into {} along axis {axis}", source.shape(), index.shape(), self.shape());
+        self.assert_addable("index_add", source.dtype());
         self + index_add(source, &index.checked_index("index_add", size), axis, size)
     }
 }

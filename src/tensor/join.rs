@@ -92,7 +92,11 @@ impl Tensor {
     #[track_caller]
     pub fn split(&self, size: usize, axis: isize) -> Vec<Self> {
         assert!(size > 0, "split: pieces of size 0");
-        let total = self.size(axis);
+        self.pieces(self.axis_size("split", axis), size, axis)
+    }
+
+    #[track_caller]
+    fn pieces(&self, total: usize, size: usize, axis: isize) -> Vec<Self> {
         let mut pieces = Vec::new();
         for start in (0..total).step_by(size) {
             pieces.push(self.narrow(axis, start, size.min(total - start)));
@@ -104,7 +108,11 @@ impl Tensor {
     #[track_caller]
     pub fn split_sizes(&self, sizes: &[usize], axis: isize) -> Vec<Self> {
         let total: usize = sizes.iter().sum();
-        assert!(total == self.size(axis), "split_sizes: {sizes:?} along axis {axis} of {}", self.shape());
+        assert!(
+            total == self.axis_size("split_sizes", axis),
+            "split_sizes: {sizes:?} along axis {axis} of {}",
+            self.shape()
+        );
         let mut pieces = Vec::with_capacity(sizes.len());
         let mut start = 0;
         for &size in sizes {
@@ -117,8 +125,9 @@ impl Tensor {
     /// The slices along `axis`, which vanishes.
     #[track_caller]
     pub fn unbind(&self, axis: isize) -> Vec<Self> {
-        let mut slices = Vec::with_capacity(self.size(axis));
-        for index in 0..self.size(axis) {
+        let count = self.axis_size("unbind", axis);
+        let mut slices = Vec::with_capacity(count);
+        for index in 0..count {
             slices.push(self.select(axis, index));
         }
         slices
@@ -143,6 +152,7 @@ impl Tensor {
     #[track_caller]
     pub fn chunk(&self, count: usize, axis: isize) -> Vec<Self> {
         assert!(count > 0, "chunk: no pieces");
-        self.split(self.size(axis).div_ceil(count).max(1), axis)
+        let total = self.axis_size("chunk", axis);
+        self.pieces(total, total.div_ceil(count).max(1), axis)
     }
 }

@@ -1,6 +1,7 @@
 //! Products of matrices, and sums of products in general.
 
-use crate::graph::{Contract, Op};
+use crate::graph::{Contract, Op, refuse};
+use crate::ops::elementwise::Domain;
 use crate::ops::{contract, ok};
 
 use super::{Axes, Tensor};
@@ -19,25 +20,32 @@ impl Tensor {
     #[must_use]
     #[doc(alias = "mm")]
     pub fn matmul(&self, other: &Self) -> Self {
-        let product = ok(contract::matmul(self.shape(), other.shape()));
+        self.matrix_product("matmul", other)
+    }
+
+    /// [`Tensor::matmul`] as a part of the method `name`.
+    #[track_caller]
+    pub(super) fn matrix_product(&self, name: &str, other: &Self) -> Self {
+        let product = ok(contract::matmul(name, self.shape(), other.shape()));
         let (lhs, rhs) = (self.reshape(&product.lhs), other.reshape(&product.rhs));
         let Contract { lhs: lhs_labels, rhs: rhs_labels, out } = product.contract;
-        lhs.contract(&rhs, &lhs_labels, &rhs_labels, &out)
+        lhs.contract_for(name, &rhs, &lhs_labels, &rhs_labels, &out)
     }
 
     /// `x · weightᵀ + bias`: `[..., inputs]`, `[outputs, inputs]`, `[outputs]` → `[..., outputs]`.
     #[track_caller]
     #[must_use]
     pub fn linear(&self, weight: &Self, bias: Option<&Self>) -> Self {
-        assert!(
-            weight.rank() == 2 && self.shape().last() == weight.shape().last(),
-            "linear: {} x {}, last axes differ or the weight is not [outputs, inputs]",
-            self.shape(),
-            weight.shape()
-        );
+        if weight.rank() != 2 || self.shape().last() != weight.shape().last() {
+            let (x, weight) = (self.shape(), weight.shape());
+            refuse(format_args!("linear: {x} x {weight}, last axes differ or the weight is not [outputs, inputs]"));
+        }
+        if let Some(bias) = bias.filter(|bias| *bias.shape() != [weight.shape()[0]].into()) {
+            refuse(format_args!("linear: {} x {}, the bias is {}", self.shape(), weight.shape(), bias.shape()));
+        }
         let rows: Vec<u8> = (2..=self.rank() as u8).collect();
-        let product =
-            self.contract(weight, &[rows.as_slice(), &[0]].concat(), &[1, 0], &[rows.as_slice(), &[1]].concat());
+        let (left, out) = ([rows.as_slice(), &[0]].concat(), [rows.as_slice(), &[1]].concat());
+        let product = self.contract_for("linear", weight, &left, &[1, 0], &out);
         match bias {
             Some(bias) => &product + bias.operand_of_product(),
             None => product,
@@ -48,7 +56,21 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn contract(&self, other: &Self, lhs: &[u8], rhs: &[u8], out: &[u8]) -> Self {
-        self.operand_of_product().contract_as_it_is(&other.operand_of_product(), lhs, rhs, out)
+        self.contract_for("contract", other, lhs, rhs, out)
+    }
+
+    /// [`Tensor::contract`] as a part of the method `name`.
+    #[track_caller]
+    pub(super) fn contract_for(&self, name: &str, other: &Self, lhs: &[u8], rhs: &[u8], out: &[u8]) -> Self {
+        let (left, right) = (self.operand_of_product(), other.operand_of_product());
+        let (a, b) = (left.dtype(), right.dtype());
+        if a != b {
+            refuse(format_args!("{name}: {a} and {b} do not mix; cast one with to_dtype"));
+        }
+        if !Domain::Number.contains(a) {
+            refuse(format_args!("{name}: not defined for {a}; cast with to_dtype"));
+        }
+        left.contract_as_it_is(&right, lhs, rhs, out)
     }
 
     /// [`Tensor::contract`] in the operands' type, whatever [`autocast`](crate::autocast) is under way: gradients have
@@ -57,17 +79,6 @@ impl Tensor {
     pub(crate) fn contract_as_it_is(&self, other: &Self, lhs: &[u8], rhs: &[u8], out: &[u8]) -> Self {
         let contract = Contract { lhs: lhs.into(), rhs: rhs.into(), out: out.into() };
         let shape = ok(contract::shape(&contract, self.shape(), other.shape()));
-        assert!(
-            self.dtype() == other.dtype(),
-            "contract: {} and {} do not mix; cast one with to_dtype",
-            self.dtype(),
-            other.dtype()
-        );
-        assert!(
-            crate::ops::elementwise::Domain::Number.contains(self.dtype()),
-            "contract: not defined for {}; cast with to_dtype",
-            self.dtype()
-        );
         Self::apply(Op::Contract(contract), &[self, other], shape, self.dtype())
     }
 
@@ -75,9 +86,14 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn bmm(&self, other: &Self) -> Self {
-        self.assert_ranks("bmm", other, [3, 3]);
-        assert!(self.shape()[0] == other.shape()[0], "bmm: {} x {}, batches differ", self.shape(), other.shape());
-        self.matmul(other)
+        self.batch_product("bmm", other)
+    }
+
+    #[track_caller]
+    fn batch_product(&self, name: &str, other: &Self) -> Self {
+        self.assert_ranks(name, other, [3, 3]);
+        assert!(self.shape()[0] == other.shape()[0], "{name}: {} x {}, batches differ", self.shape(), other.shape());
+        self.matrix_product(name, other)
     }
 
     /// Matrix times vector: `[m, k]`, `[k]` → `[m]`.
@@ -85,7 +101,7 @@ impl Tensor {
     #[must_use]
     pub fn mv(&self, vector: &Self) -> Self {
         self.assert_ranks("mv", vector, [2, 1]);
-        self.matmul(vector)
+        self.matrix_product("mv", vector)
     }
 
     /// The sum of products of two vectors.
@@ -93,7 +109,7 @@ impl Tensor {
     #[must_use]
     pub fn dot(&self, other: &Self) -> Self {
         self.assert_ranks("dot", other, [1, 1]);
-        self.matmul(other)
+        self.matrix_product("dot", other)
     }
 
     /// All products of two vectors: `[m]`, `[n]` → `[m, n]`.
@@ -101,14 +117,14 @@ impl Tensor {
     #[must_use]
     pub fn outer(&self, other: &Self) -> Self {
         self.assert_ranks("outer", other, [1, 1]);
-        self.contract(other, &[0], &[1], &[0, 1])
+        self.contract_for("outer", other, &[0], &[1], &[0, 1])
     }
 
     /// Sums of products over the last axes: `[.., k]`, `[.., k]` → both leading axes.
     #[track_caller]
     #[must_use]
     pub fn inner(&self, other: &Self) -> Self {
-        if self.rank() == 0 || other.rank() == 0 { self * other } else { self.tensordot(other, -1, -1) }
+        if self.rank() == 0 || other.rank() == 0 { self * other } else { self.summed("inner", other, &[-1], &[-1]) }
     }
 
     /// Sums of products over axes `axes` of `self` and `others` of `other`, pair by pair; then the remaining axes of
@@ -116,16 +132,23 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn tensordot(&self, other: &Self, axes: impl Axes, others: impl Axes) -> Self {
-        let (axes, others) = (axes.axes(), others.axes());
-        assert!(axes.len() == others.len(), "tensordot: {axes:?} and {others:?} are no pairs");
+        self.summed("tensordot", other, &axes.axes(), &others.axes())
+    }
+
+    /// [`Tensor::tensordot`] as a part of the method `name`.
+    #[track_caller]
+    fn summed(&self, name: &str, other: &Self, axes: &[isize], others: &[isize]) -> Self {
+        assert!(axes.len() == others.len(), "{name}: {axes:?} and {others:?} are no pairs");
         let mut left: Vec<u8> = (0..self.rank() as u8).collect();
         let mut right: Vec<u8> = (0..other.rank() as u8).map(|axis| 64 + axis).collect();
-        for (number, (&axis, &beside)) in axes.iter().zip(&others).enumerate() {
-            left[self.axis("tensordot", axis)] = 128 + number as u8;
-            right[other.axis("tensordot", beside)] = 128 + number as u8;
+        for (number, (&axis, &beside)) in axes.iter().zip(others).enumerate() {
+            let (own, its) = (self.axis(name, axis), other.axis(name, beside));
+            let (a, b) = (self.shape(), other.shape());
+            assert!(a[own] == b[its], "{name}: {a} x {b}, axis {axis} is {} and axis {beside} {}", a[own], b[its]);
+            (left[own], right[its]) = (128 + number as u8, 128 + number as u8);
         }
         let out: Vec<u8> = left.iter().chain(&right).copied().filter(|label| *label < 128).collect();
-        self.contract(other, &left, &right, &out)
+        self.contract_for(name, other, &left, &right, &out)
     }
 
     /// `beta · self + alpha · a · b` of matrices; `self` broadcasts.
@@ -133,14 +156,21 @@ impl Tensor {
     #[must_use]
     pub fn addmm(&self, a: &Self, b: &Self, beta: f64, alpha: f64) -> Self {
         a.assert_ranks("addmm", b, [2, 2]);
-        self * beta + a.matmul(b) * alpha
+        self.plus_product("addmm", a.matrix_product("addmm", b), beta, alpha)
     }
 
     /// `beta · self + alpha · a · b` of batches of matrices; `self` broadcasts.
     #[track_caller]
     #[must_use]
     pub fn baddbmm(&self, a: &Self, b: &Self, beta: f64, alpha: f64) -> Self {
-        self * beta + a.bmm(b) * alpha
+        self.plus_product("baddbmm", a.batch_product("baddbmm", b), beta, alpha)
+    }
+
+    #[track_caller]
+    fn plus_product(&self, name: &str, product: Self, beta: f64, alpha: f64) -> Self {
+        let (own, whole) = (self.shape(), product.shape());
+        assert!(own.broadcast(whole).is_some(), "{name}: {own} does not broadcast to the product {whole}");
+        self * beta + product * alpha
     }
 
     /// Kronecker's product: each element of `self` times all of `other`; missing leading axes are of size 1.

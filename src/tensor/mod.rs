@@ -124,7 +124,13 @@ impl Tensor {
     /// Size of one axis; negative ones count from the back.
     #[track_caller]
     pub fn size(&self, axis: isize) -> usize {
-        self.shape()[self.axis("size", axis)]
+        self.axis_size("size", axis)
+    }
+
+    /// [`Tensor::size`] for the method `name`.
+    #[track_caller]
+    fn axis_size(&self, name: &str, axis: isize) -> usize {
+        self.shape()[self.axis(name, axis)]
     }
 
     /// The elements' type.

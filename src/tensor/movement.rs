@@ -1,9 +1,10 @@
 //! The same elements elsewhere: reshapes and views, which cost nothing until a kernel reads through them.
 
+use std::fmt::Display;
 use std::ops::{Bound, RangeBounds};
 
 use crate::dtype::Scalar;
-use crate::graph::{Op, View};
+use crate::graph::{Op, View, refuse};
 use crate::ops::movement::{self, Moved};
 use crate::ops::{ok, resolve_axes};
 use crate::shape::Shape;
@@ -97,7 +98,10 @@ impl Tensor {
     #[must_use]
     pub fn unflatten(&self, axis: isize, sizes: impl Dims) -> Self {
         let axis = self.axis("unflatten", axis);
-        let sizes = ok(movement::reshape(&self.shape()[axis].into(), &sizes.dims()));
+        let (sizes, size) = (sizes.dims(), self.shape()[axis]);
+        let Ok(sizes) = movement::reshape(&size.into(), &sizes) else {
+            refuse(format_args!("unflatten: axis {axis} of {} cannot become {sizes:?}", self.shape()))
+        };
         self.reshape([&self.shape()[..axis], &sizes, &self.shape()[axis + 1..]].concat())
     }
 
@@ -192,20 +196,30 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn narrow(&self, axis: isize, start: usize, length: usize) -> Self {
-        self.moved_zero(ok(movement::slice(self.shape(), axis, start, length, 1)))
+        self.stretch("narrow", axis, start, length, format_args!("{length} elements from {start} on"))
     }
 
-    /// A range along `axis`, as Rust slices: `x.slice(1, 2..)`.
+    /// `length` elements along `axis` from `start` on, which the method `name` calls `wanted`.
+    #[track_caller]
+    fn stretch(&self, name: &str, axis: isize, start: usize, length: usize, wanted: impl Display) -> Self {
+        let (axis, shape) = (self.axis(name, axis), self.shape());
+        if length > 0 && start.checked_add(length).is_none_or(|end| end > shape[axis]) {
+            refuse(format_args!("{name}: {wanted} of axis {axis} of {shape}"));
+        }
+        self.moved_zero(ok(movement::slice(shape, axis.cast_signed(), start, length, 1)))
+    }
+
+    /// A range along `axis`, as Rust slices: `x.slice(1, 2..)`. One that ends before it begins is empty.
     #[track_caller]
     #[must_use]
     pub fn slice(&self, axis: isize, range: impl RangeBounds<usize>) -> Self {
-        self.slice_step(axis, range, 1)
+        let (start, end) = self.bounds("slice", axis, range);
+        self.stretch("slice", axis, start, end.saturating_sub(start), format_args!("{start}..{end}"))
     }
 
-    /// Every `step`-th element of a range along `axis`; a negative step goes backwards from the range's last element.
+    /// Start and end of a range along `axis`.
     #[track_caller]
-    #[must_use]
-    pub fn slice_step(&self, axis: isize, range: impl RangeBounds<usize>, step: isize) -> Self {
+    fn bounds(&self, name: &str, axis: isize, range: impl RangeBounds<usize>) -> (usize, usize) {
         let start = match range.start_bound() {
             Bound::Included(&start) => start,
             Bound::Excluded(&start) => start + 1,
@@ -214,19 +228,28 @@ impl Tensor {
         let end = match range.end_bound() {
             Bound::Included(&end) => end + 1,
             Bound::Excluded(&end) => end,
-            Bound::Unbounded => self.size(axis),
+            Bound::Unbounded => self.axis_size(name, axis),
         };
+        (start, end)
+    }
+
+    /// Every `step`-th element of a range along `axis`; a negative step goes backwards from the range's last element.
+    #[track_caller]
+    #[must_use]
+    pub fn slice_step(&self, axis: isize, range: impl RangeBounds<usize>, step: isize) -> Self {
+        let (start, end) = self.bounds("slice_step", axis, range);
         assert!(step != 0, "slice_step: the step is 0");
-        let length = end.saturating_sub(start).div_ceil(step.unsigned_abs());
-        let first = if step > 0 || length == 0 { start } else { end - 1 };
-        self.moved_zero(ok(movement::slice(self.shape(), axis, first, length, step)))
+        let size = end.saturating_sub(start);
+        let part = self.stretch("slice_step", axis, start, size, format_args!("{start}..{end}"));
+        let (length, first) = (size.div_ceil(step.unsigned_abs()), if step > 0 { 0 } else { size.saturating_sub(1) });
+        part.moved_zero(ok(movement::slice(part.shape(), axis, first, length, step)))
     }
 
     /// Element `index` along `axis`, which vanishes.
     #[track_caller]
     #[must_use]
     pub fn select(&self, axis: isize, index: usize) -> Self {
-        self.narrow(axis, index, 1).squeeze(axis)
+        self.stretch("select", axis, index, 1, format_args!("index {index}")).squeeze(axis)
     }
 
     /// The order along these axes reversed.

@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
-use crate::graph::{Binary, Op, Unary};
+use crate::graph::{Binary, Op, Unary, refuse};
 use crate::ops::{elementwise, ok};
 use crate::shape::Shape;
 
@@ -146,7 +146,15 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn where_(&self, a: impl Into<Operand>, b: impl Into<Operand>) -> Self {
-        assert!(self.dtype() == DType::Bool, "where_: the condition is {}, not bool", self.dtype());
+        self.chosen(["where_", "condition"], a, b)
+    }
+
+    /// [`Tensor::where_`] as a part of the method `name`, which calls `self` `what`.
+    #[track_caller]
+    pub(super) fn chosen(&self, [name, what]: [&str; 2], a: impl Into<Operand>, b: impl Into<Operand>) -> Self {
+        if self.dtype() != DType::Bool {
+            refuse(format_args!("{name}: the {what} is {}, not bool", self.dtype()));
+        }
         let (a, b) = match (a.into(), b.into()) {
             (a @ Operand::Tensor(_), b) | (a, b @ Operand::Tensor(_)) => Self::pair(a, b),
             (a, b) => {
@@ -160,9 +168,11 @@ impl Tensor {
             }
         };
         let dtype = a.dtype();
-        assert!(dtype == b.dtype(), "where_: {dtype} and {} do not mix; cast one with to_dtype", b.dtype());
-        let shape = ok(elementwise::broadcast("where_", a.shape(), b.shape()));
-        let shape = ok(elementwise::broadcast("where_", self.shape(), &shape));
+        if dtype != b.dtype() {
+            refuse(format_args!("{name}: {dtype} and {} do not mix; cast one with to_dtype", b.dtype()));
+        }
+        let shape = ok(elementwise::broadcast(name, a.shape(), b.shape()));
+        let shape = ok(elementwise::broadcast(name, self.shape(), &shape));
         Self::apply(Op::Select, &[&self.expand(&shape), &a.expand(&shape), &b.expand(&shape)], shape, dtype)
     }
 }

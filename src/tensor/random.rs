@@ -82,8 +82,8 @@ impl Tensor {
     /// order in which they are drawn: that of `-log(uniform) / weight` (Efraimidis and Spirakis 2006, "Weighted random
     /// sampling with a reservoir").
     ///
-    /// Weights are at least 0, finite and not all 0, which is not checked; without `replacement`, ones of 0 are drawn
-    /// when no others are left.
+    /// Weights are at least 0, finite and not all 0; a row of others becomes an error when the result is read. Without
+    /// `replacement`, ones of 0 are drawn when no others are left.
     ///
     /// # Panics
     /// If these are no floats of one or two axes, or there are fewer than are to be drawn.
@@ -116,14 +116,24 @@ impl Tensor {
         if !replacement {
             // no uniform number is 0, which would be infinitely early
             let time = ((1.0 - Self::rand(self.shape(), device)).log() * -1.0).clamp_min(f64::from(f32::EPSILON) / 4.0);
-            return (weights / time).topk(count, -1, true).1;
+            return (&weights / time).topk(count, -1, true).1.drawn_by(&weights);
         }
         // sums of many are rounded differently from place to place: they are made to ascend, and not to at weights of 0
         let sums = weights.gt(0.0).where_(weights.cumsum(-1), 0.0).cummax(-1).0;
         let total = sums.narrow(-1, length - 1, 1);
         // below the sum in spite of rounding: what follows the last weight is none
         let place = (Self::rand(drawn, device) * &total).minimum(&total * (1.0 - f64::from(f32::EPSILON)));
-        sums.searchsorted(&place, true)
+        sums.searchsorted(&place, true).drawn_by(&weights)
+    }
+
+    /// Indices drawn by rows of weights that can be drawn by, else an error of the device.
+    #[track_caller]
+    fn drawn_by(&self, weights: &Self) -> Self {
+        let length = weights.size(-1);
+        let is_one = weights.ge(0.0).logical_and(&weights.isfinite());
+        let is_some = weights.gt(0.0).max_keepdim(-1);
+        let fits = is_one.min_keepdim(-1).logical_and(&is_some);
+        fits.where_(self, length as i64).checked_index("multinomial", length)
     }
 
     /// Zero with probability `probability`, else scaled by `1 / (1 - probability)`; for training only.

@@ -69,7 +69,8 @@ impl Tensor {
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T> {
         assert!(self.numel() == 1, "item: {} has {} elements; use to_vec", self.shape(), self.numel());
-        Ok(self.to_vec()?[0])
+        self.assert_type::<T>("item");
+        Ok(self.elements_blocking()?[0])
     }
 
     /// All elements as they lie in memory, in row-major order, without blocking the thread.

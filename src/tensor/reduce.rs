@@ -11,6 +11,7 @@
 
 use crate::dtype::DType;
 use crate::graph::{Op, ReduceOp};
+use crate::ops::elementwise::Domain;
 use crate::ops::{ok, reduce, resolve_axes};
 
 use super::{Axes, Tensor};
@@ -47,7 +48,7 @@ impl Tensor {
     #[track_caller]
     pub(super) fn assert_not_empty(&self, name: &str, axes: &[isize]) {
         for &axis in axes {
-            assert!(self.size(axis) > 0, "{name}: axis {axis} of {} has no elements", self.shape());
+            assert!(self.axis_size(name, axis) > 0, "{name}: axis {axis} of {} has no elements", self.shape());
         }
     }
 
@@ -56,6 +57,13 @@ impl Tensor {
     pub(super) fn count(&self, name: &str, axes: &[isize]) -> usize {
         let axes = ok(resolve_axes(name, self.shape(), axes));
         axes.into_iter().map(|axis| self.shape()[axis]).product()
+    }
+
+    #[track_caller]
+    pub(super) fn assert_addable(&self, name: &str, other: DType) {
+        let dtype = self.dtype();
+        assert!(dtype == other, "{name}: {dtype} and {other} do not mix; cast one with to_dtype");
+        assert!(Domain::Number.contains(dtype), "{name}: not defined for {dtype}; cast with to_dtype");
     }
 
     #[track_caller]

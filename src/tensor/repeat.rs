@@ -71,7 +71,7 @@ impl Tensor {
         assert!(shifts.len() == axes.len(), "roll: {} shifts for {} axes", shifts.len(), axes.len());
         let mut rolled = self.clone();
         for (&shift, &axis) in shifts.iter().zip(&axes) {
-            let size = self.size(axis);
+            let size = self.axis_size("roll", axis);
             let shift = if size == 0 { 0 } else { shift.rem_euclid(size.cast_signed()).cast_unsigned() };
             if shift > 0 {
                 let (head, tail) = (rolled.narrow(axis, 0, size - shift), rolled.narrow(axis, size - shift, shift));

@@ -90,6 +90,7 @@ impl Tensor {
     #[must_use]
     pub fn scatter_add(&self, axis: isize, index: &Self, source: impl Into<Operand>) -> Self {
         let Scattered { places, source } = self.scattered("scatter_add", axis, index, source.into());
+        self.assert_addable("scatter_add", source.dtype());
         self.flat().add_rows(&places, &source).reshape(self.shape())
     }
 
@@ -194,6 +195,7 @@ impl Tensor {
         let axis = self.axis("index_copy", axis);
         let fits = index.rank() == 1 && *source.shape() == with_size(self.shape(), axis, index.numel());
         assert!(fits, "index_copy: {} at {} into {} along axis {axis}", source.shape(), index.shape(), self.shape());
+        assert!(source.dtype() == self.dtype(), "index_copy: {} into {}", source.dtype(), self.dtype());
         let index = index.checked_index("index_copy", self.shape()[axis]);
         let last = axis.cast_signed();
         self.transpose(0, last).put_rows(&index, &source.transpose(0, last)).transpose(0, last)
@@ -226,6 +228,10 @@ impl Tensor {
         let all = Shape::from([shape.dims(), rest].concat());
         let values = values.into().into_tensor(&all, self.dtype(), self.device());
         assert!(values.dtype() == self.dtype(), "index_put: {} into {}", values.dtype(), self.dtype());
+        assert!(values.shape().broadcast(&all).as_ref() == Some(&all), "index_put: {} into {all}", values.shape());
+        if accumulate {
+            self.assert_addable("index_put", values.dtype());
+        }
         let rows = [&[leading.iter().product()], rest].concat();
         let values = values.expand(all).reshape([&[count], rest].concat());
         let x = self.reshape(rows);

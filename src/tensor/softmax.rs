@@ -15,8 +15,13 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn softmax(&self, axis: isize) -> Self {
+        self.softmax_for("softmax", axis)
+    }
+
+    #[track_caller]
+    fn softmax_for(&self, name: &str, axis: isize) -> Self {
         let x = self.floats().full_precision();
-        if x.size(axis) == 0 {
+        if x.axis_size(name, axis) == 0 {
             return x;
         }
         let wide = x.countable();
@@ -33,7 +38,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn softmin(&self, axis: isize) -> Self {
-        (-self.floats()).softmax(axis)
+        (-self.floats()).softmax_for("softmin", axis)
     }
 
     /// `x - ln Σ e^x` along `axis`, without overflow.
@@ -41,7 +46,7 @@ impl Tensor {
     #[must_use]
     pub fn log_softmax(&self, axis: isize) -> Self {
         let x = self.floats().full_precision();
-        if x.size(axis) == 0 {
+        if x.axis_size("log_softmax", axis) == 0 {
             return x;
         }
         let wide = x.countable();

@@ -105,7 +105,8 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn topk(&self, k: usize, axis: isize, largest: bool) -> (Self, Self) {
-        assert!(k <= self.size(axis), "topk: {k} of the {} elements along axis {axis}", self.size(axis));
+        let size = self.axis_size("topk", axis);
+        assert!(k <= size, "topk: {k} of the {size} elements along axis {axis}");
         self.at_ranks(axis, largest, |places| places.narrow(-1, 0, k))
     }
 
@@ -125,7 +126,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn kthvalue(&self, k: usize, axis: isize) -> (Self, Self) {
-        let size = self.size(axis);
+        let size = self.axis_size("kthvalue", axis);
         assert!((1..=size).contains(&k), "kthvalue: number {k} of the {size} elements along axis {axis}");
         let (values, indices) = self.at_ranks(axis, false, |places| places.narrow(-1, k - 1, 1));
         (values.squeeze(axis), indices.squeeze(axis))
@@ -160,7 +161,7 @@ impl Tensor {
     /// The element along `axis` whose rank is `rank(elements, numbers among them)`, i32.
     #[track_caller]
     fn ranked(&self, name: &str, axis: isize, rank: impl FnOnce(usize, &Self) -> Self) -> (Self, Self) {
-        let count = self.size(axis);
+        let count = self.axis_size(name, axis);
         assert!(count > 0, "{name}: axis {axis} of {} has no elements", self.shape());
         let (values, indices) = self.at_ranks(axis, false, |places| {
             let x = self.transpose(axis, -1);
@@ -182,7 +183,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn quantile(&self, q: f64, axis: isize) -> Self {
-        let count = self.size(axis);
+        let count = self.axis_size("quantile", axis);
         assert!((0.0..=1.0).contains(&q), "quantile: {q} is not in 0..=1");
         assert!(
             self.dtype().is_float() && count > 0,

@@ -25,6 +25,7 @@ mod layers;
 mod leaves;
 mod losses;
 mod memory;
+mod messages;
 mod models;
 mod onnx;
 mod ops;

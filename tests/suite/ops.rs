@@ -274,7 +274,7 @@ fn wrong_inputs_panic_at_the_callers_line() {
         (|a, _, _| a.sum_dim(2), "sum: [3, 4] has no axis 2"),
         (|a, _, _| a.sum_dim([0, -2]), "sum: an axis of [3, 4] occurs twice in [0, -2]"),
         (|a, _, _| a.permute([0, 0]), "permute: [0, 0] is not an order of the axes of [3, 4]"),
-        (|a, _, _| a.narrow(1, 3, 2), "slice: 2 elements from 3 by 1 leave axis 1 of [3, 4]"),
+        (|a, _, _| a.narrow(1, 3, 2), "narrow: 2 elements from 3 on of axis 1 of [3, 4]"),
         (
             |a, b, _| a.linear(b, None),
             "linear: [3, 4] x [5, 6], last axes differ or the weight is not [outputs, inputs]",

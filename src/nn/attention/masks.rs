@@ -1,6 +1,7 @@
 //! What attention may not see.
 
 use crate::dtype::DType;
+use crate::graph::refuse;
 use crate::tensor::Tensor;
 
 /// Which positions a position may look at.
@@ -31,15 +32,11 @@ impl AttentionMasks<'_> {
     #[track_caller]
     pub(super) fn bias(&self) -> Option<Tensor> {
         let hidden = |mask: &Tensor| mask.where_(f64::NEG_INFINITY, Tensor::zeros(mask.shape(), mask.device()));
-        let padding = self.key_padding.map(|mask| {
-            assert!(
-                mask.dtype() == DType::Bool && mask.rank() == 2,
-                "attention: the key padding mask is {} {}, not bool [batch, keys]",
-                mask.dtype(),
-                mask.shape()
-            );
-            hidden(mask).unsqueeze(1).unsqueeze(1)
-        });
+        if let Some(mask) = self.key_padding.filter(|mask| mask.dtype() != DType::Bool || mask.rank() != 2) {
+            let (dtype, shape) = (mask.dtype(), mask.shape());
+            refuse(format_args!("attention: the key padding mask is {dtype} {shape}, not bool [batch, keys]"));
+        }
+        let padding = self.key_padding.map(|mask| hidden(mask).unsqueeze(1).unsqueeze(1));
         let scores = self.attn.map(|mask| if mask.dtype() == DType::Bool { hidden(mask) } else { mask.clone() });
         match (padding, scores) {
             (Some(padding), Some(scores)) => Some(padding + scores),

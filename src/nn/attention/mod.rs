@@ -97,6 +97,7 @@ impl MultiheadAttention {
     #[track_caller]
     pub fn with(options: AttentionOptions, init: &Init) -> Result<Self> {
         let AttentionOptions { width, heads, .. } = options;
+        Dropout::new(options.dropout);
         let divides = heads > 0 && width.is_multiple_of(heads);
         assert!(divides, "attention: a width of {width} does not divide into {heads} heads");
         let appended = |name| init.parameter(name, [1, 1, width], Initial::xavier_normal(width, width));
@@ -116,8 +117,10 @@ impl MultiheadAttention {
     }
 
     /// With this probability of dropping a weight of the attention (0 unless set).
+    #[track_caller]
     #[must_use]
     pub fn dropout(mut self, probability: f64) -> Self {
+        Dropout::new(probability);
         self.options.dropout = probability;
         self
     }
@@ -127,21 +130,25 @@ impl MultiheadAttention {
     /// NaN, as in PyTorch.
     #[track_caller]
     pub fn attend(&self, query: &Tensor, key: &Tensor, value: &Tensor, masks: AttentionMasks<'_>) -> Tensor {
-        let mixed = self.scope.run(|| {
-            let [query, key, value] = self.project(query, key, value);
-            if self.dropout_now().is_active() {
-                let bias = self.bias(&query, &key, masks);
-                return joined(&self.dropout_now().forward(&weights(&query, &key, bias)).matmul(&value));
-            }
-            let is_plain = masks.is_empty() && self.options.appended() == 0;
-            if is_plain && self.options.attention == Attention::Causal {
-                return joined(&query.scaled_dot_product_attention(&key, &value, Mask::Causal));
-            }
-            let bias = self.bias(&query, &key, masks);
-            let mask = bias.as_ref().map_or(Mask::None, Mask::Added);
-            joined(&query.scaled_dot_product_attention(&key, &value, mask))
-        });
+        let mixed = self.mixed(query, key, value, masks);
         self.out_proj.forward(&mixed)
+    }
+
+    #[track_caller]
+    fn mixed(&self, query: &Tensor, key: &Tensor, value: &Tensor, masks: AttentionMasks<'_>) -> Tensor {
+        let _scope = self.scope.enter();
+        let [query, key, value] = self.project(query, key, value);
+        if self.dropout_now().is_active() {
+            let bias = self.bias(&query, &key, masks);
+            return joined(&self.dropout_now().forward(&weights(&query, &key, bias)).matmul(&value));
+        }
+        let is_plain = masks.is_empty() && self.options.appended() == 0;
+        if is_plain && self.options.attention == Attention::Causal {
+            return joined(&query.scaled_dot_product_attention(&key, &value, Mask::Causal));
+        }
+        let bias = self.bias(&query, &key, masks);
+        let mask = bias.as_ref().map_or(Mask::None, Mask::Added);
+        joined(&query.scaled_dot_product_attention(&key, &value, mask))
     }
 
     /// [`MultiheadAttention::attend`], and what each query gives each key: `[batch, queries, keys]`, the mean over all
@@ -155,13 +162,14 @@ impl MultiheadAttention {
         masks: AttentionMasks<'_>,
         averaged: bool,
     ) -> (Tensor, Tensor) {
-        let (mixed, weights) = self.scope.run(|| {
+        let (mixed, weights) = {
+            let _scope = self.scope.enter();
             let [query, key, value] = self.project(query, key, value);
             let bias = self.bias(&query, &key, masks);
             let weights = self.dropout_now().forward(&weights(&query, &key, bias));
             let mixed = joined(&weights.matmul(&value));
             (mixed, if averaged { weights.mean_dim(1) } else { weights })
-        });
+        };
         (self.out_proj.forward(&mixed), weights)
     }
 
@@ -173,7 +181,8 @@ impl MultiheadAttention {
     #[track_caller]
     pub fn attend_next(&self, input: &Tensor, position: &Tensor, cache: &KeyValueCache) -> Tensor {
         assert!(self.options.appended() == 0, "attention: appended keys have no place in a cache");
-        let mixed = self.scope.run(|| {
+        let mixed = {
+            let _scope = self.scope.enter();
             let [query, key, value] = self.project(input, input, input);
             let places = Tensor::iota(cache.keys.shape(), 2, input.device());
             let here = places.eq(position);
@@ -183,7 +192,7 @@ impl MultiheadAttention {
             cache.values.assign(&values);
             let seen = Tensor::arange(keys.size(2), input.device()).le(position);
             joined(&query.scaled_dot_product_attention(&keys, &values, Mask::Allowed(&seen)))
-        });
+        };
         self.out_proj.forward(&mixed)
     }
 

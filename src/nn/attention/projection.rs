@@ -1,6 +1,7 @@
 //! Queries, keys and values from what attention is given.
 
 use crate::error::Result;
+use crate::graph::refuse;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
@@ -45,37 +46,49 @@ impl InProjection {
         key: &Tensor,
         value: &Tensor,
     ) -> [Tensor; 3] {
-        let AttentionOptions { width, heads, .. } = *options;
+        let width = options.width;
         let widths = [width, options.key_width.unwrap_or(width), options.value_width.unwrap_or(width)];
         for (input, width) in [query, key, value].into_iter().zip(widths) {
-            let fits = input.rank() == 3 && input.size(2) == width;
-            assert!(fits, "attention: input {} is not [batch, sequence, {width}]", input.shape());
+            if input.rank() != 3 || input.size(2) != width {
+                refuse(format_args!("attention: input {} is not [batch, sequence, {width}]", input.shape()));
+            }
         }
-        let bias = self.bias.as_ref().map(Var::tensor);
-        let bias = |first: usize, count: usize| bias.as_ref().map(|bias| bias.narrow(0, first * width, count * width));
-        let [joint] = &self.weights[..] else {
-            let part = |number: usize, input: &Tensor| {
-                let projected = input.linear(&self.weights[number].tensor(), bias(number, 1).as_ref());
-                projected.reshape([input.size(0), input.size(1), heads, width / heads]).permute([0, 2, 1, 3])
-            };
-            return [part(0, query), part(1, key), part(2, value)];
-        };
-        let weight = joint.tensor();
-        // parts `first` to `first + count` of the projection of one input, by one product
-        let parts = |input: &Tensor, first: usize, count: usize| -> Vec<Tensor> {
-            let weight = weight.narrow(0, first * width, count * width);
-            let split = input
-                .linear(&weight, bias(first, count).as_ref())
-                .reshape([input.size(0), input.size(1), count, heads, width / heads])
-                .permute([2, 0, 3, 1, 4]);
-            (0..count).map(|part| split.select(0, part)).collect()
-        };
+        if self.weights.len() == 3 {
+            return [self.part(options, query, 0), self.part(options, key, 1), self.part(options, value, 2)];
+        }
         let same = |a: &Tensor, b: &Tensor| a.node().id == b.node().id;
         let all = match (same(query, key), same(key, value)) {
-            (true, true) => parts(query, 0, 3),
-            (false, true) => [parts(query, 0, 1), parts(key, 1, 2)].concat(),
-            _ => [parts(query, 0, 1), parts(key, 1, 1), parts(value, 2, 1)].concat(),
+            (true, true) => self.parts(options, query, 0, 3),
+            (false, true) => [self.parts(options, query, 0, 1), self.parts(options, key, 1, 2)].concat(),
+            _ => {
+                let [query, key] = [self.parts(options, query, 0, 1), self.parts(options, key, 1, 1)];
+                [query, key, self.parts(options, value, 2, 1)].concat()
+            }
         };
         all.try_into().unwrap_or_else(|_| unreachable!("three parts"))
+    }
+
+    /// Projection `number` of one input by a weight of its own.
+    #[track_caller]
+    fn part(&self, options: &AttentionOptions, input: &Tensor, number: usize) -> Tensor {
+        let AttentionOptions { width, heads, .. } = *options;
+        let projected = input.linear(&self.weights[number].tensor(), self.bias(width, number, 1).as_ref());
+        projected.reshape([input.size(0), input.size(1), heads, width / heads]).permute([0, 2, 1, 3])
+    }
+
+    /// Parts `first` to `first + count` of the joint projection of one input, by one product.
+    #[track_caller]
+    fn parts(&self, options: &AttentionOptions, input: &Tensor, first: usize, count: usize) -> Vec<Tensor> {
+        let AttentionOptions { width, heads, .. } = *options;
+        let weight = self.weights[0].tensor().narrow(0, first * width, count * width);
+        let split = input
+            .linear(&weight, self.bias(width, first, count).as_ref())
+            .reshape([input.size(0), input.size(1), count, heads, width / heads])
+            .permute([2, 0, 3, 1, 4]);
+        (0..count).map(|part| split.select(0, part)).collect()
+    }
+
+    fn bias(&self, width: usize, first: usize, count: usize) -> Option<Tensor> {
+        self.bias.as_ref().map(|bias| bias.tensor().narrow(0, first * width, count * width))
     }
 }

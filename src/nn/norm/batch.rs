@@ -1,6 +1,7 @@
 //! Batch norm.
 
 use crate::error::Result;
+use crate::graph::refuse;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
@@ -76,8 +77,11 @@ impl<const AXES: usize> BatchNorm<AXES> {
 
     #[track_caller]
     fn train(&self, input: &Tensor) -> Tensor {
-        let count = input.numel() / self.running_mean.shape().numel();
-        assert!(count > 1, "batch norm: one value per channel in {} has no variance; train with more", input.shape());
+        let count = input.numel() / input.size(1).max(1);
+        if count < 2 {
+            let shape = input.shape();
+            refuse(format_args!("batch norm: {count} values per channel in {shape}, and training needs 2 or more"));
+        }
         let [weight, bias] = [&self.weight, &self.bias].map(|var| var.as_ref().map(Var::tensor));
         let normal = input.batch_norm(weight.as_ref(), bias.as_ref(), self.epsilon);
         let batches = self.num_batches_tracked.tensor() + 1;
@@ -103,10 +107,15 @@ impl<const AXES: usize> BatchNorm<AXES> {
 impl<const AXES: usize> Module for BatchNorm<AXES> {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
+        let _scope = self.scope.enter();
+        let channels = self.running_mean.shape().numel();
         let fits = input.rank() == AXES + 2 || AXES == 1 && input.rank() == 2;
-        assert!(fits, "batch norm: {} is not [batch, channels, {AXES} axes]", input.shape());
-        let run = |input: &Tensor| if follows_statistics() { self.train(input) } else { self.evaluate(input) };
-        self.scope.run(|| input.in_full_precision(run))
+        if !fits || input.size(1) != channels {
+            refuse(format_args!("batch norm: {} is not [batch, {channels} channels, {AXES} axes]", input.shape()));
+        }
+        let full = input.full_precision();
+        let output = if follows_statistics() { self.train(&full) } else { self.evaluate(&full) };
+        output.in_type_of(input)
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {

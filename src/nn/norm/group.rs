@@ -22,6 +22,7 @@ pub struct GroupNorm {
 
 impl GroupNorm {
     /// Scale 1 and shift 0 at first.
+    #[track_caller]
     pub fn new(groups: usize, channels: usize, init: &Init) -> Result<Self> {
         let divides = groups > 0 && channels.is_multiple_of(groups);
         assert!(divides, "group norm: {channels} channels do not divide into {groups} groups");
@@ -45,10 +46,9 @@ impl GroupNorm {
 impl Module for GroupNorm {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
+        let _scope = self.scope.enter();
         let (weight, bias) = (self.weight.tensor(), self.bias.tensor());
-        self.scope.run(|| {
-            input.in_full_precision(|input| input.group_norm(self.groups, Some(&weight), Some(&bias), self.epsilon))
-        })
+        input.full_precision().group_norm(self.groups, Some(&weight), Some(&bias), self.epsilon).in_type_of(input)
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {

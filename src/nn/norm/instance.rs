@@ -1,6 +1,7 @@
 //! Normalisation of each channel of each sample.
 
 use crate::error::Result;
+use crate::graph::refuse;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
@@ -97,7 +98,10 @@ impl<const AXES: usize> InstanceNorm<AXES> {
         // each channel of each sample as a channel of one
         let (batch, channels) = (input.size(0), input.size(1));
         let count = input.numel() / (batch * channels).max(1);
-        assert!(count > 1, "instance norm: one value per channel in {} has no variance", input.shape());
+        if count < 2 {
+            let shape = input.shape();
+            refuse(format_args!("instance norm: {count} values per channel in {shape}, and training needs 2 or more"));
+        }
         let each = |values: Option<Tensor>| values.map(|values| values.repeat(&[batch]));
         let normal = input.reshape([1, batch * channels, count]).batch_norm(
             each(weight).as_ref(),
@@ -115,8 +119,11 @@ impl<const AXES: usize> InstanceNorm<AXES> {
 impl<const AXES: usize> Module for InstanceNorm<AXES> {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        assert!(input.rank() == AXES + 2, "instance norm: {} is not [batch, channels, {AXES} axes]", input.shape());
-        self.scope.run(|| input.in_full_precision(|input| self.run(input)))
+        let _scope = self.scope.enter();
+        if input.rank() != AXES + 2 {
+            refuse(format_args!("instance norm: {} is not [batch, channels, {AXES} axes]", input.shape()));
+        }
+        self.run(&input.full_precision()).in_type_of(input)
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {

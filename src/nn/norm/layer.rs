@@ -1,6 +1,7 @@
 //! Normalisation over the features of each position.
 
 use crate::error::Result;
+use crate::graph::refuse;
 use crate::runtime::Var;
 use crate::shape::Shape;
 use crate::tensor::Tensor;
@@ -58,15 +59,13 @@ impl LayerNorm {
 impl Module for LayerNorm {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        assert!(
-            input.shape().ends_with(&self.sizes),
-            "layer norm: the last axes of {} are not {}",
-            input.shape(),
-            self.sizes
-        );
+        let _scope = self.scope.enter();
+        if !input.shape().ends_with(&self.sizes) {
+            refuse(format_args!("layer norm: the last axes of {} are not {}", input.shape(), self.sizes));
+        }
         let [weight, bias] = [&self.weight, &self.bias].map(|var| var.as_ref().map(Var::tensor));
-        let norm = |input: &Tensor| input.layer_norm(self.sizes.rank(), weight.as_ref(), bias.as_ref(), self.epsilon);
-        self.scope.run(|| input.in_full_precision(norm))
+        let full = input.full_precision();
+        full.layer_norm(self.sizes.rank(), weight.as_ref(), bias.as_ref(), self.epsilon).in_type_of(input)
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
@@ -93,6 +92,9 @@ impl LayerNorm2d {
 impl Module for LayerNorm2d {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
+        if input.rank() != 4 {
+            refuse(format_args!("layer norm: {} is not [batch, channels, height, width]", input.shape()));
+        }
         self.0.forward(&input.permute([0, 2, 3, 1])).permute([0, 3, 1, 2])
     }
 
@@ -127,7 +129,11 @@ impl RMSNorm {
 impl Module for RMSNorm {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        self.scope.run(|| input.in_full_precision(|input| input.rms_norm(Some(&self.weight.tensor()), self.epsilon)))
+        let _scope = self.scope.enter();
+        if input.shape().last() != self.weight.shape().first() {
+            refuse(format_args!("rms norm: the last axis of {} is not {}", input.shape(), self.weight.shape()));
+        }
+        input.full_precision().rms_norm(Some(&self.weight.tensor()), self.epsilon).in_type_of(input)
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {

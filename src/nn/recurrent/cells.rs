@@ -23,7 +23,9 @@ macro_rules! cells {
             /// The next hidden state for `input` `[batch, inputs]` and the one now, `[batch, hidden]`.
             #[track_caller]
             pub fn step(&self, input: &Tensor, hidden: &Tensor) -> Tensor {
-                self.1.run(|| self.0.step(&self.0.project(input), std::slice::from_ref(hidden)).remove(0))
+                let _scope = self.1.enter();
+                self.0.check_step(input, &[hidden]);
+                self.0.step(&self.0.project(input), std::slice::from_ref(hidden)).remove(0)
             }
         }
 
@@ -31,7 +33,10 @@ macro_rules! cells {
             /// The next hidden state from one of zero.
             #[track_caller]
             fn forward(&self, input: &Tensor) -> Tensor {
-                self.step(input, &self.0.zero_state(input)[0])
+                let _scope = self.1.enter();
+                self.0.check_step(input, &[]);
+                let state = self.0.zero_state(input);
+                self.0.step(&self.0.project(input), &state).remove(0)
             }
 
             fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
@@ -60,8 +65,9 @@ impl LSTMCell {
     /// The next (hidden, cell) state for `input` `[batch, inputs]` and the one now, both `[batch, hidden]`.
     #[track_caller]
     pub fn step(&self, input: &Tensor, (hidden, cell): (&Tensor, &Tensor)) -> (Tensor, Tensor) {
-        let state = [hidden.clone(), cell.clone()];
-        let mut next = self.1.run(|| self.0.step(&self.0.project(input), &state));
+        let _scope = self.1.enter();
+        self.0.check_step(input, &[hidden, cell]);
+        let mut next = self.0.step(&self.0.project(input), &[hidden.clone(), cell.clone()]);
         let cell = next.remove(1);
         (next.remove(0), cell)
     }
@@ -71,8 +77,10 @@ impl Module for LSTMCell {
     /// The next hidden state from one of zero.
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        let zeros = self.0.zero_state(input);
-        self.step(input, (&zeros[0], &zeros[1])).0
+        let _scope = self.1.enter();
+        self.0.check_step(input, &[]);
+        let state = self.0.zero_state(input);
+        self.0.step(&self.0.project(input), &state).remove(0)
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {

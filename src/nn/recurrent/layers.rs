@@ -1,6 +1,7 @@
 //! Layers over whole sequences.
 
 use crate::error::Result;
+use crate::graph::refuse;
 use crate::runtime::Var;
 use crate::shape::Shape;
 use crate::tensor::Tensor;
@@ -41,8 +42,10 @@ struct Stack {
 }
 
 impl Stack {
+    #[track_caller]
     fn new(kind: Kind, inputs: usize, hidden: usize, options: RecurrentOptions, init: &Init) -> Result<Self> {
         assert!(options.layers > 0, "{}: no layers", kind.name());
+        Dropout::new(options.dropout);
         let outputs = options.projection.unwrap_or(hidden);
         let fits = options.projection.is_none() || kind == Kind::Lstm && (1..hidden).contains(&outputs);
         assert!(fits, "{}: {hidden} features projected to {outputs}", kind.name());
@@ -62,26 +65,26 @@ impl Stack {
     /// Outputs of all times and the last state, each `[layers · directions, batch, hidden]`.
     #[track_caller]
     fn run(&self, input: &Tensor, initial: Option<&[&Tensor]>) -> (Tensor, Vec<Tensor>) {
+        let _scope = self.scope.enter();
         let first = &self.weights[0];
-        let inputs = first.weight_ih.shape()[1];
-        assert!(
-            input.rank() == 3 && input.size(2) == inputs,
-            "{}: input {} is not [{}, {inputs}]",
-            first.kind.name(),
-            input.shape(),
-            if self.options.batch_first { "batch, time" } else { "time, batch" }
-        );
+        let (name, inputs) = (first.kind.name(), first.weight_ih.shape()[1]);
+        if input.rank() != 3 || input.size(2) != inputs {
+            let axes = if self.options.batch_first { "batch, time" } else { "time, batch" };
+            refuse(format_args!("{name}: input {} is not [{axes}, {inputs}]", input.shape()));
+        }
         let mut value = if self.options.batch_first { input.transpose(0, 1) } else { input.clone() };
-        assert!(value.size(0) > 0, "{}: input {} is of no time at all", first.kind.name(), input.shape());
+        if value.size(0) == 0 {
+            refuse(format_args!("{name}: input {} is of no time at all", input.shape()));
+        }
         let zeros = first.zero_state(&value.select(0, 0));
         for (state, zero) in initial.into_iter().flatten().zip(&zeros) {
             let shape = Shape::from([&[self.weights.len()], zero.shape().dims()].concat());
-            assert!(
-                *state.shape() == shape,
-                "{}: the initial state is {}, not [layers · directions, batch, hidden] = {shape}",
-                first.kind.name(),
-                state.shape()
-            );
+            if *state.shape() != shape {
+                let state = state.shape();
+                refuse(format_args!(
+                    "{name}: the initial state is {state}, not [layers · directions, batch, hidden] = {shape}"
+                ));
+            }
         }
         let start = |number: usize| match initial {
             Some(states) => states.iter().map(|state| state.select(0, number)).collect(),
@@ -121,6 +124,7 @@ macro_rules! recurrent {
 
         impl $name {
             /// From `inputs` features to `hidden` ones (twice as many if bidirectional).
+            #[track_caller]
             pub fn new(inputs: usize, hidden: usize, options: RecurrentOptions, init: &Init) -> Result<Self> {
                 Stack::new($kind, inputs, hidden, options, init).map(Self)
             }
@@ -130,7 +134,7 @@ macro_rules! recurrent {
             #[track_caller]
             pub fn run(&self, input: &Tensor, initial: Option<&Tensor>) -> (Tensor, Tensor) {
                 let initial = initial.map(|state| [state]);
-                let (output, mut last) = self.0.scope.run(|| self.0.run(input, initial.as_ref().map(<[_; 1]>::as_slice)));
+                let (output, mut last) = self.0.run(input, initial.as_ref().map(<[_; 1]>::as_slice));
                 (output, last.remove(0))
             }
         }
@@ -182,6 +186,7 @@ pub struct LSTM(Stack);
 
 impl LSTM {
     /// From `inputs` features to `hidden` ones (twice as many if bidirectional).
+    #[track_caller]
     pub fn new(inputs: usize, hidden: usize, options: RecurrentOptions, init: &Init) -> Result<Self> {
         Stack::new(Kind::Lstm, inputs, hidden, options, init).map(Self)
     }
@@ -192,7 +197,7 @@ impl LSTM {
     #[track_caller]
     pub fn run(&self, input: &Tensor, initial: Option<(&Tensor, &Tensor)>) -> (Tensor, (Tensor, Tensor)) {
         let initial = initial.map(|(hidden, cell)| [hidden, cell]);
-        let (output, mut last) = self.0.scope.run(|| self.0.run(input, initial.as_ref().map(<[_; 2]>::as_slice)));
+        let (output, mut last) = self.0.run(input, initial.as_ref().map(<[_; 2]>::as_slice));
         let cell = last.remove(1);
         (output, (last.remove(0), cell))
     }

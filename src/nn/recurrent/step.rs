@@ -1,7 +1,9 @@
 //! The steps of recurrent layers, and their weights.
 
 use crate::error::Result;
+use crate::graph::refuse;
 use crate::runtime::Var;
+use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 use super::super::linear::linear;
@@ -106,6 +108,21 @@ impl Weights {
             (Some([bias_ih, _]), Kind::Gru) => linear(input, &self.weight_ih, Some(bias_ih)),
             (Some([bias_ih, bias_hh]), _) => {
                 input.linear(&self.weight_ih.tensor(), Some(&(bias_ih.tensor() + bias_hh.tensor())))
+            }
+        }
+    }
+
+    /// Refuses what a cell cannot go on from.
+    #[track_caller]
+    pub(super) fn check_step(&self, input: &Tensor, state: &[&Tensor]) {
+        let (name, inputs) = (self.kind.name(), self.weight_ih.shape()[1]);
+        if input.rank() != 2 || input.size(1) != inputs {
+            refuse(format_args!("{name}: input {} is not [batch, {inputs}]", input.shape()));
+        }
+        for (state, features) in state.iter().zip([self.weight_hh.shape()[1], self.hidden]) {
+            let expected = Shape::from([input.size(0), features]);
+            if *state.shape() != expected {
+                refuse(format_args!("{name}: the state is {}, not [batch, hidden] = {expected}", state.shape()));
             }
         }
     }

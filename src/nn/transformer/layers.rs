@@ -1,6 +1,7 @@
 //! Transformer layers.
 
 use crate::error::Result;
+use crate::graph::{model, refuse};
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
@@ -75,8 +76,16 @@ impl TransformerOptions {
         }
     }
 
+    #[track_caller]
     fn attention(&self, attention: Attention, init: &Init) -> Result<MultiheadAttention> {
         Ok(MultiheadAttention::new(self.width, self.heads, attention, init)?.dropout(self.dropout))
+    }
+
+    #[track_caller]
+    fn check(&self, input: &Tensor) {
+        if input.rank() != 3 || input.size(2) != self.width {
+            refuse(format_args!("transformer: input {} is not [batch, sequence, {}]", input.shape(), self.width));
+        }
     }
 
     pub(super) fn norm(&self, init: &Init) -> Result<LayerNorm> {
@@ -108,6 +117,7 @@ pub struct TransformerEncoderLayer {
 
 impl TransformerEncoderLayer {
     /// A layer with these options.
+    #[track_caller]
     pub fn new(options: TransformerOptions, init: &Init) -> Result<Self> {
         Ok(Self {
             self_attn: options.attention(options.attention, &init.at("self_attn"))?,
@@ -133,6 +143,8 @@ impl TransformerEncoderLayer {
 
     #[track_caller]
     fn run(&self, input: &Tensor, attend: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
+        let _model = model();
+        self.options.check(input);
         let TransformerOptions { norm_first, activation, dropout, .. } = self.options;
         let dropout = Dropout::new(dropout);
         let attended = residual(input, &self.norm1, norm_first, |input| dropout.forward(&attend(input)));
@@ -175,6 +187,7 @@ pub struct TransformerDecoderLayer {
 
 impl TransformerDecoderLayer {
     /// A layer with these options; `attention` is that of the sequence to itself.
+    #[track_caller]
     pub fn new(options: TransformerOptions, init: &Init) -> Result<Self> {
         let norm = |name| options.norm(&init.at(name));
         Ok(Self {
@@ -196,6 +209,8 @@ impl TransformerDecoderLayer {
         own: AttentionMasks<'_>,
         encoded: AttentionMasks<'_>,
     ) -> Tensor {
+        let _model = model();
+        self.options.check(input);
         let TransformerOptions { norm_first, activation, dropout, .. } = self.options;
         let dropout = Dropout::new(dropout);
         let [norm1, norm2, norm3] = &self.norms;

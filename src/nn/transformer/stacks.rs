@@ -43,7 +43,10 @@ impl TransformerEncoder {
         for layer in &self.layers {
             value = layer.forward_masked(&value, masks);
         }
-        self.norm.iter().fold(value, |value, norm| norm.forward(&value))
+        match &self.norm {
+            Some(norm) => norm.forward(&value),
+            None => value,
+        }
     }
 }
 
@@ -87,7 +90,10 @@ impl TransformerDecoder {
         for layer in &self.layers {
             value = layer.forward(&value, memory, own, encoded);
         }
-        self.norm.iter().fold(value, |value, norm| norm.forward(&value))
+        match &self.norm {
+            Some(norm) => norm.forward(&value),
+            None => value,
+        }
     }
 
     /// Calls `visitor` with each variable.

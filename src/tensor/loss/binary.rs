@@ -2,6 +2,8 @@
 
 use super::{Reduction, Tensor};
 
+const LOGITS: &str = "binary_cross_entropy_with_logits";
+
 /// What [`Tensor::binary_cross_entropy_with_logits_with`] can do beyond the plain mean; nothing of it by default.
 #[derive(Clone, Debug, Default)]
 pub struct BinaryCrossEntropy {
@@ -16,11 +18,21 @@ pub struct BinaryCrossEntropy {
 
 impl BinaryCrossEntropy {
     #[track_caller]
-    fn reduce(&self, losses: Tensor) -> Tensor {
-        let weighted = self.weight.as_ref().map(|weight| &losses * weight.expand(losses.shape()));
-        let weighted = weighted.unwrap_or(losses);
-        self.reduction.apply(&weighted)
+    fn reduce(&self, name: &str, losses: Tensor) -> Tensor {
+        match &self.weight {
+            Some(weight) => self.reduction.apply(&(&losses * spread(name, weight, &losses))),
+            None => self.reduction.apply(&losses),
+        }
     }
+}
+
+/// Weights in the shape of what they are for.
+#[track_caller]
+fn spread(name: &str, weight: &Tensor, like: &Tensor) -> Tensor {
+    let (own, whole) = (weight.shape(), like.shape());
+    let fits = own.broadcast(whole).as_ref() == Some(whole);
+    assert!(fits, "{name}: {whole} with weights {own}");
+    weight.expand(whole)
 }
 
 impl Tensor {
@@ -38,13 +50,13 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn binary_cross_entropy_with_logits_with(&self, target: &Self, options: &BinaryCrossEntropy) -> Self {
-        self.assert_same_shape("binary_cross_entropy_with_logits", target);
+        self.assert_alike(LOGITS, target);
         // no difference of large numbers: a small loss keeps its digits on either side
         let mut yes = target * (-self).softplus();
         if let Some(pos_weight) = &options.pos_weight {
-            yes = yes * pos_weight.expand(self.shape());
+            yes = yes * spread(LOGITS, pos_weight, self);
         }
-        options.reduce(yes + (1.0 - target) * self.softplus())
+        options.reduce(LOGITS, yes + (1.0 - target) * self.softplus())
     }
 
     /// The cross-entropy of the probabilities `self` and `target`: `-(t · ln p + (1 − t) · ln(1 − p))`. Logarithms are
@@ -64,17 +76,18 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn binary_cross_entropy_with(&self, target: &Self, options: &BinaryCrossEntropy) -> Self {
-        self.assert_same_shape("binary_cross_entropy", target);
+        self.assert_alike("binary_cross_entropy", target);
         assert!(options.pos_weight.is_none(), "binary_cross_entropy: pos_weight is for logits");
         let logarithms = |p: &Self| (p.log().maximum(-100.0), (-p).log1p().maximum(-100.0));
         let (yes, no) = logarithms(self);
         let losses = -(target * yes + (1.0 - target) * no);
-        options.reduce(losses.with_gradient(&[self, target], move |_, inputs, g| {
+        let losses = losses.with_gradient(&[self, target], move |_, inputs, g| {
             let (p, t) = (&inputs[0], &inputs[1]);
             let (yes, no) = logarithms(p);
             let slope = (p - t) / (p * (1.0 - p)).maximum(1e-12);
             vec![Some(g * slope), Some(g * (no - yes))]
-        }))
+        });
+        options.reduce("binary_cross_entropy", losses)
     }
 
     /// The focal loss of logits (Lin et al., arXiv 1708.02002), as torchvision's `sigmoid_focal_loss`: `alpha_t · (1 −
@@ -97,7 +110,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn soft_margin_loss(&self, target: &Self, reduction: Reduction) -> Self {
-        self.assert_same_shape("soft_margin_loss", target);
+        self.assert_alike("soft_margin_loss", target);
         reduction.apply(&(-(self * target)).softplus())
     }
 }

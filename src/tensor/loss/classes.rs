@@ -91,7 +91,10 @@ impl Tensor {
         assert!((0.0..=1.0).contains(&smoothing), "cross_entropy: label_smoothing {smoothing} is not in 0..=1");
         let right = Labels::new("cross_entropy", labels, classes, options.ignore_index);
         let logits = self.floats();
-        let weight = options.weight.as_ref().map(|weight| along(weight, &logits, axis, "cross_entropy").detach());
+        let weight = match &options.weight {
+            Some(weight) => Some(along(weight, &logits, axis, "cross_entropy").detach()),
+            None => None,
+        };
 
         // everything by distance from the largest logit, so that small losses of large logits keep their digits
         let shifted = &logits - finite(&logits.max_keepdim(axis).detach());
@@ -182,10 +185,11 @@ impl Tensor {
         let axis = self.class_axis("nll_loss", labels);
         let right = Labels::new("nll_loss", labels, self.size(axis), options.ignore_index);
         let is_label = right.labels.is_class(self, axis);
-        let weight = options.weight.as_ref().map(|weight| {
-            let weight = along(weight, self, axis, "nll_loss");
-            is_label.pick(&weight.expand(self.shape().clone()), axis)
-        });
+        let weight = match &options.weight {
+            Some(weight) => Some(along(weight, self, axis, "nll_loss")),
+            None => None,
+        };
+        let weight = weight.map(|weight| is_label.pick(&weight.expand(self.shape().clone()), axis));
         let mut losses = -is_label.pick(self, axis);
         if let Some(weight) = &weight {
             losses = losses * weight;

@@ -7,7 +7,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn mse_loss(&self, target: &Self, reduction: Reduction) -> Self {
-        self.assert_same_shape("mse_loss", target);
+        self.assert_alike("mse_loss", target);
         reduction.apply(&(self - target).square())
     }
 
@@ -15,7 +15,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn l1_loss(&self, target: &Self, reduction: Reduction) -> Self {
-        self.assert_same_shape("l1_loss", target);
+        self.assert_alike("l1_loss", target);
         reduction.apply(&(self - target).abs())
     }
 
@@ -28,7 +28,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn smooth_l1_loss(&self, target: &Self, beta: f64, reduction: Reduction) -> Self {
-        self.assert_same_shape("smooth_l1_loss", target);
+        self.assert_alike("smooth_l1_loss", target);
         assert!(beta >= 0.0, "smooth_l1_loss: beta {beta} is negative");
         if beta == 0.0 {
             return self.l1_loss(target, reduction);
@@ -46,7 +46,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn huber_loss(&self, target: &Self, delta: f64, reduction: Reduction) -> Self {
-        self.assert_same_shape("huber_loss", target);
+        self.assert_alike("huber_loss", target);
         assert!(delta > 0.0, "huber_loss: delta {delta} is not positive");
         let distance = (self - target).abs();
         let near = distance.square() * 0.5;

@@ -11,7 +11,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn kl_div(&self, target: &Self, log_target: bool, reduction: Reduction) -> Self {
-        self.assert_same_shape("kl_div", target);
+        self.assert_alike("kl_div", target);
         let losses = if log_target {
             target.exp() * (target - self)
         } else {
@@ -34,7 +34,7 @@ impl Tensor {
         epsilon: f64,
         reduction: Reduction,
     ) -> Self {
-        self.assert_same_shape("poisson_nll_loss", target);
+        self.assert_alike("poisson_nll_loss", target);
         let mut losses = if log_input { self.exp() - target * self } else { self - target * (self + epsilon).log() };
         if full {
             let large = target.gt(1.0);
@@ -62,7 +62,7 @@ impl Tensor {
         epsilon: f64,
         reduction: Reduction,
     ) -> Self {
-        self.assert_same_shape("gaussian_nll_loss", target);
+        self.assert_alike("gaussian_nll_loss", target);
         let (own, given) = (self.shape().dims(), variance.shape().dims());
         let of_rows = own.split_last().is_some_and(|(_, rows)| rows == given);
         let broadcasts =

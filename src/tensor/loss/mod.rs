@@ -67,6 +67,14 @@ impl Tensor {
         assert!(self.shape() == target.shape(), "{name}: {} with target {}", self.shape(), target.shape());
     }
 
+    /// Of one shape and, but for an autocast, one type.
+    #[track_caller]
+    fn assert_alike(&self, name: &str, target: &Self) {
+        self.assert_same_shape(name, target);
+        let [own, its] = [self, target].map(|tensor| tensor.full_precision().dtype());
+        assert!(own == its, "{name}: {own} with target {its}; cast one with to_dtype");
+    }
+
     /// 0 where negative, with gradient 0 at 0, as PyTorch's `clamp_min(0)`; NaN stays.
     #[track_caller]
     fn hinge(&self) -> Self {

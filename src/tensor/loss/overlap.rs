@@ -10,7 +10,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn dice_loss(&self, target: &Self, epsilon: f64, reduction: Reduction) -> Self {
-        self.assert_same_shape("dice_loss", target);
+        self.assert_alike("dice_loss", target);
         assert!(self.rank() >= 2, "dice_loss: {} is not [batch, channels, ...]", self.shape());
         let axes: Vec<usize> = (2..self.rank()).collect();
         let axes = axes.as_slice();

@@ -38,8 +38,8 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn margin_ranking_loss(&self, other: &Self, target: &Self, margin: f64, reduction: Reduction) -> Self {
-        self.assert_same_shape("margin_ranking_loss", other);
-        self.assert_same_shape("margin_ranking_loss", target);
+        self.assert_alike("margin_ranking_loss", other);
+        self.assert_alike("margin_ranking_loss", target);
         reduction.apply(&((other - self) * target + margin).hinge())
     }
 
@@ -81,7 +81,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn cosine_embedding_loss(&self, other: &Self, target: &Self, margin: f64, reduction: Reduction) -> Self {
-        self.assert_same_shape("cosine_embedding_loss", other);
+        self.assert_alike("cosine_embedding_loss", other);
         let fits = self.rank() > 0 && target.shape().dims() == &self.shape()[..self.rank() - 1];
         assert!(fits, "cosine_embedding_loss: {} with target {}", self.shape(), target.shape());
         let (own, others) = (self.square().sum_dim(-1) + 1e-12, other.square().sum_dim(-1) + 1e-12);
@@ -100,8 +100,8 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn triplet_margin_loss(&self, positive: &Self, negative: &Self, options: &TripletMargin) -> Self {
-        self.assert_same_shape("triplet_margin_loss", positive);
-        self.assert_same_shape("triplet_margin_loss", negative);
+        self.assert_alike("triplet_margin_loss", positive);
+        self.assert_alike("triplet_margin_loss", negative);
         let mut far = self.distance(negative, options);
         if options.swap {
             far = far.minimum(positive.distance(negative, options));

@@ -27,7 +27,7 @@ pub(super) fn alike(a: Tensor, b: Tensor) -> Result<(Tensor, Tensor)> {
 /// The matrix product, with leading axes that broadcast.
 pub(super) fn product(call: &Call<'_>, a: Tensor, b: Tensor) -> Result<Tensor> {
     let (a, b) = alike(a, b)?;
-    let product = contract::matmul(a.shape(), b.shape())?;
+    let product = contract::matmul("matmul", a.shape(), b.shape())?;
     let shape = contract::shape(&product.contract, &product.lhs, &product.rhs)?;
     call.shape(&shape)?;
     Ok(a.matmul(&b))
