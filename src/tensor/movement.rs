@@ -202,11 +202,11 @@ impl Tensor {
     /// `length` elements along `axis` from `start` on, which the method `name` calls `wanted`.
     #[track_caller]
     fn stretch(&self, name: &str, axis: isize, start: usize, length: usize, wanted: impl Display) -> Self {
-        let (axis, shape) = (self.axis(name, axis), self.shape());
-        if length > 0 && start.checked_add(length).is_none_or(|end| end > shape[axis]) {
+        let (own, shape) = (self.axis(name, axis), self.shape());
+        if length > 0 && start.checked_add(length).is_none_or(|end| end > shape[own]) {
             refuse(format_args!("{name}: {wanted} of axis {axis} of {shape}"));
         }
-        self.moved_zero(ok(movement::slice(shape, axis.cast_signed(), start, length, 1)))
+        self.moved_zero(ok(movement::slice(shape, axis, start, length, 1)))
     }
 
     /// A range along `axis`, as Rust slices: `x.slice(1, 2..)`. One that ends before it begins is empty.

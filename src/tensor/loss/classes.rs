@@ -62,12 +62,13 @@ impl Labels {
 
 /// Weights of classes in a shape that broadcasts along `axis`.
 #[track_caller]
-fn along(weight: &Tensor, like: &Tensor, axis: isize, name: &str) -> Tensor {
+fn along(weight: Option<&Tensor>, like: &Tensor, axis: isize, name: &str) -> Option<Tensor> {
+    let weight = weight?;
     let (classes, rank) = (like.size(axis), like.rank());
     assert!(*weight.shape() == [classes].into(), "{name}: weights {} for {classes} classes", weight.shape());
     let mut shape = vec![1; rank];
     shape[axis.cast_unsigned()] = classes;
-    weight.reshape(shape)
+    Some(weight.reshape(shape))
 }
 
 impl Tensor {
@@ -91,10 +92,8 @@ impl Tensor {
         assert!((0.0..=1.0).contains(&smoothing), "cross_entropy: label_smoothing {smoothing} is not in 0..=1");
         let right = Labels::new("cross_entropy", labels, classes, options.ignore_index);
         let logits = self.floats();
-        let weight = match &options.weight {
-            Some(weight) => Some(along(weight, &logits, axis, "cross_entropy").detach()),
-            None => None,
-        };
+        let weight = along(options.weight.as_ref(), &logits, axis, "cross_entropy");
+        let weight = weight.map(|weight| weight.detach());
 
         // everything by distance from the largest logit, so that small losses of large logits keep their digits
         let shifted = &logits - finite(&logits.max_keepdim(axis).detach());
@@ -165,8 +164,8 @@ impl Tensor {
         if smoothing > 0.0 {
             targets = targets * (1.0 - smoothing) + smoothing / self.size(axis) as f64;
         }
-        if let Some(weight) = &options.weight {
-            targets = targets * along(weight, self, axis, "cross_entropy_soft");
+        if let Some(weight) = along(options.weight.as_ref(), self, axis, "cross_entropy_soft") {
+            targets = targets * weight;
         }
         options.reduction.apply(&-(targets * self.log_softmax(axis)).sum_dim(axis))
     }
@@ -185,10 +184,7 @@ impl Tensor {
         let axis = self.class_axis("nll_loss", labels);
         let right = Labels::new("nll_loss", labels, self.size(axis), options.ignore_index);
         let is_label = right.labels.is_class(self, axis);
-        let weight = match &options.weight {
-            Some(weight) => Some(along(weight, self, axis, "nll_loss")),
-            None => None,
-        };
+        let weight = along(options.weight.as_ref(), self, axis, "nll_loss");
         let weight = weight.map(|weight| is_label.pick(&weight.expand(self.shape().clone()), axis));
         let mut losses = -is_label.pick(self, axis);
         if let Some(weight) = &weight {
