@@ -63,7 +63,7 @@ impl Rule for LambOptions {
         let length = (now.square / now.correction2).sqrt() + self.epsilon;
         let mut direction = now.mean / now.correction1 / length;
         if let WeightDecay::Decoupled(factor) = self.weight_decay {
-            direction = direction + &at.parameters * factor;
+            direction += &at.parameters * factor;
         }
         let norm = |tensor: &Tensor| tensor.square().sum().sqrt();
         let parts = at.layout.split(&at.parameters).into_iter().zip(at.layout.split(&direction));

@@ -71,7 +71,7 @@ impl Tensor {
             } else {
                 Self::iota(index.shape(), other, self.device()).to_dtype(index.dtype())
             };
-            place = place + coordinate * stride as i64;
+            place += coordinate * stride as i64;
         }
         let flat = self.reshape([self.numel()]);
         let value = Self::apply(Op::Gather { axis: 0 }, &[&flat, &place], index.shape().clone(), self.dtype());

@@ -46,7 +46,7 @@ impl Tensor {
         let mut sum = index.checked_index(name, self.shape()[axis]).to_dtype(DType::U32) * as_int(strides[axis]);
         for other in (0..self.rank()).filter(|&other| other != axis && index.shape()[other] > 1) {
             let coordinate = Self::iota(index.shape().clone(), other, self.device()).to_dtype(DType::U32);
-            sum = sum + coordinate * as_int(strides[other]);
+            sum += coordinate * as_int(strides[other]);
         }
         sum
     }

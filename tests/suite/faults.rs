@@ -141,11 +141,11 @@ fn a_diagnosis_does_with_the_memory_there_is() {
         let mut step = Step::new(&device, |inputs| {
             let mut value = inputs[0].clone();
             for _ in 0..12 {
-                value = value * &inputs[0];
+                value *= &inputs[0];
             }
             value = (value - 2.0).log();
             for _ in 0..12 {
-                value = value * &inputs[0];
+                value *= &inputs[0];
             }
             vec![value.sum()]
         })

@@ -58,7 +58,7 @@ fn check_against_pytorch(row: &Row, file: &SafeTensors<'_>, device: &Device) {
     let mut loss = Tensor::zeros([], device);
     for (k, output) in outputs.iter().enumerate() {
         let weight = signed(&format!("weight{k}"), output.numel());
-        loss = loss + (output * Tensor::from_slice(&weight, output.shape(), device).expect("memory")).sum();
+        loss += (output * Tensor::from_slice(&weight, output.shape(), device).expect("memory")).sum();
     }
     let wanted: Vec<&Tensor> = inputs.iter().filter(|input| input.dtype().is_float()).chain(&leaves).collect();
     let gradients = grad(&loss, &wanted);

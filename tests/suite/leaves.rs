@@ -179,7 +179,7 @@ fn gradients_are_made_changed_and_added() {
 fn an_optimizer_that_would_learn_nothing_says_so() {
     let device = Device::cpu();
     let (own, other) = (parameter(1.0, &device), parameter(1.0, &device));
-    let optimizer = descent(&[own.clone()]).with_accumulation().expect("memory");
+    let optimizer = descent(std::slice::from_ref(&own)).with_accumulation().expect("memory");
     for loss in [other.tensor().sum(), (own.tensor().detach() * other.tensor()).sum()] {
         let gradients = loss.backward();
         let (message, file, _) = panic_of(|| optimizer.update(&gradients));
@@ -196,7 +196,7 @@ fn an_update_keeps_momentum_where_updates_share_a_step() {
     let trained = |updates: usize, runs: usize| {
         let weight = parameter(3.0, &device);
         let options = SGDOptions { learning_rate: 0.1, momentum: Momentum::Heavy(0.9), ..Default::default() };
-        let optimizer = SGD::new(&[weight.clone()], options).expect("memory");
+        let optimizer = SGD::new(std::slice::from_ref(&weight), options).expect("memory");
         let inside = weight.clone();
         let function = move |_: &[Tensor]| {
             (0..updates).map(|_| optimizer.update(&inside.tensor().square().sum().backward())).collect()
@@ -215,7 +215,7 @@ fn a_step_runs_in_the_mode_that_holds_around_it() {
         let seen = Arc::clone(&norm);
         let mut step = Step::new(&device, move |inputs| vec![seen.forward(&inputs[0])]).expect("a step");
         let x = Tensor::from_slice(&[1.0_f32, 2.0, 5.0, -4.0], [2, 2], &device).expect("a tensor");
-        let mut run = || read(&step.run(&[x.clone()]).expect("a run")[0]);
+        let mut run = || read(&step.run(std::slice::from_ref(&x)).expect("a run")[0]);
         let tracked = || norm.num_batches_tracked.tensor().item::<i32>().expect("a number");
         let fresh = Mode::Evaluate.scope(&mut run);
         assert_close("statistics of zero and one", &[f64::from(fresh[0])], &[1.0], 1e-4, 0.0);
@@ -232,16 +232,16 @@ fn a_step_has_the_precision_and_the_gradients_that_hold_around_it() {
     let device = Device::cpu();
     let mut product = Step::new(&device, |inputs| vec![inputs[0].matmul(&inputs[0])]).expect("a step");
     let x = Tensor::ones([2, 2], &device);
-    let half = autocast(DType::F16, || product.run(&[x.clone()])).expect("a run");
-    let whole = product.run(&[x.clone()]).expect("a run");
+    let half = autocast(DType::F16, || product.run(std::slice::from_ref(&x))).expect("a run");
+    let whole = product.run(std::slice::from_ref(&x)).expect("a run");
     assert_eq!((half[0].dtype(), whole[0].dtype()), (DType::F16, DType::F32));
     let because = product.prepare(&[(x.shape().clone(), DType::F32)]).expect("planned").because;
     assert_eq!(because.as_deref(), Some("products have another type (autocast)"));
 
     let slope = |inputs: &[Tensor]| vec![grad(&inputs[0].square().sum(), &[&inputs[0]]).remove(0)];
     let mut slope = Step::new(&device, slope).expect("a step");
-    let without = no_grad(|| slope.run(&[x.clone()])).expect("a run");
-    let with = slope.run(&[x.clone()]).expect("a run");
+    let without = no_grad(|| slope.run(std::slice::from_ref(&x))).expect("a run");
+    let with = slope.run(std::slice::from_ref(&x)).expect("a run");
     assert_eq!((read(&without[0]), read(&with[0])), (vec![0.0; 4], vec![2.0; 4]));
     let because = slope.prepare(&[(x.shape().clone(), DType::F32)]).expect("planned").because;
     assert_eq!(because.as_deref(), Some("it does not run within no_grad, and did"));

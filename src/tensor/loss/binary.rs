@@ -54,7 +54,7 @@ impl Tensor {
         // no difference of large numbers: a small loss keeps its digits on either side
         let mut yes = target * (-self).softplus();
         if let Some(pos_weight) = &options.pos_weight {
-            yes = yes * spread(LOGITS, pos_weight, self);
+            yes *= spread(LOGITS, pos_weight, self);
         }
         options.reduce(LOGITS, yes + (1.0 - target) * self.softplus())
     }
@@ -101,7 +101,7 @@ impl Tensor {
         let missed = self.sigmoid() * (1.0 - target) + (-self).sigmoid() * target;
         let mut losses = entropy * missed.pow(gamma);
         if alpha >= 0.0 {
-            losses = losses * (target * alpha + (1.0 - target) * (1.0 - alpha));
+            losses *= target * alpha + (1.0 - target) * (1.0 - alpha);
         }
         reduction.apply(&losses)
     }

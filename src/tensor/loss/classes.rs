@@ -102,7 +102,7 @@ impl Tensor {
         let label_weight = weight.as_ref().map(|weight| is_label.pick(&weight.expand(logits.shape().clone()), axis));
         let mut losses = &log_sum - is_label.pick(&shifted, axis);
         if let Some(label_weight) = &label_weight {
-            losses = losses * label_weight;
+            losses *= label_weight;
         }
         if smoothing > 0.0 {
             let all = match &weight {
@@ -165,7 +165,7 @@ impl Tensor {
             targets = targets * (1.0 - smoothing) + smoothing / self.size(axis) as f64;
         }
         if let Some(weight) = along(options.weight.as_ref(), self, axis, "cross_entropy_soft") {
-            targets = targets * weight;
+            targets *= weight;
         }
         options.reduction.apply(&-(targets * self.log_softmax(axis)).sum_dim(axis))
     }
@@ -188,7 +188,7 @@ impl Tensor {
         let weight = weight.map(|weight| is_label.pick(&weight.expand(self.shape().clone()), axis));
         let mut losses = -is_label.pick(self, axis);
         if let Some(weight) = &weight {
-            losses = losses * weight;
+            losses *= weight;
         }
         right.reduce(&right.mask(&losses), weight.as_ref(), options.reduction)
     }

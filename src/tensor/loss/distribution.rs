@@ -40,7 +40,7 @@ impl Tensor {
             let large = target.gt(1.0);
             let t = large.where_(target, 1.0);
             let stirling = &t * t.log() - &t + (&t * std::f64::consts::TAU).log() * 0.5;
-            losses = losses + large.where_(stirling, 0.0);
+            losses += large.where_(stirling, 0.0);
         }
         reduction.apply(&losses)
     }
@@ -77,7 +77,7 @@ impl Tensor {
         let v = variance + (variance.maximum(epsilon) - variance).detach();
         let mut losses = (v.log() + (self - target).square() / v) * 0.5;
         if full {
-            losses = losses + 0.5 * std::f64::consts::TAU.ln();
+            losses += 0.5 * std::f64::consts::TAU.ln();
         }
         reduction.apply(&losses)
     }

@@ -71,7 +71,7 @@ impl Tensor {
         if let Some(weight) = weight {
             assert!(*weight.shape() == [classes].into(), "multi_margin_loss: weights {}", weight.shape());
             let weight = weight.expand(self.shape().clone());
-            terms = terms * is_label.where_(weight, 0.0).sum_keepdim(-1);
+            terms *= is_label.where_(weight, 0.0).sum_keepdim(-1);
         }
         reduction.apply(&(terms.sum_dim(-1) / classes as f64))
     }

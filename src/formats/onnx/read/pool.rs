@@ -217,13 +217,13 @@ fn average(call: &Call<'_>) -> Outputs {
         }
         let elements: Vec<f32> = (0..count).map(elements).collect();
         if elements.iter().all(|&number| number == elements[0]) {
-            mean = mean * (1.0 / f64::from(elements[0]));
+            mean *= 1.0 / f64::from(elements[0]);
             continue;
         }
         let mut along = vec![1; x.rank()];
         along[2 + axis] = count;
         let divisor = Tensor::from_slice(&elements, along, call.device())?.to_dtype(x.dtype());
-        mean = mean / divisor;
+        mean /= divisor;
     }
     one(mean)
 }
