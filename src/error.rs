@@ -156,6 +156,16 @@ pub enum Error {
         /// The call, with its line.
         what: String,
     },
+    /// A variable was set while a step is traced, which happens once and not in every run.
+    #[error(
+        "setting `{name}` at {location} inside a captured step would happen once, not in every run: use Var::assign"
+    )]
+    SetInStep {
+        /// The variable's name.
+        name: String,
+        /// The call's line.
+        location: String,
+    },
     /// A file could not be read or written.
     #[error("{path}: {source}")]
     Io {

@@ -1,9 +1,9 @@
 //! What `backward` gives, and optimizers take.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
 
-use crate::graph::{Node, NodeRef, traced_like};
+use crate::graph::{Node, NodeRef};
 use crate::runtime::Var;
 use crate::stage::Stage;
 use crate::tensor::Tensor;
@@ -13,9 +13,9 @@ use crate::tensor::Tensor;
 /// [`Tensor::backward`] gives those of one output by all float leaves that it depends on. Computed values, such as
 /// `randn`, `zeros` and whatever was detached, are no leaves; [`grad`](super::grad) gives gradients by any tensor.
 ///
-/// To gradients, all values that a variable had are that variable: if the output depends on several of them, as after
-/// an [`assign`](Var::assign) on the way, the variable's gradient is the sum. Which values these were does not matter
-/// afterwards, so that an update may follow another assignment.
+/// The gradient by a variable is that by the newest of its values that the output depends on. Which one that was does
+/// not matter afterwards: an update may follow another assignment. Older values are constants beside it, such as
+/// weights kept from the start of training that the present ones are to stay near.
 ///
 /// What an optimizer gets need not come from `backward`:
 ///
@@ -46,7 +46,7 @@ pub struct Gradients {
 
 /// What a gradient is by. Numbers grow with creation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Leaf {
+pub(super) enum Leaf {
     Variable(u64),
     Node(u64),
 }
@@ -68,8 +68,8 @@ impl Gradients {
         self.by_leaf.get(&Leaf::Variable(variable.id())).cloned()
     }
 
-    /// The gradient by a leaf tensor, which stands for its variable if it is the value of one; `None` if the output
-    /// does not depend on it, or it is no leaf.
+    /// The gradient by a leaf tensor, which stands for its variable if it is a value of one, the newest or not; `None`
+    /// if the output does not depend on it, or it is no leaf.
     pub fn get(&self, leaf: &Tensor) -> Option<Tensor> {
         self.by_leaf.get(&Leaf::of(leaf.node())).cloned()
     }
@@ -99,21 +99,20 @@ impl Gradients {
         Self { by_leaf: self.by_leaf.into_iter().map(|(leaf, gradient)| (leaf, f(&gradient))).collect() }
     }
 
-    /// Those of leaves of the graph, with the gradient by each.
-    pub(super) fn by_nodes(pairs: impl Iterator<Item = (NodeRef, Tensor)>) -> Self {
-        let mut gradients = Self::default();
-        for (leaf, gradient) in pairs {
-            Stage::Backward.scope(|| traced_like(&leaf, || gradients.accumulate(Leaf::of(&leaf), gradient)));
+    /// The leaves among `nodes` that gradients are by: of each variable, its newest value.
+    pub(super) fn targets<'a>(nodes: impl Iterator<Item = &'a NodeRef>) -> BTreeMap<Leaf, u64> {
+        let mut targets = BTreeMap::new();
+        for node in nodes.filter(|node| node.is_leaf()) {
+            let newest = targets.entry(Leaf::of(node)).or_insert(node.id);
+            *newest = node.id.max(*newest);
         }
-        gradients
+        targets
     }
 
-    fn accumulate(&mut self, leaf: Leaf, gradient: Tensor) {
-        let sum = match self.by_leaf.remove(&leaf) {
-            Some(sum) => sum + gradient,
-            None => gradient,
-        };
-        self.by_leaf.insert(leaf, sum);
+    /// Those by `targets`, as far as there are gradients by these nodes.
+    pub(super) fn by_nodes(targets: BTreeMap<Leaf, u64>, mut gradients: HashMap<u64, Tensor>) -> Self {
+        let found = targets.into_iter().filter_map(|(leaf, node)| Some((leaf, gradients.remove(&node)?)));
+        Self { by_leaf: found.collect() }
     }
 }
 
@@ -123,8 +122,13 @@ impl Add for Gradients {
 
     #[track_caller]
     fn add(mut self, other: Self) -> Self {
-        Stage::Backward
-            .scope(|| other.by_leaf.into_iter().for_each(|(leaf, gradient)| self.accumulate(leaf, gradient)));
+        for (leaf, gradient) in other.by_leaf {
+            let sum = match self.by_leaf.remove(&leaf) {
+                Some(own) => Stage::Backward.scope(|| own + gradient),
+                None => gradient,
+            };
+            self.by_leaf.insert(leaf, sum);
+        }
         self
     }
 }

@@ -96,12 +96,9 @@ impl Tensor {
         assert_float(self);
         // a captured step whose loss is NaN must not count
         crate::runtime::check_finite(std::slice::from_ref(self.node()));
-        let mut leaves: Vec<NodeRef> = reachable([self]).into_values().filter(|node| node.is_leaf()).collect();
-        leaves.sort_unstable_by_key(|leaf| leaf.id);
-        let targets = leaves.iter().map(|leaf| leaf.id).collect();
-        let mut found = walk(&[(self.clone(), ones(self))], &targets, &HashSet::new());
-        let gradients = leaves.into_iter().filter_map(|leaf| found.remove(&leaf.id).map(|gradient| (leaf, gradient)));
-        Gradients::by_nodes(gradients)
+        let targets = Gradients::targets(reachable([self]).values());
+        let numbers = targets.values().copied().collect();
+        Gradients::by_nodes(targets, walk(&[(self.clone(), ones(self))], &numbers, &HashSet::new()))
     }
 }
 

@@ -85,22 +85,36 @@ impl<R: Rule> Grouped<R> {
     }
 
     /// Limits the Euclidean norm of all gradients together, as [`clip_grad_norm`](super::clip_grad_norm).
+    ///
+    /// # Panics
+    /// If the limit is negative or NaN.
+    #[track_caller]
     #[must_use]
     pub fn with_max_norm(self, max_norm: f32) -> Self {
         self.with_max_norm_of(max_norm, Norm::Euclidean)
     }
 
     /// Limits a norm of all gradients together, as [`clip_grad_norm`](super::clip_grad_norm).
+    ///
+    /// # Panics
+    /// If the limit is negative or NaN.
+    #[track_caller]
     #[must_use]
     pub fn with_max_norm_of(mut self, max_norm: f32, norm: Norm) -> Self {
+        assert!(max_norm >= 0.0, "with_max_norm: {max_norm} is no limit");
         self.clip = Some(Clip::Norm(max_norm, norm));
         self
     }
 
     /// Limits every element of the gradients to `-max_value..=max_value`, as
     /// [`clip_grad_value`](super::clip_grad_value).
+    ///
+    /// # Panics
+    /// If the limit is negative or NaN.
+    #[track_caller]
     #[must_use]
     pub fn with_max_value(mut self, max_value: f32) -> Self {
+        assert!(max_value >= 0.0, "with_max_value: {max_value} is no limit");
         self.clip = Some(Clip::Value(max_value));
         self
     }

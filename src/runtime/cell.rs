@@ -1,12 +1,13 @@
 //! The memory behind variables: who shares it, who still reads an old value, and what waits to be written.
 
 use std::ops::Range;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::device::{Device, Purpose, Storage};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{Memory, Node, NodeRef, Source, WeakMemory};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
@@ -184,6 +185,10 @@ impl VarCell {
     #[track_caller]
     pub(super) fn set(&self, value: &NodeRef) -> Result<()> {
         self.check(value);
+        if trace::is_tracing() {
+            // it would happen once, however often the step runs
+            return Err(Error::SetInStep { name: self.name.clone(), location: Location::caller().to_string() });
+        }
         let previous = self.state().pending.replace(value.clone());
         self.state().snapshot = Weak::new();
         self.flush().inspect_err(|_| {

@@ -32,7 +32,9 @@ const SIGNATURES: usize = 8;
 ///
 /// What runs around [`run`](Self::run) on its thread belongs to the signature: within another
 /// [`Mode`](crate::nn::Mode), [`no_grad`](crate::no_grad), [`autocast`](crate::tensor::autocast) or
-/// [`freeze_statistics`](crate::nn::freeze_statistics) it is traced anew.
+/// [`freeze_statistics`](crate::nn::freeze_statistics) it is traced anew. What the closure does to the host, such as
+/// [`set_learning_rate`](crate::optim::Optimizer::set_learning_rate) or counting, happens when it is traced, not in
+/// every run: that belongs beside `run`.
 ///
 /// Variables it assigns change when it runs. If anything in it was checked with [`super::check_finite`] (losses and
 /// gradients are, by `backward` and the optimizers), a run in which a checked value is NaN or infinite changes nothing,

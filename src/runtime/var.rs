@@ -128,7 +128,8 @@ impl Var {
         Ok(Self(VarCell::new(name, kind, shape, dtype, device, Memory::new(storage, 0))))
     }
 
-    /// The value now: a snapshot outside of steps, the value at this point inside of one.
+    /// The value now: a snapshot outside of steps, the value at this point inside of one. To gradients it is the
+    /// variable, unless the output depends on a newer value, too ([`Gradients`](crate::autodiff::Gradients)).
     #[track_caller]
     pub fn tensor(&self) -> Tensor {
         Tensor::from_node(self.0.read())
@@ -147,7 +148,7 @@ impl Var {
     /// Replaces the value now.
     ///
     /// # Errors
-    /// If the value cannot be computed.
+    /// If the value cannot be computed, or within a step, which would not repeat it: [`assign`](Self::assign) there.
     ///
     /// # Panics
     /// If shape or element type differ.

@@ -242,6 +242,7 @@ fn a_variable_that_is_no_number_is_told() {
 fn negative_numbers_are_values_and_no_flags() {
     for (flag, value, word) in [
         ("--lr", "-1", "lr is -1, but must be a positive number"),
+        ("--momentum", "0.99999999999", "momentum is 0.99999999999, but must lie in 0..1"),
         ("--lr", "-1e-3", "lr is -0.001, but must be a positive number"),
         ("--label-smoothing", "-1E-2", "label-smoothing is -0.01"),
         ("--momentum", "-0.5", "momentum is -0.5"),

@@ -1,6 +1,8 @@
 //! Random programs of variables: read, assigned, differentiated and updated in any order, with and without gradients,
 //! by themselves and within a step, against dual numbers.
 
+use std::collections::BTreeMap;
+
 use brasa::optim::{Optimizer, SGD, SGDOptions};
 use brasa::runtime::{Step, Var, checkpoint};
 use brasa::{Device, Tensor, no_grad};
@@ -30,25 +32,43 @@ enum Statement {
     Detach(usize),
     /// A variable becomes a value.
     Assign(usize, usize),
-    /// All variables descend along the gradients of the square of a sum of values.
+    /// All variables descend along the gradients of the square of a sum of values, and of the first variable's, so that
+    /// there is always something to learn.
     Update(usize, usize),
     /// The last gradients are used once more.
     Again,
 }
 
-/// A number and its derivatives by the variables.
+/// A number and its derivatives by all that it depends on: variables, each as it was after so many assignments.
 #[derive(Clone, Debug)]
-struct Dual(f64, [f64; VARIABLES]);
+struct Dual(f64, BTreeMap<(usize, usize), f64>);
 
 impl Dual {
     fn detached(&self) -> Self {
-        Self(self.0, [0.0; VARIABLES])
+        Self(self.0, BTreeMap::new())
+    }
+
+    /// A function's value, from its slopes along arguments.
+    fn of(value: f64, arguments: &[(f64, &Self)]) -> Self {
+        let mut derivatives = BTreeMap::new();
+        for (slope, argument) in arguments {
+            for (&by, derivative) in &argument.1 {
+                *derivatives.entry(by).or_insert(0.0) += slope * derivative;
+            }
+        }
+        Self(value, derivatives)
     }
 
     fn mix(a: &Self, b: &Self, c: &Self) -> Self {
         let value = (a.0 * b.0 + c.0).tanh();
         let slope = 1.0 - value * value;
-        Self(value, std::array::from_fn(|n| slope * (a.1[n] * b.0 + a.0 * b.1[n] + c.1[n])))
+        Self::of(value, &[(slope * b.0, a), (slope * a.0, b), (slope, c)])
+    }
+
+    /// By each variable, as it was last among what this depends on.
+    fn gradients(&self) -> [f64; VARIABLES] {
+        let newest = |n: usize| self.1.range((n, 0)..(n + 1, 0)).next_back();
+        std::array::from_fn(|n| newest(n).map_or(0.0, |(_, &derivative)| derivative))
     }
 }
 
@@ -81,9 +101,9 @@ fn program(seed: u64) -> Vec<Statement> {
 /// What the program gives when it runs from these variables on: the loss of each update.
 fn expected(program: &[Statement], variables: &mut [f64; VARIABLES]) -> Vec<f64> {
     let (mut values, mut losses): (Vec<Dual>, Vec<f64>) = (Vec::new(), Vec::new());
-    let mut gradients = [0.0; VARIABLES];
+    let (mut assignments, mut gradients) = ([0; VARIABLES], [0.0; VARIABLES]);
     for statement in program {
-        let read = |n: usize| Dual(variables[n], std::array::from_fn(|m| f64::from(u8::from(m == n))));
+        let read = |n: usize| Dual(variables[n], BTreeMap::from([((n, assignments[n]), 1.0)]));
         match *statement {
             Statement::Read(n) | Statement::ReadWithout(n) => values.push(read(n)),
             Statement::Mix(a, b, c) | Statement::MixAgain(a, b, c) => {
@@ -91,17 +111,22 @@ fn expected(program: &[Statement], variables: &mut [f64; VARIABLES]) -> Vec<f64>
             }
             Statement::MixWithout(a, b, c) => values.push(Dual::mix(&values[a], &values[b], &values[c]).detached()),
             Statement::Detach(a) => values.push(values[a].detached()),
-            Statement::Assign(n, a) => variables[n] = values[a].0,
+            Statement::Assign(n, a) => {
+                variables[n] = values[a].0;
+                assignments[n] += 1;
+            }
             Statement::Update(a, b) => {
-                let (a, b) = (&values[a], &values[b]);
-                // the variables' own squares, so that there is always something to learn
-                losses.push((a.0 + b.0).powi(2) + 0.25 * variables.iter().map(|value| value * value).sum::<f64>());
-                gradients = std::array::from_fn(|n| 2.0 * (a.0 + b.0) * (a.1[n] + b.1[n]) + 0.5 * variables[n]);
+                let (a, b, first) = (&values[a], &values[b], read(0));
+                let sum = a.0 + b.0;
+                let loss = sum * sum + 0.25 * first.0 * first.0;
+                losses.push(loss);
+                gradients = Dual::of(loss, &[(2.0 * sum, a), (2.0 * sum, b), (0.5 * first.0, &first)]).gradients();
             }
             Statement::Again => {}
         }
         if matches!(statement, Statement::Update(..) | Statement::Again) {
             (0..VARIABLES).for_each(|n| variables[n] -= f64::from(RATE) * gradients[n]);
+            assignments = assignments.map(|count| count + 1);
         }
     }
     losses
@@ -122,8 +147,7 @@ fn traced(program: &[Statement], variables: &[Var], optimizer: &SGD) -> Vec<Tens
             Statement::Detach(a) => values.push(values[a].detach()),
             Statement::Assign(n, a) => variables[n].assign(&values[a]),
             Statement::Update(a, b) => {
-                let own = variables.iter().map(|variable| variable.tensor().square()).reduce(|a, b| a + b);
-                let loss = (&values[a] + &values[b]).square() + own.expect("variables") * 0.25;
+                let loss = (&values[a] + &values[b]).square() + variables[0].tensor().square() * 0.25;
                 gradients = Some(loss.backward());
                 losses.push(loss);
             }

@@ -1,12 +1,12 @@
 //! What gradients are by: a variable, whenever and wherever it was read, and what was assigned to it last.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use brasa::autodiff::{Gradients, grad};
 use brasa::nn::{BatchNorm1d, Init, Mode, Module, freeze_statistics};
-use brasa::optim::{Momentum, Optimizer, SGD, SGDOptions};
-use brasa::runtime::{Step, Var, checkpoint};
+use brasa::optim::{Momentum, Optimizer, Rprop, RpropOptions, SGD, SGDOptions};
+use brasa::runtime::{Hyper, Step, Var, checkpoint};
 use brasa::tensor::autocast;
 use brasa::{DType, Device, Tensor, no_grad};
 
@@ -146,9 +146,9 @@ fn an_update_follows_whatever_happened_to_its_parameter() {
 }
 
 #[test]
-fn gradients_by_all_values_of_a_variable_add_up() {
-    // 3 read before, 6 read after: 2 · 3 + 2 · 6
-    expect("before and after", &[18.0, 18.0, 6.0, 6.0], |weight, _| {
+fn the_gradient_by_a_variable_is_that_by_its_newest_value() {
+    // 3 read before, 6 read after: 2 · 6 by the variable, 2 · 3 by the tensor that was read before
+    expect("before and after", &[12.0, 12.0, 6.0, 6.0], |weight, _| {
         let before = weight.tensor();
         weight.assign(&(&before * 2.0));
         let loss = (before.square() + weight.tensor().square()).sum();
@@ -156,6 +156,71 @@ fn gradients_by_all_values_of_a_variable_add_up() {
         let of = gradients.of(weight).expect("a gradient");
         vec![of, gradients.get(&before).expect("the same"), grad(&loss, &[&before]).remove(0)]
     });
+    // weights that are to stay near those that they began with: 0.8 · 3, then 2 · (2.4 - 3)
+    for device in devices() {
+        let weight = parameter(3.0, &device);
+        let start = weight.tensor();
+        let optimizer = descent(std::slice::from_ref(&weight));
+        optimizer.update(&weight.tensor().square().sum().backward());
+        let penalty = |start: &Tensor, weight: &Var| {
+            let gradients = (weight.tensor() - start).square().sum().backward();
+            vec![gradients.of(weight).expect("a gradient")]
+        };
+        let outside = penalty(&start, &weight);
+        let (inside, kept) = (weight.clone(), start.clone());
+        let mut as_constant = Step::new(&device, move |_| penalty(&kept, &inside)).expect("a step");
+        let inside = weight.clone();
+        let mut as_input = Step::new(&device, move |inputs| penalty(&inputs[0], &inside)).expect("a step");
+        let within = [as_constant.run(&[]).expect("a run"), as_input.run(&[start]).expect("a run")];
+        for gradient in [outside].iter().chain(&within) {
+            assert_close("towards the start", &[f64::from(read(&gradient[0])[0])], &[-1.2], 1e-6, 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_rate_that_is_changed_holds_for_updates_from_then_on() {
+    let device = Device::cpu();
+    let (sum, rate) = (Var::state("sum", &Tensor::zeros([], &device)).expect("memory"), Hyper::new(0.0));
+    for value in [1.0, 10.0, 100.0] {
+        rate.set(value);
+        sum.assign(&(sum.tensor() + rate.tensor(&device)));
+    }
+    assert_eq!(sum.tensor().item::<f32>().expect("a number"), 111.0);
+    // Rprop keeps the size of its steps, which begins with the rate
+    let trained = |reads: bool| {
+        let weight = parameter(3.0, &device);
+        let optimizer = Rprop::new(std::slice::from_ref(&weight), RpropOptions::default()).expect("memory");
+        for rate in [0.1, 0.05, 0.025] {
+            optimizer.set_learning_rate(rate);
+            optimizer.update(&weight.tensor().sum().backward());
+            if reads {
+                optimizer.state().iter().for_each(|state| drop(state.tensor().to_dtype(DType::F32).to_vec::<f32>()));
+            }
+        }
+        read(&weight.tensor())
+    };
+    assert_eq!(trained(false), trained(true));
+}
+
+#[test]
+fn a_variable_that_is_set_within_a_step_says_that_it_would_happen_once() {
+    let device = Device::cpu();
+    let (hidden, zero) = (parameter(1.0, &device), vector(&[0.0], &device));
+    let inside = hidden.clone();
+    let told = Arc::new(Mutex::new(String::new()));
+    let said = Arc::clone(&told);
+    let function = move |_: &[Tensor]| {
+        *said.lock().expect("no panic") = inside.set(&zero).err().map_or_else(String::new, |error| error.to_string());
+        vec![]
+    };
+    Step::new(&device, function).expect("a step").run(&[]).expect("a run");
+    let told = told.lock().expect("no panic");
+    assert!(
+        told.starts_with("setting `w` at ") && told.contains("leaves.rs") && told.ends_with("Var::assign"),
+        "{told}"
+    );
+    assert_eq!(read(&hidden.tensor()), [1.0]);
 }
 
 #[test]

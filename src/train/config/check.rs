@@ -57,10 +57,11 @@ impl Config {
             // a quarter of Adam's, as its authors advise
             OptimizerName::Lion => 0.0005,
         });
-        if !(lr.is_finite() && lr > 0.0) {
+        // as kernels have them: what f64 still tells from 1 or from infinity, f32 may not
+        if !((lr as f32).is_finite() && lr > 0.0) {
             return Err(Error::Config(format!("lr is {lr}, but must be a positive number")));
         }
-        if !(0.0..1.0).contains(&self.momentum) {
+        if !(0.0..1.0).contains(&(self.momentum as f32)) {
             return Err(Error::Config(format!("momentum is {}, but must lie in 0..1", self.momentum)));
         }
         // the library's defaults: PyTorch's, and for lamb its paper's
@@ -68,8 +69,8 @@ impl Config {
             OptimizerName::AdamW | OptimizerName::Lamb => 0.01,
             _ => 0.0,
         });
-        if !(decay.is_finite() && decay >= 0.0) {
-            return Err(Error::Config(format!("weight-decay is {decay}, but must not be negative")));
+        if !((decay as f32).is_finite() && decay >= 0.0) {
+            return Err(Error::Config(format!("weight-decay is {decay}, but must be a number that is not negative")));
         }
         if let Some(norm) = self.clip_norm.filter(|norm| !(norm.is_finite() && *norm > 0.0)) {
             return Err(Error::Config(format!("clip-norm is {norm}, but must be a positive number")));

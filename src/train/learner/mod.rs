@@ -184,7 +184,8 @@ impl Learner {
     /// One training step on `batches`, which are one batch in several parts. Its results are on the device until
     /// [`Learner::read_metrics`].
     pub(super) fn train(&mut self, batches: Vec<Batch>, learning_rate: f64) -> Result<()> {
-        self.optimizer.set_learning_rate(learning_rate as f32);
+        // one that grows without end makes the loss NaN, which is told
+        self.optimizer.set_learning_rate(learning_rate.clamp(0.0, f64::from(f32::MAX)) as f32);
         self.handed_over += 1;
         if let Some(average) = &self.average {
             average.set_step(self.handed_over);
