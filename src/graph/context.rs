@@ -82,7 +82,8 @@ pub(crate) fn opaque<T>(f: impl FnOnce() -> T) -> T {
     at_callers_line(|| without_gradient(f))
 }
 
-/// As [`layer`], for what `f` makes.
+/// Runs `f`; nodes it makes belong to sub-module `name` of the current module, and carry the line that called it: the
+/// one that uses the layer, not one within it.
 #[track_caller]
 pub fn in_layer<T>(name: &str, f: impl FnOnce() -> T) -> T {
     let _layer = layer(name);
