@@ -15,7 +15,7 @@ pub(super) const COLORS: [Color32; 10] = [
     Color32::from_rgb(86, 180, 233),
     Color32::from_rgb(160, 130, 20),
     Color32::from_rgb(140, 86, 190),
-    Color32::from_rgb(150, 150, 150),
+    Color32::from_rgb(150, 190, 60),
     Color32::from_rgb(190, 60, 60),
 ];
 

@@ -14,7 +14,7 @@ use crate::ui::text::Text;
 pub(super) const ACROSS: f64 = 80.0;
 pub(super) const UP: f64 = 32.0;
 /// Points from one line of the grid to the next, of which the plot makes the least step that it tells.
-const LEAST: f64 = 8.0;
+pub(super) const LEAST: f64 = 8.0;
 /// Below as many decades, numbers on a logarithmic axis stand at equal steps.
 const FEW_DECADES: f64 = 0.7;
 /// What a plot leaves below an axis's name, in parts of its height.

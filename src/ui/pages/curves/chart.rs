@@ -25,6 +25,8 @@ use super::stroke::Stretches;
 const PER_POINT: f32 = 2.0;
 /// What is left of a line behind its smoothed one.
 const FAINT: f32 = 0.35;
+/// Lines of the grid are seen from one distance on, in points, and as bright as words at another: curves come first.
+const GRID: std::ops::RangeInclusive<f32> = axes::LEAST as f32..=1200.0;
 const EXPORT_PLACES: usize = 2000;
 const EXPORT_SIZE: (u32, u32) = (1280, 800);
 
@@ -75,6 +77,7 @@ impl<'a> Chart<'a> {
             .link_axis(id, Vec2b::new(true, false))
             .link_cursor(id, Vec2b::new(true, false))
             .allow_scroll(false)
+            .grid_spacing(GRID)
             .x_grid_spacer(move |input| Unit::from(x.of).marks(&input, log_x, axes::ACROSS))
             .y_grid_spacer(move |input| y.marks(&input, log_y, axes::UP))
             .custom_x_axes(vec![axes::across(ui, x.of, log_x, text)])
