@@ -26,7 +26,7 @@ const PER_POINT: f32 = 2.0;
 /// What is left of a line behind its smoothed one.
 const FAINT: f32 = 0.35;
 /// Lines of the grid are seen from one distance on, in points, and as bright as words at another: curves come first.
-const GRID: std::ops::RangeInclusive<f32> = axes::LEAST as f32..=1200.0;
+const GRID: RangeInclusive<f32> = axes::LEAST as f32..=1200.0;
 const EXPORT_PLACES: usize = 2000;
 const EXPORT_SIZE: (u32, u32) = (1280, 800);
 
