@@ -63,6 +63,7 @@ pub use pooling::{
 };
 pub use recurrent::{GRU, GRUCell, LSTM, LSTMCell, RNN, RNNCell, RNNReLU, RecurrentOptions};
 pub use sequential::{Block, Residual, Sequential};
+pub(crate) use state::repeated_name;
 pub use state::{LoadOptions, LoadReport, load_state, load_state_with, state};
 pub use summary::{LayerSummary, Summary, parameter_count, summary};
 pub use transformer::{

@@ -23,18 +23,20 @@ pub fn state<M: Module + ?Sized>(module: &M) -> BTreeMap<String, Tensor> {
     named(module).into_iter().map(|(name, variable)| (name, variable.tensor())).collect()
 }
 
+/// The first name that two variables have.
+pub(crate) fn repeated_name<M: Module + ?Sized>(module: &M) -> Option<String> {
+    let mut names = HashSet::new();
+    module.variables().iter().map(|variable| variable.name().to_owned()).find(|name| !names.insert(name.clone()))
+}
+
 /// All names of all variables.
 #[track_caller]
 pub(super) fn named<M: Module + ?Sized>(module: &M) -> BTreeMap<String, Var> {
-    let mut named = BTreeMap::<String, Var>::new();
-    for variable in module.variables() {
-        let known = named.insert(variable.name().to_owned(), variable);
-        assert!(
-            known.is_none(),
-            "two variables of the model are called `{}`: give each layer a path of its own with Init::at",
-            known.as_ref().map_or("", Var::name)
-        );
+    if let Some(name) = repeated_name(module) {
+        panic!("two variables of the model are called `{name}`: give each layer a path of its own with Init::at");
     }
+    let variables = module.variables().into_iter().map(|variable| (variable.name().to_owned(), variable));
+    let mut named: BTreeMap<String, Var> = variables.collect();
     module.visit_tied(&mut |name, variable| {
         named.insert(name.to_owned(), variable.clone());
     });

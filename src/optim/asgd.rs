@@ -55,7 +55,7 @@ impl Rule for ASGDOptions {
         Ok(ASGDState { ax: new.flat("ax")?, step: new.scalar("step")? })
     }
 
-    // a rate that is changed holds at once; PyTorch's from the step after the next one on
+    // a rate that is changed holds at once; PyTorch's one step later
     fn update(&self, state: &ASGDState, at: &Update<'_>) -> Tensor {
         let gradient = self.weight_decay.gradient(at);
         let earlier = count(&state.step) - 1.0;

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-use super::moments::Moments;
+use super::moments::{Moments, of_moments};
 use super::{Grouped, NewState, Rule, Setting, Update, WeightDecay};
 
 /// Settings of a group of parameters; `epsilon`, the betas and the decay are those of the paper's BERT runs.
@@ -46,12 +46,7 @@ impl Rule for LambOptions {
     }
 
     fn settings(&self) -> Vec<Setting> {
-        vec![
-            Setting::below_one("beta1", self.beta1),
-            Setting::below_one("beta2", self.beta2),
-            Setting::not_negative("epsilon", self.epsilon),
-            self.weight_decay.setting(),
-        ]
+        of_moments(self.beta1, self.beta2, self.epsilon, self.weight_decay)
     }
 
     fn state(&self, new: &mut NewState<'_>) -> Result<Moments> {

@@ -4,7 +4,18 @@ use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::rule::NewState;
+use super::WeightDecay;
+use super::rule::{NewState, Setting};
+
+/// The settings of rules that follow gradients and their size, as Adam's does.
+pub(super) fn of_moments(beta1: f64, beta2: f64, epsilon: f32, weight_decay: WeightDecay) -> Vec<Setting> {
+    vec![
+        Setting::below_one("beta1", beta1),
+        Setting::below_one("beta2", beta2),
+        Setting::not_negative("epsilon", epsilon),
+        weight_decay.setting(),
+    ]
+}
 
 /// Moves `running`, which starts at 0, towards `newest`: `running · beta + newest · (1 − beta)`.
 pub(super) fn follow(running: &Var, newest: &Tensor, beta: f64) -> Tensor {

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::moments::{Moments, count, put};
+use super::moments::{Moments, count, of_moments, put};
 use super::{Grouped, NewState, Rule, Setting, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `NAdam`.
@@ -65,13 +65,9 @@ impl Rule for NAdamOptions {
     }
 
     fn settings(&self) -> Vec<Setting> {
-        vec![
-            Setting::below_one("beta1", self.beta1),
-            Setting::below_one("beta2", self.beta2),
-            Setting::not_negative("epsilon", self.epsilon),
-            Setting::not_negative("momentum_decay", self.momentum_decay),
-            self.weight_decay.setting(),
-        ]
+        let mut settings = of_moments(self.beta1, self.beta2, self.epsilon, self.weight_decay);
+        settings.push(Setting::not_negative("momentum_decay", self.momentum_decay));
+        settings
     }
 
     fn state(&self, new: &mut NewState<'_>) -> Result<NAdamState> {

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::moments::{Moments, count, put};
+use super::moments::{Moments, count, of_moments, put};
 use super::{Grouped, NewState, Rule, Setting, Update, WeightDecay};
 
 /// Settings of a group of parameters; defaults are those of PyTorch's `RAdam`.
@@ -57,12 +57,7 @@ impl Rule for RAdamOptions {
     }
 
     fn settings(&self) -> Vec<Setting> {
-        vec![
-            Setting::below_one("beta1", self.beta1),
-            Setting::below_one("beta2", self.beta2),
-            Setting::not_negative("epsilon", self.epsilon),
-            self.weight_decay.setting(),
-        ]
+        of_moments(self.beta1, self.beta2, self.epsilon, self.weight_decay)
     }
 
     fn state(&self, new: &mut NewState<'_>) -> Result<RAdamState> {

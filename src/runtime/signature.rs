@@ -21,21 +21,15 @@ impl Key {
     }
 }
 
-/// What changed in `key` against the nearest of `earlier`, in words.
-pub(super) fn change<'a>(key: &Key, earlier: impl Iterator<Item = &'a Key> + Clone) -> Option<String> {
-    // within the same scopes, if there is one
-    let same = earlier.clone().filter(|other| other.scopes == key.scopes);
-    let changed = change_of_inputs(&key.signature, same.map(|other| &other.signature));
-    changed.or_else(|| {
-        let others = || earlier.clone().filter(|other| other.scopes != key.scopes);
-        let twin = others().find(|other| other.signature == key.signature).or_else(|| others().next())?;
-        key.scopes.difference(&twin.scopes)
-    })
+/// What changed in `key` against the nearest of `earlier`, in words; those within the same scopes are nearer than others.
+pub(super) fn change<'a>(key: &Key, earlier: impl Iterator<Item = &'a Key>) -> Option<String> {
+    let near = |other: &&Key| (other.scopes == key.scopes, likeness(&key.signature, &other.signature));
+    let nearest = earlier.min_by_key(|other| std::cmp::Reverse(near(other)))?;
+    key.scopes.difference(&nearest.scopes).or_else(|| difference(&key.signature, &nearest.signature))
 }
 
-/// What changed in `signature` against the nearest of `earlier`, in words.
-fn change_of_inputs<'a>(signature: &Signature, earlier: impl Iterator<Item = &'a Signature>) -> Option<String> {
-    let nearest = earlier.min_by_key(|other| std::cmp::Reverse(likeness(signature, other)))?;
+/// How inputs of `signature` differ from `nearest`, in words.
+fn difference(signature: &Signature, nearest: &Signature) -> Option<String> {
     if nearest.len() != signature.len() {
         return Some(format!("there are {} inputs instead of {}", signature.len(), nearest.len()));
     }
@@ -57,8 +51,8 @@ fn likeness(a: &Signature, b: &Signature) -> (bool, usize) {
 mod tests {
     use super::*;
 
-    fn signature(inputs: &[(&[usize], DType)]) -> Signature {
-        inputs.iter().map(|&(shape, dtype)| (Shape::from(shape), dtype)).collect()
+    fn signature(inputs: &[(&[usize], DType)]) -> Key {
+        Key::now(inputs.iter().map(|&(shape, dtype)| (Shape::from(shape), dtype)).collect())
     }
 
     #[test]
@@ -67,7 +61,7 @@ mod tests {
         let halves = signature(&[(&[64, 3], DType::F16), (&[32], DType::I32)]);
         let three = signature(&[(&[64, 3], DType::F32), (&[64], DType::I32), (&[64], DType::F32)]);
         let new = signature(&[(&[64, 3], DType::F32), (&[30], DType::I32)]);
-        let change = |earlier: &[&Signature]| change_of_inputs(&new, earlier.iter().copied());
+        let change = |earlier: &[&Key]| change(&new, earlier.iter().copied());
         assert_eq!(change(&[]), None);
         assert_eq!(change(&[&new]), None);
         let text = "input 1 is i32 [30] instead of i32 [64]";

@@ -39,9 +39,10 @@ impl ModelName {
     /// All of them.
     pub fn all() -> &'static [Self] {
         static ALL: Mutex<&[ModelName]> = Mutex::new(&[]);
+        // first, or an older list than another thread's could take its place
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         let known = models::all().into_iter().filter(|entry| entry.task != Task::Continue).map(Self);
         let known: Vec<Self> = known.collect();
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         // a new list only where a program has added to it
         if known.len() != all.len() {
             *all = known.leak();

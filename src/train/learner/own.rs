@@ -3,7 +3,7 @@
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::models::{ModelSpec, Task};
-use crate::nn::{Module, summary};
+use crate::nn::{Module, repeated_name, summary};
 use crate::shape::Shape;
 
 use super::super::config::ModelName;
@@ -18,10 +18,8 @@ pub(super) fn check(name: ModelName, model: &dyn Module, spec: &ModelSpec) -> Re
     if model.parameters().is_empty() {
         return refused("it has no parameters: `visit` hands on to each layer's".to_owned());
     }
-    let mut names: Vec<String> = model.variables().iter().map(|var| var.name().to_owned()).collect();
-    names.sort_unstable();
-    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return refused(format!("two variables are called `{}`: give each layer its place, `init.at(name)`", pair[0]));
+    if let Some(twice) = repeated_name(model) {
+        return refused(format!("two variables are called `{twice}`: give each layer its place, `init.at(name)`"));
     }
     let input = Shape::from([&[SAMPLES], &spec.input[..]].concat());
     let places = if name.entry().task == Task::Segment { &spec.input[1..] } else { &[] };
