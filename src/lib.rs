@@ -92,6 +92,7 @@ pub mod models;
 pub mod nn;
 pub mod ops;
 pub mod optim;
+pub mod parallel;
 pub mod plan;
 mod pool;
 pub mod prelude;

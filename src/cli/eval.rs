@@ -33,6 +33,9 @@ pub(super) struct EvalArgs {
     /// Where to compute: best, cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default: the device of the run]
     #[arg(long, value_name = "DEVICE", env = "BRASA_DEVICE")]
     device: Option<String>,
+    /// Judge it with its weights in 8 bits, as `brasa infer --quantize` keeps them
+    #[arg(long)]
+    quantize: bool,
     /// Write one JSON object to standard output
     #[arg(long)]
     json: bool,
@@ -56,11 +59,12 @@ pub(super) fn run(args: &EvalArgs, matches: &ArgMatches) -> Result<ExitCode> {
         let run = args.run.display();
         Error::Config(format!("{run}: there are no weights; was the run saved?"))
     })?;
-    let judged = evaluate_for(config, &weights, RunRecord::of(&args.run)?.as_ref())?;
+    let judged = evaluate_for(config, &weights, RunRecord::of(&args.run)?.as_ref(), args.quantize)?;
     if args.json {
         super::print_result(&(serde_json::to_string(&judged).expect("plain data") + "\n"))?;
     } else {
-        super::print_result(&format!("weights        {}\n{}", weights.display(), text(&judged)))?;
+        let in_bits = if args.quantize { ", in 8 bits" } else { "" };
+        super::print_result(&format!("weights        {}{in_bits}\n{}", weights.display(), text(&judged)))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::Node;
+use super::{Node, without_gradient};
 
 /// Where nodes made on this thread come from, beyond the caller's line.
 #[derive(Clone, Default)]
@@ -16,7 +16,6 @@ pub(super) struct Context {
     model: Option<&'static Location<'static>>,
     pub(super) module: Option<Arc<str>>,
     pub(super) segment: u32,
-    pub(super) no_gradient: bool,
     /// True for nodes that are made once for one that was there before, such as its gradient.
     pub(super) follows: bool,
 }
@@ -141,14 +140,4 @@ pub fn in_module<T>(name: &str, f: impl FnOnce() -> T) -> T {
 /// Runs `f`; nodes it makes belong to recomputed segment `segment`.
 pub fn in_segment<T>(segment: u32, f: impl FnOnce() -> T) -> T {
     with_context(|context| context.segment = segment, f)
-}
-
-/// Runs `f`; no gradient passes through nodes it makes.
-pub fn without_gradient<T>(f: impl FnOnce() -> T) -> T {
-    with_context(|context| context.no_gradient = true, f)
-}
-
-/// True while [`without_gradient`] runs on this thread.
-pub(super) fn gradients_stop() -> bool {
-    CONTEXT.with(|context| context.borrow().no_gradient)
 }

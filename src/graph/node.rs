@@ -12,8 +12,9 @@ use crate::ops::stops_gradient;
 use crate::shape::{MAX_ELEMENTS, Shape};
 use crate::stage::Stage;
 
-use super::context::{Context, traced_like, without_gradient};
+use super::context::{Context, traced_like};
 use super::memory::{HostValue, Memory};
+use super::scopes::{Scopes, without_gradient};
 use super::{Op, op_name};
 
 /// A shared handle to a node.
@@ -128,8 +129,8 @@ impl Node {
     ) -> NodeRef {
         let caller = Location::caller();
         let context = Context::current();
-        let cut =
-            |input: NodeRef| if context.no_gradient || stops_gradient(&input) { without_history(input) } else { input };
+        let no_gradient = Scopes::current().no_gradient;
+        let cut = |input: NodeRef| if no_gradient || stops_gradient(&input) { without_history(input) } else { input };
         let inputs: Vec<NodeRef> = inputs.into_iter().map(cut).collect();
         let waiting = |input: &NodeRef| if input.value().is_some() { 0 } else { input.depth };
         let depth = inputs.iter().map(waiting).max().map_or(0, |depth| depth + u32::from(!context.follows));
@@ -145,7 +146,7 @@ impl Node {
             module: context.module,
             segment: context.segment,
             // what is given is not computed: whoever reads it first must not decide for the others
-            no_gradient: context.no_gradient && source.is_none(),
+            no_gradient: no_gradient && source.is_none(),
             source,
             variable: None,
             gradient,

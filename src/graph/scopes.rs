@@ -4,8 +4,6 @@ use std::cell::Cell;
 
 use crate::dtype::DType;
 
-use super::context::gradients_stop;
-
 /// The scopes that hold on a thread: the same code makes other nodes within others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Scopes {
@@ -18,7 +16,7 @@ pub(crate) struct Scopes {
     /// The type that products are computed in, if that is set.
     pub(crate) products: Option<DType>,
     /// Gradients pass through nothing.
-    no_gradient: bool,
+    pub(super) no_gradient: bool,
 }
 
 thread_local! {
@@ -36,7 +34,7 @@ thread_local! {
 impl Scopes {
     /// Those of this thread now.
     pub(crate) fn current() -> Self {
-        Self { no_gradient: gradients_stop(), ..CURRENT.get() }
+        CURRENT.get()
     }
 
     /// Runs `f` with what `change` sets; ends with it, also when a panic passes.
@@ -70,4 +68,9 @@ impl Scopes {
         let differences: Vec<String> = differences.into_iter().flatten().collect();
         (!differences.is_empty()).then(|| differences.join(" and "))
     }
+}
+
+/// Runs `f`; no gradient passes through nodes it makes.
+pub fn without_gradient<T>(f: impl FnOnce() -> T) -> T {
+    Scopes::with(|scopes| scopes.no_gradient = true, f)
 }

@@ -17,6 +17,7 @@ mod norm;
 mod padding;
 mod pattern;
 mod pooling;
+mod quantize;
 mod recurrent;
 mod sequential;
 mod state;
@@ -61,6 +62,8 @@ pub use pooling::{
     AdaptiveMaxPool2d, AdaptiveMaxPool3d, AvgPool, AvgPool1d, AvgPool2d, AvgPool3d, LPPool, LPPool1d, LPPool2d,
     LPPool3d, MaxPool, MaxPool1d, MaxPool2d, MaxPool3d, MaxUnpool, MaxUnpool1d, MaxUnpool2d, MaxUnpool3d,
 };
+pub(crate) use quantize::round_to_codes;
+pub use quantize::{Quantized, quantize};
 pub use recurrent::{GRU, GRUCell, LSTM, LSTMCell, RNN, RNNCell, RNNReLU, RecurrentOptions};
 pub use sequential::{Block, Residual, Sequential};
 pub(crate) use state::repeated_name;

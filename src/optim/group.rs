@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::autodiff::Gradients;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::runtime::{Arena, Hyper, Var, VarKind, check_finite, never_skip};
+use crate::runtime::{Hyper, Var, VarKind, check_finite, never_skip};
 use crate::stage::Stage;
 use crate::tensor::Tensor;
 
@@ -70,12 +70,11 @@ impl<R: Rule> Grouped<R> {
         for parameter in parameters {
             let (name, dtype) = (parameter.name(), parameter.dtype());
             assert!(dtype == DType::F32, "optimizer: parameter {name} is {dtype}, not f32");
-            let mut others = self.groups.iter().flat_map(|group| &group.layout.parameters);
+            let mut others = self.groups.iter().flat_map(|group| group.layout.parameters());
             assert!(others.all(|other| other.id() != parameter.id()), "optimizer: parameter {name} is in two groups");
         }
         let path = format!("optimizer.{}", self.groups.len());
-        let arena = Arena::new(&format!("{path}.parameters"), parameters)?;
-        let layout = Layout { parameters: parameters.to_vec(), arena };
+        let layout = Layout::new(&format!("{path}.parameters"), parameters)?;
         let mut new = NewState { path, layout: &layout, made: Vec::new() };
         let state = options.state(&mut new)?;
         let variables = new.made;
@@ -133,7 +132,7 @@ impl<R: Rule> Grouped<R> {
     /// If there is no memory for them.
     pub fn with_accumulation(mut self) -> Result<Self> {
         for (number, group) in self.groups.iter_mut().enumerate() {
-            let whole = group.layout.arena.whole();
+            let whole = group.layout.arena().whole();
             let (name, shape) = (format!("optimizer.{number}.accumulated"), whole.shape().clone());
             group.accumulated = Some(Var::zeros(&name, VarKind::State, shape, whole.dtype(), whole.device())?);
         }
@@ -143,7 +142,7 @@ impl<R: Rule> Grouped<R> {
     /// The gradients of each group as one vector, placed as the parameters are; gaps are zero. And their norm before it
     /// is limited.
     fn gradients(&self, gradients: &Gradients) -> (Vec<Tensor>, Tensor) {
-        let mut packed: Vec<_> = self.groups.iter().map(|group| group.pack(gradients)).collect();
+        let mut packed: Vec<_> = self.groups.iter().map(|group| group.layout.pack_gradients(gradients)).collect();
         for gradient in &packed {
             check_finite(std::slice::from_ref(gradient.node()));
         }
@@ -170,7 +169,7 @@ impl<R: Rule> Grouped<R> {
     /// Panics if there is nothing to learn from: the loss was made of other parameters than these, or detached.
     #[track_caller]
     fn assert_some(&self, what: &str, gradients: &Gradients) {
-        let mut parameters = self.groups.iter().flat_map(|group| &group.layout.parameters);
+        let mut parameters = self.groups.iter().flat_map(|group| group.layout.parameters());
         let some = parameters.any(|parameter| gradients.of(parameter).is_some());
         assert!(some, "{what}: the loss depends on none of the optimizer's parameters");
     }
@@ -184,16 +183,6 @@ fn rate_setting(learning_rate: f32) -> Setting {
     Setting::not_negative("learning_rate", learning_rate)
 }
 
-impl<R: Rule> Group<R> {
-    fn pack(&self, gradients: &Gradients) -> Tensor {
-        let gradient = |parameter: &Var| {
-            let zeros = || Tensor::zeros(parameter.shape().clone(), parameter.device());
-            gradients.of(parameter).unwrap_or_else(zeros)
-        };
-        self.layout.pack(&self.layout.parameters.iter().map(gradient).collect::<Vec<_>>())
-    }
-}
-
 impl<R: Rule> Optimizer for Grouped<R> {
     #[track_caller]
     fn update(&self, gradients: &Gradients) -> Tensor {
@@ -201,7 +190,7 @@ impl<R: Rule> Optimizer for Grouped<R> {
         Stage::Update.scope(|| {
             let (gradients, norm) = self.gradients(gradients);
             for (group, gradient) in self.groups.iter().zip(gradients) {
-                let arena = &group.layout.arena;
+                let arena = &group.layout.arena();
                 let rate = group.learning_rate.tensor(arena.whole().device());
                 let at = Update { parameters: arena.tensor(), gradient, rate, layout: &group.layout };
                 arena.assign(&group.options.update(&group.state, &at));
@@ -217,7 +206,7 @@ impl<R: Rule> Optimizer for Grouped<R> {
             for group in &self.groups {
                 let accumulated =
                     group.accumulated.as_ref().expect("accumulate: the optimizer is made with_accumulation");
-                let gradient = group.pack(gradients);
+                let gradient = group.layout.pack_gradients(gradients);
                 check_finite(std::slice::from_ref(gradient.node()));
                 accumulated.assign(&(accumulated.tensor() + gradient));
             }

@@ -140,6 +140,11 @@ impl LossScaler {
         self.scale.tensor().item()
     }
 
+    /// The factor's variable.
+    pub(crate) fn scale_variable(&self) -> &Var {
+        &self.scale
+    }
+
     /// True if the factor is as small as it gets; waits for the device.
     pub(crate) fn is_exhausted(&self) -> Result<bool> {
         Ok(self.scale()? * self.options.backoff < self.options.least)

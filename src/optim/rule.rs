@@ -1,5 +1,6 @@
 //! What one kind of optimizer is: its options, the state it keeps, and how a step moves the parameters.
 
+use crate::autodiff::Gradients;
 use crate::device::Device;
 use crate::error::Result;
 use crate::runtime::{Arena, Var};
@@ -106,11 +107,17 @@ pub struct Update<'a> {
 
 /// Where the parameters of a group lie in its vectors.
 pub struct Layout {
-    pub(super) parameters: Vec<Var>,
-    pub(super) arena: Arena,
+    parameters: Vec<Var>,
+    arena: Arena,
 }
 
 impl Layout {
+    /// Moves `parameters` into an arena of this name.
+    #[track_caller]
+    pub(crate) fn new(name: &str, parameters: &[Var]) -> Result<Self> {
+        Ok(Self { parameters: parameters.to_vec(), arena: Arena::new(name, parameters)? })
+    }
+
     /// The group's parameters, in the order in which they lie.
     pub fn parameters(&self) -> &[Var] {
         &self.parameters
@@ -127,6 +134,15 @@ impl Layout {
             flat.narrow(0, offset, parameter.shape().numel()).reshape(parameter.shape())
         };
         self.parameters.iter().zip(self.arena.offsets()).map(part).collect()
+    }
+
+    /// The gradients of the parameters as one vector; those that the loss does not depend on are zero.
+    pub(crate) fn pack_gradients(&self, gradients: &Gradients) -> Tensor {
+        let gradient = |parameter: &Var| {
+            let zeros = || Tensor::zeros(parameter.shape().clone(), parameter.device());
+            gradients.of(parameter).unwrap_or_else(zeros)
+        };
+        self.pack(&self.parameters.iter().map(gradient).collect::<Vec<_>>())
     }
 
     /// The vector of these parts, one for each parameter.

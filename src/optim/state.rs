@@ -21,7 +21,7 @@ fn slot(variable: &Var) -> &str {
 }
 
 fn is_flat(layout: &Layout, variable: &Var) -> bool {
-    variable.shape() == layout.arena.whole().shape()
+    variable.shape() == layout.arena().whole().shape()
 }
 
 fn part_name(parameter: &Var, variable: &Var) -> String {
@@ -35,12 +35,12 @@ pub(super) fn dict(groups: &[Entry<'_>]) -> BTreeMap<String, Tensor> {
         assert!(dict.insert(name, value).is_none(), "{twice}");
     };
     for (number, (layout, variables, learning_rate)) in groups.iter().enumerate() {
-        let device = layout.arena.whole().device();
+        let device = layout.arena().whole().device();
         insert(format!("param_groups.{number}.lr"), Tensor::scalar(learning_rate.get(), device));
         for variable in *variables {
             if is_flat(layout, variable) {
                 let parts = layout.split(&variable.tensor());
-                for (parameter, part) in layout.parameters.iter().zip(parts) {
+                for (parameter, part) in layout.parameters().iter().zip(parts) {
                     insert(part_name(parameter, variable), part);
                 }
             } else {
@@ -74,7 +74,7 @@ pub(super) fn load(groups: &[Entry<'_>], dict: &BTreeMap<String, Tensor>) -> Res
         for variable in *variables {
             if is_flat(layout, variable) {
                 let part = |parameter: &Var| dict[&part_name(parameter, variable)].clone();
-                variable.set(&layout.pack(&layout.parameters.iter().map(part).collect::<Vec<_>>()))?;
+                variable.set(&layout.pack(&layout.parameters().iter().map(part).collect::<Vec<_>>()))?;
             } else {
                 variable.set(&dict[&format!("param_groups.{number}.{}", slot(variable))])?;
             }

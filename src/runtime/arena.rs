@@ -47,6 +47,11 @@ impl Arena {
                 "arena `{name}`: `{}` belongs to an arena already (drop the optimizer that holds it first)",
                 var.name()
             );
+            assert!(
+                var.0.codes().is_none(),
+                "arena `{name}`: `{}` is kept in 8 bits, and cannot be trained",
+                var.name()
+            );
             offsets.push(len);
             len += var.shape().numel().next_multiple_of(unit);
         }

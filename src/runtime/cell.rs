@@ -12,6 +12,7 @@ use crate::graph::{Memory, Node, NodeRef, Source, WeakMemory};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
+use super::quantized::Codes;
 use super::var::VarKind;
 use super::{eval, trace};
 
@@ -42,6 +43,8 @@ struct State {
     /// Snapshots that share the cell's memory.
     holders: Arc<Holders>,
     ownership: Ownership,
+    /// What the value is computed from, if it is kept in 8 bits.
+    codes: Option<Codes>,
 }
 
 /// Whose a cell's memory is.
@@ -132,11 +135,32 @@ impl VarCell {
         );
         let (own, other) = (self.device.name(), value.device.name());
         assert!(self.device == value.device, "assign to `{}` on {own}: a value on {other}", self.name);
+        assert!(self.codes().is_none(), "assign to `{}`: it is kept in 8 bits, and stays as it is", self.name);
+    }
+
+    /// What its value is computed from, if it is kept in 8 bits.
+    pub(super) fn codes(&self) -> Option<Codes> {
+        self.state().codes.clone()
+    }
+
+    /// Keeps these codes instead of the value that they stand for.
+    pub(super) fn keep(&self, codes: Codes) -> Result<()> {
+        let nothing = self.device.alloc(0, self.name.clone())?;
+        let mut state = self.state();
+        // snapshots keep the old memory, which nobody writes any more
+        state.holders.list().clear();
+        state.snapshot = Weak::new();
+        self.memory.relocate(nothing, 0);
+        state.codes = Some(codes);
+        Ok(())
     }
 
     /// The value now: a snapshot outside of steps, the value at this point inside of one.
     #[track_caller]
     pub(super) fn read(self: &Arc<Self>) -> NodeRef {
+        if let Some(codes) = self.codes() {
+            return codes.value().node().clone();
+        }
         if trace::is_tracing() {
             return self.read_traced();
         }
@@ -184,6 +208,10 @@ impl VarCell {
     /// Replaces the value now.
     #[track_caller]
     pub(super) fn set(&self, value: &NodeRef) -> Result<()> {
+        if self.codes().is_some() {
+            let message = format!("`{}` is kept in 8 bits, and cannot be set: load weights before", self.name);
+            return Err(Error::Config(message));
+        }
         self.check(value);
         if trace::is_tracing() {
             // it would happen once, however often the step runs

@@ -20,9 +20,11 @@ pub enum Mask<'a> {
     /// which differs where there are more keys than queries). More queries than keys panic: the first ones would see
     /// none.
     Causal,
-    /// Those where this bool tensor, broadcast to `[..., queries, keys]`, is true. A query that may see none gets NaN.
+    /// Those where this bool tensor, broadcast to `[..., queries, keys]`, is true. A query that may see none gets
+    /// zeros, as PyTorch has it, and gives no gradients.
     Allowed(&'a Tensor),
-    /// All, with this float tensor, broadcast to `[..., queries, keys]`, added to the scores.
+    /// All, with this float tensor, broadcast to `[..., queries, keys]`, added to the scores. A query for which it is
+    /// minus infinity for all keys sees none.
     Added(&'a Tensor),
 }
 
@@ -104,13 +106,36 @@ impl Tensor {
                 refuse(format_args!("{name}: the mask {} does not broadcast to {}", mask.shape(), scores.shape()));
             }
         }
-        let scores = match mask {
-            Mask::None => scores,
-            Mask::Causal => attention::hide_later(&scores),
-            Mask::Allowed(allowed) => allowed.chosen([name, "mask"], scores, f64::NEG_INFINITY),
-            Mask::Added(bias) => scores + bias,
+        let weights = match mask {
+            Mask::None => scores.softmax(-1),
+            Mask::Causal => attention::hide_later(&scores).softmax(-1),
+            Mask::Allowed(allowed) => {
+                let scores = allowed.chosen([name, "mask"], scores, f64::NEG_INFINITY);
+                scores.weights_where(&allowed.with_an_axis().any_dim(-1).unsqueeze(-1))
+            }
+            Mask::Added(bias) => scores.weights_with(bias),
         };
-        scores.softmax(-1).matrix_product(name, value)
+        weights.matrix_product(name, value)
+    }
+
+    /// The softmax of scores with `bias`, `[.., queries, keys]`; zeros for queries for which that is minus infinity
+    /// everywhere.
+    #[track_caller]
+    pub(crate) fn weights_with(&self, bias: &Self) -> Self {
+        (self + bias).weights_where(&bias.with_an_axis().max_keepdim(-1).ne(f64::NEG_INFINITY))
+    }
+
+    /// The softmax of scores where a query `sees` any key (`[.., queries, 1]`), and else zeros: not the NaN, here and in
+    /// gradients, of a row of minus infinities.
+    #[track_caller]
+    fn weights_where(&self, sees: &Self) -> Self {
+        sees.where_(sees.where_(self, 0.0).softmax(-1), 0.0)
+    }
+
+    /// The same with an axis if it has none.
+    #[track_caller]
+    fn with_an_axis(&self) -> Self {
+        if self.rank() == 0 { self.unsqueeze(0) } else { self.clone() }
     }
 
     /// The same by one kernel that stores no scores; `None` where there is none, or where it would be slower: products

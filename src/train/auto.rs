@@ -108,7 +108,7 @@ pub(super) fn choose(config: &Config, open: &Open<'_>) -> Result<Choice> {
 
 /// Each device once: beside a GPU none that computes on the processor, and no GPU through a second interface, where a
 /// step may take minutes to compile (DX12 without a compiler of its own).
-fn worth_trying(devices: &[DeviceInfo]) -> Vec<DeviceInfo> {
+pub(super) fn worth_trying(devices: &[DeviceInfo]) -> Vec<DeviceInfo> {
     let has_gpu = devices.iter().any(|info| info.kind.is_taken_unasked());
     // two cards of one name come through one interface
     let interface = |name: &str| devices.iter().find(|info| info.name == name).map(|info| &info.backend);

@@ -48,6 +48,9 @@ pub(super) struct Progress {
     pub scheduler: (Scheduler, f64),
     /// Seed, position and draws of the device's random numbers.
     pub random: [u32; 3],
+    /// Those of the devices that learn beside it.
+    #[serde(default)]
+    pub random_of_others: Vec<[u32; 3]>,
     /// The last evaluation.
     pub test: Option<TestMetrics>,
     /// The step behind which that was, if it was within a pass.

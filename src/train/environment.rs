@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
 
-use super::Precision;
+use super::{Precision, devices};
 
 /// Written to the run's folder as `environment.toml`: two runs with the same settings and the same of this give the
 /// same numbers, bit for bit.
@@ -17,7 +17,7 @@ pub struct Environment {
     pub build: String,
     /// Processor and system it was compiled for.
     pub target: String,
-    /// The device's name.
+    /// The device's name, or the names of those that learn together.
     pub adapter: String,
     /// The programming interface it is reached through.
     pub backend: String,
@@ -31,14 +31,17 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// That of a run on `device`.
-    pub fn new(device: &Device, precision: Precision) -> Self {
-        let info = device.info();
+    /// That of a run on `devices`, of which the first one evaluates.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn new(devices: &[Device], precision: Precision) -> Self {
+        let info = devices[0].info();
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             build: crate::BUILD.to_owned(),
             target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
-            adapter: info.name.clone(),
+            adapter: devices::names(devices),
             backend: info.backend.clone(),
             driver: info.driver.clone(),
             features: [info.f16.then(|| "f16".to_owned()), info.cooperative.clone()].into_iter().flatten().collect(),

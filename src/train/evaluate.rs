@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use crate::data::{Batch, OpenOptions, Pipeline, Skipped, Split};
-use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::nn::{LoadOptions, load_weights};
+use crate::nn::{self, LoadOptions, load_weights};
 use crate::units::some;
 
 use super::Config;
 use super::auto::AUTO;
+use super::devices::open_first;
 use super::event::TestMetrics;
 use super::learner::{Evaluated, Learner};
 use super::record::RunRecord;
@@ -36,12 +36,17 @@ pub struct Judged {
 /// # Errors
 /// If the settings, the data, the device or the weights are not what they should be.
 pub fn evaluate(config: Config, weights: &Path) -> Result<Judged> {
-    evaluate_for(config, weights, None)
+    evaluate_for(config, weights, None, false)
 }
 
 /// The same by data that may be others than those that the model has `learned` from: they are brought to the form of
-/// those, and refused if they have other classes.
-pub(crate) fn evaluate_for(config: Config, weights: &Path, learned: Option<&RunRecord>) -> Result<Judged> {
+/// those, and refused if they have other classes. With `quantize`, with the values that its weights have in 8 bits.
+pub(crate) fn evaluate_for(
+    config: Config,
+    weights: &Path,
+    learned: Option<&RunRecord>,
+    quantize: bool,
+) -> Result<Judged> {
     // a cache is of use to who reads samples more than once
     let config =
         Config { ema: None, weights: None, skip_weights: Vec::new(), accumulate: 1, cache: false, ..config.resolve()? };
@@ -50,14 +55,17 @@ pub(crate) fn evaluate_for(config: Config, weights: &Path, learned: Option<&RunR
                        of a name (see `brasa devices`)";
         return Err(Error::Config(message.into()));
     }
-    let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
+    let device = open_first(config.device.as_deref())?;
     let data = match learned {
         Some(learned) => in_form(&config, learned)?,
         None => open(&config)?,
     };
     let data = batched(data, &config)?;
-    let (mut learner, _) = Learner::new(&config, [data.train.format(), data.test.format()], &device)?;
+    let (mut learner, _) = Learner::new(&config, [data.train.format(), data.test.format()], &[device])?;
     load_weights(learner.model(), weights, &LoadOptions::default())?;
+    if quantize {
+        nn::round_to_codes(learner.model())?;
+    }
     let mut samples = 0;
     let mut batches = data.test.start()?;
     for batch in batches.by_ref() {

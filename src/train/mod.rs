@@ -8,6 +8,7 @@ mod checkpoint;
 mod clock;
 mod config;
 mod control;
+mod devices;
 mod early_stopping;
 mod environment;
 mod evaluate;

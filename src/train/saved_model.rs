@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::models::{self, ModelSpec};
 use crate::nn::{LoadOptions, Module, load_weights};
 
+use super::devices::open_first;
 use super::record::{InputRecord, RUN, RunRecord};
 #[cfg(feature = "cli")]
 use super::run::{BEST, WEIGHTS};
@@ -34,7 +35,7 @@ impl SavedModel {
         let text = std::fs::read_to_string(&record).map_err(|error| Error::io(&record, error))?;
         let run: RunRecord = serde_json::from_str(&text).map_err(|error| Error::format(&record, error.to_string()))?;
         let RunRecord { classes, input, .. } = run;
-        let device = device.or(config.device.as_deref()).map_or_else(Device::best, Device::named)?;
+        let device = open_first(device.or(config.device.as_deref()))?;
         device.set_matmul_precision(config.matmul_precision);
         let spec = ModelSpec { input: input.shape.clone(), classes: classes.len(), seed: u64::from(config.seed) };
         let model = models::create(&config.model.to_string(), &spec, &device)?;

@@ -9,12 +9,14 @@ use crate::device::Device;
 use crate::error::{Error, Result, StateMismatch};
 use crate::formats::tensorboard::Setting;
 use crate::nn::LoadReport;
+use crate::runtime::RandomState;
 use crate::tensor::Tensor;
 use crate::units::some;
 
 use super::auto::{AUTO, Volume, choose};
 use super::callback::Callback;
 use super::checkpoint::{self, Progress};
+use super::devices;
 use super::early_stopping::EarlyStopping;
 use super::folder::RunFolder;
 use super::learner::Learner;
@@ -43,7 +45,8 @@ use super::{Config, Control, Environment, Event, MemoryNeed, Summary, TensorBoar
 /// ```
 pub struct Trainer {
     pub(super) config: Config,
-    pub(super) device: Device,
+    /// The first one evaluates.
+    pub(super) devices: Vec<Device>,
     pub(super) folder: RunFolder,
     pub(super) data: Split<Pipeline>,
     pub(super) learner: Learner,
@@ -63,7 +66,7 @@ pub(super) type Open<'a> = dyn Fn(&Config) -> Result<Split<Pipeline>> + 'a;
 /// Everything of a run but its folder.
 pub(super) struct Prepared {
     pub(super) config: Config,
-    device: Device,
+    devices: Vec<Device>,
     pub(super) data: Split<Pipeline>,
     pub(super) learner: Learner,
     pub(super) memory: MemoryNeed,
@@ -103,12 +106,12 @@ impl Trainer {
     }
 
     fn prepared(prepared: Prepared) -> Result<Self> {
-        let Prepared { config, device, .. } = &prepared;
+        let Prepared { config, devices, .. } = &prepared;
         // last: what cannot start leaves no folder behind
         let prefix = format!("{}-{}", config.dataset.short(), config.model);
         let folder = RunFolder::create(&config.out, config.name.as_deref(), &prefix)?;
         folder.write("config.toml", config.to_toml().as_bytes())?;
-        folder.write("environment.toml", Environment::new(device, config.precision).to_toml().as_bytes())?;
+        folder.write("environment.toml", Environment::new(devices, config.precision).to_toml().as_bytes())?;
         Ok(prepared.in_folder(folder, None))
     }
 
@@ -148,13 +151,13 @@ impl Trainer {
         let begun_with = (config.weights.take(), std::mem::take(&mut config.skip_weights));
         let mut prepared = Prepared::new(config, open)?;
         (prepared.config.weights, prepared.config.skip_weights) = begun_with;
-        let (path, state, progress) = newest(folder, &prepared.device, &mut prepared.notices)?;
+        let (path, state, progress) = newest(folder, &prepared.devices[0], &mut prepared.notices)?;
         let (asked, begun) = (prepared.config.epochs, progress.epochs_begun());
         if asked < begun {
             let message = format!("epochs is {asked}, but {begun} have begun: give --epochs of at least {begun}");
             return Err(Error::Config(message));
         }
-        let environment = Environment::new(&prepared.device, prepared.config.precision);
+        let environment = Environment::new(&prepared.devices, prepared.config.precision);
         if environment != progress.environment {
             let message = "the checkpoint was written with another device, driver or build: bits will differ";
             prepared.notices.push(message.into());
@@ -175,9 +178,9 @@ impl Trainer {
             );
             prepared.notices.push(message);
         }
-        let [seed, position, draws] = progress.random;
-        let random = crate::runtime::RandomState { seed, position, draws };
-        crate::runtime::set_random_state(&prepared.device, random)?;
+        crate::runtime::set_random_state(&prepared.devices[0], random_state(progress.random))?;
+        let of_others: Vec<_> = progress.random_of_others.iter().copied().map(random_state).collect();
+        prepared.learner.set_random_states_of_others(&of_others)?;
         // whatever refuses to go on does so before the folder is touched
         prepared.data.train.accepts(&progress.data)?;
         let run_folder = RunFolder::reopen(folder, progress.metrics_bytes, &mut prepared.notices)?;
@@ -205,9 +208,9 @@ impl Trainer {
         Config::load(&path)
     }
 
-    /// What it computes on.
+    /// What it computes on; of several devices the first one, which evaluates.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.devices[0]
     }
 
     /// Adds a callback; they are called in the order in which they are added.
@@ -252,10 +255,10 @@ impl Prepared {
         if let Some(chosen) = &chosen {
             config.device = Some(chosen.device.clone());
         }
-        let device = config.device.as_deref().map_or_else(Device::best, Device::named).map_err(with_auto)?;
+        let devices = devices::open(config.device.as_deref())?;
         let data = batched(open(&config)?, &config)?;
         let formats = [data.train.format(), data.test.format()];
-        let (mut learner, loaded) = Learner::new(&config, formats, &device)?;
+        let (mut learner, loaded) = Learner::new(&config, formats, &devices)?;
         if let (Some(path), Some(report)) = (&config.weights, loaded) {
             notices.push(what_was_loaded(path, &report)?);
         }
@@ -264,7 +267,8 @@ impl Prepared {
         notices.extend(what_is_left_out(&config, &data.train));
         let length = Length::new(&config, &data.train);
         let rates = Rates::new(&config, length.steps)?;
-        let memory = memory_need(&mut learner, &rows, data.test.batch_size(), &device)?;
+        let memory = memory_need(&mut learner, &rows, data.test.batch_size(), &devices[0])?;
+        notices.extend(too_small(&mut learner, &rows)?);
         let Description { shape, .. } = data.train.description();
         // pictures are a byte for each pixel and color
         let each = if shape.len() == 3 { 1 } else { size_of::<f32>() };
@@ -280,25 +284,22 @@ impl Prepared {
                 tracing::warn!("{memory}");
             }
         })?;
-        Ok(Self { config, device, data, learner, memory, rates, length, notices })
+        Ok(Self { config, devices, data, learner, memory, rates, length, notices })
     }
 
     fn in_folder(self, folder: RunFolder, progress: Option<Progress>) -> Trainer {
-        let Self { config, device, data, learner, memory, rates, length, notices } = self;
+        let Self { config, devices, data, learner, memory, rates, length, notices } = self;
         let mut callbacks: Vec<Box<dyn Callback>> = Vec::new();
         if let Some(patience) = config.patience {
             callbacks.push(Box::new(EarlyStopping::new(patience)));
         }
-        Trainer { config, device, folder, data, learner, memory, rates, length, callbacks, notices, progress }
+        Trainer { config, devices, folder, data, learner, memory, rates, length, callbacks, notices, progress }
     }
 }
 
-/// Of what `--device` may be, a library's devices know no [`AUTO`].
-fn with_auto(error: Error) -> Error {
-    match error {
-        Error::UnknownDevice { name, known } => Error::UnknownDevice { name, known: format!("{known}, {AUTO}") },
-        other => other,
-    }
+/// As a checkpoint keeps it.
+fn random_state([seed, position, draws]: [u32; 3]) -> RandomState {
+    RandomState { seed, position, draws }
 }
 
 /// The newest checkpoint of the run in `folder` that can be read; what cannot be read is noticed.
@@ -435,6 +436,18 @@ fn memory_need(learner: &mut Learner, rows: &[usize], evaluate_rows: usize, devi
     let (training, inference) = learner.forecast(rows, evaluate_rows)?;
     let needed_bytes = training.new_bytes() + inference.new_bytes();
     Ok(MemoryNeed { training, inference, needed_bytes, free_bytes: device.free_memory() })
+}
+
+/// What is said of the devices beside the first one that have not the memory for it.
+fn too_small(learner: &mut Learner, rows: &[usize]) -> Result<Vec<String>> {
+    let mut said = Vec::new();
+    for (device, forecast) in learner.forecasts_of_others(rows)? {
+        if let Some(free) = device.free_memory().filter(|&free| forecast.new_bytes() > free) {
+            let (needed, free) = (crate::units::bytes(forecast.new_bytes()), crate::units::bytes(free));
+            said.push(format!("training needs {needed} on {}, where {free} are free", device.name()));
+        }
+    }
+    Ok(said)
 }
 
 /// What a file of weights gave to the model; an error if that is nothing.

@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
-use crate::device::{Device, DeviceInfo, TuneOptions, TuneProgress, TuneReport};
+use crate::device::{DeviceInfo, TuneOptions, TuneProgress, TuneReport};
 use crate::error::Result;
 
 use super::Config;
 use super::auto::{AUTO, choose};
+use super::devices::open_first;
 use super::learner::Learner;
 use super::trainer::{batch_rows, batched, open};
 
@@ -53,11 +54,12 @@ pub fn tune(config: Config, options: &TuneOptions, tell: &mut dyn FnMut(TuneProg
     if config.device.as_deref() == Some(AUTO) {
         config.device = Some(choose(&config, &open)?.device);
     }
-    let device = config.device.as_deref().map_or_else(Device::best, Device::named)?;
+    let device = open_first(config.device.as_deref())?;
     let mut steps = Vec::new();
     if !device.is_cpu() {
         let data = batched(open(&config)?, &config)?;
-        let (mut learner, _) = Learner::new(&config, [data.train.format(), data.test.format()], &device)?;
+        let (mut learner, _) =
+            Learner::new(&config, [data.train.format(), data.test.format()], std::slice::from_ref(&device))?;
         let rows = batch_rows(&config, &data.train);
         learner.check_rows(&rows)?;
         steps = learner.tune(&rows, data.test.batch_size(), options, tell)?;

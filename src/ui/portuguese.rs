@@ -400,10 +400,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
          caso, no fim",
     ),
     (
-        "Where to compute: best, auto (tries them all), cpu, gpu, gpu:N or part of a name (see `brasa devices`) \
-         [default: best]",
-        "Onde calcular: best, auto (experimenta todos), cpu, gpu, gpu:N ou parte de um nome (veja `brasa devices`) \
-         [padrão: best]",
+        "Where to compute: best, auto (tries them all), cpu, gpu, gpu:N or part of a name (see `brasa devices`); several \
+         that learn together, as gpu:0,gpu:1, or gpus for all [default: best]",
+        "Onde calcular: best, auto (experimenta todos), cpu, gpu, gpu:N ou parte de um nome (veja `brasa devices`); vários \
+         que aprendem juntos, como gpu:0,gpu:1, ou gpus para todas [padrão: best]",
     ),
     (
         "Who augments: the loader's threads or the device that trains",
@@ -430,6 +430,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("a whole number", "um número inteiro"),
     ("activations", "ativações"),
     ("all", "tudo"),
+    ("all of them together", "todas juntas"),
     ("also those that are equal", "também as iguais"),
     ("and {} further classes", "e mais {} classes"),
     ("and {} more", "e mais {}"),

@@ -24,6 +24,14 @@ fn evaluation_repeats_what_training_said() {
     {
         assert!(table.stdout.contains(word), "`{word}` is missing in: {}", table.stdout);
     }
+    assert!(!table.stdout.contains("in 8 bits"), "{}", table.stdout);
+    let rounded = brasa(&["eval", text(&run), "--device", "cpu", "--quantize", "--json"]);
+    let rounded = json_lines(&rounded.stdout).pop().expect("an object");
+    let [accuracy, loss] =
+        ["accuracy", "loss"].map(|field| [&judged, &rounded].map(|of| of[field].as_f64().expect(field)));
+    assert!((accuracy[0] - accuracy[1]).abs() < 0.02 && loss[0] != loss[1], "{accuracy:?} {loss:?}");
+    let rounded = brasa(&["eval", text(&run), "--device", "cpu", "--quantize"]);
+    assert!(rounded.stdout.contains("best.safetensors, in 8 bits"), "{}", rounded.stdout);
     refuses(&["eval", text(out.path())], 2, &["is no run", "it has no config.toml", "runs/digits-cnn-1"]);
     refuses(&["eval", text(&run.join("best.safetensors"))], 2, &["is no run: it is a file", "runs/digits-cnn-1"]);
     refuses(&["eval", "nope"], 2, &["nope is no run: there is no such folder", "runs/digits-cnn-1"]);

@@ -110,6 +110,11 @@ fn pictures_are_answered_as_the_library_does() {
     let class = all[0]["class"].as_str().expect("a name");
     assert!(ran.stdout.starts_with(&format!("{first}: {class} ")) && ran.stdout.ends_with(" %\n"), "{}", ran.stdout);
     assert!(ran.stderr.contains("1 picture in "), "{}", ran.stderr);
+    let ran = brasa(&["infer", text(&run), text(&pictures), "--json", "--quantize"]);
+    assert!(ran.stderr.contains("weights in 8 bits: ") && ran.code == Some(0), "{}", ran.stderr);
+    let rounded = json_lines(&ran.stdout);
+    let changed = all.iter().zip(&rounded).filter(|(one, other)| one["class"] != other["class"]).count();
+    assert!(changed <= 1 && all != rounded, "{changed} of 45 have another class");
     for (top, told) in [("7", 7), ("300", 10)] {
         let ran = brasa(&["infer", text(&run), first, "--top", top]);
         assert_eq!((ran.code, ran.stdout.matches(" %").count()), (Some(0), told), "{} {}", ran.stdout, ran.stderr);

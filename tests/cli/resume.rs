@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{brasa, flags, folder, refuses, text};
+use super::common;
+use super::{brasa, devices, flags, folder, refuses, text};
 
 pub(super) fn bytes(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -21,6 +22,29 @@ fn a_complete_run_can_be_made_longer() {
     let at_once = brasa(&flags(out.path(), "2", &["--name", "once", "--schedule", "constant", "--seed", "2"]));
     assert_eq!(at_once.code, Some(0), "{}", at_once.stderr);
     assert_eq!(bytes(&run.join("model.safetensors")), bytes(&out.path().join("once/model.safetensors")));
+}
+
+#[test]
+fn a_run_on_several_devices_goes_on_with_the_same_bits() {
+    if devices().len() < 2 {
+        return common::skipped("it takes two devices");
+    }
+    let out = folder();
+    let run = |name: &str, epochs: &str| {
+        // it has dropout, whose random numbers each device draws for itself
+        let named = ["--model", "cnn", "--device", "cpu,gpu:0", "--out", text(out.path()), "--name", name];
+        let ran = brasa(&[&named[..], &["--no-ui", "--schedule", "constant", "--epochs", epochs]].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert!(ran.stdout.contains("cpu + gpu:0") || ran.stdout.contains("gpu:0 + cpu"), "{}", ran.stdout);
+        out.path().join(name)
+    };
+    let [whole, again, first] =
+        [("whole", "2"), ("again", "2"), ("first", "1")].map(|(name, epochs)| run(name, epochs));
+    let weights = |run: &Path| bytes(&run.join("model.safetensors"));
+    assert!(weights(&whole) == weights(&again), "the same seed gives other bits");
+    let resumed = brasa(&["--resume", text(&first), "--epochs", "2", "--no-ui"]);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    assert!(weights(&whole) == weights(&first), "a run that went on has other bits");
 }
 
 #[test]

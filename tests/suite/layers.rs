@@ -9,16 +9,17 @@ use std::collections::BTreeSet;
 use brasa::autodiff::grad;
 use brasa::models::Mlp;
 use brasa::nn::{
-    self, AlphaDropout, Attention, BatchNorm2d, Dropout, Dropout2d, Init, Linear, Mode, Module, MultiheadAttention,
-    Residual, Sequential, StochasticDepth, freeze_statistics,
+    self, AlphaDropout, Attention, AttentionMasks, BatchNorm2d, Dropout, Dropout2d, Init, Linear, Mode, Module,
+    MultiheadAttention, Residual, Sequential, StochasticDepth, freeze_statistics,
 };
 use brasa::runtime::{VarKind, realize};
+use brasa::tensor::Mask;
 use brasa::{Device, Tensor};
 use layer_rows::{Layer, Row, rows};
 use safetensors::SafeTensors;
 
-use crate::common::devices;
 use crate::common::reference::{fill, signed};
+use crate::common::{assert_close, devices};
 
 const RECORD: &[u8] = include_bytes!("../reference/layers.safetensors");
 
@@ -32,7 +33,7 @@ fn assert_same(what: &str, got: &Tensor, expected: &[f64]) {
         _ => got.to_vec::<f32>().expect("values").into_iter().map(f64::from).collect(),
     };
     let largest = expected.iter().fold(1.0, |largest: f64, value| largest.max(value.abs()));
-    crate::common::assert_close(what, &got, expected, 0.0, TOLERANCE * largest);
+    assert_close(what, &got, expected, 0.0, TOLERANCE * largest);
 }
 
 /// All tensors of a row by what follows its name.
@@ -310,5 +311,47 @@ fn a_causal_position_sees_only_what_came_before() {
         };
         assert_eq!(changed(Attention::Causal), [false, false, false, true]);
         assert_eq!(changed(Attention::Full), [true; 4]);
+    }
+}
+
+#[test]
+fn a_query_that_sees_no_key_answers_zero_and_teaches_nothing() {
+    for device in devices() {
+        let wave = |count: usize, shift: f64| ((ramp(count, &device) + shift) * 1.7).sin();
+        let (query, key, value) = (wave(12, 0.0), wave(20, 0.5), wave(10, 0.9));
+        let (query, key, value) = (query.reshape([1, 3, 4]), key.reshape([1, 5, 4]), value.reshape([1, 5, 2]));
+        // the second of three queries sees nothing, whatever the mask's kind
+        let allowed = Tensor::arange(3, &device).ne(1).unsqueeze(1);
+        let added = allowed.where_(0.0, f64::NEG_INFINITY).expand([3, 5]);
+        let results = |query: &Tensor, mask: Mask<'_>, row_weights: &Tensor| {
+            let answer = query.scaled_dot_product_attention(&key, &value, mask);
+            let gradients = grad(&(&answer * row_weights).sum(), &[query, &key, &value]);
+            [answer].into_iter().chain(gradients).map(|tensor| floats(&tensor)).collect::<Vec<_>>()
+        };
+        let row_weights = ramp(6, &device).reshape([1, 3, 2]) + 1.0;
+        let others = |tensor: &Tensor| Tensor::cat(&[&tensor.narrow(1, 0, 1), &tensor.narrow(1, 2, 1)], 1);
+        let expected = results(&others(&query), Mask::None, &others(&row_weights));
+        for mask in [Mask::Allowed(&allowed), Mask::Added(&added)] {
+            let mut got = results(&query, mask, &row_weights);
+            // rows of the answer, and of the gradient by the queries
+            for (place, width) in [(0, 2), (1, 4)] {
+                let hidden: Vec<f32> = got[place].drain(width..2 * width).collect();
+                assert_eq!(hidden, vec![0.0; width], "{mask:?} on {device:?}");
+            }
+            for (got, expected) in got.iter().zip(&expected) {
+                let [got, expected] = [got, expected].map(|of| of.iter().copied().map(f64::from).collect::<Vec<_>>());
+                assert_close(&format!("{mask:?} on {device:?}"), &got, &expected, 1e-5, 1e-6);
+            }
+        }
+        let nothing = Tensor::full([], false, &device);
+        let answer = query.scaled_dot_product_attention(&key, &value, Mask::Allowed(&nothing));
+        assert_eq!(floats(&answer), [0.0; 6], "{device:?}");
+
+        let layer = MultiheadAttention::new(4, 2, Attention::Full, &Init::new(&device, 5)).expect("memory");
+        let masks = AttentionMasks { attn: Some(&allowed.logical_not().expand([3, 3])), ..AttentionMasks::default() };
+        let (answer, weights) = layer.attend_with_weights(&query, &query, &query, masks, true);
+        assert_eq!(floats(&weights.select(1, 1)), [0.0; 3], "{device:?}");
+        let alone = floats(&layer.attend(&query, &query, &query, masks));
+        assert!(floats(&answer).iter().zip(alone).all(|(a, b)| (a - b).abs() < 1e-5), "{device:?}");
     }
 }

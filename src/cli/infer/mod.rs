@@ -16,7 +16,7 @@ use crate::bench;
 use crate::data::Sample;
 use crate::error::{Error, Result};
 use crate::train::{Predictor, Preprocessing};
-use crate::units::{counted, thousands};
+use crate::units::{bytes, counted, thousands};
 
 use answers::{Answer, failure, line, object};
 use inputs::{Given, Inputs};
@@ -64,6 +64,9 @@ pub(super) struct InferArgs {
     /// Write the classes of all pixels as PNGs of the pictures' sizes into this folder, for models that tell them
     #[arg(long, value_name = "FOLDER")]
     masks: Option<PathBuf>,
+    /// Keep the weights in 8 bits: a quarter of the memory, and answers that differ a little (`brasa eval --quantize`)
+    #[arg(long)]
+    quantize: bool,
     /// Write one JSON object for each input to standard output
     #[arg(long)]
     json: bool,
@@ -77,6 +80,10 @@ pub(super) fn run(args: &InferArgs) -> Result<ExitCode> {
         return Err(Error::Config(message.into()));
     }
     let mut predictor = opened(args)?;
+    if args.quantize {
+        let done = predictor.quantize()?;
+        super::say(&format!("weights in 8 bits: {} instead of {}", bytes(done.bytes), bytes(done.bytes_before)));
+    }
     if let Some(top) = args.top {
         predictor = predictor.with_likeliest(top.into());
     }

@@ -110,6 +110,11 @@ impl Format {
         }
     }
 
+    /// True if the device mixes pictures of a batch with each other.
+    pub(crate) fn mixes_on_device(&self) -> bool {
+        self.augments() && self.augment.mixes()
+    }
+
     /// True if the device augments.
     fn augments(&self) -> bool {
         self.on == On::Device && !self.augment.is_none()

@@ -127,7 +127,7 @@ impl MultiheadAttention {
 
     /// What each query reads from `value` where `key` answers it: `[batch, queries, width]`, `[batch, keys, key
     /// width]`, `[batch, keys, value width]` → `[batch, queries, width]`. A query from which all keys are hidden gives
-    /// NaN (PyTorch: zeros, unless it is asked for the weights): let padding see one key.
+    /// all of them the weight 0 (PyTorch: NaN if it is asked for the weights).
     #[track_caller]
     pub fn attend(&self, query: &Tensor, key: &Tensor, value: &Tensor, masks: AttentionMasks<'_>) -> Tensor {
         let mixed = self.mixed(query, key, value, masks);
@@ -243,15 +243,14 @@ impl MultiheadAttention {
     }
 }
 
-/// `softmax(q kᵀ / √features + bias)`, `[batch, heads, queries, keys]`.
+/// `softmax(q kᵀ / √features + bias)`, `[batch, heads, queries, keys]`; zeros for queries that see nothing.
 #[track_caller]
 fn weights(query: &Tensor, key: &Tensor, bias: Option<Tensor>) -> Tensor {
     let scores = (query * (1.0 / (query.size(-1) as f64).sqrt())).matmul(&key.transpose(-2, -1));
-    let scores = match bias {
-        Some(bias) => scores + bias,
-        None => scores,
-    };
-    scores.softmax(-1)
+    match bias {
+        Some(bias) => scores.weights_with(&bias),
+        None => scores.softmax(-1),
+    }
 }
 
 /// `[batch, heads, sequence, features]` → `[batch, sequence, heads · features]`.

@@ -146,8 +146,8 @@ pub struct Config {
     /// Decides weights, order and augmentation: the same seed gives the same numbers on the same device
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = Self::default().seed))]
     pub seed: u32,
-    /// Where to compute: best, auto (tries them all), cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default:
-    /// best]
+    /// Where to compute: best, auto (tries them all), cpu, gpu, gpu:N or part of a name (see `brasa devices`); several
+    /// that learn together, as gpu:0,gpu:1, or gpus for all [default: best]
     #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", env = "BRASA_DEVICE"))]
     pub device: Option<String>,
     /// Threads that prepare batches; changes nothing but the speed

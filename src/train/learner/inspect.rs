@@ -117,7 +117,8 @@ impl Learner {
 
     /// An error if one of these batches has a single sample and a batch norm finds one value for each channel in it.
     pub(in crate::train) fn check_rows(&self, rows: &[usize]) -> Result<()> {
-        if self.numbers.statistics_frozen || !rows.contains(&1) {
+        let is_single = |&rows: &usize| self.parts(rows).contains(&1);
+        if self.numbers.statistics_frozen || !rows.iter().any(is_single) {
             return Ok(());
         }
         let (info, _) = preview(&self.device, &self.formats[1].signature(1), |inputs| {
@@ -131,7 +132,8 @@ impl Learner {
             if last.is_some_and(|node| node.shape.numel() == variable.shape().numel()) {
                 return Err(Error::Config(format!(
                     "batch-size: in a batch of one sample `{layer}`, a batch norm, finds one value for each channel, which has no \
-                     variance: train with 2 samples or more in a batch, on larger pictures, or with freeze-statistics"
+                     variance: train with 2 samples or more in a batch (on each device), on larger pictures, or with \
+                     freeze-statistics"
                 )));
             }
         }

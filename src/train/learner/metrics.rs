@@ -61,8 +61,8 @@ impl StepResult {
 
 /// A part of a step whose results are on the device.
 struct Unread {
-    /// Kept for finding what went wrong in it.
-    batch: Batch,
+    /// Kept for finding what went wrong in it; several if they were learned from as one.
+    batches: Vec<Batch>,
     ends_step: bool,
 }
 
@@ -103,8 +103,8 @@ pub(super) struct Ring {
     spent: Vec<Batch>,
     /// Which results say that a step was skipped, until there was one.
     watched: Option<Watched>,
-    /// The number of the first step that was skipped, and its batch.
-    skipped: Option<(u64, Batch)>,
+    /// The number of the first step that was skipped, and its batches.
+    skipped: Option<(u64, Vec<Batch>)>,
     /// Entries read so far.
     read: usize,
     /// Steps read so far.
@@ -210,15 +210,15 @@ impl Ring {
         self.steps = steps;
     }
 
-    /// A part of a step was handed to the device with this batch.
-    pub(super) fn handed_over(&mut self, batch: Batch, ends_step: bool) {
+    /// A part of a step was handed to the device with these batches.
+    pub(super) fn handed_over(&mut self, batches: Vec<Batch>, ends_step: bool) {
         debug_assert!(self.unread.len() + 1 < self.len, "metrics must be read before they are overwritten");
-        self.unread.push_back(Unread { batch, ends_step });
+        self.unread.push_back(Unread { batches, ends_step });
     }
 
-    /// Once those that counted are read: the number of the step that did not, and its batch.
-    pub(super) fn take_stopped(&mut self) -> Option<(u64, Batch)> {
-        Some((self.steps + 1, self.unread.pop_front()?.batch))
+    /// Once those that counted are read: the number of the step that did not, and its batches.
+    pub(super) fn take_stopped(&mut self) -> Option<(u64, Vec<Batch>)> {
+        Some((self.steps + 1, self.unread.pop_front()?.batches))
     }
 
     /// What a traced step calls to put down its loss, its number of correct targets, its number of targets, and the
@@ -247,20 +247,21 @@ impl Ring {
         let first = self.read;
         self.read += count;
         let mut steps = Vec::new();
-        for (number, Unread { batch, ends_step }) in self.unread.drain(..count).enumerate() {
+        for (number, Unread { batches, ends_step }) in self.unread.drain(..count).enumerate() {
             let at = (first + number) % self.len * VALUES;
             let [loss, correct, targets, gradient_norm] = [0, 1, 2, 3].map(|value| values[at + value]);
             let (correct, targets) = (correct.into(), targets.into());
-            let part = StepResult { loss, correct, targets, gradient_norm, samples: batch.samples };
+            let samples = batches.iter().map(|batch| batch.samples).sum();
+            let part = StepResult { loss, correct, targets, gradient_norm, samples };
             let is_bad = match self.watched {
                 None => false,
                 Some(Watched::Loss) => !loss.is_finite(),
                 Some(Watched::LossAndGradients) => !(loss.is_finite() && gradient_norm.is_finite()),
             };
             if is_bad {
-                (self.watched, self.skipped) = (None, Some((self.steps + 1, batch)));
+                (self.watched, self.skipped) = (None, Some((self.steps + 1, batches)));
             } else {
-                self.spent.push(batch);
+                self.spent.extend(batches);
             }
             self.open = if self.open.samples == 0 { part } else { self.open.with(part) };
             if ends_step {
@@ -271,13 +272,13 @@ impl Ring {
         steps
     }
 
-    /// Has the batch of the first step kept that was skipped, as its results say.
+    /// Has the batches of the first step kept that was skipped, as its results say.
     pub(super) fn watch(&mut self, results: Watched) {
         self.watched = Some(results);
     }
 
-    /// The number of that step and its batch, once.
-    pub(super) fn take_skipped(&mut self) -> Option<(u64, Batch)> {
+    /// The number of that step and its batches, once.
+    pub(super) fn take_skipped(&mut self) -> Option<(u64, Vec<Batch>)> {
         self.skipped.take()
     }
 

@@ -4,6 +4,7 @@ mod average;
 mod inspect;
 mod metrics;
 mod optimizer;
+mod others;
 mod own;
 mod plan;
 mod state;
@@ -33,6 +34,7 @@ pub(super) use inspect::{Inside, LIKELIEST, Prediction, likeliest};
 pub(super) use metrics::{Evaluated, StepResult};
 use metrics::{Evaluation, Ring, Watched};
 use optimizer::optimizer;
+use others::Others;
 use task::Question;
 
 /// A model with its optimizer on a device.
@@ -40,10 +42,13 @@ pub(super) struct Learner {
     device: Device,
     model: Arc<dyn Module>,
     average: Option<Average>,
-    /// A part of a step, or a whole one: gradients, and the update of the parameters.
+    /// A part of a step, or a whole one: gradients, and the update of the parameters. Of several devices, the first
+    /// one's part.
     train: Step,
     /// A part of a step that others follow: gradients that are added up.
     accumulate: Option<Step>,
+    /// Other devices that learn beside this one.
+    others: Option<Others>,
     evaluate: Step,
     optimizer: Arc<dyn Optimizer>,
     scaler: Option<Arc<LossScaler>>,
@@ -72,11 +77,12 @@ pub(super) struct Numbers {
 }
 
 impl Learner {
-    /// The model that `config` names, for batches of these formats in training and in evaluation, on `device`; and what
-    /// was loaded into it.
-    pub(super) fn new(config: &Config, formats: [Format; 2], device: &Device) -> Result<(Self, Option<LoadReport>)> {
+    /// The model that `config` names, for batches of these formats in training and in evaluation, on the first of
+    /// `devices`, which all learn; and what was loaded into it.
+    pub(super) fn new(config: &Config, formats: [Format; 2], devices: &[Device]) -> Result<(Self, Option<LoadReport>)> {
         let data = &formats[0].description.clone();
         config.check_fits(data)?;
+        let (device, others) = devices.split_first().expect("a device");
         crate::runtime::seed(device, u64::from(config.seed))?;
         let model = model(config, data, device)?;
         let loaded = config.weights.as_deref().map(|path| load(model.as_ref(), path, &config.skip_weights));
@@ -105,14 +111,16 @@ impl Learner {
         let question = Question::new(data, config.label_smoothing);
         question.check_count(config.batch_size, data)?;
         let numbers = Numbers::of(config);
+        let parts = if others.is_empty() { config.accumulate } else { 1 };
         let mut learner = Self {
-            metrics: Ring::new(config.log_every, config.accumulate, device)?,
+            metrics: Ring::new(config.log_every, parts, device)?,
             evaluation: Evaluation::new(&question, device)?,
             question,
             numbers,
             // replaced below: they share what is above
             train: Step::new(device, |_| Vec::new())?,
             accumulate: None,
+            others: None,
             evaluate: Step::new(device, |_| Vec::new())?,
             device: device.clone(),
             share: Hyper::new(1.0),
@@ -131,15 +139,20 @@ impl Learner {
             learner.metrics.watch(if scaled { Watched::Loss } else { Watched::LossAndGradients });
         }
         // its steps keep it, whatever is set later
-        device.set_matmul_precision(config.matmul_precision);
-        learner.train = learner.train_step(config.accumulate > 1, true)?;
-        if config.accumulate > 1 {
-            let accumulate = learner.train_step(true, false)?;
-            learner.accumulate = Some(accumulate.halting_with(&learner.train));
+        devices.iter().for_each(|device| device.set_matmul_precision(config.matmul_precision));
+        if !others.is_empty() {
+            learner.learn_with(others, config)?;
+        } else {
+            learner.train = learner.train_step(config.accumulate > 1, true)?;
+            if config.accumulate > 1 {
+                let accumulate = learner.train_step(true, false)?;
+                learner.accumulate = Some(accumulate.halting_with(&learner.train));
+            }
         }
         learner.evaluate = learner.evaluate_step()?;
-        let Self { train, accumulate, evaluate, log, .. } = &mut learner;
-        let steps = [Some(train), accumulate.as_mut(), Some(evaluate)];
+        let Self { train, accumulate, others, evaluate, log, .. } = &mut learner;
+        let update = others.as_mut().map(|others| others.exchange.update());
+        let steps = [Some(train), accumulate.as_mut(), update, Some(evaluate)];
         steps.into_iter().flatten().for_each(|step| step.note_spans(log));
         Ok((learner, loaded))
     }
@@ -167,16 +180,21 @@ impl Learner {
     /// Plans and compiles the steps for batches of these numbers of rows, and for evaluation.
     pub(super) fn prepare(&mut self, train_rows: &[usize], evaluate_rows: usize) -> Result<()> {
         for &rows in train_rows {
-            let signature = self.train_signature(rows);
-            self.train.prepare(&signature)?;
-            self.accumulate.as_mut().map(|step| step.prepare(&signature)).transpose()?;
+            let Self { train, accumulate, others, formats: [format, _], .. } = &mut *self;
+            if let Some(others) = others {
+                others.exchange.prepare(train, rows, &|rows| format.signature(rows))?;
+                continue;
+            }
+            let signature = format.signature(rows);
+            train.prepare(&signature)?;
+            accumulate.as_mut().map(|step| step.prepare(&signature)).transpose()?;
         }
         self.evaluate.prepare(&self.evaluate_signature(evaluate_rows)).map(drop)
     }
 
     /// What training with these numbers of rows and evaluation will take of the device's memory.
     pub(super) fn forecast(&mut self, train_rows: &[usize], evaluate_rows: usize) -> Result<(Forecast, Forecast)> {
-        let train: Vec<_> = train_rows.iter().map(|&rows| self.train_signature(rows)).collect();
+        let train: Vec<_> = train_rows.iter().map(|&rows| self.train_signature(self.parts(rows)[0])).collect();
         let evaluate = self.evaluate_signature(evaluate_rows);
         Ok((self.train.forecast(&train)?, self.evaluate.forecast(&[evaluate])?))
     }
@@ -190,6 +208,11 @@ impl Learner {
         if let Some(average) = &self.average {
             average.set_step(self.handed_over);
         }
+        if let Some(others) = &mut self.others {
+            others.exchange.run(&mut self.train, &batches.iter().map(Batch::uploads).collect::<Vec<_>>())?;
+            self.metrics.handed_over(batches, true);
+            return Ok(());
+        }
         let samples: usize = batches.iter().map(|batch| batch.samples).sum();
         let parts = batches.len();
         for (number, batch) in batches.into_iter().enumerate() {
@@ -200,7 +223,7 @@ impl Learner {
                 _ => &mut self.train,
             };
             step.run_bytes(&batch.uploads())?;
-            self.metrics.handed_over(batch, is_last);
+            self.metrics.handed_over(vec![batch], is_last);
         }
         Ok(())
     }
@@ -232,10 +255,10 @@ impl Learner {
         if counted {
             return Ok((results, None));
         }
-        let Some((step, batch)) = self.metrics.take_stopped() else {
+        let Some((step, batches)) = self.metrics.take_stopped() else {
             return Ok((results, None));
         };
-        let mut message = self.origin(&batch);
+        let mut message = self.origin(&batches);
         if let Some(scaler) = self.scaler.as_ref().filter(|scaler| scaler.is_exhausted().unwrap_or(false)) {
             let scale = scaler.scale()?;
             message += &format!("; the scale of the losses has fallen to {scale:e} and does not help any more");
@@ -245,8 +268,8 @@ impl Learner {
 
     /// In words, once, why the first step was skipped of those that are.
     pub(super) fn first_skipped(&mut self) -> Option<String> {
-        let (step, batch) = self.metrics.take_skipped()?;
-        let origin = self.origin(&batch);
+        let (step, batches) = self.metrics.take_skipped()?;
+        let origin = self.origin(&batches);
         Some(format!("step {step} was skipped: {origin}; further ones are counted only"))
     }
 
@@ -255,10 +278,11 @@ impl Learner {
         self.metrics.is_between_steps()
     }
 
-    /// Where the first value that is not finite appears in a training step on `batch`, as well as that can be said.
-    fn origin(&mut self, batch: &Batch) -> String {
+    /// Where the first value that is not finite appears in a training step on `batches`, as well as that can be said.
+    fn origin(&mut self, batches: &[Batch]) -> String {
         let general = "the loss or a gradient is not finite";
-        match self.diagnose(batch) {
+        let found = batches.iter().find_map(|batch| self.diagnose(batch).transpose()).transpose();
+        match found {
             Ok(found) => found.unwrap_or_else(|| general.into()),
             Err(error) => format!("{general}; where it appeared could not be found: {error}"),
         }
@@ -304,13 +328,27 @@ impl Learner {
         if let Some(accumulate) = &mut self.accumulate {
             times.merge(&accumulate.stage_times());
         }
+        if let Some(others) = &mut self.others {
+            times.merge(&others.exchange.update().stage_times());
+        }
         times.merge(&self.evaluate.stage_times());
         times
+    }
+
+    /// What the devices beside it did since the last call, by stage, with their selectors.
+    pub(super) fn stage_times_of_others(&mut self) -> Vec<(&str, StageTimes)> {
+        self.others.as_mut().map_or_else(Vec::new, |others| others.exchange.stage_times())
     }
 
     /// When the device does what, noted until somebody takes it.
     pub(super) fn log(&self) -> &SpanLog {
         &self.log
+    }
+
+    /// How many of the rows of a batch each device learns from, the first one's first; without those that get none.
+    pub(super) fn parts(&self, rows: usize) -> Vec<usize> {
+        let Some(others) = &self.others else { return vec![rows] };
+        others.exchange.rows(rows).iter().map(ExactSizeIterator::len).filter(|&rows| rows > 0).collect()
     }
 
     fn train_signature(&self, rows: usize) -> Signature {
@@ -391,7 +429,7 @@ mod tests {
             let config = Config { model, batch_size: 64, ..Config::default() }.resolve().expect("good settings");
             let pipeline = Pipeline::new(data).batch(64, Last::Pad);
             let formats = [pipeline.format(), pipeline.format()];
-            let (mut learner, _) = Learner::new(&config, formats, &device).expect("memory");
+            let (mut learner, _) = Learner::new(&config, formats, std::slice::from_ref(&device)).expect("memory");
             let mut evaluate = |most_unread| {
                 learner.evaluation.most_unread = most_unread;
                 for batch in pipeline.start().expect("threads") {
@@ -424,7 +462,7 @@ mod tests {
             let config = Config { model, batch_size: 64, ..Config::default() }.resolve().expect("good settings");
             let pipeline = Pipeline::new(data).batch(64, Last::Keep);
             let formats = [pipeline.format(), pipeline.format()];
-            let (mut learner, _) = Learner::new(&config, formats, &device).expect("memory");
+            let (mut learner, _) = Learner::new(&config, formats, std::slice::from_ref(&device)).expect("memory");
             let mut loader = pipeline.start().expect("threads");
             // the first step ruins the weights, the second meets that
             for _ in 0..2 {

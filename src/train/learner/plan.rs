@@ -11,7 +11,7 @@ use super::Learner;
 impl Learner {
     /// The step for whole batches of `rows` rows as kernels, with the text of each where it can be written.
     pub(in crate::train) fn plan(&mut self, rows: usize) -> Result<(Arc<Plan>, Vec<Option<String>>)> {
-        let signature = self.train_signature(rows);
+        let signature = self.train_signature(self.parts(rows)[0]);
         let plan = self.train.prepare(&signature)?.plan;
         let texts = self.device.wgsl(&plan);
         Ok((plan, texts))
@@ -24,7 +24,7 @@ impl Learner {
 
     /// What the kernels of the step for batches of `rows` rows took while they were timed, as far as that is known.
     pub(in crate::train) fn kernel_times(&mut self, rows: usize) -> Vec<KernelTime> {
-        let signature = self.train_signature(rows);
+        let signature = self.train_signature(self.parts(rows)[0]);
         self.train.kernel_times_for(&signature)
     }
 }

@@ -53,7 +53,7 @@ impl Learner {
         }
         self.handed_over = steps;
         self.metrics.set_steps(steps);
-        Ok(())
+        self.copy_to_others()
     }
 
     fn other_state(&self) -> Vec<Var> {

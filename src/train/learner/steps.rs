@@ -1,67 +1,159 @@
 //! What a step does: traced once for each shape of batches.
 
+use std::sync::Arc;
+
+use crate::autodiff::Gradients;
 use crate::data::Received;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::nn::Mode;
-use crate::runtime::{Step, catch_non_finite, never_skip, skip_if};
+use crate::nn::{Mode, Module};
+use crate::optim::{LossScaler, Optimizer};
+use crate::parallel::Part;
+use crate::runtime::{Hyper, Step, Var, catch_non_finite, check_finite, never_skip, skip_if};
 use crate::stage::Stage;
+use crate::tensor::Tensor;
 
 use super::Learner;
 use super::average::Average;
 
+/// What becomes of gradients: the end of each step, or of each part of one.
+struct Ending<R> {
+    optimizer: Arc<dyn Optimizer>,
+    scaler: Option<Arc<LossScaler>>,
+    skipped: Option<Var>,
+    follow: Option<Box<dyn Fn() + Send>>,
+    /// Else they are added up.
+    updates: bool,
+    record: R,
+}
+
+impl<R: Fn([&Tensor; 4])> Ending<R> {
+    /// Learns from `gradients`, and puts down the loss, the number of correct targets, and that of all. Both are traced
+    /// here.
+    fn trace(&self, gradients: impl FnOnce() -> Gradients, results: impl FnOnce() -> [Tensor; 3]) {
+        let Self { optimizer, scaler, skipped, follow, updates, record } = self;
+        let apply = |gradients: &_| match (scaler, updates) {
+            (None, true) => Some(optimizer.update(gradients)),
+            (Some(scaler), true) => Some(scaler.update(optimizer.as_ref(), gradients)),
+            (None, false) => {
+                optimizer.accumulate(gradients);
+                None
+            }
+            (Some(scaler), false) => {
+                scaler.accumulate(optimizer.as_ref(), gradients);
+                None
+            }
+        };
+        let learn = || apply(&gradients());
+        let mut counted = None;
+        let norm = match skipped {
+            None => learn(),
+            Some(skipped) => {
+                let (norm, bad) = catch_non_finite(learn);
+                let bad = bad.expect("a step that is being traced");
+                Stage::Update.scope(|| skipped.assign(&(skipped.tensor() + bad.to_dtype(DType::U32))));
+                counted = Some((bad, skipped));
+                norm
+            }
+        };
+        follow.iter().for_each(|follow| follow());
+        Stage::Log.scope(|| {
+            let [loss, correct, all] = &results();
+            record([loss, correct, all, &norm.unwrap_or_else(|| loss.zeros_like())]);
+        });
+        if let Some((bad, skipped)) = counted {
+            // without exceptions: a scaler's factor and its own count stay what they are
+            skip_if(&bad, &[]);
+            never_skip(std::slice::from_ref(skipped));
+        }
+    }
+}
+
 impl Learner {
     /// A step that computes gradients, of a share of the loss if there are several parts, and updates, or adds them up.
     pub(super) fn train_step(&self, in_parts: bool, updates: bool) -> Result<Step> {
-        let (model, optimizer, scaler) = (self.model.clone(), self.optimizer.clone(), self.scaler.clone());
-        let (question, numbers, record) = (self.question.clone(), self.numbers, self.metrics.recorder());
-        let (format, share) = (self.formats[0].clone(), self.share.clone());
-        let skipped = self.skipped.clone();
-        let follow = self.average.as_ref().filter(|_| updates).map(|average| average.follower(optimizer.clone()));
+        let (model, scaler, share) = (self.model.clone(), self.scaler.clone(), self.share.clone());
+        let (question, numbers, format) = (self.question.clone(), self.numbers, self.formats[0].clone());
+        let ending = self.ending(updates);
         Step::new(&self.device, move |inputs| {
             let Received { inputs, labels, .. } = format.receive(inputs);
             let logits = numbers.forward(model.as_ref(), &inputs);
             let loss = Stage::Loss.scope(|| question.loss(&logits, &labels));
             let part = if in_parts { &loss * share.tensor(loss.device()) } else { loss.clone() };
-            let apply = |gradients: &_| match (&scaler, updates) {
-                (None, true) => Some(optimizer.update(gradients)),
-                (Some(scaler), true) => Some(scaler.update(optimizer.as_ref(), gradients)),
-                (None, false) => {
-                    optimizer.accumulate(gradients);
-                    None
-                }
-                (Some(scaler), false) => {
-                    scaler.accumulate(optimizer.as_ref(), gradients);
-                    None
-                }
-            };
-            let learn = || match &scaler {
-                None => apply(&part.backward()),
-                Some(scaler) => apply(&scaler.backward(&part)),
-            };
-            let mut counted = None;
-            let norm = match &skipped {
-                None => learn(),
-                Some(skipped) => {
-                    let (norm, bad) = catch_non_finite(learn);
-                    let bad = bad.expect("a step that is being traced");
-                    Stage::Update.scope(|| skipped.assign(&(skipped.tensor() + bad.to_dtype(DType::U32))));
-                    counted = Some((bad, skipped));
-                    norm
-                }
-            };
-            follow.iter().for_each(|follow| follow());
-            Stage::Log.scope(|| {
+            let results = || {
                 let [correct, all] = question.correct(&logits, &labels.classes);
-                record([&loss, &correct, &all, &norm.unwrap_or_else(|| loss.zeros_like())]);
-            });
-            if let Some((bad, skipped)) = counted {
-                // without exceptions: a scaler's factor and its own count stay what they are
-                skip_if(&bad, &[]);
-                never_skip(std::slice::from_ref(skipped));
-            }
+                [loss.clone(), correct, all]
+            };
+            ending.trace(|| backward(&part, scaler.as_deref()), results);
             Vec::new()
         })
+    }
+
+    /// What a device computes of its part of a batch, which is this share of the loss: gradients, and beside them the
+    /// loss, the number of correct targets, and that of all.
+    pub(super) fn part(
+        &self,
+        model: Arc<dyn Module>,
+        scaler: Option<Arc<LossScaler>>,
+        share: Hyper,
+    ) -> impl FnMut(&[Tensor]) -> Part + Send + 'static {
+        let (question, numbers, format) = (self.question.clone(), self.numbers, self.formats[0].clone());
+        move |inputs| {
+            let Received { inputs, labels, .. } = format.receive(inputs);
+            let logits = numbers.forward(model.as_ref(), &inputs);
+            let part = Stage::Loss.scope(|| question.loss(&logits, &labels) * share.tensor(logits.device()));
+            let gradients = backward(&part, scaler.as_deref());
+            let values = Stage::Log.scope(|| {
+                let [correct, all] = question.correct(&logits, &labels.classes);
+                Tensor::stack(&[&part.detach(), &correct, &all], 0)
+            });
+            Part { gradients, values }
+        }
+    }
+
+    /// The step that computes the part of the first of several devices.
+    pub(super) fn part_step(&self, share: Hyper) -> Result<Step> {
+        let mut compute = self.part(self.model.clone(), self.scaler.clone(), share);
+        let (optimizer, skips) = (self.optimizer.clone(), self.skipped.is_some());
+        Step::new(&self.device, move |inputs| {
+            let part = if skips {
+                // shows in the sum of the parts, where it is counted
+                let (part, bad) = catch_non_finite(|| compute(inputs));
+                skip_if(&bad.expect("a step that is being traced"), &[]);
+                part
+            } else {
+                compute(inputs)
+            };
+            part.outputs(optimizer.layouts())
+        })
+    }
+
+    /// The step that updates by the parts of several devices.
+    pub(super) fn update_step(&self) -> Result<Step> {
+        let (ending, optimizer) = (self.ending(true), self.optimizer.clone());
+        Step::new(&self.device, move |outputs| {
+            let Part { gradients, values } = Part::sum(&optimizer.layouts(), outputs);
+            let results = [0, 1, 2].map(|place| values.select(0, place));
+            let checked = || {
+                check_finite(std::slice::from_ref(results[0].node()));
+                gradients
+            };
+            ending.trace(checked, || results.clone());
+            Vec::new()
+        })
+    }
+
+    fn ending(&self, updates: bool) -> Ending<impl Fn([&Tensor; 4]) + Send + 'static> {
+        let follow = self.average.as_ref().filter(|_| updates);
+        let follow = follow.map(|average| Box::new(average.follower(self.optimizer.clone())) as Box<dyn Fn() + Send>);
+        Ending {
+            optimizer: self.optimizer.clone(),
+            scaler: self.scaler.clone(),
+            skipped: self.skipped.clone(),
+            follow,
+            updates,
+            record: self.metrics.recorder(),
+        }
     }
 
     pub(super) fn evaluate_step(&self) -> Result<Step> {
@@ -76,5 +168,13 @@ impl Learner {
             });
             Vec::new()
         })
+    }
+}
+
+/// Gradients of a loss, by way of its scaled size if there is a scaler.
+fn backward(loss: &Tensor, scaler: Option<&LossScaler>) -> Gradients {
+    match scaler {
+        None => loss.backward(),
+        Some(scaler) => scaler.backward(loss),
     }
 }

@@ -22,7 +22,7 @@ impl Learner {
         let mut steps = Vec::new();
         let evaluate = self.evaluate_signature(evaluate_rows);
         for (number, &rows) in train_rows.iter().enumerate() {
-            let signature = self.train_signature(rows);
+            let signature = self.train_signature(self.parts(rows)[0]);
             let mut parts = vec![(format!("training, batch {rows}"), &mut self.train, &signature)];
             if let Some(accumulate) = &mut self.accumulate {
                 parts.push((format!("gradients that are added up, batch {rows}"), accumulate, &signature));

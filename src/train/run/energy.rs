@@ -1,6 +1,6 @@
 //! The energy that a run uses, where the machine tells.
 
-use crate::device::DeviceInfo;
+use crate::device::Device;
 use crate::sensors::{Meter, Tally};
 
 /// Joules of the run's device.
@@ -13,9 +13,13 @@ pub(super) struct Energy {
 }
 
 impl Energy {
-    /// Of a run that begins on this device.
-    pub(super) fn of(info: &DeviceInfo) -> Self {
-        Self { tally: Meter::of(info).map(Tally::new), before: Some(0.0), pass: 0.0 }
+    /// Of a run that begins on these devices.
+    pub(super) fn of(devices: &[Device]) -> Self {
+        let meter = match devices {
+            [device] => Meter::of(device.info()),
+            _ => Err("several devices learn together".into()),
+        };
+        Self { tally: meter.map(Tally::new), before: Some(0.0), pass: 0.0 }
     }
 
     /// The run goes on, having used so much.

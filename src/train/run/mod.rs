@@ -121,9 +121,9 @@ impl<'a> Run<'a> {
         Self {
             clock: StageClock::default(),
             watch: Watch::start(),
-            energy: Energy::of(trainer.device.info()),
+            energy: Energy::of(&trainer.devices),
             report: Report::default(),
-            timeline: Recorder::new(trainer.device.info().selector.clone()),
+            timeline: Recorder::new(trainer.device().info().selector.clone()),
             plan: PlanRecord::default(),
             shown: Shown::default(),
             pictures: None,
@@ -434,7 +434,11 @@ impl<'a> Run<'a> {
         let times = self.trainer.learner.stage_times();
         if times.iter().next().is_some() {
             let waited = std::mem::take(&mut self.device_wait);
-            self.clock.add_device(&times, waited, &self.trainer.device.info().selector);
+            self.clock.add_device(&times, waited, &self.trainer.devices[0].info().selector);
+            // all of them are waited for as one
+            for (selector, times) in self.trainer.learner.stage_times_of_others() {
+                self.clock.add_device(&times, Duration::ZERO, selector);
+            }
         }
     }
 

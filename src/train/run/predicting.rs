@@ -40,7 +40,7 @@ impl Run<'_> {
         let start = Instant::now();
         let said: Result<Vec<_>> = self.shown.batches.iter().map(|batch| self.trainer.learner.predict(batch)).collect();
         let took = start.elapsed();
-        let info = self.trainer.device.info();
+        let info = self.trainer.device().info();
         let source = if info.kind == DeviceKind::Cpu { TimeSource::WallClock } else { TimeSource::Fence };
         self.clock.add(Stage::Evaluate, took, took, &info.selector, source);
         let start = Instant::now();

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::error::Result;
+use crate::runtime::RandomState;
 use crate::train::checkpoint::{self, Progress};
+use crate::train::trainer::Trainer;
 use crate::train::{Environment, Event, TestMetrics};
 
 use super::{Run, UnderWay};
@@ -171,8 +173,10 @@ impl Run<'_> {
 
     fn progress(&mut self) -> Result<Progress> {
         let metrics_bytes = self.trainer.folder.metrics_bytes()?;
-        let device = &self.trainer.device;
-        let random = crate::runtime::random_state(device)?;
+        let noted = |RandomState { seed, position, draws }| [seed, position, draws];
+        let Trainer { devices, learner, .. } = &self.trainer;
+        let random = noted(crate::runtime::random_state(&devices[0])?);
+        let random_of_others = learner.random_states_of_others()?.into_iter().map(noted).collect();
         let states = self.trainer.callbacks.iter();
         let callbacks: BTreeMap<_, _> =
             states.filter_map(|callback| Some((callback.name().to_owned(), callback.state()?))).collect();
@@ -183,7 +187,8 @@ impl Run<'_> {
             sums: self.sums,
             data: self.data.clone(),
             scheduler: self.trainer.rates.state(),
-            random: [random.seed, random.position, random.draws],
+            random,
+            random_of_others,
             test: self.test,
             test_mid_epoch: self.test_mid_epoch,
             best: self.best_written(),
@@ -191,7 +196,7 @@ impl Run<'_> {
             seconds: self.seconds(),
             joules: self.energy.so_far(),
             metrics_bytes,
-            environment: Environment::new(device, self.trainer.config.precision),
+            environment: Environment::new(&self.trainer.devices, self.trainer.config.precision),
         })
     }
 }

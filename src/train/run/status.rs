@@ -80,7 +80,7 @@ impl Run<'_> {
         self.take_device_times();
         let done = self.trainer.learner.log().take();
         self.timeline.add_device(done);
-        let memory = self.trainer.device.memory();
+        let memory = self.trainer.device().memory();
         let elapsed_s = self.seconds();
         Status {
             state: self.report.state,

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::data::{Goal, Normalization, Skipped};
 use crate::error::Result;
+use crate::train::devices;
 use crate::train::learner::StepResult;
 use crate::train::record::{InputRecord, Kind, Line, RUN, RunRecord, RunState};
 use crate::train::trainer::Trainer;
@@ -123,13 +124,13 @@ impl Run<'_> {
     }
 
     pub(super) fn started(&mut self) -> Result<()> {
-        let Trainer { config, device, folder, data, learner, memory, length, .. } = &self.trainer;
+        let Trainer { config, devices, folder, data, learner, memory, length, .. } = &self.trainer;
         let memory = *memory;
         let Config { dataset, model, epochs, batch_size, .. } = config;
         let start = Start {
             name: folder.name().to_owned(),
             folder: folder.path().to_owned(),
-            device: device.info().name.clone(),
+            device: devices::names(devices),
             dataset: dataset.to_string(),
             model: model.to_string(),
             parameters: learner.parameter_count(),
@@ -140,7 +141,7 @@ impl Run<'_> {
             steps_per_epoch: length.steps_per_epoch,
             steps: length.steps as usize,
             batch_size: *batch_size,
-            environment: Environment::new(device, config.precision),
+            environment: Environment::new(devices, config.precision),
         };
         let of = data.test.description().clone();
         let Normalization { mean, std } = of.normalization;
@@ -174,7 +175,7 @@ impl Run<'_> {
             elapsed_s: self.seconds(),
             samples_per_second: (kind == Kind::Epoch).then(|| self.samples_per_second(self.watch.elapsed())),
             gradient_norm: None,
-            memory_bytes: Some(self.trainer.device.memory().live_bytes),
+            memory_bytes: Some(self.trainer.device().memory().live_bytes),
             top5: None,
             perplexity: None,
             mean: None,

@@ -250,7 +250,12 @@ fn suggestions(ui: &mut Ui, text: Text, field: &mut Field, devices: Option<&[Dev
             names.map(|name| (name.to_owned(), String::new())).collect()
         }
         "device" => match devices {
-            Some(devices) => devices.iter().map(|device| (device.selector.clone(), device.name.clone())).collect(),
+            Some(devices) => {
+                let one = devices.iter().map(|device| (device.selector.clone(), device.name.clone()));
+                let several = devices.iter().filter(|device| device.kind.is_taken_unasked()).count() > 1;
+                let all = several.then(|| ("gpus".to_owned(), text.t("all of them together").to_owned()));
+                one.chain(all).collect()
+            }
             None => {
                 ui.spinner();
                 return false;

@@ -1,0 +1,58 @@
+//! Which devices settings name.
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+
+use super::auto::{AUTO, worth_trying};
+
+/// What settings say for all GPUs that are none of software.
+pub(super) const GPUS: &str = "gpus";
+
+/// The devices that a run is to learn on: one, or several that are separated by commas, or [`GPUS`]. Without a name
+/// [`Device::best`].
+///
+/// # Errors
+/// If there is no such device, one is named twice, or it cannot be opened.
+pub(super) fn open(names: Option<&str>) -> Result<Vec<Device>> {
+    let Some(names) = names else { return Ok(vec![Device::best()?]) };
+    if names.trim().eq_ignore_ascii_case(GPUS) {
+        let gpus = worth_trying(&Device::list()).into_iter().filter(|info| info.kind.is_taken_unasked());
+        let gpus = gpus.map(|info| Device::named(&info.selector)).collect::<Result<Vec<_>>>()?;
+        return if gpus.is_empty() { Err(Error::NoAdapter) } else { Ok(gpus) };
+    }
+    // names of adapters may have commas, too
+    if let Ok(device) = Device::named(names) {
+        return Ok(vec![device]);
+    }
+    let mut devices = Vec::new();
+    for name in names.split(',') {
+        let device = Device::named(name).map_err(|error| with_more(error, names.contains(',')))?;
+        if devices.contains(&device) {
+            let message = format!("device: `{names}` names {} twice", device.name());
+            return Err(Error::Config(message));
+        }
+        devices.push(device);
+    }
+    Ok(devices)
+}
+
+/// The first of them: what evaluates, and predicts.
+pub(super) fn open_first(names: Option<&str>) -> Result<Device> {
+    Ok(open(names)?.swap_remove(0))
+}
+
+/// Of what settings may say, a library's devices know no [`AUTO`] and no [`GPUS`].
+fn with_more(error: Error, is_one_of_several: bool) -> Error {
+    match error {
+        Error::UnknownDevice { name, known } if !is_one_of_several => Error::UnknownDevice {
+            name,
+            known: format!("{known}, {AUTO}, {GPUS}, or several with commas between them"),
+        },
+        other => other,
+    }
+}
+
+/// For people: what they are called.
+pub(super) fn names(devices: &[Device]) -> String {
+    devices.iter().map(Device::name).collect::<Vec<_>>().join(" + ")
+}
