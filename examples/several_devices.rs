@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use brasa::data::{Last, On, Pipeline, digits};
+use brasa::data::{Dataset, Last, On, Pipeline, digits};
 use brasa::device::DeviceKind;
 use brasa::models::{ModelSpec, create};
 use brasa::nn::{Mode, Module};
@@ -58,9 +58,9 @@ fn main() -> Result<()> {
     let testing = Pipeline::new(Arc::new(data.test)).batch(ROWS, Last::Keep);
     let (mut right, format) = (0, testing.format());
     for batch in testing.start()? {
-        let uploads = batch?.uploads().into_iter();
-        let uploads = uploads.map(|(shape, dtype, bytes)| Tensor::from_bytes(bytes, shape, dtype, &devices[0]));
-        let batch = format.receive(&uploads.collect::<Result<Vec<_>>>()?);
+        let batch = batch?;
+        let upload = |(shape, dtype, bytes)| Tensor::from_bytes(bytes, shape, dtype, &devices[0]);
+        let batch = format.receive(&batch.uploads().into_iter().map(upload).collect::<Result<Vec<_>>>()?);
         let logits = no_grad(|| Mode::Evaluate.scope(|| together.model().forward(&batch.inputs)));
         right += logits.argmax(1).eq(&batch.labels.classes).to_dtype(brasa::DType::I32).sum().item::<i32>()?;
     }

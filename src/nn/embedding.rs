@@ -43,7 +43,7 @@ impl Module for Embedding {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let _scope = self.scope.enter();
-        rows(&self.weight.tensor(), input, self.padding)
+        rows(&self.weight, input, self.padding)
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
@@ -53,7 +53,7 @@ impl Module for Embedding {
 
 /// Rows of `table`; no gradient reaches row `padding`.
 #[track_caller]
-pub(super) fn rows(table: &Tensor, index: &Tensor, padding: Option<usize>) -> Tensor {
+pub(super) fn rows(table: &Var, index: &Tensor, padding: Option<usize>) -> Tensor {
     let rows = table.embedding(index);
     match padding {
         Some(padding) => index.eq(padding as i32).unsqueeze(-1).where_(rows.detach(), rows),

@@ -90,7 +90,7 @@ impl EmbeddingBag {
     /// The rows at `index`, multiplied by `weights`.
     #[track_caller]
     fn weighted_rows(&self, index: &Tensor, weights: Option<&Tensor>) -> Tensor {
-        let rows = rows(&self.weight.tensor(), index, self.padding);
+        let rows = rows(&self.weight, index, self.padding);
         let Some(weights) = weights else { return rows };
         if self.mode != BagMode::Sum {
             refuse(format_args!("embedding bag: weights are for sums, not for {:?}", self.mode));

@@ -63,6 +63,21 @@ pub trait Module: Send + Sync {
     }
 }
 
+impl<M: Module + ?Sized> Module for Box<M> {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        (**self).forward(input)
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
+        (**self).visit(visitor);
+    }
+
+    fn visit_tied(&self, visitor: &mut dyn FnMut(&str, &Var)) {
+        (**self).visit_tied(visitor);
+    }
+}
+
 /// Whether a model learns or is used: batch norm and dropout behave differently.
 ///
 /// The mode belongs to the thread that traces and holds while a scope runs. Without one it is [`Mode::Train`], as in

@@ -146,8 +146,7 @@ impl Exchange {
                     scope.spawn(move || other.step.prepare(&inputs).map(drop))
                 })
                 .collect();
-            let inputs: Signature = (0..=others.len()).flat_map(|_| self.outputs.iter().cloned()).collect();
-            let update = self.update.prepare(&inputs).map(drop);
+            let update = self.update.prepare(&inputs_of_update(&self.outputs, others.len() + 1)).map(drop);
             let prepared = others.into_iter().map(|thread| thread.join().expect("a step is prepared without panics"));
             prepared.chain([update]).collect()
         })
@@ -220,6 +219,13 @@ impl Exchange {
         self.others.iter_mut().enumerate().map(forecast).collect()
     }
 
+    /// What the update takes of the first one's memory, beside the parameters.
+    pub(crate) fn forecast_of_update(&mut self) -> Result<Forecast> {
+        let forecast = self.update.forecast(&[inputs_of_update(&self.outputs, self.shares.len())])?;
+        let arenas = self.outputs.iter().rev().skip(1).map(|(shape, dtype)| shape.bytes(*dtype)).sum();
+        Ok(Forecast { state_bytes: forecast.state_bytes.saturating_sub(arenas), model_bytes: 0, ..forecast })
+    }
+
     /// What each of the others did since the last call, by stage.
     pub(crate) fn stage_times(&mut self) -> Vec<(&str, StageTimes)> {
         let each = self.others.iter_mut();
@@ -229,6 +235,11 @@ impl Exchange {
     fn followed(&self) -> Signature {
         self.leaders.iter().map(|var| (var.shape().clone(), var.dtype())).collect()
     }
+}
+
+/// The outputs of so many devices.
+fn inputs_of_update(outputs: &Signature, devices: usize) -> Signature {
+    (0..devices).flat_map(|_| outputs.iter().cloned()).collect()
 }
 
 /// Some rows of an input.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::dtype::DType;
 use crate::graph::{Op, Program, ProgramNode};
 use crate::ops::elementwise;
 
@@ -25,6 +26,8 @@ const MAX_READS: usize = 10;
 
 /// Points for each element of a stored value from which on reading it costs little: biases, means, scales of channels.
 const SPREAD: usize = 32;
+/// The most that a number costs that is made of a code and a scale.
+const CODED: u32 = 10;
 /// What reading an element costs, in units of a cheap instruction.
 const LOAD: u32 = 4;
 /// The same if many points share it.
@@ -188,7 +191,8 @@ impl Chooser<'_> {
                     let below = self.below_moves(input);
                     let inline = &self.inline[below];
                     let (cost, reads) = (inline.cost, inline.reads.len());
-                    if (cost > options.prologue_cost || reads > 1) && inlinable(&self.program.nodes[below].op) {
+                    let is_dear = (cost > options.prologue_cost || reads > 1) && !self.is_coded(below);
+                    if is_dear && inlinable(&self.program.nodes[below].op) {
                         self.store(below, Why::Operand { cost, reads });
                     }
                 }
@@ -252,6 +256,17 @@ impl Chooser<'_> {
         }
         within.push(contraction);
         within[1..].iter().all(|&found| !self.outputs[found] && users[found].iter().all(|user| within.contains(user)))
+    }
+
+    /// True for a value that is made of a byte and a number that many of its elements share: weights in 8 bits. To store
+    /// it would take four times the memory, for more to read.
+    fn is_coded(&self, number: usize) -> bool {
+        let elements = |number: usize| self.program.nodes[number].shape.numel();
+        let (inline, all) = (&self.inline[number], elements(number));
+        let is_code = |&read: &usize| self.program.nodes[read].dtype == DType::U8 && elements(read) == all;
+        let (codes, others): (Vec<usize>, Vec<usize>) = inline.reads.iter().partition(|read| is_code(read));
+        let is_shared = |&read: &usize| elements(read).saturating_mul(SPREAD) <= all;
+        inline.cost <= CODED && codes.len() == 1 && matches!(&others[..], [scale] if is_shared(scale))
     }
 
     fn stored(&self, number: usize) -> bool {

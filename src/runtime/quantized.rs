@@ -39,7 +39,13 @@ impl Codes {
     /// The value that they stand for.
     #[track_caller]
     pub(super) fn value(&self) -> Tensor {
-        (self.codes.tensor().to_dtype(DType::F32) - ZERO) * self.scale.tensor()
+        Self::number(self.codes.tensor()) * self.scale.tensor()
+    }
+
+    /// From -127 to 127.
+    #[track_caller]
+    fn number(codes: Tensor) -> Tensor {
+        codes.to_dtype(DType::F32) - ZERO
     }
 }
 
@@ -70,6 +76,17 @@ impl Var {
         }
         let codes = Codes::of(&self.tensor(), self.name(), self.kind())?;
         self.0.keep(codes)
+    }
+
+    /// Rows of a table, as [`Tensor::embedding`]; of codes only those are made numbers.
+    #[track_caller]
+    pub(crate) fn embedding(&self, index: &Tensor) -> Tensor {
+        match self.0.codes() {
+            None => self.tensor().embedding(index),
+            Some(Codes { codes, scale }) => {
+                Codes::number(codes.tensor().embedding(index)) * scale.tensor().embedding(index)
+            }
+        }
     }
 
     /// True if it is kept in 8 bits.

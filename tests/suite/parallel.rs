@@ -187,13 +187,13 @@ fn both() -> Option<&'static str> {
 fn a_run_on_two_devices_learns_what_one_does() {
     let Some(both) = both() else { return };
     let out = tempfile::tempdir().expect("a folder");
-    let changes: [(&str, fn(Config) -> Config); 4] = [
-        ("plain", |config| config),
-        ("in several parts", |config| Config { accumulate: 3, ..config }),
-        ("averaged", |config| Config { ema: Some(0.9), on_nan: OnNan::Skip, ..config }),
-        ("f16", |config| Config { precision: Precision::F16, ..config }),
-    ];
-    for (what, change) in changes {
+    for what in ["plain", "in several parts", "averaged", "f16"] {
+        let change = |config: Config| match what {
+            "in several parts" => Config { accumulate: 3, ..config },
+            "averaged" => Config { ema: Some(0.9), on_nan: OnNan::Skip, ..config },
+            "f16" => Config { precision: Precision::F16, ..config },
+            _ => config,
+        };
         let [(alone, expected), (together, losses)] =
             ["cpu", both].map(|device| train(change(settings(out.path(), device))));
         let [expected, losses] = [expected, losses].map(|losses| losses.into_iter().map(f64::from).collect::<Vec<_>>());

@@ -196,7 +196,11 @@ impl Learner {
     pub(super) fn forecast(&mut self, train_rows: &[usize], evaluate_rows: usize) -> Result<(Forecast, Forecast)> {
         let train: Vec<_> = train_rows.iter().map(|&rows| self.train_signature(self.parts(rows)[0])).collect();
         let evaluate = self.evaluate_signature(evaluate_rows);
-        Ok((self.train.forecast(&train)?, self.evaluate.forecast(&[evaluate])?))
+        let mut training = self.train.forecast(&train)?;
+        if let Some(others) = &mut self.others {
+            training = training + others.exchange.forecast_of_update()?;
+        }
+        Ok((training, self.evaluate.forecast(&[evaluate])?))
     }
 
     /// One training step on `batches`, which are one batch in several parts. Its results are on the device until
