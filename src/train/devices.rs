@@ -18,7 +18,8 @@ pub(super) fn open(names: Option<&str>) -> Result<Vec<Device>> {
     if names.trim().eq_ignore_ascii_case(GPUS) {
         let gpus = worth_trying(&Device::list()).into_iter().filter(|info| info.kind.is_taken_unasked());
         let gpus = gpus.map(|info| Device::named(&info.selector)).collect::<Result<Vec<_>>>()?;
-        return if gpus.is_empty() { Err(Error::NoAdapter) } else { Ok(gpus) };
+        let message = "device: `gpus` are all GPUs but those of software, and there is none here (`brasa devices` lists what there is)";
+        return if gpus.is_empty() { Err(Error::Config(message.into())) } else { Ok(gpus) };
     }
     // names of adapters may have commas, too
     if let Ok(device) = Device::named(names) {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use brasa::data::On;
+use brasa::device::DeviceKind;
 use brasa::nn::{self, Init, Linear, Module, Sequential};
 use brasa::optim::{Adam, AdamOptions, Optimizer, SGD, SGDOptions};
 use brasa::parallel::DataParallel;
@@ -216,6 +217,10 @@ fn what_several_devices_cannot_do_is_refused() {
     assert!(message.contains("unknown device `nothing`"), "{message}");
     let message = refused(settings(out.path(), "nothing"));
     assert!(message.contains("auto, gpus, or several with commas"), "{message}");
+    if Device::list().iter().all(|info| matches!(info.kind, DeviceKind::Cpu | DeviceKind::Software)) {
+        let message = refused(settings(out.path(), "gpus"));
+        assert!(message.contains("`gpus` are all GPUs but those of software, and there is none"), "{message}");
+    }
     let Some(both) = both() else { return };
     let mixed = Config {
         model: ModelName::new("cnn").expect("a model"),
