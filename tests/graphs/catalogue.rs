@@ -33,7 +33,7 @@ const NO_OPS: [&str; 24] = [
 
 /// Names of `brasa::nn` that are no layers: what they are made of, told or described by, and what stands for the three
 /// dropouts of channels.
-const NO_LAYERS: [&str; 21] = [
+const NO_LAYERS: [&str; 22] = [
     "Activation",
     "Attention",
     "AttentionMasks",
@@ -52,6 +52,7 @@ const NO_LAYERS: [&str; 21] = [
     "Mode",
     "Module",
     "Nonlinearity",
+    "Quantized",
     "RecurrentOptions",
     "Summary",
     "TransformerOptions",
