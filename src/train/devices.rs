@@ -21,13 +21,15 @@ pub(super) fn open(names: Option<&str>) -> Result<Vec<Device>> {
         let message = "device: `gpus` are all GPUs but those of software, and there is none here (`brasa devices` lists what there is)";
         return if gpus.is_empty() { Err(Error::Config(message.into())) } else { Ok(gpus) };
     }
-    // names of adapters may have commas, too
-    if let Ok(device) = Device::named(names) {
-        return Ok(vec![device]);
+    match Device::named(names) {
+        Ok(device) => return Ok(vec![device]),
+        // names of adapters may have commas, too
+        Err(Error::UnknownDevice { .. }) if names.contains(',') => {}
+        Err(error) => return Err(with_more(error)),
     }
     let mut devices = Vec::new();
     for name in names.split(',') {
-        let device = Device::named(name).map_err(|error| with_more(error, names.contains(',')))?;
+        let device = Device::named(name)?;
         if devices.contains(&device) {
             let message = format!("device: `{names}` names {} twice", device.name());
             return Err(Error::Config(message));
@@ -43,9 +45,9 @@ pub(super) fn open_first(names: Option<&str>) -> Result<Device> {
 }
 
 /// Of what settings may say, a library's devices know no [`AUTO`] and no [`GPUS`].
-fn with_more(error: Error, is_one_of_several: bool) -> Error {
+fn with_more(error: Error) -> Error {
     match error {
-        Error::UnknownDevice { name, known } if !is_one_of_several => Error::UnknownDevice {
+        Error::UnknownDevice { name, known } => Error::UnknownDevice {
             name,
             known: format!("{known}, {AUTO}, {GPUS}, or several with commas between them"),
         },
