@@ -1,6 +1,7 @@
 //! What devices that learn as one exchange in a step: parameters for the others, gradients for the first one.
 
 use std::ops::Range;
+use std::panic::resume_unwind;
 
 use crate::autodiff::Gradients;
 use crate::device::Device;
@@ -59,15 +60,16 @@ pub(crate) struct Other {
 }
 
 impl Other {
-    /// A device that computes a part of each batch: `compute` is traced with its uploads, when `followers` have got the
-    /// values that the first device has. Nothing halts here: what is not finite shows in the part, and is the first
-    /// device's affair.
+    /// A device that computes a part of each batch: `compute` is traced with its uploads, when its parameters and
+    /// `others` have got the values that the first device has. Nothing halts here: what is not finite shows in the
+    /// part, and is the first device's affair.
     pub(crate) fn new(
         device: &Device,
-        followers: Vec<Var>,
         layouts: Vec<Layout>,
+        others: &[Var],
         mut compute: impl FnMut(&[Tensor]) -> Part + Send + 'static,
     ) -> Result<Self> {
+        let followers = passed_on(&layouts, others);
         let step = Step::new(device, move |inputs| {
             let (values, uploads) = inputs.split_at(followers.len());
             for (follower, value) in followers.iter().zip(values) {
@@ -99,16 +101,17 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     /// `update` takes the outputs of all devices that had a part, the first one's first, for the optimizer with these
-    /// `layouts` and `values` values ([`Part::sum`]); each device weighs its loss by its share. `leaders` are the groups'
-    /// arenas, and what else the others follow.
+    /// `layouts` and `values` values ([`Part::sum`]); each device weighs its loss by its share. The others follow its
+    /// parameters, and `more`.
     pub(crate) fn new(
-        leaders: Vec<Var>,
         others: Vec<Other>,
         update: Step,
         shares: Vec<Hyper>,
         layouts: &[&Layout],
+        more: &[Var],
         values: usize,
     ) -> Self {
+        let leaders = passed_on(layouts.iter().copied(), more);
         assert_eq!(shares.len(), others.len() + 1, "a share for each device");
         let shapes = layouts.iter().map(|layout| layout.arena().whole().shape().clone()).chain([[values].into()]);
         let outputs = shapes.map(|shape| (shape, DType::F32)).collect();
@@ -147,7 +150,7 @@ impl Exchange {
                 })
                 .collect();
             let update = self.update.prepare(&inputs_of_update(&self.outputs, others.len() + 1)).map(drop);
-            let prepared = others.into_iter().map(|thread| thread.join().expect("a step is prepared without panics"));
+            let prepared = others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
             prepared.chain([update]).collect()
         })
     }
@@ -235,6 +238,12 @@ impl Exchange {
     fn followed(&self) -> Signature {
         self.leaders.iter().map(|var| (var.shape().clone(), var.dtype())).collect()
     }
+}
+
+/// What passes from the first device to the others: the parameters, group by group, and these.
+fn passed_on<'a>(layouts: impl IntoIterator<Item = &'a Layout>, more: &[Var]) -> Vec<Var> {
+    let parameters = layouts.into_iter().map(|layout| layout.arena().whole().clone());
+    parameters.chain(more.iter().cloned()).collect()
 }
 
 /// The outputs of so many devices.

@@ -22,7 +22,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::nn::{self, Module};
 use crate::optim::{Layout, Optimizer};
-use crate::runtime::{Hyper, Step, Var, check_finite};
+use crate::runtime::{Hyper, Step, Var, check_finite, check_input};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
@@ -97,8 +97,7 @@ impl<M: Module + 'static> DataParallel<M> {
             let copy = Arc::new(model(device)?);
             nn::load_state(copy.as_ref(), &nn::state(own.as_ref()))?;
             let layouts = layouts_beside(optimizer.as_ref(), copy.as_ref())?;
-            let followers = layouts.iter().map(|layout| layout.arena().whole().clone()).collect();
-            Other::new(device, followers, layouts, part(copy, share.clone()))
+            Other::new(device, layouts, &[], part(copy, share.clone()))
         };
         let others = others.iter().zip(&shares[1..]).map(other).collect::<Result<_>>()?;
         let updating = Arc::clone(&optimizer);
@@ -112,8 +111,7 @@ impl<M: Module + 'static> DataParallel<M> {
         let gradients = Step::new(first, move |inputs| compute(inputs).outputs(laid_out.layouts()))?;
         let gradients = gradients.halting_with(&update);
         let layouts = optimizer.layouts();
-        let leaders = layouts.iter().map(|layout| layout.arena().whole().clone()).collect();
-        let exchange = Exchange::new(leaders, others, update, shares, &layouts, 1);
+        let exchange = Exchange::new(others, update, shares, &layouts, &[], 1);
         drop(layouts);
         Ok(Self { model: own, optimizer, gradients, exchange })
     }
@@ -149,10 +147,7 @@ impl<M: Module + 'static> DataParallel<M> {
         assert!(rows > 0, "DataParallel: there are no rows");
         for (shape, dtype, bytes) in &inputs {
             assert!(shape.first() == Some(&rows), "DataParallel: {shape} beside an input of {rows} rows");
-            let (needed, got) = (shape.bytes(*dtype), bytes.len());
-            if got as u64 != needed {
-                return Err(Error::Shape(format!("a step's input {dtype} {shape} takes {needed} bytes, not {got}")));
-            }
+            check_input(shape, *dtype, bytes)?;
         }
         let outputs = self.exchange.run(&mut self.gradients, &[inputs])?;
         Ok(outputs.into_iter().next().expect("the update gives the loss"))

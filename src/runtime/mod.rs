@@ -30,5 +30,6 @@ pub use hyper::Hyper;
 pub(crate) use quantized::rounded_to_codes;
 pub use random::{RandomState, random_inputs, random_state, random_variables, seed, set_random_state};
 pub use signature::Signature;
+pub(crate) use step::check_input;
 pub use step::{Step, StepInfo};
 pub use var::{Var, VarKind};

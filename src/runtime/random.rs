@@ -42,6 +42,19 @@ pub struct RandomState {
     pub draws: u32,
 }
 
+impl From<[u32; 3]> for RandomState {
+    fn from([seed, position, draws]: [u32; 3]) -> Self {
+        Self { seed, position, draws }
+    }
+}
+
+/// As checkpoints keep it.
+impl From<RandomState> for [u32; 3] {
+    fn from(RandomState { seed, position, draws }: RandomState) -> Self {
+        [seed, position, draws]
+    }
+}
+
 /// One number on the device. Whoever uses its variable holds it; what stays with the device is the memory, as a
 /// variable holds its device.
 #[derive(Default)]

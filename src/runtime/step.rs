@@ -174,12 +174,7 @@ impl Step {
         let signature: Signature = inputs.iter().map(|(shape, dtype, _)| (shape.borrow().clone(), *dtype)).collect();
         let key = Key::now(signature);
         for (shape, dtype, bytes) in inputs {
-            let shape = shape.borrow();
-            let needed = shape.bytes(*dtype);
-            if bytes.len() as u64 != needed {
-                let got = bytes.len();
-                return Err(Error::Shape(format!("a step's input {dtype} {shape} takes {needed} bytes, not {got}")));
-            }
+            check_input(shape.borrow(), *dtype, bytes)?;
         }
         let device = self.device.clone();
         let _exclusive = device.exclusive();
@@ -470,4 +465,13 @@ impl Step {
 
 fn inputs_signature(inputs: &[Tensor]) -> Signature {
     inputs.iter().map(|input| (input.shape().clone(), input.dtype())).collect()
+}
+
+/// An error if these are not as many bytes as an input takes.
+pub(crate) fn check_input(shape: &Shape, dtype: DType, bytes: &[u8]) -> Result<()> {
+    let (needed, got) = (shape.bytes(dtype), bytes.len());
+    if got as u64 == needed {
+        return Ok(());
+    }
+    Err(Error::Shape(format!("a step's input {dtype} {shape} takes {needed} bytes, not {got}")))
 }

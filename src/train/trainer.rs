@@ -9,7 +9,6 @@ use crate::device::Device;
 use crate::error::{Error, Result, StateMismatch};
 use crate::formats::tensorboard::Setting;
 use crate::nn::LoadReport;
-use crate::runtime::RandomState;
 use crate::tensor::Tensor;
 use crate::units::some;
 
@@ -178,8 +177,8 @@ impl Trainer {
             );
             prepared.notices.push(message);
         }
-        crate::runtime::set_random_state(&prepared.devices[0], random_state(progress.random))?;
-        let of_others: Vec<_> = progress.random_of_others.iter().copied().map(random_state).collect();
+        crate::runtime::set_random_state(&prepared.devices[0], progress.random.into())?;
+        let of_others: Vec<_> = progress.random_of_others.iter().map(|&state| state.into()).collect();
         prepared.learner.set_random_states_of_others(&of_others)?;
         // whatever refuses to go on does so before the folder is touched
         prepared.data.train.accepts(&progress.data)?;
@@ -295,11 +294,6 @@ impl Prepared {
         }
         Trainer { config, devices, folder, data, learner, memory, rates, length, callbacks, notices, progress }
     }
-}
-
-/// As a checkpoint keeps it.
-fn random_state([seed, position, draws]: [u32; 3]) -> RandomState {
-    RandomState { seed, position, draws }
 }
 
 /// The newest checkpoint of the run in `folder` that can be read; what cannot be read is noticed.

@@ -31,26 +31,26 @@ impl Learner {
         }
         let data = self.formats[0].description.clone();
         let shares: Vec<Hyper> = (0..=others.len()).map(|_| Hyper::new(1.0)).collect();
-        let mut leaders: Vec<_> =
-            self.optimizer.layouts().into_iter().map(|layout| layout.arena().whole().clone()).collect();
-        leaders.extend(self.scaler.iter().map(|scaler| scaler.scale_variable().clone()));
+        let scale = |scaler: &Option<Arc<LossScaler>>| {
+            scaler.iter().map(|scaler| scaler.scale_variable().clone()).collect::<Vec<_>>()
+        };
         let (mut models, mut computing) = (Vec::new(), Vec::new());
         for ((number, device), share) in (1..).zip(others).zip(&shares[1..]) {
             // other numbers than the first one's
             seed(device, u64::from(config.seed) + (number << 32))?;
             let copy = model(config, &data, device)?;
             let layouts = layouts_beside(self.optimizer.as_ref(), copy.as_ref())?;
-            let mut followers: Vec<_> = layouts.iter().map(|layout| layout.arena().whole().clone()).collect();
             let scaler = self.scaler.as_ref().map(|_| LossScaler::new(device, LossScaleOptions::default()));
             let scaler = scaler.transpose()?.map(Arc::new);
-            followers.extend(scaler.iter().map(|scaler| scaler.scale_variable().clone()));
+            let followers = scale(&scaler);
             let part = self.part(copy.clone(), scaler, share.clone());
-            computing.push(Other::new(device, followers, layouts, part)?);
+            computing.push(Other::new(device, layouts, &followers, part)?);
             models.push(copy);
         }
         let update = self.update_step()?;
         self.train = self.part_step(shares[0].clone())?.halting_with(&update);
-        let exchange = Exchange::new(leaders, computing, update, shares, &self.optimizer.layouts(), VALUES);
+        let exchange =
+            Exchange::new(computing, update, shares, &self.optimizer.layouts(), &scale(&self.scaler), VALUES);
         self.others = Some(Others { models, exchange });
         self.copy_to_others()
     }

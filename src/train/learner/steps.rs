@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::autodiff::Gradients;
-use crate::data::Received;
+use crate::data::{Format, Received};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::nn::{Mode, Module};
@@ -13,8 +13,27 @@ use crate::runtime::{Hyper, Step, Var, catch_non_finite, check_finite, never_ski
 use crate::stage::Stage;
 use crate::tensor::Tensor;
 
-use super::Learner;
 use super::average::Average;
+use super::task::Question;
+use super::{Learner, Numbers};
+
+/// A model that is asked about batches in training.
+struct Asked {
+    model: Arc<dyn Module>,
+    question: Question,
+    numbers: Numbers,
+    format: Format,
+}
+
+impl Asked {
+    /// The mean loss of a batch with these uploads; and what traces how many targets are right, and how many there are.
+    fn trace(&self, uploads: &[Tensor]) -> (Tensor, impl Fn() -> [Tensor; 2]) {
+        let Received { inputs, labels, .. } = self.format.receive(uploads);
+        let logits = self.numbers.forward(self.model.as_ref(), &inputs);
+        let loss = Stage::Loss.scope(|| self.question.loss(&logits, &labels));
+        (loss, move || self.question.correct(&logits, &labels.classes))
+    }
+}
 
 /// What becomes of gradients: the end of each step, or of each part of one.
 struct Ending<R> {
@@ -72,16 +91,13 @@ impl<R: Fn([&Tensor; 4])> Ending<R> {
 impl Learner {
     /// A step that computes gradients, of a share of the loss if there are several parts, and updates, or adds them up.
     pub(super) fn train_step(&self, in_parts: bool, updates: bool) -> Result<Step> {
-        let (model, scaler, share) = (self.model.clone(), self.scaler.clone(), self.share.clone());
-        let (question, numbers, format) = (self.question.clone(), self.numbers, self.formats[0].clone());
+        let (asked, scaler, share) = (self.asked(self.model.clone()), self.scaler.clone(), self.share.clone());
         let ending = self.ending(updates);
         Step::new(&self.device, move |inputs| {
-            let Received { inputs, labels, .. } = format.receive(inputs);
-            let logits = numbers.forward(model.as_ref(), &inputs);
-            let loss = Stage::Loss.scope(|| question.loss(&logits, &labels));
+            let (loss, correct) = asked.trace(inputs);
             let part = if in_parts { &loss * share.tensor(loss.device()) } else { loss.clone() };
             let results = || {
-                let [correct, all] = question.correct(&logits, &labels.classes);
+                let [correct, all] = correct();
                 [loss.clone(), correct, all]
             };
             ending.trace(|| backward(&part, scaler.as_deref()), results);
@@ -97,14 +113,13 @@ impl Learner {
         scaler: Option<Arc<LossScaler>>,
         share: Hyper,
     ) -> impl FnMut(&[Tensor]) -> Part + Send + 'static {
-        let (question, numbers, format) = (self.question.clone(), self.numbers, self.formats[0].clone());
+        let asked = self.asked(model);
         move |inputs| {
-            let Received { inputs, labels, .. } = format.receive(inputs);
-            let logits = numbers.forward(model.as_ref(), &inputs);
-            let part = Stage::Loss.scope(|| question.loss(&logits, &labels) * share.tensor(logits.device()));
+            let (loss, correct) = asked.trace(inputs);
+            let part = Stage::Loss.scope(|| &loss * share.tensor(loss.device()));
             let gradients = backward(&part, scaler.as_deref());
             let values = Stage::Log.scope(|| {
-                let [correct, all] = question.correct(&logits, &labels.classes);
+                let [correct, all] = correct();
                 Tensor::stack(&[&part.detach(), &correct, &all], 0)
             });
             Part { gradients, values }
@@ -141,6 +156,11 @@ impl Learner {
             ending.trace(checked, || results.clone());
             Vec::new()
         })
+    }
+
+    fn asked(&self, model: Arc<dyn Module>) -> Asked {
+        let (question, numbers, format) = (self.question.clone(), self.numbers, self.formats[0].clone());
+        Asked { model, question, numbers, format }
     }
 
     fn ending(&self, updates: bool) -> Ending<impl Fn([&Tensor; 4]) + Send + 'static> {

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::error::Result;
-use crate::runtime::RandomState;
 use crate::train::checkpoint::{self, Progress};
 use crate::train::trainer::Trainer;
 use crate::train::{Environment, Event, TestMetrics};
@@ -173,10 +172,9 @@ impl Run<'_> {
 
     fn progress(&mut self) -> Result<Progress> {
         let metrics_bytes = self.trainer.folder.metrics_bytes()?;
-        let noted = |RandomState { seed, position, draws }| [seed, position, draws];
         let Trainer { devices, learner, .. } = &self.trainer;
-        let random = noted(crate::runtime::random_state(&devices[0])?);
-        let random_of_others = learner.random_states_of_others()?.into_iter().map(noted).collect();
+        let random = crate::runtime::random_state(&devices[0])?.into();
+        let random_of_others = learner.random_states_of_others()?.into_iter().map(Into::into).collect();
         let states = self.trainer.callbacks.iter();
         let callbacks: BTreeMap<_, _> =
             states.filter_map(|callback| Some((callback.name().to_owned(), callback.state()?))).collect();
