@@ -1,7 +1,6 @@
-// Attention: one invocation per query, or LANES neighbours with every LANES-th vector of its row each, where a whole
-// one is more than registers should hold. The query and its output stay there while the keys and values of its head
-// pass through workgroup memory, so that scores are never stored for longer than their tile. The softmax is online
-// (Milakov and Gimelshein 2018, arXiv 1805.02867): what has been summed shrinks when a larger score comes.
+// Attention: one invocation per query. The query and its output stay in registers while the keys and values of its head
+// pass through workgroup memory, so that scores are never stored. The softmax is online (Milakov and Gimelshein 2018,
+// arXiv 1805.02867): what has been summed shrinks when a larger score comes.
 
 //@slot bindings
 @group(0) @binding(0) var<storage, read> queries_in: array<vec4f>;
@@ -23,12 +22,11 @@ fn groups_x() -> u32 {
 }
 //@end
 
-// Rows of queries and keys have FEATURES vectors, those of values and outputs OUTPUTS, multiples of LANES with zeros at
-// the end; query number `query` of a head sees the first `seen(query)` keys.
+// Rows of queries and keys have FEATURES vectors, those of values and outputs OUTPUTS, with zeros at the end;
+// query number `query` of a head sees the first `seen(query)` keys.
 //@slot access
-const LANES: u32 = 2u;
-const FEATURES: u32 = 2u;
-const OUTPUTS: u32 = 2u;
+const FEATURES: u32 = 1u;
+const OUTPUTS: u32 = 1u;
 const TILE: u32 = 2u;
 
 fn first_head() -> u32 {
@@ -68,57 +66,37 @@ fn store_log(row: u32, value: f32) {
 }
 //@end
 
-// Queries of a workgroup.
-const ROWS: u32 = THREADS / LANES;
-
 var<workgroup> key_tile: array<vec4f, TILE * FEATURES>;
 var<workgroup> value_tile: array<vec4f, TILE * OUTPUTS>;
 
 // Below every score that is finite.
 const LEAST: f32 = -3.4e38;
 
-// The query, scaled, and the output so far: this lane's vectors of them. A score is the sum of what the lanes have,
-// which `share` tells the others for the whole tile; a single lane computes it when asked.
+// The query, scaled, and the output so far.
 //@slot rows
 var<private> q_0: vec4f;
 var<private> o_0: vec4f;
 
-fn take(row: u32, lane: u32) {
-    q_0 = load_query(row, lane);
+fn take(row: u32) {
+    q_0 = load_query(row, 0u);
 }
 
-fn query_by_key(index: u32, lane: u32) -> f32 {
+fn query_by_key(index: u32) -> f32 {
     let at = index * FEATURES;
-    let sum = q_0 * key_tile[at + lane];
+    let sum = q_0 * key_tile[at];
     return (sum.x + sum.y) + (sum.z + sum.w);
-}
-
-var<workgroup> shares: array<f32, TILE * THREADS>;
-
-fn share(thread: u32, needed: bool) {
-    if (needed) {
-        let lane = thread % LANES;
-        shares[thread] = query_by_key(0u, lane);
-        shares[THREADS + thread] = query_by_key(1u, lane);
-    }
-    workgroupBarrier();
-}
-
-fn score(index: u32, thread: u32) -> f32 {
-    let at = index * THREADS + thread / LANES * LANES;
-    return shares[at] + shares[at + 1u];
 }
 
 fn shrink(factor: f32) {
     o_0 *= factor;
 }
 
-fn add(weight: f32, key: u32, lane: u32) {
-    o_0 = fma(vec4f(weight), value_tile[key * OUTPUTS + lane], o_0);
+fn add(weight: f32, key: u32) {
+    o_0 = fma(vec4f(weight), value_tile[key * OUTPUTS], o_0);
 }
 
-fn put(row: u32, lane: u32, factor: f32) {
-    store_output(row, lane, o_0 * factor);
+fn put(row: u32, factor: f32) {
+    store_output(row, 0u, o_0 * factor);
 }
 //@end
 
@@ -128,15 +106,14 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
     if (number * THREADS >= work_count()) {
         return;
     }
-    let blocks = (query_count() + ROWS - 1u) / ROWS;
+    let blocks = (query_count() + THREADS - 1u) / THREADS;
     let head = first_head() + number / blocks;
-    let first = number % blocks * ROWS;
-    let query = min(first + thread / LANES, query_count() - 1u);
+    let first = number % blocks * THREADS;
+    let query = min(first + thread, query_count() - 1u);
     let row = head * query_count() + query;
-    let lane = thread % LANES;
-    take(row, lane);
+    take(row);
     let mine = seen(query);
-    let end = seen(min(first + ROWS, query_count()) - 1u);
+    let end = seen(min(first + THREADS, query_count()) - 1u);
     var top = LEAST;
     var sum = 0.0;
     for (var start = 0u; start < end; start += TILE) {
@@ -150,10 +127,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
             value_tile[n] = load_value(head * key_count() + place, n % OUTPUTS);
         }
         workgroupBarrier();
-        share(thread, start < mine);
         let count = min(max(mine, start) - start, TILE);
         for (var key = 0u; key < count; key++) {
-            let s = score(key, thread);
+            let s = query_by_key(key);
             if (s > top) {
                 let factor = exp(top - s);
                 sum *= factor;
@@ -162,13 +138,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
             }
             let weight = exp(s - top);
             sum += weight;
-            add(weight, key, lane);
+            add(weight, key);
         }
     }
-    if (first + thread / LANES < query_count()) {
-        put(row, lane, 1.0 / sum);
-        if (lane == 0u) {
-            store_log(row, top + log(sum));
-        }
+    if (first + thread < query_count()) {
+        put(row, 1.0 / sum);
+        store_log(row, top + log(sum));
     }
 }

@@ -1,5 +1,5 @@
-// The gradients of attention by its keys and values: LANES invocations per key, as in attention.wgsl, which keep both
-// rows and their gradients in registers while the queries of their head and the gradients of their outputs pass through
+// The gradients of attention by its keys and values: one invocation per key, as in attention.wgsl, which keeps both rows
+// and their gradients in registers while the queries of its head and the gradients of their outputs pass through
 // workgroup memory.
 
 //@slot bindings
@@ -25,12 +25,11 @@ fn groups_x() -> u32 {
 }
 //@end
 
-// Rows of queries and keys have FEATURES vectors, those of values, outputs and their gradients OUTPUTS, multiples of
-// LANES with zeros at the end; key number `key` of a head is seen by the queries from `first_query(key)` on.
+// Rows of queries and keys have FEATURES vectors, those of values, outputs and their gradients OUTPUTS, with zeros at the end;
+// key number `key` of a head is seen by the queries from `first_query(key)` on.
 //@slot access
-const LANES: u32 = 2u;
-const FEATURES: u32 = 2u;
-const OUTPUTS: u32 = 2u;
+const FEATURES: u32 = 1u;
+const OUTPUTS: u32 = 1u;
 const TILE: u32 = 2u;
 
 fn first_head() -> u32 {
@@ -82,69 +81,48 @@ fn store_value(row: u32, part: u32, value: vec4f) {
 }
 //@end
 
-// Keys of a workgroup.
-const ROWS: u32 = THREADS / LANES;
-
 var<workgroup> query_tile: array<vec4f, TILE * FEATURES>;
 var<workgroup> slope_tile: array<vec4f, TILE * OUTPUTS>;
 // Of each query the logarithm of the sum of its exponentials, and what its scores have in common.
 var<workgroup> numbers: array<vec2f, TILE>;
 
-// The key, the value, and their gradients so far: this lane's vectors of them. Scores and the gradients of weights are
-// shared as in attention.wgsl.
+// The key, the value, and their gradients so far.
 //@slot rows
 var<private> k_0: vec4f;
 var<private> v_0: vec4f;
 var<private> dk_0: vec4f;
 var<private> dv_0: vec4f;
 
-fn take(row: u32, lane: u32) {
-    k_0 = load_key(row, lane);
-    v_0 = load_value(row, lane);
+fn take(row: u32) {
+    k_0 = load_key(row, 0u);
+    v_0 = load_value(row, 0u);
 }
 
-fn key_by_query(index: u32, lane: u32) -> f32 {
+fn key_by_query(index: u32) -> f32 {
     let at = index * FEATURES;
-    let sum = k_0 * query_tile[at + lane];
+    let sum = k_0 * query_tile[at];
     return (sum.x + sum.y) + (sum.z + sum.w);
 }
 
-fn value_by_slope(index: u32, lane: u32) -> f32 {
+fn value_by_slope(index: u32) -> f32 {
     let at = index * OUTPUTS;
-    let sum = v_0 * slope_tile[at + lane];
+    let sum = v_0 * slope_tile[at];
     return (sum.x + sum.y) + (sum.z + sum.w);
 }
 
-var<workgroup> shares: array<vec2f, TILE * THREADS>;
-
-fn share(thread: u32, needed: bool) {
-    if (needed) {
-        let lane = thread % LANES;
-        shares[thread] = vec2f(key_by_query(0u, lane), value_by_slope(0u, lane));
-        shares[THREADS + thread] = vec2f(key_by_query(1u, lane), value_by_slope(1u, lane));
-    }
-    workgroupBarrier();
+fn add(weight: f32, factor: f32, query: u32) {
+    dk_0 = fma(vec4f(factor), query_tile[query * FEATURES], dk_0);
+    dv_0 = fma(vec4f(weight), slope_tile[query * OUTPUTS], dv_0);
 }
 
-fn products(index: u32, thread: u32) -> vec2f {
-    let at = index * THREADS + thread / LANES * LANES;
-    return shares[at] + shares[at + 1u];
-}
-
-fn add(weight: f32, factor: f32, query: u32, lane: u32) {
-    dk_0 = fma(vec4f(factor), query_tile[query * FEATURES + lane], dk_0);
-    dv_0 = fma(vec4f(weight), slope_tile[query * OUTPUTS + lane], dv_0);
-}
-
-fn put(row: u32, lane: u32) {
-    store_key(row, lane, dk_0);
-    store_value(row, lane, dv_0);
+fn put(row: u32) {
+    store_key(row, 0u, dk_0);
+    store_value(row, 0u, dv_0);
 }
 
 // What the gradients of all of a query's scores lack: the product of its output and the gradient of that.
 fn delta_of(row: u32) -> f32 {
-    var sum = load_output(row, 0u) * load_slope(row, 0u);
-    sum = fma(load_output(row, 1u), load_slope(row, 1u), sum);
+    let sum = load_output(row, 0u) * load_slope(row, 0u);
     return (sum.x + sum.y) + (sum.z + sum.w);
 }
 //@end
@@ -155,12 +133,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
     if (number * THREADS >= work_count()) {
         return;
     }
-    let blocks = (key_count() + ROWS - 1u) / ROWS;
+    let blocks = (key_count() + THREADS - 1u) / THREADS;
     let head = first_head() + number / blocks;
-    let first = number % blocks * ROWS;
-    let key = min(first + thread / LANES, key_count() - 1u);
-    let lane = thread % LANES;
-    take(head * key_count() + key, lane);
+    let first = number % blocks * THREADS;
+    let key = min(first + thread, key_count() - 1u);
+    take(head * key_count() + key);
     let mine = first_query(key);
     for (var start = first_query(first); start < query_count(); start += TILE) {
         workgroupBarrier();
@@ -177,15 +154,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
             numbers[n] = vec2f(load_log(row), delta_of(row));
         }
         workgroupBarrier();
-        share(thread, mine < start + TILE);
         let count = min(query_count() - start, TILE);
         for (var query = max(mine, start) - start; query < count; query++) {
-            let both = products(query, thread);
-            let weight = exp(both.x - numbers[query].x);
-            add(weight, weight * (both.y - numbers[query].y), query, lane);
+            let weight = exp(key_by_query(query) - numbers[query].x);
+            add(weight, weight * (value_by_slope(query) - numbers[query].y), query);
         }
     }
-    if (first + thread / LANES < key_count()) {
-        put(head * key_count() + key, lane);
+    if (first + thread < key_count()) {
+        put(head * key_count() + key);
     }
 }

@@ -1,5 +1,5 @@
-// The gradient of attention by its queries: LANES invocations per query, as in attention.wgsl. Weights are computed
-// again from the scores and the logarithm of the sum of their exponentials.
+// The gradient of attention by its queries: one invocation per query, as in attention.wgsl. Weights are computed again
+// from the scores and the logarithm of the sum of their exponentials.
 
 //@slot bindings
 @group(0) @binding(0) var<storage, read> queries_in: array<vec4f>;
@@ -23,12 +23,11 @@ fn groups_x() -> u32 {
 }
 //@end
 
-// Rows of queries and keys have FEATURES vectors, those of values, outputs and their gradients OUTPUTS, multiples of
-// LANES with zeros at the end; query number `query` of a head sees the first `seen(query)` keys.
+// Rows of queries and keys have FEATURES vectors, those of values, outputs and their gradients OUTPUTS, with zeros at the end;
+// query number `query` of a head sees the first `seen(query)` keys.
 //@slot access
-const LANES: u32 = 2u;
-const FEATURES: u32 = 2u;
-const OUTPUTS: u32 = 2u;
+const FEATURES: u32 = 1u;
+const OUTPUTS: u32 = 1u;
 const TILE: u32 = 2u;
 
 fn first_head() -> u32 {
@@ -76,64 +75,43 @@ fn store_query(row: u32, part: u32, value: vec4f) {
 }
 //@end
 
-// Queries of a workgroup.
-const ROWS: u32 = THREADS / LANES;
-
 var<workgroup> key_tile: array<vec4f, TILE * FEATURES>;
 var<workgroup> value_tile: array<vec4f, TILE * OUTPUTS>;
 
-// The query, scaled, the gradient of its output, and its own gradient so far: this lane's vectors of them. Scores and
-// the gradients of weights are shared as in attention.wgsl.
+// The query, scaled, the gradient of its output, and its own gradient so far.
 //@slot rows
 var<private> q_0: vec4f;
 var<private> g_0: vec4f;
 var<private> d_0: vec4f;
 
-fn take(row: u32, lane: u32) {
-    q_0 = load_query(row, lane);
-    g_0 = load_slope(row, lane);
+fn take(row: u32) {
+    q_0 = load_query(row, 0u);
+    g_0 = load_slope(row, 0u);
 }
 
-fn query_by_key(index: u32, lane: u32) -> f32 {
+fn query_by_key(index: u32) -> f32 {
     let at = index * FEATURES;
-    let sum = q_0 * key_tile[at + lane];
+    let sum = q_0 * key_tile[at];
     return (sum.x + sum.y) + (sum.z + sum.w);
 }
 
-fn slope_by_value(index: u32, lane: u32) -> f32 {
+fn slope_by_value(index: u32) -> f32 {
     let at = index * OUTPUTS;
-    let sum = g_0 * value_tile[at + lane];
+    let sum = g_0 * value_tile[at];
     return (sum.x + sum.y) + (sum.z + sum.w);
 }
 
-var<workgroup> shares: array<vec2f, TILE * THREADS>;
-
-fn share(thread: u32, needed: bool) {
-    if (needed) {
-        let lane = thread % LANES;
-        shares[thread] = vec2f(query_by_key(0u, lane), slope_by_value(0u, lane));
-        shares[THREADS + thread] = vec2f(query_by_key(1u, lane), slope_by_value(1u, lane));
-    }
-    workgroupBarrier();
+fn add(factor: f32, key: u32) {
+    d_0 = fma(vec4f(factor), key_tile[key * FEATURES], d_0);
 }
 
-fn products(index: u32, thread: u32) -> vec2f {
-    let at = index * THREADS + thread / LANES * LANES;
-    return shares[at] + shares[at + 1u];
-}
-
-fn add(factor: f32, key: u32, lane: u32) {
-    d_0 = fma(vec4f(factor), key_tile[key * FEATURES + lane], d_0);
-}
-
-fn put(row: u32, lane: u32) {
-    store_query(row, lane, d_0);
+fn put(row: u32) {
+    store_query(row, 0u, d_0);
 }
 
 // What the gradients of all of a query's scores lack: the product of its output and the gradient of that.
 fn delta_of(row: u32) -> f32 {
-    var sum = load_output(row, 0u) * load_slope(row, 0u);
-    sum = fma(load_output(row, 1u), load_slope(row, 1u), sum);
+    let sum = load_output(row, 0u) * load_slope(row, 0u);
     return (sum.x + sum.y) + (sum.z + sum.w);
 }
 //@end
@@ -144,17 +122,16 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
     if (number * THREADS >= work_count()) {
         return;
     }
-    let blocks = (query_count() + ROWS - 1u) / ROWS;
+    let blocks = (query_count() + THREADS - 1u) / THREADS;
     let head = first_head() + number / blocks;
-    let first = number % blocks * ROWS;
-    let query = min(first + thread / LANES, query_count() - 1u);
+    let first = number % blocks * THREADS;
+    let query = min(first + thread, query_count() - 1u);
     let row = head * query_count() + query;
-    let lane = thread % LANES;
-    take(row, lane);
+    take(row);
     let log_sum = load_log(row);
     let delta = delta_of(row);
     let mine = seen(query);
-    let end = seen(min(first + ROWS, query_count()) - 1u);
+    let end = seen(min(first + THREADS, query_count()) - 1u);
     for (var start = 0u; start < end; start += TILE) {
         workgroupBarrier();
         for (var n = thread; n < TILE * FEATURES; n += THREADS) {
@@ -166,14 +143,12 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
             value_tile[n] = load_value(head * key_count() + place, n % OUTPUTS);
         }
         workgroupBarrier();
-        share(thread, start < mine);
         let count = min(max(mine, start) - start, TILE);
         for (var key = 0u; key < count; key++) {
-            let both = products(key, thread);
-            add(exp(both.x - log_sum) * (both.y - delta), key, lane);
+            add(exp(query_by_key(key) - log_sum) * (slope_by_value(key) - delta), key);
         }
     }
-    if (first + thread / LANES < query_count()) {
-        put(row, lane);
+    if (first + thread < query_count()) {
+        put(row);
     }
 }

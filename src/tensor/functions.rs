@@ -113,11 +113,15 @@ impl Tensor {
         (rising + falling).with_gradient(&[&x], |_, inputs, g| vec![Some(g * inputs[0].sinh())])
     }
 
-    /// `e^x / 2` and `e^-x / 2`, which overflow no earlier than they have to.
+    /// `e^x / 2` and `e^-x / 2`, which overflow no earlier than they have to: each as a product, since NVIDIA's compiler
+    /// divides by the square of what is divided by twice.
     #[track_caller]
     fn half_exponentials(&self) -> (Self, Self) {
-        let root = (self * 0.5).exp();
-        (&root * 0.5 * &root, 0.5 / &root / &root)
+        let half = |exponent: f64| {
+            let root = (self * exponent).exp();
+            &root * 0.5 * &root
+        };
+        (half(0.5), half(-0.5))
     }
 
     /// Inverse hyperbolic sine.

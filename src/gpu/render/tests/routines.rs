@@ -93,8 +93,9 @@ fn segments_are_reduced() {
 /// is written: fours of rows are read and written as such where they are aligned.
 fn attention_case(of: &Attention, before: usize) -> (Case, Body) {
     let mut case = Case::new();
-    // sums over keys of sums of 64 products of up to 4, which cancel
-    case.tolerance = 2e-4;
+    // sums over keys of sums of 64 products of up to 4, which cancel: those are added one by one, and are off by some
+    // 1e-7 of their largest part, 400
+    case.tolerance = 3e-4;
     let forward = Attention { part: AttentionPart::Forward, ..of.clone() };
     let [of_queries, of_keys, of_values, of_outputs] = of.elements();
     let operands = [of_queries, of_keys, of_values].map(|elements| case.data(DType::F32, elements));
@@ -137,6 +138,9 @@ fn attention_of(
     Attention { part, heads, queries, keys, features, outputs, scale: Scalar::new(DType::F32, 0.4), causal }
 }
 
+/// As much workgroup memory as WebGPU promises, as most GPUs have, and as NVIDIA's have.
+const MEMORIES: [u32; 3] = [16 << 10, 32 << 10, 48 << 10];
+
 #[test]
 fn attention_and_its_gradients() {
     // every head in a launch of its own
@@ -146,6 +150,7 @@ fn attention_and_its_gradients() {
         launch_milliseconds: 1e-3,
         ..capabilities(software, false)
     };
+    let has = runner::gpu().map_or(u32::MAX, |gpu| gpu.workgroup_bytes);
     for sizes in ATTENTIONS {
         for part in PARTS {
             let (mut aligned, body) = attention_case(&attention_of(sizes, part), 4);
@@ -157,34 +162,16 @@ fn attention_and_its_gradients() {
             }
         }
     }
-}
-
-#[test]
-fn attention_has_the_same_bits_however_many_invocations_share_a_row() {
-    let Some(gpu) = runner::gpu() else { return };
-    let mut shared = 0;
-    // at least four vectors in each share: Mesa moves shorter chains of products into the sums that they go into
-    for sizes in ATTENTIONS.into_iter().filter(|&(.., features, outputs, _)| features == outputs && outputs % 32 == 0) {
-        for part in PARTS {
+    // tiles for few heads and for many
+    for sizes in [ATTENTIONS[1], ATTENTIONS[3], ATTENTIONS[5], ATTENTIONS[8]] {
+        for (part, memory) in PARTS.into_iter().flat_map(|part| MEMORIES.map(|memory| (part, memory))) {
             let (mut case, body) = attention_case(&attention_of(sizes, part), 4);
-            // tenths: the order in which they are added shows
-            for (bytes, buffer) in case.contents.iter_mut().zip(&case.plan.buffers) {
-                let values = decode(buffer.dtype, bytes).into_iter().map(|value| value as f32 * 0.1);
-                *bytes = values.flat_map(f32::to_le_bytes).collect();
+            for busy_groups in if memory <= has { vec![128, 1] } else { vec![] } {
+                let caps = Capabilities { busy_groups, max_workgroup_bytes: memory, ..capabilities(false, false) };
+                case.check_on(&body, &caps);
             }
-            let results = [false, true].map(|software| {
-                let launches =
-                    render(&case.plan, &case.kernel(&body), &capabilities(software, false)).expect("it renders");
-                shared += usize::from(!launches[0].wgsl.contains("LANES: u32 = 1u"));
-                let mut contents = case.contents.clone();
-                gpu.run(&launches, &mut contents, &[]);
-                contents
-            });
-            assert_ne!(results[0], case.contents, "something is computed");
-            assert!(results[0] == results[1], "other bits of {part:?} with {sizes:?}");
         }
     }
-    assert_eq!(shared, 8, "kernels whose rows several invocations share");
 }
 
 /// Sizes at which loops are as long as they get: a driver ends them after some 65,000 steps.
@@ -209,15 +196,20 @@ fn attention_over_the_longest_sequences() {
 
 #[test]
 fn attention_fits_into_registers_and_workgroup_memory() {
+    let mut tiles = Vec::new();
     for features in 1..=64 {
         for outputs in (1..=64).filter(|outputs| features % 8 < 2 || outputs % 8 < 2) {
-            for part in PARTS {
+            for (part, memory) in PARTS.into_iter().flat_map(|part| MEMORIES.map(|memory| (part, memory))) {
                 let (case, body) = attention_case(&attention_of((1, 1, 1, features, outputs, false), part), 1);
-                let launches =
-                    render(&case.plan, &case.kernel(&body), &capabilities(false, false)).expect("it renders");
+                let caps = Capabilities { max_workgroup_bytes: memory, busy_groups: 1, ..capabilities(false, false) };
+                let launches = render(&case.plan, &case.kernel(&body), &caps).expect("it renders");
                 let text = &launches[0].wgsl;
+                if !text.contains("LINES") {
+                    assert_eq!(memory, MEMORIES[0], "rows where there is memory for tiles of\n{text}");
+                    continue;
+                }
                 let vectors = text.matches("var<private>").count();
-                assert!(vectors <= 16, "{vectors} vectors in registers of\n{text}");
+                assert!(vectors <= 24, "{vectors} vectors in registers of\n{text}");
                 if ![1, 7, 8, 33, 64].contains(&features) {
                     continue;
                 }
@@ -229,30 +221,40 @@ fn attention_fits_into_registers_and_workgroup_memory() {
                     .filter(|variable| variable.space == naga::AddressSpace::WorkGroup)
                     .map(|variable| layouter[variable.ty].size)
                     .sum();
-                assert!(bytes <= 16 << 10, "{bytes} bytes of workgroup memory in\n{text}");
+                assert!(bytes <= memory, "{bytes} bytes of workgroup memory in\n{text}");
                 let threads: u32 = module.entry_points[0].workgroup_size.iter().product();
-                assert!(threads <= 128, "{threads} invocations in\n{text}");
+                assert!((64..=128).contains(&threads), "{threads} invocations in\n{text}");
+                let tile: Vec<&str> = text.lines().filter(|line| line.starts_with("const ROWS")).collect();
+                tiles.push((part, tile.concat(), threads));
             }
         }
     }
+    tiles.sort_by_key(|(part, tile, threads)| (*part as usize, tile.clone(), *threads));
+    tiles.dedup();
+    assert!(tiles.len() >= 8, "all tiles are taken, but not {tiles:?} alone");
 }
 
-/// Times attention, each row in one invocation or in several: `cargo test --lib measure_attention -- --ignored
-/// --nocapture`.
+/// Times attention by rows and in tiles: `cargo test --lib measure_attention -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
 fn measure_attention() {
     let gpu = runner::gpu().expect("an adapter");
-    for sizes in [(32, 128, 128, 32, 32, true), (8, 512, 512, 64, 64, true)] {
+    for sizes in [(32, 128, 128, 32, 32, true), (8, 512, 512, 64, 64, true), (96, 1024, 1024, 64, 64, true)] {
         for part in PARTS {
             let of = attention_of(sizes, part);
             let (case, body) = attention_case(&of, 4);
-            for (name, software) in [("one", true), ("several", false)] {
-                let launches =
-                    render(&case.plan, &case.kernel(&body), &capabilities(software, false)).expect("it renders");
-                let seconds = gpu.time(&launches, &case.contents);
-                let rate = of.flops() as f64 / seconds / 1e9;
-                eprintln!("{sizes:?} {part:?}, {name}: {:.3} ms, {rate:.1} GFLOP/s", seconds * 1e3);
+            for (name, software) in [("rows", true), ("tiles", false)] {
+                for max_workgroup_bytes in MEMORIES.into_iter().filter(|&memory| memory <= gpu.workgroup_bytes) {
+                    let caps = Capabilities { max_workgroup_bytes, ..capabilities(software, false) };
+                    let launches = render(&case.plan, &case.kernel(&body), &caps).expect("it renders");
+                    let seconds = gpu.time(&launches, &case.contents);
+                    let rate = of.flops() as f64 / seconds / 1e9;
+                    eprintln!(
+                        "{sizes:?} {part:?}, {name} in {} KiB: {:.3} ms, {rate:.1} GFLOP/s",
+                        max_workgroup_bytes >> 10,
+                        seconds * 1e3
+                    );
+                }
             }
         }
     }

@@ -18,6 +18,7 @@ pub(super) struct Gpu {
     pub(super) subgroups: Option<[usize; 2]>,
     /// Its units for small matrices, imitated ones too.
     pub(super) units: Option<Units>,
+    pub(super) workgroup_bytes: u32,
 }
 
 /// The adapter, if there is one; `BRASA_REQUIRE_GPU=1` makes its absence an error.
@@ -35,7 +36,9 @@ pub(super) fn gpu() -> Option<&'static Gpu> {
         let units = crate::gpu::features::offered_units(&adapter, features);
         let sizes = crate::gpu::features::subgroups(&adapter.get_info(), features);
         let subgroups = sizes.map(|sizes| sizes.map(|size| size as usize));
-        Some(Gpu { device, queue, f16: features.contains(wgpu::Features::SHADER_F16), subgroups, units })
+        let (f16, workgroup_bytes) =
+            (features.contains(wgpu::Features::SHADER_F16), device.limits().max_compute_workgroup_storage_size);
+        Some(Gpu { device, queue, f16, subgroups, units, workgroup_bytes })
     })
     .as_ref()
 }
@@ -81,7 +84,8 @@ impl Gpu {
         u32::from_le_bytes(self.read(&status)[..4].try_into().expect("four bytes"))
     }
 
-    /// Least seconds of five submissions of the launches.
+    /// Least seconds of at least five submissions of the launches, for half a second: an idle GPU's clock is slow at
+    /// first.
     pub(super) fn time(&self, launches: &[Launch], contents: &[Vec<u8>]) -> f64 {
         let storages: Vec<wgpu::Buffer> =
             contents.iter().map(|bytes| self.buffer(bytes, wgpu::BufferUsages::STORAGE)).collect();
@@ -97,7 +101,9 @@ impl Gpu {
             self.device.poll(wgpu::PollType::wait_indefinitely()).expect("the device answers");
             start.elapsed().as_secs_f64()
         };
-        (0..5).map(|_| once()).fold(f64::INFINITY, f64::min)
+        let begun = std::time::Instant::now();
+        let goes_on = |&number: &usize| number < 5 || begun.elapsed().as_secs_f64() < 0.5;
+        (0..).take_while(goes_on).map(|_| once()).fold(f64::INFINITY, f64::min)
     }
 
     fn encode(
