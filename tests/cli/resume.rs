@@ -191,6 +191,14 @@ fn a_run_on_a_relative_path_goes_on_from_elsewhere() {
     let longer = brasa(&["--resume", text(&place.path().join("runs/run")), "--epochs", "2", "--no-ui"]);
     assert_eq!(longer.code, Some(0), "{}", longer.stderr);
     assert!(longer.stderr.contains("training and") && longer.stderr.contains("test samples"), "{}", longer.stderr);
+    std::fs::rename(place.path().join("rows.csv"), place.path().join("moved.csv")).expect("a new name");
+    let run = place.path().join("runs/run");
+    for arguments in [&["--resume", text(&run), "--epochs", "3", "--no-ui"][..], &["eval", text(&run)]] {
+        refuses(arguments, 1, &["rows.csv", "data that were moved are named with --dataset"]);
+    }
+    let moved = format!("csv:{}", text(&place.path().join("moved.csv")));
+    let longest = brasa(&["--resume", text(&run), "--epochs", "3", "--no-ui", "--dataset", &moved]);
+    assert_eq!(longest.code, Some(0), "{}", longest.stderr);
 }
 
 #[test]

@@ -20,7 +20,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -75,6 +77,7 @@ pub fn open(name: &DatasetName, options: &OpenOptions) -> Result<Split<Arc<dyn D
     if options.download {
         fetch(name, options, &mut |_| ControlFlow::Continue(()))?;
     }
+    name.paths().into_iter().try_for_each(is_there)?;
     Ok(match name {
         DatasetName::Digits => shared(digits()?),
         DatasetName::Published(set) => {
@@ -99,6 +102,18 @@ pub fn open(name: &DatasetName, options: &OpenOptions) -> Result<Split<Arc<dyn D
             return Err(Error::Config(message));
         }
     })
+}
+
+/// That there is something at `path`, which somebody named.
+fn is_there(path: &Path) -> Result<()> {
+    match path.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let what = "there is nothing of that name; data that were moved are named with --dataset, for a run that \
+                        goes on or is judged, too";
+            Err(Error::io(path, io::Error::new(error.kind(), what)))
+        }
+        _ => Ok(()), // another reason is told by what reads it
+    }
 }
 
 fn shared<D: Dataset + 'static>(split: Split<D>) -> Split<Arc<dyn Dataset>> {

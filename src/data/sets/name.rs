@@ -85,6 +85,15 @@ impl DatasetName {
         }
     }
 
+    /// What it names in the file system.
+    pub(super) fn paths(&self) -> Vec<&Path> {
+        match self {
+            Self::Folder(path) | Self::Csv { file: path, .. } => vec![path],
+            Self::Pairs { images, masks } => vec![images, masks],
+            Self::Digits | Self::Published(_) | Self::Shapes(_) | Self::Program(_) => Vec::new(),
+        }
+    }
+
     /// A short name that may stand in a file's: without paths and settings.
     pub fn short(&self) -> String {
         let of_path = |kind: &str, path: &Path| {
