@@ -20,7 +20,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -107,10 +106,10 @@ pub fn open(name: &DatasetName, options: &OpenOptions) -> Result<Split<Arc<dyn D
 /// That there is something at `path`, which somebody named.
 fn is_there(path: &Path) -> Result<()> {
     match path.metadata() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let what = "there is nothing of that name; data that were moved are named with --dataset, for a run that \
                         goes on or is judged, too";
-            Err(Error::io(path, io::Error::new(error.kind(), what)))
+            Err(Error::io(path, std::io::Error::new(error.kind(), what)))
         }
         _ => Ok(()), // another reason is told by what reads it
     }
