@@ -78,10 +78,9 @@ fn store_query(row: u32, part: u32, value: vec4f) {
 }
 //@end
 
-// Each invocation has rows `line, line + LINES..` of the tile of scores and four neighbouring columns of it. Strides are
-// odd, so that neighbours read from different banks of memory.
+// Each invocation has some rows of the tile of scores, number `line` the first, and four neighbouring columns of it.
+// What a query does not see weighs 0. Strides are odd, so that neighbours read from different banks of memory.
 const COLUMNS: u32 = TILE / 4u;
-const LINES: u32 = THREADS / COLUMNS;
 const FEATURE_STRIDE: u32 = FEATURES | 1u;
 const OUTPUT_STRIDE: u32 = OUTPUTS | 1u;
 const WEIGHT_STRIDE: u32 = COLUMNS | 1u;

@@ -10,7 +10,7 @@ use crate::dtype::DType;
 use crate::graph::{Attention, AttentionPart, NodeRef, Op};
 use crate::tensor::Tensor;
 
-/// Elements of a row of queries, keys or values: workgroups have memory for tiles of so many.
+/// Elements of a row of queries, keys or values: workgroups that have 32 KiB have memory for tiles of so many.
 pub(crate) const FEATURES: RangeInclusive<usize> = 1..=64;
 /// Queries of a head: few of them would leave most of a GPU idle; loops may not be longer than drivers run them.
 pub(crate) const QUERIES: RangeInclusive<usize> = 16..=32_768;

@@ -24,7 +24,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("attention", |x| x[0].scaled_dot_product_attention(&x[1], &x[2], Mask::Causal))
             .on([&[2, 3, 4], &[2, 3, 4], &[2, 3, 5]])
             .on([&[2, 4], &[5, 4], &[5, 3]]),
-        // sizes at which it is one kernel, in blocks of 32 and of 64, with rows that several invocations share
+        // sizes at which it is one kernel, in blocks or tiles of 16 to 64
         row("attention_at_once", |x| x[0].scaled_dot_product_attention(&x[1], &x[2], Mask::None))
             .on([&[2, 17, 5], &[2, 3, 5], &[2, 3, 6]])
             .on([&[33, 4], &[2, 4], &[2, 1]])

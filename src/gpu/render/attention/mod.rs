@@ -1,5 +1,5 @@
-//! Attention and its gradients, in two forms: where a processor stands in for a GPU one invocation to a row (`rows`),
-//! on GPUs tiles of scores that a workgroup shares (`tiles`).
+//! Attention and its gradients, in two forms: on GPUs tiles of scores that a workgroup shares (`tiles`), and one
+//! invocation to a row (`rows`) where a processor stands in for a GPU, or a GPU's workgroups have no memory for tiles.
 //!
 //! In the words of the papers on it: a *slope* is the gradient of an output (dO), *log* the logarithm of the sum of a
 //! query's exponentials (LSE), *top* the running maximum of the online softmax, *delta* the sum of an output times its
@@ -58,7 +58,8 @@ struct Form {
 
 /// `count` heads from number `first` on.
 fn part(mut module: Module<'_>, routine: &Routine, of: &Attention, (first, count): (usize, usize)) -> Result<Launch> {
-    let scale = module.constant(of.scale, 1);
+    // of what that part writes
+    let scale = if of.part == AttentionPart::Queries { module.constant(of.scale, 1) } else { String::new() };
     let form = match tiles::Tiles::of(of, module.caps) {
         Some(tiles) => tiles.form(of, &scale),
         None => rows::form(&module, of, &scale)?,

@@ -1,5 +1,5 @@
-//! One invocation to a row, where a processor stands in for a GPU: its workgroup memory is memory like any other. A row
-//! in registers is written out vector by vector, since a driver may keep an indexed array in memory.
+//! One invocation to a row, mostly for processors that stand in for GPUs, whose workgroup memory is memory like any
+//! other. A row in registers is written out vector by vector, since a driver may keep an indexed array in memory.
 
 use crate::error::Result;
 use crate::graph::{Attention, AttentionPart};

@@ -21,7 +21,7 @@ pub(super) struct Tiles {
     own: usize,
 }
 
-/// What is taken, the first that fits. Metal wants 64 invocations (`Capabilities::least_threads`).
+/// What is taken, the first that fits: of 64 invocations at the least, which Metal wants (`Capabilities::least_threads`).
 const ALL: [Tiles; 4] = [
     Tiles { rows: 64, tile: 32, own: 4 },
     Tiles { rows: 32, tile: 32, own: 4 },
@@ -30,18 +30,20 @@ const ALL: [Tiles; 4] = [
 ];
 
 impl Tiles {
-    /// The largest tiles that a workgroup has memory for, unless smaller ones keep more of the GPU busy; `None` where a
-    /// processor stands in for one, or has no memory for the smallest.
+    /// The largest tiles that a workgroup has memory for, unless smaller ones keep more of the GPU busy: those add up in
+    /// the same order. `None` where a processor stands in for one, or has no memory for the smallest.
     pub(super) fn of(of: &Attention, caps: &Capabilities) -> Option<Self> {
+        if caps.software {
+            return None;
+        }
         let rows = if of.part == AttentionPart::KeysAndValues { of.keys } else { of.queries };
-        let is_busy = |tiles: &Self| of.heads * rows.div_ceil(tiles.rows) >= caps.busy_groups;
+        // smaller ones than of 32 rows read more than they compute
+        let is_worth_it = |tiles: &Self| tiles.rows <= 32 || of.heads * rows.div_ceil(tiles.rows) >= caps.busy_groups;
         let fits = |tiles: &Self| {
             tiles.bytes(of) <= caps.max_workgroup_bytes as usize
-                && (caps.least_threads as usize..=caps.max_workgroup_invocations as usize).contains(&tiles.threads())
+                && tiles.threads() <= caps.max_workgroup_invocations as usize
         };
-        // smaller ones than of 32 rows read more than they compute
-        let is_worth_it = |tiles: &Self| is_busy(tiles) || tiles.rows <= 32;
-        ALL.into_iter().find(|tiles| !caps.software && fits(tiles) && is_worth_it(tiles))
+        ALL.into_iter().find(|tiles| fits(tiles) && is_worth_it(tiles))
     }
 
     /// Invocations side by side.

@@ -80,11 +80,12 @@ const TRIED_FLOPS: usize = 1 << 27;
 const ALIGNMENT: i64 = 4;
 /// From so many values of k, rows or columns, and of both of those together, on, operands are worth bringing into
 /// workgroup memory. On an H100 the forward pass of 16 filters over 3 channels (27 values) is faster in registers, and
-/// that over 16 (144) is not. Matrices that are read as they lie are worth it for fewer rows: 8 and 4 rows of 25,088
-/// values times 4096 columns take an H100 0.22 ms so, and 0.68 and 0.34 in registers.
+/// that over 16 (144) is not. Where sums are long and operands read as they lie, fewer rows are enough: 8 and 4 rows of
+/// 25,088 values times 4096 columns take an H100 0.22 ms so, and 0.68 and 0.34 in registers.
 const LEAST_INNER: usize = 64;
 const LEAST_SIDE: usize = 9;
-const LEAST_PLAIN_SIDE: usize = 2;
+const LONG_INNER: usize = 256;
+const LEAST_LONG_SIDE: usize = 4;
 const LEAST_RESULTS: usize = 256;
 /// So many values of k are enough where there are more rows and columns, or where that is tried: a step of tiles.
 pub(super) const LEAST_TILED_INNER: usize = 16;
@@ -153,7 +154,8 @@ pub(crate) fn identity(kernel: &ContractKernel) -> u64 {
 /// What is taken without measuring, where as many invocations as `shares` share each sum.
 pub(super) fn rule(caps: &Capabilities, kernel: &ContractKernel, shares: usize) -> Variant {
     let [_, rows, columns, inner] = kernel.sizes();
-    let least_side = if has_plain_operands(kernel) { LEAST_PLAIN_SIDE } else { LEAST_SIDE };
+    let is_long = inner >= LONG_INNER && has_plain_operands(kernel);
+    let least_side = if is_long { LEAST_LONG_SIDE } else { LEAST_SIDE };
     let is_wide = inner >= LEAST_INNER && rows.min(columns) >= least_side && rows * columns >= LEAST_RESULTS;
     if shares == 1 && has_workgroup_tiles(caps) && (is_wide || has_large_tiles(kernel)) {
         let possible = WORKGROUP_TILES.into_iter().filter(|&tile| fits(caps, tile));

@@ -115,8 +115,8 @@ fn attention_case(of: &Attention, before: usize) -> (Case, Body) {
 
 const PARTS: [AttentionPart; 3] = [AttentionPart::Forward, AttentionPart::Queries, AttentionPart::KeysAndValues];
 
-/// Heads, queries, keys, features, outputs and whether queries see no later keys: rows that one, two and four
-/// invocations share, with and without whole vectors and equal shares, and around the sizes of workgroups and tiles.
+/// Heads, queries, keys, features, outputs and whether queries see no later keys: rows with and without whole vectors
+/// and equal shares, and around the sizes of workgroups and tiles.
 const ATTENTIONS: [(usize, usize, usize, usize, usize, bool); 11] = [
     (1, 1, 1, 1, 1, false),
     (2, 65, 35, 6, 9, false),
@@ -204,7 +204,7 @@ fn attention_fits_into_registers_and_workgroup_memory() {
                 let caps = Capabilities { max_workgroup_bytes: memory, busy_groups: 1, ..capabilities(false, false) };
                 let launches = render(&case.plan, &case.kernel(&body), &caps).expect("it renders");
                 let text = &launches[0].wgsl;
-                if !text.contains("LINES") {
+                if !text.contains("fn place_of(") {
                     assert_eq!(memory, MEMORIES[0], "rows where there is memory for tiles of\n{text}");
                     continue;
                 }
@@ -224,14 +224,15 @@ fn attention_fits_into_registers_and_workgroup_memory() {
                 assert!(bytes <= memory, "{bytes} bytes of workgroup memory in\n{text}");
                 let threads: u32 = module.entry_points[0].workgroup_size.iter().product();
                 assert!((64..=128).contains(&threads), "{threads} invocations in\n{text}");
-                let tile: Vec<&str> = text.lines().filter(|line| line.starts_with("const ROWS")).collect();
+                let is_size = |line: &&str| line.starts_with("const ROWS") || line.starts_with("const TILE");
+                let tile: Vec<&str> = text.lines().filter(is_size).collect();
                 tiles.push((part, tile.concat(), threads));
             }
         }
     }
     tiles.sort_by_key(|(part, tile, threads)| (*part as usize, tile.clone(), *threads));
     tiles.dedup();
-    assert!(tiles.len() >= 8, "all tiles are taken, but not {tiles:?} alone");
+    assert_eq!(tiles.len(), 12, "four tiles for each part, not {tiles:?}");
 }
 
 /// Times attention by rows and in tiles: `cargo test --lib measure_attention -- --ignored --nocapture`.
