@@ -99,7 +99,7 @@ impl Tensor {
         let x = self.floats();
         let small = x.expm1();
         let small = (&small + &small / (&small + 1.0)) * 0.5;
-        let (rising, falling) = x.half_exponentials();
+        let (rising, falling) = (x.half_exponential(0.5), x.half_exponential(-0.5));
         let value = x.abs().lt(1.0).where_(small, rising - falling);
         value.with_gradient(&[&x], |_, inputs, g| vec![Some(g * inputs[0].cosh())])
     }
@@ -109,19 +109,16 @@ impl Tensor {
     #[must_use]
     pub fn cosh(&self) -> Self {
         let x = self.floats();
-        let (rising, falling) = x.half_exponentials();
+        let (rising, falling) = (x.half_exponential(0.5), x.half_exponential(-0.5));
         (rising + falling).with_gradient(&[&x], |_, inputs, g| vec![Some(g * inputs[0].sinh())])
     }
 
-    /// `e^x / 2` and `e^-x / 2`, which overflow no earlier than they have to: each as a product, since NVIDIA's compiler
-    /// divides by the square of what is divided by twice.
+    /// `e^(2 rate x) / 2`, which overflows no earlier than it has to. For `e^-x / 2` that is a product, too: NVIDIA's
+    /// compiler divides by the square of what is divided by twice.
     #[track_caller]
-    fn half_exponentials(&self) -> (Self, Self) {
-        let half = |exponent: f64| {
-            let root = (self * exponent).exp();
-            &root * 0.5 * &root
-        };
-        (half(0.5), half(-0.5))
+    fn half_exponential(&self, rate: f64) -> Self {
+        let root = (self * rate).exp();
+        &root * 0.5 * &root
     }
 
     /// Inverse hyperbolic sine.
