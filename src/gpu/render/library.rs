@@ -5,6 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
+use super::scalar::LANES;
+
 /// One embedded file.
 pub(crate) struct ShaderFile {
     /// Path below `shaders/`.
@@ -161,7 +163,7 @@ fn wrapper(name: &str, code: &str) -> String {
     let mut text = String::new();
     let list: Vec<String> = parameters.iter().map(|(name, ty)| format!("{name}: vec4<{ty}>")).collect();
     let _ = write!(text, "\nfn {name}_4({}) -> vec4<{result}> {{\n    return vec4<{result}>(", list.join(", "));
-    for (index, lane) in ["x", "y", "z", "w"].iter().enumerate() {
+    for (index, lane) in LANES.iter().enumerate() {
         let arguments: Vec<String> = parameters.iter().map(|(name, _)| format!("{name}.{lane}")).collect();
         let _ = write!(text, "{}{name}({})", if index > 0 { ", " } else { "" }, arguments.join(", "));
     }

@@ -7,7 +7,7 @@ use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::plan::{BufferId, Plan};
 
-use super::scalar::Register;
+use super::scalar::{LANES, Register};
 use super::{Binding, Capabilities, Launch, library};
 
 /// What the generated code does with a buffer; decides how it is declared.
@@ -65,8 +65,6 @@ pub(crate) struct Module<'a> {
 
 /// How often loops run that Mesa unrolls, but for those of so few rounds that a loop is no less to compile.
 const UNROLLED: RangeInclusive<usize> = 5..=32;
-
-const LANES: [&str; 4] = ["x", "y", "z", "w"];
 
 impl<'a> Module<'a> {
     pub(crate) fn new(plan: &'a Plan, caps: &'a Capabilities, label: &'a str, storages: Vec<Storage>) -> Self {

@@ -4,6 +4,9 @@ use crate::dtype::DType;
 use crate::graph::{Binary, Unary};
 use crate::ops::elementwise;
 
+/// The components of a vector.
+pub(super) const LANES: [&str; 4] = ["x", "y", "z", "w"];
+
 /// How a value is held in registers: f16 as f32, u8 as u32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Register {

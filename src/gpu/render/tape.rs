@@ -8,10 +8,8 @@ use crate::graph::{Binary, Unary};
 use crate::plan::{Cond, InstrOp, Ix, Store, Tape, ValueId};
 
 use super::module::{Module, splat};
-use super::scalar::{self, Register};
+use super::scalar::{self, LANES, Register};
 use super::space::{Expr, First, Lanes, Space};
-
-const LANES: [&str; 4] = ["x", "y", "z", "w"];
 
 /// Names of the values that come from outside the tape.
 #[derive(Clone, Default)]

@@ -17,6 +17,7 @@ use crate::graph::{Attention, AttentionPart};
 use crate::plan::{Body, Kernel, Plan, Routine, Span};
 
 use super::module::Module;
+use super::scalar::LANES;
 use super::{Capabilities, Launch, grid, routine, windows};
 
 /// Elements of a vector.
@@ -192,8 +193,8 @@ fn store_row(
         vec![format!("store4_{slot}(at, value);")]
     } else {
         uses.store = true;
-        let store = |(element, letter)| format!("store_{slot}(at + {element}u, value.{letter});");
-        ["x", "y", "z", "w"].iter().enumerate().map(store).collect()
+        let store = |(element, lane)| format!("store_{slot}(at + {element}u, value.{lane});");
+        LANES.iter().enumerate().map(store).collect()
     };
     for (element, store) in stores.iter().enumerate() {
         let _ = match VECTOR * (parts - 1) + element < width {

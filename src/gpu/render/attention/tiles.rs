@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::graph::{Attention, AttentionPart};
 
-use super::{Capabilities, Form, VECTOR, delta};
+use super::{Capabilities, Form, LANES, VECTOR, delta};
 
 /// Neighbouring columns of a tile that an invocation has, a vector of them.
 const WIDE: usize = 4;
@@ -118,7 +118,7 @@ impl Tiles {
         format!("fn {head} {{\n{}}}\n\n", (0..self.own).map(of_row).collect::<String>())
     }
 
-    /// The same for each vector of each row that is summed; `{c}` is its number and `{part}` its place in the row.
+    /// A line for each vector of such a row that is summed; `{c}` is its number and `{part}` its place in the row.
     fn each_part(self, vectors: usize, line: &str) -> String {
         let part = |c: usize| format!("column + {}u", c * self.columns());
         let of_part = |c: usize| line.replace("{c}", &c.to_string()).replace("{part}", &part(c));
@@ -130,11 +130,15 @@ impl Tiles {
         (0..self.own).map(|own| format!("var<private> {name}_{own}: {ty};\n")).collect()
     }
 
-    /// One for each vector of each row that is summed.
+    /// Text for each vector `c` of each row `i` that is summed.
+    fn each_sum(self, vectors: usize, text: impl Fn(usize, usize) -> String) -> String {
+        let parts = vectors / self.columns();
+        (0..self.own * parts).map(|number| text(number / parts, number % parts)).collect()
+    }
+
+    /// A register for each of them.
     fn sums(self, name: &str, vectors: usize) -> String {
-        let of_row =
-            |own: usize| (0..vectors / self.columns()).map(move |c| format!("var<private> {name}_{own}_{c}: vec4f;\n"));
-        (0..self.own).flat_map(of_row).collect()
+        self.each_sum(vectors, |i, c| format!("var<private> {name}_{i}_{c}: vec4f;\n"))
     }
 
     /// `fn name(line: u32, column: u32)`: the products of an invocation's rows and its columns, into registers.
@@ -148,14 +152,13 @@ impl Tiles {
         for j in 0..WIDE {
             let _ = writeln!(text, "        let b_{j} = {other}[({}u + column) * {stride} + part];", j * columns);
         }
-        for letter in ["x", "y", "z", "w"] {
-            let _ =
-                writeln!(text, "        let {letter} = vec4f(b_0.{letter}, b_1.{letter}, b_2.{letter}, b_3.{letter});");
+        for lane in LANES {
+            let _ = writeln!(text, "        let {lane} = vec4f(b_0.{lane}, b_1.{lane}, b_2.{lane}, b_3.{lane});");
         }
         for i in 0..self.own {
             let _ = writeln!(text, "        let a_{i} = {own}[{} * {stride} + part];", self.row(i));
-            for letter in ["x", "y", "z", "w"] {
-                let _ = writeln!(text, "        sum_{i} = fma(vec4f(a_{i}.{letter}), {letter}, sum_{i});");
+            for lane in LANES {
+                let _ = writeln!(text, "        sum_{i} = fma(vec4f(a_{i}.{lane}), {lane}, sum_{i});");
             }
         }
         text.push_str("    }\n");
@@ -169,27 +172,34 @@ impl Tiles {
     /// that long sums are of sums.
     fn summed(self, into: &str, weights: &str, (rows, stride): (&str, &str), vectors: usize) -> String {
         let columns = self.columns();
-        let each = |line: &dyn Fn(usize, usize) -> String| -> String {
-            (0..self.own).flat_map(|i| (0..vectors / columns).map(move |c| (i, c))).map(|(i, c)| line(i, c)).collect()
-        };
-        let mut text = each(&|i, c| format!("    var {into}_of_{i}_{c} = vec4f();\n"));
+        let mut text = self.each_sum(vectors, |i, c| format!("    var {into}_of_{i}_{c} = vec4f();\n"));
         text.push_str("    for (var k = 0u; k < COLUMNS; k++) {\n");
         for i in 0..self.own {
             let _ = writeln!(text, "        let p_{i} = {weights}[{} * WEIGHT_STRIDE + k];", self.row(i));
         }
-        for (j, letter) in ["x", "y", "z", "w"].into_iter().enumerate() {
+        for (j, lane) in LANES.into_iter().enumerate() {
             let _ = writeln!(text, "        let at_{j} = ({}u + k) * {stride} + column;", j * columns);
             for c in 0..vectors / columns {
                 let _ = writeln!(text, "        let b_{j}_{c} = {rows}[at_{j} + {}u];", c * columns);
             }
-            let add = |i: usize, c: usize| {
+            text.push_str(&self.each_sum(vectors, |i, c| {
                 let sum = format!("{into}_of_{i}_{c}");
-                format!("        {sum} = fma(vec4f(p_{i}.{letter}), b_{j}_{c}, {sum});\n")
-            };
-            text.push_str(&each(&add));
+                format!("        {sum} = fma(vec4f(p_{i}.{lane}), b_{j}_{c}, {sum});\n")
+            }));
         }
         text.push_str("    }\n");
-        text + &each(&|i, c| format!("    {into}_{i}_{c} += {into}_of_{i}_{c};\n"))
+        text + &self.each_sum(vectors, |i, c| format!("    {into}_{i}_{c} += {into}_of_{i}_{c};\n"))
+    }
+
+    /// `fn put`, with lines for each row that is one of the head's `count()`: `row_{i}` of the whole.
+    fn put(self, count: &str, lines: &str) -> String {
+        self.each(
+            "put(line: u32, column: u32, head: u32, first: u32)",
+            &format!(
+                "if (first + {{row}} < {count}()) {{\n        let row_{{i}} = head * {count}() + first + {{row}};\n        \
+                 {lines}\n    }}"
+            ),
+        )
     }
 
     fn forward(self, of: &Attention) -> String {
@@ -218,18 +228,13 @@ impl Tiles {
                      {shrink}\n    top_{{i}} = now_{{i}};\n    key_rows[{{row}} * WEIGHT_STRIDE + column] = weights_{{i}};"
                 ),
             ),
-            format!(
-                "fn add(line: u32, column: u32) {{\n{}}}\n\n",
-                self.summed("o", "key_rows", ("value_rows", "OUTPUT_STRIDE"), outputs)
-            ),
+            add(&self.summed("o", "key_rows", ("value_rows", "OUTPUT_STRIDE"), outputs)),
             self.each("tell_sums(line: u32, column: u32)", "tops[{row} * COLUMNS + column] = sum_{i};"),
-            self.each(
-                "put(line: u32, column: u32, head: u32, first: u32)",
+            self.put(
+                "query_count",
                 &format!(
-                    "if (first + {{row}} < query_count()) {{\n        \
-                     let row_{{i}} = head * query_count() + first + {{row}};\n        let sum_of_{{i}} = total({{row}});\n        \
-                     {store}\n        if (column == 0u) {{\n            store_log(row_{{i}}, top_{{i}} + log(sum_of_{{i}}));\n        \
-                     }}\n    }}"
+                    "let sum_of_{{i}} = total({{row}});\n        {store}\n        if (column == 0u) {{\n            \
+                     store_log(row_{{i}}, top_{{i}} + log(sum_of_{{i}}));\n        }}"
                 ),
             ),
         ]
@@ -253,17 +258,8 @@ impl Tiles {
                  s_{i} = weights_{i} * (g_{i} - of_{i}.y);",
             ),
             self.each("tell(line: u32, column: u32)", "value_rows[{row} * WEIGHT_STRIDE + column] = s_{i};"),
-            format!(
-                "fn add(line: u32, column: u32) {{\n{}}}\n\n",
-                self.summed("d", "value_rows", ("key_rows", "FEATURE_STRIDE"), features)
-            ),
-            self.each(
-                "put(line: u32, column: u32, head: u32, first: u32)",
-                &format!(
-                    "if (first + {{row}} < query_count()) {{\n        \
-                     let row_{{i}} = head * query_count() + first + {{row}};\n        {store}\n    }}"
-                ),
-            ),
+            add(&self.summed("d", "value_rows", ("key_rows", "FEATURE_STRIDE"), features)),
+            self.put("query_count", &store),
             delta(of.outputs),
         ]
         .concat()
@@ -297,22 +293,18 @@ impl Tiles {
              let of_3 = numbers[4u * column + 3u];\n    let logs = vec4f(of_0.x, of_1.x, of_2.x, of_3.x);\n    \
              of_row(line, column, first, queries, logs, vec4f(of_0.y, of_1.y, of_2.y, of_3.y));\n}\n\n"
                 .into(),
-            format!(
-                "fn add(line: u32, column: u32) {{\n{}{}}}\n\n",
-                self.summed("dv", "weights", ("slope_rows", "OUTPUT_STRIDE"), outputs),
-                self.summed("dk", "gradients", ("query_rows", "FEATURE_STRIDE"), features)
-            ),
-            self.each(
-                "put(line: u32, column: u32, head: u32, first: u32)",
-                &format!(
-                    "if (first + {{row}} < key_count()) {{\n        \
-                     let row_{{i}} = head * key_count() + first + {{row}};\n        {store}\n    }}"
-                ),
-            ),
+            add(&(self.summed("dv", "weights", ("slope_rows", "OUTPUT_STRIDE"), outputs)
+                + &self.summed("dk", "gradients", ("query_rows", "FEATURE_STRIDE"), features))),
+            self.put("key_count", &store),
             delta(of.outputs),
         ]
         .concat()
     }
+}
+
+/// `fn add`, which adds a tile to what is summed.
+fn add(sums: &str) -> String {
+    format!("fn add(line: u32, column: u32) {{\n{sums}}}\n\n")
 }
 
 /// A stride at which rows begin in different banks of memory.

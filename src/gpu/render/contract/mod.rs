@@ -30,11 +30,10 @@ pub(crate) use workgroup_tiles::Tile;
 use super::Launch;
 use super::module::Module;
 use super::rewrite::exchange;
+use super::scalar::LANES;
 use register_tiles::Together;
 
-/// The components of a vector.
-const LANES: [&str; 4] = ["x", "y", "z", "w"];
-/// Where they are on an axis that counts them.
+/// Where the components of a vector are on an axis that counts them.
 const ALL_LANES: &str = "vec4u(0u, 1u, 2u, 3u)";
 
 /// The groups of axes in a [`ContractKernel`].

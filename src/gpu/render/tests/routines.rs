@@ -164,11 +164,13 @@ fn attention_and_its_gradients() {
     }
     // tiles for few heads and for many
     for sizes in [ATTENTIONS[1], ATTENTIONS[3], ATTENTIONS[5], ATTENTIONS[8]] {
-        for (part, memory) in PARTS.into_iter().flat_map(|part| MEMORIES.map(|memory| (part, memory))) {
+        for part in PARTS {
             let (mut case, body) = attention_case(&attention_of(sizes, part), 4);
-            for busy_groups in if memory <= has { vec![128, 1] } else { vec![] } {
-                let caps = Capabilities { busy_groups, max_workgroup_bytes: memory, ..capabilities(false, false) };
-                case.check_on(&body, &caps);
+            for max_workgroup_bytes in MEMORIES.into_iter().filter(|&memory| memory <= has) {
+                for busy_groups in [128, 1] {
+                    let caps = Capabilities { busy_groups, max_workgroup_bytes, ..capabilities(false, false) };
+                    case.check_on(&body, &caps);
+                }
             }
         }
     }
