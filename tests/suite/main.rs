@@ -23,6 +23,7 @@ mod gate;
 mod interop;
 mod layers;
 mod leaves;
+mod long_sums;
 mod losses;
 mod memory;
 mod messages;

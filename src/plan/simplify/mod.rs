@@ -49,7 +49,7 @@ pub(super) fn simplify(program: &Program, options: &PlanOptions) -> Program {
 }
 
 /// Drops what no output needs.
-fn sweep(program: Program) -> Program {
+pub(super) fn sweep(program: Program) -> Program {
     let mut needed = vec![false; program.nodes.len()];
     for output in &program.outputs {
         needed[output.node] = true;

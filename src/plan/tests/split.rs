@@ -1,7 +1,8 @@
 //! Sums are cut until there is work for all of a GPU's cores, and no further.
 
 use super::Trial;
-use crate::plan::{Body, Plan, PlanOptions};
+use crate::plan::{Body, Kernel, Plan, PlanOptions};
+use crate::tensor::Tensor;
 
 /// The contraction's batch, rows, columns and summed points.
 fn contraction(plan: &Plan) -> [usize; 4] {
@@ -70,4 +71,52 @@ fn long_columns_are_cut_where_few_share_a_workgroup() {
         let plan = trial.check(&[x.sum_dim(0)], &options);
         assert_eq!(plan.kernels.len(), kernels, "{plan}");
     }
+}
+
+/// Kernels that read an input of so many elements.
+fn readers(plan: &Plan, elements: usize) -> usize {
+    let reads = |kernel: &&Kernel| kernel.reads.iter().any(|&buffer| plan.buffers[buffer].elements == elements);
+    plan.kernels.iter().filter(reads).count()
+}
+
+#[test]
+fn parts_are_read_once_for_their_mean_and_their_variance() {
+    // few rows; rows that are too long, and prime in one axis; columns
+    for (shape, axes) in [(&[8, 3, 64, 64][..], &[0, 2, 3][..]), (&[13, 2, 128, 128], &[0, 2, 3]), (&[8192, 3], &[0])] {
+        let mut trial = Trial::new();
+        let x = trial.input(shape);
+        let plan = trial.check(&[x.mean_dim(axes), x.var_dim(axes, 1)], &PlanOptions::gpu(7));
+        assert_eq!((plan.kernels.len(), readers(&plan, x.numel())), (2, 1), "{plan}");
+    }
+    // primes have no even parts, so the mean is known before distances from it are summed
+    let mut trial = Trial::new();
+    let x = trial.input([509, 67]);
+    let plan = trial.check(&[x.mean(), x.var()], &PlanOptions::gpu(7));
+    assert_eq!(readers(&plan, x.numel()), 2, "{plan}");
+}
+
+#[test]
+fn a_batch_norm_of_many_elements_reads_them_twice() {
+    // enough channels for all cores
+    let mut trial = Trial::new();
+    let x = trial.input([16, 128, 32, 32]);
+    let outputs = |x: &Tensor| {
+        let norm = x.batch_norm(None, None, 1e-5);
+        [norm.output, norm.mean, norm.variance]
+    };
+    let plan = trial.check(&outputs(&x), &PlanOptions { fused_row: 1 << 13, ..PlanOptions::gpu(7) });
+    assert_eq!((plan.kernels.len(), readers(&plan, x.numel())), (3, 2), "{plan}");
+    // rows that one kernel sweeps over as often as it likes
+    let plan = trial.check(&outputs(&x), &PlanOptions::gpu(7));
+    assert_eq!(plan.kernels.len(), 1, "{plan}");
+}
+
+#[test]
+fn parts_are_of_what_lies_side_by_side() {
+    let mut trial = Trial::new();
+    let x = trial.input([512, 512]);
+    let plan = trial.check(&[x.sum()], &PlanOptions::gpu(7));
+    let Body::Loop(kernel) = &plan.kernels[0].body else { panic!("a reduction: {plan}") };
+    // 32 parts of 16 rows each, which are one axis of the memory
+    assert_eq!((&kernel.axes[..], kernel.outer), (&[32, 8192][..], 1), "{plan}");
 }

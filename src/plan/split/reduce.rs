@@ -1,0 +1,119 @@
+//! Reductions of long rows, and of rows that are too few.
+
+use crate::dtype::{DType, Scalar};
+use crate::graph::{Op, ProgramNode, ReduceOp};
+use crate::plan::PlanOptions;
+use crate::shape::Shape;
+
+use super::{Cut, Splitter};
+
+/// Parts that a row is cut into at the most by one cut; the last reduction is over as many.
+const MOST_PARTS: usize = 1 << 12;
+/// In fewer parts rows are not cut for the sake of parallelism, nor columns: the second reduction takes time, too. A
+/// core of an H200 takes 6.5 µs for the 32,768 elements of four parts, and a second launch 2.5.
+const LEAST_ROW_PARTS: usize = 4;
+const LEAST_COLUMN_PARTS: usize = 8;
+/// Parts of columns are not asked to be shorter than this, a quarter of a workgroup's tile of them.
+const LEAST_COLUMN: usize = 1 << 10;
+/// Elements that take longer to read once more than a launch does (8 MiB).
+const WORTH_A_LAUNCH: usize = 1 << 21;
+
+impl Splitter<'_> {
+    /// The reduction `node` over `axes` in two, if that is better; `centered`: the sum of squared distances from a
+    /// number for each row is asked for as well, or this is it.
+    pub(super) fn split_reduce(
+        &mut self,
+        node: &ProgramNode,
+        op: ReduceOp,
+        axes: &[usize],
+        centered: bool,
+    ) -> Option<usize> {
+        let input = node.inputs[0];
+        let shape = self.nodes[input].shape.clone();
+        let parts = parts(&shape, axes, centered, self.options)?;
+        if node.dtype == DType::F16 {
+            // partial results stay in the accumulator's precision
+            let input = self.derive(node, Op::Cast, &[input], &shape, DType::F32);
+            let wide = ProgramNode { inputs: [input].as_slice().into(), dtype: DType::F32, ..node.clone() };
+            let wide = self.split_reduce(&wide, op, axes, centered)?;
+            return Some(self.derive(node, Op::Cast, &[wide], &node.shape, node.dtype));
+        }
+        let cut = longest_runs(&shape, axes, parts)?;
+        let partial = match self.deviation(input, axes).filter(|_| shape[cut.axis].is_multiple_of(cut.chunk)) {
+            Some(deviation) if op == ReduceOp::Sum => self.deviations_of_parts(node, &deviation, axes, cut),
+            _ => {
+                let pieces = self.pieces(node, input, cut, op.identity(node.dtype));
+                self.reduce_parts(node, pieces, op, axes, cut, centered)
+            }
+        };
+        let mut whole = self.nodes[partial].shape.to_vec();
+        whole[cut.axis] = 1;
+        let whole = self.derive(node, Op::Reduce { op, axes: vec![cut.axis] }, &[partial], &whole, node.dtype);
+        Some(self.derive(node, Op::Reshape, &[whole], &node.shape, node.dtype))
+    }
+
+    /// `pieces` reduced to one value for each part; parts that are still too long are cut in turn.
+    pub(super) fn reduce_parts(
+        &mut self,
+        like: &ProgramNode,
+        pieces: usize,
+        op: ReduceOp,
+        axes: &[usize],
+        cut: Cut,
+        centered: bool,
+    ) -> usize {
+        let axes: Vec<usize> = axes.iter().map(|&axis| cut.renumber(axis)).collect();
+        let mut shape = self.nodes[pieces].shape.to_vec();
+        for &axis in &axes {
+            shape[axis] = 1;
+        }
+        let node = ProgramNode {
+            op: Op::Reduce { op, axes: axes.clone() },
+            inputs: [pieces].as_slice().into(),
+            shape: Shape::from(shape.as_slice()),
+            ..like.clone()
+        };
+        let shorter = self.split_reduce(&node, op, &axes, centered);
+        shorter.unwrap_or_else(|| self.derive(like, node.op, &[pieces], &shape, like.dtype))
+    }
+
+    /// The same number of f32 everywhere.
+    pub(super) fn number(&mut self, like: &ProgramNode, value: f64, shape: &[usize]) -> usize {
+        self.derive(like, Op::Const(Scalar::new(DType::F32, value)), &[], shape, DType::F32)
+    }
+}
+
+/// Into how many parts the elements of each result are cut; `None`: they stay together.
+fn parts(shape: &Shape, axes: &[usize], centered: bool, options: &PlanOptions) -> Option<usize> {
+    let inner: usize = axes.iter().map(|&axis| shape[axis]).product();
+    let outer = (shape.numel() / inner.max(1)).max(1);
+    let too_long = inner > options.max_row;
+    let longest = options.max_row / 4;
+    // those over all but the last axis are of columns, which lie side by side
+    let parts = if axes.contains(&(shape.rank() - 1)) {
+        let part = options.row_part.min(longest);
+        let wanted = options.wanted_groups.div_ceil(outer).min(inner / part);
+        let read_again = centered && inner > options.fused_row && shape.numel() >= WORTH_A_LAUNCH;
+        let cut = too_long || wanted >= LEAST_ROW_PARTS || read_again;
+        if cut { inner.div_ceil(part).min(MOST_PARTS) } else { 1 }
+    } else if too_long {
+        inner.div_ceil(longest)
+    } else {
+        let abreast = outer.div_ceil(options.group_tile / 4);
+        let parts = options.wanted_groups.div_ceil(abreast).min(inner / LEAST_COLUMN);
+        if parts >= LEAST_COLUMN_PARTS { parts } else { 1 }
+    };
+    (parts > 1).then_some(parts)
+}
+
+/// Which axis is cut into these parts: the outermost that is long enough, so that what lies side by side stays in one
+/// part, and rather one whose parts are even, as conditions at the end of an axis keep loads from being read by fours.
+fn longest_runs(shape: &Shape, axes: &[usize], parts: usize) -> Option<Cut> {
+    let last = shape.rank() - 1;
+    let cut = |&axis: &usize| Cut::new(axis, shape[axis], parts);
+    let long = || axes.iter().filter(|&&axis| shape[axis] >= parts).map(cut);
+    let even = |cut: &Cut| cut.axis != last && shape[cut.axis].is_multiple_of(cut.chunk);
+    // of equally long ones the outermost
+    let longest = || axes.iter().rev().max_by_key(|&&axis| shape[axis]).map(cut);
+    long().find(even).or_else(|| long().next()).or_else(longest)
+}

@@ -1,0 +1,81 @@
+//! Sums that are cut into parts, on every device and against the f64 reference: of rows and of columns, evenly and not,
+//! and squared distances, whose parts are joined by their means.
+
+use std::collections::HashMap;
+
+use brasa::autodiff::grad;
+use brasa::graph::reference;
+use brasa::{Device, Tensor};
+
+use crate::common::{assert_close, devices, doubles, floats};
+
+/// Shapes, and the axes that are summed: more elements than any adapter sweeps over in one go.
+const LONG: [(&[usize], &[isize]); 7] = [
+    (&[2, 3, 300, 300], &[0, 2, 3]),
+    (&[1 << 18], &[0]),
+    // equally long axes
+    (&[400, 400], &[0, 1]),
+    // primes have no even parts
+    (&[2, 367, 367], &[1, 2]),
+    (&[140_009], &[0]),
+    // columns
+    (&[140_000, 3], &[0]),
+    (&[70_001, 2, 3], &[0, 1]),
+];
+
+/// Numbers around 1000, whose squares would leave no digit of their variance.
+fn far_from_zero(shape: &[usize], device: &Device) -> Tensor {
+    let values = floats(7, shape.iter().product(), 999.0, 1001.0);
+    Tensor::from_slice(&values, shape, device).expect("memory")
+}
+
+/// What `of` makes of the same tensor on every device, against f64.
+#[track_caller]
+fn assert_exact(what: &str, shape: &[usize], tolerance: f64, of: impl Fn(&Tensor) -> Vec<Tensor>) {
+    let nodes: Vec<_> = of(&far_from_zero(shape, &Device::cpu())).iter().map(|tensor| tensor.node().clone()).collect();
+    let expected = reference::evaluate(&nodes, &HashMap::new());
+    for device in devices() {
+        for (number, (got, expected)) in of(&far_from_zero(shape, &device)).iter().zip(&expected).enumerate() {
+            let what = format!("{what} of {shape:?}, result {number}, on {device:?}");
+            assert_close(&what, &doubles(got), expected, tolerance, tolerance);
+        }
+    }
+}
+
+#[test]
+fn sums_means_and_extrema() {
+    for (shape, axes) in LONG {
+        assert_exact("sums", shape, 2e-6, |x| {
+            let small = x - 1000.0;
+            vec![x.mean_dim(axes), small.abs().sum_dim(axes), small.max_dim(axes), small.min_dim(axes)]
+        });
+    }
+}
+
+#[test]
+fn variances_far_from_zero() {
+    for (shape, axes) in LONG {
+        // the mean is rounded to 3e-5, and so is each part's
+        assert_exact("variances", shape, 2e-5, |x| vec![x.var_dim(axes, 1), x.mean_dim(axes), x.std_dim(axes, 0)]);
+    }
+}
+
+#[test]
+fn squared_distances_from_what_is_no_mean() {
+    for (shape, axes) in LONG {
+        assert_exact("distances", shape, 2e-5, |x| {
+            let first = axes.iter().fold(x.clone(), |x, &axis| x.narrow(axis, 0, 1));
+            vec![(x - &first).square().sum_dim(axes), (x - 1000.5).square().sum_dim(axes)]
+        });
+    }
+}
+
+#[test]
+fn batch_norm_of_long_channels_and_its_gradient() {
+    // a mean of 1000 is rounded to 6e-5, twice as much of a standard deviation, and again where it is subtracted
+    assert_exact("batch norm", &[2, 3, 300, 300], 4e-4, |x| {
+        let norm = x.batch_norm(None, None, 1e-5);
+        let gradient = grad(&(norm.output.square() * (x - 1000.0)).sum(), &[x]).remove(0);
+        vec![norm.output, norm.mean, norm.variance, gradient]
+    });
+}
