@@ -159,21 +159,22 @@ fn resnet_trains_in_few_kernels_per_block() {
         let updating = plan.kernels.iter().filter(|kernel| kernel.stage == Stage::Update).count();
         // The blocks, stem and head, and the update, as many as they are today; there are nine blocks. Where kernels
         // bind few buffers, less fits into each; the running statistics of all batch norms alone are written by 18
-        // kernels. Where there are many cores, eleven more gradients of weights are cut and summed up again, and two
-        // more sums of batch norms.
+        // kernels. Where there are many cores, eleven more gradients of weights are cut and summed up again, and so
+        // are those of 65,536 points, of the seven batch norms with 16 channels and their gradients.
         let most = match (planner.is_native(), planner.options) {
             (true, _) => [120, 14, 6],
-            (false, Some(PlanOptions { max_buffers: 7, .. })) => [147, 15, 22],
-            (false, _) => [138, 15, 22],
+            (false, Some(PlanOptions { max_buffers: 7, .. })) => [162, 15, 22],
+            (false, _) => [150, 15, 22],
         };
         let counts = [whole - ends, ends, updating];
         assert!(counts.iter().zip(most).all(|(&count, most)| count <= most), "{planner:?}: {counts:?}\n{plan}");
         assert_eq!(plan.kernels.len(), whole + updating + 2, "two for the loss\n{plan}");
         assert_tight_memory(&plan, &planner);
-        // six layers more are one block more in each of the three stages
+        // six layers more are one block more in each of the three stages; of the first, both batch norms and their
+        // gradients are in parts
         let deeper = training_plan(resnet(26), 64, &input, &planner);
         let added = kernels_of_network(&deeper) - whole;
-        assert!((1..=16 * 3).contains(&added), "{planner:?}: three blocks add {added} kernels");
+        assert!((1..=16 * 3 + 4).contains(&added), "{planner:?}: three blocks add {added} kernels");
         let inference = inference_plan(resnet(20), 64, &input, &planner);
         assert!(inference.memory_bytes() * 2 <= plan.memory_bytes(), "{} {}", inference.summary(), plan.summary());
     }
