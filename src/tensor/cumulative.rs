@@ -1,14 +1,59 @@
-//! Cumulative reductions: windows of 16 elements that end at each place, then windows of 16 such results, and so on:
-//! `⌈log₁₆ n⌉` reductions, whose order of summation depends on the length alone. All that a gradient needs is that of
-//! windows and reductions.
+//! Cumulative reductions: windows of 16 elements that end at each place, then windows of 16 such results, and so on.
+//! An axis that would take more than three of these reductions, each of which goes over all elements, is cut into
+//! blocks of 16 first, and what comes before each block is the cumulative reduction of what blocks reduce to. The order
+//! of summation depends on the length alone, and all that a gradient needs is that of windows and reductions.
 
-use crate::dtype::Scalar;
+use crate::dtype::{DType, Scalar};
 use crate::graph::{Dim, Op, ReduceOp};
 use crate::ops::movement::{Moved, identity};
+use crate::shape::Shape;
 
 use super::Tensor;
 
+/// Elements of a window, and of a block.
 const RADIX: usize = 16;
+/// Elements of an axis up to which it stays in one piece.
+const LONGEST: usize = RADIX.pow(3);
+
+/// What is reduced cumulatively.
+#[derive(Clone, Copy)]
+enum Scan {
+    Reduce(ReduceOp),
+    LogSumExp,
+}
+
+impl Scan {
+    /// What changes nothing.
+    fn nothing(self, dtype: DType) -> Scalar {
+        match self {
+            Self::Reduce(op) => op.identity(dtype),
+            Self::LogSumExp => Scalar::new(dtype, f64::NEG_INFINITY),
+        }
+    }
+
+    /// All elements along an axis, which goes.
+    #[track_caller]
+    fn reduced(self, values: &Tensor, axis: usize) -> Tensor {
+        let Self::Reduce(op) = self else { return values.logsumexp(axis.cast_signed()) };
+        let mut shape = values.shape().to_vec();
+        shape[axis] = 1;
+        let kept = Tensor::apply(Op::Reduce { op, axes: vec![axis] }, &[values], Shape::from(&*shape), values.dtype());
+        shape.remove(axis);
+        kept.reshape(shape)
+    }
+
+    /// What two parts come to.
+    #[track_caller]
+    fn joined(self, before: &Tensor, part: &Tensor) -> Tensor {
+        match self {
+            Self::Reduce(ReduceOp::Sum) => before + part,
+            Self::Reduce(ReduceOp::Prod) => before * part,
+            Self::Reduce(ReduceOp::Max) => before.maximum(part),
+            Self::Reduce(ReduceOp::Min) => before.minimum(part),
+            Self::LogSumExp => before.logaddexp(part),
+        }
+    }
+}
 
 impl Tensor {
     /// The sums of all elements up to each place along `axis`; bool and u8 give i32.
@@ -43,26 +88,52 @@ impl Tensor {
     #[must_use]
     pub fn logcumsumexp(&self, axis: isize) -> Self {
         let axis = self.axis("logcumsumexp", axis);
-        let mut value = self.floats();
-        let nothing = Scalar::new(value.dtype(), f64::NEG_INFINITY);
-        for step in levels(self.shape()[axis]) {
-            value = value.windows_back(axis, step, nothing).logsumexp(-1);
-        }
-        value
+        self.floats().scan(axis, Scan::LogSumExp)
     }
 
     #[track_caller]
     fn cumulative(&self, name: &str, axis: isize, op: ReduceOp) -> Self {
         let axis = self.axis(name, axis);
-        let nothing = op.identity(self.dtype());
-        let kept = [self.shape().dims(), &[1]].concat();
+        self.countable().scan(axis, Scan::Reduce(op)).to_dtype(self.dtype())
+    }
+
+    /// All elements up to each place along `axis`, reduced.
+    #[track_caller]
+    fn scan(&self, axis: usize, what: Scan) -> Self {
+        let size = self.shape()[axis];
+        if size > LONGEST {
+            return self.scan_blocks(axis, what);
+        }
+        let steps = std::iter::successors(Some(1), |step| Some(step * RADIX)).take_while(|&step| step < size);
         let mut value = self.clone();
-        for step in levels(self.shape()[axis]) {
-            let windows = value.windows_back(axis, step, nothing);
-            let reduced = Op::Reduce { op, axes: vec![self.rank()] };
-            value = Self::apply(reduced, &[&windows], kept.as_slice().into(), self.dtype()).reshape(self.shape());
+        for step in steps {
+            value = what.reduced(&value.windows_back(axis, step, what), self.rank());
         }
         value
+    }
+
+    /// The same by blocks: what comes before each, joined with its own elements up to each place.
+    #[track_caller]
+    fn scan_blocks(&self, axis: usize, what: Scan) -> Self {
+        let nothing = what.nothing(self.dtype());
+        let resized = |shape: &Shape, size: usize| {
+            let mut shape = shape.to_vec();
+            shape[axis] = size;
+            shape
+        };
+        let size = self.shape()[axis];
+        let whole = resized(self.shape(), size.next_multiple_of(RADIX));
+        let filled = Moved { dims: identity(self.shape()).dims, shape: Shape::from(&*whole) };
+        let mut cut = resized(self.shape(), size.div_ceil(RADIX));
+        cut.insert(axis + 1, RADIX);
+        let blocks = self.moved(filled, nothing).reshape(cut);
+        // what comes before a block ends with the one before it
+        let up_to = what.reduced(&blocks, axis + 1).scan(axis, what);
+        let mut shifted = identity(up_to.shape());
+        shifted.dims[axis].offset = -1;
+        let before = up_to.moved(shifted, nothing).unsqueeze(axis.cast_signed() + 1);
+        let within = what.reduced(&blocks.windows_back(axis + 1, 1, what), blocks.rank());
+        what.joined(&before, &within).reshape(whole).narrow(axis.cast_signed(), 0, size)
     }
 
     #[track_caller]
@@ -80,18 +151,14 @@ impl Tensor {
         (value.with_gradient(&[self, &index], rule), index)
     }
 
-    /// `[.., n, ..]` → `[.., n, .., window]`: the elements `step` apart that end at each place along `axis`; `nothing`
+    /// `[.., n, ..]` → `[.., n, .., window]`: the elements `step` apart that end at each place along `axis`; nothing
     /// before the first.
     #[track_caller]
-    fn windows_back(&self, axis: usize, step: usize, nothing: Scalar) -> Self {
+    fn windows_back(&self, axis: usize, step: usize, what: Scan) -> Self {
         let Moved { mut dims, shape } = identity(self.shape());
         dims[axis] = Dim { terms: vec![(axis, 1), (self.rank(), -(step as i64))], offset: 0, divisor: 1 };
         let window = RADIX.min(self.shape()[axis].div_ceil(step));
-        self.moved(Moved { dims, shape: [shape.dims(), &[window]].concat().into() }, nothing)
+        let shape = [shape.dims(), &[window]].concat().into();
+        self.moved(Moved { dims, shape }, what.nothing(self.dtype()))
     }
-}
-
-/// The distances within the windows of each level for an axis of `size` elements.
-fn levels(size: usize) -> impl Iterator<Item = usize> {
-    std::iter::successors(Some(1), |step| Some(step * RADIX)).take_while(move |&step| step < size)
 }

@@ -1,11 +1,11 @@
 //! Sums that are cut into parts, on every device and against the f64 reference: of rows and of columns, evenly and not,
-//! and squared distances, whose parts are joined by their means.
+//! squared distances, whose parts are joined by their means, and cumulative ones.
 
 use std::collections::HashMap;
 
 use brasa::autodiff::grad;
 use brasa::graph::reference;
-use brasa::{Device, Tensor};
+use brasa::{DType, Device, Tensor};
 
 use crate::common::{assert_close, devices, doubles, floats};
 
@@ -78,4 +78,23 @@ fn batch_norm_of_long_channels_and_its_gradient() {
         let gradient = grad(&(norm.output.square() * (x - 1000.0)).sum(), &[x]).remove(0);
         vec![norm.output, norm.mean, norm.variance, gradient]
     });
+}
+
+#[test]
+fn cumulative_sums_in_blocks_of_blocks() {
+    for (shape, axis) in [(&[2, 5003][..], 1), (&[5003, 3], 0), (&[70_000], 0)] {
+        // sums of 70,000 numbers in -1..1
+        assert_exact("cumulative", shape, 1e-4, |x| {
+            let small = x - 1000.0;
+            let weights = &small + 2.0;
+            let sums = small.cumsum(axis);
+            let gradient = grad(&(&sums * &weights).mean(), &[x]).remove(0);
+            vec![sums, (&small * 1e-3 + 1.0).cumprod(axis), small.cummax(axis).0, small.logcumsumexp(axis), gradient]
+        });
+        assert_exact("counts", shape, 0.0, |x| {
+            let (lowest, place) = x.cummin(axis);
+            vec![x.gt(1000.0).cumsum(axis), lowest, place]
+        });
+        assert_exact("sums in f16", shape, 1e-3, |x| vec![(x - 1000.0).to_dtype(DType::F16).cumsum(axis)]);
+    }
 }
