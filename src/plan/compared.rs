@@ -49,6 +49,8 @@ fn is_extremum(program: &Program, number: usize, value: usize) -> bool {
             _ if node.op.is_move() => stack.push((node.inputs[0], reduced)),
             // a reduction of f16 that is cut has partial results in f32
             Op::Cast if reduced || is_split(program, number) => stack.push((node.inputs[0], reduced)),
+            // of parts that are joined, as cumulative ones are
+            Op::Binary(Binary::Max | Binary::Min) => stack.extend(node.inputs.iter().map(|&part| (part, reduced))),
             // of what a mask leaves
             Op::Select if reduced => stack.extend(node.inputs[1..].iter().map(|&branch| (branch, true))),
             _ => {}

@@ -94,7 +94,9 @@ impl Tensor {
     #[track_caller]
     fn cumulative(&self, name: &str, axis: isize, op: ReduceOp) -> Self {
         let axis = self.axis(name, axis);
-        self.countable().scan(axis, Scan::Reduce(op)).to_dtype(self.dtype())
+        // extrema are exact in every type
+        let wide = if matches!(op, ReduceOp::Sum | ReduceOp::Prod) { self.countable() } else { self.clone() };
+        wide.scan(axis, Scan::Reduce(op)).to_dtype(self.dtype())
     }
 
     /// All elements up to each place along `axis`, reduced.

@@ -52,6 +52,19 @@ fn argmax_of_what_lies_in_memory_is_one_kernel() {
 }
 
 #[test]
+fn places_of_cumulative_extrema() {
+    let mut trial = Trial::new();
+    for length in [40, 5003] {
+        let x = &trial.input([length]) * 0.3 + 0.1;
+        for x in [x.to_dtype(crate::DType::F16), x] {
+            let plan = trial.check(&[x.cummax(0).1, x.cummin(0).1], &super::GPU);
+            assert_read_back(&plan);
+            assert!(plan.stored.iter().any(|(_, why)| why.contains("compared with its own maximum")), "{plan}");
+        }
+    }
+}
+
+#[test]
 fn gradients_of_maxima() {
     let mut trial = Trial::new();
     let (x, a) = (trial.input([2, 3, 6, 5]), trial.input([3, 1, 1]));
