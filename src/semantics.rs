@@ -72,6 +72,6 @@
 //! A tensor can be sent to and shared between threads. Tracing only adds nodes, so threads may build on one tensor at
 //! the same time; the stage, [`no_grad`](crate::no_grad) and a step's trace belong to the thread that set them. Which
 //! of two threads computes a value first cannot be told from the value: the order of summation is fixed by shapes and
-//! device. That an index was out of range is told to the next who reads from the device, which with several threads may
+//! device (on GPUs the mean of a long row also by whether its variance is computed with it). That an index was out of range is told to the next who reads from the device, which with several threads may
 //! be another one than whose index it was; the error names the line. Random draws are numbered in the order in which they are traced, so a program that draws from several
 //! threads draws reproducibly only if that order is its own.

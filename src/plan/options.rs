@@ -4,7 +4,7 @@ use crate::matmul_precision::MatmulPrecision;
 
 /// Limits and costs that decide how a program is cut into kernels.
 ///
-/// Everything that fixes the order of a summation depends on these and on shapes alone, never on measurements.
+/// Everything that fixes the order of a summation depends on these, on shapes and on the program, never on measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PlanOptions {
     /// Buffers one kernel may name.

@@ -23,8 +23,8 @@ enum Scan {
 }
 
 impl Scan {
-    /// What changes nothing.
-    fn nothing(self, dtype: DType) -> Scalar {
+    /// What changes nothing that it is joined with.
+    fn identity(self, dtype: DType) -> Scalar {
         match self {
             Self::Reduce(op) => op.identity(dtype),
             Self::LogSumExp => Scalar::new(dtype, f64::NEG_INFINITY),
@@ -117,7 +117,7 @@ impl Tensor {
     /// The same by blocks: what comes before each, joined with its own elements up to each place.
     #[track_caller]
     fn scan_blocks(&self, axis: usize, what: Scan) -> Self {
-        let nothing = what.nothing(self.dtype());
+        let nothing = what.identity(self.dtype());
         let resized = |shape: &Shape, size: usize| {
             let mut shape = shape.to_vec();
             shape[axis] = size;
@@ -161,6 +161,6 @@ impl Tensor {
         dims[axis] = Dim { terms: vec![(axis, 1), (self.rank(), -(step as i64))], offset: 0, divisor: 1 };
         let window = RADIX.min(self.shape()[axis].div_ceil(step));
         let shape = [shape.dims(), &[window]].concat().into();
-        self.moved(Moved { dims, shape }, what.nothing(self.dtype()))
+        self.moved(Moved { dims, shape }, what.identity(self.dtype()))
     }
 }

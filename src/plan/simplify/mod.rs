@@ -303,7 +303,7 @@ pub(super) fn permutation(view: &View, shape: &Shape, moved: &Shape) -> Option<V
 }
 
 /// True if the coordinate stays within `0..size` and whole, for every output coordinate in `shape`.
-fn always_inside(dim: &Dim, shape: &Shape, size: usize) -> bool {
+pub(super) fn always_inside(dim: &Dim, shape: &Shape, size: usize) -> bool {
     let (mut low, mut high) = (dim.offset, dim.offset);
     for &(axis, coefficient) in &dim.terms {
         let end = coefficient * (shape[axis] as i64 - 1).max(0);

@@ -8,9 +8,9 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, Dim, Op, Program, ProgramNode, ReduceOp, View};
-use crate::shape::Shape;
+use crate::plan::simplify::always_inside;
 
 use super::{Cut, Splitter};
 
@@ -47,18 +47,9 @@ fn deviation(nodes: &[ProgramNode], squares: usize, axes: &[usize]) -> Option<De
     let Op::View(view) = &nodes[m].op else { return None };
     let center = nodes[m].inputs[0];
     let constant = view.dims.iter().flat_map(|dim| &dim.terms).all(|(axis, _)| !axes.contains(axis));
-    let inside = |(dim, &size): (&Dim, &usize)| is_inside(dim, size, &nodes[m].shape);
+    let inside = |(dim, &size): (&Dim, &usize)| always_inside(dim, &nodes[m].shape, size);
     let inside = view.dims.iter().zip(nodes[center].shape.dims()).all(inside);
     (constant && inside).then(|| Deviation { x, center, view: view.clone() })
-}
-
-/// Whether a view finds elements along an axis of `size` at all points of `shape`.
-fn is_inside(dim: &Dim, size: usize, shape: &Shape) -> bool {
-    let reach = |sign: i64| -> i64 {
-        let terms = dim.terms.iter().filter(|(_, by)| by.signum() == sign);
-        terms.map(|&(axis, by)| by * (shape[axis] as i64 - 1)).sum()
-    };
-    dim.divisor == 1 && dim.offset + reach(-1) >= 0 && dim.offset + reach(1) < size as i64
 }
 
 impl Splitter<'_> {
@@ -79,8 +70,8 @@ impl Splitter<'_> {
         let sums = self.reduce_parts(like, pieces, ReduceOp::Sum, axes, cut, true);
         let parts = self.nodes[sums].shape.to_vec();
         let count = all.iter().product::<usize>() as f64 / parts.iter().product::<usize>() as f64;
-        let one = self.number(like, 1.0 / count, &parts);
-        let means = self.binary(like, Binary::Mul, [sums, one], &parts);
+        let share = self.constant(like, 1.0 / count, &parts);
+        let means = self.binary(like, Binary::Mul, [sums, share], &parts);
 
         let dims = parts.iter().zip(&all).enumerate();
         let dims = dims.map(|(axis, (part, whole))| if part == whole { Dim::axis(axis) } else { Dim::constant(0) });
@@ -99,12 +90,17 @@ impl Splitter<'_> {
         let center_of_parts = Op::View(View { dims: view.dims.iter().map(renumbered).collect(), fill });
         let center = self.derive(like, center_of_parts, &[*center], &parts, DType::F32);
         let apart = self.binary(like, Binary::Sub, [means, center], &parts);
-        let count = self.number(like, count, &parts);
+        let count = self.constant(like, count, &parts);
         let all_apart = self.binary(like, Binary::Mul, [count, apart], &parts);
         let twice = self.binary(like, Binary::Add, [rest, rest], &parts);
         let between = self.binary(like, Binary::Add, [twice, all_apart], &parts);
         let between = self.binary(like, Binary::Mul, [apart, between], &parts);
         self.binary(like, Binary::Add, [within, between], &parts)
+    }
+
+    /// The same number everywhere.
+    fn constant(&mut self, like: &ProgramNode, value: f64, shape: &[usize]) -> usize {
+        self.derive(like, Op::Const(Scalar::new(DType::F32, value)), &[], shape, DType::F32)
     }
 
     fn binary(&mut self, like: &ProgramNode, op: Binary, inputs: [usize; 2], shape: &[usize]) -> usize {

@@ -1,6 +1,6 @@
 //! Reductions of long rows, and of rows that are too few.
 
-use crate::dtype::{DType, Scalar};
+use crate::dtype::DType;
 use crate::graph::{Op, ProgramNode, ReduceOp};
 use crate::plan::PlanOptions;
 use crate::shape::Shape;
@@ -75,11 +75,6 @@ impl Splitter<'_> {
         };
         let shorter = self.split_reduce(&node, op, &axes, centered);
         shorter.unwrap_or_else(|| self.derive(like, node.op, &[pieces], &shape, like.dtype))
-    }
-
-    /// The same number of f32 everywhere.
-    pub(super) fn number(&mut self, like: &ProgramNode, value: f64, shape: &[usize]) -> usize {
-        self.derive(like, Op::Const(Scalar::new(DType::F32, value)), &[], shape, DType::F32)
     }
 }
 
