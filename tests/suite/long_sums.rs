@@ -5,9 +5,10 @@ use std::collections::HashMap;
 
 use brasa::autodiff::grad;
 use brasa::graph::reference;
+use brasa::runtime::checkpoint;
 use brasa::{DType, Device, Tensor};
 
-use crate::common::{assert_close, devices, doubles, floats};
+use crate::common::{assert_close, devices, doubles, floats, read};
 
 /// Shapes, and the axes that are summed: more elements than any adapter sweeps over in one go.
 const LONG: [(&[usize], &[isize]); 7] = [
@@ -53,6 +54,32 @@ fn sums_means_and_extrema() {
 }
 
 #[test]
+fn products_counts_and_truths() {
+    for (shape, axes) in LONG {
+        // a rounding of 6e-8 for each of half a million factors, in either direction
+        assert_exact("products", shape, 1e-3, |x| vec![((x - 1000.0) * 1e-3 + 1.0).prod_dim(axes)]);
+        assert_exact("counts", shape, 0.0, |x| {
+            let whole = ((x - 1000.0) * 100.0).to_dtype(DType::I32);
+            let places = whole.abs().to_dtype(DType::U32);
+            let (some, most) = (x.gt(1000.9999), x.lt(1000.9999));
+            let extrema = [whole.max_dim(axes), whole.min_dim(axes)];
+            let sums = [whole.sum_dim(axes), places.sum_dim(axes), some.sum_dim(axes)];
+            let truths = [some.any_dim(axes), most.all_dim(axes), some.logical_not().all_dim(axes)];
+            extrema.into_iter().chain(sums).chain(truths).collect()
+        });
+    }
+}
+
+#[test]
+fn long_sums_of_nothing() {
+    for device in devices() {
+        let x = Tensor::zeros([0, 200_000], &device);
+        assert_eq!((read(&x.sum()), x.sum_dim(1).shape().to_vec()), (vec![0.0], vec![0]), "{device:?}");
+        assert_eq!(read(&x.sum_dim(0).max()), [0.0], "{device:?}");
+    }
+}
+
+#[test]
 fn variances_far_from_zero() {
     for (shape, axes) in LONG {
         // the mean is rounded to 3e-5, and so is each part's
@@ -71,12 +98,27 @@ fn squared_distances_from_what_is_no_mean() {
 }
 
 #[test]
+fn squared_distances_of_an_infinity() {
+    for device in devices() {
+        let mut values = floats(7, 1 << 18, -1.0, 1.0);
+        values[70_000] = f32::INFINITY;
+        let x = Tensor::from_slice(&values, [1 << 18], &device).expect("memory");
+        assert_eq!(read(&(&x - &x.narrow(0, 0, 1)).square().sum()), [f32::INFINITY], "{device:?}");
+        assert_eq!(read(&x.mean()), [f32::INFINITY], "{device:?}");
+        assert!(read(&x.var())[0].is_nan(), "its distance from the mean is none, on {device:?}");
+    }
+}
+
+#[test]
 fn batch_norm_of_long_channels_and_its_gradient() {
     // a mean of 1000 is rounded to 6e-5, twice as much of a standard deviation, and again where it is subtracted
     assert_exact("batch norm", &[2, 3, 300, 300], 4e-4, |x| {
         let norm = x.batch_norm(None, None, 1e-5);
         let gradient = grad(&(norm.output.square() * (x - 1000.0)).sum(), &[x]).remove(0);
-        vec![norm.output, norm.mean, norm.variance, gradient]
+        // the same, computed again for the gradient
+        let saving = checkpoint(|| x.batch_norm(None, None, 1e-5).output);
+        let again = grad(&(saving.square() * (x - 1000.0)).sum(), &[x]).remove(0);
+        vec![norm.output, norm.mean, norm.variance, gradient, saving, again]
     });
 }
 

@@ -6,13 +6,24 @@
 //! Pairwise Algorithm for Computing Sample Variances, 1979), and `r`, which is 0 but for rounding, makes up for that of
 //! `a`.
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, Dim, Op, Program, ProgramNode, ReduceOp, View};
 use crate::plan::simplify::always_inside;
 
 use super::{Cut, Splitter};
+
+/// What is known of a reduction when it is cut.
+#[derive(Default)]
+pub(super) enum Sum {
+    /// A variance: the sum of squared distances from a mean.
+    Deviation(Deviation),
+    /// Of what such a sum is asked for as well: both are cut in the same parts.
+    Centered,
+    #[default]
+    Other,
+}
 
 /// A sum of `(x - m)²` over axes along which `m` is the same.
 pub(super) struct Deviation {
@@ -22,21 +33,39 @@ pub(super) struct Deviation {
     view: View,
 }
 
-/// The values, with axes, whose squared distances from something are summed. Other sums of theirs are cut in the same
-/// parts.
-pub(super) fn centered(program: &Program) -> FxHashSet<(usize, Vec<usize>)> {
+impl Sum {
+    /// With other numbers for the nodes.
+    pub(super) fn renumbered(self, map: &[usize]) -> Self {
+        match self {
+            Self::Deviation(of) => Self::Deviation(Deviation { x: map[of.x], center: map[of.center], ..of }),
+            other => other,
+        }
+    }
+}
+
+/// The reductions of a program of which something is known, by number.
+pub(super) fn sums(program: &Program) -> FxHashMap<usize, Sum> {
+    let mut sums = FxHashMap::default();
     let mut centered = FxHashSet::default();
-    for node in &program.nodes {
+    for (number, node) in program.nodes.iter().enumerate() {
         if let Op::Reduce { op: ReduceOp::Sum, axes } = &node.op
             && let Some(deviation) = deviation(&program.nodes, node.inputs[0], axes)
         {
-            centered.extend([(deviation.x, axes.clone()), (node.inputs[0], axes.clone())]);
+            centered.insert((deviation.x, axes));
+            sums.insert(number, Sum::Deviation(deviation));
         }
     }
-    centered
+    for (number, node) in program.nodes.iter().enumerate() {
+        if let Op::Reduce { axes, .. } = &node.op
+            && centered.contains(&(node.inputs[0], axes))
+        {
+            sums.entry(number).or_insert(Sum::Centered);
+        }
+    }
+    sums
 }
 
-/// What squares are summed, if `squares` are such.
+/// What squares are summed, if `squares` are such of distances from a mean.
 fn deviation(nodes: &[ProgramNode], squares: usize, axes: &[usize]) -> Option<Deviation> {
     let operands = |number: usize, op: Binary| {
         let node: &ProgramNode = &nodes[number];
@@ -49,14 +78,27 @@ fn deviation(nodes: &[ProgramNode], squares: usize, axes: &[usize]) -> Option<De
     let constant = view.dims.iter().flat_map(|dim| &dim.terms).all(|(axis, _)| !axes.contains(axis));
     let inside = |(dim, &size): (&Dim, &usize)| always_inside(dim, &nodes[m].shape, size);
     let inside = view.dims.iter().zip(nodes[center].shape.dims()).all(inside);
-    (constant && inside).then(|| Deviation { x, center, view: view.clone() })
+    let fits = constant && inside && is_mean(nodes, center, x, axes);
+    fits.then(|| Deviation { x, center, view: view.clone() })
+}
+
+/// Whether `center` is a multiple of the sum of `x`, moved about. Distances from other finite numbers are infinite where
+/// `x` is, but have no number by way of its parts' means; and these would be one sum more.
+fn is_mean(nodes: &[ProgramNode], mut center: usize, x: usize, axes: &[usize]) -> bool {
+    loop {
+        let node = &nodes[center];
+        let is_const = |side: usize| matches!(nodes[node.inputs[side]].op, Op::Const(_));
+        center = match &node.op {
+            Op::Reduce { op: ReduceOp::Sum, axes: summed } => return node.inputs[0] == x && summed == axes,
+            Op::View(_) | Op::Reshape => node.inputs[0],
+            Op::Binary(Binary::Mul | Binary::Div) if is_const(1) => node.inputs[0],
+            Op::Binary(Binary::Mul) if is_const(0) => node.inputs[1],
+            _ => return false,
+        };
+    }
 }
 
 impl Splitter<'_> {
-    pub(super) fn deviation(&self, squares: usize, axes: &[usize]) -> Option<Deviation> {
-        deviation(&self.nodes, squares, axes)
-    }
-
     /// Each part's share of the sum over `axes`, where all parts have as many elements.
     pub(super) fn deviations_of_parts(
         &mut self,
@@ -67,7 +109,7 @@ impl Splitter<'_> {
     ) -> usize {
         let pieces = self.pieces(like, *x, cut, ReduceOp::Sum.identity(DType::F32));
         let all = self.nodes[pieces].shape.to_vec();
-        let sums = self.reduce_parts(like, pieces, ReduceOp::Sum, axes, cut, true);
+        let sums = self.reduce_parts(like, pieces, ReduceOp::Sum, axes, cut);
         let parts = self.nodes[sums].shape.to_vec();
         let count = all.iter().product::<usize>() as f64 / parts.iter().product::<usize>() as f64;
         let share = self.constant(like, 1.0 / count, &parts);
@@ -80,8 +122,7 @@ impl Splitter<'_> {
         let spread = self.derive(like, spread, &[means], &all, DType::F32);
         let distance = self.binary(like, Binary::Sub, [pieces, spread], &all);
         let squares = self.binary(like, Binary::Mul, [distance, distance], &all);
-        let [rest, within] =
-            [distance, squares].map(|summed| self.reduce_parts(like, summed, ReduceOp::Sum, axes, cut, true));
+        let [rest, within] = [distance, squares].map(|of| self.reduce_parts(like, of, ReduceOp::Sum, axes, cut));
 
         let renumbered = |dim: &Dim| {
             let terms = dim.terms.iter().map(|&(axis, by)| (cut.renumber(axis), by)).collect();

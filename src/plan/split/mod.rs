@@ -7,7 +7,7 @@ mod contract;
 mod deviation;
 mod reduce;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
 use crate::dtype::{DType, Scalar};
@@ -18,22 +18,18 @@ use super::{PlanOptions, simplify};
 
 /// An equal program whose reductions and contractions respect the options' limits.
 pub(super) fn split(program: &Program, options: &PlanOptions) -> Program {
-    let mut splitter = Splitter {
-        options,
-        nodes: Vec::with_capacity(program.nodes.len()),
-        made: FxHashMap::default(),
-        centered: deviation::centered(program),
-    };
+    let mut splitter = Splitter { options, nodes: Vec::with_capacity(program.nodes.len()), made: FxHashMap::default() };
+    let mut sums = deviation::sums(program);
     let mut map = Vec::with_capacity(program.nodes.len());
-    for original in &program.nodes {
+    for (number, original) in program.nodes.iter().enumerate() {
         let mut node = original.clone();
         for input in &mut node.inputs {
             *input = map[*input];
         }
         let made = match node.op.clone() {
             Op::Reduce { op, axes } => {
-                let centered = splitter.centered.contains(&(original.inputs[0], axes.clone()));
-                splitter.split_reduce(&node, op, &axes, centered)
+                let sum = sums.remove(&number).unwrap_or_default();
+                splitter.split_reduce(&node, op, &axes, &sum.renumbered(&map))
             }
             Op::Contract(contract) => splitter.split_contract(&node, &contract, options.wanted_groups),
             Op::Sort { length, run } => splitter.split_sort(&node, length, run),
@@ -56,8 +52,6 @@ struct Splitter<'o> {
     /// Pieces that were cut, so that two sums over the same ones share them: a node's operation, inputs, shape, type and
     /// segment, with its number.
     made: FxHashMap<(Op, Inputs, Shape, DType, u32), usize>,
-    /// See [`deviation::centered`].
-    centered: FxHashSet<(usize, Vec<usize>)>,
 }
 
 impl Splitter<'_> {
@@ -71,6 +65,9 @@ impl Splitter<'_> {
         let (inputs, shape) = (Inputs::from_slice(inputs), Shape::from(shape));
         let key = (op.clone(), inputs.clone(), shape.clone(), dtype, like.segment);
         if let Some(&number) = self.made.get(&key) {
+            // one value in two stages belongs to the earlier one
+            let stage = &mut self.nodes[number].stage;
+            *stage = like.stage.min(*stage);
             return number;
         }
         let number = self.push(ProgramNode { op, inputs, shape, dtype, ..like.clone() });
@@ -127,6 +124,11 @@ impl Cut {
         let even = (chunk.div_ceil(2)..=chunk).rev().find(|&even| length.is_multiple_of(even));
         let chunk = even.unwrap_or(chunk);
         Self { axis, parts: length.div_ceil(chunk), chunk }
+    }
+
+    /// Whether all parts of what has this shape have as many elements.
+    fn is_even(self, shape: &Shape) -> bool {
+        shape[self.axis].is_multiple_of(self.chunk)
     }
 
     /// The number of an axis of what is cut, or of the elements of its parts, among those of the pieces.

@@ -5,6 +5,7 @@ use crate::graph::{Op, ProgramNode, ReduceOp};
 use crate::plan::PlanOptions;
 use crate::shape::Shape;
 
+use super::deviation::Sum;
 use super::{Cut, Splitter};
 
 /// Parts that one cut of a row asks for at the most, and so many the last reduction is over, or some more.
@@ -19,31 +20,29 @@ const LEAST_COLUMN: usize = 1 << 10;
 const WORTH_A_LAUNCH: usize = 1 << 21;
 
 impl Splitter<'_> {
-    /// The reduction `node` over `axes` in two, if that is better; `centered`: the sum of squared distances from a
-    /// number for each row is asked for as well, or this is it.
+    /// The reduction `node` over `axes` in two, if that is better.
     pub(super) fn split_reduce(
         &mut self,
         node: &ProgramNode,
         op: ReduceOp,
         axes: &[usize],
-        centered: bool,
+        sum: &Sum,
     ) -> Option<usize> {
         let input = node.inputs[0];
         let shape = self.nodes[input].shape.clone();
-        let parts = parts(&shape, axes, centered, self.options)?;
+        let cut = cut(&shape, axes, sum, self.options)?;
         if node.dtype == DType::F16 {
             // partial results stay in the accumulator's precision
             let input = self.derive(node, Op::Cast, &[input], &shape, DType::F32);
             let wide = ProgramNode { inputs: [input].as_slice().into(), dtype: DType::F32, ..node.clone() };
-            let wide = self.split_reduce(&wide, op, axes, centered)?;
+            let wide = self.split_reduce(&wide, op, axes, sum)?;
             return Some(self.derive(node, Op::Cast, &[wide], &node.shape, node.dtype));
         }
-        let cut = longest_runs(&shape, axes, parts)?;
-        let partial = match self.deviation(input, axes).filter(|_| shape[cut.axis].is_multiple_of(cut.chunk)) {
-            Some(deviation) if op == ReduceOp::Sum => self.deviations_of_parts(node, &deviation, axes, cut),
+        let partial = match sum {
+            Sum::Deviation(deviation) if cut.is_even(&shape) => self.deviations_of_parts(node, deviation, axes, cut),
             _ => {
                 let pieces = self.pieces(node, input, cut, op.identity(node.dtype));
-                self.reduce_parts(node, pieces, op, axes, cut, centered)
+                self.reduce_parts(node, pieces, op, axes, cut)
             }
         };
         let mut whole = self.nodes[partial].shape.to_vec();
@@ -60,7 +59,6 @@ impl Splitter<'_> {
         op: ReduceOp,
         axes: &[usize],
         cut: Cut,
-        centered: bool,
     ) -> usize {
         let axes: Vec<usize> = axes.iter().map(|&axis| cut.renumber(axis)).collect();
         let mut shape = self.nodes[pieces].shape.to_vec();
@@ -73,32 +71,31 @@ impl Splitter<'_> {
             shape: Shape::from(shape.as_slice()),
             ..like.clone()
         };
-        let shorter = self.split_reduce(&node, op, &axes, centered);
+        let shorter = self.split_reduce(&node, op, &axes, &Sum::Other);
         shorter.unwrap_or_else(|| self.derive(like, node.op, &[pieces], &shape, like.dtype))
     }
 }
 
-/// Into how many parts the elements of each result are cut; `None`: they stay together.
-fn parts(shape: &Shape, axes: &[usize], centered: bool, options: &PlanOptions) -> Option<usize> {
+/// How the elements of each result are cut; `None`: they stay together.
+fn cut(shape: &Shape, axes: &[usize], sum: &Sum, options: &PlanOptions) -> Option<Cut> {
     let inner: usize = axes.iter().map(|&axis| shape[axis]).product();
     let outer = (shape.numel() / inner.max(1)).max(1);
     let too_long = inner > options.max_row;
     let longest = (options.max_row / 4).max(1);
     // those over all but the last axis are of columns, which lie side by side
-    let parts = if axes.contains(&(shape.rank() - 1)) {
-        let part = options.row_part.min(longest);
-        let wanted = options.wanted_groups.div_ceil(outer).min(inner / part);
-        let read_again = centered && inner > options.fused_row && shape.numel() >= WORTH_A_LAUNCH;
-        let cut = too_long || wanted >= LEAST_ROW_PARTS || read_again;
-        if cut { inner.div_ceil(part).min(MOST_PARTS) } else { 1 }
-    } else if too_long {
-        inner.div_ceil(longest)
-    } else {
+    if !axes.contains(&(shape.rank() - 1)) {
         let abreast = outer.div_ceil(options.group_tile / 4);
-        let parts = options.wanted_groups.div_ceil(abreast).min(inner / LEAST_COLUMN);
-        if parts >= LEAST_COLUMN_PARTS { parts } else { 1 }
-    };
-    (parts > 1).then_some(parts)
+        let wanted = options.wanted_groups.div_ceil(abreast).min(inner / LEAST_COLUMN);
+        let parts = if too_long { inner.div_ceil(longest) } else { wanted };
+        return (too_long || wanted >= LEAST_COLUMN_PARTS).then(|| longest_runs(shape, axes, parts))?;
+    }
+    let part = options.row_part.min(longest);
+    let parts = inner.div_ceil(part).min(MOST_PARTS);
+    let wanted = options.wanted_groups.div_ceil(outer).min(inner / part);
+    // even parts alone are read once for mean and variance
+    let read_again = !matches!(sum, Sum::Other) && inner > options.fused_row && shape.numel() >= WORTH_A_LAUNCH;
+    let better = |cut: &Cut| too_long || wanted >= LEAST_ROW_PARTS || read_again && cut.is_even(shape);
+    (parts > 1).then(|| longest_runs(shape, axes, parts))?.filter(better)
 }
 
 /// Which axis is cut into these parts: the outermost that is long enough, so that what lies side by side stays in one
@@ -107,7 +104,7 @@ fn longest_runs(shape: &Shape, axes: &[usize], parts: usize) -> Option<Cut> {
     let last = shape.rank() - 1;
     let cut = |&axis: &usize| Cut::new(axis, shape[axis], parts);
     let long = || axes.iter().filter(|&&axis| shape[axis] >= parts).map(cut);
-    let even = |cut: &Cut| cut.axis != last && shape[cut.axis].is_multiple_of(cut.chunk);
+    let even = |cut: &Cut| cut.axis != last && cut.is_even(shape);
     // of equally long ones the outermost
     let longest = || axes.iter().rev().max_by_key(|&&axis| shape[axis]).map(cut);
     long().find(even).or_else(|| long().next()).or_else(longest)

@@ -88,11 +88,40 @@ fn parts_are_read_once_for_their_mean_and_their_variance() {
         let plan = trial.check(&[x.mean_dim(axes), x.var_dim(axes, 1)], &PlanOptions::gpu(7));
         assert_eq!((plan.kernels.len(), readers(&plan, x.numel())), (2, 1), "{plan}");
     }
+    // on the CPU strips of a row pass through its cache once more
+    let mut trial = Trial::new();
+    let x = trial.input([8, 1 << 17]);
+    let plan = trial.check(&[x.mean_dim(1), x.var_dim(1, 1)], &PlanOptions::CPU);
+    assert_eq!(plan.buffers.iter().filter(|buffer| buffer.elements > 8).count(), 1, "no parts: {plan}");
     // primes have no even parts, so the mean is known before distances from it are summed
     let mut trial = Trial::new();
     let x = trial.input([509, 67]);
     let plan = trial.check(&[x.mean(), x.var()], &PlanOptions::gpu(7));
     assert_eq!(readers(&plan, x.numel()), 2, "{plan}");
+}
+
+#[test]
+fn distances_from_what_is_no_mean_are_summed_as_they_are() {
+    let mut trial = Trial::new();
+    let (x, other) = (trial.input([2, 1 << 16]), trial.input([2, 1 << 16]));
+    for center in [x.narrow(1, 7, 1), other.mean_keepdim(1), x.max_keepdim(1)] {
+        let center = center.detach();
+        let plan = trial.check(&[(&x - &center).square().sum_dim(1)], &PlanOptions::gpu(7));
+        // by way of a part's own mean a kernel would have more sums than one
+        assert!(!plan.to_string().contains("Reduced(1)"), "{plan}");
+    }
+}
+
+#[test]
+fn rows_without_even_parts_stay_together_where_there_are_enough() {
+    let mut trial = Trial::new();
+    // 8209 is a prime
+    for (length, kernels) in [(8209, 1), (8208, 2)] {
+        let x = trial.input([256, length]);
+        let options = PlanOptions { fused_row: 1 << 12, row_part: 1 << 12, ..PlanOptions::gpu(7) };
+        let plan = trial.check(&[x.var_dim(1, 1)], &options);
+        assert_eq!(plan.kernels.len(), kernels, "{plan}");
+    }
 }
 
 #[test]
