@@ -73,6 +73,14 @@ impl Fold {
         with_join!(self, |f| values.iter().fold(sum, |sum, &value| f(sum, value)))
     }
 
+    /// Each of `values` becomes `sum` joined with all up to it; what the last one became.
+    pub(super) fn up_to<'v>(&self, sum: u32, values: impl Iterator<Item = &'v mut u32>) -> u32 {
+        with_join!(self, |f| values.fold(sum, |sum, value| {
+            *value = f(sum, *value);
+            *value
+        }))
+    }
+
     /// `sums[i] = join(sums[i], values[i])`
     pub(super) fn columns(&self, arch: Arch, sums: &mut [u32], values: &[u32]) {
         with_join!(self, |f| arch.dispatch(Columns { sums, values, f }));

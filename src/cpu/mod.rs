@@ -35,6 +35,7 @@ mod recipe;
 mod reshape;
 mod routine;
 mod run_loops;
+mod scan;
 mod scratch;
 mod segments;
 mod small;

@@ -1,4 +1,4 @@
-//! Sorting, merging, segments, and which other routines there are.
+//! Sorting, merging, searching, and which other routines there are.
 
 use half::f16;
 
@@ -6,6 +6,7 @@ use super::attention;
 use super::custom;
 use super::execute::{Env, typed};
 use super::fold::Fold;
+use super::scan;
 use crate::dtype::DType;
 use crate::plan::{Routine, RoutineKind, Span};
 
@@ -32,7 +33,7 @@ impl CompiledRoutine {
                 RoutineKind::Custom(_) => 10.0,
                 RoutineKind::Sort { run, .. } => f64::from(run.max(2).ilog2()).min(12.0),
                 RoutineKind::Merge { .. } => 3.0,
-                RoutineKind::Search { .. } => 0.5,
+                RoutineKind::Search { .. } | RoutineKind::Scan(_) => 0.5,
                 RoutineKind::Segments { .. } => 1.0,
                 RoutineKind::Attention(ref of) => 0.02 * of.flops() as f64 / of_input.max(1.0),
             }
@@ -44,6 +45,7 @@ impl CompiledRoutine {
         let Routine { kind, inputs, output } = &self.routine;
         match *kind {
             RoutineKind::Attention(ref of) => attention::run(env, &self.routine, of),
+            RoutineKind::Scan(ref of) => scan::run(env, &self.routine, of),
             RoutineKind::Custom(ref kernel) => custom::run(env, kernel, inputs, output),
             RoutineKind::Sort { length, run } => {
                 for_each_run(env, (inputs[0].elements, length, run), |sorter, start, count| {

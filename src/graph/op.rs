@@ -96,6 +96,19 @@ pub enum Op {
         /// No segment is longer.
         longest: usize,
     },
+    /// All elements up to each place along `axis`, joined. Blocks begin anew. Inputs are the values and maybe what each
+    /// block begins with, in the values' shape but for as many elements along `axis` as there are blocks. Sums and
+    /// products are of f32, i32 or u32.
+    Scan {
+        /// The operation.
+        op: ReduceOp,
+        /// The axis.
+        axis: usize,
+        /// Elements of a block; with as many as there are, or more, nothing begins anew.
+        block: usize,
+        /// True for results of each element and those behind it.
+        reverse: bool,
+    },
     /// 32 random bits (u32) per element, a function of (seed, position, `stream`, element number): Philox 4x32-10.
     /// Inputs are two u32 tensors of shape `[]`: (seed, position).
     Random {

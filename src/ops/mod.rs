@@ -14,6 +14,7 @@ pub mod movement;
 pub mod pool;
 pub mod random;
 pub mod reduce;
+pub mod scan;
 pub mod sort;
 mod source;
 
@@ -21,6 +22,8 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{Node, NodeRef, Op, refuse};
 use crate::tensor::Tensor;
+
+use self::scan::Scan;
 
 /// The gradients of a node's inputs, given that of its output; `None` where there is none.
 pub(crate) fn gradient(node: &NodeRef, gradient: &Tensor) -> Vec<Option<Tensor>> {
@@ -32,6 +35,7 @@ pub(crate) fn gradient(node: &NodeRef, gradient: &Tensor) -> Vec<Option<Tensor>>
         // its rule stands beside it (`custom`)
         Op::Kernel(_) => vec![None; node.inputs.len()],
         Op::Attention(attention) => attention::gradient(attention, node, gradient),
+        Op::Scan { .. } => rule(scan::gradient),
         Op::Segments { .. } => unreachable!("segments are traced without gradient, below a rule of their own"),
         Op::Unary(op) => vec![elementwise::unary_gradient(*op, node, gradient)],
         Op::Binary(op) => elementwise::binary_gradient(*op, node, gradient),
@@ -74,6 +78,10 @@ pub(crate) fn reference(node: &Node, inputs: &[&[f64]]) -> Vec<f64> {
         Op::Merge { length, run } => sort::merged_runs(inputs[0], *length, *run),
         Op::Search { length, queries, right } => sort::found((*length, *queries, *right), inputs),
         Op::Segments { op, width, longest } => sort::segments((*op, node.dtype), (*width, *longest), inputs),
+        Op::Scan { .. } => {
+            let scan = Scan::of(&node.op, node.dtype, &node.shape).expect("it is one");
+            scan::reference(&scan, inputs)
+        }
         Op::Attention(attention) => attention::reference(attention, inputs),
         Op::Kernel(kernel) => {
             let mut value = vec![0.0; node.shape.numel()];

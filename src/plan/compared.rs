@@ -45,7 +45,10 @@ fn is_extremum(program: &Program, number: usize, value: usize) -> bool {
             continue;
         }
         match node.op {
-            Op::Reduce { op: ReduceOp::Max | ReduceOp::Min, .. } => stack.push((node.inputs[0], true)),
+            Op::Reduce { op: ReduceOp::Max | ReduceOp::Min, .. }
+            | Op::Scan { op: ReduceOp::Max | ReduceOp::Min, .. } => {
+                stack.push((node.inputs[0], true));
+            }
             _ if node.op.is_move() => stack.push((node.inputs[0], reduced)),
             // a reduction of f16 that is cut has partial results in f32
             Op::Cast if reduced || is_split(program, number) => stack.push((node.inputs[0], reduced)),
@@ -62,7 +65,7 @@ fn is_extremum(program: &Program, number: usize, value: usize) -> bool {
 /// True for the cast back to f16 behind a reduction in f32.
 fn is_split(program: &Program, number: usize) -> bool {
     let input = moved(program, program.nodes[number].inputs[0]);
-    program.nodes[number].dtype == DType::F16 && matches!(program.nodes[input].op, Op::Reduce { .. })
+    program.nodes[number].dtype == DType::F16 && matches!(program.nodes[input].op, Op::Reduce { .. } | Op::Scan { .. })
 }
 
 /// True if the value depends on how its floats are rounded on the way: everything but moves, choices and exact ops from

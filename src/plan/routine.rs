@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::custom::Invocation;
 use crate::dtype::DType;
 use crate::graph::{Attention, Op, ReduceOp};
+use crate::ops::scan::{self, Scan};
 use crate::ops::{attention, sort};
 
 use super::emit::Context;
@@ -61,6 +62,8 @@ pub enum RoutineKind {
         /// No segment is longer.
         longest: usize,
     },
+    /// [`Op::Scan`]: values or (values, what blocks begin with) to results.
+    Scan(Scan),
     /// [`Op::Attention`].
     Attention(Attention),
     /// [`Op::Kernel`]: as the application says.
@@ -89,7 +92,13 @@ impl Span {
 pub(super) fn is_routine(op: &Op) -> bool {
     matches!(
         op,
-        Op::Sort { .. } | Op::Merge { .. } | Op::Search { .. } | Op::Segments { .. } | Op::Attention(_) | Op::Kernel(_)
+        Op::Sort { .. }
+            | Op::Merge { .. }
+            | Op::Search { .. }
+            | Op::Segments { .. }
+            | Op::Scan { .. }
+            | Op::Attention(_)
+            | Op::Kernel(_)
     )
 }
 
@@ -108,7 +117,10 @@ pub(super) fn build(context: Context<'_>, node: usize) -> Option<Routine> {
         Op::Merge { length, run } => RoutineKind::Merge { length, run },
         Op::Search { length, queries, right } => RoutineKind::Search { length, queries, right },
         Op::Segments { op, width, longest } => RoutineKind::Segments { op, dtype: node.dtype, width, longest },
-        _ => unreachable!("{:?} is no routine", node.op),
+        ref op => match Scan::of(op, node.dtype, &node.shape) {
+            Some(scan) => RoutineKind::Scan(scan),
+            None => unreachable!("{op:?} is no routine"),
+        },
     };
     let inputs: Vec<Span> = node.inputs.iter().map(|&input| span(input)).collect();
     inputs.iter().all(|input| input.buffer != output.buffer).then_some(Routine { kind, inputs, output })
@@ -126,6 +138,7 @@ impl Routine {
             RoutineKind::Segments { op, dtype, width, longest } => {
                 sort::segments((op, dtype), (width, longest), inputs)
             }
+            RoutineKind::Scan(ref of) => scan::reference(of, inputs),
         };
         output.copy_from_slice(&whole);
     }
@@ -147,7 +160,7 @@ impl Routine {
             RoutineKind::Sort { run, .. } => first * u64::from(run.max(2).ilog2()),
             RoutineKind::Merge { .. } => elements / 2,
             RoutineKind::Search { length, .. } => elements * u64::from(length.max(2).ilog2()),
-            RoutineKind::Segments { .. } => first,
+            RoutineKind::Segments { .. } | RoutineKind::Scan(_) => first,
             // nobody knows
             RoutineKind::Custom(_) => first + elements,
         }

@@ -1,7 +1,10 @@
-//! Cumulative reductions: windows of 16 elements that end at each place, then windows of 16 such results, and so on.
-//! An axis that would take more than three of these reductions, each of which goes over all elements, is cut into
-//! blocks of 16 first, and what comes before each block is the cumulative reduction of what blocks reduce to. The order
-//! of summation depends on the length alone, and all that a gradient needs is that of windows and reductions.
+//! Cumulative reductions. Sums and extrema have a kernel of their own, [`Op::Scan`].
+//!
+//! Others, whose gradients are not as plain, and short axes, which fuse with their neighbours so, are composed: windows
+//! of 16 elements that end at each place, then windows of 16 such results, and so on. An axis that would take more than
+//! three of these reductions, each of which goes over all elements, is cut into blocks of 16 first, and what comes
+//! before each block is the cumulative reduction of what blocks reduce to. The order of summation depends on the length
+//! alone, and all that a gradient needs is that of windows and reductions.
 
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Dim, Op, ReduceOp};
@@ -14,6 +17,8 @@ use super::Tensor;
 const RADIX: usize = 16;
 /// Elements of an axis up to which it stays in one piece.
 const LONGEST: usize = RADIX.pow(3);
+/// Elements up to which there is a kernel: it writes one binding, for which WebGPU promises 128 MiB.
+const MOST: usize = 1 << 25;
 
 /// What is reduced cumulatively.
 #[derive(Clone, Copy)]
@@ -94,15 +99,21 @@ impl Tensor {
     #[track_caller]
     fn cumulative(&self, name: &str, axis: isize, op: ReduceOp) -> Self {
         let axis = self.axis(name, axis);
-        // extrema are exact in every type
-        let wide = if matches!(op, ReduceOp::Sum | ReduceOp::Prod) { self.countable() } else { self.clone() };
-        wide.scan(axis, Scan::Reduce(op)).to_dtype(self.dtype())
+        // a kernel's values are words; extrema are exact in every type
+        self.summable().countable().scan(axis, Scan::Reduce(op)).to_dtype(self.dtype())
     }
 
     /// All elements up to each place along `axis`, reduced.
     #[track_caller]
     fn scan(&self, axis: usize, what: Scan) -> Self {
         let size = self.shape()[axis];
+        if let Scan::Reduce(op @ (ReduceOp::Sum | ReduceOp::Max | ReduceOp::Min)) = what
+            && size > RADIX
+            && self.numel() <= MOST
+        {
+            let op = Op::Scan { op, axis, block: usize::MAX, reverse: false };
+            return Self::apply(op, &[self], self.shape().clone(), self.dtype());
+        }
         if size > LONGEST {
             return self.scan_blocks(axis, what);
         }

@@ -132,7 +132,9 @@ fn rounds(op: &Op) -> bool {
             !matches!(op, Unary::Neg | Unary::Abs | Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round)
         }
         Op::Binary(op) => !matches!(op, Binary::Max | Binary::Min),
-        Op::Reduce { op, .. } | Op::Segments { op, .. } => matches!(op, ReduceOp::Sum | ReduceOp::Prod),
+        Op::Reduce { op, .. } | Op::Segments { op, .. } | Op::Scan { op, .. } => {
+            matches!(op, ReduceOp::Sum | ReduceOp::Prod)
+        }
         Op::Contract(_) => true,
         _ => false,
     }

@@ -78,6 +78,37 @@ fn segments_of_every_type_and_width() {
 }
 
 #[test]
+fn scans_of_every_type_and_width() {
+    use crate::ops::scan::Scan;
+    // strips of one row and of several, more rows side by side than are gone over together, blocks of some elements
+    for (outer, length, inner, block) in
+        [(1, 1, 1, 1), (3, 5003, 1, 5003), (1, 40_000, 1, 17_000), (700, 30, 1, 30), (2, 600, 7, 100), (2, 9, 600, 4)]
+    {
+        for (dtype, op) in [
+            (DType::F32, ReduceOp::Sum),
+            (DType::F32, ReduceOp::Max),
+            (DType::I32, ReduceOp::Sum),
+            (DType::I32, ReduceOp::Min),
+            (DType::U32, ReduceOp::Prod),
+        ] {
+            for reverse in [false, true] {
+                let scan = Scan { op, dtype, length, inner, block, reverse };
+                let count = outer * length * inner;
+                let data = [
+                    Data::random(dtype, count + 3),
+                    Data::random(dtype, outer * scan.blocks() * inner),
+                    Data::zeros(dtype, count + 1),
+                ];
+                let mut inputs = vec![span(0, &data, 3..3 + count)];
+                inputs.extend((block < length).then(|| span(1, &data, 0..data[1].values.len())));
+                let output = span(2, &data, 1..1 + count);
+                check(vec![Body::Routine(Routine { kind: RoutineKind::Scan(scan), inputs, output })], &data, 1e-6);
+            }
+        }
+    }
+}
+
+#[test]
 fn attention_and_its_gradients() {
     use crate::graph::{Attention, AttentionPart};
     // one block and several, with and without whole vectors, chunks and tiles

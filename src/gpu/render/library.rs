@@ -44,6 +44,7 @@ pub(crate) const FAMILIES: &[ShaderFile] = shader_files![
     "reduce_block.wgsl",
     "reduce_group.wgsl",
     "reduce_subgroups.wgsl",
+    "scan.wgsl",
     "search.wgsl",
     "segment.wgsl",
     "sort.wgsl",

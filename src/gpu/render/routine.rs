@@ -1,16 +1,25 @@
-//! Sorting, merging and segments: families whose slots say where the data lies.
+//! Sorting, merging, segments and scans: families whose slots say where the data lies.
 
 use std::fmt::Write as _;
 
+use crate::dtype::DType;
 use crate::error::Result;
+use crate::graph::ReduceOp;
+use crate::ops::scan::Scan;
 use crate::plan::{Routine, RoutineKind, Span};
 
 use super::module::Module;
 use super::scalar::{self, Register};
-use super::{Launch, grid, grid_of_groups};
+use super::{Capabilities, Launch, grid, grid_of_groups};
 
 /// Results of one invocation of a merge: the bisection before them costs as much as a few.
 const RESULTS: usize = 8;
+/// Of a scan: threads of a workgroup at the most, elements of each in a tile, and rows side by side that are a whole
+/// line of memory, of 128 bytes. A processor that stands in for a GPU takes turns between threads at every barrier.
+const OF_GPU: [usize; 3] = [256, 8, 32];
+const OF_SOFTWARE: [usize; 3] = [64, 32, 64];
+/// Metal leaves out the barriers of smaller workgroups.
+const FEWEST_THREADS: usize = 64;
 
 /// The launch for a routine, which has work.
 pub(crate) fn render(module: Module<'_>, routine: &Routine) -> Result<Launch> {
@@ -19,6 +28,7 @@ pub(crate) fn render(module: Module<'_>, routine: &Routine) -> Result<Launch> {
         RoutineKind::Merge { length, run } => merge(module, routine, length, run),
         RoutineKind::Search { length, queries, right } => search(module, routine, (length, queries, right)),
         RoutineKind::Segments { .. } => segments(module, routine),
+        RoutineKind::Scan(ref of) => scan(module, routine, of),
         RoutineKind::Attention(_) | RoutineKind::Custom(_) => unreachable!("rendered by itself"),
     }
 }
@@ -131,16 +141,22 @@ fn search(mut module: Module<'_>, routine: &Routine, (length, queries, right): (
     module.finish("search.wgsl", &[("grid", &grid), ("access", &access)], groups)
 }
 
-fn segments(mut module: Module<'_>, routine: &Routine) -> Result<Launch> {
-    let RoutineKind::Segments { op, dtype, width, longest } = routine.kind else { unreachable!("segments") };
+/// A type's name in kernels, and the functions that join its values.
+fn joining(module: &mut Module<'_>, op: ReduceOp, dtype: DType) -> Result<(&'static str, String)> {
     let ty = Register::of(dtype).name();
     let join = scalar::binary(op.join(), dtype, 1, "a", "b")
         .ok_or_else(|| module.error(format!("{op:?} does not exist for {dtype}")))?;
     let identity = module.constant(op.identity(dtype), 1);
-    let mut access = format!(
+    let text = format!(
         "alias Value = {ty};\n\nfn identity() -> Value {{\n    return {identity};\n}}\n\n\
          fn join(a: Value, b: Value) -> Value {{\n    return {join};\n}}\n\n"
     );
+    Ok((ty, text))
+}
+
+fn segments(mut module: Module<'_>, routine: &Routine) -> Result<Launch> {
+    let RoutineKind::Segments { op, dtype, width, longest } = routine.kind else { unreachable!("segments") };
+    let (ty, mut access) = joining(&mut module, op, dtype)?;
     number(&mut module, "width", width, &mut access);
     number(&mut module, "longest", longest, &mut access);
     let rows = routine.inputs[0].elements / width.max(1);
@@ -155,4 +171,46 @@ fn segments(mut module: Module<'_>, routine: &Routine) -> Result<Launch> {
     store(&mut module, "store_result", &routine.output, 0, ty, &mut access)?;
     let (grid, groups) = grid(&mut module, routine.output.elements, 64)?;
     module.finish("segment.wgsl", &[("grid", &grid), ("access", &access)], groups)
+}
+
+/// How a workgroup is shared in a scan: rows, threads of each, and elements of a thread in a tile.
+fn shared(scan: &Scan, rows: usize, caps: &Capabilities) -> [usize; 3] {
+    let [most_threads, most_steps, abreast] = if caps.software { OF_SOFTWARE } else { OF_GPU };
+    let most_threads = most_threads.min(1 << caps.max_workgroup_invocations.max(1).ilog2());
+    let least = if scan.inner == 1 { 1 } else { scan.inner.next_power_of_two().min(abreast) };
+    let shares = scan.block.div_ceil(most_steps).next_power_of_two().min((most_threads / least).max(1));
+    let rows = (most_threads / shares).min(rows.next_power_of_two());
+    let shares = shares.max((FEWEST_THREADS / rows).min(most_threads / rows));
+    [rows, shares, scan.block.div_ceil(shares).min(most_steps)]
+}
+
+fn scan(mut module: Module<'_>, routine: &Routine, scan: &Scan) -> Result<Launch> {
+    let &Scan { op, dtype, length, inner, block, reverse } = scan;
+    let rows = routine.output.elements / length;
+    let [together, shares, steps] = shared(scan, rows, module.caps);
+    let (ty, mut access) = joining(&mut module, op, dtype)?;
+    let blocks = scan.blocks();
+    let numbers = [
+        ("row_count", rows),
+        ("row_length", length),
+        ("inner", inner),
+        ("block_length", block),
+        ("blocks_per_row", blocks),
+    ];
+    for (name, value) in numbers {
+        number(&mut module, name, value, &mut access);
+    }
+    let place = if reverse { "count - 1u - step" } else { "step" };
+    let _ = writeln!(access, "fn place(step: u32, count: u32) -> u32 {{\n    return {place};\n}}\n");
+    match routine.inputs.get(1) {
+        Some(first) => load(&mut module, "load_first", first, 0, ty, &mut access)?,
+        None => access.push_str("fn load_first(element: u32) -> Value {\n    return identity();\n}\n\n"),
+    }
+    load(&mut module, "load_value", &routine.inputs[0], 0, ty, &mut access)?;
+    store(&mut module, "store_result", &routine.output, 0, ty, &mut access)?;
+    let (grid, groups) = grid_of_groups(&mut module, rows.div_ceil(together) * blocks, 1)?;
+    let grid = format!(
+        "const ROWS: u32 = {together}u;\nconst SHARES: u32 = {shares}u;\nconst STEPS: u32 = {steps}u;\n\n{grid}"
+    );
+    module.finish("scan.wgsl", &[("grid", &grid), ("access", &access)], groups)
 }

@@ -1,11 +1,12 @@
 //! Cuts long sums: a reduction or contraction over too many elements becomes two, the second over the partial results.
-//! Long sorts become sorts of short runs and merges.
+//! Long sorts become sorts of short runs and merges, and long scans those of blocks.
 //!
 //! The cut depends on shapes, [`PlanOptions`] and the program alone, so the order of summation does too.
 
 mod contract;
 mod deviation;
 mod reduce;
+mod scan;
 
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
@@ -33,6 +34,7 @@ pub(super) fn split(program: &Program, options: &PlanOptions) -> Program {
             }
             Op::Contract(contract) => splitter.split_contract(&node, &contract, options.wanted_groups),
             Op::Sort { length, run } => splitter.split_sort(&node, length, run),
+            Op::Scan { .. } => splitter.split_scan(&node),
             _ => None,
         };
         map.push(made.unwrap_or_else(|| splitter.push(node)));

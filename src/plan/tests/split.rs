@@ -73,6 +73,29 @@ fn long_columns_are_cut_where_few_share_a_workgroup() {
     }
 }
 
+#[test]
+fn scans_of_few_rows_are_cut_into_blocks() {
+    let mut trial = Trial::new();
+    let options = PlanOptions { wanted_groups: 8, ..PlanOptions::gpu(7) };
+    for (shape, axis, kernels) in [
+        // read for what blocks come to, their scan, what comes before each, all of it
+        (&[2, 9000][..], 1, 4),
+        (&[5000, 3], 0, 4),
+        (&[8, 9000], 1, 1),
+        (&[5000, 250], 0, 1),
+        (&[2, 3000], 1, 1),
+    ] {
+        let x = trial.input(shape);
+        let plan = trial.check(&[x.cumsum(axis)], &options);
+        assert_eq!(plan.kernels.len(), kernels, "{plan}");
+        assert_eq!(trial.check(&[x.cumsum(axis)], &PlanOptions::CPU).kernels.len(), 1);
+    }
+    let x = trial.input([9000]);
+    let weights = x.flip([0]);
+    let gradient = crate::autodiff::grad(&(x.cumsum(0) * weights).sum(), &[&x]).remove(0);
+    trial.check(&[gradient, x.cummax(0).0, (&x * 9.0).to_dtype(crate::DType::I32).cummin(0).0], &options);
+}
+
 /// Kernels that read an input of so many elements.
 fn readers(plan: &Plan, elements: usize) -> usize {
     let reads = |kernel: &&Kernel| kernel.reads.iter().any(|&buffer| plan.buffers[buffer].elements == elements);

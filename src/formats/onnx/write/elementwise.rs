@@ -1,13 +1,14 @@
-//! Ops of single elements, and reductions.
+//! Ops of single elements, reductions and scans.
 
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::graph::{Binary, NodeRef, Op, ReduceOp, Unary};
 
+use super::super::proto::ElementType;
 use super::Writer;
 use super::builder::{Value, element_type, int};
 use super::size::Size;
-use super::trace::{resolved, what};
+use super::trace::{depends, resolved, what};
 
 /// The axes of values that are broadcast to each other.
 fn broadcast(values: &[&Value]) -> Vec<Size> {
@@ -226,6 +227,35 @@ impl Writer<'_> {
             (ReduceOp::Sum | ReduceOp::Prod, DType::U32) => self.low_word(&reduced),
             _ => reduced,
         })
+    }
+
+    /// Sums have an operator; others so far are those of 2, then of 4 elements, and so on.
+    pub(super) fn scan(&mut self, op: ReduceOp, axis: usize, reverse: bool, node: &NodeRef) -> Result<Value> {
+        let mut value = self.whole(&node.inputs[0])?;
+        let dims = value.dims.clone();
+        if op == ReduceOp::Sum {
+            let axis = self.to.constant(&[], ElementType::Int64, (axis as i64).to_le_bytes().to_vec());
+            value = self.to.value("CumSum", &[&value.name, &axis], vec![int("reverse", reverse.into())], dims);
+        } else {
+            let Some(length) = dims[axis].known() else { return Err(depends(&what(node))) };
+            let nothing = self.to.scalar(op.identity(node.dtype));
+            let joined = match op {
+                ReduceOp::Max => "Max",
+                ReduceOp::Min => "Min",
+                ReduceOp::Prod | ReduceOp::Sum => "Mul",
+            };
+            let steps = std::iter::successors(Some(1), |step| Some(2 * step));
+            for step in steps.take_while(|&step| step < length as i64) {
+                let mut widths = [vec![0; dims.len()], vec![0; dims.len()]];
+                widths[usize::from(reverse)][axis] = step;
+                widths[usize::from(!reverse)][axis] = -step;
+                let widths = self.to.numbers(&widths.concat());
+                let before = self.to.value("Pad", &[&value.name, &widths, &nothing], Vec::new(), dims.clone());
+                value = self.broadcast_node(joined, &[&value, &before]);
+            }
+        }
+        let wraps = matches!(op, ReduceOp::Sum | ReduceOp::Prod) && node.dtype == DType::U32;
+        Ok(if wraps { self.low_word(&value) } else { value })
     }
 
     /// `x` reduced over `axes`, which stay as axes of size 1.

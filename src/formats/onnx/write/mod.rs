@@ -246,6 +246,8 @@ impl<'a> Writer<'a> {
             }
             Op::View(view) => self.view(view, node),
             Op::Reduce { op, axes } => self.reduce(*op, axes, node),
+            // only a plan has blocks
+            Op::Scan { op, axis, reverse, .. } => self.scan(*op, *axis, *reverse, node),
             Op::Contract(contract) => self.contract(contract, node, None),
             Op::Gather { axis } => {
                 let (x, index) = (self.whole(&node.inputs[0])?, self.whole(&node.inputs[1])?);

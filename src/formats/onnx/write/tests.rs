@@ -88,6 +88,7 @@ fn layers_have_their_names() {
     assert_eq!(operators(&image, |x| Tensor::cat(&[x, &x.relu()], 1)), ["Relu", "Concat"]);
     assert_eq!(operators(&image, |x| x.narrow(1, 1, 2)), ["Slice"]);
     assert_eq!(operators(&image, |x| x.pad(&[(0, 0), (0, 0), (1, 2), (0, 0)], 3.0)), ["Pad"]);
+    assert_eq!(operators(&[40], |x| x.cumsum(1)), ["CumSum"]);
     assert_eq!(operators(&image, |x| x.permute([0, 2, 3, 1])), ["Transpose"]);
     assert_eq!(operators(&image, |x| x.flatten(1, -1)), ["Reshape"]);
     assert_eq!(operators(&image, |x| x.atan()), ["Atan"]);

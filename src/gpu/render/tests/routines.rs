@@ -2,6 +2,7 @@ use super::*;
 use crate::error::Error;
 use crate::graph::{Attention, AttentionPart, ReduceOp};
 use crate::ops::attention;
+use crate::ops::scan::Scan;
 use crate::plan::{Routine, RoutineKind, Span};
 
 impl Case {
@@ -85,6 +86,47 @@ fn segments_are_reduced() {
                 case.tolerance = 1e-3;
                 case.check(Body::Routine(Routine { kind, inputs, output }));
             }
+        }
+    }
+}
+
+/// Rows, elements of a row, rows side by side, and elements of a block: one tile and several, with and without elements
+/// and rows for all threads.
+const SCANS: [(usize, usize, usize, usize); 9] = [
+    (1, 1, 1, 1),
+    (1, 5003, 1, 5003),
+    (2, 5003, 1, 2048),
+    (1, 4100, 1, 1030),
+    (301, 17, 1, 17),
+    (5, 700, 3, 700),
+    (2, 131, 40, 50),
+    (1, 23, 300, 23),
+    (3, 40, 2, 7),
+];
+
+#[test]
+fn scans_of_every_form() {
+    for (number, (outer, length, inner, block)) in SCANS.into_iter().enumerate() {
+        for reverse in [false, true] {
+            let op = [ReduceOp::Sum, ReduceOp::Max, ReduceOp::Min, ReduceOp::Sum][(number + usize::from(reverse)) % 4];
+            let dtype = [DType::F32, DType::I32, DType::U32][number % 3];
+            let scan = Scan { op, dtype, length, inner, block, reverse };
+            let mut case = Case::new();
+            let values = case.data(dtype, outer * length * inner + 3);
+            let results = case.data(dtype, outer * length * inner + 1);
+            let mut inputs = vec![case.span(values, 3)];
+            if block < length || reverse {
+                let first = case.data(dtype, outer * scan.blocks() * inner);
+                inputs.push(case.span(first, 0));
+            }
+            let output = case.span(results, 1);
+            // sums of some thousand numbers
+            case.tolerance = 1e-4;
+            let body = Body::Routine(Routine { kind: RoutineKind::Scan(scan), inputs, output });
+            case.check(body.clone());
+            let usual = capabilities(true, false);
+            let few = Capabilities { max_workgroup_invocations: 64, max_groups: 5, ..usual };
+            case.check_on(&body, &few);
         }
     }
 }
@@ -269,12 +311,15 @@ fn writes_larger_than_a_binding_are_an_error() {
     let (keys, pairs, more_pairs) = (case.keys(1000), case.data(DType::U32, 2000), case.data(DType::U32, 2000));
     let (values, starts) = (case.data(DType::F32, 10), case.data(DType::U32, 2001));
     let segments = RoutineKind::Segments { op: ReduceOp::Sum, dtype: DType::F32, width: 1, longest: 10 };
-    let sums = case.data(DType::F32, 2000);
+    let [sums, more_sums] = [(); 2].map(|()| case.data(DType::F32, 2000));
+    let (op, dtype) = (ReduceOp::Sum, DType::F32);
+    let scan = RoutineKind::Scan(Scan { op, dtype, length: 100, inner: 1, block: 100, reverse: false });
     for (kind, inputs, output) in [
         (RoutineKind::Sort { length: 1000, run: 1024 }, vec![keys], pairs),
         (RoutineKind::Merge { length: 1000, run: 256 }, vec![pairs], more_pairs),
         (RoutineKind::Search { length: 1000, queries: 2001, right: false }, vec![keys, pairs], starts),
         (segments, vec![values, starts], sums),
+        (scan, vec![sums], more_sums),
     ] {
         let inputs = inputs.into_iter().map(|buffer| case.span(buffer, 0)).collect();
         let output = case.span(output, 0);
