@@ -76,6 +76,10 @@ fn long_sums_of_nothing() {
         let x = Tensor::zeros([0, 200_000], &device);
         assert_eq!((read(&x.sum()), x.sum_dim(1).shape().to_vec()), (vec![0.0], vec![0]), "{device:?}");
         assert_eq!(read(&x.sum_dim(0).max()), [0.0], "{device:?}");
+        for axis in [0, 1] {
+            assert_eq!(x.cumsum(axis).to_vec::<f32>().expect("nothing"), [0.0; 0], "{device:?}");
+            assert_eq!(x.t().cummax(axis).0.to_vec::<f32>().expect("nothing"), [0.0; 0], "{device:?}");
+        }
     }
 }
 

@@ -19,7 +19,8 @@ impl Splitter<'_> {
     pub(super) fn split_scan(&mut self, node: &ProgramNode) -> Option<usize> {
         let &Op::Scan { op, axis, reverse, .. } = &node.op else { return None };
         let scan = Scan::of(&node.op, node.dtype, &node.shape)?;
-        let groups = node.shape.numel().checked_div(scan.length)?.div_ceil(scan.inner.min(ABREAST));
+        let (rows, abreast) = (node.shape.numel() / scan.length.max(1), scan.inner.clamp(1, ABREAST));
+        let groups = rows.div_ceil(abreast).max(1);
         let wanted = self.options.wanted_groups.div_ceil(groups).min(scan.length / LEAST_BLOCK);
         if node.inputs.len() > 1 || wanted < LEAST_BLOCKS {
             return None;
