@@ -97,8 +97,8 @@ pub enum Op {
         longest: usize,
     },
     /// All elements up to each place along `axis`, joined. Blocks begin anew. Inputs are the values and maybe what each
-    /// block begins with, in the values' shape but for as many elements along `axis` as there are blocks. Sums and
-    /// products are of f32, i32 or u32.
+    /// block begins with, in the values' shape but for as many elements along `axis` as there are blocks. Values
+    /// are f32, i32 or u32.
     Scan {
         /// The operation.
         op: ReduceOp,

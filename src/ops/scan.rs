@@ -12,7 +12,7 @@ use super::elementwise::binary_value;
 pub struct Scan {
     /// What elements are joined by.
     pub op: ReduceOp,
-    /// Their type; of sums and products f32, i32 or u32.
+    /// Their type: f32, i32 or u32. Kernels write words.
     pub dtype: DType,
     /// Elements of a row.
     pub length: usize,
@@ -28,6 +28,7 @@ impl Scan {
     /// The op of a node of this shape; other ops are none.
     pub(crate) fn of(op: &Op, dtype: DType, shape: &Shape) -> Option<Self> {
         let &Op::Scan { op, axis, block, reverse } = op else { return None };
+        debug_assert!(matches!(dtype, DType::F32 | DType::I32 | DType::U32), "a scan of {dtype}");
         let (length, inner) = (shape[axis], shape.dims()[axis + 1..].iter().product());
         Some(Self { op, dtype, length, inner, block: block.min(length), reverse })
     }

@@ -22,12 +22,12 @@ const MOST: usize = 1 << 25;
 
 /// What is reduced cumulatively.
 #[derive(Clone, Copy)]
-enum Scan {
+enum Joined {
     Reduce(ReduceOp),
     LogSumExp,
 }
 
-impl Scan {
+impl Joined {
     /// What changes nothing that it is joined with.
     fn identity(self, dtype: DType) -> Scalar {
         match self {
@@ -93,21 +93,21 @@ impl Tensor {
     #[must_use]
     pub fn logcumsumexp(&self, axis: isize) -> Self {
         let axis = self.axis("logcumsumexp", axis);
-        self.floats().scan(axis, Scan::LogSumExp)
+        self.floats().scan(axis, Joined::LogSumExp)
     }
 
     #[track_caller]
     fn cumulative(&self, name: &str, axis: isize, op: ReduceOp) -> Self {
         let axis = self.axis(name, axis);
         // a kernel's values are words; extrema are exact in every type
-        self.summable().countable().scan(axis, Scan::Reduce(op)).to_dtype(self.dtype())
+        self.summable().countable().scan(axis, Joined::Reduce(op)).to_dtype(self.dtype())
     }
 
     /// All elements up to each place along `axis`, reduced.
     #[track_caller]
-    fn scan(&self, axis: usize, what: Scan) -> Self {
+    fn scan(&self, axis: usize, what: Joined) -> Self {
         let size = self.shape()[axis];
-        if let Scan::Reduce(op @ (ReduceOp::Sum | ReduceOp::Max | ReduceOp::Min)) = what
+        if let Joined::Reduce(op @ (ReduceOp::Sum | ReduceOp::Max | ReduceOp::Min)) = what
             && size > RADIX
             && self.numel() <= MOST
         {
@@ -127,7 +127,7 @@ impl Tensor {
 
     /// The same by blocks: what comes before each, joined with its own elements up to each place.
     #[track_caller]
-    fn scan_blocks(&self, axis: usize, what: Scan) -> Self {
+    fn scan_blocks(&self, axis: usize, what: Joined) -> Self {
         let nothing = what.identity(self.dtype());
         let resized = |shape: &Shape, size: usize| {
             let mut shape = shape.to_vec();
@@ -167,7 +167,7 @@ impl Tensor {
     /// `[.., n, ..]` → `[.., n, .., window]`: the elements `step` apart that end at each place along `axis`; nothing
     /// before the first.
     #[track_caller]
-    fn windows_back(&self, axis: usize, step: usize, what: Scan) -> Self {
+    fn windows_back(&self, axis: usize, step: usize, what: Joined) -> Self {
         let Moved { mut dims, shape } = identity(self.shape());
         dims[axis] = Dim { terms: vec![(axis, 1), (self.rank(), -(step as i64))], offset: 0, divisor: 1 };
         let window = RADIX.min(self.shape()[axis].div_ceil(step));

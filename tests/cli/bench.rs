@@ -161,7 +161,9 @@ fn sizes_at_which_devices_overtake_each_other_are_searched() {
     for one in found {
         let points = one["points"].as_array().expect("a list");
         assert!(points.is_sorted_by_key(|point| point["size"].as_u64()), "{one}");
-        let faster = |point: &Value| point["seconds"][1].as_f64() < point["seconds"][0].as_f64();
+        // by 2 % at the least: less is noise
+        let seconds = |point: &Value, device: usize| point["seconds"][device].as_f64().expect("a time");
+        let faster = |point: &Value| seconds(point, 1) < 0.98 * seconds(point, 0);
         for point in points {
             // what it says is what it measured
             let size = point["size"].as_u64().expect("a size");

@@ -114,6 +114,17 @@ fn squared_distances_of_an_infinity() {
 }
 
 #[test]
+fn distances_from_the_mean_of_another_row() {
+    for device in devices() {
+        let mut values = floats(7, 1 << 18, -1.0, 1.0);
+        values[70_000] = f32::INFINITY;
+        let x = Tensor::from_slice(&values, [2, 1 << 17], &device).expect("memory");
+        let other = x.mean_keepdim(1).flip([0]);
+        assert_eq!(read(&(&x - other).square().sum_dim(1)), [f32::INFINITY; 2], "{device:?}");
+    }
+}
+
+#[test]
 fn batch_norm_of_long_channels_and_its_gradient() {
     // a mean of 1000 is rounded to 6e-5, twice as much of a standard deviation, and again where it is subtracted
     assert_exact("batch norm", &[2, 3, 300, 300], 4e-4, |x| {
@@ -124,6 +135,34 @@ fn batch_norm_of_long_channels_and_its_gradient() {
         let again = grad(&(saving.square() * (x - 1000.0)).sum(), &[x]).remove(0);
         vec![norm.output, norm.mean, norm.variance, gradient, saving, again]
     });
+}
+
+#[test]
+fn cumulative_ops_pass_on_what_is_no_number() {
+    let count = 9000;
+    let (infinite, missing) = (1000, 6000);
+    for device in devices() {
+        let mut values = floats(7, count, -1.0, 1.0);
+        (values[infinite], values[missing]) = (f32::INFINITY, f32::NAN);
+        let row = Tensor::from_slice(&values, [count], &device).expect("memory");
+        for width in [1, 3] {
+            let x = row.unsqueeze(1).expand([count, width]);
+            for results in [x.cumsum(0), x.cummax(0).0, x.logcumsumexp(0)] {
+                let results = read(&results.narrow(1, 0, 1));
+                let (finite, rest) = results.split_at(infinite);
+                let (infinite, missing) = rest.split_at(missing - infinite);
+                assert!(finite.iter().all(|value| value.is_finite()), "{device:?}");
+                assert!(infinite.iter().all(|&value| value == f32::INFINITY), "{device:?}");
+                assert!(missing.iter().all(|value| value.is_nan()), "{device:?}");
+            }
+        }
+        let places: Vec<u8> = (0..300).map(|n| (n * 7919 % 251) as u8).collect();
+        let small = Tensor::from_slice(&places, [300], &device).expect("memory");
+        let largest: Vec<u8> = (1..=300).map(|end| places[..end].iter().copied().max().expect("one")).collect();
+        assert_eq!(small.cummax(0).0.to_vec::<u8>().expect("numbers"), largest, "{device:?}");
+        let some = small.gt(100).cummax(0).0.to_vec::<bool>().expect("truths");
+        assert_eq!(some, largest.iter().map(|&value| value > 100).collect::<Vec<_>>(), "{device:?}");
+    }
 }
 
 #[test]

@@ -75,24 +75,26 @@ fn deviation(nodes: &[ProgramNode], squares: usize, axes: &[usize]) -> Option<De
     let [x, m] = operands(distance, Binary::Sub).filter(|_| distance == same)?;
     let Op::View(view) = &nodes[m].op else { return None };
     let center = nodes[m].inputs[0];
-    let constant = view.dims.iter().flat_map(|dim| &dim.terms).all(|(axis, _)| !axes.contains(axis));
-    let inside = |(dim, &size): (&Dim, &usize)| always_inside(dim, &nodes[m].shape, size);
+    let shape = &nodes[m].shape;
+    let inside = |(dim, &size): (&Dim, &usize)| always_inside(dim, shape, size);
     let inside = view.dims.iter().zip(nodes[center].shape.dims()).all(inside);
-    let fits = constant && inside && is_mean(nodes, center, x, axes);
+    let kept = (0..shape.rank()).filter(|axis| shape[*axis] > 1 && !axes.contains(axis)).map(Dim::axis);
+    let own_row = view.dims.iter().filter(|dim| **dim != Dim::constant(0)).cloned().eq(kept);
+    let fits = inside && own_row && is_mean(nodes, center, x, axes);
     fits.then(|| Deviation { x, center, view: view.clone() })
 }
 
-/// Whether `center` is a multiple of the sum of `x`, moved about. Distances from other finite numbers are infinite where
-/// `x` is, but have no number by way of its parts' means; and these would be one sum more.
+/// Whether `center` is a multiple of the sum of `x`. Distances from other finite numbers are infinite where `x` is, but
+/// have no number by way of its parts' means; and these would be one sum more.
 fn is_mean(nodes: &[ProgramNode], mut center: usize, x: usize, axes: &[usize]) -> bool {
     loop {
         let node = &nodes[center];
-        let is_const = |side: usize| matches!(nodes[node.inputs[side]].op, Op::Const(_));
+        let is_share = |side: usize| matches!(nodes[node.inputs[side]].op, Op::Const(share) if share.to_f64() > 0.0);
         center = match &node.op {
             Op::Reduce { op: ReduceOp::Sum, axes: summed } => return node.inputs[0] == x && summed == axes,
-            Op::View(_) | Op::Reshape => node.inputs[0],
-            Op::Binary(Binary::Mul | Binary::Div) if is_const(1) => node.inputs[0],
-            Op::Binary(Binary::Mul) if is_const(0) => node.inputs[1],
+            Op::Reshape => node.inputs[0],
+            Op::Binary(Binary::Mul | Binary::Div) if is_share(1) => node.inputs[0],
+            Op::Binary(Binary::Mul) if is_share(0) => node.inputs[1],
             _ => return false,
         };
     }

@@ -8,7 +8,7 @@ use super::{Cut, Splitter};
 
 /// Blocks are not asked to be shorter than this, half of what a workgroup takes at a time.
 const LEAST_BLOCK: usize = 1 << 10;
-/// In fewer blocks rows are not cut: all elements are read once more for it, by two launches more.
+/// Rows for which fewer are wanted are not cut: all elements are read once more for it, and three launches are added.
 const LEAST_BLOCKS: usize = 4;
 /// Rows that lie side by side and share a workgroup: lines of 128 bytes.
 const ABREAST: usize = 32;
@@ -25,7 +25,12 @@ impl Splitter<'_> {
         if node.inputs.len() > 1 || wanted < LEAST_BLOCKS {
             return None;
         }
-        let chunk = scan.length.div_ceil(wanted).next_multiple_of(LEAST_BLOCK).min(self.options.row_part);
+        let chunk = scan
+            .length
+            .div_ceil(wanted)
+            .next_multiple_of(LEAST_BLOCK)
+            .min(self.options.row_part)
+            .min(self.options.max_row);
         let cut = Cut { axis, parts: scan.length.div_ceil(chunk), chunk };
         let nothing = op.identity(node.dtype);
         let pieces = self.pieces(node, node.inputs[0], cut, nothing);

@@ -93,6 +93,10 @@ fn scans_of_few_rows_are_cut_into_blocks() {
     let x = trial.input([9000]);
     let weights = x.flip([0]);
     let gradient = crate::autodiff::grad(&(x.cumsum(0) * weights).sum(), &[&x]).remove(0);
+    let columns = trial.input([5000, 3]);
+    let weights = columns.flip([0]);
+    let of_columns = crate::autodiff::grad(&(columns.cumsum(0) * weights).sum(), &[&columns]).remove(0);
+    trial.check(&[of_columns], &options);
     trial.check(&[gradient, x.cummax(0).0, (&x * 9.0).to_dtype(crate::DType::I32).cummin(0).0], &options);
 }
 
