@@ -79,7 +79,8 @@ fn deviation(nodes: &[ProgramNode], squares: usize, axes: &[usize]) -> Option<De
     let inside = |(dim, &size): (&Dim, &usize)| always_inside(dim, shape, size);
     let inside = view.dims.iter().zip(nodes[center].shape.dims()).all(inside);
     let kept = (0..shape.rank()).filter(|axis| shape[*axis] > 1 && !axes.contains(axis)).map(Dim::axis);
-    let own_row = view.dims.iter().filter(|dim| **dim != Dim::constant(0)).cloned().eq(kept);
+    let moves = |dim: &&Dim| dim.terms.iter().any(|&(axis, _)| shape[axis] > 1);
+    let own_row = view.dims.iter().filter(moves).cloned().eq(kept);
     let fits = inside && own_row && is_mean(nodes, center, x, axes);
     fits.then(|| Deviation { x, center, view: view.clone() })
 }

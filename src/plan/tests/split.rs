@@ -109,7 +109,13 @@ fn readers(plan: &Plan, elements: usize) -> usize {
 #[test]
 fn parts_are_read_once_for_their_mean_and_their_variance() {
     // few rows; rows that are too long, and prime in one axis; columns
-    for (shape, axes) in [(&[8, 3, 64, 64][..], &[0, 2, 3][..]), (&[13, 2, 128, 128], &[0, 2, 3]), (&[8192, 3], &[0])] {
+    for (shape, axes) in [
+        (&[8, 3, 64, 64][..], &[0, 2, 3][..]),
+        (&[13, 2, 128, 128], &[0, 2, 3]),
+        (&[1, 3, 256, 128], &[0, 2, 3]),
+        (&[1, 3, 256, 128], &[2, 3]),
+        (&[8192, 3], &[0]),
+    ] {
         let mut trial = Trial::new();
         let x = trial.input(shape);
         let plan = trial.check(&[x.mean_dim(axes), x.var_dim(axes, 1)], &PlanOptions::gpu(7));
