@@ -75,7 +75,7 @@ fn store_result(element: u32, value: Value) {
 
 const THREADS: u32 = ROWS * SHARES;
 const TILE: u32 = SHARES * STEPS;
-// Threads whose results are joined one after the other, and how many times as many there are.
+// Threads whose results are joined one after the other, and how many times so many a row has.
 const JOINED: u32 = 16u;
 const PARTS: u32 = (SHARES + JOINED - 1u) / JOINED;
 

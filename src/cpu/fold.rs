@@ -74,8 +74,8 @@ impl Fold {
     }
 
     /// Each of `values` becomes `sum` joined with all up to it; what the last one became.
-    pub(super) fn up_to<'v>(&self, sum: u32, values: impl Iterator<Item = &'v mut u32>) -> u32 {
-        with_join!(self, |f| values.fold(sum, |sum, value| {
+    pub(super) fn up_to(&self, sum: u32, values: &mut [u32]) -> u32 {
+        with_join!(self, |f| values.iter_mut().fold(sum, |sum, value| {
             *value = f(sum, *value);
             *value
         }))

@@ -14,8 +14,8 @@ use crate::plan::{Routine, RoutineKind, Span};
 const SHORT_RUN: usize = 1 << 10;
 /// Bits of a digit of the radix sort.
 const DIGIT: u32 = 11;
-/// Elements of a piece of segments, about.
-const PIECE: usize = 1 << 14;
+/// Elements of a piece of a routine, about.
+pub(super) const PIECE: usize = 1 << 14;
 
 /// A [`Routine`] ready to run.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ fn partition_point(length: usize, start: usize, before: impl Fn(usize) -> bool) 
 }
 
 /// Number in the buffer of element `element` of a span.
-fn at(span: &Span, element: usize) -> i64 {
+pub(super) fn at(span: &Span, element: usize) -> i64 {
     (span.offset + element) as i64
 }
 

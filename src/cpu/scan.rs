@@ -6,15 +6,14 @@ use pulp::{Simd, WithSimd};
 use crate::dtype::DType;
 use crate::graph::ReduceOp;
 use crate::ops::scan::Scan;
-use crate::plan::{Routine, Span};
+use crate::plan::Routine;
 
 use super::execute::{Env, STRIP};
 use super::fold::Fold;
+use super::routine::{PIECE, at};
 
 /// Rows side by side that are gone over together, at most.
 const ABREAST: usize = 256;
-/// Elements of a piece, about.
-const PIECE: usize = 1 << 14;
 
 /// Computes what the routine, a scan, writes.
 pub(super) fn run(env: &Env<'_>, routine: &Routine, scan: &Scan) {
@@ -71,28 +70,34 @@ impl Lane<'_> {
             let element = (outer * length + place) * inner + first;
             let values = &mut strip[..step * width];
             env.views[inputs[0].buffer].read_run::<u32>(at(&inputs[0], element), values);
+            // of one row the strip is turned over, of several only their order
+            let turn = |values: &mut [u32]| {
+                if reverse && width == 1 {
+                    values.reverse();
+                }
+            };
+            turn(values);
             if is_wide {
                 env.arch.dispatch(Sums { sums: &mut wide[..width], values, reverse });
+            } else if width == 1 {
+                sums[0] = fold.up_to(sums[0], values);
             } else {
-                let mut join = |row: &mut [u32]| {
+                for_each_row(values, width, reverse, |row| {
                     fold.columns(env.arch, sums, row);
                     row.copy_from_slice(sums);
-                };
-                match (width, reverse) {
-                    (1, false) => sums[0] = fold.up_to(sums[0], values.iter_mut()),
-                    (1, true) => sums[0] = fold.up_to(sums[0], values.iter_mut().rev()),
-                    (_, false) => values.chunks_exact_mut(width).for_each(&mut join),
-                    (_, true) => values.chunks_exact_mut(width).rev().for_each(&mut join),
-                }
+                });
             }
+            turn(values);
             env.views[output.buffer].write_run::<u32>(at(output, element), values);
         }
     }
 }
 
-/// Number in the buffer of element `element` of a span.
-fn at(span: &Span, element: usize) -> i64 {
-    (span.offset + element) as i64
+/// Calls `join` for one row after the other.
+#[inline(always)]
+fn for_each_row(values: &mut [u32], width: usize, reverse: bool, join: impl FnMut(&mut [u32])) {
+    let rows = values.chunks_exact_mut(width);
+    if reverse { rows.rev().for_each(join) } else { rows.for_each(join) }
 }
 
 /// `values`, rows of f32, become the sums up to each of them, which begin with `sums`.
@@ -109,26 +114,15 @@ impl WithSimd for Sums<'_> {
         let Self { sums, values, reverse } = self;
         let width = sums.len();
         if width == 1 {
-            if reverse {
-                values.reverse();
-            }
             sums[0] = up_to(sums[0], values);
-            if reverse {
-                values.reverse();
-            }
             return;
         }
-        let mut join = |row: &mut [u32]| {
+        for_each_row(values, width, reverse, |row| {
             for (sum, value) in sums.iter_mut().zip(row) {
                 *sum += f64::from(f32::from_bits(*value));
                 *value = (*sum as f32).to_bits();
             }
-        };
-        if reverse {
-            values.chunks_exact_mut(width).rev().for_each(&mut join);
-        } else {
-            values.chunks_exact_mut(width).for_each(&mut join);
-        }
+        });
     }
 }
 
