@@ -16,13 +16,14 @@
 //! * Indices, and what counts, are i32 (PyTorch: int64). u8 is for storage: it moves, compares and casts.
 //! * An index outside its range is an error of the next read, also where [`where_`](crate::Tensor::where_) takes the
 //!   other value. What no result needs is not computed, and not checked.
-//! * f16 is stored in 16 bits and computed in 32; a result is rounded when it is stored or cast. A number that meets an
+//! * f16 is stored in 16 bits and computed in 32; a result is rounded when it is stored or cast, so that what is computed
+//!   of it in the same kernel may be of one that is not rounded yet, and was not infinite (reading it stores it). A number that meets an
 //!   f16 tensor becomes f16 first: 1e5 is infinite there, so `x / 1e5` is 0 (PyTorch divides by the number as it is).
 //!   Means, norms, normalisation and softmax of f16 are f32 up to their result.
 //!
 //! # Integers
 //!
-//! * Sums, products and negations wrap. Shifts use the low five bits of the distance.
+//! * Sums, products, negations and powers by whole numbers wrap; by a tensor or a negative number they are f32. Shifts use the low five bits of the distance.
 //! * `/` is true division. [`div_trunc`](crate::Tensor::div_trunc) rounds towards zero,
 //!   [`floor_divide`](crate::Tensor::floor_divide) down; [`fmod`](crate::Tensor::fmod) has the sign of the dividend,
 //!   [`remainder`](crate::Tensor::remainder) that of the divisor. By zero all of them give 0, as no device can stop

@@ -10,6 +10,15 @@ fn is_nan_4(x: vec4f) -> vec4<bool> {
     return (bitcast<vec4u>(x) & vec4u(0x7fffffffu)) > vec4u(0x7f800000u);
 }
 
+// naga's SPIR-V has the ordered comparison for `!=`, which is false of NaN.
+fn not_equal(a: f32, b: f32) -> bool {
+    return !(a == b) || is_nan(a) || is_nan(b);
+}
+
+fn not_equal_4(a: vec4f, b: vec4f) -> vec4<bool> {
+    return !(a == b) | is_nan_4(a) | is_nan_4(b);
+}
+
 fn is_finite(x: f32) -> bool {
     // not whether the exponent's bits are all set: LLVM knows that for a test, which is true of all numbers under fast
     // maths

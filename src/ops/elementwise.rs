@@ -331,7 +331,7 @@ pub static BINARY: [BinaryRow; 18] = [
         Binary::Ne,
         "ne",
         Domain::Any,
-        ["!=", "!=", "!=", "!="],
+        ["not_equal", "!=", "!=", "!="],
         |a, b| f64::from(a != b),
         |a, b| i64::from(a != b),
         None,

@@ -105,7 +105,8 @@ pub fn pad(shape: &Shape, widths: &[(isize, isize)]) -> Result<Moved> {
     let mut sizes = Vec::with_capacity(shape.rank());
     let mut moved = identity(shape);
     for (axis, &(before, after)) in widths.iter().enumerate() {
-        let Ok(size) = usize::try_from(shape[axis].cast_signed() + before + after) else { return wrong() };
+        let size = shape[axis].cast_signed().checked_add(before).and_then(|size| size.checked_add(after));
+        let Some(size) = size.and_then(|size| usize::try_from(size).ok()) else { return wrong() };
         moved.dims[axis].offset = -(before as i64);
         sizes.push(size);
     }

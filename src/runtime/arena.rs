@@ -41,9 +41,10 @@ impl Arena {
                 "arena `{name}`: `{}` has another type or device",
                 var.name()
             );
+            let first = vars.iter().position(|other| other.id() == var.id());
+            assert!(first == Some(offsets.len()), "arena `{name}`: `{}` is given twice", var.name());
             assert!(
-                !var.0.is_in_arena()
-                    && offsets.len() == vars.iter().position(|other| other.id() == var.id()).unwrap_or(0),
+                !var.0.is_in_arena(),
                 "arena `{name}`: `{}` belongs to an arena already (drop the optimizer that holds it first)",
                 var.name()
             );

@@ -139,7 +139,9 @@ impl Tensor {
         self.assert_float("affine_grid");
         let axes = size.rank();
         let &[batch, outputs, inputs] = self.shape().dims() else { panic!("affine_grid: {} for {size}", self.shape()) };
-        let fits = (axes == 2 || axes == 3) && outputs == axes && inputs == axes + 1;
+        let known = axes == 2 || axes == 3;
+        assert!(known, "affine_grid: the size is {size}, not [rows, columns] or [planes, rows, columns]");
+        let fits = outputs == axes && inputs == axes + 1;
         assert!(fits, "affine_grid: {} is not [batch, {axes}, {}]", self.shape(), axes + 1);
         let coordinate = |axis: usize| {
             let (mut shape, size) = (vec![1; axes + 2], size[axis]);

@@ -107,9 +107,9 @@ impl Tensor {
     /// Pieces of these sizes along `axis`, which they fill.
     #[track_caller]
     pub fn split_sizes(&self, sizes: &[usize], axis: isize) -> Vec<Self> {
-        let total: usize = sizes.iter().sum();
+        let total = sizes.iter().try_fold(0usize, |total, &size| total.checked_add(size));
         assert!(
-            total == self.axis_size("split_sizes", axis),
+            total == Some(self.axis_size("split_sizes", axis)),
             "split_sizes: {sizes:?} along axis {axis} of {}",
             self.shape()
         );

@@ -151,7 +151,8 @@ impl Tensor {
         Self::binary(Binary::Or, self.to_dtype(DType::Bool), other.to_dtype(DType::Bool))
     }
 
-    /// `self^exponent`; a small whole number is a product, which also keeps integers.
+    /// `self^exponent`. A small whole number is a product; of integers each from 0 on is one, so that they stay integers,
+    /// which wrap. A tensor as exponent makes f32 of integers.
     #[track_caller]
     #[must_use]
     pub fn pow(&self, exponent: impl Into<Operand>) -> Self {
@@ -170,8 +171,19 @@ impl Tensor {
             (Some(-1), _) => self.reciprocal(),
             (_, Operand::Float(0.5)) => self.sqrt(),
             (_, Operand::Float(-0.5)) => self.rsqrt(),
+            (Some(n), Operand::Int(_)) if n > 0 && matches!(self.dtype(), DType::I32 | DType::U32) => self.times_itself(n),
             _ => Self::binary(Binary::Pow, self, exponent),
         }
+    }
+
+    /// `count` of `self`, of which there is at least one, multiplied: squares for the digits of `count`.
+    #[track_caller]
+    fn times_itself(&self, count: i64) -> Self {
+        if count == 1 {
+            return self.clone();
+        }
+        let even = self.square().times_itself(count / 2);
+        if count % 2 == 0 { even } else { even * self }
     }
 
     /// `x²`

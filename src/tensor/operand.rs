@@ -32,6 +32,13 @@ macro_rules! operand_from {
 }
 operand_from!(Tensor => Tensor, f32 => Float, f64 => Float, i32 => Int, i64 => Int, u32 => Int, bool => Bool);
 
+impl From<usize> for Operand {
+    /// A size, such as a number of elements; none is larger than an `i64` holds.
+    fn from(value: usize) -> Self {
+        Self::Int(value.min(isize::MAX.cast_unsigned()) as i64)
+    }
+}
+
 impl From<&Tensor> for Operand {
     fn from(value: &Tensor) -> Self {
         Self::Tensor(value.clone())

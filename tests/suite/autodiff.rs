@@ -108,6 +108,23 @@ fn what_an_output_does_not_depend_on_has_derivatives_of_zero() {
 }
 
 #[test]
+fn constants_have_gradients_where_they_are_broadcast() {
+    let device = Device::cpu();
+    let x = vector(&[1.0, 2.0, 3.0], &device);
+    let rows = x.reshape([1, 3]).expand([2, 3]);
+    let by = |constant: &Tensor, loss: Tensor| read(&grad(&loss.sum(), &[constant])[0]);
+    let two = Tensor::scalar(2.0_f32, &device);
+    assert_eq!(by(&two, &x * &two), [6.0]);
+    let bias = Tensor::zeros([3], &device);
+    assert_eq!(by(&bias, &rows * (&rows + &bias)), [2.0, 4.0, 6.0]);
+    let ones = Tensor::ones([1, 3], &device);
+    assert_eq!(by(&ones, &rows * ones.expand([2, 3])), [2.0, 4.0, 6.0]);
+    let weight = Tensor::from_slice(&[1.0_f32, 0.0, 0.0, 0.0, 1.0, 0.0], [2, 3], &device).expect("memory");
+    let bias = Tensor::zeros([2], &device);
+    assert_eq!(by(&bias, rows.linear(&weight, Some(&bias))), [2.0, 2.0]);
+}
+
+#[test]
 fn an_output_given_twice_counts_twice() {
     let device = Device::cpu();
     let x = vector(&[3.0], &device);

@@ -166,6 +166,40 @@ fn doubtful_cases_are_as_documented() {
 }
 
 #[test]
+fn comparisons_with_nan_are_false_but_for_ne() {
+    for device in devices() {
+        // one by one, and four at once
+        for count in [1, 4] {
+            let x = vector(&[1.0, f32::NAN, f32::INFINITY].repeat(count), &device);
+            let is = |what: &str, got: Tensor, expected: [bool; 3]| {
+                let got = got.to_vec::<bool>().expect("truths");
+                assert_eq!(got, expected.repeat(count), "{what}, {count} times, on {device:?}");
+            };
+            for x in [x.clone(), x.to_dtype(DType::F16)] {
+                is("ne", x.ne(&x), [false, true, false]);
+                is("ne infinity", x.ne(f64::INFINITY), [true, true, false]);
+                is("eq", x.eq(&x), [true, false, true]);
+                is("lt", x.lt(2.0), [true, false, false]);
+                is("ge", x.ge(&x), [true, false, true]);
+                is("bool", (&x - 1.0).to_dtype(DType::Bool), [false, true, true]);
+            }
+            assert_eq!(read(&x.ne(&x).where_(0.0, &x)), [1.0, 0.0, f32::INFINITY].repeat(count), "on {device:?}");
+        }
+    }
+}
+
+#[test]
+fn powers_of_integers_are_integers() {
+    for device in devices() {
+        let x = Tensor::from_slice(&[31, -3, 10, 0, 2], [5], &device).expect("memory");
+        for exponent in [0_u32, 1, 4, 5, 7, 13, 40] {
+            let expected: Vec<i32> = [31_i32, -3, 10, 0, 2].iter().map(|x| x.wrapping_pow(exponent)).collect();
+            assert_eq!(x.pow(exponent).to_vec::<i32>().expect("integers"), expected, "^{exponent} on {device:?}");
+        }
+    }
+}
+
+#[test]
 fn small_arguments_keep_their_digits() {
     let x = tensor(&[1e-7_f32, -1e-7, 0.0, 0.3], &[4]);
     let exact: Vec<f64> = eval(&x);
