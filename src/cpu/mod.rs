@@ -5,9 +5,9 @@
 //! threads.
 //!
 //! Reading order: `space` (how points are walked), `program` and `execute` (tapes over strips of them), `loops` with
-//! `run_loops`, `contract` with `gemm`, `windowed`, or `pack` and `micro`, and `routine` with `attention` (the three
-//! kinds of kernels). Who works on a kernel's pieces is said in `scratch` and `team`. All unchecked code is in
-//! `memory`, `view`, `offsets`, `gemm`, `micro`, `lanes` and `team`.
+//! `run_loops`, `contract` with `small`, `gemm`, `windowed`, or `pack` and `micro`, and `routine` with `grouped`, `scan`,
+//! `attention` and `custom` (the three kinds of kernels). Who works on a kernel's pieces is said in `scratch` and `team`.
+//! All unchecked code is in `memory`, `view`, `offsets`, `small`, `gemm`, `micro`, `lanes` and `team`.
 
 mod access;
 mod attention;
@@ -20,6 +20,7 @@ mod elementwise;
 mod execute;
 mod fold;
 mod gemm;
+mod grouped;
 mod joined;
 mod lanes;
 mod loops;

@@ -1,19 +1,18 @@
 //! Sorting, merging, searching, and which other routines there are.
 
-use half::f16;
-
 use super::attention;
 use super::custom;
-use super::execute::{Env, typed};
-use super::fold::Fold;
+use super::execute::Env;
+use super::grouped;
 use super::scan;
-use crate::dtype::DType;
 use crate::plan::{Routine, RoutineKind, Span};
 
 /// Runs shorter than this are sorted by comparing.
 const SHORT_RUN: usize = 1 << 10;
 /// Bits of a digit of the radix sort.
 const DIGIT: u32 = 11;
+/// Words that a search reads at a time: a line of the cache.
+const LINE: usize = 16;
 /// Elements of a piece of a routine, about.
 pub(super) const PIECE: usize = 1 << 14;
 
@@ -67,16 +66,13 @@ impl CompiledRoutine {
                 });
             }
             RoutineKind::Search { length, queries, right } => self.search(env, (length, queries, right)),
-            RoutineKind::Segments { op, dtype, width, longest } => {
-                let segments = Segments { env, routine: &self.routine, fold: Fold::new(op, dtype), dtype, width };
-                segments.run(longest);
-            }
+            RoutineKind::Segments { .. } => grouped::run(env, &self.routine),
         }
     }
 }
 
 impl CompiledRoutine {
-    /// Queries mostly ascend: each starts where the one before it ended.
+    /// Queries mostly ascend: each starts where the one before it ended, and what lies there is read for several.
     fn search(&self, env: &Env<'_>, (length, queries, right): (usize, usize, bool)) {
         let Routine { inputs, output, .. } = &self.routine;
         let table = &env.views[inputs[0].buffer];
@@ -86,14 +82,21 @@ impl CompiledRoutine {
             words.resize(PIECE.min(output.elements - first), 0);
             env.views[inputs[1].buffer].read_run::<u32>(at(&inputs[1], first), words);
             let mut found = 0;
+            let mut read = [0; LINE];
+            let mut read_from = usize::MAX;
             for (number, word) in (first..).zip(words.iter_mut()) {
                 let row = number / queries * length;
-                let before = |place: usize| {
-                    let mut element = [0];
-                    table.read_run::<u32>(at(&inputs[0], row + place), &mut element);
-                    element[0] < *word || right && element[0] == *word
+                let mut before = |place: usize| {
+                    let line = (row + place) / LINE * LINE;
+                    if line != read_from {
+                        read_from = line;
+                        let count = LINE.min(inputs[0].elements - line);
+                        table.read_run::<u32>(at(&inputs[0], line), &mut read[..count]);
+                    }
+                    let element = read[row + place - line];
+                    element < *word || right && element == *word
                 };
-                found = partition_point(length, found, before);
+                found = partition_point(length, found, &mut before);
                 *word = found as u32;
             }
             env.views[output.buffer].write_run::<u32>(at(output, first), words);
@@ -102,7 +105,7 @@ impl CompiledRoutine {
 }
 
 /// The first of `0..length` where `before` no longer holds: looked for in growing steps from `start` on, or behind it.
-fn partition_point(length: usize, start: usize, before: impl Fn(usize) -> bool) -> usize {
+fn partition_point(length: usize, start: usize, mut before: impl FnMut(usize) -> bool) -> usize {
     let (mut low, mut high) = (start, length);
     if start > 0 && !before(start - 1) {
         (low, high) = (0, start - 1);
@@ -155,7 +158,7 @@ fn for_each_run(
 /// Working memory of sorting.
 #[derive(Default)]
 pub(super) struct Sorter {
-    keys: Vec<u32>,
+    pub(super) keys: Vec<u32>,
     pairs: Vec<u64>,
     other: Vec<u64>,
 }
@@ -231,77 +234,6 @@ impl Sorter {
             self.keys.clear();
             self.keys.extend(self.pairs.iter().map(|pair| (pair >> shift) as u32));
             view.write_run::<u32>(at(to, first + start), &self.keys);
-        }
-    }
-}
-
-/// A reduction over segments.
-struct Segments<'a> {
-    env: &'a Env<'a>,
-    routine: &'a Routine,
-    fold: Fold,
-    dtype: DType,
-    width: usize,
-}
-
-impl Segments<'_> {
-    fn run(&self, longest: usize) {
-        let (starts, output) = (&self.routine.inputs[1], &self.routine.output);
-        let segments = starts.elements - 1;
-        let mean = (self.routine.inputs[0].elements + output.elements) / segments.max(1);
-        let per_piece = (PIECE / mean.max(1)).max(1);
-        self.env.threads.for_each_piece(segments.div_ceil(per_piece), |piece, scratch| {
-            let first = piece * per_piece;
-            let count = per_piece.min(segments - first);
-            // scratch: the bounds, the rows' numbers, one row (or all elements, if rows have one), the sums
-            let sorter = &mut scratch.sorter;
-            let mut bounds = std::mem::take(&mut sorter.keys);
-            bounds.resize(count + 1, 0);
-            self.env.views[starts.buffer].read_run::<u32>(at(starts, first), &mut bounds);
-            super::scratch::reserve(&mut scratch.partial, 2, self.width.max(super::execute::STRIP));
-            let (values, sums) = scratch.partial.split_at_mut(1);
-            for (segment, bounds) in (first..).zip(bounds.windows(2)) {
-                let (start, end) = (bounds[0] as usize, bounds[1] as usize);
-                let sums = &mut sums[0][..self.width];
-                sums.fill(self.fold.identity);
-                self.sum(start..end.min(start + longest), sums, &mut values[0]);
-                let view = &self.env.views[output.buffer];
-                let target = at(output, segment * self.width);
-                typed!(view, self.dtype, write_run(target, sums));
-            }
-            scratch.sorter.keys = bounds;
-        });
-    }
-
-    /// Adds the rows at positions `range` to `sums`, one after the other.
-    fn sum(&self, range: std::ops::Range<usize>, sums: &mut [u32], values: &mut [u32]) {
-        let (span, width) = (&self.routine.inputs[0], self.width);
-        let view = &self.env.views[span.buffer];
-        let mut places = [0u32; 64];
-        for start in range.clone().step_by(places.len()) {
-            let places = &mut places[..(range.end - start).min(64)];
-            match self.routine.inputs.get(2) {
-                Some(pairs) => {
-                    let first = at(pairs, pairs.elements / 2 + start);
-                    self.env.views[pairs.buffer].read_run::<u32>(first, places);
-                }
-                None => places.iter_mut().zip(start..).for_each(|(place, p)| *place = p as u32),
-            }
-            if width == 1 {
-                let mut indices = [0i64; 64];
-                let indices = &mut indices[..places.len()];
-                indices.iter_mut().zip(&*places).for_each(|(index, &place)| *index = at(span, place as usize));
-                let values = &mut values[..places.len()];
-                typed!(view, self.dtype, read_at(indices, -1, values));
-                sums[0] = self.fold.in_order(sums[0], values);
-            } else {
-                for &place in &*places {
-                    let values = &mut values[..width];
-                    let first = at(span, place as usize * width);
-                    typed!(view, self.dtype, read_run(first, values));
-                    self.fold.columns(self.env.arch, sums, values);
-                }
-            }
         }
     }
 }

@@ -86,8 +86,8 @@ pub enum Op {
         right: bool,
     },
     /// `out[s, c] = values[row(p), c]` reduced over `starts[s] <= p < starts[s + 1]`, one by one from the first.
-    /// Inputs are (values, starts: u32, ascending) and maybe pairs as [`Op::Sort`] yields for one row: then `row(p)` is
-    /// where key `p` came from, else `p`. Shapes are free; all is row-major.
+    /// Inputs are (values, starts: u32, ascending) and maybe pairs as [`Op::Sort`] yields: then `row(p)` is where key `p`
+    /// came from, else `p`. Shapes are free; all is row-major.
     Segments {
         /// The operation.
         op: ReduceOp,
@@ -95,6 +95,8 @@ pub enum Op {
         width: usize,
         /// No segment is longer.
         longest: usize,
+        /// Keys of a row of the pairs.
+        keys: usize,
     },
     /// All elements up to each place along `axis`, joined. Blocks begin anew. Inputs are the values and maybe what each
     /// block begins with, in the values' shape but for as many elements along `axis` as there are blocks. Values

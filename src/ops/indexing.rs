@@ -18,9 +18,10 @@ pub fn gather_shape(name: &str, x: &Shape, axis: isize, index: &Shape) -> Result
     Ok((axis, [&x[..axis], index, &x[axis + 1..]].concat().into()))
 }
 
-/// More products than this, and summing by sorting is cheaper than a contraction with one-hot indices: at 2²⁶ the
-/// contraction took several times as long, on the CPU backend and on llvmpipe. Sorting is a few launches more.
+/// With more products than this, or more comparisons for them, summing by sorting is cheaper than a contraction with
+/// one-hot indices, as `benches/NOTES.md` has it. Sorting is a few launches more.
 const MOST_PRODUCTS: usize = 1 << 24;
+const MOST_COMPARISONS: usize = 1 << 18;
 
 /// Adds each gradient to the element it came from.
 pub(super) fn gather_gradient(axis: usize, node: &NodeRef, g: &Tensor) -> Tensor {
@@ -35,7 +36,7 @@ pub(super) fn gather_gradient(axis: usize, node: &NodeRef, g: &Tensor) -> Tensor
 /// choice depends on shapes alone.
 #[track_caller]
 pub(crate) fn index_add(g: &Tensor, index: &Tensor, axis: usize, size: usize) -> Tensor {
-    if g.numel().saturating_mul(size) > MOST_PRODUCTS {
+    if g.numel().saturating_mul(size) > MOST_PRODUCTS || index.numel().saturating_mul(size) > MOST_COMPARISONS {
         return grouped_sum(g, index, axis, size);
     }
     let one_hot = index.one_hot_unchecked(size).to_dtype(g.dtype());

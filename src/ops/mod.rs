@@ -77,7 +77,9 @@ pub(crate) fn reference(node: &Node, inputs: &[&[f64]]) -> Vec<f64> {
         Op::Sort { length, run } => sort::sorted_runs(inputs[0], *length, *run),
         Op::Merge { length, run } => sort::merged_runs(inputs[0], *length, *run),
         Op::Search { length, queries, right } => sort::found((*length, *queries, *right), inputs),
-        Op::Segments { op, width, longest } => sort::segments((*op, node.dtype), (*width, *longest), inputs),
+        Op::Segments { op, width, longest, keys } => {
+            sort::segments((*op, node.dtype), (*width, *longest, *keys), inputs)
+        }
         Op::Scan { .. } => {
             let scan = Scan::of(&node.op, node.dtype, &node.shape).expect("it is one");
             scan::reference(&scan, inputs)

@@ -40,11 +40,11 @@ pub(crate) fn found((length, queries, right): (usize, usize, bool), inputs: &[&[
 /// [`crate::graph::Op::Segments`] has them.
 pub(crate) fn segments(
     (op, dtype): (ReduceOp, DType),
-    (width, longest): (usize, usize),
+    (width, longest, keys): (usize, usize, usize),
     inputs: &[&[f64]],
 ) -> Vec<f64> {
     let (values, starts) = (inputs[0], inputs[1]);
-    let row = |p: usize| inputs.get(2).map_or(p, |pairs| pairs[pairs.len() / 2 + p] as usize);
+    let row = |p: usize| inputs.get(2).map_or(p, |pairs| p - p % keys + pairs[pairs.len() / 2 + p] as usize);
     let join = op.join();
     let mut out = Vec::with_capacity(starts.len().saturating_sub(1) * width);
     for bounds in starts.windows(2) {

@@ -61,6 +61,8 @@ pub enum RoutineKind {
         width: usize,
         /// No segment is longer.
         longest: usize,
+        /// Keys of a row of the pairs.
+        keys: usize,
     },
     /// [`Op::Scan`]: values or (values, what blocks begin with) to results.
     Scan(Scan),
@@ -116,7 +118,9 @@ pub(super) fn build(context: Context<'_>, node: usize) -> Option<Routine> {
         Op::Sort { length, run } => RoutineKind::Sort { length, run: run.min(length) },
         Op::Merge { length, run } => RoutineKind::Merge { length, run },
         Op::Search { length, queries, right } => RoutineKind::Search { length, queries, right },
-        Op::Segments { op, width, longest } => RoutineKind::Segments { op, dtype: node.dtype, width, longest },
+        Op::Segments { op, width, longest, keys } => {
+            RoutineKind::Segments { op, dtype: node.dtype, width, longest, keys }
+        }
         ref op => match Scan::of(op, node.dtype, &node.shape) {
             Some(scan) => RoutineKind::Scan(scan),
             None => unreachable!("{op:?} is no routine"),
@@ -135,8 +139,8 @@ impl Routine {
             RoutineKind::Sort { length, run } => sort::sorted_runs(inputs[0], length, run),
             RoutineKind::Merge { length, run } => sort::merged_runs(inputs[0], length, run),
             RoutineKind::Search { length, queries, right } => sort::found((length, queries, right), inputs),
-            RoutineKind::Segments { op, dtype, width, longest } => {
-                sort::segments((op, dtype), (width, longest), inputs)
+            RoutineKind::Segments { op, dtype, width, longest, keys } => {
+                sort::segments((op, dtype), (width, longest, keys), inputs)
             }
             RoutineKind::Scan(ref of) => scan::reference(of, inputs),
         };

@@ -1,9 +1,10 @@
 //! Cumulative reductions. Sums and extrema have a kernel of their own, [`Op::Scan`].
 //!
-//! Others, whose gradients are not as plain, and short axes, which fuse with their neighbours so, are composed: windows
+//! Others, whose gradients are not as plain, short axes, which fuse with their neighbours so, and what is larger than
+//! the one binding that a kernel writes, are composed: windows
 //! of 16 elements that end at each place, then windows of 16 such results, and so on. An axis that would take more than
 //! three of these reductions, each of which goes over all elements, is cut into blocks of 16 first, and what comes
-//! before each block is the cumulative reduction of what blocks reduce to. The order of summation depends on the length
+//! before each block is the cumulative reduction of what blocks reduce to. The order of summation depends on the shape
 //! alone, and all that a gradient needs is that of windows and reductions.
 
 use crate::dtype::{DType, Scalar};
@@ -76,7 +77,6 @@ impl Tensor {
     }
 
     /// The largest elements up to each place along `axis`, with the last index of each, as i32; NaN counts as largest.
-    /// The gradient takes time in proportion to the square of the axis's size.
     #[track_caller]
     pub fn cummax(&self, axis: isize) -> (Self, Self) {
         self.extreme_so_far("cummax", axis, ReduceOp::Max)
@@ -160,7 +160,7 @@ impl Tensor {
         if !self.dtype().is_float() {
             return (value, index);
         }
-        let rule = move |_: &Self, inputs: &[Self], g: &Self| vec![Some(g.spread(&inputs[1], axis, size)), None];
+        let rule = move |_: &Self, inputs: &[Self], g: &Self| vec![Some(g.spread(&inputs[1], axis, size, true)), None];
         (value.with_gradient(&[self, &index], rule), index)
     }
 

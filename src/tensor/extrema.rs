@@ -1,8 +1,16 @@
 //! Places of the largest and smallest elements.
 
 use crate::dtype::DType;
+use crate::graph::opaque;
+use crate::ops::movement::with_size;
 
 use super::Tensor;
+use super::segment::sums_in_rows;
+
+/// Elements of a row that each place looks at, at most; of more, each place is told which are its own.
+const MOST_COMPARED: usize = 32;
+/// Elements, of what is grouped with their places and of results, for which a binding of 128 MiB is enough.
+const MOST_GROUPED: usize = 1 << 25;
 
 impl Tensor {
     /// The first index of the largest element along `axis`, as i32; NaN counts as largest.
@@ -79,7 +87,7 @@ impl Tensor {
         let size = self.shape()[number];
         let value = if self.dtype().is_float() {
             value.with_gradient(&[self, &index], move |_, inputs, g| {
-                vec![Some(g.spread(&inputs[1], number, size)), None]
+                vec![Some(g.spread(&inputs[1], number, size, false)), None]
             })
         } else {
             value.clone()
@@ -87,11 +95,25 @@ impl Tensor {
         (value.squeeze(axis), index.squeeze(axis))
     }
 
-    /// The adjoint of taking the elements at `index`, of the same shape as `self`, along `axis` of `size` elements:
-    /// each element of `self` is added at its index. Takes time in proportion to `size` for each.
+    /// The adjoint of taking the elements at `index`, of the same shape as `self` and known to be below `size`, along
+    /// `axis` of `size` elements: each element of `self` is added at its index. `ascending` says that it ascends.
+    ///
+    /// Each place looks at all elements where they are few, else those are grouped.
     #[track_caller]
-    pub(super) fn spread(&self, index: &Self, axis: usize, size: usize) -> Self {
+    pub(super) fn spread(&self, index: &Self, axis: usize, size: usize, ascending: bool) -> Self {
         let position = axis.cast_signed();
+        let length = self.shape()[axis];
+        let results = self.numel() / length.max(1) * size;
+        if length > MOST_COMPARED && results > 0 && results.max(2 * self.numel()) <= MOST_GROUPED {
+            let sums = opaque(|| {
+                let [values, index] = [self, index].map(|x| x.transpose(position, -1));
+                let shape = with_size(values.shape(), self.rank() - 1, size);
+                let rows = |x: &Self| x.reshape([self.numel() / length, length]);
+                sums_in_rows(&rows(&values), &rows(&index), size, ascending).reshape(shape).transpose(position, -1)
+            });
+            return sums
+                .with_gradient(&[self, index], move |_, inputs, g| vec![Some(g.gather(position, &inputs[1])), None]);
+        }
         let mut shape = self.shape().to_vec();
         shape.insert(axis, size);
         let place = Self::iota(shape, axis, self.device()).to_dtype(index.dtype());

@@ -44,8 +44,7 @@ impl Tensor {
     }
 
     /// `out[.., i, ..] = x[.., index[.., i, ..], ..]`: one element per index, as PyTorch's `gather`. Along other axes
-    /// than `axis` the index may be shorter. The gradient takes time in proportion to the size of `axis` for each
-    /// element.
+    /// than `axis` the index may be shorter.
     ///
     /// ```
     /// # use brasa::{Device, Tensor};
@@ -79,10 +78,8 @@ impl Tensor {
             return value;
         }
         value.with_gradient(&[self, &index], move |_, inputs, g| {
-            let spread = g.spread(&inputs[1], axis, size);
-            let missing = |(whole, part): (&usize, &usize)| (0, (whole - part).cast_signed());
-            let widths: Vec<_> = inputs[0].shape().iter().zip(spread.shape().iter()).map(missing).collect();
-            vec![Some(spread.pad(&widths, 0)), None]
+            let spread = g.spread(&inputs[1], axis, size, false);
+            vec![Some(spread.padded_to(inputs[0].shape())), None]
         })
     }
 

@@ -39,9 +39,7 @@ impl Tensor {
     /// The row-major position (u32) in `self` that each element of `index` names: its own coordinates, but for `axis`.
     #[track_caller]
     pub(super) fn positions(&self, name: &'static str, axis: usize, index: &Self) -> Self {
-        let fits = self.rank() == index.rank()
-            && self.shape().iter().zip(index.shape().iter()).enumerate().all(|(a, (x, i))| a == axis || i <= x);
-        assert!(fits, "{name}: {} by {} along axis {axis}", self.shape(), index.shape());
+        self.assert_indexable(name, axis, index);
         let strides = self.shape().strides();
         let mut sum = index.checked_index(name, self.shape()[axis]).to_dtype(DType::U32) * as_int(strides[axis]);
         for other in (0..self.rank()).filter(|&other| other != axis && index.shape()[other] > 1) {
@@ -52,8 +50,23 @@ impl Tensor {
     }
 
     #[track_caller]
+    fn assert_indexable(&self, name: &str, axis: usize, index: &Self) {
+        let fits = self.rank() == index.rank()
+            && self.shape().iter().zip(index.shape().iter()).enumerate().all(|(a, (x, i))| a == axis || i <= x);
+        assert!(fits, "{name}: {} by {} along axis {axis}", self.shape(), index.shape());
+    }
+
+    #[track_caller]
     fn scattered(&self, name: &'static str, axis: isize, index: &Self, source: Operand) -> Scattered {
         let axis = self.axis(name, axis);
+        let source = self.used(name, index, source);
+        let count = index.numel();
+        Scattered { places: self.positions(name, axis, index).reshape([count]), source: source.reshape([count]) }
+    }
+
+    /// What of `source` has an index.
+    #[track_caller]
+    fn used(&self, name: &str, index: &Self, source: Operand) -> Self {
         let source = source.into_tensor(index.shape(), self.dtype(), self.device());
         let fits =
             source.rank() == index.rank() && index.shape().iter().zip(source.shape().iter()).all(|(i, s)| i <= s);
@@ -63,8 +76,7 @@ impl Tensor {
         for (axis, &size) in index.shape().iter().enumerate() {
             used = used.narrow(axis.cast_signed(), 0, size);
         }
-        let count = index.numel();
-        Scattered { places: self.positions(name, axis, index).reshape([count]), source: used.reshape([count]) }
+        used
     }
 
     /// `self` with `self[.., index[.., i, ..], ..] = source[.., i, ..]` along `axis`. Of several elements for one place
@@ -89,9 +101,23 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn scatter_add(&self, axis: isize, index: &Self, source: impl Into<Operand>) -> Self {
-        let Scattered { places, source } = self.scattered("scatter_add", axis, index, source.into());
+        let axis = self.axis("scatter_add", axis);
+        let source = self.used("scatter_add", index, source.into());
         self.assert_addable("scatter_add", source.dtype());
-        self.flat().add_rows(&places, &source).reshape(self.shape())
+        self.assert_indexable("scatter_add", axis, index);
+        let index = index.checked_index("scatter_add", self.shape()[axis]);
+        if self.rank() == 1 {
+            return self.add_rows(&index, &source);
+        }
+        self + source.spread(&index, axis, self.shape()[axis], false).padded_to(self.shape())
+    }
+
+    /// Zeros behind the elements along each axis, up to `shape`.
+    #[track_caller]
+    pub(super) fn padded_to(&self, shape: &Shape) -> Self {
+        let missing = |(whole, part): (&usize, &usize)| (0, (whole - part).cast_signed());
+        let widths: Vec<_> = shape.iter().zip(self.shape().iter()).map(missing).collect();
+        self.pad(&widths, 0)
     }
 
     /// `self` with what goes to each place joined by `op`, together with the element that was there if `include_self`.

@@ -90,8 +90,26 @@ impl Groups {
             return self.reduce(op, &values.to_dtype(DType::F32), width, shape).to_dtype(DType::F16);
         }
         let segments = Segments { op, width, starts: self.starts.clone(), size: self.size };
-        segments.reduce(values, Some(&self.pairs), (self.count, self.count), shape.into())
+        segments.reduce(values, Some((&self.pairs, self.count)), (self.count, self.count), shape.into())
     }
+}
+
+/// The sums of the elements of each row of `values` by what `index` has in their place, which is known to be below
+/// `size`: `[rows, n]` both, with elements, to `[rows, size]`. Rows that are known to ascend need not be sorted.
+#[track_caller]
+pub(super) fn sums_in_rows(values: &Tensor, index: &Tensor, size: usize, ascending: bool) -> Tensor {
+    if values.dtype() == DType::F16 {
+        return sums_in_rows(&values.to_dtype(DType::F32), index, size, ascending).to_dtype(DType::F16);
+    }
+    let (count, rows, length) = (index.numel(), index.size(0), index.size(1));
+    let index = index.to_dtype(DType::U32);
+    let pairs = (!ascending).then(|| index.sorted_pairs(length));
+    let number = |axis| Tensor::iota([rows, size], axis, index.device()).to_dtype(DType::U32);
+    let in_row = pairs.as_ref().unwrap_or(&index).search(length, &number(1), size, false);
+    let starts = (in_row + number(0) * as_int(length)).reshape([rows * size]).pad(&[(0, 1)], as_int(count));
+    let segments = Segments { op: ReduceOp::Sum, width: 1, starts, size: rows * size };
+    let pairs = pairs.as_ref().map(|pairs| (pairs, length));
+    segments.reduce(values, pairs, (count, length), [rows, size].into())
 }
 
 /// Neighbouring positions reduced together.
@@ -104,18 +122,19 @@ struct Segments {
 }
 
 impl Segments {
-    /// The reduction of `positions` positions in segments no longer than `longest`.
+    /// The reduction of `positions` positions in segments no longer than `longest`. Pairs come with the keys of a row.
     #[track_caller]
     fn reduce(
         &self,
         values: &Tensor,
-        pairs: Option<&Tensor>,
+        pairs: Option<(&Tensor, usize)>,
         (positions, longest): (usize, usize),
         shape: Shape,
     ) -> Tensor {
         let once = |starts: &Tensor, longest: usize, shape: Shape| {
-            let op = Op::Segments { op: self.op, width: self.width, longest };
-            let inputs: Vec<&Tensor> = [values, starts].into_iter().chain(pairs).collect();
+            let keys = pairs.map_or(positions, |(_, keys)| keys);
+            let op = Op::Segments { op: self.op, width: self.width, longest, keys };
+            let inputs: Vec<&Tensor> = [values, starts].into_iter().chain(pairs.map(|(pairs, _)| pairs)).collect();
             Tensor::apply(op, &inputs, shape, values.dtype())
         };
         if longest <= LONGEST {
@@ -131,6 +150,6 @@ impl Segments {
         let starts = ((part - &segment) * as_int(LONGEST)).clamp(start, end);
         let partial = once(&starts, LONGEST, [parts, self.width].into());
         let whole = Self { op: self.op, width: self.width, starts: first_parts, size: self.size };
-        whole.reduce(&partial, None, (parts, longest / LONGEST + 1), shape)
+        whole.reduce(&partial, None, (parts, longest.div_ceil(LONGEST) + 1), shape)
     }
 }

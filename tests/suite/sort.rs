@@ -217,6 +217,70 @@ fn scatters_agree_with_a_plain_loop() {
     }
 }
 
+/// What `values`, `[outer, n, inner]`, come to when each is added at its index along the middle axis of `size`.
+fn added_up(values: &[f32], index: &[i32], [outer, n, inner]: [usize; 3], size: usize) -> Vec<f32> {
+    let mut sums = vec![0f64; outer * size * inner];
+    for (element, (&value, &at)) in values.iter().zip(index).enumerate() {
+        let (row, column) = (element / (n * inner), element % inner);
+        sums[(row * size + at as usize) * inner + column] += f64::from(value);
+    }
+    sums.iter().map(|&sum| sum as f32).collect()
+}
+
+#[test]
+fn gradients_of_elements_taken_by_index() {
+    // few and many elements of a row, more than a segment has, and rows that lie side by side
+    for (shape, size) in
+        [([3, 20, 2], 9), ([4, 70, 1], 300), ([2, 5000, 1], 7), ([3, 333, 5], 41), ([1, 6000, 1], 2000)]
+    {
+        let count = shape.iter().product();
+        let index = skewed(11, count, size);
+        let weights: Vec<f32> = (0..count).map(|n| (unit(12, n) * 64.0).floor() as f32 - 32.0).collect();
+        let expected = added_up(&weights, &index, shape, size);
+        for device in devices() {
+            let what = format!("{shape:?} of {size} on {}", device.name());
+            // an axis that is not indexed may be longer
+            let x = Tensor::ones([shape[0] + 1, size, shape[2]], &device);
+            let index = Tensor::from_slice(&index, shape, &device).expect("memory");
+            let weights = Tensor::from_slice(&weights, shape, &device).expect("memory");
+            let slope = grad(&(x.gather(1, &index) * &weights).sum(), &[&x])[0].clone();
+            assert_eq!(read(&slope)[..expected.len()], expected, "{what}");
+            assert!(read(&slope)[expected.len()..].iter().all(|&slope| slope == 0.0), "{what}");
+            assert_eq!(read(&(&x - &x).scatter_add(1, &index, &weights)), read(&slope), "{what}");
+            let half = x.to_dtype(DType::F16);
+            let by_half = grad(&(half.gather(1, &index) * weights.to_dtype(DType::F16)).sum(), &[&half]);
+            let rounded: Vec<f32> = read(&slope.to_dtype(DType::F16).to_dtype(DType::F32));
+            assert_eq!(read(&by_half[0].to_dtype(DType::F32)), rounded, "{what}");
+            // the gradient's gradient takes from where the gradient adds
+            let second = &grad(&slope.square().sum(), &[&weights])[0];
+            assert_eq!(read(second), read(&(slope.gather(1, &index) * 2.0)), "{what}");
+        }
+    }
+}
+
+#[test]
+fn gradients_of_extrema_so_far() {
+    for [outer, n, inner] in [[2, 16, 3], [3, 40, 1], [2, 1500, 3], [1, 20_000, 1]] {
+        let count = outer * n * inner;
+        let mut values: Vec<f32> = (0..count).map(|n| (unit(13, n) * 30.0).floor() as f32 + (n / 100) as f32).collect();
+        values[count / 2] = f32::NAN;
+        for device in devices() {
+            let x = Tensor::from_slice(&values, [outer, n, inner], &device).expect("memory");
+            let weights: Vec<f32> = (0..count).map(|n| (unit(14, n) * 9.0).floor() as f32).collect();
+            for (largest, index) in [x.cummax(1), x.cummin(1)] {
+                let w = Tensor::from_slice(&weights, [outer, n, inner], &device).expect("memory");
+                let slope = &grad(&x.isnan().logical_not().where_(largest * w, 0.0).sum(), &[&x])[0];
+                let index = index.to_vec::<i32>().expect("values");
+                let kept: Vec<f32> =
+                    weights.iter().zip(&values).map(|(&w, v)| if v.is_nan() { 0.0 } else { w }).collect();
+                let expected = added_up(&kept, &index, [outer, n, inner], n);
+                let wrong = read(slope).iter().zip(&expected).position(|(got, expected)| got != expected);
+                assert_eq!(wrong, None, "{outer} of {n}, {inner} side by side, on {}", device.name());
+            }
+        }
+    }
+}
+
 #[test]
 fn unique_nonzero_and_masked_select() {
     for device in devices() {

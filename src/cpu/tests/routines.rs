@@ -59,18 +59,18 @@ fn segments_of_every_type_and_width() {
     ] {
         for width in [1, 3, 70] {
             let (count, starts) = (400, [0.0, 0.0, 1.0, 130.0, 130.0, 399.0, 400.0]);
-            let places = (0..2 * count).map(|n| (n * 7919 % count) as f64);
-            let data = [
-                Data::random(dtype, count * width),
-                Data::new(DType::U32, starts),
-                Data::new(DType::U32, places),
-                Data::zeros(dtype, (starts.len() - 1) * width),
-            ];
-            for with_places in [false, true] {
+            for keys in [0, count, 80] {
+                let places = (0..2 * count).map(|n| (n * 7919 % keys.max(1)) as f64);
+                let data = [
+                    Data::random(dtype, count * width),
+                    Data::new(DType::U32, starts),
+                    Data::new(DType::U32, places),
+                    Data::zeros(dtype, (starts.len() - 1) * width),
+                ];
                 let mut inputs = vec![span(0, &data, 0..count * width), span(1, &data, 0..starts.len())];
-                inputs.extend(with_places.then(|| span(2, &data, 0..2 * count)));
+                inputs.extend((keys > 0).then(|| span(2, &data, 0..2 * count)));
                 let output = span(3, &data, 0..(starts.len() - 1) * width);
-                let kind = RoutineKind::Segments { op, dtype, width, longest: 300 };
+                let kind = RoutineKind::Segments { op, dtype, width, longest: 300, keys };
                 check(vec![Body::Routine(Routine { kind, inputs, output })], &data, 1e-5);
             }
         }

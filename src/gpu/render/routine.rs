@@ -1,4 +1,4 @@
-//! Sorting, merging, segments and scans: families whose slots say where the data lies.
+//! Sorting, merging, searches, segments and scans: families whose slots say where the data lies.
 
 use std::fmt::Write as _;
 
@@ -18,8 +18,6 @@ const RESULTS: usize = 8;
 /// line of memory, of 128 bytes. A processor that stands in for a GPU takes turns between threads at every barrier.
 const OF_GPU: [usize; 3] = [256, 8, 32];
 const OF_SOFTWARE: [usize; 3] = [64, 32, 64];
-/// Metal leaves out the barriers of smaller workgroups.
-const FEWEST_THREADS: usize = 64;
 
 /// The launch for a routine, which has work.
 pub(crate) fn render(module: Module<'_>, routine: &Routine) -> Result<Launch> {
@@ -155,7 +153,7 @@ fn joining(module: &mut Module<'_>, op: ReduceOp, dtype: DType) -> Result<(&'sta
 }
 
 fn segments(mut module: Module<'_>, routine: &Routine) -> Result<Launch> {
-    let RoutineKind::Segments { op, dtype, width, longest } = routine.kind else { unreachable!("segments") };
+    let RoutineKind::Segments { op, dtype, width, longest, keys } = routine.kind else { unreachable!("segments") };
     let (ty, mut access) = joining(&mut module, op, dtype)?;
     number(&mut module, "width", width, &mut access);
     number(&mut module, "longest", longest, &mut access);
@@ -164,7 +162,12 @@ fn segments(mut module: Module<'_>, routine: &Routine) -> Result<Launch> {
     number(&mut module, "last_row", rows.saturating_sub(1), &mut access);
     load(&mut module, "load_start", &routine.inputs[1], 0, "u32", &mut access)?;
     match routine.inputs.get(2) {
-        Some(pairs) => load(&mut module, "place", pairs, pairs.elements / 2, "u32", &mut access)?,
+        Some(pairs) if pairs.elements == 2 * keys => load(&mut module, "place", pairs, keys, "u32", &mut access)?,
+        Some(pairs) => {
+            number(&mut module, "keys_per_row", keys, &mut access);
+            load(&mut module, "load_place", pairs, pairs.elements / 2, "u32", &mut access)?;
+            access.push_str("fn place(p: u32) -> u32 {\n    return p - p % keys_per_row() + load_place(p);\n}\n\n");
+        }
         None => access.push_str("fn place(p: u32) -> u32 {\n    return p;\n}\n\n"),
     }
     load(&mut module, "load_value", &routine.inputs[0], 0, ty, &mut access)?;
@@ -180,7 +183,7 @@ fn shared(scan: &Scan, rows: usize, caps: &Capabilities) -> [usize; 3] {
     let least = if scan.inner == 1 { 1 } else { scan.inner.next_power_of_two().min(abreast) };
     let shares = scan.block.div_ceil(most_steps).next_power_of_two().min((most_threads / least).max(1));
     let rows = (most_threads / shares).min(rows.next_power_of_two());
-    let shares = shares.max((FEWEST_THREADS / rows).min(most_threads / rows));
+    let shares = shares.max((caps.least_threads as usize / rows).min(most_threads / rows));
     [rows, shares, scan.block.div_ceil(shares).min(most_steps)]
 }
 

@@ -34,10 +34,9 @@ impl Splitter<'_> {
         let cut = Cut { axis, parts: scan.length.div_ceil(chunk), chunk };
         let nothing = op.identity(node.dtype);
         let pieces = self.pieces(node, node.inputs[0], cut, nothing);
-        let mut shape = self.nodes[pieces].shape.to_vec();
-        shape[axis + 1] = 1;
-        let blocks = self.derive(node, Op::Reduce { op, axes: vec![axis + 1] }, &[pieces], &shape, node.dtype);
-        shape.remove(axis + 1);
+        let blocks = self.reduce_parts(node, pieces, op, &[axis], cut);
+        let mut shape = node.shape.to_vec();
+        shape[axis] = cut.parts;
         let blocks = self.derive(node, Op::Reshape, &[blocks], &shape, node.dtype);
         let up_to = ProgramNode {
             op: Op::Scan { op, axis, block: usize::MAX, reverse },

@@ -72,15 +72,15 @@ fn queries_find_their_places() {
 fn segments_are_reduced() {
     for dtype in [DType::F32, DType::I32, DType::U32] {
         for op in [ReduceOp::Sum, ReduceOp::Max, ReduceOp::Min, ReduceOp::Prod] {
-            for (width, with_places) in [(1, true), (3, false), (5, true)] {
+            for (width, keys) in [(1, 40), (3, 0), (5, 40), (1, 8), (3, 20)] {
                 let mut case = Case::new();
                 let values = case.data(dtype, 40 * width);
                 let starts = case.buffer(DType::U32, [0.0, 0.0, 1.0, 6.0, 39.0, 40.0]);
-                let pairs = case.buffer(DType::U32, (0..80).map(|n| f64::from(n * 7919 % 40)));
+                let pairs = case.buffer(DType::U32, (0..80).map(|n| (n * 7919 % keys.max(1)) as f64));
                 let out = case.data(dtype, 5 * width);
                 let mut inputs = vec![case.span(values, 0), case.span(starts, 0)];
-                inputs.extend(with_places.then(|| case.span(pairs, 0)));
-                let kind = RoutineKind::Segments { op, dtype, width, longest: 20 };
+                inputs.extend((keys > 0).then(|| case.span(pairs, 0)));
+                let kind = RoutineKind::Segments { op, dtype, width, longest: 20, keys };
                 let output = case.span(out, 0);
                 // products of numbers up to 2 grow
                 case.tolerance = 1e-3;
@@ -125,8 +125,9 @@ fn scans_of_every_form() {
             let body = Body::Routine(Routine { kind: RoutineKind::Scan(scan), inputs, output });
             case.check(body.clone());
             let usual = capabilities(true, false);
-            let few = Capabilities { max_workgroup_invocations: 64, max_groups: 5, ..usual };
+            let few = Capabilities { max_workgroup_invocations: 64, max_groups: 5, ..usual.clone() };
             case.check_on(&body, &few);
+            case.check_on(&body, &Capabilities { least_threads: 64, ..usual });
         }
     }
 }
@@ -310,7 +311,7 @@ fn writes_larger_than_a_binding_are_an_error() {
     let mut case = Case::new();
     let (keys, pairs, more_pairs) = (case.keys(1000), case.data(DType::U32, 2000), case.data(DType::U32, 2000));
     let (values, starts) = (case.data(DType::F32, 10), case.data(DType::U32, 2001));
-    let segments = RoutineKind::Segments { op: ReduceOp::Sum, dtype: DType::F32, width: 1, longest: 10 };
+    let segments = RoutineKind::Segments { op: ReduceOp::Sum, dtype: DType::F32, width: 1, longest: 10, keys: 1000 };
     let [sums, more_sums] = [(); 2].map(|()| case.data(DType::F32, 2000));
     let (op, dtype) = (ReduceOp::Sum, DType::F32);
     let scan = RoutineKind::Scan(Scan { op, dtype, length: 100, inner: 1, block: 100, reverse: false });
