@@ -81,7 +81,15 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
             filter if options.quick && cases::all(&Options { quick: false, ..options.clone() }).next().is_some() => {
                 format!("what has `{filter}` in its name in {suites} is not among the short cases: leave out --quick")
             }
-            filter => format!("nothing to measure in {suites} with `{filter}` in its name"),
+            filter => {
+                let mut names: Vec<String> = Vec::new();
+                for case in cases::all(&Options { filter: String::new(), ..options.clone() }) {
+                    if !names.contains(&case.name) {
+                        names.push(case.name);
+                    }
+                }
+                format!("nothing to measure in {suites} with `{filter}` in its name; there are {}", names.join(", "))
+            }
         };
         return Err(Error::Config(what));
     }

@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::files::write_whole;
-use crate::nn::{NamedValue, in_files, reason, serialize};
+use crate::nn::{LoadOptions, LoadReport, Module, NamedValue, in_files, reason, serialize, weights_from_bytes};
 use crate::optim::Scheduler;
 use crate::shape::Shape;
 use crate::tensor::Tensor;
@@ -30,6 +30,8 @@ pub const CHECKPOINT_VERSION: u32 = 2;
 
 const FORMAT: &str = "brasa-checkpoint";
 const SUFFIX: &str = "safetensors";
+/// What names of tensors begin with; weights that are averaged are what a run's others are judged by.
+const PARTS: [&str; 4] = ["average.", "model.", "optimizer.", "other."];
 
 /// Where a run stands, beside its tensors.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -126,6 +128,27 @@ pub(super) fn load(path: &Path, device: &Device) -> Result<(BTreeMap<String, Ten
         state.insert(name, tensor);
     }
     Ok((state, progress))
+}
+
+/// Sets the variables of `model` to the weights in a file, which may be a checkpoint.
+pub(super) fn load_weights(model: &dyn Module, path: &Path) -> Result<LoadReport> {
+    let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
+    weights_from_bytes(model, path, &bytes, &load_options(prefix_of_weights(&bytes)))
+}
+
+/// What the names of a model's weights begin with in a checkpoint, of the averaged ones where it has such; `None` of
+/// other files.
+pub(super) fn prefix_of_weights(bytes: &[u8]) -> Option<&'static str> {
+    let (_, header) = SafeTensors::read_metadata(bytes).ok()?;
+    header.metadata().as_ref()?.get("format").filter(|format| *format == FORMAT)?;
+    PARTS.into_iter().find(|part| header.tensors().keys().any(|name| name.starts_with(part)))
+}
+
+/// How the weights whose names begin so become a model's.
+pub(super) fn load_options(prefix: Option<&str>) -> LoadOptions {
+    let Some(prefix) = prefix else { return LoadOptions::default() };
+    let others = PARTS.into_iter().filter(|&part| part != prefix);
+    others.fold(LoadOptions::default(), |options, part| options.skip(&format!("{part}*"))).rename(prefix, "")
 }
 
 /// Name, type, shape and bytes of a tensor in a file.

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use crate::data::{Batch, OpenOptions, Pipeline, Skipped, Split};
 use crate::error::{Error, Result};
-use crate::nn::{self, LoadOptions, load_weights};
+use crate::nn;
 use crate::units::some;
 
 use super::Config;
 use super::auto::AUTO;
+use super::checkpoint;
 use super::devices::open_first;
 use super::event::TestMetrics;
 use super::learner::{Evaluated, Learner};
@@ -62,7 +63,7 @@ pub(crate) fn evaluate_for(
     };
     let data = batched(data, &config)?;
     let (mut learner, _) = Learner::new(&config, [data.train.format(), data.test.format()], &[device])?;
-    load_weights(learner.model(), weights, &LoadOptions::default())?;
+    checkpoint::load_weights(learner.model(), weights)?;
     if quantize {
         nn::round_to_codes(learner.model())?;
     }

@@ -21,6 +21,8 @@ pub(super) const CLASSES: &str = "classes";
 pub(super) const MEAN: &str = "mean";
 /// And how much becomes 1.
 pub(super) const STD: &str = "std";
+/// Names of a table's columns, a list in JSON.
+pub(super) const COLUMNS: &str = "columns";
 /// What the input is: [`LEVELS`] or [`NORMALIZED`].
 pub(super) const GIVEN: &str = "input";
 /// Levels of pixels, or a table's own numbers, which the model normalises.
@@ -52,7 +54,8 @@ pub struct Exported {
 ///
 /// An ONNX model has `input`, `[batch, channels, height, width]` or `[batch, features]`, and `logits`, `[batch,
 /// classes]` or `[batch, classes, height, width]`, all f32; its `metadata_props` have `model`, `classes`, `mean` and
-/// `std` of the levels of pixels, or of columns (lists in JSON), and whether `input` is `levels` or `normalized`.
+/// `std` of the levels of pixels, or of columns, the `columns`' names (lists in JSON), and whether `input` is `levels`
+/// or `normalized`.
 ///
 /// # Errors
 /// If there is no run that has saved weights, or the file's name ends otherwise or cannot be written.
@@ -84,14 +87,18 @@ fn onnx(saved: &SavedModel, options: &ModelExport) -> Result<(Vec<u8>, String)> 
     let normalization = input.normalization();
     let name = config.model.to_string();
     let numbers = |numbers: &[f32]| serde_json::to_string(numbers).expect("plain data");
+    let words = |words: &[String]| serde_json::to_string(words).expect("plain data");
     let metadata = [
         ("model", name.clone()),
-        (CLASSES, serde_json::to_string(classes).expect("plain data")),
+        (CLASSES, words(classes)),
+        (COLUMNS, words(&input.columns)),
         (MEAN, numbers(&normalization.mean)),
         (STD, numbers(&normalization.std)),
         (GIVEN, if options.normalized_input { NORMALIZED } else { LEVELS }.to_owned()),
     ];
-    let metadata = metadata.map(|(key, value)| (key.to_owned(), value)).to_vec();
+    // of pictures there are no columns
+    let told = metadata.into_iter().filter(|(key, _)| *key != COLUMNS || !input.columns.is_empty());
+    let metadata = told.map(|(key, value)| (key.to_owned(), value)).collect();
     let given = match (&input.shape[..], options.normalized_input) {
         (_, true) => "normalised as the run's data".to_owned(),
         ([_], false) => "a table's own numbers".to_owned(),

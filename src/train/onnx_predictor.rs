@@ -10,7 +10,7 @@ use crate::formats::onnx::{Dimension, Model};
 use crate::tensor::{Tensor, no_grad};
 
 use super::Predictor;
-use super::export::{CLASSES, GIVEN, LEVELS, MEAN, STD};
+use super::export::{CLASSES, COLUMNS, GIVEN, LEVELS, MEAN, STD};
 use super::record::InputRecord;
 
 /// A row of what a model says adds up to 1 within this if it is probabilities.
@@ -20,7 +20,8 @@ const SUM_TOLERANCE: f64 = 1e-3;
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Preprocessing {
     /// What of each channel (or of all) becomes 0, and how much becomes 1, where levels go from 0 to 1: the mean and
-    /// standard deviation of PyTorch's `Normalize`. Without them, the model is given levels from 0 to 1.
+    /// standard deviation of PyTorch's `Normalize`. Without them, the model is given levels from 0 to 1. A file that
+    /// brasa wrote tells them itself.
     pub scale: Option<(Vec<f32>, Vec<f32>)>,
     /// Names of the classes, or the file's own, or else their numbers.
     pub classes: Option<Vec<String>>,
@@ -43,7 +44,7 @@ impl Predictor {
     /// ```
     ///
     /// # Errors
-    /// If the file cannot be read or is no such model, or the device fails.
+    /// If the file cannot be read or is no such model, it tells itself what is told here, or the device fails.
     pub fn open_onnx(path: &Path, preprocessing: &Preprocessing, device: Option<&str>) -> Result<Self> {
         let device = device.map_or_else(Device::best, Device::named)?;
         let model = Model::load(path, &device)?;
@@ -65,7 +66,12 @@ impl Predictor {
         if rows == Some(0) {
             return Err(wrong(format!("its input is {input}: batches of nothing")));
         }
+        let is_ours = model.metadata().contains_key(GIVEN);
         if let Some((mean, std)) = &preprocessing.scale {
+            if is_ours {
+                let message = "it tells itself by which mean and deviation pictures are scaled: give neither";
+                return Err(Error::Config(format!("{}: {message}", path.display())));
+            }
             if let [channels, _, _] = &shape[..]
                 && [mean, std].iter().any(|numbers| numbers.len() != 1 && numbers.len() != *channels)
             {
@@ -82,7 +88,6 @@ impl Predictor {
             }
         }
         let normalization = normalization(&model, &shape, preprocessing);
-        let is_ours = model.metadata().contains_key(GIVEN);
         // of whole numbers, levels are what there is
         let has_levels = !dtype.is_float() || model.metadata().get(GIVEN).is_some_and(|given| given == LEVELS);
         // of rows that the model scales itself nothing is left to do, and pictures of other programs have 256 levels,
@@ -111,10 +116,12 @@ impl Predictor {
         if segments && count > 256 {
             return Err(wrong(format!("masks have 256 classes at most, not {count}")));
         }
-        let classes = preprocessing.classes.clone().unwrap_or_else(|| names(&model, count));
+        let numbered = || (0..count).map(|number| number.to_string()).collect();
+        let classes = preprocessing.classes.clone().or_else(|| names(&model, CLASSES, count)).unwrap_or_else(numbered);
         if classes.len() != count {
             return Err(wrong(format!("there are names for {} classes, but the model tells {count}", classes.len())));
         }
+        let columns = if let [features] = shape[..] { names(&model, COLUMNS, features) } else { None };
         let file = path.to_owned();
         let answer = move |inputs: &Tensor| -> Result<Tensor> {
             no_grad(|| {
@@ -132,7 +139,7 @@ impl Predictor {
                 Ok(if segments { said.argmax(1).to_dtype(DType::U8) } else { log_probabilities(&said) })
             })
         };
-        let input = InputRecord { shape, mean, std, segments, columns: Vec::new() };
+        let input = InputRecord { shape, mean, std, segments, columns: columns.unwrap_or_default() };
         Ok(Self::new(device, classes, input, rows, Box::new(answer)))
     }
 }
@@ -167,11 +174,10 @@ fn normalization(model: &Model, shape: &[usize], preprocessing: &Preprocessing) 
     }
 }
 
-/// Names of the classes, as the file has them, or their numbers.
-fn names(model: &Model, count: usize) -> Vec<String> {
-    let listed = model.metadata().get(CLASSES).and_then(|text| serde_json::from_str::<Vec<String>>(text).ok());
-    let numbers = || (0..count).map(|number| number.to_string()).collect();
-    listed.filter(|names| names.len() == count).unwrap_or_else(numbers)
+/// So many names, if the file has them.
+fn names(model: &Model, key: &str, count: usize) -> Option<Vec<String>> {
+    let listed = model.metadata().get(key).and_then(|text| serde_json::from_str::<Vec<String>>(text).ok());
+    listed.filter(|names| names.len() == count)
 }
 
 /// Logarithms of probabilities, of these or of logits.

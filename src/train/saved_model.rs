@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::models::{self, ModelSpec};
-use crate::nn::{LoadOptions, Module, load_weights};
+use crate::nn::Module;
 
+use super::checkpoint;
 use super::devices::open_first;
 use super::record::{InputRecord, RUN, RunRecord};
 #[cfg(feature = "cli")]
@@ -39,7 +40,7 @@ impl SavedModel {
         device.set_matmul_precision(config.matmul_precision);
         let spec = ModelSpec { input: input.shape.clone(), classes: classes.len(), seed: u64::from(config.seed) };
         let model = models::create(&config.model.to_string(), &spec, &device)?;
-        load_weights(model.as_ref(), weights, &LoadOptions::default())?;
+        checkpoint::load_weights(model.as_ref(), weights)?;
         Ok(Self { config, device, model, classes, input })
     }
 }

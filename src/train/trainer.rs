@@ -204,7 +204,12 @@ impl Trainer {
             let message = format!("{} is no run: {why}; runs are folders such as runs/digits-cnn-1", folder.display());
             return Err(Error::Config(message));
         }
-        Config::load(&path)
+        let text = std::fs::read_to_string(&path).map_err(|error| Error::io(&path, error))?;
+        // a run writes all its settings, and none at all would be read as those of a run without flags
+        if text.trim_ascii().is_empty() {
+            return Err(Error::format(path, "it is empty, where a run's settings were: put back what it was"));
+        }
+        Config::parse(&path, &text)
     }
 
     /// What it computes on; of several devices the first one, which evaluates.

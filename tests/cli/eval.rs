@@ -33,6 +33,9 @@ fn evaluation_repeats_what_training_said() {
     let rounded = brasa(&["eval", text(&run), "--device", "cpu", "--quantize"]);
     assert!(rounded.stdout.contains("best.safetensors, in 8 bits"), "{}", rounded.stdout);
     refuses(&["eval", text(out.path())], 2, &["is no run", "it has no config.toml", "runs/digits-cnn-1"]);
+    let emptied = out.path().join("emptied");
+    std::fs::create_dir(&emptied).and_then(|()| std::fs::write(emptied.join("config.toml"), "\n")).expect("writable");
+    refuses(&["eval", text(&emptied)], 1, &["emptied/config.toml", "it is empty"]);
     refuses(&["eval", text(&run.join("best.safetensors"))], 2, &["is no run: it is a file", "runs/digits-cnn-1"]);
     refuses(&["eval", "nope"], 2, &["nope is no run: there is no such folder", "runs/digits-cnn-1"]);
     refuses(&["eval", text(&run), "--device", "auto"], 2, &["`auto`", "best, cpu, gpu"]);

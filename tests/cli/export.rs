@@ -7,7 +7,7 @@ use brasa::data::digits;
 use brasa::formats::onnx::Model;
 use brasa::nn::load_tensors;
 
-use super::{brasa, digit, folder, json_lines, refuses, short, text};
+use super::{brasa, digit, flags, folder, json_lines, refuses, short, text};
 
 /// A run on the digits, and some held-out ones as pictures.
 fn run_and_digits(out: &Path) -> (PathBuf, PathBuf) {
@@ -37,12 +37,42 @@ fn a_run_as_onnx_answers_as_the_run() {
         let ran = brasa(&[&["export", text(&run), text(&file)], flags].concat());
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         assert!(ran.stdout.contains("logits f32 [") && ran.stdout.contains(", 10]"), "{}", ran.stdout);
+        refuses(
+            &["infer", text(&file), text(&pictures), "--mean", "0.5", "--std", "0.5"],
+            2,
+            &["tells itself", "mean"],
+        );
         for (got, wanted) in asked(&file).iter().zip(&expected) {
             assert_eq!((&got["input"], &got["class"]), (&wanted["input"], &wanted["class"]), "{flags:?}");
             let [got, wanted] = [got, wanted].map(|line| line["probability"].as_f64().expect("a number"));
             assert!((got - wanted).abs() < 1e-4, "{flags:?}: {got} {wanted}");
         }
     }
+}
+
+#[test]
+fn a_table_s_columns_are_found_by_name() {
+    let out = folder();
+    let row = |number: usize| format!("{},{number},{}\n", number % 7, if number > 50 { "high" } else { "low" });
+    let path = out.path().join("own.csv");
+    std::fs::write(&path, format!("a,b,class\n{}", (0..100).map(row).collect::<String>())).expect("writable");
+    let dataset = format!("csv:{}", text(&path));
+    let ran = brasa(&flags(out.path(), "30", &["--name", "run", "--dataset", &dataset, "--lr", "0.01"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let (run, file) = (out.path().join("run"), out.path().join("run.onnx"));
+    assert_eq!(brasa(&["export", text(&run), text(&file)]).code, Some(0));
+    let turned = out.path().join("turned.csv");
+    std::fs::write(&turned, "b,a\n3,5\n97,1\n").expect("writable");
+    let [expected, got] = [&run, &file].map(|model| {
+        let ran = brasa(&["infer", text(model), text(&turned), "--json", "--device", "cpu"]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        json_lines(&ran.stdout).iter().map(|line| line["class"].clone()).collect::<Vec<_>>()
+    });
+    assert_eq!(expected, ["low", "high"]);
+    assert_eq!(got, expected);
+    let other = out.path().join("other.csv");
+    std::fs::write(&other, "b,c\n3,5\n").expect("writable");
+    refuses(&["infer", text(&file), text(&other), "--device", "cpu"], 1, &["other.csv", "lacks the column `a`"]);
 }
 
 #[test]

@@ -214,6 +214,8 @@ fn masks_have_the_sizes_of_their_pictures_and_are_never_written_over_others() {
     // where the pictures lie
     let before = std::fs::read(pictures.join("a.png")).expect("a picture");
     assert_eq!(brasa(&["infer", text(&run), text(&pictures), "--masks", text(&pictures)]).code, Some(1));
+    let file = pictures.join("a.png");
+    refuses(&["infer", text(&run), text(&pictures), "--masks", text(&file)], 2, &["masks", "is a file"]);
     assert_eq!(std::fs::read(pictures.join("a.png")).expect("a picture"), before);
 }
 

@@ -280,6 +280,9 @@ fn flags_that_take_a_value_behind_an_equals_sign_say_so() {
     // of two commands' flags of one name, that of the command that is given, and only what is wrong is told
     for (arguments, words) in [
         (&["data", "--download", "minst"][..], ["unknown data set `minst`", "NAME"]),
+        (&["--dataset", "tests"], ["unknown data set `tests`", "did you mean folder:tests?"]),
+        (&["--epochs", "99999999999999999999999"], ["'99999999999999999999999'", "it is too large"]),
+        (&["--schedule", "step:every=3"], ["size is missing", "as in step:size=1000"]),
         (&["data", "mnist", "--download", "cifar10"], ["unexpected argument 'cifar10'", "Usage: brasa data"]),
         (&["train", "--bogus", "--augment", "cifar"], ["unexpected argument '--bogus'", "Usage: brasa train"]),
     ] {

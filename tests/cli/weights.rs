@@ -19,6 +19,18 @@ fn what_is_loaded_is_told_and_a_head_of_the_same_size_can_begin_anew() {
     for words in ["4 variables loaded from", "2 keep their first values: 4.weight, 4.bias"] {
         assert!(headless.contains(words), "`{words}` is missing in: {headless}");
     }
+    // a checkpoint's, without its optimizer's state
+    let saved = std::fs::read_dir(out.path().join("first/checkpoints")).expect("a folder");
+    let checkpoint = saved.map(|entry| entry.expect("a file").path()).max().expect("a checkpoint");
+    let begun = flags(out.path(), "1", &["--name", "begun", "--weights", text(&checkpoint), "--skip-weights", "4.*"]);
+    let begun = brasa(&begun).stderr;
+    assert!(begun.contains("4 variables loaded from") && begun.contains("2 keep their first values"), "{begun}");
+    let [of_run, of_checkpoint] = [&weights, &checkpoint].map(|weights| {
+        let judged = brasa(&["eval", text(&out.path().join("first")), "--weights", text(weights), "--json"]);
+        assert_eq!(judged.code, Some(0), "{}", judged.stderr);
+        judged.stdout
+    });
+    assert_eq!(of_run, of_checkpoint);
     let bodiless = tuned("bodiless", &["--skip-weights", "0.*", "--skip-weights", "2.*"]);
     assert!(bodiless.contains("2 variables loaded from"), "{bodiless}");
 }

@@ -9,7 +9,6 @@ use rayon::prelude::*;
 
 use crate::data::{MAX_PICTURE_BYTES, Sample, feature, find, has_names, is_picture_name, separator};
 use crate::error::{Error, Result};
-use crate::pool;
 use crate::train::{GivenPicture, Predictor};
 use crate::units::{self, counted};
 
@@ -88,7 +87,7 @@ impl Inputs {
     }
 
     fn together(&self, sources: Vec<Source>) -> Vec<Given> {
-        pool::run(|| sources.into_par_iter().map(|source| self.given(source)).collect())
+        sources.into_par_iter().map(|source| self.given(source)).collect()
     }
 
     fn given(&self, source: Source) -> Given {

@@ -26,8 +26,13 @@ impl Masks {
         Self { folder: folder.to_owned(), written: HashSet::new() }
     }
 
-    /// An error if the mask of a picture at one of these places would be written over another file.
+    /// An error if the mask of a picture at one of these places would be written over another file, or there can be no
+    /// such folder.
     pub(super) fn check(folder: &Path, places: &[PathBuf]) -> Result<()> {
+        if folder.is_file() {
+            let message = format!("masks: {} is a file; name a folder for them", folder.display());
+            return Err(Error::Config(message));
+        }
         let mut masks = Self::new(folder);
         let mut there = Vec::new();
         for place in places {

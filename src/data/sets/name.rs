@@ -168,7 +168,13 @@ pub(crate) fn known_forms() -> Vec<&'static str> {
 }
 
 fn unknown(text: &str) -> Error {
-    Error::Config(format!("unknown data set `{text}`; known are: {}", known_forms().join(", ")))
+    let path = Path::new(text);
+    let form = match () {
+        () if path.is_dir() => "folder",
+        () if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv")) => "csv",
+        () => return Error::Config(format!("unknown data set `{text}`; known are: {}", known_forms().join(", "))),
+    };
+    Error::Config(format!("unknown data set `{text}`: did you mean {form}:{text}?"))
 }
 
 impl Serialize for DatasetName {

@@ -49,11 +49,13 @@ impl<'a> Settings<'a> {
         Ok(self.find(key)?.unwrap_or(default))
     }
 
-    fn need<T: FromStr>(&mut self, key: &'static str) -> Result<T> {
-        match self.find(key)? {
-            Some(value) => Ok(value),
-            None => self.wrong(&format!("{key} is missing")),
+    /// The value of `key`, which there has to be, such as `example`.
+    fn need<T: FromStr>(&mut self, key: &'static str, example: &str) -> Result<T> {
+        if let Some(value) = self.find(key)? {
+            return Ok(value);
         }
+        let name = self.text.split(':').next().unwrap_or_default().trim();
+        self.wrong(&format!("{key} is missing, as in {name}:{key}={example}"))
     }
 
     /// One of a few words; the first is the default.
@@ -96,13 +98,13 @@ fn single(text: &str) -> Result<Schedule> {
             let (start, end) = (it.or("start", 1.0 / 3.0)?, it.or("end", 1.0)?);
             Schedule::Linear { start, end, steps: it.find("steps")? }
         }
-        "step" => Schedule::Step { size: it.need("size")?, gamma: it.or("gamma", 0.1)? },
-        "multistep" => Schedule::MultiStep { at: it.need::<Steps>("at")?.0, gamma: it.or("gamma", 0.1)? },
-        "exponential" => Schedule::Exponential { gamma: it.need("gamma")? },
+        "step" => Schedule::Step { size: it.need("size", "1000")?, gamma: it.or("gamma", 0.1)? },
+        "multistep" => Schedule::MultiStep { at: it.need::<Steps>("at", "1000/2000")?.0, gamma: it.or("gamma", 0.1)? },
+        "exponential" => Schedule::Exponential { gamma: it.need("gamma", "0.999")? },
         "polynomial" => Schedule::Polynomial { steps: it.find("steps")?, power: it.or("power", 1.0)? },
         "cosine" => Schedule::Cosine { steps: it.find("steps")?, min: it.or("min", 0.0)? },
         "cosine-restarts" => {
-            let (first, longer) = (it.need("first")?, it.or("longer", 1)?);
+            let (first, longer) = (it.need("first", "1000")?, it.or("longer", 1)?);
             Schedule::CosineRestarts { first, longer, min: it.or("min", 0.0)? }
         }
         "onecycle" => Schedule::OneCycle {
@@ -120,7 +122,7 @@ fn single(text: &str) -> Result<Schedule> {
                 ("triangular2", Cycle::Triangular2),
                 ("exp_range", Cycle::ExpRange(gamma)),
             ];
-            let (max, up, down) = (it.need("max")?, it.or("up", 2000)?, it.find("down")?);
+            let (max, up, down) = (it.need("max", "0.1")?, it.or("up", 2000)?, it.find("down")?);
             Schedule::Cyclic { max, up, down, mode: it.word("mode", &modes)? }
         }
         "plateau" => {

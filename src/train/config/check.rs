@@ -11,7 +11,10 @@ use super::{Config, OptimizerName};
 /// A number of something, of which there is at least one.
 #[cfg(feature = "cli")]
 pub(super) fn count(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| "it must be a whole number, and at least 1".to_owned())
+    text.parse().map_err(|error: std::num::ParseIntError| match error.kind() {
+        std::num::IntErrorKind::PosOverflow => "it is too large".to_owned(),
+        _ => "it must be a whole number, and at least 1".to_owned(),
+    })
 }
 
 impl Config {

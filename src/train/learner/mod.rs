@@ -28,6 +28,7 @@ use crate::timing::StageTimes;
 use crate::timing::spans::SpanLog;
 use crate::units::some;
 
+use super::checkpoint;
 use super::config::{Config, OnNan, Precision};
 use average::Average;
 pub(super) use inspect::{Inside, LIKELIEST, Prediction, likeliest};
@@ -409,12 +410,16 @@ fn load(model: &dyn Module, path: &Path, skipped: &[String]) -> Result<LoadRepor
         let message = format!("skip-weights: no variable of the model is called `{pattern}`; it has {names}");
         return Err(Error::Config(message));
     }
-    let asked = skipped.iter().fold(LoadOptions::default().partial(), |options, pattern| options.skip(pattern));
-    let whole = nn::load_weights(model, path, &asked);
+    let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
+    let prefix = checkpoint::prefix_of_weights(&bytes);
+    let skip =
+        |options: LoadOptions, pattern: &String| options.skip(&format!("{}{pattern}", prefix.unwrap_or_default()));
+    let asked = skipped.iter().fold(checkpoint::load_options(prefix).partial(), skip);
+    let whole = nn::weights_from_bytes(model, path, &bytes, &asked);
     let Err(Error::State(mismatch)) = &whole else { return whole };
     // what has another shape, and what belongs to it
-    let options = mismatch.misshaped.iter().fold(asked, |options, (name, ..)| options.skip(name));
-    nn::load_weights(model, path, &options)
+    let options = mismatch.misshaped.iter().map(|(name, ..)| name).fold(asked, skip);
+    nn::weights_from_bytes(model, path, &bytes, &options)
 }
 
 #[cfg(test)]
