@@ -1,4 +1,4 @@
-//! Threads of brasa's own, on which nothing runs but kernels and their compilation.
+//! Threads of brasa's own, on which nothing runs but kernels (an application's, too) and their compilation.
 //!
 //! Whoever waits for such work holds its device. On a pool that the program uses, too, every thread might be waiting
 //! for that device, or the thread that holds it might take up such a job while it waits: neither would ever end.

@@ -172,7 +172,8 @@ pub trait Kernel<const INPUTS: usize, const OUTPUTS: usize = 1>: Eq + Hash + Sen
     }
 
     /// The same computation on the host: what the CPU runs, and what the kernel is checked against. Elements are
-    /// row-major, a bool is 0 or 1; outputs are zero before and are rounded to their types after.
+    /// row-major, a bool is 0 or 1; outputs are zero before and are rounded to their types after. The device is at work
+    /// meanwhile: computing with its tensors here would wait for ever.
     fn host(&self, call: &Call, inputs: [&[f64]; INPUTS], outputs: [&mut [f64]; OUTPUTS]);
 
     /// The gradients of the inputs, each of its input's shape, from those of the outputs; `None` for an input that has

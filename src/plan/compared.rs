@@ -1,4 +1,5 @@
-//! Values that are compared with their own maximum or minimum: `argmax`, the gradients of `max` and of pooling.
+//! Values that are compared with their own maximum or minimum: `argmax`, `cummax`, the gradients of
+//! `max` and of pooling.
 //!
 //! Both sides must be rounded alike. A driver may contract a product and a sum in one place and not in another, and f16
 //! values have more bits in registers; so what is computed with rounding is stored, and whoever compares reads it back.

@@ -125,7 +125,7 @@ pub enum Body {
     Loop(LoopKernel),
     /// A contraction with its prologues and epilogue.
     Contract(ContractKernel),
-    /// Work that has loops of its own: sorting, sums over segments, attention.
+    /// Work that has loops of its own, such as sorting, sums over segments, scans and attention, or is an application's.
     Routine(Routine),
 }
 

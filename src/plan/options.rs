@@ -4,7 +4,8 @@ use crate::matmul_precision::MatmulPrecision;
 
 /// Limits and costs that decide how a program is cut into kernels.
 ///
-/// Everything that fixes the order of a summation depends on these, on shapes and on the program, never on measurements.
+/// With shapes and the program they fix which sums are cut, and how; within a kernel an adapter's limits and units, or the
+/// length of a CPU's vectors, have a say in the order of a sum as well, measurements never.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PlanOptions {
     /// Buffers one kernel may name.

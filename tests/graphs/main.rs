@@ -11,6 +11,7 @@
 //! ```text
 //! BRASA_GRAPHS=100000 cargo test --release --test graphs a_hundred_thousand -- --ignored --nocapture
 //! BRASA_GRAPHS=10000 cargo test --release --test graphs many_middle_sizes -- --ignored --nocapture
+//! BRASA_GRAPHS=1000 cargo test --release --test graphs many_graphs_on_devices -- --ignored --nocapture
 //! ```
 //!
 //! `BRASA_GRAPHS` says how many, `BRASA_FIRST_GRAPH` the seed of the first; `BRASA_SKIP_DEVICES=1` leaves out the CPU.

@@ -4,7 +4,8 @@
 //! They run in threads of one process, so whatever counts objects, breaks a device or seeds its random numbers opens a
 //! device of its own (`common::fresh_devices`), and what depends on environment variables starts the program again.
 //! Apart from them stand `allocation`, which counts what the whole process takes, `cli`, which needs the program
-//! `brasa`, `graphs`, which is to be run for hours, and `limits`, whose tensors take much of the memory there is.
+//! `brasa`, `graphs`, which is to be run for hours, `limits`, whose tensors take much of the memory there is, `malformed`,
+//! which damages files, and `ui`, which works the window's widgets.
 
 #[path = "../common/mod.rs"]
 mod common;

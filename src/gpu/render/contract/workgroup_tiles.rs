@@ -1,7 +1,7 @@
 //! Contractions on real GPUs: operands in workgroup memory, a tile of 16 to 128 rows and columns of results for each
 //! workgroup.
 //!
-//! A thread has one or four blocks of 4×4 results. Per summed point it reads 8 words for the 16 multiplications of one
+//! A thread has one to eight blocks of 4×4 results. Per summed point it reads 8 words for the 16 multiplications of one
 //! block, 16 for the 64 of four. Where a core reads 32 words in the time of 128 multiplications, as NVIDIA's do, one
 //! block keeps half of them busy at best, four all of them. Tiles of fewer than 64 rows or columns are for results that
 //! have no more, such as gradients of small filters, and for those that larger ones would share among too few cores.
