@@ -171,7 +171,9 @@ impl Tensor {
             (Some(-1), _) => self.reciprocal(),
             (_, Operand::Float(0.5)) => self.sqrt(),
             (_, Operand::Float(-0.5)) => self.rsqrt(),
-            (Some(n), Operand::Int(_)) if n > 0 && matches!(self.dtype(), DType::I32 | DType::U32) => self.times_itself(n),
+            (Some(n), Operand::Int(_)) if n > 0 && matches!(self.dtype(), DType::I32 | DType::U32) => {
+                self.times_itself(n)
+            }
             _ => Self::binary(Binary::Pow, self, exponent),
         }
     }
