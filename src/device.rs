@@ -201,11 +201,13 @@ impl Device {
         self.0.ledger.largest(count)
     }
 
-    /// Bytes of its memory that nobody uses, where the system tells: for what computes on the processor. No graphics
-    /// interface behind wgpu says it of a GPU.
+    /// Bytes of its memory that nobody uses, where the system tells: for what computes on the processor, of which a
+    /// driver may give less than is free. No graphics interface behind wgpu says it of a GPU.
     pub fn free_memory(&self) -> Option<u64> {
         let on_host = matches!(self.info().kind, DeviceKind::Cpu | DeviceKind::Software);
-        on_host.then(crate::sensors::host_free_bytes).flatten()
+        let free = on_host.then(crate::sensors::host_free_bytes).flatten()?;
+        let given = self.info().memory_bytes.unwrap_or(u64::MAX);
+        Some(free.min(given.saturating_sub(self.memory().live_bytes)))
     }
 
     fn cached_bytes(&self) -> u64 {

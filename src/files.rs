@@ -146,7 +146,8 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
 /// Makes a folder and those above it; it may be there already.
 pub(crate) fn create_folder(path: &Path) -> Result<()> {
     if let Some(file) = path.ancestors().find(|path| path.is_file()) {
-        let said = format!("{} is a file, and no folder", file.display());
+        let which = if file == path { "it".to_owned() } else { file.display().to_string() };
+        let said = format!("{which} is a file, and no folder");
         return Err(Error::io(path, io::Error::new(io::ErrorKind::NotADirectory, said)));
     }
     std::fs::create_dir_all(path).map_err(|error| Error::io(path, error))
@@ -161,9 +162,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("runs");
         std::fs::write(&file, b"").expect("writable");
-        for path in [file.clone(), file.join("inner")] {
-            let said = create_folder(&path).expect_err("a file is there").to_string();
-            assert!(said.contains(&format!("{} is a file", file.display())), "{said}");
+        for (path, words) in [(&file, "runs: it is a file"), (&file.join("inner"), "runs is a file")] {
+            let said = create_folder(path).expect_err("a file is there").to_string();
+            assert!(said.contains(words), "{said}");
         }
     }
 

@@ -77,11 +77,13 @@ fn one_off_options(device: &Device) -> PlanOptions {
 ///
 /// # Errors
 /// If a step is being traced, a value was made from the inputs of one, or the device fails.
+#[track_caller]
 pub fn realize(nodes: &[NodeRef]) -> Result<()> {
     let missing: SmallVec<[&NodeRef; 4]> = nodes.iter().filter(|node| node.value().is_none()).collect();
     let Some(first) = missing.first() else { return Ok(()) };
     if trace::is_tracing() {
-        return Err(Error::Traced { what: format!("reading a value of {} at {}", first.shape, first.location) });
+        let here = std::panic::Location::caller();
+        return Err(Error::Traced { what: format!("reading a value of {} at {here}", first.shape) });
     }
     let mut left = missing.as_slice();
     while let Some(first) = left.first() {

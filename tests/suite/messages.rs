@@ -239,6 +239,12 @@ fn messages_name_the_method_that_was_called() {
             }),
             "binary_cross_entropy: [3, 4] with weights [4, 5]",
         ),
+        (
+            call(|| zeros(&[1, 2, 3]).affine_grid([1, 1, 5, 6], false)),
+            "affine_grid: the size is [1, 1, 5, 6], not [rows, columns] or [planes, rows, columns]",
+        ),
+        (call(|| a.pad(&[(isize::MAX, 1), (0, 0)], 0.0)), "pad: [3, 4] by [(9223372036854775807, 1), (0, 0)]"),
+        (call(|| a.split_sizes(&[usize::MAX, 4], 0)), "split_sizes: [18446744073709551615, 4] along axis 0 of [3, 4]"),
         (call(|| a.mse_loss(&ints, Reduction::Mean)), "mse_loss: f32 with target i32; cast one with to_dtype"),
         (call(|| a.mse_loss(&b, Reduction::Mean)), "mse_loss: [3, 4] with target [4, 5]"),
         (
@@ -311,7 +317,9 @@ fn settings_out_of_range_are_refused_where_they_are_given() {
     let options = AdamOptions::default();
     let optimizer = Adam::new(&var(), options).expect("memory");
     let attention = || MultiheadAttention::new(4, 2, Attention::Full, &init).expect("memory");
+    let twice = || var().into_iter().cycle().take(2).collect::<Vec<_>>();
     check(&[
+        (call(move || Adam::new(&twice(), options)), "arena `optimizer.0.parameters`: `p` is given twice"),
         (
             call(adam(AdamOptions { learning_rate: -0.5, ..options })),
             "optimizer: learning_rate is -0.5, which is to be at least 0 and finite",

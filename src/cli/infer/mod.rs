@@ -246,7 +246,10 @@ impl Timed {
         let what = if predictor.input().shape.len() == 3 { "picture" } else { "row" };
         let rate = thousands((self.answered as f64 / seconds).round() as u64);
         let (count, device) = (counted(self.answered, what), predictor.device().name());
-        let mut text = format!("{count} in {seconds:.2} s on {device}, reading included: {rate} a second");
+        let mut text = match self.answered {
+            0 => format!("no answers on {device}"),
+            _ => format!("{count} in {seconds:.2} s on {device}, reading included: {rate} a second"),
+        };
         let mut others: Vec<f64> = self.others.iter().map(Duration::as_secs_f64).collect();
         others.sort_by(f64::total_cmp);
         if !others.is_empty() {
