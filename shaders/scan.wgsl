@@ -1,7 +1,6 @@
 // Cumulative reductions: a workgroup goes over a block of neighbouring rows, a tile at a time. The threads of a row have
 // a few neighbouring elements each; what comes before those is joined from what each thread, and each sixteen of them,
-// come to. The order depends on sizes and on how many threads a
-// workgroup may have.
+// come to. The order depends on sizes and on how many threads a workgroup may have.
 
 //@slot bindings
 @group(0) @binding(0) var<storage, read> input: array<f32>;

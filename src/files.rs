@@ -143,9 +143,14 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
     cache.map(|cache| cache.join("brasa"))
 }
 
+/// The file because of which there can be no folder of this name.
+pub(crate) fn file_in_the_way(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|path| path.is_file())
+}
+
 /// Makes a folder and those above it; it may be there already.
 pub(crate) fn create_folder(path: &Path) -> Result<()> {
-    if let Some(file) = path.ancestors().find(|path| path.is_file()) {
+    if let Some(file) = file_in_the_way(path) {
         let which = if file == path { "it".to_owned() } else { file.display().to_string() };
         let said = format!("{which} is a file, and no folder");
         return Err(Error::io(path, io::Error::new(io::ErrorKind::NotADirectory, said)));

@@ -82,13 +82,9 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
                 format!("what has `{filter}` in its name in {suites} is not among the short cases: leave out --quick")
             }
             filter => {
-                let mut names: Vec<String> = Vec::new();
-                for case in cases::all(&Options { filter: String::new(), ..options.clone() }) {
-                    if !names.contains(&case.name) {
-                        names.push(case.name);
-                    }
-                }
-                format!("nothing to measure in {suites} with `{filter}` in its name; there are {}", names.join(", "))
+                let all = names(&Options { filter: String::new(), ..options.clone() });
+                let all: Vec<String> = all.into_iter().map(|(_, name)| name).collect();
+                format!("nothing to measure in {suites} with `{filter}` in its name; there are {}", all.join(", "))
             }
         };
         return Err(Error::Config(what));

@@ -11,7 +11,7 @@ use super::scratch::reserve;
 use crate::dtype::DType;
 use crate::plan::{Routine, RoutineKind};
 
-/// Values of one element that are read at a time.
+/// Places, and values of one element, that are read at a time.
 const AT_ONCE: usize = 256;
 
 /// Computes what the routine, a reduction over segments, writes.
@@ -47,6 +47,7 @@ pub(super) fn run(env: &Env<'_>, routine: &Routine) {
     });
 }
 
+/// A reduction over segments.
 struct Grouped<'a> {
     env: &'a Env<'a>,
     routine: &'a Routine,
@@ -63,10 +64,10 @@ impl Grouped<'_> {
     fn rows(&self, range: Range<usize>, sums: &mut [u32], values: &mut [u32]) {
         let span = &self.routine.inputs[0];
         let view = &self.env.views[span.buffer];
-        let mut places = [0; AT_ONCE / 4];
+        let mut places = [0; AT_ONCE];
         sums.fill(self.fold.identity);
         for start in range.clone().step_by(places.len()) {
-            let places = &mut places[..(range.end - start).min(AT_ONCE / 4)];
+            let places = &mut places[..(range.end - start).min(AT_ONCE)];
             self.places(start, places);
             for &place in &*places {
                 let first = at(span, place as usize * self.width);

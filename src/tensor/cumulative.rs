@@ -1,25 +1,23 @@
 //! Cumulative reductions. Sums and extrema have a kernel of their own, [`Op::Scan`].
 //!
 //! Others, whose gradients are not as plain, short axes, which fuse with their neighbours so, and what is larger than
-//! the one binding that a kernel writes, are composed: windows
-//! of 16 elements that end at each place, then windows of 16 such results, and so on. An axis that would take more than
-//! three of these reductions, each of which goes over all elements, is cut into blocks of 16 first, and what comes
-//! before each block is the cumulative reduction of what blocks reduce to. The order of summation depends on the shape
-//! alone, and all that a gradient needs is that of windows and reductions.
+//! the one binding that a kernel writes, are composed: windows of 16 elements that end at each place, then windows of 16
+//! such results, and so on. An axis that would take more than three of these reductions, each of which goes over all
+//! elements, is cut into blocks of 16 first, and what comes before each block is the cumulative reduction of what blocks
+//! reduce to. The order of summation depends on the shape alone, and all that a gradient needs is that of windows and
+//! reductions.
 
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Dim, Op, ReduceOp};
 use crate::ops::movement::{Moved, identity};
 use crate::shape::Shape;
 
-use super::Tensor;
+use super::{MOST_IN_A_BINDING, Tensor};
 
 /// Elements of a window, and of a block.
 const RADIX: usize = 16;
 /// Elements of an axis up to which it stays in one piece.
 const LONGEST: usize = RADIX.pow(3);
-/// Elements up to which there is a kernel: it writes one binding, for which WebGPU promises 128 MiB.
-const MOST: usize = 1 << 25;
 
 /// What is reduced cumulatively.
 #[derive(Clone, Copy)]
@@ -109,7 +107,7 @@ impl Tensor {
         let size = self.shape()[axis];
         if let Joined::Reduce(op @ (ReduceOp::Sum | ReduceOp::Max | ReduceOp::Min)) = what
             && size > RADIX
-            && self.numel() <= MOST
+            && self.numel() <= MOST_IN_A_BINDING
         {
             let op = Op::Scan { op, axis, block: usize::MAX, reverse: false };
             return Self::apply(op, &[self], self.shape().clone(), self.dtype());

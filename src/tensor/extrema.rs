@@ -4,13 +4,11 @@ use crate::dtype::DType;
 use crate::graph::opaque;
 use crate::ops::movement::with_size;
 
-use super::Tensor;
 use super::segment::sums_in_rows;
+use super::{MOST_IN_A_BINDING, Tensor};
 
 /// Elements of a row that each place looks at, at most; of more, each place is told which are its own.
 const MOST_COMPARED: usize = 32;
-/// Elements, of what is grouped with their places and of results, for which a binding of 128 MiB is enough.
-const MOST_GROUPED: usize = 1 << 25;
 
 impl Tensor {
     /// The first index of the largest element along `axis`, as i32; NaN counts as largest.
@@ -104,7 +102,9 @@ impl Tensor {
         let position = axis.cast_signed();
         let length = self.shape()[axis];
         let results = self.numel() / length.max(1) * size;
-        if length > MOST_COMPARED && results > 0 && results.max(2 * self.numel()) <= MOST_GROUPED {
+        // what is sorted comes with its places
+        let written = results.max(2 * self.numel());
+        if length > MOST_COMPARED && results > 0 && written <= MOST_IN_A_BINDING {
             let sums = opaque(|| {
                 let [values, index] = [self, index].map(|x| x.transpose(position, -1));
                 let shape = with_size(values.shape(), self.rank() - 1, size);

@@ -4,7 +4,6 @@ use crate::dtype::DType;
 use crate::graph::opaque;
 use crate::ops::indexing::index_add;
 
-use super::sort::as_int;
 use super::{Groups, Tensor};
 
 impl Tensor {
@@ -46,7 +45,7 @@ impl Tensor {
             let x = self.to_dtype(DType::F32);
             let inside = x.ge(low).logical_and(&x.le(high));
             let bin = ((&x - low) * (bins as f64 / (high - low))).floor().clamp(0.0, (bins - 1) as f64);
-            let bin = inside.where_(bin.to_dtype(DType::I32), as_int(bins));
+            let bin = inside.where_(bin.to_dtype(DType::I32), bins);
             bin.bincount(bins + 1).narrow(0, 0, bins).to_dtype(DType::F32)
         })
     }

@@ -58,9 +58,7 @@ impl Tensor {
     #[must_use]
     pub fn gather(&self, axis: isize, index: &Self) -> Self {
         let axis = self.axis("gather", axis);
-        let fits = self.rank() == index.rank()
-            && self.shape().iter().zip(index.shape().iter()).enumerate().all(|(a, (x, i))| a == axis || x >= i);
-        assert!(fits, "gather: {} by {} along axis {axis}", self.shape(), index.shape());
+        self.assert_indexable("gather", axis, index);
         let size = self.shape()[axis];
         let index = index.checked_index("gather", size);
         let mut place = index.zeros_like();

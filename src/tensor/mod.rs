@@ -66,6 +66,9 @@ pub use scatter::ScatterOp;
 pub(crate) use segment::Groups;
 pub use unique::Unique;
 
+/// Words that a routine, which writes one binding, writes on every adapter: WebGPU promises 128 MiB.
+const MOST_IN_A_BINDING: usize = 1 << 25;
+
 /// A multi-dimensional array on a device, computed when it is needed.
 ///
 /// Its methods are PyTorch's, and do not change it. It is a handle: cheap to clone, and what it was computed from is

@@ -9,7 +9,6 @@ use crate::ops::movement::with_size;
 use crate::ops::{elementwise, ok};
 use crate::shape::Shape;
 
-use super::sort::as_int;
 use super::{Groups, Operand, Tensor};
 
 /// How [`Tensor::scatter_reduce`] joins what goes to one place.
@@ -41,16 +40,17 @@ impl Tensor {
     pub(super) fn positions(&self, name: &'static str, axis: usize, index: &Self) -> Self {
         self.assert_indexable(name, axis, index);
         let strides = self.shape().strides();
-        let mut sum = index.checked_index(name, self.shape()[axis]).to_dtype(DType::U32) * as_int(strides[axis]);
+        let mut sum = index.checked_index(name, self.shape()[axis]).to_dtype(DType::U32) * strides[axis];
         for other in (0..self.rank()).filter(|&other| other != axis && index.shape()[other] > 1) {
             let coordinate = Self::iota(index.shape().clone(), other, self.device()).to_dtype(DType::U32);
-            sum += coordinate * as_int(strides[other]);
+            sum += coordinate * strides[other];
         }
         sum
     }
 
+    /// Panics unless the index has as many axes, and none but `axis` is longer.
     #[track_caller]
-    fn assert_indexable(&self, name: &str, axis: usize, index: &Self) {
+    pub(super) fn assert_indexable(&self, name: &str, axis: usize, index: &Self) {
         let fits = self.rank() == index.rank()
             && self.shape().iter().zip(index.shape().iter()).enumerate().all(|(a, (x, i))| a == axis || i <= x);
         assert!(fits, "{name}: {} by {} along axis {axis}", self.shape(), index.shape());
@@ -248,7 +248,7 @@ impl Tensor {
         let mut places = Self::zeros_of(shape.clone(), DType::U32, self.device());
         for (index, &size) in indices.iter().zip(leading) {
             let index = index.checked_index("index_put", size).to_dtype(DType::U32);
-            places = places * as_int(size) + index.expand(&shape);
+            places = places * size + index.expand(&shape);
         }
         let places = places.reshape([count]);
         let all = Shape::from([shape.dims(), rest].concat());

@@ -8,7 +8,6 @@ use crate::graph::{Op, ReduceOp};
 use crate::shape::Shape;
 
 use super::Tensor;
-use super::sort::as_int;
 
 /// Elements that one invocation adds up; longer segments are cut into parts.
 const LONGEST: usize = 1024;
@@ -78,7 +77,7 @@ impl Groups {
     #[track_caller]
     pub(crate) fn last(&self) -> (Tensor, Tensor) {
         let (starts, ends) = self.bounds();
-        let place = ends.maximum(1) - 1 + as_int(self.count);
+        let place = ends.maximum(1) - 1 + self.count;
         (starts.lt(&ends), self.pairs.at(&place))
     }
 
@@ -106,7 +105,7 @@ pub(super) fn sums_in_rows(values: &Tensor, index: &Tensor, size: usize, ascendi
     let pairs = (!ascending).then(|| index.sorted_pairs(length));
     let number = |axis| Tensor::iota([rows, size], axis, index.device()).to_dtype(DType::U32);
     let in_row = pairs.as_ref().unwrap_or(&index).search(length, &number(1), size, false);
-    let starts = (in_row + number(0) * as_int(length)).reshape([rows * size]).pad(&[(0, 1)], as_int(count));
+    let starts = (in_row + number(0) * length).reshape([rows * size]).pad(&[(0, 1)], count);
     let segments = Segments { op: ReduceOp::Sum, width: 1, starts, size: rows * size };
     let pairs = pairs.as_ref().map(|pairs| (pairs, length));
     segments.reduce(values, pairs, (count, length), [rows, size].into())
@@ -142,12 +141,12 @@ impl Segments {
         }
         // Segments are cut at the multiples of LONGEST. Segment s has at most `starts[s + 1] / LONGEST -
         // starts[s] / LONGEST + 1` parts; with so many for each, its first part has number `starts[s] / LONGEST + s`.
-        let first_parts = self.starts.div_trunc(as_int(LONGEST)) + Tensor::count_up(self.size + 1, values);
+        let first_parts = self.starts.div_trunc(LONGEST) + Tensor::count_up(self.size + 1, values);
         let parts = positions / LONGEST + self.size;
         let part = Tensor::count_up(parts + 1, values);
         let segment = first_parts.search(self.size, &part, parts + 1, true) - 1;
         let (start, end) = (self.starts.at(&segment), self.starts.at(&(&segment + 1)));
-        let starts = ((part - &segment) * as_int(LONGEST)).clamp(start, end);
+        let starts = ((part - &segment) * LONGEST).clamp(start, end);
         let partial = once(&starts, LONGEST, [parts, self.width].into());
         let whole = Self { op: self.op, width: self.width, starts: first_parts, size: self.size };
         whole.reduce(&partial, None, (parts, longest.div_ceil(LONGEST) + 1), shape)

@@ -51,7 +51,7 @@ impl Tensor {
         let (length, count) = (self.size(-1), places.size(-1));
         let rows = places.numel().checked_div(count).unwrap_or(0);
         let row = Self::iota([rows, count], 0, self.device()).to_dtype(DType::U32);
-        let element = row * as_int(length) + places.reshape([rows, count]);
+        let element = row * length + places.reshape([rows, count]);
         self.reshape([self.numel()]).at(&element).reshape(places.shape())
     }
 
@@ -144,9 +144,9 @@ impl Tensor {
     #[must_use]
     pub fn median_dim(&self, axis: isize) -> (Self, Self) {
         self.ranked("median", axis, |count, numbers| {
-            let middle = as_int(count - 1) / 2;
+            let middle = (count - 1) / 2;
             // the first NaN comes behind all numbers
-            numbers.lt(as_int(count)).where_(numbers, middle)
+            numbers.lt(count).where_(numbers, middle)
         })
     }
 
@@ -228,9 +228,4 @@ impl Tensor {
         assert!(boundaries.rank() == 1, "bucketize: the boundaries are {}, not [n]", boundaries.shape());
         boundaries.searchsorted(self, right)
     }
-}
-
-/// A size as an operand.
-pub(super) fn as_int(size: usize) -> i64 {
-    i64::try_from(size).expect("sizes fit")
 }

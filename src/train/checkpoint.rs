@@ -30,8 +30,13 @@ pub const CHECKPOINT_VERSION: u32 = 2;
 
 const FORMAT: &str = "brasa-checkpoint";
 const SUFFIX: &str = "safetensors";
-/// What names of tensors begin with; weights that are averaged are what a run's others are judged by.
-const PARTS: [&str; 4] = ["average.", "model.", "optimizer.", "other."];
+/// What names of tensors begin with.
+pub(super) const MODEL: &str = "model.";
+pub(super) const AVERAGE: &str = "average.";
+pub(super) const OPTIMIZER: &str = "optimizer.";
+pub(super) const OTHER: &str = "other.";
+/// All of them; the averaged weights, by which a run is judged, before the model's.
+const PARTS: [&str; 4] = [AVERAGE, MODEL, OPTIMIZER, OTHER];
 
 /// Where a run stands, beside its tensors.
 #[derive(Clone, Debug, Serialize, Deserialize)]

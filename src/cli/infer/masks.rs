@@ -8,7 +8,7 @@ use png::{BitDepth, ColorType, Encoder};
 
 use crate::data::Resize;
 use crate::error::{Error, Result};
-use crate::files::{create_folder, write_new};
+use crate::files::{create_folder, file_in_the_way, write_new};
 use crate::train::class_color;
 
 /// What is said of a mask's name that is taken.
@@ -29,8 +29,8 @@ impl Masks {
     /// An error if the mask of a picture at one of these places would be written over another file, or there can be no
     /// such folder.
     pub(super) fn check(folder: &Path, places: &[PathBuf]) -> Result<()> {
-        if folder.is_file() {
-            let message = format!("masks: {} is a file; name a folder for them", folder.display());
+        if let Some(file) = file_in_the_way(folder) {
+            let message = format!("masks: {} is a file; name a folder for them", file.display());
             return Err(Error::Config(message));
         }
         let mut masks = Self::new(folder);
