@@ -9,14 +9,15 @@ use super::fold::Fold;
 use super::routine::{PIECE, at};
 use super::scratch::reserve;
 use crate::dtype::DType;
-use crate::plan::{Routine, RoutineKind};
+use crate::graph::Segments;
+use crate::plan::Routine;
 
 /// Places, and values of one element, that are read at a time.
 const AT_ONCE: usize = 256;
 
-/// Computes what the routine, a reduction over segments, writes.
-pub(super) fn run(env: &Env<'_>, routine: &Routine) {
-    let RoutineKind::Segments { op, dtype, width, longest, keys } = routine.kind else { unreachable!("segments") };
+/// Computes what the routine, a reduction over segments of values of a type, writes.
+pub(super) fn run(env: &Env<'_>, routine: &Routine, of: Segments, dtype: DType) {
+    let Segments { op, width, longest, keys } = of;
     let (starts, output) = (&routine.inputs[1], &routine.output);
     let grouped = Grouped { env, routine, fold: Fold::new(op, dtype), dtype, width, keys };
     let segments = starts.elements - 1;

@@ -5,6 +5,7 @@ use super::custom;
 use super::execute::Env;
 use super::grouped;
 use super::scan;
+use crate::graph::{Runs, Search};
 use crate::plan::{Routine, RoutineKind, Span};
 
 /// Runs shorter than this are sorted by comparing.
@@ -30,10 +31,10 @@ impl CompiledRoutine {
         let nanoseconds = of_input
             * match routine.kind {
                 RoutineKind::Custom(_) => 10.0,
-                RoutineKind::Sort { run, .. } => f64::from(run.max(2).ilog2()).min(12.0),
-                RoutineKind::Merge { .. } => 3.0,
-                RoutineKind::Search { .. } | RoutineKind::Scan(_) => 0.5,
-                RoutineKind::Segments { .. } => 1.0,
+                RoutineKind::Sort(Runs { run, .. }) => f64::from(run.max(2).ilog2()).min(12.0),
+                RoutineKind::Merge(_) => 3.0,
+                RoutineKind::Search(_) | RoutineKind::Scan(_) => 0.5,
+                RoutineKind::Segments(..) => 1.0,
                 RoutineKind::Attention(ref of) => 0.02 * of.flops() as f64 / of_input.max(1.0),
             }
             + 2.0 * routine.output.elements as f64;
@@ -46,7 +47,7 @@ impl CompiledRoutine {
             RoutineKind::Attention(ref of) => attention::run(env, &self.routine, of),
             RoutineKind::Scan(ref of) => scan::run(env, &self.routine, of),
             RoutineKind::Custom(ref kernel) => custom::run(env, kernel, inputs, output),
-            RoutineKind::Sort { length, run } => {
+            RoutineKind::Sort(Runs { length, run }) => {
                 for_each_run(env, (inputs[0].elements, length, run), |sorter, start, count| {
                     sorter.keys.resize(count, 0);
                     env.views[inputs[0].buffer].read_run::<u32>(at(&inputs[0], start), &mut sorter.keys);
@@ -57,7 +58,7 @@ impl CompiledRoutine {
                     sorter.write(env, output, start);
                 });
             }
-            RoutineKind::Merge { length, run } => {
+            RoutineKind::Merge(Runs { length, run }) => {
                 for_each_run(env, (inputs[0].elements / 2, length, 2 * run), |sorter, start, count| {
                     sorter.read(env, &inputs[0], start, count);
                     let middle = run.min(count);
@@ -65,15 +66,15 @@ impl CompiledRoutine {
                     sorter.write(env, output, start);
                 });
             }
-            RoutineKind::Search { length, queries, right } => self.search(env, (length, queries, right)),
-            RoutineKind::Segments { .. } => grouped::run(env, &self.routine),
+            RoutineKind::Search(search) => self.search(env, search),
+            RoutineKind::Segments(segments, dtype) => grouped::run(env, &self.routine, segments, dtype),
         }
     }
 }
 
 impl CompiledRoutine {
     /// Queries mostly ascend: each starts where the one before it ended, and what lies there is read for several.
-    fn search(&self, env: &Env<'_>, (length, queries, right): (usize, usize, bool)) {
+    fn search(&self, env: &Env<'_>, Search { length, queries, right }: Search) {
         let Routine { inputs, output, .. } = &self.routine;
         let table = &env.views[inputs[0].buffer];
         env.threads.for_each_piece(output.elements.div_ceil(PIECE), |piece, scratch| {

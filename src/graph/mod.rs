@@ -12,7 +12,9 @@ pub(crate) use context::{Entered, at_callers_line, layer, model, opaque, refuse}
 pub use context::{in_layer, in_module, in_segment, traced_like};
 pub use memory::{HostValue, Memory, WeakMemory};
 pub use node::{GradientRule, Node, NodeRef, Source};
-pub use op::{Attention, AttentionPart, Binary, Contract, Dim, Labels, Op, ReduceOp, Unary, View};
+pub use op::{
+    Attention, AttentionPart, Binary, Contract, Dim, Labels, Op, ReduceOp, Runs, Search, Segments, Unary, View,
+};
 pub use program::{External, Inputs, Output, Program, ProgramNode, Slot, Tracer, op_name};
 pub(crate) use scopes::Scopes;
 pub use scopes::without_gradient;

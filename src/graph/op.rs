@@ -62,42 +62,16 @@ pub enum Op {
     /// Sorts u32 keys in rows of `length` elements: every run of `run` elements of a row (the last may be shorter)
     /// ascends, and equal keys stay in order. The output is one vector: all sorted keys, then each one's former place
     /// in its row.
-    Sort {
-        /// Elements of a row.
-        length: usize,
-        /// Elements of a run; `length` sorts whole rows.
-        run: usize,
-    },
-    /// What [`Op::Sort`] yields with runs twice as long, from what it yields with runs of `run`.
-    Merge {
-        /// Elements of a row.
-        length: usize,
-        /// Elements of a run of the input.
-        run: usize,
-    },
+    Sort(Runs),
+    /// What [`Op::Sort`] yields with runs twice as long, from what it yields with these.
+    Merge(Runs),
     /// How many elements of a row come before each query: u32, by bisection. Inputs are (rows of `length` ascending u32
     /// elements, queries: u32); what follows the rows in the first input is not looked at.
-    Search {
-        /// Elements of a row.
-        length: usize,
-        /// Queries that look into one row, before they move on to the next.
-        queries: usize,
-        /// True if elements equal to the query come before it.
-        right: bool,
-    },
+    Search(Search),
     /// `out[s, c] = values[row(p), c]` reduced over `starts[s] <= p < starts[s + 1]`, one by one from the first.
     /// Inputs are (values, starts: u32, ascending) and maybe pairs as [`Op::Sort`] yields: then `row(p)` is where key `p`
     /// came from, else `p`. Shapes are free; all is row-major.
-    Segments {
-        /// The operation.
-        op: ReduceOp,
-        /// Elements of a row of values, and of the output.
-        width: usize,
-        /// No segment is longer.
-        longest: usize,
-        /// Keys of a row of the pairs.
-        keys: usize,
-    },
+    Segments(Segments),
     /// All elements up to each place along `axis`, joined. Blocks begin anew. Inputs are the values and maybe what each
     /// block begins with, in the values' shape but for as many elements along `axis` as there are blocks. Values
     /// are f32, i32 or u32.
@@ -135,6 +109,39 @@ pub enum Op {
     Custom,
     /// The input, unchanged; stops gradients. Removed before planning.
     Detach,
+}
+
+/// Rows of keys, and the runs of each that ascend.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Runs {
+    /// Elements of a row.
+    pub length: usize,
+    /// Elements of a run, the last of a row may have fewer; with `length`, or more, a row is one run.
+    pub run: usize,
+}
+
+/// Rows that are looked into.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Search {
+    /// Elements of a row.
+    pub length: usize,
+    /// Queries that look into one row, before they move on to the next.
+    pub queries: usize,
+    /// True if elements equal to the query come before it.
+    pub right: bool,
+}
+
+/// What is done with the rows of each segment.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Segments {
+    /// The operation.
+    pub op: ReduceOp,
+    /// Elements of a row of values, and of the output.
+    pub width: usize,
+    /// No segment is longer.
+    pub longest: usize,
+    /// Keys of a row of the pairs.
+    pub keys: usize,
 }
 
 /// `softmax(scale · q kᵀ) v` of each head, or its gradients: sizes that all parts share, and which one it is.

@@ -30,13 +30,13 @@ pub(crate) fn gradient(node: &NodeRef, gradient: &Tensor) -> Vec<Option<Tensor>>
     let rule = |f: fn(&NodeRef, &Tensor) -> Tensor| vec![Some(f(node, gradient))];
     match &node.op {
         Op::Leaf | Op::Uniform | Op::Const(_) | Op::Iota { .. } | Op::Random { .. } => Vec::new(),
-        Op::Bitcast | Op::CheckIndex { .. } | Op::Detach | Op::Sort { .. } | Op::Merge { .. } => vec![None],
-        Op::Search { .. } => vec![None, None],
+        Op::Bitcast | Op::CheckIndex { .. } | Op::Detach | Op::Sort(_) | Op::Merge(_) => vec![None],
+        Op::Search(_) => vec![None, None],
         // its rule stands beside it (`custom`)
         Op::Kernel(_) => vec![None; node.inputs.len()],
         Op::Attention(attention) => attention::gradient(attention, node, gradient),
         Op::Scan { .. } => rule(scan::gradient),
-        Op::Segments { .. } => unreachable!("segments are traced without gradient, below a rule of their own"),
+        Op::Segments(_) => unreachable!("segments are traced without gradient, below a rule of their own"),
         Op::Unary(op) => vec![elementwise::unary_gradient(*op, node, gradient)],
         Op::Binary(op) => elementwise::binary_gradient(*op, node, gradient),
         Op::Select => elementwise::select_gradient(node, gradient),
@@ -74,12 +74,10 @@ pub(crate) fn reference(node: &Node, inputs: &[&[f64]]) -> Vec<f64> {
         Op::Reduce { op, axes } => reduce::reference(*op, axes, node, inputs),
         Op::Contract(contract) => contract::reference(contract, node, inputs),
         Op::Gather { axis } => indexing::gather_reference(*axis, node, inputs),
-        Op::Sort { length, run } => sort::sorted_runs(inputs[0], *length, *run),
-        Op::Merge { length, run } => sort::merged_runs(inputs[0], *length, *run),
-        Op::Search { length, queries, right } => sort::found((*length, *queries, *right), inputs),
-        Op::Segments { op, width, longest, keys } => {
-            sort::segments((*op, node.dtype), (*width, *longest, *keys), inputs)
-        }
+        Op::Sort(runs) => sort::sorted(*runs, inputs),
+        Op::Merge(runs) => sort::merged(*runs, inputs),
+        Op::Search(search) => sort::found(*search, inputs),
+        Op::Segments(segments) => sort::segments(*segments, node.dtype, inputs),
         Op::Scan { .. } => {
             let scan = Scan::of(&node.op, node.dtype, &node.shape).expect("it is one");
             scan::reference(&scan, inputs)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::custom::Invocation;
 use crate::dtype::DType;
-use crate::graph::{Attention, Op, ReduceOp};
+use crate::graph::{Attention, Op, Runs, Search, Segments};
 use crate::ops::scan::{self, Scan};
 use crate::ops::{attention, sort};
 
@@ -29,41 +29,13 @@ pub struct Routine {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum RoutineKind {
     /// [`Op::Sort`]: keys to pairs.
-    Sort {
-        /// Elements of a row.
-        length: usize,
-        /// Elements of a run, at most `length`.
-        run: usize,
-    },
+    Sort(Runs),
     /// [`Op::Merge`]: pairs to pairs.
-    Merge {
-        /// Elements of a row.
-        length: usize,
-        /// Elements of a run of the input.
-        run: usize,
-    },
+    Merge(Runs),
     /// [`Op::Search`]: (rows, queries) to numbers of elements.
-    Search {
-        /// Elements of a row.
-        length: usize,
-        /// Queries that look into one row.
-        queries: usize,
-        /// True if elements equal to the query come before it.
-        right: bool,
-    },
-    /// [`Op::Segments`]: (values, starts) or (values, starts, pairs) to sums.
-    Segments {
-        /// The operation.
-        op: ReduceOp,
-        /// The values' type.
-        dtype: DType,
-        /// Elements of a row.
-        width: usize,
-        /// No segment is longer.
-        longest: usize,
-        /// Keys of a row of the pairs.
-        keys: usize,
-    },
+    Search(Search),
+    /// [`Op::Segments`], and the values' type: (values, starts) or (values, starts, pairs) to sums.
+    Segments(Segments, DType),
     /// [`Op::Scan`]: values or (values, what blocks begin with) to results.
     Scan(Scan),
     /// [`Op::Attention`].
@@ -94,10 +66,10 @@ impl Span {
 pub(super) fn is_routine(op: &Op) -> bool {
     matches!(
         op,
-        Op::Sort { .. }
-            | Op::Merge { .. }
-            | Op::Search { .. }
-            | Op::Segments { .. }
+        Op::Sort(_)
+            | Op::Merge(_)
+            | Op::Search(_)
+            | Op::Segments(_)
             | Op::Scan { .. }
             | Op::Attention(_)
             | Op::Kernel(_)
@@ -115,12 +87,10 @@ pub(super) fn build(context: Context<'_>, node: usize) -> Option<Routine> {
     let kind = match node.op {
         Op::Kernel(ref kernel) => RoutineKind::Custom(Arc::clone(kernel)),
         Op::Attention(ref attention) => RoutineKind::Attention(attention.clone()),
-        Op::Sort { length, run } => RoutineKind::Sort { length, run: run.min(length) },
-        Op::Merge { length, run } => RoutineKind::Merge { length, run },
-        Op::Search { length, queries, right } => RoutineKind::Search { length, queries, right },
-        Op::Segments { op, width, longest, keys } => {
-            RoutineKind::Segments { op, dtype: node.dtype, width, longest, keys }
-        }
+        Op::Sort(Runs { length, run }) => RoutineKind::Sort(Runs { length, run: run.min(length) }),
+        Op::Merge(runs) => RoutineKind::Merge(runs),
+        Op::Search(search) => RoutineKind::Search(search),
+        Op::Segments(segments) => RoutineKind::Segments(segments, node.dtype),
         ref op => match Scan::of(op, node.dtype, &node.shape) {
             Some(scan) => RoutineKind::Scan(scan),
             None => unreachable!("{op:?} is no routine"),
@@ -136,12 +106,10 @@ impl Routine {
         let whole = match self.kind {
             RoutineKind::Custom(ref kernel) => return kernel.evaluate(inputs, output),
             RoutineKind::Attention(ref of) => attention::reference(of, inputs),
-            RoutineKind::Sort { length, run } => sort::sorted_runs(inputs[0], length, run),
-            RoutineKind::Merge { length, run } => sort::merged_runs(inputs[0], length, run),
-            RoutineKind::Search { length, queries, right } => sort::found((length, queries, right), inputs),
-            RoutineKind::Segments { op, dtype, width, longest, keys } => {
-                sort::segments((op, dtype), (width, longest, keys), inputs)
-            }
+            RoutineKind::Sort(runs) => sort::sorted(runs, inputs),
+            RoutineKind::Merge(runs) => sort::merged(runs, inputs),
+            RoutineKind::Search(search) => sort::found(search, inputs),
+            RoutineKind::Segments(segments, dtype) => sort::segments(segments, dtype, inputs),
             RoutineKind::Scan(ref of) => scan::reference(of, inputs),
         };
         output.copy_from_slice(&whole);
@@ -161,10 +129,10 @@ impl Routine {
         let (elements, first) = (self.output.elements as u64, self.inputs[0].elements as u64);
         match self.kind {
             RoutineKind::Attention(ref attention) => attention.flops(),
-            RoutineKind::Sort { run, .. } => first * u64::from(run.max(2).ilog2()),
-            RoutineKind::Merge { .. } => elements / 2,
-            RoutineKind::Search { length, .. } => elements * u64::from(length.max(2).ilog2()),
-            RoutineKind::Segments { .. } | RoutineKind::Scan(_) => first,
+            RoutineKind::Sort(Runs { run, .. }) => first * u64::from(run.max(2).ilog2()),
+            RoutineKind::Merge(_) => elements / 2,
+            RoutineKind::Search(Search { length, .. }) => elements * u64::from(length.max(2).ilog2()),
+            RoutineKind::Segments(..) | RoutineKind::Scan(_) => first,
             // nobody knows
             RoutineKind::Custom(_) => first + elements,
         }

@@ -1,11 +1,10 @@
 //! Places of the largest and smallest elements.
 
 use crate::dtype::DType;
-use crate::graph::opaque;
+use crate::graph::{ReduceOp, opaque};
 use crate::ops::movement::with_size;
 
-use super::segment::sums_in_rows;
-use super::{MOST_IN_A_BINDING, Tensor};
+use super::{Groups, MOST_IN_A_BINDING, Tensor};
 
 /// Elements of a row that each place looks at, at most; of more, each place is told which are its own.
 const MOST_COMPARED: usize = 32;
@@ -108,8 +107,9 @@ impl Tensor {
             let sums = opaque(|| {
                 let [values, index] = [self, index].map(|x| x.transpose(position, -1));
                 let shape = with_size(values.shape(), self.rank() - 1, size);
-                let rows = |x: &Self| x.reshape([self.numel() / length, length]);
-                sums_in_rows(&rows(&values), &rows(&index), size, ascending).reshape(shape).transpose(position, -1)
+                let rows = index.reshape([self.numel() / length, length]);
+                let groups = Groups::in_rows(&rows, size, ascending);
+                groups.reduce(ReduceOp::Sum, &values, 1, shape).transpose(position, -1)
             });
             return sums
                 .with_gradient(&[self, index], move |_, inputs, g| vec![Some(g.gather(position, &inputs[1])), None]);

@@ -4,7 +4,7 @@
 //! same bits on every device and in every run.
 
 use crate::dtype::DType;
-use crate::graph::{Op, ReduceOp};
+use crate::graph::{Op, ReduceOp, Runs, Search, Segments};
 use crate::shape::Shape;
 
 use super::Tensor;
@@ -16,13 +16,13 @@ impl Tensor {
     /// Keys (u32, rows of `length`) and their places, sorted: one vector, see [`Op::Sort`].
     #[track_caller]
     pub(super) fn sorted_pairs(&self, length: usize) -> Self {
-        Self::apply(Op::Sort { length, run: length }, &[self], [2 * self.numel()].into(), DType::U32)
+        Self::apply(Op::Sort(Runs { length, run: length }), &[self], [2 * self.numel()].into(), DType::U32)
     }
 
     /// For each query (u32) how many elements of an ascending row of `self` come before it, see [`Op::Search`].
     #[track_caller]
     pub(super) fn search(&self, length: usize, queries: &Self, per_row: usize, right: bool) -> Self {
-        let op = Op::Search { length, queries: per_row, right };
+        let op = Op::Search(Search { length, queries: per_row, right });
         Self::apply(op, &[self, queries], queries.shape().clone(), DType::U32)
     }
 
@@ -43,10 +43,12 @@ impl Tensor {
 pub(crate) struct Groups {
     /// Number of positions, not 0.
     count: usize,
-    /// Number of groups.
+    /// Positions of a row; no group has more.
+    length: usize,
+    /// Number of groups: those of all rows.
     size: usize,
-    /// See [`Op::Sort`].
-    pairs: Tensor,
+    /// See [`Op::Sort`]; none where positions are in order already.
+    pairs: Option<Tensor>,
     /// Where each group starts among the sorted positions, and where the last one ends: `[size + 1]`.
     starts: Tensor,
 }
@@ -58,7 +60,20 @@ impl Groups {
         let count = index.numel();
         let pairs = index.to_dtype(DType::U32).sorted_pairs(count);
         let starts = pairs.search(count, &Tensor::count_up(size + 1, index), size + 1, false);
-        Self { count, size, pairs, starts }
+        Self { count, length: count, size, pairs: Some(pairs), starts }
+    }
+
+    /// Groups the positions of each row of an `index` `[rows, n]` with elements, all of which are known to be below
+    /// `size`; of each row there are `size` groups. Rows that are known to ascend need not be sorted.
+    #[track_caller]
+    pub(super) fn in_rows(index: &Tensor, size: usize, ascending: bool) -> Self {
+        let (count, rows, length) = (index.numel(), index.size(0), index.size(1));
+        let index = index.to_dtype(DType::U32);
+        let pairs = (!ascending).then(|| index.sorted_pairs(length));
+        let number = |axis| Tensor::iota([rows, size], axis, index.device()).to_dtype(DType::U32);
+        let in_row = pairs.as_ref().unwrap_or(&index).search(length, &number(1), size, false);
+        let starts = (in_row + number(0) * length).reshape([rows * size]).pad(&[(0, 1)], count);
+        Self { count, length, size: rows * size, pairs, starts }
     }
 
     #[track_caller]
@@ -73,12 +88,16 @@ impl Groups {
         ends - starts
     }
 
-    /// Whether each group has a position, and its last one (else any): `[size]` both.
+    /// Whether each group has a position, and its last one (else any): `[size]` both. Of an index that is one row.
     #[track_caller]
     pub(crate) fn last(&self) -> (Tensor, Tensor) {
         let (starts, ends) = self.bounds();
-        let place = ends.maximum(1) - 1 + self.count;
-        (starts.lt(&ends), self.pairs.at(&place))
+        let place = ends.maximum(1) - 1;
+        let last = match &self.pairs {
+            Some(pairs) => pairs.at(&(place + self.count)),
+            None => place,
+        };
+        (starts.lt(&ends), last)
     }
 
     /// Rows of `width` elements reduced over each group, under `shape`; row number `p` of `values` belongs to position
@@ -88,67 +107,37 @@ impl Groups {
         if values.dtype() == DType::F16 {
             return self.reduce(op, &values.to_dtype(DType::F32), width, shape).to_dtype(DType::F16);
         }
-        let segments = Segments { op, width, starts: self.starts.clone(), size: self.size };
-        segments.reduce(values, Some((&self.pairs, self.count)), (self.count, self.count), shape.into())
+        let of = Segments { op, width, longest: self.length, keys: self.length };
+        reduce(of, (values, self.count), self.pairs.as_ref(), &self.starts, shape.into())
     }
 }
 
-/// The sums of the elements of each row of `values` by what `index` has in their place, which is known to be below
-/// `size`: `[rows, n]` both, with elements, to `[rows, size]`. Rows that are known to ascend need not be sorted.
+/// What [`Op::Segments`] yields of values for `positions` positions, with the segments between `starts`.
 #[track_caller]
-pub(super) fn sums_in_rows(values: &Tensor, index: &Tensor, size: usize, ascending: bool) -> Tensor {
-    if values.dtype() == DType::F16 {
-        return sums_in_rows(&values.to_dtype(DType::F32), index, size, ascending).to_dtype(DType::F16);
+fn reduce(
+    of: Segments,
+    (values, positions): (&Tensor, usize),
+    pairs: Option<&Tensor>,
+    starts: &Tensor,
+    shape: Shape,
+) -> Tensor {
+    let once = |starts: &Tensor, longest: usize, shape: Shape| {
+        let inputs: Vec<&Tensor> = [values, starts].into_iter().chain(pairs).collect();
+        Tensor::apply(Op::Segments(Segments { longest, ..of }), &inputs, shape, values.dtype())
+    };
+    if of.longest <= LONGEST {
+        return once(starts, of.longest, shape);
     }
-    let (count, rows, length) = (index.numel(), index.size(0), index.size(1));
-    let index = index.to_dtype(DType::U32);
-    let pairs = (!ascending).then(|| index.sorted_pairs(length));
-    let number = |axis| Tensor::iota([rows, size], axis, index.device()).to_dtype(DType::U32);
-    let in_row = pairs.as_ref().unwrap_or(&index).search(length, &number(1), size, false);
-    let starts = (in_row + number(0) * length).reshape([rows * size]).pad(&[(0, 1)], count);
-    let segments = Segments { op: ReduceOp::Sum, width: 1, starts, size: rows * size };
-    let pairs = pairs.as_ref().map(|pairs| (pairs, length));
-    segments.reduce(values, pairs, (count, length), [rows, size].into())
-}
-
-/// Neighbouring positions reduced together.
-struct Segments {
-    op: ReduceOp,
-    width: usize,
-    /// `[size + 1]`, u32.
-    starts: Tensor,
-    size: usize,
-}
-
-impl Segments {
-    /// The reduction of `positions` positions in segments no longer than `longest`. Pairs come with the keys of a row.
-    #[track_caller]
-    fn reduce(
-        &self,
-        values: &Tensor,
-        pairs: Option<(&Tensor, usize)>,
-        (positions, longest): (usize, usize),
-        shape: Shape,
-    ) -> Tensor {
-        let once = |starts: &Tensor, longest: usize, shape: Shape| {
-            let keys = pairs.map_or(positions, |(_, keys)| keys);
-            let op = Op::Segments { op: self.op, width: self.width, longest, keys };
-            let inputs: Vec<&Tensor> = [values, starts].into_iter().chain(pairs.map(|(pairs, _)| pairs)).collect();
-            Tensor::apply(op, &inputs, shape, values.dtype())
-        };
-        if longest <= LONGEST {
-            return once(&self.starts, longest, shape);
-        }
-        // Segments are cut at the multiples of LONGEST. Segment s has at most `starts[s + 1] / LONGEST -
-        // starts[s] / LONGEST + 1` parts; with so many for each, its first part has number `starts[s] / LONGEST + s`.
-        let first_parts = self.starts.div_trunc(LONGEST) + Tensor::count_up(self.size + 1, values);
-        let parts = positions / LONGEST + self.size;
-        let part = Tensor::count_up(parts + 1, values);
-        let segment = first_parts.search(self.size, &part, parts + 1, true) - 1;
-        let (start, end) = (self.starts.at(&segment), self.starts.at(&(&segment + 1)));
-        let starts = ((part - &segment) * LONGEST).clamp(start, end);
-        let partial = once(&starts, LONGEST, [parts, self.width].into());
-        let whole = Self { op: self.op, width: self.width, starts: first_parts, size: self.size };
-        whole.reduce(&partial, None, (parts, longest.div_ceil(LONGEST) + 1), shape)
-    }
+    // Segments are cut at the multiples of LONGEST. Segment s has at most `starts[s + 1] / LONGEST -
+    // starts[s] / LONGEST + 1` parts; with so many for each, its first part has number `starts[s] / LONGEST + s`.
+    let segments = starts.numel() - 1;
+    let first_parts = starts.div_trunc(LONGEST) + Tensor::count_up(segments + 1, values);
+    let parts = positions / LONGEST + segments;
+    let part = Tensor::count_up(parts + 1, values);
+    let segment = first_parts.search(segments, &part, parts + 1, true) - 1;
+    let (start, end) = (starts.at(&segment), starts.at(&(&segment + 1)));
+    let cut = ((part - &segment) * LONGEST).clamp(start, end);
+    let partial = once(&cut, LONGEST, [parts, of.width].into());
+    let longest = of.longest.div_ceil(LONGEST) + 1;
+    reduce(Segments { longest, keys: parts, ..of }, (&partial, parts), None, &first_parts, shape)
 }

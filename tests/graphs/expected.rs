@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use brasa::Tensor;
 use brasa::dtype::Scalar;
-use brasa::graph::{Binary, NodeRef, Op, ReduceOp, Unary, reference};
+use brasa::graph::{Binary, NodeRef, Op, ReduceOp, Segments, Unary, reference};
 
 use super::case::SplitMix;
 
@@ -132,7 +132,7 @@ fn rounds(op: &Op) -> bool {
             !matches!(op, Unary::Neg | Unary::Abs | Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round)
         }
         Op::Binary(op) => !matches!(op, Binary::Max | Binary::Min),
-        Op::Reduce { op, .. } | Op::Segments { op, .. } | Op::Scan { op, .. } => {
+        Op::Reduce { op, .. } | Op::Segments(Segments { op, .. }) | Op::Scan { op, .. } => {
             matches!(op, ReduceOp::Sum | ReduceOp::Prod)
         }
         Op::Contract(_) => true,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::graph::{Runs, Search, Segments};
 
 fn span(buffer: BufferId, data: &[Data], range: std::ops::Range<usize>) -> Span {
     assert!(range.end <= data[buffer].values.len());
@@ -17,10 +18,13 @@ fn runs_are_sorted_and_merged() {
             let count = rows * length;
             let data = [keys(count + 3), Data::zeros(DType::U32, 2 * count + 5), Data::zeros(DType::U32, 2 * count)];
             let (from, pairs) = (span(0, &data, 3..3 + count), span(1, &data, 5..5 + 2 * count));
-            let sort =
-                Routine { kind: RoutineKind::Sort { length, run: run.min(length) }, inputs: vec![from], output: pairs };
+            let sort = Routine {
+                kind: RoutineKind::Sort(Runs { length, run: run.min(length) }),
+                inputs: vec![from],
+                output: pairs,
+            };
             let merge = Routine {
-                kind: RoutineKind::Merge { length, run },
+                kind: RoutineKind::Merge(Runs { length, run }),
                 inputs: vec![pairs],
                 output: span(2, &data, 0..2 * count),
             };
@@ -40,7 +44,7 @@ fn queries_find_their_places_in_any_order() {
                 Data::zeros(DType::U32, rows * queries),
             ];
             let routine = Routine {
-                kind: RoutineKind::Search { length, queries, right },
+                kind: RoutineKind::Search(Search { length, queries, right }),
                 inputs: vec![span(0, &data, 0..rows * length), span(1, &data, 0..rows * queries)],
                 output: span(2, &data, 0..rows * queries),
             };
@@ -70,7 +74,7 @@ fn segments_of_every_type_and_width() {
                 let mut inputs = vec![span(0, &data, 0..count * width), span(1, &data, 0..starts.len())];
                 inputs.extend((keys > 0).then(|| span(2, &data, 0..2 * count)));
                 let output = span(3, &data, 0..(starts.len() - 1) * width);
-                let kind = RoutineKind::Segments { op, dtype, width, longest: 300, keys };
+                let kind = RoutineKind::Segments(Segments { op, width, longest: 300, keys }, dtype);
                 check(vec![Body::Routine(Routine { kind, inputs, output })], &data, 1e-5);
             }
         }

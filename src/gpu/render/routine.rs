@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::ReduceOp;
+use crate::graph::{ReduceOp, Runs, Search, Segments};
 use crate::ops::scan::Scan;
 use crate::plan::{Routine, RoutineKind, Span};
 
@@ -22,10 +22,10 @@ const OF_SOFTWARE: [usize; 3] = [64, 32, 64];
 /// The launch for a routine, which has work.
 pub(crate) fn render(module: Module<'_>, routine: &Routine) -> Result<Launch> {
     match routine.kind {
-        RoutineKind::Sort { length, run } => sort(module, routine, length, run),
-        RoutineKind::Merge { length, run } => merge(module, routine, length, run),
-        RoutineKind::Search { length, queries, right } => search(module, routine, (length, queries, right)),
-        RoutineKind::Segments { .. } => segments(module, routine),
+        RoutineKind::Sort(runs) => sort(module, routine, runs),
+        RoutineKind::Merge(runs) => merge(module, routine, runs),
+        RoutineKind::Search(of) => search(module, routine, of),
+        RoutineKind::Segments(of, dtype) => segments(module, routine, of, dtype),
         RoutineKind::Scan(ref of) => scan(module, routine, of),
         RoutineKind::Attention(_) | RoutineKind::Custom(_) => unreachable!("rendered by itself"),
     }
@@ -85,7 +85,7 @@ pub(super) fn store(
     Ok(())
 }
 
-fn sort(mut module: Module<'_>, routine: &Routine, length: usize, run: usize) -> Result<Launch> {
+fn sort(mut module: Module<'_>, routine: &Routine, Runs { length, run }: Runs) -> Result<Launch> {
     let keys = &routine.inputs[0];
     // a row of one run may be padded
     let least = if length <= run { 4 * module.caps.least_threads as usize } else { 4 };
@@ -109,7 +109,7 @@ fn sort(mut module: Module<'_>, routine: &Routine, length: usize, run: usize) ->
     module.finish("sort.wgsl", &[("grid", &grid), ("access", &access), ("rounds", &rounds)], groups)
 }
 
-fn merge(mut module: Module<'_>, routine: &Routine, length: usize, run: usize) -> Result<Launch> {
+fn merge(mut module: Module<'_>, routine: &Routine, Runs { length, run }: Runs) -> Result<Launch> {
     let pairs = &routine.inputs[0];
     let count = pairs.elements / 2;
     // the results of one invocation come from one pair of runs
@@ -126,7 +126,7 @@ fn merge(mut module: Module<'_>, routine: &Routine, length: usize, run: usize) -
     module.finish("merge.wgsl", &[("grid", &grid), ("access", &access)], groups)
 }
 
-fn search(mut module: Module<'_>, routine: &Routine, (length, queries, right): (usize, usize, bool)) -> Result<Launch> {
+fn search(mut module: Module<'_>, routine: &Routine, Search { length, queries, right }: Search) -> Result<Launch> {
     let before = if right { "<=" } else { "<" };
     let mut access =
         format!("fn is_before(element: u32, query: u32) -> bool {{\n    return element {before} query;\n}}\n\n");
@@ -152,8 +152,8 @@ fn joining(module: &mut Module<'_>, op: ReduceOp, dtype: DType) -> Result<(&'sta
     Ok((ty, text))
 }
 
-fn segments(mut module: Module<'_>, routine: &Routine) -> Result<Launch> {
-    let RoutineKind::Segments { op, dtype, width, longest, keys } = routine.kind else { unreachable!("segments") };
+fn segments(mut module: Module<'_>, routine: &Routine, of: Segments, dtype: DType) -> Result<Launch> {
+    let Segments { op, width, longest, keys } = of;
     let (ty, mut access) = joining(&mut module, op, dtype)?;
     number(&mut module, "width", width, &mut access);
     number(&mut module, "longest", longest, &mut access);

@@ -220,7 +220,7 @@ impl<'a> Writer<'a> {
             Op::Leaf | Op::Reduce { .. } | Op::Contract(_) | Op::Pack { .. } | Op::Custom | Op::Detach => {
                 unreachable!("{:?} lies in memory", node.op)
             }
-            Op::Sort { .. } | Op::Merge { .. } | Op::Search { .. } | Op::Segments { .. } | Op::Scan { .. } => {
+            Op::Sort(_) | Op::Merge(_) | Op::Search(_) | Op::Segments(_) | Op::Scan { .. } => {
                 unreachable!("{:?} lies in memory", node.op)
             }
             Op::Attention(_) | Op::Kernel(_) => unreachable!("{:?} lies in memory", node.op),

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
 use crate::dtype::{DType, Scalar};
-use crate::graph::{Dim, Inputs, Op, Program, ProgramNode, View};
+use crate::graph::{Dim, Inputs, Op, Program, ProgramNode, Runs, View};
 use crate::shape::Shape;
 
 use super::{PlanOptions, simplify};
@@ -33,7 +33,7 @@ pub(super) fn split(program: &Program, options: &PlanOptions) -> Program {
                 splitter.split_reduce(&node, op, &axes, &sum.renumbered(&map))
             }
             Op::Contract(contract) => splitter.split_contract(&node, &contract, options.wanted_groups),
-            Op::Sort { length, run } => splitter.split_sort(&node, length, run),
+            Op::Sort(runs) => splitter.split_sort(&node, runs),
             Op::Scan { .. } => splitter.split_scan(&node),
             _ => None,
         };
@@ -78,15 +78,15 @@ impl Splitter<'_> {
     }
 
     /// Short runs are sorted, then merged until they are long enough.
-    fn split_sort(&mut self, node: &ProgramNode, length: usize, run: usize) -> Option<usize> {
+    fn split_sort(&mut self, node: &ProgramNode, Runs { length, run }: Runs) -> Option<usize> {
         let run = run.min(length);
         let mut sorted = self.options.sort_run;
         if run <= sorted {
             return None;
         }
-        let mut made = self.push(ProgramNode { op: Op::Sort { length, run: sorted }, ..node.clone() });
+        let mut made = self.push(ProgramNode { op: Op::Sort(Runs { length, run: sorted }), ..node.clone() });
         while sorted < run {
-            let op = Op::Merge { length, run: sorted };
+            let op = Op::Merge(Runs { length, run: sorted });
             made = self.push(ProgramNode { op, inputs: smallvec![made], ..node.clone() });
             sorted *= 2;
         }

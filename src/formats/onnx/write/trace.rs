@@ -190,10 +190,10 @@ const fn is_known(op: &Op) -> bool {
     !matches!(
         op,
         Op::Bitcast
-            | Op::Sort { .. }
-            | Op::Merge { .. }
-            | Op::Search { .. }
-            | Op::Segments { .. }
+            | Op::Sort(_)
+            | Op::Merge(_)
+            | Op::Search(_)
+            | Op::Segments(_)
             | Op::Random { .. }
             | Op::Pack { .. }
             | Op::Kernel(_)

@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::Error;
-use crate::graph::{Attention, AttentionPart, ReduceOp};
+use crate::graph::{Attention, AttentionPart, ReduceOp, Runs, Search, Segments};
 use crate::ops::attention;
 use crate::ops::scan::Scan;
 use crate::plan::{Routine, RoutineKind, Span};
@@ -25,7 +25,7 @@ fn runs_are_sorted() {
         let keys = case.keys(rows * length + 3);
         let pairs = case.data(DType::U32, 2 * rows * length + 1);
         let (inputs, output) = (vec![case.span(keys, 3)], case.span(pairs, 1));
-        case.check(Body::Routine(Routine { kind: RoutineKind::Sort { length, run }, inputs, output }));
+        case.check(Body::Routine(Routine { kind: RoutineKind::Sort(Runs { length, run }), inputs, output }));
     }
 }
 
@@ -43,7 +43,7 @@ fn runs_are_merged() {
         let from = case.buffer(DType::U32, keys.into_iter().chain(places));
         let to = case.data(DType::U32, 2 * count);
         let (inputs, output) = (vec![case.span(from, 0)], case.span(to, 0));
-        let body = Body::Routine(Routine { kind: RoutineKind::Merge { length, run }, inputs, output });
+        let body = Body::Routine(Routine { kind: RoutineKind::Merge(Runs { length, run }), inputs, output });
         case.check(body.clone());
         // more groups than fit into one dimension: with the limit of real adapters that takes 33 million elements
         case.check_on(&body, &Capabilities { max_groups: 2, ..capabilities(true, false) });
@@ -58,7 +58,7 @@ fn queries_find_their_places() {
         let queries = case.buffer(DType::U32, (0..3 * 7).map(|n| f64::from(n * 31 % 152)));
         let found = case.data(DType::U32, 3 * 7);
         let inputs = vec![case.span(rows, 0), case.span(queries, 0)];
-        let kind = RoutineKind::Search { length: 50, queries: 7, right };
+        let kind = RoutineKind::Search(Search { length: 50, queries: 7, right });
         let output = case.span(found, 0);
         let body = Body::Routine(Routine { kind, inputs, output });
         case.check(body.clone());
@@ -80,7 +80,7 @@ fn segments_are_reduced() {
                 let out = case.data(dtype, 5 * width);
                 let mut inputs = vec![case.span(values, 0), case.span(starts, 0)];
                 inputs.extend((keys > 0).then(|| case.span(pairs, 0)));
-                let kind = RoutineKind::Segments { op, dtype, width, longest: 20, keys };
+                let kind = RoutineKind::Segments(Segments { op, width, longest: 20, keys }, dtype);
                 let output = case.span(out, 0);
                 // products of numbers up to 2 grow
                 case.tolerance = 1e-3;
@@ -311,15 +311,15 @@ fn writes_larger_than_a_binding_are_an_error() {
     let mut case = Case::new();
     let (keys, pairs, more_pairs) = (case.keys(1000), case.data(DType::U32, 2000), case.data(DType::U32, 2000));
     let (values, starts) = (case.data(DType::F32, 10), case.data(DType::U32, 2001));
-    let segments = RoutineKind::Segments { op: ReduceOp::Sum, dtype: DType::F32, width: 1, longest: 10, keys: 1000 };
+    let segments = Segments { op: ReduceOp::Sum, width: 1, longest: 10, keys: 1000 };
     let [sums, more_sums] = [(); 2].map(|()| case.data(DType::F32, 2000));
     let (op, dtype) = (ReduceOp::Sum, DType::F32);
     let scan = RoutineKind::Scan(Scan { op, dtype, length: 100, inner: 1, block: 100, reverse: false });
     for (kind, inputs, output) in [
-        (RoutineKind::Sort { length: 1000, run: 1024 }, vec![keys], pairs),
-        (RoutineKind::Merge { length: 1000, run: 256 }, vec![pairs], more_pairs),
-        (RoutineKind::Search { length: 1000, queries: 2001, right: false }, vec![keys, pairs], starts),
-        (segments, vec![values, starts], sums),
+        (RoutineKind::Sort(Runs { length: 1000, run: 1024 }), vec![keys], pairs),
+        (RoutineKind::Merge(Runs { length: 1000, run: 256 }), vec![pairs], more_pairs),
+        (RoutineKind::Search(Search { length: 1000, queries: 2001, right: false }), vec![keys, pairs], starts),
+        (RoutineKind::Segments(segments, DType::F32), vec![values, starts], sums),
         (scan, vec![sums], more_sums),
     ] {
         let inputs = inputs.into_iter().map(|buffer| case.span(buffer, 0)).collect();
@@ -344,6 +344,6 @@ fn rows_are_sorted_by_as_many_invocations_as_an_adapter_needs() {
         let keys = case.keys(rows * length);
         let pairs = case.data(DType::U32, 2 * rows * length);
         let (inputs, output) = (vec![case.span(keys, 0)], case.span(pairs, 0));
-        case.check_on(&Body::Routine(Routine { kind: RoutineKind::Sort { length, run }, inputs, output }), &caps);
+        case.check_on(&Body::Routine(Routine { kind: RoutineKind::Sort(Runs { length, run }), inputs, output }), &caps);
     }
 }
