@@ -3,6 +3,8 @@
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
+use std::ops::ControlFlow;
+
 use brasa::Device;
 use brasa::bench::{Crossover, Family, Method, crossover};
 use brasa::train::ModelName;
@@ -20,7 +22,7 @@ fn main() -> brasa::Result<()> {
     for family in Family::all(ModelName::new("cnn")?) {
         for [reference, other] in [[0, 1], [1, 0]] {
             let [reference, other] = [&devices[reference], &devices[other]];
-            let found = crossover(family, reference, other, &method, &mut |_| {})?;
+            let found = crossover(family, reference, other, &method, &mut |_| ControlFlow::Continue(()))?;
             let [slower, faster] = found.between;
             println!(
                 "{}: {} overtakes {} between {slower:?} and {faster:?}",

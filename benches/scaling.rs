@@ -17,8 +17,8 @@ use brasa::{Device, Error, Tensor};
 
 use support::training_step;
 
-const LEAST_RUNS: usize = 5;
-const LEAST_S: f64 = 1.0;
+const MIN_RUNS: usize = 5;
+const MIN_S: f64 = 1.0;
 
 /// What grows, how large it is, the work relative to the smallest, and the seconds of a step.
 struct Sweep {
@@ -80,7 +80,7 @@ fn seconds(device: &Device, model: impl Module + 'static, shape: &[usize]) -> Re
     once()?;
     once()?;
     let mut times = Vec::new();
-    while times.len() < LEAST_RUNS || times.iter().sum::<f64>() < LEAST_S {
+    while times.len() < MIN_RUNS || times.iter().sum::<f64>() < MIN_S {
         times.push(once()?);
     }
     times.sort_by(f64::total_cmp);

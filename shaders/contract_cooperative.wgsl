@@ -53,7 +53,7 @@ const STEP: u32 = 16u;
 const THREADS: u32 = 128u;
 const PARTS: u32 = 4u;
 const TERMS: u32 = 1u;
-const MOST_SUBGROUPS: u32 = 4u;
+const MAX_SUBGROUPS: u32 = 4u;
 const PART_ROWS: u32 = 32u;
 const PART_COLUMNS: u32 = 32u;
 const LEFT_PITCH: u32 = 24u;
@@ -65,7 +65,7 @@ const RIGHT_LENGTH: u32 = 1152u;
 var<workgroup> left_tile: array<Element, TERMS * LEFT_LENGTH>;
 var<workgroup> right_tile: array<Element, TERMS * RIGHT_LENGTH>;
 // one block for each subgroup, and of the low terms' products another one
-var<workgroup> results: array<f32, TERMS * MOST_SUBGROUPS * SIZE * SIZE>;
+var<workgroup> results: array<f32, TERMS * MAX_SUBGROUPS * SIZE * SIZE>;
 
 // `load_left` and `load_right` give the elements of four number `number` of a step's piece, zeros behind the last step;
 // `place_left` and `place_right` put them where they belong; `finish` handles four neighbouring results in one row.

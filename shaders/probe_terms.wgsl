@@ -10,7 +10,7 @@ alias Right = coop_mat8x8<f16, B>;
 alias Block = coop_mat8x8<f32, C>;
 const SIZE: u32 = 8u;
 const THREADS: u32 = 32u;
-const MOST_SUBGROUPS: u32 = 4u;
+const MAX_SUBGROUPS: u32 = 4u;
 fn low_term(x: vec4f, high: vec4f) -> vec4f {
     return (x - high) * 2048.0;
 }
@@ -27,8 +27,8 @@ const LEAST: f32 = 1.0 / 16777216.0;
 var<workgroup> high_terms: array<Element, SIZE * SIZE>;
 var<workgroup> low_terms: array<Element, SIZE * SIZE>;
 var<workgroup> diagonal: array<Element, SIZE * SIZE>;
-var<workgroup> high_results: array<f32, MOST_SUBGROUPS * SIZE * SIZE>;
-var<workgroup> low_results: array<f32, MOST_SUBGROUPS * SIZE * SIZE>;
+var<workgroup> high_results: array<f32, MAX_SUBGROUPS * SIZE * SIZE>;
+var<workgroup> low_results: array<f32, MAX_SUBGROUPS * SIZE * SIZE>;
 
 // Numbers of all sizes from 2⁻³⁰ to 2¹⁵, of either sign.
 fn number(at: u32) -> f32 {

@@ -12,7 +12,7 @@ alias Block = coop_mat8x8<f32, C>;
 const SIZE: u32 = 8u;
 const THREADS: u32 = 64u;
 const PARTS: u32 = 2u;
-const MOST_SUBGROUPS: u32 = 8u;
+const MAX_SUBGROUPS: u32 = 8u;
 //@end
 
 // How many results are right.
@@ -25,7 +25,7 @@ var<workgroup> left_rows: array<Element, PARTS * SIZE * PITCH>;
 var<workgroup> left_columns: array<Element, SIZE * LEFT_PITCH>;
 var<workgroup> right_rows: array<Element, SIZE * PITCH>;
 var<workgroup> right_columns: array<Element, SIZE * PITCH>;
-var<workgroup> results: array<f32, MOST_SUBGROUPS * SIZE * SIZE>;
+var<workgroup> results: array<f32, MAX_SUBGROUPS * SIZE * SIZE>;
 
 fn left_value(row: u32, k: u32) -> i32 {
     return i32((7u * row + 3u * k) % 17u) - 8;

@@ -11,8 +11,9 @@ use crate::units;
 
 pub use state::StateMismatch;
 
-/// An error whose message says what happened and what to do about it.
-#[derive(Debug, thiserror::Error)]
+/// An error whose message says what happened and what to do about it. `{:?}` writes the message, too, as that is what
+/// a `main` that returns an error, or an `unwrap`, shows.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no GPU adapter.
@@ -221,9 +222,18 @@ pub enum Error {
     /// A setting is unknown or out of range.
     #[error("{0}")]
     Config(String),
+    /// Who asked for it wants no more of it.
+    #[error("stopped before its end")]
+    Stopped,
     /// Shapes or types do not fit in a place where user input decides.
     #[error("{0}")]
     Shape(String),
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// A piece of memory in use, and what it is for.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Most blocks that wait; what is below some of them costs less to ask for than to look for.
-const MOST_BLOCKS: usize = 1024;
+const MAX_BLOCKS: usize = 1024;
 /// Smallest size class.
 const SMALLEST_CLASS: u64 = 256;
 
@@ -58,7 +58,7 @@ impl<T> FreeList<T> {
         self.blocks.insert((capacity, self.clock), block);
         self.bytes += capacity;
         let mut gone = Vec::new();
-        while self.bytes > self.limit_bytes || self.blocks.len() > MOST_BLOCKS {
+        while self.bytes > self.limit_bytes || self.blocks.len() > MAX_BLOCKS {
             let Some(&oldest) = self.blocks.keys().min_by_key(|(_, age)| age) else { break };
             self.bytes -= oldest.0;
             gone.extend(self.blocks.remove(&oldest));
@@ -110,9 +110,9 @@ mod tests {
         assert_eq!(list.bytes(), 800);
         assert_eq!(list.keep(5000, 'd'), ['d'], "one that is larger than the bound itself displaces nothing");
         assert_eq!(list.drain(), ['c', 'b'], "smallest first");
-        for number in 0..MOST_BLOCKS + 5 {
+        for number in 0..MAX_BLOCKS + 5 {
             let gone = list.keep(0, 'e');
-            assert_eq!(gone.len(), usize::from(number >= MOST_BLOCKS));
+            assert_eq!(gone.len(), usize::from(number >= MAX_BLOCKS));
         }
     }
 }

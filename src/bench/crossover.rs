@@ -1,5 +1,7 @@
 //! From which size on is a GPU worth it?
 
+use std::ops::ControlFlow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
@@ -112,19 +114,22 @@ pub struct Crossover {
 }
 
 /// Searches the size at which `other` overtakes `reference`: sizes grow by fours until it is faster twice in a row or a
-/// run takes too long for `method`, then the last step is halved. `tell` hears of each size before it is measured.
+/// run takes too long for `method`, then the last step is halved. `tell` hears of each size before it is measured, and may end
+/// the search.
 ///
 /// # Errors
-/// If a device fails at the smallest size, or `method` measures nothing.
+/// If a device fails at the smallest size, `tell` does not want it measured, or `method` measures nothing.
 pub fn crossover(
     family: Family,
     reference: &Device,
     other: &Device,
     method: &Method,
-    tell: &mut dyn FnMut(usize),
+    tell: &mut dyn FnMut(usize) -> ControlFlow<()>,
 ) -> Result<Crossover> {
     let mut time = |size: usize| -> Result<Crossing> {
-        tell(size);
+        if tell(size).is_break() {
+            return Err(Error::Stopped);
+        }
         Ok(Crossing { size, seconds: [family.seconds(size, reference, method)?, family.seconds(size, other, method)?] })
     };
     let Found { points, between, ended_by } = search(family.sizes(), method.longest_s, &mut time)?;

@@ -1,12 +1,14 @@
 //! From which sizes on are the devices of a machine worth it, in a report that says where and how that was found.
 
+use std::ops::ControlFlow;
+
 use crate::error::Result;
 use crate::train::ModelName;
 
 use super::crossover::{Family, crossover};
 use super::growth::growth;
 use super::run::{Opened, opened};
-use super::{Crossover, DeviceReport, Method, Progress, Report};
+use super::{Crossover, DeviceReport, Method, Progress, Report, Tell};
 
 /// What to search.
 #[derive(Clone, Debug)]
@@ -21,15 +23,15 @@ pub struct CrossoverOptions {
 }
 
 /// Searches where the first device is overtaken by each other one, and the batch with which each trains the most. What
-/// fails is in the report with its reason, and so is that there is nothing to overtake.
+/// fails is in the report with its reason, and so is that there is nothing to overtake. `tell` may end it.
 ///
 /// # Errors
 /// If the method measures nothing.
-pub fn crossovers(options: &CrossoverOptions, tell: &mut dyn FnMut(Progress)) -> Result<Report> {
+pub fn crossovers(options: &CrossoverOptions, tell: &mut Tell<'_>) -> Result<Report> {
     search(options, opened(&options.devices), tell)
 }
 
-fn search(options: &CrossoverOptions, opened: Vec<Opened>, tell: &mut dyn FnMut(Progress)) -> Result<Report> {
+fn search(options: &CrossoverOptions, opened: Vec<Opened>, tell: &mut Tell<'_>) -> Result<Report> {
     let CrossoverOptions { model, method, .. } = options;
     method.check()?;
     let mut report = Report::new(*method);
@@ -46,9 +48,11 @@ fn search(options: &CrossoverOptions, opened: Vec<Opened>, tell: &mut dyn FnMut(
     let Some((reference, others)) = devices.split_first() else { return Ok(report) };
     let families = Family::all(*model);
     let of = others.len() * families.len() + devices.len();
-    let mut done = 0;
+    let (mut done, mut stopped) = (0, false);
     let mut told = |device: &str, what: &str, done: usize, size: usize| {
-        tell(Progress { device: device.into(), case: format!("{what}, n = {size}"), done, of });
+        stopped = stopped
+            || tell(Progress { device: device.into(), case: format!("{what}, n = {size}"), done, of }).is_break();
+        if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     for other in others {
         for family in families {
@@ -103,7 +107,7 @@ mod tests {
     fn one_device_alone_has_nothing_to_overtake_and_is_measured() {
         let missing = ("gpu:0".to_owned(), Err(Error::NoAdapter));
         let opened = vec![("cpu".to_owned(), Ok(Device::cpu())), missing];
-        let report = search(&options(), opened, &mut |_| {}).expect("it measures something");
+        let report = search(&options(), opened, &mut |_| ControlFlow::Continue(())).expect("it measures something");
         assert!(report.crossovers.is_empty() && report.left_out.is_empty());
         assert_eq!(report.growths.len(), 1);
         assert!(report.growths[0].best().1 > 0.0);
@@ -123,6 +127,7 @@ mod tests {
                 lost.inject(Fault::Lost);
             }
             heard.push(progress);
+            ControlFlow::Continue(())
         });
         let report = report.expect("the rest is told");
         assert_eq!(report.crossovers.len(), 2, "products and maps");

@@ -1,9 +1,11 @@
 //! With which batch is a device at its best?
 
+use std::ops::ControlFlow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::train::ModelName;
 
 use super::{Family, Method};
@@ -61,10 +63,12 @@ pub(super) fn growth(
     device: &Device,
     known: Vec<(usize, f64)>,
     method: &Method,
-    tell: &mut dyn FnMut(usize),
+    tell: &mut dyn FnMut(usize) -> ControlFlow<()>,
 ) -> Result<Growth> {
     let mut time = |batch: usize| {
-        tell(batch);
+        if tell(batch).is_break() {
+            return Err(Error::Stopped);
+        }
         Family::Training(model).seconds(batch, device, method)
     };
     let points = if known.is_empty() { vec![(1, time(1)?)] } else { known };

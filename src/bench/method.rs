@@ -262,6 +262,11 @@ impl Sampler {
         Ok(runs)
     }
 
+    /// Whether there is anything to tell.
+    pub(super) fn was_visited(&self) -> bool {
+        !self.rounds.is_empty()
+    }
+
     /// What all visits told.
     pub(super) fn finish(mut self) -> Result<Measured> {
         let mut measured = Measured::of(self.first_s, &self.rounds, self.together);

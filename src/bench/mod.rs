@@ -33,7 +33,7 @@ pub use peak::{Peak, measure_peak};
 pub use report::{DeviceReport, Report, Row, StageRow, Suite};
 #[cfg(feature = "cli")]
 pub(crate) use run::opened;
-pub use run::{Options, Progress, names, run, run_onnx, selectors};
+pub use run::{Options, Progress, Tell, names, run, run_onnx, selectors};
 #[cfg(feature = "cli")]
 pub(crate) use words::{number, seconds};
 

@@ -25,7 +25,7 @@ pub(super) const BEYOND_CACHES: f64 = 4.0 * ELEMENTS as f64;
 /// A size is measured until it has taken this long, three times at least; a larger one is left out if a single run of
 /// it would take longer than that.
 const BUDGET_S: f64 = 0.5;
-const LEAST_RUNS: usize = 3;
+const MIN_RUNS: usize = 3;
 
 /// What a device was measured to do at most.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ fn shortest_of_the_crate(side: usize) -> f64 {
     };
     timed();
     let (start, mut best, mut runs) = (Instant::now(), f64::INFINITY, 0);
-    while runs < LEAST_RUNS || start.elapsed().as_secs_f64() < BUDGET_S {
+    while runs < MIN_RUNS || start.elapsed().as_secs_f64() < BUDGET_S {
         best = best.min(timed());
         runs += 1;
     }
@@ -147,7 +147,7 @@ fn shortest(step: &mut Step, inputs: &[Tensor], device: &Device) -> Result<(f64,
     step.profile_kernels(true);
     let (start, mut best, mut runs) = (Instant::now(), f64::INFINITY, 0);
     let mut source = TimeSource::Timestamp;
-    while runs < LEAST_RUNS || start.elapsed().as_secs_f64() < BUDGET_S {
+    while runs < MIN_RUNS || start.elapsed().as_secs_f64() < BUDGET_S {
         let began = Instant::now();
         step.run(inputs)?;
         device.sync()?;

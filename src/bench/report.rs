@@ -231,6 +231,11 @@ impl Report {
 }
 
 impl DeviceReport {
+    /// True if nothing was measured, and nothing failed.
+    pub fn is_empty(&self) -> bool {
+        self.failure.is_none() && self.rows.is_empty() && self.stages.is_empty()
+    }
+
     pub(super) fn new(device: &Device) -> Self {
         let info = device.info();
         Self {

@@ -1,5 +1,7 @@
 //! Suite after suite, device after device.
 
+use std::ops::ControlFlow;
+
 use crate::device::{Device, DeviceKind};
 use crate::error::{Error, Result};
 use crate::sensors::{Card, Meter, Utilisation};
@@ -44,17 +46,22 @@ pub struct Progress {
     pub of: usize,
 }
 
-/// Measures, and tells of each case before it begins. A device or a case that fails is in the report with its reason,
-/// and the others are measured.
+/// Hears of what is measured next, and says whether it shall be.
+pub type Tell<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
+
+/// Measures, and tells of each case before it begins, which may end it: what was measured until then is in the report. A
+/// device or a case that fails is there with its reason, and the others are measured.
 ///
 /// ```
+/// use std::ops::ControlFlow;
+///
 /// use brasa::bench::{Method, Options, Suite, run};
 ///
 /// let method = Method { rounds: 1, least_runs: 1, budget_s: 0.0, ..Method::quick() };
 /// let options = Options {
 ///     suites: vec![Suite::Matmul], devices: vec!["cpu".into()], filter: "matmul_64".into(), quick: true, method,
 /// };
-/// let report = run(&options, &mut |_| {})?;
+/// let report = run(&options, &mut |_| ControlFlow::Continue(()))?;
 /// let row = report.row("cpu", Suite::Matmul, "matmul_64").expect("it was asked for");
 /// assert!(row.measured.is_some());
 /// # Ok::<(), brasa::Error>(())
@@ -62,7 +69,7 @@ pub struct Progress {
 ///
 /// # Errors
 /// If nothing fits `options`, or their method measures nothing.
-pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> {
+pub fn run(options: &Options, tell: &mut Tell<'_>) -> Result<Report> {
     options.method.check()?;
     let mut options = options.clone();
     let mut known = Vec::new();
@@ -97,7 +104,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> 
 ///
 /// # Errors
 /// If the file cannot be read, sizes are missing, or the method measures nothing.
-pub fn run_onnx(model: &OnnxModel, options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Report> {
+pub fn run_onnx(model: &OnnxModel, options: &Options, tell: &mut Tell<'_>) -> Result<Report> {
     options.method.check()?;
     let options = Options { suites: vec![Suite::Infer], ..options.clone() };
     Ok(measure(&options, &cases::onnx::cases(model)?, opened(&options.devices), tell))
@@ -129,29 +136,41 @@ pub(crate) fn opened(asked: &[String]) -> Vec<Opened> {
 }
 
 /// Device after device.
-fn measure(options: &Options, cases: &[Case], opened: Vec<Opened>, tell: &mut dyn FnMut(Progress)) -> Report {
+fn measure(options: &Options, cases: &[Case], opened: Vec<Opened>, tell: &mut Tell<'_>) -> Report {
     let mut report = Report::new(options.method);
     // what the device can do at most; each case to warm it up and in each round; the stages
     let rounds = if options.method.as_notebook { 0 } else { options.method.rounds };
     let each = 1 + cases.len() * (1 + rounds) + usize::from(with_stages(options));
     let of = each * opened.len();
+    let mut stopped = false;
     for (number, (selector, device)) in opened.into_iter().enumerate() {
         let mut done = number * each;
-        let mut told = |case: &str| {
-            tell(Progress { device: selector.clone(), case: case.into(), done, of });
+        let mut go_on = |case: &str| {
+            stopped = stopped || tell(Progress { device: selector.clone(), case: case.into(), done, of }).is_break();
             done += 1;
+            !stopped
         };
         report.devices.push(match device {
-            Ok(device) => measure_one(&device, options, cases, &mut told),
+            Ok(device) => measure_one(&device, options, cases, &mut go_on),
             Err(error) => DeviceReport::failed(&selector, error.to_string()),
         });
+        if stopped {
+            report.left_out.push(format!("what comes after it was stopped on {selector}"));
+            break;
+        }
     }
     report.machine.look_again();
     report
 }
 
-fn measure_one(device: &Device, options: &Options, cases: &[Case], told: &mut dyn FnMut(&str)) -> DeviceReport {
-    told("what it can do at most");
+/// One device; what `go_on` says no to is left out, with all that comes after it.
+fn measure_one(
+    device: &Device,
+    options: &Options,
+    cases: &[Case],
+    go_on: &mut dyn FnMut(&str) -> bool,
+) -> DeviceReport {
+    let begins = go_on("what it can do at most");
     let mut found = DeviceReport::new(device);
     let (meter, utilisation) = (Meter::of(device.info()), Utilisation::of(device.info()));
     found.energy = said(meter.as_ref().map(Meter::source));
@@ -159,14 +178,14 @@ fn measure_one(device: &Device, options: &Options, cases: &[Case], told: &mut dy
     let sensors = Sensors { meter: meter.ok(), utilisation: utilisation.ok() };
     let card = Card::of(device.info()).ok();
     found.clock_mhz = card.as_ref().and_then(Card::clock).map(|(clock, _)| clock);
-    if !options.method.as_notebook {
+    if begins && !options.method.as_notebook {
         // without it there are no shares of it; what it needs, small devices may not have
         found.peak = measure_peak(device).ok();
     }
     for suite in &options.suites {
         let wanted = |case: &&Case| case.suite == *suite && (case.wanted_on)(device);
         let cases: Vec<&Case> = cases.iter().filter(wanted).collect();
-        let rows = together(&cases, device, &found, &options.method, &sensors, told);
+        let rows = together(&cases, device, &found, &options.method, &sensors, go_on);
         found.rows.extend(rows);
         // the rest would fail in the same way
         if let Err(error) = device.sync() {
@@ -175,8 +194,7 @@ fn measure_one(device: &Device, options: &Options, cases: &[Case], told: &mut dy
         }
     }
     found.peak = found.peak.map(|peak| peak.or_reached(&found.rows));
-    if with_stages(options) && found.failure.is_none() {
-        told("the ten stages");
+    if with_stages(options) && found.failure.is_none() && go_on("the ten stages") {
         match stages::measure(device) {
             Ok(rows) => found.stages = rows,
             Err(error) => found.failure = Some(error.to_string()),
@@ -210,14 +228,14 @@ pub fn selectors(asked: &[String]) -> Vec<String> {
     devices.into_iter().map(|info| info.selector).collect()
 }
 
-/// Measures cases in rounds.
+/// Measures cases in rounds, until `go_on` says no: those that were visited have rows then.
 fn together(
     cases: &[&Case],
     device: &Device,
     found: &DeviceReport,
     method: &Method,
     sensors: &Sensors,
-    told: &mut dyn FnMut(&str),
+    go_on: &mut dyn FnMut(&str) -> bool,
 ) -> Vec<Row> {
     let prepare = |case: &Case| -> std::result::Result<Sampler, String> {
         let expected = found.peak.map_or(0.0, |peak| {
@@ -232,19 +250,19 @@ fn together(
     };
     if method.as_notebook {
         let one = |case: &&Case| {
-            told(&case.name);
             row(case, (case.make)(device).and_then(measure_as_notebook).map_err(|error| error.to_string()))
         };
-        return cases.iter().map(one).collect();
+        return cases.iter().take_while(|case| go_on(&case.name)).map(one).collect();
     }
     let mut samplers: Vec<std::result::Result<Sampler, String>> = Vec::new();
-    for case in cases {
-        told(&case.name);
+    for case in cases.iter().take_while(|case| go_on(&case.name)) {
         samplers.push(prepare(case));
     }
-    for round in 1..=method.rounds {
+    'rounds: for round in 1..=method.rounds {
         for (case, sampler) in cases.iter().zip(&mut samplers) {
-            told(&case.name);
+            if !go_on(&case.name) {
+                break 'rounds;
+            }
             let visited = sampler.as_mut().map(|sampler| {
                 sampler.visit(method, sensors)?;
                 if round == method.rounds { sampler.sense(sensors) } else { Ok(()) }
@@ -255,7 +273,9 @@ fn together(
         }
     }
     let finish = |sampler: Sampler| sampler.finish().map_err(|error| error.to_string());
-    cases.iter().zip(samplers).map(|(case, sampler)| row(case, sampler.and_then(finish))).collect()
+    let visited = |sampler: &std::result::Result<Sampler, String>| sampler.as_ref().map_or(true, Sampler::was_visited);
+    let samplers = cases.iter().zip(samplers).filter(|(_, sampler)| visited(sampler));
+    samplers.map(|(case, sampler)| row(case, sampler.and_then(finish))).collect()
 }
 
 fn row(case: &Case, measured: std::result::Result<Measured, String>) -> Row {
@@ -286,9 +306,33 @@ mod tests {
     fn a_suite_that_is_named_twice_is_measured_once() {
         let method = Method { rounds: 1, least_runs: 1, budget_s: 0.0, ..Method::quick() };
         let (suites, devices) = (vec![Suite::Matmul; 2], vec!["cpu".into()]);
-        let report = run(&Options { suites, devices, filter: "matmul_64".into(), quick: true, method }, &mut |_| {});
+        let report = run(&Options { suites, devices, filter: "matmul_64".into(), quick: true, method }, &mut |_| {
+            ControlFlow::Continue(())
+        });
         let report = report.expect("there is such a case");
         assert_eq!(report.devices[0].rows.iter().filter(|row| row.name == "matmul_64").count(), 1);
+    }
+
+    #[test]
+    fn what_was_measured_before_a_stop_is_kept() {
+        let method = Method { rounds: 2, least_runs: 2, budget_s: 0.0, ..Method::quick() };
+        let options = Options { suites: vec![Suite::Matmul, Suite::Infer], quick: true, method, ..Options::default() };
+        let wanted = |case: &Case| ["matmul_64", "matmul_256", "infer_mlp_b1"].contains(&case.name.as_str());
+        let cases: Vec<Case> = cases::all(&options).filter(wanted).collect();
+        // the most, two cases made ready, two rounds of them
+        for (heard, measured) in [(0, 0), (1, 0), (2, 0), (4, 1), (5, 2), (7, 2), (8, 2)] {
+            let opened = ["cpu", "cpu"].map(|name| (name.into(), Ok(Device::cpu()))).into();
+            let mut told = 0;
+            let report = measure(&options, &cases, opened, &mut |_| {
+                told += 1;
+                if told > heard { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            assert_eq!(told, heard + 1, "nobody is told of what comes after it");
+            let [device] = &report.devices[..] else { panic!("{} devices", report.devices.len()) };
+            assert_eq!(device.rows.len(), measured, "after {heard}");
+            assert!(device.rows.iter().all(|row| row.measured.is_some()));
+            assert_eq!(report.left_out, ["what comes after it was stopped on cpu"]);
+        }
     }
 
     #[test]
@@ -306,6 +350,7 @@ mod tests {
             if progress.case == "infer_mlp_b1" {
                 lost.inject(Fault::Lost);
             }
+            ControlFlow::Continue(())
         });
         let [failed, missing, whole] = &report.devices[..] else { panic!("{:?}", report.devices.len()) };
         assert!(failed.failure.as_ref().is_some_and(|why| why.contains("lost")), "{:?}", failed.failure);

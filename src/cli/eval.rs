@@ -16,7 +16,7 @@ use crate::units::thousands;
 use super::report::{percent, table};
 
 /// Classes of which a matrix is printed; more are no pleasure to read.
-const MOST_IN_MATRIX: usize = 20;
+const MAX_IN_MATRIX: usize = 20;
 
 /// Flags of `brasa eval`.
 #[derive(clap::Args)]
@@ -82,7 +82,7 @@ fn text(judged: &Judged) -> String {
     let _ = writeln!(text, "mean IoU       {}", percent(test.mean.iou));
     let _ = writeln!(text, "{:<14} {}\n", format!("mean {}", overlap(test)), percent(test.mean.f1));
     text += &per_class(judged);
-    if classes.len() <= MOST_IN_MATRIX {
+    if classes.len() <= MAX_IN_MATRIX {
         text.push('\n');
         text += &matrix(classes, confusion);
     }

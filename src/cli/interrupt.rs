@@ -1,8 +1,17 @@
 //! Ctrl-C, and on Unix SIGTERM and SIGHUP: what ends a program from outside.
 
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+
+/// Signals within this time are one.
+const TWICE: Duration = Duration::from_millis(300);
+
+/// Whether this is the second signal; one that closes a terminal may send the same signal twice, as may its shell.
+pub(super) fn is_second(first: &OnceLock<Instant>) -> bool {
+    first.get_or_init(Instant::now).elapsed() > TWICE
+}
 
 /// Has them do this from now on, instead of what they did before.
 pub(super) fn on_interrupt(act: impl Fn() + Send + Sync + 'static) {

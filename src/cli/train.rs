@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -13,11 +13,8 @@ use crate::train::record::{RunState, STATUS, Status};
 use crate::train::{Config, Control, Summary, Trainer};
 use crate::units::counted;
 
-use super::interrupt::on_interrupt;
+use super::interrupt::{is_second, on_interrupt};
 use super::listener::Listener;
-
-/// Signals within this time are one.
-const TWICE: Duration = Duration::from_millis(300);
 
 /// Flags of `brasa train`.
 #[derive(clap::Args)]
@@ -84,11 +81,6 @@ pub(super) fn run(args: &TrainArgs, matches: &ArgMatches) -> Result<ExitCode> {
     let summary = trainer.run(&control, &mut |event| listener.hear(event)).inspect_err(|_| listener.run_failed())?;
     listener.finish()?;
     Ok(if summary.completed { ExitCode::SUCCESS } else { ExitCode::from(super::INTERRUPTED) })
-}
-
-/// Whether this is the second signal; one that closes a terminal may send the same signal twice, as may its shell.
-fn is_second(first: &OnceLock<Instant>) -> bool {
-    first.get_or_init(Instant::now).elapsed() > TWICE
 }
 
 /// Trains in the window; the settings come back if there is none.

@@ -10,20 +10,20 @@ use super::windows::Windows;
 /// Summed points of a step: a panel of them fills two thirds of the first-level cache.
 const DEPTH: usize = 256;
 /// Most rows of a block: with [`DEPTH`] of them the panels stay in the second-level cache.
-const MOST_ROWS: usize = 240;
+const MAX_ROWS: usize = 240;
 /// Most rows of a block of a plain product: its sums fill a second-level cache, and the columns are packed less often.
-const MOST_PLAIN_ROWS: usize = 480;
+const MAX_PLAIN_ROWS: usize = 480;
 /// Rows below which a plain product is cut along its columns instead: each block packs all of its columns.
-const LEAST_PLAIN_ROWS: usize = 64;
+const MIN_PLAIN_ROWS: usize = 64;
 /// Multiplications that are worth a piece, if there are few of them.
 const WORTH_A_PIECE: usize = 1 << 20;
 /// Multiplications from which on a plain product of a single block is halved, and rows of a half.
-const LEAST_HALVED: usize = 200_000;
-const LEAST_HALF_ROWS: usize = 32;
+const MIN_HALVED: usize = 200_000;
+const MIN_HALF_ROWS: usize = 32;
 /// Rows of a block, if a product with windows is cut along them.
-const LEAST_FILTERS: usize = 16;
+const MIN_FILTERS: usize = 16;
 /// Most columns of a block.
-pub(super) const MOST_COLUMNS: usize = STRIP;
+pub(super) const MAX_COLUMNS: usize = STRIP;
 /// Blocks that a large contraction should have.
 pub(super) const ENOUGH_PIECES: usize = 8;
 /// Multiplications below which a block is not divided further.
@@ -31,7 +31,7 @@ const SMALL_BLOCK: usize = 2_000_000;
 /// Pieces of a contraction whose sums are cut.
 const ENOUGH_CHUNKS: usize = 16;
 /// Most words of partial sums.
-const MOST_PARTIAL: usize = 4 << 20;
+const MAX_PARTIAL: usize = 4 << 20;
 
 /// The blocks that a contraction is cut into.
 #[derive(Clone, Copy, Debug)]
@@ -70,21 +70,21 @@ impl Blocking {
         }
         let tile = Tile::new(arch, rows_all);
         let plain = matches!(operands, Operands::Plain(..));
-        let most_rows = if plain { MOST_PLAIN_ROWS } else { MOST_ROWS };
-        let (most_rows, most_columns) = (most_rows / tile.rows * tile.rows, MOST_COLUMNS / tile.columns * tile.columns);
+        let most_rows = if plain { MAX_PLAIN_ROWS } else { MAX_ROWS };
+        let (most_rows, most_columns) = (most_rows / tile.rows * tile.rows, MAX_COLUMNS / tile.columns * tile.columns);
         let mut rows = even(rows_all, most_rows, tile.rows);
         let mut columns = even(columns_all, most_columns, tile.columns);
         let pieces = |rows: usize, columns: usize| batches * rows_all.div_ceil(rows) * columns_all.div_ceil(columns);
         let work = batches * rows_all * columns_all * k_all;
         // A small result of long sums is cut along k only, so that each element is packed once.
         let results = batches * rows_all * columns_all;
-        let long = k_all >= 8 * DEPTH && results * ENOUGH_CHUNKS <= MOST_PARTIAL;
+        let long = k_all >= 8 * DEPTH && results * ENOUGH_CHUNKS <= MAX_PARTIAL;
         if plain && !long {
             // Whole rows as far as that goes: an epilogue runs along them in long strips.
             let parts = ENOUGH_PIECES.min(work / SMALL_BLOCK).div_ceil(pieces(rows_all.max(1), columns).max(1)).max(1);
-            rows = rows.min(even(rows_all, rows_all.div_ceil(parts).max(LEAST_PLAIN_ROWS), tile.rows));
-            if pieces(rows, columns) == 1 && work >= LEAST_HALVED {
-                rows = rows.min(even(rows_all, rows_all.div_ceil(2).max(LEAST_HALF_ROWS), tile.rows));
+            rows = rows.min(even(rows_all, rows_all.div_ceil(parts).max(MIN_PLAIN_ROWS), tile.rows));
+            if pieces(rows, columns) == 1 && work >= MIN_HALVED {
+                rows = rows.min(even(rows_all, rows_all.div_ceil(2).max(MIN_HALF_ROWS), tile.rows));
             }
         }
         let (least_rows, least_columns) = (4 * tile.rows, 4 * tile.columns);
@@ -137,19 +137,19 @@ impl Blocking {
         (tile, unit): (Tile, usize),
         [batches, rows_all, columns_all, k_all]: [usize; 4],
     ) -> Self {
-        let rows = even(rows_all, MOST_ROWS.next_multiple_of(unit), unit);
+        let rows = even(rows_all, MAX_ROWS.next_multiple_of(unit), unit);
         if !windows.places_are_summed() {
             let (columns, segment) = (windows.block_places(), windows.segment());
             let blocks = Self { tile, rows, columns, segment, chunk: k_all.max(1), depth: even(k_all, DEPTH, 1) };
             let pieces = blocks.pieces([batches, rows_all, columns_all]);
             let parts = worthwhile_pieces(batches * rows_all * columns_all * k_all).div_ceil(pieces.max(1));
-            let rows = rows.min(even(rows_all, rows_all.div_ceil(parts.max(1)).max(LEAST_FILTERS), unit));
+            let rows = rows.min(even(rows_all, rows_all.div_ceil(parts.max(1)).max(MIN_FILTERS), unit));
             return Self { rows, ..blocks };
         }
         let (columns, depth) = (windows.block_taps(), windows.block_places());
         let count = batches * rows_all.div_ceil(rows) * columns_all.div_ceil(columns);
         let wanted = ENOUGH_CHUNKS.div_ceil(count);
-        let room = MOST_PARTIAL / (batches * rows_all * columns_all).max(1);
+        let room = MAX_PARTIAL / (batches * rows_all * columns_all).max(1);
         let chunks = if count < ENOUGH_PIECES { wanted.min(room).max(1) } else { 1 };
         let chunk = k_all.div_ceil(chunks).next_multiple_of(depth);
         Self { tile, rows, columns, segment: columns_all, chunk, depth }

@@ -8,7 +8,7 @@ use crate::dtype::DType;
 use crate::graph::ReduceOp;
 use crate::plan::{ContractKernel, LoopKernel, Store, Tape, ValueId};
 
-use super::blocking::{Blocking, MOST_COLUMNS};
+use super::blocking::{Blocking, MAX_COLUMNS};
 use super::execute::{Env, Inputs, STRIP, Spread};
 use super::gemm::{self, Matrix, Part, Placed, TURNED, Target};
 use super::lanes::Height;
@@ -27,11 +27,11 @@ const NANOSECONDS: f64 = 0.02;
 /// What it takes to begin a piece.
 const PIECE_NANOSECONDS: f64 = 300.0;
 /// Terms of a sum over windows, at most, that are added one after the other.
-const MOST_POOLED: usize = 512;
+const MAX_POOLED: usize = 512;
 /// The share of lanes that windows without a filter of many channels must fill.
-const LEAST_FILLED: f64 = 0.4;
+const MIN_FILLED: f64 = 0.4;
 /// Blocks of rows from which on it is worth turning an operand over once for all of them.
-const LEAST_TURNED: usize = 2;
+const MIN_TURNED: usize = 2;
 
 /// A [`ContractKernel`] ready to run.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ fn windows(kernel: &ContractKernel, dtypes: &[DType]) -> [Option<Windows>; 2] {
 
 /// True if the windows' places can be the lanes of vectors, and are not too few.
 fn fills_lanes(windows: &Windows, arch: Arch) -> bool {
-    windows.lanes(arch).is_some_and(|lanes| lanes.share(Height::ONE, 1) >= LEAST_FILLED)
+    windows.lanes(arch).is_some_and(|lanes| lanes.share(Height::ONE, 1) >= MIN_FILLED)
 }
 
 /// True if an operand is windows whose places can be the lanes of vectors.
@@ -133,7 +133,7 @@ impl CompiledContract {
     pub(super) fn pool(kernel: &LoopKernel, dtypes: &[DType], arch: Arch) -> Option<Self> {
         let (kernel, op) = pool_as_contract(kernel)?;
         // longer sums are not added up one by one
-        if op == ReduceOp::Sum && kernel.sizes()[3] > MOST_POOLED {
+        if op == ReduceOp::Sum && kernel.sizes()[3] > MAX_POOLED {
             return None;
         }
         let [_, found] = windows(&kernel, dtypes);
@@ -195,7 +195,7 @@ impl CompiledContract {
         };
         let turned = match &operands {
             Operands::Plain(_, rhs) if rhs.lies_along_sums() && k_all <= blocks.chunk => {
-                let worth = rows_all.div_ceil(blocks.rows) >= LEAST_TURNED && columns_all > 1 && k_all > 0;
+                let worth = rows_all.div_ceil(blocks.rows) >= MIN_TURNED && columns_all > 1 && k_all > 0;
                 worth.then(|| rhs.turned(batches, [columns_all, k_all]))
             }
             _ => None,
@@ -392,7 +392,7 @@ impl CompiledContract {
         scratch.panels.sums.reserve(piece.rows.len() * columns);
         let sums = &mut scratch.panels.sums[..piece.rows.len() * columns];
         sums.fill(0);
-        let mut words = [0; MOST_COLUMNS];
+        let mut words = [0; MAX_COLUMNS];
         let words = &mut words[..columns];
         for (row, sums) in piece.rows.clone().zip(sums.chunks_exact_mut(columns)) {
             for chunk in 0..self.chunks() {

@@ -17,11 +17,11 @@ use super::view::View;
 /// Points of a piece, about: long enough to hide the scheduling, short enough for the second-level cache.
 const PIECE: usize = 16 * STRIP;
 /// Points of a piece of a cut row, at least.
-const LEAST_PIECE: usize = 4 * STRIP;
+const MIN_PIECE: usize = 4 * STRIP;
 /// Pieces that a kernel should have before rows are cut.
 const ENOUGH_PIECES: usize = 8;
 /// Most cuts of a row.
-const MOST_CHUNKS: usize = 64;
+const MAX_CHUNKS: usize = 64;
 /// Rows shorter than this are walked across: a strip takes one element of each.
 const SHORT_ROW: usize = 16;
 
@@ -207,9 +207,9 @@ impl CompiledLoop {
         let block = if reduces { block } else { ((block + strip / 2) / strip).max(1) * strip };
         let blocks = points.div_ceil(block.max(1));
         let mut chunk = row;
-        let piece = (points * row / ENOUGH_PIECES).clamp(LEAST_PIECE, PIECE);
+        let piece = (points * row / ENOUGH_PIECES).clamp(MIN_PIECE, PIECE);
         if reduces && blocks < ENOUGH_PIECES && points * row >= 2 * piece {
-            let chunks = (points * row / piece).min(MOST_CHUNKS).div_ceil(blocks.max(1));
+            let chunks = (points * row / piece).min(MAX_CHUNKS).div_ceil(blocks.max(1));
             let unit = if walk == Walk::Rows { STRIP } else { 64 };
             chunk = row.div_ceil(chunks).next_multiple_of(unit).min(row);
         }

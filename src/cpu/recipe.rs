@@ -11,7 +11,7 @@ const SETS: usize = 128;
 const WAYS: usize = 4;
 
 /// Numbers that most keys have at most.
-const MOST_KEY: usize = 32;
+const MAX_KEY: usize = 32;
 
 /// The offsets of one kind of piece, and what tells the kind.
 #[derive(Default)]
@@ -57,7 +57,7 @@ impl Recipes {
                 entry.key.clear();
                 return None;
             }
-            entry.key.reserve(MOST_KEY);
+            entry.key.reserve(MAX_KEY);
             entry.key.clone_from(&self.key);
         }
         Some((base, &entry.offsets))

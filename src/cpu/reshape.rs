@@ -17,15 +17,15 @@ const THIN: usize = 2;
 const TINY: usize = 128;
 const MANY: usize = 16;
 /// Multiplications of a product from which on it is worth one of its own.
-const LEAST_BATCHED: usize = 1 << 14;
+const MIN_BATCHED: usize = 1 << 14;
 /// Elements of a tile's side, at most.
-const MOST_TILE: usize = 32;
+const MAX_TILE: usize = 32;
 /// Elements of a tile's side where none divides the axis.
 const USUAL_TILE: usize = 16;
 /// Points of a map from which on it is cut in parts: smaller ones stay in caches.
-const LEAST_PARTED: usize = 1 << 16;
+const MIN_PARTED: usize = 1 << 16;
 /// Elements of a tile's side, at least; smaller ones are not worth the walk.
-const LEAST_TILE: usize = 8;
+const MIN_TILE: usize = 8;
 
 /// `tape` appended to `to`; returns the number that its value 0 got.
 fn append(to: &mut Tape, tape: &Tape) -> usize {
@@ -100,7 +100,7 @@ pub(super) fn batched_contract(kernel: &ContractKernel, dtypes: &[DType]) -> Opt
     let leading = [2, 1].into_iter().flat_map(|group| (1..kernel.counts[group]).map(move |lead| (group, lead)));
     leading.map(|(group, lead)| with_batches(kernel, group, lead)).find(|batched| {
         let [_, m, n, k] = batched.sizes();
-        m.saturating_mul(n).saturating_mul(k) >= LEAST_BATCHED && m.min(n) > THIN && is_plain(batched, dtypes)
+        m.saturating_mul(n).saturating_mul(k) >= MIN_BATCHED && m.min(n) > THIN && is_plain(batched, dtypes)
     })
 }
 
@@ -125,10 +125,10 @@ fn with_batches(kernel: &ContractKernel, group: usize, lead: usize) -> ContractK
 
 /// Largest useful tile side that divides `size`.
 fn side(size: usize) -> Option<usize> {
-    if size <= MOST_TILE {
+    if size <= MAX_TILE {
         return Some(size);
     }
-    (LEAST_TILE..=MOST_TILE).rev().find(|&side| size.is_multiple_of(side))
+    (MIN_TILE..=MAX_TILE).rev().find(|&side| size.is_multiple_of(side))
 }
 
 /// The two axes of a map that reads along one and writes along the other, its last one: a transpose, or its like.
@@ -145,7 +145,7 @@ fn transposed(kernel: &LoopKernel) -> Option<[usize; 2]> {
     });
     let other = loads.chain(phase.stores.iter().map(|store| &store.index)).find_map(|index| {
         let (strides, _) = index.affine(rank)?;
-        let across = strides[last].unsigned_abs() as usize >= LEAST_TILE;
+        let across = strides[last].unsigned_abs() as usize >= MIN_TILE;
         let along = (0..rank).find(|&axis| axis != last && strides[axis] == 1 && kernel.axes[axis] > 1)?;
         across.then_some(along)
     })?;
@@ -154,7 +154,7 @@ fn transposed(kernel: &LoopKernel) -> Option<[usize; 2]> {
 
 /// A transpose of sides without a divisor that makes a tile, as several: its tiles, and what is left.
 pub(super) fn tileable_parts(kernel: &LoopKernel) -> Option<Vec<LoopKernel>> {
-    if kernel.axes.iter().product::<usize>() < LEAST_PARTED {
+    if kernel.axes.iter().product::<usize>() < MIN_PARTED {
         return None;
     }
     let mut uneven = transposed(kernel)?.to_vec();

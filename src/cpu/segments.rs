@@ -8,27 +8,27 @@ use crate::graph::Binary;
 use crate::plan::{Body, Cond, Instr, InstrOp, LoopKernel, Tape, ValueId};
 
 /// Points from which on a loop is cut, and parts at most.
-const LEAST_POINTS: usize = 1 << 12;
-const MOST_PARTS: usize = 64;
+const MIN_POINTS: usize = 1 << 12;
+const MAX_PARTS: usize = 64;
 /// The share of all reads that may be left.
-const MOST_LEFT: f64 = 0.7;
+const MAX_LEFT: f64 = 0.7;
 
 /// `kernel` as several, if conditions on one of its outer axes say what is read where and most reads can be spared.
 pub(super) fn segmented(kernel: &LoopKernel) -> Option<Vec<LoopKernel>> {
     let loads = loads(kernel);
-    if loads < 2 || kernel.axes.iter().product::<usize>() < LEAST_POINTS {
+    if loads < 2 || kernel.axes.iter().product::<usize>() < MIN_POINTS {
         return None;
     }
     let whole = Body::Loop(kernel.clone());
     let along = |axis: usize| {
         let (cuts, size) = (cuts(kernel, axis), kernel.axes[axis]);
-        if !(1..MOST_PARTS).contains(&cuts.len()) {
+        if !(1..MAX_PARTS).contains(&cuts.len()) {
             return None;
         }
         let bounds: Vec<usize> = [0].into_iter().chain(cuts).chain([size]).collect();
         let parts: Vec<LoopKernel> = bounds.windows(2).map(|pair| part(&whole, axis, pair[0]..pair[1])).collect();
         let left: usize = parts.iter().map(|part| part.axes[axis] * self::loads(part)).sum();
-        (left as f64 <= MOST_LEFT * (size * loads) as f64).then_some(parts)
+        (left as f64 <= MAX_LEFT * (size * loads) as f64).then_some(parts)
     };
     (0..kernel.outer).find_map(along)
 }

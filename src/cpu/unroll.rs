@@ -8,10 +8,10 @@ use crate::graph::ReduceOp;
 use crate::plan::{Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape, ValueId, fold};
 
 /// Points of a window, at most: one of 3x3.
-const MOST_POINTS: usize = 9;
+const MAX_POINTS: usize = 9;
 /// Instructions, at most. Their values stay in registers of a strip each, of which a few dozen fit the second-level
 /// cache.
-const MOST_INSTRS: usize = 128;
+const MAX_INSTRS: usize = 128;
 
 /// Code without repetitions.
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl Writer {
 pub(super) fn unrolled_windows(kernel: &LoopKernel) -> Option<LoopKernel> {
     let (outer, inner) = kernel.axes.split_at(kernel.outer);
     let row: usize = inner.iter().product();
-    if !(2..=MOST_POINTS).contains(&row) || reads_what_it_wrote(kernel) {
+    if !(2..=MAX_POINTS).contains(&row) || reads_what_it_wrote(kernel) {
         return None;
     }
     let mut writer = Writer::default();
@@ -94,7 +94,7 @@ pub(super) fn unrolled_windows(kernel: &LoopKernel) -> Option<LoopKernel> {
             }));
         }
         reduced.extend(results.into_iter().flatten());
-        if writer.tape.instrs.len() > MOST_INSTRS {
+        if writer.tape.instrs.len() > MAX_INSTRS {
             return None;
         }
     }

@@ -21,7 +21,7 @@ use super::words::Words;
 
 /// Of the lanes that the other operand's points would fill, how many places have to fill to be lanes instead: then
 /// nothing is turned over.
-const LEAST_SHARE: f64 = 0.85;
+const MIN_SHARE: f64 = 0.85;
 
 /// Operands of which one is windows.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Windowed {
         let height = if summed { Height::of_sums(arch, rows) } else { Height::of_places(arch, rows) };
         let lanes = windows
             .lanes(arch)
-            .filter(|lanes| (!summed || other.is_along_sums()) && lanes.share(height, rows) >= LEAST_SHARE * others);
+            .filter(|lanes| (!summed || other.is_along_sums()) && lanes.share(height, rows) >= MIN_SHARE * others);
         let way = lanes.map_or(Way::Others, |lanes| Way::Places(lanes, height));
         Self { windows, other, rows, way }
     }

@@ -18,7 +18,7 @@ const POINTS: usize = 16;
 /// too much to transform the weights.
 const LEAST: [usize; 4] = [32, 16, 16, 1024];
 /// Words of a block's transformed input: three quarters of a second-level cache of a megabyte.
-const MOST_WORDS: usize = 192 << 10;
+const MAX_WORDS: usize = 192 << 10;
 
 /// A block of a grid of 3x3 windows.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub(super) struct Work {
 
 /// Places of a block whose transformed input stays in cache.
 pub(super) fn most_places(channels: usize) -> usize {
-    MOST_WORDS / (POINTS / 4 * channels)
+    MAX_WORDS / (POINTS / 4 * channels)
 }
 
 /// Places of a block of [`Winograd`].

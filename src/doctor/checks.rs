@@ -30,7 +30,7 @@ pub(super) const ALL: [(&str, Check); 9] = [
 /// Bytes that go there and back.
 const MOVED_BYTES: usize = 64 << 20;
 /// Larger tensors are not tried: they might be all that the machine has.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// What was uploaded comes back, and what is larger than a binding is computed all over.
 fn memory(device: &Device) -> Result<Outcome> {
@@ -44,7 +44,7 @@ fn memory(device: &Device) -> Result<Outcome> {
     drop((words, back));
     let moved = format!("{} there and back unchanged", bytes(MOVED_BYTES as u64));
     let binding = device.info().max_binding_bytes;
-    if binding > MOST_BYTES / 2 {
+    if binding > MAX_BYTES / 2 {
         return Ok(Outcome::Passed(moved));
     }
     // one row more than fits, and a row's number in each of its places
@@ -107,7 +107,7 @@ fn timestamps(device: &Device) -> Result<Outcome> {
 /// Seconds of work without a pause: systems take a GPU away that does not answer for two.
 const LONG_S: f64 = 4.0;
 /// Products in a step at most; of a fast device several steps are needed.
-const MOST_PRODUCTS: usize = 512;
+const MAX_PRODUCTS: usize = 512;
 
 fn long_work(device: &Device) -> Result<Outcome> {
     let side = 1024;
@@ -120,7 +120,7 @@ fn long_work(device: &Device) -> Result<Outcome> {
     device.sync()?;
     let once = start.elapsed().as_secs_f64();
     let count = (LONG_S / once).ceil().clamp(1.0, 20_000.0) as usize;
-    let each = count.min(MOST_PRODUCTS);
+    let each = count.min(MAX_PRODUCTS);
     let steps = count.div_ceil(each);
     // each product needs the one before
     let mut chain =

@@ -16,7 +16,7 @@ use super::{Deviation, Problem, Sweep};
 /// The seed of the gradients that come from above; inputs have smaller ones.
 const ABOVE: u64 = 1000;
 /// What a tensor's largest value is taken for at least: below, what cancels is left of larger ones.
-const LEAST_SCALE: f64 = 1e-3;
+const MIN_SCALE: f64 = 1e-3;
 
 impl Sweep {
     /// All cases of `row`.
@@ -100,7 +100,7 @@ fn difference(got: &[f64], expected: &[f64], dtype: DType, tolerance: f64) -> Op
         _ => 0.0,
     };
     let scale =
-        expected.iter().filter(|value| value.is_finite()).fold(LEAST_SCALE, |scale, value| scale.max(value.abs()));
+        expected.iter().filter(|value| value.is_finite()).fold(MIN_SCALE, |scale, value| scale.max(value.abs()));
     let excess = |index: usize| {
         let (got, expected) = (got[index], expected[index]);
         if dtype.same_or_overflown(got, expected) {

@@ -22,7 +22,7 @@ use super::pipeline::{Pipeline, Slot, Text};
 /// that, and a millisecond to find what is in its files.
 const FOUND: Duration = Duration::from_millis(8);
 /// Devices that help at most: each takes a few milliseconds to open, and memory.
-const MOST_HELPERS: usize = 15;
+const MAX_HELPERS: usize = 15;
 /// No uniform buffer of a kernel is longer.
 const MAX_UNIFORM_BYTES: u64 = 64 << 10;
 
@@ -73,7 +73,7 @@ impl Gpu {
         let Some(ahead) = self.ahead.as_ref().filter(|ahead| !ahead.in_vain.load(Ordering::Relaxed)) else { return 0 };
         // modules that are not ours may need longer buffers
         new.retain(|kernel| kernel.text.foreign.is_none());
-        let most_helpers = (rayon::current_num_threads() - 1).min(new.len() / 2).min(MOST_HELPERS);
+        let most_helpers = (rayon::current_num_threads() - 1).min(new.len() / 2).min(MAX_HELPERS);
         if most_helpers == 0 {
             return 0;
         }

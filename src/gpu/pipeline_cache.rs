@@ -20,9 +20,9 @@ const FOLDER: &str = "pipelines";
 const MAGIC: &[u8; 8] = b"brasapl1";
 const HEAD: usize = MAGIC.len() + 4;
 /// A longer file is dropped, and what is needed of it compiled anew: drivers take nothing out of a cache.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// Files that are kept; the oldest go first.
-const MOST_FILES: usize = 8;
+const MAX_FILES: usize = 8;
 /// What a process that was killed left half-written is removed after this long.
 const STALE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The file is written when no kernel was compiled for this long.
@@ -131,7 +131,7 @@ impl Shared {
         };
         // a device that is lost has none
         let Some(data) = self.raw.get_data() else { return };
-        if (HEAD + data.len()) as u64 > MOST_BYTES {
+        if (HEAD + data.len()) as u64 > MAX_BYTES {
             self.state.lock().is_full = true;
             tracing::debug!("{}: dropped, as it has grown to {} bytes", self.path.display(), data.len());
             let _gone = fs::remove_file(&self.path);
@@ -184,7 +184,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    if !metadata.is_file() || metadata.len() > MOST_BYTES {
+    if !metadata.is_file() || metadata.len() > MAX_BYTES {
         return Err(format!("{} bytes, or no file", metadata.len()));
     }
     #[cfg(unix)]
@@ -235,7 +235,7 @@ fn tidy(folder: &Path) {
     let is_temporary = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(TEMPORARY);
     let (temporary, mut kept): (Vec<_>, Vec<_>) = files.partition(|(_, entry)| is_temporary(entry));
     kept.sort_by_key(|(age, _)| *age);
-    let surplus = kept.into_iter().skip(MOST_FILES);
+    let surplus = kept.into_iter().skip(MAX_FILES);
     for (_, entry) in temporary.into_iter().filter(|(age, _)| *age > STALE).chain(surplus) {
         let _gone = fs::remove_file(entry.path());
     }
@@ -382,11 +382,11 @@ mod tests {
     #[test]
     fn files_do_not_add_up() {
         let folder = tempfile::tempdir().expect("a folder");
-        for number in 0..MOST_FILES + 5 {
+        for number in 0..MAX_FILES + 5 {
             let path = folder.path().join(FOLDER).join(number.to_string());
             write(&path, b"data", crc32c::crc32c(b"data")).expect("writable");
         }
-        assert_eq!(files(folder.path()).len(), MOST_FILES);
+        assert_eq!(files(folder.path()).len(), MAX_FILES);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::timestamps::Timer;
 /// What is shorter is run so often in a sample that it takes this long.
 const SAMPLE_MILLISECONDS: f64 = 2.0;
 /// Most runs in a sample.
-const MOST_RUNS: usize = 64;
+const MAX_RUNS: usize = 64;
 /// Samples whose median is taken, and of what takes long.
 const SAMPLES: usize = 7;
 const FEW_SAMPLES: usize = 3;
@@ -144,7 +144,7 @@ fn samples(milliseconds: f64) -> usize {
 
 /// How often something is run in a sample that takes so many milliseconds once.
 fn runs(milliseconds: f64) -> usize {
-    ((SAMPLE_MILLISECONDS / milliseconds.max(1e-6)) as usize).clamp(1, MOST_RUNS)
+    ((SAMPLE_MILLISECONDS / milliseconds.max(1e-6)) as usize).clamp(1, MAX_RUNS)
 }
 
 /// The middle one, 0 of none.

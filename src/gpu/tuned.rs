@@ -17,8 +17,8 @@ use super::render::{Tuned, Variant};
 /// Of what the file says; another one's is started afresh.
 const VERSION: u32 = 3;
 /// Adapters with their drivers that are kept, and kernels of each; the oldest go first.
-const MOST_ADAPTERS: usize = 16;
-const MOST_KERNELS: usize = 4096;
+const MAX_ADAPTERS: usize = 16;
+const MAX_KERNELS: usize = 4096;
 
 /// Its name.
 const FILE: &str = "tiles.json";
@@ -96,10 +96,10 @@ impl Place {
             entry.kernels.retain(|(known, _)| *known != key);
             entry.kernels.extend(variant.map(|variant| (key, variant)));
         }
-        let surplus = entry.kernels.len().saturating_sub(MOST_KERNELS);
+        let surplus = entry.kernels.len().saturating_sub(MAX_KERNELS);
         entry.kernels.drain(..surplus);
         memory.adapters.push(entry);
-        let surplus = memory.adapters.len().saturating_sub(MOST_ADAPTERS);
+        let surplus = memory.adapters.len().saturating_sub(MAX_ADAPTERS);
         memory.adapters.drain(..surplus);
         memory.version = VERSION;
         write_whole(&self.path, &serde_json::to_vec_pretty(&memory).expect("plain data"))?;
@@ -199,10 +199,10 @@ mod tests {
     fn the_file_does_not_grow_without_end() {
         let folder = tempfile::tempdir().expect("a folder");
         let mine = place(folder.path(), "one");
-        let many: Vec<_> = (0..MOST_KERNELS as u64 + 5).map(|key| (key, Some(TILE))).collect();
+        let many: Vec<_> = (0..MAX_KERNELS as u64 + 5).map(|key| (key, Some(TILE))).collect();
         mine.save(&many).expect("writable");
-        assert!(mine.load().len() == MOST_KERNELS && !mine.load().contains_key(&4));
-        (0..MOST_ADAPTERS).for_each(|n| {
+        assert!(mine.load().len() == MAX_KERNELS && !mine.load().contains_key(&4));
+        (0..MAX_ADAPTERS).for_each(|n| {
             place(folder.path(), &format!("driver {n}")).save(&[(1, Some(TILE))]).expect("writable");
         });
         assert_eq!((mine.load().len(), place(folder.path(), "driver 3").load().len()), (0, 1));

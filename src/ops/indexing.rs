@@ -20,8 +20,8 @@ pub fn gather_shape(name: &str, x: &Shape, axis: isize, index: &Shape) -> Result
 
 /// With more products than this, or more comparisons for them, summing by sorting is cheaper than a contraction with
 /// one-hot indices, as `benches/NOTES.md` has it. Sorting is a few launches more.
-const MOST_PRODUCTS: usize = 1 << 24;
-const MOST_COMPARISONS: usize = 1 << 18;
+const MAX_PRODUCTS: usize = 1 << 24;
+const MAX_COMPARISONS: usize = 1 << 18;
 
 /// Adds each gradient to the element it came from.
 pub(super) fn gather_gradient(axis: usize, node: &NodeRef, g: &Tensor) -> Tensor {
@@ -36,7 +36,7 @@ pub(super) fn gather_gradient(axis: usize, node: &NodeRef, g: &Tensor) -> Tensor
 /// choice depends on shapes alone.
 #[track_caller]
 pub(crate) fn index_add(g: &Tensor, index: &Tensor, axis: usize, size: usize) -> Tensor {
-    if g.numel().saturating_mul(size) > MOST_PRODUCTS || index.numel().saturating_mul(size) > MOST_COMPARISONS {
+    if g.numel().saturating_mul(size) > MAX_PRODUCTS || index.numel().saturating_mul(size) > MAX_COMPARISONS {
         return grouped_sum(g, index, axis, size);
     }
     let one_hot = index.one_hot_unchecked(size).to_dtype(g.dtype());

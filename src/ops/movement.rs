@@ -92,6 +92,16 @@ pub fn slice(shape: &Shape, axis: isize, start: usize, len: usize, step: isize) 
     Ok(moved)
 }
 
+/// The inverse of [`slice()`](fn@slice): `part` put back to where it was along `axis` of `size` elements, and nothing elsewhere.
+pub(crate) fn unslice(part: &Shape, axis: usize, start: usize, step: isize, size: usize) -> Moved {
+    let mut moved = identity(part);
+    let sign = step.signum() as i64;
+    moved.dims[axis] =
+        Dim { terms: vec![(axis, sign)], offset: -sign * start as i64, divisor: step.unsigned_abs() as i64 };
+    moved.shape = with_size(part, axis, size);
+    moved
+}
+
 /// (before, after) elements added along each axis; negative ones are removed.
 ///
 /// # Errors

@@ -193,7 +193,7 @@ pub struct ContractKernel {
 /// Invocations that hide from a large GPU what each of them waits for, 16 warps on each core of an H200.
 const SHARING_INVOCATIONS: usize = 1 << 16;
 /// Invocations that share a sum at the most: one workgroup's.
-const MOST_SHARES: usize = 64;
+const MAX_SHARES: usize = 64;
 /// Products from which on a contraction is computed in tiles, which read less for each.
 const MANY_PRODUCTS: usize = 1 << 23;
 
@@ -201,7 +201,7 @@ const MANY_PRODUCTS: usize = 1 << 23;
 /// where results, each invocation with four, are too few to keep it busy. Each adds up every so many fours of values,
 /// and a tree joins them, so that this fixes the order of a sum.
 pub(crate) fn shares_of_sum(results: usize, inner: usize) -> usize {
-    let most = (SHARING_INVOCATIONS / results.div_ceil(4).max(1)).min(inner / 4).min(MOST_SHARES);
+    let most = (SHARING_INVOCATIONS / results.div_ceil(4).max(1)).min(inner / 4).min(MAX_SHARES);
     if most < 2 || results.saturating_mul(inner) > MANY_PRODUCTS { 1 } else { 1 << most.ilog2() }
 }
 

@@ -12,7 +12,7 @@ use super::{PlanOptions, routine};
 /// Points for each element from which on a value that is computed at each of them is computed many times.
 const MANY: usize = 4;
 /// Readers of a value, and moves on the way to them, that are looked for.
-const MOST_READERS: usize = 64;
+const MAX_READERS: usize = 64;
 /// A value whose computation costs more than this (see [`cost`]) is stored even if used once: drivers' compilers take
 /// their time with long kernels.
 const MAX_COST: u32 = 220;
@@ -233,7 +233,7 @@ impl Chooser<'_> {
             next += 1;
             let node = &self.program.nodes[found];
             let is_elementwise = matches!(node.op, Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Cast | Op::Reshape);
-            if !is_elementwise || within.len() > MOST_READERS {
+            if !is_elementwise || within.len() > MAX_READERS {
                 return false;
             }
             for &input in node.inputs.iter().filter(|&&input| elements(input) == elements(number)) {
@@ -399,7 +399,7 @@ impl Chooser<'_> {
         while let Some((moved, points)) = moves.pop() {
             for &user in &users[moved] {
                 let points = self.points(user, points);
-                if self.is_move(user) && !self.stored(user) && readers.len() + moves.len() < MOST_READERS {
+                if self.is_move(user) && !self.stored(user) && readers.len() + moves.len() < MAX_READERS {
                     moves.push((user, points));
                     continue;
                 }

@@ -11,7 +11,7 @@ use super::card::{number, sensor_file, text};
 use super::nvidia::Nvidia;
 
 /// More than any processor takes: a counter that would say so was reset.
-const MOST_WATTS: f64 = 2_000.0;
+const MAX_WATTS: f64 = 2_000.0;
 
 /// What tells the energy that a device has used.
 pub(crate) enum Meter {
@@ -113,7 +113,7 @@ impl Meter {
 
     /// Joules between two readings.
     pub(crate) fn joules(&self, before: &Reading, after: &Reading) -> f64 {
-        let most = MOST_WATTS * 1e6 * (after.at - before.at).as_secs_f64();
+        let most = MAX_WATTS * 1e6 * (after.at - before.at).as_secs_f64();
         let grown = |range: Option<u64>, number: usize| {
             let (before, after) = (before.values[number], after.values[number]);
             // it started again: at its end, or from a reset (a machine that slept), of which only what came after is

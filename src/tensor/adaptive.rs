@@ -9,7 +9,7 @@ use crate::shape::Shape;
 use super::Tensor;
 
 /// Parts of different lengths, at most: the square of their number is an i32.
-const MOST_UNEVEN: usize = 46_340;
+const MAX_UNEVEN: usize = 46_340;
 
 impl Tensor {
     /// Means over `size` parts of `[batch, channels, length]`.
@@ -121,8 +121,8 @@ impl Tensor {
         // part * size / count, without the product, which may not fit 32 bits
         let (whole, rest) = (size / count, size % count);
         assert!(
-            rest == 0 || count <= MOST_UNEVEN,
-            "{size} elements in {count} parts: at most {MOST_UNEVEN} may be uneven"
+            rest == 0 || count <= MAX_UNEVEN,
+            "{size} elements in {count} parts: at most {MAX_UNEVEN} may be uneven"
         );
         let [whole, rest, divisor] = [whole, rest, count].map(|number| number as i64);
         let start = &part * whole + (&part * rest).div_trunc(divisor);

@@ -12,7 +12,7 @@ use crate::graph::{Dim, Op, ReduceOp};
 use crate::ops::movement::{Moved, identity};
 use crate::shape::Shape;
 
-use super::{MOST_IN_A_BINDING, Tensor};
+use super::{MAX_IN_A_BINDING, Tensor};
 
 /// Elements of a window, and of a block.
 const RADIX: usize = 16;
@@ -107,7 +107,7 @@ impl Tensor {
         let size = self.shape()[axis];
         if let Joined::Reduce(op @ (ReduceOp::Sum | ReduceOp::Max | ReduceOp::Min)) = what
             && size > RADIX
-            && self.numel() <= MOST_IN_A_BINDING
+            && self.numel() <= MAX_IN_A_BINDING
         {
             let op = Op::Scan { op, axis, block: usize::MAX, reverse: false };
             return Self::apply(op, &[self], self.shape().clone(), self.dtype());

@@ -4,10 +4,10 @@ use crate::dtype::DType;
 use crate::graph::{ReduceOp, opaque};
 use crate::ops::movement::with_size;
 
-use super::{Groups, MOST_IN_A_BINDING, Tensor};
+use super::{Groups, MAX_IN_A_BINDING, Tensor};
 
 /// Elements of a row that each place looks at, at most; of more, each place is told which are its own.
-const MOST_COMPARED: usize = 32;
+const MAX_COMPARED: usize = 32;
 
 impl Tensor {
     /// The first index of the largest element along `axis`, as i32; NaN counts as largest.
@@ -103,7 +103,7 @@ impl Tensor {
         let results = self.numel() / length.max(1) * size;
         // what is sorted comes with its places
         let written = results.max(2 * self.numel());
-        if length > MOST_COMPARED && results > 0 && written <= MOST_IN_A_BINDING {
+        if length > MAX_COMPARED && results > 0 && written <= MAX_IN_A_BINDING {
             let sums = opaque(|| {
                 let [values, index] = [self, index].map(|x| x.transpose(position, -1));
                 let shape = with_size(values.shape(), self.rank() - 1, size);

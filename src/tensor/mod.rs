@@ -8,6 +8,7 @@
 
 mod activation;
 mod adaptive;
+mod assign;
 mod attention;
 mod autocast;
 mod conv;
@@ -67,7 +68,7 @@ pub(crate) use segment::Groups;
 pub use unique::Unique;
 
 /// Words that a routine, which writes one binding, writes on every adapter: WebGPU promises 128 MiB.
-const MOST_IN_A_BINDING: usize = 1 << 25;
+const MAX_IN_A_BINDING: usize = 1 << 25;
 
 /// A multi-dimensional array on a device, computed when it is needed.
 ///

@@ -197,11 +197,17 @@ impl Tensor {
     /// `length` elements along `axis` from `start` on, which the method `name` calls `wanted`.
     #[track_caller]
     fn stretch(&self, name: &str, axis: isize, start: usize, length: usize, wanted: impl Display) -> Self {
+        self.check_stretch(name, axis, start, length, wanted);
+        self.moved_zero(ok(movement::slice(self.shape(), axis, start, length, 1)))
+    }
+
+    /// Refuses what is not all there.
+    #[track_caller]
+    fn check_stretch(&self, name: &str, axis: isize, start: usize, length: usize, wanted: impl Display) {
         let (own, shape) = (self.axis(name, axis), self.shape());
         if length > 0 && start.checked_add(length).is_none_or(|end| end > shape[own]) {
             refuse(format_args!("{name}: {wanted} of axis {axis} of {shape}"));
         }
-        self.moved_zero(ok(movement::slice(shape, axis, start, length, 1)))
     }
 
     /// A range along `axis`, as Rust slices: `x.slice(1, 2..)`. One that ends before it begins is empty.
@@ -232,12 +238,19 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn slice_step(&self, axis: isize, range: impl RangeBounds<usize>, step: isize) -> Self {
-        let (start, end) = self.bounds("slice_step", axis, range);
-        assert!(step != 0, "slice_step: the step is 0");
+        let (first, length) = self.steps("slice_step", axis, range, step);
+        self.moved_zero(ok(movement::slice(self.shape(), axis, first, length, step)))
+    }
+
+    /// The first position of every `step`-th one of a range along `axis`, and how many there are.
+    #[track_caller]
+    pub(super) fn steps(&self, name: &str, axis: isize, range: impl RangeBounds<usize>, step: isize) -> (usize, usize) {
+        let (start, end) = self.bounds(name, axis, range);
+        assert!(step != 0, "{name}: the step is 0");
         let size = end.saturating_sub(start);
-        let part = self.stretch("slice_step", axis, start, size, format_args!("{start}..{end}"));
-        let (length, first) = (size.div_ceil(step.unsigned_abs()), if step > 0 { 0 } else { size.saturating_sub(1) });
-        part.moved_zero(ok(movement::slice(part.shape(), axis, first, length, step)))
+        self.check_stretch(name, axis, start, size, format_args!("{start}..{end}"));
+        let first = if step > 0 { start } else { (start + size).saturating_sub(1) };
+        (first, size.div_ceil(step.unsigned_abs()))
     }
 
     /// Element `index` along `axis`, which vanishes.

@@ -12,7 +12,7 @@ const TOO_MUCH: f64 = 0.05;
 const FEEDING: [Stage; 4] = [Stage::Load, Stage::Augment, Stage::Batch, Stage::Upload];
 
 /// Of what training waits for its data, that much is work at the least; else the loader's threads wait, too.
-const LEAST_WORK: f64 = 0.25;
+const MIN_WORK: f64 = 0.25;
 const CROWDED: &str = "fewer programs beside it: the loader's threads wait for a processor that is free";
 
 const WAITING: &str = "training waits for its data {} of the time, most for {}";
@@ -89,7 +89,7 @@ pub fn what_binds(stages: &[StageReport]) -> Option<Binding> {
         () => largest(&Stage::ALL),
     }?;
     let (said, advice) = match Binding::texts(most.stage) {
-        (said, _) if is_waiting && worked < LEAST_WORK * waited => (said, CROWDED),
+        (said, _) if is_waiting && worked < MIN_WORK * waited => (said, CROWDED),
         texts => texts,
     };
     Some(Binding { said, share: if is_waiting { fed } else { most.share }, stage: most.stage, advice })

@@ -30,7 +30,7 @@ pub(super) struct RunFolder {
 /// Whoever looks whether a run is gone holds its lock for less than this.
 const LOOKING: Duration = Duration::from_millis(50);
 /// The most that is kept of lines that find no room: those of a hundred thousand steps and more.
-const MOST_UNWRITTEN: usize = 32 << 20;
+const MAX_UNWRITTEN: usize = 32 << 20;
 
 impl RunFolder {
     /// Makes a new folder in `out`: `name`, or else the first free `prefix-1`, `prefix-2`, … Never one that exists.
@@ -102,7 +102,7 @@ impl RunFolder {
 
     /// True if no further line can wait.
     pub(super) fn is_crowded(&self) -> bool {
-        self.unwritten.len() > MOST_UNWRITTEN
+        self.unwritten.len() > MAX_UNWRITTEN
     }
 
     /// Where checkpoints are.

@@ -17,7 +17,7 @@ use super::window::{Options, Window};
 const NAME: &str = "brasa";
 /// Points.
 const SIZE: [f32; 2] = [1280.0, 800.0];
-const LEAST_SIZE: [f32; 2] = [480.0, 360.0];
+const MIN_SIZE: [f32; 2] = [480.0, 360.0];
 const ICON: &[u8] = include_bytes!("../../assets/icon.png");
 
 /// How long a window must have lived to be opened again after its graphics device was lost.
@@ -116,7 +116,7 @@ fn show(contents: &mut Contents) -> eframe::Result<Option<String>> {
         .with_title(NAME)
         .with_app_id(NAME)
         .with_inner_size(SIZE)
-        .with_min_inner_size(LEAST_SIZE)
+        .with_min_inner_size(MIN_SIZE)
         .with_icon(Arc::new(icon.unwrap_or_default()));
     let native = NativeOptions { viewport, ..NativeOptions::default() };
     let lost = Lost::default();

@@ -25,6 +25,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "Adam with decoupled weight decay (Loshchilov and Hutter 2019)",
         "Adam com decaimento de pesos desacoplado (Loshchilov e Hutter 2019)",
     ),
+    ("After this case; what was measured is kept", "Depois deste caso; o que foi medido é mantido"),
     (
         "All that is shown is read from run folders: metrics.jsonl, status.json, plan.json, predictions.json and \
          TensorBoard event files, which other programs can read, too.",
@@ -118,10 +119,12 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ),
     ("How gradients change the weights", "Como os gradientes mudam os pesos"),
     (
-        "How the learning rate changes, counted in steps: onecycle, constant, cosine, cosine:warmup=100, \
-         multistep:at=300/600,gamma=0.1, plateau:patience=2 (asked after each epoch), ...",
-        "Como a taxa de aprendizado muda, contando em passos: onecycle, constant, cosine, cosine:warmup=100, \
-         multistep:at=300/600,gamma=0.1, plateau:patience=2 (verificado depois de cada época), ...",
+        "How the learning rate changes, counted in steps: constant, linear, step, multistep, exponential, polynomial, cosine, \
+         cosine-restarts, onecycle, cyclic or plateau, with settings as in cosine:warmup=100 or multistep:at=300/600,gamma=0.1 \
+         (docs/training.md has them all)",
+        "Como a taxa de aprendizado muda, contada em passos: constant, linear, step, multistep, exponential, polynomial, cosine, \
+         cosine-restarts, onecycle, cyclic ou plateau, com ajustes como em cosine:warmup=100 ou multistep:at=300/600,gamma=0.1 \
+         (docs/training.md tem todos)",
     ),
     ("Into the folder", "Na pasta"),
     ("Judges the held-out samples now (Ctrl+E)", "Avalia as amostras de teste agora (Ctrl+E)"),
@@ -166,6 +169,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "Deixar como estão os parâmetros cujos nomes correspondem, como `layer1.*`; pode ser dado várias vezes. As \
          estatísticas de seus batch norms continuam seguindo os dados",
     ),
+    ("Left out: {}", "Ficou de fora: {}"),
     (
         "Let batch norms use the statistics that were loaded, and leave them as they are",
         "Fazer os batch norms usarem as estatísticas carregadas e deixá-las como estão",

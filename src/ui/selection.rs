@@ -12,7 +12,7 @@ use super::palette;
 
 /// Runs that are drawn together before anybody chooses: the newest ones.
 const SHOWN_AT_FIRST: usize = 10;
-const MOST_REMEMBERED: usize = 1000;
+const MAX_REMEMBERED: usize = 1000;
 
 /// What was chosen about runs.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Selection {
             .map(|(run, Chosen { color, shown, .. })| (key(run), ([color.r(), color.g(), color.b()], *shown)))
             .collect();
         for (run, chosen) in &self.remembered {
-            if all.len() < MOST_REMEMBERED {
+            if all.len() < MAX_REMEMBERED {
                 all.entry(run.clone()).or_insert(*chosen);
             }
         }

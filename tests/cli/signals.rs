@@ -18,11 +18,16 @@ fn send(signal: &str, child: &Child) {
     assert!(status.success());
 }
 
+/// The signals of a process that its status has under `what`, signal 1 in the lowest bit; 0 where Linux is not.
+fn signals(process: &str, what: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':'));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
 /// Whether these tests themselves run as under nohup, and so the program would, too.
 fn is_hangup_ignored() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+    signals("self", "SigIgn") & 1 == 1
 }
 
 /// The run stops after a step, saves, and says so by its exit code.
@@ -102,6 +107,29 @@ fn an_examination_that_is_stopped_leaves_the_report_before_it() {
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     assert_eq!(std::fs::read_to_string(&report).expect("it is there"), "of before");
     assert!(!partial.exists(), "no verdict");
+}
+
+/// Minutes of measuring are not lost.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_benchmark_that_is_stopped_tells_what_it_has() {
+    let folder = folder();
+    let report = folder.path().join("report.json");
+    let arguments = ["bench", "--device", "cpu", "--save", text(&report)];
+    let mut child = long(&mut Command::new(env!("CARGO_BIN_EXE_brasa")), &arguments);
+    // it has not begun to measure before it listens
+    while signals(&child.id().to_string(), "SigCgt") & 2 == 0 {
+        assert_eq!(child.try_wait().expect("a child"), None, "it measures");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    send("-INT", &child);
+    let done = child.wait_with_output().expect("it ends");
+    let [out, said] = [done.stdout, done.stderr].map(|bytes| String::from_utf8(bytes).expect("text"));
+    assert_eq!(done.status.code(), Some(130), "{said}");
+    assert!(said.contains("once more to end at once"), "{said}");
+    assert!(out.contains("Left out: what comes after it was stopped on cpu"), "{out}");
+    let kept: Value = serde_json::from_slice(&std::fs::read(report).expect("it was kept")).expect("JSON");
+    assert_eq!(kept["devices"][0]["selector"], "cpu");
 }
 
 /// Closing the terminal is what nohup is for.

@@ -317,6 +317,12 @@ row("attention_bias", F.scaled_dot_product_attention, [Q, K, V, rand(3, 3)])
 row("attention_mask", F.scaled_dot_product_attention, [Q, K, V, special(1, 0, 1, 1, 1, 0, 0, 1, 0).bool().reshape(3, 3)])
 row("attention_grouped", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3, enable_gqa=True), [Q, K[:, :2], V[:, :2]])
 row("linear", F.linear, [rand(2, 3, 4), rand(5, 4), rand(5)])
+row("slice_scatter", lambda x, y: torch.slice_scatter(x, y, 1, 1, 4), [rand(3, 5, 2), rand(3, 3, 2)], [special(NAN, INF, 1.0, -0.0, 2.0)[None], rand(1, 3)])
+row("slice_step_scatter", lambda x, y: torch.slice_scatter(x, y, 0, 1, 7, 3), [rand(8, 2), rand(2, 2)], [rand(7), rand(2)])
+row("select_scatter", lambda x, y: torch.select_scatter(x, y, -2, 2), [rand(3, 4, 2), rand(3, 2)], [rand(3, 1), rand(1)])
+row("diagonal_scatter", lambda x, y: torch.diagonal_scatter(x, y, 1, 0, -1), [rand(3, 2, 5), rand(2, 3)], [rand(4, 2, 2), rand(2, 1)])
+row("diagonal_scatter_below", lambda x, y: torch.diagonal_scatter(x, y, -1, 1, 0), [rand(3, 5), rand(3)], [rand(4, 2, 3), rand(3, 1)])
+row("index_fill", lambda x, i: x.index_fill(1, i.long(), 0.5), [rand(3, 5, 2), ints(4, high=5)], [rand(2, 3), ints(0)])
 
 
 def record():

@@ -15,13 +15,14 @@ use brasa::{DType, Device, Tensor, no_grad};
 use crate::common::{assert_close, floats};
 
 /// What ONNX has no operators for: sorts and what is built on them, bits, shifts, angles.
-const REFUSED: [&str; 30] = [
+const REFUSED: [&str; 31] = [
     "argsort",
     "argsort_bytes",
     "bincount",
     "copysign",
     "histc",
     "index_copy",
+    "index_fill",
     "index_put",
     "kthvalue",
     "max_unpool2d",

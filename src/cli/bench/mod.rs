@@ -7,15 +7,18 @@ mod csv;
 mod plot;
 mod tables;
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
 
-use crate::bench::{self, CrossoverOptions, DeviceReport, Method, OnnxModel, Options, Progress, Report, Suite};
+use crate::bench::{self, CrossoverOptions, DeviceReport, Method, OnnxModel, Options, Progress, Report, Suite, Tell};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::train::ModelName;
 
+use super::interrupt::{is_second, on_interrupt};
 use super::layout::{self, Style};
 use super::progress_bar;
 
@@ -126,20 +129,13 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
                        leave out --as-notebook and a --filter that excludes `matmul_64` and its like";
         return Err(Error::Config(message.into()));
     }
-    let bar = progress_bar();
-    let mut tell = |Progress { device, case, done, of }: Progress| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
-        bar.set_message(format!("{device}: {case}"));
-    };
-    let measured = match &args.onnx {
+    let (measured, stopped) = until_stopped(|tell| match &args.onnx {
         Some(path) => {
             let model = OnnxModel { path: path.clone(), axes: args.axis.clone() };
-            bench::run_onnx(&model, &options, &mut tell)
+            bench::run_onnx(&model, &options, tell)
         }
-        None => bench::run(&options, &mut tell),
-    };
-    bar.finish_and_clear();
+        None => bench::run(&options, tell),
+    });
     let report = measured?;
     let text = if args.json {
         report.to_json() + "\n"
@@ -162,11 +158,10 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
         |device: &DeviceReport| device.rows.iter().any(|row| row.measured.is_some()) || !device.stages.is_empty();
     let failed = report.devices.iter().all(|device| device.failure.is_some() || !measured(device));
     // what failed or was left out is in the report, but not what a device has no case for
-    let has_none = |device: &&DeviceReport| device.failure.is_none() && device.rows.is_empty() && !measured(device);
-    for device in report.devices.iter().filter(|_| failed).filter(has_none) {
+    for device in report.devices.iter().filter(|device| failed && !stopped && device.is_empty()) {
         super::say(&format!("nothing was measured on {}: no case that was asked for is one for it", device.selector));
     }
-    Ok(ExitCode::from(u8::from(failed)))
+    Ok(exit_code(stopped, failed))
 }
 
 /// The name and the size of an axis.
@@ -186,14 +181,7 @@ fn can_be_written(path: &Path) -> Result<()> {
 /// From which sizes on the devices are worth it.
 fn search(args: &BenchArgs, method: Method, style: Style) -> Result<ExitCode> {
     let options = CrossoverOptions { devices: args.device.clone(), model: args.model, method };
-    let bar = progress_bar();
-    let found = bench::crossovers(&options, &mut |Progress { device, case, done, of }| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
-        bar.set_message(format!("{device}: {case}"));
-        bar.tick();
-    });
-    bar.finish_and_clear();
+    let (found, stopped) = until_stopped(|tell| bench::crossovers(&options, tell));
     let report = found?;
     let text = if args.json {
         report.to_json() + "\n"
@@ -215,5 +203,34 @@ fn search(args: &BenchArgs, method: Method, style: Style) -> Result<ExitCode> {
     }
     let nothing = report.crossovers.is_empty() && report.growths.is_empty();
     let failed = nothing || report.devices.iter().all(|device| device.failure.is_some());
-    Ok(ExitCode::from(u8::from(failed)))
+    Ok(exit_code(stopped, failed))
+}
+
+/// What `measure` finds until a signal stops it, shown as it goes on, and whether one did. A second one ends the program.
+fn until_stopped(measure: impl FnOnce(&mut Tell<'_>) -> Result<Report>) -> (Result<Report>, bool) {
+    let first = Arc::new(OnceLock::new());
+    let on_signal = Arc::clone(&first);
+    on_interrupt(move || {
+        if is_second(&on_signal) {
+            std::process::exit(super::INTERRUPTED.into());
+        }
+        super::say("stopping after this case, with what was measured; once more to end at once");
+    });
+    let bar = progress_bar();
+    let measured = measure(&mut |Progress { device, case, done, of }| {
+        if first.get().is_some() {
+            return ControlFlow::Break(());
+        }
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+        bar.set_message(format!("{device}: {case}"));
+        bar.tick();
+        ControlFlow::Continue(())
+    });
+    bar.finish_and_clear();
+    (measured, first.get().is_some())
+}
+
+fn exit_code(stopped: bool, failed: bool) -> ExitCode {
+    if stopped { ExitCode::from(super::INTERRUPTED) } else { ExitCode::from(u8::from(failed)) }
 }

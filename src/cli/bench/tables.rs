@@ -11,7 +11,7 @@ const EPOCH: f64 = 50_000.0;
 /// Where other programs keep a larger part of the processor busy, it is not measured in peace.
 const BUSY: f64 = 0.15;
 /// A CPU that does less than this part of what the `gemm` crate does is told of.
-const LEAST_SHARE: f64 = 0.9;
+const MIN_SHARE: f64 = 0.9;
 /// Runs and clocks that slow down by more than this part are told of.
 const DRIFT: f64 = 0.15;
 /// Where there is nothing.
@@ -192,7 +192,7 @@ fn at_most(device: &DeviceReport) -> String {
     text += &format!(" and {} GB/s, by {}", number(peak.gigabytes), peak.source.name());
     if let Some(yardstick) = peak.yardstick_gflops {
         text += &format!("; the `gemm` crate alone {} GFLOP/s", number(yardstick));
-        if yardstick * LEAST_SHARE > peak.gflops {
+        if yardstick * MIN_SHARE > peak.gflops {
             text += ", more than a tenth better: the CPU is not at its best here";
         }
     }
@@ -382,7 +382,7 @@ fn sources(report: &Report) -> String {
 
 /// What was not measured, and what slowed down.
 fn left_out(report: &Report) -> Vec<String> {
-    let mut lines = Vec::new();
+    let mut lines: Vec<String> = report.left_out.iter().map(|why| format!("Left out: {why}")).collect();
     for device in &report.devices {
         for row in &device.rows {
             if let Some(why) = &row.left_out {

@@ -5,12 +5,12 @@ use crate::plan::Ix;
 use super::super::pack::Groups;
 
 /// How many times an element of the grid has to be used in place of one that is packed.
-const LEAST_OVERLAP: usize = 2;
+const MIN_OVERLAP: usize = 2;
 
 /// Steps from place to place along a line for which the grid's lines are kept in as many parts, and points of such a
 /// line, at most.
 const PARTS: std::ops::RangeInclusive<i64> = 2..=4;
-pub(super) const MOST_PARTED: usize = 512;
+pub(super) const MAX_PARTED: usize = 512;
 
 /// A pair of axes that only appear as `unit + ratio · other`.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +111,7 @@ impl<'a> Roles<'a> {
         let [of_own, of_summed] = [|pair: &Pair| pair.own, |pair: &Pair| pair.summed]
             .map(|axis| pairs.iter().map(|pair| axes[axis(pair)]).product::<usize>());
         let evaluated: usize = pairs.iter().map(|pair| pair.extent(axes)).product();
-        if pairs.is_empty() || of_own * of_summed < LEAST_OVERLAP * evaluated {
+        if pairs.is_empty() || of_own * of_summed < MIN_OVERLAP * evaluated {
             return None;
         }
         let places_are_summed = of_own < of_summed;
@@ -171,7 +171,7 @@ impl<'a> Roles<'a> {
     /// The parts that each line of the grid is kept in: one after the other its points number 0, p, 2p, ..., then 1, p
     /// + 1, ... Places that are `p` apart thus lie next to each other.
     pub(super) fn parts(&self) -> usize {
-        let is_short = self.extents.last().is_some_and(|&extent| extent <= MOST_PARTED);
+        let is_short = self.extents.last().is_some_and(|&extent| extent <= MAX_PARTED);
         match self.steps().last() {
             Some(step) if is_short && self.window.len() > 1 && PARTS.contains(&step) => step as usize,
             _ => 1,

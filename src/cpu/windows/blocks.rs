@@ -6,7 +6,7 @@ use super::super::winograd::{self, Winograd};
 use super::axes::Roles;
 
 /// Words of a grid: a quarter of a second-level cache of a megabyte.
-const MOST_WORDS: usize = 64 << 10;
+const MAX_WORDS: usize = 64 << 10;
 /// Most taps of a block of them, if they are several channels'.
 const MANY_TAPS: usize = 512;
 
@@ -105,9 +105,9 @@ impl Blocks {
     fn of_lines(self, pictures: &Pictures, batches: usize, most_places: usize) -> Option<Self> {
         let &Pictures { lead, lines, line, .. } = pictures;
         let words = |lines: usize| self.channels * pictures.words(lines);
-        let fits = |lines: usize| lines * line <= most_places && words(lines) <= MOST_WORDS;
+        let fits = |lines: usize| lines * line <= most_places && words(lines) <= MAX_WORDS;
         if fits(lines) {
-            let most = (most_places / (lines * line)).min(MOST_WORDS / words(lines));
+            let most = (most_places / (lines * line)).min(MAX_WORDS / words(lines));
             let shared = lead.div_ceil(ENOUGH_PIECES.div_ceil(batches.max(1)));
             return Some(Self { lead: even(lead, most.min(shared), 1), lines, ..self });
         }

@@ -27,7 +27,7 @@ use super::pack::Groups;
 use super::program::{Program, expressions};
 use super::winograd::{Places, Winograd};
 use super::words::Words;
-use axes::{MOST_PARTED, Roles};
+use axes::{MAX_PARTED, Roles};
 use blocks::{Blocks, Pictures};
 
 /// An operand that is evaluated into grids.
@@ -198,7 +198,7 @@ impl Windows {
 
 /// Reorders lines of so many points: first number 0, `parts`, 2 `parts`, ..., then 1, `parts` + 1, ...
 fn part(lines: &mut [u32], (len, parts): (usize, usize)) {
-    let mut copy = [0; MOST_PARTED];
+    let mut copy = [0; MAX_PARTED];
     let copy = &mut copy[..len];
     for line in lines.chunks_exact_mut(len) {
         copy.copy_from_slice(line);

@@ -6,8 +6,8 @@ use super::draw::{
 use super::{Augment, Change};
 use crate::data::IGNORED;
 use crate::data::augment::color::GREY;
-use crate::data::augment::filter::{LEAST_DEVIATION, SCRAMBLE, SECOND, UNIT};
-use crate::data::augment::warp::{LEAST_DEPTH, reflected};
+use crate::data::augment::filter::{MIN_DEVIATION, SCRAMBLE, SECOND, UNIT};
+use crate::data::augment::warp::{MIN_DEPTH, reflected};
 use crate::dtype::DType;
 use crate::tensor::{Outside, Tensor};
 
@@ -92,7 +92,7 @@ impl Augment {
         };
         let [mut u, mut v] = [row(0), row(1)];
         if self.has(&[Change::Perspective]) {
-            let depth = row(2).maximum(f64::from(LEAST_DEPTH));
+            let depth = row(2).maximum(f64::from(MIN_DEPTH));
             [u, v] = [u / &depth, v / depth];
         }
         [settled(&(v + middle(height)), height, self.edge), settled(&(u + middle(width)), width, self.edge)]
@@ -116,7 +116,7 @@ impl Augment {
             levels = turned(&levels, &factor(HUE));
         }
         if let Some(radius) = self.blur_radius() {
-            let deviation = factor(BLUR).maximum(f64::from(LEAST_DEVIATION));
+            let deviation = factor(BLUR).maximum(f64::from(MIN_DEVIATION));
             levels = blurred(&blurred(&levels, &deviation, radius, 3), &deviation, radius, 2);
         }
         if self.has(&[Change::Noise]) {

@@ -38,7 +38,7 @@ fn add(line: &mut [f32], other: &[f32], weight: f32) {
 
 /// The weights of a Gaussian; they add up to 1.
 fn taps(deviation: f32, radius: usize) -> Vec<f32> {
-    let deviation = deviation.max(LEAST_DEVIATION);
+    let deviation = deviation.max(MIN_DEVIATION);
     let weight = |tap: usize| (-0.5 * ((tap as f32 - radius as f32) / deviation).powi(2)).exp();
     let weights: Vec<f32> = (0..=2 * radius).map(weight).collect();
     let sum: f32 = weights.iter().sum();
@@ -46,7 +46,7 @@ fn taps(deviation: f32, radius: usize) -> Vec<f32> {
 }
 
 /// Of a blur that changes nothing.
-pub(super) const LEAST_DEVIATION: f32 = 0.01;
+pub(super) const MIN_DEVIATION: f32 = 0.01;
 
 /// A normal number for each element of a picture, a function of a key and the element's number.
 pub(super) fn normal(key: u32, element: u32) -> f32 {

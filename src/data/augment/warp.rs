@@ -93,11 +93,11 @@ fn place(parameters: &[f32; PARAMETERS], x: usize, y: usize, [height, width]: [u
     let (x, y) = (x as f32 - middle[0], y as f32 - middle[1]);
     let row = |row: usize| parameters[3 * row] * x + parameters[3 * row + 1] * y + parameters[3 * row + 2];
     // what is behind the eye is far outside
-    let depth = row(2).max(LEAST_DEPTH);
+    let depth = row(2).max(MIN_DEPTH);
     [settled(row(0) / depth + middle[0], width, edge), settled(row(1) / depth + middle[1], height, edge)]
 }
 
-pub(super) const LEAST_DEPTH: f32 = 1e-6;
+pub(super) const MIN_DEPTH: f32 = 1e-6;
 
 /// A place brought inside, or at most two pixels outside.
 fn settled(place: f32, size: usize, edge: Outside) -> f32 {

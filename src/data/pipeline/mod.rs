@@ -115,7 +115,7 @@ pub enum On {
 }
 
 /// Numbers that a shuffle buffer holds at most: in a checkpoint they are some 50 MB of a header that may have 100.
-const MOST_BUFFERED: usize = 1 << 22;
+const MAX_BUFFERED: usize = 1 << 22;
 
 /// How a data set becomes batches; see the [module](self).
 #[derive(Clone)]
@@ -207,8 +207,8 @@ impl Pipeline {
         assert!(size > 0, "shuffle_buffer: nothing can be drawn from a buffer of 0");
         let held = size.min(self.samples_per_epoch());
         assert!(
-            held <= MOST_BUFFERED,
-            "shuffle_buffer: {held} numbers, at most {MOST_BUFFERED} fit in checkpoints; `shuffle` needs no buffer"
+            held <= MAX_BUFFERED,
+            "shuffle_buffer: {held} numbers, at most {MAX_BUFFERED} fit in checkpoints; `shuffle` needs no buffer"
         );
         self.ordered(|order| order.shuffle_buffer(size))
     }

@@ -10,7 +10,7 @@ use crate::data::{Sample, Target, Values};
 use crate::error::{Error, Result};
 
 /// Most bytes that a thread keeps for its next picture, beyond what is in use.
-const MOST_KEPT: usize = 16 << 20;
+const MAX_KEPT: usize = 16 << 20;
 
 thread_local! {
     /// Tables and memory that the next picture uses again.
@@ -68,8 +68,8 @@ impl Resize {
             tools.from.clear();
             for memory in [&mut tools.from, pixels] {
                 // a large picture is rare, and what it took is not kept by every thread
-                if memory.capacity() > MOST_KEPT {
-                    memory.shrink_to(MOST_KEPT);
+                if memory.capacity() > MAX_KEPT {
+                    memory.shrink_to(MAX_KEPT);
                 }
             }
             Ok(())

@@ -14,7 +14,7 @@ const SEPARATORS: [u8; 3] = [b',', b';', b'\t'];
 const MAX_START: u64 = 1 << 20;
 
 /// Names of columns that an error lists.
-const MOST_LISTED: usize = 32;
+const MAX_LISTED: usize = 32;
 
 /// The columns that a model has learned from.
 #[derive(Clone, PartialEq, Debug)]
@@ -91,8 +91,8 @@ pub(crate) fn find(names: &[String], first: &StringRecord) -> Result<Vec<usize>,
 
 /// The fields of a line, or the first of very many.
 fn listed(line: &StringRecord) -> String {
-    let first = line.iter().take(MOST_LISTED).collect::<Vec<_>>().join(", ");
-    if line.len() > MOST_LISTED { first + ", ..." } else { first }
+    let first = line.iter().take(MAX_LISTED).collect::<Vec<_>>().join(", ");
+    if line.len() > MAX_LISTED { first + ", ..." } else { first }
 }
 
 /// What the columns of a table are.

@@ -34,6 +34,10 @@ pub(super) fn rows() -> Vec<Row> {
         row("views_of_views", |x| x[0].t().slice_step(0, .., 2).flip(1).pad(&[(1, 1), (0, 1)], 0.0).t().reshape([-1]))
             .on([&[3, 5]]),
         row("slice_backwards", |x| x[0].slice_step(0, 1..6, -2)).on([&[7, 2]]),
+        row("slice_scatter", |x| x[0].slice_scatter(-1, 1..3, &x[1])).on([&[3, 4], &[3, 2]]).on([&[3, 4], &[2]]),
+        row("slice_step_scatter", |x| x[0].slice_step_scatter(0, 1..7, -2, &x[1])).on([&[7, 2], &[3, 2]]),
+        row("select_scatter", |x| x[0].select_scatter(1, 2, &x[1])).on([&[3, 4], &[3]]).on([&[1, 3], &[1]]),
+        row("diagonal_scatter", |x| x[0].diagonal_scatter(-1, 2, 0, &x[1])).on([&[3, 2, 5], &[2, 3]]),
         row("unflatten", |x| x[0].unflatten(1, [2, -1])).on([&[3, 4]]),
         row("movedim", |x| x[0].movedim([0, 1], [-1, 0])).on([&[3, 4, 2]]),
         row("squeeze_all", |x| x[0].squeeze_all()).on([&[1, 3, 1]]),

@@ -57,6 +57,7 @@ pub(super) fn rows() -> Vec<Row> {
             floats(&[3, 6]),
             indices(4, &[6]),
         ]),
+        row("index_fill", |x| x[0].index_fill(1, &x[1], 0.5)).case(vec![floats(&[3, 4]), indices(4, &[2])]),
         row("index_put", |x| x[0].index_put(&[&x[2], &x[3]], &x[1], false)).case(vec![
             floats(&[3, 4, 2]),
             floats(&[5, 1]),

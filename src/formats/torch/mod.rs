@@ -21,7 +21,7 @@ const CONTAINERS: [&str; 4] = ["state_dict", "model_state_dict", "model", "net"]
 /// How the functions begin that make tensors.
 const REBUILD: [&str; 2] = ["torch._utils._rebuild", "torch._tensor._rebuild"];
 /// Tensors may share a storage, as tied weights do, but not without end.
-const MOST_TIMES: usize = 8;
+const MAX_TIMES: usize = 8;
 /// More axes are no tensor's, and would take long.
 const MAX_RANK: usize = 64;
 /// How `torch.save` before 1.6 begins: a pickle of protocol 2 with a number of ten bytes.
@@ -64,8 +64,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Contents, String> {
     let (mut contents, mut total) = (Contents::default(), 0_usize);
     let mut count = |more: usize| {
         total = total.saturating_add(more);
-        let within = total <= MOST_TIMES * bytes.len();
-        within.then_some(()).ok_or_else(|| format!("it takes more than {MOST_TIMES} times its size: is it damaged?"))
+        let within = total <= MAX_TIMES * bytes.len();
+        within.then_some(()).ok_or_else(|| format!("it takes more than {MAX_TIMES} times its size: is it damaged?"))
     };
     for (name, tensor) in state_dict(&pickle)? {
         count(name.len())?;

@@ -12,7 +12,7 @@ use super::{Context, Home, Refusal, Runs};
 
 /// Reductions of a kernel: each takes up to a KiB of workgroup memory, of which some GPUs have 32, and Metal knows 31
 /// variables in it.
-const MOST_REDUCTIONS: usize = 16;
+const MAX_REDUCTIONS: usize = 16;
 
 /// A kernel of elementwise work over one space.
 pub(super) fn build_map(context: Context<'_>, members: &[usize], stores: &[usize]) -> Result<Body, Refusal> {
@@ -52,7 +52,7 @@ pub(super) fn build_rows(
     if reduces.iter().any(|&reduce| runs_of(reduce) != runs) {
         return Err(Refusal::OtherSpace);
     }
-    if reduces.len() > MOST_REDUCTIONS {
+    if reduces.len() > MAX_REDUCTIONS {
         return Err(Refusal::TooLong);
     }
     let (axes, outer, full, full_sizes) = runs.axes();

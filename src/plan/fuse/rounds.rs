@@ -15,7 +15,7 @@ use super::group::Kind;
 /// Independent kernels with at most this many points may share a launch.
 const SMALL: usize = 1 << 16;
 /// What more kernels than this read (the learning rate) is no reason to join them.
-const MOST_READERS: usize = 40;
+const MAX_READERS: usize = 40;
 /// How many earlier small kernels a small one may join: others are far away in the order, and would keep much memory
 /// alive.
 const RECENT: usize = 4;
@@ -87,7 +87,7 @@ impl Fuser<'_> {
                     readers.entry(node).or_default().push(number);
                 }
             }
-            for groups in readers.values().filter(|groups| groups.len() <= MOST_READERS) {
+            for groups in readers.values().filter(|groups| groups.len() <= MAX_READERS) {
                 for (position, &a) in groups.iter().enumerate() {
                     for &b in &groups[position + 1..] {
                         changed |= self.same_space(a, b) && self.try_merge(a, b);

@@ -10,9 +10,9 @@ use super::{Builder, always_inside};
 
 /// How many times as many products there may be afterwards. Gradients of convolutions have more than before, those with
 /// zeros around the windows; what that saves is the memory of their sums before they are added up,
-const MOST_PRODUCTS: f64 = 4.0;
+const MAX_PRODUCTS: f64 = 4.0;
 /// where they are no more than so many for each result.
-const MOST_KEPT: usize = 4;
+const MAX_KEPT: usize = 4;
 
 impl Builder {
     /// The contraction that `sum`, over `axes` of the view numbered `view_node`, is; `None` if it is none.
@@ -97,7 +97,7 @@ impl Builder {
         let of = |from: u8| sizes.range(from..).map(|(_, &size)| size as f64).product::<f64>();
         let kept = self.nodes[source].shape.numel();
         let (before, after) = (kept as f64 * of(space.rank() as u8), of(0) / view.holes() as f64);
-        if after > MOST_PRODUCTS * before && kept <= MOST_KEPT * sum.shape.numel() {
+        if after > MAX_PRODUCTS * before && kept <= MAX_KEPT * sum.shape.numel() {
             return None;
         }
         // reduced axes of size 1 in one operand only: leave them to the output

@@ -10,7 +10,7 @@ use super::{Cut, Splitter};
 
 /// Parts of a contraction's sum are not asked to be shorter than this for the sake of parallelism, but may become half
 /// as long where all are to have as many.
-const LEAST_STEPS: usize = 256;
+const MIN_STEPS: usize = 256;
 
 /// Workgroups that a contraction makes, or of a thin one, how many they are worth.
 fn groups(results: &[usize], contract: &Contract, options: &PlanOptions) -> usize {
@@ -49,7 +49,7 @@ impl Splitter<'_> {
             return None;
         }
         let wanted = wanted_groups.div_ceil(groups(&node.shape, contract, self.options).max(1));
-        let parts = steps.div_ceil(self.options.max_contract_steps).max(wanted.min(steps / LEAST_STEPS));
+        let parts = steps.div_ceil(self.options.max_contract_steps).max(wanted.min(steps / MIN_STEPS));
         if parts <= 1 || results == 0 {
             return None;
         }

@@ -9,13 +9,13 @@ use super::deviation::Sum;
 use super::{Cut, Splitter};
 
 /// Parts that one cut of a row asks for at the most, and so many the last reduction is over, or some more.
-const MOST_PARTS: usize = 1 << 12;
+const MAX_PARTS: usize = 1 << 12;
 /// In fewer parts rows are not cut for the sake of parallelism, nor columns: the second reduction takes time, too. At
 /// 20 GB/s a core reads the 32,768 elements of four parts in 6.5 µs, and a launch more takes some 2.2 (`benches/NOTES.md`).
-const LEAST_ROW_PARTS: usize = 4;
-const LEAST_COLUMN_PARTS: usize = 8;
+const MIN_ROW_PARTS: usize = 4;
+const MIN_COLUMN_PARTS: usize = 8;
 /// Parts of columns are not asked to be shorter than this, a quarter of a workgroup's tile of them.
-const LEAST_COLUMN: usize = 1 << 10;
+const MIN_COLUMN: usize = 1 << 10;
 /// Elements that take longer to read once more than a launch does (8 MiB).
 const WORTH_A_LAUNCH: usize = 1 << 21;
 
@@ -85,16 +85,16 @@ fn cut(shape: &Shape, axes: &[usize], sum: &Sum, options: &PlanOptions) -> Optio
     // those over all but the last axis are of columns, which lie side by side
     if !axes.contains(&(shape.rank() - 1)) {
         let abreast = outer.div_ceil(options.group_tile / 4);
-        let wanted = options.wanted_groups.div_ceil(abreast).min(inner / LEAST_COLUMN);
+        let wanted = options.wanted_groups.div_ceil(abreast).min(inner / MIN_COLUMN);
         let parts = if too_long { inner.div_ceil(longest) } else { wanted };
-        return (too_long || wanted >= LEAST_COLUMN_PARTS).then(|| longest_runs(shape, axes, parts))?;
+        return (too_long || wanted >= MIN_COLUMN_PARTS).then(|| longest_runs(shape, axes, parts))?;
     }
     let part = options.row_part.min(longest);
-    let parts = inner.div_ceil(part).min(MOST_PARTS);
+    let parts = inner.div_ceil(part).min(MAX_PARTS);
     let wanted = options.wanted_groups.div_ceil(outer).min(inner / part);
     // even parts alone are read once for mean and variance
     let read_again = !matches!(sum, Sum::Other) && inner > options.fused_row && shape.numel() >= WORTH_A_LAUNCH;
-    let better = |cut: &Cut| too_long || wanted >= LEAST_ROW_PARTS || read_again && cut.is_even(shape);
+    let better = |cut: &Cut| too_long || wanted >= MIN_ROW_PARTS || read_again && cut.is_even(shape);
     (parts > 1).then(|| longest_runs(shape, axes, parts))?.filter(better)
 }
 

@@ -7,9 +7,9 @@ use crate::ops::scan::Scan;
 use super::{Cut, Splitter};
 
 /// Blocks are not asked to be shorter than this, half of what a workgroup takes at a time.
-const LEAST_BLOCK: usize = 1 << 10;
+const MIN_BLOCK: usize = 1 << 10;
 /// Rows for which fewer are wanted are not cut: all elements are read once more for it, and three launches are added.
-const LEAST_BLOCKS: usize = 4;
+const MIN_BLOCKS: usize = 4;
 /// Rows that lie side by side and share a workgroup: lines of 128 bytes.
 const ABREAST: usize = 32;
 
@@ -21,14 +21,14 @@ impl Splitter<'_> {
         let scan = Scan::of(&node.op, node.dtype, &node.shape)?;
         let (rows, abreast) = (node.shape.numel() / scan.length.max(1), scan.inner.clamp(1, ABREAST));
         let groups = rows.div_ceil(abreast).max(1);
-        let wanted = self.options.wanted_groups.div_ceil(groups).min(scan.length / LEAST_BLOCK);
-        if node.inputs.len() > 1 || wanted < LEAST_BLOCKS {
+        let wanted = self.options.wanted_groups.div_ceil(groups).min(scan.length / MIN_BLOCK);
+        if node.inputs.len() > 1 || wanted < MIN_BLOCKS {
             return None;
         }
         let chunk = scan
             .length
             .div_ceil(wanted)
-            .next_multiple_of(LEAST_BLOCK)
+            .next_multiple_of(MIN_BLOCK)
             .min(self.options.row_part)
             .min(self.options.max_row);
         let cut = Cut { axis, parts: scan.length.div_ceil(chunk), chunk };

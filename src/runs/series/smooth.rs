@@ -12,7 +12,7 @@ const SLACK: usize = 2;
 /// has lost nearly all of its weight, or varies little across them.
 const FAR: usize = 16;
 /// The weight is less than one, or the first value would stay for ever.
-const MOST_WEIGHT: f64 = 1.0 - 1e-6;
+const MAX_WEIGHT: f64 = 1.0 - 1e-6;
 
 /// An exponential moving average whose first values count as if there had been others before (`numAccum` in
 /// TensorBoard's `classicSmoothing`): `weight` of what was, the rest of what comes, divided by the weights so far. It
@@ -27,7 +27,7 @@ struct Average {
 
 impl Average {
     fn new(weight: f64) -> Self {
-        let weight = if weight.is_nan() { 0.0 } else { weight.clamp(0.0, MOST_WEIGHT) };
+        let weight = if weight.is_nan() { 0.0 } else { weight.clamp(0.0, MAX_WEIGHT) };
         Self { weight, value: 0.0, weights: 0.0, stays: (1, weight) }
     }
 

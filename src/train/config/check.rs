@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::data::{Description, Goal, absolute};
 use crate::error::{Error, Result};
 use crate::models::Task;
+use crate::optim::{Plateau, Schedule};
 
 use super::{Config, OptimizerName};
 
@@ -94,6 +95,12 @@ impl Config {
             return Err(Error::Config(format!("label-smoothing is {smoothing}, but must lie in 0..=1")));
         }
         self.schedule.check()?;
+        if matches!(self.schedule, Schedule::Plateau(Plateau { maximize: true, .. })) {
+            return Err(Error::Config(
+                "schedule: a plateau is one of the held-out loss here, which falls where all is well; leave out mode=max"
+                    .into(),
+            ));
+        }
         if self.checkpoint_activations && !self.model.entry().has_blocks() {
             let model = self.model;
             let what = format!("checkpoint-activations: model `{model}` has no blocks to compute again; leave it away");

@@ -61,8 +61,9 @@ pub struct Config {
     /// Learning rate [default: 0.05 for sgd, 0.002 for adam and adamw, 0.0005 to 1 for the others]
     #[cfg_attr(feature = "cli", arg(long, value_name = "RATE"))]
     pub lr: Option<f64>,
-    /// How the learning rate changes, counted in steps: onecycle, constant, cosine, cosine:warmup=100,
-    /// multistep:at=300/600,gamma=0.1, plateau:patience=2 (asked after each epoch), ...
+    /// How the learning rate changes, counted in steps: constant, linear, step, multistep, exponential, polynomial,
+    /// cosine, cosine-restarts, onecycle, cyclic or plateau, with settings as in cosine:warmup=100 or
+    /// multistep:at=300/600,gamma=0.1 (docs/training.md has them all)
     #[cfg_attr(feature = "cli", arg(long, value_name = "SCHEDULE", default_value_t = Self::default().schedule))]
     pub schedule: Schedule,
     /// How gradients change the weights
@@ -333,6 +334,7 @@ mod tests {
             (Config { clip_norm: Some(1.0), clip_value: Some(1.0), ..base() }, "clip-norm and clip-value"),
             (Config { label_smoothing: 1.5, ..base() }, "label-smoothing"),
             (Config { schedule: Schedule::Step { size: 0, gamma: 0.1 }, ..base() }, "schedule"),
+            (Config { schedule: "plateau:mode=max".parse().expect("one"), ..base() }, "schedule"),
             (Config { checkpoint_activations: true, ..base() }, "checkpoint-activations"),
             (Config { skip_weights: vec!["fc.*".into()], ..base() }, "skip-weights"),
             (Config { name: Some("../x".into()), ..base() }, "name"),

@@ -18,7 +18,7 @@ use super::Learner;
 /// Likeliest classes that are told, unless somebody asks for more.
 pub(in crate::train) const LIKELIEST: usize = 5;
 /// Most values of a module that are read.
-const MOST_VALUES: usize = 1 << 20;
+const MAX_VALUES: usize = 1 << 20;
 
 /// What a model says about one sample.
 #[derive(Clone, Default)]
@@ -78,7 +78,7 @@ impl Learner {
         let layers = layers(logits.node());
         let first = |node: &NodeRef| {
             let rows = node.shape[0];
-            let fitting = (MOST_VALUES * rows / node.shape.numel().max(1)).clamp(1, rows.max(1));
+            let fitting = (MAX_VALUES * rows / node.shape.numel().max(1)).clamp(1, rows.max(1));
             Tensor::from_node(node.clone()).detach().narrow(0, 0, fitting.min(rows)).to_dtype(DType::F32)
         };
         let named = |nodes: &BTreeMap<Arc<str>, NodeRef>| -> Vec<(String, Tensor)> {

@@ -15,7 +15,7 @@ use super::super::scores::Confusion;
 use super::task::{Answers, Question};
 
 /// Most parts of steps that are asked for together; a single step may have more.
-const MOST_ASKED: usize = 32;
+const MAX_ASKED: usize = 32;
 
 /// Where steps take longer than this, they are asked for one by one.
 const PROMPT: Duration = Duration::from_millis(250);
@@ -115,7 +115,7 @@ pub(super) struct Ring {
 }
 
 /// Targets that the counts of a device hold without overflow, even if all are of one kind.
-const MOST_COUNTED: u64 = i32::MAX as u64;
+const MAX_COUNTED: u64 = i32::MAX as u64;
 
 /// Sums over held-out samples, on the device.
 #[derive(Clone)]
@@ -151,7 +151,7 @@ pub(in crate::train) struct Evaluated {
 impl Ring {
     /// To be asked after this many steps of so many parts, or as many as there may be.
     pub(super) fn new(steps: usize, parts: usize, device: &Device) -> Result<Self> {
-        let block = steps.saturating_mul(parts).min(MOST_ASKED).max(parts);
+        let block = steps.saturating_mul(parts).min(MAX_ASKED).max(parts);
         // the block that was asked for and the one under way, each with the rest of a step; one entry tells full from
         // empty
         let len = 2 * (block + parts - 1) + 1;
@@ -322,7 +322,7 @@ impl Evaluation {
             confusion: vec![0; question.classes * question.classes],
             top: 0,
             unread: 0,
-            most_unread: MOST_COUNTED,
+            most_unread: MAX_COUNTED,
         })
     }
 

@@ -8,7 +8,7 @@ use crate::tensor::{CrossEntropy, Reduction, Tensor};
 /// How many of the likeliest answers top-5 accuracy looks at.
 const TOP: usize = 5;
 /// Targets of a batch whose counts f32 adds exactly.
-const MOST_TARGETS: usize = 1 << 24;
+const MAX_TARGETS: usize = 1 << 24;
 
 /// What is asked of a model, and how its logits `[rows, classes, ...]` answer targets `[rows, ...]`.
 #[derive(Clone)]
@@ -36,11 +36,11 @@ impl Question {
     /// An error if batches of so many rows have more targets than can be counted.
     pub(super) fn check_count(&self, rows: usize, of: &Description) -> Result<()> {
         let pixels: usize = if self.goal == Goal::Segment { of.shape[1..].iter().product() } else { 1 };
-        if rows.saturating_mul(pixels) <= MOST_TARGETS {
+        if rows.saturating_mul(pixels) <= MAX_TARGETS {
             return Ok(());
         }
         let message = format!(
-            "batch-size is {rows}, which with {pixels} pixels in a picture are more than the {MOST_TARGETS} of a batch that \
+            "batch-size is {rows}, which with {pixels} pixels in a picture are more than the {MAX_TARGETS} of a batch that \
              can be counted exactly: use a smaller batch-size or image-size"
         );
         Err(Error::Config(message))
@@ -108,7 +108,7 @@ impl Question {
         let of = one_hot(&counts.where_(labels, -1).reshape(flat), self.classes);
         Answers {
             loss: counts.where_(losses, 0.0).sum(),
-            // whole numbers up to MOST_TARGETS
+            // whole numbers up to MAX_TARGETS
             confusion: of.t().matmul(&said).to_dtype(DType::I32),
             top: self.top(logits, labels, &counts),
         }

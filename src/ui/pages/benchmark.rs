@@ -1,6 +1,8 @@
 //! Is the GPU worth it? Every device of the machine side by side, as `brasa bench` measures them.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use egui::{Button, Grid, RichText, ScrollArea, Sense, Ui, Vec2};
 use parking_lot::Mutex;
@@ -36,6 +38,8 @@ impl Default for Benchmark {
 
 struct Measuring {
     progress: Arc<Mutex<Option<Progress>>>,
+    /// Whether no more is wanted.
+    stop: Arc<AtomicBool>,
     report: Later<Report>,
 }
 
@@ -46,6 +50,8 @@ impl Benchmark {
         if let Some(done) = done {
             self.measuring = None;
             match done {
+                // one that was stopped before there was anything in it takes no other's place
+                Ok(report) if report.devices.iter().all(|device| device.is_empty()) => {}
                 Ok(report) => settings.benchmark = Some(report),
                 Err(error) => self.error = Some(error),
             }
@@ -87,6 +93,12 @@ impl Benchmark {
                     text.t("What trains now is in the way: pause it first"),
                 );
             }
+            if let Some(measuring) = &self.measuring {
+                let stop = ui.add_enabled(!measuring.stop.load(Ordering::Relaxed), Button::new(text.t("Stop")));
+                if stop.on_hover_text(text.t("After this case; what was measured is kept")).clicked() {
+                    measuring.stop.store(true, Ordering::Relaxed);
+                }
+            }
             if let Some(measuring) = &self.measuring
                 && let Some(Progress { device, case, done, of }) = &*measuring.progress.lock()
             {
@@ -103,17 +115,19 @@ impl Benchmark {
 
     fn start(&mut self, context: &egui::Context) {
         let progress = Arc::new(Mutex::new(None));
-        let (told, drawn) = (Arc::clone(&progress), context.clone());
+        let stop = Arc::new(AtomicBool::new(false));
+        let (told, stopped, drawn) = (Arc::clone(&progress), Arc::clone(&stop), context.clone());
         let suites = Suite::ALL.into_iter().zip(self.suites).filter(|(_, chosen)| *chosen).map(|(suite, _)| suite);
         let options = Options { suites: suites.collect(), quick: true, method: Method::quick(), ..Options::default() };
         let report = Later::start(context, move || {
             let mut tell = |progress| {
                 *told.lock() = Some(progress);
                 drawn.request_repaint();
+                if stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
             bench::run(&options, &mut tell).map_err(|error| error.to_string())
         });
-        (self.measuring, self.error) = (Some(Measuring { progress, report }), None);
+        (self.measuring, self.error) = (Some(Measuring { progress, stop, report }), None);
     }
 }
 
@@ -166,6 +180,9 @@ fn tables(ui: &mut Ui, text: Text, report: &Report) {
     }
     stages(ui, text, &devices);
     ui.add_space(10.0);
+    for left_out in &report.left_out {
+        ui.weak(text.f("Left out: {}", &[left_out]));
+    }
     ui.weak(report.method.describe());
 }
 

@@ -121,6 +121,10 @@ fn others() -> Vec<Row> {
             let (x, axis, index, source) = sliced(d);
             x.index_copy(axis, &index, &source)
         }),
+        one!("index_fill", |d| {
+            let (x, axis, index, _) = sliced(d);
+            x.index_fill(axis, &index, 0.75)
+        }),
         one!("index_put", |d| {
             let x = d.ranked(2, 3);
             let (rows, columns) = (d.index(x.size(0), &[4]), d.index(x.size(1), &[4]));

@@ -117,6 +117,42 @@ fn slices() -> Vec<Row> {
             let size = x.size(axis);
             if size > 0 { x.select(axis, d.number(size)) } else { x }
         }),
+        one!("slice_scatter", |d| {
+            let x = d.ranked(1, 4);
+            let axis = d.axis(&x);
+            let start = d.number(x.size(axis).min(3));
+            let part = x.slice(axis, start..);
+            let values = d.shaped(part.shape());
+            x.slice_scatter(axis, start.., values)
+        }),
+        one!("slice_step_scatter", |d| {
+            let x = d.ranked(1, 4);
+            let axis = d.axis(&x);
+            let start = d.number(x.size(axis).min(3));
+            let step = d.of(&[2, -1, 3, -2, 1]);
+            let part = x.slice_step(axis, start.., step);
+            let values = d.shaped(part.shape());
+            x.slice_step_scatter(axis, start.., step, values)
+        }),
+        one!("select_scatter", |d| {
+            let x = d.ranked(1, 4);
+            let axis = d.axis(&x);
+            let index = d.number(x.size(axis));
+            let values = d.shaped(x.select(axis, index).shape());
+            x.select_scatter(axis, index, values)
+        }),
+        one!("diagonal_scatter", |d| {
+            let x = d.ranked(2, 4);
+            let offset = d.number(5).cast_signed() - 2;
+            let (first, second) = if d.flag() { (0, -1) } else { (-1, -2) };
+            let diagonal = x.diagonal(offset, first, second);
+            if diagonal.numel() == 0 {
+                x.diagonal_scatter(offset, first, second, 0.5)
+            } else {
+                let values = d.shaped(diagonal.shape());
+                x.diagonal_scatter(offset, first, second, values)
+            }
+        }),
         one!("flip", |d| {
             let x = with_axes(d);
             let axes = d.axes(&x);

@@ -41,6 +41,12 @@ pub(crate) fn rows() -> Vec<Row> {
         one!("take_along_dim", |x| x[0].take_along_dim(&x[1], 1)),
         one!("index_select", |x| x[0].index_select(1, &x[1])),
         one!("masked_scatter", |x| x[0].masked_scatter(&x[1], &x[2])),
+        one!("slice_scatter", |x| x[0].slice_scatter(1, 1..4, &x[1])),
+        one!("slice_step_scatter", |x| x[0].slice_step_scatter(0, 1..7, 3, &x[1])),
+        one!("select_scatter", |x| x[0].select_scatter(-2, 2, &x[1])),
+        one!("diagonal_scatter", |x| x[0].diagonal_scatter(1, 0, -1, &x[1])),
+        one!("diagonal_scatter_below", |x| x[0].diagonal_scatter(-1, 1, 0, &x[1])),
+        one!("index_fill", |x| x[0].index_fill(1, &x[1], 0.5)),
         one!("bincount", |x| x[0].bincount_with(&x[1], 6)),
         one!("masked_fill", |x| x[0].masked_fill(&x[1], 7.0)),
     ]

@@ -18,7 +18,7 @@ pub(super) const OPSET: i64 = 18;
 /// The version of the format that came with it.
 const IR_VERSION: i64 = 8;
 /// What a message of protobuf may hold.
-const MOST_BYTES: usize = i32::MAX as usize;
+const MAX_BYTES: usize = i32::MAX as usize;
 
 /// The name of a value of the model.
 pub(super) type Name = String;
@@ -324,7 +324,7 @@ impl Builder {
             opset_import: vec![OperatorSetId { domain: String::new(), version: OPSET }],
             metadata_props: metadata.iter().map(entry).collect(),
         };
-        if model.encoded_len() > MOST_BYTES {
+        if model.encoded_len() > MAX_BYTES {
             return Err(Error::Export("it takes more than the 2 GiB that a protobuf message may hold".into()));
         }
         Ok(model.encode_to_vec())

@@ -18,7 +18,7 @@ const BATCHES: [usize; 2] = [2, 3];
 const TRIED: usize = 7;
 
 /// More elements are computed by whoever runs the model.
-const MOST_FOLDED: usize = 1 << 22;
+const MAX_FOLDED: usize = 1 << 22;
 
 /// A traced function.
 pub(super) struct Traced {
@@ -91,7 +91,7 @@ impl Traced {
             let node = &traced.nodes[number];
             let of_numbers = match node.op {
                 Op::Leaf => false,
-                _ if node.shape.numel() > MOST_FOLDED => false,
+                _ if node.shape.numel() > MAX_FOLDED => false,
                 _ => self::inputs(node).all(|input| traced.constants.contains(&input.id)),
             };
             if of_numbers && traced.sizes(node).iter().all(|size| size.is_fixed()) {

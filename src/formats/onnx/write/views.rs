@@ -10,7 +10,7 @@ use super::size::Size;
 use super::trace::{depends, resolved, what};
 
 /// More indices than this, and a file would be made of them.
-const MOST_INDICES: usize = 1 << 22;
+const MAX_INDICES: usize = 1 << 22;
 /// Where a slice ends that goes down to the first element.
 const BEFORE_FIRST: i64 = i64::MIN + 1;
 
@@ -195,7 +195,7 @@ impl Writer<'_> {
         let (input, shape) = (&node.inputs[0], &node.shape);
         let sizes = self.traced.sizes(node);
         let fixed = sizes.iter().chain(&self.traced.sizes(resolved(input))).all(|size| size.is_fixed());
-        if !fixed || shape.numel() > MOST_INDICES {
+        if !fixed || shape.numel() > MAX_INDICES {
             return Err(if fixed { too_many(node) } else { depends(&what(node)) });
         }
         let length = input.shape.numel();
@@ -249,7 +249,7 @@ fn coordinate(dim: &Dim, sum: i64, size: usize) -> Option<usize> {
 /// The coordinates along an axis for all points of a map's own axes, row-major; `size` for those outside, and whether
 /// there are such.
 fn places(dim: &Dim, sizes: &[usize], size: usize, node: &NodeRef) -> Result<(Vec<i64>, bool)> {
-    if sizes.iter().product::<usize>() > MOST_INDICES {
+    if sizes.iter().product::<usize>() > MAX_INDICES {
         return Err(too_many(node));
     }
     let mut outside = false;
@@ -264,5 +264,5 @@ fn places(dim: &Dim, sizes: &[usize], size: usize, node: &NodeRef) -> Result<(Ve
 }
 
 fn too_many(node: &NodeRef) -> Error {
-    Error::Export(format!("{} would be written as more than {MOST_INDICES} indices", what(node)))
+    Error::Export(format!("{} would be written as more than {MAX_INDICES} indices", what(node)))
 }

@@ -73,7 +73,7 @@ pub(super) struct Tile {
 }
 
 /// Where in the results' memory those of the low terms' products begin.
-const LOW_RESULTS: &str = "MOST_SUBGROUPS * SIZE * SIZE";
+const LOW_RESULTS: &str = "MAX_SUBGROUPS * SIZE * SIZE";
 
 /// A factor of 1 that no compiler knows: Mesa's takes `f32(f16(x))` for x, and nothing would be left for the low term.
 const ONE: &str = "var<private> one: Element;\n";
@@ -231,7 +231,7 @@ fn probe_types(size: usize, half: bool, [least, most]: [usize; 2], parts: usize)
     let matrices = matrices(size, half);
     format!(
         "{f16}enable wgpu_cooperative_matrix;\n{matrices}const SIZE: u32 = {size}u;\nconst THREADS: u32 = {}u;\n\
-         const PARTS: u32 = {parts}u;\nconst MOST_SUBGROUPS: u32 = {}u;\n",
+         const PARTS: u32 = {parts}u;\nconst MAX_SUBGROUPS: u32 = {}u;\n",
         parts * most,
         parts * most / least.max(1)
     )
@@ -249,7 +249,7 @@ fn types(tile: Tile, left_along_k: bool, right_along_k: bool) -> String {
         ("THREADS", tile.threads),
         ("PARTS", tile.parts()),
         ("TERMS", tile.terms),
-        ("MOST_SUBGROUPS", tile.most_subgroups),
+        ("MAX_SUBGROUPS", tile.most_subgroups),
         ("PART_ROWS", tile.part[0]),
         ("PART_COLUMNS", tile.part[1]),
         ("LEFT_PITCH", left_pitch),

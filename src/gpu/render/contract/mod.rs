@@ -51,7 +51,7 @@ fn turned(kernel: &ContractKernel) -> Option<ContractKernel> {
 fn has_large_tiles(kernel: &ContractKernel) -> bool {
     let [batch, rows, columns, inner] = kernel.sizes();
     let tiles = batch * rows.div_ceil(64) * columns.div_ceil(64);
-    rows >= 32 && columns >= 32 && inner >= variants::LEAST_TILED_INNER && tiles >= 4
+    rows >= 32 && columns >= 32 && inner >= variants::MIN_TILED_INNER && tiles >= 4
 }
 
 /// The launch for a contraction, in this variant or in that of the rule; `None` if it has no results. It is a piece of

@@ -14,7 +14,7 @@ use super::points::point_coordinates;
 use super::{ALL_LANES, COLUMNS, INNER, LANES};
 
 /// Products of one step, above which its text takes long to compile: 3 places for 16 by 16 results.
-const MOST_PRODUCTS: usize = 768;
+const MAX_PRODUCTS: usize = 768;
 
 /// A right operand that depends on the last axis of the columns and on that of k by their sum or difference alone:
 /// `run` columns and `taps` places of the window need `run + taps - 1` values between them.
@@ -42,7 +42,7 @@ impl Sliding {
     ) -> Option<Self> {
         let (column, place) = (kernel.group(COLUMNS).next_back()?, kernel.group(INNER).next_back()?);
         let (width, taps) = (kernel.axes[column], kernel.axes[place]);
-        let small = taps > 1 && tile_rows * tile_columns * taps <= MOST_PRODUCTS;
+        let small = taps > 1 && tile_rows * tile_columns * taps <= MAX_PRODUCTS;
         if !small || operand_lanes(kernel, &kernel.rhs.0, COLUMNS).is_some() {
             return None;
         }

@@ -18,7 +18,7 @@ const MANY_FLOPS: usize = 1 << 31;
 /// The same for plain products, which compile in a third of a second.
 const MANY_PLAIN_FLOPS: usize = 1 << 25;
 /// Results of the largest tile that is taken without measuring.
-const MOST_RESULTS: usize = 256;
+const MAX_RESULTS: usize = 256;
 
 /// Invocations of a workgroup where there is little work; lanes of a vector where the adapter does not tell: llvmpipe's
 /// 256 bits.
@@ -69,7 +69,7 @@ pub(super) fn rule(caps: &Capabilities, kernel: &ContractKernel) -> Variant {
     let times = Times::new(caps, kernel);
     let mut best: Option<(f64, Variant)> = None;
     for tile_rows in sides(rows, &[1, 2, 4, 8, 16, 32]) {
-        for tile_columns in sides(columns, &[4, 8, 16]).filter(|&columns| tile_rows * columns <= MOST_RESULTS) {
+        for tile_columns in sides(columns, &[4, 8, 16]).filter(|&columns| tile_rows * columns <= MAX_RESULTS) {
             let tile = [tile_rows, tile_columns];
             let (time, variant) = times.fastest(tile);
             let compile =

@@ -82,13 +82,13 @@ const ALIGNMENT: i64 = 4;
 /// workgroup memory. On an H100 the forward pass of 16 filters over 3 channels (27 values) is faster in registers, and
 /// that over 16 (144) is not. Where sums are long and operands read as they lie, fewer rows are enough: 8 and 4 rows of
 /// 25,088 values times 4096 columns take an H100 0.22 ms so, and 0.68 and 0.34 in registers.
-const LEAST_INNER: usize = 64;
-const LEAST_SIDE: usize = 9;
+const MIN_INNER: usize = 64;
+const MIN_SIDE: usize = 9;
 const LONG_INNER: usize = 256;
-const LEAST_LONG_SIDE: usize = 4;
-const LEAST_RESULTS: usize = 256;
+const MIN_LONG_SIDE: usize = 4;
+const MIN_RESULTS: usize = 256;
 /// So many values of k are enough where there are more rows and columns, or where that is tried: a step of tiles.
-pub(super) const LEAST_TILED_INNER: usize = 16;
+pub(super) const MIN_TILED_INNER: usize = 16;
 /// Tiles of workgroups, whose threads are 64 at the least.
 const WORKGROUP_TILES: [Tile; 9] = [
     Tile { size: [64, 128], own: [8, 8] },
@@ -155,8 +155,8 @@ pub(crate) fn identity(kernel: &ContractKernel) -> u64 {
 pub(super) fn rule(caps: &Capabilities, kernel: &ContractKernel, shares: usize) -> Variant {
     let [_, rows, columns, inner] = kernel.sizes();
     let is_long = inner >= LONG_INNER && has_plain_operands(kernel);
-    let least_side = if is_long { LEAST_LONG_SIDE } else { LEAST_SIDE };
-    let is_wide = inner >= LEAST_INNER && rows.min(columns) >= least_side && rows * columns >= LEAST_RESULTS;
+    let least_side = if is_long { MIN_LONG_SIDE } else { MIN_SIDE };
+    let is_wide = inner >= MIN_INNER && rows.min(columns) >= least_side && rows * columns >= MIN_RESULTS;
     if shares == 1 && has_workgroup_tiles(caps) && (is_wide || has_large_tiles(kernel)) {
         let possible = WORKGROUP_TILES.into_iter().filter(|&tile| fits(caps, tile));
         let costs = possible.map(|tile| (tile, workgroup_cost(caps, kernel, tile)));
@@ -211,7 +211,7 @@ pub(crate) fn variants(caps: &Capabilities, kernel: &ContractKernel) -> Vec<Vari
             );
         }
     }
-    if shares == 1 && has_workgroup_tiles(caps) && inner >= LEAST_TILED_INNER {
+    if shares == 1 && has_workgroup_tiles(caps) && inner >= MIN_TILED_INNER {
         // a tile that is mostly outside of the results cannot win
         let good = |tile: &Tile| fits(caps, *tile) && 4 * rows >= tile.size[0] && 4 * columns >= tile.size[1];
         all.extend(WORKGROUP_TILES.into_iter().chain(TRIED_TILES).filter(good).map(Variant::Workgroup));

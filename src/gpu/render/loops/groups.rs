@@ -10,7 +10,7 @@ use crate::gpu::render::tree::{self, Tree, Value};
 use crate::gpu::render::{BUSY_GROUPS, Capabilities, Launch, grid_of_groups};
 use crate::plan::Phase;
 
-use super::{MOST_ITERATIONS, Shape, Wide};
+use super::{MAX_ITERATIONS, Shape, Wide};
 
 /// Threads of a workgroup that has enough to do, where the adapter allows as many.
 const THREADS: usize = 256;
@@ -66,7 +66,7 @@ impl Shape<'_> {
         // of short rows some threads have nothing: Metal leaves out the barriers of smaller workgroups
         let enough = |fours: usize| longest.max(FEWEST_THREADS / fours);
         let block = |fours| Block { fours, shares: ((1 << most.ilog2()) / fours).min(enough(fours)) };
-        let fits = |block: Block| self.inner.div_ceil(block.shares) * self.sweeps() <= MOST_ITERATIONS;
+        let fits = |block: Block| self.inner.div_ceil(block.shares) * self.sweeps() <= MAX_ITERATIONS;
         let possible = BLOCKS.into_iter().filter(|(fours, blocks)| all >= fours * blocks);
         possible.map(|(fours, _)| block(fours)).find(|&block| fits(block))
     }

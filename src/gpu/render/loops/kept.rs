@@ -10,9 +10,9 @@ use super::Shape;
 
 /// Steps of a sweep that are written out at the most, values that are kept for each row and thread, and instructions in
 /// all steps of all sweeps.
-const MOST_STEPS: usize = 8;
-const MOST_VALUES: usize = 16;
-const MOST_INSTRUCTIONS: usize = 512;
+const MAX_STEPS: usize = 8;
+const MAX_VALUES: usize = 16;
+const MAX_INSTRUCTIONS: usize = 512;
 
 /// What threads keep of a row, each of the points that it sweeps over.
 pub(super) struct Kept<'k> {
@@ -43,9 +43,9 @@ impl<'k> Kept<'k> {
                 }
             }
         }
-        loads.truncate(MOST_VALUES / steps.max(1));
+        loads.truncate(MAX_VALUES / steps.max(1));
         let instructions = steps * sweeps.iter().map(|phase| phase.tape.instrs.len()).sum::<usize>();
-        let fits = (1..=MOST_STEPS).contains(&steps) && instructions <= MOST_INSTRUCTIONS;
+        let fits = (1..=MAX_STEPS).contains(&steps) && instructions <= MAX_INSTRUCTIONS;
         (fits && !loads.is_empty()).then_some(Self { loads, steps })
     }
 

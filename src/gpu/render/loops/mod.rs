@@ -22,7 +22,7 @@ const SHORT_ROW: usize = 16;
 /// Rows from which on a CPU-type adapter is busy with one invocation for each.
 const ENOUGH_ROWS: usize = 64;
 /// Loop iterations that one invocation may take in all: llvmpipe silently stops at 65,535.
-const MOST_ITERATIONS: usize = 32_768;
+const MAX_ITERATIONS: usize = 32_768;
 
 /// What runs four at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,7 +126,7 @@ impl<'k> Shape<'k> {
     fn variant(&self, caps: &Capabilities) -> (Form, Wide) {
         let across = self.score(Wide::Outer, self.kernel.phases.iter());
         let along = self.score(Wide::Inner, self.inner_phases());
-        let fits = self.inner * self.sweeps() <= MOST_ITERATIONS;
+        let fits = self.inner * self.sweeps() <= MAX_ITERATIONS;
         let serial = if caps.software {
             self.whole >= ENOUGH_ROWS && fits
         } else {

@@ -25,9 +25,9 @@ const SIDE: usize = 32;
 /// Threads of a tile's workgroup, each of which takes four points.
 const THREADS: usize = 256;
 /// Points from which on a launch has enough workgroups of that size.
-const LEAST_POINTS: usize = 1 << 17;
+const MIN_POINTS: usize = 1 << 17;
 /// Tiles that fit into the workgroup memory of all adapters.
-const MOST_TILES: usize = 3;
+const MAX_TILES: usize = 3;
 
 /// The axis along which some load finds its neighbours, where stores find theirs along the last one.
 pub(super) fn read_axis(kernel: &LoopKernel) -> Option<usize> {
@@ -83,10 +83,10 @@ impl<'k> Shape<'k> {
         });
         let loads: Vec<ValueId> = loads.collect();
         let has_words = |value: ValueId| instrs[value].dtype.size_bytes() == 4;
-        let fits = (1..=MOST_TILES).contains(&loads.len())
+        let fits = (1..=MAX_TILES).contains(&loads.len())
             && loads.iter().chain(phase.stores.iter().map(|store| &store.value)).all(|&value| has_words(value))
             && kernel.axes[axis].min(kernel.axes[last]) >= SIDE
-            && self.outer >= LEAST_POINTS
+            && self.outer >= MIN_POINTS
             && caps.max_workgroup_invocations as usize >= THREADS
             && !caps.software;
         fits.then_some((phase, loads))
