@@ -21,8 +21,12 @@
 //!   f16 tensor becomes f16 first: 1e5 is infinite there, so `x / 1e5` is 0 (PyTorch divides by the number as it is).
 //!   Means, norms, normalisation and softmax of f16 are f32 up to their result.
 //!
+//! * What is not read is computed anew where it is wanted: a value that was read and the same one computed again may differ in
+//!   their last bits, so whoever compares them for equality reads both (`realize`) or none.
+//!
 //! # Integers
 //!
+//! * Functions of real numbers give f32; `floor`, `ceil`, `round` and `trunc` leave integers as they are.
 //! * Sums, products, negations and powers by whole numbers wrap; by a tensor or a negative number they are f32. Shifts use the low five bits of the distance.
 //! * `/` is true division. [`div_trunc`](crate::Tensor::div_trunc) rounds towards zero,
 //!   [`floor_divide`](crate::Tensor::floor_divide) down; [`fmod`](crate::Tensor::fmod) has the sign of the dividend,
@@ -65,7 +69,8 @@
 //! * Any axis may have size 0, and a tensor up to eight axes, of which there may be none. An index into an axis of size
 //!   0 panics, unless it is empty, too.
 //! * An empty sum is 0, an empty product 1, an empty mean NaN, `any` of nothing is false and `all` true, `logsumexp` of
-//!   nothing is -infinity. `max`, `min`, `argmax` and `argmin` of nothing panic.
+//!   nothing is -infinity. `max`, `min`, `argmax`, `argmin` and `median` of
+//!   nothing panic.
 //! * `var` and `std` of no more elements than the correction are NaN or infinite.
 //!
 //! # Threads

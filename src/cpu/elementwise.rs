@@ -1,6 +1,7 @@
 //! One vectorised loop per operation: registers of 32-bit words in, one out.
 
 use half::f16;
+use half::slice::HalfFloatSliceExt as _;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::math;
@@ -219,6 +220,16 @@ pub(super) fn select(arch: Arch, target: &mut [u32], condition: Arg<'_>, a: Arg<
     arch.dispatch(Map { target, args: [condition, a, b], f: |[c, a, b]: [u32; 3]| if c != 0 { a } else { b } });
 }
 
+/// f32 bits rounded to f16 and back.
+fn round(bits: &mut [u32]) {
+    let mut halves = [f16::ZERO; 64];
+    for bits in bits.chunks_mut(halves.len()) {
+        let halves = &mut halves[..bits.len()];
+        halves.convert_from_f32_slice(bytemuck::cast_slice(bits));
+        halves.convert_to_f32_slice(bytemuck::cast_slice_mut(bits));
+    }
+}
+
 /// `target = a as to`, element by element.
 pub(super) fn cast(arch: Arch, from: Kind, to: DType, target: &mut [u32], a: Arg<'_>) {
     macro_rules! map {
@@ -226,18 +237,14 @@ pub(super) fn cast(arch: Arch, from: Kind, to: DType, target: &mut [u32], a: Arg
             arch.dispatch(Map { target, args: [a], f: $f })
         };
     }
-    /// f32 bits rounded to f16 and back.
-    #[inline(always)]
-    fn round(bits: u32) -> u32 {
-        f16::from_f32(f32::from_bits(bits)).to_f32().to_bits()
-    }
     match (from, to) {
         (Kind::Float, DType::F32) => map!(|[x]: [u32; 1]| x),
         (Kind::Int, DType::F32) => map!(|[x]: [u32; 1]| (x.cast_signed() as f32).to_bits()),
         (Kind::Word, DType::F32) => map!(|[x]: [u32; 1]| (x as f32).to_bits()),
-        (Kind::Float, DType::F16) => map!(|[x]: [u32; 1]| round(x)),
-        (Kind::Int, DType::F16) => map!(|[x]: [u32; 1]| round((x.cast_signed() as f32).to_bits())),
-        (Kind::Word, DType::F16) => map!(|[x]: [u32; 1]| round((x as f32).to_bits())),
+        (_, DType::F16) => {
+            cast(arch, from, DType::F32, target, a);
+            round(target);
+        }
         (Kind::Float, DType::I32) => map!(|[x]: [u32; 1]| (f32::from_bits(x) as i32).cast_unsigned()),
         (Kind::Float, DType::U32) => map!(|[x]: [u32; 1]| f32::from_bits(x) as u32),
         (Kind::Float, DType::U8) => map!(|[x]: [u32; 1]| u32::from(f32::from_bits(x) as u8)),

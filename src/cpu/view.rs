@@ -7,6 +7,7 @@
 
 use bytemuck::Pod;
 use half::f16;
+use half::slice::HalfFloatSliceExt as _;
 
 /// How an element type lies in memory and in a register of 32 bits.
 pub(super) trait Stored: Pod {
@@ -67,6 +68,19 @@ impl Stored for f16 {
     #[inline(always)]
     fn store(bits: u32) -> Self {
         Self::from_f32(f32::from_bits(bits))
+    }
+    // many at once: one by one, whether the processor can convert is asked for each
+    #[inline(always)]
+    unsafe fn load_run(source: *const Self, target: &mut [u32]) {
+        // SAFETY: the caller's promise.
+        let source = unsafe { std::slice::from_raw_parts(source, target.len()) };
+        source.convert_to_f32_slice(bytemuck::cast_slice_mut(target));
+    }
+    #[inline(always)]
+    unsafe fn store_run(target: *mut Self, source: &[u32]) {
+        // SAFETY: the caller's promise.
+        let target = unsafe { std::slice::from_raw_parts_mut(target, source.len()) };
+        target.convert_from_f32_slice(bytemuck::cast_slice(source));
     }
 }
 

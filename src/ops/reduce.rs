@@ -22,12 +22,13 @@ pub fn squeezed_shape(shape: &Shape, axes: &[usize]) -> Shape {
 
 pub(super) fn gradient(op: ReduceOp, node: &NodeRef, g: &Tensor) -> Tensor {
     let x = Tensor::from_node(node.inputs[0].clone());
-    let y = Tensor::from_node(node.clone());
     match op {
         ReduceOp::Sum => g.expand(x.shape()),
         ReduceOp::Prod => product_gradient(&x, g),
         // ties share the gradient equally
         ReduceOp::Max | ReduceOp::Min => {
+            // anew: the node's own value may have been read before, and another plan rounds `x` in another way
+            let y = Tensor::apply(node.op.clone(), &[&x], node.shape.clone(), node.dtype);
             let winners = x.eq(&y);
             let axes: Vec<isize> = reduced_axes(&x, &y);
             let count = winners.to_dtype(DType::F32).sum_keepdim(axes.as_slice());

@@ -1,5 +1,5 @@
-//! Values that are compared with their own maximum or minimum: `argmax`, `cummax`, the gradients of
-//! `max` and of pooling.
+//! Values that are compared with their own maximum or minimum: `argmax`, `cummax`, the gradients of `max`, of pooling and
+//! of `scatter_reduce`.
 //!
 //! Both sides must be rounded alike. A driver may contract a product and a sum in one place and not in another, and f16
 //! values have more bits in registers; so what is computed with rounding is stored, and whoever compares reads it back.
@@ -7,7 +7,7 @@
 use rustc_hash::FxHashSet;
 
 use crate::dtype::DType;
-use crate::graph::{Binary, Op, Program, ProgramNode, ReduceOp, Unary};
+use crate::graph::{Binary, Op, Program, ProgramNode, ReduceOp, Segments, Unary};
 
 /// For each node, whether it is computed with rounding and is compared with an extremum of itself.
 pub(super) fn compared(program: &Program) -> Vec<bool> {
@@ -47,14 +47,16 @@ fn is_extremum(program: &Program, number: usize, value: usize) -> bool {
         }
         match node.op {
             Op::Reduce { op: ReduceOp::Max | ReduceOp::Min, .. }
-            | Op::Scan { op: ReduceOp::Max | ReduceOp::Min, .. } => {
+            | Op::Scan { op: ReduceOp::Max | ReduceOp::Min, .. }
+            | Op::Segments(Segments { op: ReduceOp::Max | ReduceOp::Min, .. }) => {
                 stack.push((node.inputs[0], true));
             }
+            Op::Gather { .. } => stack.push((node.inputs[0], reduced)),
             _ if node.op.is_move() => stack.push((node.inputs[0], reduced)),
             // a reduction of f16 that is cut has partial results in f32
             Op::Cast if reduced || is_split(program, number) => stack.push((node.inputs[0], reduced)),
             // of parts that are joined, as cumulative ones are
-            Op::Binary(Binary::Max | Binary::Min) => stack.extend(node.inputs.iter().map(|&part| (part, reduced))),
+            Op::Binary(Binary::Max | Binary::Min) => stack.extend(node.inputs.iter().map(|&part| (part, true))),
             // of what a mask leaves
             Op::Select if reduced => stack.extend(node.inputs[1..].iter().map(|&branch| (branch, true))),
             _ => {}
@@ -66,7 +68,8 @@ fn is_extremum(program: &Program, number: usize, value: usize) -> bool {
 /// True for the cast back to f16 behind a reduction in f32.
 fn is_split(program: &Program, number: usize) -> bool {
     let input = moved(program, program.nodes[number].inputs[0]);
-    program.nodes[number].dtype == DType::F16 && matches!(program.nodes[input].op, Op::Reduce { .. } | Op::Scan { .. })
+    program.nodes[number].dtype == DType::F16
+        && matches!(program.nodes[input].op, Op::Reduce { .. } | Op::Scan { .. } | Op::Segments(_))
 }
 
 /// True if the value depends on how its floats are rounded on the way: everything but moves, choices and exact ops from

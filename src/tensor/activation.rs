@@ -37,16 +37,17 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn gelu_tanh(&self) -> Self {
-        let inner =
-            (self + self.pow(3) * 0.044_715) * (std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2);
-        self * (0.5 * (1.0 + inner.tanh()))
+        let x = self.floats();
+        let inner = (&x + x.pow(3) * 0.044_715) * (std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2);
+        x * (0.5 * (1.0 + inner.tanh()))
     }
 
     /// `x · sigmoid(x)`
     #[track_caller]
     #[must_use]
     pub fn silu(&self) -> Self {
-        self * self.sigmoid()
+        let x = self.floats();
+        &x * x.sigmoid()
     }
 
     /// `ln(1 + e^x)`, without overflow.
@@ -73,7 +74,7 @@ impl Tensor {
     #[must_use]
     #[doc(alias = "logsigmoid")]
     pub fn log_sigmoid(&self) -> Self {
-        -(-self).softplus()
+        -(-self.floats()).softplus()
     }
 
     /// `x` where positive, else `alpha (e^x - 1)`.
@@ -111,21 +112,24 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn mish(&self) -> Self {
-        self * self.softplus().tanh()
+        let x = self.floats();
+        &x * x.softplus().tanh()
     }
 
     /// `x / (1 + |x|)`
     #[track_caller]
     #[must_use]
     pub fn softsign(&self) -> Self {
-        self / (self.abs() + 1.0)
+        let x = self.floats();
+        &x / (x.abs() + 1.0)
     }
 
     /// `x - tanh(x)`
     #[track_caller]
     #[must_use]
     pub fn tanhshrink(&self) -> Self {
-        self - self.tanh()
+        let x = self.floats();
+        &x - x.tanh()
     }
 
     /// The first half along `axis` times the sigmoid of the second one.
@@ -134,6 +138,7 @@ impl Tensor {
     pub fn glu(&self, axis: isize) -> Self {
         let size = self.axis_size("glu", axis);
         assert!(size.is_multiple_of(2), "glu: axis {axis} of {} has no two halves", self.shape());
-        self.narrow(axis, 0, size / 2) * self.narrow(axis, size / 2, size / 2).sigmoid()
+        let x = self.floats();
+        x.narrow(axis, 0, size / 2) * x.narrow(axis, size / 2, size / 2).sigmoid()
     }
 }

@@ -6,8 +6,9 @@ use crate::graph::{Binary, at_callers_line};
 
 use super::{Operand, Tensor};
 
-/// Beyond it, `x² + 1` is `x²` in f32.
-const FAR: f64 = 1e9;
+/// Beyond it, the inverse hyperbolic functions are `ln 2x` in f32: they differ by `1 / 4x²`. In f16 there are larger
+/// numbers, too.
+const FAR: f64 = 3e4;
 
 /// `e^(x²) erfc(x) / t` for `x ≥ 0` and `t = 1 / (1 + x / 2)`, as a polynomial in `2t - 1`: its Chebyshev series,
 /// relative error 2e-9.
@@ -223,7 +224,7 @@ impl Tensor {
         let value = vanishes.where_(0.0, &x * y.log());
         value.with_gradient(&[&x, &y], |_, inputs, g| {
             let pole = inputs[0].eq(0.0).logical_and(&inputs[1].le(0.0));
-            vec![Some(pole.where_(0.0, g * inputs[1].log())), Some(g * &inputs[0] / &inputs[1])]
+            vec![Some(pole.where_(0.0, g.xlogy(&inputs[1]))), Some(g * &inputs[0] / &inputs[1])]
         })
     }
 
@@ -233,7 +234,11 @@ impl Tensor {
     pub fn logit(&self) -> Self {
         let x = self.floats();
         let value = (&x / (1.0 - &x)).log();
-        value.with_gradient(&[&x], |_, inputs, g| vec![Some(g / (&inputs[0] * (1.0 - &inputs[0])))])
+        value.with_gradient(&[&x], |_, inputs, g| {
+            let x = &inputs[0];
+            let is_inside = x.ge(0.0).logical_and(&x.le(1.0));
+            vec![Some(is_inside.where_(g / (x * (1.0 - x)), f64::NAN))]
+        })
     }
 
     /// Degrees as radians.

@@ -75,6 +75,7 @@ impl Tensor {
     }
 
     /// Each spatial axis at `scale` times its size, rounded down; places are measured by `scale` itself, as in PyTorch.
+    /// An axis whose size stays is left as it is by linear and antialiased modes, but not by the others.
     #[track_caller]
     #[must_use]
     pub fn interpolate_scale(&self, scale: f64, mode: Interpolation) -> Self {
@@ -82,10 +83,11 @@ impl Tensor {
         if !mode.picks() {
             self.assert_float("interpolate_scale");
         }
+        let scaled = self.shape()[2..].iter().map(|&old| (old as f64 * scale).floor() as usize);
+        let size: Vec<usize> = scaled.collect();
+        assert!(!size.contains(&0), "interpolate_scale: nothing is left of {} by {scale}", self.shape());
         let mut value = self.clone();
-        for axis in 2..self.rank() {
-            let new = (self.shape()[axis] as f64 * scale).floor() as usize;
-            assert!(new > 0, "interpolate_scale: nothing is left of {} by {scale}", self.shape());
+        for (axis, &new) in (2..).zip(&size) {
             value = at_callers_line(|| value.resampled(axis, new, 1.0 / scale, mode));
         }
         value
@@ -108,7 +110,9 @@ impl Tensor {
     #[track_caller]
     fn resampled(&self, axis: usize, new: usize, ratio: f64, mode: Interpolation) -> Self {
         let old = self.shape()[axis];
-        if old == new && (ratio - 1.0).abs() < f64::EPSILON {
+        let is_kept =
+            matches!(mode, Interpolation::Linear | Interpolation::LinearAntialiased | Interpolation::CubicAntialiased);
+        if old == new && (is_kept || (ratio - 1.0).abs() < f64::EPSILON) {
             return self.clone();
         }
         match mode {

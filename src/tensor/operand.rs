@@ -83,6 +83,9 @@ impl Tensor {
     #[track_caller]
     pub(crate) fn unary(&self, op: Unary) -> Self {
         let row = elementwise::unary(op);
+        if matches!(op, Unary::Floor | Unary::Ceil | Unary::Round) && !self.dtype().is_float() {
+            return self.clone();
+        }
         if row.domain == elementwise::Domain::Float && !self.dtype().is_float() {
             return self.to_dtype(DType::F32).unary(op);
         }

@@ -1,6 +1,6 @@
 //! Rounding, division with a remainder, limits, and tests for special values.
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Binary, Op};
 use crate::ops::{elementwise, ok};
@@ -120,7 +120,15 @@ impl Tensor {
                 return vec![Some(inside.where_(g, 0.0)), None, None];
             }
             let crossed = high.lt(low);
-            let (at_low, at_high) = (x.eq(low), x.eq(high));
+            // one that is missing is met by an infinite x alone
+            let met = |limit: &Self, is_there: bool| {
+                if is_there {
+                    x.eq(limit)
+                } else {
+                    Self::constant(x.shape(), Scalar::new(DType::Bool, 0.0), x.device())
+                }
+            };
+            let (at_low, at_high) = (met(low, bounded[0]), met(high, bounded[1]));
             let (below, above) = (x.lt(low), x.gt(high));
             let half = g * 0.5;
             let outside = below.logical_or(&above).logical_or(&crossed);
@@ -226,7 +234,13 @@ impl Tensor {
     pub fn isclose(&self, other: &Self, relative: f64, absolute: f64, equal_nan: bool) -> Self {
         ok(elementwise::broadcast("isclose", self.shape(), other.shape()));
         let (a, b) = (self.floats(), other.floats());
-        let distance = (&a - &b).abs();
+        let is_whole = self.dtype() == other.dtype() && matches!(self.dtype(), DType::I32 | DType::U32);
+        let distance = if is_whole {
+            // exact, whatever the sign: large ones are rounded among floats
+            (self.maximum(other) - self.minimum(other)).to_dtype(DType::U32).floats()
+        } else {
+            (&a - &b).abs()
+        };
         let near = distance.le(b.abs() * relative + absolute).logical_and(&distance.isfinite());
         let equal = self.eq(other).logical_or(&near);
         if equal_nan { equal.logical_or(&a.isnan().logical_and(&b.isnan())) } else { equal }

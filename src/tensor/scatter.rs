@@ -173,21 +173,27 @@ impl Tensor {
         }
     }
 
-    /// The larger (or smaller) of each element and what goes to its place; equals share the gradient.
+    /// [`grouped_extremum`](Self::grouped_extremum), of which equals share the gradient.
     #[track_caller]
     fn extremum(&self, op: ReduceOp, scattered: &Scattered) -> Self {
         let Scattered { places, source } = scattered;
-        let result = opaque(|| {
-            let groups = Groups::new(places, self.numel()).reduce(op, source, 1, self.shape().clone());
-            if op == ReduceOp::Max { self.maximum(groups) } else { self.minimum(groups) }
-        });
-        result.with_gradient(&[self, source, places], |result, inputs, gradient| {
+        let result = opaque(|| self.grouped_extremum(op, places, source));
+        result.with_gradient(&[self, source, places], move |_, inputs, gradient| {
             let [x, source, places] = inputs else { unreachable!("three inputs") };
-            let (own, winner) = (x.eq(result), source.eq(result.at(places)));
+            // anew, as for [`Tensor::max_dim`]: what was read before may be rounded in another way
+            let result = x.grouped_extremum(op, places, source);
+            let (own, winner) = (x.eq(&result), source.eq(result.at(places)));
             let winners = own.to_dtype(x.dtype()).add_rows(places, &winner.to_dtype(x.dtype()));
             let share = gradient / winners.maximum(1);
             vec![Some(own.where_(&share, 0)), Some(winner.where_(share.at(places), 0)), None]
         })
+    }
+
+    /// The larger (or smaller) of each element and what goes to its place.
+    #[track_caller]
+    fn grouped_extremum(&self, op: ReduceOp, places: &Self, source: &Self) -> Self {
+        let groups = Groups::new(places, self.numel()).reduce(op, source, 1, self.shape().clone());
+        if op == ReduceOp::Max { self.maximum(groups) } else { self.minimum(groups) }
     }
 
     /// Each element times what goes to its place.

@@ -440,7 +440,42 @@ def found_by_review():
     op("lstm_alpha", "LSTM", weights, constants=[1, 2], outputs=1, hidden_size=3, activations=["Sigmoid", "LeakyRelu", "Tanh"], activation_alpha=[0.5])
 
 
-for part in (elementwise, movement, index, reduce, contract, pool, norm, resize, recurrent, quantized, attention, graphs, modules, found_by_review):
+def detection():
+    boxes = np.array([[0, 0, 4, 4], [0.2, 0, 4, 4.1], [5, 5, 1, 1], [6, 6, 9, 9], [6, 6.5, 9, 9], [0, 0, 0, 0]], np.float32)
+    boxes = np.stack([boxes, boxes[::-1]])
+    scores = rand(2, 3, 6, low=0, high=1)
+    limits = [ints(2), np.array([0.4], np.float32), np.array([0.2], np.float32)]
+    op("NonMaxSuppression", "NonMaxSuppression", [boxes, scores, *limits], constants=[2, 3, 4])
+    op("nms_unlimited", "NonMaxSuppression", [np.abs(boxes), scores, ints(99), np.array(0.3, np.float32)], constants=[2, 3], center_point_box=1)
+    op("nms_none", "NonMaxSuppression", [boxes, scores])
+    x, of = rand(2, 3, 7, 5), ints(1, 0, 1)
+    regions = np.array([[0, 0, 9, 13], [3.5, 2, 4, 2.5], [-4, -3, 30, 40]], np.float32)
+    for name, more in {"ratio": {"sampling_ratio": 2}, "adaptive": {}, "whole": {"coordinate_transformation_mode": "output_half_pixel"}}.items():
+        op(f"roi_align_{name}", "RoiAlign", [x, regions, of], output_height=3, output_width=2, spatial_scale=0.5, **more)
+    op("roi_align_10", "RoiAlign", [x, regions, of], opset=10, output_height=2, output_width=2, sampling_ratio=1)
+    op("roi_align_max", "RoiAlign", [x, regions, of], output_height=3, output_width=2, spatial_scale=0.5, sampling_ratio=2, mode="max")
+    op("roi_align_max_adaptive", "RoiAlign", [x, regions, of], output_height=2, output_width=2, mode="max")
+    columns = rand(2, 12, 20)
+    op("Col2Im", "Col2Im", [columns, ints(5, 6), ints(2, 2)], constants=[1, 2])
+    op("col2im_padded", "Col2Im", [rand(1, 6, 12), ints(5, 4), ints(2, 3)], constants=[1, 2], pads=[1, 0, 0, 2], strides=[2, 1], dilations=[1, 1])
+    x = ints(3, 1, 1, 2, 3, 3).reshape(2, 3)
+    op("Unique", "Unique", [x], outputs=4)
+    op("unique_unsorted", "Unique", [np.array([2, -0.0, 0, 7, 2], np.float32)], outputs=4, sorted=0)
+    op("unique_axis", "Unique", [np.array([[1, 0, 1, 0], [2, 5, 2, 1]], np.float32)], outputs=4, axis=1)
+
+
+def losses():
+    scores, labels = rand(4, 3), ints(2, 0, 1, 2)
+    weights = rand(3, low=0.1)
+    for reduction in "mean sum none".split():
+        op(f"sce_{reduction}", "SoftmaxCrossEntropyLoss", [scores, labels, weights], constants=[2], outputs=2, reduction=reduction)
+        op(f"nll_{reduction}", "NegativeLogLikelihoodLoss", [scores, labels, weights], constants=[2], reduction=reduction)
+    pictures, pixels = rand(2, 3, 2, 2), ints(0, -1, 2, 1, 1, 2, -1, 0).reshape(2, 2, 2)
+    op("sce_pixels", "SoftmaxCrossEntropyLoss", [pictures, pixels], ignore_index=-1)
+    op("nll_pixels", "NegativeLogLikelihoodLoss", [pictures, pixels], ignore_index=-1)
+
+
+for part in (elementwise, movement, index, reduce, contract, pool, norm, resize, recurrent, quantized, attention, graphs, modules, found_by_review, detection, losses):
     part()
 path = pathlib.Path(__file__).with_name("onnx_cases.safetensors")
 save_file(tensors, path)

@@ -17,6 +17,7 @@ mod determinism;
 mod dtypes;
 mod eager;
 mod early_stopping;
+mod edges;
 mod exported;
 mod faults;
 mod followed;

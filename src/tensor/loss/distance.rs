@@ -34,8 +34,10 @@ impl Tensor {
             return self.l1_loss(target, reduction);
         }
         let distance = (self - target).abs();
-        let near = distance.square() * (0.5 / beta);
-        reduction.apply(&distance.lt(beta).where_(near, distance - 0.5 * beta))
+        let is_near = distance.lt(beta);
+        // the square of infinity would bring NaN into the gradient, though nobody chooses it
+        let near = is_near.where_(&distance, 0.0).square() * (0.5 / beta);
+        reduction.apply(&is_near.where_(near, distance - 0.5 * beta))
     }
 
     /// `0.5 d²` for distances up to `delta` (PyTorch's default: 1), else `delta · (d − 0.5 delta)`.
@@ -49,7 +51,8 @@ impl Tensor {
         self.assert_alike("huber_loss", target);
         assert!(delta > 0.0, "huber_loss: delta {delta} is not positive");
         let distance = (self - target).abs();
-        let near = distance.square() * 0.5;
-        reduction.apply(&distance.le(delta).where_(near, (distance - 0.5 * delta) * delta))
+        let is_near = distance.le(delta);
+        let near = is_near.where_(&distance, 0.0).square() * 0.5;
+        reduction.apply(&is_near.where_(near, (distance - 0.5 * delta) * delta))
     }
 }

@@ -81,7 +81,8 @@ fn run(folder: &Path, device: &Device) -> Outcome {
         return Outcome::Unsupported("types".into());
     };
     // their random numbers are NumPy's
-    if folder.to_string_lossy().contains("training_dropout") && !folder.to_string_lossy().contains("zero_ratio") {
+    let name = folder.to_string_lossy();
+    if name.contains("training_dropout") && !name.contains("zero_ratio") || name.contains("bernoulli") {
         return Outcome::Unsupported("random numbers".into());
     }
     if !folder.join("model.onnx").exists() {

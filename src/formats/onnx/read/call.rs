@@ -185,17 +185,27 @@ impl Call<'_> {
     /// captured step.
     pub(super) fn host(&self, number: usize) -> Result<HostTensor> {
         match self.value(number)? {
-            Value::Host(host) => Ok(host.clone()),
-            Value::Tensor(tensor) if tensor.numel() <= HOST_ELEMENTS => {
-                self.pass.has_read.set(true);
-                HostTensor::read(tensor)
-            }
-            Value::Tensor(tensor) => fail(format!(
+            Value::Tensor(tensor) if tensor.numel() > HOST_ELEMENTS => fail(format!(
                 "input {number} is {}{}, more than the {HOST_ELEMENTS} elements that decide on shapes",
                 tensor.dtype(),
                 tensor.shape()
             )),
+            _ => self.read(number),
         }
+    }
+
+    /// The same however many elements there are: for operators that work on the host.
+    pub(super) fn read(&self, number: usize) -> Result<HostTensor> {
+        match self.value(number)? {
+            Value::Host(host) => Ok(host.clone()),
+            Value::Tensor(tensor) => self.read_tensor(tensor),
+        }
+    }
+
+    /// The elements of a value on the way to an output.
+    pub(super) fn read_tensor(&self, tensor: &Tensor) -> Result<HostTensor> {
+        self.pass.has_read.set(true);
+        HostTensor::read(tensor)
     }
 
     /// The integers of an input, whatever its shape.

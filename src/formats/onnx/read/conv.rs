@@ -10,7 +10,8 @@ use super::checks::sizes;
 use super::contract::alike;
 use super::table::{Operator, op};
 
-pub(super) const OPERATORS: &[Operator] = &[op("Conv", 1, convolution), op("ConvTranspose", 1, transposed)];
+pub(super) const OPERATORS: &[Operator] =
+    &[op("Col2Im", 18, columns_to_image), op("Conv", 1, convolution), op("ConvTranspose", 1, transposed)];
 
 /// How windows lie on the axes after the second, with different widths at both ends.
 pub(super) struct Windows {
@@ -243,4 +244,43 @@ fn transposed(call: &Call<'_>) -> Outputs {
     let widths = Windows { kernel: Vec::new(), stride: Vec::new(), dilation: Vec::new(), padding: cut };
     let widths = widths.widths(call, value.shape())?;
     one(value.pad(&widths, 0))
+}
+
+/// Columns added where they came from: `[batch, channels · block, positions]` to pictures of one axis or two.
+fn columns_to_image(call: &Call<'_>) -> Outputs {
+    let x = call.float(0)?;
+    let image = sizes(&call.ints(1)?, "the picture's sizes")?;
+    let block = sizes(&call.ints(2)?, "the block's sizes")?;
+    let (&[batch, rows, positions], spatial @ 1..=2) = (x.shape().dims(), image.len()) else {
+        return fail(format!("columns {} to a picture of {} axes are not known here", x.shape(), image.len()));
+    };
+    let area = block.iter().try_fold(1_usize, |area, &size| area.checked_mul(size)).unwrap_or(0);
+    if block.len() != spatial || area == 0 || !rows.is_multiple_of(area) {
+        return fail(format!("columns {} with blocks {block:?} and pictures {image:?}", x.shape()));
+    }
+    let shape = call.shape(&[&[batch, rows / area], image.as_slice()].concat())?;
+    let windows = Windows::of(call, &shape, Some(&block))?;
+    let whole: Vec<usize> = shape
+        .iter()
+        .zip(windows.widths(call, &shape)?)
+        .map(|(&size, (before, after))| size.strict_add_signed(before + after))
+        .collect();
+    let count = |axis: usize| {
+        let room = whole[2 + axis].checked_sub(windows.span(axis))?;
+        Some(room / windows.stride[axis] + 1)
+    };
+    let counts: Option<Vec<usize>> = (0..spatial).map(count).collect();
+    if counts.is_none_or(|counts| counts.iter().product::<usize>() != positions) {
+        return fail(format!("{positions} positions with blocks {block:?} and pictures {image:?}"));
+    }
+    // one axis is a row
+    let two = |sizes: &[usize]| if let [only] = *sizes { [1, only] } else { [sizes[0], sizes[1]] };
+    let options = ConvOptions {
+        stride: two(&windows.stride).to_vec(),
+        dilation: two(&windows.dilation).to_vec(),
+        ..ConvOptions::default()
+    };
+    let put = x.col2im(two(&whole[2..]), two(&block), &options).reshape(whole);
+    let cut: Vec<(isize, isize)> = windows.padding.iter().map(|&(before, after)| (-before, -after)).collect();
+    one(put.pad(&[&[(0, 0), (0, 0)], cut.as_slice()].concat(), 0))
 }

@@ -2,6 +2,7 @@
 
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
+use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 use super::super::proto::ElementType;
@@ -16,6 +17,14 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("ConstantOfShape", 9, constant_of_shape),
     op("EyeLike", 9, eye_like),
     op("OneHot", 9, one_hot),
+    op("Bernoulli", 15, |call| {
+        let dtype = type_of(call, call.value(0)?.dtype())?;
+        one(call.float(0)?.bernoulli().to_dtype(dtype))
+    }),
+    op("RandomNormal", 1, |call| normal(call, &told_shape(call)?, DType::F32)),
+    op("RandomNormalLike", 1, |call| normal(call, call.value(0)?.shape(), call.value(0)?.dtype())),
+    op("RandomUniform", 1, |call| uniform(call, &told_shape(call)?, DType::F32)),
+    op("RandomUniformLike", 1, |call| uniform(call, call.value(0)?.shape(), call.value(0)?.dtype())),
     op("Range", 11, range),
     op("Shape", 1, shape),
     op("Size", 1, |call| one(HostTensor::ints([], vec![call.value(0)?.shape().numel() as i64]))),
@@ -61,10 +70,7 @@ fn constant_of_shape(call: &Call<'_>) -> Outputs {
 
 fn eye_like(call: &Call<'_>) -> Outputs {
     let like = call.value(0)?;
-    let dtype = match call.int_or_none("dtype")? {
-        Some(number) => ElementType::of(i32::try_from(number).unwrap_or(0))?.dtype()?,
-        None => like.dtype(),
-    };
+    let dtype = type_of(call, like.dtype())?;
     if like.shape().rank() != 2 {
         return fail(format!("{} is no matrix", like.shape()));
     }
@@ -72,6 +78,41 @@ fn eye_like(call: &Call<'_>) -> Outputs {
     let number = diagonal(call.int("k", 0)?);
     let distance = Tensor::iota(shape, 1, call.device()) - Tensor::iota(shape, 0, call.device());
     one(distance.eq(number).to_dtype(dtype))
+}
+
+/// The type that attribute `dtype` asks for, if it is there.
+fn type_of(call: &Call<'_>, otherwise: DType) -> Result<DType> {
+    match call.int_or_none("dtype")? {
+        Some(number) => ElementType::of(i32::try_from(number).unwrap_or(0))?.dtype(),
+        None => Ok(otherwise),
+    }
+}
+
+/// The shape that an attribute tells.
+fn told_shape(call: &Call<'_>) -> Result<Shape> {
+    match call.list("shape")? {
+        Some(shape) => call.shape(&sizes(&shape, "the sizes")?),
+        None => fail("has no shape"),
+    }
+}
+
+/// Normal numbers, which go on in the device's own sequence: an attribute `seed` is another generator's.
+fn normal(call: &Call<'_>, shape: &Shape, otherwise: DType) -> Outputs {
+    let (mean, scale) = (call.number_attribute("mean", 0.0)?, call.number_attribute("scale", 1.0)?);
+    one((Tensor::randn(shape, call.device()) * scale + mean).to_dtype(float_type(call, otherwise)?))
+}
+
+/// Uniform ones, likewise.
+fn uniform(call: &Call<'_>, shape: &Shape, otherwise: DType) -> Outputs {
+    let (low, high) = (call.number_attribute("low", 0.0)?, call.number_attribute("high", 1.0)?);
+    one((Tensor::rand(shape, call.device()) * (high - low) + low).to_dtype(float_type(call, otherwise)?))
+}
+
+fn float_type(call: &Call<'_>, otherwise: DType) -> Result<DType> {
+    match type_of(call, otherwise)? {
+        dtype if dtype.is_float() => Ok(dtype),
+        other => fail(format!("random numbers of type {other} do not exist")),
+    }
 }
 
 /// The number of a diagonal, of which far ones are alike.

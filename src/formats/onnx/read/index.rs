@@ -1,5 +1,7 @@
 //! Elements chosen by indices, and elements put there.
 
+use std::cmp::Ordering;
+
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::reference::{coordinates, ravel};
@@ -22,6 +24,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("Scatter", 9, scatter),
     op("ScatterElements", 11, scatter),
     op("ScatterND", 11, scatter_nd),
+    op("Unique", 11, unique),
 ];
 
 /// The indices of an input with negative ones counted from the end of an axis of this size. Those on the host are
@@ -223,6 +226,63 @@ fn nonzero(call: &Call<'_>) -> Outputs {
         .collect();
     let values = (0..rank).flat_map(|axis| found.iter().map(move |point| point[axis] as i64)).collect();
     one(HostTensor::ints([rank, found.len()], values))
+}
+
+/// What differs among the elements, or among the parts along an axis: one of each, where each was first, which of these
+/// every one is, and how many there are of each.
+fn unique(call: &Call<'_>) -> Outputs {
+    let host = call.read(0)?;
+    let along = match call.int_or_none("axis")? {
+        Some(number) => Some(axis(number, host.shape.rank(), &host.shape)?),
+        None => None,
+    };
+    // -0 is 0
+    let values: Vec<f64> = host.to_f64().into_iter().map(|value| value + 0.0).collect();
+    let (size, inner) = match along {
+        Some(axis) => (host.shape[axis], host.shape[axis + 1..].iter().product::<usize>()),
+        None => (values.len(), 1),
+    };
+    let part = |number: usize| {
+        let numbers = 0..values.len() / size.max(1);
+        let values = &values;
+        numbers.map(move |other| values[(other / inner * size + number) * inner + other % inner])
+    };
+    let compare = |a: usize, b: usize| part(a).zip(part(b)).map(|(a, b)| a.total_cmp(&b)).find(|order| order.is_ne());
+    let mut order: Vec<usize> = (0..size).collect();
+    order.sort_by(|&a, &b| compare(a, b).unwrap_or(Ordering::Equal));
+    // equal ones are in order, so that the first of each comes first
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for number in order {
+        match groups.last_mut() {
+            Some(group) if compare(group[0], number).is_none() => group.push(number),
+            _ => groups.push(vec![number]),
+        }
+    }
+    if call.int("sorted", 1)? == 0 {
+        groups.sort_by_key(|group| group[0]);
+    }
+    let mut which = vec![0; size];
+    for (group, members) in groups.iter().enumerate() {
+        members.iter().for_each(|&member| which[member] = group as i64);
+    }
+    let count = groups.len();
+    let (shape, places) = match along {
+        None => (Shape::from([count]), groups.iter().map(|group| group[0]).collect()),
+        Some(axis) => {
+            let shape = with_size(&host.shape, axis, count);
+            let place = |mut point: Vec<usize>| {
+                point[axis] = groups[point[axis]][0];
+                ravel(&point, &host.shape)
+            };
+            let places: Vec<usize> = coordinates(&shape).map(place).collect();
+            (shape, places)
+        }
+    };
+    let ints = |values: Vec<i64>| Value::Host(HostTensor::ints([values.len()], values));
+    let first = groups.iter().map(|group| group[0] as i64).collect();
+    let counts = groups.iter().map(|group| group.len() as i64).collect();
+    let found = HostTensor { shape, data: host.data.pick(&places), dtype: host.dtype };
+    Ok(vec![found.into(), ints(first), ints(which), ints(counts)])
 }
 
 fn compress(call: &Call<'_>) -> Outputs {

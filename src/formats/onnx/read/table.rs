@@ -2,8 +2,8 @@
 
 use super::call::{Call, Outputs};
 use super::{
-    activation, attention, contract, conv, elementwise, generate, index, movement, norm, pool, quantized, recurrent,
-    reduce, resize, slice,
+    activation, attention, contract, conv, detection, elementwise, generate, index, loss, movement, norm, pool,
+    quantized, recurrent, reduce, resize, slice,
 };
 
 /// Of ONNX itself.
@@ -37,7 +37,7 @@ pub(super) const fn microsoft(name: &'static str, function: fn(&Call<'_>) -> Out
 
 static CONTROL: [Operator; 1] = [Operator { name: "If", domain: ONNX, since: 1, function: Function::If }];
 
-static FAMILIES: [&[Operator]; 16] = [
+static FAMILIES: [&[Operator]; 18] = [
     &CONTROL,
     elementwise::OPERATORS,
     activation::OPERATORS,
@@ -54,6 +54,8 @@ static FAMILIES: [&[Operator]; 16] = [
     attention::OPERATORS,
     recurrent::OPERATORS,
     quantized::OPERATORS,
+    loss::OPERATORS,
+    detection::OPERATORS,
 ];
 
 fn all() -> impl Iterator<Item = &'static Operator> {

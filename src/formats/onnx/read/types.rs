@@ -20,7 +20,9 @@ pub(super) fn of_output(node: &NodeProto, output: usize, inputs: &[Option<Elemen
         ("Constant", 0) => stored(),
         ("ConstantOfShape", 0) if !has("value") => Some(ElementType::Float),
         ("ConstantOfShape", 0) => stored(),
-        ("ArgMax" | "ArgMin" | "NonZero" | "Shape" | "Size", 0) | ("TopK", 1) => Some(ElementType::Int64),
+        ("ArgMax" | "ArgMin" | "NonMaxSuppression" | "NonZero" | "Shape" | "Size", 0)
+        | ("TopK", 1)
+        | ("Unique", 1..) => Some(ElementType::Int64),
         ("QuantizeLinear", 0) if node.input.get(2).is_none_or(String::is_empty) => {
             told("output_dtype").or(Some(ElementType::Uint8))
         }
@@ -36,8 +38,8 @@ pub(super) fn of_output(node: &NodeProto, output: usize, inputs: &[Option<Elemen
             | "MaxPool" | "Min" | "Mod" | "Mul" | "Neg" | "PRelu" | "Pad" | "Pow" | "Range" | "ReduceL1" | "ReduceMax"
             | "ReduceMean" | "ReduceMin" | "ReduceProd" | "ReduceSum" | "ReduceSumSquare" | "Relu" | "Reshape"
             | "Resize" | "ReverseSequence" | "Scatter" | "ScatterElements" | "ScatterND" | "Sign" | "Slice"
-            | "SpaceToDepth" | "Squeeze" | "Sub" | "Sum" | "Tile" | "TopK" | "Transpose" | "Trilu" | "Unsqueeze"
-            | "Upsample",
+            | "SpaceToDepth" | "Squeeze" | "Sub" | "Sum" | "Tile" | "TopK" | "Transpose" | "Trilu" | "Unique"
+            | "Unsqueeze" | "Upsample",
             0,
         ) => input(0),
         _ => None,

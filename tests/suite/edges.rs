@@ -1,0 +1,169 @@
+//! Where values, gradients and types meet an edge: extrema of what is rounded, infinities, whole numbers, sizes that
+//! stay. Expected values are PyTorch's.
+
+use brasa::autodiff::grad;
+use brasa::runtime::Step;
+use brasa::tensor::{Interpolation, Reduction, ScatterOp};
+use brasa::{DType, Tensor};
+
+use crate::common::{assert_close, devices, doubles, read};
+
+const VALUES: [f32; 6] = [0.3, -1.1, 0.7, 1.3, -0.2, 0.9];
+
+fn gradient(y: &Tensor, x: &Tensor) -> Vec<f64> {
+    doubles(&grad(y, &[x])[0].to_dtype(DType::F32))
+}
+
+/// The extremum is rounded to 16 bits, and what it is compared with may be computed again, in 32.
+#[test]
+fn gradients_reach_what_scatter_reduce_chose_in_every_type() {
+    for device in devices() {
+        for dtype in [DType::F32, DType::F16] {
+            let x = Tensor::from_slice(&VALUES, [6], &device).expect("small").to_dtype(dtype);
+            x.realize().expect("small");
+            let i = Tensor::from_slice(&[0_i32, 1, 2], [3], &device).expect("small");
+            let zero = Tensor::zeros([3], &device).to_dtype(dtype);
+            let twice: Vec<f64> = VALUES.iter().map(|&x| 2.0 * f64::from(x)).collect();
+            let name = format!("{dtype} on {}", device.name());
+            for read_first in [false, true] {
+                let y = x.square().scatter_reduce(0, &i, &zero, ScatterOp::Max, true);
+                if read_first {
+                    y.realize().expect("small");
+                }
+                assert_close(&name, &gradient(&y, &x), &twice, 1e-3, 1e-3);
+                let y = zero.scatter_reduce(0, &i, &x.narrow(0, 0, 3).square(), ScatterOp::Max, true);
+                if read_first {
+                    y.realize().expect("small");
+                }
+                let expected = [&twice[..3], &[0.0; 3]].concat();
+                assert_close(&name, &gradient(&y, &x), &expected, 1e-3, 1e-3);
+                let y = (-x.square()).scatter_reduce(0, &i, &zero, ScatterOp::Min, true);
+                let expected: Vec<f64> = twice.iter().map(|x| -x).collect();
+                assert_close(&name, &gradient(&y, &x), &expected, 1e-3, 1e-3);
+            }
+            let mut step = Step::new(&device, move |x| {
+                let y = x[0].square().scatter_reduce(0, &i, &zero, ScatterOp::Max, true);
+                vec![grad(&y, &[&x[0]]).remove(0).to_dtype(DType::F32)]
+            })
+            .expect("it is traced");
+            let got = doubles(&step.run(&[x]).expect("it runs")[0]);
+            assert_close(&name, &got, &twice, 1e-3, 1e-3);
+        }
+    }
+}
+
+/// Reading a loss before its gradient is asked for must not change the gradient.
+#[test]
+fn extrema_that_were_read_first_have_their_gradients() {
+    for device in devices() {
+        for dtype in [DType::F32, DType::F16] {
+            let x = Tensor::from_slice(&VALUES, [6], &device).expect("small").to_dtype(dtype);
+            x.realize().expect("small");
+            let found = |f: &dyn Fn(&Tensor) -> Tensor, read_first: bool| {
+                let y = f(&x.square());
+                if read_first {
+                    y.realize().expect("small");
+                }
+                gradient(&y, &x)
+            };
+            type Row = (&'static str, fn(&Tensor) -> Tensor, [f64; 6]);
+            let rows: [Row; 3] = [
+                ("max_keepdim", |x| x.max_keepdim(0), [0.0, 0.0, 0.0, 2.6, 0.0, 0.0]),
+                ("min_keepdim", |x| x.min_keepdim(0), [0.0, 0.0, 0.0, 0.0, -0.4, 0.0]),
+                ("max", |x| x.max(), [0.0, 0.0, 0.0, 2.6, 0.0, 0.0]),
+            ];
+            for (name, f, expected) in rows {
+                for read_first in [false, true] {
+                    let name = format!("{name} of {dtype} on {}, read first: {read_first}", device.name());
+                    assert_close(&name, &found(&f, read_first), &expected, 1e-3, 1e-3);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn activations_of_whole_numbers_are_real() {
+    for device in devices() {
+        let x = Tensor::from_slice(&[-2_i32, 0, 3], [3], &device).expect("small");
+        type Row = (&'static str, fn(&Tensor) -> Tensor, [f64; 3]);
+        let rows: [Row; 6] = [
+            ("silu", Tensor::silu, [-0.238_405_84, 0.0, 2.857_722_4]),
+            ("gelu_tanh", Tensor::gelu_tanh, [-0.045_402_306, 0.0, 2.996_362_6]),
+            ("mish", Tensor::mish, [-0.252_501_5, 0.0, 2.986_535]),
+            ("tanhshrink", Tensor::tanhshrink, [-1.035_972_4, 0.0, 2.004_945_3]),
+            ("softsign", Tensor::softsign, [-0.666_666_7, 0.0, 0.75]),
+            ("log_sigmoid", Tensor::log_sigmoid, [-2.126_928, -0.693_147_2, -0.048_587_35]),
+        ];
+        for (name, f, expected) in rows {
+            assert_close(name, &doubles(&f(&x)), &expected, 1e-5, 1e-6);
+        }
+        let unsigned = Tensor::from_slice(&[0_u32, 1, 2], [3], &device).expect("small");
+        assert_close("u32", &doubles(&unsigned.log_sigmoid()), &[-0.693_147_2, -0.313_261_7, -0.126_928], 1e-5, 1e-6);
+        let least = Tensor::from_slice(&[i32::MIN], [1], &device).expect("small");
+        assert_close("least", &doubles(&least.softsign()), &[-1.0], 1e-6, 0.0);
+        assert_close("least", &doubles(&least.log_sigmoid()), &[-2_147_483_648.0], 1e-6, 0.0);
+    }
+}
+
+#[test]
+fn whole_numbers_stay_what_they_are() {
+    for device in devices() {
+        let (a, b) = (1 << 24, (1 << 24) + 1);
+        let of = |values: &[i32]| Tensor::from_slice(values, [values.len()], &device).expect("small");
+        for rounded in [of(&[b]).floor(), of(&[b]).ceil(), of(&[b]).round()] {
+            assert_eq!(rounded.to_vec::<i32>().expect("i32"), [b]);
+        }
+        let close = of(&[a, a, i32::MIN]).isclose(&of(&[b, a, i32::MAX]), 0.0, 0.0, false);
+        assert_eq!(close.to_vec::<bool>().expect("bool"), [false, true, false]);
+        let close = of(&[a, i32::MIN]).isclose(&of(&[b, i32::MAX]), 0.0, 1.0, false);
+        assert_eq!(close.to_vec::<bool>().expect("bool"), [true, false]);
+    }
+}
+
+#[test]
+fn infinities_keep_their_gradients() {
+    for device in devices() {
+        let of = |values: &[f32]| Tensor::from_slice(values, [values.len()], &device).expect("small");
+        let (far, zero) = (of(&[f32::INFINITY, -f32::INFINITY, 0.5]), of(&[0.0; 3]));
+        assert_eq!(gradient(&far.clamp_min(&zero), &far), [1.0, 0.0, 1.0]);
+        assert_eq!(gradient(&far.clamp_max(&zero), &far), [0.0, 1.0, 0.0]);
+        assert_eq!(gradient(&far.huber_loss(&zero, 1.0, Reduction::Sum), &far), [1.0, -1.0, 0.5]);
+        assert_eq!(gradient(&far.smooth_l1_loss(&zero, 1.0, Reduction::Sum), &far), [1.0, -1.0, 0.5]);
+        let half = far.to_dtype(DType::F16).asinh().to_dtype(DType::F32);
+        assert_eq!(read(&half)[..2], [f32::INFINITY, -f32::INFINITY]);
+        let (x, y) = (of(&[1.0, 0.5]), of(&[0.0, 0.5]));
+        let masked = y.gt(0.0).where_(x.xlogy(&y), 0.0);
+        assert_close("xlogy", &gradient(&masked, &x), &[0.0, 0.5_f64.ln()], 1e-5, 0.0);
+        let x = of(&[2.0, 0.5, -0.1]);
+        let found = gradient(&x.logit(), &x);
+        assert!(found[0].is_nan() && (found[1] - 4.0).abs() < 1e-5 && found[2].is_nan(), "{found:?}");
+    }
+}
+
+#[test]
+fn inverse_hyperbolic_functions_are_precise_where_their_formulas_meet() {
+    for device in devices() {
+        let values = [0.1_f32, 1.5, 300.0, 2.9e4, 3.1e4, 1e10, 1e30];
+        let x = Tensor::from_slice(&values, [7], &device).expect("small");
+        let expected: Vec<f64> = values.iter().map(|&x| f64::from(x).asinh()).collect();
+        assert_close("asinh", &doubles(&x.asinh()), &expected, 1e-6, 0.0);
+        let expected: Vec<f64> = values[1..].iter().map(|&x| f64::from(x).acosh()).collect();
+        assert_close("acosh", &doubles(&x.slice(0, 1..).acosh()), &expected, 1e-6, 0.0);
+    }
+}
+
+#[test]
+fn a_size_that_stays_is_left_alone_by_a_scale() {
+    for device in devices() {
+        let x = Tensor::from_slice(&[1.0_f32, 2.0, 4.0], [1, 1, 3], &device).expect("small");
+        assert_eq!(read(&x.interpolate_scale(1.3, Interpolation::Linear)), [1.0, 2.0, 4.0]);
+        let picture = Tensor::from_slice(&[1.0_f32, 2.0, 4.0, 3.0, 0.0, 5.0], [1, 1, 2, 3], &device).expect("small");
+        for mode in [Interpolation::CubicAntialiased, Interpolation::LinearAntialiased] {
+            assert_eq!(read(&picture.interpolate_scale(1.3, mode)), read(&picture), "{mode:?}");
+        }
+        let cubic = [0.778_495_35, 1.518_216_1, 3.012_994_5, 2.456_622_7, 0.765_943_06, 2.139_979_8];
+        let got = doubles(&picture.interpolate_scale(1.3, Interpolation::Cubic));
+        assert_close("cubic", &got, &cubic, 1e-5, 1e-6);
+    }
+}
