@@ -61,19 +61,17 @@ impl<T: Stored> WithSimd for ReadList<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
         let Self { source, list, inside, words } = self;
-        let Some(inside) = inside else {
-            for (word, &offset) in words.iter_mut().zip(list) {
-                // SAFETY: whoever made this checked the reach, within which all offsets lie.
-                *word = unsafe { source.wrapping_offset(offset as isize).read() }.load();
-            }
-            return;
-        };
-        for (word, &offset) in words.iter_mut().zip(list) {
-            let hole = offset == HOLE;
-            let offset = if hole { inside } else { offset };
-            // SAFETY: as above.
-            let bits = unsafe { source.wrapping_offset(offset as isize).read() }.load();
-            *word = if hole { 0 } else { bits };
+        let list = &list[..words.len().min(list.len())];
+        let words = &mut words[..list.len()];
+        // SAFETY: whoever made this checked the reach, within which all offsets lie.
+        let at = |offset: i32| unsafe { source.wrapping_offset(offset as isize).read() };
+        match inside {
+            None => T::load_each(words, |number| at(list[number])),
+            Some(inside) => T::load_each(words, |number| {
+                let hole = list[number] == HOLE;
+                let element = at(if hole { inside } else { list[number] });
+                if hole { T::zeroed() } else { element }
+            }),
         }
     }
 }
@@ -153,6 +151,11 @@ impl Offsets {
                 words.fill(unsafe { source.read() }.load());
                 continue;
             }
+            if size_of::<T>() != size_of::<u32>() {
+                // SAFETY: as above.
+                unsafe { T::load_run(source, words) };
+                continue;
+            }
             // Eight at a time, the last ones perhaps twice: most runs are too short for a call of `memcpy`.
             let eight = |from: usize| {
                 // SAFETY: as above; whoever calls leaves eight elements from there on.
@@ -198,11 +201,13 @@ impl Offsets {
 
     fn write_list<T: Stored>(&self, view: &View, base: i64, reach: (i32, i32), words: &[u32]) {
         let target = view.checked_reach::<T>(base, reach);
-        for (&bits, &offset) in words.iter().zip(&self.list) {
+        let count = words.len().min(self.list.len());
+        T::store_each(&words[..count], |number, element| {
+            let offset = self.list[number];
             if offset != HOLE {
                 // SAFETY: the offset lies within the reach, all of which was checked.
-                unsafe { target.offset((base + i64::from(offset)) as isize).write(T::store(bits)) };
+                unsafe { target.offset((base + i64::from(offset)) as isize).write(element) };
             }
-        }
+        });
     }
 }

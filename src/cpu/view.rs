@@ -9,12 +9,29 @@ use bytemuck::Pod;
 use half::f16;
 use half::slice::HalfFloatSliceExt as _;
 
+/// Halves that are converted at a time.
+const AT_ONCE: usize = 64;
+
 /// How an element type lies in memory and in a register of 32 bits.
 pub(super) trait Stored: Pod {
     /// The register's bits.
     fn load(self) -> u32;
     /// The element.
     fn store(bits: u32) -> Self;
+    /// Reads as many elements as `target` has words, wherever they lie.
+    #[inline(always)]
+    fn load_each(target: &mut [u32], element: impl Fn(usize) -> Self) {
+        for (number, value) in target.iter_mut().enumerate() {
+            *value = element(number).load();
+        }
+    }
+    /// Writes elements, wherever they are to lie.
+    #[inline(always)]
+    fn store_each(source: &[u32], mut write: impl FnMut(usize, Self)) {
+        for (number, &bits) in source.iter().enumerate() {
+            write(number, Self::store(bits));
+        }
+    }
     /// Reads as many consecutive elements as `target` has words.
     ///
     /// # Safety
@@ -70,6 +87,24 @@ impl Stored for f16 {
         Self::from_f32(f32::from_bits(bits))
     }
     // many at once: one by one, whether the processor can convert is asked for each
+    #[inline(always)]
+    fn load_each(target: &mut [u32], element: impl Fn(usize) -> Self) {
+        let mut halves = [Self::ZERO; AT_ONCE];
+        for (part, target) in target.chunks_mut(AT_ONCE).enumerate() {
+            let halves = &mut halves[..target.len()];
+            halves.iter_mut().enumerate().for_each(|(number, half)| *half = element(part * AT_ONCE + number));
+            halves.convert_to_f32_slice(bytemuck::cast_slice_mut(target));
+        }
+    }
+    #[inline(always)]
+    fn store_each(source: &[u32], mut write: impl FnMut(usize, Self)) {
+        let mut halves = [Self::ZERO; AT_ONCE];
+        for (part, source) in source.chunks(AT_ONCE).enumerate() {
+            let halves = &mut halves[..source.len()];
+            halves.convert_from_f32_slice(bytemuck::cast_slice(source));
+            halves.iter().enumerate().for_each(|(number, &half)| write(part * AT_ONCE + number, half));
+        }
+    }
     #[inline(always)]
     unsafe fn load_run(source: *const Self, target: &mut [u32]) {
         // SAFETY: the caller's promise.
@@ -202,10 +237,8 @@ impl View {
             return;
         }
         let source = self.checked::<T>(start, stride, target.len());
-        for (i, value) in target.iter_mut().enumerate() {
-            // SAFETY: first and last element were checked, so all between are inside.
-            *value = unsafe { source.offset(i as isize * stride as isize).read() }.load();
-        }
+        // SAFETY: first and last element were checked, so all between are inside.
+        T::load_each(target, |i| unsafe { source.offset(i as isize * stride as isize).read() });
     }
 
     /// Checks that a matrix, given by the stride and the count of each direction, lies inside, and returns the address
@@ -235,15 +268,16 @@ impl View {
     #[inline(always)]
     pub(super) fn read_at<T: Stored>(&self, indices: &[i64], nowhere: i64, target: &mut [u32]) {
         let limit = (self.bytes / size_of::<T>()) as i64;
-        for (value, &index) in target.iter_mut().zip(indices) {
+        let count = target.len().min(indices.len());
+        T::load_each(&mut target[..count], |number| {
+            let index = indices[number];
             if index == nowhere {
-                *value = 0;
-                continue;
+                return T::zeroed();
             }
             assert!(index >= 0 && index < limit, "element {index} of a buffer of {limit}");
             // SAFETY: the index was checked.
-            *value = unsafe { self.start.cast::<T>().add(index as usize).read() }.load();
-        }
+            unsafe { self.start.cast::<T>().add(index as usize).read() }
+        });
     }
 
     /// Writes consecutive elements.
@@ -264,20 +298,20 @@ impl View {
             return;
         }
         let target = self.checked::<T>(start, stride, source.len());
-        for (i, &bits) in source.iter().enumerate() {
-            // SAFETY: first and last element were checked, so all between are inside.
-            unsafe { target.offset(i as isize * stride as isize).write(T::store(bits)) };
-        }
+        // SAFETY: first and last element were checked, so all between are inside.
+        T::store_each(source, |i, element| unsafe { target.offset(i as isize * stride as isize).write(element) });
     }
 
     /// Writes the elements with these numbers.
     #[inline(always)]
     pub(super) fn write_at<T: Stored>(&self, indices: &[i64], source: &[u32]) {
         let limit = (self.bytes / size_of::<T>()) as i64;
-        for (&bits, &index) in source.iter().zip(indices) {
+        let count = source.len().min(indices.len());
+        T::store_each(&source[..count], |number, element| {
+            let index = indices[number];
             assert!(index >= 0 && index < limit, "element {index} of a buffer of {limit}");
             // SAFETY: the index was checked.
-            unsafe { self.start.cast::<T>().add(index as usize).write(T::store(bits)) };
-        }
+            unsafe { self.start.cast::<T>().add(index as usize).write(element) };
+        });
     }
 }

@@ -29,7 +29,8 @@ pub struct Preprocessing {
 
 impl Predictor {
     /// The model in an ONNX file, of one input of pictures, `[batch, channels, height, width]`, or of rows of numbers,
-    /// `[batch, features]`; its first output is logits or probabilities, `[batch, classes]`, or of each pixel. What a
+    /// `[batch, features]`; its first output is logits or probabilities, `[batch, classes]`, or of each pixel; of two classes
+    /// those of the second one suffice. Where a sigmoid comes last, each class has a probability of its own. What a
     /// file that brasa wrote tells of its input is heeded.
     ///
     /// ```no_run
@@ -113,6 +114,19 @@ impl Predictor {
         if count == 0 {
             return Err(wrong("it tells no classes".into()));
         }
+        let (told, is_sigmoid) = (count, model.last_operator() == Some("Sigmoid"));
+        let count = told.max(2);
+        if told == 1
+            && !segments
+            && !is_sigmoid
+            && preprocessing.classes.as_ref().is_none_or(|names| names.len() != count)
+        {
+            return Err(wrong(
+                "it tells one number for each sample: name two classes, if that is how likely the second one is; any other number is \
+                 for programs (`brasa::formats::onnx::Model`)"
+                    .into(),
+            ));
+        }
         if segments && count > 256 {
             return Err(wrong(format!("masks have 256 classes at most, not {count}")));
         }
@@ -132,11 +146,21 @@ impl Predictor {
                     _ => inputs.to_dtype(dtype),
                 };
                 let said = model.run(&[inputs])?.remove(0).to_dtype(DType::F32);
-                if said.shape().get(..2) != Some(&[samples, count]) {
+                if said.shape().get(..2) != Some(&[samples, told]) {
                     let reason = format!("of {samples} samples it says {}: use --batch-size 1", said.shape());
                     return Err(Error::format(&file, reason));
                 }
-                Ok(if segments { said.argmax(1).to_dtype(DType::U8) } else { log_probabilities(&said) })
+                if told == 1 {
+                    // of the second class
+                    let second = if is_sigmoid { said } else { said.sigmoid() };
+                    let both = Tensor::cat(&[&(1.0 - &second), &second], 1);
+                    return Ok(if segments { both.argmax(1).to_dtype(DType::U8) } else { both.log() });
+                }
+                if segments {
+                    return Ok(said.argmax(1).to_dtype(DType::U8));
+                }
+                // each class for itself, or one of all
+                Ok(if is_sigmoid { said.log() } else { log_probabilities(&said) })
             })
         };
         let input = InputRecord { shape, mean, std, segments, columns: columns.unwrap_or_default() };

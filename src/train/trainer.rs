@@ -8,9 +8,7 @@ use crate::data::{
 use crate::device::Device;
 use crate::error::{Error, Result, StateMismatch};
 use crate::formats::tensorboard::Setting;
-use crate::nn::LoadReport;
 use crate::tensor::Tensor;
-use crate::units::some;
 
 use super::auto::{AUTO, Volume, choose};
 use super::callback::Callback;
@@ -263,8 +261,8 @@ impl Prepared {
         let data = batched(open(&config)?, &config)?;
         let formats = [data.train.format(), data.test.format()];
         let (mut learner, loaded) = Learner::new(&config, formats, &devices)?;
-        if let (Some(path), Some(report)) = (&config.weights, loaded) {
-            notices.push(what_was_loaded(path, &report)?);
+        if let (Some(path), Some(loaded)) = (&config.weights, loaded) {
+            notices.push(loaded.describe(path)?);
         }
         let rows = batch_rows(&config, &data.train);
         learner.check_rows(&rows)?;
@@ -447,22 +445,4 @@ fn too_small(learner: &mut Learner, rows: &[usize]) -> Result<Vec<String>> {
         }
     }
     Ok(said)
-}
-
-/// What a file of weights gave to the model; an error if that is nothing.
-fn what_was_loaded(path: &Path, report: &LoadReport) -> Result<String> {
-    let LoadReport { loaded, missing, unexpected } = report;
-    if *loaded == 0 {
-        let found = match unexpected.is_empty() {
-            true => "what it has is left out, or of other shapes".into(),
-            false => format!("it has {}", some(unexpected)),
-        };
-        let reason = format!("nothing in it fits the model: {found}, and the model has {}", some(missing));
-        return Err(Error::format(path, format!("{reason}; name weights of this network, or train without any")));
-    }
-    let mut message = format!("{loaded} variables loaded from {}", path.display());
-    if !missing.is_empty() {
-        message += &format!("; {} keep their first values: {}", missing.len(), some(missing));
-    }
-    Ok(message)
 }

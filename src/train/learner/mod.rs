@@ -11,8 +11,8 @@ mod state;
 mod steps;
 mod task;
 mod tune;
+mod weights;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::data::{Batch, Description, Format, Goal};
@@ -20,15 +20,13 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::models::{self, ModelSpec};
-use crate::nn::{self, LoadOptions, LoadReport, Module, checkpoint_blocks, freeze_statistics, matches};
+use crate::nn::{self, Module, checkpoint_blocks, freeze_statistics};
 use crate::optim::{LossScaleOptions, LossScaler, Optimizer};
 use crate::runtime::{Forecast, Hyper, Signature, Step, Var};
 use crate::tensor::{Tensor, autocast};
 use crate::timing::StageTimes;
 use crate::timing::spans::SpanLog;
-use crate::units::some;
 
-use super::checkpoint;
 use super::config::{Config, OnNan, Precision};
 use average::Average;
 pub(super) use inspect::{Inside, LIKELIEST, Prediction, likeliest};
@@ -37,6 +35,7 @@ use metrics::{Evaluation, Ring, Watched};
 use optimizer::optimizer;
 use others::Others;
 use task::Question;
+pub(super) use weights::Loaded;
 
 /// A model with its optimizer on a device.
 pub(super) struct Learner {
@@ -80,13 +79,13 @@ pub(super) struct Numbers {
 impl Learner {
     /// The model that `config` names, for batches of these formats in training and in evaluation, on the first of
     /// `devices`, which all learn; and what was loaded into it.
-    pub(super) fn new(config: &Config, formats: [Format; 2], devices: &[Device]) -> Result<(Self, Option<LoadReport>)> {
+    pub(super) fn new(config: &Config, formats: [Format; 2], devices: &[Device]) -> Result<(Self, Option<Loaded>)> {
         let data = &formats[0].description.clone();
         config.check_fits(data)?;
         let (device, others) = devices.split_first().expect("a device");
         crate::runtime::seed(device, u64::from(config.seed))?;
         let model = model(config, data, device)?;
-        let loaded = config.weights.as_deref().map(|path| load(model.as_ref(), path, &config.skip_weights));
+        let loaded = config.weights.as_deref().map(|path| Loaded::new(model.as_ref(), path, &config.skip_weights));
         let loaded = loaded.transpose()?;
         let frozen: Vec<&str> = config.freeze.iter().map(String::as_str).collect();
         let parameters = nn::trainable(model.as_ref(), &frozen)?;
@@ -399,27 +398,6 @@ pub(super) fn model(config: &Config, data: &Description, device: &Device) -> Res
         own::check(config.model, &*model, &spec)?;
     }
     Ok(model)
-}
-
-/// Loads what fits of a file of weights, but for names that match `skipped`: a head for other classes keeps its first
-/// values, and is told.
-fn load(model: &dyn Module, path: &Path, skipped: &[String]) -> Result<LoadReport> {
-    let variables = model.variables();
-    if let Some(pattern) = skipped.iter().find(|pattern| !variables.iter().any(|var| matches(pattern, var.name()))) {
-        let names = some(&variables.iter().map(Var::name).collect::<Vec<_>>());
-        let message = format!("skip-weights: no variable of the model is called `{pattern}`; it has {names}");
-        return Err(Error::Config(message));
-    }
-    let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
-    let prefix = checkpoint::prefix_of_weights(&bytes);
-    let skip =
-        |options: LoadOptions, pattern: &String| options.skip(&format!("{}{pattern}", prefix.unwrap_or_default()));
-    let asked = skipped.iter().fold(checkpoint::load_options(prefix).partial(), skip);
-    let whole = nn::weights_from_bytes(model, path, &bytes, &asked);
-    let Err(Error::State(mismatch)) = &whole else { return whole };
-    // what has another shape, and what belongs to it
-    let options = mismatch.misshaped.iter().map(|(name, ..)| name).fold(asked, skip);
-    nn::weights_from_bytes(model, path, &bytes, &options)
 }
 
 #[cfg(test)]

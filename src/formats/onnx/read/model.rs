@@ -102,6 +102,21 @@ impl Model {
         Ok(Self { core: Arc::new(core), replay: Mutex::default() })
     }
 
+    /// The operator that computes the first output, but for what only moves it or changes its type.
+    pub(crate) fn last_operator(&self) -> Option<&'static str> {
+        let graph = &self.core.graph;
+        let mut place = *graph.outputs.first()?;
+        loop {
+            let node = graph.nodes.iter().find(|node| node.outputs.contains(&Some(place)))?;
+            match node.operator.name {
+                "Cast" | "Flatten" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" => {
+                    place = (*node.inputs.first()?)?;
+                }
+                name => return Some(name),
+            }
+        }
+    }
+
     /// The inputs that it takes, in order.
     pub fn inputs(&self) -> &[TensorInfo] {
         &self.core.inputs
