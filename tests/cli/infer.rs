@@ -295,3 +295,62 @@ fn rows_of_tables_are_answered() {
     assert_eq!((ran.code, ran.stderr.matches("without the class").count()), (Some(1), 1), "{}", ran.stderr);
     refuses(&["infer", text(&run), text(out.path())], 1, &["no pictures"]);
 }
+
+/// What a sigmoid says of each class is its own probability, and of one class that of the second of two.
+#[test]
+fn sigmoids_are_told_as_they_are_and_a_lone_number_is_no_class() {
+    use brasa::formats::onnx::{ExportOptions, Input, export_function};
+    use brasa::{DType, Device, Tensor};
+
+    let out = folder();
+    let write = |name: &str, shape: &[usize], f: &dyn Fn(&Tensor) -> Tensor| {
+        let inputs = [Input::new("x", shape, DType::F32)];
+        let options = ExportOptions::default();
+        let bytes = export_function(&Device::cpu(), &inputs, &["y"], &options, |inputs| vec![f(&inputs[0])]);
+        let path = out.path().join(name);
+        std::fs::write(&path, bytes.expect("it can be written")).expect("writable");
+        path
+    };
+    let rows = out.path().join("rows.csv");
+    std::fs::write(&rows, "a,b\n2,1\n-1,3\n").expect("writable");
+    let answers = |model: &Path, more: &[&str]| {
+        let ran = brasa(&[&["infer", text(model), text(&rows), "--device", "cpu", "--json"], more].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let percent = |part: &Value| (part["probability"].as_f64().expect("a number") * 1e4).round() / 100.0;
+        let of = |line: Value| {
+            let parts = line["likeliest"].as_array().expect("a list").clone();
+            parts.iter().map(|part| (part["class"].as_str().expect("a name").to_owned(), percent(part))).collect()
+        };
+        json_lines(&ran.stdout).into_iter().map(of).collect::<Vec<Vec<(String, f64)>>>()
+    };
+    let named = |parts: &[(&str, f64)]| parts.iter().map(|&(name, share)| (name.to_owned(), share)).collect::<Vec<_>>();
+    let one = write("one.onnx", &[2], &|x| x.narrow(1, 0, 1).sigmoid());
+    assert_eq!(answers(&one, &[])[0], named(&[("1", 88.08), ("0", 11.92)]));
+    assert_eq!(answers(&one, &[])[1], named(&[("0", 73.11), ("1", 26.89)]));
+    let two = write("two.onnx", &[2], &|x| x.sigmoid());
+    assert_eq!(answers(&two, &[])[0], named(&[("0", 88.08), ("1", 73.11)]));
+    // may be a price
+    let number = write("number.onnx", &[2], &|x| x.narrow(1, 0, 1) * 1.0);
+    refuses(
+        &["infer", text(&number), text(&rows), "--device", "cpu"],
+        1,
+        &["one number for each sample", "two classes"],
+    );
+    let names = out.path().join("names.txt");
+    std::fs::write(&names, "no\nyes\n").expect("writable");
+    assert_eq!(answers(&number, &["--classes", text(&names)])[0], named(&[("yes", 88.08), ("no", 11.92)]));
+
+    let picture = out.path().join("picture.png");
+    image::GrayImage::from_fn(4, 4, |x, _| image::Luma([if x < 1 { 255 } else { 0 }]))
+        .save(&picture)
+        .expect("writable");
+    for (name, mask) in [
+        ("mask", write("mask.onnx", &[1, 4, 4], &|x| (x * 20.0 - 10.0).sigmoid())),
+        ("logits", write("logits.onnx", &[1, 4, 4], &|x| x * 20.0 - 10.0)),
+    ] {
+        let folder = out.path().join(name);
+        let ran = brasa(&["infer", text(&mask), text(&picture), "--device", "cpu", "--masks", text(&folder)]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert!(ran.stdout.contains("0 75.00 %, 1 25.00 %"), "{}", ran.stdout);
+    }
+}

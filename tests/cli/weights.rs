@@ -35,6 +35,28 @@ fn what_is_loaded_is_told_and_a_head_of_the_same_size_can_begin_anew() {
     assert!(bodiless.contains("2 variables loaded from"), "{bodiless}");
 }
 
+/// `DataParallel`'s and its like.
+#[test]
+fn names_behind_a_prefix_are_found_and_the_rest_of_the_file_is_told() {
+    let out = folder();
+    let first = brasa(&flags(out.path(), "1", &["--name", "first"]));
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let bytes = std::fs::read(out.path().join("first/model.safetensors")).expect("it was saved");
+    let file = safetensors::SafeTensors::deserialize(&bytes).expect("a whole file");
+    let tensors = file.tensors();
+    let mut renamed: Vec<_> = tensors.iter().map(|(name, view)| (format!("module.{name}"), view.clone())).collect();
+    renamed.push(("module.more".to_owned(), tensors[0].1.clone()));
+    let path = out.path().join("wrapped.safetensors");
+    std::fs::write(&path, safetensors::serialize(renamed, None).expect("it fits")).expect("writable");
+    let ran = brasa(&flags(out.path(), "1", &["--name", "second", "--weights", text(&path)]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for words in
+        ["6 variables loaded from", "whose names begin with `module.`", "1 in the file stand for nothing here: more"]
+    {
+        assert!(ran.stderr.contains(words), "`{words}` is missing in: {}", ran.stderr);
+    }
+}
+
 #[test]
 fn weights_of_which_nothing_fits_are_refused() {
     let out = folder();

@@ -440,6 +440,15 @@ def found_by_review():
     op("lstm_alpha", "LSTM", weights, constants=[1, 2], outputs=1, hidden_size=3, activations=["Sigmoid", "LeakyRelu", "Tanh"], activation_alpha=[0.5])
 
 
+class Scaled(nn.Module):
+    """Sizes that a factor does not give exactly."""
+
+    def forward(self, x):
+        a = F.interpolate(x, scale_factor=0.6, mode="bilinear", align_corners=True)
+        b = F.interpolate(x, scale_factor=1.7, mode="bicubic", align_corners=True)
+        return a, b
+
+
 def detection():
     boxes = np.array([[0, 0, 4, 4], [0.2, 0, 4, 4.1], [5, 5, 1, 1], [6, 6, 9, 9], [6, 6.5, 9, 9], [0, 0, 0, 0]], np.float32)
     boxes = np.stack([boxes, boxes[::-1]])
@@ -472,6 +481,11 @@ def losses():
         op(f"nll_{reduction}", "NegativeLogLikelihoodLoss", [scores, labels, weights], constants=[2], reduction=reduction)
     pictures, pixels = rand(2, 3, 2, 2), ints(0, -1, 2, 1, 1, 2, -1, 0).reshape(2, 2, 2)
     op("sce_pixels", "SoftmaxCrossEntropyLoss", [pictures, pixels], ignore_index=-1)
+    x, weight = rand(1, 2, 4, 4), rand(3, 2, 3, 3)
+    for activation, numbers in (("Relu", []), ("LeakyRelu", [0.2]), ("Clip", [-0.5, 1.0])):
+        more = {"activation_params": numbers} if numbers else {}
+        op(f"fused_conv_{activation}", "FusedConv", [x, weight, rand(3), rand(1, 3, 2, 2)], constants=[1, 2], domain="com.microsoft", activation=activation, **more)
+    exported("scaled", Scaled(), (torch.randn(1, 2, 7, 5),), input_names=["input"])
     op("nll_pixels", "NegativeLogLikelihoodLoss", [pictures, pixels], ignore_index=-1)
 
 

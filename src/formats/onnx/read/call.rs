@@ -31,6 +31,8 @@ pub(super) struct Pass<'a> {
     pub(super) device: &'a Device,
     /// The most elements of a value.
     pub(super) limit: usize,
+    /// Whether PyTorch wrote the file.
+    pub(super) by_pytorch: bool,
     /// Whether a value that depends on data was read to go on: then the pass cannot be replayed.
     pub(super) has_read: Cell<bool>,
     /// Steps of recurrent layers so far.

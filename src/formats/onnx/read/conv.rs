@@ -8,10 +8,14 @@ use crate::tensor::Tensor;
 use super::call::{Call, Outputs, fail, one};
 use super::checks::sizes;
 use super::contract::alike;
-use super::table::{Operator, op};
+use super::table::{Operator, microsoft, op};
 
-pub(super) const OPERATORS: &[Operator] =
-    &[op("Col2Im", 18, columns_to_image), op("Conv", 1, convolution), op("ConvTranspose", 1, transposed)];
+pub(super) const OPERATORS: &[Operator] = &[
+    op("Col2Im", 18, columns_to_image),
+    op("Conv", 1, convolution),
+    op("ConvTranspose", 1, transposed),
+    microsoft("FusedConv", fused),
+];
 
 /// How windows lie on the axes after the second, with different widths at both ends.
 pub(super) struct Windows {
@@ -168,6 +172,28 @@ pub(super) fn convolve(call: &Call<'_>, x: Tensor, weight: &Tensor, bias: Option
         1 => x.conv1d(weight, bias, &options),
         2 => x.conv2d(weight, bias, &options),
         _ => x.conv3d(weight, bias, &options),
+    })
+}
+
+/// A convolution, what is added to it, and an activation: what ONNX Runtime makes of three nodes.
+fn fused(call: &Call<'_>) -> Outputs {
+    let (x, weight, bias) = operands(call)?;
+    let mut value = convolve(call, x, &weight, bias.as_ref())?;
+    if let Some(more) = call.optional_float(3)? {
+        let (a, b) = call.pair(value, more)?;
+        value = a + b;
+    }
+    let numbers = call.floats("activation_params")?.unwrap_or_default();
+    let number = |place: usize, otherwise: f64| numbers.get(place).map_or(otherwise, |&number| number.into());
+    one(match &call.text("activation", "")?[..] {
+        "" => value,
+        "Relu" => value.relu(),
+        "Sigmoid" => value.sigmoid(),
+        "Tanh" => value.tanh(),
+        "LeakyRelu" => value.leaky_relu(number(0, 0.01)),
+        "Clip" => value.clamp(number(0, f64::NEG_INFINITY), number(1, f64::INFINITY)),
+        "HardSigmoid" => (value * number(0, 0.2) + number(1, 0.5)).clamp(0.0, 1.0),
+        other => return fail(format!("activation `{other}` is not known here")),
     })
 }
 

@@ -63,6 +63,7 @@ struct Core {
     device: Device,
     /// The file, for messages.
     path: PathBuf,
+    by_pytorch: bool,
 }
 
 /// The captured model.
@@ -221,6 +222,7 @@ impl Core {
         let opsets: HashMap<String, i64> =
             proto.opset_import.iter().map(|opset| (domain(&opset.domain).to_owned(), opset.version)).collect();
         check_operators(&graph)?;
+        let by_pytorch = proto.producer_name == "pytorch";
         let inputs = of_inputs(&graph)?;
         let outputs = graph.output.iter().map(TensorInfo::of).collect::<Result<_>>()?;
         let mut builder = Builder::new(device, folder, opsets);
@@ -228,7 +230,18 @@ impl Core {
         let metadata = proto.metadata_props.into_iter().map(|entry| (entry.key, entry.value)).collect();
         let (places, elements) = (builder.places(), builder.elements);
         let (device, path) = (device.clone(), path.to_owned());
-        Ok(Self { graph, places, inputs, outputs, metadata, variables: builder.variables, elements, device, path })
+        Ok(Self {
+            graph,
+            places,
+            inputs,
+            outputs,
+            metadata,
+            variables: builder.variables,
+            elements,
+            device,
+            path,
+            by_pytorch,
+        })
     }
 
     fn check(&self, inputs: &[Tensor]) -> Result<()> {
@@ -255,7 +268,13 @@ impl Core {
         self.check(inputs)?;
         let elements = inputs.iter().fold(self.elements, |sum, input| sum.saturating_add(input.numel()));
         let limit = elements.saturating_mul(GROWTH).clamp(ELEMENTS, MAX_ELEMENTS);
-        let pass = Pass { device: &self.device, limit, has_read: Cell::new(false), steps: Cell::new(0) };
+        let pass = Pass {
+            device: &self.device,
+            limit,
+            by_pytorch: self.by_pytorch,
+            has_read: Cell::new(false),
+            steps: Cell::new(0),
+        };
         let mut values = vec![None; self.places];
         for (&place, input) in self.graph.inputs.iter().zip(inputs) {
             values[place] = Some(Value::Tensor(input.clone()));

@@ -45,12 +45,18 @@ fn upsample(call: &Call<'_>) -> Outputs {
     };
     let filter = Filter { mode: mode(call, Rounding::Floor)?, antialias: false, exclude_outside: false };
     let axes: Vec<usize> = (0..x.rank()).collect();
-    let changes = by_scales(&x, &axes, &scales, &vec![Transformation::Asymmetric; axes.len()])?;
+    let changes = by_scales(call, &x, &axes, &scales, &vec![Transformation::Asymmetric; axes.len()])?;
     resized(call, x, &changes, filter, 0.0)
 }
 
 /// A factor for each axis, sizes rounded down.
-fn by_scales(x: &Tensor, axes: &[usize], scales: &[f64], of: &[Transformation]) -> Result<Vec<(usize, Axis)>> {
+fn by_scales(
+    call: &Call<'_>,
+    x: &Tensor,
+    axes: &[usize],
+    scales: &[f64],
+    of: &[Transformation],
+) -> Result<Vec<(usize, Axis)>> {
     if scales.len() != axes.len() || scales.iter().any(|scale| !(1e-6..=1e6).contains(scale)) {
         return fail(format!("scales {scales:?} for {} axes of {}", axes.len(), x.shape()));
     }
@@ -58,6 +64,9 @@ fn by_scales(x: &Tensor, axes: &[usize], scales: &[f64], of: &[Transformation]) 
         let old = x.shape()[axis];
         // a factor such as 0.6 is a little more or less, as f32
         let new = ((old as f32) * (scale as f32)).floor() as usize;
+        // ONNX's reference measures by the size without rounding; PyTorch, whose model it is, and ONNX Runtime do not
+        let is_rounded = call.pass.by_pytorch && transformation == Transformation::AlignCorners;
+        let scale = if is_rounded { new as f64 / old as f64 } else { scale };
         (axis, Axis { old, new, scale, transformation })
     };
     Ok(axes.iter().zip(scales).zip(of).map(change).collect())
@@ -102,7 +111,7 @@ fn resize(call: &Call<'_>) -> Outputs {
         _ => None,
     };
     let changes = match scales {
-        Some(scales) => by_scales(&x, &axes, &scales, &transformations)?,
+        Some(scales) => by_scales(call, &x, &axes, &scales, &transformations)?,
         None => by_sizes(call, &x, &axes, &transformations)?,
     };
     let filter = Filter { mode, antialias: call.flag("antialias")?, exclude_outside: call.flag("exclude_outside")? };

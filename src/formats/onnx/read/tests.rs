@@ -352,7 +352,7 @@ fn long_recurrent_layers_are_computed_in_parts() {
 #[test]
 fn the_steps_of_a_pass_are_limited() {
     let device = Device::cpu();
-    let pass = Pass { device: &device, limit: 1, has_read: Cell::new(false), steps: Cell::new(0) };
+    let pass = Pass { device: &device, limit: 1, by_pytorch: false, has_read: Cell::new(false), steps: Cell::new(0) };
     assert_eq!(pass.take_steps(MAX_STEPS).expect("not too many"), 0);
     let message = pass.take_steps(1).expect_err("one too many").to_string();
     check(&message, &["take 16385 steps, more than 16384 in one pass: cut the sequence into shorter ones"]);
