@@ -217,15 +217,16 @@ fn scatter_nd(call: &Call<'_>) -> Outputs {
 
 /// Coordinates of what is not zero, which are read.
 fn nonzero(call: &Call<'_>) -> Outputs {
-    let host = call.host(0)?;
-    let rank = host.shape.rank();
-    let found: Vec<Vec<usize>> = coordinates(&host.shape)
-        .zip(host.to_f64())
-        .filter(|(_, value)| *value != 0.0)
-        .map(|(point, _)| point)
-        .collect();
-    let values = (0..rank).flat_map(|axis| found.iter().map(move |point| point[axis] as i64)).collect();
-    one(HostTensor::ints([rank, found.len()], values))
+    let host = call.read(0)?;
+    let shape = host.shape.dims();
+    let is_there = |&(_, value): &(usize, f64)| value != 0.0;
+    let found: Vec<usize> = host.to_f64().into_iter().enumerate().filter(is_there).map(|(number, _)| number).collect();
+    let mut values = Vec::with_capacity(shape.len() * found.len());
+    for (axis, &size) in shape.iter().enumerate() {
+        let inner: usize = shape[axis + 1..].iter().product();
+        values.extend(found.iter().map(|number| (number / inner % size) as i64));
+    }
+    one(HostTensor::ints([shape.len(), found.len()], values))
 }
 
 /// What differs among the elements, or among the parts along an axis: one of each, where each was first, which of these
@@ -287,7 +288,7 @@ fn unique(call: &Call<'_>) -> Outputs {
 
 fn compress(call: &Call<'_>) -> Outputs {
     let x = call.tensor(0)?;
-    let condition = call.host(1)?;
+    let condition = call.read(1)?;
     let HostData::Bools(keep) = &condition.data else {
         return fail(format!("its condition is {}, not bool", condition.dtype));
     };
