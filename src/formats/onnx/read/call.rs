@@ -1,16 +1,18 @@
 //! What the functions of operators get: a node, its inputs and attributes, all checked where they are asked for.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::runtime::realize;
 use crate::shape::{MAX_ELEMENTS, Shape};
 use crate::tensor::Tensor;
 
 use super::super::proto::ElementType;
 use super::checks::{self, float};
-use super::graph::{Attribute, Node};
+use super::graph::{Attribute, Node, Place};
 use super::value::{HOST_ELEMENTS, HostTensor, MAX_RANK, Value};
 
 /// The outputs of a node, in order; those behind the last one that is asked for may be missing.
@@ -80,11 +82,45 @@ impl Pass<'_> {
     }
 }
 
+/// What comes after a node.
+pub(super) struct Later<'a> {
+    pub(super) nodes: &'a [Node],
+    pub(super) outputs: &'a [Place],
+    /// What there is so far.
+    pub(super) values: &'a [Option<Value>],
+}
+
+impl Later<'_> {
+    /// The tensors that will be used.
+    fn tensors(&self) -> Vec<Tensor> {
+        let mut wanted: BTreeSet<Place> = self.outputs.iter().copied().collect();
+        wanted_by(self.nodes, &mut wanted);
+        let tensor = |place: Place| match self.values.get(place)?.as_ref()? {
+            Value::Tensor(tensor) => Some(tensor.clone()),
+            Value::Host(_) => None,
+        };
+        wanted.into_iter().filter_map(tensor).collect()
+    }
+}
+
+fn wanted_by(nodes: &[Node], wanted: &mut BTreeSet<Place>) {
+    for node in nodes {
+        wanted.extend(node.inputs.iter().flatten());
+        for attribute in node.attributes.values() {
+            if let Attribute::Graph(graph) = attribute {
+                wanted.extend(&graph.outputs);
+                wanted_by(&graph.nodes, wanted);
+            }
+        }
+    }
+}
+
 /// One evaluation of a node.
 pub(super) struct Call<'a> {
     pub(super) node: &'a Node,
     pub(super) inputs: &'a [Option<Value>],
     pub(super) pass: &'a Pass<'a>,
+    pub(super) later: Later<'a>,
 }
 
 impl Call<'_> {
@@ -204,9 +240,13 @@ impl Call<'_> {
         }
     }
 
-    /// The elements of a value on the way to an output.
+    /// The elements of a value on the way to an output. What will be used later is computed with it, and kept: else what
+    /// both come from would be computed again after each reading.
     pub(super) fn read_tensor(&self, tensor: &Tensor) -> Result<HostTensor> {
         self.pass.has_read.set(true);
+        let mut nodes = vec![tensor.node().clone()];
+        nodes.extend(self.later.tensors().iter().map(|tensor| tensor.node().clone()));
+        realize(&nodes)?;
         HostTensor::read(tensor)
     }
 

@@ -19,7 +19,7 @@ use crate::tensor::{Tensor, no_grad};
 use crate::units::some;
 
 use super::super::proto::{GraphProto, ModelProto};
-use super::call::{Call, Pass, fail};
+use super::call::{Call, Later, Pass, fail};
 use super::graph::{Attribute, Builder, Constant, Graph, Node, about, domain};
 use super::info::TensorInfo;
 use super::order::unsupported;
@@ -322,14 +322,15 @@ fn run(graph: &Graph, values: &mut [Option<Value>], pass: &Pass<'_>) -> Result<(
             Constant::Var(var) => Value::Tensor(var.tensor()),
         });
     }
-    for node in &graph.nodes {
+    for (number, node) in graph.nodes.iter().enumerate() {
         let title = || format!("{} \"{}\"", node.operator.name, node.name);
-        in_module(&node.name, || evaluate(node, values, pass)).map_err(about(title))?;
+        in_module(&node.name, || evaluate(graph, number, values, pass)).map_err(about(title))?;
     }
     Ok(())
 }
 
-fn evaluate(node: &Node, values: &mut [Option<Value>], pass: &Pass<'_>) -> Result<()> {
+fn evaluate(graph: &Graph, number: usize, values: &mut [Option<Value>], pass: &Pass<'_>) -> Result<()> {
+    let node = &graph.nodes[number];
     let mut inputs = Vec::with_capacity(node.inputs.len());
     for (number, place) in node.inputs.iter().enumerate() {
         inputs.push(match place {
@@ -338,10 +339,13 @@ fn evaluate(node: &Node, values: &mut [Option<Value>], pass: &Pass<'_>) -> Resul
             Some(_) => return fail(format!("input {number} was not computed: it is an output that is left out here")),
         });
     }
-    let call = Call { node, inputs: &inputs, pass };
+    let later = |values| Later { nodes: &graph.nodes[number + 1..], outputs: &graph.outputs, values };
     let outputs = match node.operator.function {
-        Function::Of(function) => function(&call)?,
-        Function::If => branch(&call, values)?,
+        Function::Of(function) => function(&Call { node, inputs: &inputs, pass, later: later(&*values) })?,
+        Function::If => {
+            let condition = condition(&Call { node, inputs: &inputs, pass, later: later(&*values) })?;
+            branch(node, condition, values, pass)?
+        }
     };
     for (number, place) in node.outputs.iter().enumerate() {
         let Some(place) = place else { continue };
@@ -354,26 +358,24 @@ fn evaluate(node: &Node, values: &mut [Option<Value>], pass: &Pass<'_>) -> Resul
     Ok(())
 }
 
+/// Input 0, a single truth value.
+fn condition(call: &Call<'_>) -> Result<bool> {
+    match call.host(0)?.data {
+        HostData::Bools(of) if of.len() == 1 => Ok(of[0]),
+        _ => fail(format!("its condition is {}{}, not one bool", call.value(0)?.dtype(), call.value(0)?.shape())),
+    }
+}
+
 /// The outputs of the graph that the condition chooses.
-fn branch(call: &Call<'_>, values: &mut [Option<Value>]) -> Result<Vec<Value>> {
-    let condition = match call.host(0)?.data {
-        HostData::Bools(of) if of.len() == 1 => of[0],
-        _ => {
-            return fail(format!(
-                "its condition is {}{}, not one bool",
-                call.value(0)?.dtype(),
-                call.value(0)?.shape()
-            ));
-        }
-    };
+fn branch(node: &Node, condition: bool, values: &mut [Option<Value>], pass: &Pass<'_>) -> Result<Vec<Value>> {
     let name = if condition { "then_branch" } else { "else_branch" };
-    let Some(Attribute::Graph(graph)) = call.node.attributes.get(name) else {
+    let Some(Attribute::Graph(graph)) = node.attributes.get(name) else {
         return fail(format!("has no {name}"));
     };
     if !graph.inputs.is_empty() {
         return fail(format!("{name} has inputs"));
     }
-    run(graph, values, call.pass)?;
+    run(graph, values, pass)?;
     let output = |&place: &usize| match &values[place] {
         Some(value) => Ok(value.clone()),
         None => fail(format!("an output of {name} was not computed")),

@@ -357,3 +357,24 @@ fn the_steps_of_a_pass_are_limited() {
     let message = pass.take_steps(1).expect_err("one too many").to_string();
     check(&message, &["take 16385 steps, more than 16384 in one pass: cut the sequence into shorter ones"]);
 }
+
+/// What both a value that is read and later ones come from is computed once.
+#[test]
+fn what_is_used_later_is_computed_with_what_is_read() {
+    let mut graph = graph(
+        vec![
+            node("Exp", &["x"], &["shared"]),
+            node("Relu", &["shared"], &["later"]),
+            node("Neg", &["shared"], &["nobodys"]),
+            node("NonZero", &["shared"], &["places"]),
+            node("Add", &["later", "later"], &["y"]),
+        ],
+        Vec::new(),
+    );
+    graph.output = vec![value("y"), value("shared"), value("nobodys")];
+    let model = loaded(graph).expect("it is read");
+    let outputs = model.forward(&[Tensor::ones([3], &Device::cpu())]).expect("it runs");
+    let is_computed = |tensor: &Tensor| tensor.node().value().is_some();
+    assert_eq!([0, 1, 2].map(|number| is_computed(&outputs[number])), [false, true, true]);
+    assert!(outputs[0].node().inputs.iter().all(|input| input.value().is_some()), "`later` is kept");
+}
