@@ -313,3 +313,18 @@ fn devices_are_measured_side_by_side() {
     assert!(seen.query_by_label("upload_64mib").is_some() && seen.query_by_label("matmul_64").is_none());
     assert!(seen.query_all_by_label_contains("gpu:0 against cpu").next().is_some() || common::devices().len() < 2);
 }
+
+/// What was measured until then stays on the page, if there is any.
+#[test]
+fn a_measurement_can_be_stopped() {
+    let mut seen = window(Options::default());
+    seen.state_mut().open_page(Page::Benchmark);
+    seen.run_steps(3);
+    assert!(seen.query_by_label("Stop").is_none());
+    seen.get_by_label("Measure all devices").click();
+    wait(&mut seen, "it measures", |seen| seen.query_by_label("Stop").is_some());
+    seen.get_by_label("Stop").click();
+    wait(&mut seen, "it ends", |seen| seen.query_by_label("Stop").is_none());
+    let is_kept = seen.query_all_by_label_contains("what comes after it was stopped on").next().is_some();
+    assert!(is_kept || seen.query_by_label("Nothing was measured yet").is_some());
+}
