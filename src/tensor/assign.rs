@@ -84,18 +84,13 @@ impl Tensor {
         let diagonal = self.diagonal(offset, first, second);
         let values = self.values_for(name, values.into(), diagonal.shape().clone());
         // with both axes as one, the last, the diagonal is every so many-th element
-        let pair = [self.axis(name, first), self.axis(name, second)];
-        let others = (0..self.rank()).filter(|axis| !pair.contains(axis));
-        let order: Vec<usize> = others.chain(pair).collect();
-        let columns = self.shape()[pair[1]];
-        let turned = self.permute(order.iter().map(|axis| axis.cast_signed()).collect::<Vec<_>>());
+        let turned = self.movedim([first, second], [-2, -1]);
+        let columns = turned.size(-1);
         let start = (-offset).max(0).cast_unsigned() * columns + offset.max(0).cast_unsigned();
         let part = (start, diagonal.size(-1));
         let step = (columns + 1).cast_signed();
         let put = turned.flatten(-2, -1).put_steps(name, -1, part, step, values.into());
-        let mut back = vec![0; order.len()];
-        order.iter().enumerate().for_each(|(place, &axis)| back[axis] = place.cast_signed());
-        put.reshape(turned.shape().clone()).permute(back)
+        put.reshape(turned.shape()).movedim([-2, -1], [first, second])
     }
 
     /// `self` with `value`, a number, in all places along `axis` that `index` has, of any shape.

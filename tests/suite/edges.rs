@@ -4,11 +4,18 @@
 use brasa::autodiff::grad;
 use brasa::runtime::Step;
 use brasa::tensor::{Interpolation, Reduction, ScatterOp};
-use brasa::{DType, Tensor};
+use brasa::{DType, Device, Tensor};
 
 use crate::common::{assert_close, devices, doubles, read};
 
 const VALUES: [f32; 6] = [0.3, -1.1, 0.7, 1.3, -0.2, 0.9];
+
+/// [`VALUES`], stored.
+fn values(dtype: DType, device: &Device) -> Tensor {
+    let values = Tensor::from_slice(&VALUES, [6], device).expect("small").to_dtype(dtype);
+    values.realize().expect("small");
+    values
+}
 
 fn gradient(y: &Tensor, x: &Tensor) -> Vec<f64> {
     doubles(&grad(y, &[x])[0].to_dtype(DType::F32))
@@ -19,8 +26,7 @@ fn gradient(y: &Tensor, x: &Tensor) -> Vec<f64> {
 fn gradients_reach_what_scatter_reduce_chose_in_every_type() {
     for device in devices() {
         for dtype in [DType::F32, DType::F16] {
-            let x = Tensor::from_slice(&VALUES, [6], &device).expect("small").to_dtype(dtype);
-            x.realize().expect("small");
+            let x = values(dtype, &device);
             let i = Tensor::from_slice(&[0_i32, 1, 2], [3], &device).expect("small");
             let zero = Tensor::zeros([3], &device).to_dtype(dtype);
             let twice: Vec<f64> = VALUES.iter().map(|&x| 2.0 * f64::from(x)).collect();
@@ -57,8 +63,7 @@ fn gradients_reach_what_scatter_reduce_chose_in_every_type() {
 fn extrema_that_were_read_first_have_their_gradients() {
     for device in devices() {
         for dtype in [DType::F32, DType::F16] {
-            let x = Tensor::from_slice(&VALUES, [6], &device).expect("small").to_dtype(dtype);
-            x.realize().expect("small");
+            let x = values(dtype, &device);
             let found = |f: &dyn Fn(&Tensor) -> Tensor, read_first: bool| {
                 let y = f(&x.square());
                 if read_first {

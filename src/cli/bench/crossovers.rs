@@ -3,7 +3,7 @@
 use crate::bench::{Advice, Crossing, Crossover, Report, seconds};
 use crate::units::thousands;
 
-use super::tables::{head, times};
+use super::tables::{head, of_report, times};
 use crate::cli::layout::{Style, below, draw, list, title};
 
 /// `chosen` is true if devices were named.
@@ -25,7 +25,7 @@ pub(super) fn crossovers(report: &Report, chosen: bool, style: Style) -> String 
     if let Some(advice) = Advice::of(&report.growths) {
         text += &list(&advice.describe(), style);
     }
-    text + &list(&report.left_out.iter().map(|why| format!("Left out: {why}")).collect::<Vec<_>>(), style)
+    text + &list(&of_report(report), style)
 }
 
 /// Why a device is held against no other.

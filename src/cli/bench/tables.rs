@@ -380,9 +380,14 @@ fn sources(report: &Report) -> String {
     format!("{}; one run only, so no spread is known.", known.join(", "))
 }
 
+/// What was not measured of the report as a whole.
+pub(super) fn of_report(report: &Report) -> Vec<String> {
+    report.left_out.iter().map(|why| format!("Left out: {why}")).collect()
+}
+
 /// What was not measured, and what slowed down.
 fn left_out(report: &Report) -> Vec<String> {
-    let mut lines: Vec<String> = report.left_out.iter().map(|why| format!("Left out: {why}")).collect();
+    let mut lines = of_report(report);
     for device in &report.devices {
         for row in &device.rows {
             if let Some(why) = &row.left_out {

@@ -53,6 +53,47 @@ pub(super) const OPERATORS: &[Operator] = &[
     microsoft("QuickGelu", |call| with(call, "alpha", 1.702, |x, alpha| x * (x * alpha).sigmoid())),
 ];
 
+/// Of an input and two numbers.
+type Function = fn(&Tensor, f64, f64) -> Tensor;
+
+/// A function that an attribute names, of the gates of a layer or behind a convolution, with its numbers.
+#[derive(Clone, Copy)]
+pub(super) struct Activation {
+    function: Function,
+    alpha: f64,
+    beta: f64,
+}
+
+impl Activation {
+    /// One that has such a number takes the next of those that the node gives, if there is one.
+    pub(super) fn of(name: &str, given: [&mut dyn Iterator<Item = f64>; 2]) -> Result<Self> {
+        type Defaults = [Option<f64>; 2];
+        let (function, defaults): (Function, Defaults) = match name.to_ascii_lowercase().as_str() {
+            "sigmoid" => (|x, _, _| x.sigmoid(), [None, None]),
+            "tanh" => (|x, _, _| x.tanh(), [None, None]),
+            "relu" => (|x, _, _| x.relu(), [None, None]),
+            "affine" => (|x, alpha, beta| x * alpha + beta, [Some(1.0), Some(0.0)]),
+            "leakyrelu" => (|x, alpha, _| x.leaky_relu(alpha), [Some(0.01), None]),
+            "thresholdedrelu" => (|x, alpha, _| x.gt(alpha).where_(x, x.zeros_like()), [Some(1.0), None]),
+            "scaledtanh" => (|x, alpha, beta| (x * beta).tanh() * alpha, [Some(1.0), Some(1.0)]),
+            "hardsigmoid" => (|x, alpha, beta| (x * alpha + beta).clamp(0.0, 1.0), [Some(0.2), Some(0.5)]),
+            "elu" => (|x, alpha, _| x.elu(alpha), [Some(1.0), None]),
+            "softsign" => (|x, _, _| x.softsign(), [None, None]),
+            "softplus" => (|x, _, _| x.softplus(), [None, None]),
+            _ => return fail(format!("activation `{name}` is not known")),
+        };
+        let [alphas, betas] = given;
+        let next = |default: Option<f64>, given: &mut dyn Iterator<Item = f64>| {
+            default.map_or(0.0, |default| given.next().unwrap_or(default))
+        };
+        Ok(Self { function, alpha: next(defaults[0], alphas), beta: next(defaults[1], betas) })
+    }
+
+    pub(super) fn apply(self, x: &Tensor) -> Tensor {
+        (self.function)(x, self.alpha, self.beta)
+    }
+}
+
 /// A function of a float and an attribute.
 fn with(call: &Call<'_>, name: &str, default: f64, f: fn(&Tensor, f64) -> Tensor) -> Outputs {
     one(f(&call.float(0)?, call.number_attribute(name, default)?))

@@ -244,9 +244,11 @@ impl Call<'_> {
     /// both come from would be computed again after each reading.
     pub(super) fn read_tensor(&self, tensor: &Tensor) -> Result<HostTensor> {
         self.pass.has_read.set(true);
-        let mut nodes = vec![tensor.node().clone()];
-        nodes.extend(self.later.tensors().iter().map(|tensor| tensor.node().clone()));
-        realize(&nodes)?;
+        if tensor.node().value().is_none() {
+            let mut nodes = vec![tensor.node().clone()];
+            nodes.extend(self.later.tensors().iter().map(|tensor| tensor.node().clone()));
+            realize(&nodes)?;
+        }
         HostTensor::read(tensor)
     }
 

@@ -5,6 +5,7 @@ use crate::ops::conv::{self, Conv, ConvOptions};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
+use super::activation::Activation;
 use super::call::{Call, Outputs, fail, one};
 use super::checks::sizes;
 use super::contract::alike;
@@ -184,16 +185,11 @@ fn fused(call: &Call<'_>) -> Outputs {
         value = a + b;
     }
     let numbers = call.floats("activation_params")?.unwrap_or_default();
-    let number = |place: usize, otherwise: f64| numbers.get(place).map_or(otherwise, |&number| number.into());
+    let number = |place: usize| numbers.get(place).map(|&number| f64::from(number));
     one(match &call.text("activation", "")?[..] {
         "" => value,
-        "Relu" => value.relu(),
-        "Sigmoid" => value.sigmoid(),
-        "Tanh" => value.tanh(),
-        "LeakyRelu" => value.leaky_relu(number(0, 0.01)),
-        "Clip" => value.clamp(number(0, f64::NEG_INFINITY), number(1, f64::INFINITY)),
-        "HardSigmoid" => (value * number(0, 0.2) + number(1, 0.5)).clamp(0.0, 1.0),
-        other => return fail(format!("activation `{other}` is not known here")),
+        "Clip" => value.clamp(number(0).unwrap_or(f64::NEG_INFINITY), number(1).unwrap_or(f64::INFINITY)),
+        name => Activation::of(name, [&mut number(0).into_iter(), &mut number(1).into_iter()])?.apply(&value),
     })
 }
 

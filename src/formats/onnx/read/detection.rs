@@ -89,10 +89,12 @@ fn non_max_suppression(call: &Call<'_>) -> Outputs {
 
 /// The samples of all boxes along one axis.
 struct Samples {
-    /// Positions on either side of each sample, `[boxes, 1 or 2, bins, samples]` without the second axis.
+    /// Positions on either side of each sample, `[boxes, bins, samples]` both.
     places: [Tensor; 2],
     /// Their weights; 0 for both where a sample lies outside, or is none of this box.
     weights: [Tensor; 2],
+    /// Whether it is one of this box, which may have fewer than another one.
+    is_own: Tensor,
     /// Samples of each bin, `[boxes]`.
     counts: Tensor,
 }
@@ -126,14 +128,15 @@ impl Axis {
         let (bin, sample, own) = (number(1), number(2), along(&counts));
         let part = along(&(&length / *bins as f64));
         let at = along(start) + &bin * &part + (&sample + 0.5) * &part / own.maximum(1.0);
-        let is_inside = at.ge(-1.0).logical_and(&at.le(*size as f64)).logical_and(&sample.lt(&own));
+        let is_own = sample.lt(&own).expand(&shape);
+        let is_inside = at.ge(-1.0).logical_and(&at.le(*size as f64)).logical_and(&is_own);
         let last = size.saturating_sub(1) as f64;
         let at = at.clamp(0.0, last);
         let low = at.floor();
         let high = (&low + 1.0).minimum(last);
         let behind = &at - &low;
         let weights = [is_inside.where_(1.0 - &behind, 0.0), is_inside.where_(&behind, 0.0)];
-        Ok(Samples { places: [low, high].map(|place| place.to_dtype(DType::I32)), weights, counts })
+        Ok(Samples { places: [low, high].map(|place| place.to_dtype(DType::I32)), weights, is_own, counts })
     }
 }
 
@@ -203,13 +206,7 @@ fn roi_align(call: &Call<'_>) -> Outputs {
     } else {
         // as the reference has it: the largest of all weighted corners, not of the samples
         let largest = corners.into_iter().reduce(|most, corner| most.maximum(corner)).expect("four");
-        let is_sample = |axis: &Samples, size: usize| {
-            let number = Tensor::iota([count, 1, size], 2, call.device()).to_dtype(DType::F32);
-            number.lt(axis.counts.reshape([count, 1, 1]))
-        };
-        let is_own = is_sample(&rows, samples[0])
-            .reshape([count, 1, samples[0], 1, 1, 1])
-            .logical_and(&is_sample(&columns, samples[1]).reshape([count, 1, 1, 1, samples[1], 1]));
+        let is_own = down(&rows.is_own).logical_and(&across(&columns.is_own)).unsqueeze(-1);
         let found = is_own.where_(largest, f64::NEG_INFINITY).max_dim([2, 4]);
         // a box without samples
         found.isinf().where_(0.0, &found)

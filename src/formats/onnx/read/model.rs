@@ -107,8 +107,10 @@ impl Model {
     pub(crate) fn last_operator(&self) -> Option<&'static str> {
         let graph = &self.core.graph;
         let mut place = *graph.outputs.first()?;
-        loop {
-            let node = graph.nodes.iter().find(|node| node.outputs.contains(&Some(place)))?;
+        for node in graph.nodes.iter().rev() {
+            if !node.outputs.contains(&Some(place)) {
+                continue;
+            }
             match node.operator.name {
                 "Cast" | "Flatten" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" => {
                     place = (*node.inputs.first()?)?;
@@ -116,6 +118,7 @@ impl Model {
                 name => return Some(name),
             }
         }
+        None
     }
 
     /// The inputs that it takes, in order.
