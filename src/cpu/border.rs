@@ -79,21 +79,37 @@ impl Bordered {
         let view = &views[self.buffer];
         let Side { extent, ref inside, .. } = self.along;
         let base = self.offset + distance(point, &self.fixed) + inside.start as i64;
+        let first = start / extent;
         for (number, line) in grid.chunks_exact_mut(extent).enumerate() {
-            let (mut rest, mut at, mut shows) = (start / extent + number, base, !inside.is_empty());
-            for side in self.across.iter().rev() {
-                let coord = rest % side.extent;
-                rest /= side.extent;
-                at += side.stride * coord as i64;
-                shows &= side.inside.contains(&coord);
-            }
-            if !shows {
+            let Some(at) = self.line(first + number) else {
                 line.fill(self.border);
                 continue;
-            }
+            };
             line[..inside.start].fill(self.border);
             line[inside.end..].fill(self.border);
-            view.read_run::<u32>(at, &mut line[inside.clone()]);
+            view.read_run::<u32>(base + at, &mut line[inside.clone()]);
         }
+    }
+
+    /// How far the first element of line `number` lies from that of the first one; `None` if the line is all border.
+    #[inline]
+    fn line(&self, number: usize) -> Option<i64> {
+        if self.along.inside.is_empty() {
+            return None;
+        }
+        // most grids are planes
+        if let [side] = self.across.as_slice() {
+            return side.inside.contains(&number).then_some(side.stride * number as i64);
+        }
+        let (mut rest, mut at) = (number, 0);
+        for side in self.across.iter().rev() {
+            let coord = rest % side.extent;
+            rest /= side.extent;
+            at += side.stride * coord as i64;
+            if !side.inside.contains(&coord) {
+                return None;
+            }
+        }
+        Some(at)
     }
 }

@@ -8,13 +8,14 @@ use crate::dtype::DType;
 use crate::graph::ReduceOp;
 use crate::plan::{ContractKernel, LoopKernel, Store, Tape, ValueId};
 
-use super::blocking::{Blocking, MAX_COLUMNS};
+use super::blocking::{Blocking, ENOUGH_PIECES, MAX_COLUMNS};
 use super::execute::{Env, Inputs, STRIP, Spread};
-use super::gemm::{self, Matrix, Part, Placed, TURNED, Target};
+use super::gemm::{self, FEW, Matrix, Part, Placed, TURNED, Target};
 use super::lanes::Height;
 use super::memory::{Blocks, Memory};
 use super::micro::{Block, Tile};
-use super::pack::{Groups, Operand};
+use super::pack::{Groups, Operand, Panels};
+use super::prepack::{Buffers, Layout, Prepacked, Ready};
 use super::program::Program;
 use super::reshape::pool_as_contract;
 use super::scratch::Scratch;
@@ -45,11 +46,15 @@ pub(super) struct CompiledContract {
     /// What the second operand becomes before anything is multiplied, if several blocks of rows would turn it over
     /// each.
     turned: Option<Matrix>,
+    /// The operands that are packed before the plan's first kernel.
+    pub(super) prepacked: [Option<Prepacked>; 2],
     /// Where a plain product's sums are written as they are made.
     direct: Option<Target>,
     epilogue: Program,
     /// True if the epilogue walks rows and columns as one.
     flat: bool,
+    /// Batches of a piece. If they are several, the epilogue walks them as one, too.
+    together: usize,
     blocks: Blocking,
     float: bool,
     slots: usize,
@@ -124,31 +129,31 @@ pub(super) fn slides(kernel: &ContractKernel, dtypes: &[DType], arch: Arch) -> b
 }
 
 impl CompiledContract {
-    /// Makes `kernel` ready; `dtypes` are the buffers'.
-    pub(super) fn new(kernel: &ContractKernel, dtypes: &[DType], arch: Arch) -> Self {
-        Self::with(kernel, dtypes, arch, (windows(kernel, dtypes), None))
+    /// Makes `kernel` ready.
+    pub(super) fn new(kernel: &ContractKernel, buffers: &Buffers, arch: Arch) -> Self {
+        Self::with(kernel, buffers, arch, (windows(kernel, &buffers.dtypes), None))
     }
 
     /// Makes a reduction of overlapping windows ready; `None` if it is none.
-    pub(super) fn pool(kernel: &LoopKernel, dtypes: &[DType], arch: Arch) -> Option<Self> {
+    pub(super) fn pool(kernel: &LoopKernel, buffers: &Buffers, arch: Arch) -> Option<Self> {
         let (kernel, op) = pool_as_contract(kernel)?;
         // longer sums are not added up one by one
         if op == ReduceOp::Sum && kernel.sizes()[3] > MAX_POOLED {
             return None;
         }
-        let [_, found] = windows(&kernel, dtypes);
+        let [_, found] = windows(&kernel, &buffers.dtypes);
         let found = found.filter(|windows| !windows.places_are_summed() && fills_lanes(windows, arch))?;
-        Some(Self::with(&kernel, dtypes, arch, ([None, Some(found)], Some(op))))
+        Some(Self::with(&kernel, buffers, arch, ([None, Some(found)], Some(op))))
     }
 
     /// A product of operands that are these windows, or what `join` makes of those of the second one.
     fn with(
         kernel: &ContractKernel,
-        dtypes: &[DType],
+        buffers: &Buffers,
         arch: Arch,
         ([windows_of_lhs, windows_of_rhs], join): ([Option<Windows>; 2], Option<ReduceOp>),
     ) -> Self {
-        let axes = &kernel.axes;
+        let (axes, dtypes) = (&kernel.axes, buffers.dtypes.as_slice());
         let group = |number| kernel.group(number).collect::<Vec<usize>>();
         let (batch, mut m, mut n, k) = (group(0), group(1), group(2), group(3));
         let (mut lhs, mut rhs) = (&kernel.lhs, &kernel.rhs);
@@ -171,6 +176,7 @@ impl CompiledContract {
         let matrix = |own, tape| Matrix::new(axes, &groups(own), tape, dtypes);
         let operand = |own, tape| Operand::new(axes, &groups(own), tape, dtypes);
         let (lhs, rhs) = ((&lhs.0, lhs.1), (&rhs.0, rhs.1));
+        let (lhs_tape, rhs_tape) = (lhs, rhs);
         let operands = match (matrix(&m, lhs), matrix(&n, rhs), found) {
             (Some(lhs), Some(rhs), _) => Operands::Plain(lhs, rhs),
             (_, _, Some(windows)) => {
@@ -188,17 +194,47 @@ impl CompiledContract {
         let blocks = Blocking::new(arch, &operands, [batches, rows_all, columns_all, k_all]);
         let pieces = blocks.pieces([batches, rows_all, columns_all]);
         let flat = columns_all <= blocks.columns;
-        let (fixed, walked) = if flat {
+        let together = match &operands {
+            Operands::Windows(windows) if flat && rows_all == 1 && windows.is_plane(&blocks, k_all) => {
+                (STRIP / columns_all.max(1)).min(batches / ENOUGH_PIECES).max(1)
+            }
+            _ => 1,
+        };
+        let (fixed, walked) = if together > 1 {
+            (Vec::new(), [batch.as_slice(), &m, &n].concat())
+        } else if flat {
             (batch.clone(), [m.as_slice(), &n].concat())
         } else {
             ([batch.as_slice(), &m].concat(), n.clone())
         };
         let turned = match &operands {
             Operands::Plain(_, rhs) if rhs.lies_along_sums() && k_all <= blocks.chunk => {
-                let worth = rows_all.div_ceil(blocks.rows) >= MIN_TURNED && columns_all > 1 && k_all > 0;
-                worth.then(|| rhs.turned(batches, [columns_all, k_all]))
+                // the crate would turn it over in every run, unless it multiplies vectors
+                let in_each_run = rows_all > FEW && buffers.outlasts_a_run(rhs_tape.0);
+                let worth = rows_all.div_ceil(blocks.rows) >= MIN_TURNED || in_each_run;
+                (worth && columns_all > 1 && k_all > 0).then(|| rhs.turned(batches, [columns_all, k_all]))
             }
             _ => None,
+        };
+        let prepacked =
+            |own, operand, (layout, words)| Prepacked::new(axes, &groups(own), operand, (layout, words), buffers);
+        let panels = |points: usize, width: usize| {
+            (Layout::Panels { width, depth: blocks.depth }, points.next_multiple_of(width) * k_all)
+        };
+        let prepacked = match &operands {
+            Operands::Plain(..) if turned.is_some() => {
+                [None, prepacked(&n, rhs_tape, (Layout::Turned, columns_all * k_all))]
+            }
+            Operands::Plain(..) => [None, None],
+            Operands::Packed(_) => [
+                prepacked(&m, lhs_tape, panels(rows_all, blocks.tile.rows)),
+                // blocks may be no whole tiles
+                prepacked(&n, rhs_tape, panels(columns_all, blocks.tile.columns))
+                    .filter(|_| blocks.columns.is_multiple_of(blocks.tile.columns)),
+            ],
+            Operands::Windows(operands) => {
+                [operands.layout(&blocks, k_all).and_then(|layout| prepacked(&m, lhs_tape, layout)), None]
+            }
         };
         let epilogue = Program::new(axes, (&fixed, &walked), &kernel.epilogue, &kernel.stores, &[], dtypes);
         let slots = match &operands {
@@ -213,9 +249,11 @@ impl CompiledContract {
             k: k_all,
             operands,
             turned,
+            prepacked,
             direct,
             epilogue,
             flat,
+            together,
             blocks,
             float: kernel.accumulator.is_float(),
             slots,
@@ -227,9 +265,10 @@ impl CompiledContract {
         self.k.div_ceil(self.blocks.chunk).max(1)
     }
 
-    /// True if an operand is made ready for all blocks.
+    /// True if an operand is made ready for all blocks in each run.
     fn prepares(&self) -> bool {
-        self.turned.is_some() || self.windowed().and_then(Windowed::prepared_len).is_some()
+        let is_ready = self.prepacked.iter().flatten().any(|operand| operand.number.is_some());
+        !is_ready && (self.turned.is_some() || self.windowed().and_then(Windowed::prepared_len).is_some())
     }
 
     /// True if it needs memory of its own.
@@ -270,32 +309,33 @@ impl CompiledContract {
     /// Runs the kernel.
     pub(super) fn run(&self, env: &Env<'_>, state: Option<&mut ContractState>) {
         let own = state.map(|state| state.words);
-        let partial = match own {
-            Some(words) if !self.prepares() => words,
-            prepared => {
-                if let Some(target) = prepared {
-                    self.prepare(env, target);
-                }
-                env.threads.for_each_piece(self.pieces(), |number, scratch| {
-                    let piece = self.piece(number);
-                    if !self.sum_in_place(env, prepared, &piece) {
-                        self.sum(env, scratch, prepared, &piece, 0..self.k);
-                        self.finish(env, scratch, &piece);
-                    }
-                });
-                return;
+        let mut ready = self.prepacked.each_ref().map(|operand| operand.as_ref()?.ready(env.packed));
+        if let Some(partial) = own.filter(|_| self.chunks() > 1) {
+            return self.run_in_chunks(env, ready, partial);
+        }
+        if self.together > 1 {
+            return self.run_planes(env);
+        }
+        if let Some(words) = own {
+            let (operand, batches) = if self.turned.is_some() { (1, self.turned_batches()) } else { (0, self.batch) };
+            self.pack(env, (operand, batches), words);
+            ready[operand] = Some(Ready { words, batches });
+        }
+        env.threads.for_each_piece(self.pieces(), |number, scratch| {
+            let piece = self.piece(number);
+            if !self.sum_in_place(env, ready[1], &piece) {
+                self.sum(env, scratch, ready, &piece, 0..self.k);
+                self.finish(env, scratch, &piece);
             }
-        };
+        });
+    }
+
+    fn run_in_chunks(&self, env: &Env<'_>, ready: [Option<Ready>; 2], partial: View) {
         let pieces = self.pieces();
         env.threads.for_each_piece(pieces * self.chunks(), |number, scratch| {
             let (piece, chunk) = (self.piece(number % pieces), number / pieces);
-            self.sum(
-                env,
-                scratch,
-                None,
-                &piece,
-                chunk * self.blocks.chunk..self.k.min((chunk + 1) * self.blocks.chunk),
-            );
+            let summed = chunk * self.blocks.chunk..self.k.min((chunk + 1) * self.blocks.chunk);
+            self.sum(env, scratch, ready, &piece, summed);
             for (row, sums) in piece.rows.clone().zip(scratch.panels.sums.chunks_exact(piece.columns.len())) {
                 partial.write_run::<u32>(self.partial_at(chunk, &piece, row), sums);
             }
@@ -307,6 +347,23 @@ impl CompiledContract {
         });
     }
 
+    /// Several batches at a time, each of which is one row.
+    fn run_planes(&self, env: &Env<'_>) {
+        let Operands::Windows(windows) = &self.operands else { unreachable!("planes are made of windows") };
+        env.threads.for_each_piece(self.batch.div_ceil(self.together), |number, scratch| {
+            let Scratch { registers, panels, .. } = scratch;
+            registers.reserve(self.slots);
+            let batches = number * self.together..self.batch.min((number + 1) * self.together);
+            for (place, batch) in batches.clone().enumerate() {
+                let piece = Piece { batch, rows: 0..1, columns: 0..self.n };
+                windows.plane(env, (registers, panels), (&piece, 0..self.k), place * self.n);
+            }
+            let sums = &panels.sums[..batches.len() * self.n];
+            let inputs = Inputs { accumulator: sums, ..Inputs::default() };
+            self.epilogue.run(env, registers, (0, batches.start * self.n, sums.len()), &inputs);
+        });
+    }
+
     fn partial_at(&self, chunk: usize, piece: &Piece, row: usize) -> i64 {
         ((((chunk * self.batch) + piece.batch) * self.m + row) * self.n + piece.columns.start) as i64
     }
@@ -315,43 +372,59 @@ impl CompiledContract {
         if let Operands::Windows(operands) = &self.operands { Some(operands) } else { None }
     }
 
-    /// Turns the second operand over, or transforms the first one, into `target`.
-    fn prepare(&self, env: &Env<'_>, target: View) {
-        if let Some(operands) = self.windowed() {
-            return operands.prepare(env, (self.batch, self.k), target);
+    /// How many batches the second operand has once it is turned over.
+    fn turned_batches(&self) -> usize {
+        if let Operands::Plain(_, rhs) = &self.operands { rhs.distinct(self.batch) } else { self.batch }
+    }
+
+    /// Packs operand 0 or 1, so many batches of it, into `target`, as all pieces need it.
+    pub(super) fn pack(&self, env: &Env<'_>, (operand, batches): (usize, usize), target: View) {
+        match &self.operands {
+            Operands::Plain(_, rhs) => {
+                let blocks = self.n.div_ceil(TURNED);
+                env.threads.for_each_piece(batches * blocks, |number, _| {
+                    let (batch, start) = (number / blocks, number % blocks * TURNED);
+                    rhs.turn(env.views, (batch, start..self.n.min(start + TURNED)), [self.n, self.k], target);
+                });
+            }
+            Operands::Windows(operands) => operands.pack(env, (batches, self.k), &self.blocks, target),
+            Operands::Packed(packed) => {
+                let width = if operand == 0 { self.blocks.tile.rows } else { self.blocks.tile.columns };
+                packed[operand].pack_all(env, batches, (width, self.blocks.depth), target);
+            }
         }
-        let Operands::Plain(_, rhs) = &self.operands else { unreachable!("only plain operands are turned over") };
-        let blocks = self.n.div_ceil(TURNED);
-        let batches = rhs.distinct(self.batch);
-        env.threads.for_each_piece(batches * blocks, |number, _| {
-            let (batch, start) = (number / blocks, number % blocks * TURNED);
-            rhs.turn(env.views, (batch, start..self.n.min(start + TURNED)), [self.n, self.k], target);
-        });
     }
 
     /// The operands of a plain product, the second one as it was turned over.
-    fn plain<'a>(&'a self, env: &Env<'_>, turned: Option<View>) -> Option<(Placed<'a>, Placed<'a>)> {
+    fn plain<'a>(&'a self, env: &Env<'_>, turned: Option<Ready>) -> Option<(Placed<'a>, Placed<'a>)> {
         let Operands::Plain(lhs, rhs) = &self.operands else { return None };
         let rhs = match (&self.turned, turned) {
-            (Some(matrix), Some(view)) => Placed { matrix, view },
+            (Some(matrix), Some(Ready { words: view, .. })) => Placed { matrix, view },
             _ => rhs.placed(env.views),
         };
         Some((lhs.placed(env.views), rhs))
     }
 
     /// Leaves the sums of a piece where they belong, if they are what is stored; false if it did not.
-    fn sum_in_place(&self, env: &Env<'_>, turned: Option<View>, piece: &Piece) -> bool {
+    fn sum_in_place(&self, env: &Env<'_>, turned: Option<Ready>, piece: &Piece) -> bool {
         let (Some(operands), Some(target)) = (self.plain(env, turned), &self.direct) else { return false };
         let Piece { batch, rows, columns } = piece.clone();
         gemm::multiply_into((env.arch, env.views), operands, &Part { batch, rows, columns, summed: 0..self.k }, target)
     }
 
     /// Leaves the sums of a piece over `summed` in `scratch.panels.sums`, row-major without gaps.
-    fn sum(&self, env: &Env<'_>, scratch: &mut Scratch, prepared: Option<View>, piece: &Piece, summed: Range<usize>) {
+    fn sum(
+        &self,
+        env: &Env<'_>,
+        scratch: &mut Scratch,
+        ready: [Option<Ready>; 2],
+        piece: &Piece,
+        summed: Range<usize>,
+    ) {
         let Scratch { registers, panels, .. } = scratch;
         registers.reserve(self.slots);
         let columns = piece.columns.len();
-        if let Some(operands) = self.plain(env, prepared) {
+        if let Some(operands) = self.plain(env, ready[1]) {
             let len = piece.rows.len() * columns;
             panels.sums.reserve(len);
             let Piece { batch, rows, columns } = piece.clone();
@@ -361,7 +434,7 @@ impl CompiledContract {
         let (lhs, rhs) = match &self.operands {
             Operands::Packed(packed) => (&packed[0], &packed[1]),
             Operands::Windows(operands) => {
-                return operands.sum(env, (registers, panels), (piece, summed), &self.blocks, prepared);
+                return operands.sum(env, (registers, panels), (piece, summed), &self.blocks, ready[0]);
             }
             Operands::Plain(..) => unreachable!("plain operands are not packed"),
         };
@@ -371,11 +444,14 @@ impl CompiledContract {
         panels.sums[..len].fill(0);
         for start in summed.clone().step_by(self.blocks.depth) {
             let depth = self.blocks.depth.min(summed.end - start);
-            let range = (piece.batch, start..start + depth, piece.rows.clone(), piece.columns.clone());
-            panels.pack(env, registers, (lhs, rhs), range, (self.blocks.tile.rows, self.blocks.tile.columns));
-            let lhs = &panels.lhs[..piece.rows.len().next_multiple_of(self.blocks.tile.rows) * depth];
-            let rhs = &panels.rhs[..stride * depth];
-            let block = Block { lhs, rhs, sums: &mut panels.sums[..len], stride, depth, tile: self.blocks.tile };
+            let Panels { lhs: lhs_panels, rhs: rhs_panels, lines, .. } = panels;
+            let summed = start..start + depth;
+            let of_rows = (piece.batch, summed.clone(), piece.rows.clone());
+            let lhs = lhs.panels(env, registers, of_rows, self.blocks.tile.rows, (lhs_panels, lines), ready[0]);
+            let of_columns = (piece.batch, summed, piece.columns.clone());
+            let rhs = rhs.panels(env, registers, of_columns, self.blocks.tile.columns, (rhs_panels, lines), ready[1]);
+            let block =
+                Block { lhs: &lhs, rhs: &rhs, sums: &mut panels.sums[..len], stride, depth, tile: self.blocks.tile };
             if self.float { block.run_floats(env.arch) } else { block.run_words() }
         }
         if stride != columns {

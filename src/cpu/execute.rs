@@ -26,6 +26,8 @@ pub(super) const NOWHERE: i64 = -1;
 pub(super) struct Env<'a> {
     pub(super) arch: Arch,
     pub(super) views: &'a [View],
+    /// Operands that are packed already.
+    pub(super) packed: &'a [View],
     pub(super) uniforms: &'a [u32],
     pub(super) status: &'a AtomicU32,
     pub(super) threads: Threads<'a>,

@@ -27,7 +27,7 @@ const DEPTH: usize = 512;
 /// Sums that the crate has of each product of two vectors that lie along k: 8 registers of at least 4 lanes.
 const LANES: usize = 32;
 /// Rows that are multiplied one by one: the crate reads a matrix for one vector without packing it, but not for two.
-const FEW: usize = 2;
+pub(super) const FEW: usize = 2;
 /// Rows that are turned over together: a cache line of the result.
 pub(super) const TURNED: usize = 16;
 

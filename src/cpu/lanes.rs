@@ -15,13 +15,12 @@ use super::fold::{larger, smaller};
 use super::micro::lanes_of;
 use super::words::Words;
 
-/// Neighbouring places as lanes.
+/// Neighbouring places that are neighbouring lanes of a vector.
 #[derive(Clone, Copy, Debug)]
-struct Vector {
-    /// The first place that this vector stands for, which is its lane `skip`.
+struct Run {
+    vector: usize,
+    lane: usize,
     place: usize,
-    skip: usize,
-    /// Places it stands for.
     count: usize,
 }
 
@@ -29,14 +28,21 @@ struct Vector {
 #[derive(Debug)]
 pub(super) struct Lanes {
     lanes: usize,
-    vectors: Vec<Vector>,
+    /// Which places the vectors stand for, in order.
+    runs: Vec<Run>,
     /// Distances of the vectors' first lanes.
     at: Vec<u32>,
-    /// The places of these.
-    to: Vec<u32>,
+    /// The first place that each vector stands for.
+    first: Vec<u32>,
+    /// The places of the vectors' first lanes, if each vector is a part of a line, or the other way round.
+    to: Option<Vec<u32>>,
     /// True if vectors stand for all their lanes, one after the other.
     whole: bool,
 }
+
+/// Of the vectors that lines of their own need, how many may cover the same places across lines to be used instead:
+/// what lies between the lines has to be left out again.
+const MAX_ACROSS: f64 = 0.8;
 
 /// A share of the lanes that are used, at best 1.
 fn share(used: usize, computed: usize) -> f64 {
@@ -52,25 +58,53 @@ impl Lanes {
         if line == 0 || summed && line < lanes || !places.chunks(line).all(neighbours) {
             return None;
         }
-        let (mut vectors, mut at, mut to) = (Vec::new(), Vec::new(), Vec::new());
+        let of_lines = Self::of_lines(lanes, places, line);
+        let ascends = || places.windows(2).all(|pair| pair[0] < pair[1]);
+        let across = (!summed && line < 2 * lanes && ascends()).then(|| Self::across_lines(lanes, places));
+        let pays = |across: &Self| across.at.len() as f64 <= MAX_ACROSS * of_lines.at.len() as f64;
+        Some(across.filter(pays).unwrap_or(of_lines))
+    }
+
+    /// With vectors that are parts of lines.
+    fn of_lines(lanes: usize, places: &[u32], line: usize) -> Self {
+        let (mut runs, mut at, mut first, mut to) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (number, distances) in places.chunks(line).enumerate() {
-            for first in (0..distances.len()).step_by(lanes) {
+            for begin in (0..distances.len()).step_by(lanes) {
                 // The last vector of a line lies over the one before it.
-                let start = if distances.len() < lanes { 0 } else { first.min(distances.len() - lanes) };
-                let (skip, count) = (first - start, lanes.min(distances.len() - first));
-                vectors.push(Vector { place: number * line + first, skip, count });
+                let start = if distances.len() < lanes { 0 } else { begin.min(distances.len() - lanes) };
+                let (place, count) = (number * line + begin, lanes.min(distances.len() - begin));
+                runs.push(Run { vector: at.len(), lane: begin - start, place, count });
                 at.push(distances[start]);
+                first.push(place as u32);
                 to.push((number * line + start) as u32);
             }
         }
-        let whole = vectors.iter().all(|vector| vector.count == lanes);
-        Some(Self { lanes, vectors, at, to, whole })
+        let whole = runs.iter().all(|run| run.count == lanes);
+        Self { lanes, runs, at, first, to: Some(to), whole }
+    }
+
+    /// With as few vectors as there can be, each from the first place on that those before it do not reach, whatever
+    /// lies between lines.
+    fn across_lines(lanes: usize, places: &[u32]) -> Self {
+        let (mut runs, mut at, mut first): (Vec<Run>, Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, &distance) in places.iter().enumerate() {
+            if at.last().is_none_or(|&start| distance >= start + lanes as u32) {
+                at.push(distance);
+                first.push(place as u32);
+            }
+            let (vector, lane) = (at.len() - 1, (distance - at[at.len() - 1]) as usize);
+            match runs.last_mut() {
+                Some(run) if run.vector == vector && run.lane + run.count == lane => run.count += 1,
+                _ => runs.push(Run { vector, lane, place, count: 1 }),
+            }
+        }
+        Self { lanes, runs, at, first, to: None, whole: false }
     }
 
     /// The share of computed sums that are used.
     pub(super) fn share(&self, height: Height, rows: usize) -> f64 {
-        let places = self.vectors.iter().map(|vector| vector.count).sum();
-        share(places, self.vectors.len() * self.lanes) * share(rows, rows.next_multiple_of(height.0))
+        let places = self.runs.iter().map(|run| run.count).sum();
+        share(places, self.at.len() * self.lanes) * share(rows, rows.next_multiple_of(height.0))
     }
 
     /// Words beside the farthest place that a vector may reach.
@@ -83,13 +117,19 @@ impl Lanes {
         &self.at[..self.count(places)]
     }
 
-    /// Which of the first `places` places the vectors begin with.
-    pub(super) fn to(&self, places: usize) -> &[u32] {
-        &self.to[..self.count(places)]
+    /// Which of the first `places` places the vectors begin with, if whole vectors can be written there in order.
+    pub(super) fn to(&self, places: usize) -> Option<&[u32]> {
+        Some(&self.to.as_ref()?[..self.count(places)])
     }
 
     fn count(&self, places: usize) -> usize {
-        self.vectors.partition_point(|vector| vector.place < places)
+        self.first.partition_point(|&first| (first as usize) < places)
+    }
+
+    /// The runs of the first `places` places.
+    fn runs(&self, places: usize) -> impl Iterator<Item = Run> {
+        let runs = self.runs.iter().take_while(move |run| run.place < places);
+        runs.map(move |run| Run { count: run.count.min(places - run.place), ..*run })
     }
 
     /// Words of a line of `places` places that is spread over whole vectors.
@@ -106,10 +146,10 @@ impl Lanes {
         let wide = self.spread_len(places);
         scratch.reserve(rows * wide);
         for (line, target) in lines.chunks_exact(places).zip(scratch.chunks_exact_mut(wide)).take(rows) {
-            for (vector, target) in self.vectors.iter().zip(target.chunks_exact_mut(self.lanes)) {
-                let (skipped, used) = target.split_at_mut(vector.skip);
-                skipped.fill(0);
-                used[..vector.count].copy_from_slice(&line[vector.place..vector.place + vector.count]);
+            target.fill(0);
+            for run in self.runs(places) {
+                let words = &line[run.place..run.place + run.count];
+                target[run.vector * self.lanes + run.lane..][..run.count].copy_from_slice(words);
             }
         }
         std::mem::swap(lines, scratch);
@@ -123,11 +163,19 @@ impl Lanes {
             return;
         }
         for row in 0..rows {
-            for (number, vector) in self.vectors[..self.count(places)].iter().enumerate() {
+            for run in self.runs(places) {
                 // Never behind where it is read: rows and vectors before it have lost lanes, not won any.
-                let from = row * wide + number * self.lanes + vector.skip;
-                sums.copy_within(from..from + vector.count, row * places + vector.place);
+                let from = row * wide + run.vector * self.lanes + run.lane;
+                sums.copy_within(from..from + run.count, row * places + run.place);
             }
+        }
+    }
+
+    /// Writes results of whole vectors as those of places, without gaps.
+    pub(super) fn gather_into(&self, vectors: &[u32], results: &mut [u32]) {
+        for run in self.runs(results.len()) {
+            let words = &vectors[run.vector * self.lanes + run.lane..][..run.count];
+            results[run.place..run.place + run.count].copy_from_slice(words);
         }
     }
 }
@@ -316,7 +364,7 @@ impl SumsBlock<'_> {
     }
 }
 
-/// `results[to[v]..] = join of the vectors at grid[at[v] + taps[t]]` over all taps, each times its weight if there are
+/// `results[to(v)..] = join of the vectors at grid[at[v] + taps[t]]` over all taps, each times its weight if there are
 /// any.
 ///
 /// Vectors are written in order, and each has the whole of its lanes: those that stand for places of others, of the
@@ -324,7 +372,8 @@ impl SumsBlock<'_> {
 pub(super) struct PlaneBlock<'a> {
     pub(super) grid: &'a [u32],
     pub(super) at: &'a [u32],
-    pub(super) to: &'a [u32],
+    /// Where the vectors go; one after the other if nothing is said.
+    pub(super) to: Option<&'a [u32]>,
     pub(super) taps: &'a [u32],
     pub(super) how: Join<'a>,
     /// With room for a vector from the last place on.
@@ -347,10 +396,18 @@ impl WithSimd for PlaneBlock<'_> {
         match self.how {
             Join::Weigh(weights) => {
                 let weights: &[f32] = bytemuck::cast_slice(weights);
-                self.joined::<S, 8, _>(zero, |tap| {
+                let weigh = |tap: usize| {
                     let weight = simd.splat_f32s(weights[tap]);
                     move |sum, window| simd.mul_add_e_f32s(weight, window, sum)
-                });
+                };
+                // vectors behind the last one are computed, too
+                match self.at.len() {
+                    ..=2 => self.joined::<S, 2, _>(zero, weigh),
+                    3..=4 => self.joined::<S, 4, _>(zero, weigh),
+                    5 => self.joined::<S, 5, _>(zero, weigh),
+                    6..=7 => self.joined::<S, 7, _>(zero, weigh),
+                    _ => self.joined::<S, 8, _>(zero, weigh),
+                }
             }
             Join::Reduce(op) => {
                 let identity = simd.splat_f32s(op.identity(DType::F32).to_f64() as f32);
@@ -375,7 +432,7 @@ impl PlaneBlock<'_> {
         let Self { grid, at, to, taps, results, .. } = self;
         let grid = checked::<S>(grid, at, taps);
         let results: &mut [f32] = bytemuck::cast_slice_mut(results);
-        for (at, to) in at.chunks(WIDE).zip(to.chunks(WIDE)) {
+        for (number, at) in at.chunks(WIDE).enumerate() {
             // Vectors behind the last one repeat it.
             let starts: [*const f32; WIDE] =
                 std::array::from_fn(|v| grid.as_ptr().wrapping_add(at[v.min(at.len() - 1)] as usize));
@@ -386,8 +443,9 @@ impl PlaneBlock<'_> {
                     *joined = join(*joined, load_at::<S>(start.wrapping_add(distance as usize)));
                 }
             }
-            for (&place, joined) in to.iter().zip(joined) {
-                store::<S>(&mut results[place as usize..], joined);
+            for (vector, joined) in (number * WIDE..).zip(joined).take(at.len()) {
+                let place = to.map_or(vector * S::F32_LANES, |to| to[vector] as usize);
+                store::<S>(&mut results[place..], joined);
             }
         }
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::dtype::Element;
 use crate::free_list::FreeList;
 
+use super::prepack::{Kept, Packing};
 use super::view::View;
 
 /// Alignment and granularity of the usable part of a block.
@@ -32,6 +33,7 @@ struct Block {
     raw: Raw,
     bytes: u64,
     home: Blocks,
+    kept: Mutex<Kept>,
 }
 
 /// An allocation of `capacity + ALIGNMENT` bytes, all of them initialised.
@@ -129,7 +131,7 @@ impl Blocks {
                 Raw::allocate(capacity)
             })?,
         };
-        Some((Memory(Arc::new(Block { raw, bytes, home: self.clone() })), fresh))
+        Some((Memory(Arc::new(Block { raw, bytes, home: self.clone(), kept: Mutex::default() })), fresh))
     }
 }
 
@@ -155,6 +157,7 @@ impl Memory {
         let (start, len) = self.range(offset, len);
         // SAFETY: the range was checked.
         unsafe { start.write_bytes(0, len) };
+        self.changed();
     }
 
     fn range(&self, offset: u64, len: u64) -> (*mut u8, usize) {
@@ -176,6 +179,7 @@ impl Memory {
         let (start, len) = self.range(offset, bytes.len() as u64);
         // SAFETY: the range was checked; `bytes` may in theory overlap it, which `copy` allows.
         unsafe { std::ptr::copy(bytes.as_ptr(), start, len) };
+        self.changed();
     }
 
     /// Copies `len` bytes of `from`, which may be this memory.
@@ -184,6 +188,38 @@ impl Memory {
         let (target, _) = self.range(to_offset, len);
         // SAFETY: both ranges were checked; `copy` allows overlap.
         unsafe { std::ptr::copy(source, target, len_bytes) };
+        self.changed();
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To be called after its contents were written through a [`view`](Self::view).
+    pub(super) fn changed(&self) {
+        let gone = self.kept().changed();
+        drop(gone);
+    }
+
+    /// Another number whenever its contents have changed.
+    pub(super) fn version(&self) -> u64 {
+        self.kept().version()
+    }
+
+    /// What its contents are in another packing, if that is kept, and their version.
+    pub(super) fn packed(&self, packing: &Arc<Packing>) -> Option<(u64, Self)> {
+        let kept = self.kept();
+        Some((kept.version(), kept.words(packing)?))
+    }
+
+    /// Offers `words`, which its contents of `version` are in another packing, to be kept.
+    pub(super) fn keep_packed(&self, packing: &Arc<Packing>, version: u64, words: &Self) {
+        self.kept().keep(packing, version, words);
+    }
+
+    /// True if somebody else holds it, too.
+    pub(super) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
     }
 
     /// The `len` bytes from `offset` on.

@@ -31,6 +31,7 @@ mod offsets;
 mod pack;
 mod philox;
 mod position;
+mod prepack;
 mod program;
 mod recipe;
 mod reshape;
@@ -59,7 +60,6 @@ use std::time::Instant;
 use pulp::Arch;
 use smallvec::SmallVec;
 
-use crate::dtype::DType;
 use crate::plan::{Body, LoopKernel, Place, Plan};
 use crate::pool;
 use crate::stage::Stage;
@@ -71,6 +71,7 @@ use execute::Env;
 pub(crate) use gemm::by_the_crate_alone;
 use loops::{CompiledLoop, LoopState};
 pub(crate) use memory::{Blocks, Memory};
+use prepack::{Buffers, Packed, Prepacked, Source};
 use reshape::{batched_contract, thin_contract, tileable_parts};
 use routine::CompiledRoutine;
 use scratch::{Threads, WORTH_WAKING};
@@ -109,6 +110,10 @@ pub(crate) struct Compiled(Arc<Ready>);
 struct Ready {
     plan: Arc<Plan>,
     kernels: Vec<Kernel>,
+    /// What is packed before the first one.
+    packings: Vec<Source>,
+    /// The external storages that they write.
+    written: Vec<usize>,
     /// Rough time of all of them on one core.
     nanoseconds: f64,
 }
@@ -138,13 +143,16 @@ pub(crate) struct Bound {
     // many run once, so their lists need no heap while they are short
     views: SmallVec<[View; 8]>,
     states: SmallVec<[Mutex<State>; 2]>,
+    packed: SmallVec<[Packed; 2]>,
+    packed_views: SmallVec<[View; 2]>,
     /// Milliseconds of each kernel in the last timed run.
     times: Vec<f64>,
     /// Since they were last asked for.
     stages: StageTimes,
     profile: Option<Profile>,
     log: Option<Arc<SpanLog>>,
-    _memory: SmallVec<[Memory; 8]>,
+    /// Externals, then slots.
+    memory: SmallVec<[Memory; 8]>,
 }
 
 /// Times of single kernels.
@@ -158,11 +166,17 @@ struct Profile {
 impl Compiled {
     /// Makes all kernels of `plan` ready.
     pub(crate) fn new(plan: Arc<Plan>) -> Self {
-        let dtypes: Vec<DType> = plan.buffers.iter().map(|buffer| buffer.dtype).collect();
+        let buffers = Buffers::of(&plan);
+        Self::with(plan, buffers)
+    }
+
+    fn with(plan: Arc<Plan>, buffers: Buffers) -> Self {
         let arch = Arch::new();
-        let kernels: Vec<Kernel> = plan.kernels.iter().map(|kernel| Kernel::new(&kernel.body, &dtypes, arch)).collect();
+        let kernels = plan.kernels.iter().map(|kernel| Kernel::new(&kernel.body, &buffers, arch));
+        let mut kernels: Vec<Kernel> = kernels.collect();
         let nanoseconds = kernels.iter().map(Kernel::nanoseconds).sum();
-        Self(Arc::new(Ready { plan, kernels, nanoseconds }))
+        let packings = prepack::count(kernels.iter_mut().map(Kernel::prepacked));
+        Self(Arc::new(Ready { plan, kernels, packings, written: buffers.written(), nanoseconds }))
     }
 
     /// Gives the plan its memory: `externals` by number, slots and scratch of its own from `blocks`. `None` if there is
@@ -189,44 +203,54 @@ impl Compiled {
             }))
         });
         let states = states.collect::<Option<SmallVec<_>>>()?;
+        let packed = self.0.packings.iter().map(|source| Packed::new(source, &memories[source.external], blocks));
+        let packed = packed.collect::<Option<SmallVec<[Packed; 2]>>>()?;
+        let packed_views = packed.iter().map(Packed::view).collect();
         let stages = StageTimes::default();
-        let (ready, times) = (self.0.clone(), Vec::new());
-        let mut bound = Bound { ready, views, states, times, stages, profile: None, log: None, _memory: memories };
+        let (ready, times, memory) = (self.0.clone(), Vec::new(), memories);
+        let (profile, log) = (None, None);
+        let mut bound = Bound { ready, views, states, packed, packed_views, times, stages, profile, log, memory };
         bound.profile_kernels(crate::debug::profile());
         Some(bound)
     }
 }
 
 impl Kernel {
-    fn new(body: &Body, dtypes: &[DType], arch: Arch) -> Self {
+    fn new(body: &Body, buffers: &Buffers, arch: Arch) -> Self {
+        let dtypes = &buffers.dtypes;
         match body {
             Body::Loop(body) => {
                 let tiled = |kernel: LoopKernel| tileable_parts(&kernel).unwrap_or_else(|| vec![kernel]);
                 let segments = segmented(body).map(|segments| segments.into_iter().flat_map(tiled).collect());
                 let parts = segments.or_else(|| tileable_parts(body)).map(|parts: Vec<LoopKernel>| {
-                    parts.iter().map(|part| Self::of_loop(part, dtypes, arch)).collect::<Vec<_>>()
+                    parts.iter().map(|part| Self::of_loop(part, buffers, arch)).collect::<Vec<_>>()
                 });
                 match parts {
                     Some(parts) if parts.iter().all(Self::is_stateless) => Self::Parts(parts),
-                    _ => Self::of_loop(body, dtypes, arch),
+                    _ => Self::of_loop(body, buffers, arch),
                 }
             }
             Body::Contract(body) => match thin_contract(body, dtypes, arch) {
                 Some(body) => Self::Loop(CompiledLoop::new(&body, dtypes)),
                 None => {
                     let batched = batched_contract(body, dtypes);
-                    Self::Contract(Box::new(CompiledContract::new(batched.as_ref().unwrap_or(body), dtypes, arch)))
+                    Self::Contract(Box::new(CompiledContract::new(batched.as_ref().unwrap_or(body), buffers, arch)))
                 }
             },
             Body::Routine(body) => Self::Routine(CompiledRoutine::new(body)),
         }
     }
 
-    fn of_loop(kernel: &LoopKernel, dtypes: &[DType], arch: Arch) -> Self {
-        match CompiledContract::pool(kernel, dtypes, arch) {
+    fn of_loop(kernel: &LoopKernel, buffers: &Buffers, arch: Arch) -> Self {
+        match CompiledContract::pool(kernel, buffers, arch) {
             Some(pool) => Self::Contract(Box::new(pool)),
-            None => Self::Loop(CompiledLoop::new(kernel, dtypes)),
+            None => Self::Loop(CompiledLoop::new(kernel, &buffers.dtypes)),
         }
+    }
+
+    /// The operands that are packed before the plan's first kernel.
+    fn prepacked(&mut self) -> &mut [Option<Prepacked>] {
+        if let Self::Contract(kernel) = self { &mut kernel.prepacked } else { &mut [] }
     }
 
     /// True if it keeps nothing between its pieces.
@@ -266,8 +290,13 @@ impl Kernel {
 }
 
 /// What the kernels of a run share.
-fn env<'a>(views: &'a [View], uniforms: &'a [u32], status: &'a AtomicU32, threads: Threads<'a>) -> Env<'a> {
-    Env { arch: Arch::new(), views, uniforms, status, threads, run: RUNS.fetch_add(1, Ordering::Relaxed) }
+fn env<'a>(
+    (views, packed): (&'a [View], &'a [View]),
+    uniforms: &'a [u32],
+    status: &'a AtomicU32,
+    threads: Threads<'a>,
+) -> Env<'a> {
+    Env { arch: Arch::new(), views, packed, uniforms, status, threads, run: RUNS.fetch_add(1, Ordering::Relaxed) }
 }
 
 /// True if the kernels of a wave take less time on a thread each than one after the other.
@@ -319,7 +348,8 @@ impl Bound {
             return self.run(uniforms, status);
         }
         self.with_threads(|bound, threads| {
-            let env = env(&bound.views, uniforms, status, threads);
+            bound.pack(threads, |_| {});
+            let env = env((&bound.views, &bound.packed_views), uniforms, status, threads);
             let ready = &bound.ready;
             ready.plan.waves.iter().for_each(|wave| ready.run_wave(wave, &env, &bound.states, |_| {}));
         });
@@ -335,14 +365,34 @@ impl Bound {
             // On a thread of the pool, so that kernels do not enter and leave it one by one.
             None => pool::run(|| work(self, Threads::Pool)),
         }
+        self.ready.written.iter().for_each(|&external| self.memory[external].changed());
+    }
+
+    /// Packs the operands that have changed since they were packed last; `done` gets the kernel of each when it ends.
+    fn pack(&mut self, threads: Threads<'_>, mut done: impl FnMut(usize)) {
+        let Self { ready, views, packed, packed_views, .. } = self;
+        let status = AtomicU32::new(0);
+        for ((source, packed), view) in ready.packings.iter().zip(packed).zip(packed_views) {
+            let Kernel::Contract(kernel) = &ready.kernels[source.kernel] else { unreachable!("only products pack") };
+            let env = env((views, &[]), &[], &status, threads);
+            packed.refresh(source, |words| kernel.pack(&env, (source.operand, source.batches), words));
+            *view = packed.view();
+            done(source.kernel);
+        }
     }
 
     fn run_timed(&mut self, threads: Threads<'_>, uniforms: &[u32], status: &AtomicU32) {
-        let Self { ready, views, states, times, .. } = self;
-        times.resize(states.len(), 0.0);
-        let env = env(views, uniforms, status, threads);
-        let mut stages = [0.0; Stage::ALL.len()];
         let mut before = Instant::now();
+        let mut packing: SmallVec<[(usize, f64); 2]> = SmallVec::new();
+        self.pack(threads, |kernel| {
+            let now = Instant::now();
+            packing.push((kernel, (now - before).as_secs_f64() * 1e3));
+            before = now;
+        });
+        let Self { ready, views, packed_views, states, times, .. } = self;
+        times.resize(states.len(), 0.0);
+        let env = env((views, packed_views), uniforms, status, threads);
+        let mut stages = [0.0; Stage::ALL.len()];
         let mut spans: Vec<(Stage, Instant, Instant)> = Vec::new();
         for wave in &ready.plan.waves {
             let start = before;
@@ -357,6 +407,9 @@ impl Bound {
                     *time = milliseconds * kernel.nanoseconds() / sum;
                 }
             });
+            for &(kernel, milliseconds) in packing.iter().filter(|(kernel, _)| wave.contains(kernel)) {
+                times[kernel] += milliseconds;
+            }
             let stage = ready.plan.kernels[wave.start].stage;
             match spans.last_mut() {
                 _ if self.log.is_none() => {}

@@ -2,15 +2,17 @@
 //!
 //! Packing *is* the index map: a convolution's windows never exist as a whole.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 use crate::dtype::DType;
 use crate::plan::{Tape, ValueId};
 
 use super::execute::{Env, Inputs, Registers, STRIP};
 use super::gemm::Matrix;
+use super::prepack::Ready;
 use super::program::Program;
-use super::view::Run;
+use super::scratch::Scratch;
+use super::view::{Run, View};
 use super::words::Words;
 
 /// Packed operands and sums of a block.
@@ -44,6 +46,24 @@ pub(super) struct Groups<'a> {
     pub(super) summed: &'a [usize],
 }
 
+/// Packed panels, where they lie.
+pub(super) enum Packed<'a> {
+    Ready(Run),
+    Here(&'a [u32]),
+}
+
+impl Deref for Packed<'_> {
+    type Target = [u32];
+    fn deref(&self) -> &[u32] {
+        match self {
+            Self::Ready(run) => run.words(),
+            Self::Here(words) => words,
+        }
+    }
+}
+
+/// Panels that a thread packs at a time, if all are.
+const TOGETHER: usize = 8;
 /// Nanoseconds per element that turning lines into columns takes.
 const ACROSS: f64 = 0.3;
 
@@ -145,6 +165,45 @@ impl Operand {
         }
     }
 
+    /// Panels of `width`, as [`pack`](Self::pack) makes them: those that are ready, or new ones.
+    pub(super) fn panels<'a>(
+        &self,
+        env: &Env<'_>,
+        registers: &mut Registers,
+        (batch, summed, own): (usize, Range<usize>, Range<usize>),
+        width: usize,
+        (panels, lines): (&'a mut Words, &mut Words),
+        ready: Option<Ready>,
+    ) -> Packed<'a> {
+        let len = own.len().next_multiple_of(width) * summed.len();
+        if let Some(Ready { words, batches }) = ready {
+            let batch = if batches == 1 { 0 } else { batch };
+            let (all_summed, all_own) = (self.sizes.0, self.sizes.1.next_multiple_of(width));
+            let start = (batch * all_summed + summed.start) * all_own + own.start * summed.len();
+            return Packed::Ready(words.run(start as i64, len));
+        }
+        self.pack(env, registers, (batch, summed, own), width, (panels, lines));
+        Packed::Here(&panels[..len])
+    }
+
+    /// Packs all of it, so many batches: `[batch][step][panel][k][width]`, steps of `depth` summed points.
+    pub(super) fn pack_all(&self, env: &Env<'_>, batches: usize, (width, depth): (usize, usize), target: View) {
+        let (summed, own) = self.sizes;
+        let (steps, parts) = (summed.div_ceil(depth), own.div_ceil(width * TOGETHER));
+        let padded = own.next_multiple_of(width);
+        env.threads.for_each_piece(batches * steps * parts, |number, scratch| {
+            let Scratch { registers, panels: Panels { rhs: panels, lines, .. }, .. } = scratch;
+            registers.reserve(self.slots());
+            let (batch, step, part) = (number / parts / steps, number / parts % steps, number % parts);
+            let points = part * width * TOGETHER..own.min((part + 1) * width * TOGETHER);
+            let range = step * depth..summed.min((step + 1) * depth);
+            let len = points.len().next_multiple_of(width) * range.len();
+            let start = (batch * summed + range.start) * padded + points.start * range.len();
+            self.pack(env, registers, (batch, range, points), width, (panels, lines));
+            target.write_run::<u32>(start as i64, &panels[..len]);
+        });
+    }
+
     /// Packs `summed` × `own` into panels of `width`: `[panel][k][width]`, the last panel filled with zeros.
     pub(super) fn pack(
         &self,
@@ -241,20 +300,5 @@ fn across(lines: &[&[u32]], panel: &mut [u32], width: usize) {
                 *word = line[k];
             }
         }
-    }
-}
-
-impl Panels {
-    /// Packs one block of both operands.
-    pub(super) fn pack(
-        &mut self,
-        env: &Env<'_>,
-        registers: &mut Registers,
-        (lhs, rhs): (&Operand, &Operand),
-        (batch, summed, rows, columns): (usize, Range<usize>, Range<usize>, Range<usize>),
-        (height, width): (usize, usize),
-    ) {
-        lhs.pack(env, registers, (batch, summed.clone(), rows), height, (&mut self.lhs, &mut self.lines));
-        rhs.pack(env, registers, (batch, summed, columns), width, (&mut self.rhs, &mut self.lines));
     }
 }

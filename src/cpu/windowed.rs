@@ -13,11 +13,11 @@ use super::execute::{Env, Registers};
 use super::lanes::{Height, Join, Lanes, PlacesBlock, PlaneBlock, SumsBlock};
 use super::micro::{Tile, WindowBlock};
 use super::pack::{Operand, Panels};
+use super::prepack::{Layout, Ready};
 use super::scratch::Scratch;
 use super::view::View;
 use super::windows::Windows;
 use super::winograd::Winograd;
-use super::words::Words;
 
 /// Of the lanes that the other operand's points would fill, how many places have to fill to be lanes instead: then
 /// nothing is turned over.
@@ -81,15 +81,34 @@ impl Windowed {
         self.windows.slots().max(self.other.slots())
     }
 
-    /// Words of what the other operand becomes for each batch before anything is multiplied, if it does.
+    /// Words of what the other operand becomes for each batch before anything is multiplied, whether it outlasts a run
+    /// or not.
     pub(super) fn prepared_len(&self) -> Option<usize> {
         let Way::Tiles(winograd) = &self.way else { return None };
         Some(winograd.weights_len(self.rows))
     }
 
-    /// Transforms the other operand, of so many batches and summed points, into `target`.
-    pub(super) fn prepare(&self, env: &Env<'_>, (batches, summed): (usize, usize), target: View) {
-        let Way::Tiles(winograd) = &self.way else { return };
+    /// How the other operand is packed beforehand if it outlasts a run, and its words for each batch; `None` if it is not.
+    pub(super) fn layout(&self, blocks: &Blocking, summed: usize) -> Option<(Layout, usize)> {
+        let width = match &self.way {
+            Way::Others => blocks.tile.columns,
+            Way::Places(_, height) => height.0,
+            Way::Pool(..) => return None,
+            Way::Tiles(winograd) => return Some((winograd.layout(), winograd.weights_len(self.rows))),
+        };
+        // a single filter is read where it lies
+        let packs = !self.windows.places_are_summed() && self.rows > 1;
+        packs.then(|| (Layout::Panels { width, depth: blocks.depth }, self.rows.next_multiple_of(width) * summed))
+    }
+
+    /// Packs the other operand, of so many batches and summed points, into `target`.
+    pub(super) fn pack(&self, env: &Env<'_>, (batches, summed): (usize, usize), blocks: &Blocking, target: View) {
+        let winograd = match &self.way {
+            Way::Tiles(winograd) => winograd,
+            Way::Others => return self.other.pack_all(env, batches, (blocks.tile.columns, blocks.depth), target),
+            Way::Places(_, height) => return self.other.pack_all(env, batches, (height.0, blocks.depth), target),
+            Way::Pool(..) => return,
+        };
         let height = winograd.height.0;
         let (panels, len) = (self.rows.div_ceil(height), winograd.weights_len(height));
         env.threads.for_each_piece(batches * panels, |number, scratch| {
@@ -111,12 +130,17 @@ impl Windowed {
         scratch: (&mut Registers, &mut Panels),
         (piece, summed): (&Piece, Range<usize>),
         blocks: &Blocking,
-        prepared: Option<View>,
+        ready: Option<Ready>,
     ) {
-        match (&self.way, prepared) {
-            (Way::Others, _) => self.sum_others(env, scratch, (piece, summed), blocks),
-            (Way::Places(lanes, height), _) => self.sum_places(env, scratch, (piece, summed), blocks, (lanes, *height)),
-            (Way::Pool(lanes, op), _) => self.pool(env, scratch, (piece, summed), (lanes, *op)),
+        if self.is_plane(blocks, summed.len()) {
+            return self.plane(env, scratch, (piece, summed), 0);
+        }
+        match (&self.way, ready) {
+            (Way::Others, _) => self.sum_others(env, scratch, (piece, summed), blocks, ready),
+            (Way::Places(lanes, height), _) => {
+                self.sum_places(env, scratch, (piece, summed), (blocks, ready), (lanes, *height));
+            }
+            (Way::Pool(..), _) => unreachable!("a pool is a plane"),
             (Way::Tiles(winograd), Some(weights)) => self.sum_tiles(env, scratch, (piece, summed), (winograd, weights)),
             (Way::Tiles(_), None) => unreachable!("tiles are multiplied with transformed weights"),
         }
@@ -129,6 +153,7 @@ impl Windowed {
         (registers, panels): (&mut Registers, &mut Panels),
         (piece, summed): (&Piece, Range<usize>),
         blocks: &Blocking,
+        ready: Option<Ready>,
     ) {
         let (Self { windows, other, .. }, Blocking { tile, depth, .. }) = (self, *blocks);
         let stride = piece.rows.len().next_multiple_of(tile.columns);
@@ -144,9 +169,10 @@ impl Windowed {
                 windows.fill(env, registers, (piece.batch, summed.clone(), piece.columns.clone()), &mut panels.lhs, 0);
             }
             let range = (piece.batch, summed.clone(), piece.rows.clone());
-            other.pack(env, registers, range, tile.columns, (&mut panels.rhs, &mut panels.lines));
-            let (at, rhs) = (windows.distances(&piece.columns, &summed), &panels.rhs[..stride * summed.len()]);
-            WindowBlock { grid: &panels.lhs, at, rhs, sums: &mut panels.sums[..len], stride, tile }.run(env.arch);
+            let Panels { lhs: grid, rhs, sums, lines, .. } = &mut *panels;
+            let rhs = other.panels(env, registers, range, tile.columns, (rhs, lines), ready);
+            let at = windows.distances(&piece.columns, &summed);
+            WindowBlock { grid, at, rhs: &rhs, sums: &mut sums[..len], stride, tile }.run(env.arch);
         }
         let (rows, columns) = (piece.rows.len(), piece.columns.len());
         panels.lines.reserve(rows * columns);
@@ -159,7 +185,7 @@ impl Windowed {
         env: &Env<'_>,
         (registers, panels): (&mut Registers, &mut Panels),
         (piece, summed): (&Piece, Range<usize>),
-        (winograd, weights): (&Winograd, View),
+        (winograd, ready): (&Winograd, Ready),
     ) {
         let Panels { lhs: grid, sums, winograd: work, .. } = panels;
         let (rows, columns) = (piece.rows.len(), piece.columns.len());
@@ -167,39 +193,57 @@ impl Windowed {
         self.windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed), grid, 0);
         let len = winograd.weights_len(winograd.height.0);
         let count = self.rows.div_ceil(winograd.height.0);
-        let first = piece.batch * count + piece.rows.start / winograd.height.0;
-        let weights = weights.run((first * len) as i64, rows.div_ceil(winograd.height.0) * len);
+        let batch = if ready.batches == 1 { 0 } else { piece.batch };
+        let first = batch * count + piece.rows.start / winograd.height.0;
+        let weights = ready.words.run((first * len) as i64, rows.div_ceil(winograd.height.0) * len);
         let weights = weights.words().chunks_exact(len);
         let lead = columns.div_ceil(winograd.places());
         winograd.sum(env.arch, (grid, lead), weights, (&mut sums[..], rows), work);
     }
 
-    fn pool(
+    /// True if each piece is one plane of results, each of which only needs its own channel: a pool, or a single filter.
+    pub(super) fn is_plane(&self, blocks: &Blocking, summed: usize) -> bool {
+        match self.way {
+            Way::Pool(..) => true,
+            Way::Places(..) => self.rows == 1 && summed <= blocks.depth && !self.windows.places_are_summed(),
+            Way::Others | Way::Tiles(_) => false,
+        }
+    }
+
+    /// Leaves a plane, the results of one row, in `panels.sums` from word `start` on.
+    pub(super) fn plane(
         &self,
         env: &Env<'_>,
         (registers, panels): (&mut Registers, &mut Panels),
         (piece, summed): (&Piece, Range<usize>),
-        (lanes, op): (&Lanes, ReduceOp),
+        start: usize,
     ) {
-        let (Panels { lhs: grid, sums, .. }, columns) = (panels, piece.columns.len());
+        let Panels { lhs: grid, rhs, sums, lines, .. } = panels;
+        let (lanes, range) = match &self.way {
+            Way::Places(lanes, _) => (lanes, (piece.batch, summed.clone(), piece.rows.clone())),
+            Way::Pool(lanes, _) => (lanes, (piece.batch, 0..0, 0..0)),
+            Way::Others | Way::Tiles(_) => unreachable!("only a pool or a single filter is a plane"),
+        };
         self.windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), grid, lanes.margin());
-        self.plane(env, (grid, sums), (columns, lanes), (piece, summed), Join::Reduce(op));
-    }
-
-    /// Joins the windows of a grid into one row of results.
-    fn plane(
-        &self,
-        env: &Env<'_>,
-        (grid, sums): (&[u32], &mut Words),
-        (columns, lanes): (usize, &Lanes),
-        (piece, summed): (&Piece, Range<usize>),
-        how: Join<'_>,
-    ) {
-        let len = columns + lanes.margin();
-        sums.reserve(len);
+        let how = match self.way {
+            Way::Pool(_, op) => Join::Reduce(op),
+            _ => {
+                self.other.pack(env, registers, range, 1, (rhs, lines));
+                Join::Weigh(&rhs[..summed.len()])
+            }
+        };
+        let columns = piece.columns.len();
         let taps = self.windows.distances(&piece.columns, &summed).summed;
-        let (at, to) = (lanes.at(columns), lanes.to(columns));
-        env.arch.dispatch(PlaneBlock { grid, at, to, taps, how, results: &mut sums[..len] });
+        sums.reserve(start + columns + lanes.margin());
+        let at = lanes.at(columns);
+        let Some(to) = lanes.to(columns) else {
+            let len = lanes.spread_len(columns);
+            lines.reserve(len);
+            env.arch.dispatch(PlaneBlock { grid, at, to: None, taps, how, results: &mut lines[..len] });
+            return lanes.gather_into(&lines[..len], &mut sums[start..start + columns]);
+        };
+        let results = &mut sums[start..start + columns + lanes.margin()];
+        env.arch.dispatch(PlaneBlock { grid, at, to: Some(to), taps, how, results });
     }
 
     fn sum_places(
@@ -207,7 +251,7 @@ impl Windowed {
         env: &Env<'_>,
         (registers, panels): (&mut Registers, &mut Panels),
         (piece, summed): (&Piece, Range<usize>),
-        blocks: &Blocking,
+        (blocks, ready): (&Blocking, Option<Ready>),
         (lanes, height): (&Lanes, Height),
     ) {
         let Self { windows, other, .. } = self;
@@ -232,27 +276,16 @@ impl Windowed {
             return;
         }
         windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), grid, margin);
-        if rows == 1 && summed.len() <= blocks.depth {
-            other.pack(env, registers, (piece.batch, summed.clone(), piece.rows.clone()), 1, (rhs, lines));
-            return self.plane(
-                env,
-                (grid, sums),
-                (columns, lanes),
-                (piece, summed.clone()),
-                Join::Weigh(&rhs[..summed.len()]),
-            );
-        }
         let len = rows.next_multiple_of(height.0) * lanes.spread_len(columns);
         sums.reserve(len);
         sums[..len].fill(0);
         for start in summed.clone().step_by(blocks.depth) {
             let summed = start..summed.end.min(start + blocks.depth);
             let range = (piece.batch, summed.clone(), piece.rows.clone());
-            other.pack(env, registers, range, height.0, (rhs, lines));
+            let rows = other.panels(env, registers, range, height.0, (rhs, lines), ready);
             let summed = windows.distances(&piece.columns, &summed).summed;
-            let rows = &rhs[..rows.next_multiple_of(height.0) * summed.len()];
             let sums = &mut sums[..len];
-            env.arch.dispatch(PlacesBlock { grid, at: lanes.at(columns), summed, rows, sums, height });
+            env.arch.dispatch(PlacesBlock { grid, at: lanes.at(columns), summed, rows: &rows, sums, height });
         }
         lanes.gather(sums, (rows, columns));
     }

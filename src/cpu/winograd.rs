@@ -10,6 +10,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::lanes::{Height, PlacesBlock, load, store};
 use super::micro::lanes_of;
+use super::prepack::Layout;
 use super::words::Words;
 
 /// Points of a transformed tile.
@@ -111,6 +112,11 @@ impl Winograd {
     /// Places of an image, or of a part of it.
     pub(super) fn places(&self) -> usize {
         self.lines * self.columns
+    }
+
+    /// How weights are transformed.
+    pub(super) fn layout(&self) -> Layout {
+        Layout::Tiles { height: self.height.0, taps: self.taps }
     }
 
     /// Words of the transformed weights of `filters` filters.

@@ -281,6 +281,10 @@ fn convolutions_and_their_gradients() {
         Convolution { images: 7, from: 32, to: 41, size: [12, 20], padding: 0, ..plain },
         Convolution { images: 7, from: 70, to: 33, size: [6, 18], padding: 2, ..plain },
         // More images than pieces that are wanted, but fewer than two for each: with tiles, without, in steps.
+        Convolution { images: 1, from: 40, to: 24, size: [14, 14], ..plain },
+        Convolution { images: 1, from: 50, to: 70, size: [7, 7], ..plain },
+        Convolution { images: 3, from: 300, to: 40, size: [4, 4], ..plain },
+        Convolution { images: 1, from: 260, to: 64, size: [14, 14], stride: 2, ..plain },
         Convolution { images: 10, from: 32, to: 16, size: [16, 16], ..plain },
         Convolution { images: 10, from: 16, to: 24, size: [16, 16], ..plain },
         Convolution { images: 10, from: 16, to: 32, size: [32, 32], stride: 2, ..plain },
@@ -346,4 +350,90 @@ fn prologues_are_computed_while_packing() {
         Data::random(DType::F32, 60),
     ];
     check(vec![Body::Contract(kernel)], &data, 2e-5);
+}
+
+/// A linear layer, `y = x · wᵀ`, of 5 rows, 70 results and 40 terms, and a 3x3 convolution; buffers are input, weights
+/// and result.
+fn with_weights() -> [(Body, [usize; 3]); 2] {
+    let layer = contract(&[5, 70, 40], [0, 1, 1, 1], &[0, 2], &[1, 2], &[0, 1]);
+    let convolution = Convolution { images: 1, from: 40, to: 24, size: [14, 14], window: 3, stride: 1, padding: 1 };
+    [(Body::Contract(layer), [200, 2800, 350]), (convolution.forward(), convolution.lens())]
+}
+
+#[test]
+fn weights_are_packed_anew_only_when_they_have_changed() {
+    for (body, lens) in with_weights() {
+        let mut data = lens.map(|len| Data::random(DType::F32, len));
+        let plan = plan(vec![body], &data);
+        let compiled = Compiled::new(Arc::new(plan.clone()));
+        let (blocks, status) = (Blocks::default(), AtomicU32::new(0));
+        let memories = memories(&blocks, &data);
+        let bind = || compiled.bind(&blocks, memories.iter().cloned()).expect("memory for a test");
+        let expect = |data: &[Data]| {
+            let mut expected: Vec<Vec<f64>> = data.iter().map(|data| data.values.clone()).collect();
+            interpret(&plan, &plan.kernels[0], &mut expected, &[], Rounding::None);
+            compare(&[Data::from_memory(DType::F32, &memories[2])], &expected[2..], 3e-5);
+        };
+        let (mut bound, mut other) = (bind(), bind());
+        for round in 0..3 {
+            for bound in [&mut bound, &mut other, &mut bind()] {
+                memories[2].write(0, &data[2].to_bytes());
+                bound.run(&[], &status);
+                expect(&data);
+            }
+            assert_eq!(bound.packed[0].version(), Some(memories[1].version()));
+            let version = memories[1].version();
+            bound.run(&[], &status);
+            assert_eq!(memories[1].version(), version, "the plan only reads them");
+            // from the second time on there is one copy for all
+            assert!(memories[1].packed(&compiled.0.packings[0].packing).is_some(), "round {round}");
+            data[1] = Data::random(DType::F32, lens[1]);
+            data[1].values[0] += f64::from(round) + 1.0;
+            memories[1].write(0, &data[1].to_bytes());
+            assert!(memories[1].packed(&compiled.0.packings[0].packing).is_none(), "what they were is forgotten");
+        }
+    }
+}
+
+#[test]
+fn weights_that_another_plan_writes_have_changed() {
+    let (body, lens) = with_weights().into_iter().next().expect("a layer");
+    let data = lens.map(|len| Data::random(DType::F32, len));
+    let doubled = {
+        let mut code = Code::default();
+        let weight = code.load(1, &Ix::axis(0));
+        let two = code.constant(2.0);
+        let value = code.binary(Binary::Mul, weight, two);
+        map(&[lens[1]], code, vec![store(1, &Ix::axis(0), value)])
+    };
+    let (blocks, status) = (Blocks::default(), AtomicU32::new(0));
+    let memories = memories(&blocks, &data);
+    let bind = |bodies: Vec<Body>| {
+        let compiled = Compiled::new(Arc::new(plan(bodies, &data)));
+        (compiled.0.packings.len(), compiled.bind(&blocks, memories.iter().cloned()).expect("memory for a test"))
+    };
+    let (packed, mut layer) = bind(vec![body.clone()]);
+    let (packed_and_written, _) = bind(vec![body, doubled.clone()]);
+    assert_eq!((packed, packed_and_written), (1, 0), "what a plan writes itself it does not pack beforehand");
+    layer.run(&[], &status);
+    let before = Data::from_memory(DType::F32, &memories[2]);
+    bind(vec![doubled]).1.run(&[], &status);
+    layer.run(&[], &status);
+    let after = Data::from_memory(DType::F32, &memories[2]);
+    assert!(before.values.iter().zip(&after.values).all(|(before, after)| 2.0 * before == *after));
+}
+
+#[test]
+fn weights_of_several_kernels_are_packed_once() {
+    let axes = [5, 70, 40];
+    let mut layers = [
+        contract(&axes, [0, 1, 1, 1], &[0, 2], &[1, 2], &[0, 1]),
+        contract(&axes, [0, 1, 1, 1], &[0, 2], &[1, 2], &[0, 1]),
+    ];
+    layers[1].stores[0].buffer = 3;
+    let data = [200, 2800, 350, 350].map(|len| Data::random(DType::F32, len));
+    let bodies: Vec<Body> = layers.into_iter().map(Body::Contract).collect();
+    let compiled = Compiled::new(Arc::new(plan(bodies.clone(), &data)));
+    assert_eq!(compiled.0.packings.len(), 1);
+    check(bodies, &data, 3e-5);
 }

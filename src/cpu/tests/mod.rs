@@ -12,7 +12,7 @@ mod windows;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Blocks, Bound, Compiled, Memory};
+use super::{Blocks, Bound, Buffers, Compiled, Memory};
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, ReduceOp, Unary};
 use crate::plan::interpret::{Rounding, interpret};
@@ -146,31 +146,35 @@ fn plan(bodies: Vec<Body>, data: &[Data]) -> Plan {
     }
 }
 
-/// A bound plan and its memories, filled with `data`.
-fn bind(plan: &Plan, data: &[Data]) -> (Bound, Vec<Memory>) {
-    let blocks = Blocks::default();
-    let memories: Vec<Memory> = data
-        .iter()
-        .map(|data| {
-            let bytes = data.to_bytes();
-            let memory = blocks.zeroed(bytes.len() as u64).expect("memory for a test");
-            memory.write(0, &bytes);
-            memory
-        })
-        .collect();
-    let bound =
-        Compiled::new(Arc::new(plan.clone())).bind(&blocks, memories.iter().cloned()).expect("memory for a test");
-    (bound, memories)
+/// Memories filled with `data`.
+fn memories(blocks: &Blocks, data: &[Data]) -> Vec<Memory> {
+    let memory = |data: &Data| {
+        let bytes = data.to_bytes();
+        let memory = blocks.zeroed(bytes.len() as u64).expect("memory for a test");
+        memory.write(0, &bytes);
+        memory
+    };
+    data.iter().map(memory).collect()
 }
 
-/// Runs `bodies` natively, twice with fresh data; all results must have the same bits on 1, 2 and 3 threads.
-fn run(bodies: Vec<Body>, data: &[Data], uniforms: &[u32]) -> (Vec<Data>, u32) {
-    let plan = plan(bodies, data);
+/// A bound plan and its memories, filled with `data`.
+fn bind(plan: &Plan, data: &[Data]) -> (Bound, Vec<Memory>) {
+    bind_compiled(&Compiled::new(Arc::new(plan.clone())), data)
+}
+
+fn bind_compiled(compiled: &Compiled, data: &[Data]) -> (Bound, Vec<Memory>) {
+    let blocks = Blocks::default();
+    let memories = memories(&blocks, data);
+    (compiled.bind(&blocks, memories.iter().cloned()).expect("memory for a test"), memories)
+}
+
+/// Runs `bodies` natively, with fresh data on 1, 2 and 3 threads; all results must have the same bits.
+fn run(compiled: &Compiled, data: &[Data], uniforms: &[u32]) -> (Vec<Data>, u32) {
     let status = AtomicU32::new(0);
     let results: Vec<Vec<Vec<u8>>> = [1, 2, 3]
         .into_iter()
         .map(|threads| {
-            let (mut bound, memories) = bind(&plan, data);
+            let (mut bound, memories) = bind_compiled(compiled, data);
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool of threads");
             pool.install(|| bound.run(uniforms, &status));
             memories.iter().map(|memory| memory.read::<u8>(0, memory.bytes())).collect()
@@ -197,14 +201,24 @@ fn check_with(bodies: Vec<Body>, data: &[Data], uniforms: &[u32], tolerance: f64
     let kernels = reference.kernels.iter();
     let statuses = kernels.map(|kernel| interpret(&reference, kernel, &mut expected, uniforms, Rounding::None));
     let expected_status = statuses.max().unwrap_or(0);
-    let (got, status) = run(bodies, data, uniforms);
-    for (number, (got, expected)) in got.iter().zip(&expected).enumerate() {
+    // operands of products that the plan only reads are packed beforehand, others piece by piece
+    let plan = Arc::new(reference);
+    let buffers = Buffers::of(&plan).all_changing();
+    let by_pieces = run(&Compiled::with(Arc::clone(&plan), buffers), data, uniforms);
+    let beforehand = run(&Compiled::new(plan), data, uniforms);
+    for (got, status) in [&by_pieces, &beforehand] {
+        compare(got, &expected, tolerance);
+        assert_eq!(*status, expected_status, "status word");
+    }
+    beforehand
+}
+
+fn compare(got: &[Data], expected: &[Vec<f64>], tolerance: f64) {
+    for (number, (got, expected)) in got.iter().zip(expected).enumerate() {
         for (i, (&a, &b)) in got.values.iter().zip(expected).enumerate() {
             let scale = if got.dtype == DType::F16 { 1e-3 } else { tolerance };
             let close = got.dtype.is_float() && (a - b).abs() <= scale * (1.0 + b.abs());
             assert!(a == b || close || (a.is_nan() && b.is_nan()), "buffer {number}[{i}]: {a} instead of {b}");
         }
     }
-    assert_eq!(status, expected_status, "status word");
-    (got, status)
 }

@@ -101,7 +101,8 @@ fn nan_wins_in_extrema() {
     data.values[1234] = f64::NAN;
     for op in [ReduceOp::Max, ReduceOp::Min] {
         let body = reduce(&[3000], 0, &[0], op, DType::F32);
-        let (results, _) = run(vec![body], &[data.clone(), Data::zeros(DType::F32, 1)], &[]);
+        let data = [data.clone(), Data::zeros(DType::F32, 1)];
+        let (results, _) = run(&Compiled::new(Arc::new(plan(vec![body], &data))), &data, &[]);
         assert!(results[1].values[0].is_nan());
     }
 }

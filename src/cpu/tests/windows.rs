@@ -82,6 +82,10 @@ fn planes_with_windows_of_their_own_and_pools() {
     for planes in [
         plain,
         Planes { size: [7, 7], window: 5, padding: 2, planes: 19, ..plain },
+        Planes { size: [4, 4], planes: 101, ..plain },
+        Planes { size: [2, 2], planes: 30, ..plain },
+        Planes { size: [5, 9], padding: 0, planes: 67, ..plain },
+        Planes { size: [9, 9], stride: 2, planes: 50, ..plain },
         Planes { size: [33, 41], window: 7, padding: 3, ..plain },
         Planes { size: [57, 56], stride: 2, ..plain },
         Planes { size: [56, 57], stride: 2, padding: 0, ..plain },

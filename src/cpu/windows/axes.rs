@@ -4,8 +4,9 @@ use crate::plan::Ix;
 
 use super::super::pack::Groups;
 
-/// How many times an element of the grid has to be used in place of one that is packed.
-const MIN_OVERLAP: usize = 2;
+/// How many times an element of the grid has to be used in place of one that is packed: 3x3 windows at steps of 2 that
+/// make 7x7 places use each 1.96 times.
+const MIN_OVERLAP: f64 = 1.5;
 
 /// Steps from place to place along a line for which the grid's lines are kept in as many parts, and points of such a
 /// line, at most.
@@ -111,7 +112,7 @@ impl<'a> Roles<'a> {
         let [of_own, of_summed] = [|pair: &Pair| pair.own, |pair: &Pair| pair.summed]
             .map(|axis| pairs.iter().map(|pair| axes[axis(pair)]).product::<usize>());
         let evaluated: usize = pairs.iter().map(|pair| pair.extent(axes)).product();
-        if pairs.is_empty() || of_own * of_summed < MIN_OVERLAP * evaluated {
+        if pairs.is_empty() || ((of_own * of_summed) as f64) < MIN_OVERLAP * evaluated as f64 {
             return None;
         }
         let places_are_summed = of_own < of_summed;
