@@ -241,8 +241,11 @@ pub enum Error {
     #[error("{0}")]
     Config(String),
     /// Who asked for it wants no more of it.
-    #[error("stopped before its end")]
-    Stopped,
+    #[error("stopped before its end{}", after_semicolon(.kept))]
+    Stopped {
+        /// What there is of it by then, and how it goes on; empty if there is nothing.
+        kept: String,
+    },
     /// Shapes or types do not fit in a place where user input decides.
     #[error("{0}")]
     Shape(String),
@@ -305,6 +308,11 @@ fn list_others(others: &[String]) -> String {
     }
 }
 
+/// `; some text` or nothing.
+fn after_semicolon(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("; {text}") }
+}
+
 /// What the op was given. Draws by weights fail as indices do: what no weight stands for is none.
 fn out_of_range(op: &str, bound: usize) -> String {
     if op.starts_with("multinomial") {
@@ -322,6 +330,11 @@ fn at_line(line: Option<u32>) -> String {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// What was asked for is not wanted any more, and nothing of it is kept.
+    pub(crate) fn stopped() -> Self {
+        Self::Stopped { kept: String::new() }
+    }
+
     /// An I/O error at `path`.
     pub fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Io { path: path.into(), source }
