@@ -127,13 +127,22 @@ pub enum Error {
         /// The size it must stay below.
         bound: usize,
     },
-    /// A training step produced NaN or infinity; the state is as it was before that step.
+    /// A step of a training run met NaN or infinity and was not applied: what is learned is as it was before that step.
     #[error("step {step}: {message}; the step was not applied: lower the learning rate or check the data")]
     NonFinite {
         /// Number of the step.
         step: u64,
-        /// The op, module and line where the first non-finite value appeared.
+        /// The op, module and line where the first non-finite value appeared, as far as they could be found.
         message: String,
+    },
+    /// A captured step met NaN or infinity in one of its runs and has changed nothing since.
+    #[error(
+        "a loss or gradient was NaN or infinite in run {runs} of the step or before, and nothing has changed since: \
+         Step::diagnose finds where it comes from, Step::resume goes on; lower the learning rate or check the data"
+    )]
+    Halted {
+        /// Runs so far, of which it was one.
+        runs: u64,
     },
     /// `BRASA_VALIDATE=1` found a kernel that differs from the f64 reference.
     #[error("kernel `{kernel}` on {device} differs from the reference at index {index}: {got} instead of {expected}")]
@@ -164,6 +173,15 @@ pub enum Error {
     SetInStep {
         /// The variable's name.
         name: String,
+        /// The call's line.
+        location: String,
+    },
+    /// A step was run, prepared or diagnosed while another one is traced, which happens once and not in every run.
+    #[error(
+        "running a step at {location} inside another one would happen once, not in every run: \
+         call the function that it was made of instead, or run it before and hand over what it gives as inputs"
+    )]
+    StepInStep {
         /// The call's line.
         location: String,
     },
@@ -223,8 +241,11 @@ pub enum Error {
     #[error("{0}")]
     Config(String),
     /// Who asked for it wants no more of it.
-    #[error("stopped before its end")]
-    Stopped,
+    #[error("stopped before its end{}", after_semicolon(.kept))]
+    Stopped {
+        /// What there is of it by then, and how it goes on; empty if there is nothing.
+        kept: String,
+    },
     /// Shapes or types do not fit in a place where user input decides.
     #[error("{0}")]
     Shape(String),
@@ -287,6 +308,11 @@ fn list_others(others: &[String]) -> String {
     }
 }
 
+/// `; some text` or nothing.
+fn after_semicolon(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("; {text}") }
+}
+
 /// What the op was given. Draws by weights fail as indices do: what no weight stands for is none.
 fn out_of_range(op: &str, bound: usize) -> String {
     if op.starts_with("multinomial") {
@@ -304,6 +330,11 @@ fn at_line(line: Option<u32>) -> String {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// What was asked for is not wanted any more, and nothing of it is kept.
+    pub(crate) fn stopped() -> Self {
+        Self::Stopped { kept: String::new() }
+    }
+
     /// An I/O error at `path`.
     pub fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Io { path: path.into(), source }

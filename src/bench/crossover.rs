@@ -128,7 +128,7 @@ pub fn crossover(
 ) -> Result<Crossover> {
     let mut time = |size: usize| -> Result<Crossing> {
         if tell(size).is_break() {
-            return Err(Error::Stopped);
+            return Err(Error::stopped());
         }
         Ok(Crossing { size, seconds: [family.seconds(size, reference, method)?, family.seconds(size, other, method)?] })
     };

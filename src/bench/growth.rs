@@ -67,7 +67,7 @@ pub(super) fn growth(
 ) -> Result<Growth> {
     let mut time = |batch: usize| {
         if tell(batch).is_break() {
-            return Err(Error::Stopped);
+            return Err(Error::stopped());
         }
         Family::Training(model).seconds(batch, device, method)
     };

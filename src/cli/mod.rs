@@ -124,8 +124,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     crate::device::Device::keep_compiled();
     done.unwrap_or_else(|error| {
         report_error(&error);
-        let is_usage = matches!(error, Error::Config(_) | Error::UnknownDevice { .. } | Error::Shape(_));
-        ExitCode::from(if is_usage { USAGE } else { 1 })
+        ExitCode::from(match error {
+            Error::Config(_) | Error::UnknownDevice { .. } | Error::Shape(_) => USAGE,
+            Error::Stopped { .. } => INTERRUPTED,
+            _ => 1,
+        })
     })
 }
 

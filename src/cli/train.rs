@@ -123,11 +123,17 @@ pub(super) fn close_on_interrupt(closer: &crate::ui::Closer, first: &Arc<OnceLoc
 /// Says how the window's run ended, as without a window; `by_signal` closed it.
 #[cfg(feature = "ui")]
 pub(super) fn tell_end(ended: Option<crate::ui::Ended>, by_signal: bool) -> Result<ExitCode> {
+    use crate::ui::NoEnd;
+
     let summary = match ended {
         None => return Ok(ExitCode::SUCCESS),
-        Some(Err(message)) => {
+        Some(Err(NoEnd::Failed(message))) => {
             super::say(&format!("error: {message}"));
             return Ok(ExitCode::FAILURE);
+        }
+        Some(Err(NoEnd::Stopped(message))) => {
+            super::say(if by_signal { BY_SIGNAL } else { &message });
+            return Ok(if by_signal { ExitCode::from(super::INTERRUPTED) } else { ExitCode::SUCCESS });
         }
         Some(Ok(summary)) => summary,
     };

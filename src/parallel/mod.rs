@@ -166,7 +166,7 @@ impl<M: Module + 'static> DataParallel<M> {
     /// As [`Step::ensure_finite`]: fails if a loss or gradient was NaN or infinite, since when nothing was learned.
     ///
     /// # Errors
-    /// [`Error::NonFinite`], or if the device fails.
+    /// [`Error::Halted`], or if the device fails.
     pub fn ensure_finite(&mut self) -> Result<()> {
         self.exchange.update().ensure_finite()
     }

@@ -58,8 +58,13 @@ fn attempt(program: &Program, options: &PlanOptions, forced: &[usize]) -> Result
     let readers_first = overwrite::readers_first(program, &homes);
     let (groups, apart) = fuse::fuse(context, options, &kept, &readers_first);
     let bodies = bodies(context, &groups)?;
-    let made: Vec<Kernel> = groups.iter().zip(bodies).map(|(group, body)| kernel(program, group, body)).collect();
-    let order = order::order(&items(program, &groups, &made, &buffers, &readers_first), buffers.len());
+    let mut made: Vec<Kernel> = groups.iter().zip(bodies).map(|(group, body)| kernel(program, group, body)).collect();
+    let mut items = items(program, &groups, &made, &buffers, &readers_first);
+    order::raise_stages(&mut items);
+    for (kernel, item) in made.iter_mut().zip(&items) {
+        kernel.stage = item.stage;
+    }
+    let order = order::order(&items, buffers.len());
     let mut made: Vec<Option<Kernel>> = made.into_iter().map(Some).collect();
     let ordered = order.iter().filter_map(|&number| made[number].take());
     let kernels: Vec<Kernel> = ordered.filter(|kernel| !kernel.writes.is_empty()).collect();
@@ -179,20 +184,6 @@ fn items(
             items[writer].before.insert(reader);
         }
     }
-    // An early stage may need a later one's result (a graph traced out of order): then it belongs to the later one.
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for number in 0..items.len() {
-            let latest = items[number].before.iter().map(|&before| items[before].stage).max();
-            if let Some(latest) = latest
-                && latest > items[number].stage
-            {
-                items[number].stage = latest;
-                changed = true;
-            }
-        }
-    }
     items
 }
 
@@ -200,9 +191,28 @@ fn items(
 mod tests {
     use super::*;
     use crate::device::Device;
+    use crate::dtype::DType;
     use crate::runtime::Var;
     use crate::runtime::traced::Traced;
+    use crate::stage::Stage;
     use crate::tensor::Tensor;
+
+    /// Their times would else be told of a stage that was over when they ran.
+    #[test]
+    fn what_needs_a_later_stage_belongs_to_it() {
+        let device = Device::cpu();
+        let traced = Traced::new(&device, &vec![([4, 5].into(), DType::F32)], |inputs| {
+            let late = Stage::Update.scope(|| inputs[0].exp().sum_dim([1]));
+            // a sum of sums of sums, each of which is a kernel
+            let after = late.softmax(0).cumsum(0).exp().sum();
+            vec![inputs[0].sin(), after]
+        });
+        let plan = plan(&traced.expect("memory").program, &PlanOptions::CPU);
+        let stages: Vec<Stage> = plan.kernels.iter().map(|kernel| kernel.stage).collect();
+        let (first, others) = stages.split_first().expect("several kernels");
+        assert!(others.len() > 1 && *first == Stage::Forward, "{plan}");
+        assert!(others.iter().all(|&stage| stage == Stage::Update), "{plan}");
+    }
 
     /// Planning took a round for each of them, and so the square of their number.
     #[test]

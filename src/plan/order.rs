@@ -20,6 +20,34 @@ pub(super) struct Item {
     pub position: usize,
 }
 
+/// Moves items that need the result of a later stage to that stage: a graph may be traced out of order.
+pub(super) fn raise_stages(items: &mut [Item]) {
+    let mut waiting: Vec<usize> = items.iter().map(|item| item.before.len()).collect();
+    let after = followers(items);
+    let mut ready: Vec<usize> = (0..items.len()).filter(|&number| waiting[number] == 0).collect();
+    while let Some(number) = ready.pop() {
+        let stage = items[number].stage;
+        for &follower in &after[number] {
+            items[follower].stage = items[follower].stage.max(stage);
+            waiting[follower] -= 1;
+            if waiting[follower] == 0 {
+                ready.push(follower);
+            }
+        }
+    }
+}
+
+/// The items that each must come before.
+fn followers(items: &[Item]) -> Vec<Vec<usize>> {
+    let mut after = vec![Vec::new(); items.len()];
+    for (number, item) in items.iter().enumerate() {
+        for &before in &item.before {
+            after[before].push(number);
+        }
+    }
+    after
+}
+
 /// List scheduling from the items that depend on nothing: among the ready ones of the earliest stage, the one that adds
 /// least to (or takes most from) the memory alive.
 ///
@@ -27,12 +55,9 @@ pub(super) struct Item {
 /// keep the first of them waiting until nothing else is left, and what they read alive with it.
 pub(super) fn order(items: &[Item], buffers: usize) -> Vec<usize> {
     let mut waiting: Vec<usize> = items.iter().map(|item| item.before.len()).collect();
-    let mut after: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
+    let after = followers(items);
     let (mut readers, mut writers) = (vec![0usize; buffers], vec![0u64; buffers]);
-    for (number, item) in items.iter().enumerate() {
-        for &before in &item.before {
-            after[before].push(number);
-        }
+    for item in items {
         for &(buffer, _) in &item.reads {
             readers[buffer] += 1;
         }

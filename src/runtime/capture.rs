@@ -153,6 +153,16 @@ impl Captured {
         have_moved(&self.vars, &self.read)
     }
 
+    /// The input or variable that lies in external storage `external` from element `offset` on, in words.
+    pub(super) fn name_of(&self, external: usize, offset: usize, shape: &Shape) -> Option<String> {
+        if external < self.inputs.len() {
+            return Some(format!("input {external}"));
+        }
+        let lies_there =
+            |var: &&Arc<VarCell>| var.shape == *shape && var.memory().is_at(&self.storages[external], offset);
+        self.vars.iter().find(lies_there).map(|var| format!("the variable `{}`", var.name))
+    }
+
     /// What has moved since it was bound, in words.
     pub(super) fn moved(&self) -> String {
         let mut names = self.read.iter().filter(|place| place.has_moved()).map(|place| place.name.as_deref());

@@ -2,6 +2,7 @@
 
 mod arena;
 mod capture;
+mod captures;
 mod cell;
 mod checkpoint;
 mod diagnose;

@@ -8,7 +8,7 @@ use crate::shape::Shape;
 pub type Signature = Vec<(Shape, DType)>;
 
 /// What a step was traced for. The same function is another graph within other scopes.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Key {
     pub(super) signature: Signature,
     scopes: Scopes,
@@ -21,10 +21,11 @@ impl Key {
     }
 }
 
-/// What changed in `key` against the nearest of `earlier`, in words; those within the same scopes are nearer than others.
+/// What changed in `key` against the nearest of `earlier`, in words; those within the same scopes are nearer than others,
+/// and of equals the last.
 pub(super) fn change<'a>(key: &Key, earlier: impl Iterator<Item = &'a Key>) -> Option<String> {
     let near = |other: &&Key| (other.scopes == key.scopes, likeness(&key.signature, &other.signature));
-    let nearest = earlier.min_by_key(|other| std::cmp::Reverse(near(other)))?;
+    let nearest = earlier.max_by_key(near)?;
     key.scopes.difference(&nearest.scopes).or_else(|| difference(&key.signature, &nearest.signature))
 }
 
@@ -70,5 +71,8 @@ mod tests {
         let both = "input 0 is f32 [64, 3] instead of f16 [64, 3] and input 1 is i32 [30] instead of i32 [32]";
         assert_eq!(change(&[&three, &halves]).as_deref(), Some(both));
         assert_eq!(change(&[&three]).as_deref(), Some("there are 2 inputs instead of 3"));
+        let last = signature(&[(&[64, 3], DType::F32), (&[32], DType::I32)]);
+        let text = "input 1 is i32 [30] instead of i32 [32]";
+        assert_eq!(change(&[&whole, &three, &last]).as_deref(), Some(text), "both are as near");
     }
 }

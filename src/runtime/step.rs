@@ -1,7 +1,7 @@
 //! Captured steps: traced once for the signature of their inputs, then only replayed.
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,22 +11,19 @@ use crate::error::{Error, Result};
 use crate::graph::{NodeRef, Program};
 use crate::plan::{Plan, PlanOptions};
 use crate::shape::Shape;
-use crate::stage::Stage;
 use crate::tensor::Tensor;
-use crate::timing::spans::{SpanLog, WorkSpan};
-use crate::timing::{KernelTime, StageTimes, TimeSource};
+use crate::timing::spans::SpanLog;
+use crate::timing::{KernelTime, StageTimes};
 
 use super::capture::{Captured, Planned};
+use super::captures::Captures;
 use super::eval::{options_for, realize};
 use super::forecast::Forecast;
 use super::signature::{Key, Signature};
+use super::trace;
 use super::var::{Var, VarKind};
 
 type Function = Box<dyn FnMut(&[Tensor]) -> Vec<Tensor> + Send>;
-
-/// Signatures that a step stays captured for, unless it is told another number. Each has memory of its own for its
-/// inputs, outputs and intermediate results: enough for the sizes of a few batches, in training and out of it.
-const SIGNATURES: usize = 8;
 
 /// A function of tensors that is traced once for each signature of inputs and then replayed without graph work.
 ///
@@ -34,7 +31,8 @@ const SIGNATURES: usize = 8;
 /// [`Mode`](crate::nn::Mode), [`no_grad`](crate::no_grad), [`autocast`](crate::tensor::autocast) or
 /// [`freeze_statistics`](crate::nn::freeze_statistics) it is traced anew. What the closure does to the host, such as
 /// [`set_learning_rate`](crate::optim::Optimizer::set_learning_rate) or counting, happens when it is traced, not in
-/// every run: that belongs beside `run`.
+/// every run: that belongs beside `run`. So does running another step, which is refused while a step is traced
+/// ([`Error::StepInStep`]).
 ///
 /// Variables it assigns change when it runs. If anything in it was checked with [`super::check_finite`] (losses and
 /// gradients are, by `backward` and the optimizers), a run in which a checked value is NaN or infinite changes nothing,
@@ -66,20 +64,8 @@ pub struct Step {
     function: Function,
     halted: Var,
     options: PlanOptions,
-    /// Planned and not captured yet, the oldest first.
-    planned: Vec<(Key, Planned)>,
-    captured: HashMap<Key, Captured>,
-    /// Most signatures that stay captured, and that stay planned.
-    limit: usize,
-    /// Grows with each use.
-    clock: u64,
+    captures: Captures,
     runs: u64,
-    /// Kernels are timed one by one.
-    profiled: bool,
-    /// What the host took to hand over inputs given as bytes, and what signatures took that were forgotten.
-    times: StageTimes,
-    /// Where it is noted when work was done.
-    log: Option<Arc<SpanLog>>,
 }
 
 /// What a captured step consists of.
@@ -105,14 +91,8 @@ impl Step {
             function: Box::new(function),
             halted: Var::new("halted", VarKind::State, &zero)?,
             options: options_for(device),
-            planned: Vec::new(),
-            captured: HashMap::new(),
-            limit: SIGNATURES,
-            clock: 0,
+            captures: Captures::default(),
             runs: 0,
-            profiled: false,
-            times: StageTimes::default(),
-            log: None,
         })
     }
 
@@ -127,20 +107,21 @@ impl Step {
     /// that which was used longest ago is forgotten, and its memory given back.
     #[must_use]
     pub fn with_signature_limit(mut self, limit: usize) -> Self {
-        self.limit = limit.max(1);
+        self.captures.set_limit(limit.max(1));
         self
     }
 
     /// Runs the step. The outputs are snapshots: they keep their values when it runs again.
     ///
     /// # Errors
-    /// If the device fails, or the function kept a tensor of an earlier trace and uses it.
+    /// If the device fails, or the function kept a tensor of an earlier trace and uses it; within another step, which
+    /// would not repeat it.
     ///
     /// # Panics
     /// If an input is on another device.
     #[track_caller]
     pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        let key = Key::now(inputs_signature(inputs));
+        let key = key_now(inputs_signature(inputs))?;
         let device = self.device.clone();
         let _exclusive = device.exclusive();
         self.take_inputs(&key, inputs)?;
@@ -169,10 +150,11 @@ impl Step {
     /// Runs the step on inputs given as bytes, in the order, shapes and types of `signature`: no tensors are made.
     ///
     /// # Errors
-    /// If the device fails.
+    /// As [`run`](Self::run), or if an input has not as many bytes as it takes.
+    #[track_caller]
     pub fn run_bytes<S: Borrow<Shape>>(&mut self, inputs: &[(S, DType, &[u8])]) -> Result<Vec<Tensor>> {
         let signature: Signature = inputs.iter().map(|(shape, dtype, _)| (shape.borrow().clone(), *dtype)).collect();
-        let key = Key::now(signature);
+        let key = key_now(signature)?;
         for (shape, dtype, bytes) in inputs {
             check_input(shape.borrow(), *dtype, bytes)?;
         }
@@ -184,19 +166,18 @@ impl Step {
             device.write(storage, 0, &dtype.canonical(bytes))?;
         }
         let end = Instant::now();
-        self.times.add(Stage::Upload, (end - start).as_secs_f64() * 1e3, TimeSource::WallClock);
-        if let Some(log) = &self.log {
-            log.push(WorkSpan { stage: Stage::Upload, start, end, number: log.number() });
-        }
+        self.captures.note_upload(start, end);
         self.replay(&key)
     }
 
     /// Traces, plans and compiles for inputs of these shapes and types, without running.
     ///
     /// # Errors
-    /// If the device fails.
+    /// If the device fails, or within another step.
+    #[track_caller]
     pub fn prepare(&mut self, inputs: &[(Shape, DType)]) -> Result<StepInfo> {
-        let captured = self.captured(&Key::now(inputs.to_vec()))?;
+        let key = key_now(inputs.to_vec())?;
+        let captured = self.captured(&key)?;
         Ok(StepInfo {
             plan: captured.plan.clone(),
             program: captured.program.clone(),
@@ -222,18 +203,19 @@ impl Step {
     /// ```
     ///
     /// # Errors
-    /// If the device fails or has no memory.
+    /// If the device fails or has no memory, or within another step.
+    #[track_caller]
     pub fn tune(
         &mut self,
         inputs: &[(Shape, DType)],
         options: &TuneOptions,
         tell: &mut dyn FnMut(TuneProgress),
     ) -> Result<TuneReport> {
-        let key = Key::now(inputs.to_vec());
+        let key = key_now(inputs.to_vec())?;
         let planned = self.take_planned(&key)?;
         let externals: Vec<u64> = planned.traced.storages.iter().map(Storage::bytes).collect();
         let report = self.device.tune(&planned.plan, &externals, options, tell);
-        self.keep_planned(key, planned);
+        self.captures.keep_planned(key, planned);
         report
     }
 
@@ -245,8 +227,8 @@ impl Step {
         Ok(self.halted.tensor().item::<u32>()? != 0)
     }
 
-    /// Fails if a run met a NaN or infinity and the step has stood still since, as [`Step::halted`] says. Waits for the
-    /// device: for loops of one's own to ask where they read their losses, as every epoch.
+    /// Fails if a run met a NaN or infinity and the step has stood still since, as [`Step::halted`] says: in which run, is
+    /// not known. Waits for the device: for loops of one's own to ask where they read their losses, as every epoch.
     ///
     /// ```
     /// use brasa::nn::{Init, Linear, Module};
@@ -265,25 +247,27 @@ impl Step {
     /// step.run(&[Tensor::ones([4, 2], &device)])?;
     /// step.ensure_finite()?;
     /// step.run(&[Tensor::full([4, 2], f32::NAN, &device)])?;
-    /// assert!(matches!(step.ensure_finite(), Err(Error::NonFinite { .. })));
+    /// assert!(matches!(step.ensure_finite(), Err(Error::Halted { runs: 2 })));
     /// # Ok::<(), brasa::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::NonFinite`], or if the device fails.
+    /// [`Error::Halted`], or if the device fails.
     pub fn ensure_finite(&self) -> Result<()> {
-        if !self.halted()? {
-            return Ok(());
-        }
-        let message = "a loss or gradient of this or an earlier step is NaN or infinite, and nothing has been learned \
-                       since (Step::diagnose tells where it comes from, Step::resume goes on)";
-        Err(Error::NonFinite { step: self.runs, message: message.to_owned() })
+        if self.halted()? { Err(Error::Halted { runs: self.runs }) } else { Ok(()) }
     }
 
-    /// Halts with `other`, and `other` with it: a step in several parts, of which none may count if one does not. To be
-    /// called before the first run.
+    /// Halts with `other`, and `other` with it: a step in several parts, of which none may count if one does not.
+    ///
+    /// # Panics
+    /// If the step was run, prepared or planned already, as its plans would halt by themselves, or `other` is on
+    /// another device.
     #[must_use]
+    #[track_caller]
     pub fn halting_with(mut self, other: &Self) -> Self {
+        let (own, others) = (self.device.name(), other.device.name());
+        assert!(self.device == other.device, "halting_with: a step on {own} cannot halt with one on {others}");
+        assert!(self.captures.is_empty(), "halting_with: the step was traced already: call it before anything else");
         self.halted = other.halted.clone();
         self
     }
@@ -303,149 +287,87 @@ impl Step {
 
     /// Milliseconds per stage since the last call, over all signatures.
     pub fn stage_times(&mut self) -> StageTimes {
-        let mut times = std::mem::take(&mut self.times);
-        for captured in self.captured.values_mut() {
-            times.merge(&captured.bound.stage_times());
-        }
-        times
+        self.captures.stage_times()
     }
 
     /// Notes in `log` when inputs were copied and when each stage ran, from now on.
     pub(crate) fn note_spans(&mut self, log: &Arc<SpanLog>) {
-        self.log = Some(Arc::clone(log));
-        for captured in self.captured.values_mut() {
-            captured.bound.note_spans(log);
-        }
+        self.captures.note_spans(log);
     }
 
     /// Times every kernel by itself from now on (or not). Steps run slower meanwhile.
     pub fn profile_kernels(&mut self, on: bool) {
-        self.profiled = on;
-        for captured in self.captured.values_mut() {
-            captured.bound.profile_kernels(on);
-        }
+        self.captures.profile_kernels(on);
     }
 
-    /// What each kernel took, over the runs since profiling began, in the order of the plans.
+    /// What each kernel took, over the runs since profiling began: of each signature in the order of its plan, and of
+    /// the signature first that was captured first.
     pub fn kernel_times(&mut self) -> Vec<KernelTime> {
-        self.captured.values_mut().flat_map(|captured| captured.bound.kernel_times()).collect()
+        self.captures.kernel_times()
     }
 
     /// The same of the kernels for inputs of `signature` only.
     pub(crate) fn kernel_times_for(&mut self, signature: &Signature) -> Vec<KernelTime> {
-        self.captured
-            .get_mut(&Key::now(signature.clone()))
-            .map(|captured| captured.bound.kernel_times())
-            .unwrap_or_default()
+        self.captures.kernel_times_for(&Key::now(signature.clone()))
     }
 
-    /// Finds where the first non-finite value appears for these inputs, by running every node on its own. Changes no
-    /// state.
+    /// Finds where the first non-finite value appears for these inputs, in words: the input or variable that has one
+    /// already, if there is one, and the first op that makes one, by running every node on its own. Changes no state.
     ///
     /// # Errors
-    /// If the device fails.
+    /// If the device fails, or within another step.
+    ///
+    /// # Panics
+    /// If an input is on another device.
+    #[track_caller]
     pub fn diagnose(&mut self, inputs: &[Tensor]) -> Result<Option<String>> {
-        let key = Key::now(inputs_signature(inputs));
+        let key = key_now(inputs_signature(inputs))?;
         let device = self.device.clone();
         let _exclusive = device.exclusive();
         self.take_inputs(&key, inputs)?;
         let options = self.options;
         let captured = self.captured(&key)?;
-        super::diagnose::first_non_finite(&device, &captured.program, &captured.storages, &captured.hosts, &options)
+        super::diagnose::first_non_finite(&device, captured, &options)
     }
 
     /// The memory that the step takes once it is captured for all of `signatures`, which must not be more than its
     /// limit. It is traced and planned for those that are new, and takes no memory yet.
     ///
     /// # Errors
-    /// If the device fails.
+    /// If the device fails, or within another step.
+    #[track_caller]
     pub fn forecast(&mut self, signatures: &[Signature]) -> Result<Forecast> {
         let mut counted = Vec::new();
         let mut sum = Forecast::default();
         for signature in signatures {
-            let key = Key::now(signature.clone());
+            let key = key_now(signature.clone())?;
             let planned = self.take_planned(&key)?;
             sum = sum + planned.forecast(&mut counted);
-            self.keep_planned(key, planned);
+            self.captures.keep_planned(key, planned);
         }
         Ok(sum)
     }
 
+    /// What it is captured as for `key`: now, unless that was done and is up to date.
     fn captured(&mut self, key: &Key) -> Result<&mut Captured> {
-        if self.captured.get(key).map_or(Ok(true), Captured::is_stale)? {
-            self.capture(key)?;
+        if !self.captures.is_current(key)? {
+            let planned = self.take_planned(key)?;
+            self.captures.capture(key, planned, &self.device)?;
         }
-        self.clock += 1;
-        let captured = self.captured.get_mut(key).expect("it was just inserted");
-        captured.used = self.clock;
-        Ok(captured)
-    }
-
-    /// Plans the step for `key`, unless that was done, and gives it memory.
-    fn capture(&mut self, key: &Key) -> Result<()> {
-        let planned = self.take_planned(key)?;
-        let because = self.why_not_reused(key, &planned.traced.program);
-        crate::debug::plan_made(&planned.traced.program, &planned.plan, because.as_deref());
-        // first, so that their memory can be used
-        self.forget(key);
-        while self.captured.len() >= self.limit {
-            let oldest = self.captured.iter().min_by_key(|(_, captured)| captured.used);
-            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { break };
-            self.forget(&oldest);
-        }
-        match planned.bind(&self.device, because) {
-            Ok(mut captured) => {
-                if self.profiled {
-                    captured.bound.profile_kernels(true);
-                }
-                if let Some(log) = &self.log {
-                    captured.bound.note_spans(log);
-                }
-                self.captured.insert(key.clone(), captured);
-                Ok(())
-            }
-            Err(error) => {
-                self.keep_planned(key.clone(), planned);
-                Err(error)
-            }
-        }
+        Ok(self.captures.used(key))
     }
 
     /// The plan for `key`, made now unless there is one that is up to date.
     fn take_planned(&mut self, key: &Key) -> Result<Planned> {
-        let place = self.planned.iter().position(|(known, _)| known == key);
-        match place.map(|place| self.planned.remove(place).1) {
-            Some(planned) if !planned.is_stale()? => Ok(planned),
-            _ => Planned::new(&self.device, &mut self.function, &key.signature, &self.halted, &self.options),
-        }
-    }
-
-    /// Keeps a plan for later, in the place of the oldest one if there are too many.
-    fn keep_planned(&mut self, key: Key, planned: Planned) {
-        if self.planned.len() >= self.limit {
-            self.planned.remove(0);
-        }
-        self.planned.push((key, planned));
-    }
-
-    /// What keeps a plan of the step from being used for `key`, whose program is `program`.
-    fn why_not_reused(&self, key: &Key, program: &Program) -> Option<String> {
-        match self.captured.get(key) {
-            Some(stale) => Some(program.difference(&stale.program).unwrap_or_else(|| stale.moved())),
-            None => super::signature::change(key, self.captured.keys()),
-        }
-    }
-
-    /// Drops what was captured for `key`, but for its times.
-    fn forget(&mut self, key: &Key) {
-        if let Some(mut captured) = self.captured.remove(key) {
-            self.times.merge(&captured.bound.stage_times());
+        match self.captures.take_planned(key)? {
+            Some(planned) => Ok(planned),
+            None => Planned::new(&self.device, &mut self.function, &key.signature, &self.halted, &self.options),
         }
     }
 
     fn replay(&mut self, key: &Key) -> Result<Vec<Tensor>> {
         let device = self.device.clone();
-        let captured = self.captured.get_mut(key).expect("captured before it is replayed");
+        let captured = self.captures.used(key);
         for var in &captured.written {
             var.release_snapshots()?;
         }
@@ -461,6 +383,18 @@ impl Step {
         self.runs += 1;
         Ok(captured.outputs.iter_mut().map(|output| output.tensor(&device)).collect())
     }
+}
+
+/// What a step is found by for inputs of `signature`, within the scopes that hold on this thread.
+///
+/// # Errors
+/// While a step is traced: what another one gave would be a constant of the trace, and it would not run again.
+#[track_caller]
+fn key_now(signature: Signature) -> Result<Key> {
+    if trace::is_tracing() {
+        return Err(Error::StepInStep { location: Location::caller().to_string() });
+    }
+    Ok(Key::now(signature))
 }
 
 fn inputs_signature(inputs: &[Tensor]) -> Signature {

@@ -76,7 +76,13 @@ impl Traced {
             results
         });
         let roots = results.iter().map(|result| result.node()).chain(trace.pending.iter().map(|(_, node)| node));
-        let (mut vars, memories) = leaves(roots);
+        let (mut vars, mut memories) = (Vec::new(), Vec::new());
+        for leaf in leaves(roots) {
+            match &leaf.source {
+                Some(Source::Var(var)) => vars.push(var.clone()),
+                _ => memories.extend(leaf.value()),
+            }
+        }
         vars.extend(trace.pending.iter().map(|(var, _)| var.clone()));
         vars.sort_by_key(|var| var.id);
         vars.dedup_by_key(|var| var.id);
@@ -125,23 +131,19 @@ impl Traced {
     }
 }
 
-/// The variables and the tensors from outside that `roots` are computed from.
-fn leaves<'a>(roots: impl Iterator<Item = &'a NodeRef>) -> (Vec<Arc<VarCell>>, Vec<Memory>) {
-    let (mut vars, mut memories) = (Vec::new(), Vec::new());
+/// What `roots` are computed from: nodes with a source or a value.
+pub(super) fn leaves<'a>(roots: impl Iterator<Item = &'a NodeRef>) -> Vec<&'a NodeRef> {
     let mut seen = HashSet::new();
-    let mut stack: Vec<&NodeRef> = roots.collect();
+    let (mut stack, mut leaves): (Vec<&NodeRef>, _) = (roots.collect(), Vec::new());
     while let Some(node) = stack.pop() {
         if !seen.insert(node.id) {
             continue;
         }
-        match &node.source {
-            Some(Source::Var(var)) => vars.push(var.clone()),
-            Some(Source::Memory(memory)) => memories.push(memory.clone()),
-            _ => match node.value() {
-                Some(memory) => memories.push(memory),
-                None => stack.extend(&node.inputs),
-            },
+        if node.source.is_some() || node.value().is_some() {
+            leaves.push(node);
+        } else {
+            stack.extend(&node.inputs);
         }
     }
-    (vars, memories)
+    leaves
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use crate::device::{Device, Purpose};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::{Memory, NodeRef, Source};
+use crate::graph::{Memory, Source};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 use super::cell::VarCell;
 use super::trace;
+use super::traced::leaves;
 
 /// What a variable is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,7 +85,7 @@ impl Var {
             var.set(value)?;
             return Ok(var);
         }
-        let leaves = leaves(node);
+        let leaves = leaves(std::iter::once(node));
         if leaves.iter().any(|leaf| matches!(leaf.source, Some(Source::Input(_)))) {
             let what = format!("a new variable `{name}` with a value made from the step's inputs");
             return Err(Error::Traced { what });
@@ -181,23 +182,6 @@ impl Var {
     pub fn id(&self) -> u64 {
         self.0.id
     }
-}
-
-/// What a value is computed from: nodes with a source or a value.
-fn leaves(node: &NodeRef) -> Vec<&NodeRef> {
-    let mut seen = std::collections::HashSet::new();
-    let (mut stack, mut leaves) = (vec![node], Vec::new());
-    while let Some(node) = stack.pop() {
-        if !seen.insert(node.id) {
-            continue;
-        }
-        if node.source.is_some() || node.value().is_some() {
-            leaves.push(node);
-        } else {
-            stack.extend(&node.inputs);
-        }
-    }
-    leaves
 }
 
 impl fmt::Debug for Var {

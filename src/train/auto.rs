@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::device::{Device, DeviceInfo, DeviceKind};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::{cache_folder, create_folder, write_whole};
 use crate::gpu::circumstances;
 use crate::units::{bytes, pays_off, thousands};
@@ -80,8 +80,8 @@ struct Memory {
 /// Does a few steps of the run on each device of the machine, unless they were done before, and takes the fastest.
 ///
 /// # Errors
-/// If no device can do them; the CPU's error is told.
-pub(super) fn choose(config: &Config, open: &Open<'_>) -> Result<Choice> {
+/// If no device can do them; the CPU's error is told. [`Error::Stopped`] if `control` says stop before all are tried.
+pub(super) fn choose(config: &Config, open: &Open<'_>, control: &Control) -> Result<Choice> {
     let devices = worth_trying(&Device::list());
     if let [only] = &devices[..] {
         let why = format!("--device auto: {}, as there is no GPU", only.selector);
@@ -92,7 +92,7 @@ pub(super) fn choose(config: &Config, open: &Open<'_>) -> Result<Choice> {
     if let Some((_, tried)) = memory.measured.iter().find(|(known, _)| *known == key) {
         return Ok(decide(tried, "measured by an earlier run"));
     }
-    let tried = devices.iter().map(|info| attempt(config, open, info)).collect::<Result<Vec<_>>>()?;
+    let tried = devices.iter().map(|info| attempt(config, open, info, control)).collect::<Result<Vec<_>>>()?;
     let choice = decide(&tried, "measured now");
     // what kept a device from it may be gone the next time
     if tried.iter().all(|tried| matches!(tried.step, Ok(Some(_)))) {
@@ -119,9 +119,11 @@ pub(super) fn worth_trying(devices: &[DeviceInfo]) -> Vec<DeviceInfo> {
 
 /// A few steps on one device. Only the CPU's failure is one: what the settings and the data have wrong, is wrong there,
 /// too.
-fn attempt(config: &Config, open: &Open<'_>, info: &DeviceInfo) -> Result<Tried> {
+fn attempt(config: &Config, open: &Open<'_>, info: &DeviceInfo, control: &Control) -> Result<Tried> {
     let on_device = Config { device: Some(info.selector.clone()), ..config.clone() };
-    let step = match forecast_of(on_device, open, &Control::default()) {
+    let step = match forecast_of(on_device, open, control) {
+        // of what was cut off there is no time
+        _ if control.stopping() => return Err(Error::stopped()),
         Err(error) if info.selector == "cpu" => return Err(error),
         other => other.map(|forecast| forecast.step_ms).map_err(|error| error.to_string()),
     };
@@ -214,6 +216,15 @@ mod tests {
         assert!(cost.starts_with("gpu:0 pays off if an hour of it costs less than 3.0 x an hour of cpu"), "{cost}");
         let Choice { device, step_ms, .. } = decide(&[tried("cpu", Ok(None)), tried("gpu:0", Err("no"))], "");
         assert_eq!((&*device, step_ms), ("cpu", None));
+    }
+
+    #[test]
+    fn a_trial_that_is_stopped_is_no_measurement() {
+        let control = Control::default();
+        control.stop();
+        let config = Config::default().resolve().expect("good settings");
+        let tried = attempt(&config, &super::super::trainer::open, Device::cpu().info(), &control);
+        assert!(matches!(tried, Err(Error::Stopped { .. })), "{tried:?}");
     }
 
     #[test]

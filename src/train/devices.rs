@@ -29,7 +29,13 @@ pub(super) fn open(names: Option<&str>) -> Result<Vec<Device>> {
     }
     let mut devices = Vec::new();
     for name in names.split(',') {
-        let device = Device::named(name)?;
+        let of_all = [AUTO, GPUS].into_iter().find(|word| name.trim().eq_ignore_ascii_case(word));
+        if let Some(word) = of_all {
+            let message =
+                format!("device: `{word}` chooses devices itself, and cannot be one of several: give it alone");
+            return Err(Error::Config(message));
+        }
+        let device = Device::named(name).map_err(with_more)?;
         if devices.contains(&device) {
             let message = format!("device: `{names}` names {} twice", device.name());
             return Err(Error::Config(message));
@@ -58,4 +64,24 @@ fn with_more(error: Error) -> Error {
 /// For people: what they are called.
 pub(super) fn names(devices: &[Device]) -> String {
     devices.iter().map(Device::name).collect::<Vec<_>>().join(" + ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_devices_says_what_may_be_in_it() {
+        let message = |names: &str| open(Some(names)).expect_err("no such devices").to_string();
+        for word in ["gpus", " Auto"] {
+            let said = message(&format!("cpu,{word}"));
+            assert!(
+                said.contains("cannot be one of several") && said.contains(word.trim().to_lowercase().as_str()),
+                "{said}"
+            );
+        }
+        let said = message("cpu,nonesuch");
+        assert!(said.contains("`nonesuch`") && said.contains("or several with commas between them"), "{said}");
+        assert!(message("cpu,cpu").contains("twice"));
+    }
 }

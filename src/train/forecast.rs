@@ -54,7 +54,7 @@ pub fn forecast(config: Config, control: &Control) -> Result<RunForecast> {
 
 /// The same with data as `open` opens them.
 pub(super) fn forecast_of(config: Config, open: &Open<'_>, control: &Control) -> Result<RunForecast> {
-    let Prepared { config, data, mut learner, memory, length, .. } = Prepared::new(config, open)?;
+    let Prepared { config, data, mut learner, memory, length, .. } = Prepared::new(config, open, &Control::default())?;
     let steps = length.steps as usize;
     let mut batches = data.train.start()?;
     let mut left = steps;

@@ -1,6 +1,6 @@
 //! Answers of a model in an ONNX file, brasa's own or another program's.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::data::Normalization;
 use crate::device::Device;
@@ -16,12 +16,13 @@ use super::record::InputRecord;
 /// A row of what a model says adds up to 1 within this if it is probabilities.
 const SUM_TOLERANCE: f64 = 1e-3;
 
-/// What an ONNX file of another program does not tell of pictures.
+/// What an ONNX file of another program does not tell of its input and its classes.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Preprocessing {
     /// What of each channel (or of all) becomes 0, and how much becomes 1, where levels go from 0 to 1: the mean and
-    /// standard deviation of PyTorch's `Normalize`. Without them, the model is given levels from 0 to 1. A file that
-    /// brasa wrote tells them itself.
+    /// standard deviation of PyTorch's `Normalize`. Without them, the model is given levels from 0 to 1. Of rows, what of
+    /// each column (or of all) becomes 0 and how much of its unit becomes 1; without them, they are given as they are. A
+    /// file that brasa wrote tells them itself.
     pub scale: Option<(Vec<f32>, Vec<f32>)>,
     /// Names of the classes, or the file's own, or else their numbers.
     pub classes: Option<Vec<String>>,
@@ -49,122 +50,196 @@ impl Predictor {
     pub fn open_onnx(path: &Path, preprocessing: &Preprocessing, device: Option<&str>) -> Result<Self> {
         let device = device.map_or_else(Device::best, Device::named)?;
         let model = Model::load(path, &device)?;
-        let wrong = |reason: String| Error::format(path, reason);
+        let asked = Asked::of(&model, path)?;
+        if let Some((mean, std)) = &preprocessing.scale {
+            asked.check_scale(mean, std).map_err(|reason| Error::Config(format!("{}: {reason}", path.display())))?;
+        }
+        let normalization = normalization(&model, &asked.shape, preprocessing);
+        let (mean, std) = asked.levels(&normalization);
+        let said = Said::of(&model, &asked, path)?;
+        let classes = said.classes(&model, preprocessing, path)?;
+        let columns = if let [features] = asked.shape[..] { names(&model, COLUMNS, features) } else { None };
+        let (rows, segments) = (asked.rows, said.segments);
+        let input =
+            InputRecord { shape: asked.shape.clone(), mean, std, segments, columns: columns.unwrap_or_default() };
+        let answers = Answers { model, asked, said, normalization, path: path.to_owned() };
+        let answer = move |inputs: &Tensor| no_grad(|| answers.of(inputs));
+        Ok(Self::new(device, classes, input, rows, Box::new(answer)))
+    }
+}
+
+/// What a model is to be given.
+struct Asked {
+    /// Of a sample.
+    shape: Vec<usize>,
+    dtype: DType,
+    /// Samples of a batch, if there must be so many.
+    rows: Option<usize>,
+    /// Whether the file tells how inputs are scaled, as brasa's own do.
+    is_ours: bool,
+    /// Whether it takes levels of bytes as they are.
+    has_levels: bool,
+    /// As the file has it, for messages.
+    text: String,
+}
+
+impl Asked {
+    fn of(model: &Model, path: &Path) -> Result<Self> {
         let [input] = model.inputs() else {
-            return Err(wrong(format!("it has {} inputs; answers are told of models with one", model.inputs().len())));
+            let count = model.inputs().len();
+            return Err(Error::format(path, format!("it has {count} inputs; answers are told of models with one")));
         };
         let shape = sample_shape(input.dimensions.as_deref()).ok_or_else(|| {
-            wrong(format!(
+            let reason = format!(
                 "its input is {input}; answers are told of [batch, 1 or 3 channels, height, width] and [batch, features], with all \
                  sizes but the batch's in the file"
-            ))
+            );
+            Error::format(path, reason)
         })?;
-        let dtype = input.dtype.unwrap_or(DType::F32);
         let rows = match input.dimensions.as_deref() {
             Some([Dimension::Fixed(rows), ..]) => Some(*rows),
             _ => None,
         };
         if rows == Some(0) {
-            return Err(wrong(format!("its input is {input}: batches of nothing")));
+            return Err(Error::format(path, format!("its input is {input}: batches of nothing")));
         }
-        let is_ours = model.metadata().contains_key(GIVEN);
-        if let Some((mean, std)) = &preprocessing.scale {
-            if is_ours {
-                let message = "it tells itself by which mean and deviation pictures are scaled: give neither";
-                return Err(Error::Config(format!("{}: {message}", path.display())));
-            }
-            if let [channels, _, _] = &shape[..]
-                && [mean, std].iter().any(|numbers| numbers.len() != 1 && numbers.len() != *channels)
-            {
-                let [mean, std] = [mean.len(), std.len()];
-                return Err(wrong(format!(
-                    "its input is {input}, with {mean} numbers for the mean and {std} for the scale"
-                )));
-            }
-            if mean.len() != std.len() || !std.iter().all(|&std| std > 0.0) {
-                return Err(wrong(format!(
-                    "the scale is {mean:?} and {std:?}: as many numbers for the mean as for the deviation, and these greater \
-                     than 0"
-                )));
-            }
-        }
-        let normalization = normalization(&model, &shape, preprocessing);
+        let dtype = input.dtype.unwrap_or(DType::F32);
+        let given = model.metadata().get(GIVEN);
         // of whole numbers, levels are what there is
-        let has_levels = !dtype.is_float() || model.metadata().get(GIVEN).is_some_and(|given| given == LEVELS);
-        // of rows that the model scales itself nothing is left to do, and pictures of other programs have 256 levels,
-        // whatever is done to them
-        let (mean, std) = match (&shape[..], has_levels) {
-            ([features], true) => (vec![0.0; *features], vec![1.0; *features]),
-            ([_, ..], _) if shape.len() == 3 && !is_ours => (vec![0.0], vec![255.0]),
+        let has_levels = !dtype.is_float() || given.is_some_and(|given| given == LEVELS);
+        Ok(Self { shape, dtype, rows, is_ours: given.is_some(), has_levels, text: input.to_string() })
+    }
+
+    /// Whether inputs can be scaled so; what is wrong otherwise.
+    fn check_scale(&self, mean: &[f32], std: &[f32]) -> Result<(), String> {
+        if self.is_ours {
+            return Err("it tells itself by which mean and deviation inputs are scaled: give neither".into());
+        }
+        if !self.dtype.is_float() {
+            return Err(format!(
+                "its input is {}: whole numbers are not scaled; give no mean and deviation",
+                self.text
+            ));
+        }
+        // a number for each channel, or for each column
+        if [mean, std].iter().any(|numbers| numbers.len() != 1 && numbers.len() != self.shape[0]) {
+            let (mean, std, all) = (mean.len(), std.len(), self.shape[0]);
+            return Err(format!(
+                "its input is {}, with {mean} numbers for the mean and {std} for the scale: give 1 or {all} of each",
+                self.text
+            ));
+        }
+        if mean.len() != std.len() || !std.iter().all(|&std| std > 0.0) {
+            return Err(format!(
+                "the scale is {mean:?} and {std:?}: as many numbers for the mean as for the deviation, and these greater \
+                 than 0"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Mean and deviation by which a sample is brought to what the model is given.
+    fn levels(&self, normalization: &Normalization) -> (Vec<f32>, Vec<f32>) {
+        match self.shape[..] {
+            // of rows that the model scales itself nothing is left to do
+            [features] if self.has_levels => (vec![0.0; features], vec![1.0; features]),
+            // pictures of other programs have 256 levels, whatever is done to them
+            [_, _, _] if !self.is_ours => (vec![0.0], vec![255.0]),
             _ => (normalization.mean.clone(), normalization.std.clone()),
-        };
-        // once, to learn what its outputs are
-        let blank = Tensor::zeros_of([&[rows.unwrap_or(1)], &shape[..]].concat(), dtype, &device);
-        let outputs = model.run(&[blank])?;
+        }
+    }
+}
+
+/// What a model says.
+struct Said {
+    /// Classes of pixels, not of samples.
+    segments: bool,
+    /// Numbers for each sample or pixel.
+    count: usize,
+    /// Whether each is a probability of its own.
+    is_sigmoid: bool,
+}
+
+impl Said {
+    /// Asks the model once, to learn what its outputs are.
+    fn of(model: &Model, asked: &Asked, path: &Path) -> Result<Self> {
+        let shape = [&[asked.rows.unwrap_or(1)], &asked.shape[..]].concat();
+        let outputs = model.run(&[Tensor::zeros_of(shape, asked.dtype, model.device())])?;
         let (segments, count) = match outputs.first().map(|output| output.shape().dims()) {
             Some(&[_, classes]) => (false, classes),
-            Some(&[_, classes, height, width]) if shape[1..] == [height, width] => (true, classes),
+            Some(&[_, classes, height, width]) if asked.shape[1..] == [height, width] => (true, classes),
             _ => {
                 let said = model.outputs().first().map(ToString::to_string).unwrap_or_default();
-                return Err(wrong(format!(
-                    "its first output is {said}, not [batch, classes] or a class of each pixel"
-                )));
+                let reason = format!("its first output is {said}, not [batch, classes] or a class of each pixel");
+                return Err(Error::format(path, reason));
             }
         };
         if count == 0 {
-            return Err(wrong("it tells no classes".into()));
-        }
-        let (told, is_sigmoid) = (count, model.last_operator() == Some("Sigmoid"));
-        let count = told.max(2);
-        if told == 1
-            && !segments
-            && !is_sigmoid
-            && preprocessing.classes.as_ref().is_none_or(|names| names.len() != count)
-        {
-            return Err(wrong(
-                "it tells one number for each sample: name two classes, if that is how likely the second one is; any other number is \
-                 for programs (`brasa::formats::onnx::Model`)"
-                    .into(),
-            ));
+            return Err(Error::format(path, "it tells no classes"));
         }
         if segments && count > 256 {
-            return Err(wrong(format!("masks have 256 classes at most, not {count}")));
+            return Err(Error::format(path, format!("masks have 256 classes at most, not {count}")));
+        }
+        Ok(Self { segments, count, is_sigmoid: model.last_operator() == Some("Sigmoid") })
+    }
+
+    /// Names of the classes: the caller's, the file's, or numbers.
+    fn classes(&self, model: &Model, preprocessing: &Preprocessing, path: &Path) -> Result<Vec<String>> {
+        // one number tells of two
+        let count = self.count.max(2);
+        let given = preprocessing.classes.as_ref();
+        let is_number = self.count == 1 && !self.segments && !self.is_sigmoid;
+        if is_number && given.is_none_or(|names| names.len() != count) {
+            let reason = "it tells one number for each sample: name two classes, if that is how likely the second one is; any \
+                          other number is for programs (`brasa::formats::onnx::Model`)";
+            return Err(Error::format(path, reason));
         }
         let numbered = || (0..count).map(|number| number.to_string()).collect();
-        let classes = preprocessing.classes.clone().or_else(|| names(&model, CLASSES, count)).unwrap_or_else(numbered);
+        let classes = given.cloned().or_else(|| names(model, CLASSES, count)).unwrap_or_else(numbered);
         if classes.len() != count {
-            return Err(wrong(format!("there are names for {} classes, but the model tells {count}", classes.len())));
+            let reason = format!("there are names for {} classes, but the model tells {count}", classes.len());
+            return Err(Error::format(path, reason));
         }
-        let columns = if let [features] = shape[..] { names(&model, COLUMNS, features) } else { None };
-        let file = path.to_owned();
-        let answer = move |inputs: &Tensor| -> Result<Tensor> {
-            no_grad(|| {
-                let samples = inputs.shape()[0];
-                let inputs = match inputs.dtype() {
-                    DType::U8 if has_levels => inputs.to_dtype(dtype),
-                    DType::U8 => normalization.apply(inputs).to_dtype(dtype),
-                    _ => inputs.to_dtype(dtype),
-                };
-                let said = model.run(&[inputs])?.remove(0).to_dtype(DType::F32);
-                if said.shape().get(..2) != Some(&[samples, told]) {
-                    let reason = format!("of {samples} samples it says {}: use --batch-size 1", said.shape());
-                    return Err(Error::format(&file, reason));
-                }
-                if told == 1 {
-                    // of the second class
-                    let second = if is_sigmoid { said } else { said.sigmoid() };
-                    let both = Tensor::cat(&[&(1.0 - &second), &second], 1);
-                    return Ok(if segments { both.argmax(1).to_dtype(DType::U8) } else { both.log() });
-                }
-                if segments {
-                    return Ok(said.argmax(1).to_dtype(DType::U8));
-                }
-                // each class for itself, or one of all
-                Ok(if is_sigmoid { said.log() } else { log_probabilities(&said) })
-            })
-        };
-        let input = InputRecord { shape, mean, std, segments, columns: columns.unwrap_or_default() };
-        Ok(Self::new(device, classes, input, rows, Box::new(answer)))
+        Ok(classes)
+    }
+}
+
+/// Gives a model inputs, and makes of what it says what a predictor tells.
+struct Answers {
+    model: Model,
+    asked: Asked,
+    said: Said,
+    normalization: Normalization,
+    path: PathBuf,
+}
+
+impl Answers {
+    /// Logarithms of probabilities, or the class of each pixel.
+    fn of(&self, inputs: &Tensor) -> Result<Tensor> {
+        let samples = inputs.shape()[0];
+        let Said { segments, count, is_sigmoid } = self.said;
+        let said = self.model.run(&[self.given(inputs)])?.remove(0).to_dtype(DType::F32);
+        if said.shape().get(..2) != Some(&[samples, count]) {
+            let reason = format!("of {samples} samples it says {}: use --batch-size 1", said.shape());
+            return Err(Error::format(&self.path, reason));
+        }
+        if count == 1 {
+            // of the second class
+            let second = if is_sigmoid { said } else { said.sigmoid() };
+            let both = Tensor::cat(&[&(1.0 - &second), &second], 1);
+            return Ok(if segments { both.argmax(1).to_dtype(DType::U8) } else { both.log() });
+        }
+        if segments {
+            return Ok(said.argmax(1).to_dtype(DType::U8));
+        }
+        // each class for itself, or one of all
+        Ok(if is_sigmoid { said.log() } else { log_probabilities(&said) })
+    }
+
+    /// Inputs as the model takes them. Rows have been scaled before.
+    fn given(&self, inputs: &Tensor) -> Tensor {
+        let is_bytes = inputs.dtype() == DType::U8 && !self.asked.has_levels;
+        if is_bytes { self.normalization.apply(inputs) } else { inputs.clone() }.to_dtype(self.asked.dtype)
     }
 }
 
@@ -178,7 +253,7 @@ fn sample_shape(dimensions: Option<&[Dimension]>) -> Option<Vec<usize>> {
     matches!(shape[..], [_] | [1 | 3, _, _]).then_some(shape)
 }
 
-/// What the model sees of bytes: as its file says, or the caller, or from 0 to 1.
+/// What the model sees of bytes: as its file says, or the caller, or from 0 to 1; of rows what they are, without a word.
 fn normalization(model: &Model, shape: &[usize], preprocessing: &Preprocessing) -> Normalization {
     let list = |key: &str| model.metadata().get(key).and_then(|text| serde_json::from_str::<Vec<f32>>(text).ok());
     let fits = |numbers: &Vec<f32>| [1, shape[0]].contains(&numbers.len());
@@ -188,8 +263,12 @@ fn normalization(model: &Model, shape: &[usize], preprocessing: &Preprocessing) 
         return Normalization { mean, std };
     }
     match (&preprocessing.scale, shape) {
-        // rows are given as they are
-        (_, [features]) => Normalization { mean: vec![0.0; *features], std: vec![1.0; *features] },
+        // of rows, each column has numbers of its own
+        (Some((mean, std)), [features]) => {
+            let each = |numbers: &[f32]| numbers.iter().copied().cycle().take(*features).collect();
+            Normalization { mean: each(mean), std: each(std) }
+        }
+        (None, [features]) => Normalization { mean: vec![0.0; *features], std: vec![1.0; *features] },
         (Some((mean, std)), _) => {
             let bytes = |levels: &[f32]| levels.iter().map(|level| level * 255.0).collect();
             Normalization { mean: bytes(mean), std: bytes(std) }

@@ -75,7 +75,12 @@ pub(super) struct Prepared {
 impl Trainer {
     /// Checks and opens everything that a run with `config` needs; whatever can be wrong before training is found here.
     pub fn new(config: Config) -> Result<Self> {
-        Self::prepared(Prepared::new(config, &open)?)
+        Self::new_until(config, &Control::default())
+    }
+
+    /// The same; [`Error::Stopped`] if `control` says stop before it is done, in which devices are tried.
+    pub(crate) fn new_until(config: Config, control: &Control) -> Result<Self> {
+        Self::prepared(Prepared::new(config, &open, control)?)
     }
 
     /// The same with data of one's own instead of the one that `config` names: pipelines with the order and the
@@ -99,7 +104,7 @@ impl Trainer {
     /// # Ok::<(), brasa::Error>(())
     /// ```
     pub fn with_data(config: Config, data: Split<Pipeline>) -> Result<Self> {
-        Self::prepared(Prepared::new(of_program(config, &data), &|_| Ok(data.clone()))?)
+        Self::prepared(Prepared::new(of_program(config, &data), &|_| Ok(data.clone()), &Control::default())?)
     }
 
     fn prepared(prepared: Prepared) -> Result<Self> {
@@ -122,11 +127,16 @@ impl Trainer {
     /// If there is no checkpoint that can be read, or it is one of another model, or `config` has fewer epochs than
     /// have begun; or if the data were not opened by name, but given to [`Trainer::with_data`].
     pub fn resume(folder: &Path, config: Config) -> Result<Self> {
+        Self::resume_until(folder, config, &Control::default())
+    }
+
+    /// The same; [`Error::Stopped`] if `control` says stop before it is done.
+    pub(crate) fn resume_until(folder: &Path, config: Config, control: &Control) -> Result<Self> {
         // what cannot be read does not tell: no more do runs from before this was written
         let columns = RunRecord::of(folder).ok().flatten().and_then(|record| record.input.columns());
-        Self::resumed(folder, config, &|config| {
-            open_with(config, &OpenOptions { columns: columns.clone(), ..config.open_options() })
-        })
+        let open =
+            |config: &Config| open_with(config, &OpenOptions { columns: columns.clone(), ..config.open_options() });
+        Self::resumed(folder, config, &open, control)
     }
 
     /// The same for a run with data of one's own: those that [`Trainer::with_data`] was given when it began.
@@ -135,10 +145,10 @@ impl Trainer {
     /// If there is no checkpoint that can be read, or it is one of another model, or its place is none in these data,
     /// or another process trains in this run.
     pub fn resume_with_data(folder: &Path, config: Config, data: Split<Pipeline>) -> Result<Self> {
-        Self::resumed(folder, of_program(config, &data), &|_| Ok(data.clone()))
+        Self::resumed(folder, of_program(config, &data), &|_| Ok(data.clone()), &Control::default())
     }
 
-    fn resumed(folder: &Path, mut config: Config, open: &Open<'_>) -> Result<Self> {
+    fn resumed(folder: &Path, mut config: Config, open: &Open<'_>, control: &Control) -> Result<Self> {
         RunFolder::check_ended(folder)?;
         // these say where the run lies and how it began, which nothing can change any more
         if let Ok(Config { out, name, weights, skip_weights, .. }) = Self::config_of(folder) {
@@ -146,7 +156,7 @@ impl Trainer {
         }
         // the checkpoint has all weights; the file that the run began with may be gone
         let begun_with = (config.weights.take(), std::mem::take(&mut config.skip_weights));
-        let mut prepared = Prepared::new(config, open)?;
+        let mut prepared = Prepared::new(config, open, control)?;
         (prepared.config.weights, prepared.config.skip_weights) = begun_with;
         let (path, state, progress) = newest(folder, &prepared.devices[0], &mut prepared.notices)?;
         let (asked, begun) = (prepared.config.epochs, progress.epochs_begun());
@@ -250,10 +260,12 @@ impl Trainer {
 }
 
 impl Prepared {
-    pub(super) fn new(config: Config, open: &Open<'_>) -> Result<Self> {
+    pub(super) fn new(config: Config, open: &Open<'_>, control: &Control) -> Result<Self> {
+        let go_on = || if control.stopping() { Err(Error::stopped()) } else { Ok(()) };
         let mut config = config.resolve()?;
         let mut notices = Vec::new();
-        let chosen = (config.device.as_deref() == Some(AUTO)).then(|| choose(&config, open)).transpose()?;
+        let chosen = (config.device.as_deref() == Some(AUTO)).then(|| choose(&config, open, control)).transpose()?;
+        go_on()?;
         if let Some(chosen) = &chosen {
             config.device = Some(chosen.device.clone());
         }
@@ -280,6 +292,8 @@ impl Prepared {
         if !memory.fits() {
             tracing::warn!("{memory}");
         }
+        // this compiles, for which a new device may take long
+        go_on()?;
         learner.prepare(&rows, data.test.batch_size()).inspect_err(|_| {
             // what it would have taken, unless that was told
             if memory.fits() {

@@ -32,6 +32,6 @@ mod utilisation;
 mod window;
 
 pub use frame::open;
-pub use session::Ended;
+pub use session::{Ended, NoEnd};
 pub use settings::{Language, Page};
 pub use window::{Closer, Options, SavedSettings, Window};

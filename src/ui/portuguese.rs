@@ -269,6 +269,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("Samples in a training step", "Amostras em um passo de treinamento"),
     ("Save", "Salvar"),
     ("Save and close", "Salvar e fechar"),
+    ("Saving; the window closes when that is done", "Salvando; a janela se fecha quando isso terminar"),
     ("Settings of the runs that are drawn", "Configurações das execuções mostradas"),
     ("Show all", "Mostrar tudo"),
     ("Show or hide the list of runs (Ctrl+B)", "Mostrar ou ocultar a lista de execuções (Ctrl+B)"),
@@ -319,6 +320,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("The learning rate of the last step that was reported", "A taxa de aprendizado do último passo informado"),
     ("The model is right about all of them", "O modelo acerta todas"),
     ("The name is Portuguese for ember.", "O nome vem de brasa, o carvão que arde sem chama."),
+    ("The run did not begin: {}", "A execução não começou: {}"),
     (
         "The run ends with the op, module and line where it appeared first",
         "A execução termina dizendo a operação, o módulo e a linha em que apareceu primeiro",

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::data::{self, Progress};
-use crate::error::{Result, panic_message};
+use crate::error::{Error, Result, panic_message};
 use crate::runs::{Recording, place};
 use crate::train::{Config, Control, Event, Summary, Trainer};
 
@@ -27,8 +27,17 @@ pub(super) struct Session {
     thread: Option<JoinHandle<()>>,
 }
 
-/// How a run in the window ended; an error, or a panic, as text.
-pub type Ended = std::result::Result<Box<Summary>, String>;
+/// How a run in the window ended.
+pub type Ended = std::result::Result<Box<Summary>, NoEnd>;
+
+/// Why a run in the window came to no end of its own.
+#[derive(Clone, Debug)]
+pub enum NoEnd {
+    /// Its user stopped it before it began; what there is of it by then.
+    Stopped(String),
+    /// An error, or a panic, as text.
+    Failed(String),
+}
 
 /// What the training thread tells.
 #[derive(Clone, Default)]
@@ -89,10 +98,11 @@ impl Session {
             let ended = catch_unwind(AssertUnwindSafe(|| train(task, &obeyed, &told, &changed)));
             told.lock().ended = Some(match ended {
                 Ok(Ok(summary)) => Ok(Box::new(summary)),
-                Ok(Err(error)) => Err(error.to_string()),
+                Ok(Err(error @ Error::Stopped { .. })) => Err(NoEnd::Stopped(error.to_string())),
+                Ok(Err(error)) => Err(NoEnd::Failed(error.to_string())),
                 Err(panic) => {
                     let said = panic_message(panic.as_ref()).unwrap_or("it did not say why");
-                    Err(format!("the trainer crashed: {said}"))
+                    Err(NoEnd::Failed(format!("the trainer crashed: {said}")))
                 }
             });
             changed();
@@ -101,7 +111,7 @@ impl Session {
         let thread = match thread {
             Ok(thread) => Some(thread),
             Err(error) => {
-                known.lock().ended = Some(Err(format!("no thread to train on: {error}")));
+                known.lock().ended = Some(Err(NoEnd::Failed(format!("no thread to train on: {error}"))));
                 None
             }
         };
@@ -182,8 +192,8 @@ fn train(task: Task, control: &Control, known: &Mutex<Known>, changed: &dyn Fn()
     };
     fetch(&config, control, known, changed)?;
     let mut trainer = match folder {
-        None => Trainer::new(*config)?,
-        Some(folder) => Trainer::resume(&folder, *config)?,
+        None => Trainer::new_until(*config, control)?,
+        Some(folder) => Trainer::resume_until(&folder, *config, control)?,
     };
     trainer.add_tensorboard();
     let device = trainer.device().clone();
@@ -268,8 +278,8 @@ mod tests {
         session.control().stop();
         wait(&|| !session.is_running(), "it went on");
         assert!(session.known().fetching.is_none());
-        let message = session.finish().expect("an end").expect_err("there was no run");
-        assert!(message.contains("it was stopped") && message.contains("are kept"), "{message}");
+        let Some(Err(NoEnd::Stopped(message))) = session.finish() else { panic!("it is no failure") };
+        assert!(message.contains("are kept"), "{message}");
         let part = place.path().join("slow/slow.bin.part");
         assert!(part.metadata().expect("it is kept").len() > 0);
     }

@@ -15,7 +15,7 @@ use super::numbers::{duration, number};
 use super::pages::run_name;
 use super::palette;
 use super::progress::progress as progress_bar;
-use super::session::{Fetching, Known, Session, Task};
+use super::session::{Fetching, Known, NoEnd, Session, Task};
 use super::text::Text;
 use super::window::Seen;
 
@@ -102,7 +102,7 @@ impl Steering {
             ui.set_min_size(size);
             self.line(ui, seen, known.as_ref(), notices);
         });
-        if let Some(Err(error)) = known.as_ref().and_then(|known| known.ended.as_ref()) {
+        if let Some(Err(NoEnd::Failed(error))) = known.as_ref().and_then(|known| known.ended.as_ref()) {
             let words = seen.text.f("The run failed: {}", &[error]);
             ui.colored_label(palette::readable(ui, palette::BAD), words);
         }
@@ -196,7 +196,8 @@ impl Steering {
     /// What is said of one's own run.
     fn in_words(&self, text: Text, known: &Known) -> Option<RichText> {
         let words = match (&known.ended, &self.request) {
-            (Some(Err(_)), _) => return None,
+            (Some(Err(NoEnd::Failed(_))), _) => return None,
+            (Some(Err(NoEnd::Stopped(what))), _) => text.f("The run did not begin: {}", &[what]),
             (Some(Ok(summary)), _) => {
                 let score = summary.test.map(|test| format!("{:.2} %", 100.0 * test.score())).unwrap_or_default();
                 match (&summary.stopped, summary.completed) {

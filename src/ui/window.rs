@@ -53,7 +53,7 @@ pub struct Closer {
 }
 
 impl Closer {
-    /// Has the run end and save, and the window close.
+    /// Has the run end and save, and the window close once it has.
     pub fn close(&self) {
         self.asked.store(true, Ordering::Relaxed);
         repaint(&self.context)();
@@ -78,7 +78,10 @@ pub struct Window {
     followed: bool,
     run_list: RunList,
     notices: Notices,
+    /// Somebody wants to close it, and is asked whether the run may end.
     closing: bool,
+    /// It closes once the run has ended.
+    leaving: bool,
     closer: Closer,
     /// Why the window was lost and opened again, until somebody has read it.
     failure: Option<String>,
@@ -141,6 +144,7 @@ impl Window {
             run_list: RunList::default(),
             notices: Notices::default(),
             closing: false,
+            leaving: false,
             closer,
             failure: None,
         }
@@ -194,9 +198,9 @@ impl Window {
         self.failure = Some(why);
     }
 
-    /// True once its [`Closer`] was told to.
+    /// True once its [`Closer`], or its user, was told to.
     pub(super) fn is_asked_to_close(&self) -> bool {
-        self.closer.asked.load(Ordering::Relaxed)
+        self.leaving || self.closer.asked.load(Ordering::Relaxed)
     }
 
     /// Points of all curves that were read so far.
@@ -210,7 +214,9 @@ impl Window {
             dress(ctx);
         }
         if self.closer.asked.swap(false, Ordering::Relaxed) {
-            self.next = None;
+            self.leave();
+        }
+        if self.leaving && !self.is_training() {
             self.finish();
             ctx.send_viewport_cmd(egui::ViewportCommand::Close);
         }
@@ -351,18 +357,50 @@ impl Window {
         }
     }
 
-    /// Closing while something trains asks first.
+    /// Has the run end and save, and the window close once it has: frames are drawn meanwhile, as that may take long.
+    fn leave(&mut self) {
+        self.next = None;
+        (self.closing, self.leaving) = (false, true);
+        if let Some(session) = &self.session {
+            session.control().stop();
+        }
+    }
+
+    /// Closing while something trains asks first, and waits for its end.
     fn before_closing(&mut self, ui: &mut Ui) {
         let context = ui.ctx().clone();
-        if ui.input(|input| input.viewport().close_requested()) && self.is_training() && !self.closing {
-            context.send_viewport_cmd(egui::ViewportCommand::CancelClose);
-            self.closing = true;
-        }
-        if !self.closing {
+        if !self.is_training() {
+            // what was asked has an answer now
+            if self.closing {
+                self.leave();
+                context.request_repaint_after(SOON);
+            }
             return;
         }
+        if ui.input(|input| input.viewport().close_requested()) {
+            context.send_viewport_cmd(egui::ViewportCommand::CancelClose);
+            self.closing = !self.leaving;
+        }
+        if self.leaving {
+            self.tell_leaving(&context);
+        } else if self.closing {
+            self.ask_closing(&context);
+        }
+    }
+
+    fn tell_leaving(&self, context: &egui::Context) {
         let text = Text(self.settings.language);
-        let answer = egui::Modal::new(egui::Id::unique("closing")).show(&context, |ui| {
+        egui::Modal::new(egui::Id::unique("leaving")).show(context, |ui| {
+            ui.horizontal(|ui| {
+                ui.spinner();
+                ui.label(text.t("Saving; the window closes when that is done"));
+            });
+        });
+    }
+
+    fn ask_closing(&mut self, context: &egui::Context) {
+        let text = Text(self.settings.language);
+        let answer = egui::Modal::new(egui::Id::unique("closing")).show(context, |ui| {
             ui.set_max_width(360.0);
             ui.heading(text.t("Training is going on"));
             ui.label(text.t("Closing ends the run. What was learned is saved, and the run can be resumed."));
@@ -376,9 +414,7 @@ impl Window {
         });
         let (close, stay) = answer.inner;
         if close {
-            self.next = None;
-            self.finish();
-            context.send_viewport_cmd(egui::ViewportCommand::Close);
+            self.leave();
         } else if stay || answer.should_close() {
             self.closing = false;
         }

@@ -340,6 +340,14 @@ fn sigmoids_are_told_as_they_are_and_a_lone_number_is_no_class() {
     std::fs::write(&names, "no\nyes\n").expect("writable");
     assert_eq!(answers(&number, &["--classes", text(&names)])[0], named(&[("yes", 88.08), ("no", 11.92)]));
 
+    // of rows, a number for each column, or one for all
+    assert_eq!(answers(&one, &["--mean", "2,0", "--std", "4,1"])[0], named(&[("0", 50.0), ("1", 50.0)]));
+    assert_eq!(answers(&one, &["--mean", "0", "--std", "2"])[0], named(&[("1", 73.11), ("0", 26.89)]));
+    for numbers in ["1,2,3", "nan"] {
+        let wrong = ["infer", text(&one), text(&rows), "--device", "cpu", "--mean", numbers, "--std", numbers];
+        refuses(&wrong, 2, &["one.onnx", "mean"]);
+    }
+
     let picture = out.path().join("picture.png");
     image::GrayImage::from_fn(4, 4, |x, _| image::Luma([if x < 1 { 255 } else { 0 }]))
         .save(&picture)

@@ -293,6 +293,62 @@ fn damaged_models_are_refused_or_run() {
     assert!(refused > ran / 4 && ran > 0, "{refused} refused, {ran} ran: are they damaged at all?");
 }
 
+fn text(value: &str) -> Field {
+    Field::Bytes(value.as_bytes().to_vec())
+}
+
+fn nested(fields: Vec<(u64, Field)>) -> Field {
+    Field::Nested(Message(fields))
+}
+
+/// A constant of integers, of one axis.
+fn integers(name: &str, values: &[i64]) -> (u64, Field) {
+    let data = values.iter().map(|&value| (7, Field::Varint(value as u64)));
+    let head = [(1, Field::Varint(values.len() as u64)), (2, Field::Varint(7)), (8, text(name))];
+    (5, nested(head.into_iter().chain(data).collect()))
+}
+
+fn node(kind: &str, inputs: &[&str], output: &str) -> (u64, Field) {
+    let inputs = inputs.iter().map(|input| (1, text(input)));
+    (1, nested(inputs.chain([(2, text(output)), (4, text(kind))]).collect()))
+}
+
+/// An input (field 11) or output (12) of the graph, of a type of elements.
+fn tensor(field: u64, name: &str, element: u64) -> (u64, Field) {
+    let of = nested(vec![(1, nested(vec![(1, Field::Varint(element))]))]);
+    (field, nested(vec![(1, text(name)), (2, of)]))
+}
+
+/// A box and a score that are expanded to very many: each is compared with all that were kept.
+#[test]
+fn boxes_without_end_are_not_compared_without_end() {
+    let _alone = ALONE.lock().expect("no test panicked before");
+    let one = [
+        (1, Field::Varint(1)),
+        (2, Field::Varint(1)),
+        (8, text("overlap")),
+        (4, Field::Fixed32(1.0_f32.to_le_bytes())),
+    ];
+    let graph = vec![
+        node("Expand", &["corners", "of_boxes"], "boxes"),
+        node("Expand", &["score", "of_scores"], "scores"),
+        node("NonMaxSuppression", &["boxes", "scores", "most", "overlap"], "kept"),
+        integers("of_boxes", &[1, 1 << 17, 4]),
+        integers("of_scores", &[1, 1, 1 << 17]),
+        integers("most", &[i64::MAX]),
+        (5, nested(one.to_vec())),
+        tensor(11, "corners", 1),
+        tensor(11, "score", 1),
+        tensor(12, "kept", 7),
+    ];
+    let opset = nested(vec![(2, Field::Varint(21))]);
+    let bytes = Message(vec![(1, Field::Varint(10)), (7, nested(graph)), (8, opset)]).bytes();
+    let start = Instant::now();
+    let error = outcome(&bytes, &[vec![1, 1, 4], vec![1, 1, 1]], &Device::cpu()).expect("it is refused");
+    assert!(error.contains("NonMaxSuppression") && error.contains("pairs of boxes"), "{error}");
+    assert!(start.elapsed() < LONGEST, "it took {:?}", start.elapsed());
+}
+
 #[test]
 fn a_model_that_is_cut_off_is_refused() {
     let _alone = ALONE.lock().expect("no test panicked before");

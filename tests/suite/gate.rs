@@ -5,10 +5,10 @@ use std::sync::Arc;
 use brasa::graph::in_module;
 use brasa::optim::{LossScaleOptions, LossScaler, SGD, SGDOptions};
 use brasa::runtime::{Step, Var, check_finite};
-use brasa::{DType, Device, Tensor};
+use brasa::{DType, Device, Error, Tensor};
 
 use crate::common::small::Training;
-use crate::common::{devices, floats, fresh_devices, read, vector};
+use crate::common::{devices, floats, fresh_devices, panic_of, read, vector};
 
 /// A batch of which one number is bad.
 fn bad_batch(training: &Training, bad: f32) -> [Tensor; 2] {
@@ -64,6 +64,54 @@ fn diagnosis_names_the_layer_where_a_bad_input_arrives_and_changes_nothing() {
     }
 }
 
+/// Bad data are the commonest cause of a NaN, and no op's.
+#[test]
+fn diagnosis_names_the_input_or_variable_that_is_bad_already() {
+    for device in fresh_devices() {
+        let mut training = Training::new(&device, 6);
+        let bad = bad_batch(&training, f32::NEG_INFINITY);
+        let words = training.step.diagnose(&bad).expect("a diagnosis").expect("an infinity");
+        for part in ["input 0 is -inf already, at element 300 of [8, ", "; of what is computed, the first", "`conv`"] {
+            assert!(words.contains(part), "`{part}` is missing in: {words}");
+        }
+        // an input that is checked as it is, of f16, from which nothing is computed
+        let count = Var::state("count", &vector(&[0.0], &device)).expect("memory");
+        let counter = count.clone();
+        let mut step = Step::new(&device, move |inputs| {
+            check_finite(&[inputs[1].node().clone()]);
+            counter.assign(&(counter.tensor() + 1.0));
+            vec![]
+        })
+        .expect("a step");
+        let input = |value| vector(&[1.0, value], &device);
+        let half = input(f32::NAN).to_dtype(DType::F16);
+        let words = step.diagnose(&[input(f32::NAN), half]).expect("a diagnosis").expect("a NaN");
+        assert_eq!(words, "input 1 is NaN already, at element 1 of [2]", "the other one is not read: {device:?}");
+        let words = step.diagnose(&[input(2.0), input(2.0).to_dtype(DType::F16)]).expect("a diagnosis");
+        assert_eq!(words, None, "{device:?}");
+        count.set(&vector(&[f32::NAN], &device)).expect("memory");
+        let words = step.diagnose(&[input(2.0), input(2.0)]).expect("a diagnosis").expect("a NaN");
+        assert!(words.starts_with("the variable `count` is NaN already, at element 0 of [1]"), "{words}");
+    }
+}
+
+/// Members of an arena lie within it, and are named all the same.
+#[test]
+fn diagnosis_names_the_parameter_that_is_bad_already() {
+    for device in fresh_devices() {
+        let mut training = Training::new(&device, 6);
+        let batch = training.batch(0);
+        training.train(0);
+        let weight = training.state.iter().find(|parameter| parameter.name() == "conv.weight").expect("it has one");
+        let mut values = read(&weight.tensor());
+        values[5] = f32::INFINITY;
+        let bad = Tensor::from_slice(&values, weight.shape().clone(), &device).expect("memory");
+        weight.set(&bad).expect("memory");
+        let words = training.step.diagnose(&batch).expect("a diagnosis").expect("an infinity");
+        assert!(words.starts_with("the variable `conv.weight` is inf already, at element 5 of ["), "{words}");
+    }
+}
+
 #[test]
 fn diagnosis_names_op_module_and_line() {
     for device in devices() {
@@ -109,6 +157,45 @@ fn every_bit_pattern_that_is_no_number_halts() {
             step.resume().expect("resumed");
         }
     }
+}
+
+/// In which run the NaN was, is not known when somebody asks.
+#[test]
+fn a_step_that_stands_still_says_so_however_late_it_is_asked() {
+    for device in fresh_devices() {
+        let mut training = Training::new(&device, 5);
+        training.train(0);
+        training.step.ensure_finite().expect("it is finite");
+        let batch = bad_batch(&training, f32::NAN);
+        training.step.run(&batch).expect("a run");
+        training.train(1);
+        training.train(2);
+        let error = training.step.ensure_finite().expect_err("a NaN");
+        assert!(matches!(error, Error::Halted { runs: 4 }), "{error}");
+        let words = error.to_string();
+        assert!(words.contains("in run 4 of the step or before") && !words.contains("step 4"), "{words}");
+        training.step.resume().expect("resumed");
+        training.step.ensure_finite().expect("it goes on");
+    }
+}
+
+#[test]
+fn steps_that_halt_together_are_joined_before_anything_is_traced() {
+    let device = Device::cpu();
+    let step = || Step::new(&device, |inputs| vec![inputs[0].sum()]).expect("memory");
+    let (input, signature) = ([vector(&[1.0], &device)], vec![([1].into(), DType::F32)]);
+    let uses: [&dyn Fn(&mut Step); 3] = [
+        &|step| drop(step.run(&input).expect("a run")),
+        &|step| drop(step.prepare(&signature).expect("a plan")),
+        &|step| assert!(step.forecast(std::slice::from_ref(&signature)).is_ok()),
+    ];
+    for use_it in uses {
+        let (mut late, other) = (step(), step());
+        use_it(&mut late);
+        let (words, file, _) = panic_of(|| drop(late.halting_with(&other)));
+        assert!(words.contains("traced already") && file.ends_with("gate.rs"), "{words} at {file}");
+    }
+    drop(step().halting_with(&step()));
 }
 
 fn scaler(device: &Device, options: LossScaleOptions) -> Arc<LossScaler> {

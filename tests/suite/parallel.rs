@@ -116,7 +116,7 @@ fn what_is_not_finite_on_one_device_changes_nothing_on_any() {
             together.step(&[is_bad.where_(f64::NAN, &x), labels.clone()]).expect("it runs");
             together.step(&[x.clone(), labels.clone()]).expect("it stands still");
             assert_eq!(values(together.model()), before, "row {bad_row} on {set:?}");
-            assert!(matches!(together.ensure_finite(), Err(Error::NonFinite { .. })), "row {bad_row} on {set:?}");
+            assert!(matches!(together.ensure_finite(), Err(Error::Halted { .. })), "row {bad_row} on {set:?}");
             together.resume().expect("it goes on");
             together.step(&[x, labels]).expect("it runs");
             together.ensure_finite().expect("it is finite");

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use brasa::autodiff::grad;
+use brasa::device::TuneOptions;
 use brasa::runtime::{Arena, Hyper, Step, Var};
-use brasa::{Device, Error, Tensor};
+use brasa::{DType, Device, Error, Shape, Tensor};
 
 use crate::common::{devices, fresh_devices, laid_out, panic_of, read, vector};
 
@@ -113,6 +114,66 @@ fn an_assignment_to_a_member_is_one_to_the_arena_and_the_reverse() {
         assert_eq!(read(&a.tensor()), [9.0; 4], "the later one counts, {device:?}");
         assert_eq!(read(&b.tensor()), [8.0; 4], "{device:?}");
     }
+}
+
+/// What it gives would be a constant of the outer one, and it would not run again: refused, captured before or not.
+#[test]
+fn a_step_within_a_step_is_refused() {
+    for device in devices() {
+        for is_captured in [false, true] {
+            let count = variable("count", &[0.0], &device);
+            let counter = count.clone();
+            let mut inner = step(&device, move || {
+                counter.assign(&(counter.tensor() + 1.0));
+                vec![counter.tensor() * 2.0]
+            });
+            if is_captured {
+                run(&mut inner);
+            }
+            let errors = Arc::new(Mutex::new(Vec::new()));
+            let noted = errors.clone();
+            let line = line!() + 4;
+            let mut outer = step(&device, move || {
+                let none: [(Shape, DType, &[u8]); 0] = [];
+                let results = [
+                    inner.run(&[]).err(),
+                    inner.run_bytes(&none).err(),
+                    inner.prepare(&[]).err(),
+                    inner.diagnose(&[]).err(),
+                    inner.tune(&[], &TuneOptions::default(), &mut |_| {}).err(),
+                    inner.forecast(&[vec![]]).err(),
+                ];
+                noted.lock().expect("no panic").extend(results);
+                vec![]
+            });
+            run(&mut outer);
+            let errors = errors.lock().expect("no panic");
+            for (number, error) in errors.iter().enumerate() {
+                let Some(Error::StepInStep { location }) = error else { panic!("{number}: {error:?}") };
+                assert!(location.starts_with(&format!("{}:{}:", file!(), line + number as u32)), "{location}");
+            }
+            assert_eq!(
+                (errors.len(), read(&count.tensor())),
+                (6, vec![f32::from(u8::from(is_captured))]),
+                "{device:?}"
+            );
+        }
+    }
+}
+
+/// Whoever shows them would else see another order in each process.
+#[test]
+fn times_of_kernels_come_in_the_order_of_signatures() {
+    let device = Device::cpu();
+    let mut step = Step::new(&device, |inputs| vec![inputs[0].exp().sum(), inputs[0].sin()]).expect("a step");
+    step.profile_kernels(true);
+    let sizes = [7, 3, 11, 2, 5, 13, 4];
+    for size in sizes {
+        step.run(&[vector(&vec![1.0; size], &device)]).expect("a run");
+    }
+    let labels: Vec<String> = step.kernel_times().into_iter().map(|kernel| kernel.label).collect();
+    let maps = labels.iter().filter(|label| label.contains("sin"));
+    assert_eq!(maps.collect::<Vec<_>>(), sizes.map(|size| format!("map.sin[{size}]")).iter().collect::<Vec<_>>());
 }
 
 #[test]

@@ -155,11 +155,31 @@ fn closing_while_a_run_goes_on_asks_and_saves() {
     assert!(seen.query_by_label("Save and close").is_none() && seen.state().is_training());
     close(&mut seen);
     seen.run_steps(2);
+    close(&mut seen);
+    assert!(told(&seen, ViewportCommand::CancelClose), "whoever asks twice has not answered");
+    seen.run_steps(2);
+    assert!(seen.state().is_training());
     seen.get_by_label("Save and close").click();
     wait(&mut seen, "it closes", |seen| told(seen, ViewportCommand::Close));
     assert!(!seen.state().is_training());
     assert_eq!(status(&run).expect("written at the end").state, RunState::Stopped);
     assert!(run.join("model.safetensors").exists(), "what was learned is saved");
+}
+
+#[test]
+fn a_window_that_waits_for_an_answer_closes_when_the_run_ends() {
+    let out = tempfile::tempdir().expect("a folder");
+    let (mut seen, run) = start(out.path(), Config { epochs: 10_000, ..config(out.path()) });
+    let told = |seen: &Seen, command: ViewportCommand| {
+        seen.output().viewport_output[&ViewportId::ROOT].commands.contains(&command)
+    };
+    seen.get_by_label("Stop").click();
+    let root = seen.input_mut().viewports.entry(ViewportId::ROOT).or_default();
+    root.events.push(ViewportEvent::Close);
+    seen.step();
+    wait(&mut seen, "it closes", |seen| told(seen, ViewportCommand::Close));
+    assert!(!seen.state().is_training() && seen.query_by_label("Save and close").is_none());
+    assert_eq!(status(&run).expect("written at the end").state, RunState::Stopped);
 }
 
 #[test]

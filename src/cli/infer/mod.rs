@@ -46,7 +46,7 @@ pub(super) struct InferArgs {
     #[arg(long, value_name = "DEVICE", env = "BRASA_DEVICE")]
     device: Option<String>,
     /// Of an ONNX file that does not say: what of each channel becomes 0, where levels go from 0 to 1 (ImageNet's are
-    /// 0.485,0.456,0.406)
+    /// 0.485,0.456,0.406), or of each column of a table
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', requires = "std", conflicts_with = "weights")]
     mean: Option<Vec<f32>>,
     /// And how much becomes 1 (ImageNet's are 0.229,0.224,0.225)
@@ -106,12 +106,6 @@ fn opened(args: &InferArgs) -> Result<Predictor> {
             return Err(Error::Config("weights: those of an ONNX model are in its file".into()));
         }
         let scale = args.mean.clone().zip(args.std.clone());
-        if let Some((mean, std)) = &scale
-            && (mean.len() != std.len() || !matches!(mean.len(), 1 | 3) || std.iter().any(|&std| std <= 0.0))
-        {
-            let message = "mean and std: one number, or three, for each of them, with those of std above 0";
-            return Err(Error::Config(message.into()));
-        }
         let classes = args.classes.as_deref().map(class_names).transpose()?;
         return Predictor::open_onnx(&args.run, &Preprocessing { scale, classes }, device);
     }

@@ -52,8 +52,8 @@ impl Transfer<'_> {
     /// Fetches the file. `progress` hears how many bytes are there, and may end it.
     ///
     /// # Errors
-    /// If the server cannot be reached or does not have it, what it sends is not the file, it cannot be written, or
-    /// `progress` ends it.
+    /// If the server cannot be reached or does not have it, what it sends is not the file, or it cannot be written;
+    /// [`Error::Stopped`] if `progress` ends it.
     pub(super) fn run(&self, progress: &mut Hears<'_>) -> Result<()> {
         let part = self.beside("part");
         let io = |error| Error::io(&part, error);
@@ -120,7 +120,7 @@ impl Transfer<'_> {
         }
         let told = |there, progress: &mut Hears<'_>| match progress(there) {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Broken::Final(self.kept(there, "it was stopped".into()))),
+            ControlFlow::Break(()) => Err(Broken::Final(Error::Stopped { kept: self.what_is_kept(there) })),
         };
         told(there, progress)?;
         if there == self.bytes {
@@ -206,11 +206,17 @@ impl Transfer<'_> {
 
     /// Why it is not whole, and what there is of it.
     fn kept(&self, there: u64, reason: String) -> Error {
+        let kept = self.what_is_kept(there);
+        self.failed(&if kept.is_empty() { reason } else { format!("{reason}; {kept}") })
+    }
+
+    /// What there is of it, in words; nothing of nothing.
+    fn what_is_kept(&self, there: u64) -> String {
         let (kept, all) = (units::bytes(there), units::bytes(self.bytes));
-        self.failed(&match there {
-            0 => reason,
-            _ => format!("{reason}; {kept} of {all} are kept, and the same command goes on from there"),
-        })
+        match there {
+            0 => String::new(),
+            _ => format!("{kept} of {all} are kept, and the same command goes on from there"),
+        }
     }
 
     fn failed(&self, reason: &str) -> Error {

@@ -11,6 +11,7 @@
 
 use crate::dtype::Scalar;
 use crate::graph::{Contract, Dim, Op, ProgramNode, View};
+use crate::plan::index::gcd;
 use crate::shape::Shape;
 
 use super::Builder;
@@ -205,8 +206,4 @@ impl Builder {
         let dim = view.dims.iter().position(|dim| *dim == Dim::axis(axis))?;
         (users == 1 && self.nodes[source].shape[dim] == size).then_some(dim)
     }
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a.abs() } else { gcd(b, a % b) }
 }

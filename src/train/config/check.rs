@@ -61,8 +61,9 @@ impl Config {
             // a quarter of Adam's, as its authors advise
             OptimizerName::Lion => 0.0005,
         });
-        // as kernels have them: what f64 still tells from 1 or from infinity, f32 may not
-        if !((lr as f32).is_finite() && lr > 0.0) {
+        // as kernels have them: what f64 still tells from 0, from 1 or from infinity, f32 may not
+        let is_positive = |number: f64| (number as f32).is_finite() && number as f32 > 0.0;
+        if !is_positive(lr) {
             return Err(Error::Config(format!("lr is {lr}, but must be a positive number")));
         }
         if !(0.0..1.0).contains(&(self.momentum as f32)) {
@@ -76,10 +77,10 @@ impl Config {
         if !((decay as f32).is_finite() && decay >= 0.0) {
             return Err(Error::Config(format!("weight-decay is {decay}, but must be a number that is not negative")));
         }
-        if let Some(norm) = self.clip_norm.filter(|norm| !(norm.is_finite() && *norm > 0.0)) {
+        if let Some(norm) = self.clip_norm.filter(|&norm| !is_positive(norm)) {
             return Err(Error::Config(format!("clip-norm is {norm}, but must be a positive number")));
         }
-        if let Some(value) = self.clip_value.filter(|value| !(value.is_finite() && *value > 0.0)) {
+        if let Some(value) = self.clip_value.filter(|&value| !is_positive(value)) {
             return Err(Error::Config(format!("clip-value is {value}, but must be a positive number")));
         }
         if self.clip_norm.is_some() && self.clip_value.is_some() {
@@ -87,7 +88,7 @@ impl Config {
                 "clip-norm and clip-value are two ways to limit gradients: give one of them".into(),
             ));
         }
-        if let Some(decay) = self.ema.filter(|decay| !(0.0..1.0).contains(decay)) {
+        if let Some(decay) = self.ema.filter(|&decay| !(0.0..1.0).contains(&(decay as f32))) {
             return Err(Error::Config(format!("ema is {decay}, but must lie in 0..1")));
         }
         if !(0.0..=1.0).contains(&self.label_smoothing) {

@@ -331,6 +331,12 @@ mod tests {
             (Config { momentum: 1.0, ..base() }, "momentum"),
             (Config { weight_decay: Some(-0.1), ..base() }, "weight-decay"),
             (Config { clip_norm: Some(0.0), ..base() }, "clip-norm"),
+            // f64 tells them from 0, from infinity and from 1, and f32 does not
+            (Config { clip_norm: Some(1e-46), ..base() }, "clip-norm"),
+            (Config { clip_value: Some(1e-46), ..base() }, "clip-value"),
+            (Config { clip_value: Some(1e39), ..base() }, "clip-value"),
+            (Config { ema: Some(1.0 - 1e-9), ..base() }, "ema"),
+            (Config { lr: Some(1e-46), ..base() }, "lr"),
             (Config { clip_norm: Some(1.0), clip_value: Some(1.0), ..base() }, "clip-norm and clip-value"),
             (Config { label_smoothing: 1.5, ..base() }, "label-smoothing"),
             (Config { schedule: Schedule::Step { size: 0, gamma: 0.1 }, ..base() }, "schedule"),

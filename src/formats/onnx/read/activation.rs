@@ -14,16 +14,16 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("Celu", 12, |call| with(call, "alpha", 1.0, |x, alpha| x.celu(alpha))),
     op("Clip", 6, clip),
     op("Dropout", 7, dropout),
-    op("Elu", 6, |call| with(call, "alpha", 1.0, |x, alpha| x.elu(alpha))),
+    op("Elu", 6, named),
     op("Gelu", 20, |call| match call.text("approximate", "none")?.as_str() {
         "none" => function(call, Tensor::gelu),
         "tanh" => function(call, Tensor::gelu_tanh),
         other => fail(format!("approximate `{other}` is neither none nor tanh")),
     }),
-    op("HardSigmoid", 6, hard_sigmoid),
+    op("HardSigmoid", 6, named),
     op("HardSwish", 14, |call| function(call, Tensor::hardswish)),
     op("Hardmax", 1, |call| along(call, hardmax)),
-    op("LeakyRelu", 6, |call| with(call, "alpha", 0.01, |x, alpha| x.leaky_relu(alpha))),
+    op("LeakyRelu", 6, named),
     op("LogSoftmax", 1, |call| along(call, |x, axis| x.log_softmax(axis.cast_signed()))),
     op("Mish", 18, |call| function(call, Tensor::mish)),
     op("PRelu", 7, prelu),
@@ -37,8 +37,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("Softmax", 1, |call| along(call, |x, axis| x.softmax(axis.cast_signed()))),
     op("Softplus", 1, |call| function(call, Tensor::softplus)),
     op("Softsign", 1, |call| function(call, Tensor::softsign)),
-    op("Swish", 24, |call| with(call, "alpha", 1.0, |x, alpha| x * (x * alpha).sigmoid())),
-    op("ThresholdedRelu", 10, |call| with(call, "alpha", 1.0, |x, alpha| x.gt(alpha).where_(x, x.zeros_like()))),
+    op("Swish", 24, |call| with(call, "alpha", 1.0, swish)),
+    op("ThresholdedRelu", 10, named),
     microsoft("BiasGelu", |call| {
         let (x, bias) = call.pair(call.float(0)?, call.float(1)?)?;
         one((x + bias).gelu())
@@ -50,7 +50,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         one((x + bias).gelu_tanh())
     }),
     microsoft("Gelu", |call| function(call, Tensor::gelu)),
-    microsoft("QuickGelu", |call| with(call, "alpha", 1.702, |x, alpha| x * (x * alpha).sigmoid())),
+    microsoft("QuickGelu", |call| with(call, "alpha", 1.702, swish)),
 ];
 
 /// Of an input and two numbers.
@@ -92,6 +92,17 @@ impl Activation {
     pub(super) fn apply(self, x: &Tensor) -> Tensor {
         (self.function)(x, self.alpha, self.beta)
     }
+}
+
+/// The activation that the operator itself is called by, with its numbers in attributes.
+fn named(call: &Call<'_>) -> Outputs {
+    let [alpha, beta] = [call.number_or_none("alpha")?, call.number_or_none("beta")?];
+    let activation = Activation::of(call.node.operator.name, [&mut alpha.into_iter(), &mut beta.into_iter()])?;
+    one(activation.apply(&call.float(0)?))
+}
+
+fn swish(x: &Tensor, alpha: f64) -> Tensor {
+    x * (x * alpha).sigmoid()
 }
 
 /// A function of a float and an attribute.
@@ -176,11 +187,6 @@ fn dropout(call: &Call<'_>) -> Outputs {
     let x = call.value(0)?.clone();
     let mask = Tensor::ones_of(x.shape(), DType::Bool, call.device());
     Ok(vec![x, mask.into()])
-}
-
-fn hard_sigmoid(call: &Call<'_>) -> Outputs {
-    let (alpha, beta) = (call.number_attribute("alpha", 0.2)?, call.number_attribute("beta", 0.5)?);
-    one((call.float(0)? * alpha + beta).clamp(0.0, 1.0))
 }
 
 fn prelu(call: &Call<'_>) -> Outputs {

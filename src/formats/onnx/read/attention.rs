@@ -5,7 +5,8 @@ use crate::error::Result;
 use crate::tensor::{Mask, Tensor};
 
 use super::call::{Call, Outputs, fail, one};
-use super::contract::{alike, product};
+use super::checks::alike;
+use super::contract::product;
 use super::table::{Operator, microsoft, op};
 
 pub(super) const OPERATORS: &[Operator] = &[

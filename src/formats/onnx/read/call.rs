@@ -38,13 +38,39 @@ pub(super) struct Pass<'a> {
     /// Whether a value that depends on data was read to go on: then the pass cannot be replayed.
     pub(super) has_read: Cell<bool>,
     /// Steps of recurrent layers so far.
-    pub(super) steps: Cell<usize>,
+    steps: Cell<usize>,
+    /// Pairs of boxes that were compared so far.
+    comparisons: Cell<usize>,
 }
 
 /// The most steps of a pass: each is a dozen nodes of the graph, or two.
 pub(super) const MAX_STEPS: usize = 1 << 14;
 
+/// The most pairs of boxes that a pass compares, which takes some seconds: a detector of 25,000 boxes in 80 classes
+/// that keeps 100 of each compares less than half of them.
+pub(super) const MAX_COMPARISONS: usize = 1 << 29;
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(device: &'a Device, limit: usize, by_pytorch: bool) -> Self {
+        let (steps, comparisons) = (Cell::new(0), Cell::new(0));
+        Self { device, limit, by_pytorch, has_read: Cell::new(false), steps, comparisons }
+    }
+}
+
 impl Pass<'_> {
+    /// Counts pairs of boxes that are compared.
+    pub(super) fn take_comparisons(&self, count: usize) -> Result<()> {
+        let all = self.comparisons.get().saturating_add(count);
+        if all > MAX_COMPARISONS {
+            return fail(format!(
+                "more than {MAX_COMPARISONS} pairs of boxes would be compared in one pass: give fewer boxes or samples, a \
+                 higher score_threshold, or a smaller max_output_boxes_per_class"
+            ));
+        }
+        self.comparisons.set(all);
+        Ok(())
+    }
+
     /// Counts steps of a recurrent layer; returns how many there were before.
     pub(super) fn take_steps(&self, count: usize) -> Result<usize> {
         let before = self.steps.get();
@@ -396,13 +422,7 @@ impl Call<'_> {
     /// Both as tensors of one type that broadcast to each other.
     pub(super) fn pair(&self, a: Tensor, b: Tensor) -> Result<(Tensor, Tensor)> {
         self.broadcast(&[a.shape(), b.shape()])?;
-        match (a.dtype(), b.dtype()) {
-            (of_a, of_b) if of_a == of_b => Ok((a, b)),
-            (of_a, of_b) if of_a.is_float() && of_b.is_float() => Ok((a.to_dtype(DType::F32), b.to_dtype(DType::F32))),
-            // what was u8 before it was computed with
-            (DType::U8 | DType::I32, DType::U8 | DType::I32) => Ok((a.to_dtype(DType::I32), b.to_dtype(DType::I32))),
-            (of_a, of_b) => fail(format!("{of_a}{} and {of_b}{} do not mix", a.shape(), b.shape())),
-        }
+        checks::alike(a, b)
     }
 
     /// The shape that all broadcast to.

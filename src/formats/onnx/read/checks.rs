@@ -24,6 +24,17 @@ pub(super) fn as_number(tensor: Tensor) -> Result<Tensor> {
     }
 }
 
+/// Both in one type.
+pub(super) fn alike(a: Tensor, b: Tensor) -> Result<(Tensor, Tensor)> {
+    match (a.dtype(), b.dtype()) {
+        (of_a, of_b) if of_a == of_b => Ok((a, b)),
+        (of_a, of_b) if of_a.is_float() && of_b.is_float() => Ok((a.to_dtype(DType::F32), b.to_dtype(DType::F32))),
+        // what was u8 before it was computed with
+        (DType::U8 | DType::I32, DType::U8 | DType::I32) => Ok((a.to_dtype(DType::I32), b.to_dtype(DType::I32))),
+        (of_a, of_b) => fail(format!("{of_a}{} and {of_b}{} do not mix", a.shape(), b.shape())),
+    }
+}
+
 /// `axis` counted from the front among `rank` ones.
 pub(super) fn axis(axis: i64, rank: usize, shape: &Shape) -> Result<usize> {
     let count = rank as i64;

@@ -6,6 +6,7 @@ use crate::ops::contract;
 use crate::tensor::Tensor;
 
 use super::call::{Call, Outputs, fail, one};
+use super::checks::alike;
 use super::table::{Operator, microsoft, op};
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -14,15 +15,6 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("MatMul", 1, |call| one(product(call, call.number(0)?, call.number(1)?)?)),
     microsoft("FusedMatMul", fused),
 ];
-
-/// Both in one type.
-pub(super) fn alike(a: Tensor, b: Tensor) -> Result<(Tensor, Tensor)> {
-    match (a.dtype(), b.dtype()) {
-        (of_a, of_b) if of_a == of_b => Ok((a, b)),
-        (of_a, of_b) if of_a.is_float() && of_b.is_float() => Ok((a.to_dtype(DType::F32), b.to_dtype(DType::F32))),
-        (of_a, of_b) => fail(format!("{of_a}{} and {of_b}{} do not mix", a.shape(), b.shape())),
-    }
-}
 
 /// The matrix product, with leading axes that broadcast.
 pub(super) fn product(call: &Call<'_>, a: Tensor, b: Tensor) -> Result<Tensor> {

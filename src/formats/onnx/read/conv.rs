@@ -7,8 +7,8 @@ use crate::tensor::Tensor;
 
 use super::activation::Activation;
 use super::call::{Call, Outputs, fail, one};
+use super::checks::alike;
 use super::checks::sizes;
-use super::contract::alike;
 use super::table::{Operator, microsoft, op};
 
 pub(super) const OPERATORS: &[Operator] = &[

@@ -72,6 +72,7 @@ pub(super) fn arithmetic(call: &Call<'_>, of: Arithmetic) -> Result<Option<HostT
         (HostData::Floats(a), HostData::Floats(b)) => {
             HostData::Floats(a.iter().zip(&b).map(|(&a, &b)| (of.floats)(a, b)).collect())
         }
+        (HostData::Bools(_), HostData::Bools(_)) => return fail("is not defined for bool"),
         _ => return fail(format!("{dtype} and {} do not mix", call.value(1)?.dtype())),
     };
     Ok(Some(HostTensor { shape, data, dtype }))

@@ -1,6 +1,5 @@
 //! The model: loaded once, traced as often as one likes, or captured and replayed.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,7 +43,8 @@ const NAMELESS: &str = "ONNX model";
 /// Integers of 64 bits are i32 here, f64 and bf16 are f32. What does not fit is an error where it comes from the file,
 /// but what is computed on the device wraps in silence. Shapes are computed on the host, in 64 bits. A model is a file
 /// of somebody else's: nothing in it makes this panic, and no value in it may have more than 16 million elements or
-/// 1024 times as many as the model and its inputs have, whichever is more; recurrent layers take 16384 steps at most.
+/// 1024 times as many as the model and its inputs have, whichever is more; recurrent layers take 16384 steps at most, and
+/// 2^29 pairs of boxes are compared.
 pub struct Model {
     core: Arc<Core>,
     replay: Mutex<Replay>,
@@ -146,7 +146,7 @@ impl Model {
     /// a captured step.
     ///
     /// # Errors
-    /// If inputs are not what the file says, or the shapes of a node do not fit.
+    /// [`Error::Shape`] if inputs are not what the file says; [`Error::Format`] if the shapes of a node do not fit.
     #[track_caller]
     pub fn forward(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         at_callers_line(|| self.core.forward(inputs)).map(|(outputs, _)| outputs)
@@ -156,7 +156,7 @@ impl Model {
     /// unless shapes in the model depend on values.
     ///
     /// # Errors
-    /// As [`Model::forward`], or if the device fails.
+    /// As [`Model::forward`], or if the device fails; within a captured step, where [`Model::forward`] is traced.
     #[track_caller]
     pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         at_callers_line(|| no_grad(|| self.replayed(inputs)))
@@ -166,7 +166,7 @@ impl Model {
         let replay = &mut *self.replay.lock().unwrap_or_else(PoisonError::into_inner);
         let signature: Signature = inputs.iter().map(|input| (input.shape().clone(), input.dtype())).collect();
         match replay.known.get(&signature) {
-            Some(true) => self.core.check(inputs).map_err(|error| at(&self.core.path, error))?,
+            Some(true) => self.core.check(inputs)?,
             // once without a step, so that what is wrong is known before it is captured
             seen => {
                 let seen = seen.is_some();
@@ -247,7 +247,12 @@ impl Core {
         })
     }
 
+    /// Refuses inputs that are not what the file says: an error of whoever gives them, not of the file.
     fn check(&self, inputs: &[Tensor]) -> Result<()> {
+        self.check_each(inputs).map_err(about(|| self.path.display().to_string()))
+    }
+
+    fn check_each(&self, inputs: &[Tensor]) -> Result<()> {
         if inputs.len() != self.inputs.len() {
             let names: Vec<&str> = self.inputs.iter().map(|input| input.name.as_str()).collect();
             return fail(format!("{} inputs are given, and it takes {}: {}", inputs.len(), names.len(), some(&names)));
@@ -264,20 +269,14 @@ impl Core {
 
     /// The outputs, and whether values were read that depend on data.
     fn forward(&self, inputs: &[Tensor]) -> Result<(Vec<Tensor>, bool)> {
+        self.check(inputs)?;
         self.traced(inputs).map_err(|error| at(&self.path, error))
     }
 
     fn traced(&self, inputs: &[Tensor]) -> Result<(Vec<Tensor>, bool)> {
-        self.check(inputs)?;
         let elements = inputs.iter().fold(self.elements, |sum, input| sum.saturating_add(input.numel()));
         let limit = elements.saturating_mul(GROWTH).clamp(ELEMENTS, MAX_ELEMENTS);
-        let pass = Pass {
-            device: &self.device,
-            limit,
-            by_pytorch: self.by_pytorch,
-            has_read: Cell::new(false),
-            steps: Cell::new(0),
-        };
+        let pass = Pass::new(&self.device, limit, self.by_pytorch);
         let mut values = vec![None; self.places];
         for (&place, input) in self.graph.inputs.iter().zip(inputs) {
             values[place] = Some(Value::Tensor(input.clone()));

@@ -180,7 +180,7 @@ fn resized(call: &Call<'_>, x: Tensor, changes: &[(usize, Axis)], filter: Filter
 }
 
 fn grid_sample(call: &Call<'_>) -> Outputs {
-    let (x, grid) = super::contract::alike(call.float(0)?, call.float(1)?)?;
+    let (x, grid) = super::checks::alike(call.float(0)?, call.float(1)?)?;
     let nearest = match call.text("mode", "linear")?.as_str() {
         "nearest" => true,
         "linear" | "bilinear" => false,

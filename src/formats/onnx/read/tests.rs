@@ -1,12 +1,12 @@
 //! What is wrong with a file is told with its node; what may be is read.
 
-use std::cell::Cell;
 use std::path::Path;
 
 use prost::Message as _;
 
 use crate::device::Device;
 use crate::dtype::DType;
+use crate::error::Error;
 use crate::nn::Module as _;
 use crate::tensor::Tensor;
 
@@ -15,7 +15,7 @@ use super::super::proto::{
     TensorProto, TensorType, TypeProto, ValueInfo,
 };
 use super::Model;
-use super::call::{MAX_STEPS, Pass};
+use super::call::{MAX_COMPARISONS, MAX_STEPS, Pass};
 
 fn node(kind: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
@@ -352,13 +352,54 @@ fn long_recurrent_layers_are_computed_in_parts() {
 #[test]
 fn the_steps_of_a_pass_are_limited() {
     let device = Device::cpu();
-    let pass = Pass { device: &device, limit: 1, by_pytorch: false, has_read: Cell::new(false), steps: Cell::new(0) };
+    let pass = Pass::new(&device, 1, false);
     assert_eq!(pass.take_steps(MAX_STEPS).expect("not too many"), 0);
     let message = pass.take_steps(1).expect_err("one too many").to_string();
     check(&message, &["take 16385 steps, more than 16384 in one pass: cut the sequence into shorter ones"]);
 }
 
 /// What both a value that is read and later ones come from is computed once.
+#[test]
+fn comparisons_of_boxes_in_a_pass_are_limited() {
+    let device = Device::cpu();
+    let pass = Pass::new(&device, 1, false);
+    pass.take_comparisons(MAX_COMPARISONS).expect("not too many");
+    let message = pass.take_comparisons(1).expect_err("one too many").to_string();
+    check(&message, &["pairs of boxes", "score_threshold"]);
+}
+
+#[test]
+fn arithmetic_of_truth_values_is_refused() {
+    let truth = |name: &str| TensorProto {
+        name: name.into(),
+        dims: vec![1],
+        int32_data: vec![1],
+        data_type: ElementType::Bool as i32,
+        ..TensorProto::default()
+    };
+    let nodes = vec![node("Add", &["a", "b"], &["c"]), node("Identity", &["x"], &["y"])];
+    check(&refused_with(&[1], graph(nodes, vec![truth("a"), truth("b")])), &["Add", "is not defined for bool"]);
+}
+
+/// The file is as it should be: what is given to it is not.
+#[test]
+fn inputs_that_are_not_what_the_file_says_are_no_fault_of_the_file() {
+    let loaded = loaded(graph(vec![node("Relu", &["x"], &["y"])], Vec::new())).expect("it is read");
+    let device = Device::cpu();
+    let wrong = Tensor::zeros_of([2], DType::I32, &device);
+    // once more when it is captured
+    for _ in 0..2 {
+        let error = loaded.run(std::slice::from_ref(&wrong)).expect_err("of another type");
+        assert!(matches!(error, Error::Shape(_)), "{error:?}");
+        check(&error.to_string(), &["ONNX model: input x", "i32[2] does not fit"]);
+        assert!(matches!(loaded.forward(&[]), Err(Error::Shape(_))));
+        loaded.run(&[Tensor::zeros([2], &device)]).expect("that fits");
+    }
+    let axis = with(node("Softmax", &["x"], &["y"]), vec![int("axis", 3)]);
+    let error = self::loaded(graph(vec![axis], Vec::new())).expect("it is read").run(&[Tensor::zeros([2], &device)]);
+    assert!(matches!(error, Err(Error::Format { .. })), "what a node asks for is the file's: {error:?}");
+}
+
 #[test]
 fn what_is_used_later_is_computed_with_what_is_read() {
     let mut graph = graph(
