@@ -13,6 +13,7 @@ use super::{assert_float, grad, in_order, numbers, walk};
 ///
 /// If an output or input is no float, or a cotangent does not fit.
 #[track_caller]
+#[must_use]
 pub fn vjp(outputs: &[&Tensor], cotangents: &[&Tensor], inputs: &[&Tensor]) -> Vec<Tensor> {
     assert_pairs("vjp", "output", outputs, "cotangent", cotangents);
     inputs.iter().for_each(|input| assert_float(input));
@@ -32,6 +33,7 @@ pub fn vjp(outputs: &[&Tensor], cotangents: &[&Tensor], inputs: &[&Tensor]) -> V
 ///
 /// If an output or input is no float, or a tangent does not fit.
 #[track_caller]
+#[must_use]
 pub fn jvp(outputs: &[&Tensor], inputs: &[&Tensor], tangents: &[&Tensor]) -> Vec<Tensor> {
     assert_pairs("jvp", "input", inputs, "tangent", tangents);
     // any value would do; detached, so that it is a node of its own and no constant that rules simplify away
@@ -51,6 +53,7 @@ pub fn jvp(outputs: &[&Tensor], inputs: &[&Tensor], tangents: &[&Tensor]) -> Vec
 ///
 /// If the output or an input is no float, or a vector does not fit.
 #[track_caller]
+#[must_use]
 pub fn hessian_vector_product(output: &Tensor, inputs: &[&Tensor], vectors: &[&Tensor]) -> Vec<Tensor> {
     assert_pairs("hessian_vector_product", "input", inputs, "vector", vectors);
     match inner(&grad(output, inputs), vectors) {
@@ -66,6 +69,7 @@ pub fn hessian_vector_product(output: &Tensor, inputs: &[&Tensor], vectors: &[&T
 ///
 /// If the output or input is no float.
 #[track_caller]
+#[must_use]
 pub fn jacobian(output: &Tensor, input: &Tensor) -> Tensor {
     assert_float(output);
     assert_float(input);
@@ -89,6 +93,7 @@ pub fn jacobian(output: &Tensor, input: &Tensor) -> Tensor {
 ///
 /// If the output or input is no float.
 #[track_caller]
+#[must_use]
 pub fn hessian(output: &Tensor, input: &Tensor) -> Tensor {
     jacobian(&grad(output, &[input]).remove(0), input)
 }

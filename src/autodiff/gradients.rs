@@ -39,6 +39,7 @@ use crate::tensor::Tensor;
 /// # }
 /// ```
 #[derive(Clone, Default)]
+#[must_use]
 pub struct Gradients {
     /// In an order that repeats from run to run, for what [`map`](Self::map) draws.
     by_leaf: BTreeMap<Leaf, Tensor>,

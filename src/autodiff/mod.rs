@@ -52,6 +52,7 @@ use crate::tensor::Tensor;
 ///
 /// If `output` or a tensor of `wrt` is no float.
 #[track_caller]
+#[must_use]
 pub fn grad(output: &Tensor, wrt: &[&Tensor]) -> Vec<Tensor> {
     assert_float(output);
     for tensor in wrt {
@@ -92,6 +93,7 @@ impl Tensor {
     ///
     /// If it is no float.
     #[track_caller]
+    #[must_use = "gradients are returned, not stored: give them to `Optimizer::update`"]
     pub fn backward(&self) -> Gradients {
         assert_float(self);
         // a captured step whose loss is NaN must not count
