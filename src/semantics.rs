@@ -30,8 +30,11 @@
 //! * Sums, products, negations and powers by whole numbers wrap; by a tensor or a negative number they are f32. Shifts use the low five bits of the distance.
 //! * `/` is true division. [`div_trunc`](crate::Tensor::div_trunc) rounds towards zero,
 //!   [`floor_divide`](crate::Tensor::floor_divide) down; [`fmod`](crate::Tensor::fmod) has the sign of the dividend,
-//!   [`remainder`](crate::Tensor::remainder) that of the divisor. By zero all of them give 0, as no device can stop
-//!   there.
+//!   [`remainder`](crate::Tensor::remainder) that of the divisor, and so has `%`. By zero all of them give 0, as no
+//!   device can stop there.
+//! * `&`, `|`, `^` and `!` work on the bits of integers and are the logical operators of bools, as
+//!   [`bitwise_and`](crate::Tensor::bitwise_and) and its kind; floats panic. A number is an integer to them, so `mask & 1` is i32,
+//!   and `mask & true` bool. [`logical_and`](crate::Tensor::logical_and) and its kind take numbers as true unless zero.
 //! * A float cast to an integer is truncated and saturates; NaN becomes 0. An integer cast to a smaller one wraps.
 //!
 //! # NaN, infinity and zero
