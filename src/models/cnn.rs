@@ -18,6 +18,10 @@ pub struct TutorialCnn {
 
 impl TutorialCnn {
     /// For samples `[channels, height, width]` with sides of at least 16.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new([channels, height, width]: [usize; 3], classes: usize, init: &Init) -> Result<Self> {
         // Twice: a 5×5 window takes 4 pixels off, pooling halves.
         let side = |size: usize| ((size - 4) / 2 - 4) / 2;
@@ -61,6 +65,10 @@ pub struct DigitsCnn {
 
 impl DigitsCnn {
     /// For samples `[channels, height, width]` with sides of at least 4.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new([channels, height, width]: [usize; 3], classes: usize, init: &Init) -> Result<Self> {
         let conv =
             |inputs, outputs, name| Conv2d::new(inputs, outputs, 3, ConvOptions::default().padding(1), &init.at(name));

@@ -37,6 +37,10 @@ pub struct ConvNeXt {
 
 impl ConvNeXt {
     /// For images with sides of at least 32.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(options: ConvNeXtOptions, channels: usize, classes: usize, init: &Init) -> Result<Self> {
         let ConvNeXtOptions { blocks: counts, widths, stochastic_depth } = options;
         let total: usize = counts.iter().sum();

@@ -44,6 +44,10 @@ pub struct Gpt {
 
 impl Gpt {
     /// A model of these sizes.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(options: GptOptions, init: &Init) -> Result<Self> {
         let GptOptions { vocabulary, sequence, width, heads, layers } = options;
         let layer = TransformerOptions::gpt(width, heads);

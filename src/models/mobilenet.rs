@@ -23,6 +23,10 @@ pub struct MobileNetV2 {
 impl MobileNetV2 {
     /// `width` scales all numbers of channels, which are rounded to multiples of 8; 1 is the usual network. For images
     /// of any size; each side is divided by 32.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(width: f64, channels: usize, classes: usize, init: &Init) -> Result<Self> {
         let scaled = |channels: usize| round_to_eight(channels as f64 * width);
         let place = |index: usize| init.at("features").at(index);

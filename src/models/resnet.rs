@@ -29,11 +29,19 @@ pub struct BasicBlock {
 
 impl BasicBlock {
     /// From `inputs` to `outputs` channels; `stride` belongs to the first convolution and the shortcut.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(inputs: usize, outputs: usize, stride: usize, init: &Init) -> Result<Self> {
         Self::with_shortcut(inputs, outputs, stride, Shortcut::Projection, init)
     }
 
     /// The same with this kind of shortcut.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn with_shortcut(
         inputs: usize,
         outputs: usize,
@@ -81,6 +89,10 @@ pub struct Bottleneck {
 
 impl Bottleneck {
     /// From `inputs` to `outputs` channels.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(inputs: usize, outputs: usize, stride: usize, init: &Init) -> Result<Self> {
         let inner = outputs / 4;
         let norm = |number: usize, channels| BatchNorm2d::new(channels, &init.at(format_args!("bn{number}")));
@@ -196,6 +208,10 @@ pub struct ResNet {
 
 impl ResNet {
     /// For images of any size; those of ImageNet are cut to 224×224.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(options: ResNetOptions, channels: usize, classes: usize, init: &Init) -> Result<Self> {
         let ResNetOptions { blocks: counts, bottleneck, width } = options;
         let mut blocks: Vec<Box<dyn Module>> = Vec::new();
@@ -254,12 +270,20 @@ pub struct CifarResNet {
 impl CifarResNet {
     /// `depth` layers: 20, 32, 44, 56, 110 or any other `6 n + 2`; for images of any size. With projections, which have
     /// 2,752 parameters more than the paper's networks.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(depth: usize, channels: usize, classes: usize, init: &Init) -> Result<Self> {
         Self::with_shortcut(depth, Shortcut::Projection, channels, classes, init)
     }
 
     /// The same with this kind of shortcut; with [`Shortcut::Padded`] it is the paper's.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn with_shortcut(
         depth: usize,

@@ -16,6 +16,10 @@ pub struct DoubleConv {
 
 impl DoubleConv {
     /// From `inputs` to `outputs` channels, of the same size.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(inputs: usize, outputs: usize, init: &Init) -> Result<Self> {
         let options = ConvOptions::default().padding(1);
         Ok(Self {
@@ -57,6 +61,10 @@ impl UNet {
     pub const WIDTHS: [usize; 4] = [16, 32, 64, 128];
 
     /// `widths` are the channels from the top to the bottom; sides must divide by 2 once for each but the last.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(channels: usize, widths: &[usize], classes: usize, init: &Init) -> Result<Self> {
         let [above @ .., bottom] = widths else { panic!("unet: no widths") };
         let mut inputs = channels;

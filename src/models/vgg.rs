@@ -50,6 +50,10 @@ pub struct VGG {
 
 impl VGG {
     /// For images with sides of at least 32.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(options: VGGOptions, channels: usize, classes: usize, init: &Init) -> Result<Self> {
         let mut features = Sequential::new();
         let mut inputs = channels;

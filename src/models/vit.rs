@@ -45,6 +45,10 @@ pub struct VisionTransformer {
 
 impl VisionTransformer {
     /// For images `[channels, height, width]` whose sides the patch divides.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(
         options: VisionTransformerOptions,

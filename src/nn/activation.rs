@@ -154,6 +154,10 @@ pub struct PReLU {
 
 impl PReLU {
     /// One slope, or one for each of `count` channels; a quarter at first.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(count: usize, init: &Init) -> Result<Self> {
         Ok(Self {
             weight: init.parameter("weight", count, Initial::Constant(0.25))?,

@@ -32,6 +32,10 @@ pub struct Conv<const AXES: usize> {
 impl<const AXES: usize> Conv<AXES> {
     /// With bias; weights as PyTorch draws them ([`Initial::pytorch_default`]). `kernel`: one size, or one for each
     /// axis.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(
         inputs: usize,
@@ -46,6 +50,10 @@ impl<const AXES: usize> Conv<AXES> {
     }
 
     /// The same without bias: for convolutions that a batch norm follows.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn without_bias(
         inputs: usize,
@@ -60,6 +68,10 @@ impl<const AXES: usize> Conv<AXES> {
     }
 
     /// With these first values.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn with_initial(
         inputs: usize,
@@ -157,6 +169,10 @@ pub struct ConvTranspose<const AXES: usize> {
 
 impl<const AXES: usize> ConvTranspose<AXES> {
     /// With bias; weights as PyTorch draws them, which takes `outputs / groups · kernel` for the fan-in.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(
         inputs: usize,
@@ -172,6 +188,10 @@ impl<const AXES: usize> ConvTranspose<AXES> {
     }
 
     /// The same without bias.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn without_bias(
         inputs: usize,

@@ -35,6 +35,10 @@ pub struct EmbeddingBag {
 
 impl EmbeddingBag {
     /// A table of `count` rows, drawn from the standard normal distribution as in PyTorch.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(count: usize, width: usize, mode: BagMode, padding: Option<usize>, init: &Init) -> Result<Self> {
         let table = match padding {

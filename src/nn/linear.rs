@@ -21,21 +21,37 @@ pub struct Linear {
 
 impl Linear {
     /// A layer with bias; weights as PyTorch draws them ([`Initial::pytorch_default`]).
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(inputs: usize, outputs: usize, init: &Init) -> Result<Self> {
         Self::with_bias(inputs, outputs, Initial::pytorch_default(inputs), init)
     }
 
     /// A layer with this first bias.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn with_bias(inputs: usize, outputs: usize, bias: Initial, init: &Init) -> Result<Self> {
         Self::with_initial(inputs, outputs, Initial::pytorch_default(inputs), Some(bias), init)
     }
 
     /// A layer without bias.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn without_bias(inputs: usize, outputs: usize, init: &Init) -> Result<Self> {
         Self::with_initial(inputs, outputs, Initial::pytorch_default(inputs), None, init)
     }
 
     /// A layer with these first values.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn with_initial(
         inputs: usize,
         outputs: usize,
@@ -90,6 +106,10 @@ pub struct Bilinear {
 
 impl Bilinear {
     /// All values uniform within 1/√first, as in PyTorch.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(first: usize, second: usize, outputs: usize, init: &Init) -> Result<Self> {
         let initial = Initial::pytorch_default(first);
         Ok(Self {

@@ -74,6 +74,11 @@ pub(super) struct Prepared {
 
 impl Trainer {
     /// Checks and opens everything that a run with `config` needs; whatever can be wrong before training is found here.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if a setting is out of range or does not go with another one; else what opening the device,
+    /// the data and the weights gives, [`Error::Shape`] if the model does not take such samples, [`Error::OutOfMemory`]
+    /// if it does not fit, and [`Error::Io`] if the run's folder cannot be made.
     pub fn new(config: Config) -> Result<Self> {
         Self::prepared(Prepared::new(config, &open)?)
     }
@@ -98,6 +103,9 @@ impl Trainer {
     /// assert_eq!(summary.test.unwrap().samples, 100);
     /// # Ok::<(), brasa::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// As [`Trainer::new`], but for opening the data.
     pub fn with_data(config: Config, data: Split<Pipeline>) -> Result<Self> {
         Self::prepared(Prepared::new(of_program(config, &data), &|_| Ok(data.clone()))?)
     }
@@ -244,6 +252,10 @@ impl Trainer {
     /// Trains to the end, or until `control` says stop, and saves. `listen` hears what happens as it happens.
     ///
     /// If a step fails, what was learned before it is saved, too.
+    ///
+    /// # Errors
+    /// What ended the training: [`Error::NonFinite`] where the loss or a gradient is NaN or infinite, a device that is
+    /// lost or out of memory, data that cannot be read, a folder that cannot be written to, or a callback's error.
     pub fn run(self, control: &Control, listen: &mut dyn FnMut(Event)) -> Result<Summary> {
         Run::new(self, listen).complete(control)
     }

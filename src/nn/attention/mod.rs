@@ -88,12 +88,20 @@ pub struct MultiheadAttention {
 
 impl MultiheadAttention {
     /// Attention with `heads` heads of `width / heads` values each.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(width: usize, heads: usize, attention: Attention, init: &Init) -> Result<Self> {
         Self::with(AttentionOptions { attention, ..AttentionOptions::new(width, heads) }, init)
     }
 
     /// Attention with these options.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn with(options: AttentionOptions, init: &Init) -> Result<Self> {
         let AttentionOptions { width, heads, .. } = options;
@@ -197,6 +205,9 @@ impl MultiheadAttention {
     }
 
     /// Room for the keys and values of `sequence` positions.
+    ///
+    /// # Errors
+    /// If there is no memory for them, they have more elements than 32-bit indices reach, or the device fails.
     pub fn cache(&self, batch: usize, sequence: usize, init: &Init) -> Result<KeyValueCache> {
         let AttentionOptions { width, heads, .. } = self.options;
         let shape = [batch, heads, sequence, width / heads];

@@ -22,6 +22,10 @@ pub struct GroupNorm {
 
 impl GroupNorm {
     /// Scale 1 and shift 0 at first.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(groups: usize, channels: usize, init: &Init) -> Result<Self> {
         let divides = groups > 0 && channels.is_multiple_of(groups);

@@ -49,6 +49,10 @@ impl<const AXES: usize> InstanceNorm<AXES> {
     }
 
     /// Then `· weight + bias` by channel; scale 1 and shift 0 at first.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn affine(channels: usize, init: &Init) -> Result<Self> {
         Ok(Self {
             weight: Some(init.parameter("weight", channels, Initial::Constant(1.0))?),

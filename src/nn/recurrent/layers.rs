@@ -124,6 +124,10 @@ macro_rules! recurrent {
 
         impl $name {
             /// From `inputs` features to `hidden` ones (twice as many if bidirectional).
+            ///
+            /// # Errors
+            /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the
+            /// device fails.
             #[track_caller]
             pub fn new(inputs: usize, hidden: usize, options: RecurrentOptions, init: &Init) -> Result<Self> {
                 Stack::new($kind, inputs, hidden, options, init).map(Self)
@@ -186,6 +190,10 @@ pub struct LSTM(Stack);
 
 impl LSTM {
     /// From `inputs` features to `hidden` ones (twice as many if bidirectional).
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(inputs: usize, hidden: usize, options: RecurrentOptions, init: &Init) -> Result<Self> {
         Stack::new(Kind::Lstm, inputs, hidden, options, init).map(Self)

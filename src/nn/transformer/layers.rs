@@ -117,6 +117,10 @@ pub struct TransformerEncoderLayer {
 
 impl TransformerEncoderLayer {
     /// A layer with these options.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(options: TransformerOptions, init: &Init) -> Result<Self> {
         Ok(Self {
@@ -187,6 +191,10 @@ pub struct TransformerDecoderLayer {
 
 impl TransformerDecoderLayer {
     /// A layer with these options; `attention` is that of the sequence to itself.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(options: TransformerOptions, init: &Init) -> Result<Self> {
         let norm = |name| options.norm(&init.at(name));

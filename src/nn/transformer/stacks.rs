@@ -31,6 +31,10 @@ pub struct TransformerEncoder {
 
 impl TransformerEncoder {
     /// As many layers, all with these options; with a norm behind them if `norm`.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(options: TransformerOptions, layers: usize, norm: bool, init: &Init) -> Result<Self> {
         let (layers, norm) = stack(options, layers, norm, init, TransformerEncoderLayer::new)?;
         Ok(Self { layers, norm })
@@ -72,6 +76,10 @@ pub struct TransformerDecoder {
 
 impl TransformerDecoder {
     /// As many layers, all with these options; with a norm behind them if `norm`.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(options: TransformerOptions, layers: usize, norm: bool, init: &Init) -> Result<Self> {
         let (layers, norm) = stack(options, layers, norm, init, TransformerDecoderLayer::new)?;
         Ok(Self { layers, norm })
@@ -114,6 +122,10 @@ pub struct Transformer {
 impl Transformer {
     /// As many layers of either kind, with these options, whose `attention` is that of the target to itself; matrices
     /// are drawn by Glorot's uniform rule, as in PyTorch.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(options: TransformerOptions, encoders: usize, decoders: usize, init: &Init) -> Result<Self> {
         let full = TransformerOptions { attention: Attention::Full, ..options };
         let made = Self {
