@@ -8,6 +8,7 @@ use crate::tensor::Tensor;
 
 /// The network of PyTorch's "Training a Classifier" tutorial: two 5×5 convolutions, each with ReLU and 2×2 max-pooling,
 /// then linear layers of 120, 84 and `classes` values with ReLU between.
+#[derive(Debug)]
 pub struct TutorialCnn {
     conv1: Conv2d,
     conv2: Conv2d,
@@ -55,6 +56,7 @@ impl Module for TutorialCnn {
 
 /// A network for small images such as 8×8 digits: 3×3 convolutions to 32, 32 and 64 channels with ReLU, 2×2 max-pooling
 /// after the second and third, dropout of a quarter, one linear layer.
+#[derive(Debug)]
 pub struct DigitsCnn {
     conv1: Conv2d,
     conv2: Conv2d,

@@ -29,6 +29,7 @@ impl ConvNeXtOptions {
 
 /// Four stages of blocks between layer-normed convolutions that shrink the image, by four at first, then by two; the
 /// mean over all pixels, layer norm, one linear layer. From `[batch, channels, height, width]` to `[batch, classes]`.
+#[derive(Debug)]
 pub struct ConvNeXt {
     features: Sequential,
     norm: LayerNorm2d,

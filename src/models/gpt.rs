@@ -33,6 +33,7 @@ impl GptOptions {
 /// Learned positions, pre-norm transformer blocks with causal attention, a final layer norm and a separate head: from
 /// token numbers `[batch, sequence]` to logits `[batch, vocabulary, sequence]`, classes second as cross-entropy wants
 /// them.
+#[derive(Debug)]
 pub struct Gpt {
     token_embedding: Embedding,
     position_embedding: Embedding,

@@ -8,6 +8,7 @@ use crate::tensor::Tensor;
 /// Linear layers with ReLU between them, from `[batch, ..]`, which it flattens, to `[batch, classes]`.
 ///
 /// Keys as in PyTorch's `Sequential` of linear layers and ReLUs: `0.weight`, `2.weight` and so on.
+#[derive(Debug)]
 pub struct Mlp {
     layers: Vec<Linear>,
 }

@@ -14,6 +14,7 @@ const STAGES: [(usize, usize, usize, usize); 7] =
 
 /// A 3×3 convolution, seventeen inverted residual blocks, a 1×1 convolution, the mean over all pixels, dropout of a
 /// fifth and one linear layer. From `[batch, channels, height, width]` to `[batch, classes]`.
+#[derive(Debug)]
 pub struct MobileNetV2 {
     features: Sequential,
     dropout: Dropout,

@@ -19,6 +19,7 @@ pub enum Shortcut {
 }
 
 /// Two 3×3 convolutions with batch norm, and a shortcut around them: the identity, unless the size changes.
+#[derive(Debug)]
 pub struct BasicBlock {
     conv1: Conv2d,
     bn1: BatchNorm2d,
@@ -82,6 +83,7 @@ impl Module for BasicBlock {
 
 /// A 1×1 convolution to a quarter of the outputs, a 3×3 one, which has the stride (as in torchvision, where the paper
 /// has it in the first), and a 1×1 one to the outputs, each with batch norm; and a shortcut around them.
+#[derive(Debug)]
 pub struct Bottleneck {
     convs: [(Conv2d, BatchNorm2d); 3],
     around: Around,
@@ -126,6 +128,7 @@ impl Module for Bottleneck {
 }
 
 /// A shortcut.
+#[derive(Debug)]
 enum Around {
     Identity,
     Projection(Box<(Conv2d, BatchNorm2d)>),
@@ -199,6 +202,7 @@ impl ResNetOptions {
 /// blocks, all but the first halving it again, the mean over all pixels, one linear layer.
 ///
 /// From `[batch, channels, height, width]` to `[batch, classes]`.
+#[derive(Debug)]
 pub struct ResNet {
     conv1: Conv2d,
     bn1: BatchNorm2d,
@@ -260,6 +264,7 @@ impl Module for ResNet {
 /// ResNet for CIFAR: a 3×3 convolution, three stages of basic blocks with 16, 32 and 64 channels, the second and third
 /// halving the image, the mean over all pixels, one linear layer. From `[batch, channels, height, width]` to `[batch,
 /// classes]`.
+#[derive(Debug)]
 pub struct CifarResNet {
     conv1: Conv2d,
     bn1: BatchNorm2d,

@@ -7,6 +7,7 @@ use crate::runtime::Var;
 use crate::tensor::Tensor;
 
 /// Twice a 3×3 convolution with bias, batch norm and ReLU.
+#[derive(Debug)]
 pub struct DoubleConv {
     conv1: Conv2d,
     bn1: BatchNorm2d,
@@ -49,6 +50,7 @@ impl Module for DoubleConv {
 /// Down with 2×2 max-pooling between the blocks, up again with nearest upsampling, where each block also sees the
 /// output of its counterpart on the way down. From `[batch, channels, height, width]` to `[batch, classes, height,
 /// width]`.
+#[derive(Debug)]
 pub struct UNet {
     down: Vec<DoubleConv>,
     bottom: DoubleConv,

@@ -43,6 +43,7 @@ impl VGGOptions {
 
 /// Stages of 3×3 convolutions with ReLU, each ending with max-pooling that halves the image, means over 7×7 parts,
 /// three linear layers with dropout of a half between. From `[batch, channels, height, width]` to `[batch, classes]`.
+#[derive(Debug)]
 pub struct VGG {
     features: Sequential,
     classifier: Sequential,

@@ -146,6 +146,7 @@ with_options! {
 }
 
 /// [`Tensor::prelu`]: `x` where positive, else `weight · x` (He et al., arXiv 1502.01852).
+#[derive(Debug)]
 pub struct PReLU {
     /// `[1]`, or `[channels]` (axis 1).
     pub weight: Var,

@@ -19,6 +19,7 @@ pub type Conv3d = Conv<3>;
 
 /// Cross-correlation of `[batch, inputs, size..]` with learned kernels, to `[batch, outputs, size'..]`; the batch's
 /// axis may be missing.
+#[derive(Debug)]
 pub struct Conv<const AXES: usize> {
     /// `[outputs, inputs / groups, kernel..]`
     pub weight: Var,
@@ -158,6 +159,7 @@ pub type ConvTranspose3d = ConvTranspose<3>;
 
 /// The transpose of a convolution: from `[batch, inputs, size..]` to `[batch, outputs, size'..]` with
 /// `size' = (size - 1) · stride - 2 · padding + dilation · (kernel - 1) + output_padding + 1`.
+#[derive(Debug)]
 pub struct ConvTranspose<const AXES: usize> {
     /// `[inputs, outputs / groups, kernel..]`
     pub weight: Var,

@@ -8,6 +8,7 @@ use super::module::Scope;
 use super::{Init, Initial, Module};
 
 /// Rows of a learned table: from indices `[..]` to `[.., width]`.
+#[derive(Debug)]
 pub struct Embedding {
     /// `[count, width]`
     pub weight: Var,

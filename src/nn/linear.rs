@@ -9,6 +9,7 @@ use super::module::Scope;
 use super::{Init, Initial, Module};
 
 /// `y = x · weightᵀ + bias`, from `[.., inputs]` to `[.., outputs]`.
+#[derive(Debug)]
 pub struct Linear {
     /// `[outputs, inputs]`
     pub weight: Var,
@@ -96,6 +97,7 @@ pub(super) fn linear(input: &Tensor, weight: &Var, bias: Option<&Var>) -> Tensor
 }
 
 /// `y_k = a · weight_k · bᵀ + bias_k`, from `[.., first]` and `[.., second]` to `[.., outputs]`.
+#[derive(Debug)]
 pub struct Bilinear {
     /// `[outputs, first, second]`
     pub weight: Var,

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 
 use crate::graph::{Entered, Scopes, at_callers_line, layer, model};
 use crate::runtime::{Var, VarKind, checkpoint};
@@ -60,6 +61,13 @@ pub trait Module: Send + Sync {
         let mut variables = self.variables();
         variables.retain(|variable| variable.kind() == VarKind::Parameter);
         variables
+    }
+}
+
+/// Its variables.
+impl fmt::Debug for dyn Module + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.variables()).finish()
     }
 }
 

@@ -54,6 +54,7 @@ pub type Wgsl = [&'static str; 4];
 type UnaryGradient = fn(&Tensor, &Tensor, &Tensor) -> Tensor;
 
 /// What there is to know about a [`Unary`].
+#[derive(Debug)]
 pub struct UnaryRow {
     /// The op.
     pub op: Unary,
@@ -182,6 +183,7 @@ pub static UNARY: [UnaryRow; 21] = [
 type BinaryGradient = fn(&Tensor, &Tensor, &Tensor, &Tensor) -> (Tensor, Tensor);
 
 /// What there is to know about a [`Binary`].
+#[derive(Debug)]
 pub struct BinaryRow {
     /// The op.
     pub op: Binary,

@@ -1,6 +1,7 @@
 //! Parameters that are updated together, and the optimizer made of such groups.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::autodiff::Gradients;
 use crate::dtype::DType;
@@ -20,6 +21,12 @@ pub struct Grouped<R: Rule> {
     groups: Vec<Group<R>>,
     clip: Option<Clip>,
     maximize: bool,
+}
+
+impl<R: Rule> fmt::Debug for Grouped<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.groups.iter().map(|group| group.layout.parameters())).finish()
+    }
 }
 
 /// The parameters of a group with the options they share and the state their rule keeps.

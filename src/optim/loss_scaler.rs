@@ -47,6 +47,7 @@ const LARGEST: f32 = 1.0 / f32::MIN_POSITIVE;
 ///   not finite halts then, too.
 ///
 /// The factor is a variable of the device like any other; nothing is compiled or waited for when it changes.
+#[derive(Debug)]
 pub struct LossScaler {
     options: LossScaleOptions,
     scale: Var,

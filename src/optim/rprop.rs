@@ -34,6 +34,7 @@ impl Default for RpropOptions {
 pub type Rprop = Grouped<RpropOptions>;
 
 /// What a group keeps from step to step.
+#[derive(Debug)]
 pub struct RpropState {
     prev: Var,
     /// 0 before the first step.

@@ -202,6 +202,6 @@ fn leaves(node: &NodeRef) -> Vec<&NodeRef> {
 
 impl fmt::Debug for Var {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Var({} {}{})", self.0.name, self.0.dtype, self.0.shape)
+        write!(f, "Var({:?})", self.0)
     }
 }

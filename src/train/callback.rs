@@ -1,5 +1,6 @@
 //! What may be hung into a run: a trait with the moments that Keras' callbacks have.
 
+use std::fmt;
 use std::path::Path;
 
 use serde_json::Value;
@@ -168,6 +169,16 @@ pub struct Context<'a> {
     /// What the model said about the first held-out samples in the last evaluation.
     pub(super) predictions: &'a [Prediction],
     pub(super) requests: &'a mut Requests,
+}
+
+impl fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("folder", &self.folder)
+            .field("steps", &self.steps)
+            .field("epoch", &self.epoch)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What callbacks asked for.

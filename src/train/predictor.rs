@@ -1,5 +1,6 @@
 //! What a run's model says about pictures, and rows of tables, of one's own.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,6 +51,16 @@ pub struct Predictor {
     answer: Answer,
     /// The model itself, of a run.
     model: Option<Arc<dyn Module>>,
+}
+
+impl fmt::Debug for Predictor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Predictor")
+            .field("device", &self.device)
+            .field("classes", &self.classes)
+            .field("input", &self.input)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a model says about samples: logarithms of probabilities, `[batch, classes]`, or the classes of all pixels, u8.

@@ -1,5 +1,6 @@
 //! A run, from its settings to its summary.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::data::{
@@ -55,6 +56,16 @@ pub struct Trainer {
     pub(super) notices: Vec<String>,
     /// Where a run that goes on stands.
     pub(super) progress: Option<Progress>,
+}
+
+impl fmt::Debug for Trainer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trainer")
+            .field("config", &self.config)
+            .field("devices", &self.devices)
+            .field("folder", &self.folder.path())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Opens the data for settings; may be called more than once.

@@ -4,6 +4,7 @@ mod assemble;
 mod rows;
 mod work;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
@@ -66,6 +67,12 @@ pub struct Loader {
     threads: Vec<JoinHandle<()>>,
     state: State,
     skipped: Skipped,
+}
+
+impl fmt::Debug for Loader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loader").field("state", &self.state).field("skipped", &self.skipped).finish_non_exhaustive()
+    }
 }
 
 impl Loader {

@@ -73,6 +73,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::cache::Store;
@@ -133,6 +134,20 @@ pub struct Pipeline {
     pub(super) workers: usize,
     pub(super) seed: u64,
     pub(super) strict: bool,
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline")
+            .field("data", &self.data)
+            .field("batch", &self.batch)
+            .field("last", &self.last)
+            .field("epochs", &self.epochs)
+            .field("seed", &self.seed)
+            .field("workers", &self.workers)
+            .field("prefetch", &self.prefetch)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Pipeline {

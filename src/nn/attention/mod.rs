@@ -75,6 +75,7 @@ impl AttentionOptions {
 /// assert_eq!(attention.forward(&words).shape().dims(), [2, 9, 32]);
 /// # Ok::<(), brasa::Error>(())
 /// ```
+#[derive(Debug)]
 pub struct MultiheadAttention {
     /// Of queries, keys and values.
     pub in_projection: InProjection,
@@ -284,6 +285,7 @@ impl Module for MultiheadAttention {
 }
 
 /// The keys and values of the positions so far, for [`MultiheadAttention::attend_next`].
+#[derive(Debug)]
 pub struct KeyValueCache {
     /// `[batch, heads, sequence, width / heads]`
     pub keys: Var,

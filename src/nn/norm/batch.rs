@@ -22,6 +22,7 @@ pub type BatchNorm3d = BatchNorm<3>;
 /// In [`Mode::Train`](crate::nn::Mode::Train) the batch's own statistics are used and move the running ones by a tenth
 /// (their variance with Bessel's correction, as PyTorch keeps it); in [`Mode::Evaluate`](crate::nn::Mode::Evaluate), or
 /// where [`freeze_statistics`](crate::nn::freeze_statistics) holds, the running ones are used.
+#[derive(Debug)]
 pub struct BatchNorm<const AXES: usize> {
     /// `[channels]`
     pub weight: Option<Var>,

@@ -10,6 +10,7 @@ use super::EPSILON;
 
 /// Group norm over `[batch, channels, size..]` (Wu and He, arXiv 1803.08494): each group of channels of each sample is
 /// shifted and scaled to mean 0 and variance 1, then `y = x̂ · weight + bias` by channel.
+#[derive(Debug)]
 pub struct GroupNorm {
     /// `[channels]`
     pub weight: Var,

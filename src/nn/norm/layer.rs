@@ -12,6 +12,7 @@ use super::EPSILON;
 
 /// Layer norm over the last axes (Ba, Kiros, Hinton, arXiv 1607.06450): each position is shifted and scaled to mean 0
 /// and variance 1, then `y = x̂ · weight + bias`.
+#[derive(Debug)]
 pub struct LayerNorm {
     /// The sizes of the last axes.
     pub weight: Option<Var>,
@@ -82,6 +83,7 @@ impl Module for LayerNorm {
 }
 
 /// Layer norm over the channels of each pixel of `[batch, channels, height, width]`, as ConvNeXt has it.
+#[derive(Debug)]
 pub struct LayerNorm2d(LayerNorm);
 
 impl LayerNorm2d {
@@ -116,6 +118,7 @@ impl Module for LayerNorm2d {
 }
 
 /// `x / sqrt(mean(x²) + epsilon) · weight` over the last axis (Zhang and Sennrich, arXiv 1910.07467).
+#[derive(Debug)]
 pub struct RMSNorm {
     /// `[width]`
     pub weight: Var,

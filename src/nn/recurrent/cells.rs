@@ -12,6 +12,7 @@ use super::step::{Kind, Weights};
 macro_rules! cells {
     ($($(#[$doc:meta])* $name:ident = $kind:expr;)*) => {$(
         $(#[$doc])*
+        #[derive(Debug)]
         pub struct $name(Weights, Scope);
 
         impl $name {
@@ -58,6 +59,7 @@ cells! {
 }
 
 /// One step of an [`LSTM`](super::LSTM).
+#[derive(Debug)]
 pub struct LSTMCell(Weights, Scope);
 
 impl LSTMCell {

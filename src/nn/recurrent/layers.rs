@@ -35,6 +35,7 @@ impl Default for RecurrentOptions {
 }
 
 /// What all recurrent layers are: layers of one or two directions.
+#[derive(Debug)]
 struct Stack {
     weights: Vec<Weights>,
     options: RecurrentOptions,
@@ -120,6 +121,7 @@ macro_rules! recurrent {
         ///
         /// Variables `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, then `_l0_reverse` if bidirectional,
         /// then `_l1` and so on, all uniform within 1/√hidden at first, as in PyTorch.
+        #[derive(Debug)]
         pub struct $name(Stack);
 
         impl $name {
@@ -186,6 +188,7 @@ recurrent! {
 /// assert_eq!(hidden.shape().dims(), [2, 3, 16]);
 /// # Ok::<(), brasa::Error>(())
 /// ```
+#[derive(Debug)]
 pub struct LSTM(Stack);
 
 impl LSTM {

@@ -101,6 +101,7 @@ fn residual(input: &Tensor, norm: &LayerNorm, norm_first: bool, part: impl FnOnc
 
 /// Self-attention, then two linear layers with an activation between, each with a residual connection, layer norm and
 /// dropout: PyTorch's `TransformerEncoderLayer`.
+#[derive(Debug)]
 pub struct TransformerEncoderLayer {
     /// Attention.
     pub self_attn: MultiheadAttention,
@@ -175,6 +176,7 @@ impl Module for TransformerEncoderLayer {
 }
 
 /// Self-attention, attention to an encoder's output, then two linear layers: PyTorch's `TransformerDecoderLayer`.
+#[derive(Debug)]
 pub struct TransformerDecoderLayer {
     /// To the sequence itself.
     pub self_attn: MultiheadAttention,

@@ -22,6 +22,7 @@ fn stack<L>(
 
 /// Encoder layers one after the other, `layers.0` and so on, and `norm` at the end if norms come first: PyTorch's
 /// `TransformerEncoder`.
+#[derive(Debug)]
 pub struct TransformerEncoder {
     /// The layers.
     pub layers: Vec<TransformerEncoderLayer>,
@@ -67,6 +68,7 @@ impl Module for TransformerEncoder {
 }
 
 /// Decoder layers one after the other, `layers.0` and so on, and `norm` at the end: PyTorch's `TransformerDecoder`.
+#[derive(Debug)]
 pub struct TransformerDecoder {
     /// The layers.
     pub layers: Vec<TransformerDecoderLayer>,
@@ -112,6 +114,7 @@ impl TransformerDecoder {
 }
 
 /// An encoder and a decoder, both with a norm at the end: PyTorch's `Transformer` (Vaswani et al., arXiv 1706.03762).
+#[derive(Debug)]
 pub struct Transformer {
     /// Of the source.
     pub encoder: TransformerEncoder,
