@@ -133,9 +133,9 @@ pub struct Work {
     pub worker: Option<usize>,
     /// What it did.
     pub stage: Stage,
-    /// From when
+    /// When it began.
     pub start: Instant,
-    /// to when.
+    /// When it ended.
     pub end: Instant,
 }
 

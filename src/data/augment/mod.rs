@@ -171,13 +171,13 @@ impl Augment {
         self.changes.iter().any(|(change, _)| changes.contains(change))
     }
 
-    /// True if pixels change their places,
+    /// True if pixels change their places.
     fn moves(&self) -> bool {
         self.has(&[Change::Flip, Change::VerticalFlip, Change::AlternateFlip, Change::Crop, Change::Translate])
             || !self.moves_exactly()
     }
 
-    /// and if they do only by whole pixels.
+    /// True if pixels that change their places move by whole pixels only.
     fn moves_exactly(&self) -> bool {
         !self.has(&[Change::ResizedCrop, Change::Rotate, Change::Scale, Change::Shear, Change::Perspective])
     }
