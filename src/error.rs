@@ -222,7 +222,7 @@ pub enum Error {
     /// A setting is unknown or out of range.
     #[error("{0}")]
     Config(String),
-    /// Who asked for it wants no more of it.
+    /// The caller asked for the work to stop.
     #[error("stopped before its end")]
     Stopped,
     /// Shapes or types do not fit in a place where user input decides.

@@ -11,7 +11,7 @@ use super::{assert_float, grad, in_order, numbers, walk};
 ///
 /// # Panics
 ///
-/// If an output or input is no float, or a cotangent does not fit.
+/// If an output or input is not a float, or a cotangent does not fit.
 #[track_caller]
 #[must_use]
 pub fn vjp(outputs: &[&Tensor], cotangents: &[&Tensor], inputs: &[&Tensor]) -> Vec<Tensor> {
@@ -31,7 +31,7 @@ pub fn vjp(outputs: &[&Tensor], cotangents: &[&Tensor], inputs: &[&Tensor]) -> V
 ///
 /// # Panics
 ///
-/// If an output or input is no float, or a tangent does not fit.
+/// If an output or input is not a float, or a tangent does not fit.
 #[track_caller]
 #[must_use]
 pub fn jvp(outputs: &[&Tensor], inputs: &[&Tensor], tangents: &[&Tensor]) -> Vec<Tensor> {
@@ -51,7 +51,7 @@ pub fn jvp(outputs: &[&Tensor], inputs: &[&Tensor], tangents: &[&Tensor]) -> Vec
 ///
 /// # Panics
 ///
-/// If the output or an input is no float, or a vector does not fit.
+/// If the output or an input is not a float, or a vector does not fit.
 #[track_caller]
 #[must_use]
 pub fn hessian_vector_product(output: &Tensor, inputs: &[&Tensor], vectors: &[&Tensor]) -> Vec<Tensor> {
@@ -67,7 +67,7 @@ pub fn hessian_vector_product(output: &Tensor, inputs: &[&Tensor], vectors: &[&T
 ///
 /// # Panics
 ///
-/// If the output or input is no float.
+/// If the output or input is not a float.
 #[track_caller]
 #[must_use]
 pub fn jacobian(output: &Tensor, input: &Tensor) -> Tensor {
@@ -91,7 +91,7 @@ pub fn jacobian(output: &Tensor, input: &Tensor) -> Tensor {
 ///
 /// # Panics
 ///
-/// If the output or input is no float.
+/// If the output or input is not a float.
 #[track_caller]
 #[must_use]
 pub fn hessian(output: &Tensor, input: &Tensor) -> Tensor {

@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 /// Gradients by leaves: variables, inputs of steps and tensors made from data.
 ///
 /// [`Tensor::backward`] gives those of one output by all float leaves that it depends on. Computed values, such as
-/// `randn`, `zeros` and whatever was detached, are no leaves; [`grad`](super::grad) gives gradients by any tensor.
+/// `randn`, `zeros` and whatever was detached, are not leaves; [`grad`](super::grad) gives gradients by any tensor.
 ///
 /// The gradient by a variable is that by the newest of its values that the output depends on. Which one that was does
 /// not matter afterwards: an update may follow another assignment. Older values are constants beside it, such as
@@ -71,7 +71,7 @@ impl Gradients {
     }
 
     /// The gradient by a leaf tensor, which stands for its variable if it is a value of one, the newest or not; `None`
-    /// if the output does not depend on it, or it is no leaf.
+    /// if the output does not depend on it, or it is not a leaf.
     pub fn get(&self, leaf: &Tensor) -> Option<Tensor> {
         self.by_leaf.get(&Leaf::of(leaf.node())).cloned()
     }

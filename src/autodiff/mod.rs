@@ -50,7 +50,7 @@ use crate::tensor::Tensor;
 ///
 /// # Panics
 ///
-/// If `output` or a tensor of `wrt` is no float.
+/// If `output` or a tensor of `wrt` is not a float.
 #[track_caller]
 #[must_use]
 pub fn grad(output: &Tensor, wrt: &[&Tensor]) -> Vec<Tensor> {
@@ -91,7 +91,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If it is no float.
+    /// If it is not a float.
     #[track_caller]
     #[must_use = "gradients are returned, not stored: give them to `Optimizer::update`"]
     pub fn backward(&self) -> Gradients {

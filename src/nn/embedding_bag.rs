@@ -60,7 +60,7 @@ impl EmbeddingBag {
         let _scope = self.scope.enter();
         if index.rank() != 1 || offsets.rank() != 1 {
             let (index, offsets) = (index.shape(), offsets.shape());
-            refuse(format_args!("embedding bag: indices {index} and offsets {offsets} are no vectors"));
+            refuse(format_args!("embedding bag: indices {index} and offsets {offsets} are not vectors"));
         }
         let rows = self.weighted_rows(index, weights);
         let (count, batch) = (index.numel(), offsets.numel());

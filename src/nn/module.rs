@@ -115,7 +115,7 @@ impl Mode {
 /// dropout still drops in training.
 ///
 /// This is the second of two switches for fine-tuning. Which parameters learn is decided by what the optimizer is given
-/// ([`trainable`](super::trainable)); statistics are no parameters, and follow the data unless they are frozen here.
+/// ([`trainable`](super::trainable)); statistics are not parameters, and follow the data unless they are frozen here.
 pub fn freeze_statistics<T>(f: impl FnOnce() -> T) -> T {
     Scopes::with(|scopes| scopes.statistics_frozen = true, f)
 }

@@ -107,7 +107,7 @@ impl<R: Rule> Grouped<R> {
     #[track_caller]
     #[must_use]
     pub fn with_max_norm_of(mut self, max_norm: f32, norm: Norm) -> Self {
-        assert!(max_norm >= 0.0, "with_max_norm: {max_norm} is no limit");
+        assert!(max_norm >= 0.0, "with_max_norm: {max_norm} is not a limit");
         self.clip = Some(Clip::Norm(max_norm, norm));
         self
     }
@@ -120,7 +120,7 @@ impl<R: Rule> Grouped<R> {
     #[track_caller]
     #[must_use]
     pub fn with_max_value(mut self, max_value: f32) -> Self {
-        assert!(max_value >= 0.0, "with_max_value: {max_value} is no limit");
+        assert!(max_value >= 0.0, "with_max_value: {max_value} is not a limit");
         self.clip = Some(Clip::Value(max_value));
         self
     }

@@ -64,7 +64,7 @@ impl Operand {
             Self::Int(value) => (value as f64, dtype.holds(value)),
             Self::Bool(value) => (f64::from(u8::from(value)), true),
         };
-        assert!(fits, "{value} is no {dtype}, as what it meets is; cast that with to_dtype");
+        assert!(fits, "{value} is not representable as {dtype}, the tensor's type; cast the tensor with `to_dtype`");
         Some(Scalar::new(dtype, value))
     }
 
@@ -139,7 +139,7 @@ impl Tensor {
         (a.expand(&shape), b.expand(&shape))
     }
 
-    /// Itself, or as f32 if it is no float.
+    /// Itself, or as f32 if it is not a float.
     #[track_caller]
     pub(crate) fn floats(&self) -> Self {
         if self.dtype().is_float() { self.clone() } else { self.to_dtype(DType::F32) }

@@ -61,7 +61,7 @@ pub trait Callback: Send {
         Ok(())
     }
 
-    /// A pass over the training data begins; the first is number 1.
+    /// An epoch begins; the first is number 1.
     ///
     /// # Errors
     /// The callback's own, which ends the run.
@@ -87,7 +87,7 @@ pub trait Callback: Send {
         Ok(())
     }
 
-    /// A pass over the training data is complete.
+    /// An epoch is complete.
     ///
     /// # Errors
     /// The callback's own, which ends the run.
@@ -95,7 +95,7 @@ pub trait Callback: Send {
         Ok(())
     }
 
-    /// The held-out samples are going to be judged: after each pass, and when it is asked for within one.
+    /// The held-out samples are going to be judged: after each epoch, and when it is asked for within one.
     ///
     /// # Errors
     /// The callback's own, which ends the run.
@@ -211,12 +211,12 @@ impl Context<'_> {
         self.steps
     }
 
-    /// The pass over the training data that is under way, from 1.
+    /// The epoch that is under way, from 1.
     pub fn epoch(&self) -> usize {
         self.epoch
     }
 
-    /// True in an evaluation that was asked for within a pass: one more than those after each pass.
+    /// True in an evaluation that was asked for within an epoch: one more than those after each epoch.
     pub fn mid_epoch(&self) -> bool {
         self.mid_epoch
     }

@@ -189,7 +189,7 @@ impl Predictor {
     /// those that the model has learned from.
     ///
     /// # Errors
-    /// If it is no picture that can be read, or the model is given no pictures.
+    /// If it is not a picture that can be read, or the model is given no pictures.
     pub fn read_picture(&self, path: &Path) -> Result<GivenPicture> {
         let mut bytes = Vec::new();
         read_file(path, MAX_PICTURE_BYTES, &mut bytes)?;
@@ -271,7 +271,7 @@ impl Predictor {
     /// What the model says about the picture in a file, and how it saw it.
     ///
     /// # Errors
-    /// If it is no picture that can be read, or the device fails.
+    /// If it is not a picture that can be read, or the device fails.
     pub fn predict_file(&self, path: &Path) -> Result<PredictedPicture> {
         let sample = self.read_picture(path)?.sample;
         let prediction = self.predict(std::slice::from_ref(&sample))?.remove(0);

@@ -218,7 +218,8 @@ impl Trainer {
                 () if folder.exists() => "it is a file",
                 () => "there is no such folder",
             };
-            let message = format!("{} is no run: {why}; runs are folders such as runs/digits-cnn-1", folder.display());
+            let message =
+                format!("{} is not a run: {why}; runs are folders such as runs/digits-cnn-1", folder.display());
             return Err(Error::Config(message));
         }
         let text = std::fs::read_to_string(&path).map_err(|error| Error::io(&path, error))?;
@@ -298,7 +299,7 @@ impl Prepared {
         // pictures are a byte for each pixel and color
         let each = if shape.len() == 3 { 1 } else { size_of::<f32>() };
         let (samples, bytes) = (data.train.samples_per_epoch(), each * shape.iter().product::<usize>());
-        let volume = Volume { passes: config.epochs, samples, bytes, steps: length.steps as usize };
+        let volume = Volume { epochs: config.epochs, samples, bytes, steps: length.steps as usize };
         notices.extend(chosen.map(|chosen| chosen.in_words(&memory, &volume)));
         if !memory.fits() {
             tracing::warn!("{memory}");
@@ -432,7 +433,7 @@ fn fits_memory(pipelines: &[&Pipeline]) -> Result<()> {
     }
 }
 
-/// Rows of the batches of a pass over the training data: of whole ones, and of the last one if it is smaller. A single
+/// Rows of the batches of an epoch: of whole ones, and of the last one if it is smaller. A single
 /// sample that is left is no batch.
 pub(super) fn batch_rows(config: &Config, train: &Pipeline) -> Vec<usize> {
     let samples = train.samples_per_epoch();
@@ -441,13 +442,13 @@ pub(super) fn batch_rows(config: &Config, train: &Pipeline) -> Vec<usize> {
     rows
 }
 
-/// What is said if a single sample is left at the end of each pass.
+/// What is said if a single sample is left at the end of each epoch.
 fn what_is_left_out(config: &Config, train: &Pipeline) -> Option<String> {
     let (samples, rows) = (train.samples_per_epoch(), config.batch_size);
     (samples > rows && rows > 1 && samples % rows == 1).then(|| {
         format!(
-            "each pass leaves one of {samples} training samples out, another one each time: batches of {rows} leave a single one, in \
-             which batch norms find no variance; another batch-size takes all"
+            "each epoch leaves out one of {samples} training samples, a different one each time: batches of {rows} leave \
+             a single one, in which batch norms find no variance; another batch-size takes all"
         )
     })
 }

@@ -147,7 +147,7 @@ fn what_cannot_be_read_is_told_and_the_rest_is_answered() {
     let ran = fed(&["infer", text(&run)], b"");
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
     refuses(&["infer", text(&run), "--masks", "m", text(&pictures)], 2, &["masks", "not of their pixels"]);
-    refuses(&["infer", text(out.path()), text(&pictures)], 2, &["is no run"]);
+    refuses(&["infer", text(out.path()), text(&pictures)], 2, &["is not a run"]);
     refuses(&["infer", text(&run), "--weights", "none.safetensors", text(&pictures)], 1, &["none.safetensors"]);
     refuses(&["infer", text(&run), "--top", "0"], 2, &["--top"]);
 }

@@ -67,7 +67,7 @@ fn a_model_of_ones_own_is_trained_resumed_and_asked_by_its_name() {
     assert!(message.contains("two variables are called `layer.weight`"), "{message}");
     let message = refused("own-empty", Task::Classify, make(|classes| classes, false, true));
     assert!(message.contains("it has no parameters"), "{message}");
-    for (name, said) in [("own-layer", "already"), ("resnet20", "already"), ("Mine!", "is no model's name")] {
+    for (name, said) in [("own-layer", "already"), ("resnet20", "already"), ("Mine!", "is not a model's name")] {
         let error = add(name, "", Task::Classify, make(|classes| classes, false, false)).expect_err("no new name");
         assert!(error.to_string().contains(said), "{error}");
     }

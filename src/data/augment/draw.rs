@@ -33,9 +33,9 @@ pub(super) const BOX: usize = 22;
 /// When a picture is shown: for what goes by turns.
 #[derive(Clone, Copy)]
 pub(in crate::data) struct Turn {
-    /// Passes over the data before.
+    /// Epochs before.
     pub(in crate::data) epoch: u64,
-    /// A picture's own in every pass: whether it begins the other way round.
+    /// A picture's own in every epoch: whether it begins the other way round.
     pub(in crate::data) begins_turned: bool,
 }
 

@@ -26,7 +26,7 @@ const MESSAGES: usize = 8;
 pub struct Skipped {
     /// How many there were.
     pub count: usize,
-    /// What was wrong with the first few, with the names of their files; each once, though every pass meets them.
+    /// What was wrong with the first few, with the names of their files; each once, though every epoch meets them.
     pub messages: Vec<String>,
 }
 

@@ -273,13 +273,13 @@ impl Pipeline {
     /// Brings pictures and masks to one size; see [`Resize`].
     ///
     /// # Panics
-    /// If a side is 0, or samples are no pictures.
+    /// If a side is 0, or samples are not pictures.
     #[must_use]
     #[track_caller]
     pub fn resize(mut self, height: usize, width: usize) -> Self {
         assert!(height > 0 && width > 0, "resize: no picture is {height}x{width}");
         let shape = &mut self.description.shape;
-        assert!(shape.len() == 3, "resize: a sample of {:?} is no picture", shape);
+        assert!(shape.len() == 3, "resize: a sample of {:?} is not a picture", shape);
         shape[1..].copy_from_slice(&[height, width]);
         self.operation(Operation::Resize(Resize { height, width }))
     }

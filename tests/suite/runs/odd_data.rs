@@ -108,7 +108,7 @@ fn a_run_that_a_step_ended_goes_on_from_the_step_before() {
             let (skipped, _) = train(trainer.expect("a checkpoint"));
             assert_eq!((skipped.steps, skipped.skipped_steps), (40, 1), "{device:?}");
         }
-        // what the first part of a step has left in statistics is no place to go on from
+        // what the first part of a step has left in statistics is not a place to go on from
         let parts = Config { accumulate: 5, ..config("parts") };
         let mut events = Vec::new();
         let trainer = Trainer::with_data(parts, data(Some(11))).expect("good settings");
