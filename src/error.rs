@@ -1,4 +1,4 @@
-//! What the world can do wrong. A wrong shape in the caller's own code is a panic instead.
+//! What can go wrong outside of the program. A wrong shape in the caller's own code is a panic instead.
 
 mod state;
 

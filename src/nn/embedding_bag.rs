@@ -23,8 +23,7 @@ pub enum BagMode {
 }
 
 /// The rows of each bag of indices joined: from `[batch, bag]` to `[batch, width]`. Bags of one size are a matrix,
-/// filled up with the padding index, which counts for nothing; others stand one after the other
-/// ([`EmbeddingBag::with_offsets`]).
+/// filled up with the padding index, which is ignored; others follow one another ([`EmbeddingBag::with_offsets`]).
 #[derive(Debug)]
 pub struct EmbeddingBag {
     /// `[count, width]`

@@ -65,8 +65,8 @@ impl Linear {
         Ok(Self { weight, bias, scope: Scope::new("Linear", init.path()), tied: None })
     }
 
-    /// A layer without bias whose weight is another one's, `[outputs, inputs]`: such as an embedding's, from features
-    /// back to logits (Press and Wolf, arXiv 1608.05859).
+    /// A layer without bias that shares another layer's weight, `[outputs, inputs]`, such as an embedding's, from
+    /// features back to logits (Press and Wolf, arXiv 1608.05859).
     pub fn tied(weight: &Var, init: &Init) -> Self {
         let tied = Some(init.join("weight"));
         Self { weight: weight.clone(), bias: None, scope: Scope::new("Linear", init.path()), tied }
@@ -121,7 +121,7 @@ impl Bilinear {
         })
     }
 
-    /// The output for two inputs whose shapes agree but for the last axis.
+    /// The output for two inputs whose shapes agree except for the last axis.
     #[track_caller]
     pub fn forward(&self, a: &Tensor, b: &Tensor) -> Tensor {
         let _scope = self.scope.enter();

@@ -23,7 +23,7 @@ pub struct LossScaleOptions {
     /// 2000.
     pub growth_interval: u32,
     /// The factor does not shrink below this, and a step whose gradients overflow in spite of it halts, because no
-    /// smaller factor would help: 2^-14. PyTorch goes on for ever.
+    /// smaller factor would help: 2^-14. PyTorch goes on forever.
     pub least: f32,
 }
 

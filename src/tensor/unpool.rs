@@ -1,4 +1,4 @@
-//! Max pooling that tells where its maxima lie, and what goes back there.
+//! Max pooling that also returns the places of its maxima, and its inverse.
 
 use crate::dtype::DType;
 use crate::graph::ReduceOp;

@@ -15,7 +15,7 @@ use masks::causal;
 pub use masks::{Attention, AttentionMasks};
 pub use projection::InProjection;
 
-/// Options of [`MultiheadAttention`]: PyTorch's arguments, and what it may look at.
+/// Options of [`MultiheadAttention`]: PyTorch's arguments, and which positions it may attend to.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AttentionOptions {
     /// Values per position of queries and outputs: `embed_dim`.

@@ -1,4 +1,4 @@
-//! Making variables: where they live, what they are called, and what they hold at first.
+//! Making variables: their device, their names and their initial values.
 
 mod initial;
 mod matrix;

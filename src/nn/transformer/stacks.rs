@@ -31,7 +31,7 @@ pub struct TransformerEncoder {
 }
 
 impl TransformerEncoder {
-    /// As many layers, all with these options; with a norm behind them if `norm`.
+    /// `layers` layers, all with these options, followed by a norm if `norm`.
     ///
     /// # Errors
     /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
@@ -77,7 +77,7 @@ pub struct TransformerDecoder {
 }
 
 impl TransformerDecoder {
-    /// As many layers, all with these options; with a norm behind them if `norm`.
+    /// `layers` layers, all with these options, followed by a norm if `norm`.
     ///
     /// # Errors
     /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
@@ -123,8 +123,8 @@ pub struct Transformer {
 }
 
 impl Transformer {
-    /// As many layers of either kind, with these options, whose `attention` is that of the target to itself; matrices
-    /// are drawn by Glorot's uniform rule, as in PyTorch.
+    /// Both stacks with these options, whose `attention` is that of the target to itself; matrices are drawn
+    /// by Glorot's uniform rule, as in PyTorch.
     ///
     /// # Errors
     /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device

@@ -37,7 +37,7 @@ pub enum Schedule {
     Constant {
         /// Multiplies the base.
         factor: f64,
-        /// For so many steps.
+        /// For this many steps.
         steps: u64,
     },
     /// A factor from `start` to `end` in equal steps: `LinearLR`.
@@ -119,7 +119,7 @@ pub enum Schedule {
         /// What becomes of the height.
         mode: Cycle,
     },
-    /// Times `factor` when a metric has not got better for a while: `ReduceLROnPlateau`. It depends on what is
+    /// Times `factor` when a metric has not improved for a while: `ReduceLROnPlateau`. It depends on what is
     /// measured, and needs a [`Scheduler`].
     Plateau(Plateau),
     /// The product of the factors of all: `ChainedScheduler` over schedules that are factors.
@@ -168,7 +168,7 @@ pub struct Plateau {
     pub threshold: f64,
     /// The threshold is absolute and not a part of the best metric.
     pub absolute: bool,
-    /// After a change, so many metrics do not count.
+    /// How many metrics after a change do not count.
     pub cooldown: u64,
     /// The learning rate stays at least this.
     pub min: f64,
