@@ -30,8 +30,8 @@
 //!   number as exponent are f32. Shifts use the low five bits of the distance.
 //! * `/` is true division. [`div_trunc`](crate::Tensor::div_trunc) rounds towards zero,
 //!   [`floor_divide`](crate::Tensor::floor_divide) down; [`fmod`](crate::Tensor::fmod) has the sign of the dividend,
-//!   [`remainder`](crate::Tensor::remainder) that of the divisor, and so has `%`. Division by zero gives 0, as a device
-//!   cannot stop there.
+//!   [`remainder`](crate::Tensor::remainder) that of the divisor, and so has `%`. By zero all of these but `/` give
+//!   0, as a device cannot stop there.
 //! * `&`, `|`, `^` and `!` work on the bits of integers and are the logical operators of bools, as
 //!   [`bitwise_and`](crate::Tensor::bitwise_and) and its kind; floats panic. A number is an integer to them, so
 //!   `mask & 1` is i32, and `mask & true` bool. [`logical_and`](crate::Tensor::logical_and) and its kind take numbers
@@ -42,8 +42,8 @@
 //!
 //! * NaN wins in `maximum`, `minimum`, `max`, `min`, `cummax` and `clamp`; `argmax` and `argmin` give its first place.
 //!   Comparisons with NaN are false, `ne` true. `sign` keeps it (PyTorch: 0).
-//! * A GPU's compiler may compute as if NaN and infinity did not occur. Expressions that it would replace by 0 are
-//!   hidden from it where they can be recognised: `x - x`, `x / x`, `x * 0`, `x / 0` and products with masks. In longer
+//! * A GPU's compiler may compute as if NaN and infinity did not occur. Expressions that it would simplify are hidden
+//!   from it where they can be recognised: `x - x`, `x / x`, `x * 0`, `x / 0` and products with masks. In longer
 //!   formulas, such as `(x + 1) - x`, it may still do so.
 //! * The first of several largest elements is the `argmax`; `cummax` names the last, as PyTorch.
 //! * Sums by a data-dependent index (`index_add`, `scatter_add`, `bincount_with`, gradients of `gather`) may be
