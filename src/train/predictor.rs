@@ -203,7 +203,7 @@ impl Predictor {
     pub fn decode_picture(&self, bytes: &[u8], path: &Path) -> Result<GivenPicture> {
         let &[channels @ (1 | 3), height, width] = &self.input.shape[..] else {
             let columns = self.input.shape.iter().product::<usize>();
-            return Err(Error::format(path, format!("the model is given rows of {columns} numbers, and no pictures")));
+            return Err(Error::format(path, format!("the model is given rows of {columns} numbers, not pictures")));
         };
         let mut sample = Sample::default();
         decode_picture(bytes, channels, &mut sample).map_err(|reason| Error::format(path, reason))?;

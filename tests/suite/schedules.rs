@@ -102,7 +102,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         ("cosine:steps=0", "at least 1"),
         ("onecycle * step:size=3", "cannot be chained"),
         ("cosine:min=0.1 * step:size=3", "cannot be chained"),
-        ("linear then@x cosine", "no step to start at"),
+        ("linear then@x cosine", "not a step to start at"),
         ("linear then@9 cosine then@5 cosine", "must rise"),
         ("plateau then@9 cosine", "must stand alone"),
         ("", "unknown name"),
