@@ -234,6 +234,9 @@ impl Device {
     }
 
     /// Waits until everything given to it is done.
+    ///
+    /// # Errors
+    /// If the device is lost, or reported an error since it was last asked.
     pub fn sync(&self) -> Result<()> {
         match self.backend() {
             Backend::Cpu(_) => self.check(),

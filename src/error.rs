@@ -1,4 +1,4 @@
-//! What the world can do wrong. A wrong shape in the caller's own code is a panic instead.
+//! What can go wrong outside of the program. A wrong shape in the caller's own code is a panic instead.
 
 mod state;
 
@@ -240,7 +240,7 @@ pub enum Error {
     /// A setting is unknown or out of range.
     #[error("{0}")]
     Config(String),
-    /// Who asked for it wants no more of it.
+    /// The caller asked for the work to stop.
     #[error("stopped before its end{}", after_semicolon(.kept))]
     Stopped {
         /// What there is of it by then, and how it goes on; empty if there is nothing.

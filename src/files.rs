@@ -222,7 +222,7 @@ mod tests {
         assert!(!at("file").is_symlink() && at("link").is_symlink() && at("twice").is_symlink());
         write_whole(&at("circle"), b"").expect_err("there is no end of it");
         write_whole(&at("null"), b"gone").expect("writable");
-        assert!(at("null").is_symlink(), "it is no file");
+        assert!(at("null").is_symlink(), "it is not a file");
         let pipe = at("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it is there").success());
         let read = std::thread::spawn({

@@ -33,7 +33,7 @@
 //! # }
 //! ```
 //!
-//! # The way of a value
+//! # From a call to a value
 //!
 //! A method of [`Tensor`] checks shapes, at the caller's line, and adds a node to a [`graph`]. [`autodiff`] adds the
 //! nodes of the gradients. When a value is read, or a step is captured, [`plan`] turns the part of the graph that it
@@ -42,7 +42,7 @@
 //!
 //! # Debug builds
 //!
-//! Cargo compiles dependencies of debug builds without optimization, with which the CPU backend and planning are some ten
+//! Cargo compiles dependencies of debug builds without optimization, which makes the CPU backend and planning about ten
 //! times slower. This in an application's `Cargo.toml` makes them fast there, too:
 //!
 //! ```toml
@@ -52,19 +52,19 @@
 //!
 //! # Where to go next
 //!
-//! * [`Tensor`] has everything one can do with a tensor; [`semantics`] says what is meant where it could be doubted.
+//! * [`Tensor`] has everything one can do with a tensor; [`semantics`] settles what ops mean in doubtful cases.
 //! * [`nn`] has layers and files of weights, [`optim`] optimizers and schedules, [`models`] whole networks, [`data`]
 //!   data sets and the loader.
 //! * [`runtime`] has variables ([`Var`]), captured steps ([`Step`]), checkpointing and seeds.
 //! * [`train`] is the training loop of the program `brasa`, without a front end: settings in, events out.
 //! * [`runs`] reads what runs wrote and are writing: curves, states, predictions, event files of other programs.
 //! * [`formats::onnx`] runs ONNX models, and writes them.
-//! * [`custom`] makes an op of a WGSL kernel of one's own.
+//! * [`custom`] turns a WGSL kernel of your own into an op.
 //! * [`Device::from_wgpu`] shares a device with an application that uses [`wgpu`] itself.
 //! * [`debug`] lists the environment variables that show what happens.
 //!
-//! A wrong shape or type is a bug of the caller's and panics at the caller's line, with both shapes; what the world
-//! does wrong, such as no memory, a lost device or a damaged file, is an [`Error`].
+//! A wrong shape or type is a bug in the caller's code and panics at the caller's line, with both shapes; what goes
+//! wrong outside of the program, such as no memory, a lost device or a damaged file, is an [`Error`].
 //!
 //! [`Step`]: runtime::Step
 //! [`Var`]: runtime::Var

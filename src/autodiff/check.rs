@@ -51,7 +51,7 @@ pub enum GradcheckError {
 }
 
 /// Compares all first derivatives of `function` at `inputs` with central differences, both in f64 on the host, whatever
-/// the inputs' types: graphs are evaluated by [`graph::reference`](crate::graph::reference). Inputs that are no floats
+/// the inputs' types: graphs are evaluated by [`graph::reference`](crate::graph::reference). Inputs that are not floats
 /// are kept as they are.
 ///
 /// It takes two evaluations for each element of the inputs and one for each of the output. Gradients of gradients are

@@ -31,6 +31,7 @@ use crate::tensor::Tensor;
 ///
 /// When a gradient is asked for: if the rule returns another number of gradients, or one of another type or shape.
 #[track_caller]
+#[must_use]
 pub fn custom_gradient(
     inputs: &[&Tensor],
     function: impl FnOnce(&[&Tensor]) -> Tensor,

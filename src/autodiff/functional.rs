@@ -11,8 +11,9 @@ use super::{assert_float, grad, in_order, numbers, walk};
 ///
 /// # Panics
 ///
-/// If an output or input is no float, or a cotangent does not fit.
+/// If an output or input is not a float, or a cotangent does not fit.
 #[track_caller]
+#[must_use]
 pub fn vjp(outputs: &[&Tensor], cotangents: &[&Tensor], inputs: &[&Tensor]) -> Vec<Tensor> {
     assert_pairs("vjp", "output", outputs, "cotangent", cotangents);
     inputs.iter().for_each(|input| assert_float(input));
@@ -30,8 +31,9 @@ pub fn vjp(outputs: &[&Tensor], cotangents: &[&Tensor], inputs: &[&Tensor]) -> V
 ///
 /// # Panics
 ///
-/// If an output or input is no float, or a tangent does not fit.
+/// If an output or input is not a float, or a tangent does not fit.
 #[track_caller]
+#[must_use]
 pub fn jvp(outputs: &[&Tensor], inputs: &[&Tensor], tangents: &[&Tensor]) -> Vec<Tensor> {
     assert_pairs("jvp", "input", inputs, "tangent", tangents);
     // any value would do; detached, so that it is a node of its own and no constant that rules simplify away
@@ -49,8 +51,9 @@ pub fn jvp(outputs: &[&Tensor], inputs: &[&Tensor], tangents: &[&Tensor]) -> Vec
 ///
 /// # Panics
 ///
-/// If the output or an input is no float, or a vector does not fit.
+/// If the output or an input is not a float, or a vector does not fit.
 #[track_caller]
+#[must_use]
 pub fn hessian_vector_product(output: &Tensor, inputs: &[&Tensor], vectors: &[&Tensor]) -> Vec<Tensor> {
     assert_pairs("hessian_vector_product", "input", inputs, "vector", vectors);
     match inner(&grad(output, inputs), vectors) {
@@ -64,8 +67,9 @@ pub fn hessian_vector_product(output: &Tensor, inputs: &[&Tensor], vectors: &[&T
 ///
 /// # Panics
 ///
-/// If the output or input is no float.
+/// If the output or input is not a float.
 #[track_caller]
+#[must_use]
 pub fn jacobian(output: &Tensor, input: &Tensor) -> Tensor {
     assert_float(output);
     assert_float(input);
@@ -87,8 +91,9 @@ pub fn jacobian(output: &Tensor, input: &Tensor) -> Tensor {
 ///
 /// # Panics
 ///
-/// If the output or input is no float.
+/// If the output or input is not a float.
 #[track_caller]
+#[must_use]
 pub fn hessian(output: &Tensor, input: &Tensor) -> Tensor {
     jacobian(&grad(output, &[input]).remove(0), input)
 }

@@ -1,6 +1,7 @@
 //! What `backward` gives, and optimizers take.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::ops::Add;
 
 use crate::graph::{Node, NodeRef};
@@ -11,7 +12,7 @@ use crate::tensor::Tensor;
 /// Gradients by leaves: variables, inputs of steps and tensors made from data.
 ///
 /// [`Tensor::backward`] gives those of one output by all float leaves that it depends on. Computed values, such as
-/// `randn`, `zeros` and whatever was detached, are no leaves; [`grad`](super::grad) gives gradients by any tensor.
+/// `randn`, `zeros` and whatever was detached, are not leaves; [`grad`](super::grad) gives gradients by any tensor.
 ///
 /// The gradient by a variable is that by the newest of its values that the output depends on. Which one that was does
 /// not matter afterwards: an update may follow another assignment. Older values are constants beside it, such as
@@ -39,8 +40,9 @@ use crate::tensor::Tensor;
 /// # }
 /// ```
 #[derive(Clone, Default)]
+#[must_use]
 pub struct Gradients {
-    /// In an order that repeats from run to run, for what [`map`](Self::map) draws.
+    /// In an order that repeats from run to run, for [`iter`](Self::iter) and what [`map`](Self::map) draws.
     by_leaf: BTreeMap<Leaf, Tensor>,
 }
 
@@ -69,7 +71,7 @@ impl Gradients {
     }
 
     /// The gradient by a leaf tensor, which stands for its variable if it is a value of one, the newest or not; `None`
-    /// if the output does not depend on it, or it is no leaf.
+    /// if the output does not depend on it, or it is not a leaf.
     pub fn get(&self, leaf: &Tensor) -> Option<Tensor> {
         self.by_leaf.get(&Leaf::of(leaf.node())).cloned()
     }
@@ -92,9 +94,24 @@ impl Gradients {
         self.by_leaf.remove(&Leaf::Variable(variable.id()))
     }
 
+    /// The number of gradients.
+    pub fn len(&self) -> usize {
+        self.by_leaf.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.by_leaf.is_empty()
+    }
+
+    /// All gradients: those by variables first, each kind in the order in which the leaves were made. For what several
+    /// of them come to, such as their norm; [`of`](Self::of) gives that by a certain variable.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Tensor> {
+        self.by_leaf.values()
+    }
+
     /// The same gradients, each changed by `f`: those by variables first, each kind in the order in which the leaves
     /// were made.
-    #[must_use]
     pub fn map(self, f: impl Fn(&Tensor) -> Tensor) -> Self {
         Self { by_leaf: self.by_leaf.into_iter().map(|(leaf, gradient)| (leaf, f(&gradient))).collect() }
     }
@@ -130,5 +147,14 @@ impl Add for Gradients {
             self.by_leaf.insert(leaf, sum);
         }
         self
+    }
+}
+
+/// Types and shapes, in the order of [`Gradients::iter`]; nothing is computed.
+impl fmt::Debug for Gradients {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = |gradient| fmt::from_fn(move |f| write!(f, "{}{}", Tensor::dtype(gradient), gradient.shape()));
+        f.write_str("Gradients ")?;
+        f.debug_list().entries(self.iter().map(word)).finish()
     }
 }

@@ -50,8 +50,9 @@ use crate::tensor::Tensor;
 ///
 /// # Panics
 ///
-/// If `output` or a tensor of `wrt` is no float.
+/// If `output` or a tensor of `wrt` is not a float.
 #[track_caller]
+#[must_use]
 pub fn grad(output: &Tensor, wrt: &[&Tensor]) -> Vec<Tensor> {
     assert_float(output);
     for tensor in wrt {
@@ -90,8 +91,9 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If it is no float.
+    /// If it is not a float.
     #[track_caller]
+    #[must_use = "gradients are returned, not stored: give them to `Optimizer::update`"]
     pub fn backward(&self) -> Gradients {
         assert_float(self);
         // a captured step whose loss is NaN must not count

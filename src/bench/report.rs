@@ -60,19 +60,19 @@ pub struct Report {
     pub version: String,
     /// `release` or `debug`; the latter says nothing about speed.
     pub build: String,
-    /// Where.
+    /// The machine that it was measured on.
     pub machine: Machine,
-    /// How.
+    /// How it was measured.
     pub method: Method,
     /// What was found on each device.
     pub devices: Vec<DeviceReport>,
-    /// Where devices overtake the first one, if that was asked for,
+    /// Where devices overtake the first one, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub crossovers: Vec<Crossover>,
-    /// with which batch each of them trains the most,
+    /// The batch with which each device trains the most samples a second, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub growths: Vec<Growth>,
-    /// and what of it could not be measured, and why.
+    /// What of these two could not be measured, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
@@ -101,10 +101,10 @@ pub struct DeviceReport {
     /// Its clock in MHz before it was measured, where the driver tells, of a graphics card.
     #[serde(default)]
     pub clock_mhz: Option<f64>,
-    /// The same right after that,
+    /// Its clock in MHz right after it was measured.
     #[serde(default)]
     pub clock_after_mhz: Option<f64>,
-    /// and what held it down then, if the driver tells of something.
+    /// What held the clock down right after that, if the driver reports something.
     #[serde(default)]
     pub held_down_by: Option<String>,
     /// The matrix units that products of 16-bit floats use, if there are any.

@@ -34,7 +34,7 @@ pub(super) struct DoctorArgs {
     filter: String,
     /// Where to write the report to, to be shared (Markdown) [default: brasa-doctor.md, and with --filter
     /// brasa-doctor-filtered.md, so that the report of all ops stays]. Until all is examined, FILE.partial says how far
-    /// it is, which tells where a driver ended the program
+    /// it is, which shows where a driver ended the program
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Write JSON to standard output, a line for each device

@@ -156,16 +156,16 @@ pub(super) fn how_to_go_on(summary: &Summary) -> String {
     format!("go on with: brasa --resume {}", shell_word(&summary.folder))
 }
 
-/// What is said of a run that has all the passes that are asked for: going on would train nothing, and write over its
+/// What is said of a run that has all the epochs that are asked for: going on would train nothing, and write over its
 /// record.
 fn already_finished(run: &Path, config: &Config) -> Option<String> {
     let status: Status = serde_json::from_slice(&std::fs::read(run.join(STATUS)).ok()?).ok()?;
-    // with a message, a callback ended it before its last pass
+    // with a message, a callback ended it before its last epoch
     let is_finished = status.state == RunState::Completed && status.message.is_none() && config.epochs <= status.epoch;
     is_finished.then(|| {
-        let (passes, path) = (counted(status.epoch, "epoch"), shell_word(run));
+        let (epochs, path) = (counted(status.epoch, "epoch"), shell_word(run));
         let more = 2 * status.epoch;
-        format!("{} is finished, after {passes}; to train on: brasa --resume {path} --epochs {more}", run.display())
+        format!("{} is finished, after {epochs}; to train on: brasa --resume {path} --epochs {more}", run.display())
     })
 }
 
@@ -196,8 +196,8 @@ fn check_resumed(matches: &ArgMatches) -> Result<()> {
     for (flag, why) in [
         ("weights", "the run's checkpoint has its weights: begin a new run with these"),
         ("skip_weights", "the run's checkpoint has its weights: begin a new run with others"),
-        ("name", "the run has its name: leave it away, or begin a new run"),
-        ("out", "the run goes on in its own folder: leave it away, or begin a new run"),
+        ("name", "the run has its name: omit it, or begin a new run"),
+        ("out", "the run goes on in its own folder: omit it, or begin a new run"),
     ] {
         if matches.value_source(flag) == Some(ValueSource::CommandLine) {
             return Err(Error::Config(format!("--{} beside --resume: {why}", flag.replace('_', "-"))));

@@ -64,7 +64,7 @@ fn text(tuning: &Tuning, width: usize) -> String {
         return text + "there is nothing to tune: the CPU backend's products have no variants to choose from\n";
     }
     for TunedStep { step, is_last, report } in &tuning.steps {
-        let _ = writeln!(text, "\n{step}{}", if *is_last { ": the last, smaller batch of a pass" } else { "" });
+        let _ = writeln!(text, "\n{step}{}", if *is_last { ": the last, smaller batch of an epoch" } else { "" });
         text += &kernels(report, width);
     }
     let saved = tuning.steps.iter().find_map(|step| step.report.saved.as_ref());
@@ -152,7 +152,7 @@ mod tests {
         for line in [
             "training, batch 128",
             "evaluation, batch 128",
-            "training, batch 30: the last, smaller batch of a pass",
+            "training, batch 30: the last, smaller batch of an epoch",
             "  before 16x16 in registers, 8 threads, now 16x16 in registers, 16 threads",
             "  stays 16x16 in registers, 8 threads",
         ] {

@@ -1,6 +1,7 @@
 //! The op that a kernel becomes.
 
 use std::any::Any;
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,6 +80,12 @@ impl<K: Kernel<I, O>, const I: usize, const O: usize> Definition for Erased<K, I
 pub struct CustomOp<const INPUTS: usize, const OUTPUTS: usize = 1> {
     kernel: Arc<dyn Definition>,
     interface: Arc<Interface>,
+}
+
+impl<const INPUTS: usize, const OUTPUTS: usize> fmt::Debug for CustomOp<INPUTS, OUTPUTS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CustomOp({} of {INPUTS} inputs and {OUTPUTS} outputs)", self.kernel.name())
+    }
 }
 
 impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {

@@ -44,7 +44,7 @@ impl Targets {
 /// Samples put together, in host memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    /// The pass over the data it belongs to, from 0.
+    /// The epoch it belongs to, from 0.
     pub epoch: usize,
     /// Rows that are samples; the rest is padding.
     pub samples: usize,
@@ -133,9 +133,9 @@ pub struct Work {
     pub worker: Option<usize>,
     /// What it did.
     pub stage: Stage,
-    /// From when
+    /// When it began.
     pub start: Instant,
-    /// to when.
+    /// When it ended.
     pub end: Instant,
 }
 

@@ -1,5 +1,7 @@
 //! What a data set is.
 
+use std::fmt;
+
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::shape::Shape;
@@ -132,8 +134,15 @@ pub trait Dataset: Send + Sync {
     fn get(&self, index: usize, sample: &mut Sample) -> Result<()>;
 }
 
+/// Its name and the number of its samples.
+impl fmt::Debug for dyn Dataset + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} samples", self.description().name, self.len())
+    }
+}
+
 /// A data set's two parts.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Split<D> {
     /// What the model learns from.
     pub train: D,

@@ -1,5 +1,6 @@
 //! Some of a data set's samples.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -26,6 +27,12 @@ pub struct Subset {
     /// The number that each class has here, if classes are left out.
     classes: Option<Vec<Option<u32>>>,
     description: Description,
+}
+
+impl fmt::Debug for Subset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {:?}", self.len(), self.data)
+    }
 }
 
 impl Subset {

@@ -20,6 +20,9 @@ impl Device {
     /// CPU.
     ///
     /// A GPU that cannot be opened is passed over with a warning, and software GPUs are never the best.
+    ///
+    /// # Errors
+    /// As [`Device::named`] if `BRASA_DEVICE` names one; without it never.
     pub fn best() -> Result<Self> {
         match std::env::var(DEVICE_VARIABLE) {
             Ok(name) if !name.trim().is_empty() => Self::named(&name),
@@ -35,6 +38,10 @@ impl Device {
 
     /// GPU number `n` in the order of [`Device::list`], software ones included. Asking twice gives the same device,
     /// unless it was lost in between.
+    ///
+    /// # Errors
+    /// [`Error::NoAdapter`] if there is no GPU, [`Error::UnknownDevice`] if there are fewer, and
+    /// [`Error::DeviceOpen`] if the driver refuses.
     pub fn gpu(n: usize) -> Result<Self> {
         match find(|adapters| adapters.get(n).cloned()) {
             Ok(adapter) => Self::opened(&adapter),
@@ -46,6 +53,10 @@ impl Device {
     /// The device with this name, whatever `BRASA_DEVICE` says: `cpu`; `gpu` or `gpu:1`; `best` for a discrete GPU,
     /// else an integrated or virtual one, else the CPU; or a part of an adapter's name. `auto`, which has a training
     /// try all devices, is `best` here.
+    ///
+    /// # Errors
+    /// [`Error::UnknownDevice`], which lists all names, if no device has that one; [`Error::NoAdapter`] if a GPU is
+    /// named by its number and there is none, and [`Error::DeviceOpen`] if the driver refuses.
     pub fn named(name: &str) -> Result<Self> {
         let wanted = name.trim().to_lowercase();
         match wanted.as_str() {
@@ -99,6 +110,9 @@ impl Device {
 
     /// Another device on the same hardware, which shares nothing with this one: for work that must not be held up by
     /// others, and for a new start after a loss.
+    ///
+    /// # Errors
+    /// [`Error::UnknownDevice`] if the adapter is gone, and [`Error::DeviceOpen`] if the driver refuses.
     pub fn reopen(&self) -> Result<Self> {
         let Some(identity) = self.identity() else { return Ok(Self::new_cpu(self.info().clone())) };
         if self.is_lost() {

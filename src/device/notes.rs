@@ -42,7 +42,7 @@ impl DeviceInfo {
                 notes.push(note("type", true, text));
             }
             DeviceKind::Other => {
-                notes.push(note("type", true, "of a kind that the system does not tell: only used when named"));
+                notes.push(note("type", true, "of a kind that the system does not report: only used when named"));
             }
             DeviceKind::Discrete | DeviceKind::Integrated | DeviceKind::Virtual => {}
         }
@@ -104,7 +104,7 @@ impl DeviceInfo {
             None => note("subgroups", false, "none that are used: sums of long rows go through workgroup memory"),
         });
         if self.memory_bytes.is_none() {
-            let text = "the system does not tell how much there is: a forecast of memory is held against nothing";
+            let text = "the system does not report how much there is: a forecast of memory cannot be compared with it";
             notes.push(note("memory", true, text));
         }
         notes

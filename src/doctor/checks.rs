@@ -156,12 +156,12 @@ fn device_loss(device: &Device) -> Result<Outcome> {
     other.inject(Fault::Lost);
     match works(&other) {
         Err(Error::DeviceLost { .. }) => {}
-        Err(error) => return Ok(Outcome::Failed(format!("a lost device is told of as: {error}"))),
+        Err(error) => return Ok(Outcome::Failed(format!("a lost device is reported as: {error}"))),
         Ok(_) => return Ok(Outcome::Failed("a lost device goes on computing".into())),
     }
     let again = other.reopen()?;
     Ok(if works(device)? && works(&again)? {
-        Outcome::Passed("it is told of, others go on, and a new one opens".into())
+        Outcome::Passed("it is reported, others go on, and a new one opens".into())
     } else {
         Outcome::Failed("after a loss the others compute wrong".into())
     })

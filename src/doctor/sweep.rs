@@ -108,7 +108,7 @@ fn difference(got: &[f64], expected: &[f64], dtype: DType, tolerance: f64) -> Op
         }
         let allowed = tolerance * rounding * (scale + expected.abs());
         let off = (got - expected).abs();
-        // what is no number is further away than any
+        // what is not a number is further away than any
         if off <= allowed { None } else { Some((if off.is_nan() { f64::INFINITY } else { off - allowed }, allowed)) }
     };
     let worst = (0..expected.len()).filter_map(|index| Some((index, excess(index)?)));

@@ -87,7 +87,7 @@ impl Health {
     /// The device is gone for the reason that was reported.
     pub(super) fn lose_by_report(&self) {
         let reported = self.trouble().reported.clone();
-        self.lose(&format!("it refused work: {}", reported.as_deref().unwrap_or("the reason was told already")));
+        self.lose(&format!("it refused work: {}", reported.as_deref().unwrap_or("the reason was reported already")));
     }
 
     fn trouble(&self) -> std::sync::MutexGuard<'_, Trouble> {

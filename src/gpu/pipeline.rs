@@ -220,7 +220,7 @@ fn layout_entry(binding: u32, slot: Slot) -> wgpu::BindGroupLayoutEntry {
     }
 }
 
-/// Writes the kernel's text to the folder that `BRASA_DUMP` names, as a debugging aid whose failure is no error.
+/// Writes the kernel's text to the folder that `BRASA_DUMP` names, as a debugging aid whose failure is not an error.
 fn dump(label: &str, wgsl: &str) {
     let Some(folder) = debug::dump_folder() else { return };
     let name: String = label.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();

@@ -1,5 +1,6 @@
 //! Where values lie: on a device, or on the host as words that plans read.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -10,6 +11,13 @@ use crate::device::Storage;
 /// Shared by all who hold the value. When a replay is about to overwrite the storage, it moves the holders to a copy.
 #[derive(Clone)]
 pub struct Memory(Arc<Mutex<(Storage, usize)>>);
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (storage, offset) = self.get();
+        write!(f, "{storage:?} from {offset} on")
+    }
+}
 
 impl Memory {
     /// Elements of `storage` from number `offset` on.
@@ -40,7 +48,7 @@ impl Memory {
 }
 
 /// A reference to [`Memory`] that does not keep it: how those who will overwrite a storage know who still reads it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct WeakMemory(Weak<Mutex<(Storage, usize)>>);
 
 impl WeakMemory {

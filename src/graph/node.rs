@@ -64,7 +64,7 @@ pub struct Node {
 pub type GradientRule = Arc<dyn Fn(&NodeRef, &NodeRef) -> Vec<Option<NodeRef>> + Send + Sync>;
 
 /// What a leaf stands for.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum Source {
     /// Memory that holds its value.
     Memory(Memory),

@@ -193,7 +193,7 @@ impl Program {
 }
 
 /// Cuts a [`Program`] out of the graph, and collects what it must be bound to.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct Tracer {
     /// The program so far.
     pub program: Program,

@@ -54,8 +54,8 @@ impl Scopes {
     /// Which of them are others than in `other`, in words.
     pub(crate) fn difference(&self, other: &Self) -> Option<String> {
         let is = |scope: &str, now: bool, before: bool| match (now, before) {
-            (true, false) => Some(format!("it runs within {scope}, and did not")),
-            (false, true) => Some(format!("it does not run within {scope}, and did")),
+            (true, false) => Some(format!("it now runs within {scope}; before, it did not")),
+            (false, true) => Some(format!("it no longer runs within {scope}; before, it did")),
             _ => None,
         };
         let differences = [

@@ -8,6 +8,7 @@ use crate::tensor::Tensor;
 
 /// The network of PyTorch's "Training a Classifier" tutorial: two 5×5 convolutions, each with ReLU and 2×2 max-pooling,
 /// then linear layers of 120, 84 and `classes` values with ReLU between.
+#[derive(Debug)]
 pub struct TutorialCnn {
     conv1: Conv2d,
     conv2: Conv2d,
@@ -18,6 +19,10 @@ pub struct TutorialCnn {
 
 impl TutorialCnn {
     /// For samples `[channels, height, width]` with sides of at least 16.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new([channels, height, width]: [usize; 3], classes: usize, init: &Init) -> Result<Self> {
         // Twice: a 5×5 window takes 4 pixels off, pooling halves.
         let side = |size: usize| ((size - 4) / 2 - 4) / 2;
@@ -51,6 +56,7 @@ impl Module for TutorialCnn {
 
 /// A network for small images such as 8×8 digits: 3×3 convolutions to 32, 32 and 64 channels with ReLU, 2×2 max-pooling
 /// after the second and third, dropout of a quarter, one linear layer.
+#[derive(Debug)]
 pub struct DigitsCnn {
     conv1: Conv2d,
     conv2: Conv2d,
@@ -61,6 +67,10 @@ pub struct DigitsCnn {
 
 impl DigitsCnn {
     /// For samples `[channels, height, width]` with sides of at least 4.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new([channels, height, width]: [usize; 3], classes: usize, init: &Init) -> Result<Self> {
         let conv =
             |inputs, outputs, name| Conv2d::new(inputs, outputs, 3, ConvOptions::default().padding(1), &init.at(name));

@@ -29,6 +29,7 @@ impl ConvNeXtOptions {
 
 /// Four stages of blocks between layer-normed convolutions that shrink the image, by four at first, then by two; the
 /// mean over all pixels, layer norm, one linear layer. From `[batch, channels, height, width]` to `[batch, classes]`.
+#[derive(Debug)]
 pub struct ConvNeXt {
     features: Sequential,
     norm: LayerNorm2d,
@@ -37,6 +38,10 @@ pub struct ConvNeXt {
 
 impl ConvNeXt {
     /// For images with sides of at least 32.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(options: ConvNeXtOptions, channels: usize, classes: usize, init: &Init) -> Result<Self> {
         let ConvNeXtOptions { blocks: counts, widths, stochastic_depth } = options;
         let total: usize = counts.iter().sum();

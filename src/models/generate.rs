@@ -1,5 +1,6 @@
 //! Text from a GPT, token by token.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -54,6 +55,12 @@ impl Sampling {
 pub struct Generator {
     step: Step,
     model: Arc<Gpt>,
+}
+
+impl fmt::Debug for Generator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Generator").field("options", &self.model.options()).finish_non_exhaustive()
+    }
 }
 
 impl Generator {

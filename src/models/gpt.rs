@@ -33,6 +33,7 @@ impl GptOptions {
 /// Learned positions, pre-norm transformer blocks with causal attention, a final layer norm and a separate head: from
 /// token numbers `[batch, sequence]` to logits `[batch, vocabulary, sequence]`, classes second as cross-entropy wants
 /// them.
+#[derive(Debug)]
 pub struct Gpt {
     token_embedding: Embedding,
     position_embedding: Embedding,
@@ -44,6 +45,10 @@ pub struct Gpt {
 
 impl Gpt {
     /// A model of these sizes.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(options: GptOptions, init: &Init) -> Result<Self> {
         let GptOptions { vocabulary, sequence, width, heads, layers } = options;
         let layer = TransformerOptions::gpt(width, heads);

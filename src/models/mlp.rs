@@ -8,12 +8,17 @@ use crate::tensor::Tensor;
 /// Linear layers with ReLU between them, from `[batch, ..]`, which it flattens, to `[batch, classes]`.
 ///
 /// Keys as in PyTorch's `Sequential` of linear layers and ReLUs: `0.weight`, `2.weight` and so on.
+#[derive(Debug)]
 pub struct Mlp {
     layers: Vec<Linear>,
 }
 
 impl Mlp {
     /// Layers between neighbours of `widths`, such as `[64, 128, 64, 10]`.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(widths: &[usize], init: &Init) -> Result<Self> {
         assert!(widths.len() >= 2, "mlp: widths {widths:?} are not at least input and output");
         let layer = |(index, pair): (usize, &[usize])| Linear::new(pair[0], pair[1], &init.at(2 * index));

@@ -14,6 +14,7 @@ const STAGES: [(usize, usize, usize, usize); 7] =
 
 /// A 3×3 convolution, seventeen inverted residual blocks, a 1×1 convolution, the mean over all pixels, dropout of a
 /// fifth and one linear layer. From `[batch, channels, height, width]` to `[batch, classes]`.
+#[derive(Debug)]
 pub struct MobileNetV2 {
     features: Sequential,
     dropout: Dropout,
@@ -23,6 +24,10 @@ pub struct MobileNetV2 {
 impl MobileNetV2 {
     /// `width` scales all numbers of channels, which are rounded to multiples of 8; 1 is the usual network. For images
     /// of any size; each side is divided by 32.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(width: f64, channels: usize, classes: usize, init: &Init) -> Result<Self> {
         let scaled = |channels: usize| round_to_eight(channels as f64 * width);
         let place = |index: usize| init.at("features").at(index);

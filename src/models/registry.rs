@@ -233,7 +233,7 @@ pub fn all() -> Vec<&'static Entry> {
 /// ```
 ///
 /// # Errors
-/// If there is a model of that name, or it is no name: a letter, then small letters, digits and hyphens.
+/// If there is a model of that name, or it is not a name: a letter, then small letters, digits and hyphens.
 pub fn add(
     name: &str,
     about: &str,
@@ -242,7 +242,7 @@ pub fn add(
 ) -> Result<()> {
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(is_part) {
-        let message = format!("`{name}` is no model's name: a letter, then small letters, digits and hyphens");
+        let message = format!("`{name}` is not a model's name: a letter, then small letters, digits and hyphens");
         return Err(Error::Config(message));
     }
     let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);

@@ -19,6 +19,7 @@ pub enum Shortcut {
 }
 
 /// Two 3×3 convolutions with batch norm, and a shortcut around them: the identity, unless the size changes.
+#[derive(Debug)]
 pub struct BasicBlock {
     conv1: Conv2d,
     bn1: BatchNorm2d,
@@ -29,11 +30,19 @@ pub struct BasicBlock {
 
 impl BasicBlock {
     /// From `inputs` to `outputs` channels; `stride` belongs to the first convolution and the shortcut.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(inputs: usize, outputs: usize, stride: usize, init: &Init) -> Result<Self> {
         Self::with_shortcut(inputs, outputs, stride, Shortcut::Projection, init)
     }
 
     /// The same with this kind of shortcut.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn with_shortcut(
         inputs: usize,
         outputs: usize,
@@ -74,6 +83,7 @@ impl Module for BasicBlock {
 
 /// A 1×1 convolution to a quarter of the outputs, a 3×3 one, which has the stride (as in torchvision, where the paper
 /// has it in the first), and a 1×1 one to the outputs, each with batch norm; and a shortcut around them.
+#[derive(Debug)]
 pub struct Bottleneck {
     convs: [(Conv2d, BatchNorm2d); 3],
     around: Around,
@@ -81,6 +91,10 @@ pub struct Bottleneck {
 
 impl Bottleneck {
     /// From `inputs` to `outputs` channels.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(inputs: usize, outputs: usize, stride: usize, init: &Init) -> Result<Self> {
         let inner = outputs / 4;
         let norm = |number: usize, channels| BatchNorm2d::new(channels, &init.at(format_args!("bn{number}")));
@@ -114,6 +128,7 @@ impl Module for Bottleneck {
 }
 
 /// A shortcut.
+#[derive(Debug)]
 enum Around {
     Identity,
     Projection(Box<(Conv2d, BatchNorm2d)>),
@@ -187,6 +202,7 @@ impl ResNetOptions {
 /// blocks, all but the first halving it again, the mean over all pixels, one linear layer.
 ///
 /// From `[batch, channels, height, width]` to `[batch, classes]`.
+#[derive(Debug)]
 pub struct ResNet {
     conv1: Conv2d,
     bn1: BatchNorm2d,
@@ -196,6 +212,10 @@ pub struct ResNet {
 
 impl ResNet {
     /// For images of any size; those of ImageNet are cut to 224×224.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(options: ResNetOptions, channels: usize, classes: usize, init: &Init) -> Result<Self> {
         let ResNetOptions { blocks: counts, bottleneck, width } = options;
         let mut blocks: Vec<Box<dyn Module>> = Vec::new();
@@ -244,6 +264,7 @@ impl Module for ResNet {
 /// ResNet for CIFAR: a 3×3 convolution, three stages of basic blocks with 16, 32 and 64 channels, the second and third
 /// halving the image, the mean over all pixels, one linear layer. From `[batch, channels, height, width]` to `[batch,
 /// classes]`.
+#[derive(Debug)]
 pub struct CifarResNet {
     conv1: Conv2d,
     bn1: BatchNorm2d,
@@ -254,12 +275,20 @@ pub struct CifarResNet {
 impl CifarResNet {
     /// `depth` layers: 20, 32, 44, 56, 110 or any other `6 n + 2`; for images of any size. With projections, which have
     /// 2,752 parameters more than the paper's networks.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(depth: usize, channels: usize, classes: usize, init: &Init) -> Result<Self> {
         Self::with_shortcut(depth, Shortcut::Projection, channels, classes, init)
     }
 
     /// The same with this kind of shortcut; with [`Shortcut::Padded`] it is the paper's.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn with_shortcut(
         depth: usize,

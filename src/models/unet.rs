@@ -7,6 +7,7 @@ use crate::runtime::Var;
 use crate::tensor::Tensor;
 
 /// Twice a 3×3 convolution with bias, batch norm and ReLU.
+#[derive(Debug)]
 pub struct DoubleConv {
     conv1: Conv2d,
     bn1: BatchNorm2d,
@@ -16,6 +17,10 @@ pub struct DoubleConv {
 
 impl DoubleConv {
     /// From `inputs` to `outputs` channels, of the same size.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(inputs: usize, outputs: usize, init: &Init) -> Result<Self> {
         let options = ConvOptions::default().padding(1);
         Ok(Self {
@@ -45,6 +50,7 @@ impl Module for DoubleConv {
 /// Down with 2×2 max-pooling between the blocks, up again with nearest upsampling, where each block also sees the
 /// output of its counterpart on the way down. From `[batch, channels, height, width]` to `[batch, classes, height,
 /// width]`.
+#[derive(Debug)]
 pub struct UNet {
     down: Vec<DoubleConv>,
     bottom: DoubleConv,
@@ -57,6 +63,10 @@ impl UNet {
     pub const WIDTHS: [usize; 4] = [16, 32, 64, 128];
 
     /// `widths` are the channels from the top to the bottom; sides must divide by 2 once for each but the last.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(channels: usize, widths: &[usize], classes: usize, init: &Init) -> Result<Self> {
         let [above @ .., bottom] = widths else { panic!("unet: no widths") };
         let mut inputs = channels;

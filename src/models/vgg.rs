@@ -43,6 +43,7 @@ impl VGGOptions {
 
 /// Stages of 3×3 convolutions with ReLU, each ending with max-pooling that halves the image, means over 7×7 parts,
 /// three linear layers with dropout of a half between. From `[batch, channels, height, width]` to `[batch, classes]`.
+#[derive(Debug)]
 pub struct VGG {
     features: Sequential,
     classifier: Sequential,
@@ -50,6 +51,10 @@ pub struct VGG {
 
 impl VGG {
     /// For images with sides of at least 32.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(options: VGGOptions, channels: usize, classes: usize, init: &Init) -> Result<Self> {
         let mut features = Sequential::new();
         let mut inputs = channels;

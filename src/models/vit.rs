@@ -32,6 +32,7 @@ impl VisionTransformerOptions {
 
 /// Patches with learned positions and a class token before them, pre-norm transformer blocks, layer norm, one linear
 /// layer on the class token. From `[batch, channels, height, width]` to `[batch, classes]`.
+#[derive(Debug)]
 pub struct VisionTransformer {
     patch_embed: Conv2d,
     /// `[1, 1, width]`
@@ -45,6 +46,10 @@ pub struct VisionTransformer {
 
 impl VisionTransformer {
     /// For images `[channels, height, width]` whose sides the patch divides.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(
         options: VisionTransformerOptions,
@@ -103,6 +108,7 @@ impl Module for VisionTransformer {
 }
 
 /// `x + proj(attention(qkv(norm1(x))))`, then `x + fc2(gelu(fc1(norm2(x))))`.
+#[derive(Debug)]
 struct Block {
     norm1: LayerNorm,
     qkv: Linear,

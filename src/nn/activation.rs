@@ -146,6 +146,7 @@ with_options! {
 }
 
 /// [`Tensor::prelu`]: `x` where positive, else `weight · x` (He et al., arXiv 1502.01852).
+#[derive(Debug)]
 pub struct PReLU {
     /// `[1]`, or `[channels]` (axis 1).
     pub weight: Var,
@@ -154,6 +155,10 @@ pub struct PReLU {
 
 impl PReLU {
     /// One slope, or one for each of `count` channels; a quarter at first.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(count: usize, init: &Init) -> Result<Self> {
         Ok(Self {
             weight: init.parameter("weight", count, Initial::Constant(0.25))?,

@@ -19,6 +19,7 @@ pub type Conv3d = Conv<3>;
 
 /// Cross-correlation of `[batch, inputs, size..]` with learned kernels, to `[batch, outputs, size'..]`; the batch's
 /// axis may be missing.
+#[derive(Debug)]
 pub struct Conv<const AXES: usize> {
     /// `[outputs, inputs / groups, kernel..]`
     pub weight: Var,
@@ -32,6 +33,10 @@ pub struct Conv<const AXES: usize> {
 impl<const AXES: usize> Conv<AXES> {
     /// With bias; weights as PyTorch draws them ([`Initial::pytorch_default`]). `kernel`: one size, or one for each
     /// axis.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(
         inputs: usize,
@@ -46,6 +51,10 @@ impl<const AXES: usize> Conv<AXES> {
     }
 
     /// The same without bias: for convolutions that a batch norm follows.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn without_bias(
         inputs: usize,
@@ -60,6 +69,10 @@ impl<const AXES: usize> Conv<AXES> {
     }
 
     /// With these first values.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn with_initial(
         inputs: usize,
@@ -146,6 +159,7 @@ pub type ConvTranspose3d = ConvTranspose<3>;
 
 /// The transpose of a convolution: from `[batch, inputs, size..]` to `[batch, outputs, size'..]` with
 /// `size' = (size - 1) · stride - 2 · padding + dilation · (kernel - 1) + output_padding + 1`.
+#[derive(Debug)]
 pub struct ConvTranspose<const AXES: usize> {
     /// `[inputs, outputs / groups, kernel..]`
     pub weight: Var,
@@ -157,6 +171,10 @@ pub struct ConvTranspose<const AXES: usize> {
 
 impl<const AXES: usize> ConvTranspose<AXES> {
     /// With bias; weights as PyTorch draws them, which takes `outputs / groups · kernel` for the fan-in.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(
         inputs: usize,
@@ -172,6 +190,10 @@ impl<const AXES: usize> ConvTranspose<AXES> {
     }
 
     /// The same without bias.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn without_bias(
         inputs: usize,

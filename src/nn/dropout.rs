@@ -92,7 +92,7 @@ impl StochasticDepth {
 
 #[track_caller]
 fn checked(probability: f64) -> f64 {
-    assert!((0.0..=1.0).contains(&probability), "dropout: {probability} is no probability");
+    assert!((0.0..=1.0).contains(&probability), "dropout: {probability} is not a probability");
     probability
 }
 

@@ -8,6 +8,7 @@ use super::module::Scope;
 use super::{Init, Initial, Module};
 
 /// Rows of a learned table: from indices `[..]` to `[.., width]`.
+#[derive(Debug)]
 pub struct Embedding {
     /// `[count, width]`
     pub weight: Var,
@@ -17,17 +18,29 @@ pub struct Embedding {
 
 impl Embedding {
     /// A table of `count` rows, drawn from the standard normal distribution as in PyTorch.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(count: usize, width: usize, init: &Init) -> Result<Self> {
         Self::with_initial(count, width, Initial::Normal { deviation: 1.0 }, init)
     }
 
     /// A table with these first values.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn with_initial(count: usize, width: usize, initial: Initial, init: &Init) -> Result<Self> {
         let weight = init.parameter("weight", [count, width], initial)?;
         Ok(Self { weight, padding: None, scope: Scope::new("Embedding", init.path()) })
     }
 
     /// Row `padding` is zero at first and learns nothing: PyTorch's `padding_idx`.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn with_padding(count: usize, width: usize, padding: usize, init: &Init) -> Result<Self> {
         assert!(padding < count, "embedding: padding row {padding} of {count}");

@@ -23,8 +23,8 @@ pub enum BagMode {
 }
 
 /// The rows of each bag of indices joined: from `[batch, bag]` to `[batch, width]`. Bags of one size are a matrix,
-/// filled up with the padding index, which counts for nothing; others stand one after the other
-/// ([`EmbeddingBag::with_offsets`]).
+/// filled up with the padding index, which is ignored; others follow one another ([`EmbeddingBag::with_offsets`]).
+#[derive(Debug)]
 pub struct EmbeddingBag {
     /// `[count, width]`
     pub weight: Var,
@@ -35,6 +35,10 @@ pub struct EmbeddingBag {
 
 impl EmbeddingBag {
     /// A table of `count` rows, drawn from the standard normal distribution as in PyTorch.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(count: usize, width: usize, mode: BagMode, padding: Option<usize>, init: &Init) -> Result<Self> {
         let table = match padding {
@@ -55,7 +59,7 @@ impl EmbeddingBag {
         let _scope = self.scope.enter();
         if index.rank() != 1 || offsets.rank() != 1 {
             let (index, offsets) = (index.shape(), offsets.shape());
-            refuse(format_args!("embedding bag: indices {index} and offsets {offsets} are no vectors"));
+            refuse(format_args!("embedding bag: indices {index} and offsets {offsets} are not vectors"));
         }
         let rows = self.weighted_rows(index, weights);
         let (count, batch) = (index.numel(), offsets.numel());

@@ -11,7 +11,7 @@ use super::Module;
 pub struct Upsample {
     /// New size by old size.
     pub scale: f64,
-    /// What stands between the old elements.
+    /// What is put between the old elements.
     pub mode: Interpolation,
 }
 
@@ -73,7 +73,7 @@ pub struct Identity;
 pub struct Threshold {
     /// From where on `x` stays.
     pub limit: f64,
-    /// What stands in for the rest.
+    /// What replaces the rest.
     pub value: f64,
 }
 

@@ -9,6 +9,7 @@ use super::module::Scope;
 use super::{Init, Initial, Module};
 
 /// `y = x · weightᵀ + bias`, from `[.., inputs]` to `[.., outputs]`.
+#[derive(Debug)]
 pub struct Linear {
     /// `[outputs, inputs]`
     pub weight: Var,
@@ -21,21 +22,37 @@ pub struct Linear {
 
 impl Linear {
     /// A layer with bias; weights as PyTorch draws them ([`Initial::pytorch_default`]).
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(inputs: usize, outputs: usize, init: &Init) -> Result<Self> {
         Self::with_bias(inputs, outputs, Initial::pytorch_default(inputs), init)
     }
 
     /// A layer with this first bias.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn with_bias(inputs: usize, outputs: usize, bias: Initial, init: &Init) -> Result<Self> {
         Self::with_initial(inputs, outputs, Initial::pytorch_default(inputs), Some(bias), init)
     }
 
     /// A layer without bias.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn without_bias(inputs: usize, outputs: usize, init: &Init) -> Result<Self> {
         Self::with_initial(inputs, outputs, Initial::pytorch_default(inputs), None, init)
     }
 
     /// A layer with these first values.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn with_initial(
         inputs: usize,
         outputs: usize,
@@ -48,8 +65,8 @@ impl Linear {
         Ok(Self { weight, bias, scope: Scope::new("Linear", init.path()), tied: None })
     }
 
-    /// A layer without bias whose weight is another one's, `[outputs, inputs]`: such as an embedding's, from features
-    /// back to logits (Press and Wolf, arXiv 1608.05859).
+    /// A layer without bias that shares another layer's weight, `[outputs, inputs]`, such as an embedding's, from
+    /// features back to logits (Press and Wolf, arXiv 1608.05859).
     pub fn tied(weight: &Var, init: &Init) -> Self {
         let tied = Some(init.join("weight"));
         Self { weight: weight.clone(), bias: None, scope: Scope::new("Linear", init.path()), tied }
@@ -80,6 +97,7 @@ pub(super) fn linear(input: &Tensor, weight: &Var, bias: Option<&Var>) -> Tensor
 }
 
 /// `y_k = a · weight_k · bᵀ + bias_k`, from `[.., first]` and `[.., second]` to `[.., outputs]`.
+#[derive(Debug)]
 pub struct Bilinear {
     /// `[outputs, first, second]`
     pub weight: Var,
@@ -90,6 +108,10 @@ pub struct Bilinear {
 
 impl Bilinear {
     /// All values uniform within 1/√first, as in PyTorch.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(first: usize, second: usize, outputs: usize, init: &Init) -> Result<Self> {
         let initial = Initial::pytorch_default(first);
         Ok(Self {
@@ -99,7 +121,7 @@ impl Bilinear {
         })
     }
 
-    /// The output for two inputs whose shapes agree but for the last axis.
+    /// The output for two inputs whose shapes agree except for the last axis.
     #[track_caller]
     pub fn forward(&self, a: &Tensor, b: &Tensor) -> Tensor {
         let _scope = self.scope.enter();

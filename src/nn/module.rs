@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 
 use crate::graph::{Entered, Scopes, at_callers_line, layer, model};
 use crate::runtime::{Var, VarKind, checkpoint};
@@ -63,6 +64,13 @@ pub trait Module: Send + Sync {
     }
 }
 
+/// Its variables.
+impl fmt::Debug for dyn Module + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.variables()).finish()
+    }
+}
+
 impl<M: Module + ?Sized> Module for Box<M> {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -107,7 +115,7 @@ impl Mode {
 /// dropout still drops in training.
 ///
 /// This is the second of two switches for fine-tuning. Which parameters learn is decided by what the optimizer is given
-/// ([`trainable`](super::trainable)); statistics are no parameters, and follow the data unless they are frozen here.
+/// ([`trainable`](super::trainable)); statistics are not parameters, and follow the data unless they are frozen here.
 pub fn freeze_statistics<T>(f: impl FnOnce() -> T) -> T {
     Scopes::with(|scopes| scopes.statistics_frozen = true, f)
 }

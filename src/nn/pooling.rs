@@ -139,7 +139,7 @@ pub type MaxUnpool3d = MaxUnpool<3>;
 by_windows!(MaxUnpool);
 
 impl<const AXES: usize> MaxUnpool<AXES> {
-    /// To the least size that has so many windows: `(count - 1) · stride - 2 · padding + kernel` along each axis.
+    /// To the smallest size that has this many windows: `(count - 1) · stride - 2 · padding + kernel` along each axis.
     ///
     /// # Panics
     /// If shapes differ, or kernel, stride or padding are for another number of axes.

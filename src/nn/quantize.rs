@@ -11,9 +11,9 @@ use super::Module;
 pub struct Quantized {
     /// Variables that are kept in 8 bits.
     pub variables: usize,
-    /// Bytes of all variables of the model before,
+    /// Bytes of all variables of the model before.
     pub bytes_before: u64,
-    /// and now.
+    /// Bytes of all variables of the model now.
     pub bytes: u64,
 }
 

@@ -10,7 +10,7 @@ use super::Module;
 ///
 /// Functions without variables join through [`Sequential::then`]. They count as PyTorch's modules do, so that the keys
 /// agree: in Linear, ReLU, Linear the second linear layer is at `init.at(2)`.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct Sequential {
     modules: Vec<Box<dyn Module>>,
 }
@@ -66,6 +66,7 @@ impl Module for Sequential {
 }
 
 /// `x + module(x)`, for a module whose output has its input's shape. It adds nothing to the names of variables.
+#[derive(Debug)]
 pub struct Residual<M>(pub M);
 
 impl<M: Module> Module for Residual<M> {
@@ -84,6 +85,7 @@ impl<M: Module> Module for Residual<M> {
 }
 
 /// A module that is a [`block`](super::block) of its model. It adds nothing to the names of variables.
+#[derive(Debug)]
 pub struct Block<M>(pub M);
 
 impl<M: Module> Module for Block<M> {

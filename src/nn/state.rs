@@ -125,7 +125,7 @@ pub struct LoadReport {
     pub loaded: usize,
     /// Names of variables that were not.
     pub missing: Vec<String>,
-    /// Names that stand for no variable, as they are after renaming.
+    /// Names, after renaming, to which no variable corresponds.
     pub unexpected: Vec<String>,
 }
 

@@ -54,6 +54,7 @@ pub type Wgsl = [&'static str; 4];
 type UnaryGradient = fn(&Tensor, &Tensor, &Tensor) -> Tensor;
 
 /// What there is to know about a [`Unary`].
+#[derive(Debug)]
 pub struct UnaryRow {
     /// The op.
     pub op: Unary,
@@ -182,6 +183,7 @@ pub static UNARY: [UnaryRow; 21] = [
 type BinaryGradient = fn(&Tensor, &Tensor, &Tensor, &Tensor) -> (Tensor, Tensor);
 
 /// What there is to know about a [`Binary`].
+#[derive(Debug)]
 pub struct BinaryRow {
     /// The op.
     pub op: Binary,
@@ -372,7 +374,10 @@ impl UnaryRow {
         Self { cost, ..self }
     }
 
-    /// The output's type for an input of type `dtype`, or an error.
+    /// The output's type for an input of type `dtype`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`](crate::Error::Shape), which names the op, if it is not defined for that type.
     pub fn output_dtype(&self, dtype: DType) -> Result<DType> {
         if !self.domain.contains(dtype) {
             return shape_error(format!("{}: not defined for {dtype}; cast with to_dtype", self.name));
@@ -387,7 +392,10 @@ impl BinaryRow {
         Self { cost, ..self }
     }
 
-    /// The output's type for inputs of these types, or an error.
+    /// The output's type for inputs of these types.
+    ///
+    /// # Errors
+    /// [`Error::Shape`](crate::Error::Shape), which names the op, if it is not defined for them, or they differ.
     pub fn output_dtype(&self, a: DType, b: DType) -> Result<DType> {
         if a != b {
             return shape_error(format!("{}: {a} and {b} do not mix; cast one with to_dtype", self.name));
@@ -399,12 +407,18 @@ impl BinaryRow {
     }
 
     /// The output's shape: that to which both broadcast.
+    ///
+    /// # Errors
+    /// [`Error::Shape`](crate::Error::Shape) if they do not broadcast.
     pub fn output_shape(&self, a: &Shape, b: &Shape) -> Result<Shape> {
         broadcast(self.name, a, b)
     }
 }
 
-/// The shape both broadcast to, or an error naming the op.
+/// The shape both broadcast to.
+///
+/// # Errors
+/// [`Error::Shape`](crate::Error::Shape), which names the op, if they do not.
 pub fn broadcast(name: &str, a: &Shape, b: &Shape) -> Result<Shape> {
     match a.broadcast(b) {
         Some(shape) => Ok(shape),

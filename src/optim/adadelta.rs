@@ -31,6 +31,7 @@ impl Default for AdadeltaOptions {
 pub type Adadelta = Grouped<AdadeltaOptions>;
 
 /// What a group keeps from step to step.
+#[derive(Debug)]
 pub struct AdadeltaState {
     square_avg: Var,
     acc_delta: Var,

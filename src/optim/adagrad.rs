@@ -39,6 +39,7 @@ impl Default for AdagradOptions {
 pub type Adagrad = Grouped<AdagradOptions>;
 
 /// What a group keeps from step to step.
+#[derive(Debug)]
 pub struct AdagradState {
     sum: Var,
     step: Var,

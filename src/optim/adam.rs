@@ -50,6 +50,7 @@ impl AdamOptions {
 pub type Adam = Grouped<AdamOptions>;
 
 /// What a group keeps from step to step.
+#[derive(Debug)]
 pub struct AdamState {
     moments: Moments,
     max_exp_avg_sq: Option<Var>,

@@ -33,6 +33,7 @@ impl Default for AdamaxOptions {
 pub type Adamax = Grouped<AdamaxOptions>;
 
 /// What a group keeps from step to step.
+#[derive(Debug)]
 pub struct AdamaxState {
     exp_avg: Var,
     exp_inf: Var,

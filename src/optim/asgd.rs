@@ -35,6 +35,7 @@ impl Default for ASGDOptions {
 pub type ASGD = Grouped<ASGDOptions>;
 
 /// What a group keeps from step to step.
+#[derive(Debug)]
 pub struct ASGDState {
     ax: Var,
     step: Var,

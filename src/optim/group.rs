@@ -1,6 +1,7 @@
 //! Parameters that are updated together, and the optimizer made of such groups.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::autodiff::Gradients;
 use crate::dtype::DType;
@@ -20,6 +21,12 @@ pub struct Grouped<R: Rule> {
     groups: Vec<Group<R>>,
     clip: Option<Clip>,
     maximize: bool,
+}
+
+impl<R: Rule> fmt::Debug for Grouped<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.groups.iter().map(|group| group.layout.parameters())).finish()
+    }
 }
 
 /// The parameters of a group with the options they share and the state their rule keeps.
@@ -100,7 +107,7 @@ impl<R: Rule> Grouped<R> {
     #[track_caller]
     #[must_use]
     pub fn with_max_norm_of(mut self, max_norm: f32, norm: Norm) -> Self {
-        assert!(max_norm >= 0.0, "with_max_norm: {max_norm} is no limit");
+        assert!(max_norm >= 0.0, "with_max_norm: {max_norm} is not a limit");
         self.clip = Some(Clip::Norm(max_norm, norm));
         self
     }
@@ -113,7 +120,7 @@ impl<R: Rule> Grouped<R> {
     #[track_caller]
     #[must_use]
     pub fn with_max_value(mut self, max_value: f32) -> Self {
-        assert!(max_value >= 0.0, "with_max_value: {max_value} is no limit");
+        assert!(max_value >= 0.0, "with_max_value: {max_value} is not a limit");
         self.clip = Some(Clip::Value(max_value));
         self
     }

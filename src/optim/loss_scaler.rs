@@ -23,7 +23,7 @@ pub struct LossScaleOptions {
     /// 2000.
     pub growth_interval: u32,
     /// The factor does not shrink below this, and a step whose gradients overflow in spite of it halts, because no
-    /// smaller factor would help: 2^-14. PyTorch goes on for ever.
+    /// smaller factor would help: 2^-14. PyTorch goes on forever.
     pub least: f32,
 }
 
@@ -47,6 +47,7 @@ const LARGEST: f32 = 1.0 / f32::MIN_POSITIVE;
 ///   not finite halts then, too.
 ///
 /// The factor is a variable of the device like any other; nothing is compiled or waited for when it changes.
+#[derive(Debug)]
 pub struct LossScaler {
     options: LossScaleOptions,
     scale: Var,

@@ -40,6 +40,7 @@ pub(super) fn count(steps: &Var) -> Tensor {
 /// It follows the recurrence `c ← c · beta + (1 − beta)` from 0: the one that the running means follow, with the same
 /// rounded factors. All terms are positive, so that it keeps f32's relative precision, where `1 − 0.999^t` would lose
 /// four digits in the first steps.
+#[derive(Debug)]
 pub(super) struct Correction(Var);
 
 impl Correction {
@@ -53,6 +54,7 @@ impl Correction {
 }
 
 /// Running means of a gradient and of its square, with their corrections: what Adam and its relatives keep.
+#[derive(Debug)]
 pub struct Moments {
     exp_avg: Var,
     exp_avg_sq: Var,

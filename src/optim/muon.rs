@@ -65,7 +65,7 @@ impl Default for MuonOptions {
 ///
 /// # Panics
 ///
-/// When a group is made with a parameter that is no matrix.
+/// When a group is made with a parameter that is not a matrix.
 pub type Muon = Grouped<MuonOptions>;
 
 impl MuonAdjust {
@@ -116,7 +116,7 @@ impl Rule for MuonOptions {
             let (name, shape) = (parameter.name(), parameter.shape());
             assert!(
                 shape.rank() == 2,
-                "Muon: parameter {name} of shape {shape} is no matrix: give it to another optimizer"
+                "Muon: parameter {name} of shape {shape} is not a matrix: give it to another optimizer"
             );
         }
         new.flat("momentum_buffer")

@@ -43,6 +43,7 @@ impl Default for NAdamOptions {
 pub type NAdam = Grouped<NAdamOptions>;
 
 /// What a group keeps from step to step.
+#[derive(Debug)]
 pub struct NAdamState {
     moments: Moments,
     step: Var,

@@ -38,6 +38,7 @@ pub type RAdam = Grouped<RAdamOptions>;
 /// `rho_t = rho_∞ − 2 t beta2^t / (1 − beta2^t)` is a small difference of large numbers. The same number is `2 E / S −
 /// 1` with the sums of positive terms `E = Σ k beta2^(k−1)` and `S = Σ beta2^(k−1)` over k from 1 to t, which f32 can
 /// hold.
+#[derive(Debug)]
 pub struct RAdamState {
     moments: Moments,
     step: Var,

@@ -42,6 +42,7 @@ impl Default for RMSpropOptions {
 pub type RMSprop = Grouped<RMSpropOptions>;
 
 /// What a group keeps from step to step.
+#[derive(Debug)]
 pub struct RMSpropState {
     square_avg: Var,
     grad_avg: Option<Var>,

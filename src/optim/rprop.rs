@@ -30,10 +30,11 @@ impl Default for RpropOptions {
 
 /// Resilient propagation (Riedmiller and Braun 1993), with PyTorch's order of operations: each coordinate has a step of
 /// its own, which grows while its gradient keeps its sign and shrinks where it changes, which also skips that
-/// coordinate once. For gradients of all the data: that of a batch changes its sign by chance.
+/// coordinate once. It needs gradients over all the data: those of a batch change their signs by chance.
 pub type Rprop = Grouped<RpropOptions>;
 
 /// What a group keeps from step to step.
+#[derive(Debug)]
 pub struct RpropState {
     prev: Var,
     /// 0 before the first step.

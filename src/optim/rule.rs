@@ -94,6 +94,7 @@ impl Setting {
 }
 
 /// What a step has to go by. Vectors are laid out as the group's arena is: gaps between parameters are zero.
+#[derive(Debug)]
 pub struct Update<'a> {
     /// The parameters before the step.
     pub parameters: Tensor,
@@ -106,6 +107,7 @@ pub struct Update<'a> {
 }
 
 /// Where the parameters of a group lie in its vectors.
+#[derive(Debug)]
 pub struct Layout {
     parameters: Vec<Var>,
     arena: Arena,
@@ -152,6 +154,7 @@ impl Layout {
 }
 
 /// Makes what a group's rule keeps from step to step.
+#[derive(Debug)]
 pub struct NewState<'a> {
     pub(super) path: String,
     pub(super) layout: &'a Layout,

@@ -56,6 +56,7 @@ impl Default for SGDOptions {
 pub type SGD = Grouped<SGDOptions>;
 
 /// What a group keeps from step to step.
+#[derive(Debug)]
 pub struct SGDState {
     momentum_buffer: Option<Var>,
     /// Steps so far, where the first one differs.

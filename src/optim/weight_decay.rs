@@ -5,7 +5,7 @@ use crate::tensor::Tensor;
 use super::rule::{Setting, Update};
 
 /// A pull of the parameters towards zero, and where it enters. Every optimizer takes each kind; PyTorch's
-/// `weight_decay` is the coupled one, but for AdamW, Muon and what is made with `decoupled_weight_decay=True`.
+/// `weight_decay` is the coupled one, except for AdamW, Muon and what is made with `decoupled_weight_decay=True`.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum WeightDecay {
     /// None.

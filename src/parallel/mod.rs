@@ -13,6 +13,7 @@
 mod exchange;
 
 use std::borrow::Borrow;
+use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use exchange::{Exchange, Other, Part};
@@ -56,6 +57,12 @@ pub struct DataParallel<M> {
     optimizer: Arc<dyn Optimizer>,
     gradients: Step,
     exchange: Exchange,
+}
+
+impl<M> fmt::Debug for DataParallel<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DataParallel").finish_non_exhaustive()
+    }
 }
 
 impl<M: Module + 'static> DataParallel<M> {

@@ -16,7 +16,7 @@ pub struct Ix {
 
 /// What an index expression is a sum of. What is divided is never negative over the axes it was simplified for
 /// ([`Ix::div`] and [`Ix::rem`] add multiples of the divisor), so kernels may divide in unsigned arithmetic.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Atom {
     /// The kernel's coordinate along an axis.
     Axis(usize),

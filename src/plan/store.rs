@@ -41,7 +41,7 @@ pub(super) enum Why {
     Output,
     /// It is copied over memory that is still read when it is computed.
     Forced,
-    /// It is needed several times and dear.
+    /// It is needed several times and expensive.
     Repeated {
         times: usize,
         cost: u32,
@@ -84,9 +84,9 @@ impl fmt::Display for Why {
             Self::Output => f.write_str("it is an output"),
             Self::Forced => f.write_str("it replaces what must be read before"),
             Self::Repeated { times, cost } => {
-                write!(f, "it is used {times} times and too dear to compute again (cost {cost})")
+                write!(f, "it is used {times} times and too expensive to compute again (cost {cost})")
             }
-            Self::Spread { cost } => write!(f, "a view repeats it, and each element is dear (cost {cost})"),
+            Self::Spread { cost } => write!(f, "a view repeats it, and each element is expensive (cost {cost})"),
             Self::Operand { cost, reads } => {
                 write!(f, "a contraction loads it again and again (cost {cost} from {reads} values)")
             }
@@ -287,7 +287,7 @@ impl Chooser<'_> {
             let inputs = &self.program.nodes[number].inputs;
             let below = inputs.iter().map(|&input| self.below_moves(input));
             let candidates = below.filter(|&input| !self.stored(input) && !self.is_free(input));
-            let dearest = candidates.max_by_key(|&input| {
+            let costliest = candidates.max_by_key(|&input| {
                 let inline = &self.inline[input];
                 (inline.reads.len(), inline.cost, inline.depth)
             });
@@ -295,8 +295,8 @@ impl Chooser<'_> {
             let is_far = matches!(why, Why::Depth(_) | Why::Index(_));
             let moved = inputs.iter().copied().filter(|&input| is_far && self.is_move(input) && !self.stored(input));
             let farthest = || moved.max_by_key(|&input| (self.inline[input].depth, self.inline[input].repeated));
-            let Some(dearest) = dearest.or_else(farthest) else { break };
-            self.store(dearest, why);
+            let Some(costliest) = costliest.or_else(farthest) else { break };
+            self.store(costliest, why);
             inline = self.measure(number);
         }
         inline
@@ -381,7 +381,7 @@ impl Chooser<'_> {
         if is_dear && times > 1 {
             return Some(Why::Repeated { times, cost });
         }
-        // what is spread behind other moves is mostly a scale of channels: only if it is dear
+        // what is spread behind other moves is mostly a scale of channels: only if it is expensive
         let points = direct.iter().map(|&user| self.points(user, 0)).chain(readers.iter().map(|reader| reader.points));
         let elements = self.program.nodes[number].shape.numel().max(1);
         let is_spread = cost > options.prologue_cost && points.max().is_some_and(|points| points >= MANY * elements);

@@ -48,7 +48,7 @@ struct Followed {
 pub(super) struct Another;
 
 impl EventFiles {
-    /// Reads on, about `most` bytes, and returns whether there is more; `epoch` tells how many passes are done at a
+    /// Reads on, about `most` bytes, and returns whether there is more; `epoch` tells how many epochs are done at a
     /// step.
     pub(super) fn read(
         &mut self,

@@ -113,7 +113,7 @@ pub(super) fn sheet(sheet: &Sheet) -> Result<(), String> {
     check(*height > 0 && *width > 0 && *columns > 0, || format!("{file}: pictures without pixels"))?;
     let mut parts = Path::new(file).components();
     let plain = matches!((parts.next(), parts.next()), (Some(std::path::Component::Normal(_)), None));
-    check(plain, || format!("{file} is no name of a file in the run's folder"))
+    check(plain, || format!("{file} is not the name of a file in the run's folder"))
 }
 
 pub(super) fn confusion(bytes: &[u8]) -> Result<Confusion, String> {
@@ -145,7 +145,7 @@ mod tests {
         let (path, mut watched) = (folder.path().join("config.toml"), Watched::default());
         std::fs::create_dir(&path).expect("writable");
         assert!(watched.read(&path, settings).is_none());
-        assert_eq!((watched.problem(), watched.stamp), (Some("it is no file"), None));
+        assert_eq!((watched.problem(), watched.stamp), (Some("it is not a file"), None));
         std::fs::remove_dir(&path).expect("it was there");
         std::fs::write(&path, "= 3").expect("writable");
         assert!(watched.read(&path, settings).is_none());

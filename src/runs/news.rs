@@ -61,7 +61,7 @@ pub(super) struct News {
 }
 
 impl News {
-    /// A line of `metrics.jsonl`; `epoch` passes are done at its step, if that can be told more exactly than by the
+    /// A line of `metrics.jsonl`; `epoch` epochs are done at its step, if that can be told more exactly than by the
     /// line.
     pub(super) fn line(&mut self, line: &Line, epoch: Option<f32>) {
         let passes = line.epoch as f32;

@@ -1,6 +1,7 @@
 //! Recordings that are kept up to date.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +29,12 @@ const OVER_EVERY: Duration = Duration::from_secs(3);
 pub struct Watcher {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watcher").field("roots", &self.shared.orders.lock().roots).finish_non_exhaustive()
+    }
 }
 
 #[derive(Default)]

@@ -1,5 +1,6 @@
 //! The memory behind variables: who shares it, who still reads an old value, and what waits to be written.
 
+use std::fmt;
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,6 +33,12 @@ pub struct VarCell {
     pub(crate) device: Device,
     memory: Memory,
     state: Mutex<State>,
+}
+
+impl fmt::Debug for VarCell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", self.name, self.dtype, self.shape)
+    }
 }
 
 #[derive(Default)]

@@ -24,6 +24,7 @@ use crate::tensor::Tensor;
 /// # Ok::<(), brasa::Error>(())
 /// ```
 #[track_caller]
+#[must_use]
 pub fn checkpoint(function: impl FnOnce() -> Tensor) -> Tensor {
     let first = Node::next_id();
     let output = function();

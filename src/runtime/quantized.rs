@@ -55,10 +55,12 @@ impl Var {
     /// scale, 1/254 of that magnitude. It takes a quarter of the memory, and a number for each row.
     ///
     /// Reading it gives the value that it stands for, f32 as before, which products compute where they need it. It
-    /// cannot be trained, assigned or set any more; gradients pass by it to what else a product is of.
+    /// cannot be trained, assigned or set any more; gradients pass by it to what else a product is of. An element that
+    /// is NaN or infinite has no scale: its whole row becomes NaN or infinite.
     ///
     /// # Errors
-    /// If it is not f32 of two axes or more without a zero, belongs to an optimizer, or the device fails; or within a step.
+    /// If it is not f32, has fewer than two axes or no elements, or belongs to an optimizer; if a step is being traced;
+    /// or if the device fails.
     #[track_caller]
     pub fn quantize(&self) -> Result<()> {
         let refuse = |why: &str| Err(Error::Config(format!("`{}` cannot be kept in 8 bits: {why}", self.name())));

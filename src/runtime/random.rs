@@ -110,7 +110,7 @@ fn with_variables<T>(device: &Device, f: impl FnOnce(&mut State) -> T) -> T {
 /// Starts `device`'s random numbers anew.
 ///
 /// # Errors
-/// If the device fails.
+/// If the device fails, or a step is being traced ([`Error::SetInStep`](crate::Error::SetInStep)).
 pub fn seed(device: &Device, seed: u64) -> Result<()> {
     // one word of key: the two halves are mixed by SplitMix64's finaliser (Steele, Lea, Flood 2014)
     let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -134,7 +134,7 @@ pub fn random_state(device: &Device) -> Result<RandomState> {
 /// Lets `device`'s random numbers continue from `state`.
 ///
 /// # Errors
-/// If the device fails.
+/// If the device fails, or a step is being traced ([`Error::SetInStep`](crate::Error::SetInStep)).
 pub fn set_random_state(device: &Device, state: RandomState) -> Result<()> {
     let (seed, position) = with_variables(device, |generator| {
         generator.draws = state.draws;

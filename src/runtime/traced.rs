@@ -17,6 +17,7 @@ use super::{gate, trace};
 
 /// A function that was traced for inputs of a signature. Public for tests of the planner, which run its program in
 /// their own way.
+#[derive(Debug)]
 pub struct Traced {
     /// The program; its first externals are the inputs.
     pub program: Program,

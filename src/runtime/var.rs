@@ -186,6 +186,6 @@ impl Var {
 
 impl fmt::Debug for Var {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Var({} {}{})", self.0.name, self.0.dtype, self.0.shape)
+        write!(f, "Var({:?})", self.0)
     }
 }

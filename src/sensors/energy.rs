@@ -45,7 +45,7 @@ impl Meter {
         match Card::of(info)? {
             Card::Nvidia(card) => match card.millijoules() {
                 Some(_) => Ok(Self::Nvidia(card)),
-                None => Err("NVIDIA's management library does not tell it of this one".into()),
+                None => Err("NVIDIA's management library does not report it for this one".into()),
             },
             Card::Folder(card) => Self::of_card(&card),
         }
@@ -71,7 +71,7 @@ impl Meter {
             zones.push((file, number(&zone.join("max_energy_range_uj"))));
         }
         if zones.is_empty() {
-            Err(format!("no processor tells it in {}", root.display()))
+            Err(format!("no processor reports it in {}", root.display()))
         } else {
             Ok(Self::Rapl(zones))
         }

@@ -7,7 +7,7 @@ pub(crate) enum Nvidia {}
 
 impl Nvidia {
     pub(super) fn of(_: &DeviceInfo) -> Result<Self, String> {
-        Err("a browser does not tell it".into())
+        Err("a browser does not report it".into())
     }
 
     pub(super) fn millijoules(&self) -> Option<u64> {

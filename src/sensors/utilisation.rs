@@ -34,7 +34,7 @@ impl Utilisation {
         if matches!(info.kind, DeviceKind::Cpu | DeviceKind::Software) {
             return match processor_time() {
                 Some(_) => Ok(Self::Threads(std::thread::available_parallelism().map_or(1, usize::from))),
-                None => Err("this system does not tell a process its time".into()),
+                None => Err("this system does not report a process's time".into()),
             };
         }
         match Card::of(info)? {
@@ -42,7 +42,7 @@ impl Utilisation {
             Card::Folder(card) => {
                 let file = card.join("gpu_busy_percent");
                 let readable = number(&file).is_some();
-                readable.then_some(Self::Percent(file)).ok_or_else(|| format!("{} does not tell it", card.display()))
+                readable.then_some(Self::Percent(file)).ok_or_else(|| format!("{} does not report it", card.display()))
             }
         }
     }

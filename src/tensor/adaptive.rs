@@ -19,8 +19,8 @@ impl Tensor {
         self.adaptive_avg("adaptive_avg_pool1d", 1, &size.into())
     }
 
-    /// Means over parts of `[batch, channels, height, width]`, of which there are `size` (one number or two): `[batch,
-    /// channels, size, size]`.
+    /// Means over `size` (one number or two) parts of `[batch, channels, height, width]`:
+    /// `[batch, channels, size, size]`.
     #[track_caller]
     #[must_use]
     pub fn adaptive_avg_pool2d(&self, size: impl Into<Shape>) -> Self {

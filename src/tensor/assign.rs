@@ -9,7 +9,7 @@ use crate::shape::Shape;
 use super::{Operand, Tensor};
 
 impl Tensor {
-    /// `self` with `values` in place of a range along `axis`, of whose shape they are, or are broadcast to it: NumPy's
+    /// `self` with `values` in place of a range along `axis`, to whose shape they are broadcast: NumPy's
     /// `x[:, 2:5] = values` is `x.slice_scatter(1, 2..5, values)`.
     ///
     /// ```

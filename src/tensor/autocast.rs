@@ -28,10 +28,10 @@ use super::Tensor;
 /// ```
 ///
 /// # Panics
-/// If `dtype` is no float.
+/// If `dtype` is not a float.
 #[track_caller]
 pub fn autocast<T>(dtype: DType, f: impl FnOnce() -> T) -> T {
-    assert!(dtype.is_float(), "autocast: {dtype} is no float");
+    assert!(dtype.is_float(), "autocast: {dtype} is not a float");
     Scopes::with(|scopes| scopes.products = Some(dtype), f)
 }
 

@@ -76,12 +76,14 @@ impl Tensor {
 
     /// The largest elements up to each place along `axis`, with the last index of each, as i32; NaN counts as largest.
     #[track_caller]
+    #[must_use]
     pub fn cummax(&self, axis: isize) -> (Self, Self) {
         self.extreme_so_far("cummax", axis, ReduceOp::Max)
     }
 
     /// The smallest elements up to each place along `axis`, with the last index of each, as [`Tensor::cummax`].
     #[track_caller]
+    #[must_use]
     pub fn cummin(&self, axis: isize) -> (Self, Self) {
         self.extreme_so_far("cummin", axis, ReduceOp::Min)
     }

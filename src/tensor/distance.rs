@@ -4,7 +4,7 @@ use super::Tensor;
 
 impl Tensor {
     /// The cosine of the angle between vectors along `axis`, broadcast: their product over the product of their
-    /// Euclidean norms, of which neither counts for less than `epsilon` (PyTorch's default: 1e-8).
+    /// Euclidean norms, each taken to be at least `epsilon` (PyTorch's default: 1e-8).
     ///
     /// ```
     /// # use brasa::{Device, Tensor};

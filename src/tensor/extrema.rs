@@ -64,6 +64,7 @@ impl Tensor {
     /// The largest elements along `axis` with their first indices, PyTorch's `max(dim)`: that element alone takes the
     /// gradient.
     #[track_caller]
+    #[must_use]
     pub fn max_with_index(&self, axis: isize) -> (Self, Self) {
         self.assert_not_empty("max_with_index", &[axis]);
         self.with_index(axis, &self.max_keepdim(axis))
@@ -71,6 +72,7 @@ impl Tensor {
 
     /// The smallest elements along `axis` with their first indices, PyTorch's `min(dim)`.
     #[track_caller]
+    #[must_use]
     pub fn min_with_index(&self, axis: isize) -> (Self, Self) {
         self.assert_not_empty("min_with_index", &[axis]);
         self.with_index(axis, &self.min_keepdim(axis))

@@ -35,7 +35,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If `low` is not below `high`, there are no bins, or the elements are no floats.
+    /// If `low` is not below `high`, there are no bins, or the elements are not floats.
     #[track_caller]
     #[must_use]
     pub fn histc(&self, bins: usize, low: f64, high: f64) -> Self {

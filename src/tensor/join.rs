@@ -140,7 +140,7 @@ impl Tensor {
         let shape: Vec<usize> = vectors.iter().map(|vector| vector.numel()).collect();
         let mut grids = Vec::with_capacity(vectors.len());
         for (axis, vector) in vectors.iter().enumerate() {
-            assert!(vector.rank() <= 1, "meshgrid: {} is no vector", vector.shape());
+            assert!(vector.rank() <= 1, "meshgrid: {} is not a vector", vector.shape());
             let mut along = vec![1; shape.len()];
             along[axis] = shape[axis];
             grids.push(vector.reshape(along).expand(shape.as_slice()));

@@ -74,7 +74,7 @@ impl Tensor {
     }
 
     /// [`Tensor::contract`] in the operands' type, whatever [`autocast`](crate::autocast) is under way: gradients have
-    /// that of what they are of, and sums by index are no products to those who ask for them.
+    /// that of what they are of, and sums by index are not products to those who ask for them.
     #[track_caller]
     pub(crate) fn contract_as_it_is(&self, other: &Self, lhs: &[u8], rhs: &[u8], out: &[u8]) -> Self {
         let contract = Contract { lhs: lhs.into(), rhs: rhs.into(), out: out.into() };
@@ -138,7 +138,7 @@ impl Tensor {
     /// [`Tensor::tensordot`] as a part of the method `name`.
     #[track_caller]
     fn summed(&self, name: &str, other: &Self, axes: &[isize], others: &[isize]) -> Self {
-        assert!(axes.len() == others.len(), "{name}: {axes:?} and {others:?} are no pairs");
+        assert!(axes.len() == others.len(), "{name}: {axes:?} and {others:?} are not pairs");
         let mut left: Vec<u8> = (0..self.rank() as u8).collect();
         let mut right: Vec<u8> = (0..other.rank() as u8).map(|axis| 64 + axis).collect();
         for (number, (&axis, &beside)) in axes.iter().zip(others).enumerate() {

@@ -47,9 +47,9 @@ unary_methods! {
     erf => Erf;
     /// `1 / (1 + e^-x)`
     sigmoid => Sigmoid;
-    /// Largest integer not above.
+    /// The largest integer that is not greater.
     floor => Floor;
-    /// Smallest integer not below.
+    /// The smallest integer that is not less.
     ceil => Ceil;
     /// Nearest integer, ties to even.
     round => Round;
@@ -152,7 +152,7 @@ impl Tensor {
     }
 
     /// `self^exponent`. A small whole number is a product; of integers each from 0 on is one, so that they stay integers,
-    /// which wrap. A tensor as exponent makes f32 of integers.
+    /// which wrap. With a tensor as exponent, integers become f32.
     #[track_caller]
     #[must_use]
     pub fn pow(&self, exponent: impl Into<Operand>) -> Self {

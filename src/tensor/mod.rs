@@ -3,7 +3,7 @@
 //! Methods have PyTorch's names and shapes. They check shapes and types at the call and panic at the caller's line; the
 //! same rules are in [`crate::ops`] as functions that return an error. Nothing is computed before a value is read.
 //!
-//! [`crate::semantics`] says on one page what they mean where it could be doubted: types, integers, NaN, gradients at
+//! [`crate::semantics`] says on one page what they mean in doubtful cases: types, integers, NaN, gradients at
 //! kinks, empty tensors, threads.
 
 mod activation;

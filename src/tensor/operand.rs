@@ -64,7 +64,7 @@ impl Operand {
             Self::Int(value) => (value as f64, dtype.holds(value)),
             Self::Bool(value) => (f64::from(u8::from(value)), true),
         };
-        assert!(fits, "{value} is no {dtype}, as what it meets is; cast that with to_dtype");
+        assert!(fits, "{value} is not representable as {dtype}, the tensor's type; cast the tensor with `to_dtype`");
         Some(Scalar::new(dtype, value))
     }
 
@@ -139,7 +139,7 @@ impl Tensor {
         (a.expand(&shape), b.expand(&shape))
     }
 
-    /// Itself, or as f32 if it is no float.
+    /// Itself, or as f32 if it is not a float.
     #[track_caller]
     pub(crate) fn floats(&self) -> Self {
         if self.dtype().is_float() { self.clone() } else { self.to_dtype(DType::F32) }
@@ -212,10 +212,34 @@ fn quotient(a: Operand, b: Operand) -> Tensor {
     Tensor::binary(Binary::Div, floats(a), floats(b))
 }
 
+/// `a % b` as [`Tensor::remainder`] has it.
+#[track_caller]
+fn rest(a: Operand, b: Operand) -> Tensor {
+    let (a, b) = Tensor::pair(a, b);
+    a.remainder(b)
+}
+
+#[track_caller]
+fn both(a: Operand, b: Operand) -> Tensor {
+    Tensor::binary(Binary::And, a, b)
+}
+
+#[track_caller]
+fn either(a: Operand, b: Operand) -> Tensor {
+    Tensor::binary(Binary::Or, a, b)
+}
+
+#[track_caller]
+fn one_of_them(a: Operand, b: Operand) -> Tensor {
+    Tensor::binary(Binary::Xor, a, b)
+}
+
 // One implementation for everything on the right, and one float type on the left, so that the type of `1.0 - &x` is
 // known before the literal's is.
 macro_rules! operators {
-    ($($trait:ident :: $method:ident, $assign_trait:ident :: $assign:ident = $compute:ident;)*) => {$(
+    ($($(#[$doc:meta])* $trait:ident :: $method:ident, $assign_trait:ident :: $assign:ident = $compute:ident,
+        $($left:ty)|*;)*) => {$(
+        $(#[$doc])*
         impl<T: Into<Operand>> std::ops::$trait<T> for Tensor {
             type Output = Self;
             #[track_caller]
@@ -223,6 +247,7 @@ macro_rules! operators {
                 $compute(self.into(), other.into())
             }
         }
+        $(#[$doc])*
         impl<T: Into<Operand>> std::ops::$trait<T> for &Tensor {
             type Output = Tensor;
             #[track_caller]
@@ -237,10 +262,10 @@ macro_rules! operators {
                 *self = $compute((&*self).into(), other.into());
             }
         }
-        operators!(@left $trait $method $compute; f64, Tensor);
-        operators!(@left $trait $method $compute; f64, &Tensor);
-        operators!(@left $trait $method $compute; i32, Tensor);
-        operators!(@left $trait $method $compute; i32, &Tensor);
+        $(
+            operators!(@left $trait $method $compute; $left, Tensor);
+            operators!(@left $trait $method $compute; $left, &Tensor);
+        )*
     )*};
     (@left $trait:ident $method:ident $compute:ident; $left:ty, $right:ty) => {
         impl std::ops::$trait<$right> for $left {
@@ -253,10 +278,23 @@ macro_rules! operators {
     };
 }
 operators! {
-    Add::add, AddAssign::add_assign = sum;
-    Sub::sub, SubAssign::sub_assign = difference;
-    Mul::mul, MulAssign::mul_assign = product;
-    Div::div, DivAssign::div_assign = quotient;
+    /// Element by element, broadcast.
+    Add::add, AddAssign::add_assign = sum, f64 | i32;
+    /// Element by element, broadcast.
+    Sub::sub, SubAssign::sub_assign = difference, f64 | i32;
+    /// Element by element, broadcast; [`Tensor::matmul`] is the product of matrices.
+    Mul::mul, MulAssign::mul_assign = product, f64 | i32;
+    /// Element by element, broadcast: the quotient of real numbers, so that integers give f32.
+    Div::div, DivAssign::div_assign = quotient, f64 | i32;
+    /// As [`Tensor::remainder`], with the sign of the divisor: as in Python and PyTorch, and unlike `%` of Rust's numbers,
+    /// which is [`Tensor::fmod`].
+    Rem::rem, RemAssign::rem_assign = rest, f64 | i32;
+    /// As [`Tensor::bitwise_and`]: of integers bit by bit, of bools the logical and.
+    BitAnd::bitand, BitAndAssign::bitand_assign = both, i32 | bool;
+    /// As [`Tensor::bitwise_or`]: of integers bit by bit, of bools the logical or.
+    BitOr::bitor, BitOrAssign::bitor_assign = either, i32 | bool;
+    /// As [`Tensor::bitwise_xor`]: of integers bit by bit, of bools true where exactly one is.
+    BitXor::bitxor, BitXorAssign::bitxor_assign = one_of_them, i32 | bool;
 }
 
 impl std::ops::Neg for &Tensor {
@@ -272,5 +310,23 @@ impl std::ops::Neg for Tensor {
     #[track_caller]
     fn neg(self) -> Self {
         self.unary(Unary::Neg)
+    }
+}
+
+/// As [`Tensor::bitwise_not`]: of integers all bits inverted, of bools the logical not.
+impl std::ops::Not for &Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn not(self) -> Tensor {
+        self.bitwise_not()
+    }
+}
+
+/// As [`Tensor::bitwise_not`]: of integers all bits inverted, of bools the logical not.
+impl std::ops::Not for Tensor {
+    type Output = Self;
+    #[track_caller]
+    fn not(self) -> Self {
+        self.bitwise_not()
     }
 }

@@ -86,7 +86,7 @@ impl Tensor {
     /// `replacement`, ones of 0 are drawn when no others are left.
     ///
     /// # Panics
-    /// If these are no floats of one or two axes, or there are fewer than are to be drawn.
+    /// If these are not floats of one or two axes, or there are fewer than are to be drawn.
     ///
     /// ```
     /// use brasa::{Device, Tensor};
@@ -140,7 +140,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn dropout(&self, probability: f64) -> Self {
-        assert!((0.0..=1.0).contains(&probability), "dropout: {probability} is no probability");
+        assert!((0.0..=1.0).contains(&probability), "dropout: {probability} is not a probability");
         if probability == 0.0 {
             return self.clone();
         }

@@ -160,7 +160,7 @@ impl Tensor {
     /// Column number less row number.
     #[track_caller]
     fn distance_from_diagonal(&self, name: &str) -> Self {
-        assert!(self.rank() >= 2, "{name}: {} is no matrix", self.shape());
+        assert!(self.rank() >= 2, "{name}: {} is not a matrix", self.shape());
         let row = Self::iota(self.shape(), self.rank() - 2, self.device());
         Self::iota(self.shape(), self.rank() - 1, self.device()) - row
     }
@@ -208,7 +208,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn trace(&self) -> Self {
-        assert!(self.rank() == 2, "trace: {} is no matrix", self.shape());
+        assert!(self.rank() == 2, "trace: {} is not a matrix", self.shape());
         self.diagonal(0, 0, 1).sum()
     }
 }

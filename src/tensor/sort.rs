@@ -179,7 +179,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If `q` is outside, the axis is empty or the elements are no floats.
+    /// If `q` is outside, the axis is empty or the elements are not floats.
     #[track_caller]
     #[must_use]
     pub fn quantile(&self, q: f64, axis: isize) -> Self {

@@ -1,4 +1,4 @@
-//! Results whose size is data: they are known when the values are back on the host.
+//! Results whose size depends on data: it is known once the values are back on the host.
 
 use crate::dtype::DType;
 use crate::error::Result;

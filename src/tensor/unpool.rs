@@ -1,4 +1,4 @@
-//! Max pooling that tells where its maxima lie, and what goes back there.
+//! Max pooling that also returns the places of its maxima, and its inverse.
 
 use crate::dtype::DType;
 use crate::graph::ReduceOp;
@@ -12,6 +12,7 @@ use super::pool::last_axes;
 impl Tensor {
     /// [`Tensor::max_pool1d_with`], and where in `length` each maximum lies.
     #[track_caller]
+    #[must_use]
     pub fn max_pool1d_with_indices(&self, options: &PoolOptions) -> (Self, Self) {
         (self.max_pool1d_with(options), self.max_pool_indices("max_pool1d", 1, options))
     }
@@ -30,12 +31,14 @@ impl Tensor {
     /// # Ok::<(), brasa::Error>(())
     /// ```
     #[track_caller]
+    #[must_use]
     pub fn max_pool2d_with_indices(&self, options: &PoolOptions) -> (Self, Self) {
         (self.max_pool2d_with(options), self.max_pool_indices("max_pool2d", 2, options))
     }
 
     /// As [`Tensor::max_pool2d_with_indices`] over three axes.
     #[track_caller]
+    #[must_use]
     pub fn max_pool3d_with_indices(&self, options: &PoolOptions) -> (Self, Self) {
         (self.max_pool3d_with(options), self.max_pool_indices("max_pool3d", 3, options))
     }

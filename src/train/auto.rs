@@ -33,7 +33,7 @@ pub(super) struct Choice {
 
 /// How much there is to do in a run.
 pub(super) struct Volume {
-    pub(super) passes: usize,
+    pub(super) epochs: usize,
     pub(super) samples: usize,
     /// Of a sample.
     pub(super) bytes: usize,
@@ -44,13 +44,15 @@ impl Choice {
     /// Why, and what the run will take there.
     pub(super) fn in_words(&self, memory: &MemoryNeed, volume: &Volume) -> String {
         let Some(step_ms) = self.step_ms else { return self.why.clone() };
-        let &Volume { passes, samples, bytes: each, steps } = volume;
+        let &Volume { epochs, samples, bytes: each, steps } = volume;
         let (model, seconds) = (bytes(memory.training.model_bytes), step_ms * steps as f64 * 1e-3);
         let data = bytes((samples * each) as u64);
-        let (passes, digits) =
-            (if passes == 1 { "one pass".to_owned() } else { format!("{passes} passes") }, usize::from(seconds < 10.0));
+        let (words, digits) = (
+            if epochs == 1 { "one epoch".to_owned() } else { format!("{epochs} epochs") },
+            usize::from(seconds < 10.0),
+        );
         format!(
-            "{}. The model has {model}; {passes} of {} samples ({data}) are {} steps, some {seconds:.digits$} s. {}",
+            "{}. The model has {model}; {words} of {} samples ({data}) are {} steps, some {seconds:.digits$} s. {}",
             self.why,
             thousands(samples),
             thousands(steps),

@@ -1,5 +1,6 @@
 //! What may be hung into a run: a trait with the moments that Keras' callbacks have.
 
+use std::fmt;
 use std::path::Path;
 
 use serde_json::Value;
@@ -53,59 +54,92 @@ pub trait Callback: Send {
     }
 
     /// Everything is ready; training begins, or goes on.
+    ///
+    /// # Errors
+    /// The callback's own, which ends the run.
     fn on_train_begin(&mut self, _run: &mut Context<'_>, _start: &Start) -> Result<()> {
         Ok(())
     }
 
-    /// A pass over the training data begins; the first is number 1.
+    /// An epoch begins; the first is number 1.
+    ///
+    /// # Errors
+    /// The callback's own, which ends the run.
     fn on_epoch_begin(&mut self, _run: &mut Context<'_>, _epoch: usize) -> Result<()> {
         Ok(())
     }
 
     /// The training step of this number, from 1, is about to be handed to the device. Of those before, the last ones
     /// may not be known yet.
+    ///
+    /// # Errors
+    /// The callback's own, which ends the run.
     fn on_train_batch_begin(&mut self, _run: &mut Context<'_>, _step: usize) -> Result<()> {
         Ok(())
     }
 
     /// The results of a training step are known. They are read some steps late, so that the device is never waited for;
     /// how many depends on `log_every` and on how long steps take.
+    ///
+    /// # Errors
+    /// The callback's own, which ends the run.
     fn on_train_batch_end(&mut self, _run: &mut Context<'_>, _step: &StepMetrics) -> Result<()> {
         Ok(())
     }
 
-    /// A pass over the training data is complete.
+    /// An epoch is complete.
+    ///
+    /// # Errors
+    /// The callback's own, which ends the run.
     fn on_epoch_end(&mut self, _run: &mut Context<'_>, _epoch: &EpochMetrics) -> Result<()> {
         Ok(())
     }
 
-    /// The held-out samples are going to be judged: after each pass, and when it is asked for within one.
+    /// The held-out samples are going to be judged: after each epoch, and when it is asked for within one.
+    ///
+    /// # Errors
+    /// The callback's own, which ends the run.
     fn on_test_begin(&mut self, _run: &mut Context<'_>) -> Result<()> {
         Ok(())
     }
 
     /// The batch of this number, from 1, of an evaluation is about to be handed to the device.
+    ///
+    /// # Errors
+    /// The callback's own, which ends the run.
     fn on_test_batch_begin(&mut self, _run: &mut Context<'_>, _batch: usize) -> Result<()> {
         Ok(())
     }
 
     /// It was handed over. What it says is part of what [`on_test_end`](Self::on_test_end) hears, and is not known
     /// before.
+    ///
+    /// # Errors
+    /// The callback's own, which ends the run.
     fn on_test_batch_end(&mut self, _run: &mut Context<'_>, _batch: usize) -> Result<()> {
         Ok(())
     }
 
     /// The held-out samples were judged.
+    ///
+    /// # Errors
+    /// The callback's own, which ends the run.
     fn on_test_end(&mut self, _run: &mut Context<'_>, _test: &TestMetrics, _confusion: &Confusion) -> Result<()> {
         Ok(())
     }
 
     /// A checkpoint was written.
+    ///
+    /// # Errors
+    /// The callback's own, which ends the run.
     fn on_save(&mut self, _run: &mut Context<'_>, _checkpoint: &Path) -> Result<()> {
         Ok(())
     }
 
     /// The run is over.
+    ///
+    /// # Errors
+    /// The callback's own, which ends the run.
     fn on_train_end(&mut self, _run: &mut Context<'_>, _summary: &Summary) -> Result<()> {
         Ok(())
     }
@@ -116,6 +150,9 @@ pub trait Callback: Send {
     }
 
     /// Takes back what [`Callback::state`] gave when the checkpoint was written.
+    ///
+    /// # Errors
+    /// If it cannot read that state; the run is not resumed then.
     fn load_state(&mut self, _state: Value) -> Result<()> {
         Ok(())
     }
@@ -132,6 +169,16 @@ pub struct Context<'a> {
     /// What the model said about the first held-out samples in the last evaluation.
     pub(super) predictions: &'a [Prediction],
     pub(super) requests: &'a mut Requests,
+}
+
+impl fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("folder", &self.folder)
+            .field("steps", &self.steps)
+            .field("epoch", &self.epoch)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What callbacks asked for.
@@ -164,12 +211,12 @@ impl Context<'_> {
         self.steps
     }
 
-    /// The pass over the training data that is under way, from 1.
+    /// The epoch that is under way, from 1.
     pub fn epoch(&self) -> usize {
         self.epoch
     }
 
-    /// True in an evaluation that was asked for within a pass: one more than those after each pass.
+    /// True in an evaluation that was asked for within an epoch: one more than those after each epoch.
     pub fn mid_epoch(&self) -> bool {
         self.mid_epoch
     }

@@ -46,9 +46,9 @@ pub(super) struct Progress {
     /// How long the run was to be. Checkpoints from before this was kept have none.
     #[serde(default)]
     pub length: Option<Length>,
-    /// The pass that is under way, from 0.
+    /// The epoch that is under way, from 0.
     pub epoch: usize,
-    /// Sums over the part of that pass that is done.
+    /// Sums over the part of that epoch that is done.
     pub sums: EpochSums,
     /// Where the stream of training batches stands.
     pub data: State,
@@ -60,7 +60,7 @@ pub(super) struct Progress {
     pub random_of_others: Vec<[u32; 3]>,
     /// The last evaluation.
     pub test: Option<TestMetrics>,
-    /// The step behind which that was, if it was within a pass.
+    /// The step behind which that was, if it was within an epoch.
     #[serde(default)]
     pub test_mid_epoch: Option<u64>,
     /// The best evaluation of those whose weights are written.
@@ -78,18 +78,18 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Passes that have begun.
+    /// Epochs that have begun.
     pub(super) fn epochs_begun(&self) -> usize {
-        // behind the last step of a pass, the data are at the beginning of the next one, which has not begun
+        // behind the last step of an epoch, the data are at the beginning of the next one, which has not begun
         let is_within = self.data.epoch() > self.epoch || self.data.samples() > 0;
         self.epoch + usize::from(is_within)
     }
 }
 
-/// Sums over a pass of the training data.
+/// Sums over an epoch.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct EpochSums {
-    /// Sum of losses over samples, in f64: a long pass of small losses must not lose any.
+    /// Sum of losses over samples, in f64: a long epoch of small losses must not lose any.
     pub loss: f64,
     pub correct: f64,
     pub targets: f64,

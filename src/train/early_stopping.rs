@@ -58,6 +58,7 @@ impl Monitor {
 ///
 /// let patient = EarlyStopping::new(5).monitor(Monitor::Accuracy).min_delta(0.001).restore_best();
 /// ```
+#[derive(Debug)]
 pub struct EarlyStopping {
     patience: usize,
     monitor: Monitor,

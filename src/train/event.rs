@@ -23,15 +23,15 @@ pub enum Event {
     Memory(MemoryNeed),
     /// A training step, of those that are reported: one in `log-every`, or one a second where that is more.
     Step(StepMetrics),
-    /// A pass over the training data is complete.
+    /// An epoch is complete.
     Epoch(EpochMetrics),
     /// The held-out samples were judged.
     Evaluated {
-        /// In this pass, from 1.
+        /// In this epoch, from 1.
         epoch: usize,
         /// Training steps done.
         step: usize,
-        /// True if it was asked for within the pass; else the pass was complete.
+        /// True if it was asked for within the epoch; else the epoch was complete.
         mid_epoch: bool,
         /// How well.
         #[serde(flatten)]
@@ -84,13 +84,13 @@ pub struct Start {
     pub train_samples: usize,
     /// Samples held out.
     pub test_samples: usize,
-    /// Passes in all.
+    /// Epochs in all.
     pub epochs: usize,
     /// Steps done before, if the run goes on from a checkpoint.
     pub steps_done: usize,
     /// Steps in each.
     pub steps_per_epoch: usize,
-    /// Steps in all, which are not those of so many passes if their size was another one before. Runs from before this
+    /// Steps in all, which are not those of so many epochs if their size was another one before. Runs from before this
     /// was written have 0.
     #[serde(default)]
     pub steps: usize,
@@ -143,7 +143,7 @@ impl fmt::Display for MemoryNeed {
     }
 }
 
-/// A pass over the training data.
+/// What is known of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct EpochMetrics {
     /// Its number, from 1.
@@ -152,15 +152,15 @@ pub struct EpochMetrics {
     pub loss: f64,
     /// Part of the training targets (samples, or pixels) that were classified correctly while learning.
     pub accuracy: f64,
-    /// Training samples a second, in this pass, without what was evaluated or saved meanwhile.
+    /// Training samples a second, in this epoch, without what was evaluated or saved meanwhile.
     pub samples_per_second: f64,
     /// Steps so far that changed nothing, because something in them was not finite; where a step's batch is several
     /// parts, parts.
     pub skipped_steps: u32,
     /// What losses are multiplied by now, in mixed precision.
     pub loss_scale: Option<f32>,
-    /// Energy that the device used in this pass, in joules, as [`Summary::energy`] tells it; without the evaluation
-    /// after it and what was evaluated or saved meanwhile. `None` where it is not told, and of a pass that was begun by
+    /// Energy that the device used in this epoch, in joules, as [`Summary::energy`] tells it; without the evaluation
+    /// after it and what was evaluated or saved meanwhile. `None` where it is not known, and of an epoch begun by
     /// another process.
     pub joules: Option<f64>,
 }
@@ -221,7 +221,7 @@ impl TestMetrics {
 pub struct StepMetrics {
     /// Number of the step, from 1.
     pub step: usize,
-    /// Number of the pass over the data, from 1.
+    /// Number of the epoch, from 1.
     pub epoch: usize,
     /// The step's loss.
     pub loss: f32,
@@ -229,7 +229,7 @@ pub struct StepMetrics {
     pub learning_rate: f64,
     /// Part of the step's samples that were classified correctly.
     pub accuracy: f32,
-    /// Training samples a second, in this pass so far.
+    /// Training samples a second, in this epoch so far.
     pub samples_per_second: f64,
     /// Euclidean norm of all gradients together, before anything limited it.
     pub gradient_norm: f32,
@@ -252,11 +252,11 @@ pub struct Summary {
     pub steps_before: usize,
     /// How well the held-out samples were classified at last; `None` if the run was stopped before any evaluation.
     pub test: Option<TestMetrics>,
-    /// The step behind which that was, if it was asked for within a pass; `None` if the pass was complete.
+    /// The step behind which that was, if it was asked for within an epoch; `None` if the epoch was complete.
     pub test_mid_epoch: Option<usize>,
     /// The best evaluation.
     pub best: Option<TestMetrics>,
-    /// Training samples that could not be read, in each pass.
+    /// Training samples that could not be read, in each epoch.
     pub skipped_samples: usize,
     /// Held-out samples that could not be read.
     pub skipped_tests: usize,

@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_folder_that_cannot_be_made_is_an_error() {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
-        let error = RunFolder::create(file.path(), None, "x").err().expect("a file is no folder");
+        let error = RunFolder::create(file.path(), None, "x").err().expect("a file is not a folder");
         assert!(matches!(error, Error::Io { .. }), "{error}");
     }
 }

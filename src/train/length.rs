@@ -10,11 +10,11 @@ use super::config::Config;
 /// How long a run is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Length {
-    /// Passes over the data.
+    /// Epochs in all.
     pub epochs: usize,
     /// Steps in each, if no sample is broken.
     pub steps_per_epoch: usize,
-    /// Steps in all: those of these passes, unless steps had another size before.
+    /// Steps in all: those of these epochs, unless steps had another size before.
     pub steps: u64,
 }
 
@@ -25,7 +25,7 @@ impl Length {
         Self { epochs, steps_per_epoch, steps: (epochs * steps_per_epoch) as u64 }
     }
 
-    /// The same of a run that goes on from `progress`, where passes may have had another number of steps.
+    /// The same of a run that goes on from `progress`, where epochs may have had another number of steps.
     pub(super) fn behind(self, progress: &Progress, config: &Config, train: &Pipeline) -> Self {
         let Self { epochs, steps_per_epoch, .. } = self;
         let Some(before) = progress.length else { return self };
@@ -43,7 +43,7 @@ impl Length {
     }
 }
 
-/// Steps in a pass over the training data, if no sample is broken.
+/// Steps in an epoch, if no sample is broken.
 pub(super) fn steps_per_epoch(config: &Config, train: &Pipeline) -> usize {
     train.batches_per_epoch().div_ceil(config.accumulate)
 }

@@ -1,5 +1,6 @@
 //! What a run's model says about pictures, and rows of tables, of one's own.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,6 +51,16 @@ pub struct Predictor {
     answer: Answer,
     /// The model itself, of a run.
     model: Option<Arc<dyn Module>>,
+}
+
+impl fmt::Debug for Predictor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Predictor")
+            .field("device", &self.device)
+            .field("classes", &self.classes)
+            .field("input", &self.input)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a model says about samples: logarithms of probabilities, `[batch, classes]`, or the classes of all pixels, u8.
@@ -178,7 +189,7 @@ impl Predictor {
     /// those that the model has learned from.
     ///
     /// # Errors
-    /// If it is no picture that can be read, or the model is given no pictures.
+    /// If it is not a picture that can be read, or the model is given no pictures.
     pub fn read_picture(&self, path: &Path) -> Result<GivenPicture> {
         let mut bytes = Vec::new();
         read_file(path, MAX_PICTURE_BYTES, &mut bytes)?;
@@ -192,7 +203,7 @@ impl Predictor {
     pub fn decode_picture(&self, bytes: &[u8], path: &Path) -> Result<GivenPicture> {
         let &[channels @ (1 | 3), height, width] = &self.input.shape[..] else {
             let columns = self.input.shape.iter().product::<usize>();
-            return Err(Error::format(path, format!("the model is given rows of {columns} numbers, and no pictures")));
+            return Err(Error::format(path, format!("the model is given rows of {columns} numbers, not pictures")));
         };
         let mut sample = Sample::default();
         decode_picture(bytes, channels, &mut sample).map_err(|reason| Error::format(path, reason))?;
@@ -260,7 +271,7 @@ impl Predictor {
     /// What the model says about the picture in a file, and how it saw it.
     ///
     /// # Errors
-    /// If it is no picture that can be read, or the device fails.
+    /// If it is not a picture that can be read, or the device fails.
     pub fn predict_file(&self, path: &Path) -> Result<PredictedPicture> {
         let sample = self.read_picture(path)?.sample;
         let prediction = self.predict(std::slice::from_ref(&sample))?.remove(0);

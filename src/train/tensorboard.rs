@@ -1,5 +1,7 @@
 //! A run as TensorBoard shows it.
 
+use std::fmt;
+
 use crate::data::{Batch, Last, Targets, Values};
 use crate::error::{Error, Result};
 use crate::formats::tensorboard::{EventWriter, Histogram, Setting};
@@ -25,6 +27,12 @@ pub struct TensorBoard {
     shown: Option<Batch>,
     /// As many of them as there is memory for in a step.
     looked_into: Option<Batch>,
+}
+
+impl fmt::Debug for TensorBoard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TensorBoard").field("every", &self.every).finish_non_exhaustive()
+    }
 }
 
 impl TensorBoard {

@@ -1,5 +1,6 @@
 //! A run, from its settings to its summary.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::data::{
@@ -57,6 +58,16 @@ pub struct Trainer {
     pub(super) progress: Option<Progress>,
 }
 
+impl fmt::Debug for Trainer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trainer")
+            .field("config", &self.config)
+            .field("devices", &self.devices)
+            .field("folder", &self.folder.path())
+            .finish_non_exhaustive()
+    }
+}
+
 /// Opens the data for settings; may be called more than once.
 pub(super) type Open<'a> = dyn Fn(&Config) -> Result<Split<Pipeline>> + 'a;
 
@@ -74,6 +85,11 @@ pub(super) struct Prepared {
 
 impl Trainer {
     /// Checks and opens everything that a run with `config` needs; whatever can be wrong before training is found here.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if a setting is out of range or does not go with another one; else what opening the device,
+    /// the data and the weights gives, [`Error::Shape`] if the model does not take such samples, [`Error::OutOfMemory`]
+    /// if it does not fit, and [`Error::Io`] if the run's folder cannot be made.
     pub fn new(config: Config) -> Result<Self> {
         Self::new_until(config, &Control::default())
     }
@@ -103,6 +119,9 @@ impl Trainer {
     /// assert_eq!(summary.test.unwrap().samples, 100);
     /// # Ok::<(), brasa::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// As [`Trainer::new`], but for opening the data.
     pub fn with_data(config: Config, data: Split<Pipeline>) -> Result<Self> {
         Self::prepared(Prepared::new(of_program(config, &data), &|_| Ok(data.clone()), &Control::default())?)
     }
@@ -209,7 +228,8 @@ impl Trainer {
                 () if folder.exists() => "it is a file",
                 () => "there is no such folder",
             };
-            let message = format!("{} is no run: {why}; runs are folders such as runs/digits-cnn-1", folder.display());
+            let message =
+                format!("{} is not a run: {why}; runs are folders such as runs/digits-cnn-1", folder.display());
             return Err(Error::Config(message));
         }
         let text = std::fs::read_to_string(&path).map_err(|error| Error::io(&path, error))?;
@@ -254,6 +274,10 @@ impl Trainer {
     /// Trains to the end, or until `control` says stop, and saves. `listen` hears what happens as it happens.
     ///
     /// If a step fails, what was learned before it is saved, too.
+    ///
+    /// # Errors
+    /// What ended the training: [`Error::NonFinite`] where the loss or a gradient is NaN or infinite, a device that is
+    /// lost or out of memory, data that cannot be read, a folder that cannot be written to, or a callback's error.
     pub fn run(self, control: &Control, listen: &mut dyn FnMut(Event)) -> Result<Summary> {
         Run::new(self, listen).complete(control)
     }
@@ -287,7 +311,7 @@ impl Prepared {
         // pictures are a byte for each pixel and color
         let each = if shape.len() == 3 { 1 } else { size_of::<f32>() };
         let (samples, bytes) = (data.train.samples_per_epoch(), each * shape.iter().product::<usize>());
-        let volume = Volume { passes: config.epochs, samples, bytes, steps: length.steps as usize };
+        let volume = Volume { epochs: config.epochs, samples, bytes, steps: length.steps as usize };
         notices.extend(chosen.map(|chosen| chosen.in_words(&memory, &volume)));
         if !memory.fits() {
             tracing::warn!("{memory}");
@@ -423,7 +447,7 @@ fn fits_memory(pipelines: &[&Pipeline]) -> Result<()> {
     }
 }
 
-/// Rows of the batches of a pass over the training data: of whole ones, and of the last one if it is smaller. A single
+/// Rows of the batches of an epoch: of whole ones, and of the last one if it is smaller. A single
 /// sample that is left is no batch.
 pub(super) fn batch_rows(config: &Config, train: &Pipeline) -> Vec<usize> {
     let samples = train.samples_per_epoch();
@@ -432,13 +456,13 @@ pub(super) fn batch_rows(config: &Config, train: &Pipeline) -> Vec<usize> {
     rows
 }
 
-/// What is said if a single sample is left at the end of each pass.
+/// What is said if a single sample is left at the end of each epoch.
 fn what_is_left_out(config: &Config, train: &Pipeline) -> Option<String> {
     let (samples, rows) = (train.samples_per_epoch(), config.batch_size);
     (samples > rows && rows > 1 && samples % rows == 1).then(|| {
         format!(
-            "each pass leaves one of {samples} training samples out, another one each time: batches of {rows} leave a single one, in \
-             which batch norms find no variance; another batch-size takes all"
+            "each epoch leaves out one of {samples} training samples, a different one each time: batches of {rows} leave \
+             a single one, in which batch norms find no variance; another batch-size takes all"
         )
     })
 }

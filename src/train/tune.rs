@@ -16,7 +16,7 @@ use super::{Config, Control};
 pub struct TunedStep {
     /// Which one, with the size of its batch.
     pub step: String,
-    /// Whether its batch is the last, smaller one of a pass.
+    /// Whether its batch is the last, smaller one of an epoch.
     #[serde(skip)]
     pub is_last: bool,
     /// What was found.

@@ -37,7 +37,7 @@ pub(super) enum NumberKind {
 /// What is wrong with a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Problem {
-    /// It is no number of this kind.
+    /// It is not a number of this kind.
     NotA(NumberKind),
     /// What the command line says about it.
     Said(String),

@@ -346,7 +346,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "Ainda não há execução em {}. Imagens de treinamento são soltas na página Iniciar ou indicadas ali como \
          folder:PATH.",
     ),
-    ("This run has not told where its time goes", "Esta execução não informou onde gasta seu tempo"),
+    ("This run has not recorded where its time goes", "Esta execução não informou onde gasta seu tempo"),
     ("This run has written no plan", "Esta execução não gravou nenhum plano"),
     ("Threads that prepare batches; changes nothing but the speed", "Threads que preparam lotes; só muda a velocidade"),
     ("Training", "Treinamento"),

@@ -91,16 +91,16 @@ impl<'a> Source<'a> {
             Ok((utilisation, before)) => {
                 let now = utilisation.look();
                 let part = utilisation.between(&std::mem::replace(before, now), &now);
-                part.map(|part| (part, utilisation.source())).ok_or_else(|| "it was not told this time".to_owned())
+                part.map(|part| (part, utilisation.source())).ok_or_else(|| "it was not reported this time".to_owned())
             }
             Err(why) => Err(why.clone()),
         };
         let free_bytes = match &self.card {
-            Ok(card) => card.free_bytes().ok_or_else(|| "this card does not tell it".to_owned()),
+            Ok(card) => card.free_bytes().ok_or_else(|| "this card does not report it".to_owned()),
             // whatever computes on the processor has its memory
             Err(why) => match self.info.kind {
                 crate::device::DeviceKind::Cpu | crate::device::DeviceKind::Software => {
-                    Device::cpu().free_memory().ok_or_else(|| "this system does not tell it".to_owned())
+                    Device::cpu().free_memory().ok_or_else(|| "this system does not report it".to_owned())
                 }
                 _ => Err(why.clone()),
             },
@@ -113,7 +113,7 @@ impl<'a> Source<'a> {
 /// Free memory, if it is of the memory that the device has: a software GPU may use less of the system's than is free.
 fn within(free: u64, total: Option<u64>) -> Result<u64, String> {
     let fits = total.is_none_or(|total| free <= total);
-    fits.then_some(free).ok_or_else(|| "the system tells of other memory than the device".to_owned())
+    fits.then_some(free).ok_or_else(|| "the system reports other memory than the device".to_owned())
 }
 
 #[cfg(test)]

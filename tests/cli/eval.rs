@@ -32,12 +32,12 @@ fn evaluation_repeats_what_training_said() {
     assert!((accuracy[0] - accuracy[1]).abs() < 0.02 && loss[0] != loss[1], "{accuracy:?} {loss:?}");
     let rounded = brasa(&["eval", text(&run), "--device", "cpu", "--quantize"]);
     assert!(rounded.stdout.contains("best.safetensors, in 8 bits"), "{}", rounded.stdout);
-    refuses(&["eval", text(out.path())], 2, &["is no run", "it has no config.toml", "runs/digits-cnn-1"]);
+    refuses(&["eval", text(out.path())], 2, &["is not a run", "it has no config.toml", "runs/digits-cnn-1"]);
     let emptied = out.path().join("emptied");
     std::fs::create_dir(&emptied).and_then(|()| std::fs::write(emptied.join("config.toml"), "\n")).expect("writable");
     refuses(&["eval", text(&emptied)], 1, &["emptied/config.toml", "it is empty"]);
-    refuses(&["eval", text(&run.join("best.safetensors"))], 2, &["is no run: it is a file", "runs/digits-cnn-1"]);
-    refuses(&["eval", "nope"], 2, &["nope is no run: there is no such folder", "runs/digits-cnn-1"]);
+    refuses(&["eval", text(&run.join("best.safetensors"))], 2, &["is not a run: it is a file", "runs/digits-cnn-1"]);
+    refuses(&["eval", "nope"], 2, &["nope is not a run: there is no such folder", "runs/digits-cnn-1"]);
     refuses(&["eval", text(&run), "--device", "auto"], 2, &["`auto`", "best, cpu, gpu"]);
     // of the environment it is for trainings, and the best device elsewhere
     let ran = brasa_with(&["eval", text(&run)], &[("BRASA_DEVICE", "auto")]);

@@ -146,8 +146,8 @@ fn what_cannot_be_read_is_told_and_the_rest_is_answered() {
     refuses_fed(&run, b"\x89PN", &["standard input"]);
     let ran = fed(&["infer", text(&run)], b"");
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
-    refuses(&["infer", text(&run), "--masks", "m", text(&pictures)], 2, &["masks", "not of their pixels"]);
-    refuses(&["infer", text(out.path()), text(&pictures)], 2, &["is no run"]);
+    refuses(&["infer", text(&run), "--masks", "m", text(&pictures)], 2, &["masks", "not their pixels"]);
+    refuses(&["infer", text(out.path()), text(&pictures)], 2, &["is not a run"]);
     refuses(&["infer", text(&run), "--weights", "none.safetensors", text(&pictures)], 1, &["none.safetensors"]);
     refuses(&["infer", text(&run), "--top", "0"], 2, &["--top"]);
 }
@@ -293,7 +293,7 @@ fn rows_of_tables_are_answered() {
     assert_eq!(by_position, [Some("low".into()), Some("high".into())]);
     let ran = brasa(&["infer", text(&run), text(&table)]);
     assert_eq!((ran.code, ran.stderr.matches("without the class").count()), (Some(1), 1), "{}", ran.stderr);
-    refuses(&["infer", text(&run), text(out.path())], 1, &["no pictures"]);
+    refuses(&["infer", text(&run), text(out.path())], 1, &["not pictures"]);
 }
 
 /// What a sigmoid says of each class is its own probability, and of one class that of the second of two.

@@ -134,7 +134,7 @@ fn the_weights_that_a_run_began_with_are_not_needed_any_more() {
 #[test]
 fn what_cannot_be_gone_on_from_is_named() {
     let out = folder();
-    refuses(&["--resume", text(&out.path().join("none"))], 2, &["none is no run: there is no such folder", "runs/"]);
+    refuses(&["--resume", text(&out.path().join("none"))], 2, &["none is not a run: there is no such folder", "runs/"]);
     let ran = brasa(&flags(out.path(), "1", &["--name", "run"]));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let run = out.path().join("run");

@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 
 use brasa::autodiff::{
-    Gradcheck, custom_gradient, grad, gradcheck, hessian, hessian_vector_product, jacobian, jvp, vjp,
+    Gradcheck, Gradients, custom_gradient, grad, gradcheck, hessian, hessian_vector_product, jacobian, jvp, vjp,
 };
+use brasa::runtime::Var;
 use brasa::{DType, Device, Tensor};
 
 use crate::common::{assert_same, devices, matrix, panic_of, read, vector};
@@ -195,4 +196,23 @@ fn gradients_are_mapped_in_the_order_of_their_leaves() {
     });
     assert_eq!(sizes.into_inner(), (1..=12).collect::<Vec<usize>>());
     assert_eq!(read(&gradients.get(&leaves[1]).expect("a leaf")), [6.0; 2]);
+}
+
+#[test]
+fn gradients_can_be_counted_and_seen_in_the_order_of_their_leaves() {
+    let device = Device::cpu();
+    let leaf = vector(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &device);
+    let x = leaf.reshape([2, 3]);
+    let [a, b] =
+        ["a", "b"].map(|name| Var::parameter(name, &Tensor::ones([3], &device)).expect("memory for three numbers"));
+    let loss = (x.square() * b.tensor() + a.tensor()).sum();
+    let gradients = loss.backward();
+    let [twos, column_sums] = [vector(&[2.0; 3], &device), x.square().sum_dim(0)];
+    assert_eq!(gradients.len(), 3);
+    // those by variables first
+    for (got, expected) in gradients.iter().zip([&twos, &column_sums, &(&leaf * 2.0)]) {
+        assert_same("iter", got, expected);
+    }
+    assert_eq!(format!("{gradients:?}"), "Gradients [f32[3], f32[3], f32[6]]");
+    assert!(Gradients::new().is_empty() && !gradients.is_empty());
 }

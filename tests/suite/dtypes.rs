@@ -218,10 +218,10 @@ fn remainders_of_floats_are_exact() {
 fn whole_numbers_that_a_type_does_not_have_are_refused() {
     let bytes = Tensor::zeros([3], &Device::cpu()).to_dtype(DType::U8);
     for (message, case) in [
-        ("-1 is no u8", Box::new(|| bytes.eq(-1)) as Box<dyn Fn() -> Tensor>),
-        ("300 is no u8", Box::new(|| bytes.lt(300))),
-        ("-1 is no u32", Box::new(|| bytes.to_dtype(DType::U32) + -1)),
-        ("3000000000 is no i32", Box::new(|| bytes.to_dtype(DType::I32) + 3_000_000_000_i64)),
+        ("-1 is not representable as u8", Box::new(|| bytes.eq(-1)) as Box<dyn Fn() -> Tensor>),
+        ("300 is not representable as u8", Box::new(|| bytes.lt(300))),
+        ("-1 is not representable as u32", Box::new(|| bytes.to_dtype(DType::U32) + -1)),
+        ("3000000000 is not representable as i32", Box::new(|| bytes.to_dtype(DType::I32) + 3_000_000_000_i64)),
     ] {
         let (said, file, _) = panic_of(|| drop(case()));
         assert!(said.contains(message) && file.ends_with("dtypes.rs"), "{said} at {file}");

@@ -309,5 +309,5 @@ fn a_step_has_the_precision_and_the_gradients_that_hold_around_it() {
     let with = slope.run(std::slice::from_ref(&x)).expect("a run");
     assert_eq!((read(&without[0]), read(&with[0])), (vec![0.0; 4], vec![2.0; 4]));
     let because = slope.prepare(&[(x.shape().clone(), DType::F32)]).expect("planned").because;
-    assert_eq!(because.as_deref(), Some("it does not run within no_grad, and did"));
+    assert_eq!(because.as_deref(), Some("it no longer runs within no_grad; before, it did"));
 }

@@ -403,13 +403,16 @@ fn wrong_types_and_windows_panic_at_the_callers_line() {
         (|_, ints| ints.adaptive_avg_pool1d(3), "adaptive_avg_pool1d: not defined for i32; cast with to_dtype"),
         (
             |_, ints| ints.pad(&[(0, 0), (0, 0), (1, 1)], 0.5),
-            "0.5 is no i32, as what it meets is; cast that with to_dtype",
+            "0.5 is not representable as i32, the tensor's type; cast the tensor with `to_dtype`",
         ),
         (
             |_, ints| ints.to_dtype(DType::U8).pad(&[(0, 0), (0, 0), (1, 1)], -1),
-            "-1 is no u8, as what it meets is; cast that with to_dtype",
+            "-1 is not representable as u8, the tensor's type; cast the tensor with `to_dtype`",
         ),
-        (|_, ints| ints.full_like(f64::NAN), "NaN is no i32, as what it meets is; cast that with to_dtype"),
+        (
+            |_, ints| ints.full_like(f64::NAN),
+            "NaN is not representable as i32, the tensor's type; cast the tensor with `to_dtype`",
+        ),
     ];
     for (call, expected) in cases {
         let (message, file, _) = panic_of(|| call(&picture, &ints));

@@ -58,7 +58,7 @@ fn a_run_on_data_of_a_program_goes_on_with_them_and_with_no_others() {
             let config = Trainer::config_of(&folder).expect("settings");
             assert_eq!(config.dataset, DatasetName::Program("digits".into()));
 
-            let refused = Trainer::resume(&folder, config.clone()).err().expect("these are not known by name");
+            let refused = Trainer::resume(&folder, config.clone()).expect_err("these are not known by name");
             let judged = evaluate(config.clone(), &folder.join("model.safetensors")).expect_err("nor here");
             for error in [refused, judged] {
                 let says = error.to_string();

@@ -59,7 +59,7 @@ fn a_model_of_ones_own_is_trained_resumed_and_asked_by_its_name() {
 
     let refused = |name: &str, task, made| {
         add(name, "", task, made).expect("a new name");
-        Trainer::new(config(name, 1)).err().expect("it is refused").to_string()
+        Trainer::new(config(name, 1)).expect_err("it is refused").to_string()
     };
     let message = refused("own-short", Task::Classify, make(|classes| classes - 1, false, false));
     assert!(message.contains("it makes [2, 9] instead of [2, 10]"), "{message}");
@@ -67,7 +67,7 @@ fn a_model_of_ones_own_is_trained_resumed_and_asked_by_its_name() {
     assert!(message.contains("two variables are called `layer.weight`"), "{message}");
     let message = refused("own-empty", Task::Classify, make(|classes| classes, false, true));
     assert!(message.contains("it has no parameters"), "{message}");
-    for (name, said) in [("own-layer", "already"), ("resnet20", "already"), ("Mine!", "is no model's name")] {
+    for (name, said) in [("own-layer", "already"), ("resnet20", "already"), ("Mine!", "is not a model's name")] {
         let error = add(name, "", Task::Classify, make(|classes| classes, false, false)).expect_err("no new name");
         assert!(error.to_string().contains(said), "{error}");
     }

@@ -146,7 +146,7 @@ fn what_cannot_be_is_said_at_the_callers_line() {
     let error = DataParallel::new(&two, other, adam, |model: &Sequential, inputs: &[Tensor]| {
         model.forward(&inputs[0]).cross_entropy(&inputs[1])
     });
-    assert!(error.err().expect("models that differ").to_string().contains("weight"));
+    assert!(error.expect_err("models that differ").to_string().contains("weight"));
 }
 
 /// A run of the trainer, with what it did at each step.
@@ -210,7 +210,7 @@ fn a_run_on_two_devices_learns_what_one_does() {
 #[test]
 fn what_several_devices_cannot_do_is_refused() {
     let out = tempfile::tempdir().expect("a folder");
-    let refused = |config: Config| Trainer::new(config).err().expect("it is refused").to_string();
+    let refused = |config: Config| Trainer::new(config).expect_err("it is refused").to_string();
     let message = refused(settings(out.path(), "cpu,cpu"));
     assert!(message.contains("`cpu,cpu` names") && message.contains("twice"), "{message}");
     let message = refused(settings(out.path(), "cpu,nothing"));

@@ -298,7 +298,7 @@ fn files_that_cannot_be_understood_are_problems_until_they_can() {
     fs::create_dir(folder.path().join("metrics.jsonl")).expect("writable");
     assert!(recording.refresh());
     assert!(
-        recording.problems.iter().any(|problem| problem == "metrics.jsonl: it is no file"),
+        recording.problems.iter().any(|problem| problem == "metrics.jsonl: it is not a file"),
         "{:?}",
         recording.problems
     );

@@ -119,9 +119,9 @@ fn a_model_that_does_not_fit_the_data_is_an_error() {
         ("resnet20", &[64]),
         ("mlp", &[0]),
     ] {
-        let error = models::create(name, &spec(input), &device).err().expect("an error").to_string();
+        let error = models::create(name, &spec(input), &device).expect_err("an error").to_string();
         assert!(error.contains(name), "{error}");
     }
-    let error = models::create("resnet2000", &spec(&[3, 32, 32]), &device).err().expect("an error").to_string();
+    let error = models::create("resnet2000", &spec(&[3, 32, 32]), &device).expect_err("an error").to_string();
     assert!(error.contains("resnet20,"), "it lists the known ones: {error}");
 }

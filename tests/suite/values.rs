@@ -166,6 +166,43 @@ fn doubtful_cases_are_as_documented() {
 }
 
 #[test]
+fn operators_are_the_methods_they_stand_for() {
+    let device = Device::cpu();
+    let (a, b) = (tensor(&[7, -7, 7, -7, 5], &[5]), tensor(&[3, 3, -3, -3, 0], &[5]));
+    assert_eq!(eval(&(&a % &b))[..4], [1.0, 2.0, -2.0, -1.0]);
+    assert_eq!(eval(&(&a % 4)), [3.0, 1.0, 3.0, 1.0, 1.0]);
+    assert_eq!(eval(&(7 % &b))[..4], [1.0, 1.0, -2.0, -2.0]);
+    assert_eq!(eval(&(&a % 2.5))[..2], [2.0, 0.5]);
+    assert_eq!(eval(&(-1.5 % b.to_dtype(DType::F32)))[..3], [1.5, 1.5, -1.5]);
+    assert_eq!((eval(&(&a & 3)), eval(&(1 | &a))), (eval(&a.bitwise_and(3)), eval(&a.bitwise_or(1))));
+    assert_eq!((eval(&(&a ^ &b)), eval(&!&a)), (eval(&a.bitwise_xor(&b)), vec![-8.0, 6.0, -8.0, 6.0, -6.0]));
+    let [left, right] = [[true, true, false, false], [true, false, true, false]].map(|bits| tensor(&bits, &[4]));
+    for (what, got, expected) in [
+        ("and", &left & &right, [true, false, false, false]),
+        ("or", &left | &right, [true, true, true, false]),
+        ("xor", &left ^ &right, [false, true, true, false]),
+        ("not", !&left & right.clone(), [false, false, true, false]),
+        ("true on the left", true ^ &left, [false, false, true, true]),
+        ("true on the right", &left | true, [true; 4]),
+    ] {
+        assert_eq!(got.to_vec::<bool>().expect("truths"), expected, "{what}");
+    }
+    assert_eq!((&left & 1).dtype(), DType::I32);
+    let mut changed = left.clone();
+    changed &= &right;
+    changed |= false;
+    changed ^= true;
+    assert_eq!(changed.to_vec::<bool>().expect("truths"), [false, true, true, true]);
+    let mut angle = Tensor::from_slice(&[-1.0_f32, 7.0], [2], &device).expect("memory");
+    angle %= 6.0;
+    assert_eq!(angle.to_vec::<f32>().expect("numbers"), [5.0, 1.0]);
+    let line = line!() + 1;
+    let panic = panic_of(|| &angle & &left);
+    assert_eq!(panic.0, "bitwise_and: f32 and bool do not mix; cast one with to_dtype");
+    assert_eq!(panic.2, line, "the caller's line");
+}
+
+#[test]
 fn comparisons_with_nan_are_false_but_for_ne() {
     for device in devices() {
         // one by one, and four at once

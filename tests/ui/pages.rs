@@ -48,7 +48,7 @@ fn every_page_settles_and_names_its_widgets() {
         seen.state_mut().open_page(page);
         wait(&mut seen, "nothing moves any more", |seen| seen.run_ok().is_some());
         assert_eq!(seen.unnamed_widgets(), [""; 0], "{page:?}");
-        // a sign such as … is no name
+        // a sign such as … is not a name
         let names = seen.get_all_by_role(Role::Button).filter_map(|button| button.accesskit_node().label());
         let signs: Vec<String> = names.filter(|name| !name.chars().any(char::is_alphabetic)).collect();
         assert!(signs.is_empty(), "{page:?}: {signs:?}");

@@ -22,7 +22,7 @@ pub(super) struct Given {
     /// What the answer is told for.
     pub(super) name: String,
     /// Where it lies below the folder that was named, or as it was named itself: what its mask is called. Empty of what
-    /// is no file.
+    /// is not a file.
     pub(super) place: PathBuf,
     /// What the model is given.
     pub(super) read: Result<GivenPicture>,
@@ -287,7 +287,7 @@ fn normal(path: &Path) -> PathBuf {
     path.components().filter(|part| matches!(part, Component::Normal(_))).collect()
 }
 
-/// The pictures in a folder and in those below it, by name; hidden ones are left out, and so is what is no file.
+/// The pictures in a folder and in those below it, by name; hidden ones are left out, and so is what is not a file.
 /// `above` are the real paths of the folders that it lies in, to which links may lead back.
 fn below(root: &Path, relative: &Path, above: &mut Vec<PathBuf>, take: Take<'_>) -> bool {
     let folder = root.join(relative);

@@ -58,10 +58,10 @@ pub(super) struct InferArgs {
     /// How many are answered at once [default: 32, or 1 from standard input]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     batch_size: Option<u16>,
-    /// How many of the likeliest classes are told, or of those with the most pixels [default: 3, or all of pixels]
+    /// How many of the likeliest classes to print, or of those with the most pixels [default: 3, or all of pixels]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     top: Option<u16>,
-    /// Write the classes of all pixels as PNGs of the pictures' sizes into this folder, for models that tell them
+    /// Write the classes of all pixels as PNGs of the pictures' sizes into this folder, for models that segment
     #[arg(long, value_name = "FOLDER")]
     masks: Option<PathBuf>,
     /// Keep the weights in 8 bits: a quarter of the memory, and answers that differ a little (`brasa eval --quantize`)
@@ -88,7 +88,7 @@ pub(super) fn run(args: &InferArgs) -> Result<ExitCode> {
         predictor = predictor.with_likeliest(top.into());
     }
     if args.masks.is_some() && !predictor.input().segments {
-        return Err(Error::Config("masks: the model tells classes of pictures, not of their pixels".into()));
+        return Err(Error::Config("masks: the model classifies pictures, not their pixels".into()));
     }
     let batch_size = args.batch_size.map_or(if from_standard_input { 1 } else { BATCH }, usize::from);
     let (predictor, mut timed) = (Arc::new(predictor), Timed::new());

@@ -13,29 +13,29 @@ pub const PARAMETERS: usize = 26;
 pub(super) const BRIGHTNESS: usize = 9;
 pub(super) const CONTRAST: usize = 10;
 pub(super) const SATURATION: usize = 11;
-/// In turns.
+/// The turn of the hue, in whole turns.
 pub(super) const HUE: usize = 12;
-/// Standard deviation in pixels.
+/// Standard deviation of the blur, in pixels.
 pub(super) const BLUR: usize = 13;
-/// Standard deviation in levels,
+/// Standard deviation of the noise, in levels.
 pub(super) const NOISE: usize = 14;
-/// and a whole number below 2²⁴ that it is a function of.
+/// A whole number below 2²⁴ that the noise is a function of.
 pub(super) const NOISE_KEY: usize = 15;
-/// Top, left, bottom and right, in pixels.
+/// What is erased: top, left, bottom and right, in pixels.
 pub(super) const ERASE: usize = 16;
-/// Which row of the batch is mixed in,
+/// Which row of the batch is mixed in.
 pub(super) const PARTNER: usize = 20;
-/// how much of the own pixels is left,
+/// How much of a picture's own pixels is left where another one is mixed in.
 pub(super) const SHARE: usize = 21;
-/// and where none is: top, left, bottom and right, in pixels.
+/// Where none of a picture's own pixels is left: top, left, bottom and right, in pixels.
 pub(super) const BOX: usize = 22;
 
 /// When a picture is shown: for what goes by turns.
 #[derive(Clone, Copy)]
 pub(in crate::data) struct Turn {
-    /// Passes over the data before.
+    /// Epochs before.
     pub(in crate::data) epoch: u64,
-    /// A picture's own in every pass: whether it begins the other way round.
+    /// A picture's own in every epoch: whether it begins the other way round.
     pub(in crate::data) begins_turned: bool,
 }
 

@@ -9,7 +9,7 @@
 //! | change | what it does, and what its number is | default |
 //! | --- | --- | --- |
 //! | `flip`, `vertical-flip` | left and right, or top and bottom, change places; the probability | 0.5 |
-//! | `alternate-flip=N` | left and right change places in every second pass, of half of the pictures in the first; with `N` passes between | 1 |
+//! | `alternate-flip=N` | left and right change places in every second epoch, of half of the pictures in the first; with `N` epochs between | 1 |
 //! | `crop=N` | moves by up to `N` whole pixels in each direction (a crop of the picture padded by `N`) | 4 |
 //! | `resized-crop=A` | a part of `A` to 1 of the area, 3:4 to 4:3 in proportions, in full size | 0.08 |
 //! | `rotate=D` | by up to `D` degrees to either side | 15 |
@@ -33,7 +33,7 @@
 //! contrast, saturation, hue, blur, noise, the filled rectangle and the mix, in this order wherever they are written.
 //! With both mixup and cutmix each row has either. The formulas and the defaults of their ranges are torchvision's; of
 //! cutout, mixup and CutMix those of DeVries and Taylor (2017), Zhang et al. (2018) and Yun et al. (2019), the
-//! alternating flip is that of Jordan (2024, arXiv 2404.00498): two passes show each picture both ways round.
+//! alternating flip is that of Jordan (2024, arXiv 2404.00498): two epochs show each picture both ways round.
 //!
 //! `fill=N` (0) is the level of what was outside of the picture and of filled rectangles. With `edge=border` or
 //! `edge=reflect` what was outside is the nearest pixel of the edge or the picture mirrored at it.
@@ -171,13 +171,13 @@ impl Augment {
         self.changes.iter().any(|(change, _)| changes.contains(change))
     }
 
-    /// True if pixels change their places,
+    /// True if pixels change their places.
     fn moves(&self) -> bool {
         self.has(&[Change::Flip, Change::VerticalFlip, Change::AlternateFlip, Change::Crop, Change::Translate])
             || !self.moves_exactly()
     }
 
-    /// and if they do only by whole pixels.
+    /// True if pixels that change their places move by whole pixels only.
     fn moves_exactly(&self) -> bool {
         !self.has(&[Change::ResizedCrop, Change::Rotate, Change::Scale, Change::Shear, Change::Perspective])
     }

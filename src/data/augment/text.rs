@@ -16,7 +16,7 @@ struct Row {
     default: f64,
     /// Least and largest amount.
     range: [f64; 2],
-    /// Whether it counts pixels or passes.
+    /// Whether it counts pixels or epochs.
     whole: bool,
 }
 
@@ -24,7 +24,7 @@ const fn row(change: Change, name: &'static str, default: f64, range: [f64; 2]) 
     Row { change, name, default, range, whole: matches!(change, Change::AlternateFlip | Change::Crop | Change::Cutout) }
 }
 
-/// The largest number of pixels or passes: beyond it a float does not hold every number.
+/// The largest number of pixels or epochs: beyond it a float does not hold every number.
 const PIXELS: f64 = 65_535.0;
 
 const TABLE: [Row; 20] = [
@@ -118,7 +118,7 @@ fn named(name: &str, value: Option<&str>) -> Result<Vec<(Change, f64)>> {
     let color: &[&str] = &["brightness", "contrast", "saturation"];
     let wanted = |row: &&Row| row.name == name || (name == "color" && color.contains(&row.name));
     let amount = |row: &Row| match value {
-        Some(value) => value.parse().map_err(|_| wrong(format!("{name}={value}: `{value}` is no number"))),
+        Some(value) => value.parse().map_err(|_| wrong(format!("{name}={value}: `{value}` is not a number"))),
         None => Ok(row.default),
     };
     let changes: Vec<_> =
@@ -200,7 +200,7 @@ mod tests {
             ("flip=2", "flip=2 is not a number from 0 to 1"),
             ("flip=NaN", "flip=NaN is not"),
             ("crop=1.5", "crop=1.5 is not a whole number"),
-            ("crop=x", "`x` is no number"),
+            ("crop=x", "`x` is not a number"),
             ("crop,crop=2", "only one of crop and crop"),
             ("color,contrast=1", "only one of contrast and contrast"),
             ("erase,cutout", "only one of erase and cutout"),

@@ -118,7 +118,7 @@ impl Disk {
     }
 }
 
-/// Finds the records of a file behind its head, and cuts off what is no whole one.
+/// Finds the records of a file behind its head, and cuts off what is not whole one.
 fn places(file: &mut File, head: u64) -> io::Result<HashMap<u64, (u64, u32)>> {
     let end = file.metadata()?.len();
     let mut places = HashMap::new();

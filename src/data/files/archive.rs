@@ -96,7 +96,7 @@ fn trim_nul(bytes: &[u8]) -> &[u8] {
 }
 
 fn damaged(path: &Path, error: &io::Error) -> Error {
-    Error::format(path, format!("it is no whole tar archive: {error}"))
+    Error::format(path, format!("it is not whole tar archive: {error}"))
 }
 
 /// An uncompressed archive whose members are read by their position, from any thread.

@@ -29,9 +29,9 @@ pub(super) struct Assembler {
     pub(super) rest: Rows,
     /// A batch of which it is not known whether it is the last one of its epoch.
     pub(super) held: Option<Batch>,
-    /// Of the chunks behind the last batch, and of the work on it here,
+    /// What took time for the chunks behind the last batch, and for the work on it here.
     pub(super) times: HostTimes,
-    /// since when.
+    /// When the part that is being timed began.
     pub(super) clock: Instant,
     pub(super) skipped: Skipped,
     pub(super) mixer: augment::Mixer,

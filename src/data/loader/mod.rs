@@ -4,6 +4,7 @@ mod assemble;
 mod rows;
 mod work;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
@@ -25,7 +26,7 @@ const MESSAGES: usize = 8;
 pub struct Skipped {
     /// How many there were.
     pub count: usize,
-    /// What was wrong with the first few, with the names of their files; each once, though every pass meets them.
+    /// What was wrong with the first few, with the names of their files; each once, though every epoch meets them.
     pub messages: Vec<String>,
 }
 
@@ -66,6 +67,12 @@ pub struct Loader {
     threads: Vec<JoinHandle<()>>,
     state: State,
     skipped: Skipped,
+}
+
+impl fmt::Debug for Loader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loader").field("state", &self.state).field("skipped", &self.skipped).finish_non_exhaustive()
+    }
 }
 
 impl Loader {

@@ -13,9 +13,9 @@ use crate::{DType, Shape};
 pub struct Format {
     /// What the samples in the batches are.
     pub description: Description,
-    /// What is done to them, and
+    /// What is done to them.
     pub(super) augment: Augment,
-    /// where.
+    /// Where that is done.
     pub(super) on: On,
 }
 

@@ -73,6 +73,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::cache::Store;
@@ -133,6 +134,20 @@ pub struct Pipeline {
     pub(super) workers: usize,
     pub(super) seed: u64,
     pub(super) strict: bool,
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline")
+            .field("data", &self.data)
+            .field("batch", &self.batch)
+            .field("last", &self.last)
+            .field("epochs", &self.epochs)
+            .field("seed", &self.seed)
+            .field("workers", &self.workers)
+            .field("prefetch", &self.prefetch)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Pipeline {
@@ -258,13 +273,13 @@ impl Pipeline {
     /// Brings pictures and masks to one size; see [`Resize`].
     ///
     /// # Panics
-    /// If a side is 0, or samples are no pictures.
+    /// If a side is 0, or samples are not pictures.
     #[must_use]
     #[track_caller]
     pub fn resize(mut self, height: usize, width: usize) -> Self {
         assert!(height > 0 && width > 0, "resize: no picture is {height}x{width}");
         let shape = &mut self.description.shape;
-        assert!(shape.len() == 3, "resize: a sample of {:?} is no picture", shape);
+        assert!(shape.len() == 3, "resize: a sample of {:?} is not a picture", shape);
         shape[1..].copy_from_slice(&[height, width]);
         self.operation(Operation::Resize(Resize { height, width }))
     }

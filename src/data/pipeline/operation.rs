@@ -156,7 +156,7 @@ impl Recipe {
         let (name, dtype, shape) = (&self.description.name, sample.input.dtype(), &sample.shape);
         Err(Failure::Stream(Error::Config(format!(
             "{name}: sample {index} is {dtype} {shape:?}, but only pictures of bytes, u8 [channels, height, width], are augmented: \
-             make such of it, or leave augment away"
+             make such of it, or omit augment"
         ))))
     }
 

@@ -39,10 +39,10 @@ impl Resize {
     /// Changes `sample` in place.
     ///
     /// # Errors
-    /// If it is no picture with a side of at least one pixel.
+    /// If it is not a picture with a side of at least one pixel.
     pub fn apply(&self, sample: &mut Sample) -> Result<()> {
         let (&[channels, height, width], Values::U8(pixels)) = (&sample.shape[..], &mut sample.input) else {
-            return Err(Error::Shape(format!("resize: {:?} is no picture", sample.shape)));
+            return Err(Error::Shape(format!("resize: {:?} is not a picture", sample.shape)));
         };
         if (height, width) == (self.height, self.width) {
             return Ok(());

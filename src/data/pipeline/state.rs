@@ -45,12 +45,12 @@ impl From<State> for Plain {
 }
 
 impl State {
-    /// The pass over the data, from 0, that the next batch belongs to.
+    /// The epoch, from 0, that the next batch belongs to.
     pub fn epoch(&self) -> usize {
         self.mark.epoch as usize
     }
 
-    /// Samples of that pass that are behind it.
+    /// Samples of that epoch that are behind it.
     pub fn samples(&self) -> usize {
         self.samples as usize
     }
@@ -75,7 +75,7 @@ impl State {
         }
         let most = order.len();
         if !order.accepts(&self.mark) || self.since > most - self.mark.passed || self.samples > most {
-            return wrong("it is no place that this pipeline can be at");
+            return wrong("it is not a place that this pipeline can be at");
         }
         Ok(())
     }

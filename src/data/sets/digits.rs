@@ -19,6 +19,9 @@ const CLASSES: usize = 10;
 
 /// The bundled digits: 1,797 grey pictures of 8x8 pixels from the UCI repository (see `assets/digits.LICENSE.md`), of
 /// which 20 % of each digit, always the same ones, are the test set.
+///
+/// # Errors
+/// Never in practice: if the bundled file is damaged.
 pub fn digits() -> Result<Split<InMemory>> {
     let mut text = String::new();
     flate2::read::GzDecoder::new(&include_bytes!("../../../assets/digits.csv.gz")[..])
@@ -28,6 +31,10 @@ pub fn digits() -> Result<Split<InMemory>> {
 }
 
 /// Reads lines of 64 pixels (0 to 16, row by row) and a label (0 to 9), separated by commas. `path` is for messages.
+///
+/// # Errors
+/// [`Error::Format`], with the line, if a line has not 64 pixels and a label in their ranges, or the text is empty or
+/// ends within a line.
 pub fn parse_digits(path: &Path, text: &str) -> Result<InMemory> {
     let (mut pixels, mut labels) = (Vec::new(), Vec::new());
     if !text.is_empty() && !text.ends_with('\n') {

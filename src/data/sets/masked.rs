@@ -1,5 +1,6 @@
 //! Pictures with masks, in files.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use crate::data::files::{MAX_PICTURE_BYTES, decode_picture, picture_header, read_file, read_mask};
@@ -44,6 +45,12 @@ pub struct Masked {
     /// Paths of a picture and its mask.
     files: Vec<[PathBuf; 2]>,
     numbers: Numbers,
+}
+
+impl fmt::Debug for Masked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self as &dyn Dataset).fmt(f)
+    }
 }
 
 impl Masked {

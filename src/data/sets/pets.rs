@@ -81,7 +81,7 @@ fn parse_list(path: &Path, bytes: &[u8]) -> Result<Vec<Entry>> {
         let mut fields = line.split_ascii_whitespace();
         let Some(name) = fields.next().filter(|name| !name.starts_with('#')) else { continue };
         if name.contains(['/', '\\']) || name.starts_with('.') {
-            return Err(wrong(number, &format!("`{name}` is no name of a picture")));
+            return Err(wrong(number, &format!("`{name}` is not the name of a picture")));
         }
         let breed = fields.next().and_then(|breed| breed.parse().ok()).filter(|breed| (1..=10_000).contains(breed));
         let breed = breed.ok_or_else(|| wrong(number, "expected a name and the number of its breed, from 1"))?;

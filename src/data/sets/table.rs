@@ -17,7 +17,7 @@ use super::{HELD_OUT_KEY, HELD_OUT_PERCENT};
 
 /// The largest file that is read: a table is held in memory.
 const MAX_BYTES: u64 = 1 << 30;
-/// More different ones are no classes, but numbers or names of the rows.
+/// More different ones are not classes, but numbers or names of the rows.
 const MAX_CLASSES: usize = 1 << 16;
 
 /// What is said of a word among features.
@@ -158,7 +158,7 @@ fn sort_classes(mut met: Vec<(String, u32)>, rows: usize) -> Result<(Vec<String>
     } else if let Some((class, _)) = met.iter().filter(|(class, _)| is_fraction(class)).min_by_key(|(_, number)| number)
     {
         return Err(format!(
-            "`{class}` is no class: expected whole numbers or words (name their column with `,label=COLUMN`)"
+            "`{class}` is not a class: expected whole numbers or words (name their column with `,label=COLUMN`)"
         ));
     } else {
         met.sort_unstable();

@@ -68,6 +68,7 @@ pub fn values(seed: u64, count: usize, low: f64, high: f64) -> Vec<f64> {
 }
 
 /// An op with its samples.
+#[derive(Debug)]
 pub struct Row {
     /// What it is called: the method, or what it is tried with.
     pub name: &'static str,

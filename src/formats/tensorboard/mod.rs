@@ -51,6 +51,7 @@ const VERSION: &str = "brain.Event:2";
 const START: i32 = 1;
 
 /// Writes one event file. What is written is seen by others after [`flush`](Self::flush).
+#[derive(Debug)]
 pub struct EventWriter {
     path: PathBuf,
     file: BufWriter<File>,

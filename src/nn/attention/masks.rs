@@ -14,7 +14,7 @@ pub enum Attention {
 }
 
 /// What queries may not see, beyond [`Attention`]; as PyTorch's arguments of the same names.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Debug)]
 pub struct AttentionMasks<'a> {
     /// Bool, `[batch, keys]`: true for keys that are padding.
     pub key_padding: Option<&'a Tensor>,

@@ -15,7 +15,7 @@ use masks::causal;
 pub use masks::{Attention, AttentionMasks};
 pub use projection::InProjection;
 
-/// Options of [`MultiheadAttention`]: PyTorch's arguments, and what it may look at.
+/// Options of [`MultiheadAttention`]: PyTorch's arguments, and which positions it may attend to.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AttentionOptions {
     /// Values per position of queries and outputs: `embed_dim`.
@@ -75,6 +75,7 @@ impl AttentionOptions {
 /// assert_eq!(attention.forward(&words).shape().dims(), [2, 9, 32]);
 /// # Ok::<(), brasa::Error>(())
 /// ```
+#[derive(Debug)]
 pub struct MultiheadAttention {
     /// Of queries, keys and values.
     pub in_projection: InProjection,
@@ -88,12 +89,20 @@ pub struct MultiheadAttention {
 
 impl MultiheadAttention {
     /// Attention with `heads` heads of `width / heads` values each.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(width: usize, heads: usize, attention: Attention, init: &Init) -> Result<Self> {
         Self::with(AttentionOptions { attention, ..AttentionOptions::new(width, heads) }, init)
     }
 
     /// Attention with these options.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn with(options: AttentionOptions, init: &Init) -> Result<Self> {
         let AttentionOptions { width, heads, .. } = options;
@@ -197,6 +206,9 @@ impl MultiheadAttention {
     }
 
     /// Room for the keys and values of `sequence` positions.
+    ///
+    /// # Errors
+    /// If there is no memory for them, they have more elements than 32-bit indices reach, or the device fails.
     pub fn cache(&self, batch: usize, sequence: usize, init: &Init) -> Result<KeyValueCache> {
         let AttentionOptions { width, heads, .. } = self.options;
         let shape = [batch, heads, sequence, width / heads];
@@ -273,6 +285,7 @@ impl Module for MultiheadAttention {
 }
 
 /// The keys and values of the positions so far, for [`MultiheadAttention::attend_next`].
+#[derive(Debug)]
 pub struct KeyValueCache {
     /// `[batch, heads, sequence, width / heads]`
     pub keys: Var,

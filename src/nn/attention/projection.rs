@@ -9,6 +9,7 @@ use super::super::{Init, Initial};
 use super::AttentionOptions;
 
 /// The projections of [`MultiheadAttention`](super::MultiheadAttention), named as in PyTorch.
+#[derive(Debug)]
 pub struct InProjection {
     /// `[3 · width, width]` for queries, keys and values, or one for each if their widths differ: `[width, width]`,
     /// `[width, key width]`, `[width, value width]`.

@@ -13,7 +13,7 @@ pub(super) fn orthogonal(
     values: &mut Vec<f32>,
     generator: &mut Generator,
 ) -> Result<(), NoRoom> {
-    assert!(shape.rank() >= 2, "Orthogonal: {shape} is no matrix");
+    assert!(shape.rank() >= 2, "Orthogonal: {shape} is not a matrix");
     let (rows, columns) = (shape[0], shape[1..].iter().product::<usize>());
     let (count, length) = (rows.min(columns), rows.max(columns));
     // one behind the other
@@ -45,14 +45,14 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 #[track_caller]
 pub(super) fn eye(shape: &Shape, values: &mut Vec<f32>) {
-    assert!(shape.rank() == 2, "Eye: {shape} is no matrix");
+    assert!(shape.rank() == 2, "Eye: {shape} is not a matrix");
     values.resize(shape.numel(), 0.0);
     (0..shape[0].min(shape[1])).for_each(|place| values[place * shape[1] + place] = 1.0);
 }
 
 #[track_caller]
 pub(super) fn dirac(shape: &Shape, groups: usize, values: &mut Vec<f32>) {
-    assert!(shape.rank() >= 3, "Dirac: {shape} is no kernel [outputs, inputs, ...]");
+    assert!(shape.rank() >= 3, "Dirac: {shape} is not a kernel [outputs, inputs, ...]");
     let (outputs, inputs) = (shape[0], shape[1]);
     assert!(groups > 0 && outputs.is_multiple_of(groups), "Dirac: {outputs} outputs in {groups} groups");
     let kernel = &shape[2..];
@@ -75,7 +75,7 @@ pub(super) fn sparse(
     values: &mut Vec<f32>,
     generator: &mut Generator,
 ) -> Result<(), NoRoom> {
-    assert!(shape.rank() == 2, "Sparse: {shape} is no matrix");
+    assert!(shape.rank() == 2, "Sparse: {shape} is not a matrix");
     assert!((0.0..=1.0).contains(&sparsity), "Sparse: sparsity {sparsity} is not in 0..=1");
     let (rows, columns) = (shape[0], shape[1]);
     // in f32: a tenth is a little more in f64

@@ -1,4 +1,4 @@
-//! Making variables: where they live, what they are called, and what they hold at first.
+//! Making variables: their device, their names and their initial values.
 
 mod initial;
 mod matrix;
@@ -66,16 +66,25 @@ impl Init {
     }
 
     /// A variable that an optimizer changes.
+    ///
+    /// # Errors
+    /// If there is no memory for it, it has more elements than 32-bit indices reach, or the device fails.
     pub fn parameter(&self, name: &str, shape: impl Into<Shape>, initial: Initial) -> Result<Var> {
         self.variable(name, VarKind::Parameter, shape.into(), initial)
     }
 
     /// A variable that belongs to the model's state but is not trained, such as a running mean.
+    ///
+    /// # Errors
+    /// If there is no memory for it, it has more elements than 32-bit indices reach, or the device fails.
     pub fn buffer(&self, name: &str, shape: impl Into<Shape>, initial: Initial) -> Result<Var> {
         self.variable(name, VarKind::Buffer, shape.into(), initial)
     }
 
     /// A buffer that counts: i32 of shape `[]`, 0 at first.
+    ///
+    /// # Errors
+    /// If there is no memory for it, or the device fails.
     pub fn counter(&self, name: &str) -> Result<Var> {
         Var::zeros(&self.join(name), VarKind::Buffer, [].into(), DType::I32, &self.device)
     }

@@ -22,6 +22,7 @@ pub type BatchNorm3d = BatchNorm<3>;
 /// In [`Mode::Train`](crate::nn::Mode::Train) the batch's own statistics are used and move the running ones by a tenth
 /// (their variance with Bessel's correction, as PyTorch keeps it); in [`Mode::Evaluate`](crate::nn::Mode::Evaluate), or
 /// where [`freeze_statistics`](crate::nn::freeze_statistics) holds, the running ones are used.
+#[derive(Debug)]
 pub struct BatchNorm<const AXES: usize> {
     /// `[channels]`
     pub weight: Option<Var>,
@@ -40,6 +41,10 @@ pub struct BatchNorm<const AXES: usize> {
 
 impl<const AXES: usize> BatchNorm<AXES> {
     /// The identity at first: scale 1, shift 0, running mean 0 and variance 1.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(channels: usize, init: &Init) -> Result<Self> {
         let weight = Some(init.parameter("weight", channels, Initial::Constant(1.0))?);
         let bias = Some(init.parameter("bias", channels, Initial::Constant(0.0))?);
@@ -47,6 +52,10 @@ impl<const AXES: usize> BatchNorm<AXES> {
     }
 
     /// Without weight and bias: PyTorch's `affine=False`.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn without_affine(channels: usize, init: &Init) -> Result<Self> {
         Ok(Self {
             weight: None,

@@ -10,6 +10,7 @@ use super::EPSILON;
 
 /// Group norm over `[batch, channels, size..]` (Wu and He, arXiv 1803.08494): each group of channels of each sample is
 /// shifted and scaled to mean 0 and variance 1, then `y = x̂ · weight + bias` by channel.
+#[derive(Debug)]
 pub struct GroupNorm {
     /// `[channels]`
     pub weight: Var,
@@ -22,6 +23,10 @@ pub struct GroupNorm {
 
 impl GroupNorm {
     /// Scale 1 and shift 0 at first.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(groups: usize, channels: usize, init: &Init) -> Result<Self> {
         let divides = groups > 0 && channels.is_multiple_of(groups);

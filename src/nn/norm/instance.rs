@@ -19,6 +19,7 @@ pub type InstanceNorm3d = InstanceNorm<3>;
 /// Instance norm over `[batch, channels, size..]` (Ulyanov, Vedaldi, Lempitsky, arXiv 1607.08022): each channel of each
 /// sample is shifted and scaled to mean 0 and variance 1, in training and in use alike; in use by the running
 /// statistics if it tracks them.
+#[derive(Debug)]
 pub struct InstanceNorm<const AXES: usize> {
     /// `[channels]`
     pub weight: Option<Var>,
@@ -32,6 +33,7 @@ pub struct InstanceNorm<const AXES: usize> {
 }
 
 /// What an [`InstanceNorm`] that tracks statistics keeps.
+#[derive(Debug)]
 pub struct InstanceStatistics {
     /// `[channels]`
     pub running_mean: Var,
@@ -49,6 +51,10 @@ impl<const AXES: usize> InstanceNorm<AXES> {
     }
 
     /// Then `· weight + bias` by channel; scale 1 and shift 0 at first.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn affine(channels: usize, init: &Init) -> Result<Self> {
         Ok(Self {
             weight: Some(init.parameter("weight", channels, Initial::Constant(1.0))?),

@@ -12,6 +12,7 @@ use super::EPSILON;
 
 /// Layer norm over the last axes (Ba, Kiros, Hinton, arXiv 1607.06450): each position is shifted and scaled to mean 0
 /// and variance 1, then `y = x̂ · weight + bias`.
+#[derive(Debug)]
 pub struct LayerNorm {
     /// The sizes of the last axes.
     pub weight: Option<Var>,
@@ -24,6 +25,10 @@ pub struct LayerNorm {
 
 impl LayerNorm {
     /// Over last axes of these sizes, usually one; scale 1 and shift 0 at first.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(sizes: impl Into<Shape>, init: &Init) -> Result<Self> {
         let layer = Self::without_bias(sizes, init)?;
         let bias = Some(init.parameter("bias", &layer.sizes, Initial::Constant(0.0))?);
@@ -31,6 +36,10 @@ impl LayerNorm {
     }
 
     /// Without bias: PyTorch's `bias=False`.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn without_bias(sizes: impl Into<Shape>, init: &Init) -> Result<Self> {
         let layer = Self::without_affine(sizes, init);
         let weight = Some(init.parameter("weight", &layer.sizes, Initial::Constant(1.0))?);
@@ -74,10 +83,15 @@ impl Module for LayerNorm {
 }
 
 /// Layer norm over the channels of each pixel of `[batch, channels, height, width]`, as ConvNeXt has it.
+#[derive(Debug)]
 pub struct LayerNorm2d(LayerNorm);
 
 impl LayerNorm2d {
     /// Scale 1 and shift 0 at first.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(channels: usize, init: &Init) -> Result<Self> {
         LayerNorm::new(channels, init).map(Self)
     }
@@ -104,6 +118,7 @@ impl Module for LayerNorm2d {
 }
 
 /// `x / sqrt(mean(x²) + epsilon) · weight` over the last axis (Zhang and Sennrich, arXiv 1910.07467).
+#[derive(Debug)]
 pub struct RMSNorm {
     /// `[width]`
     pub weight: Var,
@@ -113,6 +128,10 @@ pub struct RMSNorm {
 
 impl RMSNorm {
     /// Scale 1 at first; as PyTorch's, `epsilon` is the smallest step from 1 of f32, 2⁻²³, unless set.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(width: usize, init: &Init) -> Result<Self> {
         let weight = init.parameter("weight", width, Initial::Constant(1.0))?;
         Ok(Self { weight, epsilon: f64::from(f32::EPSILON), scope: Scope::new("RMSNorm", init.path()) })

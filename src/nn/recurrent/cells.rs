@@ -12,10 +12,15 @@ use super::step::{Kind, Weights};
 macro_rules! cells {
     ($($(#[$doc:meta])* $name:ident = $kind:expr;)*) => {$(
         $(#[$doc])*
+        #[derive(Debug)]
         pub struct $name(Weights, Scope);
 
         impl $name {
             /// From `inputs` features to `hidden` ones; all values uniform within 1/√hidden at first.
+            ///
+            /// # Errors
+            /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the
+            /// device fails.
             pub fn new(inputs: usize, hidden: usize, init: &Init) -> Result<Self> {
                 Ok(Self(Weights::new($kind, inputs, hidden, init)?, Scope::new(stringify!($name), init.path())))
             }
@@ -54,10 +59,15 @@ cells! {
 }
 
 /// One step of an [`LSTM`](super::LSTM).
+#[derive(Debug)]
 pub struct LSTMCell(Weights, Scope);
 
 impl LSTMCell {
     /// From `inputs` features to `hidden` ones; all values uniform within 1/√hidden at first.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(inputs: usize, hidden: usize, init: &Init) -> Result<Self> {
         Ok(Self(Weights::new(Kind::Lstm, inputs, hidden, init)?, Scope::new("LSTMCell", init.path())))
     }

@@ -35,6 +35,7 @@ impl Default for RecurrentOptions {
 }
 
 /// What all recurrent layers are: layers of one or two directions.
+#[derive(Debug)]
 struct Stack {
     weights: Vec<Weights>,
     options: RecurrentOptions,
@@ -120,10 +121,15 @@ macro_rules! recurrent {
         ///
         /// Variables `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, then `_l0_reverse` if bidirectional,
         /// then `_l1` and so on, all uniform within 1/√hidden at first, as in PyTorch.
+        #[derive(Debug)]
         pub struct $name(Stack);
 
         impl $name {
             /// From `inputs` features to `hidden` ones (twice as many if bidirectional).
+            ///
+            /// # Errors
+            /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the
+            /// device fails.
             #[track_caller]
             pub fn new(inputs: usize, hidden: usize, options: RecurrentOptions, init: &Init) -> Result<Self> {
                 Stack::new($kind, inputs, hidden, options, init).map(Self)
@@ -182,10 +188,15 @@ recurrent! {
 /// assert_eq!(hidden.shape().dims(), [2, 3, 16]);
 /// # Ok::<(), brasa::Error>(())
 /// ```
+#[derive(Debug)]
 pub struct LSTM(Stack);
 
 impl LSTM {
     /// From `inputs` features to `hidden` ones (twice as many if bidirectional).
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(inputs: usize, hidden: usize, options: RecurrentOptions, init: &Init) -> Result<Self> {
         Stack::new(Kind::Lstm, inputs, hidden, options, init).map(Self)

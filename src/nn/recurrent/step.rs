@@ -54,6 +54,7 @@ impl Kind {
 }
 
 /// The weights of one layer in one direction, or of a cell.
+#[derive(Debug)]
 pub(super) struct Weights {
     pub(super) weight_ih: Var,
     weight_hh: Var,

@@ -101,6 +101,7 @@ fn residual(input: &Tensor, norm: &LayerNorm, norm_first: bool, part: impl FnOnc
 
 /// Self-attention, then two linear layers with an activation between, each with a residual connection, layer norm and
 /// dropout: PyTorch's `TransformerEncoderLayer`.
+#[derive(Debug)]
 pub struct TransformerEncoderLayer {
     /// Attention.
     pub self_attn: MultiheadAttention,
@@ -117,6 +118,10 @@ pub struct TransformerEncoderLayer {
 
 impl TransformerEncoderLayer {
     /// A layer with these options.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(options: TransformerOptions, init: &Init) -> Result<Self> {
         Ok(Self {
@@ -171,6 +176,7 @@ impl Module for TransformerEncoderLayer {
 }
 
 /// Self-attention, attention to an encoder's output, then two linear layers: PyTorch's `TransformerDecoderLayer`.
+#[derive(Debug)]
 pub struct TransformerDecoderLayer {
     /// To the sequence itself.
     pub self_attn: MultiheadAttention,
@@ -187,6 +193,10 @@ pub struct TransformerDecoderLayer {
 
 impl TransformerDecoderLayer {
     /// A layer with these options; `attention` is that of the sequence to itself.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     #[track_caller]
     pub fn new(options: TransformerOptions, init: &Init) -> Result<Self> {
         let norm = |name| options.norm(&init.at(name));

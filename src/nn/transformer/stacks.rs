@@ -22,6 +22,7 @@ fn stack<L>(
 
 /// Encoder layers one after the other, `layers.0` and so on, and `norm` at the end if norms come first: PyTorch's
 /// `TransformerEncoder`.
+#[derive(Debug)]
 pub struct TransformerEncoder {
     /// The layers.
     pub layers: Vec<TransformerEncoderLayer>,
@@ -30,7 +31,11 @@ pub struct TransformerEncoder {
 }
 
 impl TransformerEncoder {
-    /// As many layers, all with these options; with a norm behind them if `norm`.
+    /// `layers` layers, all with these options, followed by a norm if `norm`.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(options: TransformerOptions, layers: usize, norm: bool, init: &Init) -> Result<Self> {
         let (layers, norm) = stack(options, layers, norm, init, TransformerEncoderLayer::new)?;
         Ok(Self { layers, norm })
@@ -63,6 +68,7 @@ impl Module for TransformerEncoder {
 }
 
 /// Decoder layers one after the other, `layers.0` and so on, and `norm` at the end: PyTorch's `TransformerDecoder`.
+#[derive(Debug)]
 pub struct TransformerDecoder {
     /// The layers.
     pub layers: Vec<TransformerDecoderLayer>,
@@ -71,7 +77,11 @@ pub struct TransformerDecoder {
 }
 
 impl TransformerDecoder {
-    /// As many layers, all with these options; with a norm behind them if `norm`.
+    /// `layers` layers, all with these options, followed by a norm if `norm`.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(options: TransformerOptions, layers: usize, norm: bool, init: &Init) -> Result<Self> {
         let (layers, norm) = stack(options, layers, norm, init, TransformerDecoderLayer::new)?;
         Ok(Self { layers, norm })
@@ -104,6 +114,7 @@ impl TransformerDecoder {
 }
 
 /// An encoder and a decoder, both with a norm at the end: PyTorch's `Transformer` (Vaswani et al., arXiv 1706.03762).
+#[derive(Debug)]
 pub struct Transformer {
     /// Of the source.
     pub encoder: TransformerEncoder,
@@ -112,8 +123,12 @@ pub struct Transformer {
 }
 
 impl Transformer {
-    /// As many layers of either kind, with these options, whose `attention` is that of the target to itself; matrices
-    /// are drawn by Glorot's uniform rule, as in PyTorch.
+    /// Both stacks with these options, whose `attention` is that of the target to itself; matrices are drawn
+    /// by Glorot's uniform rule, as in PyTorch.
+    ///
+    /// # Errors
+    /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
+    /// fails.
     pub fn new(options: TransformerOptions, encoders: usize, decoders: usize, init: &Init) -> Result<Self> {
         let full = TransformerOptions { attention: Attention::Full, ..options };
         let made = Self {

@@ -37,7 +37,7 @@ pub enum Schedule {
     Constant {
         /// Multiplies the base.
         factor: f64,
-        /// For so many steps.
+        /// For this many steps.
         steps: u64,
     },
     /// A factor from `start` to `end` in equal steps: `LinearLR`.
@@ -119,7 +119,7 @@ pub enum Schedule {
         /// What becomes of the height.
         mode: Cycle,
     },
-    /// Times `factor` when a metric has not got better for a while: `ReduceLROnPlateau`. It depends on what is
+    /// Times `factor` when a metric has not improved for a while: `ReduceLROnPlateau`. It depends on what is
     /// measured, and needs a [`Scheduler`].
     Plateau(Plateau),
     /// The product of the factors of all: `ChainedScheduler` over schedules that are factors.
@@ -168,7 +168,7 @@ pub struct Plateau {
     pub threshold: f64,
     /// The threshold is absolute and not a part of the best metric.
     pub absolute: bool,
-    /// After a change, so many metrics do not count.
+    /// How many metrics after a change do not count.
     pub cooldown: u64,
     /// The learning rate stays at least this.
     pub min: f64,
@@ -317,7 +317,7 @@ impl Schedule {
     pub fn check(&self) -> Result<()> {
         let wrong = |what: &str| Err(Error::Config(format!("schedule `{self}`: {what}")));
         if let Some(number) = self.numbers().into_iter().find(|number| !(number.is_finite() && *number >= 0.0)) {
-            return wrong(&format!("{number} is no value for a setting"));
+            return wrong(&format!("{number} is not a value for a setting"));
         }
         match self {
             Self::Linear { steps: Some(0), .. }
@@ -339,7 +339,7 @@ impl Schedule {
                 wrong("factor must be from 0 to below 1")
             }
             Self::Chained(parts) => match parts.iter().find(|part| !part.is_factor()) {
-                Some(part) => wrong(&format!("`{part}` is no factor and cannot be chained")),
+                Some(part) => wrong(&format!("`{part}` is not a factor and cannot be chained")),
                 None => parts.iter().try_for_each(Self::check),
             },
             Self::Sequential { parts, starts } => {
@@ -357,7 +357,7 @@ impl Schedule {
         }
     }
 
-    /// Its own settings that are no whole numbers.
+    /// Its own settings that are not whole numbers.
     fn numbers(&self) -> Vec<f64> {
         match *self {
             Self::Constant { factor, .. } => vec![factor],

@@ -41,7 +41,7 @@ impl<'a> Settings<'a> {
         let (_, value) = self.left.remove(position);
         match value.parse() {
             Ok(value) => Ok(Some(value)),
-            Err(_) => self.wrong(&format!("{key} is `{value}`, which is no value for it")),
+            Err(_) => self.wrong(&format!("{key} is `{value}`, which is not a value for it")),
         }
     }
 
@@ -162,7 +162,7 @@ impl FromStr for Schedule {
         for piece in pieces {
             let (start, rest) = piece.trim().split_once(' ').unwrap_or((piece, ""));
             let Ok(start) = start.parse() else {
-                return Err(Error::Config(format!("schedule `{text}`: `{start}` is no step to start at")));
+                return Err(Error::Config(format!("schedule `{text}`: `{start}` is not a step to start at")));
             };
             starts.push(start);
             parts.push(product(rest.trim())?);

@@ -8,10 +8,10 @@ use crate::shape::Shape;
 
 use super::{Builder, always_inside};
 
-/// How many times as many products there may be afterwards. Gradients of convolutions have more than before, those with
-/// zeros around the windows; what that saves is the memory of their sums before they are added up,
+/// How many times as many products there may be afterwards, unless that saves much memory ([`MAX_KEPT`]). Gradients of
+/// convolutions have more than before, those with zeros around the windows.
 const MAX_PRODUCTS: f64 = 4.0;
-/// where they are no more than so many for each result.
+/// How many of the sums that are added up there may be for each result before their memory counts more than products.
 const MAX_KEPT: usize = 4;
 
 impl Builder {

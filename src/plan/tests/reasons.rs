@@ -16,7 +16,7 @@ fn reasons_to_store_a_value() {
     let (dear, table) = (x.sin().exp().tanh(), x.cos() * 2.0);
     let outputs = [dear.sum_dim(0), dear.t().sum_dim(0), table.index_select(0, &index), x.exp().log().matmul(&w)];
     let plan = trial.check(&outputs, &GPU);
-    assert_says(&plan.why_stored("tanh"), "used 2 times and too dear to compute again (cost 28)", &plan);
+    assert_says(&plan.why_stored("tanh"), "used 2 times and too expensive to compute again (cost 28)", &plan);
     assert_says(&plan.why_stored("mul"), "a gather reads it", &plan);
     assert_says(&plan.why_stored("log"), "a contraction loads it again and again (cost 20 from 1 values)", &plan);
     assert_says(&plan.why_stored("contract"), "a kernel starts or ends with its op", &plan);

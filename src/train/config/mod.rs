@@ -224,12 +224,19 @@ impl Default for Config {
 
 impl Config {
     /// Reads a configuration file; what it does not mention keeps its default.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file cannot be read, else as [`Config::parse`].
     pub fn load(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
         Self::parse(path, &text)
     }
 
     /// Reads the text of a configuration file. `path` is for messages.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if the text is not TOML, has a setting that there is not, or a value of another type. Whether
+    /// values are in range is seen by [`Config::resolve`].
     pub fn parse(path: &Path, text: &str) -> Result<Self> {
         toml::from_str(text).map_err(|error| Error::format(path, mistakes::in_words(&error)))
     }

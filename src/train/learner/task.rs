@@ -133,7 +133,7 @@ impl Question {
     }
 }
 
-/// `[n]` to f32 `[n, classes]`; a row of zeros for what is no class.
+/// `[n]` to f32 `[n, classes]`; a row of zeros for what is not a class.
 fn one_hot(labels: &Tensor, classes: usize) -> Tensor {
     let position = Tensor::arange(classes, labels.device()).unsqueeze(0);
     labels.unsqueeze(1).eq(position).to_dtype(DType::F32)

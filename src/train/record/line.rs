@@ -10,7 +10,7 @@ use crate::train::{MeanScores, MicroScores};
 pub enum Kind {
     /// One training step.
     Train,
-    /// The mean over one pass.
+    /// The mean over one epoch.
     Epoch,
     /// The held-out samples.
     Test,
@@ -23,19 +23,19 @@ pub struct Line {
     pub kind: Kind,
     /// Steps done, this one included.
     pub step: u64,
-    /// The pass, from 1.
+    /// The epoch, from 1.
     pub epoch: usize,
     /// Mean loss; not a number of a step that was skipped, which JSON has as `null`.
     #[serde(deserialize_with = "number")]
     pub loss: f64,
-    /// Part of the targets that were classified correctly; not a number of a pass whose steps were all skipped.
+    /// Part of the targets that were classified correctly; not a number of an epoch whose steps were all skipped.
     #[serde(deserialize_with = "number")]
     pub accuracy: f64,
     /// The learning rate.
     pub lr: f64,
     /// Seconds of training and evaluation so far.
     pub elapsed_s: f64,
-    /// Training samples a second, in this pass so far.
+    /// Training samples a second, in this epoch so far.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub samples_per_second: Option<f64>,
     /// Euclidean norm of all gradients together, before clipping.
@@ -59,7 +59,7 @@ pub struct Line {
     /// What losses are multiplied by, in mixed precision.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loss_scale: Option<f64>,
-    /// Energy that the device used in the pass, in joules.
+    /// Energy that the device used in the epoch, in joules.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub joules: Option<f64>,
     /// Scores in which each target counts the same.
@@ -72,7 +72,7 @@ pub(in crate::train) fn number_f32<'de, D: Deserializer<'de>>(deserializer: D) -
     Ok(Option::deserialize(deserializer)?.unwrap_or(f32::NAN))
 }
 
-/// What is no number, which JSON has as `null`, is none when it is read, too.
+/// What is not a number, which JSON has as `null`, is none when it is read, too.
 pub(in crate::train) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }

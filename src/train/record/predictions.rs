@@ -36,7 +36,7 @@ pub struct Sample {
     pub accuracy: f32,
 }
 
-/// What is no number, which JSON has as `null`, is none when it is read, too.
+/// What is not a number, which JSON has as `null`, is none when it is read, too.
 fn probabilities<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u32, f32)>, D::Error> {
     let read = Vec::<(u32, Option<f32>)>::deserialize(deserializer)?;
     Ok(read.into_iter().map(|(class, probability)| (class, probability.unwrap_or(f32::NAN))).collect())

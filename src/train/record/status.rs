@@ -36,7 +36,7 @@ pub struct Status {
     pub step: u64,
     /// Of so many.
     pub steps: u64,
-    /// The pass under way, from 1.
+    /// The epoch under way, from 1.
     pub epoch: usize,
     /// Seconds of training and evaluation so far.
     pub elapsed_s: f64,

@@ -8,7 +8,7 @@ pub(super) struct Energy {
     tally: Result<Tally, String>,
     /// Those of the run before it was resumed; `None` if they are not known.
     before: Option<f64>,
-    /// What the tally stood at when the pass began.
+    /// What the tally stood at when the epoch began.
     pass: f64,
 }
 
@@ -46,12 +46,12 @@ impl Energy {
         self.pass = self.stand();
     }
 
-    /// What was used since the tally stood at this is not the pass's.
+    /// What was used since the tally stood at this is not the epoch's.
     pub(super) fn leave_out_since(&mut self, stand: f64) {
         self.pass += self.stand() - stand;
     }
 
-    /// Joules since the pass began, but those that were left out.
+    /// Joules since the epoch began, but those that were left out.
     pub(super) fn of_pass(&mut self) -> Option<f64> {
         let tally = self.tally.as_mut().ok()?;
         told(tally.joules() - self.pass)

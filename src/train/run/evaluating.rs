@@ -1,4 +1,4 @@
-//! Judging by the held-out samples, after each pass and when it is asked for.
+//! Judging by the held-out samples, after each epoch and when it is asked for.
 
 use std::sync::Arc;
 use std::time::Instant;

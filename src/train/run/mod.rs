@@ -62,13 +62,13 @@ pub(super) struct Run<'a> {
     device_wait: Duration,
     /// Steps whose results are known.
     steps: u64,
-    /// The pass under way, from 0.
+    /// The epoch under way, from 0.
     epoch: usize,
     /// When it began, on the watch.
     epoch_start: Duration,
     /// When the results of the last steps were read, or what else was done had ended, on the watch.
     steps_known: Duration,
-    /// Samples of this pass that were done before the run was resumed.
+    /// Samples of this epoch that were done before the run was resumed.
     samples_before: usize,
     sums: EpochSums,
     /// Where the training data stands behind the last step that was handed over.
@@ -92,7 +92,7 @@ pub(super) struct Run<'a> {
     /// Something but a step has changed since.
     unsaved: bool,
     test: Option<TestMetrics>,
-    /// The step behind which that was measured, if it was within a pass.
+    /// The step behind which that was measured, if it was within an epoch.
     test_mid_epoch: Option<u64>,
     best: Option<TestMetrics>,
     best_due: Option<BestDue>,
@@ -213,7 +213,7 @@ impl<'a> Run<'a> {
             self.energy.begin_pass();
             let number = self.epoch + 1;
             self.call(|callback, run| callback.on_epoch_begin(run, number))?;
-            // a checkpoint may have been written behind the last step of a pass
+            // a checkpoint may have been written behind the last step of an epoch
             let mut is_last = self.data.epoch() > self.epoch;
             while !is_last {
                 is_last = self.step(&mut batches)?;
@@ -269,7 +269,7 @@ impl<'a> Run<'a> {
         Ok(End::Completed)
     }
 
-    /// Of a pass that was resumed, what is left may be unreadable by now: then it is over.
+    /// Of an epoch that was resumed, what is left may be unreadable by now: then it is over.
     fn look_ahead(&mut self, batches: &mut Loader) -> Result<()> {
         self.held = batches.next().transpose()?;
         let pass = self.held.as_ref().map(|batch| batch.state.epoch() - usize::from(batch.last));
@@ -279,7 +279,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// One training step; true if it is the last one of its pass.
+    /// One training step; true if it is the last one of its epoch.
     fn step(&mut self, batches: &mut Loader) -> Result<bool> {
         let step = self.steps_handed_over() as usize + 1;
         self.call(|callback, run| callback.on_train_batch_begin(run, step))?;
@@ -402,7 +402,7 @@ impl<'a> Run<'a> {
         self.call_in(false, moment)
     }
 
-    /// The same, perhaps in an evaluation within a pass.
+    /// The same, perhaps in an evaluation within an epoch.
     fn call_in(
         &mut self,
         mid_epoch: bool,

@@ -53,7 +53,7 @@ impl Run<'_> {
         }
     }
 
-    /// Does what is no training: neither its time nor its energy is that of the pass under way.
+    /// Does what is no training: neither its time nor its energy is that of the epoch under way.
     pub(super) fn beside_the_pass<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let (begun, joules) = (self.watch.elapsed(), self.energy.stand());
         let done = work(self);

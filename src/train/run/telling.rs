@@ -21,9 +21,9 @@ const SLOW: Duration = Duration::from_secs(1);
 /// Samples that could not be read.
 #[derive(Default)]
 pub(super) struct Broken {
-    /// In a pass over the training data and in an evaluation: each meets them anew.
+    /// In an epoch and in an evaluation: each meets them anew.
     pub(super) most: [usize; 2],
-    /// Met by the loader of training data before this pass.
+    /// Met by the loader of training data before this epoch.
     before: usize,
     /// What was said of them.
     told: Vec<String>,
@@ -65,7 +65,7 @@ impl Run<'_> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Names samples of a pass that could not be read, each once in a run.
+    /// Names samples of an epoch that could not be read, each once in a run.
     pub(super) fn tell_broken(&mut self, part: Part, skipped: &Skipped) {
         let Broken { most, before, told } = &mut self.broken;
         // the loader of tests begins anew each time
@@ -118,7 +118,7 @@ impl Run<'_> {
         }
     }
 
-    /// The rate of this pass until this time on the watch.
+    /// The rate of this epoch until this time on the watch.
     pub(super) fn samples_per_second(&self, at: Duration) -> f64 {
         (self.sums.samples - self.samples_before) as f64 / at.saturating_sub(self.epoch_start).as_secs_f64()
     }

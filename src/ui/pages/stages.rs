@@ -33,7 +33,7 @@ impl Stages {
         };
         super::about_run(ui, seen, run);
         let Some(status) = run.status.as_ref().filter(|status| !status.stages.is_empty()) else {
-            return super::nothing(ui, text.t("This run has not told where its time goes"));
+            return super::nothing(ui, text.t("This run has not recorded where its time goes"));
         };
         self.timeline.follow(run);
         ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {

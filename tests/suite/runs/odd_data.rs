@@ -66,7 +66,7 @@ fn a_part_without_samples_is_refused_before_anything_is_trained() {
     let part = |count: usize| Pipeline::new(Rows::new(None)).take(count);
     for (train, test, words) in [(8, 0, "no sample for testing"), (0, 8, "no sample for training")] {
         let data = Split { train: part(train), test: part(test) };
-        let error = Trainer::with_data(settings(&device, out.path()), data).err().expect("an empty part").to_string();
+        let error = Trainer::with_data(settings(&device, out.path()), data).expect_err("an empty part").to_string();
         assert!(error.contains(words), "{error}");
     }
 }
@@ -108,7 +108,7 @@ fn a_run_that_a_step_ended_goes_on_from_the_step_before() {
             let (skipped, _) = train(trainer.expect("a checkpoint"));
             assert_eq!((skipped.steps, skipped.skipped_steps), (40, 1), "{device:?}");
         }
-        // what the first part of a step has left in statistics is no place to go on from
+        // what the first part of a step has left in statistics is not a place to go on from
         let parts = Config { accumulate: 5, ..config("parts") };
         let mut events = Vec::new();
         let trainer = Trainer::with_data(parts, data(Some(11))).expect("good settings");
@@ -178,7 +178,7 @@ fn a_last_batch_of_one_sample_is_left_out_and_told() {
     assert_eq!(events.iter().filter(told).count(), 0);
     // where nothing is left, that is an error
     for (config, count) in [(Config { batch_size: 1, ..config.clone() }, 4), (config.clone(), 1)] {
-        let error = Trainer::with_data(config, data(count)).err().expect("no variance").to_string();
+        let error = Trainer::with_data(config, data(count)).expect_err("no variance").to_string();
         assert!(error.starts_with("batch-size") && error.contains("bn"), "{error}");
     }
     let frozen = Config { batch_size: 1, epochs: 1, freeze_statistics: true, ..config };

@@ -193,7 +193,7 @@ fn what_the_model_says_about_the_first_samples_is_what_evaluation_says() {
         assert_eq!(alone.prediction.likeliest[0].0, sample.likeliest[0].0, "{sample:?} {alone:?}");
         assert!((alone.prediction.likeliest[0].1 - sample.likeliest[0].1).abs() < 1e-4, "{sample:?} {alone:?}");
     }
-    let error = predictor.predict_file(&summary.folder.join(record::RUN)).expect_err("it is no picture").to_string();
+    let error = predictor.predict_file(&summary.folder.join(record::RUN)).expect_err("it is not a picture").to_string();
     assert!(error.contains("run.json"), "{error}");
 }
 

@@ -4,6 +4,7 @@ mod collect;
 mod pictures;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::data::files::{decode_picture, picture_header, plain_tar};
@@ -24,6 +25,12 @@ pub(super) use collect::TEST_NAMES;
 pub struct ClassFolders {
     description: Description,
     pictures: Pictures,
+}
+
+impl fmt::Debug for ClassFolders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self as &dyn Dataset).fmt(f)
+    }
 }
 
 /// Opens `folder:PATH`. The class of a picture is the name of the top folder that it lies in, whatever folders are in

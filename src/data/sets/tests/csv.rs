@@ -79,7 +79,7 @@ fn columns_may_be_separated_otherwise_and_classes_be_anywhere() {
     );
     assert_eq!(by_number.description().columns, [""; 0]);
     assert_eq!(sample(&by_number, 1).input, sample(&plain, 1).input);
-    // a value in the first row is no name, a name is one whatever it looks like
+    // a value in the first row is not a name, a name is one whatever it looks like
     assert_eq!(read("1.5,1,x\n1.5,2,y\n1.5,3,x\n", Some("3")).description().shape, [2]);
     assert_eq!(read(&format!("kind,b,c\n{first}"), Some("1")).description().columns, ["b", "c"]);
     assert_eq!(read(&format!("2,b,c\n{first}"), Some("2")).labels(), plain.labels());
@@ -151,7 +151,7 @@ fn mistakes_are_told_with_their_line() {
     refuse("1,2,x\n1,2,y\n", None, &["a class of its own"]);
     let prices: String = (0..150_000).map(|row| format!("1,{}\n", row / 2)).collect();
     refuse(&prices, None, &["line 131073", "more than 65536 classes", ",label=COLUMN"]);
-    refuse("1,2,0.5\n1,2,1.5\n1,2,0.5\n", None, &["`0.5` is no class"]);
+    refuse("1,2,0.5\n1,2,1.5\n1,2,0.5\n", None, &["`0.5` is not a class"]);
     refuse("a,b,c\n1,2,x\n", Some("kind"), &["no column `kind`", "a, b, c"]);
     let place = temporary();
     write(&place.path().join("small.csv"), b"1,x\n2,y\n3,x\n4,y\n");

@@ -140,7 +140,7 @@ fn damaged_pets_are_named() {
     refuse("annotations/test.txt", None, &["test.txt"]);
     refuse("annotations/test.txt", Some(b""), &["test.txt", "no picture"]);
     refuse("annotations/test.txt", Some(b"pug_10\n"), &["line 1", "breed"]);
-    refuse("annotations/test.txt", Some(b"../pug_10 1 1 1\n"), &["line 1", "no name"]);
+    refuse("annotations/test.txt", Some(b"../pug_10 1 1 1\n"), &["line 1", "not the name"]);
     refuse("annotations/test.txt", Some(b"\xff\xfe"), &["test.txt", "UTF-8"]);
     // what is wrong with one picture is told when it is read
     let broken = |file: &str, bytes: &[u8], words: &[&str]| {

@@ -157,7 +157,7 @@ impl<'a> Writer<'a> {
         let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).chain(outputs.iter().copied()).collect();
         for (number, name) in names.iter().enumerate() {
             if name.is_empty() || names[..number].contains(name) {
-                return Err(Error::Export(format!("`{name}` is no name, or that of two inputs or outputs")));
+                return Err(Error::Export(format!("`{name}` is not a name, or that of two inputs or outputs")));
             }
             self.to.unique(name);
         }

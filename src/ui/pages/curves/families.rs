@@ -60,7 +60,7 @@ fn split(tag: &str) -> (String, &'static str) {
             }
             for edge in [format!("{spelling}/"), format!("{spelling}_")] {
                 let name = &tag[edge.len().min(tag.len())..];
-                // `test/mean_iou` is no part of anything that is measured in training
+                // `test/mean_iou` is not part of anything that is measured in training
                 if lower.starts_with(&edge) && matches!(name.to_lowercase().as_str(), "loss" | "accuracy" | "acc") {
                     return (name.to_owned(), part);
                 }

@@ -4,9 +4,9 @@ use crate::runs::{Series, XAxis};
 
 /// Curves of fewer points are drawn as they are.
 const FEWEST: usize = 3;
-/// First parts of names: means over a pass, and what was measured once in a while.
+/// First parts of names: means over an epoch, and what was measured once in a while.
 const STEADY: [&str; 4] = ["epoch", "test", "stages", "dead"];
-/// A pass more or less, of numbers that were rounded.
+/// An epoch more or less, of numbers that were rounded.
 const ROUNDING: f64 = 1.01;
 
 /// Weight of the past in the moving average of a curve of training; `None` if it is drawn as it is.
@@ -27,7 +27,7 @@ fn is_steady(tag: &str) -> bool {
         || last.split(['-', '_']).next() == Some("lr")
 }
 
-/// Whether there is a point for each pass over the data, at most.
+/// Whether there is a point for each epoch, at most.
 fn is_by_pass(series: &Series) -> bool {
     let passes = series.bounds(XAxis::Epoch).map(|[first, last]| last - first);
     passes.is_some_and(|passes| (series.len() - 1) as f64 <= ROUNDING * passes)

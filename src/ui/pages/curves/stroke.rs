@@ -115,7 +115,7 @@ fn clipped([a, b]: [Pos2; 2], seen: Rect) -> Option<[Pos2; 2]> {
         let [x, y] = sides.map(|[start, end, ..]| (start + (end - start) * part) as f32);
         pos2(x, y)
     };
-    // false for what is no number, too
+    // false for what is not a number, too
     let is_seen = enters <= leaves;
     is_seen.then(|| [if enters > 0.0 { along(enters) } else { a }, if leaves < 1.0 { along(leaves) } else { b }])
 }
