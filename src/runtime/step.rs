@@ -1,6 +1,7 @@
 //! Captured steps: traced once for the signature of their inputs, then only replayed.
 
 use std::borrow::Borrow;
+use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Instant;
@@ -66,6 +67,12 @@ pub struct Step {
     options: PlanOptions,
     captures: Captures,
     runs: u64,
+}
+
+impl fmt::Debug for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Step").field("device", &self.device).field("runs", &self.runs).finish_non_exhaustive()
+    }
 }
 
 /// What a captured step consists of.

@@ -22,7 +22,7 @@ pub struct Preprocessing {
     /// What of each channel (or of all) becomes 0, and how much becomes 1, where levels go from 0 to 1: the mean and
     /// standard deviation of PyTorch's `Normalize`. Without them, the model is given levels from 0 to 1. Of rows, what of
     /// each column (or of all) becomes 0 and how much of its unit becomes 1; without them, they are given as they are. A
-    /// file that brasa wrote tells them itself.
+    /// file that brasa wrote states them itself.
     pub scale: Option<(Vec<f32>, Vec<f32>)>,
     /// Names of the classes, or the file's own, or else their numbers.
     pub classes: Option<Vec<String>>,
@@ -32,7 +32,7 @@ impl Predictor {
     /// The model in an ONNX file, of one input of pictures, `[batch, channels, height, width]`, or of rows of numbers,
     /// `[batch, features]`; its first output is logits or probabilities, `[batch, classes]`, or of each pixel; of two classes
     /// those of the second one suffice. Where a sigmoid comes last, each class has a probability of its own. What a
-    /// file that brasa wrote tells of its input is heeded.
+    /// file that brasa wrote states about its input is heeded.
     ///
     /// ```no_run
     /// use brasa::train::{Predictor, Preprocessing};
@@ -46,7 +46,7 @@ impl Predictor {
     /// ```
     ///
     /// # Errors
-    /// If the file cannot be read or is no such model, it tells itself what is told here, or the device fails.
+    /// If the file cannot be read or is no such model, it states itself what is given here, or the device fails.
     pub fn open_onnx(path: &Path, preprocessing: &Preprocessing, device: Option<&str>) -> Result<Self> {
         let device = device.map_or_else(Device::best, Device::named)?;
         let model = Model::load(path, &device)?;
@@ -75,7 +75,7 @@ struct Asked {
     dtype: DType,
     /// Samples of a batch, if there must be so many.
     rows: Option<usize>,
-    /// Whether the file tells how inputs are scaled, as brasa's own do.
+    /// Whether the file states how inputs are scaled, as brasa's own do.
     is_ours: bool,
     /// Whether it takes levels of bytes as they are.
     has_levels: bool,
@@ -87,11 +87,11 @@ impl Asked {
     fn of(model: &Model, path: &Path) -> Result<Self> {
         let [input] = model.inputs() else {
             let count = model.inputs().len();
-            return Err(Error::format(path, format!("it has {count} inputs; answers are told of models with one")));
+            return Err(Error::format(path, format!("it has {count} inputs; only models with one can be asked")));
         };
         let shape = sample_shape(input.dimensions.as_deref()).ok_or_else(|| {
             let reason = format!(
-                "its input is {input}; answers are told of [batch, 1 or 3 channels, height, width] and [batch, features], with all \
+                "its input is {input}; supported are [batch, 1 or 3 channels, height, width] and [batch, features], with all \
                  sizes but the batch's in the file"
             );
             Error::format(path, reason)
@@ -113,7 +113,7 @@ impl Asked {
     /// Whether inputs can be scaled so; what is wrong otherwise.
     fn check_scale(&self, mean: &[f32], std: &[f32]) -> Result<(), String> {
         if self.is_ours {
-            return Err("it tells itself by which mean and deviation inputs are scaled: give neither".into());
+            return Err("the file states its own mean and deviation: give neither".into());
         }
         if !self.dtype.is_float() {
             return Err(format!(
@@ -175,7 +175,7 @@ impl Said {
             }
         };
         if count == 0 {
-            return Err(Error::format(path, "it tells no classes"));
+            return Err(Error::format(path, "its output has no classes"));
         }
         if segments && count > 256 {
             return Err(Error::format(path, format!("masks have 256 classes at most, not {count}")));
@@ -185,26 +185,26 @@ impl Said {
 
     /// Names of the classes: the caller's, the file's, or numbers.
     fn classes(&self, model: &Model, preprocessing: &Preprocessing, path: &Path) -> Result<Vec<String>> {
-        // one number tells of two
+        // one number stands for two classes
         let count = self.count.max(2);
         let given = preprocessing.classes.as_ref();
         let is_number = self.count == 1 && !self.segments && !self.is_sigmoid;
         if is_number && given.is_none_or(|names| names.len() != count) {
-            let reason = "it tells one number for each sample: name two classes, if that is how likely the second one is; any \
+            let reason = "it outputs one number for each sample: name two classes if that is the probability of the second one; any \
                           other number is for programs (`brasa::formats::onnx::Model`)";
             return Err(Error::format(path, reason));
         }
         let numbered = || (0..count).map(|number| number.to_string()).collect();
         let classes = given.cloned().or_else(|| names(model, CLASSES, count)).unwrap_or_else(numbered);
         if classes.len() != count {
-            let reason = format!("there are names for {} classes, but the model tells {count}", classes.len());
+            let reason = format!("there are names for {} classes, but the model outputs {count}", classes.len());
             return Err(Error::format(path, reason));
         }
         Ok(classes)
     }
 }
 
-/// Gives a model inputs, and makes of what it says what a predictor tells.
+/// Gives a model inputs, and makes of its outputs what a predictor answers.
 struct Answers {
     model: Model,
     asked: Asked,

@@ -1,5 +1,6 @@
 //! What is in the window, wherever it is shown.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,6 +86,12 @@ pub struct Window {
     closer: Closer,
     /// Why the window was lost and opened again, until somebody has read it.
     failure: Option<String>,
+}
+
+impl fmt::Debug for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Window").field("is_training", &self.is_training()).finish_non_exhaustive()
+    }
 }
 
 /// What pages see, and may ask for.

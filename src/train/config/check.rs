@@ -20,6 +20,9 @@ pub(super) fn count(text: &str) -> Result<usize, String> {
 
 impl Config {
     /// Checks every setting and fills in those that follow from others.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if a setting is unknown, out of range or does not fit another one.
     pub fn resolve(mut self) -> Result<Self> {
         let paths =
             [("out", Some(&self.out)), ("data-dir", self.data_dir.as_ref()), ("weights", self.weights.as_ref())];
@@ -104,7 +107,7 @@ impl Config {
         }
         if self.checkpoint_activations && !self.model.entry().has_blocks() {
             let model = self.model;
-            let what = format!("checkpoint-activations: model `{model}` has no blocks to compute again; leave it away");
+            let what = format!("checkpoint-activations: model `{model}` has no blocks to recompute; omit it");
             return Err(Error::Config(what));
         }
         if self.weights.is_none() && !self.skip_weights.is_empty() {
@@ -143,7 +146,7 @@ impl Config {
             _ => {}
         }
         if data.shape.len() != 3 && !self.augment.is_none() {
-            return wrong(format!("augment: the samples of `{name}` are no pictures: leave it away"));
+            return wrong(format!("augment: the samples of `{name}` are not pictures: omit it"));
         }
         if data.goal == Goal::Segment && self.augment.mixes() {
             return wrong(format!("augment: mixup and cutmix need one class for each picture, and `{name}` has masks"));

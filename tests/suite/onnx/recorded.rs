@@ -191,7 +191,7 @@ fn what_does_not_fit_is_an_error_that_names_it() {
     let (panic, file, _) = panic_of(|| Module::forward(&model, &wrong));
     assert!(panic.contains("does not fit") && file.ends_with("recorded.rs"), "{panic} at {file}");
     let truncated = &Case::named("torch_cnn").bytes[..1000];
-    let error = Model::from_bytes(truncated, None, &device).err().expect("it is cut off").to_string();
+    let error = Model::from_bytes(truncated, None, &device).expect_err("it is cut off").to_string();
     assert!(error.contains("it is damaged, or no ONNX model"), "{error}");
     assert!(Model::load("/nowhere.onnx", &device).is_err());
 }

@@ -72,7 +72,7 @@ fn eye_like(call: &Call<'_>) -> Outputs {
     let like = call.value(0)?;
     let dtype = type_of(call, like.dtype())?;
     if like.shape().rank() != 2 {
-        return fail(format!("{} is no matrix", like.shape()));
+        return fail(format!("{} is not a matrix", like.shape()));
     }
     let shape = like.shape();
     let number = diagonal(call.int("k", 0)?);
@@ -123,7 +123,7 @@ fn diagonal(number: i64) -> i32 {
 fn trilu(call: &Call<'_>) -> Outputs {
     let x = call.tensor(0)?;
     if x.rank() < 2 {
-        return fail(format!("{} is no matrix", x.shape()));
+        return fail(format!("{} is not a matrix", x.shape()));
     }
     let number = match call.given(1) {
         None => 0,

@@ -1,6 +1,7 @@
 //! The model: loaded once, traced as often as one likes, or captured and replayed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -48,6 +49,17 @@ const NAMELESS: &str = "ONNX model";
 pub struct Model {
     core: Arc<Core>,
     replay: Mutex<Replay>,
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Core { inputs, outputs, variables, .. } = &*self.core;
+        f.debug_struct("Model")
+            .field("inputs", inputs)
+            .field("outputs", outputs)
+            .field("variables", &variables.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// What is computed, without the memory for it.

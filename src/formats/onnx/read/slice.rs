@@ -161,7 +161,7 @@ fn padded(call: &Call<'_>, x: Tensor, widths: &[(isize, isize)], mode: &str) -> 
                 _ => call.given(2).map_or(Ok(0.0), |_| call.scalar(2))?,
             };
             if !x.dtype().holds_number(value) {
-                return fail(format!("{value} is no value of {}", x.dtype()));
+                return fail(format!("{value} is not representable as {}", x.dtype()));
             }
             return one(x.pad(widths, value));
         }

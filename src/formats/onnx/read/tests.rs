@@ -56,7 +56,7 @@ fn loaded(graph: GraphProto) -> crate::Result<Model> {
 /// What a model that is not read says.
 #[track_caller]
 fn refused(graph: GraphProto) -> String {
-    loaded(graph).err().expect("it is refused").to_string()
+    loaded(graph).expect_err("it is refused").to_string()
 }
 
 /// What a model says of an input of this shape.
@@ -101,7 +101,7 @@ fn names_must_be_defined_once_and_without_cycles() {
         opset_import: vec![OperatorSetId { domain: String::new(), version: 6 }],
         ..model(graph(vec![node("Add", &["x", "x"], &["y"])], Vec::new()))
     };
-    let message = Model::from_bytes(&old.encode_to_vec(), None, &Device::cpu()).err().expect("too old").to_string();
+    let message = Model::from_bytes(&old.encode_to_vec(), None, &Device::cpu()).expect_err("too old").to_string();
     check(&message, &["Add \"#0\": is of version 6", "since version 7", "onnx.version_converter"]);
 }
 
@@ -160,7 +160,7 @@ fn weights_in_other_files_stay_in_the_folder() {
     };
     let good = with("weights.bin", "4", "8").expect("it is there");
     assert_eq!(good.variables()[0].tensor().to_vec::<f32>().expect("values"), [1.5, -2.0]);
-    let refused = |location, offset, length| with(location, offset, length).err().expect("it is refused").to_string();
+    let refused = |location, offset, length| with(location, offset, length).expect_err("it is refused").to_string();
     check(&refused("../weights.bin", "0", "8"), &["`../weights.bin`, which is not in the model's folder"]);
     check(&refused("/etc/passwd", "0", "8"), &["model.onnx", "initializer `w`", "`/etc/passwd`"]);
     check(&refused("weights.bin", "12", "8"), &["weights.bin: 8 bytes from byte 12 on are asked for, and it has 16"]);
