@@ -43,9 +43,10 @@ pub(super) struct CompiledContract {
     n: usize,
     k: usize,
     operands: Operands,
-    /// What the second operand becomes before anything is multiplied, if several blocks of rows would turn it over
-    /// each.
+    /// The second operand turned over.
     turned: Option<Matrix>,
+    /// True if it is turned over in each run, because several blocks of rows would do so each.
+    turns: bool,
     /// The operands that are packed before the plan's first kernel.
     pub(super) prepacked: [Option<Prepacked>; 2],
     /// Where a plain product's sums are written as they are made.
@@ -209,10 +210,7 @@ impl CompiledContract {
         };
         let turned = match &operands {
             Operands::Plain(_, rhs) if rhs.lies_along_sums() && k_all <= blocks.chunk => {
-                // the crate would turn it over in every run, unless it multiplies vectors
-                let in_each_run = rows_all > FEW && buffers.outlasts_a_run(rhs_tape.0);
-                let worth = rows_all.div_ceil(blocks.rows) >= MIN_TURNED || in_each_run;
-                (worth && columns_all > 1 && k_all > 0).then(|| rhs.turned(batches, [columns_all, k_all]))
+                (columns_all > 1 && k_all > 0).then(|| rhs.turned(batches, [columns_all, k_all]))
             }
             _ => None,
         };
@@ -221,8 +219,10 @@ impl CompiledContract {
         let panels = |points: usize, width: usize| {
             (Layout::Panels { width, depth: blocks.depth }, points.next_multiple_of(width) * k_all)
         };
+        let turns = turned.is_some() && rows_all.div_ceil(blocks.rows) >= MIN_TURNED;
         let prepacked = match &operands {
-            Operands::Plain(..) if turned.is_some() => {
+            // the crate does not turn over what it multiplies with vectors
+            Operands::Plain(..) if turned.is_some() && rows_all > FEW => {
                 [None, prepacked(&n, rhs_tape, (Layout::Turned, columns_all * k_all))]
             }
             Operands::Plain(..) => [None, None],
@@ -249,6 +249,7 @@ impl CompiledContract {
             k: k_all,
             operands,
             turned,
+            turns,
             prepacked,
             direct,
             epilogue,
@@ -268,7 +269,7 @@ impl CompiledContract {
     /// True if an operand is made ready for all blocks in each run.
     fn prepares(&self) -> bool {
         let is_ready = self.prepacked.iter().flatten().any(|operand| operand.number.is_some());
-        !is_ready && (self.turned.is_some() || self.windowed().and_then(Windowed::prepared_len).is_some())
+        !is_ready && (self.turns || self.windowed().and_then(Windowed::prepared_len).is_some())
     }
 
     /// True if it needs memory of its own.
@@ -282,7 +283,7 @@ impl CompiledContract {
             return Some(None);
         }
         let words = match (&self.turned, self.windowed().and_then(Windowed::prepared_len)) {
-            (Some(turned), _) => turned.distinct(self.batch) * self.k * self.n,
+            (Some(turned), _) if self.turns => turned.distinct(self.batch) * self.k * self.n,
             (_, Some(len)) => self.batch * len,
             _ => self.chunks() * self.batch * self.m * self.n,
         };
@@ -317,7 +318,7 @@ impl CompiledContract {
             return self.run_planes(env);
         }
         if let Some(words) = own {
-            let (operand, batches) = if self.turned.is_some() { (1, self.turned_batches()) } else { (0, self.batch) };
+            let (operand, batches) = if self.turns { (1, self.turned_batches()) } else { (0, self.batch) };
             self.pack(env, (operand, batches), words);
             ready[operand] = Some(Ready { words, batches });
         }

@@ -17,7 +17,9 @@ use super::view::View;
 
 /// Bytes that a plan packs beforehand, at most: they come on top of the weights themselves. Other operands are packed
 /// piece by piece in each run.
-pub(super) const MAX_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
+/// Words of such an operand, at least: smaller ones are packed in less time than it takes to look for them.
+const MIN_WORDS: usize = 4 << 10;
 
 /// What kernels are told about a plan's buffers.
 #[derive(Debug)]
@@ -47,7 +49,7 @@ impl Buffers {
         }
     }
 
-    /// The same where nothing outlasts a run.
+    /// The same where nothing is only read.
     #[cfg(test)]
     pub(super) fn all_changing(self) -> Self {
         Self { read_only: vec![None; self.read_only.len()], ..self }
@@ -55,11 +57,6 @@ impl Buffers {
 
     pub(super) fn written(self) -> Vec<usize> {
         self.written
-    }
-
-    /// True if an operand is computed from elements that the plan only reads.
-    pub(super) fn outlasts_a_run(&self, tape: &Tape) -> bool {
-        self.source(tape).is_some()
     }
 
     /// The only buffer that `tape` reads, and which storage it is, if nothing but constants decides what else it
@@ -103,15 +100,15 @@ pub(super) struct Packing {
 #[derive(Debug)]
 pub(super) struct Prepacked {
     pub(super) packing: Arc<Packing>,
-    pub(super) external: usize,
-    pub(super) words: usize,
-    pub(super) batches: usize,
+    external: usize,
+    words: usize,
+    batches: usize,
     /// Which of the plan's packed operands it is; `None` until they are counted, and if there are too many.
     pub(super) number: Option<usize>,
 }
 
 impl Prepacked {
-    /// An operand of so many words for each batch, if what it is computed from outlasts a run.
+    /// An operand of so many words for each batch, if the plan only reads what it is computed from.
     pub(super) fn new(
         axes: &[usize],
         groups: &Groups<'_>,
@@ -121,6 +118,9 @@ impl Prepacked {
     ) -> Option<Self> {
         let (buffer, external) = buffers.source(tape)?;
         let batches = batches(axes, groups, tape);
+        if batches * words < MIN_WORDS {
+            return None;
+        }
         let mut own = vec![1; axes.len()];
         let of_batch = if batches == 1 { &[] } else { groups.batch };
         for &axis in [of_batch, groups.own, groups.summed].into_iter().flatten() {
@@ -136,6 +136,11 @@ impl Prepacked {
         let packing = Packing { layout, dtype: buffers.dtypes[buffer], axes: own, groups, tape, value };
         Some(Self { packing: Arc::new(packing), external, words: batches * words, batches, number: None })
     }
+
+    /// It among the plan's packed operands.
+    pub(super) fn ready(&self, packed: &[View]) -> Option<Ready> {
+        Some(Ready { words: packed[self.number?], batches: self.batches })
+    }
 }
 
 /// A packed operand that is ready to be multiplied.
@@ -146,15 +151,8 @@ pub(super) struct Ready {
     pub(super) batches: usize,
 }
 
-impl Prepacked {
-    /// It among the plan's packed operands.
-    pub(super) fn ready(&self, packed: &[View]) -> Option<Ready> {
-        Some(Ready { words: packed[self.number?], batches: self.batches })
-    }
-}
-
 /// How many different batches an operand has: 1 if it is the same in all.
-pub(super) fn batches(axes: &[usize], groups: &Groups<'_>, tape: &Tape) -> usize {
+fn batches(axes: &[usize], groups: &Groups<'_>, tape: &Tape) -> usize {
     let expressions = expressions(tape, &[]);
     let differ = groups.batch.iter().any(|&axis| axes[axis] > 1 && expressions.iter().any(|ix| ix.uses(axis)));
     if differ { groups.batch.iter().map(|&axis| axes[axis]).product() } else { 1 }

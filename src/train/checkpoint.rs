@@ -53,6 +53,9 @@ pub(super) struct Progress {
     /// Where the stream of training batches stands.
     pub data: State,
     pub scheduler: (Scheduler, f64),
+    /// That of the last step. Checkpoints from before this was kept have none.
+    #[serde(default)]
+    pub learning_rate: Option<f64>,
     /// Seed, position and draws of the device's random numbers.
     pub random: [u32; 3],
     /// Those of the devices that learn beside it.

@@ -293,7 +293,7 @@ fn rows_of_tables_are_answered() {
     assert_eq!(by_position, [Some("low".into()), Some("high".into())]);
     let ran = brasa(&["infer", text(&run), text(&table)]);
     assert_eq!((ran.code, ran.stderr.matches("without the class").count()), (Some(1), 1), "{}", ran.stderr);
-    refuses(&["infer", text(&run), text(out.path())], 1, &["not pictures"]);
+    refuses(&["infer", text(&run), text(out.path())], 1, &["no pictures"]);
 }
 
 /// What a sigmoid says of each class is its own probability, and of one class that of the second of two.

@@ -206,6 +206,10 @@ fn check_with(bodies: Vec<Body>, data: &[Data], uniforms: &[u32], tolerance: f64
     let buffers = Buffers::of(&plan).all_changing();
     let by_pieces = run(&Compiled::with(Arc::clone(&plan), buffers), data, uniforms);
     let beforehand = run(&Compiled::new(plan), data, uniforms);
+    let bits = |(data, _): &(Vec<Data>, u32)| -> Vec<u64> {
+        data.iter().flat_map(|data| data.values.iter().map(|value| value.to_bits())).collect()
+    };
+    assert!(bits(&by_pieces) == bits(&beforehand), "packing beforehand changes bits");
     for (got, status) in [&by_pieces, &beforehand] {
         compare(got, &expected, tolerance);
         assert_eq!(*status, expected_status, "status word");

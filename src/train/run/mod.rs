@@ -163,6 +163,7 @@ impl<'a> Run<'a> {
 
     fn go_on_from(&mut self, progress: Progress) -> Result<()> {
         let Progress { steps, epoch, sums, data, test, test_mid_epoch, best, seconds, joules, .. } = progress;
+        self.learning_rate = progress.learning_rate.unwrap_or(self.learning_rate);
         let mut callbacks = progress.callbacks;
         self.energy.go_on_from(joules);
         (self.steps, self.steps_before, self.saved_steps, self.tried_steps) = (steps, steps, Some(steps), steps);

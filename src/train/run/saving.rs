@@ -185,6 +185,7 @@ impl Run<'_> {
             sums: self.sums,
             data: self.data.clone(),
             scheduler: self.trainer.rates.state(),
+            learning_rate: Some(self.learning_rate),
             random,
             random_of_others,
             test: self.test,

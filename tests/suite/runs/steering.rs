@@ -276,3 +276,19 @@ fn a_factor_changes_the_learning_rate_and_a_resumed_run_keeps_it() {
     let status: Status = file(&folder, record::STATUS);
     assert_eq!((status.step, status.state, status.left_s), (46, RunState::Completed, 0.0));
 }
+
+#[test]
+fn an_epoch_that_ends_in_a_resumed_run_has_the_rate_of_its_last_step() {
+    let (out, device) = (folder(), Device::cpu());
+    let config = |name: &str| Config { batch_size: 1500, name: Some(name.into()), ..settings(&device, out.path()) };
+    let told = |folder: &Path| lines(folder).iter().map(|line| (line.kind, line.step, line.lr)).collect::<Vec<_>>();
+    let (whole, _) = run(config("whole"));
+    let control = Control::default();
+    control.stop();
+    let trainer = Trainer::new(config("broken")).expect("good settings");
+    let summary = trainer.run(&control, &mut |_| {}).expect("a run");
+    assert!(!summary.completed && summary.steps == 1, "{summary:?}");
+    let resumed = Trainer::resume(&summary.folder, config("broken")).expect("a checkpoint");
+    train(resumed);
+    assert_eq!(told(&summary.folder), told(&whole.folder));
+}
