@@ -125,6 +125,12 @@ impl Blocking {
         batches * rows.div_ceil(self.rows) * self.across(columns)
     }
 
+    /// Results of the smallest block of so many rows and columns.
+    pub(super) fn least(&self, [rows, columns]: [usize; 2]) -> usize {
+        let last = |all: usize, block: usize| if all.is_multiple_of(block) { all.min(block) } else { all % block };
+        last(rows, self.rows) * last(columns, self.columns)
+    }
+
     /// Blocks of so many columns, beside each other.
     pub(super) fn across(&self, columns: usize) -> usize {
         columns / self.segment.max(1) * self.segment.div_ceil(self.columns)

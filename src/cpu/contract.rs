@@ -10,7 +10,7 @@ use crate::plan::{ContractKernel, LoopKernel, Store, Tape, ValueId};
 
 use super::blocking::{Blocking, ENOUGH_PIECES, MAX_COLUMNS};
 use super::execute::{Env, Inputs, STRIP, Spread};
-use super::gemm::{self, FEW, Matrix, Part, Placed, TURNED, Target};
+use super::gemm::{self, FEW, Matrix, NOT_TURNED, Part, Placed, TURNED, Target};
 use super::lanes::Height;
 use super::memory::{Blocks, Memory};
 use super::micro::{Block, Tile};
@@ -221,8 +221,10 @@ impl CompiledContract {
         };
         let turns = turned.is_some() && rows_all.div_ceil(blocks.rows) >= MIN_TURNED;
         let prepacked = match &operands {
-            // the crate does not turn over what it multiplies with vectors
-            Operands::Plain(..) if turned.is_some() && rows_all > FEW => {
+            // what the crate would not turn over it shall not find turned over
+            Operands::Plain(..)
+                if turned.is_some() && rows_all > FEW && blocks.least([rows_all, columns_all]) > NOT_TURNED =>
+            {
                 [None, prepacked(&n, rhs_tape, (Layout::Turned, columns_all * k_all))]
             }
             Operands::Plain(..) => [None, None],

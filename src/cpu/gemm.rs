@@ -28,6 +28,9 @@ const DEPTH: usize = 512;
 const LANES: usize = 32;
 /// Rows that are multiplied one by one: the crate reads a matrix for one vector without packing it, but not for two.
 pub(super) const FEW: usize = 2;
+/// Results of a block for which the crate does not turn its operands over, if both lie along the summed points: it sums
+/// them in lanes.
+pub(super) const NOT_TURNED: usize = 256;
 /// Rows that are turned over together: a cache line of the result.
 pub(super) const TURNED: usize = 16;
 
