@@ -196,7 +196,7 @@ impl CompiledContract {
         let pieces = blocks.pieces([batches, rows_all, columns_all]);
         let flat = columns_all <= blocks.columns;
         let together = match &operands {
-            Operands::Windows(windows) if flat && rows_all == 1 && windows.is_plane(&blocks, k_all) => {
+            Operands::Windows(windows) if flat && windows.is_plane(&blocks, k_all) => {
                 (STRIP / columns_all.max(1)).min(batches / ENOUGH_PIECES).max(1)
             }
             _ => 1,

@@ -368,16 +368,22 @@ impl Bound {
         self.ready.written.iter().for_each(|&external| self.memory[external].changed());
     }
 
-    /// Packs the operands that have changed since they were packed last; `done` gets the kernel of each when it ends.
+    /// Packs the operands that have changed since they were packed last; `done` gets the kernel of each such when it ends.
     fn pack(&mut self, threads: Threads<'_>, mut done: impl FnMut(usize)) {
         let Self { ready, views, packed, packed_views, .. } = self;
         let status = AtomicU32::new(0);
         for ((source, packed), view) in ready.packings.iter().zip(packed).zip(packed_views) {
-            let Kernel::Contract(kernel) = &ready.kernels[source.kernel] else { unreachable!("only products pack") };
-            let env = env((views, &[]), &[], &status, threads);
-            packed.refresh(source, |words| kernel.pack(&env, (source.operand, source.batches), words));
-            *view = packed.view();
-            done(source.kernel);
+            let pack = |words| {
+                let Kernel::Contract(kernel) = &ready.kernels[source.kernel] else {
+                    unreachable!("only products pack")
+                };
+                let env = env((views, &[]), &[], &status, threads);
+                kernel.pack(&env, (source.operand, source.batches), words);
+            };
+            if packed.refresh(source, pack) {
+                *view = packed.view();
+                done(source.kernel);
+            }
         }
     }
 

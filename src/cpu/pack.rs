@@ -47,12 +47,12 @@ pub(super) struct Groups<'a> {
 }
 
 /// Packed panels, where they lie.
-pub(super) enum Packed<'a> {
+pub(super) enum PackedPanels<'a> {
     Ready(Run),
     Here(&'a [u32]),
 }
 
-impl Deref for Packed<'_> {
+impl Deref for PackedPanels<'_> {
     type Target = [u32];
     fn deref(&self) -> &[u32] {
         match self {
@@ -174,16 +174,16 @@ impl Operand {
         width: usize,
         (panels, lines): (&'a mut Words, &mut Words),
         ready: Option<Ready>,
-    ) -> Packed<'a> {
+    ) -> PackedPanels<'a> {
         let len = own.len().next_multiple_of(width) * summed.len();
         if let Some(Ready { words, batches }) = ready {
             let batch = if batches == 1 { 0 } else { batch };
             let (all_summed, all_own) = (self.sizes.0, self.sizes.1.next_multiple_of(width));
             let start = (batch * all_summed + summed.start) * all_own + own.start * summed.len();
-            return Packed::Ready(words.run(start as i64, len));
+            return PackedPanels::Ready(words.run(start as i64, len));
         }
         self.pack(env, registers, (batch, summed, own), width, (panels, lines));
-        Packed::Here(&panels[..len])
+        PackedPanels::Here(&panels[..len])
     }
 
     /// Packs all of it, so many batches: `[batch][step][panel][k][width]`, steps of `depth` summed points.

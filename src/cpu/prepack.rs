@@ -228,15 +228,16 @@ impl Packed {
         self.words.view(0, self.bytes)
     }
 
-    /// Has `pack` write the words anew, unless they were made of what the memory contains.
-    pub(super) fn refresh(&mut self, source: &Source, pack: impl FnOnce(View)) {
+    /// Has `pack` write the words anew, unless they were made of what the memory contains, or such words are kept; false
+    /// if they are the ones that they were.
+    pub(super) fn refresh(&mut self, source: &Source, pack: impl FnOnce(View)) -> bool {
         let version = self.source.version();
         if self.version == Some(version) {
-            return;
+            return false;
         }
         if let Some((version, words)) = self.source.packed(&source.packing) {
             (self.version, self.words) = (Some(version), words);
-            return;
+            return true;
         }
         if self.words.is_shared() {
             // another plan may be multiplying with them
@@ -245,6 +246,7 @@ impl Packed {
         pack(self.view());
         self.version = Some(version);
         self.source.keep_packed(&source.packing, version, &self.words);
+        true
     }
 }
 

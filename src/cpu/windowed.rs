@@ -90,24 +90,19 @@ impl Windowed {
 
     /// How the other operand is packed beforehand if it outlasts a run, and its words for each batch; `None` if it is not.
     pub(super) fn layout(&self, blocks: &Blocking, summed: usize) -> Option<(Layout, usize)> {
-        let width = match &self.way {
-            Way::Others => blocks.tile.columns,
-            Way::Places(_, height) => height.0,
-            Way::Pool(..) => return None,
-            Way::Tiles(winograd) => return Some((winograd.layout(), winograd.weights_len(self.rows))),
-        };
-        // a single filter is read where it lies
+        if let Way::Tiles(winograd) = &self.way {
+            return Some((winograd.layout(), winograd.weights_len(self.rows)));
+        }
+        // a single filter is read where it lies, and a pool has none
         let packs = !self.windows.places_are_summed() && self.rows > 1;
+        let width = self.unit(blocks.tile);
         packs.then(|| (Layout::Panels { width, depth: blocks.depth }, self.rows.next_multiple_of(width) * summed))
     }
 
     /// Packs the other operand, of so many batches and summed points, into `target`.
     pub(super) fn pack(&self, env: &Env<'_>, (batches, summed): (usize, usize), blocks: &Blocking, target: View) {
-        let winograd = match &self.way {
-            Way::Tiles(winograd) => winograd,
-            Way::Others => return self.other.pack_all(env, batches, (blocks.tile.columns, blocks.depth), target),
-            Way::Places(_, height) => return self.other.pack_all(env, batches, (height.0, blocks.depth), target),
-            Way::Pool(..) => return,
+        let Way::Tiles(winograd) = &self.way else {
+            return self.other.pack_all(env, batches, (self.unit(blocks.tile), blocks.depth), target);
         };
         let height = winograd.height.0;
         let (panels, len) = (self.rows.div_ceil(height), winograd.weights_len(height));
@@ -219,18 +214,18 @@ impl Windowed {
         start: usize,
     ) {
         let Panels { lhs: grid, rhs, sums, lines, .. } = panels;
-        let (lanes, range) = match &self.way {
-            Way::Places(lanes, _) => (lanes, (piece.batch, summed.clone(), piece.rows.clone())),
-            Way::Pool(lanes, _) => (lanes, (piece.batch, 0..0, 0..0)),
+        let (lanes, join) = match &self.way {
+            Way::Places(lanes, _) => (lanes, None),
+            Way::Pool(lanes, op) => (lanes, Some(*op)),
             Way::Others | Way::Tiles(_) => unreachable!("only a pool or a single filter is a plane"),
         };
         self.windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), grid, lanes.margin());
-        let how = match self.way {
-            Way::Pool(_, op) => Join::Reduce(op),
-            _ => {
-                self.other.pack(env, registers, range, 1, (rhs, lines));
-                Join::Weigh(&rhs[..summed.len()])
-            }
+        let how = if let Some(op) = join {
+            Join::Reduce(op)
+        } else {
+            let range = (piece.batch, summed.clone(), piece.rows.clone());
+            self.other.pack(env, registers, range, 1, (rhs, lines));
+            Join::Weigh(&rhs[..summed.len()])
         };
         let columns = piece.columns.len();
         let taps = self.windows.distances(&piece.columns, &summed).summed;

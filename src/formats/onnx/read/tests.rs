@@ -358,7 +358,6 @@ fn the_steps_of_a_pass_are_limited() {
     check(&message, &["take 16385 steps, more than 16384 in one pass: cut the sequence into shorter ones"]);
 }
 
-/// What both a value that is read and later ones come from is computed once.
 #[test]
 fn comparisons_of_boxes_in_a_pass_are_limited() {
     let device = Device::cpu();
@@ -400,6 +399,7 @@ fn inputs_that_are_not_what_the_file_says_are_no_fault_of_the_file() {
     assert!(matches!(error, Err(Error::Format { .. })), "what a node asks for is the file's: {error:?}");
 }
 
+/// What both a value that is read and later ones come from is computed once.
 #[test]
 fn what_is_used_later_is_computed_with_what_is_read() {
     let mut graph = graph(
