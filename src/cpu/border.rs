@@ -91,6 +91,19 @@ impl Bordered {
         }
     }
 
+    /// The same where a grid of other fixed points lies already, whose border is as large.
+    pub(super) fn refill(&self, views: &[View], (point, start): (usize, usize), grid: &mut [u32]) {
+        let view = &views[self.buffer];
+        let Side { extent, ref inside, .. } = self.along;
+        let base = self.offset + distance(point, &self.fixed) + inside.start as i64;
+        let first = start / extent;
+        for (number, line) in grid.chunks_exact_mut(extent).enumerate() {
+            if let Some(at) = self.line(first + number) {
+                view.read_run::<u32>(base + at, &mut line[inside.clone()]);
+            }
+        }
+    }
+
     /// How far the first element of line `number` lies from that of the first one; `None` if the line is all border.
     #[inline]
     fn line(&self, number: usize) -> Option<i64> {

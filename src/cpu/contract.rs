@@ -357,10 +357,7 @@ impl CompiledContract {
             let Scratch { registers, panels, .. } = scratch;
             registers.reserve(self.slots);
             let batches = number * self.together..self.batch.min((number + 1) * self.together);
-            for (place, batch) in batches.clone().enumerate() {
-                let piece = Piece { batch, rows: 0..1, columns: 0..self.n };
-                windows.plane(env, (registers, panels), (&piece, 0..self.k), place * self.n);
-            }
+            windows.planes(env, (registers, panels), (batches.clone(), 0..self.n, 0..self.k));
             let sums = &panels.sums[..batches.len() * self.n];
             let inputs = Inputs { accumulator: sums, ..Inputs::default() };
             self.epilogue.run(env, registers, (0, batches.start * self.n, sums.len()), &inputs);

@@ -34,8 +34,8 @@ pub(super) struct Lanes {
     at: Vec<u32>,
     /// The first place that each vector stands for.
     first: Vec<u32>,
-    /// The places of the vectors' first lanes, if each vector is a part of a line, or the other way round.
-    to: Option<Vec<u32>>,
+    /// The places of the vectors' first lanes, and how many vectors each line has, if vectors are parts of lines.
+    to: Option<(Vec<u32>, usize)>,
     /// True if vectors stand for all their lanes, one after the other.
     whole: bool,
 }
@@ -80,7 +80,7 @@ impl Lanes {
             }
         }
         let whole = runs.iter().all(|run| run.count == lanes);
-        Self { lanes, runs, at, first, to: Some(to), whole }
+        Self { lanes, runs, at, first, to: Some((to, line.div_ceil(lanes))), whole }
     }
 
     /// With as few vectors as there can be, each from the first place on that those before it do not reach, whatever
@@ -119,7 +119,12 @@ impl Lanes {
 
     /// Which of the first `places` places the vectors begin with, if whole vectors can be written there in order.
     pub(super) fn to(&self, places: usize) -> Option<&[u32]> {
-        Some(&self.to.as_ref()?[..self.count(places)])
+        Some(&self.to.as_ref()?.0[..self.count(places)])
+    }
+
+    /// How many vectors each line has, if they are parts of lines.
+    pub(super) fn vectors_of_line(&self) -> Option<usize> {
+        self.to.as_ref().map(|&(_, vectors)| vectors)
     }
 
     fn count(&self, places: usize) -> usize {
@@ -212,9 +217,13 @@ impl Height {
     }
 }
 
+/// The vector at `at`, aligned or not.
+///
+/// # Safety
+/// The whole of it lies in one allocation.
 #[inline(always)]
-fn load_at<S: Simd>(at: *const f32) -> S::f32s {
-    // SAFETY: the caller has checked that a whole vector lies there.
+pub(super) unsafe fn load_at<S: Simd>(at: *const f32) -> S::f32s {
+    // SAFETY: the caller's promise.
     unsafe { at.cast::<S::f32s>().read_unaligned() }
 }
 
@@ -245,6 +254,8 @@ pub(super) struct PlacesBlock<'a> {
     pub(super) summed: &'a [u32],
     /// `[panel][k][height]`
     pub(super) rows: &'a [u32],
+    /// Words from one panel to the next.
+    pub(super) panel: usize,
     /// Row-major, a whole number of vectors in each row; rows are a whole number of panels.
     pub(super) sums: &'a mut [u32],
     pub(super) height: Height,
@@ -269,20 +280,24 @@ impl WithSimd for PlacesBlock<'_> {
 impl PlacesBlock<'_> {
     #[inline(always)]
     fn with_tile<S: Simd, const ROWS: usize, const WIDE: usize>(self, simd: S) {
-        let Self { grid, at, summed, rows, sums, height } = self;
+        let Self { grid, at, summed, rows, panel, sums, height } = self;
         assert_eq!(height.0, ROWS, "the tile is this machine's");
         let grid = checked::<S>(grid, at, summed);
         let stride = at.len() * S::F32_LANES;
-        for (panel, sums) in rows.chunks_exact(summed.len() * ROWS).zip(sums.chunks_exact_mut(ROWS * stride)) {
-            let (panel, _) = bytemuck::cast_slice::<u32, f32>(panel).as_chunks::<ROWS>();
-            for (number, at) in at.chunks(WIDE).enumerate() {
-                // Vectors behind the last one repeat it.
-                let starts: [*const f32; WIDE] =
-                    std::array::from_fn(|v| grid.as_ptr().wrapping_add(at[v.min(at.len() - 1)] as usize));
+        let panels = sums.len() / (ROWS * stride);
+        assert!(panels == 0 || (panels - 1) * panel + summed.len() * ROWS <= rows.len(), "a panel of rows is missing");
+        // The windows of a tile stay in the first-level cache, and panels come one after the other.
+        for (number, at) in at.chunks(WIDE).enumerate() {
+            // Vectors behind the last one repeat it.
+            let starts: [*const f32; WIDE] =
+                std::array::from_fn(|v| grid.as_ptr().wrapping_add(at[v.min(at.len() - 1)] as usize));
+            for (panel, sums) in rows.chunks(panel).zip(sums.chunks_exact_mut(ROWS * stride)) {
+                let (panel, _) = bytemuck::cast_slice::<u32, f32>(panel).as_chunks::<ROWS>();
                 let mut tile = [[simd.splat_f32s(0.0); WIDE]; ROWS];
                 for (&distance, panel) in summed.iter().zip(panel) {
-                    let windows: [S::f32s; WIDE] =
-                        std::array::from_fn(|v| load_at::<S>(starts[v].wrapping_add(distance as usize)));
+                    // SAFETY: the farthest vector at the farthest distance was checked to lie in the grid.
+                    let load = |start: *const f32| unsafe { load_at::<S>(start.wrapping_add(distance as usize)) };
+                    let windows: [S::f32s; WIDE] = starts.map(load);
                     for (sums, &weight) in tile.iter_mut().zip(panel) {
                         let weight = simd.splat_f32s(weight);
                         for (sum, &window) in sums.iter_mut().zip(&windows) {
@@ -345,8 +360,9 @@ impl SumsBlock<'_> {
                     std::array::from_fn(|tap| grid.as_ptr().wrapping_add(taps[tap.min(taps.len() - 1)] as usize));
                 let mut tile = [[simd.splat_f32s(0.0); TAPS]; ROWS];
                 for (v, &at) in at.iter().enumerate() {
-                    let windows: [S::f32s; TAPS] =
-                        std::array::from_fn(|tap| load_at::<S>(starts[tap].wrapping_add(at as usize)));
+                    // SAFETY: the farthest vector at the farthest distance was checked to lie in the grid.
+                    let load = |start: *const f32| unsafe { load_at::<S>(start.wrapping_add(at as usize)) };
+                    let windows: [S::f32s; TAPS] = starts.map(load);
                     for (sums, row) in tile.iter_mut().zip(rows) {
                         for (sum, &window) in sums.iter_mut().zip(&windows) {
                             *sum = simd.mul_add_e_f32s(row[v], window, *sum);
@@ -440,7 +456,8 @@ impl PlaneBlock<'_> {
             for (tap, &distance) in taps.iter().enumerate() {
                 let join = join(tap);
                 for (joined, start) in joined.iter_mut().zip(starts) {
-                    *joined = join(*joined, load_at::<S>(start.wrapping_add(distance as usize)));
+                    // SAFETY: the farthest vector at the farthest distance was checked to lie in the grid.
+                    *joined = join(*joined, unsafe { load_at::<S>(start.wrapping_add(distance as usize)) });
                 }
             }
             for (vector, joined) in (number * WIDE..).zip(joined).take(at.len()) {

@@ -43,14 +43,14 @@ impl Tile {
     pub(super) fn of_windows(arch: Arch, columns: usize, run: usize) -> Self {
         let lanes = lanes_of(arch);
         let wide = Self::wide(arch, columns) / lanes;
-        let heights: &[usize] = match (lanes >= 16, wide) {
-            (true, 1) => &[16, 8],
-            (true, _) => &[8],
-            (false, 1) => &[8],
-            (false, _) => &[6],
+        let (heights, otherwise): (&[usize], usize) = match (lanes >= 16, wide) {
+            (true, 1) => (&[16, 14, 8, 7], 8),
+            (true, _) => (&[8, 7], 8),
+            (false, 1) => (&[], 8),
+            (false, _) => (&[], 6),
         };
         let in_runs = heights.iter().copied().find(|&height| run.is_multiple_of(height));
-        Self { rows: in_runs.unwrap_or(heights[heights.len() - 1]), columns: wide * lanes }
+        Self { rows: in_runs.unwrap_or(otherwise), columns: wide * lanes }
     }
 
     /// Columns of a tile of windows.
@@ -243,6 +243,8 @@ impl WithSimd for WindowBlock<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         match self.tile.rows {
             16 => self.with_tile::<S, 16, 1>(simd),
+            14 => self.with_tile::<S, 14, 1>(simd),
+            7 => self.with_rows::<S, 7>(simd),
             8 => self.with_rows::<S, 8>(simd),
             _ => self.with_rows::<S, 6>(simd),
         }

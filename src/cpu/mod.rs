@@ -23,6 +23,7 @@ mod gemm;
 mod grouped;
 mod joined;
 mod lanes;
+mod lines;
 mod loops;
 mod math;
 mod memory;

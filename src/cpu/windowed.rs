@@ -11,6 +11,7 @@ use super::blocking::Blocking;
 use super::contract::Piece;
 use super::execute::{Env, Registers};
 use super::lanes::{Height, Join, Lanes, PlacesBlock, PlaneBlock, SumsBlock};
+use super::lines::{Lines, LinesBlock};
 use super::micro::{Tile, WindowBlock};
 use super::pack::{Operand, Panels};
 use super::prepack::{Layout, Ready};
@@ -19,9 +20,9 @@ use super::view::View;
 use super::windows::Windows;
 use super::winograd::Winograd;
 
-/// Of the lanes that the other operand's points would fill, how many places have to fill to be lanes instead: then
-/// nothing is turned over.
-const MIN_SHARE: f64 = 0.85;
+/// Multiplications that take as long as turning a result over, which lies places by filters where the other operand's
+/// points are lanes.
+const TURNED: f64 = 32.0;
 
 /// Operands of which one is windows.
 #[derive(Debug)]
@@ -59,9 +60,11 @@ impl Windowed {
         let summed = windows.places_are_summed();
         let others = rows as f64 / rows.next_multiple_of(Tile::wide(arch, rows)) as f64;
         let height = if summed { Height::of_sums(arch, rows) } else { Height::of_places(arch, rows) };
-        let lanes = windows
-            .lanes(arch)
-            .filter(|lanes| (!summed || other.is_along_sums()) && lanes.share(height, rows) >= MIN_SHARE * others);
+        // what a result takes, in multiplications; where places are summed there are few results
+        let depth = windows.depth() as f64;
+        let with_others = if summed { depth } else { depth + TURNED } / others;
+        let pays = |lanes: &Lanes| depth / lanes.share(height, rows) <= with_others;
+        let lanes = windows.lanes(arch).filter(|lanes| (!summed || other.is_along_sums()) && pays(lanes));
         let way = lanes.map_or(Way::Others, |lanes| Way::Places(lanes, height));
         Self { windows, other, rows, way }
     }
@@ -128,7 +131,7 @@ impl Windowed {
         ready: Option<Ready>,
     ) {
         if self.is_plane(blocks, summed.len()) {
-            return self.plane(env, scratch, (piece, summed), 0);
+            return self.planes(env, scratch, (piece.batch..piece.batch + 1, piece.columns.clone(), summed));
         }
         match (&self.way, ready) {
             (Way::Others, _) => self.sum_others(env, scratch, (piece, summed), blocks, ready),
@@ -156,12 +159,17 @@ impl Windowed {
         panels.sums.reserve(len);
         panels.sums[..len].fill(0);
         if !windows.places_are_summed() {
-            windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), &mut panels.lhs, 0);
+            windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), (&mut panels.lhs, 0));
         }
         for start in summed.clone().step_by(depth) {
             let summed = start..summed.end.min(start + depth);
             if windows.places_are_summed() {
-                windows.fill(env, registers, (piece.batch, summed.clone(), piece.columns.clone()), &mut panels.lhs, 0);
+                windows.fill(
+                    env,
+                    registers,
+                    (piece.batch, summed.clone(), piece.columns.clone()),
+                    (&mut panels.lhs, 0),
+                );
             }
             let range = (piece.batch, summed.clone(), piece.rows.clone());
             let Panels { lhs: grid, rhs, sums, lines, .. } = &mut *panels;
@@ -185,15 +193,14 @@ impl Windowed {
         let Panels { lhs: grid, sums, winograd: work, .. } = panels;
         let (rows, columns) = (piece.rows.len(), piece.columns.len());
         sums.reserve(rows * columns);
-        self.windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed), grid, 0);
+        self.windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed), (grid, 0));
         let len = winograd.weights_len(winograd.height.0);
         let count = self.rows.div_ceil(winograd.height.0);
         let batch = if ready.batches == 1 { 0 } else { piece.batch };
         let first = batch * count + piece.rows.start / winograd.height.0;
         let weights = ready.words.run((first * len) as i64, rows.div_ceil(winograd.height.0) * len);
-        let weights = weights.words().chunks_exact(len);
         let lead = columns.div_ceil(winograd.places());
-        winograd.sum(env.arch, (grid, lead), weights, (&mut sums[..], rows), work);
+        winograd.sum(env.arch, (grid, lead), weights.words(), (&mut sums[..], rows), work);
     }
 
     /// True if each piece is one plane of results, each of which only needs its own channel: a pool, or a single filter.
@@ -205,40 +212,51 @@ impl Windowed {
         }
     }
 
-    /// Leaves a plane, the results of one row, in `panels.sums` from word `start` on.
-    pub(super) fn plane(
+    /// Leaves planes, each the results of one row of a batch, in `panels.sums`, one after the other.
+    pub(super) fn planes(
         &self,
         env: &Env<'_>,
         (registers, panels): (&mut Registers, &mut Panels),
-        (piece, summed): (&Piece, Range<usize>),
-        start: usize,
+        (batches, columns, summed): (Range<usize>, Range<usize>, Range<usize>),
     ) {
-        let Panels { lhs: grid, rhs, sums, lines, .. } = panels;
-        let (lanes, join) = match &self.way {
+        let Panels { lhs: grid, rhs, sums, lines: spread, .. } = panels;
+        let (lanes, op) = match &self.way {
             Way::Places(lanes, _) => (lanes, None),
             Way::Pool(lanes, op) => (lanes, Some(*op)),
             Way::Others | Way::Tiles(_) => unreachable!("only a pool or a single filter is a plane"),
         };
-        self.windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), grid, lanes.margin());
-        let how = if let Some(op) = join {
-            Join::Reduce(op)
-        } else {
-            let range = (piece.batch, summed.clone(), piece.rows.clone());
-            self.other.pack(env, registers, range, 1, (rhs, lines));
-            Join::Weigh(&rhs[..summed.len()])
-        };
-        let columns = piece.columns.len();
-        let taps = self.windows.distances(&piece.columns, &summed).summed;
-        sums.reserve(start + columns + lanes.margin());
-        let at = lanes.at(columns);
-        let Some(to) = lanes.to(columns) else {
-            let len = lanes.spread_len(columns);
-            lines.reserve(len);
-            env.arch.dispatch(PlaneBlock { grid, at, to: None, taps, how, results: &mut lines[..len] });
-            return lanes.gather_into(&lines[..len], &mut sums[start..start + columns]);
-        };
-        let results = &mut sums[start..start + columns + lanes.margin()];
-        env.arch.dispatch(PlaneBlock { grid, at, to: Some(to), taps, how, results });
+        let (places, margin) = (columns.len(), lanes.margin());
+        let taps = self.windows.distances(&columns, &summed).summed;
+        let (at, to) = (lanes.at(places), lanes.to(places));
+        let lines = if op.is_none() { Lines::new(lanes, places, taps) } else { None };
+        sums.reserve(batches.len() * places + margin);
+        for (number, batch) in batches.enumerate() {
+            let from = (batch, columns.clone(), summed.clone());
+            if number == 0 {
+                self.windows.fill(env, registers, from, (grid, margin));
+            } else {
+                self.windows.refill(env, registers, from, (grid, margin));
+            }
+            let how = if let Some(op) = op {
+                Join::Reduce(op)
+            } else {
+                self.other.pack(env, registers, (batch, summed.clone(), 0..1), 1, (rhs, spread));
+                Join::Weigh(&rhs[..summed.len()])
+            };
+            let results = &mut sums[number * places..];
+            match (to, lines, how) {
+                (Some(to), Some(lines), Join::Weigh(weights)) => {
+                    env.arch.dispatch(LinesBlock { lines, grid, at, to, taps, weights, results });
+                }
+                (Some(_), ..) => env.arch.dispatch(PlaneBlock { grid, at, to, taps, how, results }),
+                (None, ..) => {
+                    let len = lanes.spread_len(places);
+                    spread.reserve(len);
+                    env.arch.dispatch(PlaneBlock { grid, at, to, taps, how, results: &mut spread[..len] });
+                    lanes.gather_into(&spread[..len], &mut results[..places]);
+                }
+            }
+        }
     }
 
     fn sum_places(
@@ -260,7 +278,7 @@ impl Windowed {
             for start in summed.clone().step_by(blocks.depth) {
                 let summed = start..summed.end.min(start + blocks.depth);
                 let places = summed.len();
-                windows.fill(env, registers, (piece.batch, summed.clone(), piece.columns.clone()), grid, margin);
+                windows.fill(env, registers, (piece.batch, summed.clone(), piece.columns.clone()), (grid, margin));
                 other.lines(env, registers, (piece.batch, summed.clone(), piece.rows.clone()), (rhs, places));
                 lanes.spread(rhs, lines, (rows, places));
                 let taps = windows.distances(&piece.columns, &summed).own;
@@ -270,7 +288,7 @@ impl Windowed {
             }
             return;
         }
-        windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), grid, margin);
+        windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), (grid, margin));
         let len = rows.next_multiple_of(height.0) * lanes.spread_len(columns);
         sums.reserve(len);
         sums[..len].fill(0);
@@ -279,8 +297,8 @@ impl Windowed {
             let range = (piece.batch, summed.clone(), piece.rows.clone());
             let rows = other.panels(env, registers, range, height.0, (rhs, lines), ready);
             let summed = windows.distances(&piece.columns, &summed).summed;
-            let sums = &mut sums[..len];
-            env.arch.dispatch(PlacesBlock { grid, at: lanes.at(columns), summed, rows: &rows, sums, height });
+            let (sums, panel) = (&mut sums[..len], summed.len() * height.0);
+            env.arch.dispatch(PlacesBlock { grid, at: lanes.at(columns), summed, rows: &rows, panel, sums, height });
         }
         lanes.gather(sums, (rows, columns));
     }

@@ -18,8 +18,10 @@ const POINTS: usize = 16;
 /// Channels, filters, columns and places from which on this is faster than summing over windows: for few places it is
 /// too much to transform the weights.
 const LEAST: [usize; 4] = [32, 16, 16, 1024];
-/// Words of a block's transformed input: three quarters of a second-level cache of a megabyte.
-const MAX_WORDS: usize = 192 << 10;
+/// Words of a block's transformed input: half of a second-level cache of a megabyte.
+const MAX_WORDS: usize = 128 << 10;
+/// Panels of weights that are multiplied with a point's input while it is in the first-level cache.
+const PANELS: usize = 4;
 
 /// A block of a grid of 3x3 windows.
 #[derive(Debug)]
@@ -148,11 +150,11 @@ impl Winograd {
 
     /// Leaves in `sums`, `[row][place]`, what the windows of `grid` give with panels of [`weights`](Self::weights), for
     /// so many leading points.
-    pub(super) fn sum<'a>(
+    pub(super) fn sum(
         &self,
         arch: Arch,
         (grid, lead): (&[u32], usize),
-        panels: impl Iterator<Item = &'a [u32]>,
+        panels: &[u32],
         (sums, rows): (&mut [u32], usize),
         work: &mut Work,
     ) {
@@ -162,7 +164,8 @@ impl Winograd {
         let plane = (self.lines / 2 + 1) * line;
         parts.reserve(4 * plane + self.lanes);
         input.reserve(POINTS * self.channels * self.stride + self.lanes);
-        products.reserve(POINTS * height * self.stride + self.lanes);
+        let group = PANELS * height;
+        products.reserve(POINTS * group * self.stride + self.lanes);
         results.reserve(4 * (image + self.lanes));
         let words = (self.lines + 2) * (self.columns + 2);
         for (number, grid) in grid.chunks_exact(words).take(lead * self.channels).enumerate() {
@@ -175,21 +178,22 @@ impl Winograd {
         let at = &self.at[..(lead * image).div_ceil(self.lanes)];
         let wide = at.len() * self.lanes;
         let places = lead * self.places();
-        let rows_of_panels = sums[..rows * places].chunks_mut(height * places);
-        for (panel, sums) in panels.zip(rows_of_panels) {
-            let points = panel.chunks_exact(self.channels * height);
-            for ((rows, grid), sums) in
-                points.zip(input.chunks(self.channels * self.stride)).zip(products.chunks_exact_mut(height * wide))
+        let panel = POINTS * self.channels * height;
+        for (panels, sums) in panels.chunks(PANELS * panel).zip(sums[..rows * places].chunks_mut(group * places)) {
+            let len = panels.len() / panel * height * wide;
+            for (point, (grid, sums)) in
+                input.chunks(self.channels * self.stride).zip(products.chunks_exact_mut(len)).take(POINTS).enumerate()
             {
                 sums.fill(0);
-                arch.dispatch(PlacesBlock { grid, at, summed: &self.summed, rows, sums, height: self.height });
+                let rows = &panels[point * self.channels * height..];
+                arch.dispatch(PlacesBlock { grid, at, summed: &self.summed, rows, panel, sums, height: self.height });
             }
             for (row, sums) in sums.chunks_exact_mut(places).enumerate() {
                 for (lead, sums) in sums.chunks_exact_mut(self.places()).enumerate() {
                     let source = &bytemuck::cast_slice(products)[row * wide + lead * image..];
                     let target = bytemuck::cast_slice_mut(results);
                     let part = image + self.lanes;
-                    arch.dispatch(Output { source, stride: height * wide, tiles: image, target, part });
+                    arch.dispatch(Output { source, stride: len, tiles: image, target, part });
                     join(target, (part, line), self.columns, bytemuck::cast_slice_mut(sums));
                 }
             }

@@ -90,7 +90,7 @@ impl fmt::Display for Why {
             Self::Operand { cost, reads } => {
                 write!(f, "a contraction loads it again and again (cost {cost} from {reads} values)")
             }
-            Self::Epilogue => f.write_str("a contraction ends with it, and each element is read again and again"),
+            Self::Epilogue => f.write_str("what sums ends with it, and each element is read again and again"),
             Self::Compared => f.write_str("it is compared with its own maximum or minimum, as it is rounded"),
             Self::Gathered => f.write_str("a gather reads it at places that depend on data"),
             Self::Packed => f.write_str("it is part of a vector"),
@@ -204,9 +204,9 @@ impl Chooser<'_> {
         }
     }
 
-    /// Stores the elementwise work behind a contraction in place of its sums, if a contraction or a window reads its
-    /// elements several times each: computed once, as an epilogue, it takes no more memory, and what reads it has plain
-    /// operands.
+    /// Stores the elementwise work behind a contraction or a reduction in place of its sums, if a contraction or a window
+    /// reads its elements several times each: computed once, where the sums are made, it takes no more memory, and what
+    /// reads it has plain operands.
     fn store_epilogues(&mut self, number: usize, users: &[Vec<usize>]) {
         let node = &self.program.nodes[number];
         let is_contraction = match node.op {
@@ -218,17 +218,17 @@ impl Chooser<'_> {
             let below = self.below_moves(input);
             let elements = |number: usize| self.program.nodes[number].shape.numel();
             let repeats = is_contraction || elements(input) > elements(below);
-            if repeats && !self.stored(below) && self.ends_contraction(below, users) {
+            if repeats && !self.stored(below) && self.ends_sums(below, users) {
                 self.store(below, Why::Epilogue);
             }
         }
     }
 
-    /// True if `number` is elementwise work on one contraction's sums, and all that is made of them.
-    fn ends_contraction(&self, number: usize, users: &[Vec<usize>]) -> bool {
+    /// True if `number` is elementwise work on the sums of one contraction or reduction, and all that is made of them.
+    fn ends_sums(&self, number: usize, users: &[Vec<usize>]) -> bool {
         let elements = |number: usize| self.program.nodes[number].shape.numel();
         let is_reshape = |number: usize| matches!(self.program.nodes[number].op, Op::Reshape);
-        let (mut within, mut next, mut contraction) = (vec![number], 0, None);
+        let (mut within, mut next, mut summed) = (vec![number], 0, None);
         while let Some(&found) = within.get(next) {
             next += 1;
             let node = &self.program.nodes[found];
@@ -237,8 +237,8 @@ impl Chooser<'_> {
                 return false;
             }
             for &input in node.inputs.iter().filter(|&&input| elements(input) == elements(number)) {
-                if matches!(self.program.nodes[input].op, Op::Contract(_)) {
-                    if *contraction.get_or_insert(input) != input {
+                if matches!(self.program.nodes[input].op, Op::Contract(_) | Op::Reduce { .. }) {
+                    if *summed.get_or_insert(input) != input {
                         return false;
                     }
                 } else if !self.stored(input) && (is_reshape(input) || !self.is_free(input)) && !within.contains(&input)
@@ -247,14 +247,14 @@ impl Chooser<'_> {
                 }
             }
         }
-        let Some(contraction) = contraction else { return false };
-        let (sums, last) = (&self.program.nodes[contraction], &self.program.nodes[number]);
-        let reads = self.inline[contraction].reads.union(&self.inline[number].reads).count();
+        let Some(summed) = summed else { return false };
+        let (sums, last) = (&self.program.nodes[summed], &self.program.nodes[number]);
+        let reads = self.inline[summed].reads.union(&self.inline[number].reads).count();
         // they share a kernel, and what is stored is no larger
         if sums.stage != last.stage || sums.dtype.size_bytes() < last.dtype.size_bytes() || reads > self.max_reads {
             return false;
         }
-        within.push(contraction);
+        within.push(summed);
         within[1..].iter().all(|&found| !self.outputs[found] && users[found].iter().all(|user| within.contains(user)))
     }
 

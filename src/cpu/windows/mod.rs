@@ -116,6 +116,11 @@ impl Windows {
         self.blocks.lead * self.blocks.lines * self.pictures.line
     }
 
+    /// Taps of all channels.
+    pub(super) fn depth(&self) -> usize {
+        self.pictures.channels * self.pictures.taps
+    }
+
     /// Taps of a block; the last one may have fewer.
     pub(super) fn block_taps(&self) -> usize {
         self.blocks.channels * self.pictures.taps
@@ -152,9 +157,31 @@ impl Windows {
         &self,
         env: &Env<'_>,
         registers: &mut Registers,
+        at: (usize, Range<usize>, Range<usize>),
+        (grid, margin): (&mut Words, usize),
+    ) {
+        self.evaluate(env, registers, at, (grid, margin), false);
+    }
+
+    /// The same where `grid` is that of the same places and taps of another batch.
+    pub(super) fn refill(
+        &self,
+        env: &Env<'_>,
+        registers: &mut Registers,
+        at: (usize, Range<usize>, Range<usize>),
+        (grid, margin): (&mut Words, usize),
+    ) {
+        // the parts of a line have their borders elsewhere than the line
+        self.evaluate(env, registers, at, (grid, margin), self.line.1 == 1);
+    }
+
+    fn evaluate(
+        &self,
+        env: &Env<'_>,
+        registers: &mut Registers,
         (batch, places, taps): (usize, Range<usize>, Range<usize>),
-        grid: &mut Words,
-        margin: usize,
+        (grid, margin): (&mut Words, usize),
+        has_border: bool,
     ) {
         grid.reserve(self.blocks.lead * self.lead_words() + margin);
         let pictures = &self.pictures;
@@ -169,8 +196,10 @@ impl Windows {
             let image = (batch * pictures.lead + lead) * pictures.channels;
             for (channel, target) in channels.clone().zip(grid.chunks_exact_mut(self.channel_words())) {
                 let target = &mut target[..words];
+                let from = (image + channel, start);
                 if let Some(bordered) = &self.bordered {
-                    bordered.fill(env.views, (image + channel, start), target);
+                    let fill = if has_border { Bordered::refill } else { Bordered::fill };
+                    fill(bordered, env.views, from, target);
                 } else {
                     for (number, target) in target.chunks_mut(STRIP).enumerate() {
                         let at = (image + channel, start + number * STRIP, target.len());

@@ -121,6 +121,15 @@ fn bias_and_relu_ride_on_the_product() {
 }
 
 #[test]
+fn a_mean_is_divided_where_it_is_summed() {
+    let mut trial = Trial::new();
+    let (x, w) = (trial.input([3, 4, 5, 5]), trial.input([6, 4]));
+    let plan = trial.check_all(&[x.flatten(2, 3).mean_dim(2).matmul(&w.t())]);
+    let Body::Contract(product) = &plan.kernels[1].body else { panic!("a product behind a mean\n{plan}") };
+    assert_eq!(product.lhs.0.instrs.len(), 1, "the product reads the mean as it is\n{plan}");
+}
+
+#[test]
 fn a_small_network_and_its_gradients() {
     let mut trial = Trial::new();
     let x = trial.input([4, 6]);
