@@ -37,6 +37,21 @@ pub(crate) fn write_new(path: &Path, contents: &[u8]) -> io::Result<()> {
     file.persist_noclobber(path).map(drop).map_err(|error| error.error)
 }
 
+/// What lies where a file was to be fetched to, and what to do about it; `None` if it may be the file.
+pub(crate) fn stand_in(contents: &[u8]) -> Option<&'static str> {
+    let text = contents.trim_ascii_start();
+    let begins = |with: &str| text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with.as_bytes()));
+    if text.is_empty() {
+        Some("it is empty: fetch it again")
+    } else if begins("version https://git-lfs.github.com/spec/") {
+        Some("it only says where Git LFS keeps the file: `git lfs pull` fetches that")
+    } else if begins("<!doctype html") || begins("<html") {
+        Some("it is a web page in place of the file: open it to see why, and fetch the file again")
+    } else {
+        None
+    }
+}
+
 /// An error if this file cannot be written; what it has now stays.
 #[cfg(feature = "cli")]
 pub(crate) fn can_be_written(path: &Path) -> Result<()> {
@@ -161,6 +176,18 @@ pub(crate) fn create_folder(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_in_for_a_file_is_told() {
+        let says = |contents: &str| stand_in(contents.as_bytes()).unwrap_or_default();
+        assert!(says("").contains("empty") && says(" \n").contains("empty"));
+        assert!(
+            says("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n").contains("git lfs pull")
+        );
+        assert!(says("\n<!DOCTYPE HTML>\n<p>404").contains("web page") && says("<html lang=en>").contains("web page"));
+        assert_eq!(stand_in(b"PK\x03\x04"), None);
+        assert_eq!(stand_in(b"<"), None);
+    }
 
     #[test]
     fn a_file_in_the_way_of_a_folder_is_named() {

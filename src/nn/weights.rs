@@ -12,7 +12,7 @@ use safetensors::{SafeTensorError, SafeTensors};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result, StateMismatch};
-use crate::files::write_whole;
+use crate::files::{stand_in, write_whole};
 use crate::formats::torch;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
@@ -224,6 +224,9 @@ impl InFile<'_> {
 }
 
 fn parsed<'a>(bytes: &'a [u8], path: &Path) -> Result<Parsed<'a>> {
+    if let Some(what) = stand_in(bytes) {
+        return Err(Error::format(path, what));
+    }
     if torch::is_of_torch(bytes) {
         let torch::Contents { tensors, unreadable } =
             torch::read(bytes).map_err(|reason| Error::format(path, reason))?;

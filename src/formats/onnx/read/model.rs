@@ -10,6 +10,7 @@ use prost::Message as _;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::files::stand_in;
 use crate::graph::{at_callers_line, in_module};
 use crate::nn::Module;
 use crate::ops::ok;
@@ -109,6 +110,9 @@ impl Model {
     }
 
     fn new(bytes: &[u8], path: &Path, folder: Option<&Path>, device: &Device) -> Result<Self> {
+        if let Some(what) = stand_in(bytes) {
+            return Err(Error::format(path, what));
+        }
         let proto = ModelProto::decode(bytes)
             .map_err(|error| Error::format(path, format!("{error}: it is damaged, or no ONNX model")))?;
         let core = Core::new(proto, path, folder, device).map_err(|error| at(path, error))?;
