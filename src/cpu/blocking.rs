@@ -2,9 +2,9 @@
 
 use pulp::Arch;
 
-use super::contract::Operands;
 use super::execute::STRIP;
 use super::micro::Tile;
+use super::operands::Operands;
 use super::windows::Windows;
 
 /// Summed points of a step: a panel of them fills two thirds of the first-level cache.

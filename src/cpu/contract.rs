@@ -4,18 +4,17 @@ use std::ops::Range;
 
 use pulp::Arch;
 
-use crate::dtype::DType;
 use crate::graph::ReduceOp;
-use crate::plan::{ContractKernel, LoopKernel, Store, Tape, ValueId};
+use crate::plan::{ContractKernel, LoopKernel};
 
 use super::blocking::{Blocking, ENOUGH_PIECES, MAX_COLUMNS};
 use super::execute::{Env, Inputs, STRIP, Spread};
-use super::gemm::{self, FEW, Matrix, NOT_TURNED, Part, Placed, TURNED, Target};
-use super::lanes::Height;
+use super::gemm::{self, Matrix, Part, Placed, TURNED, Target};
 use super::memory::{Blocks, Memory};
-use super::micro::{Block, Tile};
-use super::pack::{Groups, Operand, Panels};
-use super::prepack::{Buffers, Layout, Prepacked, Ready};
+use super::micro::Block;
+use super::operands::{Operands, Sides, fills_lanes, windows};
+use super::pack::{Operand, Panels};
+use super::prepack::{Buffers, Prepacked, Ready};
 use super::program::Program;
 use super::reshape::pool_as_contract;
 use super::scratch::Scratch;
@@ -29,8 +28,6 @@ const NANOSECONDS: f64 = 0.02;
 const PIECE_NANOSECONDS: f64 = 300.0;
 /// Terms of a sum over windows, at most, that are added one after the other.
 const MAX_POOLED: usize = 512;
-/// The share of lanes that windows without a filter of many channels must fill.
-const MIN_FILLED: f64 = 0.4;
 /// Blocks of rows from which on it is worth turning an operand over once for all of them.
 const MIN_TURNED: usize = 2;
 
@@ -63,17 +60,6 @@ pub(super) struct CompiledContract {
     pub(super) nanoseconds: f64,
 }
 
-/// The operands: lhs and rhs.
-#[derive(Debug)]
-pub(super) enum Operands {
-    /// Multiplied as they lie.
-    Plain(Matrix, Matrix),
-    /// Packed for the micro-kernel.
-    Packed(Box<[Operand; 2]>),
-    /// The second one is evaluated into grids, the first one packed.
-    Windows(Box<Windowed>),
-}
-
 /// Memory of a kernel's own: the pieces of cut sums, `[chunk][batch][m][n]`, or an operand
 /// made ready for all blocks: turned over, `[batch][k][n]`, or transformed.
 #[derive(Debug)]
@@ -88,45 +74,6 @@ pub(super) struct Piece {
     pub(super) batch: usize,
     pub(super) rows: Range<usize>,
     pub(super) columns: Range<usize>,
-}
-
-/// True if the results lie closer together along `m` than along `n`.
-fn stores_along(stores: &[Store], m: &[usize], n: &[usize], axes: &[usize]) -> bool {
-    let stride = |store: &Store, group: &[usize]| {
-        let axis = *group.iter().rev().find(|&&axis| axes[axis] > 1)?;
-        let (strides, _) = store.index.affine(axes.len())?;
-        (strides[axis] != 0).then_some(strides[axis].abs())
-    };
-    stores.first().is_some_and(|store| match (stride(store, m), stride(store, n)) {
-        (Some(along_m), Some(along_n)) => along_m < along_n,
-        (along_m, along_n) => along_m.is_some() && along_n.is_none(),
-    })
-}
-
-/// Lhs or rhs as windows: lhs is looked at only if rhs is none.
-fn windows(kernel: &ContractKernel, dtypes: &[DType]) -> [Option<Windows>; 2] {
-    let axes = &kernel.axes;
-    let [batch, m, n, k] = [0, 1, 2, 3].map(|number| kernel.group(number).collect::<Vec<usize>>());
-    let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
-    let find = |own: &[usize], (tape, value): &(Tape, ValueId), others: &[usize]| {
-        let groups = Groups { batch: &batch, own, summed: &k };
-        let is_float = kernel.accumulator.is_float();
-        is_float.then(|| Windows::new(axes, &groups, (tape, *value), size(others), dtypes)).flatten()
-    };
-    match find(&n, &kernel.rhs, &m) {
-        Some(rhs) => [None, Some(rhs)],
-        None => [find(&m, &kernel.lhs, &n), None],
-    }
-}
-
-/// True if the windows' places can be the lanes of vectors, and are not too few.
-fn fills_lanes(windows: &Windows, arch: Arch) -> bool {
-    windows.lanes(arch).is_some_and(|lanes| lanes.share(Height::ONE, 1) >= MIN_FILLED)
-}
-
-/// True if an operand is windows whose places can be the lanes of vectors.
-pub(super) fn slides(kernel: &ContractKernel, dtypes: &[DType], arch: Arch) -> bool {
-    windows(kernel, dtypes).iter().flatten().any(|windows| fills_lanes(windows, arch))
 }
 
 impl CompiledContract {
@@ -154,45 +101,16 @@ impl CompiledContract {
         arch: Arch,
         ([windows_of_lhs, windows_of_rhs], join): ([Option<Windows>; 2], Option<ReduceOp>),
     ) -> Self {
-        let (axes, dtypes) = (&kernel.axes, buffers.dtypes.as_slice());
-        let group = |number| kernel.group(number).collect::<Vec<usize>>();
-        let (batch, mut m, mut n, k) = (group(0), group(1), group(2), group(3));
-        let (mut lhs, mut rhs) = (&kernel.lhs, &kernel.rhs);
-        let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
-        let across = stores_along(&kernel.stores, &m, &n, axes);
-        // Tiles half empty cost more than results written with gaps.
-        let (plain, swapped) = (Tile::padded(arch, size(&m), size(&n)), Tile::padded(arch, size(&n), size(&m)));
-        let mut swap = if across { 2 * swapped <= 3 * plain } else { 3 * swapped < 2 * plain };
-        match (&windows_of_lhs, &windows_of_rhs) {
-            (_, Some(_)) => swap = false,
-            (Some(_), None) => swap = true,
-            (None, None) => {}
-        }
-        let found = windows_of_rhs.or(windows_of_lhs);
-        if swap {
-            std::mem::swap(&mut m, &mut n);
-            std::mem::swap(&mut lhs, &mut rhs);
-        }
-        let groups = |own| Groups { batch: &batch, own, summed: &k };
-        let matrix = |own, tape| Matrix::new(axes, &groups(own), tape, dtypes);
-        let operand = |own, tape| Operand::new(axes, &groups(own), tape, dtypes);
-        let (lhs, rhs) = ((&lhs.0, lhs.1), (&rhs.0, rhs.1));
-        let (lhs_tape, rhs_tape) = (lhs, rhs);
-        let operands = match (matrix(&m, lhs), matrix(&n, rhs), found) {
-            (Some(lhs), Some(rhs), _) => Operands::Plain(lhs, rhs),
-            (_, _, Some(windows)) => {
-                Operands::Windows(Box::new(Windowed::new(arch, windows, operand(&m, lhs), size(&m), join)))
-            }
-            _ => Operands::Packed(Box::new([operand(&m, lhs), operand(&n, rhs)])),
-        };
+        let dtypes = buffers.dtypes.as_slice();
+        let sides = Sides::new(kernel, [windows_of_lhs.is_some(), windows_of_rhs.is_some()], arch);
+        let operands = sides.operands(arch, windows_of_rhs.or(windows_of_lhs), join, dtypes);
         let direct = match operands {
-            Operands::Plain(..) => Target::new(kernel, &groups(&m), &groups(&n), dtypes),
+            Operands::Plain(..) => Target::new(kernel, &sides.groups(&sides.m), &sides.groups(&sides.n), dtypes),
             _ => None,
         };
-        let [batches, rows_all, columns_all, k_all] = [size(&batch), size(&m), size(&n), size(&k)];
-
+        let [batches, rows_all, columns_all, k_all] = sides.sizes();
         let work = batches * rows_all * columns_all * k_all;
-        let blocks = Blocking::new(arch, &operands, [batches, rows_all, columns_all, k_all]);
+        let blocks = Blocking::new(arch, &operands, sides.sizes());
         let pieces = blocks.pieces([batches, rows_all, columns_all]);
         let flat = columns_all <= blocks.columns;
         let together = match &operands {
@@ -201,12 +119,13 @@ impl CompiledContract {
             }
             _ => 1,
         };
+        let Sides { batch, m, n, .. } = &sides;
         let (fixed, walked) = if together > 1 {
-            (Vec::new(), [batch.as_slice(), &m, &n].concat())
+            (Vec::new(), [batch.as_slice(), m, n].concat())
         } else if flat {
-            (batch.clone(), [m.as_slice(), &n].concat())
+            (batch.clone(), [m.as_slice(), n].concat())
         } else {
-            ([batch.as_slice(), &m].concat(), n.clone())
+            ([batch.as_slice(), m].concat(), n.clone())
         };
         let turned = match &operands {
             Operands::Plain(_, rhs) if rhs.lies_along_sums() && k_all <= blocks.chunk => {
@@ -214,31 +133,9 @@ impl CompiledContract {
             }
             _ => None,
         };
-        let prepacked =
-            |own, operand, (layout, words)| Prepacked::new(axes, &groups(own), operand, (layout, words), buffers);
-        let panels = |points: usize, width: usize| {
-            (Layout::Panels { width, depth: blocks.depth }, points.next_multiple_of(width) * k_all)
-        };
         let turns = turned.is_some() && rows_all.div_ceil(blocks.rows) >= MIN_TURNED;
-        let prepacked = match &operands {
-            // what the crate would not turn over it shall not find turned over
-            Operands::Plain(..)
-                if turned.is_some() && rows_all > FEW && blocks.least([rows_all, columns_all]) > NOT_TURNED =>
-            {
-                [None, prepacked(&n, rhs_tape, (Layout::Turned, columns_all * k_all))]
-            }
-            Operands::Plain(..) => [None, None],
-            Operands::Packed(_) => [
-                prepacked(&m, lhs_tape, panels(rows_all, blocks.tile.rows)),
-                // blocks may be no whole tiles
-                prepacked(&n, rhs_tape, panels(columns_all, blocks.tile.columns))
-                    .filter(|_| blocks.columns.is_multiple_of(blocks.tile.columns)),
-            ],
-            Operands::Windows(operands) => {
-                [operands.layout(&blocks, k_all).and_then(|layout| prepacked(&m, lhs_tape, layout)), None]
-            }
-        };
-        let epilogue = Program::new(axes, (&fixed, &walked), &kernel.epilogue, &kernel.stores, &[], dtypes);
+        let prepacked = sides.prepacked(&operands, &blocks, turned.is_some(), buffers);
+        let epilogue = Program::new(&kernel.axes, (&fixed, &walked), &kernel.epilogue, &kernel.stores, &[], dtypes);
         let slots = match &operands {
             Operands::Plain(..) => epilogue.slots,
             Operands::Packed(packed) => packed.iter().map(Operand::slots).fold(epilogue.slots, usize::max),

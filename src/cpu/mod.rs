@@ -29,6 +29,7 @@ mod math;
 mod memory;
 mod micro;
 mod offsets;
+mod operands;
 mod pack;
 mod philox;
 mod position;
