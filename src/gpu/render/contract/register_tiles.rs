@@ -60,14 +60,7 @@ pub(super) fn render(
     let kernel = sliding.as_ref().map_or(kernel, |sliding| &sliding.kernel);
     let [batch, rows, columns, inner] = kernel.sizes();
     let column_groups = tile_columns / 4;
-    let right_wide = operand_lanes(kernel, &kernel.rhs.0, COLUMNS).unwrap_or_else(|| column_lanes(kernel));
-    let left_wide = operand_lanes(kernel, &kernel.lhs.0, ROWS).filter(|&wide| match wide {
-        Wide::Inner if sliding.is_some() => false,
-        // four steps at once are four times the text to compile; a large tile reads little for its work
-        Wide::Inner => right_wide == Wide::Inner || sharing == 1 && tile_rows * tile_columns < LARGE_TILE,
-        _ => tile_rows >= 4,
-    });
-    let left_wide = left_wide.unwrap_or(Wide::None);
+    let [left_wide, right_wide] = widths(kernel, sliding.is_some(), [tile_rows, tile_columns], sharing);
     let step = match &sliding {
         Some(sliding) => sliding.taps,
         None if left_wide == Wide::Inner || right_wide == Wide::Inner => 4,
@@ -119,15 +112,7 @@ pub(super) fn render(
         let operands = (&left, &right, sliding.as_ref());
         let body = step_body(&mut module, kernel, operands, (lefts, tile_columns), step);
         let count = module.number((inner / step) as u64);
-        let _ = match (shares, unit(kernel) / step) {
-            (1, _) => write!(code, "    for (var q = 0u; q < {count}; q++) {{\n{body}    }}\n"),
-            (_, 0 | 1) => write!(code, "    for (var q = share; q < {count}; q += SHARES) {{\n{body}    }}\n"),
-            (_, steps) => write!(
-                code,
-                "    for (var first = share * {steps}u; first < {count}; first += SHARES * {steps}u) {{\n    \
-                 for (var q = first; q < first + {steps}u; q++) {{\n{body}    }}\n    }}\n"
-            ),
-        };
+        code.push_str(&steps(&body, &count, unit(kernel) / step, shares > 1));
     }
     let quads: Vec<String> =
         (0..tile_rows).flat_map(|row| (0..column_groups).map(move |group| format!("s{row}_{group}"))).collect();
@@ -161,27 +146,8 @@ pub(super) fn render(
             let _ = writeln!(code, "    let of_columns{group}_{id} = column_{id}(batch, column + {}u);", 4 * group);
         }
     }
-    // a tile that fits has no edge to test
-    let mut edge = |size: usize, side: usize| (!size.is_multiple_of(side)).then(|| module.number(size as u64));
-    let edges = [edge(rows, tile_rows), edge(columns, tile_columns)];
-    for row in 0..tile_rows {
-        for group in 0..column_groups {
-            let places = [format!("row + {row}u"), format!("column + {}u", group * 4)];
-            let inside = places.iter().zip(&edges).filter_map(|(at, edge)| Some(format!("{at} < {}", edge.as_ref()?)));
-            let inside: Vec<String> = inside.collect();
-            let all = if shares > 1 { "all_" } else { "" };
-            let mut given = vec!["batch".to_owned()];
-            given.extend(places);
-            given.push(format!("{all}s{row}_{group}"));
-            given.extend(fixed.rows.iter().map(|id| format!("of_row{row}_{id}")));
-            given.extend(fixed.columns.iter().map(|id| format!("of_columns{group}_{id}")));
-            let finish = format!("finish({});", given.join(", "));
-            let _ = match inside.is_empty() {
-                true => writeln!(code, "    {finish}"),
-                false => writeln!(code, "    if ({}) {{\n        {finish}\n    }}", inside.join(" && ")),
-            };
-        }
-    }
+    let sums = if shares > 1 { "all_s" } else { "s" };
+    store_tile(&mut module, [rows, columns], [tile_rows, tile_columns], &fixed, sums, &mut code);
     let blocks = (sharing > 1).then_some(("column_blocks", column_blocks));
     for (name, count) in [("row_tiles", row_tiles), ("column_tiles", column_tiles)].into_iter().chain(blocks) {
         let count = module.number(count as u64);
@@ -205,6 +171,61 @@ pub(super) fn render(
                 format!("{operands}\nfn compute({of_tile}, share: u32, thread: u32, stores: bool) {{\n{code}}}\n");
             let slots = [("grid", grid.as_str()), ("shared", &shared), ("compute", &compute)];
             module.finish("contract_shared.wgsl", &slots, groups)
+        }
+    }
+}
+
+/// How the left and the right operand are read: several rows, columns or steps at once where they lie so.
+fn widths(kernel: &ContractKernel, slides: bool, [rows, columns]: [usize; 2], sharing: usize) -> [Wide; 2] {
+    let right = operand_lanes(kernel, &kernel.rhs.0, COLUMNS).unwrap_or_else(|| column_lanes(kernel));
+    let left = operand_lanes(kernel, &kernel.lhs.0, ROWS).filter(|&wide| match wide {
+        Wide::Inner if slides => false,
+        // four steps at once are four times the text to compile; a large tile reads little for its work
+        Wide::Inner => right == Wide::Inner || sharing == 1 && rows * columns < LARGE_TILE,
+        _ => rows >= 4,
+    });
+    [left.unwrap_or(Wide::None), right]
+}
+
+/// The loop over `count` steps. If they are shared, invocations take them in turns, so many at a time.
+fn steps(body: &str, count: &str, together: usize, are_shared: bool) -> String {
+    match together {
+        _ if !are_shared => format!("    for (var q = 0u; q < {count}; q++) {{\n{body}    }}\n"),
+        0 | 1 => format!("    for (var q = share; q < {count}; q += SHARES) {{\n{body}    }}\n"),
+        steps => format!(
+            "    for (var first = share * {steps}u; first < {count}; first += SHARES * {steps}u) {{\n    \
+             for (var q = first; q < first + {steps}u; q++) {{\n{body}    }}\n    }}\n"
+        ),
+    }
+}
+
+/// Hands each four of a tile's sums, which are named after `sums`, to the epilogue.
+fn store_tile(
+    module: &mut Module<'_>,
+    [rows, columns]: [usize; 2],
+    [tile_rows, tile_columns]: [usize; 2],
+    fixed: &Fixed,
+    sums: &str,
+    code: &mut String,
+) {
+    // a tile that fits has no edge to test
+    let mut edge = |size: usize, side: usize| (!size.is_multiple_of(side)).then(|| module.number(size as u64));
+    let edges = [edge(rows, tile_rows), edge(columns, tile_columns)];
+    for row in 0..tile_rows {
+        for group in 0..tile_columns / 4 {
+            let places = [format!("row + {row}u"), format!("column + {}u", group * 4)];
+            let inside = places.iter().zip(&edges).filter_map(|(at, edge)| Some(format!("{at} < {}", edge.as_ref()?)));
+            let inside: Vec<String> = inside.collect();
+            let mut given = vec!["batch".to_owned()];
+            given.extend(places);
+            given.push(format!("{sums}{row}_{group}"));
+            given.extend(fixed.rows.iter().map(|id| format!("of_row{row}_{id}")));
+            given.extend(fixed.columns.iter().map(|id| format!("of_columns{group}_{id}")));
+            let finish = format!("finish({});", given.join(", "));
+            let _ = match inside.is_empty() {
+                true => writeln!(code, "    {finish}"),
+                false => writeln!(code, "    if ({}) {{\n        {finish}\n    }}", inside.join(" && ")),
+            };
         }
     }
 }
