@@ -109,6 +109,20 @@ pub(super) fn without_equals(command: &mut Command, arguments: &[OsString], erro
     said.map_or(error, |said| command.error(ErrorKind::UnknownArgument, said))
 }
 
+/// The error with a tip, where a model's file stands in place of what `brasa bench` may measure; else as it is.
+pub(super) fn with_tip(mut error: Error) -> Error {
+    let said = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    let value = said(ContextKind::InvalidValue);
+    if said(ContextKind::InvalidArg) == "[SUITES]..." && value.to_ascii_lowercase().ends_with(".onnx") {
+        let tip = format!("to measure a model, write --onnx {value}");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -92,7 +92,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let matches = match command.try_get_matches_from_mut(&args) {
         Ok(matches) => matches,
         Err(error) => {
-            let error = arguments::without_equals(&mut command, &args, error);
+            let error = arguments::with_tip(arguments::without_equals(&mut command, &args, error));
             // Help and version are such errors, too; clap knows which stream each belongs on. If that is closed,
             // there is nobody to tell.
             let _ = error.print();

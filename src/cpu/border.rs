@@ -74,31 +74,21 @@ impl Bordered {
         is_of_lines.then_some(Self { buffer, offset, fixed, across: sides, along, border: elsewhere })
     }
 
-    /// Fills `grid`, whole lines, from word `start` on, at fixed point number `point`.
-    pub(super) fn fill(&self, views: &[View], (point, start): (usize, usize), grid: &mut [u32]) {
+    /// Fills `grid`, whole lines, from word `start` on, at fixed point number `point`. If it `has_border`, which is that
+    /// of all fixed points, only what lies inside is written.
+    pub(super) fn fill(&self, views: &[View], (point, start): (usize, usize), grid: &mut [u32], has_border: bool) {
         let view = &views[self.buffer];
         let Side { extent, ref inside, .. } = self.along;
         let base = self.offset + distance(point, &self.fixed) + inside.start as i64;
         let first = start / extent;
         for (number, line) in grid.chunks_exact_mut(extent).enumerate() {
-            let Some(at) = self.line(first + number) else {
-                line.fill(self.border);
-                continue;
-            };
-            line[..inside.start].fill(self.border);
-            line[inside.end..].fill(self.border);
-            view.read_run::<u32>(base + at, &mut line[inside.clone()]);
-        }
-    }
-
-    /// The same where a grid of other fixed points lies already, whose border is as large.
-    pub(super) fn refill(&self, views: &[View], (point, start): (usize, usize), grid: &mut [u32]) {
-        let view = &views[self.buffer];
-        let Side { extent, ref inside, .. } = self.along;
-        let base = self.offset + distance(point, &self.fixed) + inside.start as i64;
-        let first = start / extent;
-        for (number, line) in grid.chunks_exact_mut(extent).enumerate() {
-            if let Some(at) = self.line(first + number) {
+            let at = self.line(first + number);
+            if !has_border {
+                let inside = if at.is_some() { inside.clone() } else { 0..0 };
+                line[..inside.start].fill(self.border);
+                line[inside.end..].fill(self.border);
+            }
+            if let Some(at) = at {
                 view.read_run::<u32>(base + at, &mut line[inside.clone()]);
             }
         }

@@ -104,6 +104,7 @@ impl LinesBlock<'_> {
                         })*
                     };
                 }
+                const { assert!(LINES + HEIGHT - 1 <= 10, "a line is not listed") };
                 each_line!(0 1 2 3 4 5 6 7 8 9);
                 for (number_of_line, sums) in tile.into_iter().enumerate() {
                     for (v, sum) in sums.into_iter().enumerate() {

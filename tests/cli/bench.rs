@@ -191,6 +191,7 @@ fn of_one_device_it_is_told_what_it_trains() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     refuses(&["bench", "nonsense"], 2, &["nonsense", "matmul"]);
+    refuses(&["bench", "my/model.onnx"], 2, &["matmul", "--onnx my/model.onnx"]);
     refuses(&["bench", "matmul", "--filter", "no such case"], 2, &["no such case"]);
     refuses(&["bench", "--model", "mlp"], 2, &["--crossover"]);
     for more in [&["matmul"][..], &["--filter", "conv"], &["--as-notebook"], &["--csv"]] {

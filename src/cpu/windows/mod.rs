@@ -198,8 +198,7 @@ impl Windows {
                 let target = &mut target[..words];
                 let from = (image + channel, start);
                 if let Some(bordered) = &self.bordered {
-                    let fill = if has_border { Bordered::refill } else { Bordered::fill };
-                    fill(bordered, env.views, from, target);
+                    bordered.fill(env.views, from, target, has_border);
                 } else {
                     for (number, target) in target.chunks_mut(STRIP).enumerate() {
                         let at = (image + channel, start + number * STRIP, target.len());
