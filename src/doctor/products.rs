@@ -9,6 +9,7 @@ use crate::matmul_precision::MatmulPrecision;
 use crate::ops::conv::ConvOptions;
 use crate::runtime::Step;
 use crate::tensor::Tensor;
+use crate::units::thousands;
 
 use super::Outcome;
 use super::rows::values;
@@ -65,6 +66,7 @@ fn check(device: &Device, dtype: DType, factors: [f32; 2]) -> Result<Outcome> {
         Ok(right) => results += right,
         Err(wrong) => return Ok(Outcome::Failed(format!("a convolution's {wrong}"))),
     }
+    let results = thousands(results);
     Ok(Outcome::Passed(format!("{results} results of products, a convolution and its gradients are exact")))
 }
 
