@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all.
+//! Files that are there whole or not at all, and what may lie in place of one.
 
 use std::fs::File;
 use std::io::{self, Write as _};

@@ -150,15 +150,6 @@ pub(super) struct Placed<'a> {
     pub(super) view: View,
 }
 
-/// True if both operands of `kernel` are plain.
-pub(super) fn is_plain(kernel: &ContractKernel, dtypes: &[DType]) -> bool {
-    let [batch, m, n, k] = [0, 1, 2, 3].map(|number| kernel.group(number).collect::<Vec<usize>>());
-    let plain = |own: &[usize], (tape, value): &(Tape, ValueId)| {
-        Matrix::new(&kernel.axes, &Groups { batch: &batch, own, summed: &k }, (tape, *value), dtypes).is_some()
-    };
-    plain(&m, &kernel.lhs) && plain(&n, &kernel.rhs)
-}
-
 /// A result that is stored as it is summed: rows at one stride, each without gaps.
 #[derive(Debug)]
 pub(super) struct Target {

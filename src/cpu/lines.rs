@@ -26,8 +26,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// For the vectors of so many places, and a filter with `taps`; `None` if they do not lie in lines of the same grid,
-    /// or are too few.
+    /// For the vectors of so many places, and a filter with `taps`; `None` if they do not lie in lines of the same grid.
     pub(super) fn new(lanes: &Lanes, places: usize, taps: &[u32]) -> Option<Self> {
         let (vectors, at) = (lanes.vectors_of_line()?, lanes.at(places));
         let step = at.get(vectors)?.checked_sub(at[0])?;
@@ -40,8 +39,12 @@ impl Lines {
         };
         let fits = |&height: &usize| taps.len().is_multiple_of(height) && in_lines(taps, taps.len() / height);
         let height = HEIGHTS.into_iter().rev().find(fits)?;
-        let is_enough = at.len() >= LINES * vectors && in_lines(at, vectors);
-        is_enough.then_some(Self { vectors, step, height })
+        in_lines(at, vectors).then_some(Self { vectors, step, height })
+    }
+
+    /// True if the first `vectors` vectors, which end with a line, are enough to be computed so.
+    pub(super) fn fill_tile(&self, vectors: usize) -> bool {
+        vectors >= LINES * self.vectors
     }
 }
 

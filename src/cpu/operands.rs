@@ -44,18 +44,23 @@ fn stores_along(stores: &[Store], m: &[usize], n: &[usize], axes: &[usize]) -> b
 
 /// Lhs or rhs as windows: lhs is looked at only if rhs is none.
 pub(super) fn windows(kernel: &ContractKernel, dtypes: &[DType]) -> [Option<Windows>; 2] {
-    let axes = &kernel.axes;
-    let [batch, m, n, k] = [0, 1, 2, 3].map(|number| kernel.group(number).collect::<Vec<usize>>());
-    let size = |group: &[usize]| group.iter().map(|&axis| axes[axis]).product::<usize>();
-    let find = |own: &[usize], (tape, value): &(Tape, ValueId), others: &[usize]| {
-        let groups = Groups { batch: &batch, own, summed: &k };
+    let sides = Sides::as_named(kernel);
+    let ([lhs, rhs], [_, rows, columns, _]) = (sides.operands, sides.sizes());
+    let find = |own: &[usize], operand, others: usize| {
         let is_float = kernel.accumulator.is_float();
-        is_float.then(|| Windows::new(axes, &groups, (tape, *value), size(others), dtypes)).flatten()
+        is_float.then(|| Windows::new(sides.axes, &sides.groups(own), operand, others, dtypes)).flatten()
     };
-    match find(&n, &kernel.rhs, &m) {
+    match find(&sides.n, rhs, rows) {
         Some(rhs) => [None, Some(rhs)],
-        None => [find(&m, &kernel.lhs, &n), None],
+        None => [find(&sides.m, lhs, columns), None],
     }
+}
+
+/// True if both operands are plain.
+pub(super) fn is_plain(kernel: &ContractKernel, dtypes: &[DType]) -> bool {
+    let sides = Sides::as_named(kernel);
+    let [lhs, rhs] = sides.operands;
+    sides.matrix(&sides.m, lhs, dtypes).is_some() && sides.matrix(&sides.n, rhs, dtypes).is_some()
 }
 
 /// True if the windows' places can be the lanes of vectors, and are not too few.
@@ -81,12 +86,17 @@ pub(super) struct Sides<'a> {
 }
 
 impl<'a> Sides<'a> {
+    /// Lhs first.
+    fn as_named(kernel: &'a ContractKernel) -> Self {
+        let [batch, m, n, k] = [0, 1, 2, 3].map(|number| kernel.group(number).collect::<Vec<usize>>());
+        let operands = [&kernel.lhs, &kernel.rhs].map(|(tape, value)| (tape, *value));
+        Self { axes: &kernel.axes, batch, m, n, k, operands }
+    }
+
     /// Windows, if lhs or rhs of the kernel are some, give the columns; else what stores better and wastes less.
     pub(super) fn new(kernel: &'a ContractKernel, are_windows: [bool; 2], arch: Arch) -> Self {
-        let [batch, m, n, k] = [0, 1, 2, 3].map(|number| kernel.group(number).collect::<Vec<usize>>());
-        let [lhs, rhs] = [&kernel.lhs, &kernel.rhs].map(|(tape, value)| (tape, *value));
-        let sides = Self { axes: &kernel.axes, batch, m, n, k, operands: [lhs, rhs] };
-        let [_, rows, columns, _] = sides.sizes();
+        let sides = Self::as_named(kernel);
+        let ([lhs, rhs], [_, rows, columns, _]) = (sides.operands, sides.sizes());
         // Tiles half empty cost more than results written with gaps.
         let (plain, swapped) = (Tile::padded(arch, rows, columns), Tile::padded(arch, columns, rows));
         let swaps = match are_windows {
@@ -107,6 +117,10 @@ impl<'a> Sides<'a> {
         [&self.batch, &self.m, &self.n, &self.k].map(|group| group.iter().map(|&axis| self.axes[axis]).product())
     }
 
+    fn matrix(&self, own: &[usize], operand: (&Tape, ValueId), dtypes: &[DType]) -> Option<Matrix> {
+        Matrix::new(self.axes, &self.groups(own), operand, dtypes)
+    }
+
     /// How they are read; `windows` are those that the second one is, to be multiplied, or only joined.
     pub(super) fn operands(
         &self,
@@ -116,7 +130,7 @@ impl<'a> Sides<'a> {
         dtypes: &[DType],
     ) -> Operands {
         let [lhs, rhs] = self.operands;
-        let matrix = |own, operand| Matrix::new(self.axes, &self.groups(own), operand, dtypes);
+        let matrix = |own, operand| self.matrix(own, operand, dtypes);
         let operand = |own, operand| Operand::new(self.axes, &self.groups(own), operand, dtypes);
         match (matrix(&self.m, lhs), matrix(&self.n, rhs), windows) {
             (Some(lhs), Some(rhs), _) => Operands::Plain(lhs, rhs),

@@ -7,8 +7,7 @@ use crate::graph::{Binary, ReduceOp};
 use crate::matmul_precision::MatmulPrecision;
 use crate::plan::{Body, ContractKernel, Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape};
 
-use super::gemm::is_plain;
-use super::operands::slides;
+use super::operands::{is_plain, slides};
 use super::program::LoneLoad;
 
 /// Contractions with at most this many rows or columns are computed without packing: each operand is read about once.

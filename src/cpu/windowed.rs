@@ -39,8 +39,9 @@ pub(super) struct Windowed {
 enum Way {
     /// With the other operand's points as lanes.
     Others,
-    /// With the windows' places as lanes, where that leaves fewer of them empty.
-    Places(Lanes, Height),
+    /// With the windows' places as lanes, where that leaves fewer of them empty; a single filter in several lines, where
+    /// it has some.
+    Places(Lanes, Height, Option<Lines>),
     /// The same without another operand.
     Pool(Lanes, ReduceOp),
     Tiles(Winograd),
@@ -65,7 +66,11 @@ impl Windowed {
         let with_others = if summed { depth } else { depth + TURNED } / others;
         let pays = |lanes: &Lanes| depth / lanes.share(height, rows) <= with_others;
         let lanes = windows.lanes(arch).filter(|lanes| (!summed || other.is_along_sums()) && pays(lanes));
-        let way = lanes.map_or(Way::Others, |lanes| Way::Places(lanes, height));
+        let way = lanes.map_or(Way::Others, |lanes| {
+            let is_single = rows == 1 && !summed;
+            let lines = is_single.then(|| Lines::new(&lanes, windows.block_places(), windows.taps())).flatten();
+            Way::Places(lanes, height, lines)
+        });
         Self { windows, other, rows, way }
     }
 
@@ -73,7 +78,7 @@ impl Windowed {
     pub(super) fn unit(&self, tile: Tile) -> usize {
         match &self.way {
             Way::Others => tile.columns,
-            Way::Places(_, height) => height.0,
+            Way::Places(_, height, _) => height.0,
             Way::Pool(..) => 1,
             Way::Tiles(winograd) => winograd.height.0,
         }
@@ -135,7 +140,7 @@ impl Windowed {
         }
         match (&self.way, ready) {
             (Way::Others, _) => self.sum_others(env, scratch, (piece, summed), blocks, ready),
-            (Way::Places(lanes, height), _) => {
+            (Way::Places(lanes, height, _), _) => {
                 self.sum_places(env, scratch, (piece, summed), (blocks, ready), (lanes, *height));
             }
             (Way::Pool(..), _) => unreachable!("a pool is a plane"),
@@ -159,7 +164,13 @@ impl Windowed {
         panels.sums.reserve(len);
         panels.sums[..len].fill(0);
         if !windows.places_are_summed() {
-            windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), (&mut panels.lhs, 0));
+            windows.fill(
+                env,
+                registers,
+                (piece.batch, piece.columns.clone(), summed.clone()),
+                (&mut panels.lhs, 0),
+                false,
+            );
         }
         for start in summed.clone().step_by(depth) {
             let summed = start..summed.end.min(start + depth);
@@ -169,6 +180,7 @@ impl Windowed {
                     registers,
                     (piece.batch, summed.clone(), piece.columns.clone()),
                     (&mut panels.lhs, 0),
+                    false,
                 );
             }
             let range = (piece.batch, summed.clone(), piece.rows.clone());
@@ -193,7 +205,7 @@ impl Windowed {
         let Panels { lhs: grid, sums, winograd: work, .. } = panels;
         let (rows, columns) = (piece.rows.len(), piece.columns.len());
         sums.reserve(rows * columns);
-        self.windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed), (grid, 0));
+        self.windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed), (grid, 0), false);
         let len = winograd.weights_len(winograd.height.0);
         let count = self.rows.div_ceil(winograd.height.0);
         let batch = if ready.batches == 1 { 0 } else { piece.batch };
@@ -220,23 +232,19 @@ impl Windowed {
         (batches, columns, summed): (Range<usize>, Range<usize>, Range<usize>),
     ) {
         let Panels { lhs: grid, rhs, sums, lines: spread, .. } = panels;
-        let (lanes, op) = match &self.way {
-            Way::Places(lanes, _) => (lanes, None),
-            Way::Pool(lanes, op) => (lanes, Some(*op)),
+        let (lanes, lines, op) = match &self.way {
+            Way::Places(lanes, _, lines) => (lanes, *lines, None),
+            Way::Pool(lanes, op) => (lanes, None, Some(*op)),
             Way::Others | Way::Tiles(_) => unreachable!("only a pool or a single filter is a plane"),
         };
         let (places, margin) = (columns.len(), lanes.margin());
         let taps = self.windows.distances(&columns, &summed).summed;
         let (at, to) = (lanes.at(places), lanes.to(places));
-        let lines = if op.is_none() { Lines::new(lanes, places, taps) } else { None };
+        let lines = lines.filter(|lines| lines.fill_tile(at.len()));
         sums.reserve(batches.len() * places + margin);
         for (number, batch) in batches.enumerate() {
             let from = (batch, columns.clone(), summed.clone());
-            if number == 0 {
-                self.windows.fill(env, registers, from, (grid, margin));
-            } else {
-                self.windows.refill(env, registers, from, (grid, margin));
-            }
+            self.windows.fill(env, registers, from, (grid, margin), number > 0);
             let how = if let Some(op) = op {
                 Join::Reduce(op)
             } else {
@@ -278,7 +286,13 @@ impl Windowed {
             for start in summed.clone().step_by(blocks.depth) {
                 let summed = start..summed.end.min(start + blocks.depth);
                 let places = summed.len();
-                windows.fill(env, registers, (piece.batch, summed.clone(), piece.columns.clone()), (grid, margin));
+                windows.fill(
+                    env,
+                    registers,
+                    (piece.batch, summed.clone(), piece.columns.clone()),
+                    (grid, margin),
+                    false,
+                );
                 other.lines(env, registers, (piece.batch, summed.clone(), piece.rows.clone()), (rhs, places));
                 lanes.spread(rhs, lines, (rows, places));
                 let taps = windows.distances(&piece.columns, &summed).own;
@@ -288,7 +302,7 @@ impl Windowed {
             }
             return;
         }
-        windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), (grid, margin));
+        windows.fill(env, registers, (piece.batch, piece.columns.clone(), summed.clone()), (grid, margin), false);
         let len = rows.next_multiple_of(height.0) * lanes.spread_len(columns);
         sums.reserve(len);
         sums[..len].fill(0);

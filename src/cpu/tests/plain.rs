@@ -5,7 +5,8 @@ use pulp::Arch;
 
 use super::contracts::{contract, packed};
 use super::*;
-use crate::cpu::gemm::{by_the_crate_alone, is_plain};
+use crate::cpu::gemm::by_the_crate_alone;
+use crate::cpu::operands::is_plain;
 use crate::cpu::small::SmallProduct;
 
 const F32: [DType; 3] = [DType::F32; 3];

@@ -121,6 +121,11 @@ impl Windows {
         self.pictures.channels * self.pictures.taps
     }
 
+    /// Distances of a block's taps.
+    pub(super) fn taps(&self) -> &[u32] {
+        &self.tap_at
+    }
+
     /// Taps of a block; the last one may have fewer.
     pub(super) fn block_taps(&self) -> usize {
         self.blocks.channels * self.pictures.taps
@@ -152,37 +157,17 @@ impl Windows {
     }
 
     /// Evaluates the grid of a block: its places, whole blocks of them, and its taps. Behind it are `margin` words of
-    /// no meaning.
+    /// no meaning. If `is_like` it, `grid` is that of the same places and taps of another batch so far.
     pub(super) fn fill(
-        &self,
-        env: &Env<'_>,
-        registers: &mut Registers,
-        at: (usize, Range<usize>, Range<usize>),
-        (grid, margin): (&mut Words, usize),
-    ) {
-        self.evaluate(env, registers, at, (grid, margin), false);
-    }
-
-    /// The same where `grid` is that of the same places and taps of another batch.
-    pub(super) fn refill(
-        &self,
-        env: &Env<'_>,
-        registers: &mut Registers,
-        at: (usize, Range<usize>, Range<usize>),
-        (grid, margin): (&mut Words, usize),
-    ) {
-        // the parts of a line have their borders elsewhere than the line
-        self.evaluate(env, registers, at, (grid, margin), self.line.1 == 1);
-    }
-
-    fn evaluate(
         &self,
         env: &Env<'_>,
         registers: &mut Registers,
         (batch, places, taps): (usize, Range<usize>, Range<usize>),
         (grid, margin): (&mut Words, usize),
-        has_border: bool,
+        is_like: bool,
     ) {
+        // the parts of a line have their borders elsewhere than the line
+        let has_border = is_like && self.line.1 == 1;
         grid.reserve(self.blocks.lead * self.lead_words() + margin);
         let pictures = &self.pictures;
         let of_lead = pictures.lines * pictures.line;
