@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::formats::onnx::{Dimension, Model};
-use crate::tensor::{Tensor, no_grad};
+use crate::tensor::{Interpolation, Tensor, no_grad};
 
 use super::Predictor;
 use super::export::{CLASSES, COLUMNS, GIVEN, LEVELS, MEAN, STD};
@@ -26,19 +26,22 @@ pub struct Preprocessing {
     pub scale: Option<(Vec<f32>, Vec<f32>)>,
     /// Names of the classes, or the file's own, or else their numbers.
     pub classes: Option<Vec<String>>,
+    /// Height and width of pictures, where the file leaves them open.
+    pub size: Option<[usize; 2]>,
 }
 
 impl Predictor {
-    /// The model in an ONNX file, of one input of pictures, `[batch, channels, height, width]`, or of rows of numbers,
-    /// `[batch, features]`; its first output is logits or probabilities, `[batch, classes]`, or of each pixel; of two classes
-    /// those of the second one suffice. Where a sigmoid comes last, each class has a probability of its own. What a
-    /// file that brasa wrote states about its input is heeded.
+    /// The model in an ONNX file, of one input of pictures, `[batch, channels, height, width]` or
+    /// `[batch, height, width, channels]`, or of rows of numbers, `[batch, features]`; its first output is logits or
+    /// probabilities, `[batch, classes]`, or of each pixel, or of squares of pixels, between which they are interpolated; of
+    /// two classes those of the second one suffice. Where a sigmoid comes last, each class has a probability of its own.
+    /// What a file that brasa wrote states about its input is heeded.
     ///
     /// ```no_run
     /// use brasa::train::{Predictor, Preprocessing};
     ///
     /// let scale = Some((vec![0.485, 0.456, 0.406], vec![0.229, 0.224, 0.225])); // ImageNet's
-    /// let preprocessing = Preprocessing { scale, classes: None };
+    /// let preprocessing = Preprocessing { scale, ..Preprocessing::default() };
     /// let predictor = Predictor::open_onnx("resnet50.onnx".as_ref(), &preprocessing, Some("gpu"))?;
     /// let said = predictor.predict_file("cat.jpg".as_ref())?;
     /// println!("class {}", said.prediction.likeliest[0].0);
@@ -50,7 +53,7 @@ impl Predictor {
     pub fn open_onnx(path: &Path, preprocessing: &Preprocessing, device: Option<&str>) -> Result<Self> {
         let device = device.map_or_else(Device::best, Device::named)?;
         let model = Model::load(path, &device)?;
-        let asked = Asked::of(&model, path)?;
+        let asked = Asked::of(&model, preprocessing.size, path)?;
         if let Some((mean, std)) = &preprocessing.scale {
             asked.check_scale(mean, std).map_err(|reason| Error::Config(format!("{}: {reason}", path.display())))?;
         }
@@ -70,8 +73,10 @@ impl Predictor {
 
 /// What a model is to be given.
 struct Asked {
-    /// Of a sample.
+    /// Of a sample: `[channels, height, width]` or `[features]`.
     shape: Vec<usize>,
+    /// Whether the model has the channels of pictures behind their width.
+    channels_last: bool,
     dtype: DType,
     /// Samples of a batch, if there must be so many.
     rows: Option<usize>,
@@ -84,18 +89,28 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(model: &Model, path: &Path) -> Result<Self> {
+    fn of(model: &Model, size: Option<[usize; 2]>, path: &Path) -> Result<Self> {
         let [input] = model.inputs() else {
             let count = model.inputs().len();
             return Err(Error::format(path, format!("it has {count} inputs; only models with one can be asked")));
         };
-        let shape = sample_shape(input.dimensions.as_deref()).ok_or_else(|| {
-            let reason = format!(
-                "its input is {input}; supported are [batch, 1 or 3 channels, height, width] and [batch, features], with all \
-                 sizes but the batch's in the file"
-            );
-            Error::format(path, reason)
+        let sample = input.dimensions.as_deref().and_then(<[Dimension]>::split_first);
+        let (shape, channels_last) = sample.and_then(|(_, dimensions)| of_sample(dimensions, size)).ok_or_else(|| {
+            let reason = match sample {
+                Some((_, [_, _, _])) if size.is_none() => {
+                    "supported are pictures of 1 or 3 channels; where the file leaves their height and width open, give them \
+                     with --image-size"
+                }
+                _ => {
+                    "supported are [batch, 1 or 3 channels, height, width], [batch, height, width, 1 or 3 channels] and \
+                     [batch, features], with the number of channels or features in the file"
+                }
+            };
+            Error::format(path, format!("its input is {input}; {reason}"))
         })?;
+        if size.is_some_and(|size| shape[1..] != size) {
+            return Err(Error::Config(format!("{}: its input is {input}: leave out --image-size", path.display())));
+        }
         let rows = match input.dimensions.as_deref() {
             Some([Dimension::Fixed(rows), ..]) => Some(*rows),
             _ => None,
@@ -107,7 +122,8 @@ impl Asked {
         let given = model.metadata().get(GIVEN);
         // of whole numbers, levels are what there is
         let has_levels = !dtype.is_float() || given.is_some_and(|given| given == LEVELS);
-        Ok(Self { shape, dtype, rows, is_ours: given.is_some(), has_levels, text: input.to_string() })
+        let is_ours = given.is_some();
+        Ok(Self { shape, channels_last, dtype, rows, is_ours, has_levels, text: input.to_string() })
     }
 
     /// Whether inputs can be scaled so; what is wrong otherwise.
@@ -148,6 +164,18 @@ impl Asked {
             _ => (normalization.mean.clone(), normalization.std.clone()),
         }
     }
+
+    /// Samples as `model` takes them; its first output, f32, with classes behind the batch.
+    fn run(&self, model: &Model, samples: &Tensor) -> Result<Tensor> {
+        let given = if self.channels_last { samples.permute([0, 2, 3, 1]) } else { samples.clone() };
+        let said = model.run(&[given.to_dtype(self.dtype)])?.remove(0).to_dtype(DType::F32);
+        let said = if self.channels_last && said.rank() == 4 { said.permute([0, 3, 1, 2]) } else { said };
+        Ok(match said.shape().dims() {
+            // means of all pixels, whose axes are still there
+            &[rows, classes, 1, 1] if self.shape[1..] != [1, 1] => said.reshape([rows, classes]),
+            _ => said,
+        })
+    }
 }
 
 /// What a model says.
@@ -164,13 +192,13 @@ impl Said {
     /// Asks the model once, to learn what its outputs are.
     fn of(model: &Model, asked: &Asked, path: &Path) -> Result<Self> {
         let shape = [&[asked.rows.unwrap_or(1)], &asked.shape[..]].concat();
-        let outputs = model.run(&[Tensor::zeros_of(shape, asked.dtype, model.device())])?;
-        let (segments, count) = match outputs.first().map(|output| output.shape().dims()) {
-            Some(&[_, classes]) => (false, classes),
-            Some(&[_, classes, height, width]) if asked.shape[1..] == [height, width] => (true, classes),
+        let said = asked.run(model, &Tensor::zeros(shape, model.device()))?;
+        let (segments, count) = match said.shape().dims() {
+            &[_, classes] => (false, classes),
+            &[_, classes, height, width] if is_part(&asked.shape, [height, width]) => (true, classes),
             _ => {
                 let said = model.outputs().first().map(ToString::to_string).unwrap_or_default();
-                let reason = format!("its first output is {said}, not [batch, classes] or a class of each pixel");
+                let reason = format!("its first output is {said}, not [batch, classes] or classes of pixels");
                 return Err(Error::format(path, reason));
             }
         };
@@ -218,11 +246,12 @@ impl Answers {
     fn of(&self, inputs: &Tensor) -> Result<Tensor> {
         let samples = inputs.shape()[0];
         let Said { segments, count, is_sigmoid } = self.said;
-        let said = self.model.run(&[self.given(inputs)])?.remove(0).to_dtype(DType::F32);
+        let said = self.asked.run(&self.model, &self.scaled(inputs))?;
         if said.shape().get(..2) != Some(&[samples, count]) {
             let reason = format!("of {samples} samples it says {}: use --batch-size 1", said.shape());
             return Err(Error::format(&self.path, reason));
         }
+        let said = if segments { said.interpolate(&self.asked.shape[1..], Interpolation::Linear) } else { said };
         if count == 1 {
             // of the second class
             let second = if is_sigmoid { said } else { said.sigmoid() };
@@ -236,21 +265,42 @@ impl Answers {
         Ok(if is_sigmoid { said.log() } else { log_probabilities(&said) })
     }
 
-    /// Inputs as the model takes them. Rows have been scaled before.
-    fn given(&self, inputs: &Tensor) -> Tensor {
+    /// Inputs in the units of those that the model takes. Rows have been scaled before.
+    fn scaled(&self, inputs: &Tensor) -> Tensor {
         let is_bytes = inputs.dtype() == DType::U8 && !self.asked.has_levels;
-        if is_bytes { self.normalization.apply(inputs) } else { inputs.clone() }.to_dtype(self.asked.dtype)
+        if is_bytes { self.normalization.apply(inputs) } else { inputs.clone() }
     }
 }
 
-/// The shape of a sample, if it is one of pictures or rows and known.
-fn sample_shape(dimensions: Option<&[Dimension]>) -> Option<Vec<usize>> {
-    let size = |dimension: &Dimension| match dimension {
-        Dimension::Fixed(size) if *size > 0 => Some(*size),
+/// The shape of a sample, if it is one of pictures or rows and known, and whether channels come last in the file. Where it
+/// leaves height and width of pictures open, they are these.
+fn of_sample(dimensions: &[Dimension], size: Option<[usize; 2]>) -> Option<(Vec<usize>, bool)> {
+    let fixed = |dimension: &Dimension| match dimension {
+        Dimension::Fixed(size) => Some(*size).filter(|&size| size > 0),
         _ => None,
     };
-    let shape: Vec<usize> = dimensions?.get(1..)?.iter().map(size).collect::<Option<_>>()?;
-    matches!(shape[..], [_] | [1 | 3, _, _]).then_some(shape)
+    let picture = |channels: &Dimension, sides: [&Dimension; 2]| {
+        let channels = fixed(channels).filter(|channels| [1, 3].contains(channels))?;
+        let side = |axis: usize| match sides[axis] {
+            Dimension::Fixed(_) => fixed(sides[axis]),
+            _ => size.map(|size| size[axis]),
+        };
+        Some(vec![channels, side(0)?, side(1)?])
+    };
+    match dimensions {
+        [features] => Some((vec![fixed(features)?], false)),
+        [first, second, third] => picture(first, [second, third])
+            .map(|shape| (shape, false))
+            .or_else(|| Some((picture(third, [first, second])?, true))),
+        _ => None,
+    }
+}
+
+/// Whether `[height, width]` are those of a picture `[channels, height, width]`, or an equal part of both.
+fn is_part(picture: &[usize], [height, width]: [usize; 2]) -> bool {
+    let &[_, whole_height, whole_width] = picture else { return false };
+    let is_whole = height > 0 && width > 0 && whole_height % height == 0 && whole_width % width == 0;
+    is_whole && whole_height / height == whole_width / width
 }
 
 /// What the model sees of bytes: as its file says, or the caller, or from 0 to 1; of rows what they are, without a word.

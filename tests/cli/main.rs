@@ -10,6 +10,7 @@ mod export;
 #[cfg(target_os = "linux")]
 mod full_disk;
 mod infer;
+mod infer_onnx;
 mod killed;
 mod outside;
 mod pets;

@@ -26,6 +26,8 @@ use masks::Masks;
 const BATCH: usize = 32;
 /// Batches of which the time is known in the end.
 const KEPT: usize = 4096;
+/// Pixels of a picture's side at most.
+const MAX_SIDE: usize = 1 << 14;
 /// Batches that are read ahead.
 const AHEAD: usize = 2;
 
@@ -52,6 +54,10 @@ pub(super) struct InferArgs {
     /// And how much becomes 1 (ImageNet's are 0.229,0.224,0.225)
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', requires = "mean", conflicts_with = "weights")]
     std: Option<Vec<f32>>,
+    /// Height and width of the pictures that an ONNX file's model is given, where it leaves them open: one number, or two
+    /// such as 480x640
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "weights")]
+    image_size: Option<[usize; 2]>,
     /// Names of the classes, a line each [default: those in the run or the file, or numbers]
     #[arg(long, value_name = "FILE", conflicts_with = "weights")]
     classes: Option<PathBuf>,
@@ -107,15 +113,24 @@ fn opened(args: &InferArgs) -> Result<Predictor> {
         }
         let scale = args.mean.clone().zip(args.std.clone());
         let classes = args.classes.as_deref().map(class_names).transpose()?;
-        return Predictor::open_onnx(&args.run, &Preprocessing { scale, classes }, device);
+        return Predictor::open_onnx(&args.run, &Preprocessing { scale, classes, size: args.image_size }, device);
     }
-    if args.mean.is_some() || args.classes.is_some() {
-        return Err(Error::Config("mean, std and classes: a run knows its own; they are for FILE.onnx".into()));
+    if args.mean.is_some() || args.classes.is_some() || args.image_size.is_some() {
+        let message = "mean, std, classes and image-size: a run knows its own; they are for FILE.onnx";
+        return Err(Error::Config(message.into()));
     }
     match &args.weights {
         Some(weights) => Predictor::open_with(&args.run, weights, device),
         None => Predictor::open_best(&args.run, device),
     }
+}
+
+/// Height and width.
+fn size(text: &str) -> Result<[usize; 2], String> {
+    let (height, width) = text.split_once('x').unwrap_or((text, text));
+    let side = |text: &str| text.parse().ok().filter(|side| (1..=MAX_SIDE).contains(side));
+    let both = side(height).zip(side(width)).map(|(height, width)| [height, width]);
+    both.ok_or_else(|| format!("a size is a number from 1 to {MAX_SIDE}, or HEIGHTxWIDTH, such as 480x640"))
 }
 
 /// The lines of a file.
