@@ -40,6 +40,13 @@ struct Group<R: Rule> {
     accumulated: Option<Var>,
 }
 
+impl<R: Rule> Group<R> {
+    #[track_caller]
+    fn accumulated(&self, what: &str) -> &Var {
+        self.accumulated.as_ref().unwrap_or_else(|| panic!("{what}: the optimizer is made with_accumulation"))
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Clip {
     Norm(f32, Norm),
@@ -211,11 +218,20 @@ impl<R: Rule> Optimizer for Grouped<R> {
         self.assert_some("accumulate", gradients);
         Stage::Update.scope(|| {
             for group in &self.groups {
-                let accumulated =
-                    group.accumulated.as_ref().expect("accumulate: the optimizer is made with_accumulation");
+                let accumulated = group.accumulated("accumulate");
                 let gradient = group.layout.pack_gradients(gradients);
                 check_finite(std::slice::from_ref(gradient.node()));
                 accumulated.assign(&(accumulated.tensor() + gradient));
+            }
+        });
+    }
+
+    #[track_caller]
+    fn scale_accumulated(&self, factor: &Tensor) {
+        assert!(factor.rank() == 0, "scale_accumulated: the factor is {}, not []", factor.shape());
+        Stage::Update.scope(|| {
+            for accumulated in self.groups.iter().map(|group| group.accumulated("scale_accumulated")) {
+                accumulated.assign(&(accumulated.tensor() * factor));
             }
         });
     }

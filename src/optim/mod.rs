@@ -101,6 +101,14 @@ pub trait Optimizer: Send + Sync {
     #[track_caller]
     fn accumulate(&self, gradients: &Gradients);
 
+    /// Traces that all gradients which [`accumulate`](Self::accumulate) has added up so far are multiplied by `factor`,
+    /// f32 `[]`: such as one over a count of targets that only the whole batch knows.
+    ///
+    /// # Panics
+    /// If the optimizer was not made [`with_accumulation`](Grouped::with_accumulation), or the factor is no number.
+    #[track_caller]
+    fn scale_accumulated(&self, factor: &Tensor);
+
     /// Where the parameters of each group lie.
     fn layouts(&self) -> Vec<&Layout>;
 

@@ -295,6 +295,9 @@ impl Optimizer for Shared {
     fn accumulate(&self, gradients: &brasa::autodiff::Gradients) {
         self.0.accumulate(gradients);
     }
+    fn scale_accumulated(&self, factor: &Tensor) {
+        self.0.scale_accumulated(factor);
+    }
     fn layouts(&self) -> Vec<&brasa::optim::Layout> {
         self.0.layouts()
     }

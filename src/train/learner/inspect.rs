@@ -87,7 +87,7 @@ impl Learner {
             of_samples.map(|(name, node)| (name.to_string(), first(node))).collect()
         };
         let (activations, rectified) = (named(&layers.last), named(&layers.rectified));
-        let gradients = self.question.loss(&logits, &labels).backward();
+        let gradients = self.question.loss(&logits, &labels).mean.backward();
         let parameters = self.model.parameters();
         let gradient = |own: &Var| Some((own.name().to_owned(), gradients.get(&own.tensor())?));
         let gradients: Vec<(String, Tensor)> = parameters.iter().filter_map(gradient).collect();

@@ -26,7 +26,7 @@ const VALUES: usize = 4;
 /// What one training step gave.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub(in crate::train) struct StepResult {
-    /// Mean loss of the batch.
+    /// Mean loss over the targets that count.
     pub loss: f32,
     /// Targets (samples, or pixels) that were classified correctly.
     pub correct: f64,
@@ -46,12 +46,12 @@ impl StepResult {
 
     /// This and a further part of the same step.
     fn with(self, part: Self) -> Self {
-        let samples = self.samples + part.samples;
-        let sum = f64::from(self.loss) * self.samples as f64 + f64::from(part.loss) * part.samples as f64;
+        let (samples, targets) = (self.samples + part.samples, self.targets + part.targets);
+        let sum = f64::from(self.loss) * self.targets + f64::from(part.loss) * part.targets;
         Self {
-            loss: (sum / samples.max(1) as f64) as f32,
+            loss: (sum / targets.max(1.0)) as f32,
             correct: self.correct + part.correct,
-            targets: self.targets + part.targets,
+            targets,
             // of the sum of gradients, which the last part has
             gradient_norm: part.gradient_norm,
             samples,

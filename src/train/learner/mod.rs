@@ -56,6 +56,8 @@ pub(super) struct Learner {
     skipped: Option<Var>,
     /// The part of a step's loss that one of its batches is.
     share: Hyper,
+    /// Of a step in parts of whose targets not all count: by what its gradients have to be divided, f32 `[]`.
+    divisor: Option<Var>,
     metrics: Ring,
     evaluation: Evaluation,
     question: Question,
@@ -110,6 +112,11 @@ impl Learner {
         };
         let question = Question::new(data, config.label_smoothing);
         question.check_count(config.batch_size, data)?;
+        let divisor = if config.accumulate > 1 && question.ignored().is_some() {
+            Some(Var::state("divisor", &Tensor::scalar(0.0_f32, device))?)
+        } else {
+            None
+        };
         let numbers = Numbers::of(config);
         let parts = if others.is_empty() { config.accumulate } else { 1 };
         let mut learner = Self {
@@ -124,6 +131,7 @@ impl Learner {
             evaluate: Step::new(device, |_| Vec::new())?,
             device: device.clone(),
             share: Hyper::new(1.0),
+            divisor,
             formats,
             handed_over: 0,
             log: Arc::default(),

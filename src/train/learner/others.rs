@@ -12,9 +12,6 @@ use crate::train::config::Config;
 
 use super::{Learner, model};
 
-/// Values of a part of a batch: its loss, the number of correct targets, and that of all.
-const VALUES: usize = 3;
-
 /// The other devices, with their copies of the model.
 pub(super) struct Others {
     models: Vec<Arc<dyn Module>>,
@@ -49,8 +46,8 @@ impl Learner {
         }
         let update = self.update_step()?;
         self.train = self.part_step(shares[0].clone())?.halting_with(&update);
-        let exchange =
-            Exchange::new(computing, update, shares, &self.optimizer.layouts(), &scale(&self.scaler), VALUES);
+        let (layouts, followed) = (self.optimizer.layouts(), scale(&self.scaler));
+        let exchange = Exchange::new(computing, update, shares, &layouts, &followed, self.values_of_part());
         self.others = Some(Others { models, exchange });
         self.copy_to_others()
     }

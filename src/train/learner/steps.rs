@@ -14,7 +14,7 @@ use crate::stage::Stage;
 use crate::tensor::Tensor;
 
 use super::average::Average;
-use super::task::Question;
+use super::task::{Loss, Question};
 use super::{Learner, Numbers};
 
 /// A model that is asked about batches in training.
@@ -26,8 +26,8 @@ struct Asked {
 }
 
 impl Asked {
-    /// The mean loss of a batch with these uploads; and what traces how many targets are right, and how many there are.
-    fn trace(&self, uploads: &[Tensor]) -> (Tensor, impl Fn() -> [Tensor; 2]) {
+    /// The loss of a batch with these uploads; and what traces how many targets are right, and how many there are.
+    fn trace(&self, uploads: &[Tensor]) -> (Loss, impl Fn() -> [Tensor; 2]) {
         let Received { inputs, labels, .. } = self.format.receive(uploads);
         let logits = self.numbers.forward(self.model.as_ref(), &inputs);
         let loss = Stage::Loss.scope(|| self.question.loss(&logits, &labels));
@@ -43,6 +43,8 @@ struct Ending<R> {
     follow: Option<Box<dyn Fn() + Send>>,
     /// Else they are added up.
     updates: bool,
+    /// What the parts of a step add up to of the number that its gradients have to be divided by.
+    divisor: Option<Var>,
     record: R,
 }
 
@@ -50,7 +52,7 @@ impl<R: Fn([&Tensor; 4])> Ending<R> {
     /// Learns from `gradients`, and puts down the loss, the number of correct targets, and that of all. Both are traced
     /// here.
     fn trace(&self, gradients: impl FnOnce() -> Gradients, results: impl FnOnce() -> [Tensor; 3]) {
-        let Self { optimizer, scaler, skipped, follow, updates, record } = self;
+        let Self { optimizer, scaler, skipped, follow, updates, record, .. } = self;
         let apply = |gradients: &_| match (scaler, updates) {
             (None, true) => Some(optimizer.update(gradients)),
             (Some(scaler), true) => Some(scaler.update(optimizer.as_ref(), gradients)),
@@ -86,6 +88,24 @@ impl<R: Fn([&Tensor; 4])> Ending<R> {
             never_skip(std::slice::from_ref(skipped));
         }
     }
+
+    /// Gradients of a part of a step that adds `part` to the divisor: divided by it once all parts are known.
+    fn divided(&self, gradients: Gradients, part: Option<Tensor>) -> Gradients {
+        let (Some(divisor), Some(part)) = (&self.divisor, part) else { return gradients };
+        Stage::Update.scope(|| {
+            let sum = divisor.tensor() + part;
+            if !self.updates {
+                divisor.assign(&sum);
+                return gradients;
+            }
+            divisor.assign(&sum.zeros_like());
+            // a step that is skipped drops all of its parts
+            never_skip(std::slice::from_ref(divisor));
+            let factor = inverse(&sum);
+            self.optimizer.scale_accumulated(&factor);
+            gradients.map(|gradient| gradient * &factor)
+        })
+    }
 }
 
 impl Learner {
@@ -95,18 +115,19 @@ impl Learner {
         let ending = self.ending(updates);
         Step::new(&self.device, move |inputs| {
             let (loss, correct) = asked.trace(inputs);
-            let part = if in_parts { &loss * share.tensor(loss.device()) } else { loss.clone() };
+            let share = || share.tensor(loss.mean.device());
+            let (part, divisor) = if in_parts { loss.part(&share()) } else { (loss.mean.clone(), None) };
             let results = || {
                 let [correct, all] = correct();
-                [loss.clone(), correct, all]
+                [loss.mean.clone(), correct, all]
             };
-            ending.trace(|| backward(&part, scaler.as_deref()), results);
+            ending.trace(|| ending.divided(backward(&part, scaler.as_deref()), divisor), results);
             Vec::new()
         })
     }
 
-    /// What a device computes of its part of a batch, which is this share of the loss: gradients, and beside them the
-    /// loss, the number of correct targets, and that of all.
+    /// What a device computes of its part of a batch, which is this share of the loss: gradients, and beside them
+    /// [`Learner::values_of_part`].
     pub(super) fn part(
         &self,
         model: Arc<dyn Module>,
@@ -116,11 +137,12 @@ impl Learner {
         let asked = self.asked(model);
         move |inputs| {
             let (loss, correct) = asked.trace(inputs);
-            let part = Stage::Loss.scope(|| &loss * share.tensor(loss.device()));
+            let (part, divisor) = Stage::Loss.scope(|| loss.part(&share.tensor(loss.mean.device())));
             let gradients = backward(&part, scaler.as_deref());
             let values = Stage::Log.scope(|| {
                 let [correct, all] = correct();
-                Tensor::stack(&[&part.detach(), &correct, &all], 0)
+                let values: Vec<Tensor> = [part.detach(), correct, all].into_iter().chain(divisor).collect();
+                Tensor::stack(&values.iter().collect::<Vec<_>>(), 0)
             });
             Part { gradients, values }
         }
@@ -146,16 +168,25 @@ impl Learner {
     /// The step that updates by the parts of several devices.
     pub(super) fn update_step(&self) -> Result<Step> {
         let (ending, optimizer) = (self.ending(true), self.optimizer.clone());
+        let has_divisor = self.question.ignored().is_some();
         Step::new(&self.device, move |outputs| {
             let Part { gradients, values } = Part::sum(&optimizer.layouts(), outputs);
-            let results = [0, 1, 2].map(|place| values.select(0, place));
+            let [loss, correct, all] = [0, 1, 2].map(|place| values.select(0, place));
+            let factor = has_divisor.then(|| Stage::Update.scope(|| inverse(&values.select(0, 3))));
+            let divided = |value: &Tensor| factor.as_ref().map_or_else(|| value.clone(), |factor| value * factor);
             let checked = || {
-                check_finite(std::slice::from_ref(results[0].node()));
-                gradients
+                check_finite(std::slice::from_ref(loss.node()));
+                Stage::Update.scope(|| gradients.map(divided))
             };
-            ending.trace(checked, || results.clone());
+            ending.trace(checked, || [divided(&loss), correct.clone(), all.clone()]);
             Vec::new()
         })
+    }
+
+    /// How many values a part has: its share of the loss, the number of correct targets, that of all, and what it adds
+    /// to the divisor if not all targets count.
+    pub(super) fn values_of_part(&self) -> usize {
+        3 + usize::from(self.question.ignored().is_some())
     }
 
     fn asked(&self, model: Arc<dyn Module>) -> Asked {
@@ -172,6 +203,7 @@ impl Learner {
             skipped: self.skipped.clone(),
             follow,
             updates,
+            divisor: self.divisor.clone(),
             record: self.metrics.recorder(),
         }
     }
@@ -189,6 +221,11 @@ impl Learner {
             Vec::new()
         })
     }
+}
+
+/// What divides by `divisor`; by nothing if it is 0, as that of a step of which nothing counts.
+fn inverse(divisor: &Tensor) -> Tensor {
+    divisor.eq(0.0).where_(1.0, divisor).reciprocal()
 }
 
 /// Gradients of a loss, by way of its scaled size if there is a scaler.

@@ -18,6 +18,26 @@ pub(super) struct Question {
     label_smoothing: f64,
 }
 
+/// The loss of a batch, on the device.
+pub(super) struct Loss {
+    /// The mean over the targets that count, f32 `[]`; 0 if none does.
+    pub(super) mean: Tensor,
+    /// If not all count: the sum over those that do, and how many these are, both for each target that there is; f32
+    /// `[]` each.
+    of_all: Option<[Tensor; 2]>,
+}
+
+impl Loss {
+    /// What the batch adds to the loss of a larger one, of whose samples it has this share; and to the number by which
+    /// that has to be divided, if it is not 1.
+    pub(super) fn part(&self, share: &Tensor) -> (Tensor, Option<Tensor>) {
+        match &self.of_all {
+            None => (&self.mean * share, None),
+            Some([sum, counted]) => (sum * share, Some(counted * share)),
+        }
+    }
+}
+
 /// What a batch says about a model, on the device.
 pub(super) struct Answers {
     /// Sum of the losses of all targets that count, f32 `[]`.
@@ -51,16 +71,19 @@ impl Question {
         self.goal == Goal::Classify && self.classes > TOP
     }
 
-    /// The mean loss of a batch, f32 `[]`; 0 if nothing in it counts.
-    pub(super) fn loss(&self, logits: &Tensor, labels: &Labels) -> Tensor {
+    /// The loss of a batch.
+    pub(super) fn loss(&self, logits: &Tensor, labels: &Labels) -> Loss {
         let options = CrossEntropy { label_smoothing: self.label_smoothing, ..self.options() };
         let loss = |options: &CrossEntropy| labels.cross_entropy(&logits.to_dtype(DType::F32), options);
         match self.ignored() {
-            None => loss(&options),
-            // a mean over nothing is NaN, and so are its gradients
+            None => Loss { mean: loss(&options), of_all: None },
             Some(ignored) => {
                 let counted = labels.classes.ne(ignored).to_dtype(DType::F32).sum();
-                loss(&CrossEntropy { reduction: Reduction::Sum, ..options }) / counted.maximum(1.0)
+                let sum = loss(&CrossEntropy { reduction: Reduction::Sum, ..options });
+                // sums of f16 gradients would overflow
+                let of_all = [&sum, &counted].map(|value| value / labels.classes.numel() as f32);
+                // a mean over nothing is NaN, and so are its gradients
+                Loss { mean: sum / counted.maximum(1.0), of_all: Some(of_all) }
             }
         }
     }
@@ -128,7 +151,8 @@ impl Question {
         CrossEntropy { ignore_index: self.ignored(), ..CrossEntropy::default() }
     }
 
-    fn ignored(&self) -> Option<i32> {
+    /// The label of targets that do not count.
+    pub(super) fn ignored(&self) -> Option<i32> {
         (self.goal == Goal::Segment).then_some(IGNORED.into())
     }
 }

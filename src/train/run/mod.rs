@@ -343,7 +343,7 @@ impl<'a> Run<'a> {
         let metrics = EpochMetrics {
             epoch: self.epoch + 1,
             // not a number if all steps were skipped
-            loss: self.sums.loss / self.sums.samples as f64,
+            loss: self.sums.loss / self.sums.targets,
             accuracy: self.sums.correct / self.sums.targets,
             samples_per_second: self.samples_per_second(self.watch.elapsed()),
             skipped_steps,
@@ -456,7 +456,7 @@ impl EpochSums {
             // a step that was skipped
             return;
         }
-        self.loss += f64::from(result.loss) * result.samples as f64;
+        self.loss += f64::from(result.loss) * result.targets;
         self.correct += result.correct;
         self.targets += result.targets;
         self.samples += result.samples;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use brasa::data::{Dataset, Description, Pipeline, Sample, Split, Target, Values};
+use brasa::data::{Dataset, Description, Goal, IGNORED, Normalization, Pipeline, Sample, Split, Target, Values};
 use brasa::train::record::Kind;
-use brasa::train::{Config, Control, Event, ModelName, OnNan, Precision, Trainer};
+use brasa::train::{Config, Control, Event, ModelName, OnNan, OptimizerName, Precision, Trainer};
 use brasa::{Device, Error, Result};
 
-use crate::common;
+use crate::common::{self, assert_close};
 
 use super::{Rows, StopAt, folder, lines, settings, train, weights};
 
@@ -223,4 +223,73 @@ fn a_pass_whose_rest_cannot_be_read_is_over() {
     are_gone.store(false, Ordering::Relaxed);
     let (summary, _) = train(resume(Config { epochs: 2, ..config }));
     assert_eq!(summary.steps, 16);
+}
+
+/// Pictures that are brighter on the right, where their masks are of the second class. All pixels of a mask have a class,
+/// or those of nine columns, or of one; of the first mask none has.
+struct Sparse(Description);
+
+impl Sparse {
+    const SIDE: usize = 16;
+
+    fn pipeline() -> Pipeline {
+        let (classes, shape) = (vec!["left".into(), "right".into()], vec![1, Self::SIDE, Self::SIDE]);
+        let (name, goal, normalization) = ("sparse".into(), Goal::Segment, Normalization::default());
+        let description = Description { name, goal, classes, shape, normalization, columns: Vec::new() };
+        Pipeline::new(Arc::new(Self(description)))
+    }
+}
+
+impl Dataset for Sparse {
+    fn description(&self) -> &Description {
+        &self.0
+    }
+    fn len(&self) -> usize {
+        24
+    }
+    fn get(&self, index: usize, sample: &mut Sample) -> Result<()> {
+        let columns = |of: &dyn Fn(usize) -> u8| (0..Self::SIDE * Self::SIDE).map(|at| of(at % Self::SIDE)).collect();
+        sample.shape.clone_from(&self.0.shape);
+        sample.input = Values::U8(columns(&|column| (10 * column + 3 * index) as u8));
+        let counted = if index == 0 { 0 } else { [Self::SIDE, 1, 9][index % 3] };
+        let class = |column| if column < counted { (column >= Self::SIDE / 2).into() } else { IGNORED };
+        sample.target = Target::Mask(columns(&class));
+        Ok(())
+    }
+}
+
+#[test]
+fn parts_of_a_batch_count_by_the_pixels_that_have_a_class() {
+    let out = folder();
+    let run = |devices: &[Device], batch_size, accumulate| {
+        let selectors: Vec<&str> = devices.iter().map(|device| device.info().selector.as_str()).collect();
+        let config = Config {
+            model: ModelName::new("unet").expect("a model of that name"),
+            optimizer: OptimizerName::SGD,
+            batch_size,
+            accumulate,
+            // else they differ from part to part
+            freeze_statistics: true,
+            device: Some(selectors.join(",")),
+            ..settings(&devices[0], out.path())
+        };
+        let data = Split { train: Sparse::pipeline(), test: Sparse::pipeline() };
+        let (_, events) = train(Trainer::with_data(config, data).expect("good settings"));
+        let of_event = |event: &Event| match event {
+            Event::Step(step) => Some(f64::from(step.loss)),
+            Event::Epoch(epoch) => Some(epoch.loss),
+            _ => None,
+        };
+        events.iter().filter_map(of_event).collect::<Vec<_>>()
+    };
+    let expected = run(&[Device::cpu()], 8, 1);
+    assert_eq!(expected.len(), 8, "three steps in each of two epochs, and these");
+    let all = common::devices();
+    for device in &all {
+        assert_close(&format!("{device:?}"), &run(std::slice::from_ref(device), 2, 4), &expected, 1e-4, 0.0);
+    }
+    if all.len() > 1 {
+        assert_close("together", &run(&all[..2], 8, 1), &expected, 1e-4, 0.0);
+        assert_close("together, in parts", &run(&all[..2], 4, 2), &expected, 1e-4, 0.0);
+    }
 }
