@@ -6,8 +6,11 @@ use crate::dtype::DType;
 use crate::plan::{BufferId, Cond, Ix};
 
 use super::execute::NOWHERE;
-use super::position::{Forms, Position, Row};
+use super::position::{Forms, Line, Position, Row};
 use super::space::Space;
+
+/// Points that a line must have to be read by itself; shorter ones share a list of offsets.
+const MIN_LINE: usize = 32;
 
 /// Elements of a buffer (or just their numbers) along a strip.
 #[derive(Clone, Debug)]
@@ -101,6 +104,14 @@ impl Access {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         Self { buffer, dtype, forms, position, ranges, scattered, id, has_recipes }
+    }
+
+    /// The lines that rows consist of, where these are read or written one by one: they are equal or consecutive
+    /// elements, unconditionally, and not too few.
+    #[inline]
+    pub(super) fn lines(&self) -> Option<Line> {
+        let is_worth_it = |line: &Line| line.points >= MIN_LINE && (0..=1).contains(&line.stride);
+        if self.conditions().next().is_none() { self.position.lines().filter(is_worth_it) } else { None }
     }
 
     fn conditions(&self) -> impl Iterator<Item = &Condition> {

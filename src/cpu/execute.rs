@@ -198,6 +198,10 @@ impl Program {
                         1 => typed!(view, access.dtype, write_run(start, words)),
                         stride => typed!(view, access.dtype, write_strided(start, stride, words)),
                     }
+                } else if let Some(line) = access.lines().filter(|line| line.stride == 1) {
+                    access.position.for_each_line(row, (count, line), |begin, start, count| {
+                        typed!(view, access.dtype, write_run(start, &words[begin..begin + count]));
+                    });
                 } else if let Some((base, offsets)) = recipes.of(access, row, count, (indices, tested)) {
                     offsets.write(view, access.dtype, base, words);
                 } else {
@@ -408,7 +412,15 @@ impl Program {
         self.space.walk(&access.forms, points, values, |row, begin, count| {
             let words = &mut words[begin..begin + count];
             if !position.straight || !access.scattered.is_empty() {
-                if let Some((base, offsets)) = recipes.of(access, row, count, (indices, tested)) {
+                if let Some(line) = access.lines() {
+                    position.for_each_line(row, (count, line), |begin, start, count| {
+                        let words = &mut words[begin..begin + count];
+                        match line.stride {
+                            0 => read_same(view, access.dtype, start, words),
+                            _ => typed!(view, access.dtype, read_run(start, words)),
+                        }
+                    });
+                } else if let Some((base, offsets)) = recipes.of(access, row, count, (indices, tested)) {
                     offsets.read(env.arch, view, access.dtype, base, words);
                 } else {
                     numbers(access, row, &mut indices[..count], tested);
@@ -435,16 +447,20 @@ impl Program {
             let start = position.start(row) + position.stride * low as i64;
             match position.stride {
                 1 => typed!(view, access.dtype, read_run(start, words)),
-                0 => {
-                    typed!(view, access.dtype, read_run(start, &mut words[..1]));
-                    let bits = words[0];
-                    words.fill(bits);
-                }
+                0 => read_same(view, access.dtype, start, words),
                 stride => typed!(view, access.dtype, read_strided(start, stride, words)),
             }
         });
         direct
     }
+}
+
+/// Reads one element for all `words`, of which there is at least one.
+#[inline(always)]
+fn read_same(view: &View, dtype: DType, start: i64, words: &mut [u32]) {
+    typed!(view, dtype, read_run(start, &mut words[..1]));
+    let bits = words[0];
+    words.fill(bits);
 }
 
 /// Fills a register with one result for each row; of a single row, a chunk of it if one may stand for all.

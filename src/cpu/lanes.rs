@@ -222,9 +222,28 @@ impl Height {
 /// # Safety
 /// The whole of it lies in one allocation.
 #[inline(always)]
-pub(super) unsafe fn load_at<S: Simd>(at: *const f32) -> S::f32s {
+unsafe fn load_at<S: Simd>(at: *const f32) -> S::f32s {
     // SAFETY: the caller's promise.
     unsafe { at.cast::<S::f32s>().read_unaligned() }
+}
+
+/// The vectors at this distance from `starts`.
+///
+/// # Safety
+/// The whole of each lies in one allocation.
+#[inline(always)]
+pub(super) unsafe fn load_each<S: Simd, const N: usize>(
+    simd: S,
+    starts: [*const f32; N],
+    distance: u32,
+) -> [S::f32s; N] {
+    // `map` is not always inlined, and then a call that knows nothing of the machine's vectors
+    let mut vectors = [simd.splat_f32s(0.0); N];
+    for (vector, start) in vectors.iter_mut().zip(starts) {
+        // SAFETY: the caller's promise.
+        *vector = unsafe { load_at::<S>(start.wrapping_add(distance as usize)) };
+    }
+    vectors
 }
 
 /// The vector that `words` begins with.
@@ -296,8 +315,7 @@ impl PlacesBlock<'_> {
                 let mut tile = [[simd.splat_f32s(0.0); WIDE]; ROWS];
                 for (&distance, panel) in summed.iter().zip(panel) {
                     // SAFETY: the farthest vector at the farthest distance was checked to lie in the grid.
-                    let load = |start: *const f32| unsafe { load_at::<S>(start.wrapping_add(distance as usize)) };
-                    let windows: [S::f32s; WIDE] = starts.map(load);
+                    let windows = unsafe { load_each::<S, WIDE>(simd, starts, distance) };
                     for (sums, &weight) in tile.iter_mut().zip(panel) {
                         let weight = simd.splat_f32s(weight);
                         for (sum, &window) in sums.iter_mut().zip(&windows) {
@@ -361,8 +379,7 @@ impl SumsBlock<'_> {
                 let mut tile = [[simd.splat_f32s(0.0); TAPS]; ROWS];
                 for (v, &at) in at.iter().enumerate() {
                     // SAFETY: the farthest vector at the farthest distance was checked to lie in the grid.
-                    let load = |start: *const f32| unsafe { load_at::<S>(start.wrapping_add(at as usize)) };
-                    let windows: [S::f32s; TAPS] = starts.map(load);
+                    let windows = unsafe { load_each::<S, TAPS>(simd, starts, at) };
                     for (sums, row) in tile.iter_mut().zip(rows) {
                         for (sum, &window) in sums.iter_mut().zip(&windows) {
                             *sum = simd.mul_add_e_f32s(row[v], window, *sum);

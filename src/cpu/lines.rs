@@ -7,7 +7,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::lanes::{Lanes, load_at, store};
+use super::lanes::{Lanes, load_each, store};
 
 /// Lines of results that are computed together.
 const LINES: usize = 4;
@@ -101,7 +101,8 @@ impl LinesBlock<'_> {
                 macro_rules! each_line {
                     ($($line:literal)*) => {
                         $(if $line < LINES + HEIGHT - 1 {
-                            let starts = starts.map(|start| start.wrapping_add($line * step));
+                            let mut starts = starts;
+                            starts.iter_mut().for_each(|start| *start = start.wrapping_add($line * step));
                             // SAFETY: the last line's farthest vector was checked to lie in the grid.
                             unsafe { add_line::<S, HEIGHT, WIDE, $line>(simd, starts, (columns, weights), &mut tile) };
                         })*
@@ -138,7 +139,7 @@ unsafe fn add_line<S: Simd, const HEIGHT: usize, const WIDE: usize, const LINE: 
     });
     for (column, &distance) in columns.iter().enumerate() {
         // SAFETY: the caller's promise.
-        let windows = starts.map(|start| unsafe { load_at::<S>(start.wrapping_add(distance as usize)) });
+        let windows = unsafe { load_each::<S, WIDE>(simd, starts, distance) };
         for (number, sums) in tile.iter_mut().enumerate() {
             if sees(number) {
                 let weight = simd.splat_f32s(filters[number][column]);

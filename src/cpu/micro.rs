@@ -296,11 +296,11 @@ impl ThinBlock<'_> {
                 let mut tile = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
                 for (k, line) in rhs.iter().enumerate() {
                     let (line, _) = S::as_simd_f32s(&line[column..column + wide]);
-                    let b: [S::f32s; VECTORS] = std::array::from_fn(|vector| line[vector]);
+                    let b = line.first_chunk::<VECTORS>().expect("so many vectors");
                     for (sums, start) in tile.iter_mut().zip(starts) {
                         // SAFETY: the last row at the last point was checked to lie in `lhs`.
                         let a = simd.splat_f32s(unsafe { start.wrapping_add(k * step).read() });
-                        for (sum, &b) in sums.iter_mut().zip(&b) {
+                        for (sum, &b) in sums.iter_mut().zip(b) {
                             *sum = simd.mul_add_e_f32s(a, b, *sum);
                         }
                     }

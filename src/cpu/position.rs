@@ -24,8 +24,16 @@ pub(super) struct Forms(pub(super) Vec<Form>);
 pub(super) enum Steps {
     /// The same from each to the next.
     Even(i64),
-    /// For each point.
-    Table(Arc<[i32]>),
+    /// For each point; and the lines that these are made of.
+    Table(Arc<[i32]>, Line),
+}
+
+/// Points along the innermost axes of a row, as many as have the same step from each to the next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    pub(super) points: usize,
+    /// What each adds to the one before.
+    pub(super) stride: i64,
 }
 
 /// An index expression over a space.
@@ -110,7 +118,11 @@ impl Steps {
                 table[coord * inner..].iter_mut().for_each(|value| *value += step as i32);
             }
         }
-        Self::Table(table.into())
+        let mut line = Line { points: sizes[last], stride: strides[last] };
+        for axis in (0..last).rev().take_while(|&axis| strides[axis] == strides[axis + 1] * sizes[axis + 1] as i64) {
+            line.points *= sizes[axis];
+        }
+        Self::Table(table.into(), line)
     }
 
     /// The least and the largest step of a row of `len` points.
@@ -120,7 +132,7 @@ impl Steps {
                 let last = stride * (len as i64 - 1);
                 (last.min(0), last.max(0))
             }
-            Self::Table(table) => {
+            Self::Table(table, _) => {
                 let (low, high) = table.iter().fold((0, 0), |(low, high), &step| (step.min(low), step.max(high)));
                 (i64::from(low), i64::from(high))
             }
@@ -132,7 +144,9 @@ impl Steps {
         match self {
             Self::Even(0 | 1) => 1,
             Self::Even(_) => len,
-            Self::Table(table) => 1 + table.windows(2).filter(|pair| !(0..=1).contains(&(pair[1] - pair[0]))).count(),
+            Self::Table(table, _) => {
+                1 + table.windows(2).filter(|pair| !(0..=1).contains(&(pair[1] - pair[0]))).count()
+            }
         }
     }
 }
@@ -167,6 +181,32 @@ impl Position {
         row.values[self.form] + self.stride * row.first as i64 + quotients
     }
 
+    /// The lines that rows consist of, if these have no more to them.
+    pub(super) fn lines(&self) -> Option<Line> {
+        match self.steps {
+            Steps::Table(_, line) if self.nested.is_none() && self.quotients.is_empty() => Some(line),
+            _ => None,
+        }
+    }
+
+    /// Calls `f(begin, start, count)` for each of the [`lines`](Self::lines) of a piece of `count` points, or the part of
+    /// it that belongs to the piece: the value at its first point, and where that is in the piece.
+    #[inline]
+    pub(super) fn for_each_line(
+        &self,
+        row: &Row<'_>,
+        (count, line): (usize, Line),
+        mut f: impl FnMut(usize, i64, usize),
+    ) {
+        let Steps::Table(table, _) = &self.steps else { unreachable!("only tables have lines") };
+        let (mut begin, mut left) = (0, line.points - row.first % line.points);
+        while begin < count {
+            let points = left.min(count - begin);
+            f(begin, row.values[self.form] + i64::from(table[row.first + begin]), points);
+            (begin, left) = (begin + points, line.points);
+        }
+    }
+
     /// The values along the piece.
     pub(super) fn fill(&self, row: &Row<'_>, target: &mut [i64]) {
         if let Some(nested) = &self.nested {
@@ -180,7 +220,7 @@ impl Position {
                     *value = start + stride * j as i64;
                 }
             }
-            Steps::Table(table) => {
+            Steps::Table(table, _) => {
                 for (value, &step) in target.iter_mut().zip(&table[row.first..]) {
                     *value = start + i64::from(step);
                 }
@@ -210,7 +250,7 @@ impl Position {
                     }
                 });
             }
-            Steps::Table(table) => arch.dispatch(|| {
+            Steps::Table(table, _) => arch.dispatch(|| {
                 for (word, &step) in words.iter_mut().zip(&table[row.first..]) {
                     *word = start.wrapping_add(step.cast_unsigned());
                 }
@@ -246,7 +286,7 @@ impl Quotient {
         let inner = row.values[self.form];
         let stride = match &self.steps {
             Steps::Even(stride) => *stride,
-            Steps::Table(table) => {
+            Steps::Table(table, _) => {
                 // Half a step off every whole number, the product with the reciprocal cannot be rounded across one.
                 let reciprocal = 1.0 / self.by as f64;
                 for (value, &step) in target.iter_mut().zip(&table[row.first..]) {

@@ -331,6 +331,14 @@ mod tests {
                             let last = position.start(row) + position.stride * (count as i64 - 1);
                             assert_eq!(last, values[at + count - 1]);
                         }
+                        if let Some(line) = position.lines() {
+                            let mut of_lines = Vec::new();
+                            position.for_each_line(row, (count, line), |begin, start, points| {
+                                assert_eq!(begin, of_lines.len());
+                                of_lines.extend((0..points as i64).map(|point| start + line.stride * point));
+                            });
+                            assert_eq!(of_lines, values[at..at + count]);
+                        }
                     });
                     got.extend(values);
                 }
@@ -360,8 +368,13 @@ mod tests {
         let space = check(&axes, &[0], &[1, 2, 3], std::slice::from_ref(&linear), 7);
         assert_eq!((space.sizes.as_slice(), space.fixed), (&[4, 30][..], 1));
         let broadcast = Ix::axis(3);
-        let space = check(&axes, &[], &[0, 1, 2, 3], &[linear, broadcast], 11);
+        let space = check(&axes, &[], &[0, 1, 2, 3], &[linear.clone(), broadcast.clone()], 11);
         assert_eq!(space.sizes, [24, 5]);
+        // a row is two of the first axis and all of the others; lines of all of them, and of one
+        let first = Ix::axis(0);
+        let space = check(&[40, 6, 5, 16], &[], &[0, 1, 2, 3], &[linear, broadcast, first.clone()], 700);
+        let line = |ix: &Ix| space.position(ix, &mut Forms::default()).lines().map(|line| (line.points, line.stride));
+        assert_eq!((line(&first), line(&Ix::axis(3))), (Some((480, 0)), Some((16, 1))));
     }
 
     #[test]
