@@ -12,7 +12,7 @@ use crate::dtype::DType;
 use crate::graph::ReduceOp;
 
 use super::fold::{larger, smaller};
-use super::micro::lanes_of;
+use super::micro::{each, lanes_of};
 use super::words::Words;
 
 /// Neighbouring places that are neighbouring lanes of a vector.
@@ -232,18 +232,9 @@ unsafe fn load_at<S: Simd>(at: *const f32) -> S::f32s {
 /// # Safety
 /// The whole of each lies in one allocation.
 #[inline(always)]
-pub(super) unsafe fn load_each<S: Simd, const N: usize>(
-    simd: S,
-    starts: [*const f32; N],
-    distance: u32,
-) -> [S::f32s; N] {
-    // `map` is not always inlined, and then a call that knows nothing of the machine's vectors
-    let mut vectors = [simd.splat_f32s(0.0); N];
-    for (vector, start) in vectors.iter_mut().zip(starts) {
-        // SAFETY: the caller's promise.
-        *vector = unsafe { load_at::<S>(start.wrapping_add(distance as usize)) };
-    }
-    vectors
+pub(super) unsafe fn load_each<S: Simd, const N: usize>(starts: [*const f32; N], distance: u32) -> [S::f32s; N] {
+    // SAFETY: the caller's promise.
+    each(|number| unsafe { load_at::<S>(starts[number].wrapping_add(distance as usize)) })
 }
 
 /// The vector that `words` begins with.
@@ -308,14 +299,13 @@ impl PlacesBlock<'_> {
         // The windows of a tile stay in the first-level cache, and panels come one after the other.
         for (number, at) in at.chunks(WIDE).enumerate() {
             // Vectors behind the last one repeat it.
-            let starts: [*const f32; WIDE] =
-                std::array::from_fn(|v| grid.as_ptr().wrapping_add(at[v.min(at.len() - 1)] as usize));
+            let starts: [*const f32; WIDE] = each(|v| grid.as_ptr().wrapping_add(at[v.min(at.len() - 1)] as usize));
             for (panel, sums) in rows.chunks(panel).zip(sums.chunks_exact_mut(ROWS * stride)) {
                 let (panel, _) = bytemuck::cast_slice::<u32, f32>(panel).as_chunks::<ROWS>();
                 let mut tile = [[simd.splat_f32s(0.0); WIDE]; ROWS];
                 for (&distance, panel) in summed.iter().zip(panel) {
                     // SAFETY: the farthest vector at the farthest distance was checked to lie in the grid.
-                    let windows = unsafe { load_each::<S, WIDE>(simd, starts, distance) };
+                    let windows = unsafe { load_each::<S, WIDE>(starts, distance) };
                     for (sums, &weight) in tile.iter_mut().zip(panel) {
                         let weight = simd.splat_f32s(weight);
                         for (sum, &window) in sums.iter_mut().zip(&windows) {
@@ -372,14 +362,14 @@ impl SumsBlock<'_> {
         for (lines, sums) in lines.chunks(ROWS * at.len()).zip(sums.chunks_mut(ROWS * all_taps.len())) {
             // Rows and taps behind the last ones repeat it.
             let last = lines.len() / at.len() - 1;
-            let rows: [&[S::f32s]; ROWS] = std::array::from_fn(|row| &lines[row.min(last) * at.len()..][..at.len()]);
+            let rows: [&[S::f32s]; ROWS] = each(|row| &lines[row.min(last) * at.len()..][..at.len()]);
             for (number, taps) in all_taps.chunks(TAPS).enumerate() {
                 let starts: [*const f32; TAPS] =
-                    std::array::from_fn(|tap| grid.as_ptr().wrapping_add(taps[tap.min(taps.len() - 1)] as usize));
+                    each(|tap| grid.as_ptr().wrapping_add(taps[tap.min(taps.len() - 1)] as usize));
                 let mut tile = [[simd.splat_f32s(0.0); TAPS]; ROWS];
                 for (v, &at) in at.iter().enumerate() {
                     // SAFETY: the farthest vector at the farthest distance was checked to lie in the grid.
-                    let windows = unsafe { load_each::<S, TAPS>(simd, starts, at) };
+                    let windows = unsafe { load_each::<S, TAPS>(starts, at) };
                     for (sums, row) in tile.iter_mut().zip(rows) {
                         for (sum, &window) in sums.iter_mut().zip(&windows) {
                             *sum = simd.mul_add_e_f32s(row[v], window, *sum);
@@ -467,8 +457,7 @@ impl PlaneBlock<'_> {
         let results: &mut [f32] = bytemuck::cast_slice_mut(results);
         for (number, at) in at.chunks(WIDE).enumerate() {
             // Vectors behind the last one repeat it.
-            let starts: [*const f32; WIDE] =
-                std::array::from_fn(|v| grid.as_ptr().wrapping_add(at[v.min(at.len() - 1)] as usize));
+            let starts: [*const f32; WIDE] = each(|v| grid.as_ptr().wrapping_add(at[v.min(at.len() - 1)] as usize));
             let mut joined = [start; WIDE];
             for (tap, &distance) in taps.iter().enumerate() {
                 let join = join(tap);

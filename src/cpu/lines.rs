@@ -8,6 +8,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::lanes::{Lanes, load_each, store};
+use super::micro::each;
 
 /// Lines of results that are computed together.
 const LINES: usize = 4;
@@ -96,13 +97,12 @@ impl LinesBlock<'_> {
             for first in (0..vectors).step_by(WIDE) {
                 // Vectors behind the last one of a line repeat it.
                 let number = |v: usize| (first + v).min(vectors - 1);
-                let starts: [*const f32; WIDE] = std::array::from_fn(|v| grid.wrapping_add(at[number(v)] as usize));
+                let starts: [*const f32; WIDE] = each(|v| grid.wrapping_add(at[number(v)] as usize));
                 let mut tile = [[simd.splat_f32s(0.0); WIDE]; LINES];
                 macro_rules! each_line {
                     ($($line:literal)*) => {
                         $(if $line < LINES + HEIGHT - 1 {
-                            let mut starts = starts;
-                            starts.iter_mut().for_each(|start| *start = start.wrapping_add($line * step));
+                            let starts = each(|v| starts[v].wrapping_add($line * step));
                             // SAFETY: the last line's farthest vector was checked to lie in the grid.
                             unsafe { add_line::<S, HEIGHT, WIDE, $line>(simd, starts, (columns, weights), &mut tile) };
                         })*
@@ -133,13 +133,13 @@ unsafe fn add_line<S: Simd, const HEIGHT: usize, const WIDE: usize, const LINE: 
     tile: &mut [[S::f32s; WIDE]; LINES],
 ) {
     let sees = |number: usize| (number..number + HEIGHT).contains(&LINE);
-    let filters: [&[f32]; LINES] = std::array::from_fn(|number| {
+    let filters: [&[f32]; LINES] = each(|number| {
         let line = if sees(number) { LINE - number } else { 0 };
         &weights[line * columns.len()..][..columns.len()]
     });
     for (column, &distance) in columns.iter().enumerate() {
         // SAFETY: the caller's promise.
-        let windows = unsafe { load_each::<S, WIDE>(simd, starts, distance) };
+        let windows = unsafe { load_each::<S, WIDE>(starts, distance) };
         for (number, sums) in tile.iter_mut().enumerate() {
             if sees(number) {
                 let weight = simd.splat_f32s(filters[number][column]);

@@ -15,6 +15,17 @@ pub(super) struct Tile {
 /// Vectors of a tile's row.
 const VECTORS: usize = 2;
 
+/// What `f` says of each number below `N`. The standard library's `from_fn` and `map` are calls where the compiler does
+/// not inline them, in the midst of kernels, and know nothing there of the machine's vectors.
+#[inline(always)]
+pub(super) fn each<T: Copy, const N: usize>(f: impl Fn(usize) -> T) -> [T; N] {
+    let mut all = [f(0); N];
+    for (number, value) in all.iter_mut().enumerate().skip(1) {
+        *value = f(number);
+    }
+    all
+}
+
 /// Floats of this machine's vectors.
 pub(super) fn lanes_of(arch: Arch) -> usize {
     struct Lanes;
@@ -208,7 +219,7 @@ impl WindowBlock<'_> {
                 } else {
                     // Rows behind the last one repeat it.
                     let rows: [*const f32; ROWS] =
-                        std::array::from_fn(|row| grid.as_ptr().wrapping_add(own[row.min(own.len() - 1)] as usize));
+                        each(|row| grid.as_ptr().wrapping_add(own[row.min(own.len() - 1)] as usize));
                     add(simd, window_tile::<S, ROWS, WIDE>(simd, |row| rows[row], summed, rhs), sums, stride);
                 }
             }
@@ -291,7 +302,7 @@ impl ThinBlock<'_> {
         for (number, sums) in sums.chunks_mut(ROWS).enumerate() {
             // Rows behind the last one repeat it.
             let starts: [*const f32; ROWS] =
-                std::array::from_fn(|i| lhs.as_ptr().wrapping_add((number * ROWS + i.min(sums.len() - 1)) * row));
+                each(|i| lhs.as_ptr().wrapping_add((number * ROWS + i.min(sums.len() - 1)) * row));
             for column in (0..THIN).step_by(wide) {
                 let mut tile = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
                 for (k, line) in rhs.iter().enumerate() {

@@ -15,7 +15,7 @@ fn blocks(block: u32, stream: u32, position: u32, seed: u32) -> [[u32; LANES]; 4
     }
     let mut key = [seed, 0];
     for _ in 0..10 {
-        let [k0, k1] = key.map(u64::from);
+        let (k0, k1) = (u64::from(key[0]), u64::from(key[1]));
         let mut next = [[0; LANES]; 4];
         for lane in 0..LANES {
             let a = u64::from(c[0][lane] as u32) * 0xD251_1F53;
@@ -28,7 +28,13 @@ fn blocks(block: u32, stream: u32, position: u32, seed: u32) -> [[u32; LANES]; 4
         c = next;
         key = [key[0].wrapping_add(0x9E37_79B9), key[1].wrapping_add(0xBB67_AE85)];
     }
-    c.map(|word| word.map(|bits| bits as u32))
+    let mut words = [[0; LANES]; 4];
+    for (words, bits) in words.iter_mut().zip(c) {
+        for (word, bits) in words.iter_mut().zip(bits) {
+            *word = bits as u32;
+        }
+    }
+    words
 }
 
 /// 32 bits for each of consecutive counters from `counter` on. Counters below 0 belong to elements outside of a padded
