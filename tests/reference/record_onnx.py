@@ -60,8 +60,8 @@ def add(name, data, names, inputs):
         tensors[f"{name}/out/{number}"] = value
 
 
-def model(nodes, inputs, constants, outputs, opset, domain=""):
-    """`inputs` and `constants` are dictionaries of arrays, `outputs` names."""
+def model(nodes, inputs, constants, outputs, opset, domain="", element=TensorProto.FLOAT):
+    """`inputs` and `constants` are dictionaries of arrays, `outputs` names; `element` is their type where ONNX cannot tell."""
     info = [
         helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for key, value in inputs.items()
@@ -77,19 +77,21 @@ def model(nodes, inputs, constants, outputs, opset, domain=""):
         pass
     for value, known in zip(made.graph.output, list(made.graph.output)):
         if not value.HasField("type"):
-            value.type.tensor_type.elem_type = TensorProto.FLOAT
+            value.type.tensor_type.elem_type = element
     return made.SerializeToString()
 
 
-def op(name, kind, inputs, constants=(), outputs=1, opset=21, domain="", **attributes):
+def op(name, kind, inputs, constants=(), outputs=1, opset=21, domain="", element=TensorProto.FLOAT, version=None, **attributes):
     """A model of one node; `constants` are the numbers of inputs that lie in the file, `None` is left out."""
     given = {f"x{number}": value for number, value in enumerate(inputs) if value is not None}
     fixed = {key: value for key, value in given.items() if int(key[1:]) in constants}
     free = {key: value for key, value in given.items() if key not in fixed}
     names = [f"x{number}" if value is not None else "" for number, value in enumerate(inputs)]
     out = [f"y{number}" for number in range(outputs)] if isinstance(outputs, int) else outputs
+    if version is not None:
+        attributes["opset"] = version
     node = helper.make_node(kind, names, out, name=f"the_{kind}", domain=domain, **attributes)
-    data = model([node], free, fixed, [key for key in out if key], opset, domain)
+    data = model([node], free, fixed, [key for key in out if key], opset, domain, element)
     add(name, data, list(free), list(free.values()))
 
 
@@ -489,7 +491,39 @@ def losses():
     op("nll_pixels", "NegativeLogLikelihoodLoss", [pictures, pixels], ignore_index=-1)
 
 
-for part in (elementwise, movement, index, reduce, contract, pool, norm, resize, recurrent, quantized, attention, graphs, modules, found_by_review, detection, losses):
+def requantized():
+    """ONNX Runtime's operators on quantised values. Steps that are no halves of each other keep results away from ties."""
+    a, b = RANDOM.integers(0, 255, (2, 3, 4)).astype(np.uint8), RANDOM.integers(0, 255, (3, 1)).astype(np.uint8)
+    step, other = np.float32(0.0213), np.float32(0.0371)
+    near, far = np.uint8(120), np.uint8(101)
+    signed = lambda value: value.astype(np.int16).__sub__(128).astype(np.int8)
+    def contrib(name, kind, inputs, constants=None, like=np.uint8, **more):
+        scalars = [number for number, value in enumerate(inputs) if value is not None and value.ndim == 0]
+        element = helper.np_dtype_to_tensor_dtype(np.dtype(like))
+        op(name, kind, inputs, constants=constants or scalars, domain="com.microsoft", element=element, **more)
+    contrib("QLinearAdd", "QLinearAdd", [a, step, near, b, other, far, np.float32(0.0457), np.uint8(90)])
+    contrib("QLinearMul", "QLinearMul", [a, step, near, b, other, far, np.float32(0.0291), np.uint8(133)])
+    contrib("qlinear_add_signed", "QLinearAdd", [signed(a), step, np.int8(-5), signed(a[:1]), other, np.int8(9), np.float32(0.0457), np.int8(3)], like=np.int8)
+    for kind in ("QLinearSigmoid", "QLinearLeakyRelu"):
+        contrib(kind, kind, [a, step, near, np.float32(0.0117), np.uint8(17)], **({"alpha": 0.2} if "Leaky" in kind else {}))
+    contrib("QLinearSoftmax", "QLinearSoftmax", [a, step, near, np.float32(1 / 256), np.uint8(0)], axis=-1, version=13)
+    pictures = RANDOM.integers(0, 255, (1, 3, 5, 6)).astype(np.uint8)
+    pool = [pictures, step, near, np.float32(0.0187), np.uint8(115)]
+    contrib("QLinearGlobalAveragePool", "QLinearGlobalAveragePool", pool)
+    contrib("qlinear_global_pool_last", "QLinearGlobalAveragePool", pool, channels_last=1)
+    contrib("QLinearAveragePool", "QLinearAveragePool", pool, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 0])
+    contrib("qlinear_pool_last", "QLinearAveragePool", pool, kernel_shape=[2, 2], channels_last=1)
+    contrib("QLinearConcat", "QLinearConcat", [np.float32(0.0457), np.uint8(90), a, step, near, a[:1], other, far], axis=0)
+    x, w = RANDOM.integers(0, 255, (3, 4)).astype(np.uint8), RANDOM.integers(-60, 60, (5, 4)).astype(np.int8)
+    bias = ints(500, -300, 0, 77, -1000, dtype=np.int32)
+    gemm = [x, step, near, w, rand(5, low=0.01, high=0.02), np.zeros(5, np.int8), bias]
+    contrib("QGemm", "QGemm", [*gemm, np.float32(0.0457), np.uint8(90)], constants=range(1, 9), transB=1)
+    contrib("q_gemm_float", "QGemm", [x, step, near, w.T.copy(), other, np.int8(2)], constants=range(1, 6), alpha=0.5, like=np.float32)
+    contrib("MatMulIntegerToFloat", "MatMulIntegerToFloat", [x, w.T.copy(), step, rand(5, low=0.01, high=0.02), near, np.zeros(5, np.int8), rand(5)], constants=range(1, 7), like=np.float32)
+    contrib("DynamicQuantizeMatMul", "DynamicQuantizeMatMul", [rand(3, 4), w.T.copy(), other, np.int8(3), rand(5)], constants=range(1, 5), like=np.float32)
+
+
+for part in (elementwise, movement, index, reduce, contract, pool, norm, resize, recurrent, quantized, attention, graphs, modules, found_by_review, detection, losses, requantized):
     part()
 path = pathlib.Path(__file__).with_name("onnx_cases.safetensors")
 save_file(tensors, path)

@@ -303,7 +303,11 @@ impl Kinds {
                     | ("LSTM" | "GRU" | "RNN", 5 | 6) => {
                         kinds.constants.insert(input.clone());
                     }
-                    (kind, 1..) if kind.contains("uantize") || kind.starts_with("QLinear") => {
+                    (kind, 1..)
+                        if kind.contains("uantize")
+                            || kind.starts_with("QLinear")
+                            || matches!(kind, "QGemm" | "MatMulIntegerToFloat") =>
+                    {
                         kinds.constants.insert(input.clone());
                     }
                     _ => {}

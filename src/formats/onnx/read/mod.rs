@@ -23,6 +23,7 @@ mod pool;
 mod quantized;
 mod recurrent;
 mod reduce;
+mod requantized;
 mod resample;
 mod resize;
 mod slice;

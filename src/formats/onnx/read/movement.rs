@@ -174,15 +174,14 @@ fn tile(call: &Call<'_>) -> Outputs {
     }
 }
 
-fn concat(call: &Call<'_>) -> Outputs {
-    let values = call.values()?;
+/// The node's axis, and the shape of what lies one after the other along it.
+pub(super) fn joined_shape(call: &Call<'_>, shapes: &[&Shape]) -> Result<(usize, Shape)> {
     let Some(number) = call.int_or_none("axis")? else { return fail("has no axis") };
-    let first = values[0].shape();
+    let first = shapes[0];
     let axis = axis(number, first.rank(), first)?;
     let mut whole = first.to_vec();
     whole[axis] = 0;
-    for value in &values {
-        let shape = value.shape();
+    for &shape in shapes {
         let fits = shape.rank() == first.rank()
             && (0..first.rank()).all(|other| other == axis || shape[other] == first[other]);
         if !fits {
@@ -190,9 +189,14 @@ fn concat(call: &Call<'_>) -> Outputs {
         }
         whole[axis] = whole[axis].saturating_add(shape[axis]);
     }
-    let whole = call.shape(&whole)?;
+    Ok((axis, call.shape(&whole)?))
+}
+
+fn concat(call: &Call<'_>) -> Outputs {
+    let values = call.values()?;
+    let (axis, whole) = joined_shape(call, &values.iter().map(|value| value.shape()).collect::<Vec<_>>())?;
     if let Some(hosts) = call.hosts()
-        && first.rank() == 1
+        && whole.rank() == 1
         && whole.numel() <= HOST_ELEMENTS
         && let Some(data) = joined(&hosts)
     {

@@ -12,15 +12,18 @@ use super::conv::Windows;
 use super::table::{Operator, op};
 
 pub(super) const OPERATORS: &[Operator] = &[
-    op("AveragePool", 7, average),
-    op("GlobalAveragePool", 1, |call| global(call, |x, axes| x.mean_keepdim(axes))),
+    op("AveragePool", 7, |call| one(average(call, &call.float(0)?)?)),
+    op("GlobalAveragePool", 1, |call| one(global_average(&call.float(0)?)?)),
     op("GlobalLpPool", 2, |call| {
         let p = call.int("p", 2)? as f64;
         let x = call.float(0)?;
         let axes = spatial_axes(&x)?;
         one(x.abs().pow(p).sum_keepdim(axes).pow(1.0 / p))
     }),
-    op("GlobalMaxPool", 1, |call| global(call, |x, axes| x.max_keepdim(axes))),
+    op("GlobalMaxPool", 1, |call| {
+        let x = call.float(0)?;
+        one(x.max_keepdim(spatial_axes(&x)?))
+    }),
     op("LpPool", 2, power),
     op("MaxPool", 1, maximum),
 ];
@@ -33,10 +36,9 @@ fn spatial_axes(x: &Tensor) -> Result<Vec<usize>> {
     Ok((2..x.rank()).collect())
 }
 
-fn global(call: &Call<'_>, f: fn(&Tensor, &[usize]) -> Tensor) -> Outputs {
-    let x = call.float(0)?;
-    let axes = spatial_axes(&x)?;
-    one(f(&x, &axes))
+/// The mean over all axes after the second, which stay.
+pub(super) fn global_average(x: &Tensor) -> Result<Tensor> {
+    Ok(x.mean_keepdim(spatial_axes(x)?))
 }
 
 /// Windows over a value of this shape, which are padded so that the last one ends inside, and how many there are.
@@ -195,11 +197,11 @@ fn sums(call: &Call<'_>, laid: &Laid, x: &Tensor) -> Result<Tensor> {
     })
 }
 
-fn average(call: &Call<'_>) -> Outputs {
-    let x = call.float(0)?;
+/// The mean of each window of `x`.
+pub(super) fn average(call: &Call<'_>, x: &Tensor) -> Result<Tensor> {
     let laid = Laid::of(call, x.shape())?;
     let counts_padding = call.flag("count_include_pad")?;
-    let mut mean = sums(call, &laid, &x)?;
+    let mut mean = sums(call, &laid, x)?;
     for (axis, &count) in laid.counts.iter().enumerate() {
         let size = x.shape()[2 + axis].cast_signed();
         let (before, after) = laid.told[axis];
@@ -225,7 +227,7 @@ fn average(call: &Call<'_>) -> Outputs {
         let divisor = Tensor::from_slice(&elements, along, call.device())?.to_dtype(x.dtype());
         mean /= divisor;
     }
-    one(mean)
+    Ok(mean)
 }
 
 fn power(call: &Call<'_>) -> Outputs {

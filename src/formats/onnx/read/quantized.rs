@@ -46,7 +46,7 @@ fn spread(call: &Call<'_>, values: Tensor, x: &Tensor) -> Result<Tensor> {
     Ok(values.repeat_interleave(block, axis.cast_signed()).narrow(axis.cast_signed(), 0, size))
 }
 
-fn as_f32(x: &Tensor) -> Tensor {
+pub(super) fn as_f32(x: &Tensor) -> Tensor {
     x.to_dtype(DType::F32)
 }
 
@@ -67,7 +67,7 @@ fn target(call: &Call<'_>, zero_point: usize) -> Result<ElementType> {
 }
 
 /// Numbers in steps of the scale, rounded to even and limited to the range of a type.
-fn quantized(scaled: &Tensor, zero: Option<&Tensor>, element: ElementType) -> Result<Tensor> {
+pub(super) fn quantized(scaled: &Tensor, zero: Option<&Tensor>, element: ElementType) -> Result<Tensor> {
     let Some((low, high)) = element.range() else {
         return fail(format!("values are not quantised to {} here", element.name()));
     };
@@ -91,7 +91,7 @@ fn quantize(call: &Call<'_>) -> Outputs {
 }
 
 /// An input less its zero point, in i32.
-fn centred(call: &Call<'_>, number: usize, zero: usize, along: Option<usize>) -> Result<Tensor> {
+pub(super) fn centred(call: &Call<'_>, number: usize, zero: usize, along: Option<usize>) -> Result<Tensor> {
     let x = call.index(number)?;
     let Some(point) = call.given(zero) else { return Ok(x) };
     let point = call.on_device(point)?.to_dtype(DType::I32);
@@ -126,7 +126,11 @@ fn dequantize(call: &Call<'_>) -> Outputs {
 }
 
 fn quantize_dynamically(call: &Call<'_>) -> Outputs {
-    let x = as_f32(&call.float(0)?);
+    Ok(dynamically(&as_f32(&call.float(0)?))?.map(Value::from).into())
+}
+
+/// Bytes that stand for `x`, with their scale and zero point, which follow from its range.
+pub(super) fn dynamically(x: &Tensor) -> Result<[Tensor; 3]> {
     if x.numel() == 0 {
         return fail(format!("{} has no elements", x.shape()));
     }
@@ -135,12 +139,12 @@ fn quantize_dynamically(call: &Call<'_>) -> Outputs {
     // of nothing but zeros
     let divisor = scale.eq(0.0).where_(1.0, &scale);
     let zero = (-low / &divisor).clamp(0.0, 255.0).round();
-    let value = quantized(&(&x / divisor), Some(&zero), ElementType::Uint8)?;
-    Ok(vec![value.into(), scale.into(), zero.to_dtype(DType::U8).into()])
+    let value = quantized(&(x / divisor), Some(&zero), ElementType::Uint8)?;
+    Ok([value, scale, zero.to_dtype(DType::U8)])
 }
 
 /// The axis of the rows of a first operand, and of the columns of a second.
-fn matrix_axes(call: &Call<'_>, a: usize, b: usize) -> Result<[Option<usize>; 2]> {
+pub(super) fn matrix_axes(call: &Call<'_>, a: usize, b: usize) -> Result<[Option<usize>; 2]> {
     let rank = |number: usize| call.value(number).map(|value| value.shape().rank());
     Ok([rank(a)?.checked_sub(2), rank(b)?.checked_sub(1)])
 }
@@ -155,7 +159,7 @@ fn conv_integer(call: &Call<'_>) -> Outputs {
 }
 
 /// A scale, as one number or along an axis of a result.
-fn scale(call: &Call<'_>, number: usize, rank: usize, axis: usize) -> Result<Tensor> {
+pub(super) fn scale(call: &Call<'_>, number: usize, rank: usize, axis: usize) -> Result<Tensor> {
     let values = as_f32(&call.float(number)?);
     match values.numel() {
         1 => Ok(values.reshape([0_usize; 0])),

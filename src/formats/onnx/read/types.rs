@@ -29,6 +29,17 @@ pub(super) fn of_output(node: &NodeProto, output: usize, inputs: &[Option<Elemen
         ("QuantizeLinear", 0) => told("output_dtype").or_else(|| input(2)),
         ("DynamicQuantizeLinear", 0 | 2) => Some(ElementType::Uint8),
         ("QLinearConv" | "QLinearMatMul", 0) => input(7),
+        ("QLinearAdd" | "QLinearMul", 0) => input(7).or_else(|| input(0)),
+        ("QLinearConcat", 0) => input(1),
+        ("QGemm", 0) => input(8),
+        (
+            "QLinearAveragePool"
+            | "QLinearGlobalAveragePool"
+            | "QLinearLeakyRelu"
+            | "QLinearSigmoid"
+            | "QLinearSoftmax",
+            0,
+        ) => input(4).or_else(|| input(0)),
         ("ConvInteger" | "MatMulInteger", 0) => Some(ElementType::Int32),
         ("Split", _) => input(0),
         (
