@@ -129,7 +129,8 @@ impl Later<'_> {
     }
 }
 
-fn wanted_by(nodes: &[Node], wanted: &mut BTreeSet<Place>) {
+/// Adds the places that nodes, and the graphs in them, read.
+pub(super) fn wanted_by(nodes: &[Node], wanted: &mut BTreeSet<Place>) {
     for node in nodes {
         wanted.extend(node.inputs.iter().flatten());
         for attribute in node.attributes.values() {

@@ -126,14 +126,14 @@ fn operands(call: &Call<'_>) -> Result<(Tensor, Tensor, Option<Tensor>)> {
     Ok((x, weight, bias))
 }
 
-fn groups(call: &Call<'_>) -> Result<usize> {
+pub(super) fn groups(call: &Call<'_>) -> Result<usize> {
     match usize::try_from(call.int("group", 1)?) {
         Ok(groups) if (1..=LARGEST).contains(&groups) => Ok(groups),
         _ => fail(format!("{} groups", call.int("group", 1)?)),
     }
 }
 
-fn check_bias(bias: Option<&Tensor>, channels: usize) -> Result<()> {
+pub(super) fn check_bias(bias: Option<&Tensor>, channels: usize) -> Result<()> {
     match bias {
         Some(bias) if *bias.shape() != [channels].into() => {
             fail(format!("bias {} for {channels} channels", bias.shape()))

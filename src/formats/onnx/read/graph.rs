@@ -43,6 +43,8 @@ pub(super) struct Node {
     pub(super) input_types: Vec<Option<ElementType>>,
     pub(super) output_types: Vec<Option<ElementType>>,
     pub(super) attributes: BTreeMap<String, Attribute>,
+    /// The input of integers that is given less their zero point, as floats.
+    pub(super) centred: Option<usize>,
 }
 
 pub(super) enum Attribute {
@@ -245,7 +247,7 @@ impl<'a> Builder<'a> {
             }
         }
         let output_types = outputs.iter().map(|place| place.and_then(|place| self.types[place])).collect();
-        Ok(Node { operator, name, opset, inputs, outputs, input_types, output_types, attributes })
+        Ok(Node { operator, name, opset, inputs, outputs, input_types, output_types, attributes, centred: None })
     }
 
     fn attribute(&mut self, proto: AttributeProto) -> Result<Attribute> {

@@ -20,6 +20,7 @@ mod movement;
 mod norm;
 mod order;
 mod pool;
+mod prepared;
 mod quantized;
 mod recurrent;
 mod reduce;

@@ -24,6 +24,7 @@ use super::call::{Call, Later, Pass, fail};
 use super::graph::{Attribute, Builder, Constant, Graph, Node, about, domain};
 use super::info::TensorInfo;
 use super::order::unsupported;
+use super::prepared::prepare;
 use super::table::Function;
 use super::value::{HostData, Value};
 
@@ -245,9 +246,10 @@ impl Core {
         let inputs = of_inputs(&graph)?;
         let outputs = graph.output.iter().map(TensorInfo::of).collect::<Result<_>>()?;
         let mut builder = Builder::new(device, folder, opsets);
-        let graph = builder.graph(graph)?;
+        let mut graph = builder.graph(graph)?;
         let metadata = proto.metadata_props.into_iter().map(|entry| (entry.key, entry.value)).collect();
-        let (places, elements) = (builder.places(), builder.elements);
+        let elements = builder.elements;
+        let places = prepare(&mut graph, builder.places(), &Pass::new(device, limit(elements), by_pytorch))?;
         let (device, path) = (device.clone(), path.to_owned());
         Ok(Self {
             graph,
@@ -291,8 +293,7 @@ impl Core {
 
     fn traced(&self, inputs: &[Tensor]) -> Result<(Vec<Tensor>, bool)> {
         let elements = inputs.iter().fold(self.elements, |sum, input| sum.saturating_add(input.numel()));
-        let limit = elements.saturating_mul(GROWTH).clamp(ELEMENTS, MAX_ELEMENTS);
-        let pass = Pass::new(&self.device, limit, self.by_pytorch);
+        let pass = Pass::new(&self.device, limit(elements), self.by_pytorch);
         let mut values = vec![None; self.places];
         for (&place, input) in self.graph.inputs.iter().zip(inputs) {
             values[place] = Some(Value::Tensor(input.clone()));
@@ -312,6 +313,11 @@ impl Core {
         let outputs = self.graph.outputs.iter().zip(&self.outputs).map(output).collect::<Result<_>>()?;
         Ok((outputs, pass.has_read.get()))
     }
+}
+
+/// The most elements of a value, where so many are given.
+fn limit(elements: usize) -> usize {
+    elements.saturating_mul(GROWTH).clamp(ELEMENTS, MAX_ELEMENTS)
 }
 
 /// The inputs that are no initializers.

@@ -1,4 +1,4 @@
-//! Quantised values: integers with a scale and a zero point. Products of them are computed in i32, all else in f32.
+//! Quantised values: integers with a scale and a zero point. Sums of products of them are exact, all else is f32.
 
 use crate::dtype::DType;
 use crate::error::Result;
@@ -7,7 +7,7 @@ use crate::tensor::Tensor;
 use super::super::proto::ElementType;
 use super::call::{Call, Outputs, fail, one};
 use super::contract::product;
-use super::conv::convolve;
+use super::conv::{check_bias, convolve, groups};
 use super::table::{Operator, op};
 use super::value::Value;
 
@@ -50,6 +50,10 @@ pub(super) fn as_f32(x: &Tensor) -> Tensor {
     x.to_dtype(DType::F32)
 }
 
+pub(super) fn as_i32(x: &Tensor) -> Tensor {
+    x.to_dtype(DType::I32)
+}
+
 /// The type that a node quantises to.
 fn target(call: &Call<'_>, zero_point: usize) -> Result<ElementType> {
     if let Some(number) = call.int_or_none("output_dtype")?.filter(|&number| number != 0) {
@@ -90,27 +94,85 @@ fn quantize(call: &Call<'_>) -> Outputs {
     one(quantized(&(&x / scale), zero.as_ref(), target(call, 2)?)?)
 }
 
-/// An input less its zero point, in i32.
-pub(super) fn centred(call: &Call<'_>, number: usize, zero: usize, along: Option<usize>) -> Result<Tensor> {
-    let x = call.index(number)?;
-    let Some(point) = call.given(zero) else { return Ok(x) };
-    let point = call.on_device(point)?.to_dtype(DType::I32);
-    let point = match (point.numel(), along) {
-        (1, _) => point.reshape([0_usize; 0]),
-        (count, Some(axis)) if point.rank() == 1 && x.shape().get(axis) == Some(&count) => {
-            let mut shape = vec![1; x.rank()];
-            shape[axis] = count;
-            point.reshape(shape)
+/// Integers less their zero point, as integers, or as floats that are whole numbers.
+pub(super) struct Centred {
+    pub(super) values: Tensor,
+    /// How far from 0 they are at most, if that is known.
+    pub(super) reach: Option<i64>,
+}
+
+impl Centred {
+    /// Input `number`, whose zero point is one number, or one for each element of the axis `along`.
+    pub(super) fn of(call: &Call<'_>, number: usize, zero: usize, along: Option<usize>) -> Result<Self> {
+        let reach = reach(call, number, zero);
+        if call.node.centred == Some(number) {
+            return Ok(Self { values: call.tensor(number)?, reach });
         }
-        _ => point,
-    };
-    if call.broadcast(&[x.shape(), point.shape()])? != *x.shape() {
-        return fail(format!("a zero point of shape {} for {}", point.shape(), x.shape()));
+        let x = call.index(number)?;
+        let Some(point) = call.given(zero) else { return Ok(Self { values: x, reach }) };
+        let point = as_i32(&call.on_device(point)?);
+        let point = match (point.numel(), along) {
+            (1, _) => point.reshape([0_usize; 0]),
+            (count, Some(axis)) if point.rank() == 1 && x.shape().get(axis) == Some(&count) => {
+                let mut shape = vec![1; x.rank()];
+                shape[axis] = count;
+                point.reshape(shape)
+            }
+            _ => point,
+        };
+        if call.broadcast(&[x.shape(), point.shape()])? != *x.shape() {
+            return fail(format!("a zero point of shape {} for {}", point.shape(), x.shape()));
+        }
+        Ok(Self { values: x - point, reach })
     }
-    Ok(x - point)
+
+    /// The first operand of a product, of whose rows each may have a zero point.
+    pub(super) fn rows(call: &Call<'_>, number: usize, zero: usize) -> Result<Self> {
+        let along = call.value(number)?.shape().rank().checked_sub(2);
+        Self::of(call, number, zero, along)
+    }
+
+    /// The weights of the node, each of whose filters or columns may have a zero point.
+    pub(super) fn weights(call: &Call<'_>) -> Result<Self> {
+        let name = call.node.operator.name;
+        let Some((number, zero)) = weights_of(name) else { return fail("has no weights") };
+        let along = match name {
+            "ConvInteger" | "QLinearConv" => Some(0),
+            "QGemm" => Some(usize::from(!call.flag("transB")?)),
+            _ => call.value(number)?.shape().rank().checked_sub(1),
+        };
+        Self::of(call, number, zero, along)
+    }
+}
+
+/// The inputs with the weights of an operator that multiplies integers, and their zero point.
+pub(super) fn weights_of(operator: &str) -> Option<(usize, usize)> {
+    match operator {
+        "ConvInteger" | "DynamicQuantizeMatMul" | "MatMulInteger" => Some((1, 3)),
+        "MatMulIntegerToFloat" => Some((1, 5)),
+        "QGemm" | "QLinearConv" | "QLinearMatMul" => Some((3, 5)),
+        _ => None,
+    }
+}
+
+/// How far the values of an input are from their zero point at most, if that is known.
+fn reach(call: &Call<'_>, number: usize, zero: usize) -> Option<i64> {
+    let bytes = (call.given(number)?.dtype() == DType::U8).then_some(ElementType::Uint8);
+    let (low, high) = call.input_type(number).or(bytes)?.range()?;
+    let points = match call.given(zero) {
+        None => vec![0],
+        Some(Value::Host(points)) => points.to_i64()?,
+        Some(Value::Tensor(_)) => vec![low, high],
+    };
+    points.iter().map(|&point| (high - point).max(point - low)).max()
 }
 
 fn dequantize(call: &Call<'_>) -> Outputs {
+    one(dequantized(call)?)
+}
+
+/// What a node makes of integers.
+pub(super) fn dequantized(call: &Call<'_>) -> Result<Tensor> {
     let x = call.value(0)?;
     if x.dtype().is_float() {
         return fail(format!("{}{} is not quantised", x.dtype(), x.shape()));
@@ -122,7 +184,7 @@ fn dequantize(call: &Call<'_>) -> Outputs {
         Some(zero) => &x - spread(call, as_f32(&zero), &x)?,
         None => x,
     };
-    one((moved * scale).to_dtype(of_scale))
+    Ok((moved * scale).to_dtype(of_scale))
 }
 
 fn quantize_dynamically(call: &Call<'_>) -> Outputs {
@@ -143,19 +205,71 @@ pub(super) fn dynamically(x: &Tensor) -> Result<[Tensor; 3]> {
     Ok([value, scale, zero.to_dtype(DType::U8)])
 }
 
-/// The axis of the rows of a first operand, and of the columns of a second.
-pub(super) fn matrix_axes(call: &Call<'_>, a: usize, b: usize) -> Result<[Option<usize>; 2]> {
-    let rank = |number: usize| call.value(number).map(|value| value.shape().rank());
-    Ok([rank(a)?.checked_sub(2), rank(b)?.checked_sub(1)])
+/// Whole numbers up to here are exact in f32.
+const EXACT: i64 = 1 << 24;
+
+/// How many products of the values of two operands f32 adds up exactly.
+fn exact_terms(a: &Centred, b: &Centred) -> usize {
+    let product = a.reach.zip(b.reach).and_then(|(a, b)| a.checked_mul(b));
+    product.map_or(0, |product| (EXACT / product.max(1)) as usize)
+}
+
+/// The whole number that parts of `terms` summed points add up to, of `count`.
+fn sum_of_parts(count: usize, terms: usize, part: impl Fn(usize, usize) -> Result<Tensor>) -> Result<Tensor> {
+    let mut sum: Option<Tensor> = None;
+    for start in (0..count).step_by(terms) {
+        let part = part(start, terms.min(count - start))?;
+        let part = as_i32(&part);
+        sum = Some(if let Some(sum) = sum { sum + part } else { part });
+    }
+    Ok(sum.expect("there is something to be summed"))
+}
+
+/// The product of two matrices: in f32 as far as sums are exact there, which takes a fraction of the time.
+pub(super) fn integer_product(call: &Call<'_>, a: &Centred, b: &Centred) -> Result<Tensor> {
+    let (terms, [a, b]) = (exact_terms(a, b), [&a.values, &b.values]);
+    let count = a.shape().last().copied().unwrap_or(0);
+    let fits = a.rank() >= 2 && b.rank() >= 2 && b.shape()[b.rank() - 2] == count;
+    if terms == 0 || count == 0 || !fits {
+        return product(call, as_i32(a), as_i32(b));
+    }
+    sum_of_parts(count, terms, |start, len| {
+        product(call, as_f32(&a.narrow(-1, start, len)), as_f32(&b.narrow(-2, start, len)))
+    })
+}
+
+/// The same for a convolution, which adds a bias of integers.
+fn integer_convolution(call: &Call<'_>, x: &Centred, weight: &Centred, bias: Option<&Tensor>) -> Result<Tensor> {
+    let (terms, [x, weight]) = (exact_terms(x, weight), [&x.values, &weight.values]);
+    let (channels, taps) = match weight.shape().dims() {
+        [_, channels, taps @ ..] => (*channels, taps.iter().product::<usize>().max(1)),
+        _ => (0, 1),
+    };
+    let (each, groups) = (terms / taps, groups(call)?);
+    let is_whole = x.rank() >= 2 && groups.checked_mul(channels) == Some(x.shape()[1]);
+    if channels == 0 || each == 0 || !is_whole || (channels > each && groups > 1) {
+        return convolve(call, as_i32(x), &as_i32(weight), bias);
+    }
+    let sum = if channels <= each {
+        as_i32(&convolve(call, as_f32(x), &as_f32(weight), None)?)
+    } else {
+        sum_of_parts(channels, each, |start, len| {
+            convolve(call, as_f32(&x.narrow(1, start, len)), &as_f32(&weight.narrow(1, start, len)), None)
+        })?
+    };
+    check_bias(bias, weight.shape()[0])?;
+    let Some(bias) = bias else { return Ok(sum) };
+    let mut along = vec![1; sum.rank()];
+    along[1] = bias.numel();
+    Ok(sum + bias.reshape(along))
 }
 
 fn matmul_integer(call: &Call<'_>) -> Outputs {
-    let [rows, columns] = matrix_axes(call, 0, 1)?;
-    one(product(call, centred(call, 0, 2, rows)?, centred(call, 1, 3, columns)?)?)
+    one(integer_product(call, &Centred::rows(call, 0, 2)?, &Centred::weights(call)?)?)
 }
 
 fn conv_integer(call: &Call<'_>) -> Outputs {
-    one(convolve(call, centred(call, 0, 2, None)?, &centred(call, 1, 3, Some(0))?, None)?)
+    one(integer_convolution(call, &Centred::of(call, 0, 2, None)?, &Centred::weights(call)?, None)?)
 }
 
 /// A scale, as one number or along an axis of a result.
@@ -186,8 +300,7 @@ fn requantized(call: &Call<'_>, sums: &Tensor, factor: Tensor, [scale, zero]: [u
 }
 
 fn quantized_matmul(call: &Call<'_>) -> Outputs {
-    let [rows, columns] = matrix_axes(call, 0, 3)?;
-    let sums = product(call, centred(call, 0, 2, rows)?, centred(call, 3, 5, columns)?)?;
+    let sums = integer_product(call, &Centred::rows(call, 0, 2)?, &Centred::weights(call)?)?;
     let rank = sums.rank();
     let a = scale(call, 1, rank, rank.saturating_sub(2))?;
     let (a, b) = call.pair(a, scale(call, 4, rank, rank.saturating_sub(1))?)?;
@@ -195,13 +308,12 @@ fn quantized_matmul(call: &Call<'_>) -> Outputs {
 }
 
 fn quantized_conv(call: &Call<'_>) -> Outputs {
-    let x = centred(call, 0, 2, None)?;
-    let weight = centred(call, 3, 5, Some(0))?;
+    let (x, weight) = (Centred::of(call, 0, 2, None)?, Centred::weights(call)?);
     let bias = match call.given(8) {
         Some(Value::Host(_) | Value::Tensor(_)) => Some(call.index(8)?),
         None => None,
     };
-    let sums = convolve(call, x, &weight, bias.as_ref())?;
+    let sums = integer_convolution(call, &x, &weight, bias.as_ref())?;
     let (a, b) = call.pair(scale(call, 1, sums.rank(), 1)?, scale(call, 4, sums.rank(), 1)?)?;
     requantized(call, &sums, a * b, [6, 7])
 }

@@ -1,23 +1,20 @@
 //! ONNX Runtime's operators on quantised values, as its static quantisation writes them where a file has no pairs of
 //! `DequantizeLinear` and `QuantizeLinear`: what the plain operator does with the numbers that integers stand for.
 
-use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
 use super::call::{Call, Outputs, fail, one};
 use super::checks::axis;
-use super::contract::product;
 use super::movement::joined_shape;
 use super::pool;
-use super::quantized::{as_f32, centred, dynamically, matrix_axes, quantized, scale};
+use super::quantized::{Centred, as_f32, as_i32, dynamically, integer_product, quantized, scale};
 use super::table::{Operator, microsoft};
 
 pub(super) const OPERATORS: &[Operator] = &[
     microsoft("DynamicQuantizeMatMul", dynamic_matmul),
     microsoft("MatMulIntegerToFloat", |call| {
-        let [rows, columns] = matrix_axes(call, 0, 1)?;
-        let sums = product(call, centred(call, 0, 4, rows)?, centred(call, 1, 5, columns)?)?;
+        let sums = integer_product(call, &Centred::rows(call, 0, 4)?, &Centred::weights(call)?)?;
         let rank = sums.rank();
         let a = scale(call, 2, rank, rank.saturating_sub(2))?;
         let (a, b) = call.pair(a, scale(call, 3, rank, rank.saturating_sub(1))?)?;
@@ -48,7 +45,7 @@ fn number(call: &Call<'_>, number: usize) -> Result<Tensor> {
 
 /// What the integers of input `first` stand for, by the scale and the zero point behind it.
 fn meant(call: &Call<'_>, first: usize) -> Result<Tensor> {
-    Ok(as_f32(&centred(call, first, first + 2, None)?) * number(call, first + 1)?)
+    Ok(as_f32(&Centred::of(call, first, first + 2, None)?.values) * number(call, first + 1)?)
 }
 
 /// Integers that stand for `x`, by the scale and the zero point in these inputs; of the zero point's type, or else the
@@ -116,23 +113,24 @@ fn scaled(call: &Call<'_>, sums: &Tensor, factor: Tensor, bias: usize) -> Output
 
 fn dynamic_matmul(call: &Call<'_>) -> Outputs {
     let [x, step, zero] = dynamically(&as_f32(&call.float(0)?))?;
-    let [_, columns] = matrix_axes(call, 0, 1)?;
-    let of_integers = |value: Tensor| value.to_dtype(DType::I32);
-    let sums = product(call, of_integers(x) - of_integers(zero), centred(call, 1, 3, columns)?)?;
+    let bytes = Centred { values: as_i32(&x) - as_i32(&zero), reach: Some(i64::from(u8::MAX)) };
+    let sums = integer_product(call, &bytes, &Centred::weights(call)?)?;
     let rank = sums.rank();
     let factor = step * scale(call, 2, rank, rank.saturating_sub(1))?;
     scaled(call, &sums, factor, 4)
 }
 
 fn gemm(call: &Call<'_>) -> Outputs {
-    let [turns_a, turns_b] = [call.flag("transA")?, call.flag("transB")?];
-    let a = centred(call, 0, 2, None)?;
-    let b = centred(call, 3, 5, Some(usize::from(!turns_b)))?;
-    if a.rank() != 2 || b.rank() != 2 {
-        return fail(format!("{} x {}, not two matrices", a.shape(), b.shape()));
+    let [mut a, mut b] = [Centred::of(call, 0, 2, None)?, Centred::weights(call)?];
+    if a.values.rank() != 2 || b.values.rank() != 2 {
+        return fail(format!("{} x {}, not two matrices", a.values.shape(), b.values.shape()));
     }
-    let turned = |x: Tensor, turns: bool| if turns { x.t() } else { x };
-    let mut sums = product(call, turned(a, turns_a), turned(b, turns_b))?;
+    for (matrix, name) in [(&mut a, "transA"), (&mut b, "transB")] {
+        if call.flag(name)? {
+            matrix.values = matrix.values.t();
+        }
+    }
+    let mut sums = integer_product(call, &a, &b)?;
     if call.given(6).is_some() {
         let (whole, bias) = call.pair(sums.clone(), call.index(6)?)?;
         if call.broadcast(&[whole.shape(), bias.shape()])? != *sums.shape() {

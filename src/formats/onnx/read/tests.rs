@@ -419,3 +419,47 @@ fn what_is_used_later_is_computed_with_what_is_read() {
     assert_eq!([0, 1, 2].map(|number| is_computed(&outputs[number])), [false, true, true]);
     assert!(outputs[0].node().inputs.iter().all(|input| input.value().is_some()), "`later` is kept");
 }
+
+/// In f32 the sums would be rounded from 2^24 on.
+#[test]
+fn sums_of_products_of_bytes_are_exact() {
+    let count = 2002;
+    let weight = |row: usize, column: usize| if column == 0 { 127 } else { (row * 7 % 251) as i32 - 125 };
+    let weights: Vec<i32> = (0..count).flat_map(|row| [weight(row, 0), weight(row, 1)]).collect();
+    let weights = TensorProto { dims: vec![count as i64, 2], ..small("w", ElementType::Int8, &weights) };
+    let zero = small("zero", ElementType::Uint8, &[0]);
+    let zero = TensorProto { dims: Vec::new(), ..zero };
+    let nodes = vec![
+        node("QuantizeLinear", &["x", "one", "zero"], &["bytes"]),
+        node("MatMulInteger", &["bytes", "w", "zero"], &["sums"]),
+        cast("sums", "y", ElementType::Int32),
+    ];
+    let x: Vec<f32> = (0..count).map(|row| (255 - row % 3) as f32).collect();
+    let sum = |column: usize| (0..count).map(|row| (255 - row % 3) as i32 * weight(row, column)).sum::<i32>();
+    let model = loaded(graph(nodes, vec![floats("one", &[], &[1.0]), weights, zero])).expect("it is read");
+    let given = Tensor::from_slice(&x, [1, count], &Device::cpu()).expect("memory");
+    let got = model.run(&[given]).expect("it fits")[0].to_vec::<i32>().expect("integers");
+    assert_eq!(got, [sum(0), sum(1)]);
+    assert!(sum(0) > 3 << 24 && sum(0) % 2 == 1);
+}
+
+#[test]
+fn constants_that_are_dequantised_are_what_inputs_would_be() {
+    let weights = TensorProto { dims: vec![2, 3], ..small("w", ElementType::Int8, &[1, -128, 3, 127, 0, -7]) };
+    let zeros = small("zeros", ElementType::Int8, &[2, -3]);
+    let axis = || vec![int("axis", 0)];
+    let nodes = vec![
+        with(node("DequantizeLinear", &["w", "scales", "zeros"], &["floats"]), axis()),
+        node("Mul", &["x", "floats"], &["y"]),
+    ];
+    let scales = || floats("scales", &[2], &[0.5, 0.25]);
+    let got = computed(&[1.0], graph(nodes, vec![weights, scales(), zeros])).to_vec::<f32>().expect("floats");
+    assert_eq!(got, [-0.5, -65.0, 0.5, 32.5, 0.75, -1.0]);
+    // what does not fit is told when the model runs
+    let wrong = vec![
+        with(node("DequantizeLinear", &["w", "scales"], &["floats"]), axis()),
+        node("Mul", &["x", "floats"], &["y"]),
+    ];
+    let weights = TensorProto { dims: vec![3], ..small("w", ElementType::Int8, &[1, 2, 3]) };
+    check(&refused_with(&[1], graph(wrong, vec![weights, scales()])), &["DequantizeLinear \"#0\"", "[2]", "[3]"]);
+}
