@@ -170,9 +170,9 @@ impl Asked {
         let given = if self.channels_last { samples.permute([0, 2, 3, 1]) } else { samples.clone() };
         let said = model.run(&[given.to_dtype(self.dtype)])?.remove(0).to_dtype(DType::F32);
         let said = if self.channels_last && said.rank() == 4 { said.permute([0, 3, 1, 2]) } else { said };
-        Ok(match said.shape().dims() {
+        Ok(match *said.shape().dims() {
             // means of all pixels, whose axes are still there
-            &[rows, classes, 1, 1] if self.shape[1..] != [1, 1] => said.reshape([rows, classes]),
+            [rows, classes, 1, 1] if self.shape[1..] != [1, 1] => said.reshape([rows, classes]),
             _ => said,
         })
     }
@@ -193,9 +193,9 @@ impl Said {
     fn of(model: &Model, asked: &Asked, path: &Path) -> Result<Self> {
         let shape = [&[asked.rows.unwrap_or(1)], &asked.shape[..]].concat();
         let said = asked.run(model, &Tensor::zeros(shape, model.device()))?;
-        let (segments, count) = match said.shape().dims() {
-            &[_, classes] => (false, classes),
-            &[_, classes, height, width] if is_part(&asked.shape, [height, width]) => (true, classes),
+        let (segments, count) = match *said.shape().dims() {
+            [_, classes] => (false, classes),
+            [_, classes, height, width] if is_part(&asked.shape, [height, width]) => (true, classes),
             _ => {
                 let said = model.outputs().first().map(ToString::to_string).unwrap_or_default();
                 let reason = format!("its first output is {said}, not [batch, classes] or classes of pixels");
