@@ -86,6 +86,8 @@ impl Gradients {
         let fits = gradient.shape() == variable.shape() && gradient.dtype() == variable.dtype();
         let (name, dtype, shape) = (variable.name(), variable.dtype(), variable.shape());
         assert!(fits, "insert: a gradient {} {} for `{name}`, {dtype} {shape}", gradient.dtype(), gradient.shape());
+        let (device, own) = (gradient.device(), variable.device());
+        assert!(device == own, "insert: a gradient on {} for `{name}`, on {}", device.name(), own.name());
         self.by_leaf.insert(Leaf::Variable(variable.id()), gradient.clone())
     }
 

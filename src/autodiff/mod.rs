@@ -159,8 +159,8 @@ fn walk(outputs: &[(Tensor, Tensor)], targets: &HashSet<u64>, ends: &HashSet<u64
             traced_like(node, || {
                 for (input, gradient) in node.inputs.iter().zip(ops::gradient(node, &gradient)) {
                     if let Some(gradient) = gradient.filter(|_| needed.contains(&input.id)) {
-                        debug_assert_eq!(*gradient.shape(), input.shape, "gradient rule of {node:?}");
-                        debug_assert_eq!(gradient.dtype(), input.dtype, "gradient rule of {node:?}");
+                        let made = (gradient.shape(), gradient.dtype());
+                        assert_eq!(made, (&input.shape, input.dtype), "gradient rule of {node:?}");
                         let sum = match pending.remove(&input.id) {
                             Some(sum) => sum + gradient,
                             None => gradient,

@@ -105,17 +105,19 @@ impl<const AXES: usize> Conv<AXES> {
     /// The input with its border, and the options for what is left to do.
     #[track_caller]
     fn padded(&self, input: &Tensor, mode: PadMode) -> (Tensor, ConvOptions) {
-        let ConvOptions { padding, dilation, .. } = &self.options;
-        let along = |values: &[usize], axis: usize| if values.len() == 1 { values[0] } else { values[axis] };
-        let width = |axis: usize| {
-            if self.options.same {
-                let total = along(dilation, axis) * (self.weight.shape()[2 + axis] - 1);
-                return (total / 2, total - total / 2);
-            }
-            (along(padding, axis), along(padding, axis))
+        let (name, kernel) = (["conv1d", "conv2d", "conv3d"][AXES - 1], &self.weight.shape()[2..]);
+        let own = if self.options.same {
+            self.options.same_widths(name, kernel)
+        } else {
+            self.options
+                .windows(name, kernel)
+                .map(|windows| windows.iter().map(|window| (window.padding, window.padding)).collect::<Vec<_>>())
         };
         let mut widths = vec![(0, 0); input.rank().saturating_sub(AXES)];
-        widths.extend((0..AXES).map(width));
+        match own {
+            Ok(own) => widths.extend(own),
+            Err(error) => panic!("{error}"),
+        }
         let options = ConvOptions { padding: vec![0], same: false, ..self.options.clone() };
         (input.pad_mode(&widths, mode), options)
     }

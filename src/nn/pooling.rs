@@ -149,10 +149,15 @@ impl<const AXES: usize> MaxUnpool<AXES> {
         let PoolOptions { kernel, stride, padding, .. } = &self.0;
         let stride = if stride.is_empty() { kernel } else { stride };
         let counts = &input.shape()[input.rank() - AXES..];
-        let size = |(axis, &count): (usize, &usize)| {
-            (count - 1) * option(stride, axis) + option(kernel, axis) - 2 * option(padding, axis)
-        };
-        self.forward_to(input, indices, counts.iter().enumerate().map(size).collect::<Vec<_>>())
+        let mut size = Vec::with_capacity(AXES);
+        for (axis, &count) in counts.iter().enumerate() {
+            let padding = option(padding, axis);
+            let whole = count.checked_sub(1).map(|last| last * option(stride, axis) + option(kernel, axis));
+            let inside = whole.and_then(|whole| whole.checked_sub(2 * padding));
+            let Some(inside) = inside else { panic!("max_unpool: {} with padding {padding}", input.shape()) };
+            size.push(inside);
+        }
+        self.forward_to(input, indices, size)
     }
 
     /// To this size: PyTorch's `output_size`.

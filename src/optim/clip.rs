@@ -17,6 +17,19 @@ pub enum Norm {
 }
 
 impl Norm {
+    /// The norm itself, of which infinity is the largest.
+    #[track_caller]
+    pub(super) fn checked(self) -> Self {
+        match self {
+            Self::Power(f32::INFINITY) => Self::Max,
+            Self::Power(p) => {
+                assert!(p > 0.0, "Norm::Power: {p} is not positive");
+                self
+            }
+            other => other,
+        }
+    }
+
     /// The norm of `tensors` as if they were one vector, of shape `[]`.
     pub(super) fn of(self, tensors: &[Tensor]) -> Option<Tensor> {
         let sum = |f: &dyn Fn(&Tensor) -> Tensor| tensors.iter().map(|tensor| f(tensor).sum()).reduce(|a, b| a + b);
@@ -46,10 +59,10 @@ impl Norm {
 /// ```
 ///
 /// # Panics
-/// If there are no gradients.
+/// If there are no gradients, or the norm's power is not positive.
 #[track_caller]
 pub fn clip_grad_norm(gradients: &[Tensor], max_norm: f32, norm: Norm) -> (Vec<Tensor>, Tensor) {
-    let Some(norm) = norm.of(gradients) else { panic!("clip_grad_norm: no gradients") };
+    let Some(norm) = norm.checked().of(gradients) else { panic!("clip_grad_norm: no gradients") };
     let factor = ((&norm + 1e-6).reciprocal() * max_norm).minimum(1.0);
     (gradients.iter().map(|gradient| gradient * &factor).collect(), norm)
 }

@@ -110,12 +110,12 @@ impl<R: Rule> Grouped<R> {
     /// Limits a norm of all gradients together, as [`clip_grad_norm`](super::clip_grad_norm).
     ///
     /// # Panics
-    /// If the limit is negative or NaN.
+    /// If the limit is negative or NaN, or the norm's power is not positive.
     #[track_caller]
     #[must_use]
     pub fn with_max_norm_of(mut self, max_norm: f32, norm: Norm) -> Self {
         assert!(max_norm >= 0.0, "with_max_norm: {max_norm} is not a limit");
-        self.clip = Some(Clip::Norm(max_norm, norm));
+        self.clip = Some(Clip::Norm(max_norm, norm.checked()));
         self
     }
 

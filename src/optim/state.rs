@@ -69,14 +69,24 @@ pub(super) fn load(groups: &[Entry<'_>], dict: &BTreeMap<String, Tensor>) -> Res
     if let Some(name) = dict.keys().find(|name| !expected.contains_key(*name)) {
         return Err(Error::Shape(format!("the optimizer's state has {name}, which this optimizer does not know")));
     }
+    let mut rates = Vec::with_capacity(groups.len());
+    for number in 0..groups.len() {
+        let rate: f32 = dict[&format!("param_groups.{number}.lr")].item()?;
+        if !(rate >= 0.0 && rate.is_finite()) {
+            return Err(Error::Shape(format!("the optimizer's state has {rate} as learning rate of group {number}")));
+        }
+        rates.push(rate);
+    }
     for (number, (layout, variables, learning_rate)) in groups.iter().enumerate() {
-        learning_rate.set(dict[&format!("param_groups.{number}.lr")].item()?);
+        learning_rate.set(rates[number]);
         for variable in *variables {
             if is_flat(layout, variable) {
-                let part = |parameter: &Var| dict[&part_name(parameter, variable)].clone();
-                variable.set(&layout.pack(&layout.parameters().iter().map(part).collect::<Vec<_>>()))?;
+                let part = |parameter: &Var| dict[&part_name(parameter, variable)].to_device(variable.device());
+                let parts = layout.parameters().iter().map(part).collect::<Result<Vec<_>>>()?;
+                variable.set(&layout.pack(&parts))?;
             } else {
-                variable.set(&dict[&format!("param_groups.{number}.{}", slot(variable))])?;
+                let given = &dict[&format!("param_groups.{number}.{}", slot(variable))];
+                variable.set(&given.to_device(variable.device())?)?;
             }
         }
     }

@@ -97,6 +97,9 @@ impl Tensor {
 
     #[track_caller]
     fn pieces(&self, total: usize, size: usize, axis: isize) -> Vec<Self> {
+        if total == 0 {
+            return vec![self.clone()];
+        }
         let mut pieces = Vec::new();
         for start in (0..total).step_by(size) {
             pieces.push(self.narrow(axis, start, size.min(total - start)));
@@ -153,6 +156,9 @@ impl Tensor {
     pub fn chunk(&self, count: usize, axis: isize) -> Vec<Self> {
         assert!(count > 0, "chunk: no pieces");
         let total = self.axis_size("chunk", axis);
+        if total == 0 {
+            return vec![self.clone(); count];
+        }
         self.pieces(total, total.div_ceil(count).max(1), axis)
     }
 }

@@ -105,9 +105,11 @@ impl Tensor {
         }
         // a missing limit is out of reach
         let low = low.unwrap_or(Operand::Float(f64::NEG_INFINITY));
-        let low = low.into_tensor(value.shape(), value.dtype(), value.device()).expand(value.shape());
+        let low = low.into_tensor(value.shape(), value.dtype(), value.device()).to_dtype(value.dtype());
+        let low = low.expand(value.shape());
         let high = high.unwrap_or(Operand::Float(f64::INFINITY));
-        let high = high.into_tensor(value.shape(), value.dtype(), value.device()).expand(value.shape());
+        let high = high.into_tensor(value.shape(), value.dtype(), value.device()).to_dtype(value.dtype());
+        let high = high.expand(value.shape());
         let x = self.to_dtype(value.dtype()).expand(value.shape());
         value.with_gradient(&[&x, &low, &high], move |_, inputs, g| {
             let [x, low, high] = [&inputs[0], &inputs[1], &inputs[2]];

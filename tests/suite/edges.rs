@@ -2,11 +2,15 @@
 //! stay. Expected values are PyTorch's.
 
 use brasa::autodiff::grad;
+use brasa::nn::{Conv2d, Init, InstanceNorm2d, MaxUnpool2d, Module as _};
+use brasa::ops::conv::ConvOptions;
+use brasa::ops::pool::PoolOptions;
+use brasa::optim::{Norm, Schedule, clip_grad_norm};
 use brasa::runtime::Step;
-use brasa::tensor::{Interpolation, Reduction, ScatterOp};
+use brasa::tensor::{CTCLoss, CrossEntropy, Interpolation, NLLLoss, PadMode, Reduction, ScatterOp, autocast};
 use brasa::{DType, Device, Tensor};
 
-use crate::common::{assert_close, devices, doubles, read};
+use crate::common::{assert_close, devices, doubles, panic_of, read};
 
 const VALUES: [f32; 6] = [0.3, -1.1, 0.7, 1.3, -0.2, 0.9];
 
@@ -177,4 +181,93 @@ fn a_size_that_stays_is_left_alone_by_a_scale() {
         let got = doubles(&picture.interpolate_scale(1.3, Interpolation::Cubic));
         assert_close("cubic", &got, &cubic, 1e-5, 1e-6);
     }
+}
+
+/// As PyTorch computes them: in f32, whatever their inputs are of.
+#[test]
+fn losses_under_an_autocast_are_f32_and_have_gradients() {
+    for device in devices() {
+        let x = Tensor::from_slice(&[0.5_f32, -1.0, 2.0, 0.25, 1.5, -0.5], [2, 3], &device).expect("small");
+        let labels = Tensor::from_slice(&[2, 0], [2], &device).expect("small");
+        let weight = Some(Tensor::from_slice(&[1.0_f32, 0.5, 2.0], [3], &device).expect("small"));
+        let target = Tensor::from_slice(&[0.0_f32, 1.0, 0.25, 1.0, 0.5, 0.0], [2, 3], &device).expect("small");
+        let options = CrossEntropy { weight: weight.clone(), ..CrossEntropy::default() };
+        let nll = NLLLoss { weight, ..NLLLoss::default() };
+        let losses: [(&str, &dyn Fn(&Tensor) -> Tensor); 7] = [
+            ("cross_entropy", &|x| x.cross_entropy_with(&labels, &options)),
+            ("nll_loss", &|x| x.nll_loss_with(&labels, &nll)),
+            ("binary_cross_entropy", &|x| x.sigmoid().binary_cross_entropy(&target, Reduction::Mean)),
+            ("with_logits", &|x| x.binary_cross_entropy_with_logits(&target, Reduction::Mean)),
+            ("mse_loss", &|x| x.mse_loss(&target, Reduction::Mean)),
+            ("dice_loss", &|x| x.sigmoid().dice_loss(&target, 1e-5, Reduction::Mean)),
+            ("clamp", &|x| x.clamp_min(&target).sum()),
+        ];
+        for (name, loss) in losses {
+            // of products, which an autocast computes in 16 bits
+            let of_halves = autocast(DType::F16, || loss(&x.matmul(&Tensor::eye(3, &device))));
+            let name = format!("{name} on {}", device.name());
+            assert_eq!(of_halves.dtype(), DType::F32, "{name}");
+            assert_close(&name, &doubles(&of_halves), &doubles(&loss(&x)), 2e-3, 2e-3);
+            assert_close(&name, &gradient(&of_halves, &x), &gradient(&loss(&x), &x), 2e-3, 2e-3);
+        }
+    }
+}
+
+#[test]
+fn sequences_of_no_time_say_nothing_and_lengths_beyond_it_are_errors() {
+    for device in devices() {
+        let log_probabilities = Tensor::full([3, 4, 2], 0.5_f32.ln(), &device);
+        let labels = Tensor::from_slice(&[1, 1, 1, 1], [4, 1], &device).expect("small");
+        let loss = |times: [i32; 4], lengths: [i32; 4]| {
+            let [times, lengths] = [times, lengths].map(|n| Tensor::from_slice(&n, [4], &device).expect("small"));
+            let options = CTCLoss { reduction: Reduction::None, ..CTCLoss::default() };
+            log_probabilities.ctc_loss(&labels, &times, &lengths, &options).to_vec::<f32>()
+        };
+        let losses = loss([0, 0, 1, 2], [0, 1, 1, 1]).expect("lengths that there are");
+        let half = 0.5_f32.ln();
+        let ways = -(3.0_f32.ln() + 2.0 * half);
+        for (got, expected) in losses.into_iter().zip([0.0, f32::INFINITY, -half, ways]) {
+            assert!(got == expected || (got - expected).abs() < 1e-5, "{got} and {expected} on {}", device.name());
+        }
+        assert!(loss([4, 1, 1, 1], [1; 4]).is_err() && loss([3; 4], [2, 1, 1, 1]).is_err(), "{}", device.name());
+    }
+}
+
+#[test]
+fn nothing_is_split_into_empty_parts() {
+    let nothing = Tensor::zeros([0, 3], &Device::cpu());
+    assert_eq!(nothing.split(2, 0).len(), 1);
+    assert_eq!(nothing.chunk(4, 0).len(), 4);
+}
+
+#[test]
+fn what_a_layer_cannot_do_is_refused_where_it_would_be_nonsense() {
+    let device = Device::cpu();
+    let init = Init::new(&device, 1);
+    let norm = InstanceNorm2d::new(&init);
+    let message = panic_of(|| norm.forward(&Tensor::ones([1, 2, 1, 1], &device))).0;
+    assert!(message.contains("instance norm") && message.contains("[1, 2, 1, 1]"), "{message}");
+    let conv = Conv2d::new(1, 1, 3, ConvOptions::default().stride(2).same(), &init).expect("memory");
+    let conv = conv.padding_mode(PadMode::Reflect);
+    let message = panic_of(|| conv.forward(&Tensor::ones([1, 1, 6, 6], &device))).0;
+    assert!(message.contains("only with stride 1"), "{message}");
+    let unpool = MaxUnpool2d::with(PoolOptions::new(2).padding(2));
+    let x = Tensor::ones([1, 1, 1, 1], &device);
+    let message = panic_of(|| unpool.forward(&x, &x.to_dtype(DType::I32))).0;
+    assert!(message.contains("max_unpool") && message.contains("padding 2"), "{message}");
+}
+
+#[test]
+fn the_infinite_norm_of_gradients_is_their_largest() {
+    let gradients = [Tensor::from_slice(&[3.0_f32, -4.0], [2], &Device::cpu()).expect("small")];
+    for norm in [Norm::Max, Norm::Power(f32::INFINITY)] {
+        let (clipped, norm) = clip_grad_norm(&gradients, 2.0, norm);
+        assert_eq!(read(&norm), [4.0]);
+        assert_close("clipped", &doubles(&clipped[0]), &[1.5, -2.0], 1e-6, 0.0);
+    }
+    for wrong in [0.0, -1.0, f32::NAN] {
+        assert!(panic_of(|| clip_grad_norm(&gradients, 1.0, Norm::Power(wrong))).0.contains("not positive"));
+    }
+    let empty = Schedule::MultiStep { at: Vec::new(), gamma: 0.5 };
+    assert_eq!(empty.to_string().parse::<Schedule>().expect("it reads what it writes"), empty);
 }

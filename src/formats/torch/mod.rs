@@ -24,6 +24,8 @@ const REBUILD: [&str; 2] = ["torch._utils._rebuild", "torch._tensor._rebuild"];
 const MAX_TIMES: usize = 8;
 /// More axes are no tensor's, and would take long.
 const MAX_RANK: usize = 64;
+/// Calls around the one that makes a tensor.
+const MAX_WRAPPERS: usize = 4;
 /// How `torch.save` before 1.6 begins: a pickle of protocol 2 with a number of ten bytes.
 const LEGACY: &[u8] = b"\x80\x02\x8a\x0a";
 
@@ -191,39 +193,36 @@ struct Rebuilt<'a> {
 impl<'a> Rebuilt<'a> {
     /// What a value says; nothing if it is no tensor.
     fn of(pickle: &'a Pickle, value: Id) -> Result<Option<Self>, String> {
-        let Value::Call(called, arguments) = &pickle[value] else { return Ok(None) };
-        Self::called(pickle, *called, *arguments)
-    }
-
-    fn called(pickle: &'a Pickle, function: Id, arguments: Id) -> Result<Option<Self>, String> {
-        let (Value::Global(name), Value::Sequence(parts)) = (&pickle[function], &pickle[arguments]) else {
-            return Ok(None);
-        };
-        match (name.as_str(), &parts[..]) {
-            ("torch._utils._rebuild_tensor_v2", [storage, offset, shape, strides, rest @ ..]) => {
-                if rest.get(2).is_some_and(|&metadata| matches!(&pickle[metadata], Value::Dict(all) if !all.is_empty()))
-                {
-                    return Err("is a negated or conjugated view: save it after `.resolve_neg().resolve_conj()`".into());
+        let Value::Call(mut function, mut arguments) = pickle[value] else { return Ok(None) };
+        for _ in 0..=MAX_WRAPPERS {
+            let (Value::Global(name), Value::Sequence(parts)) = (&pickle[function], &pickle[arguments]) else {
+                return Ok(None);
+            };
+            (function, arguments) = match (name.as_str(), &parts[..]) {
+                ("torch._utils._rebuild_tensor_v2", [storage, offset, shape, strides, rest @ ..]) => {
+                    if rest
+                        .get(2)
+                        .is_some_and(|&metadata| matches!(&pickle[metadata], Value::Dict(all) if !all.is_empty()))
+                    {
+                        let reason = "is a negated or conjugated view: save it after `.resolve_neg().resolve_conj()`";
+                        return Err(reason.into());
+                    }
+                    return Self::parts(pickle, [*storage, *offset, *shape, *strides]).map(Some);
                 }
-                Self::parts(pickle, [*storage, *offset, *shape, *strides]).map(Some)
-            }
-            // around a tensor, which was made before
-            ("torch._utils._rebuild_parameter" | "torch._utils._rebuild_parameter_with_state", [inner, ..])
-                if *inner < arguments =>
-            {
-                Self::of(pickle, *inner)
-            }
-            // with attributes of its own: function, class, arguments, attributes
-            ("torch._tensor._rebuild_from_type_v2", [inner, _, inner_arguments, ..])
-                if *inner_arguments < arguments =>
-            {
-                Self::called(pickle, *inner, *inner_arguments)
-            }
-            (function, _) if makes_tensors(function) => {
-                Err(format!("is made by {function}, which is not known here: save it dense, as float32"))
-            }
-            _ => Ok(None),
+                // around a tensor
+                ("torch._utils._rebuild_parameter" | "torch._utils._rebuild_parameter_with_state", [inner, ..]) => {
+                    let Value::Call(function, arguments) = pickle[*inner] else { return Ok(None) };
+                    (function, arguments)
+                }
+                // with attributes of its own: function, class, arguments, attributes
+                ("torch._tensor._rebuild_from_type_v2", [inner, _, inner_arguments, ..]) => (*inner, *inner_arguments),
+                (function, _) if makes_tensors(function) => {
+                    return Err(format!("is made by {function}, which is not known here: save it dense, as float32"));
+                }
+                _ => return Ok(None),
+            };
         }
+        Err(format!("is damaged: more than {MAX_WRAPPERS} others are around it"))
     }
 
     fn parts(pickle: &'a Pickle, [storage, offset, shape, strides]: [Id; 4]) -> Result<Self, String> {

@@ -158,6 +158,22 @@ fn what_is_no_tensor_of_its_storage_is_refused() {
     assert!(many.unreadable[0].1.contains("is damaged"), "{many:?}");
 }
 
+#[test]
+fn tensors_may_be_wrapped_a_few_times() {
+    let storage: Vec<u8> = numbers(8).iter().flat_map(|number| number.to_le_bytes()).collect();
+    let plain = dict("torch._utils\n_rebuild_tensor_v2", "K\u{2}K\u{4}\u{86}", "K\u{4}K\u{1}\u{86}");
+    let wrapped = |times: usize| {
+        let at = plain.iter().position(|&byte| byte == b'c').expect("a call");
+        let (before, call) = plain[..plain.len() - 2].split_at(at);
+        let around = b"ctorch._utils\n_rebuild_parameter\n".repeat(times);
+        read(&archive(&[before, &around, call, &b"\x85R".repeat(times), b"s."].concat(), &storage)).expect("a dict")
+    };
+    assert_eq!(floats(&wrapped(1).tensors[0].bytes), numbers(8));
+    assert_eq!(floats(&wrapped(4).tensors[0].bytes), numbers(8));
+    let many = wrapped(200_000);
+    assert!(many.tensors.is_empty() && many.unreadable[0].1.contains("is damaged"), "{:?}", many.unreadable);
+}
+
 /// What a few bytes of a pickle ask for again and again.
 #[test]
 fn small_files_take_little_memory() {

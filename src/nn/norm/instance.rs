@@ -94,6 +94,10 @@ impl<const AXES: usize> InstanceNorm<AXES> {
     #[track_caller]
     fn run(&self, input: &Tensor) -> Tensor {
         let [weight, bias] = [&self.weight, &self.bias].map(|var| var.as_ref().map(Var::tensor));
+        let count = input.shape().get(2..).map_or(0, |sizes| sizes.iter().product::<usize>());
+        if count == 1 && (self.running.is_none() || follows_statistics()) {
+            refuse(format_args!("instance norm: one value per channel in {}, and it needs 2 or more", input.shape()));
+        }
         let Some(running) = &self.running else {
             return input.instance_norm(weight.as_ref(), bias.as_ref(), self.epsilon);
         };

@@ -85,6 +85,9 @@ impl FromStr for Steps {
     type Err = std::num::ParseIntError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.is_empty() {
+            return Ok(Self(Vec::new()));
+        }
         text.split('/').map(str::parse).collect::<Result<_, _>>().map(Self)
     }
 }

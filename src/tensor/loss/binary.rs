@@ -50,13 +50,13 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn binary_cross_entropy_with_logits_with(&self, target: &Self, options: &BinaryCrossEntropy) -> Self {
-        self.assert_alike(LOGITS, target);
+        let [x, target] = self.alike(LOGITS, target);
         // no difference of large numbers: a small loss keeps its digits on either side
-        let mut yes = target * (-self).softplus();
+        let mut yes = &target * (-&x).softplus();
         if let Some(pos_weight) = &options.pos_weight {
-            yes *= spread(LOGITS, pos_weight, self);
+            yes *= spread(LOGITS, pos_weight, &x);
         }
-        options.reduce(LOGITS, yes + (1.0 - target) * self.softplus())
+        options.reduce(LOGITS, yes + (1.0 - target) * x.softplus())
     }
 
     /// The cross-entropy of the probabilities `self` and `target`: `-(t · ln p + (1 − t) · ln(1 − p))`. Logarithms are
@@ -76,12 +76,12 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn binary_cross_entropy_with(&self, target: &Self, options: &BinaryCrossEntropy) -> Self {
-        self.assert_alike("binary_cross_entropy", target);
+        let [p, target] = self.alike("binary_cross_entropy", target);
         assert!(options.pos_weight.is_none(), "binary_cross_entropy: pos_weight is for logits");
         let logarithms = |p: &Self| (p.log().maximum(-100.0), (-p).log1p().maximum(-100.0));
-        let (yes, no) = logarithms(self);
-        let losses = -(target * yes + (1.0 - target) * no);
-        let losses = losses.with_gradient(&[self, target], move |_, inputs, g| {
+        let (yes, no) = logarithms(&p);
+        let losses = -(&target * yes + (1.0 - &target) * no);
+        let losses = losses.with_gradient(&[&p, &target], move |_, inputs, g| {
             let (p, t) = (&inputs[0], &inputs[1]);
             let (yes, no) = logarithms(p);
             let slope = (p - t) / (p * (1.0 - p)).maximum(1e-12);
@@ -96,12 +96,13 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn sigmoid_focal_loss(&self, target: &Self, alpha: f64, gamma: f64, reduction: Reduction) -> Self {
-        let entropy = self.binary_cross_entropy_with_logits(target, Reduction::None);
+        let [x, target] = self.alike("sigmoid_focal_loss", target);
+        let entropy = x.binary_cross_entropy_with_logits(&target, Reduction::None);
         // 1 − p_t, from both sides' own small probabilities instead of a difference from 1
-        let missed = self.sigmoid() * (1.0 - target) + (-self).sigmoid() * target;
+        let missed = x.sigmoid() * (1.0 - &target) + (-&x).sigmoid() * &target;
         let mut losses = entropy * missed.pow(gamma);
         if alpha >= 0.0 {
-            losses *= target * alpha + (1.0 - target) * (1.0 - alpha);
+            losses *= &target * alpha + (1.0 - target) * (1.0 - alpha);
         }
         reduction.apply(&losses)
     }
@@ -110,7 +111,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn soft_margin_loss(&self, target: &Self, reduction: Reduction) -> Self {
-        self.assert_alike("soft_margin_loss", target);
-        reduction.apply(&(-(self * target)).softplus())
+        let [x, target] = self.alike("soft_margin_loss", target);
+        reduction.apply(&(-(x * target)).softplus())
     }
 }

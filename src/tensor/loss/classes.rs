@@ -91,7 +91,7 @@ impl Tensor {
         let smoothing = options.label_smoothing;
         assert!((0.0..=1.0).contains(&smoothing), "cross_entropy: label_smoothing {smoothing} is not in 0..=1");
         let right = Labels::new("cross_entropy", labels, classes, options.ignore_index);
-        let logits = self.floats();
+        let logits = self.floats().full_precision();
         let weight = along(options.weight.as_ref(), &logits, axis, "cross_entropy");
         let weight = weight.map(|weight| weight.detach());
 
@@ -183,10 +183,11 @@ impl Tensor {
     pub fn nll_loss_with(&self, labels: &Self, options: &NLLLoss) -> Self {
         let axis = self.class_axis("nll_loss", labels);
         let right = Labels::new("nll_loss", labels, self.size(axis), options.ignore_index);
-        let is_label = right.labels.is_class(self, axis);
-        let weight = along(options.weight.as_ref(), self, axis, "nll_loss");
-        let weight = weight.map(|weight| is_label.pick(&weight.expand(self.shape().clone()), axis));
-        let mut losses = -is_label.pick(self, axis);
+        let values = self.full_precision();
+        let is_label = right.labels.is_class(&values, axis);
+        let weight = along(options.weight.as_ref(), &values, axis, "nll_loss");
+        let weight = weight.map(|weight| is_label.pick(&weight.expand(values.shape().clone()), axis));
+        let mut losses = -is_label.pick(&values, axis);
         if let Some(weight) = &weight {
             losses *= weight;
         }

@@ -24,7 +24,8 @@ impl Tensor {
     /// each counts.
     ///
     /// The forward recursion is composed step by step over time, in log space, in f32: graph and launches grow with
-    /// `time`. No gradient flows from a sequence that cannot be aligned.
+    /// `time`. No gradient flows from a sequence that cannot be aligned. A time or a length beyond what there is becomes
+    /// an error of the device.
     #[track_caller]
     #[must_use]
     pub fn ctc_loss(&self, labels: &Self, times: &Self, lengths: &Self, options: &CTCLoss) -> Self {
@@ -45,6 +46,8 @@ impl Tensor {
             lengths.shape(),
             options.blank
         );
+        let (times, lengths) =
+            (times.checked_index("ctc_loss", time + 1), lengths.checked_index("ctc_loss", longest + 1));
         let (states, device) = (2 * longest + 1, self.device());
         let blanks = Self::full([batch, longest], options.blank as i32, device);
         let position = Self::iota([batch, longest], 1, device);
@@ -60,6 +63,9 @@ impl Tensor {
         let emitted = emitted.maximum(NEVER);
         let state = Self::iota([batch, states], 1, device);
         let mut forward = state.lt(2).where_(emitted.select(0, 0), NEVER);
+        // of no time at all, nothing has been said
+        let silence = state.eq(0).where_(0.0, &forward.full_like(NEVER));
+        forward = times.gt(0).unsqueeze(1).where_(&forward, silence);
         for step in 1..time {
             let stepped = forward.pad(&[(0, 0), (1, -1)], NEVER);
             let skipped = may_skip.where_(forward.pad(&[(0, 0), (2, -2)], NEVER), NEVER);

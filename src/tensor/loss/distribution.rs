@@ -11,12 +11,12 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn kl_div(&self, target: &Self, log_target: bool, reduction: Reduction) -> Self {
-        self.assert_alike("kl_div", target);
+        let [x, target] = &self.alike("kl_div", target);
         let losses = if log_target {
-            target.exp() * (target - self)
+            target.exp() * (target - x)
         } else {
             let empty = target.eq(0.0);
-            empty.where_(0.0, target * empty.where_(1.0, target).log()) - target * self
+            empty.where_(0.0, target * empty.where_(1.0, target).log()) - target * x
         };
         reduction.apply(&losses)
     }
@@ -34,8 +34,8 @@ impl Tensor {
         epsilon: f64,
         reduction: Reduction,
     ) -> Self {
-        self.assert_alike("poisson_nll_loss", target);
-        let mut losses = if log_input { self.exp() - target * self } else { self - target * (self + epsilon).log() };
+        let [x, target] = &self.alike("poisson_nll_loss", target);
+        let mut losses = if log_input { x.exp() - target * x } else { x - target * (x + epsilon).log() };
         if full {
             let large = target.gt(1.0);
             let t = large.where_(target, 1.0);
@@ -62,8 +62,8 @@ impl Tensor {
         epsilon: f64,
         reduction: Reduction,
     ) -> Self {
-        self.assert_alike("gaussian_nll_loss", target);
-        let (own, given) = (self.shape().dims(), variance.shape().dims());
+        let [x, target] = &self.alike("gaussian_nll_loss", target);
+        let (own, given) = (x.shape().dims(), variance.shape().dims());
         let of_rows = own.split_last().is_some_and(|(_, rows)| rows == given);
         let broadcasts =
             given.len() == own.len() && given.iter().zip(own).all(|(&size, own)| size == 1 || size == *own);
@@ -71,11 +71,12 @@ impl Tensor {
             of_rows || broadcasts || given.is_empty(),
             "gaussian_nll_loss: variances {} for {}",
             variance.shape(),
-            self.shape()
+            x.shape()
         );
-        let variance = if of_rows { &variance.unsqueeze(-1) } else { variance };
+        let variance = variance.full_precision();
+        let variance = if of_rows { &variance.unsqueeze(-1) } else { &variance };
         let v = variance + (variance.maximum(epsilon) - variance).detach();
-        let mut losses = (v.log() + (self - target).square() / v) * 0.5;
+        let mut losses = (v.log() + (x - target).square() / v) * 0.5;
         if full {
             losses += 0.5 * std::f64::consts::TAU.ln();
         }

@@ -67,12 +67,14 @@ impl Tensor {
         assert!(self.shape() == target.shape(), "{name}: {} with target {}", self.shape(), target.shape());
     }
 
-    /// Of one shape and, but for an autocast, one type.
+    /// Both, of one shape and one type; under an autocast in f32, as PyTorch computes losses.
     #[track_caller]
-    fn assert_alike(&self, name: &str, target: &Self) {
+    fn alike(&self, name: &str, target: &Self) -> [Self; 2] {
         self.assert_same_shape(name, target);
-        let [own, its] = [self, target].map(|tensor| tensor.full_precision().dtype());
-        assert!(own == its, "{name}: {own} with target {its}; cast one with to_dtype");
+        let [own, its] = [self, target].map(Self::full_precision);
+        let (dtype, other) = (own.dtype(), its.dtype());
+        assert!(dtype == other, "{name}: {dtype} with target {other}; cast one with to_dtype");
+        [own, its]
     }
 
     /// 0 where negative, with gradient 0 at 0, as PyTorch's `clamp_min(0)`; NaN stays.

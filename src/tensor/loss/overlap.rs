@@ -10,12 +10,12 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn dice_loss(&self, target: &Self, epsilon: f64, reduction: Reduction) -> Self {
-        self.assert_alike("dice_loss", target);
-        assert!(self.rank() >= 2, "dice_loss: {} is not [batch, channels, ...]", self.shape());
-        let axes: Vec<usize> = (2..self.rank()).collect();
+        let [x, target] = &self.alike("dice_loss", target);
+        assert!(x.rank() >= 2, "dice_loss: {} is not [batch, channels, ...]", x.shape());
+        let axes: Vec<usize> = (2..x.rank()).collect();
         let axes = axes.as_slice();
-        let both = (self * target).sum_dim(axes) * 2.0 + epsilon;
-        reduction.apply(&(1.0 - both / (self.sum_dim(axes) + target.sum_dim(axes) + epsilon)))
+        let both = (x * target).sum_dim(axes) * 2.0 + epsilon;
+        reduction.apply(&(1.0 - both / (x.sum_dim(axes) + target.sum_dim(axes) + epsilon)))
     }
 
     /// The [`Tensor::dice_loss`] of `softmax(self)` for logits `[batch, classes, ...]` and labels `[batch, ...]`.

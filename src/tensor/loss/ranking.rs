@@ -38,9 +38,9 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn margin_ranking_loss(&self, other: &Self, target: &Self, margin: f64, reduction: Reduction) -> Self {
-        self.assert_alike("margin_ranking_loss", other);
-        self.assert_alike("margin_ranking_loss", target);
-        reduction.apply(&((other - self) * target + margin).hinge())
+        let [x, other] = &self.alike("margin_ranking_loss", other);
+        let [_, target] = &x.alike("margin_ranking_loss", target);
+        reduction.apply(&((other - x) * target + margin).hinge())
     }
 
     /// The multi-class hinge loss of scores `[batch, classes]` (or `[classes]`) and labels `[batch]`: `Σ max(0, margin
@@ -81,11 +81,11 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn cosine_embedding_loss(&self, other: &Self, target: &Self, margin: f64, reduction: Reduction) -> Self {
-        self.assert_alike("cosine_embedding_loss", other);
-        let fits = self.rank() > 0 && target.shape().dims() == &self.shape()[..self.rank() - 1];
-        assert!(fits, "cosine_embedding_loss: {} with target {}", self.shape(), target.shape());
-        let (own, others) = (self.square().sum_dim(-1) + 1e-12, other.square().sum_dim(-1) + 1e-12);
-        let cosine = (self * other).sum_dim(-1) / (own * others).sqrt();
+        let [x, other] = &self.alike("cosine_embedding_loss", other);
+        let fits = x.rank() > 0 && target.shape().dims() == &x.shape()[..x.rank() - 1];
+        assert!(fits, "cosine_embedding_loss: {} with target {}", x.shape(), target.shape());
+        let (own, others) = (x.square().sum_dim(-1) + 1e-12, other.square().sum_dim(-1) + 1e-12);
+        let cosine = (x * other).sum_dim(-1) / (own * others).sqrt();
         let (alike, apart) = (target.eq(1.0), target.eq(-1.0));
         reduction.apply(&(alike.where_(1.0 - &cosine, 0.0) + apart.where_((cosine - margin).hinge(), 0.0)))
     }
@@ -100,12 +100,12 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn triplet_margin_loss(&self, positive: &Self, negative: &Self, options: &TripletMargin) -> Self {
-        self.assert_alike("triplet_margin_loss", positive);
-        self.assert_alike("triplet_margin_loss", negative);
-        let mut far = self.distance(negative, options);
+        let [x, positive] = &self.alike("triplet_margin_loss", positive);
+        let [_, negative] = &x.alike("triplet_margin_loss", negative);
+        let mut far = x.distance(negative, options);
         if options.swap {
             far = far.minimum(positive.distance(negative, options));
         }
-        options.reduction.apply(&(self.distance(positive, options) - far + options.margin).hinge())
+        options.reduction.apply(&(x.distance(positive, options) - far + options.margin).hinge())
     }
 }

@@ -57,9 +57,9 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("Less", 7, |call| compare(call, i64::lt, f32::lt, |a, b| a.lt(b))),
     op("LessOrEqual", 12, |call| compare(call, i64::le, f32::le, |a, b| a.le(b))),
     op("Log", 6, |call| unary_float(call, f32::ln, Tensor::log)),
-    op("Max", 8, |call| fold(call, Arithmetic { ints: |a, b| Some(a.max(b)), floats: f32::max }, |a, b| a.maximum(b))),
+    op("Max", 8, |call| fold(call, Arithmetic { ints: |a, b| Some(a.max(b)), floats: larger }, |a, b| a.maximum(b))),
     op("Mean", 8, mean),
-    op("Min", 8, |call| fold(call, Arithmetic { ints: |a, b| Some(a.min(b)), floats: f32::min }, |a, b| a.minimum(b))),
+    op("Min", 8, |call| fold(call, Arithmetic { ints: |a, b| Some(a.min(b)), floats: smaller }, |a, b| a.minimum(b))),
     op("Mod", 10, modulo),
     op("Mul", 7, |call| arithmetic(call, Arithmetic { ints: |a, b| Some(a * b), floats: |a, b| a * b }, |a, b| a * b)),
     op("Neg", 6, |call| unary(call, |x| -x, |x| -x, |x| -x)),
@@ -82,6 +82,16 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("Where", 9, choose),
     op("Xor", 7, |call| logic(call, |a, b| a != b, Tensor::logical_xor)),
 ];
+
+/// The larger one; NaN if either is.
+fn larger(a: f32, b: f32) -> f32 {
+    if a.is_nan() || a > b { a } else { b }
+}
+
+/// The smaller one; NaN if either is.
+fn smaller(a: f32, b: f32) -> f32 {
+    if a.is_nan() || a < b { a } else { b }
+}
 
 /// A function of a float.
 pub(super) fn function(call: &Call<'_>, f: fn(&Tensor) -> Tensor) -> Outputs {

@@ -229,6 +229,13 @@ fn nonzero(call: &Call<'_>) -> Outputs {
     one(HostTensor::ints([shape.len(), found.len()], values))
 }
 
+/// A number in whose place floats are in order; -0 is 0.
+fn ordered(value: f64) -> i64 {
+    let bits = (value + 0.0).to_bits().cast_signed();
+    // as `f64::total_cmp`
+    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
+}
+
 /// What differs among the elements, or among the parts along an axis: one of each, where each was first, which of these
 /// every one is, and how many there are of each.
 fn unique(call: &Call<'_>) -> Outputs {
@@ -237,8 +244,7 @@ fn unique(call: &Call<'_>) -> Outputs {
         Some(number) => Some(axis(number, host.shape.rank(), &host.shape)?),
         None => None,
     };
-    // -0 is 0
-    let values: Vec<f64> = host.to_f64().into_iter().map(|value| value + 0.0).collect();
+    let values = host.to_i64().unwrap_or_else(|| host.to_f64().into_iter().map(ordered).collect());
     let (size, inner) = match along {
         Some(axis) => (host.shape[axis], host.shape[axis + 1..].iter().product::<usize>()),
         None => (values.len(), 1),
@@ -248,7 +254,7 @@ fn unique(call: &Call<'_>) -> Outputs {
         let values = &values;
         numbers.map(move |other| values[(other / inner * size + number) * inner + other % inner])
     };
-    let compare = |a: usize, b: usize| part(a).zip(part(b)).map(|(a, b)| a.total_cmp(&b)).find(|order| order.is_ne());
+    let compare = |a: usize, b: usize| part(a).zip(part(b)).map(|(a, b)| a.cmp(&b)).find(|order| order.is_ne());
     let mut order: Vec<usize> = (0..size).collect();
     order.sort_by(|&a, &b| compare(a, b).unwrap_or(Ordering::Equal));
     // equal ones are in order, so that the first of each comes first

@@ -288,6 +288,21 @@ fn a_constant_tells_what_is_quantised_to() {
 }
 
 #[test]
+fn integers_that_floats_would_merge_differ_and_no_extremum_hides_what_is_no_number() {
+    let unique = node("Unique", &["values"], &["u"]);
+    let nodes = vec![unique, node("Size", &["u"], &["s"]), cast("s", "y", ElementType::Float)];
+    let values = computed(&[0.0], graph(nodes, vec![ints("values", &[(1 << 53) + 1, 1 << 53])]));
+    assert_eq!(values.to_vec::<f32>().expect("values"), [2.0]);
+    for name in ["Max", "Min"] {
+        let pair = vec![floats("a", &[1], &[f32::NAN]), floats("b", &[1], &[1.0])];
+        for (first, second) in [("a", "b"), ("b", "a")] {
+            let values = computed(&[0.0], graph(vec![node(name, &[first, second], &["y"])], pair.clone()));
+            assert!(values.to_vec::<f32>().expect("values")[0].is_nan(), "{name} of {first} and {second}");
+        }
+    }
+}
+
+#[test]
 fn powers_of_integers_are_exact() {
     let base = || cast("x", "b", ElementType::Int32);
     let nodes = vec![base(), node("Pow", &["b", "e"], &["y"])];
