@@ -64,7 +64,7 @@ impl Tensor {
         let state = Self::iota([batch, states], 1, device);
         let mut forward = state.lt(2).where_(emitted.select(0, 0), NEVER);
         // of no time at all, nothing has been said
-        let silence = state.eq(0).where_(0.0, &forward.full_like(NEVER));
+        let silence = state.eq(0).where_(0.0, forward.full_like(NEVER));
         forward = times.gt(0).unsqueeze(1).where_(&forward, silence);
         for step in 1..time {
             let stepped = forward.pad(&[(0, 0), (1, -1)], NEVER);
