@@ -183,6 +183,8 @@ fn a_size_that_stays_is_left_alone_by_a_scale() {
     }
 }
 
+type Loss<'a> = &'a dyn Fn(&Tensor) -> Tensor;
+
 /// As PyTorch computes them: in f32, whatever their inputs are of.
 #[test]
 fn losses_under_an_autocast_are_f32_and_have_gradients() {
@@ -193,7 +195,7 @@ fn losses_under_an_autocast_are_f32_and_have_gradients() {
         let target = Tensor::from_slice(&[0.0_f32, 1.0, 0.25, 1.0, 0.5, 0.0], [2, 3], &device).expect("small");
         let options = CrossEntropy { weight: weight.clone(), ..CrossEntropy::default() };
         let nll = NLLLoss { weight, ..NLLLoss::default() };
-        let losses: [(&str, &dyn Fn(&Tensor) -> Tensor); 7] = [
+        let losses: [(&str, Loss<'_>); 7] = [
             ("cross_entropy", &|x| x.cross_entropy_with(&labels, &options)),
             ("nll_loss", &|x| x.nll_loss_with(&labels, &nll)),
             ("binary_cross_entropy", &|x| x.sigmoid().binary_cross_entropy(&target, Reduction::Mean)),
